@@ -33,7 +33,13 @@ from observing.fetching import Fetching
 from observing.listing import Listing
 from observing.progress import read_progress
 from observing.repair import Repair
-from observing.state import FULL_SCAN_INTERVAL_MS, MAX_SLEEP_SECONDS, State, ignore_progress
+from observing.state import (
+    FULL_SCAN_INTERVAL_MS,
+    MAX_SLEEP_SECONDS,
+    SHOW_PAUSE_FACTOR,
+    State,
+    ignore_progress,
+)
 from observing.trouble import Attempts
 from storage import in_parts
 
@@ -295,9 +301,13 @@ class Observer:
         return worked
 
     def _show_work(self, wallet: Wallet, now: int) -> None:
+        """Publish what a step of a long pass did, now and then; its end publishes all."""
         self.listing.mark_backfilled(wallet)
-        if self.state.clock() >= self.state.watches[wallet.id].apply_after:
+        watch, begun_at = self.state.watches[wallet.id], self.state.clock()
+        if begun_at >= watch.show_after:
             self._publish(wallet, now)
+            ended_at = self.state.clock()
+            watch.show_after = ended_at + SHOW_PAUSE_FACTOR * (ended_at - begun_at)
 
     def _finish(self, wallet: Wallet, now: int, more: bool) -> None:
         """End the poll of a wallet: repair where something is wrong, publish, plan the next."""

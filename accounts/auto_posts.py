@@ -11,8 +11,13 @@ from chain.amounts import exact, sol
 from chain.kinds import TRADES
 from chain.verify import judge
 from market.tables import Token
-from models import Attachment, Bot, Post, Trade, Wallet, WalletSignature
+from models import Bot, Post, Trade, Wallet, WalletSignature
 from voice import builtin
+
+# As text: asked whenever trades changed, and most bots do not post automatically.
+POSTER = """
+SELECT b.* FROM bot b JOIN attachment a ON a.bot_id = b.id
+WHERE a.wallet_id = ? AND a.detached_at IS NULL AND b.auto_post = ? AND b.retired_at IS NULL"""
 
 
 def update_posts(wallet: Wallet, changed: Collection[str], now: int) -> None:
@@ -54,14 +59,7 @@ def post_trades(wallet: Wallet, changed: Collection[str], now: int) -> None:
 
 def _find_poster(wallet: Wallet) -> Bot | None:
     """The bot that holds the wallet now, if it posts automatically."""
-    posters = Bot.select().join(Attachment)
-    found: Bot | None = posters.where(
-        Attachment.wallet == wallet.id,
-        Attachment.detached_at.is_null(),
-        Bot.auto_post,
-        Bot.retired_at.is_null(),
-    ).first()
-    return found
+    return next(iter(Bot.raw(POSTER, wallet.id, True)), None)
 
 
 def _post_trade(bot: Bot, wallet: Wallet, trade: Trade, now: int) -> None:

@@ -3,7 +3,6 @@ to everything else, within limits of time and memory. `now` is UTC milliseconds.
 """
 
 import fcntl
-import json
 import logging
 import os
 import subprocess
@@ -21,26 +20,19 @@ from config import Config
 from models import Owner
 from paper.tables import Backtest
 from storage import database, new_uid, writing
+from storage.children import Limits, start_python
 
 log = logging.getLogger("candor.backtests")
 MAX_SECONDS = 600
-MAX_MEMORY_BYTES = 2**30
+LIMITS = Limits(memory_bytes=2**30, cpu_seconds=MAX_SECONDS, niceness=19)
 MAX_RESULT_BYTES = 4_000_000
 # Of each owner, the newest.
 MAX_KEPT = 10
 MAX_AN_HOUR = 10
 HOUR_MS = 3_600_000
+COMMAND = "cli.parser"
+LOCK, MAX_UID_BYTES = "backtest.lock", 200
 FIELDS = ("family", "set", "from", "to", "start")
-# Runs a command of app.py with what this process may import, whatever it was started as.
-BOOT = (
-    "import json, os, resource, sys\n"
-    "sys.path[:] = json.loads(sys.argv.pop(1))\n"
-    "os.nice(19)\n"
-    f"resource.setrlimit(resource.RLIMIT_CPU, ({MAX_SECONDS}, {MAX_SECONDS}))\n"
-    f"resource.setrlimit(resource.RLIMIT_AS, ({MAX_MEMORY_BYTES}, {MAX_MEMORY_BYTES}))\n"
-    "from cli.parser import main\n"
-    "sys.exit(main(sys.argv[1:]))\n"
-)
 INTERRUPTED = "It was interrupted: the server was started again."
 # The single file has no Python that another process could run.
 FROZEN = (
@@ -63,6 +55,7 @@ def begin_backtest(config: Config, owner: Owner, typed: Mapping[str, str], now: 
     held = _lock(config)
     try:
         with writing():
+            _end_last(held)
             run = Backtest.create(
                 uid=new_uid("backtest"),
                 owner=owner,
@@ -71,6 +64,7 @@ def begin_backtest(config: Config, owner: Owner, typed: Mapping[str, str], now: 
                 created_at=now,
             )
             _drop_old(owner)
+        os.pwrite(held, run.uid.encode(), 0)
     except BaseException:
         # Whatever it was goes on up; the lock must not stay with a backtest that never began.
         os.close(held)
@@ -101,8 +95,10 @@ def _drop_old(owner: Owner) -> None:
 
 
 def _lock(config: Config) -> int:
-    """Take the lock of the one backtest that is played; Problem `busy` where another one is."""
-    held = os.open(config.data_dir / "backtest.lock", os.O_CREAT | os.O_WRONLY, 0o600)
+    """Take the lock of the one backtest that is played; Problem `busy` where another one is. Its
+    file names the last one that was begun here.
+    """
+    held = os.open(config.data_dir / LOCK, os.O_CREAT | os.O_RDWR, 0o600)
     try:
         fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -113,22 +109,58 @@ def _lock(config: Config) -> int:
     return held
 
 
-def list_backtests(owner: Owner) -> list[Backtest]:
+def _end_last(held: int) -> None:
+    """Note that the last backtest that was begun here is played no more, whatever became of it. In
+    the caller's transaction.
+    """
+    last = os.pread(held, MAX_UID_BYTES, 0).decode()
+    Backtest.update(state="failed", error=INTERRUPTED).where(
+        Backtest.uid == last, Backtest.state == "running"
+    ).execute()
+
+
+def list_backtests(config: Config, owner: Owner, now: int) -> list[Backtest]:
     """List an owner's backtests, newest first, without their results."""
     columns = (Backtest.uid, Backtest.asked, Backtest.state, Backtest.progress)
     runs = Backtest.select(*columns, Backtest.error, Backtest.created_at)
-    return list(runs.where(Backtest.owner == owner).order_by(Backtest.id.desc()))
+    mine = runs.where(Backtest.owner == owner).order_by(Backtest.id.desc())
+    return [_judge(config, run, now) for run in mine]
 
 
-def find_backtest(owner: Owner, uid: str, now: int) -> Backtest:
+def find_backtest(config: Config, owner: Owner, uid: str, now: int) -> Backtest:
     """Return a backtest of an owner; Problem `not_found` for that of another one."""
     run = Backtest.get_or_none(Backtest.uid == uid, Backtest.owner == owner)
     if run is None:
         raise Problem("not_found", "there is no such backtest in your account")
-    found: Backtest = run
-    if found.state == "running" and found.created_at < now - 2 * MAX_SECONDS * 1000:
-        found.state, found.error = "failed", INTERRUPTED
-    return found
+    return _judge(config, run, now)
+
+
+def _judge(config: Config, run: Backtest, now: int) -> Backtest:
+    """Return a backtest, as failed where whoever played it is gone: at once where that was this
+    server, after twice the time it may take where it was another host's.
+    """
+    if run.state == "running" and (
+        run.created_at < now - 2 * MAX_SECONDS * 1000 or _is_left(config, run.uid)
+    ):
+        run.state, run.error = "failed", INTERRUPTED
+    return run
+
+
+def _is_left(config: Config, uid: str) -> bool:
+    """Tell whether a backtest was the last one begun here, and nobody plays one any more: the
+    system lets go of a lock with the process that held it.
+    """
+    try:
+        seen = os.open(config.data_dir / LOCK, os.O_RDONLY)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(seen, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        return os.pread(seen, MAX_UID_BYTES, 0).decode() == uid
+    except BlockingIOError:
+        return False
+    finally:
+        os.close(seen)
 
 
 # ---- the process ---------------------------------------------------------------------------------
@@ -143,33 +175,32 @@ def _play(config: Config, uid: str, typed: Mapping[str, str], held: int) -> None
     except OSError as error:
         log.error("a backtest could not be played", exc_info=error)
     finally:
-        os.close(held)
-        state = "failed" if problem else "done"
-        _update(uid, state=state, result=result, error=problem, progress=100)
+        # The lock goes last: a running backtest without one is an interrupted one.
+        try:
+            state = "failed" if problem else "done"
+            _update(uid, state=state, result=result, error=problem, progress=100)
+        finally:
+            os.close(held)
 
 
 def _run(config: Config, uid: str, typed: Mapping[str, str], out: IO[bytes]) -> int:
     """Run the command line, store its progress, and return its exit code."""
     arguments = [f"--set={one}" for one in typed["set"].split()]
     arguments += [f"--{name}={typed[name]}" for name in ("family", "from", "to", "start")]
-    child = subprocess.Popen(
-        [
-            *(sys.executable, "-c", BOOT, json.dumps(sys.path)),
-            *("trader", "backtest", "--json", *arguments),
-        ],
-        env={**os.environ, **_show_environment(config)},
-        stdin=subprocess.DEVNULL,
-        stdout=out,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
+    child = start_python(
+        COMMAND,
+        ["trader", "backtest", "--json", *arguments],
+        {**os.environ, **_show_environment(config)},
+        LIMITS,
+        output=out,
+        errors=subprocess.PIPE,
     )
     limit = threading.Timer(MAX_SECONDS, child.kill)
     limit.start()
     try:
         with child:
             for line in child.stderr or ():
-                done = line.removesuffix(" %\n")
+                done = line.decode().removesuffix("%\n")
                 if done.isdigit():
                     _update(uid, progress=int(done))
         return child.returncode

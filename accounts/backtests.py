@@ -114,5 +114,5 @@ def run_backtest(
 
 
 def write_table(report: Json) -> str:
-    """Return the closes of a report as CSV."""
-    return write_csv(report["closes"])
+    """Return the closes of a report as CSV, those of random entries after the strategy's."""
+    return write_csv([*report["closes"], *report.get("randomCloses", [])])

@@ -2,11 +2,13 @@
 [--traders 200] [--tokens 1000] [--ticks 40]`.
 
 Every trader has settings of its own, so that nothing is looked at once for all; prices wander so
-that positions open and close. A thread reads /api/traders meanwhile, and again with nothing going
-on.
+that positions open and close. A thread of the same process, as the job is one of the server's,
+reads what readers of paper mode read meanwhile, and again with nothing going on. Exit 1 where a
+tick took two seconds, or one answer in a hundred more than 100 ms.
 """
 
 import argparse
+import itertools
 import random
 import statistics
 import tempfile
@@ -23,6 +25,10 @@ from paper import tables as paper_tables
 from paper.strategies import FAMILIES
 
 MINUTE = 60_000
+MAX_TICK_SECONDS, MAX_ANSWER_SECONDS = 2.0, 0.1
+# Ticks before a strategy has seen enough to enter.
+WARMING = 14
+READ = ("/api/traders", "/api/strategies", "/api/market", "/api/feed", "/traders", "/strategies")
 CHECKS = orjson.dumps(
     [
         {
@@ -49,13 +55,15 @@ def main(arguments):
         reader = Reader(settings)
         storage.migrate()
         with storage.database.connection_context():
-            measure(settings, args, reader)
+            missed = measure(settings, args, reader)
         storage.database.close_all()
+    return int(missed)
 
 
 def measure(settings, args, reader):
     start = time.time_ns() // 1_000_000 - args.ticks * MINUTE
     market, job, seconds, work = prepare(args, start), papertrade.PaperJob(settings), [], []
+    reader.warm()
     for number in range(args.ticks):
         store_snapshots(market, start + number * MINUTE, number)
         began, worked = time.perf_counter(), time.thread_time()
@@ -66,18 +74,29 @@ def measure(settings, args, reader):
     busy = reader.take()
     with reader:
         time.sleep(3)
-    # Before, no strategy has seen enough to enter.
-    warm = seconds[14:] or seconds
+    warm, worked = seconds[WARMING:] or seconds, work[WARMING:] or work
     print(
         f"{args.traders} traders x {args.tokens} tokens: a tick takes {statistics.median(warm):.2f}"
-        f" s, {max(warm):.2f} s at most ({statistics.median(work[14:] or work):.2f} s of"
-        f" processor); {paper_tables.PaperFill.select().count()} fills,"
+        f" s, {max(warm):.2f} s at most (of processor {statistics.median(worked):.2f} s,"
+        f" {max(worked):.2f} s at most); {paper_tables.PaperFill.select().count()} fills,"
         f" {paper_tables.DiaryEntry.select().count()} lines"
     )
     print(
-        f"GET /api/traders, median and 99 %: {tell(busy)} during ticks, {tell(reader.take())}"
-        " without"
+        f"{len(READ)} addresses of paper mode, median and 99 %: {tell(busy)} during ticks,"
+        f" {tell(reader.take())} without"
     )
+    return judge(max(warm), find_p99(busy))
+
+
+def judge(tick, answer):
+    """Print whether both bounds hold; return whether one is missed."""
+    for name, took, bound in (
+        ("the longest tick", tick, MAX_TICK_SECONDS),
+        ("answers, 99 %", answer, MAX_ANSWER_SECONDS),
+    ):
+        verdict = "holds" if took < bound else "MISSED"
+        print(f"{verdict}: {name} {took:.3f} s, bound {bound:g} s")
+    return tick >= MAX_TICK_SECONDS or answer >= MAX_ANSWER_SECONDS
 
 
 def prepare(args, now):
@@ -139,7 +158,7 @@ def store_snapshots(market, at, number):
 
 
 class Reader:
-    """Reads the list of traders again and again while it is entered."""
+    """Reads one address after the other, again and again, while it is entered."""
 
     def __init__(self, settings):
         from app import create_app
@@ -160,20 +179,33 @@ class Reader:
         self.thread.join()
 
     def _read(self):
-        while not self.stop.wait(0.02):
+        for path in itertools.cycle(READ):
+            if self.stop.wait(0.02):
+                return
             began = time.perf_counter()
-            self.client.get("/api/traders")
+            answer = self.client.get(path)
             self.seconds.append(time.perf_counter() - began)
+            if answer.status_code != 200:
+                raise RuntimeError(f"{path}: HTTP {answer.status_code}")
+
+    def warm(self):
+        """Read each address once, so that no template is read from disk while ticks are timed."""
+        for path in READ:
+            self.client.get(path)
 
     def take(self):
         taken, self.seconds = sorted(self.seconds), []
         return taken
 
 
+def find_p99(seconds):
+    return seconds[len(seconds) * 99 // 100] if seconds else 0.0
+
+
 def tell(seconds):
     return (
-        f"{1000 * seconds[len(seconds) // 2]:.0f} and"
-        f" {1000 * seconds[len(seconds) * 99 // 100]:.0f} ms"
+        f"{1000 * seconds[len(seconds) // 2]:.0f} and {1000 * find_p99(seconds):.0f} ms of"
+        f" {len(seconds)} answers"
         if seconds
         else "nothing read"
     )

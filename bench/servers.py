@@ -1,6 +1,8 @@
 """Servers for as long as a block lasts, each a process of its own on a free port of loopback."""
 
 import contextlib
+import gzip
+import json
 import os
 import socket
 import subprocess
@@ -160,6 +162,11 @@ def datasette(rivals, database):
         ],
         "/-/versions.json",
     )
+
+
+def list_history_wallets():
+    """The addresses of the recorded history."""
+    return json.loads(gzip.decompress(HISTORY.read_bytes()))["wallets"]
 
 
 @contextlib.contextmanager

@@ -2,7 +2,7 @@
 ratios, measured side by side in one run.
 
     python -m bench speed [--rivals FOLDER] [--large 1000000] [--data FOLDER] [--seconds 3] [--only
-    reads,engines,beside,posts,ingest,growth,board,process]
+    reads,engines,beside,posts,observing,growth,board,process]
 
 FOLDER of --rivals is a virtual environment with bench/requirements.txt; without it the rows about
 FastAPI and Datasette are left out. --data keeps the seeded databases for the next run. What is
@@ -21,10 +21,13 @@ import subprocess
 import sys
 import tempfile
 import time
+from http.client import HTTPConnection
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import quote_plus, urlsplit, urlunsplit
 
 import apsw
+import orjson
 import requests
 
 import config
@@ -48,6 +51,8 @@ BOARDS = (
 )
 # Where the history of ../shared/node trades.
 VENUE = "Memo1UhkJRfHyvLMcVucJwxXeuD728EqVDDwQDxFMNo"
+# As the observer asks for a transaction.
+GIVEN = {"encoding": "jsonParsed", "commitment": "finalized", "maxSupportedTransactionVersion": 1}
 # As serving.py has it.
 THREADS = config.Config().threads + 400
 
@@ -346,7 +351,7 @@ def attach_wallets(folder):
     with database.connection_context():
         # The node knows nothing of the seeded ones.
         models.Attachment.update(detached_at=time.time_ns() // 1_000_000).execute()
-        for address in json.loads((servers.NODE.parent / "expected.json").read_text())["wallets"]:
+        for address in servers.list_history_wallets():
             influencers.create_bot(
                 settings, f"Of the history {address[:4]}", time.time_ns() // 1_000_000, address
             )
@@ -407,101 +412,127 @@ def measure_posts(given):
     )
 
 
-# ---- ingest --------------------------------------------------------------------------------------
-def measure_ingest(given):
+# ---- observing -----------------------------------------------------------------------------------
+class Observed(NamedTuple):
+    """A turn of measure_observing: receipts, seconds and processor seconds of ours and of the plain
+    script, seconds of the floor, calls of getTransaction and all calls, bytes of the database.
+    """
+
+    count: int
+    ours: float
+    ours_cpu: float
+    plain: float
+    plain_cpu: float
+    floor: float
+    asked: int
+    all_calls: int
+    size: int
+
+
+def measure_observing(given):
     """All wallets of the history: observed from nothing, against the same receipts fetched, parsed
     and inserted one by one, and against parsing and inserting alone.
     """
+    with tempfile.TemporaryDirectory() as folder, servers.replay_node(folder) as url:
+        turns = [observe_history(url, Path(folder) / str(turn)) for turn in range(ROUNDS)]
+
+    def find_middle(read):
+        return statistics.median(map(read, turns))
+
+    tell(
+        "receipts fetched, parsed, inserted one by one",
+        f"{find_middle(lambda one: one.count / one.plain):,.0f}/s",
+    )
+    tell(
+        "receipts parsed and inserted, the floor",
+        f"{find_middle(lambda one: one.count / one.floor):,.0f}/s",
+        find_middle(lambda one: one.floor / one.ours),
+    )
+    tell(
+        "bytes of the database a receipt, with all that is derived",
+        f"{find_middle(lambda one: one.size / one.count):,.0f}",
+    )
+    tell(
+        "calls of getTransaction a receipt; all calls a receipt",
+        f"{find_middle(lambda one: one.asked / one.count):.3f};"
+        f" {find_middle(lambda one: one.all_calls / one.count):.2f}",
+    )
+    tell(
+        "the same in time of the processor alone",
+        f"{find_middle(lambda one: 1000 * one.ours_cpu / one.count):.2f} ms against"
+        f" {find_middle(lambda one: 1000 * one.plain_cpu / one.count):.2f} ms a receipt",
+        find_middle(lambda one: one.plain_cpu / one.ours_cpu),
+    )
+    return tell(
+        "receipts observed / one by one",
+        f"{find_middle(lambda one: one.count / one.ours):,.0f}/s",
+        find_middle(lambda one: one.plain / one.ours),
+        0.25,
+    )
+
+
+def observe_history(url, folder):
+    """One turn: the replay node's wallets observed, then the same transactions by the script."""
     from observer import Observer, observe_once
 
-    with tempfile.TemporaryDirectory() as folder, servers.replay_node(folder) as url:
-        if url is None:
-            return []
-        ratios, floors, shown = [], [], []
-        for turn in range(ROUNDS):
-            data = Path(folder) / f"data{turn}"
-            settings = config.load(
-                {
-                    "DATA_DIR": str(data),
-                    "SOLANA_RPC_URLS": url,
-                    "RPC_REQUESTS_PER_SECOND": "10000",
-                    "EXTRA_SWAP_PROGRAMS": VENUE,
-                },
-                dotenv=None,
-            )
-            database = storage.connect(settings)
-            storage.migrate(database)
-            attach_wallets(data)
-            requests.post(url + "/control", json={"reset": True}, timeout=5)
-            database = storage.connect(settings)
-            with database.connection_context():
-                began = time.perf_counter()
-                observe_once(Observer(settings), time.time_ns() // 1_000_000)
-                observed = time.perf_counter() - began
-                signatures = [
-                    row[0]
-                    for row in (
-                        models.Receipt.select(models.Receipt.signature)
-                        .distinct()
-                        .order_by(models.Receipt.signature)
-                        .tuples()
-                    )
-                ]
-                size = settings.database_path.stat().st_size / len(signatures)
-            database.close_all()
-            calls = requests.get(url + "/stats", timeout=5).json()["calls"]
-            fetched, bodies = fetch_all(url, signatures, Path(folder) / f"one{turn}.db")
-            floor = insert_all(bodies, Path(folder) / f"floor{turn}.db")
-            count = len(signatures)
-            ratios.append(fetched / observed)
-            floors.append(floor / observed)
-            shown.append(
-                (
-                    count / observed,
-                    count / fetched,
-                    count / floor,
-                    calls["getTransaction"] / count,
-                    sum(calls.values()) / count,
-                    size,
-                )
-            )
-    ours, one, floor, asked, all_calls, size = (
-        statistics.median(values) for values in zip(*shown, strict=False)
+    settings = config.load(
+        {
+            "DATA_DIR": str(folder / "data"),
+            "SOLANA_RPC_URLS": url,
+            "RPC_REQUESTS_PER_SECOND": "10000",
+            "EXTRA_SWAP_PROGRAMS": VENUE,
+        },
+        dotenv=None,
     )
-    tell("receipts fetched, parsed, inserted one by one", f"{one:,.0f}/s")
-    tell("receipts parsed and inserted, the floor", f"{floor:,.0f}/s", statistics.median(floors))
-    tell("bytes of the database a receipt, with all that is derived", f"{size:,.0f}")
-    tell("calls of getTransaction a receipt; all calls a receipt", f"{asked:.3f}; {all_calls:.2f}")
-    return tell("receipts observed / one by one", f"{ours:,.0f}/s", statistics.median(ratios), 0.25)
+    storage.migrate(storage.connect(settings))
+    attach_wallets(settings.data_dir)
+    requests.post(url + "/control", json={"reset": True}, timeout=5)
+    database = storage.connect(settings)
+    with database.connection_context():
+        observer, now = Observer(settings), time.time_ns() // 1_000_000
+        _, ours, ours_cpu = clock(lambda: observe_once(observer, now))
+        found = models.Receipt.select(models.Receipt.signature).order_by(models.Receipt.signature)
+        signatures = list(found.scalars())
+        size = settings.database_path.stat().st_size
+    database.close_all()
+    calls = requests.get(url + "/stats", timeout=5).json()["calls"]
+    bodies, plain, plain_cpu = clock(lambda: fetch_all(url, signatures, folder / "plain.db"))
+    _, floor, _ = clock(lambda: insert_all(bodies, folder / "floor.db"))
+    return Observed(
+        *(len(signatures), ours, ours_cpu, plain, plain_cpu, floor),
+        *(calls["getTransaction"], sum(calls.values()), size),
+    )
+
+
+def clock(work):
+    """(what `work` returns, seconds, processor seconds)."""
+    began, cpu = time.perf_counter(), time.process_time()
+    done = work()
+    return done, time.perf_counter() - began, time.process_time() - cpu
 
 
 def fetch_all(url, signatures, file):
-    """(seconds, the answers' bytes) of getting and storing them one by one over one connection."""
-    line, store, bodies, began = requests.Session(), open_store(file), [], time.perf_counter()
+    """The answers' bytes, each fetched, parsed and stored by itself: as plain as a script can be,
+    with the quickest reader of JSON, over one connection that is kept.
+    """
+    line, store, bodies = HTTPConnection(urlsplit(url).netloc), open_store(file), []
     for number, signature in enumerate(signatures):
         asked = {
             "jsonrpc": "2.0",
             "id": number,
             "method": "getTransaction",
-            "params": [
-                signature,
-                {
-                    "encoding": "json",
-                    "commitment": "finalized",
-                    "maxSupportedTransactionVersion": 1,
-                },
-            ],
+            "params": [signature, GIVEN],
         }
-        bodies.append(line.post(url, json=asked, timeout=10).content)
+        line.request("POST", "/", orjson.dumps(asked), {"Content-Type": "application/json"})
+        bodies.append(line.getresponse().read())
         insert(store, bodies[-1])
-    return time.perf_counter() - began, bodies
+    return bodies
 
 
 def insert_all(bodies, file):
-    store, began = open_store(file), time.perf_counter()
+    store = open_store(file)
     for body in bodies:
         insert(store, body)
-    return time.perf_counter() - began
 
 
 def open_store(file):
@@ -513,7 +544,7 @@ def open_store(file):
 
 
 def insert(store, body):
-    receipt = json.loads(body)["result"]
+    receipt = orjson.loads(body)["result"]
     store.execute(
         "INSERT INTO receipt VALUES (?, ?, ?)",
         (receipt["transaction"]["signatures"][0], receipt["slot"], body),
@@ -674,7 +705,7 @@ PARTS = {
     "engines": measure_engines,
     "beside": measure_beside,
     "posts": measure_posts,
-    "ingest": measure_ingest,
+    "observing": measure_observing,
     "growth": measure_growth,
     "board": measure_board,
     "process": measure_process,

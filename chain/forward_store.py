@@ -1,7 +1,6 @@
 """The forward record of a wallet's attachments, as it is stored."""
 
 from collections.abc import Iterable
-from typing import Any
 
 from peewee import chunked
 
@@ -9,11 +8,13 @@ import storage
 from chain.forward import Forward, Span, SpanHoldings, SpanTotals
 from chain.ledger import Ledger
 from chain.tables import ForwardTotal
-from models import Attachment
 
 # As text: asked before each step of a poll, and building it would take longer than the answer.
 SPANS = "SELECT id, attached_at, detached_at FROM attachment WHERE wallet_id = ?"
-FIELDS = [getattr(ForwardTotal, name) for name in SpanTotals._fields]
+HOLDINGS = f"SELECT id, {', '.join(SpanHoldings._fields)} FROM attachment WHERE id IN"
+REPLACE_HOLDINGS = f"""
+UPDATE attachment SET {", ".join(f"{name} = ?" for name in SpanHoldings._fields)} WHERE id = ?"""
+TOTALS = f"SELECT time, {', '.join(SpanTotals._fields)} FROM forward_total WHERE attachment_id = ?"
 
 
 def read_spans(wallet_id: int) -> tuple[Span, ...]:
@@ -47,10 +48,8 @@ def drop_stored(forward: Forward) -> None:
 
 
 def _read_rows(number: int) -> dict[int, SpanTotals]:
-    rows: Any = ForwardTotal.select(ForwardTotal.time, *FIELDS).where(
-        ForwardTotal.attachment == number
-    )
-    return {time: SpanTotals(*totals) for time, *totals in rows.tuples().iterator()}
+    rows = storage.database.execute_sql(TOTALS, (number,))
+    return {time: SpanTotals(*totals) for time, *totals in rows}
 
 
 def replace_forward(forward: Forward, whole: Ledger) -> bool:
@@ -66,12 +65,14 @@ def replace_forward(forward: Forward, whole: Ledger) -> bool:
 
 
 def _replace_holdings(right: dict[int, SpanHoldings]) -> bool:
-    columns = [getattr(Attachment, name) for name in SpanHoldings._fields]
-    query: Any = Attachment.select(Attachment.id, *columns).where(Attachment.id.in_(list(right)))
-    stored = {number: SpanHoldings(*held) for number, *held in query.tuples()}
+    if not right:
+        return False
+    sql = f"{HOLDINGS} ({storage.mark(right)})"
+    rows = storage.database.execute_sql(sql, list(right)).fetchall()
+    stored = {number: SpanHoldings(*held) for number, *held in rows}
     moved = {number: held for number, held in right.items() if stored.get(number) != held}
     for number, holdings in moved.items():
-        Attachment.update(**holdings._asdict()).where(Attachment.id == number).execute()
+        storage.database.execute_sql(REPLACE_HOLDINGS, (*holdings, number))
     return bool(moved)
 
 
@@ -81,10 +82,7 @@ def _replace_rows(number: int, rows: dict[int, SpanTotals | None]) -> None:
         for time, totals in rows.items()
         if totals is not None
     ]
-    for part in chunked(kept, storage.ROWS_A_STATEMENT):
-        ForwardTotal.insert_many(part).on_conflict(
-            conflict_target=[ForwardTotal.attachment, ForwardTotal.time], preserve=FIELDS
-        ).execute()
+    storage.write_rows(ForwardTotal, kept, ("attachment", "time"))
     gone = sorted(time for time, totals in rows.items() if totals is None)
     for times in chunked(gone, storage.ROWS_A_STATEMENT):
         ForwardTotal.delete().where(

@@ -28,6 +28,7 @@ class RunningTotals(NamedTuple):
 
 
 RUNNING = RunningTotals._fields
+HOURS = f"SELECT hour, {', '.join(RUNNING)} FROM hour_total WHERE wallet_id = ?"
 
 
 def read_running(totals: Totals) -> RunningTotals:
@@ -37,12 +38,8 @@ def read_running(totals: Totals) -> RunningTotals:
 
 def read_hours(wallet_id: int) -> dict[int, RunningTotals]:
     """The stored ones of a wallet, by hour."""
-    rows = (
-        HourTotal.select(HourTotal.hour, *(getattr(HourTotal, name) for name in RUNNING))
-        .where(HourTotal.wallet == wallet_id)
-        .tuples()
-    )
-    return {hour: RunningTotals(*totals) for hour, *totals in rows.iterator()}
+    rows = storage.database.execute_sql(HOURS, (wallet_id,))
+    return {hour: RunningTotals(*totals) for hour, *totals in rows}
 
 
 def replace_hours(wallet_id: int, hours: Mapping[int, RunningTotals | None]) -> None:
@@ -52,11 +49,7 @@ def replace_hours(wallet_id: int, hours: Mapping[int, RunningTotals | None]) -> 
         for hour, totals in hours.items()
         if totals is not None
     ]
-    for part in chunked(rows, storage.ROWS_A_STATEMENT):
-        HourTotal.insert_many(part).on_conflict(
-            conflict_target=[HourTotal.wallet, HourTotal.hour],
-            preserve=[getattr(HourTotal, name) for name in RUNNING],
-        ).execute()
+    storage.write_rows(HourTotal, rows, ("wallet", "hour"))
     for gone in chunked(
         sorted(hour for hour, totals in hours.items() if totals is None), storage.ROWS_A_STATEMENT
     ):

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import orjson
-from peewee import chunked
 
 import storage
 from chain.risk import Period, RiskBook, Stretch, TokenResult, join_stretches
@@ -19,6 +18,8 @@ NUMBERS = (
 )
 COLUMNS = (*NUMBERS, "median_holding", "holdings")
 TOKEN_COLUMNS = ("realized", "sales", "winning")
+STRETCHES = f"SELECT span, hours, begins, {', '.join(COLUMNS)} FROM risk_total WHERE wallet_id = ?"
+TOKENS = f"SELECT span, mint, {', '.join(TOKEN_COLUMNS)} FROM token_total WHERE wallet_id = ?"
 
 
 class PeriodKey(NamedTuple):
@@ -99,20 +100,17 @@ def _drop_stored_tokens(wallet_id: int, books: dict[int, RiskBook]) -> None:
 
 def read_stretches(wallet_id: int) -> dict[PeriodKey, dict[str, Any]]:
     """The stored columns of a wallet's stretches."""
-    rows: Any = RiskTotal.select().where(RiskTotal.wallet == wallet_id).dicts().iterator()
+    rows = storage.database.execute_sql(STRETCHES, (wallet_id,))
     return {
-        PeriodKey(row["span"], row["hours"], row["begins"]): {name: row[name] for name in COLUMNS}
-        for row in rows
+        PeriodKey(span, hours, begins): dict(zip(COLUMNS, values, strict=True))
+        for span, hours, begins, *values in rows
     }
 
 
 def read_tokens(wallet_id: int) -> dict[TokenKey, TokenResult]:
     """The stored results of a wallet by token."""
-    rows: Any = TokenTotal.select().where(TokenTotal.wallet == wallet_id).dicts().iterator()
-    return {
-        TokenKey(row["span"], row["mint"]): TokenResult(*(row[name] for name in TOKEN_COLUMNS))
-        for row in rows
-    }
+    rows = storage.database.execute_sql(TOKENS, (wallet_id,))
+    return {TokenKey(span, mint): TokenResult(*result) for span, mint, *result in rows}
 
 
 def replace_risk(wallet_id: int, books: Mapping[int, RiskBook]) -> None:
@@ -135,12 +133,8 @@ def _replace_rows(
     table: Any, wallet_id: int, rows: Sequence[tuple[dict[str, Any], dict[str, Any] | None]]
 ) -> None:
     """Write rows as (key, columns), and drop those whose columns are None."""
-    names = table._meta.primary_key.field_names
-    keys = [getattr(table, name) for name in names]
-    derived = [field for name, field in table._meta.fields.items() if name not in names]
     kept = [{"wallet": wallet_id, **key, **columns} for key, columns in rows if columns]
-    for part in chunked(kept, storage.ROWS_A_STATEMENT):
-        table.insert_many(part).on_conflict(conflict_target=keys, preserve=derived).execute()
+    storage.write_rows(table, kept, table._meta.primary_key.field_names)
     for key, columns in rows:
         if columns is None:
             same = [getattr(table, name) == value for name, value in key.items()]

@@ -7,24 +7,25 @@ Endpoints are tried in their order of preference. Their URLs may carry tokens: t
 
 import contextlib
 import itertools
-import json
 import socket
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Container, Iterable
 from typing import Any, NoReturn
+from urllib.parse import unquote
 
-import requests
-from requests.adapters import HTTPAdapter
-from urllib3.connection import HTTPConnection, HTTPSConnection
-from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
+import orjson
+from requests.certs import where
+from urllib3 import HTTPConnectionPool, HTTPSConnectionPool, Timeout
 from urllib3.exceptions import HTTPError
+from urllib3.util import make_headers, parse_url
 
 # Seconds for a whole answer: a read time-out alone does not stop a slow drip.
 DEADLINE_SECONDS = 15.0
 # Seconds after which a call begins no further try: two nodes that hang cost no more than one.
 CALL_SECONDS = 20.0
+TIMEOUT = Timeout(connect=5, read=DEADLINE_SECONDS)
 MAX_ANSWER_BYTES = 16 * 2**20
 # Of one call, over all endpoints.
 MAX_TRIES = 4
@@ -241,16 +242,12 @@ class Endpoint:
         self, url: str, label: str, requests_per_second: float, clock: Callable[[], float]
     ) -> None:
         self.label, self.rests_until = label, 0.0
-        self._url, self._interval, self._clock = url, 1 / requests_per_second, clock
+        self._interval, self._clock = 1 / requests_per_second, clock
         self._free_at: dict[str, float] = {}
         self._failures = 0
         self._line = _Line()
-        self._session = requests.Session()
-        # No proxy, no netrc: nothing but the settings steers a request.
-        self._session.trust_env = False
-        self._session.headers["User-Agent"] = "candor"
-        for scheme in ("http://", "https://"):
-            self._session.mount(scheme, _Adapter(self._line))
+        self._target, self._headers = _read_target(url)
+        self._pool = _open_pool(url, self._line)
 
     def rest(self, now: float) -> float:
         """Seconds for which it is still left alone."""
@@ -290,16 +287,19 @@ class Endpoint:
         watchdog.daemon = True
         watchdog.start()
         try:
-            with self._session.post(
-                self._url,
-                json=payload,
-                timeout=(5, DEADLINE_SECONDS),
-                stream=True,
-                allow_redirects=False,
-            ) as response:
-                return response.status_code, response.headers, _read(response.raw)
+            # No proxy, no netrc, no cookies: nothing but the settings steers a request.
+            response = self._pool.urlopen(
+                *("POST", self._target, orjson.dumps(payload), self._headers),
+                timeout=TIMEOUT,
+                retries=False,
+                redirect=False,
+                assert_same_host=False,
+                preload_content=False,
+            )
+            with contextlib.closing(response):
+                return response.status, response.headers, _read(response)
         # The text of the error names the URL.
-        except (requests.RequestException, HTTPError, OSError) as error:
+        except (HTTPError, OSError) as error:
             raise _Failure(type(error).__name__) from None
         finally:
             watchdog.cancel()
@@ -322,16 +322,12 @@ def _parse(status: int, headers: Any, body: bytes) -> dict[str, Any]:
     if status != 200:
         raise _Failure(f"HTTP {status}")
     try:
-        answer = json.loads(body, parse_constant=_no_constant)
-    except (ValueError, RecursionError):
+        answer = orjson.loads(body)
+    except ValueError:
         raise _Failure("an answer that is not JSON") from None
     if not isinstance(answer, dict):
         raise _Failure("an answer that is not an object")
     return answer
-
-
-def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is not JSON")
 
 
 def _raise_error(error: Any, headers: Any) -> NoReturn:
@@ -369,25 +365,34 @@ class _Line:
                 line.shutdown(socket.SHUT_RDWR)
 
 
-class _Adapter(HTTPAdapter):
+def _read_target(url: str) -> tuple[str, dict[str, str]]:
+    """The path of a URL, and the headers of each request to it."""
+    parsed = parse_url(url)
+    auth = unquote(parsed.auth) if parsed.auth else None
+    headers = make_headers(accept_encoding="gzip,deflate", user_agent="candor", basic_auth=auth)
+    return parsed.request_uri, {**headers, "Content-Type": "application/json"}
+
+
+def _open_pool(url: str, line: _Line) -> HTTPConnectionPool:
     """A pool of one connection whose socket `line` knows."""
+    parsed = parse_url(url)
+    pool: HTTPConnectionPool
+    if parsed.scheme == "https":
+        pool = HTTPSConnectionPool(
+            parsed.host or "", parsed.port, maxsize=1, cert_reqs="CERT_REQUIRED", ca_certs=where()
+        )
+    else:
+        pool = HTTPConnectionPool(parsed.host or "", parsed.port, maxsize=1)
+    pool.ConnectionCls = _noting(pool.ConnectionCls, line)
+    return pool
 
-    def __init__(self, line: "_Line") -> None:
-        self._line = line
-        super().__init__(pool_connections=1, pool_maxsize=1, max_retries=0)
 
-    def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
-        super().init_poolmanager(*args, **kwargs)
-        self.poolmanager.pool_classes_by_scheme = {
-            "http": _noting(HTTPConnectionPool, HTTPConnection, self._line),
-            "https": _noting(HTTPSConnectionPool, HTTPSConnection, self._line),
-        }
+def _noting(connection: Any, line: _Line) -> Any:
+    """A kind of connection that tells `line` its socket."""
 
-
-def _noting(pool: Any, connection: Any, line: "_Line") -> Any:
     class Noting(connection):
         def connect(self: Any) -> None:
             super().connect()
             line.socket = self.sock
 
-    return type(pool.__name__, (pool,), {"ConnectionCls": Noting})
+    return Noting

@@ -13,7 +13,7 @@ import storage
 from chain import forward_standings, whole_standings
 from chain.ranks import ALL, FORWARD, Rows, StandingRow
 from chain.tables import StandingTotal
-from models import Attachment, Bot
+from models import Bot
 
 # Windows in seconds; 0 is all time.
 WINDOWS = (0, 86_400, 604_800, 2_592_000)
@@ -21,7 +21,6 @@ WINDOWS = (0, 86_400, 604_800, 2_592_000)
 BOARDS = tuple((record, seconds) for record in (FORWARD, ALL) for seconds in WINDOWS)
 # So many are worked out in a transaction, for which others wait.
 MAX_AT_ONCE = 200
-COLUMNS = [getattr(StandingTotal, name) for name in StandingRow._fields]
 WORK_OUT = {FORWARD: forward_standings.work_out, ALL: whole_standings.work_out}
 
 
@@ -45,10 +44,14 @@ def forget_standings(bots: Iterable[int]) -> None:
     Bot.update(standing_at=None).where(Bot.id.in_(list(bots))).execute()
 
 
+FORGET = """
+UPDATE bot SET standing_at = NULL WHERE standing_at IS NOT NULL
+AND id IN (SELECT bot_id FROM attachment WHERE wallet_id = ?)"""
+
+
 def forget_standings_of(wallet_id: int) -> None:
     """As forget_standings, of the bots that hold or held this wallet."""
-    held = Attachment.select(Attachment.bot).where(Attachment.wallet == wallet_id)
-    Bot.update(standing_at=None).where(Bot.id.in_(held)).execute()
+    storage.database.execute_sql(FORGET, (wallet_id,))
 
 
 FORGOTTEN = "SELECT id FROM bot WHERE standing_at IS NULL"
@@ -86,8 +89,5 @@ def _refresh_some(now_ms: int) -> int:
 
 
 def _store(standings: Iterable[StandingRow]) -> None:
-    for part in storage.in_parts(standings):
-        StandingTotal.insert_many([one._asdict() for one in part]).on_conflict(
-            conflict_target=[StandingTotal.bot, StandingTotal.record, StandingTotal.seconds],
-            preserve=COLUMNS[3:],
-        ).execute()
+    rows = [one._asdict() for one in standings]
+    storage.write_rows(StandingTotal, rows, ("bot", "record", "seconds"))

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -34,7 +34,7 @@ from chain.summary import (
     show_time,
 )
 from chain.trade_store import Row, make_trade_row, read_digests, replace_trades, to_json
-from models import Address, Trade, Wallet, WalletSignature
+from models import Wallet
 from storage.arrivals import store_arrival
 
 FollowUp = Callable[[Wallet, set[str], int], None]
@@ -138,7 +138,7 @@ def _extends(ledger: Ledger, new: Iterable[Entry]) -> bool:
 
 def _rebuild(wallet: Wallet, pending: PendingLedger) -> None:
     """Apply all stored entries slot by slot, so that a long past is never held in memory."""
-    stored = read_digests(Trade.wallet == wallet.id)
+    stored = read_digests(wallet.id)
     for _, group in groupby(list_entries(wallet.id), key=attrgetter("slot")):
         for row in [
             apply_entry(wallet, pending, entry)
@@ -179,12 +179,25 @@ def apply_entry(wallet: Wallet, pending: PendingLedger, entry: Entry) -> Row:
     return row
 
 
+class Untouched(NamedTuple):
+    """A row of UNTOUCHED."""
+
+    address: str
+    held_mint: str
+    held_amount: str
+    held_decimals: int
+
+
+# As text: asked with each rebuild of a ledger, and what nodes hold is compared in each poll.
+UNTOUCHED = f"""
+SELECT {", ".join(Untouched._fields)} FROM address
+WHERE wallet_id = ? AND held_amount IS NOT NULL"""
+
+
 def read_untouched(wallet_id: int) -> Any:
     """{address: Opening} of accounts that hold something and that no known receipt touched."""
-    rows = Address.select(
-        Address.address, Address.held_mint, Address.held_amount, Address.held_decimals
-    ).where(Address.wallet == wallet_id, Address.held_amount.is_null(False))
-    return {row.address: open_untouched(row) for row in rows.namedtuples()}
+    rows = storage.database.execute_sql(UNTOUCHED, (wallet_id,)).fetchall()
+    return {row.address: open_untouched(row) for row in map(Untouched._make, rows)}
 
 
 def open_untouched(row: Any) -> Opening:
@@ -192,17 +205,14 @@ def open_untouched(row: Any) -> Opening:
     return Opening.untouched(row.address, row.held_mint, int(row.held_amount), row.held_decimals)
 
 
+ENTRIES = """
+SELECT entry, tx_index, seen_at FROM sighting WHERE wallet_id = ? AND state = 'stored'
+ORDER BY slot"""
+
+
 def list_entries(wallet_id: int) -> Iterator[Entry]:
     """All stored entries of a wallet by slot, one after another."""
-    rows = (
-        WalletSignature.select(
-            WalletSignature.entry, WalletSignature.tx_index, WalletSignature.seen_at
-        )
-        .where(WalletSignature.wallet == wallet_id, WalletSignature.state == "stored")
-        .order_by(WalletSignature.slot)
-        .tuples()
-    )
-    for row in rows.iterator():
+    for row in storage.database.execute_sql(ENTRIES, (wallet_id,)):
         yield Entry.load(*row)
 
 
@@ -212,34 +222,37 @@ def name_rules(programs: object) -> str:
 
 
 # ---- the wallet's summary ------------------------------------------------------------------------
+# As text: asked with each publication.
+KINDS = ", ".join(f"'{kind}'" for kind in sorted(TRADES))
+LAST_TRADE = f"""
+SELECT block_time FROM trade WHERE wallet_id = ? AND kind IN ({KINDS}) ORDER BY slot DESC LIMIT 1"""
+TOLD = "SELECT results, coverage FROM wallet WHERE id = ?"
+
+
 def _replace_summary(wallet: Wallet, pending: PendingLedger, progress: Progress | None) -> bool:
     """Write the derived columns; return whether there were no results before, or the history has
     gaps now and had none, or had.
     """
-    last = (
-        Trade.select(Trade.block_time)
-        .where(Trade.wallet == wallet.id, Trade.kind.in_(sorted(TRADES)))
-        .order_by(Trade.slot.desc())
-        .limit(1)
-        .scalar()
-    )
+    execute = storage.database.execute_sql
+    last = execute(LAST_TRADE, (wallet.id,)).fetchone()
     values = {
         **show_summary(pending.ledger),
-        "last_trade_at": None if last is None else last * 1000,
+        "last_trade_at": last and last[0] and last[0] * 1000,
         "observed_to": wallet.observed_to,
         "forward_realized": pending.forward.sum_realized(),
     }
     told = None if progress is None else show_coverage(wallet, pending, progress)
-    before = Wallet.select(Wallet.results, Wallet.coverage).where(Wallet.id == wallet.id).get()
+    results, coverage = execute(TOLD, (wallet.id,)).fetchone()
     if told is not None:
         values |= {"coverage": to_json(told), "looked_at": wallet.looked_at}
-    Wallet.update(**values).where(Wallet.id == wallet.id).execute()
+    columns = ", ".join(f"{name} = ?" for name in values)
+    execute(f"UPDATE wallet SET {columns} WHERE id = ?", (*values.values(), wallet.id))
     if told is None:
-        return before.results is None
-    said = orjson.loads(before.coverage) if before.coverage else {"state": "none", "gaps": []}
+        return results is None
+    said = orjson.loads(coverage) if coverage else {"state": "none", "gaps": []}
     if told["state"] != said["state"]:
         store_arrival("coverage", wallet=wallet.id)
-    return before.results is None or bool(said["gaps"]) != bool(told["gaps"])
+    return results is None or bool(said["gaps"]) != bool(told["gaps"])
 
 
 def show_summary(ledger: Ledger) -> Row:

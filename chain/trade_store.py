@@ -4,11 +4,10 @@ differ.
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import orjson
-from peewee import chunked
 
 import storage
 from chain.lots import UNEXPLAINED, Booked
@@ -21,8 +20,6 @@ SIDED = frozenset(("buy", "sell", "swap"))
 # A row of the trade table, by column.
 Row = dict[str, Any]
 DIGESTED = sorted(Trade._meta.fields.keys() - {"id", "uid", "wallet", "digest"})
-KEPT = ("id", "uid", "wallet", "signature")
-DERIVED = [field for name, field in Trade._meta.fields.items() if name not in KEPT]
 
 
 def trade_uid(address: str, signature: str) -> str:
@@ -89,48 +86,51 @@ def replace_trades(wallet_id: int, rows: dict[str, Row | None]) -> set[str]:
     None. Signatures that changed.
     """
     changed = {signature for signature, row in rows.items() if row is None}
-    for part in chunked(
-        [row for row in rows.values() if row is not None], storage.ROWS_A_STATEMENT
-    ):
-        mine = (Trade.wallet == wallet_id) & Trade.signature.in_([row["signature"] for row in part])
-        stored = read_digests(mine)
+    for part in in_parts(row for row in rows.values() if row is not None):
+        stored = _read_some_digests(wallet_id, [row["signature"] for row in part])
         differing = [row for row in part if stored.get(row["signature"]) != row["digest"]]
         if differing:
-            numbers = store_trades(differing)
+            numbers = _write_trades(differing, stored)
             _replace_mints(wallet_id, [(numbers[row["signature"]], row) for row in differing])
         changed |= {row["signature"] for row in differing}
-    for gone in chunked(
-        sorted(signature for signature, row in rows.items() if row is None),
-        storage.ROWS_A_STATEMENT,
-    ):
+    for gone in in_parts(sorted(signature for signature, row in rows.items() if row is None)):
         Trade.delete().where(Trade.wallet == wallet_id, Trade.signature.in_(gone)).execute()
     return changed
 
 
-def read_digests(where: Any) -> dict[str, str]:
-    """{signature: digest} of the stored trades that fit a condition."""
-    rows: Any = Trade.select(Trade.signature, Trade.digest).where(where).tuples()
-    return dict(rows)
+# As text: asked in each poll and in each step of a rebuild.
+DIGESTS = "SELECT signature, digest FROM trade WHERE wallet_id = ?"
+
+
+def read_digests(wallet_id: int) -> dict[str, str]:
+    """{signature: digest} of the stored trades of a wallet."""
+    return dict(storage.database.execute_sql(DIGESTS, (wallet_id,)).fetchall())
+
+
+def _read_some_digests(wallet_id: int, signatures: Sequence[str]) -> dict[str, str]:
+    """As read_digests, of these trades; no more than one statement can bind."""
+    sql = f"{DIGESTS} AND signature IN ({storage.mark(signatures)})"
+    return dict(storage.database.execute_sql(sql, (wallet_id, *signatures)).fetchall())
 
 
 def _replace_mints(wallet_id: int, numbered: list[tuple[int, Row]]) -> None:
     """Which tokens these trades moved: [(id, row), ...]."""
-    for part in chunked(numbered, storage.ROWS_A_STATEMENT):
-        TradeMint.delete().where(TradeMint.trade.in_([number for number, _ in part])).execute()
-        rows = [
-            {
-                "trade": number,
-                "wallet": wallet_id,
-                "mint": mint,
-                "side": side,
-                "slot": slot,
-                "place": place,
-            }
-            for number, row in part
-            for mint, side, slot, place in list_moved(row)
-        ]
-        if rows:
-            TradeMint.insert_many(rows).execute()
+    for part in in_parts(number for number, _ in numbered):
+        sql = f"DELETE FROM trade_mint WHERE trade_id IN ({storage.mark(part)})"
+        storage.database.execute_sql(sql, part)
+    rows = (
+        {
+            "trade": number,
+            "wallet": wallet_id,
+            "mint": mint,
+            "side": side,
+            "slot": slot,
+            "place": place,
+        }
+        for number, row in numbered
+        for mint, side, slot, place in list_moved(row)
+    )
+    storage.write_rows(TradeMint, rows)
 
 
 def list_moved(row: Row) -> list[tuple[str, str | None, int, int]]:
@@ -185,25 +185,21 @@ def mark_differing_trades(wallet_id: int) -> int:
     return len(marked)
 
 
-def store_trades(rows: Sequence[dict[str, Any]]) -> dict[str, int]:
+def store_trades(rows: Sequence[Row]) -> dict[str, int]:
     """Insert or update trades of one wallet, each a dict of all columns but the id: {signature:
     id}. A row keeps its id for ever; a new one arrives with it.
     """
     ids: dict[str, int] = {}
     for part in in_parts(rows):
         signatures = [row["signature"] for row in part]
-        mine = (Trade.wallet == part[0]["wallet"]) & Trade.signature.in_(signatures)
-        known = {one for (one,) in _rows(Trade.select(Trade.signature).where(mine))}
-        Trade.insert_many(part).on_conflict(
-            conflict_target=[Trade.wallet, Trade.signature], preserve=DERIVED
-        ).execute()
-        stored: dict[str, int] = dict(_rows(Trade.select(Trade.signature, Trade.id).where(mine)))
-        arrivals.store_trade_arrivals(
-            [stored[signature] for signature in signatures if signature not in known]
-        )
-        ids |= stored
+        ids |= _write_trades(part, _read_some_digests(part[0]["wallet"], signatures))
     return ids
 
 
-def _rows(query: Any) -> Any:
-    return query.tuples()
+def _write_trades(rows: Sequence[Row], known: Collection[str]) -> dict[str, int]:
+    """As store_trades; `known`: signatures that are stored already."""
+    written = storage.write_rows(Trade, rows, ("wallet", "signature"), ("signature", "id"))
+    ids: dict[str, int] = dict(written)
+    fresh = [row["signature"] for row in rows if row["signature"] not in known]
+    arrivals.store_trade_arrivals([ids[signature] for signature in fresh])
+    return ids

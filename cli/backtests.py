@@ -3,6 +3,7 @@
 import contextlib
 import sys
 from argparse import Namespace
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +61,7 @@ class Progress:
         """Print a line each STEP percent."""
         if not self.quiet and percent // STEP > self.told:
             self.told = percent // STEP
-            print(f"{self.told * STEP} %", file=sys.stderr, flush=True)
+            print(f"{self.told * STEP}%", file=sys.stderr, flush=True)
 
 
 def _print_report(report: dict[str, Any], args: Namespace) -> None:
@@ -86,16 +87,19 @@ def format_report(report: dict[str, Any]) -> str:
         f"{report['snapshots']} snapshots of {report['tokens']} tokens, one each"
         f" {report['intervalSeconds']} s; {report['model']}",
         "",
-        f"return {report['returnPct']} %, max drawdown {report['maxDrawdownPct']} %, equity"
+        f"return {_show(report['returnPct'])}, max drawdown {report['maxDrawdownPct']}%, equity"
         f" {report['equitySol']} SOL, {report['openPositions']} positions open",
         f"{report['closeCount']} closes, {found['eligibleCloses']} eligible in"
-        f" {found['clusters']} clusters ({found['sample']}); mean {_show(found['meanReturnPct'])} %"
-        f" {_show_range(found['meanReturnInterval'])}, win rate {_show(found['winRate'])}"
-        f" {_show_range(found['winRateInterval'])}",
+        f" {found['clusters']} clusters ({found['sample']}); mean {_show(found['meanReturnPct'])}"
+        f"{_show_range(found['meanReturnInterval'], _show)}, win rate"
+        f" {_show_rate(found['winRate'])}{_show_range(found['winRateInterval'], _show_rate)}",
         *[
-            f"at {one['costs']}x costs: mean {_show(one['meanReturnPct'])} %"
+            f"at {one['costs']}x costs: mean {_show(one['meanReturnPct'])}"
             for one in found["atCosts"]
         ],
+        *_format_controls(report["controls"]),
+        *map(_format_costs, report["networkCosts"]),
+        *map(_format_venue, report["venues"]),
         "",
         "walk-forward: settings chosen on what came before, played on what came next",
         *map(_format_fold, report["walkForward"]),
@@ -107,12 +111,38 @@ def format_report(report: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def _format_controls(controls: dict[str, Any]) -> list[str]:
+    random, held = controls["randomEntry"], controls["holdingSol"]
+    return [
+        f"random entries: return {_show(random['returnPct'])}, {random['closes']} closes, mean"
+        f" {_show(random['meanReturnPct'])}{_show_range(random['meanReturnInterval'], _show)}",
+        f"holding SOL: return {_show(held['returnPct'])}; in dollars {_show(held['usdChangePct'])}",
+    ]
+
+
+def _format_costs(costs: dict[str, Any]) -> str:
+    return (
+        f"network costs from {costs['from']}: {costs['p50Lamports']}, {costs['p75Lamports']},"
+        f" {costs['p90Lamports']} lamports (50th, 75th, 90th percentile of {costs['receipts']}"
+        f" {'own' if costs['source'] == 'own' else 'recorded'} transactions)"
+    )
+
+
+def _format_venue(venue: dict[str, Any]) -> str:
+    counts = "counts" if venue["eligible"] else "does not count"
+    return (
+        f"fills at {venue['venue']}: off by {venue['medianBps']} basis points, nine in ten within"
+        f" {venue['p90Bps']}, of {venue['receipts']} ({venue['source']}); {counts}"
+    )
+
+
 def _format_fold(fold: dict[str, Any]) -> str:
     before, within = fold["before"], fold["within"]
     return (
         f"  {fold['from']} to {fold['to']}: {within['eligibleCloses']} closes, mean"
-        f" {_show(within['meanReturnPct'])} % (before: {before['eligibleCloses']},"
-        f" {_show(before['meanReturnPct'])} %)"
+        f" {_show(within['meanReturnPct'])} (before: {before['eligibleCloses']},"
+        f" {_show(before['meanReturnPct'])}; random entries: {fold['random']['eligibleCloses']},"
+        f" {_show(fold['random']['meanReturnPct'])})"
     )
 
 
@@ -121,9 +151,13 @@ def _format_check(check: dict[str, Any]) -> str:
     return f"DIFFERENT decisions with everything after {found['cut']} cut off: it looks ahead"
 
 
-def _show(value: object) -> str:
-    return NO_VALUE if value is None else str(value)
+def _show(percentage: float | None) -> str:
+    return NO_VALUE if percentage is None else f"{percentage}%"
 
 
-def _show_range(bounds: list[float] | None) -> str:
-    return f"({bounds[0]} to {bounds[1]}, 95 %, clustered)" if bounds else ""
+def _show_rate(share: float | None) -> str:
+    return NO_VALUE if share is None else f"{100 * share:.0f}%"
+
+
+def _show_range(bounds: list[float] | None, show: Callable[[float], str]) -> str:
+    return f" ({show(bounds[0])} to {show(bounds[1])}, 95%, clustered)" if bounds else ""

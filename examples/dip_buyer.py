@@ -12,7 +12,7 @@ class DipBuyer(Strategy):
     """Settings are whole numbers: default, lowest, highest."""
 
     lookback: int = setting(5, 2, 13)
-    # Basis points: 1,000 are 10 %.
+    # Basis points: 1,000 are 10%.
     fall_bps: int = setting(1_000, 100, 9_000)
     gain_bps: int = setting(500, 50, 9_000)
 

@@ -11,6 +11,19 @@ MAX_JUMP = 20
 PROBATION_MS = 15 * MINUTE_MS
 
 
+class Retention(NamedTuple):
+    """How long the first snapshot of each interval is kept."""
+
+    age_ms: int
+    interval_ms: int
+
+
+# Any other snapshot is kept for the shortest time.
+SHORTEST_MS = 30 * MINUTE_MS
+KEPT_ON_PROBATION = (Retention(2 * HOUR_MS, MINUTE_MS),)
+KEPT = (Retention(30 * DAY_MS, HOUR_MS), Retention(DAY_MS, 5 * MINUTE_MS), *KEPT_ON_PROBATION)
+
+
 class Priced(Protocol):
     """A quote, or a token with its last one. Prices are exact decimal text."""
 
@@ -102,7 +115,8 @@ def find_fall(quote: Located, before: Located) -> Fall | None:
 
 def keep_until(taken_at: int, before: int | None, tracked_at: int) -> int:
     """Return when a snapshot expires: the first of an hour after 30 days, the first of five minutes
-    after one day, any other after two hours.
+    after one day, the first of a minute after two hours, any other after half an hour: held tokens
+    are asked for every six seconds.
 
     A token on probation keeps no long history: most discoveries do not outlive it. `before`: when
     its last quote was taken, or None.
@@ -111,15 +125,8 @@ def keep_until(taken_at: int, before: int | None, tracked_at: int) -> int:
     def is_first_of(interval: int) -> bool:
         return before is None or before // interval != taken_at // interval
 
-    if taken_at - tracked_at < PROBATION_MS:
-        return taken_at + 2 * HOUR_MS
-    return taken_at + (
-        30 * DAY_MS
-        if is_first_of(HOUR_MS)
-        else DAY_MS
-        if is_first_of(5 * MINUTE_MS)
-        else 2 * HOUR_MS
-    )
+    kept = KEPT_ON_PROBATION if taken_at - tracked_at < PROBATION_MS else KEPT
+    return taken_at + next((age for age, interval in kept if is_first_of(interval)), SHORTEST_MS)
 
 
 def choose_dropped(tokens: Iterable[Row], now_ms: int, capacity: int) -> list[Row]:

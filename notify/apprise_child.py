@@ -8,10 +8,11 @@ the words of notify.apprising. What services say goes nowhere: it may repeat an 
 import json
 import os
 import sys
+from collections.abc import Sequence
 from typing import IO
 
 
-def main() -> None:
+def main(arguments: Sequence[str]) -> None:
     """Send each text of standard input until it ends."""
     answers = _take_stdout()
     import apprise
@@ -35,7 +36,3 @@ def _take_stdout() -> IO[str]:
     os.dup2(nowhere, 1)
     os.dup2(nowhere, 2)
     return answers
-
-
-if __name__ == "__main__":
-    main()

@@ -11,7 +11,6 @@ import hmac
 import importlib.util
 import os
 import subprocess
-import sys
 import threading
 import time
 
@@ -19,6 +18,7 @@ import orjson
 
 from notify.client import Answer
 from notify.messages import Message
+from storage.children import Limits, start_python
 
 # A message is given so long, its child's start included; Apprise itself gives up after some 8 s.
 ANSWER_SECONDS = 30.0
@@ -29,6 +29,8 @@ END_SECONDS = 1.0
 MISSING = "needs Apprise, which is not installed here"
 TOO_LATE = "did not answer in time"
 BROKEN = "could not be sent"
+# Apprise takes some 50 MB; each message is timed.
+LIMITS = Limits(memory_bytes=2**30)
 # The words of a child.
 ERRORS = {
     b"ok": None,
@@ -99,13 +101,7 @@ def start_child() -> "subprocess.Popen[bytes]":
         for name, value in os.environ.items()
         if name in ENVIRONMENT or name.upper() in PROXIES
     }
-    return subprocess.Popen(
-        [sys.executable, "-m", "notify.apprise_child"],
-        env={**known, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-    )
+    return start_python("notify.apprise_child", [], known, LIMITS)
 
 
 def _ask(child: "subprocess.Popen[bytes]", lines: bytes) -> Answer:

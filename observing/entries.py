@@ -22,6 +22,8 @@ REREAD_BATCH = 500
 UNREADABLE = ""
 # In `Wallet.rules`, between the digest of the rules and the id up to which entries were read again.
 DONE_UP_TO = "@"
+# As text: asked with each slice of transactions, and in each poll.
+ADDRESSES = "SELECT address FROM address WHERE wallet_id = ?"
 
 
 class Reread(NamedTuple):
@@ -33,7 +35,8 @@ class Reread(NamedTuple):
 
 def list_addresses(wallet_id: int) -> set[str]:
     """The watched addresses of a wallet: itself and every token account it was ever seen to own."""
-    return set(Address.select(Address.address).where(Address.wallet == wallet_id).scalars())
+    rows = storage.database.execute_sql(ADDRESSES, (wallet_id,))
+    return {address for (address,) in rows}
 
 
 def store_holding(

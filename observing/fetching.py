@@ -3,7 +3,8 @@
 import contextlib
 import functools
 from collections import defaultdict
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from peewee import PeeweeException
@@ -12,7 +13,7 @@ import storage
 from chain.answers import ListedSignature, check_block, check_receipt
 from chain.digests import digest_receipt
 from chain.effects import touches
-from chain.entries import read_entry
+from chain.entries import Entry, read_entry
 from chain.receipts import Receipt as ParsedReceipt
 from chain.receipts import parse_receipt
 from chain.rpc import BadAnswer, Refused, RpcError
@@ -23,16 +24,33 @@ from observing.listing import Listing
 from observing.state import FINALIZED, SLICE, State, log
 
 MAX_RETRY_WAIT_MS = 3_600_000
-# As text: it is asked several times a step, and building it would take longer than the answer.
+
+
+class Pending(NamedTuple):
+    """A signature of a wallet that is listed and not stored yet."""
+
+    id: int
+    signature: str
+    tx_index: int | None
+    tries: int
+    seen_at: int
+
+
+# As text: these are asked several times a step, and building them would take longer than the
+# answers.
+LISTED = f"SELECT {', '.join(Pending._fields)} FROM sighting s WHERE wallet_id = ?"
 PENDING = f"""
-SELECT * FROM sighting s
-WHERE wallet_id = ? AND state = 'pending' AND (due_at <= ? OR due_at > ?) {{which}}
+{LISTED} AND state = 'pending' AND (due_at <= ? OR due_at > ?) {{which}}
 ORDER BY slot, tx_index NULLS FIRST, id LIMIT {SLICE}"""
 # What arrived at a head, and what posts wait for.
 AT_HEAD = "AND head"
 OF_POSTS = """AND signature IN (
     SELECT signature FROM post WHERE wallet_id = s.wallet_id
     AND status IN ('pending', 'not_found') AND signature IS NOT NULL)"""
+STORE_ENTRY = """
+UPDATE sighting SET state = 'stored', entry = ?, tx_index = ?, slot = ?, problem = NULL
+WHERE id = ?"""
+RETRY = "UPDATE sighting SET tries = ?, due_at = ?, problem = ? WHERE id = ?"
 
 
 class Answer(NamedTuple):
@@ -43,6 +61,31 @@ class Answer(NamedTuple):
     raw: Any
     receipt: ParsedReceipt | None
     endpoint: str
+
+
+class Taken(NamedTuple):
+    """A transaction of a wallet whose entry is to be stored."""
+
+    row: Pending
+    receipt: ParsedReceipt
+    entry: Entry
+
+    @property
+    def place(self) -> int | None:
+        """Its place in the slot, as the transaction or else the list tells it."""
+        return self.row.tx_index if self.receipt.tx_index is None else self.receipt.tx_index
+
+
+@dataclass
+class Slice:
+    """Transactions of a wallet that are fetched one after another, and whose entries are stored
+    together. `known`: its accounts; `bodies`: what is stored of these already, by signature.
+    """
+
+    wallet: Wallet
+    known: set[str]
+    bodies: dict[str, bytes]
+    taken: list[Taken] = field(default_factory=list)
 
 
 class Fetching:
@@ -64,59 +107,74 @@ class Fetching:
     def _fetch_slice(self, wallet: Wallet, now: int, which: str = "") -> int:
         # What is due later than any pause was put off by a clock that ran wrong.
         values = wallet.id, now, now + MAX_RETRY_WAIT_MS
+        found = storage.database.execute_sql(PENDING.format(which=which), values).fetchall()
+        if not found:
+            return 0
+        rows = [Pending(*row) for row in found]
+        part = Slice(wallet, list_addresses(wallet.id), _find_bodies(rows))
         count = 0
-        for row in list(WalletSignature.raw(PENDING.format(which=which), *values)):
-            if count and self._state.clock() >= self._state.work_until:
-                break
-            self._fetch_safely(wallet, row, now)
-            count += 1
+        try:
+            for row in rows:
+                if count and self._state.clock() >= self._state.work_until:
+                    break
+                self._fetch_safely(part, row, now)
+                count += 1
+        finally:
+            self._store(part)
         return count
 
-    def _fetch_safely(self, wallet: Wallet, row: WalletSignature, now: int) -> None:
+    def _fetch_safely(self, part: Slice, row: Pending, now: int) -> None:
         """Fetch a transaction; one that our own code stumbles over does not stop the others."""
         try:
-            self._fetch(wallet, row, now)
+            self._fetch(part, row, now)
         except (RpcError, PeeweeException):
             raise
         except Exception as error:
             # A fault of ours: logged with its stack; the transaction stays pending, tried again.
-            log.exception("wallet %s: receipt %s failed", wallet.address, row.signature)
+            log.exception("wallet %s: receipt %s failed", part.wallet.address, row.signature)
             _retry_later(row, now, f"internal error: {type(error).__name__}")
 
-    def _fetch(self, wallet: Wallet, row: WalletSignature, now: int) -> None:
-        """Store the transaction of a signature and its Entry; ask again later where the node does
+    def _fetch(self, part: Slice, row: Pending, now: int) -> None:
+        """Fetch the transaction of a signature, to be stored; ask again later where the node does
         not give it or what it gives is refused.
         """
-        known = list_addresses(wallet.id)
+        body = part.bodies.get(row.signature)
         try:
-            receipt = _find_receipt(row.signature) or self._fetch_receipt(row, now)
+            if body is None:
+                receipt = self._fetch_receipt(row.signature, now)
+            else:
+                receipt = parse_receipt(unpack(body), row.signature)
         except (BadAnswer, Refused) as error:
             return _retry_later(row, now, str(error))
         if receipt is None:
             return _retry_later(row, now, None)
-        if not touches(receipt, wallet.address, known):
+        if not touches(receipt, part.wallet.address, part.known):
             return _retry_later(row, now, "it names none of the wallet's accounts")
-        return self._store_entry(wallet, row, receipt, known)
+        entry = read_entry(receipt, part.wallet.address, self._state.programs, part.known)
+        part.taken.append(Taken(row, receipt, entry))
+        return None
 
-    def _store_entry(
-        self, wallet: Wallet, row: WalletSignature, receipt: ParsedReceipt, known: set[str]
-    ) -> None:
-        entry = read_entry(receipt, wallet.address, self._state.programs, known)
-        index = receipt.tx_index if receipt.tx_index is not None else row.tx_index
-        WalletSignature.update(
-            state="stored", entry=entry.dump(), tx_index=index, slot=receipt.slot, problem=None
-        ).where(WalletSignature.id == row.id).execute()
-        self._state.watches[wallet.id].new_entries.append(
-            replace(entry, tx_index=index, seen_at=row.seen_at)
-        )
-        self._note_unindexed(wallet, receipt.slot, index, row.signature)
-        self._listing.note_ownerless(wallet, entry)
-        named = {balance.address for balance in entry.balances} - known
+    def _store(self, part: Slice) -> None:
+        """Store the entries of a slice, all or nothing; their transactions are stored already."""
+        if part.taken:
+            with storage.writing():
+                _write_entries(part.taken)
+            self._note_stored(part.wallet, part.taken)
+
+    def _note_stored(self, wallet: Wallet, taken: Sequence[Taken]) -> None:
+        """Remember what was stored, and watch the accounts that it names."""
+        watch, named = self._state.watches[wallet.id], set()
+        for one in taken:
+            entry = replace(one.entry, tx_index=one.place, seen_at=one.row.seen_at)
+            watch.new_entries.append(entry)
+            self._note_unindexed(wallet, entry.slot, one.place, entry.signature)
+            self._listing.note_ownerless(wallet, one.entry)
+            named |= {balance.address for balance in entry.balances}
         self._listing.add_addresses(wallet, named, named=True)
 
-    def _fetch_receipt(self, row: WalletSignature, now: int) -> ParsedReceipt | None:
-        """Ask for a transaction and store it; None where no node has it yet."""
-        answer = self._ask_twice(row.signature)
+    def _fetch_receipt(self, signature: str, now: int) -> ParsedReceipt | None:
+        """Ask for a transaction and store it at once; None where no node has it yet."""
+        answer = self._ask_twice(signature)
         if answer.receipt is not None:
             _store_receipt(answer.receipt, answer, now)
         return answer.receipt
@@ -141,16 +199,16 @@ class Fetching:
         known = list_addresses(wallet.id)
         if not touches(receipt, wallet.address, known):
             return False
+        entry = read_entry(receipt, wallet.address, self._state.programs, known)
+        listed = [ListedSignature(signature, receipt.slot, receipt.tx_index)]
         with storage.writing():
+            self._listing.store_new(wallet, listed, now, head=True)
             if answer is not None:
                 _store_receipt(receipt, answer, now)
-            listed = [ListedSignature(signature, receipt.slot, receipt.tx_index)]
-            self._listing.store_new(wallet, listed, now, head=True)
-        row = WalletSignature.get_or_none(
-            WalletSignature.wallet == wallet.id, WalletSignature.signature == signature
-        )
-        if row is not None:
-            self._store_entry(wallet, row, receipt, known)
+            row = _find_listed(wallet, signature)
+            taken = [Taken(row, receipt, entry)] if row else []
+            _write_entries(taken)
+        self._note_stored(wallet, taken)
         return True
 
     def ask(self, signature: str, avoid: str | None = None) -> Answer:
@@ -210,28 +268,47 @@ class Fetching:
         self._state.forget_wallet(wallet.id)
 
 
+def _write_entries(taken: Sequence[Taken]) -> None:
+    """Write entries, in the caller's transaction."""
+    for one in taken:
+        values = one.entry.dump(), one.place, one.receipt.slot, one.row.id
+        storage.database.execute_sql(STORE_ENTRY, values)
+
+
 def _store_receipt(receipt: ParsedReceipt, answer: Answer, now: int) -> None:
-    Receipt.insert(
-        signature=receipt.signature,
-        slot=receipt.slot,
-        tx_index=receipt.tx_index,
-        block_time=receipt.block_time,
-        body=pack(answer.raw),
-        endpoint=answer.endpoint,
-        stored_at=now,
-        digest=digest_receipt(receipt),
-    ).on_conflict_ignore().execute()
+    row = {
+        "signature": receipt.signature,
+        "slot": receipt.slot,
+        "tx_index": receipt.tx_index,
+        "block_time": receipt.block_time,
+        "body": pack(answer.raw),
+        "endpoint": answer.endpoint,
+        "stored_at": now,
+        "digest": digest_receipt(receipt),
+    }
+    storage.insert_rows(Receipt, [row])
+
+
+def _find_listed(wallet: Wallet, signature: str) -> Pending | None:
+    values = wallet.id, signature
+    row = storage.database.execute_sql(f"{LISTED} AND signature = ?", values).fetchone()
+    return row and Pending(*row)
+
+
+def _find_bodies(rows: Sequence[Pending]) -> dict[str, bytes]:
+    """By signature, the transactions that are stored already: they concern another wallet, too."""
+    sql = f"SELECT signature, body FROM receipt WHERE signature IN ({storage.mark(rows)})"
+    return dict(storage.database.execute_sql(sql, [row.signature for row in rows]).fetchall())
 
 
 def _find_receipt(signature: str) -> ParsedReceipt | None:
     """The stored transaction, or None."""
-    body = Receipt.select(Receipt.body).where(Receipt.signature == signature).scalar()
-    return None if body is None else parse_receipt(unpack(body), signature)
+    sql = "SELECT body FROM receipt WHERE signature = ?"
+    row = storage.database.execute_sql(sql, (signature,)).fetchone()
+    return row and parse_receipt(unpack(row[0]), signature)
 
 
-def _retry_later(row: WalletSignature, now: int, problem: str | None) -> None:
+def _retry_later(row: Pending, now: int, problem: str | None) -> None:
     """Ask for it again after a pause that grows to an hour; `problem`: why it was refused."""
     pause_ms = min(MAX_RETRY_WAIT_MS, 1000 * 2 ** min(row.tries, 12))
-    WalletSignature.update(tries=row.tries + 1, due_at=now + pause_ms, problem=problem).where(
-        WalletSignature.id == row.id
-    ).execute()
+    storage.database.execute_sql(RETRY, (row.tries + 1, now + pause_ms, problem, row.id))

@@ -21,6 +21,20 @@ HEAD_PAGE, FULL_PAGE = 100, 1000
 # Where something new was, slots below the covered head are listed again: a lagging node may have
 # left something out.
 OVERLAP_SLOTS = 512
+# As text: asked in each step, and building them would take longer than the answers.
+COUNT = "SELECT COUNT(*) FROM sighting WHERE wallet_id = ?"
+KNOWN = "SELECT signature FROM sighting WHERE wallet_id = ?"
+UNSCANNED = "SELECT 1 FROM address WHERE wallet_id = ? AND walks = 0 LIMIT 1"
+DUE_SCAN = """
+SELECT * FROM address WHERE wallet_id = ? AND (
+    walks < 2 OR walk_new > 0 OR walked_at IS NULL OR NOT walked_at BETWEEN ? AND ?)
+ORDER BY walks, id LIMIT 1"""
+
+GO_ON_SCANNING = "UPDATE address SET endpoint = ?, walk_cursor = ? WHERE id = ?"
+END_SCAN = """
+UPDATE address
+SET endpoint = ?, walk_cursor = NULL, walks = ?, walk_new = ?, walked_at = ?, head_slot = ?
+WHERE id = ?"""
 
 
 @dataclass
@@ -104,22 +118,21 @@ class Listing:
         """Find which of these are listed for the wallet."""
         known: set[str] = set()
         for part in in_parts(signatures):
-            query = WalletSignature.select(WalletSignature.signature)
-            mine = WalletSignature.wallet == wallet.id
-            known.update(query.where(mine, WalletSignature.signature.in_(part)).scalars())
+            sql = f"{KNOWN} AND signature IN ({storage.mark(part)})"
+            rows = storage.database.execute_sql(sql, (wallet.id, *part))
+            known.update(signature for (signature,) in rows)
         return known
 
     def store_new(
         self, wallet: Wallet, page: Sequence[ListedSignature], now: int, head: bool
     ) -> list[ListedSignature]:
         """Insert the unknown signatures of a page, as far as the wallet has room; return them."""
-        mine = WalletSignature.wallet == wallet.id
         known = self.find_known(wallet, [row.signature for row in page])
         new = [row for row in page if row.signature not in known]
         if not new:
             return []
         with storage.writing():
-            count = WalletSignature.select().where(mine).count()
+            ((count,),) = storage.database.execute_sql(COUNT, (wallet.id,)).fetchall()
             new = new[: max(0, self._state.config.max_receipts_per_wallet - count)]
             common = {"wallet": wallet.id, "head": head, "seen_at": now}
             storage.insert_rows(WalletSignature, [row._asdict() | common for row in new])
@@ -170,19 +183,12 @@ class Listing:
 
     def _find_due_scan(self, wallet: Wallet, now: int) -> Address | None:
         """The address to scan next: first scans before second ones before the nightly round."""
-        due = (
-            (Address.walks < 2)
-            | (Address.walk_new > 0)
-            | Address.walked_at.is_null()
-            | ~Address.walked_at.between(now - FULL_SCAN_INTERVAL_MS, now)
-        )
-        query = Address.select().where(Address.wallet == wallet.id, due)
-        return query.order_by(Address.walks, Address.id).first()
+        values = wallet.id, now - FULL_SCAN_INTERVAL_MS, now
+        return next(iter(Address.raw(DUE_SCAN, *values)), None)
 
     def mark_backfilled(self, wallet: Wallet) -> None:
         """Let results count once every address was scanned to its end."""
-        unscanned = Address.select().where(Address.wallet == wallet.id, Address.walks == 0)
-        if wallet.whole or unscanned.exists():
+        if wallet.whole or storage.database.execute_sql(UNSCANNED, (wallet.id,)).fetchone():
             return
         wallet.whole = True
         Wallet.update(whole=True).where(Wallet.id == wallet.id).execute()
@@ -272,15 +278,9 @@ class Listing:
 def _store_scan(row: Address, cursor: ScanCursor, label: str, now: int) -> None:
     """Store how far a full scan has come, or that it is finished."""
     if cursor.is_finished():
-        update = Address.update(
-            walk_cursor=None,
-            walks=row.walks + 1,
-            walk_new=cursor.new,
-            walked_at=now,
-            endpoint=label,
-            head_slot=max(row.head_slot or 0, cursor.top),
-        )
+        top = max(row.head_slot or 0, cursor.top)
+        values = label, row.walks + 1, cursor.new, now, top, row.id
+        storage.database.execute_sql(END_SCAN, values)
     else:
         text = orjson.dumps(asdict(cursor)).decode()
-        update = Address.update(walk_cursor=text, endpoint=label)
-    update.where(Address.id == row.id).execute()
+        storage.database.execute_sql(GO_ON_SCANNING, (label, text, row.id))

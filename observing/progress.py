@@ -1,28 +1,42 @@
 """How far observing a wallet has come, read from the database and the last comparison."""
 
+from typing import Any, NamedTuple
+
 import storage
 from chain.coverage import Progress
-from models import Address, Wallet, WalletSignature
+from models import Wallet
 from observing.state import State
 
-# As text: asked after each step of a poll, and building it would take longer than the answer.
-COUNT = "SELECT COUNT(*) FROM sighting WHERE wallet_id = ?"
 # Refused transactions that coverage names.
 MAX_NAMED = 50
 # Tries after which a pending transaction no longer holds up the state of a wallet.
 STUCK_AFTER_TRIES = 5
 
 
+class Scanned(NamedTuple):
+    """How far an address was scanned: see models.Address."""
+
+    address: str
+    walks: int
+    walk_cursor: str | None
+    walk_new: int | None
+
+
+# As text: asked after each step of a poll, and building it would take longer than the answer.
+SCANNED = f"SELECT {', '.join(Scanned._fields)} FROM address WHERE wallet_id = ?"
+COUNT = "SELECT COUNT(*) FROM sighting WHERE wallet_id = ?"
+PENDING = f"{COUNT} AND state = 'pending'"
+STUCK = f"{PENDING} AND (tries >= {STUCK_AFTER_TRIES} OR problem IS NOT NULL)"
+REFUSED = f"""
+SELECT slot, problem FROM sighting
+WHERE wallet_id = ? AND state = 'pending' AND problem IS NOT NULL ORDER BY slot LIMIT {MAX_NAMED}"""
+
+
 def read_progress(state: State, wallet: Wallet) -> Progress:
     """The Progress of a wallet, from which its coverage follows."""
-    columns = Address.address, Address.walks, Address.walk_cursor, Address.walk_new
-    addresses = list(Address.select(*columns).where(Address.wallet == wallet.id).namedtuples())
+    addresses = [Scanned(*row) for row in _read(SCANNED, wallet)]
     ledger, checked = state.apply_entries(wallet), state.check_balances(wallet)
-    mine = WalletSignature.wallet == wallet.id
-    pending = mine & (WalletSignature.state == "pending")
-    listed, pending_count = _count_signatures(wallet.id)
-    refused = WalletSignature.problem.is_null(False)
-    stuck = (WalletSignature.tries >= STUCK_AFTER_TRIES) | refused
+    listed, pending = _count(COUNT, wallet), _count(PENDING, wallet)
     left_out = ledger.seen.keys() - {row.address for row in addresses}
     return Progress(
         looked=any(row.walks or row.walk_cursor for row in addresses),
@@ -30,9 +44,9 @@ def read_progress(state: State, wallet: Wallet) -> Progress:
         confirmed=wallet.accounts_at is not None
         and all(row.walks > 1 and row.walk_new == 0 for row in addresses),
         closed=all(checked.get(row.address) for row in addresses),
-        pending=pending_count,
-        refused=_list_refused(pending & refused) if pending_count else (),
-        stuck=WalletSignature.select().where(pending, stuck).count() if pending_count else 0,
+        pending=pending,
+        refused=tuple(_read(REFUSED, wallet)) if pending else (),
+        stuck=_count(STUCK, wallet) if pending else 0,
         unexplained=_list_unexplained(state, wallet),
         capped=listed >= state.config.max_receipts_per_wallet,
         accounts_capped=bool(wallet.accounts_left_out or left_out),
@@ -41,18 +55,14 @@ def read_progress(state: State, wallet: Wallet) -> Progress:
     )
 
 
-def _count_signatures(wallet_id: int) -> list[int]:
-    """How many are listed, and how many of these are not stored yet."""
-    counts = (COUNT, f"{COUNT} AND state = 'pending'")
-    execute = storage.database.execute_sql
-    return [execute(sql, (wallet_id,)).fetchone()[0] for sql in counts]
+def _read(sql: str, wallet: Wallet) -> list[Any]:
+    rows: list[Any] = storage.database.execute_sql(sql, (wallet.id,)).fetchall()
+    return rows
 
 
-def _list_refused(which: object) -> tuple[tuple[int, str], ...]:
-    """Slot and reason of each refused transaction, the earliest ones."""
-    columns = WalletSignature.slot, WalletSignature.problem
-    rows = WalletSignature.select(*columns).where(which).order_by(WalletSignature.slot)
-    return tuple((row.slot, row.problem or "") for row in rows.limit(MAX_NAMED).namedtuples())
+def _count(sql: str, wallet: Wallet) -> int:
+    ((count,),) = _read(sql, wallet)
+    return int(count)
 
 
 def _list_unexplained(state: State, wallet: Wallet) -> tuple[tuple[str, int, int], ...]:

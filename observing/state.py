@@ -23,8 +23,8 @@ from observing.bell import Bell
 SLICE = 20
 FULL_SCAN_INTERVAL_MS = 86_400_000
 MIN_REPAIR_WAIT_MS, MAX_REPAIR_WAIT_MS = 30_000, 6 * 3_600_000
-# A rebuild that took a second is not repeated for nine: at most a tenth of the time goes there.
-REBUILD_PAUSE_FACTOR = 9
+# Showing work that took a second is not repeated for nine: at most a tenth of the time goes there.
+SHOW_PAUSE_FACTOR = 9
 # A sleeping wallet is polled no less often than this.
 MAX_SLEEP_SECONDS = 300.0
 # Between two signs of life during a long pass.
@@ -60,9 +60,9 @@ class Watch:
     holdings: dict[str, Holding] = field(default_factory=dict)
     # By address, polls in a row whose balance the ledger did not explain.
     unexplained_polls: dict[str, int] = field(default_factory=dict)
-    # Entries stored and not applied yet, and when applying them is worth its time again.
+    # Entries stored and not applied yet, and when showing them is worth its time again.
     new_entries: list[Entry] = field(default_factory=list)
-    apply_after: float = 0.0
+    show_after: float = 0.0
     repair_wait_ms: int = MIN_REPAIR_WAIT_MS // 2
     compared_at: float = -math.inf
     # When a node last answered with balances or with the newest of the wallet's own signatures.
@@ -139,12 +139,9 @@ class State:
 
     def apply_entries(self, wallet: Wallet) -> Ledger:
         """Bring the wallet's ledger up to all that is stored, and return it."""
-        watch, begun_at = self.watches[wallet.id], self.clock()
+        watch = self.watches[wallet.id]
         new, watch.new_entries = watch.new_entries, []
-        ledger = self.ledger_store.apply(wallet, new)
-        if new:
-            watch.apply_after = self.clock() + REBUILD_PAUSE_FACTOR * (self.clock() - begun_at)
-        return ledger
+        return self.ledger_store.apply(wallet, new)
 
     def check_balances(self, wallet: Wallet) -> dict[str, bool | None]:
         """By address, whether the ledger explains the balance of the last comparison; None where

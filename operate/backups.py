@@ -26,6 +26,7 @@ from evidence.notes import Signer
 from operate import foreign_schema, instance, new_log
 from operate.instance import SIDE_FILES, Refused
 from storage import key_files, trouble
+from storage.files import sync
 
 BUSY_MS = 5000
 # In DATA_DIR, while `upgrade` works in a copy there (operate.upgrade).
@@ -113,9 +114,9 @@ def store_copy(source: Path, target: Path) -> Holding:
         fcntl.flock(held, fcntl.LOCK_EX)
         _copy_pages(source, partial)
         holding = check_database(partial)
-        _sync(partial)
+        sync(partial)
         os.replace(partial, target)
-        _sync(target.parent)
+        sync(target.parent)
         return holding
     except (apsw.Error, OSError) as error:
         # The disk is asked before the partial copy is removed; SQLite calls some of these errors
@@ -136,8 +137,13 @@ def list_partials(folder: Path, name: str = "*") -> list[Path]:
 def remove_partials(folder: Path, name: str = "*") -> None:
     """Remove unfinished copies, and the files that SQLite left beside them."""
     for path in list_partials(folder, name):
-        for side in (*SIDE_FILES, "-journal"):
-            path.with_name(path.name + side).unlink(missing_ok=True)
+        _remove(path)
+
+
+def _remove(path: Path) -> None:
+    """Remove a database that nobody uses, and what SQLite left beside it."""
+    for side in SIDE_FILES:
+        path.with_name(path.name + side).unlink(missing_ok=True)
 
 
 def _is_held(path: Path) -> bool:
@@ -159,17 +165,19 @@ def _copy_pages(source: Path, target: Path) -> None:
         writer.pragma("journal_mode", "delete")
 
 
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 # ---- looking into a database ---------------------------------------------------------------------
 def open_reading(path: Path) -> apsw.Connection:
-    """Open a connection that cannot write. Raises apsw.Error."""
+    """Open a connection that cannot write. Raises apsw.Error.
+
+    A transaction that was interrupted, as its journal tells, is undone first: without that nobody
+    can read, and a reader cannot do it.
+    """
+    if path.with_name(f"{path.name}-journal").exists():
+        with (
+            contextlib.suppress(apsw.Error),
+            contextlib.closing(_open(path, apsw.SQLITE_OPEN_READWRITE)) as db,
+        ):
+            foreign_schema.list_applied(db)
     return _open(path, apsw.SQLITE_OPEN_READONLY)
 
 
@@ -257,9 +265,8 @@ def _is_ours(path: Path) -> bool:
 def restore_backup(config: Config, source: Path, replace: bool, now: int) -> Restored:
     """Make `source` the instance's database; with `replace` the present one is kept aside.
 
-    `now` in ms. The new file is whole and on the disk before anything is renamed. A crash between
-    the two renames leaves no database, and the next start would begin an empty one beside the kept
-    one; a crash at any other moment loses nothing.
+    `now` in ms. The new file is whole and on the disk before it gets its name, and the present one
+    has its second name before that: a crash at any moment leaves one of them as the database.
     """
     _need_file(config, "pg_restore")
     with instance.alone(config.data_dir):
@@ -274,13 +281,16 @@ def restore_backup(config: Config, source: Path, replace: bool, now: int) -> Res
                 " backup takes its place"
             )
         restored = config.data_dir / "app.db.restored"
+        # A journal or WAL of an interrupted restore would be played into the new file.
+        _remove(restored)
+        _remove_links(config)
         holding = store_copy(source, restored)
         _skip_arrivals(restored, now)
         _log_operator_out(restored)
         new_log.open_after_restore(restored, config.database_path, now)
         aside = _put_aside(config, now) if held else None
-        os.rename(restored, config.database_path)
-        _sync(config.data_dir)
+        os.replace(restored, config.database_path)
+        sync(config.data_dir)
         return Restored(holding, aside)
 
 
@@ -313,18 +323,38 @@ def _log_operator_out(path: Path) -> None:
 
 
 def _put_aside(config: Config, now: int) -> Path:
-    """Rename the present database, after its WAL was written into it.
+    """Give the present database a second name, after its WAL was written into it.
 
-    A damaged one is renamed as it is, with the files beside it.
+    Of a damaged one the files beside it are renamed: played into another database, they destroy it.
     """
     path = config.database_path
     moment = time.strftime("%Y%m%dT%H%M%S", time.gmtime(now // 1000))
     aside = path.with_name(f"app.db.replaced-{moment}.{now % 1000:03}Z")
     _empty_wal(path)
-    for side in SIDE_FILES:
+    for side in SIDE_FILES[1:]:
         if path.with_name(path.name + side).exists():
             os.rename(path.with_name(path.name + side), aside.with_name(aside.name + side))
+    if path.exists():
+        _link(path, aside)
+    # The new database must not come to the disk before this.
+    sync(config.data_dir)
     return aside
+
+
+def _link(path: Path, aside: Path) -> None:
+    try:
+        os.link(path, aside)
+    except OSError:
+        # This file system has no second names: a crash just now leaves no database but `aside`.
+        os.rename(path, aside)
+
+
+def _remove_links(config: Config) -> None:
+    """Remove second names that an interrupted restore gave the present database."""
+    path = config.database_path
+    for aside in config.data_dir.glob("app.db.replaced-*") if path.exists() else ():
+        if aside.samefile(path):
+            aside.unlink()
 
 
 def _empty_wal(path: Path) -> None:
@@ -350,11 +380,11 @@ def replace_database(source: Path, path: Path) -> None:
     The caller is alone in the folder. A crash leaves the one or the other, whole.
     """
     _empty_wal(source)
-    _sync(source)
+    sync(source)
     os.chmod(source, 0o600)
     _empty_wal(path)
     os.replace(source, path)
-    _sync(path.parent)
+    sync(path.parent)
 
 
 # ---- migrating -----------------------------------------------------------------------------------
@@ -365,6 +395,7 @@ def migrate(config: Config) -> Migrated:
     remove_partials(config.data_dir)
     # Nobody upgrades now, or DATA_DIR could not be entered: a killed one left it.
     shutil.rmtree(config.data_dir / UPGRADE_FOLDER, ignore_errors=True)
+    _remove_links(config)
     if config.database_url:
         migrated = Migrated(_migrate_server(database), None)
     else:

@@ -24,7 +24,7 @@ def check_contents(
     execute: Callable[..., Any], applied: list[str], config: Config, now: int
 ) -> Iterator[Finding]:
     """Check what the tables hold: times, jobs, transactions that stay pending."""
-    if "0001_begin" not in applied:
+    if "0004_session" not in applied:
         return
     running = instance.is_in_use(config.data_dir)
     yield (
@@ -40,7 +40,7 @@ def check_contents(
         yield from check_sums(execute)
     if "0027_witness" in applied:
         yield from check_witnessed(execute)
-    if "0014_quota" in applied:
+    if "0035_hooks" in applied:
         yield from check_use(execute, config, now)
 
 

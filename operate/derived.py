@@ -73,13 +73,26 @@ def rebuild(
     `reread`: entries that replace the stored ones, by signature. Only a digest of each trade is
     kept in memory, and the rows of the signatures in `wanted`.
     """
-    ledger = Ledger(backfilled=bool(wallet.whole), untouched=_read_untouched(reader, wallet.id))
+    ledger = Ledger(_was_backfilled(wallet), untouched=_read_untouched(reader, wallet.id))
     rebuilt = _rebuild_once(reader, wallet, ledger, reread, wanted)
     return (
         _rebuild_once(reader, wallet, rebuilt.pending.ledger.restart(), reread, wanted)
         if rebuilt.pending.ledger.stale
         else rebuilt
     )
+
+
+def _was_backfilled(wallet: Any) -> bool:
+    """Was the history listed to its end when the wallet was published last? It is listed in one
+    transaction and published in a later one.
+    """
+    if not wallet.whole or wallet.reconciliation is not None:
+        return bool(wallet.whole)
+    try:
+        said = orjson.loads(wallet.coverage or "{}")
+        return bool(said.get("state") != "backfilling")
+    except UNREADABLE:
+        return True
 
 
 def _rebuild_once(

@@ -28,6 +28,7 @@ OWN_FILES = {
     "app.db",
     "app.db-wal",
     "app.db-shm",
+    "app.db-journal",
     "ratelimit.db",
     "ratelimit.db-wal",
     "ratelimit.db-shm",

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import IO
 
 from storage import locks
+from storage.files import make_folder
 
 # Endings of the files of one SQLite database.
-SIDE_FILES = ("", "-wal", "-shm")
+SIDE_FILES = ("", "-wal", "-shm", "-journal")
 
 
 class Refused(Exception):
@@ -22,7 +23,7 @@ def alone(data_dir: Path) -> Iterator[None]:
 
     Refused where one already has (storage.locks).
     """
-    data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_folder(data_dir)
     with open(data_dir / locks.DATA_DIR_LOCK, "a") as file:
         if not lock_alone(file):
             raise Refused(f"a server or a command is using {data_dir}: stop it first")

@@ -16,6 +16,7 @@ from config import Config
 from operate import backups, instance
 from operate.doctor import LEAST_FREE
 from operate.instance import Refused
+from storage.files import make_folder
 
 FOLDER, LOCK = "backups", ".lock"
 MAX_LISTED = 20
@@ -67,7 +68,7 @@ def begin_backup(config: Config, now: int, tell: Callable[[str, str | None], Non
         )
     _check_room(config)
     folder = find_folder(config)
-    folder.mkdir(mode=0o700, exist_ok=True)
+    make_folder(folder)
     held = os.open(folder / LOCK, os.O_CREAT | os.O_WRONLY, 0o600)
     try:
         fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -9,10 +9,11 @@ from chain.amounts import sol
 from chain.summary import show_time
 from paper import results
 from paper.account import PIPELINE, STARTING_CASH, Close
-from paper.backtests import Backtest, Difference, Fold, Player
+from paper.backtests import Backtest, Difference, Fold, Player, Recording
 from paper.diary import format_line
-from paper.fills import MODEL
+from paper.fills import MODEL, RECORDED_COSTS
 from paper.market import percent
+from paper.measured import RECORDED_RECEIPTS, CostsFrom
 from paper.strategies import show_settings
 from paper.trader import DiaryLine
 
@@ -24,12 +25,17 @@ NOTES = (
     " do; settings chosen on these days fit these days.",
     "Mint checks, decimals and transfer fees are those known today. Tokens that nobody kept, and"
     " prices between two snapshots, are not in the recording.",
+    "Network costs are those that paper traders paid at the time; which venues count, and how far"
+    " off the fills there are, is what is known today.",
+    "Random entries have the same sizes, exits and costs. Results no better than theirs, or than"
+    " holding SOL, show no skill.",
     "Not mixed with the records of paper traders: it is in no comparison and in no profile.",
 )
 COLUMNS = (
     *("closedAt", "openedAt", "mint", "symbol", "reason", "grossLamports", "netLamports"),
-    *("spentLamports", "returnPct", "excluded"),
+    *("spentLamports", "returnPct", "excluded", "account"),
 )
+STRATEGY, RANDOM = "strategy", "random"
 
 
 def show_backtest(tested: Backtest, family: str, start_mode: str) -> Json:
@@ -51,6 +57,9 @@ def show_backtest(tested: Backtest, family: str, start_mode: str) -> Json:
         **_show_player(shown),
         "equity": [{"at": _show_time(at), "sol": sol(equity)} for at, equity in shown.curve],
         "closes": [show_close(close) for close in shown.list_closes()[-MAX_CLOSES:]],
+        "randomCloses": [show_close(close, RANDOM) for close in shown.list_random()[-MAX_CLOSES:]],
+        "networkCosts": _show_costs(recording),
+        "venues": _show_venues(recording),
         "candidates": [
             {"settings": show_settings(one.trader.strategy), **_show_player(one)}
             for one in tested.players
@@ -71,10 +80,66 @@ def _show_player(player: Player) -> Json:
         "openPositions": len(account.positions),
         "reviewed": player.trader.reviewed,
         "comparison": results.compare(closes, STARTING_CASH),
+        "controls": _show_controls(player),
     }
 
 
-def show_close(close: Close) -> Json:
+def _show_controls(player: Player) -> Json:
+    """Return what a result is compared with: holding SOL, and random entries."""
+    twin, closes = player.twin, player.list_random()
+    equity, moved = twin.player.account.equity, None
+    if twin.sol_cents_first and twin.sol_cents_last:
+        moved = twin.sol_cents_last - twin.sol_cents_first
+    return {
+        "holdingSol": {
+            "returnPct": 0.0,
+            "usdChangePct": None
+            if moved is None or not twin.sol_cents_first
+            else float(percent(moved, twin.sol_cents_first)),
+        },
+        "randomEntry": {
+            "equitySol": sol(equity),
+            "returnPct": float(percent(equity - STARTING_CASH, STARTING_CASH)),
+            "closes": len(closes),
+            **results.describe(closes, STARTING_CASH),
+        },
+    }
+
+
+def _show_costs(recording: Recording) -> list[Json]:
+    """Return what the network took, and from when on, as far as it matters to the recording."""
+    known = [one for one in recording.costs if one.at < recording.end]
+    first = max((one.at for one in known if one.at <= recording.start), default=None)
+    used = [one for one in known if first is None or one.at >= first]
+    if first is None:
+        used.insert(0, CostsFrom(recording.start, RECORDED_COSTS, 0))
+    return [
+        {
+            "from": _show_time(max(one.at, recording.start)),
+            **{f"{name}Lamports": str(value) for name, value in one.costs._asdict().items()},
+            "receipts": one.receipts or RECORDED_RECEIPTS,
+            "source": "own" if one.receipts else "recorded",
+        }
+        for one in used
+    ]
+
+
+def _show_venues(recording: Recording) -> list[Json]:
+    """Return how far off the fills of each measured venue are, and whether its closes count."""
+    return [
+        {
+            "venue": one.venue,
+            "receipts": one.receipts,
+            "medianBps": one.median_bps,
+            "p90Bps": one.p90_bps,
+            "source": one.source,
+            "eligible": one.is_eligible,
+        }
+        for one in recording.errors or ()
+    ]
+
+
+def show_close(close: Close, account: str = STRATEGY) -> Json:
     """Return a close of a backtest as JSON, its keys those of COLUMNS."""
     return {
         "closedAt": _show_time(close.closed_at),
@@ -87,6 +152,7 @@ def show_close(close: Close) -> Json:
         "spentLamports": str(close.spent),
         "returnPct": float(percent(close.net, close.spent)) if close.spent else None,
         "excluded": close.excluded,
+        "account": account,
     }
 
 
@@ -97,6 +163,7 @@ def _show_fold(fold: Fold, tested: Backtest) -> Json:
         "settings": show_settings(tested.players[fold.chosen].trader.strategy),
         "before": _sum_up(fold.before),
         "within": _sum_up(fold.within),
+        "random": _sum_up(fold.random),
     }
 
 

@@ -5,6 +5,7 @@ beside each other. Some play only the beginning of the recording: what they deci
 decided with the rest to come (the look-ahead check).
 """
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -13,11 +14,14 @@ from typing import NamedTuple
 from paper import engine
 from paper.account import Account, Close
 from paper.adaptive import run_heartbeat, summarize
+from paper.fills import RECORDED_COSTS, NetworkCosts
 from paper.guard import Phase
 from paper.market import Flow, Snapshot, Token
+from paper.measured import CostsFrom, VenueError, list_eligible
 from paper.recent import Market
 from paper.strategies import Strategy
 from paper.trader import DiaryLine, Trader
+from paper.twins import Twin, name_twin
 
 # Parts of a recording, each judged by settings chosen on those before it.
 FOLDS = 4
@@ -28,6 +32,7 @@ MIN_CHOSEN = 3
 MAX_POINTS = 400
 # In a SOL invested.
 MILLION = 10**6
+HANDLE = "backtest"
 # Told how much of the recording is played, in percent.
 Note = Callable[[int], None]
 
@@ -44,6 +49,15 @@ class Recording:
     tokens: Mapping[str, Token]
     flows: Mapping[str, tuple[Flow, ...]]
     snapshots: Iterable[Snapshot]
+    # Oldest first; before the first of them what was recorded with the model counts.
+    costs: tuple[CostsFrom, ...] = ()
+    # How far off the model is at each venue; None: closes at all venues that it fits count.
+    errors: tuple[VenueError, ...] | None = None
+
+    def find_costs(self, at: int) -> NetworkCosts:
+        """Return what live traders paid the network at a time (ms)."""
+        known = bisect_right(self.costs, at, key=lambda one: one.at)
+        return self.costs[known - 1].costs if known else RECORDED_COSTS
 
 
 class Point(NamedTuple):
@@ -60,6 +74,7 @@ class Player:
     market: Market
     trader: Trader
     until: int
+    find_costs: Callable[[int], NetworkCosts]
     curve: list[Point] = field(default_factory=list)
     peak: int = 0
     # The deepest fall below a peak, in basis points of that.
@@ -70,21 +85,27 @@ class Player:
     def prepare(
         cls, recording: Recording, strategy: Strategy, start_mode: str, until: int
     ) -> "Player":
-        """Make a player with an account of its own that knows nothing of `until` and later."""
+        """Make a player with an account of its own, and random entries beside it, that knows
+        nothing of `until` and later.
+        """
         flows = {
             mint: tuple(flow for flow in told if flow.at < until)
             for mint, told in recording.flows.items()
         }
         phase = Phase(start_mode, since=recording.start)
-        trader = Trader(1, "backtest", strategy, Account(), phase=phase)
+        trader = Trader(1, HANDLE, strategy, Account(), phase=phase)
+        trader.twin = Twin(Trader(1, name_twin(HANDLE), strategy, Account()))
         market = Market(recording.interval_ms, recording.tokens.values(), flows)
+        if recording.errors is not None:
+            market.eligible = list_eligible(recording.errors)
         spacing = (recording.end - recording.start) // MAX_POINTS
-        return cls(market, trader, until, spacing_ms=spacing)
+        return cls(market, trader, until, recording.find_costs, spacing_ms=spacing)
 
     def play(self, at: int, snapshots: Sequence[Snapshot]) -> None:
         """Play the snapshots of one moment, seen as they were taken."""
         if at >= self.until:
             return
+        self.market.costs = self.find_costs(at)
         run_heartbeat(self.trader, at)
         engine.play(self.market, [self.trader], snapshots, at)
         equity = self.trader.account.equity
@@ -100,14 +121,28 @@ class Player:
 
     def list_closes(self) -> list[Close]:
         """List its closes, oldest first."""
-        closed = [one for one in self.trader.journal.positions.values() if one.closed_at]
-        closes = [summarize(one, str(one.number), self.trader.reviewed) for one in closed]
-        return sorted(closes, key=lambda close: close.closed_at)
+        return _list_closes(self.trader, lambda number: self.trader.reviewed)
+
+    @property
+    def twin(self) -> Twin:
+        """What entered at random beside it."""
+        assert self.trader.twin is not None
+        return self.trader.twin
+
+    def list_random(self) -> list[Close]:
+        """List the closes of random entries, oldest first."""
+        return _list_closes(self.twin.player, lambda number: number in self.twin.doubted)
+
+
+def _list_closes(trader: Trader, is_doubted: Callable[[int], bool]) -> list[Close]:
+    closed = [one for one in trader.journal.positions.values() if one.closed_at]
+    closes = [summarize(one, str(one.number), is_doubted(one.number)) for one in closed]
+    return sorted(closes, key=lambda close: close.closed_at)
 
 
 class Fold(NamedTuple):
     """A part of the recording, from `start` to before `end` (ms): what `chosen` (the place of a
-    candidate) brought before it, and what in it.
+    candidate) brought before it, and what in it, beside its random entries.
     """
 
     start: int
@@ -115,6 +150,7 @@ class Fold(NamedTuple):
     chosen: int
     before: list[Close]
     within: list[Close]
+    random: list[Close]
 
 
 class Difference(NamedTuple):
@@ -199,8 +235,11 @@ def find_fold(number: int, recording: Recording, players: Sequence[Player]) -> F
     end = recording.start + span * (number + 1) // FOLDS
     before = [[one for one in player.list_closes() if one.closed_at < start] for player in players]
     chosen = choose(before)
-    within = [one for one in players[chosen].list_closes() if start <= one.opened_at < end]
-    return Fold(start, end, chosen, before[chosen], within)
+    within, random = (
+        [one for one in closes if start <= one.opened_at < end]
+        for closes in (players[chosen].list_closes(), players[chosen].list_random())
+    )
+    return Fold(start, end, chosen, before[chosen], within, random)
 
 
 def choose(before: Sequence[Sequence[Close]]) -> int:

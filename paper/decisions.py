@@ -180,19 +180,20 @@ class Signal(NamedTuple):
 
 
 def find_signals(views: Iterable[View], strategy: Strategy, now: int) -> list[Signal]:
-    """List the tokens that a strategy wants to enter now; `now` in ms."""
-    return [Signal(view, found) for view in views if (found := find_signal(view, strategy, now))]
-
-
-def find_signal(view: View, strategy: Strategy, now: int) -> Decision | Exception:
-    """Return what a strategy decides about a token, or the exception it raises: that is raised
-    again for each trader with this strategy.
+    """List what a strategy decides about tokens now (ms), where that is something; an exception it
+    raises is raised again for each trader with this strategy.
     """
-    try:
-        return decide(view, None, strategy, now)
-    except Exception as error:
-        # Not swallowed: each trader that follows this strategy raises it, and its diary names it.
-        return error
+    signals, found = list[Signal](), None
+    for view in views:
+        try:
+            found = decide(view, None, strategy, now)
+        except Exception as error:
+            # Not swallowed: each trader that follows it raises it, and its diary names it.
+            signals.append(Signal(view, error))
+            continue
+        if found:
+            signals.append(Signal(view, found))
+    return signals
 
 
 def rank(trader: Trader, mint: str) -> bytes:

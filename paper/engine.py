@@ -15,7 +15,7 @@ from paper.orders import expire_orders, settle_orders
 from paper.positions import update_positions
 from paper.recent import Market
 from paper.trader import Trader
-from paper.twins import play_twin
+from paper.twins import find_sol_cents, play_twin
 
 
 def play(
@@ -46,10 +46,11 @@ def play(
         with faults.isolate(trader.id):
             leave(trader, market, seen, now, faults)
     enter(faults.skip_faulty(traders), market, seen, at, now, faults)
+    sol_cents = find_sol_cents(seen)
     for trader in faults.skip_faulty(traders):
         with faults.isolate(trader.id):
             check_drawdown(trader, at)
-            play_twin(trader, market, seen, at, now, faults)
+            play_twin(trader, market, seen, at, now, faults, sol_cents)
 
 
 def check_snapshots(

@@ -54,6 +54,14 @@ class Measured(NamedTuple):
     bps: int
 
 
+class CostsFrom(NamedTuple):
+    """What the network took from a time on (ms), worked out from so many swaps of this instance."""
+
+    at: int
+    costs: NetworkCosts
+    receipts: int
+
+
 class VenueError(NamedTuple):
     """How far off the model is at a venue: `source` own | recorded; since: UTC ms of the first."""
 

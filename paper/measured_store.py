@@ -11,7 +11,7 @@ from paper import measured
 from paper.fills import MODEL, RECORDED_COSTS, NetworkCosts
 from paper.guard import DAY_MS, HOUR_MS
 from paper.load import read_snapshot
-from paper.measured import Measured, RealSwap, VenueError
+from paper.measured import CostsFrom, Measured, RealSwap, VenueError
 from paper.measured_tables import NetworkCost, RealFill
 from paper.rows import NAMED_SNAPSHOT, Columns, NamedSnapshotRow, select
 
@@ -86,8 +86,8 @@ class CostRow(NamedTuple):
     since: int
 
 
-COSTS = """
-SELECT at, p50, p75, p90, rent, receipts, since FROM network_cost ORDER BY id DESC LIMIT 1"""
+ALL_COSTS = "SELECT at, p50, p75, p90, rent, receipts, since FROM network_cost ORDER BY id"
+COSTS = f"{ALL_COSTS} DESC LIMIT 1"
 
 
 def measure_swaps(now: int) -> int:
@@ -180,6 +180,14 @@ def refresh_costs(now: int) -> NetworkCosts:
 def find_costs() -> CostRow | None:
     """Return the network costs of this instance's own receipts that count now."""
     return next(iter(select(CostRow, COSTS)), None)
+
+
+def list_costs() -> list[CostsFrom]:
+    """List all network costs that there were, oldest first."""
+    return [
+        CostsFrom(row.at, NetworkCosts(row.p50, row.p75, row.p90), row.receipts)
+        for row in select(CostRow, ALL_COSTS)
+    ]
 
 
 def _store_costs(costs: NetworkCosts, paid: Sequence[PaidRow], now: int) -> None:

@@ -29,23 +29,17 @@ from paper.strategies import (
     parse_settings,
     public_name,
 )
+from storage.children import Limits, start_python
 
 PREFIX, FOLDER = "own:", "strategies"
 NAME = re.compile(r"own:([a-z][a-z0-9_]{0,39})")
 # For one question, starting the process included.
 MAX_SECONDS = 5.0
-MAX_MEMORY_BYTES = 2**29
+# What it uses is timed by the question.
+LIMITS = Limits(memory_bytes=2**29)
 MAX_ANSWER_BYTES = 10**7
 REASON = re.compile(r"[a-z][a-z0-9_]{0,39}")
 MAX_DETAIL = 200
-BOOT = (
-    "import json, os, resource, sys\n"
-    "sys.path[:] = json.loads(sys.argv.pop(1))\n"
-    "os.nice(5)\n"
-    f"resource.setrlimit(resource.RLIMIT_AS, ({MAX_MEMORY_BYTES}, {MAX_MEMORY_BYTES}))\n"
-    "from paper.own_child import main\n"
-    "main(sys.argv[1])\n"
-)
 
 
 class OwnFile:
@@ -123,14 +117,12 @@ class OwnFile:
         self._check_file()
         self._changed_at = self._find_change()
         # Without the environment of the service, which holds secrets.
-        self._child = subprocess.Popen(
-            [sys.executable, "-c", BOOT, json.dumps(sys.path), str(self.path)],
-            env={"PATH": os.defpath},
-            cwd=self.path.parent,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
+        self._child = start_python(
+            "paper.own_child",
+            [str(self.path)],
+            {"PATH": os.defpath},
+            LIMITS,
+            folder=self.path.parent,
         )
         return self._child
 

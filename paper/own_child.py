@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from typing import IO, Any
 
@@ -17,7 +17,8 @@ from paper.account import Position
 from paper.market import Check, Flow, Snapshot, Token, View
 from paper.strategies import Enter, Exit, Refusal, Strategy, public_name
 
-# The parent kills it before; this is for a child whose parent is gone.
+# The parent kills it before; this is for a child whose parent is gone, where the system does not
+# end it.
 MAX_SECONDS = 30
 
 
@@ -25,8 +26,11 @@ class NotAStrategy(Exception):
     """The file has no STRATEGY, or that is none."""
 
 
-def main(path: str) -> None:
-    """Answer each line of standard input until it ends. What the file prints goes nowhere."""
+def main(arguments: Sequence[str]) -> None:
+    """Answer each line of standard input until it ends; the one argument is the file's path. What
+    the file prints goes nowhere.
+    """
+    (path,) = arguments
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     kind: type[Strategy] | None = None

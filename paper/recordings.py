@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from paper import flows, rows
+from paper import flows, measured_store, rows
 from paper.backtests import Recording
 from paper.faults import Faults
 from paper.guard import DAY_MS, HOUR_MS
@@ -12,7 +12,7 @@ from paper.market import Snapshot, Token
 
 MINUTE_MS = 60_000
 # How old snapshots are that are kept at this distance (market.rules.keep_until).
-KEPT = ((2 * HOUR_MS, 0), (DAY_MS, 5 * MINUTE_MS))
+KEPT = ((30 * MINUTE_MS, 0), (2 * HOUR_MS, MINUTE_MS), (DAY_MS, 5 * MINUTE_MS))
 MAX_SPAN_MS = 31 * DAY_MS
 PAGE = 5_000
 
@@ -54,7 +54,14 @@ def read_recording(span: Span, interval_ms: int, now: int) -> Recording:
     tokens = {token.mint: token for token in found.values()}
     known = flows.list_flows(span.start - DAY_MS, span.end)
     return Recording(
-        grain, span.start, span.end, tokens, known, _thin(_list_snapshots(span, tokens), grain)
+        grain,
+        span.start,
+        span.end,
+        tokens,
+        known,
+        _thin(_list_snapshots(span, tokens), grain),
+        tuple(measured_store.list_costs()),
+        tuple(measured_store.list_errors(now)),
     )
 
 

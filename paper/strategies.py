@@ -1,7 +1,7 @@
 """The four strategy families. A strategy is a frozen set of settings with two methods: when to
 enter, when to leave. Pure.
 
-Returns are basis points (1 % = 100). Spans count snapshots, so that nothing depends on how punctual
+Returns are basis points (1% = 100). Spans count snapshots, so that nothing depends on how punctual
 the scout was. All arithmetic is on integers. The order of FAMILIES is fixed and ranks nothing.
 """
 
@@ -142,20 +142,19 @@ class Momentum(Strategy):
         window, last = view.window, view.window[-1]
         if len(window) < max(self.mean_over, self.lookback + 1):
             return None
-        past = window[-1 - self.lookback]
-        mean = view.sums(self.mean_over - 1).price_sum + last.known_price
-        if (
-            last.known_price * ONE < past.known_price * (ONE + self.rise_bps)
-            or last.known_price * self.mean_over <= mean
-        ):
+        past, price = window[-1 - self.lookback], last.known_price
+        if price * ONE < past.known_price * (ONE + self.rise_bps):
+            return None
+        mean = view.sums(self.mean_over - 1).price_sum + price
+        if price * self.mean_over <= mean:
             return None
         louder = _is_louder(past, last)
         if not louder:
             return UNKNOWN_VOLUME if louder is None else None
-        rise = exact(_moved(past.known_price, last.known_price), 2)
+        rise = exact(_moved(past.known_price, price), 2)
         return Enter(
             "momentum",
-            f"up {rise} % over {self.lookback} snapshots with rising volume, above its mean",
+            f"up {rise}% over {self.lookback} snapshots with rising volume, above its mean",
         )
 
     def leave(self, view: View, position: Position) -> Exit | None:
@@ -192,7 +191,7 @@ class MeanReversion(Strategy):
         if 100 * below * below < self.deviations_tenths**2 * spread:
             return None
         fall = exact(below * ONE // past.price_sum, 2)
-        detail = f"{fall} % under its mean over {past.count} snapshots while liquidity holds"
+        detail = f"{fall}% under its mean over {past.count} snapshots while liquidity holds"
         return self._refuse_falling(past, last) or Enter("mean_reversion", detail)
 
     def _refuse_falling(self, past: WindowSums, last: Snapshot) -> Refusal | None:
@@ -245,8 +244,9 @@ class Breakout(Strategy):
             last.at - view.token.discovered_at <= self.new_seconds * 1000
             and past.count >= self.new_snapshots - 1
         )
-        is_high = last.known_price * ONE > (past.top_price or 0) * (ONE + self.margin_bps)
-        is_rising = new and last.known_price > (past.last_price or 0)
+        price = last.known_price
+        is_high = price * ONE > (past.top_price or 0) * (ONE + self.margin_bps)
+        is_rising = new and price > (past.last_price or 0)
         if (not new and past.count < self.lookback) or not (is_high or is_rising):
             return None
         volume = _compare_volume(past, last)
@@ -295,6 +295,8 @@ class FlowFollower(Strategy):
 
     def enter(self, view: View) -> Enter | Refusal | None:
         """Enter what wallets of `owners` owners bought, and did not sell, in `window_minutes`."""
+        if not view.flows:
+            return None
         flows = [
             flow
             for flow in view.flows

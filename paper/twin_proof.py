@@ -17,7 +17,8 @@ from paper.market import Snapshot
 from paper.pools import HOUR_MS, NEVER_TRADED, Memory, pool_key
 from paper.refill import MONEY, Attempt, StoredAccount, compare, replay
 from paper.rows import NAMED_SNAPSHOT, NamedSnapshotRow, select
-from paper.twin_store import TwinCloseRow, read_account, read_twin_close
+from paper.twin_closes import OF_PERIOD, TwinCloseRow, read_twin_close
+from paper.twin_store import read_account
 from paper.twins import name_twin
 
 CLOSED = ("mint", "opened_at", "closed_at", "reason", "gross", "net", "spent")
@@ -62,10 +63,6 @@ FROM twin_fill WHERE period_id = ? ORDER BY id"""
 SNAPSHOTS = f"""{NAMED_SNAPSHOT}
 WHERE s.id IN (SELECT snapshot FROM twin_fill WHERE period_id = ?
                UNION SELECT decided_on FROM twin_fill WHERE period_id = ?)"""
-CLOSES = """
-SELECT c.period_id AS period, c.number, c.mint, c.symbol, c.opened_at, c.closed_at, c.reason,
-       c.gross, c.net, c.spent, c.pipeline, c.marks
-FROM twin_close c WHERE c.period_id = ? ORDER BY c.number"""
 
 
 class PeriodStateRow(NamedTuple):
@@ -121,10 +118,10 @@ def load_twin(period: int, starting_cash: int, handle: str) -> StoredTwin | None
     stored = StoredAccount(
         starting_cash, account.cash, account.lost_fees, orders, attempts, positions={}
     )
-    closes = select(TwinCloseRow, CLOSES, (period,))
+    closes = select(TwinCloseRow, OF_PERIOD, (period,))
     return StoredTwin(
         stored,
-        {row.number: read_twin_close(name, row) for row in closes},
+        {row.number: read_twin_close("", row, orjson.loads(row.marks)) for row in closes},
         account,
         [doubt for row in rows for doubt in doubt_order(row, orders, snapshots)],
     )

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from paper.account import Account, Close, Position, find_exclusion, public_id
+from paper.account import Account, Position, public_id
 from paper.adaptive import summarize
 from paper.faults import Faults
 from paper.fills import MODEL, Fill, Order
@@ -21,6 +21,7 @@ from paper.market import Snapshot
 from paper.pools import Memory
 from paper.rows import Columns, select
 from paper.trader import Journal, Trader
+from paper.twin_closes import SINCE, TwinCloseRow, read_twin_close
 from paper.twins import Ticket, Twin, name_twin
 
 
@@ -43,29 +44,6 @@ FROM twin_state s JOIN period p ON p.id = s.period_id AND p.closed_at IS NULL
 JOIN trader t ON t.id = p.trader_id AND t.retired_at IS NULL"""
 
 
-class TwinCloseRow(NamedTuple):
-    """A close of a twin. `marks` is JSON, money is in lamports."""
-
-    period: int
-    number: int
-    mint: str
-    symbol: str
-    opened_at: int
-    closed_at: int
-    reason: str
-    gross: int
-    net: int
-    spent: int
-    pipeline: str
-    marks: str
-
-
-CLOSES = """
-SELECT c.period_id AS period, c.number, c.mint, c.symbol, c.opened_at, c.closed_at, c.reason,
-       c.gross, c.net, c.spent, c.pipeline, c.marks
-FROM twin_close c WHERE c.closed_at >= ? ORDER BY c.closed_at, c.id"""
-
-
 class MintsRow(NamedTuple):
     """What a twin holds or has ordered, as JSON."""
 
@@ -85,11 +63,12 @@ def load_twins(loaded: Iterable[LoadedTrader], now: int, faults: Faults) -> None
     for period, one in by_period.items():
         with faults.isolate(one.trader.id):
             one.trader.twin = read_twin(one.trader, states.get(period))
-    for row in select(TwinCloseRow, CLOSES, (now - 2 * LOOK_BACK_MS,)):
+    for row in select(TwinCloseRow, SINCE, (now - 2 * LOOK_BACK_MS,)):
         found = by_period.get(row.period)
         if found and found.trader.twin:
             player = found.trader.twin.player
-            player.closes.append(read_twin_close(player.handle, row))
+            ident = public_id(player.handle, "close", row.number)
+            player.closes.append(read_twin_close(ident, row, orjson.loads(row.marks)))
 
 
 def read_twin(trader: Trader, row: StateRow | None) -> Twin:
@@ -143,23 +122,6 @@ def _read_memory(
     flow: int, last: Mapping[str, Any] | None, turns: int, blind: int | None
 ) -> Memory:
     return Memory(flow, Snapshot(**last) if last else None, turns, blind)
-
-
-def read_twin_close(handle: str, row: TwinCloseRow) -> Close:
-    """Return what rules and comparisons count of a twin's close."""
-    marks = orjson.loads(row.marks)
-    return Close(
-        public_id(handle, "close", row.number),
-        row.mint,
-        row.symbol,
-        row.opened_at,
-        row.closed_at,
-        row.reason,
-        row.gross,
-        row.net,
-        row.spent,
-        find_exclusion(row.pipeline, marks, "under_review" in marks),
-    )
 
 
 def list_held() -> set[str]:

@@ -85,14 +85,15 @@ def play_twin(
     at: int,
     now: int,
     faults: Faults,
+    sol_cents: int | None = None,
 ) -> None:
-    """Play a round of a trader's twin, after the trader's own."""
+    """Play a round of a trader's twin, after the trader's own. `sol_cents`: of find_sol_cents."""
     twin = trader.twin
     if twin is None:
         return
     own, beside = twin.player, market.beside(twin.memories)
     own.put_off = trader.put_off
-    note_sol(twin, seen, at)
+    note_sol(twin, sol_cents, at)
     expire_orders(own, at)
     if own.account.positions or own.account.orders:
         update_positions(own, beside, seen, at, faults)
@@ -103,11 +104,18 @@ def play_twin(
     note_round(twin, at)
 
 
-def note_sol(twin: Twin, seen: Mapping[str, CheckedSnapshot], at: int) -> None:
-    """Note what a SOL costs: the middle of what the snapshots of this moment say."""
+def find_sol_cents(seen: Mapping[str, CheckedSnapshot]) -> int | None:
+    """Return what a SOL costs: the middle of what the snapshots of a moment say; None where none
+    says it.
+    """
     prices = sorted(one.snapshot.sol_cents for one in seen.values() if one.snapshot.sol_cents)
-    if prices:
-        twin.sol_cents_last = prices[len(prices) // 2]
+    return prices[len(prices) // 2] if prices else None
+
+
+def note_sol(twin: Twin, sol_cents: int | None, at: int) -> None:
+    """Note what a SOL costs, where that is known."""
+    if sol_cents:
+        twin.sol_cents_last = sol_cents
         twin.sol_cents_first = twin.sol_cents_first or twin.sol_cents_last
     twin.started_at = twin.started_at or at
 

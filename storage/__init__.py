@@ -6,7 +6,7 @@
 import contextlib
 import functools
 import secrets
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,11 +14,15 @@ from peewee import DatabaseProxy, PeeweeException, chunked
 from playhouse.migrations import Runner
 
 from config import BadSetting, Config
+from storage.files import make_folder
 from storage.locks import lock_data_dir
 from storage.sqlite import SQLite
 
 MIGRATIONS = Path(__file__).resolve().parent.parent / "migrations"
 ROWS_A_STATEMENT = 200
+# Kept as text: one for each number of rows that is written at once.
+MAX_STATEMENTS = 100
+Names = tuple[str, ...]
 database = DatabaseProxy()
 
 
@@ -29,7 +33,7 @@ def connect(config: Config) -> Any:
     used.
     """
     made = make_database(config)
-    config.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_folder(config.data_dir)
     lock_data_dir(config.data_dir)
     if database.obj is not None:
         database.close_idle()
@@ -161,10 +165,34 @@ def in_parts(values: Iterable[Any]) -> Iterator[list[Any]]:
     return chunked(values, ROWS_A_STATEMENT)
 
 
-def insert_rows(model: Any, rows: Iterable[Any]) -> None:
-    """Insert the rows, all of one shape, that are not there yet."""
-    for part in in_parts(rows):
-        model.insert_many(part).on_conflict_ignore().execute()
+def mark(values: Sized) -> str:
+    """The question marks that stand for these values in a statement, with commas between."""
+    return ", ".join("?" * len(values))
+
+
+def insert_rows(model: Any, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Insert the rows that are not there yet. See write_rows."""
+    write_rows(model, rows)
+
+
+def write_rows(
+    model: Any, rows: Iterable[Mapping[str, Any]], key: Names = (), returned: Names = ()
+) -> list[Any]:
+    """Insert rows, each {field: plain value}, all with the same fields; return these columns of
+    what was written.
+
+    Where a row with the same `key` is there, its other fields are written; without a `key`, what is
+    there stays. The SQL is cached, as that of store_row.
+    """
+    defaults = model._meta.get_default_dict()
+    written: list[Any] = []
+    for part in in_parts({**defaults, **row} for row in rows):
+        names = tuple(part[0])
+        values = [row[name] for row in part for name in names]
+        sql = _write_insertion(model, names, len(part), key, returned)
+        found = database.execute_sql(sql, values)
+        written += found.fetchall() if returned else []
+    return written
 
 
 def store_row(model: Any, columns: dict[str, Any]) -> int:
@@ -175,16 +203,25 @@ def store_row(model: Any, columns: dict[str, Any]) -> int:
     values = {**model._meta.get_default_dict(), **columns}
     fields = model._meta.fields
     ((row_id,),) = database.execute_sql(
-        _insertion(model, tuple(values)),
+        _write_insertion(model, tuple(values), returned=("id",)),
         [fields[name].db_value(value) for name, value in values.items()],
     ).fetchall()
     return int(row_id)
 
 
-@functools.cache
-def _insertion(model: Any, names: tuple[str, ...]) -> str:
-    columns = ", ".join(f'"{model._meta.fields[name].column_name}"' for name in names)
-    return (
-        f'INSERT INTO "{model._meta.table_name}" ({columns}) VALUES ({", ".join("?" * len(names))})'
-        " RETURNING id"
-    )
+@functools.lru_cache(MAX_STATEMENTS)
+def _write_insertion(
+    model: Any, names: Names, count: int = 1, key: Names | None = None, returned: Names = ()
+) -> str:
+    """The SQL that inserts `count` rows. `key`: as write_rows has it; None: there is none yet."""
+    columns = {name: f'"{model._meta.fields[name].column_name}"' for name in names}
+    marks = f"({mark(names)})"
+    sql = f'INSERT INTO "{model._meta.table_name}" ({", ".join(columns.values())}) VALUES '
+    sql += ", ".join([marks] * count)
+    others = [f"{c} = EXCLUDED.{c}" for name, c in columns.items() if name not in (key or ())]
+    if key:
+        keys = ", ".join(columns[name] for name in key)
+        sql += f" ON CONFLICT ({keys}) DO UPDATE SET {', '.join(others)}"
+    elif key is not None:
+        sql += " ON CONFLICT DO NOTHING"
+    return sql + (f" RETURNING {', '.join(returned)}" if returned else "")

@@ -1,10 +1,13 @@
 """Figures and pictures of a paper account, from equity at what its pools would pay."""
 
 import re
+from dataclasses import replace
 from math import sqrt
+from types import SimpleNamespace
 
 import pytest
 from service import NOW
+from test_closes import order_of
 from test_legacy import SOL, closed, make_trader
 
 from accounts import traders as accounts
@@ -14,8 +17,8 @@ from paper.equity_tables import EquityMark
 from paper.guard import DAY_MS, HOUR_MS
 from paper.metrics import Mark
 from paper.tables import Period
-from web.api.paper_equity import EquityPoint
-from web.site import charts
+from web.api.paper_equity import EquityPoint, TradeRow
+from web.site import account_curves, account_history
 
 MINUS = "\N{MINUS SIGN}"
 
@@ -98,7 +101,12 @@ def account(service):
     assert period.starting_cash == STARTING_CASH == 10 * SOL
     for ago, equity, held in ((2, 11 * SOL, 2 * SOL), (1, 95 * SOL // 10, 0)):
         EquityMark.create(period=period, at=NOW - ago * HOUR_MS, equity=equity, held=held)
-    closed(trader, 1, -SOL // 2, opened_at=NOW - 2 * HOUR_MS, closed_at=NOW - HOUR_MS)
+    position = closed(trader, 1, -SOL // 2, opened_at=NOW - 2 * HOUR_MS, closed_at=NOW - HOUR_MS)
+    snapshot = SimpleNamespace(id=1)
+    costs = {"mid": SOL, "slippage": 0, "pool_fee": 0, "network_fee": 0, "rent": 0}
+    for number, (side, hours) in enumerate((("buy", 2), ("sell", 1.5), ("sell", 1)), 1):
+        at = NOW - int(hours * HOUR_MS)
+        order_of(position, number, side, snapshot, snapshot, at, **costs)
     return trader
 
 
@@ -108,9 +116,15 @@ def test_a_trader_shows_equity_drawdown_and_its_figures(service, account):
     assert f"Equity is 9.500 SOL: {MINUS}0.5000 SOL against holding the SOL it began with." in text
     # 1.5 of 11 SOL.
     assert f"Below its highest so far: at most 13.64%, now {MINUS}1.500 SOL." in text
-    assert page.count('class="picture"') == 2 and 'class="bought"' in page
-    assert '<circle class="loss"' in page and "Results by token" in text
-    assert "Both as a table" in text and "Results by reason for leaving" in text
+    assert page.count('class="picture') == 3 and "Results by token" in text
+    marks = [page.count(one) for one in ('class="bought"', "circle class=", 'class="part"')]
+    # A purchase, and the sale that closes apart from that of a part before it.
+    assert marks == [1, 2, 1] and '<circle class="loss"' in page
+    assert "Ringed dots are sales of a part." in text and "Results by reason for leaving" in text
+    assert "virtual SOL, 5 Nov 09:00 to" in text
+    # 2 of 11 SOL two hours ago, nothing since.
+    assert "0% of the equity is in open positions; 9% on average." in text
+    assert f"5 Nov 2026 9.500 {MINUS}1.500 0 0% 1 {MINUS}0.5000" in text
     shown = service.get(f"/api/traders/{account.uid}").json["metrics"]
     assert (shown["maxDrawdownPct"], shown["exposure"]) == (13.64, 0.0909)
 
@@ -122,7 +136,23 @@ def test_figures_of_a_doubted_record_are_withheld(service, account):
     assert "against holding" not in page and "Profit factor" not in page
 
 
+def test_marks_are_of_open_positions_too_and_of_each_close_once():
+    trades = [
+        TradeRow("sell", 9_000, 5, 9_000),
+        TradeRow("buy", 8_000, 5, None),
+        TradeRow("sell", 4_000, 5, 9_000),
+        TradeRow("sell", 3_000, 5, None),
+    ]
+    marks = account_history.list_marks(trades, [replace(close(7), closed_at=9_000)])
+    assert [(one.at, one.side) for one in marks] == [
+        (3, "part"),
+        (4, "part"),
+        (8, "buy"),
+        (9, "gain"),
+    ]
+
+
 def test_falls_are_below_the_highest_so_far():
     points = [EquityPoint(0, 100), EquityPoint(10_000, 80), EquityPoint(20_000, 180)]
-    curve = charts.draw_falls(points, 30_000)
+    curve = account_curves.draw_falls(points, 30_000)
     assert curve.total == 0 and [run.side for run in curve.runs] == ["flat", "down", "flat"]

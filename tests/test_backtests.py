@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 from dataclasses import dataclass, replace
 
 import pytest
@@ -10,12 +11,16 @@ from test_cli import cli  # noqa: F401  (a fixture)
 from test_papertrade import RISE, Stage
 
 from accounts import backtests as asked
+from accounts.backtests import write_table as asked_table
 from accounts.problem import Problem
 from market.tables import Snapshot
 from paper import backtests, recordings
 from paper.backtest_report import COLUMNS, show_backtest, write_csv
 from paper.backtests import Recording
+from paper.fills import RECORDED_COSTS, NetworkCosts
 from paper.market import Flow, View
+from paper.measured import CostsFrom, VenueError
+from paper.measured_tables import NetworkCost
 from paper.recent import Market
 from paper.strategies import Enter, Momentum
 from paper.tables import PaperFill, PaperOrder, Position
@@ -74,6 +79,8 @@ def test_a_backtest_stores_nothing(db, settings):
 def test_snapshots_of_a_day_are_played_as_far_apart_as_all_are_kept(db, settings):
     hour = 60 * MINUTE
     assert recordings.find_grain(START, MINUTE, START + 2 * hour) == MINUTE
+    assert recordings.find_grain(START, MINUTE // 6, START + hour // 2) == MINUTE // 6
+    assert recordings.find_grain(START, MINUTE // 6, START + hour // 2 + 1) == MINUTE
     assert recordings.find_grain(START, MINUTE, START + 2 * hour + 1) == 5 * MINUTE
     assert recordings.find_grain(START, MINUTE, START + 24 * hour + 1) == hour
     assert recordings.find_grain(START, 2 * hour, START + 24 * hour + 1) == 2 * hour
@@ -90,6 +97,96 @@ def test_snapshots_of_a_day_are_played_as_far_apart_as_all_are_kept(db, settings
         *(("A", 7), ("B", 7), ("A", 10), ("B", 10), ("A", 15), ("B", 15), ("A", 20), ("B", 20)),
         *(("A", 25), ("B", 25), ("A", 30), ("B", 30)),
     ]
+
+
+# ---- costs, controls, what counts ----------------------------------------------------------------
+def test_the_network_takes_what_it_took_at_the_time():
+    """Recorded quantiles until this instance had its own, from round 20 on."""
+    own = NetworkCosts(7, 7, 7)
+    recording = replace(
+        recording_of(["0.001"] * 40), costs=(CostsFrom(START + 20 * MINUTE, own, 31),)
+    )
+    found = backtests.run_backtest(recording, [closes_at(2, 25)])
+    fills = [fill for fill, _ in found.shown.trader.journal.fills]
+    assert [fill.costs for fill in fills] == [RECORDED_COSTS] * 2 + [own] * 2
+    assert [fill.network_fee for fill in fills[2:]] == [7, 7]
+    first, second = show_backtest(found, "told", "standard")["networkCosts"]
+    assert (first["source"], first["receipts"], first["p90Lamports"]) == (
+        *("recorded", 102, "3047000"),
+    )
+    assert (second["source"], second["receipts"], second["p90Lamports"]) == ("own", 31, "7")
+
+
+def test_what_costs_and_venues_were_measured_is_read(db, settings):
+    stage = Stage(settings).list_token()
+    for number in range(3):
+        stage.snapshot()
+        NetworkCost.create(
+            at=stage.now, p50=number, p75=8, p90=9, rent=None, receipts=40, since=START
+        )
+        stage.round += 1
+    span = recordings.find_recorded()
+    recording = recordings.read_recording(span, MINUTE, stage.now)
+    assert [(one.at, one.costs.p50, one.receipts) for one in recording.costs] == [
+        (START + number * MINUTE, number, 40) for number in range(3)
+    ]
+    assert recording.find_costs(START - 1) == RECORDED_COSTS
+    assert recording.find_costs(START + 2 * MINUTE - 1) == NetworkCosts(1, 8, 9)
+    # Two that were recorded, until this instance has ten fills of its own.
+    assert [(one.venue, one.is_eligible) for one in recording.errors] == [
+        *(("pumpfun", True), ("raydium", True)),
+    ]
+
+
+@pytest.mark.parametrize(
+    "receipts, p90, excluded",
+    [(10, 300, None), (9, 300, "venue_unproven"), (10, 301, "venue_unproven")],
+)
+def test_closes_count_where_fills_are_known_to_be_near(receipts, p90, excluded):
+    errors = (VenueError("raydium", receipts, 5, p90, "own", START),)
+    recording = replace(recording_of(["0.001"] * 20), errors=errors)
+    report = show_backtest(backtests.run_backtest(recording, [closes_at(2)]), "told", "standard")
+    assert [one["excluded"] for one in report["closes"]] == [excluded]
+    assert report["venues"] == [
+        {
+            **{"venue": "raydium", "receipts": receipts, "medianBps": 5, "p90Bps": p90},
+            **{"source": "own", "eligible": excluded is None},
+        }
+    ]
+
+
+def test_random_entries_of_the_same_sizes_stand_beside_the_result_and_change_nothing(monkeypatch):
+    """All leave at once: a twin by its trader's exits, too."""
+    recording = recording_of(["0.001", "0.00101"] * 40)
+    told = Told(enter_at=(2, 30), leave_at=tuple(range(80)))
+    found = backtests.run_backtest(recording, [told])
+    report = show_backtest(found, "told", "standard")
+    random = report["controls"]["randomEntry"]
+    assert random["closes"] == len(report["randomCloses"]) == 2 == report["closeCount"]
+    assert {one["account"] for one in report["randomCloses"]} == {"random"}
+    (bought, *_) = found.shown.trader.journal.orders.values()
+    (drawn, *_) = found.shown.twin.player.journal.orders.values()
+    assert drawn.amount == bought.amount and drawn.decided_at >= bought.decided_at
+    assert sum(one["random"]["eligibleCloses"] for one in report["walkForward"]) == 2
+    for figures in (random, report["comparison"]):
+        assert [at["costs"] for at in figures["atCosts"]] == [1, 2, 3]
+        means = [at["meanReturnPct"] for at in figures["atCosts"]]
+        assert means[0] > means[1] > means[2] and means[0] == figures["meanReturnPct"]
+    assert report["controls"]["holdingSol"] == {"returnPct": 0.0, "usdChangePct": None}
+    table = list(csv.DictReader(io.StringIO(asked_table(report))))
+    assert [row["account"] for row in table] == ["strategy"] * 2 + ["random"] * 2
+
+    monkeypatch.setattr("paper.engine.play_twin", lambda *arguments: None)
+    alone = backtests.run_backtest(recording, [told]).shown.trader.journal
+    assert alone == found.shown.trader.journal
+
+
+def test_holding_sol_is_told_in_dollars():
+    """A token of 0.001 SOL for 0.15 and then 0.18 dollars: a SOL of 150 and 180, up a fifth."""
+    snapshots = [quote(number, price_usd=usd) for number, usd in enumerate(["0.15"] * 3 + ["0.18"])]
+    recording = replace(recording_of(["0.001"] * 4), snapshots=snapshots)
+    report = show_backtest(backtests.run_backtest(recording, [Told()]), "told", "standard")
+    assert report["controls"]["holdingSol"]["usdChangePct"] == 20.0
 
 
 # ---- looking ahead -------------------------------------------------------------------------------
@@ -204,10 +301,12 @@ def test_the_command_plays_what_is_recorded(cli, settings):  # noqa: F811
         stage.snapshot(price=price)
         stage.round += 1
     code, out, err = cli("trader", "backtest", "--family", "momentum", "--json")
-    assert code == 0 and '"closeCount": 1' in out and "100 %" in err
+    assert code == 0 and '"closeCount": 1' in out and "100%" in err
     code, out, _ = cli("trader", "backtest", "--family", "momentum", "--set", "riseBps=600,900")
     assert code == 0 and "SIMULATED" in out and "same decisions" in out
+    assert re.search(r"^return -?[\d.]+%, max drawdown [\d.]+%, equity", out, re.M)
+    assert "1 clusters (thin); mean" in out and " %" not in out
     code, out, _ = cli("trader", "backtest", "--family", "momentum", "--csv", "-")
-    assert code == 0 and out.startswith("closedAt,") and out.count("\n") == 2
+    assert code == 0 and out.startswith("closedAt,") and out.count(",strategy") == 1
     assert cli("trader", "backtest", "--family", "astrology")[0] == 1
     assert cli("trader", "backtest", "--family", "momentum", "--from", "2099-01-01")[0] == 1

@@ -10,7 +10,7 @@ from config import BadSetting
 from evidence import catch_up, log, openings
 from evidence.notes import Signer, encode
 from models import Post
-from operate import backups
+from operate import backups, inspection
 from storage import database, locks, tree, writing
 
 NOW = 1_800_000_000_000
@@ -66,6 +66,27 @@ def test_what_was_there_is_logged_as_of_the_upgrade(settings, first_edition):
     assert hidden["words"] is None and hidden["hiddenAt"] == NOW + 2
     logged = log.find_post(names[1])
     assert logged.salt and len(shown["words"]) == 64 and logged.place == 5
+
+
+def inspect(settings):
+    """What is worth a look, and what is wrong. (Entries of this wallet were never read.)"""
+    found = list(inspection.inspect(settings, NOW + 9, running=False))
+    return tuple(
+        [str(one) for one in found if one.level == level and one.table != "sighting"]
+        for level in ("look", "wrong")
+    )
+
+
+def test_before_the_start_after_an_upgrade_nothing_is_wrong(settings, first_edition, monkeypatch):
+    waiting = "the next start logs what was stored before"
+    assert inspect(settings) == ([f"log: it was not begun yet: {waiting}"], [])
+    monkeypatch.setattr(catch_up, "POSTS_AT_ONCE", 7)
+    with monkeypatch.context() as patch:
+        patch.setattr(catch_up, "_log_posts", lambda now: 0)
+        catch_up.catch_up(settings, SIGNER, NOW + 9)
+    assert inspect(settings) == ([f"post: 20 have no leaf yet: {waiting}"], [])
+    catch_up.catch_up(settings, SIGNER, NOW + 9)
+    assert inspect(settings) == ([], [])
 
 
 def test_logging_again_adds_nothing(settings, first_edition):

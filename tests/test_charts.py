@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from web.api.paper_equity import EquityPoint
-from web.site import charts, outcomes
+from web.api.paper_equity import EquityPoint, SharePoint
+from web.site import account_curves, charts, outcomes
 from web.site.charts import Axis, Runner, Scale, Step, TimedTrade
 
 HOUR = charts.HOUR_SECONDS
@@ -39,7 +39,9 @@ def test_a_curve_changes_sides_where_it_crosses_zero():
 
 def test_too_little_draws_nothing():
     assert charts.draw_curve([]) is charts.draw_timeline([]) is charts.draw_spark([7]) is None
-    assert charts.draw_equity([EquityPoint(1, 1)], 9) is charts.draw_race([1, 2], []) is None
+    assert (
+        account_curves.draw_equity([EquityPoint(1, 1)], 9) is charts.draw_race([1, 2], []) is None
+    )
 
 
 steps = st.lists(st.integers(-(10**18), 10**18), min_size=1, max_size=130).map(
@@ -78,7 +80,10 @@ def test_gaps_marks_and_the_connection_stand_at_their_time():
 @pytest.mark.parametrize(
     "begins, ends, labels",
     [
-        (0, 4 * HOUR, ["00:00", "01:00", "02:00", "03:00", "04:00"]),
+        (0, 4 * HOUR, ["1 Jan", "01:00", "02:00", "03:00", "04:00"]),
+        # The first time has its date, for which the next one makes room; a new day has its own.
+        (2 * HOUR, 7 * HOUR, ["1 Jan 02:00", "04:00", "05:00", "06:00", "07:00"]),
+        (20 * HOUR, 28 * HOUR, ["1 Jan 20:00", "22:00", "2 Jan", "02:00", "04:00"]),
         (HOUR, 4 * 86_400, ["2 Jan", "3 Jan", "4 Jan", "5 Jan"]),
         (0, 20 * 86_400, ["1 Jan", "8 Jan", "15 Jan"]),
     ],
@@ -154,7 +159,29 @@ def test_purchases_stand_above_the_line_and_sales_below():
 
 def test_a_paper_account_begins_where_it_was_opened():
     points = [EquityPoint(0, 100), EquityPoint(10_000, 80), EquityPoint(20_000, 180)]
-    line = charts.draw_equity(points, 30_000)
+    line = account_curves.draw_equity(points, 30_000)
     # It stood at 100 until 10 s, at 80 until 20 s, then at 180.
     assert [run.side for run in line.runs] == ["flat", "down", "up"]
     assert line.total == 180 and line.zero == round(5 + 83 * 80 / 100, 2)
+
+
+def test_a_level_has_no_sign_and_a_fall_has_one():
+    points = [EquityPoint(n * 10_000, sol * 10**9) for n, sol in enumerate((10, 12, 9))]
+    equity, falls = (
+        draw(points, 30_000) for draw in (account_curves.draw_equity, account_curves.draw_falls)
+    )
+    # 3 SOL in at most four pieces: by 1 SOL.
+    assert [tick.label for tick in equity.levels] == ["9", "10", "11", "12"]
+    assert [tick.label for tick in falls.levels] == ["−3", "−2", "−1", "0"]
+
+
+def test_exposure_is_a_share_on_the_axis_of_the_equity():
+    points = [SharePoint(0, 0), SharePoint(600_000, 2_500), SharePoint(1_200_000, 0)]
+    curve = account_curves.draw_exposure(points, 1_800_000)
+    assert (curve.begins, curve.ends, curve.total) == (0, 1_800, 0)
+    # Nobody looked before the second point.
+    assert curve.gaps == [(0, 33.33)]
+    assert [run.side for run in curve.runs] == ["flat", "held", "flat"]
+    # A quarter in at most four pieces of 10%; the highest stands at the top.
+    assert [tick.label for tick in curve.levels] == ["0%", "10%", "20%"]
+    assert [y for _, y in read_path(curve.runs[1].line)] == [charts.TOP]

@@ -214,6 +214,55 @@ def test_restore_keeps_writes_aside_that_are_only_in_the_wal(backup, service, tm
             assert {text for (text,) in db.execute("SELECT body FROM post")} == {body}
 
 
+def test_what_an_interrupted_restore_left_is_not_played_into_the_next(backup, service):
+    """A WAL and a journal beside the file that it was about to make."""
+    folder = service.config.data_dir
+    left = folder / "app.db.restored"
+    left.write_bytes(backup.read_bytes())
+    with contextlib.closing(apsw.Connection(str(left))) as db:
+        db.pragma("journal_mode", "wal")
+        db.execute("UPDATE post SET body = 'of the interrupted one'")
+        held = left.with_name("app.db.restored-wal").read_bytes()
+    left.with_name("app.db.restored-wal").write_bytes(held)
+    left.with_name("app.db.restored-journal").write_bytes(b"of the interrupted one")
+    backups.restore_backup(service.config, backup, True, NOW)
+    with contextlib.closing(apsw.Connection(str(service.config.database_path))) as db:
+        assert db.execute("SELECT DISTINCT body FROM post").fetchall() == [("words",)]
+    assert not list(folder.glob("app.db.restored*"))
+
+
+def test_a_restore_interrupted_at_its_end_leaves_the_present_database(backup, service, monkeypatch):
+    """It has a second name then, which the next start takes away again."""
+    before, folder = list_events(service.config.database_path), service.config.data_dir
+
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", stop)
+        patch.setattr(backups, "store_copy", lambda *_: None)
+        for name in ("_skip_arrivals", "_log_operator_out"):
+            patch.setattr(backups, name, lambda *_: None)
+        patch.setattr(backups.new_log, "open_after_restore", lambda *_: None)
+        with pytest.raises(KeyboardInterrupt):
+            backups.restore_backup(service.config, backup, True, NOW)
+    assert len(list(folder.glob("app.db.replaced-*"))) == 1
+    assert list_events(service.config.database_path) == before
+    backups.migrate(service.config)
+    leave()
+    assert not list(folder.glob("app.db.replaced-*"))
+    assert list_events(service.config.database_path) == before
+
+
+def test_where_files_have_one_name_the_database_is_renamed(backup, service, monkeypatch):
+    def refuse(*_):
+        raise PermissionError
+
+    monkeypatch.setattr(os, "link", refuse)
+    restored = backups.restore_backup(service.config, backup, True, NOW)
+    assert backups.check_database(restored.kept_aside).posts == 2
+
+
 def test_restore_refuses_what_is_no_whole_backup_of_this_version(backup, service, tmp_path):
     (tmp_path / "letter.txt").write_text("dear friend, " * 1000)
     (tmp_path / "empty.db").touch()
@@ -404,6 +453,7 @@ def test_every_level_of_the_schema_is_recognized_as_ours(tmp_path, monkeypatch):
         with contextlib.closing(apsw.Connection(str(given.database_path))) as db:
             db.execute("ANALYZE")
             assert foreign_schema.list_foreign(db) == []
+        assert "cannot be read" not in complain(given)
         backups.restore_backup(
             settings_for(tmp_path / f"restored-{count}"), given.database_path, False, NOW
         )
@@ -473,6 +523,28 @@ def test_a_healthy_instance_has_nothing_wrong(service):
     jobs.note_job("observer", "ok", NOW)
     assert complain(service.config) == ""
     assert all(one.advice for one in doctor.examine(service.config, NOW) if one.level == "wrong")
+
+
+def test_a_transaction_that_was_cut_off_is_undone_before_reading(tmp_path, service):
+    """A journal tells of it; a reader alone could not undo it."""
+    given, path = settings_for(tmp_path / "cut"), service.config.database_path
+    given.data_dir.mkdir(mode=0o700)
+    leave()
+    with contextlib.closing(apsw.Connection(str(path))) as db:
+        db.pragma("journal_mode", "delete")
+        # So that pages are written before the transaction ends.
+        db.pragma("cache_size", 1)
+        db.execute("BEGIN")
+        db.execute("CREATE TABLE more (id INTEGER)")
+        for _ in range(50):
+            db.execute("INSERT INTO more VALUES (randomblob(4000))")
+        for side in ("", "-journal"):
+            copy = given.data_dir / f"app.db{side}"
+            copy.write_bytes(path.with_name(f"app.db{side}").read_bytes())
+            copy.chmod(0o600)
+        db.execute("ROLLBACK")
+    assert complain(given) == ""
+    assert backups.store_backup(given, tmp_path / "safe.db").foreign == ()
 
 
 def test_the_doctor_says_what_is_wrong_and_what_to_do(service):

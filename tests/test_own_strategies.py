@@ -7,6 +7,7 @@ from pathlib import Path
 import ground
 import pytest
 from test_cli import cli, shown  # noqa: F401  (a fixture)
+from test_legacy import closed, make_trader, said
 from test_papertrade import START, Stage, facts
 
 from accounts import traders
@@ -173,6 +174,32 @@ def test_they_are_off_by_default_and_no_form_offers_them(db, settings, service):
     with pytest.raises(Problem, match="OWN_STRATEGIES"):
         traders.create_trader("Dora", "own:mine", START, own=traders.list_own(settings))
     assert "own:" not in service.get("/traders/new").text
+
+
+@pytest.mark.parametrize("family", ["own:dip_buyer", "momentum"])
+def test_posts_pages_and_feeds_say_whose_strategy_it_is(service, family):
+    trader = make_trader(service, "Dora")
+    Trader.update(family=family, next_position=2).where(Trader.id == trader.id).execute()
+    said(trader, 1)
+    closed(trader, 1, 5)
+    is_own = family.startswith("own:")
+    (post,) = service.get("/api/feed").json["data"]
+    assert (post["family"], post["ownStrategy"]) == (family, is_own)
+    of_trader = service.get(f"/api/traders/{trader.uid}").json
+    assert of_trader["posts"] == [post] and of_trader["strategy"]["own"] is is_own
+    assert service.get("/api/strategies").json["ownTraders"] == is_own
+    close = f"/traders/{trader.uid}/closes/{of_trader['closes'][0]['id']}"
+    label = "simulated · operator’s own strategy"
+    for path in (
+        *("/?label=simulated", f"/posts/{post['id']}", f"/embed/{post['id']}"),
+        *("/feed.atom?label=simulated", "/feed.json?label=simulated", f"/traders/{trader.uid}"),
+    ):
+        assert (label in service.get(path).text) is is_own, path
+    whose = "own strategy of this instance’s operator: dip buyer"
+    for path in ("/traders", f"/traders/{trader.uid}", close):
+        assert (whose in service.get(path).text) is is_own, path
+    told = "1 trader follows a strategy of this instance’s operator. It is in none of these"
+    assert (told in service.get("/strategies").text) is is_own
 
 
 def test_one_is_backtested_by_the_command(cli, tmp_path, monkeypatch, settings):  # noqa: F811

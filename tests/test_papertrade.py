@@ -20,7 +20,7 @@ from accounts.problem import Problem
 from bench import record_market, replay_market
 from chain.tables import TradeMint
 from market.tables import Snapshot, Token
-from paper import adaptive, engine, flows, load, orders, rows, store, twin_proof, twin_store
+from paper import adaptive, engine, flows, load, orders, rows, store, twin_closes, twin_proof
 from paper.account import STARTING_CASH, Account
 from paper.diary import format_line
 from paper.faults import Faults
@@ -1001,7 +1001,8 @@ def test_a_model_that_is_down_costs_one_attempt(stage):
         (rows.MintRow, rows.HELD),
         (twin_proof.TwinFillRow, twin_proof.FILLS),
         (rows.NamedSnapshotRow, twin_proof.SNAPSHOTS),
-        (twin_store.TwinCloseRow, twin_proof.CLOSES),
+        (twin_closes.TwinCloseRow, twin_closes.OF_PERIOD),
+        (twin_closes.TwinCloseRow, twin_closes.SINCE),
         (twin_proof.PeriodStateRow, twin_proof.STATE),
     ],
 )

@@ -18,6 +18,7 @@ from web.api import (
     metrics,
     paper_closes,
     paper_controls,
+    paper_equity,
     paper_statements,
     posting,
     queries,
@@ -38,6 +39,7 @@ MODULES = (
     metrics,
     paper_closes,
     paper_controls,
+    paper_equity,
     paper_statements,
     posting,
     records,
@@ -55,8 +57,8 @@ def list_row_types():
         if isinstance(one, type)
         and one.__module__ == module.__name__
         and hasattr(one, "_fields")
-        # Places in a list and its pages are made of rows.
-        and not one.__name__.endswith(("Position", "Page"))
+        # Places in a list, its pages and curves are made of rows.
+        and not one.__name__.endswith(("Position", "Page", "Point", "History"))
     }
 
 

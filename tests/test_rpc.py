@@ -202,7 +202,7 @@ def test_in_the_end_the_caller_is_told_without_the_address(node, clock, answer, 
 
 
 def test_a_node_that_is_not_there(clock):
-    with pytest.raises(Unavailable, match="endpoint 1: Connect"):
+    with pytest.raises(Unavailable, match="endpoint 1: NewConnectionError"):
         line_to(clock, f"http://127.0.0.1:9/{SECRET}").call("getSlot", [])
 
 

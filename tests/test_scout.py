@@ -709,6 +709,10 @@ def test_snapshots_are_kept_the_longer_the_rarer():
     fifth, sixth = start + 5 * MINUTE_MS, start + 6 * MINUTE_MS
     assert keep_until(fifth, start + 4 * MINUTE_MS, 0) == fifth + DAY_MS
     assert keep_until(sixth, fifth, 0) == sixth + 2 * HOUR_MS
+    # Of a held token, asked for every six seconds.
+    later = sixth + 6_000
+    assert keep_until(later, sixth, 0) == later + HOUR_MS // 2
+    assert keep_until(later, sixth, later - 1) == later + HOUR_MS // 2
 
 
 def test_thinning_leaves_what_the_ages_promise_and_what_is_pinned(world):

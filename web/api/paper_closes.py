@@ -34,10 +34,11 @@ class HolderRow(NamedTuple):
     uid: str
     handle: str
     name: str
+    family: str
     next_position: int
 
 
-HOLDER = "SELECT id, uid, handle, name, next_position FROM trader WHERE uid = ?"
+HOLDER = "SELECT id, uid, handle, name, family, next_position FROM trader WHERE uid = ?"
 
 
 class QuoteRow(NamedTuple):

@@ -4,7 +4,8 @@ from collections import Counter
 from typing import Any, NamedTuple
 
 from paper import guard, results
-from paper.account import STARTING_CASH, Close, find_exclusion
+from paper.account import STARTING_CASH, Close
+from paper.twin_closes import OF_PERIOD, SINCE, TwinCloseRow, read_twin_close
 from web.api.serialize import show_sol, show_time
 from web.api.stored import parse_stored
 from web.server.rows import select
@@ -32,32 +33,6 @@ class TwinRow(NamedTuple):
 TWIN = """
 SELECT period_id AS period, fired, lessons, cash, worth, sol_cents_first, sol_cents_last, started_at
 FROM twin_state WHERE period_id = ?"""
-
-
-class TwinCloseRow(NamedTuple):
-    """A close of a twin. `marks` is JSON, money is in lamports."""
-
-    trader_id: int
-    family: str
-    mint: str
-    symbol: str
-    opened_at: int
-    closed_at: int
-    reason: str
-    gross: int
-    net: int
-    spent: int
-    pipeline: str
-    marks: str
-
-
-_CLOSES = """
-SELECT t.id AS trader_id, t.family, c.mint, c.symbol, c.opened_at, c.closed_at, c.reason, c.gross,
-       c.net, c.spent, c.pipeline, c.marks
-FROM twin_close c JOIN period p ON p.id = c.period_id JOIN trader t ON t.id = p.trader_id
-WHERE """
-PERIOD_CLOSES = f"{_CLOSES} c.period_id = ? ORDER BY c.closed_at, c.id"
-COMPARED = f"{_CLOSES} c.closed_at >= ? ORDER BY c.closed_at, c.id"
 
 
 class FiredRow(NamedTuple):
@@ -122,33 +97,21 @@ def show_rules(period: int, on_twin: dict[str, int]) -> list[Json]:
     ]
 
 
-def read_close(row: TwinCloseRow) -> Close:
-    """Return what comparisons count of a twin's close; its id is the trader's."""
-    marks = parse_stored(row.marks, [])
-    return Close(
-        str(row.trader_id),
-        row.mint,
-        row.symbol,
-        row.opened_at,
-        row.closed_at,
-        row.reason,
-        row.gross,
-        row.net,
-        row.spent,
-        find_exclusion(row.pipeline, marks, "under_review" in marks),
-    )
+def _read_close(row: TwinCloseRow) -> Close:
+    """Return what comparisons count of a close, whose id is the trader's."""
+    return read_twin_close(str(row.trader_id), row, parse_stored(row.marks, []))
 
 
 def list_twin_closes(period: int) -> list[Close]:
     """Return the closes of an account period's twin, oldest first."""
-    return [read_close(one) for one in select(TwinCloseRow, PERIOD_CLOSES, (period,))]
+    return [_read_close(row) for row in select(TwinCloseRow, OF_PERIOD, (period,))]
 
 
 def list_compared(since: int) -> dict[str, list[Close]]:
     """Return the closes of all twins since (ms), by family."""
     found: dict[str, list[Close]] = {}
-    for row in select(TwinCloseRow, COMPARED, (since,)):
-        found.setdefault(row.family, []).append(read_close(row))
+    for row in select(TwinCloseRow, SINCE, (since,)):
+        found.setdefault(row.family, []).append(_read_close(row))
     return found
 
 

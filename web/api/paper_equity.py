@@ -51,9 +51,36 @@ class AccountCloseRow(NamedTuple):
 
 
 ACCOUNT_CLOSES = """
-SELECT mint, symbol, opened_at, closed_at, reason, mid_sold - mid_bought AS gross, cash AS net,
-       spent, pipeline, marks
+SELECT mint, symbol, opened_at, closed_at, reason, mid_sold - mid_bought AS gross,
+       cash AS net, spent, pipeline, marks
 FROM position WHERE period_id = ? AND closed_at IS NOT NULL ORDER BY closed_at, id"""
+
+
+class TradeRow(NamedTuple):
+    """A fill of the account. `at`, `closed_at` (of its position, None while it is open): ms; `sol`:
+    lamports at the price before it.
+    """
+
+    side: str
+    at: int
+    sol: int
+    closed_at: int | None
+
+
+# The newest first.
+TRADES = """
+SELECT o.side, f.at, f.mid AS sol, c.closed_at FROM paper_fill f
+JOIN paper_order o ON o.id = f.order_id
+JOIN position c ON c.period_id = o.period_id AND c.number = f.position
+WHERE o.period_id = ? AND f.raw <> '0' ORDER BY f.id DESC LIMIT ?"""
+MAX_TRADES = 400
+
+
+class SharePoint(NamedTuple):
+    """Which share of the equity was in positions. `at`: UTC milliseconds."""
+
+    at: int
+    basis_points: int
 
 
 class EquityPoint(NamedTuple):
@@ -66,6 +93,7 @@ class EquityPoint(NamedTuple):
 class AccountHistory(NamedTuple):
     """An open account: what it was worth, oldest first, and its closes. `start`: lamports."""
 
+    period_id: int
     start: int
     opened_at: int
     marks: list[Mark]
@@ -90,6 +118,21 @@ class AccountHistory(NamedTuple):
             *(EquityPoint(min(one.at + MARK_MS, until), one.equity) for one in self.marks),
         ]
 
+    def list_shares(self, until: int) -> list[SharePoint]:
+        """List which share of the equity was in positions up to `until` (ms), none before the first
+        mark.
+        """
+        shares = [
+            SharePoint(min(one.at + MARK_MS, until), 10_000 * one.held // one.equity)
+            for one in self.marks
+            if one.equity > 0
+        ]
+        return [SharePoint(self.opened_at, 0), *shares]
+
+    def list_trades(self) -> list[TradeRow]:
+        """List the newest fills of the account, the last first."""
+        return select(TradeRow, TRADES, (self.period_id, MAX_TRADES))
+
     def group(self, by: str) -> list[Group]:
         """Add up the closes by `mint` or `reason`."""
         return group_closes(self.closes, by)
@@ -101,6 +144,7 @@ def read_history(uid: str) -> AccountHistory | None:
     if account is None:
         return None
     return AccountHistory(
+        account.period_id,
         account.starting_cash,
         account.opened_at,
         [Mark(*row) for row in select(MarkRow, MARKS, (account.period_id,))],

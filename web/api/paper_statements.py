@@ -245,6 +245,7 @@ class PaperPostRow(NamedTuple):
     kind: str
     state: str | None
     handle: str
+    family: str
     closed: int | None
 
 
@@ -253,7 +254,7 @@ SELECT o.id, o.uid, t.uid AS trader, t.name, o.body, o.mint, o.symbol, o.writer,
        o.created_at, d.kind,
        (SELECT r.state FROM review r JOIN period p ON p.id = r.period_id
         WHERE p.trader_id = t.id AND p.closed_at IS NULL ORDER BY r.id DESC LIMIT 1) AS state,
-       t.handle, {CLOSE_OF_LINE} AS closed
+       t.handle, t.family, {CLOSE_OF_LINE} AS closed
 FROM paper_post o JOIN trader t ON t.id = o.trader_id JOIN diary_entry d ON d.id = o.entry_id"""
 
 

@@ -1,29 +1,33 @@
-"""The pictures of a paper account: equity, the fall below its highest, and results by what closes
-share.
+"""The pictures of a paper account: equity, the fall below its highest, what was in positions, and
+results by what closes share.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from paper.account import Close
 from paper.guard import DAY_MS
-from paper.metrics import Group, Mark
-from web.api.paper_equity import AccountHistory, EquityPoint, read_history
-from web.site.charts import Curve, TimedTrade, draw_equity, draw_falls
+from paper.metrics import Group, Mark, find_exposure, list_falls
+from web.api.paper_equity import AccountHistory, TradeRow, read_history
+from web.site.account_curves import draw_equity, draw_exposure, draw_falls
+from web.site.charts import Curve, TimedTrade
 
-# More points than these are drawn by every so-manieth.
-MAX_DRAWN = 400
+# More points than these are drawn by every so-manieth, and of marks the newest.
+MAX_DRAWN = MAX_MARKED = 400
 MAX_GROUPS = 12
 
 
 class DayLine(NamedTuple):
-    """A UTC day. `at`: Unix seconds; `equity`, `held`, `net`: lamports at its end, in positions
-    then (None where nobody noted it), and of its closes.
+    """A UTC day. `at`: Unix seconds; `equity`, `fall`, `held`: lamports at its end, below the
+    highest so far, and in positions, `exposure` the share of these (None where nobody noted them);
+    `net`: of its closes.
     """
 
     at: int
     equity: int | None
+    fall: int | None
     held: int | None
+    exposure: float | None
     closes: int
     net: int
 
@@ -35,6 +39,7 @@ class AccountPicture(NamedTuple):
 
     equity: Curve | None
     falls: Curve | None
+    exposure: Curve | None
     over: int
     days: list[DayLine]
     tokens: list[Group]
@@ -48,8 +53,9 @@ def draw_account(uid: str, until: int) -> AccountPicture | None:
         return None
     points = thin_out(history.list_points(until))
     return AccountPicture(
-        draw_equity(points, until, list_trades(history.closes)),
+        draw_equity(points, until, list_marks(history.list_trades(), history.closes)),
         draw_falls(points, until),
+        draw_exposure(thin_out(history.list_shares(until)), until),
         points[-1].lamports - history.start,
         list_days(history),
         history.group("mint")[:MAX_GROUPS],
@@ -57,25 +63,36 @@ def draw_account(uid: str, until: int) -> AccountPicture | None:
     )
 
 
-def thin_out(points: list[EquityPoint]) -> list[EquityPoint]:
+Point = TypeVar("Point")
+
+
+def thin_out(points: list[Point]) -> list[Point]:
     """Return every so-manieth point, and the last."""
     chosen = points[:: -(-len(points) // MAX_DRAWN)]
     return chosen if chosen[-1] is points[-1] else [*chosen, points[-1]]
 
 
-def list_trades(closes: Sequence[Close]) -> list[TimedTrade]:
-    """List when positions were opened and closed, as marks of the curve."""
-    opened = [TimedTrade(one.opened_at // 1000, "buy", one.spent) for one in closes]
+def list_marks(trades: Sequence[TradeRow], closes: Sequence[Close]) -> list[TimedTrade]:
+    """List purchases, sales of a part, and closes, as marks of the curve."""
+    filled = [
+        TimedTrade(one.at // 1000, "buy" if one.side == "buy" else "part", one.sol)
+        for one in trades
+        # The sale that closes a position is the close's mark.
+        if one.side == "buy" or one.closed_at is None or one.at < one.closed_at
+    ]
     closed = [
         TimedTrade(one.closed_at // 1000, "gain" if one.net > 0 else "loss", one.net)
         for one in closes
     ]
-    return [*opened, *closed]
+    return sorted([*filled, *closed])[-MAX_MARKED:]
 
 
 def list_days(history: AccountHistory) -> list[DayLine]:
     """List the days with a mark or a close, the newest first."""
-    marks = {one.at // DAY_MS: one for one in history.marks}
+    falls = list_falls(history.marks, history.start)
+    marks = {
+        mark.at // DAY_MS: (mark, one.fall) for mark, one in zip(history.marks, falls, strict=True)
+    }
     closes: dict[int, list[Close]] = {}
     for close in history.closes:
         closes.setdefault(close.closed_at // DAY_MS, []).append(close)
@@ -85,11 +102,14 @@ def list_days(history: AccountHistory) -> list[DayLine]:
     ]
 
 
-def _make_day(day: int, mark: Mark | None, closes: Sequence[Close]) -> DayLine:
+def _make_day(day: int, noted: tuple[Mark, int] | None, closes: Sequence[Close]) -> DayLine:
+    mark, fall = noted or (None, None)
     return DayLine(
         day * DAY_MS // 1000,
         mark.equity if mark else None,
+        None if fall is None else -fall,
         mark.held if mark else None,
+        find_exposure([mark]) if mark else None,
         len(closes),
         sum(one.net for one in closes),
     )

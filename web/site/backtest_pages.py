@@ -13,7 +13,8 @@ from paper.strategies import FAMILIES, Strategy, show_settings
 from web.api.paper_equity import EquityPoint
 from web.server import sessions
 from web.server.gate import settings
-from web.site import charts
+from web.site.account_curves import draw_equity
+from web.site.charts import Curve
 from web.site.creator import forbid_caching, require_owner
 from web.site.forms import Texts, list_errors, read_texts, without_secrets
 from web.site.new_trader import FAMILIES as FAMILY_TEXTS
@@ -23,6 +24,8 @@ blueprint = Blueprint("backtests", __name__)
 blueprint.before_request(sessions.check_sender)
 blueprint.after_request(forbid_caching)
 SOL = 10**9
+# It earns nothing in SOL, by definition.
+HOLDING = {"meanReturnPct": 0.0, "winRate": None, "maxDrawdownPct": None}
 
 
 @blueprint.get("/backtests")
@@ -36,7 +39,7 @@ def render_form(
     typed: Texts, errors: Texts | None = None, status: int = 200, headers: Any = None
 ) -> ResponseReturnValue:
     """Render the form with what was typed and its errors."""
-    runs = backtest_runs.list_backtests(require_owner())
+    runs = backtest_runs.list_backtests(settings(), require_owner(), g.now)
     page = render_template(
         "backtests.html",
         typed=without_secrets(typed),
@@ -69,7 +72,7 @@ def begin_backtest() -> ResponseReturnValue:
 @blueprint.get("/backtests/<uid>")
 def show_backtest(uid: str) -> ResponseReturnValue:
     """Show how far a backtest is, or what came of it."""
-    run = backtest_runs.find_backtest(require_owner(), uid, g.now)
+    run = backtest_runs.find_backtest(settings(), require_owner(), uid, g.now)
     report = orjson.loads(run.result or "{}") if run.state == "done" else None
     return render_template(
         "backtest.html",
@@ -77,20 +80,29 @@ def show_backtest(uid: str) -> ResponseReturnValue:
         asked=orjson.loads(run.asked),
         report=report,
         equity=draw(report) if report else None,
-        candidates=[
-            (name_candidate(one["settings"], report), one["comparison"])
-            for one in (report or {}).get("candidates", ())
-        ],
+        candidates=list_compared(report) if report else [],
     )
 
 
-def draw(report: dict[str, Any]) -> charts.Curve | None:
+def list_compared(report: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    """List the sets of settings, each with its random entries, as name and figures."""
+    rows = []
+    for one in report["candidates"]:
+        name = name_candidate(one["settings"], report)
+        rows.append((name, one["comparison"]))
+        # A result of before had none.
+        if "controls" in one:
+            rows.append((f"{name}: random entries", one["controls"]["randomEntry"]))
+    return [*rows, ("Holding SOL", HOLDING)]
+
+
+def draw(report: dict[str, Any]) -> Curve | None:
     """Draw the equity of a report."""
     points = [
         EquityPoint(parse_time(one["at"]) * 1000, int(Decimal(one["sol"]) * SOL))
         for one in report["equity"]
     ]
-    return charts.draw_equity(points, parse_time(report["to"]) * 1000)
+    return draw_equity(points, parse_time(report["to"]) * 1000)
 
 
 def name_candidate(shown: dict[str, int], report: Any) -> str:
@@ -114,7 +126,7 @@ def show_csv(uid: str) -> ResponseReturnValue:
 
 def find_result(uid: str) -> str:
     """Return the JSON of a finished backtest of the owner; Problem `not_found` otherwise."""
-    result = backtest_runs.find_backtest(require_owner(), uid, g.now).result
+    result = backtest_runs.find_backtest(settings(), require_owner(), uid, g.now).result
     if result is None:
         raise Problem("not_found", "this backtest has no result")
     return str(result)

@@ -4,12 +4,11 @@ Coordinates are percent of the drawing, so that it stretches while its words do 
 """
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 
 from chain.amounts import sol
-from web.api.paper_equity import EquityPoint
 from web.site.figures import write_tokens
 
 # Curves stay between these heights: above is air, below stand the dates.
@@ -25,6 +24,8 @@ DATE_STEPS = (
 # Lamports between two amounts of an axis: 1, 2, 5, 10...
 ROUND_AMOUNTS = [factor * int("1" + power * "0") for power in range(20) for factor in (1, 2, 5)]
 SPARK_HEIGHT, SPARK_MARGIN = 20, 1.5
+# A first date with its time takes this much of the width, where a screen is narrow.
+DATED_WIDTH = 22.0
 # A label takes this much of the height of the race.
 LABEL_HEIGHT = 8.0
 
@@ -39,7 +40,8 @@ class Step(NamedTuple):
 
 class Run(NamedTuple):
     """A part of a curve on one side of zero, as the `d` of paths: its area begins and ends at zero,
-    and so does its line, but where the curve ends. `side`: up | down | flat.
+    and so does its line, but where the curve ends. `side`: up | down | flat, or held: neither good
+    nor bad.
     """
 
     side: str
@@ -65,7 +67,9 @@ class Band(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """A trade on a curve. `kind`: buy | gain | loss | unknown (a sale of unknown cost)."""
+    """A trade on a curve. `kind`: buy | gain | loss | unknown (a sale of unknown cost) | part (a
+    sale of a part, after which the position goes on).
+    """
 
     x: float
     y: float
@@ -124,6 +128,12 @@ class Scale(NamedTuple):
         return round(self.high + (self.low - self.high) * share, 2)
 
 
+# ---- amounts beside an axis ----------------------------------------------------------------------
+def write_gain(lamports: int) -> str:
+    """Write what was gained or lost, with its sign."""
+    return write_tokens(sol(lamports), sign=True)
+
+
 # ---- curves --------------------------------------------------------------------------------------
 def make_steps(times: Sequence[int], values: Sequence[int]) -> list[Step]:
     """Make steps of what was sampled at these Unix seconds, in order: each value holds up to its
@@ -141,11 +151,12 @@ def draw_curve(
     gaps: Sequence[tuple[int, int]] = (),
     trades: Sequence[TimedTrade] = (),
     connected_at: int | None = None,
+    write_level: Callable[[int], str] = write_gain,
 ) -> Curve | None:
     """Draw steps, given in order; None without any.
 
     `base`: lamports that separate gain and loss; `gaps`: Unix seconds from and to; `trades`: to be
-    marked on the curve; `connected_at`: Unix seconds.
+    marked on the curve; `connected_at`: Unix seconds; `write_level`: writes the amounts beside it.
     """
     if not steps:
         return None
@@ -155,7 +166,7 @@ def draw_curve(
     return Curve(
         draw_runs(steps, base, axis, scale),
         scale.find_y(base),
-        list_levels(scale, base),
+        list_levels(scale, base, write_level),
         list_dates(axis),
         [_draw_band(axis, *gap) for gap in gaps if gap[1] >= axis.begins and gap[0] <= axis.ends],
         [_draw_mark(one, steps, axis, scale) for one in trades if one.at >= axis.begins],
@@ -199,18 +210,15 @@ def _draw_mark(trade: TimedTrade, steps: Sequence[Step], axis: Axis, scale: Scal
 
 
 # ---- axes ----------------------------------------------------------------------------------------
-def list_levels(scale: Scale, base: int = 0) -> list[Tick]:
+def list_levels(
+    scale: Scale, base: int = 0, write: Callable[[int], str] = write_gain
+) -> list[Tick]:
     """List round amounts that lie on the scale, the base among them."""
     size = _find_size(scale.top - scale.bottom)
     first, last = -(-(scale.bottom - base) // size), (scale.top - base) // size
     return [
-        Tick(scale.find_y(base + n * size), _write_level(base + n * size))
-        for n in range(first, last + 1)
+        Tick(scale.find_y(base + n * size), write(base + n * size)) for n in range(first, last + 1)
     ]
-
-
-def _write_level(lamports: int) -> str:
-    return write_tokens(sol(lamports), sign=True)
 
 
 def _find_size(height: int) -> int:
@@ -219,17 +227,29 @@ def _find_size(height: int) -> int:
 
 
 def list_dates(axis: Axis) -> list[Tick]:
-    """List full minutes, hours or days on an axis, at most MAX_DATES and one."""
+    """List full minutes, hours or days on an axis, at most MAX_DATES and one. The first time of a
+    day has its date.
+    """
     duration = axis.ends - axis.begins
     size = next((one for one in DATE_STEPS if one * MAX_DATES >= duration), DATE_STEPS[-1])
-    first = -(-axis.begins // size) * size
-    return [_draw_date(axis, at, size) for at in range(first, axis.ends + 1, size)][: MAX_DATES + 1]
+    times = range(-(-axis.begins // size) * size, axis.ends + 1, size)[: MAX_DATES + 1]
+    ticks = [_draw_date(axis, at, size) for at in times]
+    if not times or size >= DAY_SECONDS or times[0] % DAY_SECONDS == 0:
+        return ticks
+    label, anchor = _write_time(times[0], "%-d %b %H:%M"), ticks[0].anchor
+    anchor = "start" if ticks[0].at < DATED_WIDTH / 2 else anchor
+    first = ticks[0]._replace(label=label, anchor=anchor)
+    return [first, *(one for one in ticks[1:] if one.at - first.at >= DATED_WIDTH)]
 
 
 def _draw_date(axis: Axis, at: int, size: int) -> Tick:
-    x = axis.find_x(at)
-    text = datetime.fromtimestamp(at, UTC).strftime("%-d %b" if size >= DAY_SECONDS else "%H:%M")
+    x, is_date = axis.find_x(at), size >= DAY_SECONDS or at % DAY_SECONDS == 0
+    text = _write_time(at, "%-d %b" if is_date else "%H:%M")
     return Tick(x, text, "start" if x < 6 else "end" if x > 94 else "middle")
+
+
+def _write_time(at: int, pattern: str) -> str:
+    return datetime.fromtimestamp(at, UTC).strftime(pattern)
 
 
 # ---- sparklines ----------------------------------------------------------------------------------
@@ -333,38 +353,6 @@ def spread(heights: Sequence[float]) -> list[float]:
         placed[n] = round(min(placed[n], limit), 2)
         limit = placed[n] - LABEL_HEIGHT
     return placed
-
-
-# ---- the curve of a paper trader -----------------------------------------------------------------
-def draw_equity(
-    points: Sequence[EquityPoint], until: int, trades: Sequence[TimedTrade] = ()
-) -> Curve | None:
-    """Draw points, given in order, over time up to `until` (ms), with trades as marks; None for
-    fewer than two.
-    """
-    if len(points) < 2:
-        return None
-    return draw_curve(_hold(points, until), points[0].lamports, trades=trades)
-
-
-def _hold(points: Sequence[EquityPoint], until: int) -> list[Step]:
-    """Make steps of points, each of which holds until the next."""
-    ends = [*(one.at for one in points[1:]), max(until, points[-1].at)]
-    return [
-        Step(one.at // 1000, end // 1000, one.lamports)
-        for one, end in zip(points, ends, strict=True)
-    ]
-
-
-def draw_falls(points: Sequence[EquityPoint], until: int) -> Curve | None:
-    """Draw how far points are below the highest so far; None for fewer than two."""
-    if len(points) < 2:
-        return None
-    peaks = itertools.accumulate((one.lamports for one in points), max)
-    falls = [
-        one._replace(lamports=one.lamports - peak) for one, peak in zip(points, peaks, strict=True)
-    ]
-    return draw_curve(_hold(falls, until))
 
 
 # ---- the trades of a token -----------------------------------------------------------------------

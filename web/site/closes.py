@@ -79,7 +79,8 @@ def draw_story(story: CloseStory) -> PricePath | None:
         ]
         for side in ("buy", "sell")
     }
-    return draw_path(quotes, paid["buy"], paid["sell"])
+    closed_at = int(datetime.fromisoformat(story.close["closedAt"]).timestamp())
+    return draw_path(quotes, paid["buy"], paid["sell"], closed_at)
 
 
 def list_cost_lines(close: Json) -> list[CostLine]:

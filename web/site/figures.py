@@ -96,7 +96,7 @@ def write_change(percentage: Number) -> str:
 
 
 # A number in a sentence, with its sign and unit.
-TOLD = re.compile(r"(?<![\w.,])([+-]?)(\d+(?:\.\d+)?)(?![\w.]*\w)( SOL\b|%)?")
+TOLD = re.compile(r"(?<![\w.,])([+-]?)(\d+(?:\.\d+)?)(?![\w.]*\w)( SOL\b| ?%)?")
 
 
 def told(text: str) -> str:
@@ -111,8 +111,8 @@ def _write_told(match: re.Match[str]) -> str:
     mark = MINUS if sign == "-" else sign
     if unit == " SOL":
         return f"{mark}{write_number(digits)}{unit}"
-    if unit == "%" and "." in digits:
-        return f"{mark}{write_number(digits, places=1)}{unit}"
+    if "%" in unit:
+        return f"{mark}{write_number(digits, places=1) if '.' in digits else digits}%"
     if not unit and len(digits) - 1 > SIGNIFICANT_DIGITS and "." in digits:
         return mark + write_tokens(digits)
     return mark + digits + unit
@@ -257,6 +257,7 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "lamport_places": find_lamport_places,
     "exact_number": write_exact,
     "write_lamports": write_lamports,
+    "write_percent": write_percent,
     "write_tokens": write_tokens,
     "told": told,
 }

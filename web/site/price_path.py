@@ -21,7 +21,7 @@ class PricePoint(NamedTuple):
 
 
 class PaidMark(NamedTuple):
-    """A fill at the price it paid. `kind`: bought | sold."""
+    """A fill at the price it paid. `kind`: bought | part (sold of it) | sold."""
 
     x: float
     y: float
@@ -49,8 +49,11 @@ def draw_path(
     quotes: Sequence[PricePoint],
     bought: Sequence[PricePoint],
     sold: Sequence[PricePoint],
+    closed_at: int,
 ) -> PricePath | None:
-    """Draw quotes, given in order, with fills; None for fewer than two quotes."""
+    """Draw quotes, given in order, with fills; None for fewer than two quotes. `closed_at`: Unix
+    seconds; what was sold before was a part.
+    """
     if len(quotes) < 2:
         return None
     drawn = thin_out(quotes)
@@ -59,8 +62,10 @@ def draw_path(
     axis = Axis(quotes[0].at, quotes[-1].at)
     marks = [
         PaidMark(axis.find_x(one.at), scale.find_y(_scale(one.price)), kind)
-        for kind, fills in (("bought", bought), ("sold", sold))
-        for one in fills
+        for kind, one in (
+            *(("bought", one) for one in bought),
+            *(("part" if one.at < closed_at else "sold", one) for one in sold),
+        )
     ]
     return PricePath(
         _draw_line(drawn, axis, scale),

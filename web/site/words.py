@@ -49,6 +49,12 @@ TRUST = {
     "simulated": Trust(
         "simulated", "simulated", "Paper trading with virtual money: nothing happened on chain."
     ),
+    "own_strategy": Trust(
+        "simulated",
+        "simulated · operator’s own strategy",
+        "Paper trading with virtual money, by a strategy of whoever runs this instance: nothing"
+        " happened on chain.",
+    ),
 }
 MISMATCH = {
     "other_wallet": "The transaction it names belongs to another wallet.",
@@ -204,7 +210,7 @@ JOB_STATES = {
 def trust_of(post: Json) -> Trust:
     """Return the label of a post."""
     if post["simulated"]:
-        return TRUST["simulated"]
+        return TRUST["own_strategy" if post["ownStrategy"] else "simulated"]
     status, reason = post["verification"]["status"], post["verification"]["reason"]
     if status == "verified" and post["provenance"]["ownership"] != "proven":
         return TRUST["claimed"]

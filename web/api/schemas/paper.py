@@ -27,6 +27,7 @@ from web.api.schemas.paper_evidence import (
     Evidence,
     FamilyControls,
     LessonRates,
+    MeasuredFills,
 )
 from web.api.schemas.posts import Provenance, Verification
 
@@ -313,6 +314,8 @@ class PaperPost(Simulated):
     reason: str | None = described("always null")
     kind: str = described("what it is about")
     closeId: str | None = described("the closed position it is about")
+    family: FamilyName | OwnFamily = described("what its trader plays by")
+    ownStrategy: bool = described("by code of the operator of this instance, no family of its own")
     source: Literal["paper"]
     verified: bool = described("always false: no chain has seen any of it")
     verification: Verification
@@ -396,50 +399,15 @@ class Family(Described, Simulated):
     costShare: float | None = described("what costs took of what prices moved")
 
 
-class VenueError(Shape):
-    """How far the fill model is off at a venue, by real swaps; null where none is known."""
-
-    venue: str = described("the provider's id of the exchange")
-    receipts: int
-    medianErrorBps: int | None = described("basis points, whatever the sign")
-    p90ErrorBps: int | None
-    source: Literal["own", "recorded"] | None = described(
-        "this instance's own receipts of 30 days, or those the model was built on"
-    )
-    since: Time | None
-    eligible: bool = described("closes there may be compared")
-
-
-class NetworkCosts(Shape):
-    """What swaps paid in network fee and tip, which fills are drawn from."""
-
-    p50Lamports: Whole
-    p75Lamports: Whole
-    p90Lamports: Whole
-    rentLamports: Whole = described("the middle of what new token accounts held")
-    receipts: int
-    source: Literal["own", "recorded"]
-    measuredAt: Time
-    since: Time | None = described("when the oldest of its own receipts happened")
-
-
-class MeasuredFills(Shape):
-    """The fill model against what real swaps got."""
-
-    model: str
-    venues: list[VenueError]
-    networkCosts: NetworkCosts
-    minReceipts: int
-    maxErrorBps: int
-    note: str
-
-
 class Strategies(Simulated):
     """Closes by strategy family. Coverage is no proof of profitability."""
 
     windowDays: int
     pipeline: str
     families: list[Family]
+    ownTraders: int = described(
+        "traders that follow strategies of this instance's operator, which count in no family"
+    )
     fills: MeasuredFills
     note: str
     suggestedStartMode: Literal["guarded"]

@@ -1,8 +1,10 @@
-"""What paper results amount to: rates with their intervals, and the controls beside them."""
+"""What paper results amount to: rates with their intervals, the controls beside them, and how far
+the fill model is off.
+"""
 
 from typing import Literal
 
-from web.api.schemas.base import Exact, Shape, Simulated, Time, absent, described
+from web.api.schemas.base import Exact, Shape, Simulated, Time, Whole, absent, described
 
 
 class AtCosts(Shape):
@@ -91,4 +93,42 @@ class Controls(Simulated):
     holdingSol: HoldingSol
     randomEntry: RandomEntry | None = described("null before its first round or while withheld")
     rules: list[FiredRule]
+    note: str
+
+
+class VenueError(Shape):
+    """How far the fill model is off at a venue, by real swaps; null where none is known."""
+
+    venue: str = described("the provider's id of the exchange")
+    receipts: int
+    medianErrorBps: int | None = described("basis points, whatever the sign")
+    p90ErrorBps: int | None
+    source: Literal["own", "recorded"] | None = described(
+        "this instance's own receipts of 30 days, or those the model was built on"
+    )
+    since: Time | None
+    eligible: bool = described("closes there may be compared")
+
+
+class NetworkCosts(Shape):
+    """What swaps paid in network fee and tip, which fills are drawn from."""
+
+    p50Lamports: Whole
+    p75Lamports: Whole
+    p90Lamports: Whole
+    rentLamports: Whole = described("the middle of what new token accounts held")
+    receipts: int
+    source: Literal["own", "recorded"]
+    measuredAt: Time
+    since: Time | None = described("when the oldest of its own receipts happened")
+
+
+class MeasuredFills(Shape):
+    """The fill model against what real swaps got."""
+
+    model: str
+    venues: list[VenueError]
+    networkCosts: NetworkCosts
+    minReceipts: int
+    maxErrorBps: int
     note: str

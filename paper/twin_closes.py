@@ -1,0 +1,52 @@
+"""The closes of twins as they are stored, for the job, its proofs and the pages."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from paper.account import Close, find_exclusion
+
+
+class TwinCloseRow(NamedTuple):
+    """A close of a twin, with its trader. `marks` is JSON, money is in lamports, times are ms."""
+
+    period: int
+    number: int
+    trader_id: int
+    family: str
+    mint: str
+    symbol: str
+    opened_at: int
+    closed_at: int
+    reason: str
+    gross: int
+    net: int
+    spent: int
+    pipeline: str
+    marks: str
+
+
+_CLOSES = """
+SELECT c.period_id AS period, c.number, t.id AS trader_id, t.family, c.mint, c.symbol, c.opened_at,
+       c.closed_at, c.reason, c.gross, c.net, c.spent, c.pipeline, c.marks
+FROM twin_close c JOIN period p ON p.id = c.period_id JOIN trader t ON t.id = p.trader_id
+WHERE """
+OF_PERIOD = f"{_CLOSES} c.period_id = ? ORDER BY c.closed_at, c.id"
+SINCE = f"{_CLOSES} c.closed_at >= ? ORDER BY c.closed_at, c.id"
+
+
+def read_twin_close(ident: str, row: TwinCloseRow, marks: Sequence[str]) -> Close:
+    """Return what rules and comparisons count of a close of a twin; id and read marks are the
+    caller's.
+    """
+    return Close(
+        ident,
+        row.mint,
+        row.symbol,
+        row.opened_at,
+        row.closed_at,
+        row.reason,
+        row.gross,
+        row.net,
+        row.spent,
+        find_exclusion(row.pipeline, marks, "under_review" in marks),
+    )
