@@ -383,6 +383,8 @@ def replace_database(source: Path, path: Path) -> None:
     sync(source)
     os.chmod(source, 0o600)
     _empty_wal(path)
+    # Its WAL and journal must not come back beside the other one.
+    sync(path.parent)
     os.replace(source, path)
     sync(path.parent)
 

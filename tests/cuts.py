@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 from unittest import mock
 
+import apsw
 import disk
 import ground
 import lookout
@@ -27,11 +28,12 @@ import config
 import storage
 from accounts import api_keys, hooks, influencers, posts, wallets
 from accounts.tables import Hook
+from cli import upgrades
 from evidence import log
 from evidence.notes import Signer
 from models import Attachment, Bot, Key, Post
 from notify import client, outbox
-from operate import backups, doctor, stored_backups
+from operate import backups, doctor, stored_backups, upgrade
 from storage import key_files, locks, tree
 from web.site import notices
 
@@ -420,6 +422,29 @@ class Migrating(Scenario):
                 yield from check_seen(told)
 
 
+class Upgrading(Migrating):
+    """The same upgrade by the command, which works in a copy; a killed server left a WAL."""
+
+    def prepare(self, folder):
+        super().prepare(folder)
+        leave_wal(settings_of(folder).database_path)
+
+    def run(self, folder, tell):
+        settings = settings_of(folder)
+        now = time.time_ns() // 10**6
+        done = upgrade.upgrade(settings, now, upgrades.derive, lambda line: None)
+        tell(("migrated", done.copy and done.copy.name))
+
+
+def leave_wal(path):
+    """The database is as a server leaves it that was killed."""
+    side = path.with_name("app.db-wal")
+    with contextlib.closing(apsw.Connection(str(path))) as db:
+        db.execute("UPDATE bot SET bio = 'in the WAL'")
+        held = side.read_bytes()
+    side.write_bytes(held)
+
+
 def check_copies(paths, least):
     """Each database file that has a name is whole and has so many posts at least."""
     for path in paths:
@@ -473,6 +498,10 @@ class Restoring(Scenario):
         backups.store_backup(settings, settings.data_dir.parent / "backup.db")
         publish(bot, "newest")
 
+    def prepare(self, folder):
+        super().prepare(folder)
+        leave_wal(settings_of(folder).database_path)
+
     def run(self, folder, tell):
         settings, now = settings_of(folder), time.time_ns() // 10**6
         aside = backups.restore_backup(settings, folder / "backup.db", True, now).kept_aside
@@ -509,6 +538,7 @@ SCENARIOS = {
     "delivering": Delivering,
     "starting": Starting,
     "migrating": Migrating,
+    "upgrading": Upgrading,
     "backing-up": BackingUp,
     "restoring": Restoring,
 }
@@ -529,9 +559,11 @@ class Trial:
         self.turns = self.tape.find_turns()
 
     def draw(self, number):
-        """The cut of this number: every second one where something else than a write happens."""
+        """The cut of this number: every second one beside something else than a write."""
         dice = random.Random(f"{self.seed} {self.name} {number}")
-        step = dice.choice(self.turns) if number % 2 else dice.randint(0, len(self.tape.steps))
+        step = dice.randint(0, len(self.tape.steps))
+        if number % 2:
+            step = dice.choice(self.turns[dice.choice(sorted(self.turns))]) + dice.randint(0, 1)
         return Cut(number, step, list(disk.KEEPS)[number // 2 % len(disk.KEEPS)])
 
     def left(self, cut):

@@ -150,6 +150,7 @@ def keep_some(steps, dice):
 KEEPS = {
     "nothing": lambda steps, dice: [],
     "prefix": lambda steps, dice: steps[: dice.randint(0, len(steps))],
+    "suffix": lambda steps, dice: steps[dice.randint(0, len(steps)) :],
     "subset": keep_some,
     "torn": lambda steps, dice: keep_some([part for step in steps for part in tear(step)], dice),
     "everything": lambda steps, dice: steps,
@@ -222,14 +223,12 @@ class Recorder:
         return disk
 
     def find_turns(self):
-        """Steps beside which something else than a write happens: few, and decisive."""
-        turns = {
-            place + beside
-            for place, step in enumerate(self.steps)
-            if not isinstance(step, Write)
-            for beside in (0, 1)
-        }
-        return sorted(turns | {len(self.steps)})
+        """Steps at which something else than a write happens, by kind: few, and decisive."""
+        found = {}
+        for place, step in enumerate(self.steps):
+            if not isinstance(step, Write):
+                found.setdefault(type(step).__name__, []).append(place)
+        return found
 
     # ---- called while recording ------------------------------------------------------------------
     def add(self, step):
@@ -323,11 +322,13 @@ def watch_link(tape, real, source, target, **more):
         tape.rename((tape.name(target), tape.number(tape.name(source))))
 
 
-def watch_unlink(tape, real, path, **more):
+def watch_unlink(tape, real, path, *, dir_fd=None):
     with tape.lock:
         tape._look()
-        real(path, **more)
-        name = tape.name(path)
+        real(path, dir_fd=dir_fd)
+        # As shutil.rmtree does it.
+        above = "" if dir_fd is None else os.readlink(f"/proc/self/fd/{dir_fd}")
+        name = tape.name(os.path.join(above, path))
         if name is not None:
             tape.rename((name, None))
 
@@ -388,6 +389,13 @@ class File(apsw.VFSFile):
         with self.tape.lock:
             super().xTruncate(size)
             self.tape.add(Size(self.number, size))
+
+    def xLock(self, level):
+        try:
+            super().xLock(level)
+        except apsw.IOError:
+            # A reader's last connection tries this in vain; SQLite takes no notice, apsw would.
+            raise apsw.BusyError from None
 
     def xSync(self, flags):
         with self.tape.lock:

@@ -137,6 +137,15 @@ def test_after_a_cut_everything_acknowledged_is_there(name):
         assert trial.judge(cut, go_on=number < 3) == [], f"{cut} of {name}, seed {SEED}"
 
 
+@pytest.mark.parametrize("name", ["upgrading", "restoring"])
+def test_no_old_journal_comes_back_beside_another_database(name, monkeypatch):
+    """Of all names that changed since a folder was synced, the disk kept only the last."""
+    monkeypatch.setitem(disk.KEEPS, "last", lambda steps, dice: steps[-1:])
+    trial = cuts.Trial(name, SEED)
+    for step in trial.turns["SyncFolder"]:
+        assert trial.judge(cuts.Cut(step, step, "last"), go_on=False) == []
+
+
 def forget(module, name):
     """A defect: this is not done."""
     return mock.patch.object(module, name, lambda *_: None)
@@ -155,15 +164,15 @@ def hurry(mode):
 
 # What is broken, in which scenario it shows, and cuts among which one finds it.
 DEFECTS = {
-    "nothing is synced": (hurry("OFF"), "attaching", range(5)),
-    "commits are not synced": (hurry("NORMAL"), "attaching", range(5)),
-    "an emptied WAL is not synced": (forget(sqlite, "sync"), "hiding", (23, 33)),
+    "nothing is synced": (hurry("OFF"), "attaching", (0, 4)),
+    "commits are not synced": (hurry("NORMAL"), "attaching", (4, 6)),
+    "an emptied WAL is not synced": (forget(sqlite, "sync"), "hiding", (21, 33)),
     "a backup is not synced": (forget(backups, "sync"), "backing-up", range(2)),
-    "DATA_DIR is not synced": (forget(files, "sync"), "starting", (1, 17, 25)),
+    "DATA_DIR is not synced": (forget(files, "sync"), "starting", (15, 31)),
     "a restore renames the database away": (
         mock.patch.object(backups, "_link", os.rename),
         "restoring",
-        (11, 23, 25),
+        (9, 43),
     ),
 }
 
