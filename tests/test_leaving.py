@@ -83,8 +83,9 @@ def list_wrong(service):
     """What the log, the delays and the forms of the rows say is wrong."""
     reader = readers.open_reader(service.config)
     try:
-        checks = check_log(reader), check_delays(reader), check_forms(reader, NOW + 10**12)
-        return [one for found in checks for one in found if one.table != "trade"]
+        with reader.snapshot():
+            checks = check_log(reader), check_delays(reader), check_forms(reader, NOW + 10**12)
+            return [one for found in checks for one in found if one.table != "trade"]
     finally:
         reader.close()
 
@@ -373,12 +374,14 @@ def test_the_command_prints_what_is_shown_once_or_what_is_wrong(elsewhere, monke
     other, path = elsewhere
     ground.enter(monkeypatch, other.config.data_dir)
     monkeypatch.chdir(path.parent)
+    storage.database.close_all()
     assert main(["import", str(path), "--json"]) == 0
     told = orjson.loads(capsys.readouterr().out)
     assert (told["posts"], told["withoutWords"]) == (2, 1)
     assert told["bots"][0]["publishKey"].startswith("cnd_pub_")
     assert owners.recover_owner(told["recoveryCode"]).owner.uid == told["ownerId"]
     count = Post.select().count()
+    storage.database.close_all()
     assert main(["import", str(path)]) == 1
     assert capsys.readouterr().err.endswith("Nothing was stored.\n")
     assert main(["import", str(path), "--rename", "nonsense"]) == 1

@@ -15,7 +15,7 @@ from peewee import OperationalError
 import models
 import papertrade
 import storage
-from accounts import conduct, traders
+from accounts import conduct, departures, traders
 from accounts.problem import Problem
 from bench import record_market, replay_market
 from chain.tables import TradeMint
@@ -619,6 +619,24 @@ def test_an_upheld_review_leads_back_and_only_a_reset_ends_it(stage):
         and fresh["performance"]["period"] == 2
         and fresh["performance"]["returnPct"] == 0
     )
+
+
+def test_a_trader_whose_owner_left_plays_no_more_and_its_open_position_stays(stage):
+    trader = stage.trader()
+    stage.play(RISE[:16])
+    assert Position.get().closed_at is None
+    departures.delete_owner(trader.owner, stage.now)
+    filled, said = PaperFill.select().count(), PaperPost.select().count()
+    stage.play(RISE[16:])
+    assert (PaperFill.select().count(), PaperPost.select().count()) == (filled, said)
+    assert (
+        Position.get().closed_at is None
+        and not PaperOrder.select().where(PaperOrder.state == "open").exists()
+    )
+    gone = traders.find_trader(trader.uid)
+    assert gone.retired_at and gone.handle == trader.handle and gone.name != "Ada Paper"
+    assert papertrade.rebuild_trader(gone, stage.now) == []
+    assert paper.find_trader(trader.uid, stage.now)["retiredAt"]
 
 
 def test_a_reset_opens_a_new_period_and_the_old_one_stays_readable(stage):

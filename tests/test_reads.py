@@ -119,7 +119,8 @@ def test_no_question_walks_a_large_table(service, bot, key, monkeypatch):
     monkeypatch.setattr(type(database.obj), "execute_sql", note_and_execute)
     for path in list_questions(service, bot, key):
         with service.get(path, key) as answer:
-            assert answer.status_code in (200, 302, 303, 400, 401, 403, 404), path
+            # 422: an address of a wallet that the list of routes made up.
+            assert answer.status_code in (200, 302, 303, 400, 401, 403, 404, 422), path
     monkeypatch.undo()
     plans = {
         sql: [
