@@ -1,7 +1,9 @@
 """Thousands of seeds of the simulation (tests/simulation): each a world of its own with faults,
 restarts, kills and clocks that are set, which must end as it really was.
 
-    python -m bench seeds [--from 0] [--count 10000] [--workers 2] [--steps 12]
+    python -m bench seeds [--from 0] [--count 10000] [--workers 2] [--steps 12] [--without MEND]
+
+`--without` takes out one of the mends of tests/simulation/unmended.py: then seeds have to fail.
 
 Prints how far it is, and of each seed that fails the fewest steps that were found to do so, with
 the command that repeats it. Exits with 1 where one failed.
@@ -26,25 +28,30 @@ def main(arguments):
     parser.add_argument("--count", type=int, default=10_000)
     parser.add_argument("--workers", type=int, default=os.cpu_count())
     parser.add_argument("--steps", type=int, default=None)
+    parser.add_argument("--without", default=None)
     given = parser.parse_args(arguments)
     if os.environ.get("PYTHONHASHSEED") != "0":
         # So that nothing depends on the order of a set.
         again = [sys.executable, "-m", "bench", "seeds", *arguments]
         os.execve(sys.executable, again, {**os.environ, "PYTHONHASHSEED": "0"})
     seeds = range(given.first, given.first + given.count)
-    with multiprocessing.Pool(given.workers, _begin, (given.steps,)) as pool:
+    with multiprocessing.Pool(given.workers, _begin, (given.steps, given.without)) as pool:
         return _tell(pool.imap_unordered(_play, seeds), given.count)
 
 
-def _begin(steps):
+def _begin(steps, mend):
     """Make what the worlds of this process share."""
     global _grounds, _steps
+    import pytest
+    from simulation import unmended
     from simulation.play import STEPS
     from simulation.world import Grounds
 
     # What a world does to the program on purpose is no news.
     logging.disable(logging.CRITICAL)
     _grounds, _steps = Grounds(), steps or STEPS
+    if mend:
+        getattr(unmended, mend)(pytest.MonkeyPatch())
 
 
 def _play(seed):

@@ -19,10 +19,9 @@ from urllib.parse import SplitResult, urlsplit
 
 from config import VERSION
 from notify.messages import Message
+from notify.plan import MAX_WAIT_SECONDS
 
 CONNECT_SECONDS, ANSWER_SECONDS = 5.0, 10.0
-# After so long a hook that fails is paused anyway.
-MAX_WAIT_SECONDS = 86_400
 # Public by themselves, these lead to IPv4 addresses that may not be: NAT64, 6to4.
 TRANSLATED = (ipaddress.ip_network("64:ff9b::/96"), ipaddress.ip_network("2002::/16"))
 

@@ -216,7 +216,7 @@ class Outbox:
 
     def _may_send(self, row_id: int, target: Target, now: int) -> bool:
         progress = self._progress[row_id]
-        if row_id in self._busy or progress.due_at > now:
+        if row_id in self._busy or not plan.is_due(progress, now):
             return False
         if not progress.ping and progress.state != "active":
             return False

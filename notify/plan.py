@@ -5,6 +5,8 @@ from typing import NamedTuple
 SECOND_MS, DAY_MS = 1_000, 86_400_000
 # Waits after one failure, two, and so on; the last one is kept.
 WAITS_SECONDS = (5, 15, 60, 300, 900, 3600)
+# The longest that a receiver may ask to be left alone: after that a hook that fails is paused.
+MAX_WAIT_SECONDS = 86_400
 GONE = 410
 
 
@@ -19,6 +21,16 @@ class Progress(NamedTuple):
     due_at: int
     delivered_at: int | None
     last_error: str | None
+
+
+def is_due(progress: Progress, now: int) -> bool:
+    """Tell whether a hook may be sent something.
+
+    One that works waits for nothing, and a wait longer than any was begun by a clock that ran
+    ahead and was set back since.
+    """
+    wait_ms = progress.due_at - now
+    return not progress.failures or not 0 < wait_ms <= MAX_WAIT_SECONDS * SECOND_MS
 
 
 def after_success(progress: Progress, now: int, arrival: int | None) -> Progress:

@@ -390,6 +390,23 @@ def test_failures_wait_longer_each_time_and_end_in_a_pause_after_a_day():
     assert len(waits) == 5 + 24 + 1 and seen.delivered == 7
 
 
+@pytest.mark.parametrize(
+    "failures, due_in_seconds, is_due",
+    [
+        (0, 3_600, True),
+        (1, -1, True),
+        (1, 0, True),
+        (1, 1, False),
+        (1, 86_400, False),
+        (1, 86_401, True),
+    ],
+)
+def test_a_clock_that_was_set_back_silences_no_hook(failures, due_in_seconds, is_due):
+    """A hook that works waits for nothing; no wait is longer than a day."""
+    one = progress(failures=failures, due_at=NOW + 1_000 * due_in_seconds)
+    assert plan.is_due(one, NOW) is is_due
+
+
 def test_a_receiver_that_asks_for_a_pause_is_left_alone_so_long(receivers):
     (busy,) = receivers()
     busy.behave(receiver.answer(429, **{"Retry-After": "90"}))

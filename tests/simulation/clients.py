@@ -5,9 +5,15 @@ They outlive every process of it, and know what they were told.
 
 from typing import NamedTuple
 
+from notify.client import Answer
 from simulation.machinery import apart, demand
 from storage import database
 from web.api import stream
+
+# Of the posts of a hook's owner.
+HEARD = """
+SELECT a.id FROM arrival a JOIN post p ON p.id = a.post_id JOIN bot b ON b.id = p.bot_id
+JOIN hook h ON h.owner_id = b.owner_id WHERE h.id = ? ORDER BY a.id"""
 
 
 class Sent(NamedTuple):
@@ -114,3 +120,37 @@ class StreamReader:
         """Every arrival was read, once, in order."""
         rows = database.execute_sql("SELECT id FROM arrival ORDER BY id")
         demand(self.got == [number for (number,) in rows], "the stream sent something else")
+
+
+class Receiver:
+    """A receiver of webhooks. `taken`: the arrivals it accepted; `is_told`: the last time it was
+    asked for something, it was told.
+    """
+
+    def __init__(self):
+        self.behavior, self.taken, self.is_told = "well", [], False
+
+    def take(self, message, private):
+        """Stand where notify.client.post stands."""
+        told = message.headers["webhook-id"]
+        self.is_told = self.behavior == "well"
+        if "_ping_" not in told and self.behavior in ("well", "lost"):
+            self._note(int(told.rpartition("_")[2]))
+        if self.behavior == "well":
+            return Answer(204, None)
+        if self.behavior == "lost":
+            return Answer(None, "did not answer in time")
+        return Answer(503, "answered HTTP 503", 120 if self.behavior == "busy" else 0)
+
+    def _note(self, arrival):
+        """Something may come again after a lost answer or a kill, but never before its time."""
+        if arrival not in self.taken:
+            newest = max(self.taken, default=0)
+            demand(arrival > newest, f"arrival {arrival} came after {newest}")
+            self.taken.append(arrival)
+
+    def list_missing(self, hook_id):
+        """What happened since there is a hook and did not come here."""
+        rows = database.execute_sql(HEARD, (hook_id,)).fetchall()
+        demand(set(self.taken) <= {number for (number,) in rows}, "the hook was told of nothing")
+        return [number for (number,) in rows if number not in self.taken]

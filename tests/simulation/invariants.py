@@ -17,6 +17,9 @@ SELECT p.event_id, p.uid, p.body, p.hidden_at, p.status, p.mint, p.signature, w.
 FROM post p LEFT JOIN wallet w ON w.id = p.wallet_id LEFT JOIN trade t ON t.id = p.trade_id
 ORDER BY p.id"""
 STORED = "SELECT signature FROM sighting WHERE wallet_id = ? AND state = 'stored'"
+LEFT_OVER = """
+SELECT address, imbalance FROM wallet
+WHERE imbalance <> 0 AND coverage LIKE '{"state":"complete"%'"""
 TRADES = "SELECT signature FROM trade WHERE wallet_id = ?"
 
 
@@ -24,9 +27,9 @@ TRADES = "SELECT signature FROM trade WHERE wallet_id = ?"
 def check(world):
     """Nothing acknowledged is lost, nothing is verified without its trade, books close."""
     _check_posts(world)
-    for wallet in Wallet.select():
-        if read_coverage(wallet)["state"] == "complete":
-            demand(not wallet.imbalance, f"{wallet.address}: {wallet.imbalance} lamports left over")
+    world.market.check()
+    left_over = _read(LEFT_OVER)
+    demand(not left_over, f"complete, and lamports are left over: {left_over}")
 
 
 def _check_posts(world):
@@ -124,6 +127,9 @@ def check_end(world):
     """
     for one in world.followers:
         one.check()
+    missing = world.receiver.list_missing(world.hook.id)
+    demand(not missing, f"a hook that works was never told of {missing}")
+    world.market.check_end()
     reader = readers.open_reader(world.config)
     with reader.snapshot():
         different = list(log_checks.check_log(reader))

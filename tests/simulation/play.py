@@ -19,20 +19,22 @@ class Failure(NamedTuple):
     steps: tuple[Step, ...]
     prefix: int
     why: str
+    # Of how many steps in all.
+    drawn: int = STEPS
 
     def __str__(self):
         lines = [
             f"seed {self.seed} fails after {self.prefix} steps; these alone do:",
             *(f"    {step}" for step in self.steps),
             f"  {self.why}",
-            f"again: python -m bench seeds --from {self.seed} --count 1",
+            f"again: python -m bench seeds --from {self.seed} --count 1 --steps {self.drawn}",
         ]
         return "\n".join(lines)
 
 
 def draw(seed, count=STEPS):
-    """The steps of a seed."""
-    return draw_steps(random.Random(f"steps {seed}"), count)
+    """The first steps of a seed."""
+    return draw_steps(random.Random(f"steps {seed}"), max(STEPS, count))[:count]
 
 
 def play(seed, grounds, steps):
@@ -58,7 +60,7 @@ def find_failure(seed, grounds, count=STEPS):
         return None
     prefix, why = _find_prefix(seed, grounds, steps, *failed)
     fewest, why = _drop_steps(seed, grounds, steps[:prefix], why)
-    return Failure(seed, tuple(fewest), prefix, why)
+    return Failure(seed, tuple(fewest), prefix, why, count)
 
 
 def _find_prefix(seed, grounds, steps, reached, why):

@@ -6,7 +6,9 @@ from typing import Any, NamedTuple
 
 YEAR = 365 * 86_400
 FAULTS = ("withhold", "drop", "forge", "unindex", "fail", "lag", "slow", "forget")
-SETTINGS_BACK = (-3, -3_600, -YEAR, 5, 3_600, 86_400, YEAR)
+CLOCK_STEPS = (-3, -3_600, -YEAR, 5, 3_600, 86_400, YEAR)
+
+BEHAVIORS = ("well", "well", "down", "busy", "lost")
 
 
 class Step(NamedTuple):
@@ -31,29 +33,41 @@ def _nothing(dice):
 
 
 def _place(dice):
-    return dice.randrange(1_000)
+    """A number of something, counted from the newest: most steps meet at few places."""
+    return dice.choice((0, 0, 1, 2, dice.randrange(100)))
 
 
 def _draw_post(dice):
     """Bot, what it names: nothing, a transaction, or one that never was; and which token."""
-    about = dice.choice((None, "row", "row", "row", "nowhere"))
+    about = dice.choice((None, "row", "row", "row", "row", "nowhere"))
     return dice.randrange(3), about, _place(dice), dice.choice((None, None, "CAT", "FOX"))
 
 
 def _draw_fault(dice):
-    """Node, fault, and where it strikes."""
-    return dice.randrange(2), dice.choice(FAULTS), _place(dice)
+    """Node (2: both), fault, and where it strikes."""
+    return dice.randrange(3), dice.choice(FAULTS), _place(dice)
 
 
 def _draw_beside(dice):
-    """At which of the next requests to a node, and what somebody else does meanwhile."""
+    """From which of the next requests to nodes on, during how many, who does what meanwhile."""
     name = dice.choice(("post", "post", "hide", "follow", "read"))
-    return dice.randrange(1, 12), Step(name, DRAWS.get(name, _nothing)(dice))
+    step = Step(name, DRAWS.get(name, _nothing)(dice))
+    return dice.randrange(1, 5), dice.randint(1, 4), step
+
+
+def _draw_moves(dice):
+    """(Token, percent of the last price, SOL in its pool or None) of some rounds of one token."""
+    percents, weights = (106, 110, 97, 80, 1_500, 10_000, 1), (8, 4, 2, 1, 4, 1, 1)
+    mint = dice.choice(("Coin", "Whole"))
+    return tuple(
+        (mint, dice.choices(percents, weights)[0], dice.choice((*[None] * 8, 20, 0.3)))
+        for _ in range(dice.randint(4, 7))
+    )
 
 
 WEIGHTS = {
     "look": 20,
-    "post": 12,
+    "post": 14,
     "grow": 8,
     "beside": 8,
     "fault": 6,
@@ -66,8 +80,13 @@ WEIGHTS = {
     "wait": 3,
     "set_clock": 2,
     "read": 2,
-    "spoil": 2,
+    "spoil": 5,
     "rebuild": 1,
+    "ring": 6,
+    "trade": 4,
+    "deliver": 6,
+    "attach": 2,
+    "detach": 1,
 }
 DRAWS = {
     "look": lambda dice: (dice.choice((1, 1, 2)),),
@@ -77,10 +96,15 @@ DRAWS = {
     "fault": _draw_fault,
     "repeat": lambda dice: (_place(dice), dice.random() < 0.25),
     "follow": lambda dice: (dice.choice((1, 2, 50)),),
-    "kill": lambda dice: (dice.randint(1, 12),),
+    "kill": lambda dice: (dice.randint(1, 6),),
     "hide": lambda dice: (_place(dice),),
     "wait": lambda dice: (dice.choice((60, 600, 4_000, 90_000)),),
-    "set_clock": lambda dice: (dice.choice(SETTINGS_BACK),),
+    "set_clock": lambda dice: (dice.choice(CLOCK_STEPS),),
     "read": lambda dice: (_place(dice),),
-    "spoil": lambda dice: (_place(dice), dice.random() < 0.5),
+    "ring": lambda dice: (_place(dice),),
+    "trade": _draw_moves,
+    "deliver": lambda dice: (dice.randint(1, 3), dice.choice(BEHAVIORS)),
+    "attach": lambda dice: (dice.randrange(3), dice.randrange(2)),
+    "detach": lambda dice: (dice.randrange(3),),
+    "spoil": lambda dice: (_place(dice), dice.random() < 0.7, dice.random() < 0.6),
 }

@@ -12,21 +12,30 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import ground
+from bellnode import show_account
 from node import FakeNode, connect
 from service import GENEROUS
 from story import address
 
 import jobs
 import storage
-from accounts import influencers, posts
+from accounts import hooks, influencers, posts, wallets
 from accounts.problem import Problem
+from accounts.tables import Hook
 from app import create_app, fill_memory
-from models import Receipt, Wallet
+from chain.notices import read_holding
+from models import Address, Attachment, Receipt, Wallet
+from notify.outbox import Outbox
 from observer import Observer, rebuild
+from observing.bell import Announced, Changed
+from observing.ringing import list_audible
+from papertrade import PaperJob
 from simulation import invariants
-from simulation.clients import Follower, Poster, StreamReader
+from simulation.clients import Follower, Poster, Receiver, StreamReader
 from simulation.machinery import Clock, Killed, Scythe, Violation, apart, demand, ruled
+from simulation.market import Market
 from simulation.tale import COMMON, PEOPLE, Tale
+from web.site import notices
 
 # What a request to a slow node takes.
 SLOW_SECONDS = 6.0
@@ -43,11 +52,20 @@ MINT_WORDS = {None: None, "CAT": address("CAT"), "FOX": address("FOX")}
 
 
 class Start(NamedTuple):
-    """What worlds begin from: the bytes of a database, the bots in it, and the time."""
+    """What worlds begin from: a database, the bots and the hook in it, and the time."""
 
     data: bytes
     bots: tuple[Any, ...] = ()
+    hook: Any = None
     seconds: float = 1_000.0
+
+
+class Beside(NamedTuple):
+    """What somebody else does during the requests to nodes from `first` until before `last`."""
+
+    first: int
+    last: int
+    step: Any
 
 
 class Grounds:
@@ -76,7 +94,7 @@ class Grounds:
         with World(0, self, tale, self.empty) as world:
             world.look(4)
             world.database.close_all()
-            return Start(self.path.read_bytes(), tuple(world.bots), world.clock())
+            return Start(self.path.read_bytes(), tuple(world.bots), world.hook, world.clock())
 
     def begin(self, start):
         for suffix in ("-wal", "-shm"):
@@ -126,6 +144,7 @@ class World:
         self.clock = Clock(self._start.seconds)
         self.tip = self.tale.chain.rows[COMMON - 1].slot
         self.nodes, self.app = [Node(self), Node(self)], grounds.app
+        self.market, self.receiver = Market(self), Receiver()
         # Until then nodes may fail altogether, by no fault of ours.
         self.faulty_until = 0.0
         self._beside, self._settling_seconds = None, REST_SECONDS
@@ -141,15 +160,27 @@ class World:
         self.database = None
         self.restart()
         with self.speaking():
-            self.bots = list(self._start.bots)
-            wallets = [(person, address(person)) for person in self.tale.people]
-            wallets.insert(1, ("nobody", None))
-            for word, wallet in wallets[len(self.bots) :]:
-                name, now = f"Bot of {word}", self.clock.now()
-                self.bots.append(influencers.create_bot(self.config, name, now, wallet))
+            self._settle_in()
         self.poster = Poster(self, self.bots)
         self.followers = [Follower(self), StreamReader(self)]
         return self
+
+    def _settle_in(self):
+        """Bots, a hook and a trader are made, as far as they are not there yet."""
+        now, self.bots, self.hook = self.clock.now(), list(self._start.bots), self._start.hook
+        holders = [(person, address(person)) for person in self.tale.people]
+        holders.insert(1, ("nobody", None))
+        for word, wallet in holders[len(self.bots) :]:
+            made = influencers.create_bot(self.config, f"Bot of {word}", now, wallet)
+            self.bots.append(made)
+        if self.hook is None:
+            how = {"events": ("post", "verification"), "trusted": True}
+            owner = self.bots[0].owner
+            self.hook = hooks.add_hook(self.config, owner, "http://127.0.0.1/in", now, **how).hook
+            self.market.open(now)
+            for _ in range(3):
+                self.clock.sleep(60)
+                self.market.move("Coin", 100, None)
 
     def __exit__(self, *exc):
         self.database.close_all()
@@ -176,6 +207,8 @@ class World:
         self.heal()
         self.scythe.raise_up(0)
         self._beside, self.tip = None, self.tale.chain.rows[-1].slot
+        with self.speaking():
+            self._hold_all()
         self.clock.sleep(self._settling_seconds)
         for turn in range(24):
             self.look(1)
@@ -189,7 +222,19 @@ class World:
         for one in self.followers:
             one.read_all()
         with self.speaking():
+            self._deliver_all()
             invariants.check_end(self)
+
+    def _deliver_all(self):
+        """The receiver is well again: within some hours it was told everything."""
+        if Hook.get_by_id(self.hook.id).state == "paused":
+            hooks.ask_for_ping(self.hook.uid, self.clock.now())
+        for _ in range(40):
+            self.receiver.is_told = False
+            self.deliver(2)
+            if self.receiver.list_missing(self.hook.id) == []:
+                break
+            self.clock.sleep(0 if self.receiver.is_told else 600)
 
     def restart(self):
         """A new process: nothing is remembered but what the disk holds."""
@@ -198,11 +243,11 @@ class World:
         self.database = storage.connect(self.config)
         self.database.pragma("synchronous", "off", permanent=True)
         fill_memory(self.app)
-        self._observe_anew()
-
-    def _observe_anew(self):
-        self.rpc = connect(*self.nodes, clock=self.clock)
-        self.observer = Observer(self.config, self.rpc, clock=self.clock, beat=self._beat)
+        rpc = connect(*self.nodes, clock=self.clock)
+        self.observer = Observer(self.config, rpc, clock=self.clock, beat=self._beat)
+        self.paper = PaperJob(self.config)
+        tell = partial(notices.list_notices, self.config.base_url)
+        self.outbox = Outbox(self.config, tell, self.receiver.take, start=lambda send: send())
 
     def _beat(self):
         jobs.note_heartbeat("observer", self.clock.now())
@@ -223,10 +268,9 @@ class World:
             return answer
 
     def post(self, bot, about, place, mint):
-        rows = self.tale.chain.rows
         signature = {
             None: None,
-            "row": rows[place % len(rows)].signature,
+            "row": self._row(place).signature,
             "nowhere": "5" * 88,
         }[about]
         self.poster.send_new(bot % len(self.bots), signature=signature, mint=MINT_WORDS[mint])
@@ -256,29 +300,105 @@ class World:
                 jobs.note_job("observer", "failing" if problem else "ok", now, problem, details)
                 invariants.check_pass(self, problem)
 
+    def ring(self, place):
+        """A node tells of a transaction, which may be to come yet, and the bell is answered."""
+        bell, rows = self.observer.bell, self.tale.chain.rows
+        row = rows[-1 - place % len(rows)]
+        with self.speaking():
+            bell.want(list_audible(self.config.max_subscriptions, self.clock.now()))
+            for own in list(Address.select(Address, Wallet).join(Wallet)):
+                if own.address in row.keys:
+                    self._tell(own, row)
+        self.clock.sleep(1.5)
+        with self.speaking(), jobs.observer_lock():
+            self.observer.answer_bell(self.clock.now())
+
+    def _tell(self, own, row):
+        bell, wallet, now = self.observer.bell, own.wallet, self.clock()
+        if own.address == wallet.address:
+            bell.announce(wallet.id, Announced(row.signature, "endpoint 1"), now)
+        else:
+            held = show_account(*self.tale.chain.state(own.address, row.slot))
+            told = {"context": {"slot": row.slot}, "value": held}
+            holding = read_holding(told, wallet.address, own.address)
+            bell.note_change(wallet.id, Changed(own.address, holding, "endpoint 1"), now)
+
+    def trade(self, *moves):
+        """So many rounds of the market, a minute apart, each with its tick of paper mode."""
+        for mint, percent, pool in moves:
+            self.clock.sleep(55)
+            with self.speaking():
+                self.market.move(mint, percent, pool)
+            self.clock.sleep(5)
+            with self.speaking():
+                problem, _ = self.paper.run_tick(self.clock.now())
+            demand(problem is None, f"paper mode: {problem}")
+
+    def deliver(self, times, behavior="well"):
+        """The hooks' job goes on; how the receiver behaves meanwhile."""
+        self.receiver.behavior = behavior
+        for _ in range(times):
+            self.clock.sleep(1.5)
+            with self.speaking():
+                self.outbox.synchronize()
+                self.outbox.deliver()
+
     def rebuild(self):
         """The operator derives everything again, beside the server."""
         with self.speaking(), jobs.observer_lock():
             other = Observer(self.config, connect(*self.nodes), clock=self.clock)
             rebuild(other, Wallet.select(), self.clock.now())
 
+    def attach(self, bot, person):
+        """A bot takes a person's wallet, if it may."""
+        with self.speaking(), contextlib.suppress(Problem):
+            bot = self.bots[bot % len(self.bots)].bot
+            wallets.attach_wallet(self.config, bot, self._wallet(person), self.clock.now())
+
+    def detach(self, bot):
+        with self.speaking():
+            wallets.detach_wallet(self.bots[bot % len(self.bots)].bot, self.clock.now())
+
+    def _wallet(self, person):
+        return address(self.tale.people[person % len(self.tale.people)])
+
+    def _hold_all(self):
+        """Every wallet is held by somebody again."""
+        held = set(
+            Attachment.select(Attachment.bot).where(Attachment.detached_at.is_null()).scalars()
+        )
+        free = [number for number, one in enumerate(self.bots) if one.bot.id not in held]
+        for person in range(len(self.tale.people)):
+            wallet = Wallet.get(Wallet.address == self._wallet(person))
+            of_it = Attachment.wallet == wallet, Attachment.detached_at.is_null()
+            if not Attachment.select().where(*of_it).exists():
+                self.attach(free.pop(), person)
+
     # ---- the machine -----------------------------------------------------------------------------
     def kill(self, commits):
         """At one of the next commits, whoever makes it."""
         self.scythe.raise_up(commits)
 
-    def beside(self, requests, step):
-        """While a node is asked, at one of the next requests, somebody else takes a step."""
-        self._beside = requests, step
+    def beside(self, first, count, step):
+        """While nodes are asked, at so many requests from the `first` one on, somebody else takes
+        a step.
+        """
+        self._beside = Beside(first, first + count, step)
 
     def go_beside(self):
-        if self._beside is None:
+        """A node is asked: who acts meanwhile does so."""
+        one = self._beside
+        if one is None:
             return
-        left, step = self._beside
-        self._beside = (left - 1, step) if left > 1 else None
-        if left == 1:
+        self._beside = (
+            one._replace(first=one.first - 1, last=one.last - 1) if one.last > 1 else None
+        )
+        if one.first <= 1:
+            # What it asks of nodes itself is not counted.
+            kept, self._beside = self._beside, None
             with apart():
-                getattr(self, step.name)(*step.arguments)
+                getattr(self, one.step.name)(*one.step.arguments)
+            self._beside = kept
 
     def wait(self, seconds):
         self.clock.sleep(seconds)
@@ -286,19 +406,26 @@ class World:
     def set_clock(self, seconds):
         self.clock.offset += seconds
 
-    def spoil(self, place, damaged):
+    def spoil(self, place, damaged, is_lost):
         """The disk loses a stored transaction: its row, which is noticed within a day, or its
-        bytes, which an upgrade notices that reads all of them again.
+        bytes, which an upgrade notices that reads all of them again. `is_lost`: no node has it.
         """
-        with self.speaking():
-            numbers = list(Receipt.select(Receipt.id).order_by(Receipt.slot).scalars())
-            spoiled = Receipt.id == (numbers[-1 - place % len(numbers)] if numbers else 0)
+        row = self._row(place)
+        for node in self.nodes if is_lost else ():
+            node.drop(row.signature)
+        with self.speaking(), storage.writing():
+            spoiled = Receipt.signature == row.signature
             if damaged:
                 Receipt.update(body=b"no zlib").where(spoiled).execute()
                 Wallet.update(rules="").execute()
             else:
                 Receipt.delete().where(spoiled).execute()
                 self._settling_seconds = DAY_SECONDS
+
+    def _row(self, place):
+        """A transaction, counted from the newest there is: what happens is about these."""
+        seen = [row for row in self.tale.chain.rows if row.slot <= self.tip]
+        return seen[-1 - place % len(seen)]
 
     # ---- the nodes -------------------------------------------------------------------------------
     def grow(self, count):
@@ -312,8 +439,11 @@ class World:
         self.faulty_until = min(self.faulty_until, self.clock() + REST_SECONDS)
 
     def fault(self, number, kind, place):
-        node, rows = self.nodes[number], self.tale.chain.rows
-        row = rows[place % len(rows)]
+        for node in self.nodes if number == 2 else (self.nodes[number],):
+            self._spoil_node(node, kind, place)
+
+    def _spoil_node(self, node, kind, place):
+        row = self._row(place)
         {
             "withhold": lambda: node.withhold(row.signature),
             "drop": lambda: node.drop(row.signature),

@@ -1,0 +1,69 @@
+"""Faults that were mended, made again: the simulation must find each (tests/test_simulation.py).
+
+Each function takes pytest's monkeypatch and takes one mend out.
+"""
+
+from accounts import verification
+from accounts.verification import Judgment
+from chain import store
+from models import Post, Trade, Wallet
+from paper import fills
+
+
+def read_addresses_lazily(patch):
+    """The observer holds a query open while it asks nodes and writes: a commit by anybody else
+    meanwhile makes its next write fail, and the pass with it.
+    """
+    patch.setattr("observing.listing.list", iter, raising=False)
+
+
+def write_and_drop(patch):
+    """What is to be written and what is to be dropped are kept apart, so that a transaction which
+    is read again between two publications stands in both: it is booked, and dropped.
+    """
+    dropped, rebuild, replace = {}, store._rebuild, store.replace_trades
+
+    def rebuild_and_note(wallet, pending):
+        rebuild(wallet, pending)
+        gone = {signature for signature, row in pending.rows.items() if row is None}
+        dropped.setdefault(wallet.id, set()).update(gone)
+
+    def replace_and_drop(wallet_id, rows):
+        changed, gone = replace(wallet_id, rows), sorted(dropped.pop(wallet_id, ()))
+        Trade.delete().where(Trade.wallet == wallet_id, Trade.signature.in_(gone)).execute()
+        return changed | set(gone)
+
+    patch.setattr(store, "_rebuild", rebuild_and_note)
+    patch.setattr(store, "replace_trades", replace_and_drop)
+
+
+def leave_as_it_was(patch):
+    """A post whose trade is gone stays what it was called before."""
+    judge = verification.judge_post
+
+    def judge_or_leave(post: Post, wallet: Wallet) -> Judgment:
+        judged = judge(post, wallet)
+        if judged.status == "pending":
+            return Judgment(post.status, post.status_reason, None)
+        return judged
+
+    patch.setattr(verification, "judge_post", judge_or_leave)
+
+
+def divide_by_an_empty_side(patch):
+    """A pool whose token side floors to nothing is sold into all the same: nothing is divided by
+    nothing where the token keeps all that is sold.
+    """
+
+    def pay(pool, raw):
+        return min(pool.payable, pool.sol * raw // (pool.tokens + raw))
+
+    def sell(raw, snapshot, terms, pool, fee_bps):
+        if pool is None:
+            return guarded(raw, snapshot, terms, pool, fee_bps)
+        received = fills._widen(pay(pool, fills._keep(raw, terms.transfer_bps)), pool)
+        return fills._sold(raw, received, snapshot.known_price, terms.decimals, fee_bps)
+
+    guarded = fills._sell
+    patch.setattr(fills, "_sell", sell)
+    patch.setattr(fills, "_pay", pay)

@@ -1,0 +1,139 @@
+"""The public interface in any order, over the world of the simulation: hypothesis draws requests
+and forms, and what must hold is what must hold for every seed.
+"""
+
+import ground
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+from simulation import invariants
+from simulation.steps import Step
+from simulation.world import Grounds, World
+
+from accounts import api_keys, influencers
+from models import Bot, Post
+
+pytestmark = [ground.sqlite_only, ground.file_only]
+PLACES = st.integers(0, 5)
+
+
+class Interface(RuleBasedStateMachine):
+    """Bots, keys, wallets, posts, lists and cursors of one instance."""
+
+    grounds: Grounds
+
+    @initialize(seed=st.integers(0, 1_000))
+    def begin(self, seed):
+        self.world = World(seed, self.grounds)
+        self.world.__enter__()
+        # Read keys by their text, and whether they work.
+        self.keys = {}
+
+    def teardown(self):
+        if hasattr(self, "world"):
+            self.world.__exit__(None, None, None)
+
+    def play(self, name, *arguments):
+        self.world.play(Step(name, arguments))
+
+    # ---- what is written -------------------------------------------------------------------------
+    @rule()
+    def create_bot(self):
+        world = self.world
+        with world.speaking():
+            name = f"Further {len(world.bots)}"
+            world.bots.append(influencers.create_bot(world.config, name, world.clock.now()))
+
+    @rule()
+    def create_key(self):
+        with self.world.speaking():
+            made = api_keys.create_key(self.world.bots[0].owner, "read", self.world.clock.now())
+        self.keys[made.text] = made.key.uid
+
+    @precondition(lambda self: any(self.keys.values()))
+    @rule()
+    def revoke_key(self):
+        text = next(text for text, uid in self.keys.items() if uid)
+        with self.world.speaking():
+            api_keys.revoke_key(self.keys[text], self.world.clock.now())
+        self.keys[text] = None
+
+    @rule(bot=PLACES, about=st.sampled_from((None, "row", "nowhere")), place=PLACES)
+    def post(self, bot, about, place):
+        self.play("post", bot, about, place, None)
+
+    @rule(place=PLACES, altered=st.booleans())
+    def repeat(self, place, altered):
+        self.play("repeat", place, altered)
+
+    @rule(place=PLACES)
+    def hide(self, place):
+        self.play("hide", place)
+
+    @rule(bot=PLACES, person=PLACES)
+    def attach(self, bot, person):
+        self.play("attach", bot, person)
+
+    @rule(bot=PLACES)
+    def detach(self, bot):
+        self.play("detach", bot)
+
+    @rule()
+    def look(self):
+        self.play("look", 1)
+
+    @rule()
+    def restart(self):
+        self.play("restart")
+
+    # ---- what is read ----------------------------------------------------------------------------
+    @rule(limit=st.integers(1, 3))
+    def page_through_lists(self, limit):
+        """Each post and each bot stands in its list once, newest first."""
+        for path, model in (("/api/v1/feed", Post), ("/api/v1/bots", Bot)):
+            with self.world.speaking():
+                there = list(model.select(model.uid).order_by(model.id.desc()).scalars())
+            assert self.list_all(path, limit) == there, path
+
+    def list_all(self, path, limit):
+        found, cursor = [], ""
+        while cursor is not None:
+            asked = f"{path}?limit={limit}" + (f"&cursor={cursor}" if cursor else "")
+            page = self.world.ask("GET", asked, self.world.poster.key).json
+            found, cursor = found + [one["id"] for one in page["data"]], page["nextCursor"]
+        return found
+
+    @rule(limit=st.integers(1, 3))
+    def follow(self, limit):
+        self.play("follow", limit)
+
+    @rule(place=PLACES)
+    def read_pages(self, place):
+        self.play("read", place)
+
+    @rule()
+    def use_keys(self):
+        """A key works until it is revoked."""
+        for text, uid in self.keys.items():
+            status = self.world.ask("GET", "/api/v1/me", text).status_code
+            assert status == (200 if uid else 401)
+
+    @invariant()
+    def holds(self):
+        if hasattr(self, "world"):
+            with self.world.speaking():
+                invariants.check(self.world)
+
+
+def test_the_interface_keeps_its_word_whatever_is_asked(tmp_path):
+    machine = type("Interface", (Interface,), {"grounds": Grounds(tmp_path)})
+    run_state_machine_as_test(
+        machine, settings=settings(max_examples=6, stateful_step_count=14, deadline=None)
+    )
