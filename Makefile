@@ -29,7 +29,9 @@ lint: $(TESTS)
 dist:
 	PYTHON="$(PYTHON)" deploy/single-file/build
 
+# Compiled here, because a service may not write beside its modules, and would compile all of them at each start.
 .venv: $(RUNTIME)
+	@.venv/bin/python -m compileall -q $(wildcard *.py) $(dir $(wildcard */__init__.py)) >/dev/null 2>&1 || true
 
 # Once pip was done here, a later change of requirements.txt is installed into what is there; what never was finished is begun again.
 $(RUNTIME): requirements.txt $(BROKEN)

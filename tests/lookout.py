@@ -68,7 +68,7 @@ class Lookout:
         return more
 
     def settle(self, most=40):
-        """Look until three looks in a row leave no work and change nothing that is shown."""
+        """Look until two looks in a row leave no work and change nothing that is shown."""
         last, same = None, 0
         for _ in range(most):
             more, shown = (
@@ -76,7 +76,7 @@ class Lookout:
                 (self.ledger(), [without_time(self.coverage(w)) for w in self.addresses]),
             )
             last, same = shown, same + 1 if shown == last and not more else 0
-            if same == 3:
+            if same == 2:
                 return self
         raise AssertionError(
             f"not settled after {most} looks: {self.observer.problem};"

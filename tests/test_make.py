@@ -95,6 +95,8 @@ def test_a_first_run_that_fails_spoils_no_later_one(clone: Clone) -> None:
 def test_an_installed_environment_is_not_installed_again(clone: Clone) -> None:
     clone.publish()
     assert clone.make(".venv").returncode == 0
+    # A service that may not write here compiles nothing at its start.
+    assert list((clone.folder / "__pycache__").glob("app.*.pyc"))
     made = (clone.folder / ".venv" / "pyvenv.cfg").stat().st_mtime_ns
     (clone.wheels / "candor_probe-1.0-py3-none-any.whl").unlink()
     for target in (".venv", "run"):
