@@ -237,9 +237,9 @@ class Address(Base):
 
 
 class Receipt(Base):
-    """A finalized transaction as the node gave it (zlib of the JSON), stored once for all wallets
-    it names. `tx_index` is its place in the block, `digest` is chain.digests' of it (null: not
-    worked out yet).
+    """A finalized transaction as the node gave it (`body`: chain.packing), stored once for all
+    wallets it names. `tx_index` is its place in the block, `digest` is chain.digests' of it (null:
+    not worked out yet).
     """
 
     id = AutoField()

@@ -9,8 +9,8 @@ import storage
 from accounts.delays import time_posts
 from accounts.tables import IMPORTED
 from chain.effects import touches
+from chain.packing import unpack
 from chain.receipts import parse_receipt
-from chain.store import unpack
 from chain.verify import judge, list_moved_mints
 from models import Address, Post, Receipt, Trade, Wallet, WalletSignature
 from storage import arrivals

@@ -5,7 +5,6 @@ receipts arrived leaves no trace.
 """
 
 import hashlib
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -289,13 +288,3 @@ def show_coverage(wallet: Wallet, pending: PendingLedger, progress: Progress) ->
         "openingInventoryUnknown": sorted(ledger.openings),
         "note": note,
     }
-
-
-# ---- receipts ------------------------------------------------------------------------------------
-def pack(raw: object) -> bytes:
-    """A receipt as it is stored: the node's JSON, compressed."""
-    return zlib.compress(orjson.dumps(raw), 6)
-
-
-def unpack(body: bytes) -> Any:
-    return orjson.loads(zlib.decompress(body))

@@ -6,7 +6,6 @@ import contextlib
 import hashlib
 import os
 import sqlite3
-import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,8 +13,8 @@ from typing import Any, NamedTuple
 import orjson
 
 from chain.entries import Entry
+from chain.packing import pack, unpack
 from chain.receipts import Receipt, parse_receipt
-from chain.store import pack, unpack
 from evidence.log_memory import LogMemory
 
 # Transactions written at once; what is lost in a power cut is fetched again.
@@ -77,7 +76,7 @@ class Memory:
             if row is None:
                 return None
             body = row[0]
-        with contextlib.suppress(ValueError, zlib.error):
+        with contextlib.suppress(ValueError):
             return parse_receipt(unpack(body), signature)
         return None
 

@@ -1,6 +1,5 @@
 """Entries of a wallet, read again from the stored transactions."""
 
-import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -10,9 +9,9 @@ import storage
 from chain.answers import Holding
 from chain.digests import digest_receipt
 from chain.entries import read_entry
+from chain.packing import unpack
 from chain.programs import Programs
 from chain.receipts import parse_receipt
-from chain.store import unpack
 from models import Address, Receipt, Wallet, WalletSignature
 from storage import in_parts
 
@@ -130,7 +129,7 @@ def _read_again(row: Any, wallet: Wallet, programs: Programs, known: set[str]) -
     try:
         receipt = parse_receipt(unpack(row.body), row.signature)
         return read_entry(receipt, wallet.address, programs, known).dump()
-    except (ValueError, zlib.error):
+    except ValueError:
         return None
 
 
@@ -172,5 +171,5 @@ def digest_stored(max_count: int = REREAD_BATCH) -> int:
 def _digest_one(row: Any) -> str:
     try:
         return digest_receipt(parse_receipt(unpack(row.body), row.signature))
-    except (ValueError, zlib.error):
+    except ValueError:
         return UNREADABLE

@@ -14,10 +14,10 @@ from chain.answers import ListedSignature, check_block, check_receipt
 from chain.digests import digest_receipt
 from chain.effects import touches
 from chain.entries import Entry, read_entry
+from chain.packing import pack, unpack
 from chain.receipts import Receipt as ParsedReceipt
 from chain.receipts import parse_receipt
 from chain.rpc import BadAnswer, Refused, RpcError
-from chain.store import pack, unpack
 from models import Receipt, Wallet, WalletSignature
 from observing.entries import list_addresses
 from observing.listing import Listing

@@ -1,8 +1,8 @@
 """Where the chain of balances breaks: scan again, and ask another node about what it says."""
 
+from chain.packing import pack, unpack
 from chain.receipts import parse_receipt
 from chain.rpc import BadAnswer, Refused
-from chain.store import pack, unpack
 from models import Address, Receipt, Wallet, WalletSignature
 from observing.entries import reread_entries
 from observing.fetching import Fetching

@@ -1,9 +1,8 @@
 """A Difference: one sentence about stored data that is not as it should be."""
 
-import zlib
 from dataclasses import dataclass
 
-UNREADABLE = (ValueError, TypeError, KeyError, IndexError, AttributeError, zlib.error)
+UNREADABLE = (ValueError, TypeError, KeyError, IndexError, AttributeError)
 
 
 @dataclass(frozen=True)

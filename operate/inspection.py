@@ -17,6 +17,7 @@ import orjson
 from chain import store
 from chain.digests import digest_receipt
 from chain.entries import STORED, Entry, read_entry
+from chain.packing import unpack
 from chain.programs import table
 from chain.receipts import parse_receipt
 from config import Config
@@ -183,7 +184,7 @@ def _check_receipts(
             yield Difference("receipt", what, wallet.address, listed.signature)
             continue
         try:
-            receipt = parse_receipt(store.unpack(listed.body), listed.signature)
+            receipt = parse_receipt(unpack(listed.body), listed.signature)
             entry = read_entry(receipt, wallet.address, programs, known)
         except UNREADABLE:
             what = "it cannot be read"

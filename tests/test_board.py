@@ -18,7 +18,8 @@ from accounts import influencers, wallets
 from accounts.auto_posts import update_posts
 from chain.forward import Forward, Span
 from chain.ledger import Ledger
-from chain.store import LedgerStore, pack
+from chain.packing import pack
+from chain.store import LedgerStore
 from chain.tables import ForwardTotal
 from models import Attachment, Bot, Wallet, WalletSignature
 from observer import Observer, rebuild

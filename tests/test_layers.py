@@ -39,6 +39,7 @@ MAY_IMPORT = {
     "models": {"storage", "peewee"},
     "chain": {"chain"},
     "chain.digests": {"orjson"},
+    "chain.packing": {"orjson", "zstandard"},
     "chain.rpc": {"orjson", "requests", "urllib3"},
     "chain.store": {*BELOW, "orjson"},
     "chain.forward_store": {*BELOW, "peewee"},

@@ -1,0 +1,80 @@
+"""Transactions as they are stored: the node's JSON, compressed with words that all of them share.
+
+A dictionary is a file beside this module, trained by `python -m bench dictionary`, and each stored
+transaction tells which one it was compressed with. So a new one is a new file with a new number:
+those that were ever used stay.
+"""
+
+import functools
+import threading
+import zlib
+from pathlib import Path
+from typing import Any
+
+import orjson
+import zstandard
+
+# The number of the dictionary that is used now. Its file is named by it, and holds it.
+DICTIONARY = 1_000_001
+FOLDER = Path(__file__).resolve().parent
+# Quick: what higher levels save, a twentieth, costs three times as long.
+LEVEL = 3
+# How transactions of the first versions begin, which are compressed by zlib.
+ZLIB = b"\x78"
+# No transaction is larger; what claims to be is damaged.
+MAX_BYTES = 64 * 2**20
+
+
+class Tools(threading.local):
+    """The compressor and the decompressors of a thread, which no two may use at once."""
+
+    def __init__(self) -> None:
+        self.compressor: zstandard.ZstdCompressor | None = None
+        self.decompressors: dict[int, zstandard.ZstdDecompressor] = {}
+
+
+_tools = Tools()
+
+
+def pack(raw: object) -> bytes:
+    """Compress the JSON of a transaction. A checksum of it is added."""
+    if _tools.compressor is None:
+        words = read_dictionary(DICTIONARY)
+        _tools.compressor = zstandard.ZstdCompressor(LEVEL, words, write_checksum=True)
+    return _tools.compressor.compress(orjson.dumps(raw))
+
+
+def unpack(body: bytes) -> Any:
+    """Return the JSON that was packed. ValueError where `body` is damaged."""
+    try:
+        text = zlib.decompress(body) if body[:1] == ZLIB else _decompress(body)
+    except (zlib.error, zstandard.ZstdError) as error:
+        raise ValueError("a damaged transaction") from error
+    return orjson.loads(text)
+
+
+def _decompress(body: bytes) -> bytes:
+    told = zstandard.get_frame_parameters(body)
+    if told.content_size > MAX_BYTES:
+        raise ValueError("a damaged transaction")
+    decompressor = _tools.decompressors.get(told.dict_id)
+    if decompressor is None:
+        decompressor = zstandard.ZstdDecompressor(read_dictionary(told.dict_id))
+        _tools.decompressors[told.dict_id] = decompressor
+    return decompressor.decompress(body)
+
+
+def find_file(number: int) -> Path:
+    """Where a dictionary is."""
+    return FOLDER / f"{number}.dictionary"
+
+
+@functools.cache
+def read_dictionary(number: int) -> zstandard.ZstdCompressionDict:
+    """Read a dictionary by its number. ValueError where there is none."""
+    try:
+        words = zstandard.ZstdCompressionDict(find_file(number).read_bytes())
+    except OSError as error:
+        raise ValueError(f"no dictionary {number}: a newer version stored this") from error
+    words.precompute_compress(level=LEVEL)
+    return words
