@@ -181,6 +181,18 @@ def test_random_entries_of_the_same_sizes_stand_beside_the_result_and_change_not
     assert alone == found.shown.trader.journal
 
 
+def test_random_entries_that_a_review_would_ask_about_do_not_count():
+    """A price that jumps thirtyfold while both hold."""
+    recording = recording_of(["0.001"] * 25 + ["0.03"] * 30)
+    found = backtests.run_backtest(recording, [Told(enter_at=(2,), leave_at=(45,))])
+    report = show_backtest(found, "told", "standard")
+    closes = [*report["closes"], *report["randomCloses"]]
+    assert [(one["account"], one["excluded"]) for one in closes] == [
+        *(("strategy", "under_review"), ("random", "under_review")),
+    ]
+    assert report["controls"]["randomEntry"]["eligibleCloses"] == 0
+
+
 def test_holding_sol_is_told_in_dollars():
     """A token of 0.001 SOL for 0.15 and then 0.18 dollars: a SOL of 150 and 180, up a fifth."""
     snapshots = [quote(number, price_usd=usd) for number, usd in enumerate(["0.15"] * 3 + ["0.18"])]

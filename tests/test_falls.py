@@ -17,6 +17,7 @@ from market.tables import Snapshot, Token
 from paper.account import find_exclusion
 from paper.fills import SEEN_TWICE, SLIPPED
 from paper.tables import PaperFill
+from scout import judge_fall
 from tests.fakemarket import SECOND, address
 
 SOL = 10**9
@@ -82,6 +83,22 @@ def test_the_price_of_another_pool_confirms_nothing(holding):
     holding.market.second[0]["attributes"]["address"] = address(8)
     holding.market.second[0]["relationships"]["base_token"]["data"]["id"] = f"solana_{TWO}"
     assert fall(holding)["problem"] == "told no price of this pool"
+
+
+@pytest.mark.parametrize(
+    "pair, price, problem, found",
+    [
+        ("pool", "0.01", None, ("0.01", None)),
+        # What was told before an answer broke off counts.
+        ("pool", "0.01", "answered HTTP 500", ("0.01", None)),
+        ("another", "0.01", None, (None, "told no price of this pool")),
+        ("pool", None, None, (None, "told no price of this pool")),
+        ("pool", None, "answered HTTP 500", (None, "answered HTTP 500")),
+    ],
+)
+def test_only_a_price_of_the_same_pool_is_an_answer(pair, price, problem, found):
+    told = store.Quote(ONE, "geckoterminal", None, None, price, *[None] * 6, None, pair)
+    assert judge_fall(Fall(ONE, "pool", "1"), told, problem) == ("1", *found)
 
 
 def test_a_limit_that_was_reached_is_named(holding):
