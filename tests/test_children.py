@@ -79,11 +79,18 @@ def test_a_child_has_limits_and_knows_what_it_is_given(telling, monkeypatch):
 def test_a_child_outlives_the_thread_that_asked_for_it(telling):
     """The system ends a child with the thread that started it: none of those that ask is that."""
     started = []
-    thread = threading.Thread(
-        target=lambda: started.append(start_python("telling", [], {}, LIMITS))
-    )
+
+    def begin():
+        started.append(start_python("telling", [], {}, LIMITS))
+        # It has asked the system by now to end with its parent.
+        ask(started[0])
+
+    thread = threading.Thread(target=begin)
     thread.start()
+    of_system = Path(f"/proc/self/task/{thread.native_id}")
     thread.join()
+    while of_system.exists():
+        pass
     with started[0] as child:
         assert ask(child)["arguments"] == []
         child.stdin.close()

@@ -10,6 +10,7 @@ from market.tables import Token
 from paper.account import PIPELINE
 from paper.strategies import FAMILIES
 from paper.tables import DiaryEntry, PaperPost, Period, Position, Trader
+from web.api import legacy
 
 PATHS = ["/api/traders", "/api/feed", "/api/market", "/api/strategies"]
 SOL = 10**9
@@ -424,6 +425,18 @@ def test_only_get(service, path, method):
 def test_an_unknown_trader(service):
     answer = service.get("/api/traders/trader_nobody")
     assert (answer.status_code, answer.json["code"]) == (404, "not_found")
+
+
+def test_no_text_of_a_stranger_is_taken_for_an_age(service):
+    def tag(shown):
+        with service.app.test_request_context("/api/feed"):
+            return legacy.respond(shown).headers["ETag"]
+
+    first = {"name": 'x","asOf":"a', "asOf": "a", "list": [{"ageSeconds": 1, "closes": 2}]}
+    older = {**first, "asOf": None, "list": [{"ageSeconds": 2.5, "closes": 2}]}
+    assert tag(first) == tag(older)
+    assert tag(first) != tag({**first, "name": 'x","asOf":"b'})
+    assert tag(first) != tag({**first, "list": [{"ageSeconds": 1, "closes": 3}]})
 
 
 @pytest.mark.parametrize("path", [*PATHS, "trader"])
