@@ -44,12 +44,15 @@ def test_an_owner_plays_a_backtest_and_sees_what_came_of_it(service, waiting):
         record(service.config)
     browser = Browser(service)
     browser.create("Nell")
-    assert b"riseBps=600" in browser.get("/backtests").data
+    empty = browser.get("/backtests").text
+    assert "riseBps=600" in empty and "No backtests of yours yet" in empty
     sent = browser.send("/backtests", family="momentum", set="riseBps=600,900")
     assert sent.status_code == 302
     shown = browser.get(sent.headers["Location"]).text
     assert "simulated" in shown and "riseBps 600" in shown and "<svg" in shown
     assert "it decides the same" in shown and "riseBps 600: random entries" in shown
+    assert ">The same as a table</summary>" in shown
+    assert "Equity went from 10.00 SOL to " in shown and "with riseBps 600; " in shown
     assert "Holding SOL" in shown and "3x costs" in shown and "Nine in ten within" in shown
     result = orjson.loads(browser.get(sent.headers["Location"] + ".json").data)
     assert result["closeCount"] == 1 and result["simulated"] is True

@@ -9,11 +9,13 @@ from flask.typing import ResponseReturnValue
 
 from accounts import backtest_runs, backtests
 from accounts.problem import Problem
+from paper.account import STARTING_CASH
 from paper.strategies import FAMILIES, Strategy, show_settings
 from web.api.paper_equity import EquityPoint
 from web.server import sessions
 from web.server.gate import settings
 from web.site.account_curves import draw_equity
+from web.site.account_history import thin_out
 from web.site.charts import Curve
 from web.site.creator import forbid_caching, require_owner
 from web.site.forms import Texts, list_errors, read_texts, without_secrets
@@ -80,8 +82,18 @@ def show_backtest(uid: str) -> ResponseReturnValue:
         asked=orjson.loads(run.asked),
         report=report,
         equity=draw(report) if report else None,
+        started=STARTING_CASH,
+        points=thin_out(report["equity"]) if report else [],
+        chosen=name_chosen(report) if report else "",
         candidates=list_compared(report) if report else [],
     )
+
+
+def name_chosen(report: dict[str, Any]) -> str:
+    """Name the settings that the figures of a report are of; empty where it tried no others."""
+    if len(report["candidates"]) == 1:
+        return ""
+    return f"with {name_candidate(report['settings'], report)}"
 
 
 def list_compared(report: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
