@@ -2,9 +2,12 @@
 what it is.
 """
 
+import fcntl
 import json
 import os
+import pickle
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -76,12 +79,24 @@ class AsOf:
 @pytest.fixture(scope="module")
 def staged(tmp_path_factory, chain, recording):
     """(folder, stage.DemoKeys) of a demonstration that was just set up and observed, with ten
-    minutes of paper mode behind it.
+    minutes of paper mode behind it. One is made for all workers, and copied for each file.
     """
-    folder, market = (
-        tmp_path_factory.mktemp("demonstration") / "data",
-        Market(recording["mints"], START),
-    )
+    shared = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        shared = shared.parent
+    made, keys = shared / "demonstration", shared / "demonstration.keys"
+    with open(shared / "demonstration.lock", "w") as turn:
+        fcntl.flock(turn, fcntl.LOCK_EX)
+        if not keys.exists():
+            keys.write_bytes(pickle.dumps(set_up(made, chain, recording)))
+    folder = tmp_path_factory.mktemp("demonstration") / "data"
+    shutil.copytree(made, folder)
+    return folder, pickle.loads(keys.read_bytes())
+
+
+def set_up(folder, chain, recording):
+    """Set up a demonstration as of START, and observe it; its stage.DemoKeys."""
+    market = Market(recording["mints"], START)
     stage.clear_folder(folder)
     given = config.load(
         {
@@ -104,7 +119,7 @@ def staged(tmp_path_factory, chain, recording):
         for seconds in (0, 400):
             observe_once(observer, (START + seconds) * 1000)
     storage.database.close_all()
-    return folder, keys
+    return keys
 
 
 @pytest.fixture
