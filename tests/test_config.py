@@ -111,6 +111,15 @@ def test_a_redis_url_says_where_and_nothing_else(url):
     )
 
 
+def test_a_database_url_may_name_several_hosts():
+    hosts = "127.0.0.1:5432,[::1]:5433,h"
+    url = f"postgresql://u:p%2Fw@{hosts}/candor?target_session_attrs=read-write"
+    assert load(DATABASE_URL=url).database_url == url
+    for bad in (url.replace("h/", ":1/"), url.replace("5433", "0"), f"x{url}"):
+        with pytest.raises(config.BadSetting, match="DATABASE_URL must be a URL"):
+            load(DATABASE_URL=bad)
+
+
 @pytest.mark.parametrize("url", ["redis://h", "rediss://u:p%2Fw@h:6380/15", "redis://[::1]:6379/"])
 def test_redis_urls_that_can_be_used(url):
     assert load(RATELIMIT_STORAGE_URL=url).ratelimit_storage_url == url
