@@ -25,6 +25,8 @@ ELSEWHERE = {
     "Market.note",
     # 429 (test_ratelimit)
     "Problem.window",
+    # test_leaving
+    *(f"ImportedFrom.{one}" for one in ("instance", "postId", "createdAt")),
     # test_quotas
     *(f"Problem.{one}" for one in ("quota", "setting", "limit", "used")),
 }
