@@ -9,7 +9,7 @@ from simulation.play import draw, find_failure, play
 from simulation.world import Grounds
 
 # The first steps of these; more of them, and of more, are for bench.
-SEEDS, PARTS, FIRST = 200, 10, 8
+SEEDS, PARTS, FIRST = 200, 10, 6
 # By a mend, a seed that finds it missing, and what it says. Where steps.py changes,
 # `python -m bench seeds --without MEND` tells others.
 FOUND = {

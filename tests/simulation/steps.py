@@ -18,7 +18,7 @@ class Step(NamedTuple):
     arguments: tuple[Any, ...] = ()
 
     def __str__(self):
-        return f"{self.name}({', '.join(map(repr, self.arguments))})"
+        return f"{self.name}({', '.join(map(str, self.arguments))})"
 
 
 def draw_steps(dice, count):

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import ground
 from bellnode import show_account
-from node import FakeNode, connect
+from node import connect
 from service import GENEROUS
 from story import address
 
@@ -34,19 +34,16 @@ from simulation import invariants
 from simulation.clients import Follower, Poster, Receiver, StreamReader
 from simulation.machinery import Clock, Killed, Scythe, Violation, apart, demand, ruled
 from simulation.market import Market
+from simulation.nodes import Node
 from simulation.tale import COMMON, PEOPLE, Tale
 from web.site import notices
 
-# What a request to a slow node takes.
-SLOW_SECONDS = 6.0
 # Worlds in which the beginning was observed before.
 SHARE_COMMON = 0.8
 # Where every node failed, all may be left alone for so long.
 REST_SECONDS = 700.0
 # After a day everything was listed and looked for again.
 DAY_SECONDS = 90_000
-CODES = (-32603, -32005, 429, -32004, -32601)
-METHODS = ("getTransaction", "getSignaturesForAddress", "getMultipleAccounts")
 PAGES = ("/api/health", "/api/v1/bots", "/api/v1/trades", "/api/v1/feed", "/api/v1/leaderboard")
 MINT_WORDS = {None: None, "CAT": address("CAT"), "FOX": address("FOX")}
 
@@ -102,43 +99,14 @@ class Grounds:
         self.path.write_bytes(start.data)
 
 
-class Node(FakeNode):
-    """A node that is as far as the chain has come, less what it lags behind."""
-
-    def __init__(self, world):
-        super().__init__(world.tale.chain)
-        self._world = world
-
-    def restore(self):
-        super().restore()
-        self.lag, self.seconds = 0, 0.0
-
-    def answer(self, method, params):
-        self._world.clock.sleep(self.seconds)
-        self._world.go_beside()
-        return super().answer(method, params)
-
-    def _now(self):
-        return max(self.chain.rows[0].slot, self._world.tip - self.lag)
-
-
-def skim(receipt):
-    """A thousand lamports less for the payer, a thousand more for somebody else."""
-    receipt["meta"]["postBalances"][0] -= 1_000
-    receipt["meta"]["postBalances"][-1] += 1_000
-
-
 class World:
     """`play(step)` carries out a step and checks what must always hold; `settle` ends all faults
     and checks what must hold then. As a context manager it rules the clocks of this thread.
     """
 
     def __init__(self, seed, grounds, tale=None, start=None):
-        self.dice, self.grounds, self.config = (
-            random.Random(f"world {seed}"),
-            grounds,
-            grounds.config,
-        )
+        self.grounds, self.config = grounds, grounds.config
+        self.dice = random.Random(f"world {seed}")
         self.tale = tale or Tale(self.dice, self.dice.random() < SHARE_COMMON)
         self._start = start or (grounds.watched if self.tale.is_common else grounds.empty)
         self.clock = Clock(self._start.seconds)
@@ -440,18 +408,5 @@ class World:
 
     def fault(self, number, kind, place):
         for node in self.nodes if number == 2 else (self.nodes[number],):
-            self._spoil_node(node, kind, place)
-
-    def _spoil_node(self, node, kind, place):
-        row = self._row(place)
-        {
-            "withhold": lambda: node.withhold(row.signature),
-            "drop": lambda: node.drop(row.signature),
-            "forge": lambda: node.forge(row.signature, skim),
-            "unindex": lambda: node.hide_index(blocks=place % 2 == 0),
-            "fail": lambda: node.fail(METHODS[place % 3], CODES[place % 5]),
-            "lag": lambda: setattr(node, "lag", place % 20),
-            "slow": lambda: setattr(node, "seconds", SLOW_SECONDS),
-            "forget": lambda: node.prune(row.slot),
-        }[kind]()
+            node.misbehave(kind, place, self._row(place))
         self.faulty_until = float("inf")
