@@ -33,7 +33,7 @@ from evidence import log
 from evidence.notes import Signer
 from models import Attachment, Bot, Key, Post
 from notify import client, outbox
-from operate import backups, doctor, stored_backups, upgrade
+from operate import backups, copy, doctor, schema, stored_backups, upgrade
 from storage import key_files, locks, tree
 from web.site import notices
 
@@ -405,17 +405,17 @@ class Migrating(Scenario):
 
     def run(self, folder, tell):
         settings = settings_of(folder)
-        copy = backups.migrate(settings).copy
+        kept = backups.migrate(settings).copy
         with opened(settings):
-            tell(("migrated", copy and copy.name))
+            tell(("migrated", kept and kept.name))
             tell_seen(tell)
 
     def check(self, folder, told):
         settings = settings_of(folder)
         yield from check_copies(settings.data_dir.glob("app.db*"), self.size)
-        for _, copy in (one for one in told if one[0] == "migrated"):
-            if copy and not (settings.data_dir / copy).exists():
-                yield f"{copy} is gone"
+        for _, name in (one for one in told if one[0] == "migrated"):
+            if name and not (settings.data_dir / name).exists():
+                yield f"{name} is gone"
             with opened(settings):
                 if storage.list_applied(storage.database) != storage.list_migrations():
                     yield "a migration came undone"
@@ -530,6 +530,27 @@ def has_newest(path):
         return bool(db.execute("SELECT 1 FROM post WHERE event_id = 'newest'").fetchall())
 
 
+class Copying(Posting):
+    """The file's side of a copy to PostgreSQL: a killed server left a WAL, and all is read."""
+
+    def fill(self, settings, bot):
+        self.posts = [("posted", f"old-{n}", publish(bot, f"old-{n}")) for n in range(self.size)]
+
+    def prepare(self, folder):
+        super().prepare(folder)
+        leave_wal(settings_of(folder).database_path)
+
+    def run(self, folder, tell):
+        server = mock.patch.object(storage, "open_postgresql", mock.MagicMock())
+        with server, mock.patch.object(copy, "_move", self.read):
+            copy.move(settings_of(folder), "postgresql://h/d")
+        for one in self.posts:
+            tell(one)
+
+    def read(self, source, target):
+        return [list(copy._list_rows(source, table)) for table in schema.TABLES]
+
+
 SCENARIOS = {
     "posting": Posting,
     "hiding": Hiding,
@@ -541,6 +562,7 @@ SCENARIOS = {
     "upgrading": Upgrading,
     "backing-up": BackingUp,
     "restoring": Restoring,
+    "copying": Copying,
 }
 
 
