@@ -75,7 +75,7 @@ def leave_position(
         "sell",
         amount,
         found.reason,
-        f"leaving: {found.reason.replace('_', ' ')}",
+        found.reason.replace("_", " "),
         exact(amount, position.decimals),
     )
 

@@ -119,7 +119,8 @@ class OwnFile:
         # Without the environment of the service, which holds secrets.
         self._child = start_python(
             "paper.own_child",
-            [str(self.path)],
+            # The child works in the folder, from which a relative path leads nowhere.
+            [str(self.path.absolute())],
             {"PATH": os.defpath},
             LIMITS,
             folder=self.path.parent,

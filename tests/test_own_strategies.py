@@ -120,6 +120,17 @@ def test_the_single_file_cannot_run_one_and_says_so(place, monkeypatch):
         follow(place, "own:mine")
 
 
+def test_a_relative_data_dir_is_found(place, monkeypatch):
+    """As `DATA_DIR` is by default."""
+    shutil.copy(ROOT / "examples/dip_buyer.py", place.folder)
+    monkeypatch.chdir(place.folder.parent.parent)
+    files = OwnFiles(Path(place.folder.parent.name), "on")
+    try:
+        assert files.read_strategy("own:dip_buyer", {}).name == "own:dip_buyer"
+    finally:
+        files.close()
+
+
 def test_an_endless_loop_ends(place, monkeypatch):
     monkeypatch.setattr(own, "MAX_SECONDS", 1.5)
     place.write("mine", BEGINNING.format(enter="return None", leave="return None"))
