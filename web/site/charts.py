@@ -25,7 +25,7 @@ DATE_STEPS = (
 ROUND_AMOUNTS = [factor * int("1" + power * "0") for power in range(20) for factor in (1, 2, 5)]
 SPARK_HEIGHT, SPARK_MARGIN = 20, 1.5
 # A first date with its time takes this much of the width, where a screen is narrow.
-DATED_WIDTH = 22.0
+DATED_WIDTH = 28.0
 # A label takes this much of the height of the race.
 LABEL_HEIGHT = 8.0
 
