@@ -195,11 +195,12 @@ class World:
 
     def _deliver_all(self):
         """The receiver is well again: within some hours it was told everything."""
-        if Hook.get_by_id(self.hook.id).state == "paused":
-            hooks.ask_for_ping(self.hook.uid, self.clock.now())
         for _ in range(40):
             self.receiver.is_told = False
             self.deliver(2)
+            # After a day of failures its owner has to ask for it.
+            if Hook.get_by_id(self.hook.id).state == "paused":
+                hooks.ask_for_ping(self.hook.uid, self.clock.now())
             if self.receiver.list_missing(self.hook.id) == []:
                 break
             self.clock.sleep(0 if self.receiver.is_told else 600)
