@@ -22,9 +22,12 @@ def order_entries(entries: Iterable[Entry], seen: Mapping[str, Seen] | None = No
     `seen`: address -> Seen, what was booked before these. An order that stays unresolved is by
     signature, and its entries carry the flag `order_unresolved`.
     """
+    by_place = sorted(entries, key=lambda e: (e.slot, e.tx_index or 0, e.signature))
+    # The usual case of a rebuild, which would copy all accounts for each transaction.
+    if len(by_place) < 2:
+        return by_place
     ordered: list[Entry] = []
     held = dict(seen or {})
-    by_place = sorted(entries, key=lambda e: (e.slot, e.tx_index or 0, e.signature))
     for _, one_slot in groupby(by_place, key=attrgetter("slot")):
         group = list(one_slot)
         if len(group) > 1 and any(e.tx_index is None for e in group):

@@ -4,7 +4,7 @@ JSON so that folding needs no parsing.
 
 import json
 from collections.abc import Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
@@ -94,11 +94,14 @@ class Entry:
             tuple(map(_tuples, v)) if isinstance(v, list) else v for v in json.loads(text)
         ]
         values[BALANCES] = tuple(Balance(*one) for one in values[BALANCES])
-        return replace(Entry(*values), tx_index=tx_index, seen_at=seen_at)
+        values[TX_INDEX] = tx_index
+        # Those of the first versions end earlier.
+        named = dict(zip(STORED, values, strict=False))
+        return Entry(**named, seen_at=seen_at)
 
 
 STORED = [name for name in Entry.__dataclass_fields__ if name != "seen_at"]
-BALANCES = STORED.index("balances")
+BALANCES, TX_INDEX = STORED.index("balances"), STORED.index("tx_index")
 # As dataclasses.astuple, which copies every value and took a sixth of reading a transaction.
 _read_fields = attrgetter(*STORED)
 _read_balance = attrgetter(*Balance.__dataclass_fields__)
