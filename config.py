@@ -76,18 +76,11 @@ def _split(value: object) -> object:
 
 def _is_url(value: str, schemes: tuple[str, ...]) -> bool:
     try:
-        parts = urlsplit(value)
+        # PostgreSQL may have several hosts, with commas between: one leads.
+        parts = urlsplit(re.sub("[^/@,]+,", "", value) if "postgresql" in schemes else value)
         return parts.scheme in schemes and bool(parts.hostname) and parts.port != 0
     except ValueError:
         return False
-
-
-def _is_database_url(value: str) -> bool:
-    """Is this a URL of PostgreSQL? It may name several hosts, of which one leads at a time."""
-    who, at, hosts = value.removeprefix("postgresql://").partition("/")[0].rpartition("@")
-    return value.startswith("postgresql://") and all(
-        _is_url(f"postgresql://{who}{at}{host}", ("postgresql",)) for host in hosts.split(",")
-    )
 
 
 def _is_http_url(value: str) -> bool:
@@ -207,8 +200,8 @@ class Config(BaseSettings):
     )
     data_dir: Annotated[Path, AfterValidator(Path.expanduser)] = Path("data")
     # Empty: app.db in data_dir.
-    database_url: Annotated[str, _fulfills(_is_database_url), BareUrl] = Field(
-        "", repr=False, description="must be a URL beginning with postgresql://"
+    database_url: Annotated[str, _fulfills(lambda url: _is_url(url, ("postgresql",))), BareUrl] = (
+        Field("", repr=False, description="must be a URL beginning with postgresql://")
     )
     solana_rpc_urls: Annotated[
         tuple[Annotated[str, _fulfills(_is_http_url)], ...], BeforeValidator(_split)
