@@ -33,13 +33,7 @@ from observing.fetching import Fetching
 from observing.listing import Listing
 from observing.progress import read_progress
 from observing.repair import Repair
-from observing.state import (
-    FULL_SCAN_INTERVAL_MS,
-    MAX_SLEEP_SECONDS,
-    SHOW_PAUSE_FACTOR,
-    State,
-    ignore_progress,
-)
+from observing.state import FULL_SCAN_INTERVAL_MS, MAX_SLEEP_SECONDS, State, ignore_progress
 from observing.trouble import Attempts
 from storage import in_parts
 
@@ -306,8 +300,7 @@ class Observer:
         watch, begun_at = self.state.watches[wallet.id], self.state.clock()
         if begun_at >= watch.show_after:
             self._publish(wallet, now)
-            ended_at = self.state.clock()
-            watch.show_after = ended_at + SHOW_PAUSE_FACTOR * (ended_at - begun_at)
+            watch.rest_from_showing(begun_at, self.state.clock())
 
     def _finish(self, wallet: Wallet, now: int, more: bool) -> None:
         """End the poll of a wallet: repair where something is wrong, publish, plan the next."""

@@ -87,6 +87,10 @@ class Watch:
     # By token account without a known owner, signatures that name it; None: not read yet.
     ownerless: dict[str, set[str]] | None = None
 
+    def rest_from_showing(self, begun_at: float, ended_at: float) -> None:
+        """Note how long showing what is done took, and when it is worth its time again."""
+        self.show_after = ended_at + SHOW_PAUSE_FACTOR * (ended_at - begun_at)
+
 
 class State:
     """Memory of the observer and of the current pass; what has to last is in the database.
