@@ -20,7 +20,7 @@ from storage.sqlite import SQLite
 
 MIGRATIONS = Path(__file__).resolve().parent.parent / "migrations"
 ROWS_A_STATEMENT = 200
-# Kept as text: one for each number of rows that is written at once.
+# SQL that is remembered: one for each number of rows that is written at once.
 MAX_STATEMENTS = 100
 Names = tuple[str, ...]
 database = DatabaseProxy()
