@@ -14,6 +14,7 @@ import logging
 import multiprocessing
 import os
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -35,11 +36,14 @@ def main(arguments):
         again = [sys.executable, "-m", "bench", "seeds", *arguments]
         os.execve(sys.executable, again, {**os.environ, "PYTHONHASHSEED": "0"})
     seeds = range(given.first, given.first + given.count)
-    with multiprocessing.Pool(given.workers, _begin, (given.steps, given.without)) as pool:
-        return _tell(pool.imap_unordered(_play, seeds), given.count)
+    in_memory = "/dev/shm" if Path("/dev/shm").is_dir() else None
+    with tempfile.TemporaryDirectory(dir=in_memory) as folder:
+        how = given.steps, given.without, folder
+        with multiprocessing.Pool(given.workers, _begin, how) as pool:
+            return _tell(pool.imap_unordered(_play, seeds), given.count)
 
 
-def _begin(steps, mend):
+def _begin(steps, mend, folder):
     """Make what the worlds of this process share."""
     global _grounds, _steps
     import pytest
@@ -49,7 +53,7 @@ def _begin(steps, mend):
 
     # What a world does to the program on purpose is no news.
     logging.disable(logging.CRITICAL)
-    _grounds, _steps = Grounds(), steps or STEPS
+    _grounds, _steps = Grounds(tempfile.mkdtemp(dir=folder)), steps or STEPS
     if mend:
         getattr(unmended, mend)(pytest.MonkeyPatch())
 
