@@ -103,9 +103,10 @@ def test_a_result_says_how_many_sales_it_stands_on(matched, partial, unmatched, 
     )
 
 
-def post(status, reason=None, simulated=False, ownership="proven"):
+def post(status, reason=None, simulated=False, ownership="proven", own=False):
     return {
         "simulated": simulated,
+        "ownStrategy": own,
         "provenance": {"ownership": ownership},
         "verification": {"status": status, "reason": reason},
     }
@@ -127,9 +128,14 @@ def post(status, reason=None, simulated=False, ownership="proven"):
         (post("none"), "not verified", "own words"),
         (post("not_found"), "not verified", "not found"),
         (post("none", simulated=True), "simulated", "virtual money"),
+        (
+            post("none", simulated=True, own=True),
+            "simulated · operator’s own strategy",
+            "virtual money",
+        ),
     ],
 )
-def test_each_post_has_one_of_six_labels(shown, label, detail):
+def test_each_post_has_one_label(shown, label, detail):
     trust = words.trust_of(shown)
     assert trust.label == label and detail in trust.detail
 
