@@ -53,10 +53,12 @@ limit_request_field_size = 8190
 def post_worker_init(worker):
     """Start the jobs of this process, and pin it to a processor."""
     import jobs
+    from web.server.worker import shorten_turns
     from web.site import notices
 
     jobs.start(_config, functools.partial(notices.list_notices, _config.base_url))
     worker.pin_to_processor()
+    shorten_turns()
     # What the start allocated lives as long as the process: the collector skips it.
     gc.freeze()
     gc.enable()

@@ -7,9 +7,12 @@ returns are ratios of integers, rounded for display.
 
 import math
 import random
-from collections.abc import Iterator, Sequence
-from functools import lru_cache
-from typing import Any, NamedTuple, Protocol, TypeVar
+from array import array
+from collections.abc import Sequence
+from functools import cache, lru_cache
+from itertools import accumulate
+from operator import sub, truediv
+from typing import NamedTuple, Protocol, TypeVar
 
 ENTRY_WINDOW_MS = 3_600_000
 # Draws of all clusters with replacement.
@@ -101,20 +104,28 @@ def _join(clusters: Sequence[Cluster]) -> list[Sequence[Cluster]]:
 def _find_interval(shares: tuple[Share, ...]) -> Interval:
     parts, wholes = zip(*shares, strict=True)
     ratios = []
-    for drawn in _draw(shares):
+    for drawn in _draw(len(shares)):
         whole = sum(map(wholes.__getitem__, drawn))
         if whole:
             ratios.append(sum(map(parts.__getitem__, drawn)) / whole)
     return _cut(ratios, len(shares))
 
 
-def _draw(seed: tuple[Any, ...]) -> Iterator[list[int]]:
-    """Yield DRAWS draws of clusters, by place. Seeded by the data, so that the same closes give the
-    same interval everywhere.
+@lru_cache(maxsize=32)
+def _draw(count: int) -> tuple[bytes, ...]:
+    """Return DRAWS draws of `count` clusters, each as their places, MAX_DRAWN of them at most.
+
+    The same for all figures of so many clusters: drawing is what an interval costs.
     """
-    chance, places = random.Random(repr(seed)), range(len(seed))
-    for _ in range(DRAWS):
-        yield chance.choices(places, k=len(places))
+    places = bytes(map(int, map(float(count).__mul__, _list_chances()[: DRAWS * count])))
+    return tuple(places[first : first + count] for first in range(0, len(places), count))
+
+
+@cache
+def _list_chances() -> Sequence[float]:
+    """Numbers from 0 to 1, seeded, so that the same closes give the same interval everywhere."""
+    chance = random.Random("clusters")
+    return array("d", (chance.random() for _ in range(DRAWS * MAX_DRAWN)))
 
 
 def _cut(found: list[float], count: int) -> Interval:
@@ -129,12 +140,9 @@ def find_drawdown(moves: Sequence[int], start: int) -> float:
 
     moves: lamports won or lost, in order. start: lamports it begins with, above 0.
     """
-    total = top = start
-    worst = 0.0
-    for move in moves:
-        total += move
-        top = max(top, total)
-        worst = max(worst, (top - total) / top)
+    totals = list(accumulate(moves, initial=start))
+    tops = list(accumulate(totals, max))
+    worst: float = max(map(truediv, map(sub, tops, totals), tops))
     return worst
 
 
@@ -150,7 +158,8 @@ def find_drawdown_interval(moves: Sequence[int], start: int) -> Interval | None:
 
 @lru_cache(maxsize=1_024)
 def _find_drawdowns(moves: tuple[int, ...], start: int) -> Interval:
-    found = [find_drawdown([moves[one] for one in drawn], start) for drawn in _draw(moves)]
+    draws = _draw(len(moves))
+    found = [find_drawdown(list(map(moves.__getitem__, one)), start) for one in draws]
     return _cut(found, len(moves))
 
 

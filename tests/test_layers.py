@@ -34,6 +34,7 @@ MAY_IMPORT = {
     "config": {"pydantic", "pydantic_settings"},
     "storage": {"storage", "config", "apsw", "peewee", "playhouse"},
     "storage.arrivals": {"orjson"},
+    "storage.sqlite": {"orjson"},
     "storage.postgresql": {"psycopg"},
     "storage.counters": {"redis"},
     "models": {"storage", "peewee"},

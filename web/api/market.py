@@ -2,6 +2,7 @@
 provider.
 """
 
+import functools
 from collections.abc import Collection
 from typing import Any, NamedTuple
 
@@ -9,7 +10,7 @@ import orjson
 
 from chain.mints import CHECKS
 from web.api.serialize import show_time
-from web.server.rows import select, select_one, select_value, write_marks
+from web.server.rows import select, select_many, select_one, select_value, write_marks
 
 NOT_CHECKED = [
     "holder_concentration",
@@ -94,9 +95,9 @@ def list_market(now_ms: int, limit: int = 100, after: MarketPosition | None = No
     of an earlier page.
     """
     if after:
-        rows = select(TokenRow, LISTED_AFTER, (after.discovered_at, *after, limit + 1))
+        rows = select_many(TokenRow, LISTED_AFTER, (after.discovered_at, *after, limit + 1))
     else:
-        rows = select(TokenRow, LISTED, (limit + 1,))
+        rows = select_many(TokenRow, LISTED, (limit + 1,))
     current, shown = find_current(now_ms), rows[:limit]
     more = len(rows) > limit
     last = MarketPosition(shown[-1].discovered_at, shown[-1].id) if more else None
@@ -164,8 +165,12 @@ def show_entry(row: TokenRow, current: int) -> dict[str, Any]:
     }
 
 
+# As many as are tracked, and those of before: a market of a thousand tokens has 11,000 checks.
+@functools.lru_cache(2_048)
 def _show_checks(stored: str | None, checked_at: str | None) -> list[dict[str, Any]]:
-    """All checks of one account were made at once: their time is shown once for all."""
+    """All checks of one account were made at once: their time is shown once for all. Not to be
+    changed: answers share it.
+    """
     if stored is None:
         unread = {
             "status": "unknown",

@@ -4,6 +4,7 @@ While the account is under review, or a review of it was upheld, every figure th
 performance is null; cash and records stay.
 """
 
+import functools
 from collections import Counter, defaultdict
 from dataclasses import asdict
 from typing import Any, NamedTuple
@@ -59,8 +60,10 @@ from web.api.paper_statements import (
 )
 from web.api.serialize import show_sol, show_time
 from web.api.stored import parse_stored, show_each
-from web.server.rows import select, select_one
+from web.server.rows import select, select_many, select_one
 
+# A phase as it begins; a list of traders has one for each.
+NEW_PHASE = asdict(guard.Phase())
 Json = dict[str, Any]
 MAX_CLOSES, MAX_LINES, MAX_POSTS = 200, 200, 50
 # Of a sparkline.
@@ -83,11 +86,11 @@ def list_traders() -> list[Json]:
     """Return every trader that plays, oldest first, as the interface's Trader."""
     totals = _read_totals(None)
     values: dict[int, int] = defaultdict(int)
-    for position in select(PositionRow, POSITIONS, (None,)):
+    for position in select_many(PositionRow, POSITIONS, (None,)):
         values[position.period_id] += find_value(position)
     return [
         show_trader(row, totals.get(row.period_id), values[row.period_id])
-        for row in select(TraderRow, TRADERS + " WHERE t.retired_at IS NULL ORDER BY t.id")
+        for row in select_many(TraderRow, TRADERS + " WHERE t.retired_at IS NULL ORDER BY t.id")
     ]
 
 
@@ -148,7 +151,7 @@ def show_evidence(row: TraderRow) -> Json | None:
 
 def _read_totals(trader_id: int | None) -> dict[int, PeriodTotalsRow]:
     """Return {period id: totals} of the open periods of a trader, or of all for None."""
-    return {row.period_id: row for row in select(PeriodTotalsRow, PERIOD_TOTALS, (trader_id,))}
+    return {row.period_id: row for row in select_many(PeriodTotalsRow, PERIOD_TOTALS, (trader_id,))}
 
 
 def show_trader(row: TraderRow, totals: PeriodTotalsRow | None, held_value: int) -> Json:
@@ -203,7 +206,7 @@ def show_performance(row: TraderRow, totals: PeriodTotalsRow, held_value: int) -
 
 def show_phase(stored: Json) -> Json:
     """Make the Phase, out of its stored JSON."""
-    phase = {**asdict(guard.Phase()), **stored}
+    phase = {**NEW_PHASE, **stored}
     return {
         "name": phase["name"],
         "closes": phase["closes"],
@@ -235,9 +238,10 @@ def _show_reason(reason: Json) -> Json:
     }
 
 
+@functools.lru_cache(1_024)
 def _read_settings(family: str, stored: str) -> Json:
     """Return a strategy's settings, those with defaults included; as they are stored where they are
-    no settings of the family.
+    no settings of the family. Not to be changed: answers share it.
     """
     if family not in FAMILIES:
         # A file tells its settings to the job alone.
@@ -346,7 +350,7 @@ def _compare(now: int) -> Json:
     closes: dict[str, list[Close]] = defaultdict(list)
     since = now - results.COMPARED_DAYS * guard.DAY_MS
     random = list_compared(since)
-    for close in select(ComparedRow, COMPARED, (since,)):
+    for close in select_many(ComparedRow, COMPARED, (since,)):
         closes[close.family].append(read_close(str(close.trader_id), close))
     traders = select(TraderRow, TRADERS + " WHERE t.retired_at IS NULL")
     number = Counter(row.family for row in traders)

@@ -8,7 +8,7 @@ from paper.account import STARTING_CASH, Close
 from paper.twin_closes import OF_PERIOD, SINCE, TwinCloseRow, read_twin_close
 from web.api.serialize import show_sol, show_time
 from web.api.stored import parse_stored
-from web.server.rows import select
+from web.server.rows import select, select_many
 
 Json = dict[str, Any]
 NOTE = (
@@ -110,7 +110,7 @@ def list_twin_closes(period: int) -> list[Close]:
 def list_compared(since: int) -> dict[str, list[Close]]:
     """Return the closes of all twins since (ms), by family."""
     found: dict[str, list[Close]] = {}
-    for row in select(TwinCloseRow, SINCE, (since,)):
+    for row in select_many(TwinCloseRow, SINCE, (since,)):
         found.setdefault(row.family, []).append(_read_close(row))
     return found
 

@@ -2,6 +2,7 @@
 float appears.
 """
 
+import functools
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple, overload
@@ -38,8 +39,14 @@ def show_time(ms: int | None) -> str | None:
     """
     if ms is None:
         return None
+    return _write_time(ms)
+
+
+# A market of a thousand tokens has four times each, most of them as in the answer before.
+@functools.lru_cache(8_192)
+def _write_time(ms: int) -> str:
     seconds, rest = divmod(ms, 1000)
-    # A list has many times: this is four times as fast as strftime.
+    # Four times as fast as strftime.
     text = datetime.fromtimestamp(seconds, UTC).isoformat()[:19]
     return f"{text}.{rest:03}Z" if rest else f"{text}Z"
 

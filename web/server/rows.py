@@ -13,6 +13,13 @@ def select(row: Callable[..., Row], sql: str, values: Sequence[Any] = ()) -> lis
     return [row(*found) for found in database.execute_sql(sql, values).fetchall()]
 
 
+def select_many(row: Any, sql: str, values: Sequence[Any] = ()) -> list[Any]:
+    """As `select`, for a query that gives hundreds of rows of integers, text and nulls: they come
+    in one step, which a job that computes beside it does not slow down. `row`: a NamedTuple.
+    """
+    return [row(*found) for found in database.fetch_at_once(sql, row._fields, values)]
+
+
 def select_one(row: Callable[..., Row], sql: str, values: Sequence[Any] = ()) -> Row | None:
     """Return the first row of a statement, or None."""
     found = database.execute_sql(sql, values).fetchone()
