@@ -141,9 +141,9 @@ def ban_wallet(address: str, who: str, reason: str, now: int) -> bool:
     with writing():
         if not conduct.ban_wallet(address, reason, now):
             return False
-        holder = conduct.find_holder(address)
-        if holder:
-            wallets.detach(holder, now)
+        held = wallets.find_holder(address)
+        if held:
+            wallets.detach(held.bot, now)
         store_act("ban_wallet", who, now, address, reason)
     return True
 

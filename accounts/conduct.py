@@ -8,7 +8,7 @@ milliseconds. What the operator does is called by accounts.acts, which keeps the
 from accounts.conduct_tables import Ban, Report
 from accounts.fields import check_line, check_size, check_wallet
 from accounts.problem import Problem, invalid, refuse_unknown
-from models import Attachment, Bot, Owner, Post, Session, Wallet
+from models import Bot, Owner, Post, Session
 from storage import database, new_uid, writing
 
 # Words of `Report.about`, and what they say to people.
@@ -114,15 +114,6 @@ def ban_wallet(address: str, reason: str, now: int) -> bool:
 def lift_ban(kind: str, target: str) -> bool:
     """End a ban; return whether there was one."""
     return bool(Ban.delete().where(Ban.kind == kind, Ban.target == target).execute())
-
-
-def find_holder(address: str) -> Bot | None:
-    """Return the bot that holds a wallet now, or None."""
-    held = Bot.select().join(Attachment).join(Wallet)
-    found: Bot | None = held.where(
-        Wallet.address == address, Attachment.detached_at.is_null()
-    ).first()
-    return found
 
 
 def _ban(kind: str, target: str, reason: str, now: int) -> bool:

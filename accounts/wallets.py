@@ -55,7 +55,7 @@ def attach(config: Config, bot: Bot, address: str, now: int, ownership: str) -> 
     if bot.retired_at is not None:
         raise Problem("bot_retired", "a retired bot cannot take a wallet")
     _check_address(config, address, ownership)
-    held = _find_holder(address)
+    held = find_holder(address)
     if held and held.bot_id == bot.id:
         _prove(held, ownership, now)
         return
@@ -92,7 +92,8 @@ def _end(held: Attachment, now: int) -> None:
     append_leaf("detachment", now, bot=held.bot.uid, wallet=held.wallet.address)
 
 
-def _find_holder(address: str) -> Attachment | None:
+def find_holder(address: str) -> Attachment | None:
+    """Return the open attachment of a wallet, or None where nobody holds it."""
     found: Attachment | None = (
         Attachment.select(Attachment, Wallet)
         .join(Wallet)

@@ -34,7 +34,7 @@ def respond(shown: dict[str, Any], status: int = 200) -> Response:
     return _finish(body, hashlib.blake2b(PASSING.sub(b"", body), digest_size=16), status)
 
 
-def _finish(body: bytes, digest: "hashlib.blake2b", status: int = 200) -> Response:
+def _finish(body: bytes, digest: hashlib.blake2b, status: int = 200) -> Response:
     response = FlaskResponse(
         body,
         status,
