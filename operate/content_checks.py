@@ -135,6 +135,8 @@ def check_job(
             "check the server's log, and restart the server",
         )
     if row.state != "failing":
+        if row.last_success_at is None:
+            return fine(f"the job {name} has not run yet, or is switched off")
         return fine(f"the job {name} last succeeded at {show_time(row.last_success_at)}")
     last = show_time(row.last_success_at)
     text = f"the job {name} is failing ({row.last_error}); it last succeeded {last}"
