@@ -440,23 +440,21 @@ def test_every_level_of_the_schema_is_recognized_as_ours(tmp_path, monkeypatch):
     """A backup of any former version restores: its schema is compared with what its own migrations
     make.
     """
-    for count in range(1, len(storage.list_migrations()) + 1):
-        folder = tmp_path / f"migrations-{count}"
-        folder.mkdir()
-        for name in storage.list_migrations()[:count]:
-            (folder / f"{name}.py").write_text((ROOT / "migrations" / f"{name}.py").read_text())
+    given = settings_for(tmp_path / "data")
+    levels = tmp_path / "migrations"
+    levels.mkdir()
+    for name in storage.list_migrations():
+        (levels / f"{name}.py").write_text((ROOT / "migrations" / f"{name}.py").read_text())
         with monkeypatch.context() as patch:
-            patch.setattr(storage, "MIGRATIONS", folder)
-            given = settings_for(tmp_path / f"data-{count}")
+            patch.setattr(storage, "MIGRATIONS", levels)
             storage.migrate(storage.connect(given))
             leave()
         with contextlib.closing(apsw.Connection(str(given.database_path))) as db:
             db.execute("ANALYZE")
             assert foreign_schema.list_foreign(db) == []
         assert "cannot be read" not in complain(given)
-        backups.restore_backup(
-            settings_for(tmp_path / f"restored-{count}"), given.database_path, False, NOW
-        )
+        restored = settings_for(tmp_path / f"restored-{name}")
+        backups.restore_backup(restored, given.database_path, False, NOW)
 
 
 def test_a_backup_of_a_changed_schema_is_made_and_says_so(service, tmp_path, capsys):
