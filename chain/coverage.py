@@ -1,7 +1,7 @@
 """The order of a wallet's receipts, and what may be said of how whole its history is. Pure."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
 
@@ -72,7 +72,7 @@ def _order_by_balances(group: list[Entry], held: Mapping[str, Seen]) -> list[Ent
         if len(orders) == 1:
             return orders[0]
     return [
-        replace(entry, flags=tuple(sorted({*entry.flags, "order_unresolved"}))) for entry in group
+        entry._replace(flags=tuple(sorted({*entry.flags, "order_unresolved"}))) for entry in group
     ]
 
 

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Container, Iterator, Set
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from chain.addresses import is_on_curve
 from chain.base58 import b58decode, b58encode
@@ -17,8 +17,7 @@ from chain.receipts import Receipt, Sides
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class Balance:
+class Balance(NamedTuple):
     """One own account in one receipt: raw token amounts (wrapped SOL included) and lamports; 0
     where the side is not the wallet's.
 

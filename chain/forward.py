@@ -6,10 +6,12 @@ own: what was held when it began is there, in its place of the queue, at unknown
 
 import copy
 from dataclasses import dataclass, field, replace
+from operator import attrgetter, sub
 from typing import NamedTuple
 
 from chain.entries import Entry
 from chain.ledger import Ledger
+from chain.lots import Booked
 from chain.reconciliation import Totals
 from chain.risk import RiskBook
 
@@ -65,28 +67,53 @@ class SpanHoldings(NamedTuple):
 class SpanRecord:
     """The ledger of one span, and `rows` that are not written yet: the running totals after each
     Unix second that changed them, None for a stored one that is to be dropped.
+
+    `is_shared`: `ledger` is the wallet's, as a ledger of its own would hold the same: nothing of
+    known cost was held when the span began, and all that followed counts. `before`: what the
+    `ledger` had summed up when the span began.
     """
 
     span: Span
     ledger: Ledger
     carried_in: int
+    is_shared: bool = False
+    before: SpanTotals = NOTHING
     rows: dict[int, SpanTotals | None] = field(default_factory=dict)
     last: SpanTotals = NOTHING
     risk: RiskBook = field(default_factory=RiskBook)
 
-    def apply(self, entry: Entry, second: int) -> None:
-        """Book an entry. One without a block time, or from before the span, moves lots and counts
-        for nothing; `second` is the latest so far, in Unix time.
+    def apply(self, entry: Entry, second: int, whole: Ledger) -> Booked:
+        """Book an entry here and in `whole`, the wallet's ledger: once, where they are the same.
+        `second` is the latest so far, in Unix time.
         """
-        before = replace(self.ledger.totals)
+        if not self._counts(entry):
+            self.separate()
+            self._skip(entry)
+            return whole.apply(entry)
+        booked = whole.apply(entry)
+        self._count(booked if self.is_shared else self.ledger.apply(entry), second)
+        return booked
+
+    def separate(self) -> None:
+        """Go on with a ledger of its own, which begins where the wallet's stands."""
+        if self.is_shared:
+            self.ledger, self.is_shared = copy.deepcopy(self.ledger), False
+
+    def _counts(self, entry: Entry) -> bool:
+        happened_at = entry.happened_at
+        return happened_at is not None and happened_at >= self.span.begins_ms
+
+    def _skip(self, entry: Entry) -> None:
+        """One without a block time, or from before the span, moves lots and counts for nothing."""
+        totals = replace(self.ledger.totals)
         booked = self.ledger.apply(entry)
-        if entry.happened_at is None or entry.happened_at < self.span.begins_ms:
-            self.ledger.totals = before
-            self.ledger.inventory.forget_costs(entry.signature)
-            self.risk.skip(booked)
-            return
+        self.ledger.totals = totals
+        self.ledger.inventory.forget_costs(entry.signature)
+        self.risk.skip(booked)
+
+    def _count(self, booked: Booked, second: int) -> None:
         self.risk.add(booked, second // HOUR_SECONDS)
-        totals = read_totals(self.ledger.totals)
+        totals = SpanTotals._make(map(sub, read_totals(self.ledger.totals), self.before))
         if totals != self.last:
             self.last = self.rows[second] = totals
 
@@ -113,25 +140,34 @@ class Forward:
     _begun: int = 0
     _now_ms: int = 0
 
-    def apply(self, entry: Entry, whole: Ledger) -> None:
-        """Book an entry in the span it falls into. `whole`: the wallet's ledger before it."""
-        if entry.happened_at is not None:
-            self._now_ms = max(self._now_ms, entry.happened_at)
+    def apply(self, entry: Entry, whole: Ledger) -> Booked:
+        """Book an entry in `whole`, the wallet's ledger, and in the span it falls into; return what
+        the wallet's made of it.
+        """
+        happened_at = entry.happened_at
+        if happened_at is not None:
+            self._now_ms = max(self._now_ms, happened_at)
             self._turn(whole)
         if self._open:
-            self._open.apply(entry, self._now_ms // 1000)
+            return self._open.apply(entry, self._now_ms // 1000, whole)
+        return whole.apply(entry)
 
     def _turn(self, whole: Ledger) -> None:
         """Close and begin spans, up to the one that the latest time is in."""
         now_ms = self._now_ms
-        if self._open and self._open.span.is_over(now_ms):
-            self._open = None
+        self._close_over()
         for span in self.spans[self._begun :]:
             if self._open or span.begins_ms > now_ms:
                 return
             self._begun += 1
-            record = self.records[span.number] = begin(span, whole)
-            self._open = None if span.is_over(now_ms) else record
+            self._open = self.records[span.number] = begin(span, whole)
+            self._close_over()
+
+    def _close_over(self) -> None:
+        """Close the open span where the latest time is past it: its ledger stands still."""
+        if self._open and self._open.span.is_over(self._now_ms):
+            self._open.separate()
+            self._open = None
 
     def sum_realized(self) -> int | None:
         """Lamports realized in all spans; None for a wallet that was never attached."""
@@ -151,11 +187,16 @@ class Forward:
 
 def begin(span: Span, whole: Ledger) -> SpanRecord:
     """The record of a span that begins where `whole` stands: all that is held, at unknown cost."""
+    before = read_totals(whole.totals)
+    if not whole.inventory.has_known_cost():
+        return SpanRecord(span, whole, 0, is_shared=True, before=before)
     ledger = copy.deepcopy(whole)
-    ledger.totals = Totals()
     ledger.inventory.forget_costs()
-    return SpanRecord(span, ledger, whole.inventory.sum_open_cost())
+    return SpanRecord(span, ledger, whole.inventory.sum_open_cost(), before=before)
 
 
 def read_totals(totals: Totals) -> SpanTotals:
-    return SpanTotals(*(getattr(totals, name) for name in SpanTotals._fields))
+    return SpanTotals._make(_read_columns(totals))
+
+
+_read_columns = attrgetter(*SpanTotals._fields)

@@ -1,6 +1,7 @@
 """A wallet's running totals at the end of each hour: a window is the difference of two rows."""
 
 from collections.abc import Mapping
+from operator import attrgetter
 from typing import NamedTuple
 
 from peewee import chunked
@@ -33,7 +34,10 @@ HOURS = f"SELECT hour, {', '.join(RUNNING)} FROM hour_total WHERE wallet_id = ?"
 
 def read_running(totals: Totals) -> RunningTotals:
     """What is kept of these sums at the end of an hour."""
-    return RunningTotals(*(getattr(totals, name) for name in RUNNING))
+    return RunningTotals._make(_read_columns(totals))
+
+
+_read_columns = attrgetter(*RUNNING)
 
 
 def read_hours(wallet_id: int) -> dict[int, RunningTotals]:

@@ -108,9 +108,16 @@ class Inventory:
                 lot.cost = lot.left_cost = None
         for escrow in self.escrows.values():
             escrow.slices = [
-                replace(one, cost=None) if origin in (None, one.lot.origin) else one
+                one._replace(cost=None) if origin in (None, one.lot.origin) else one
                 for one in escrow.slices
             ]
+
+    def has_known_cost(self) -> bool:
+        """Is the cost of anything that is held known, in escrows too?"""
+        held = any(lot.cost is not None for lots in self.lots.values() for lot in lots)
+        return held or any(
+            one.cost is not None for escrow in self.escrows.values() for one in escrow.slices
+        )
 
     # ---- out ---------------------------------------------------------------------------------
     def cut(self, mint: str, amount: int, slot: int) -> Cut:

@@ -6,7 +6,7 @@ ledger.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from chain.average import is_dust
 from chain.effects import Balance
@@ -149,7 +149,7 @@ class Ledger:
             self.decimals[mint] = decimals
         booked = self._book(entry)
         self.totals.add(booked)
-        return replace(booked, left=tuple(self._left.items()), emptied=self._find_emptied(entry))
+        return booked._replace(left=tuple(self._left.items()), emptied=self._find_emptied(entry))
 
     def _find_emptied(self, entry: Entry) -> tuple[str, ...]:
         touched = {mint for mint, _, _ in (*entry.tokens, *entry.beside_tokens)}
@@ -166,7 +166,7 @@ class Ledger:
         self._put_unknown(entry, arrived)
         booked = self._book_venue(entry, *_split(entry.venue_tokens))
         lost = self._lost + self._drop(left)
-        return replace(booked, cost_left=booked.cost_left + lost) if lost else booked
+        return booked._replace(cost_left=booked.cost_left + lost) if lost else booked
 
     def _book_venue(self, entry: Entry, rose: Amounts, fell: Amounts) -> Booked:
         if entry.kind.startswith("order_"):
@@ -199,8 +199,7 @@ class Ledger:
         slices, portion = self._cut(mint, amount)
         rest = self._book_rest(entry, rose, fell)
         if not self.backfilled or self._broken_all or mint in self._broken:
-            return replace(
-                rest,
+            return rest._replace(
                 flags=_flags(entry, "incomplete_history"),
                 status="unmatched",
                 unmatched=amount,
@@ -209,8 +208,7 @@ class Ledger:
             )
         self.inventory.average.sell(portion, entry.venue_sol)
         opening = any(one.lot.origin is None for one in slices)
-        return replace(
-            _match(rest, slices, amount),
+        return _match(rest, slices, amount)._replace(
             flags=_flags(entry, *["opening_inventory_unknown"] * opening),
             lots=tuple((one.lot.origin, one.amount, one.cost) for one in slices),
             sold=mint,
@@ -229,8 +227,7 @@ class Ledger:
         )
         self._leave(given, carried.cost_left)
         rest = self._book_rest(entry, rose, fell, other=-carried.spent_unknown)
-        return replace(
-            rest,
+        return rest._replace(
             flags=_flags(entry, *["basis_carried"] * bool(carried.lots)),
             cost_left=rest.cost_left + carried.cost_left,
             carried=carried.lots,
@@ -243,7 +240,7 @@ class Ledger:
         result = entry.venue_sol
         self.inventory.average.count(result)
         rest = self._book_rest(entry, rose, fell)
-        return replace(rest, status="matched", result=result, sold=entry.mint, holding=0)
+        return rest._replace(status="matched", result=result, sold=entry.mint, holding=0)
 
     # ---- orders: an escrow keeps its lots --------------------------------------------------------
     def _book_order(self, entry: Entry, rose: Amounts, fell: Amounts) -> Booked:
@@ -416,11 +413,10 @@ def _match(rest: Booked, slices: list[Slice], amount: int) -> Booked:
     shares = share(proceeds, [one.amount for one in slices])
     known = [(one, part) for one, part in zip(slices, shares, strict=True) if one.cost is not None]
     if not known:
-        return replace(rest, status="unmatched", unmatched=amount, unmatched_proceeds=proceeds)
+        return rest._replace(status="unmatched", unmatched=amount, unmatched_proceeds=proceeds)
     matched, gross = sum(one.amount for one, _ in known), sum(part for _, part in known)
     cost = sum_known(one for one, _ in known)
-    return replace(
-        rest,
+    return rest._replace(
         status="matched" if is_dust(amount - matched, amount) else "partial",
         result=gross - cost,
         proceeds=gross,

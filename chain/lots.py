@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from chain.entries import Entry
 
@@ -44,8 +45,7 @@ class Lot:
         return Slice(self, quantity, cost)
 
 
-@dataclass(frozen=True, slots=True)
-class Slice:
+class Slice(NamedTuple):
     lot: Lot
     amount: int
     cost: int | None
@@ -82,8 +82,7 @@ class Gap:
     reason: str
 
 
-@dataclass(frozen=True)
-class Booked:
+class Booked(NamedTuple):
     """What the ledger made of one entry; lamports or raw units, None where unknown.
 
     `status`: matched | partial | unmatched | not_applicable. `lots`: ((origin signature or None,
@@ -119,8 +118,7 @@ class Booked:
         return UNEXPLAINED not in self.flags
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(NamedTuple):
     """The last that a receipt said of an own account."""
 
     slot: int

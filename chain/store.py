@@ -169,8 +169,7 @@ def apply_entry(wallet: Wallet, pending: PendingLedger, entry: Entry) -> Row:
             entry.block_time,
             max(pending.hour, entry.block_time // HOUR_SECONDS),
         )
-    pending.forward.apply(entry, pending.ledger)
-    booked = pending.ledger.apply(entry)
+    booked = pending.forward.apply(entry, pending.ledger)
     pending.risk.add(booked, pending.hour)
     place_in_slot = pending.place[1] if entry.tx_index is None else entry.tx_index
     row = make_trade_row(wallet, place_in_slot, booked)

@@ -4,7 +4,7 @@ import contextlib
 import functools
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from peewee import PeeweeException
@@ -165,7 +165,7 @@ class Fetching:
         """Remember what was stored, and watch the accounts that it names."""
         watch, named = self._state.watches[wallet.id], set()
         for one in taken:
-            entry = replace(one.entry, tx_index=one.place, seen_at=one.row.seen_at)
+            entry = one.entry._replace(tx_index=one.place, seen_at=one.row.seen_at)
             watch.new_entries.append(entry)
             self._note_unindexed(wallet, entry.slot, one.place, entry.signature)
             self._listing.note_ownerless(wallet, one.entry)

@@ -3,7 +3,7 @@
 import contextlib
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import groupby
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -133,7 +133,7 @@ def _list_entries(reader: Reader, number: int, reread: dict[str, Entry]) -> Iter
     )
     for signature, text, tx_index, seen_at in rows:
         if signature in reread:
-            yield replace(reread[signature], seen_at=seen_at)
+            yield reread[signature]._replace(seen_at=seen_at)
             continue
         # An unreadable entry is reported where receipts are checked.
         with contextlib.suppress(*UNREADABLE):

@@ -2,8 +2,6 @@
 each, in words whose numbers are facts.
 """
 
-from dataclasses import replace
-
 import orjson
 import pytest
 
@@ -106,8 +104,7 @@ def test_a_later_trade_is_told_with_its_result(wallet):
 
 def test_a_gift_beside_a_sale_is_not_told_as_its_proceeds(wallet):
     # 0.75 SOL came in, 0.7 of it by a transfer beside the sale, and 0.4 units beside 1.4 sold
-    gifted = replace(
-        SELL,
+    gifted = SELL._replace(
         beside_sol=700_000_000,
         beside_tokens=((MINT, 400_000, 6),),
         explained_percent=100,
@@ -122,14 +119,13 @@ def test_a_gift_beside_a_sale_is_not_told_as_its_proceeds(wallet):
 
 def test_unexplained_value_is_not_told(wallet):
     arrive(wallet, BUY, NOW + 1)
-    arrive(wallet, replace(SELL, flags=("value_unexplained",), explained_percent=3), NOW + 2)
+    arrive(wallet, SELL._replace(flags=("value_unexplained",), explained_percent=3), NOW + 2)
     assert [post.signature for post in publish(wallet)] == ["buy"]
 
 
 def test_a_round_trip_is_told_by_its_result(wallet):
     sol = Balance("Wallet", None, 9, 0, 0, 8_750_000_000, 8_760_000_000)
-    trip = replace(
-        SELL,
+    trip = SELL._replace(
         signature="trip",
         kind="round_trip",
         tokens=(),

@@ -1,7 +1,6 @@
 """The forward leaderboard: picked luck takes no rank, dropped losses stay, claims stand apart."""
 
 import time
-from dataclasses import replace
 
 import ground
 import pytest
@@ -74,7 +73,7 @@ def lucky(times=4):
 
 def from_now(entries, begin):
     """The same from this Unix second on."""
-    return [replace(e, block_time=begin + e.block_time) for e in entries]
+    return [e._replace(block_time=begin + e.block_time) for e in entries]
 
 
 # ---- who was picked ------------------------------------------------------------------------------
@@ -305,7 +304,7 @@ def test_a_database_of_the_first_edition_gets_its_record_from_the_ledger(tmp_pat
     totals that a fold of the entries makes, and a second rebuild changes nothing.
     """
     chain, ada = market(3, length=40), address_of("ada")
-    entries = [replace(e, seen_at=None) for e in entries_of(chain)]
+    entries = [e._replace(seen_at=None) for e in entries_of(chain)]
     times = sorted({e.block_time for e in entries})
     spans = Span(1, times[5] * 1000, times[20] * 1000), Span(2, times[25] * 1000, None)
     settings = ground.settings_of(tmp_path / "data")
@@ -331,7 +330,6 @@ def test_a_database_of_the_first_edition_gets_its_record_from_the_ledger(tmp_pat
     ledger, forward = Ledger(backfilled=True), Forward(spans)
     for entry in entries:
         forward.apply(entry, ledger)
-        ledger.apply(entry)
     assert stored == [
         (number, totals.realized, totals.trades, totals.cost_left)
         for number in (1, 2)

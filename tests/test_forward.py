@@ -1,7 +1,7 @@
 """The forward record: what a wallet did since a bot attached it, apart from what it did before."""
 
 import random
-from dataclasses import replace
+from unittest import mock
 
 from hypothesis import HealthCheck, given
 from hypothesis import settings as effort
@@ -14,6 +14,7 @@ from test_ledger_store import ADA, DONE, empty, entries_of, fold, store
 from accounts.auto_posts import update_posts
 from chain.coverage import order_entries
 from chain.forward import Forward, Span, SpanHoldings, SpanTotals, read_totals
+from chain.inventory import Inventory
 from chain.ledger import Ledger
 from chain.store import LedgerStore
 from chain.tables import ForwardTotal
@@ -37,7 +38,6 @@ def play(entries, *spans, backfilled=True):
     )
     for entry in entries:
         forward.apply(entry, ledger)
-        ledger.apply(entry)
     return forward, ledger
 
 
@@ -115,7 +115,7 @@ def test_what_has_no_block_time_counts_for_nothing():
     t = Teller().gain("B", 1)
     begin = after(t)
     t.buy("A", 10, 100).sell("A", 10, 150)
-    t.entries[2] = replace(t.entries[2], block_time=None)
+    t.entries[2] = t.entries[2]._replace(block_time=None)
     forward, ledger = play(t.entries, (begin, None))
     assert ledger.totals.realized == 50
     assert (last(forward).realized, last(forward).trades, last(forward).unmatched) == (0, 1, 1)
@@ -137,6 +137,34 @@ def test_from_before_the_first_transaction_on_it_is_the_whole(seed):
     assert last(forward) == read_totals(ledger.totals)
     assert forward.find_holdings(ledger)[1].open_cost == ledger.inventory.sum_open_cost()
     assert forward.find_holdings(ledger)[1].carried_in == 0
+
+
+@effort(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 10**6), data=st.data())
+def test_booked_once_or_twice_it_is_the_same(seed, data):
+    """Spans that begin anywhere, some of them with nothing held, and transactions without a block
+    time: what shares the wallet's ledger while it can holds what a ledger of its own does.
+    """
+    entries = order_entries(entries_of(market(seed, length=30)), {})
+    places = st.integers(0, len(entries) - 1)
+    for place in data.draw(st.sets(places, max_size=2)):
+        entries[place] = entries[place]._replace(block_time=None)
+    times = sorted(entry.block_time for entry in entries if entry.block_time is not None)
+    begin, end = times[0] + data.draw(st.integers(-1, 1)), times[data.draw(places) // 2] + 1
+    spans = [(begin, end), (end, None)] if data.draw(st.booleans()) else [(begin, None)]
+    shared = play(entries, *spans)
+    with mock.patch.object(Inventory, "has_known_cost", return_value=True):
+        apart = play(entries, *spans)
+    assert [tell(number, *shared) for number in shared[0].records] == [
+        tell(number, *apart) for number in apart[0].records
+    ]
+
+
+def tell(number, forward, ledger):
+    """All that is derived of a span."""
+    record = forward.records[number]
+    risk = record.risk.rows, record.risk.token_rows
+    return number, record.rows, record.last, risk, forward.find_holdings(ledger)[number]
 
 
 # ---- stored ----------------------------------------------------------------------------------
@@ -238,7 +266,7 @@ def test_a_wallet_given_up_before_there_was_a_record_gets_one(empty):
 
 
 def seen(entries, at):
-    return [replace(entry, seen_at=at * 1000) for entry in entries]
+    return [entry._replace(seen_at=at * 1000) for entry in entries]
 
 
 def test_a_clock_of_the_chain_that_runs_ahead_hides_no_loss():

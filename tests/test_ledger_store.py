@@ -3,7 +3,6 @@ the same bytes stand there.
 """
 
 import random
-from dataclasses import replace
 
 import ground
 import orjson
@@ -53,14 +52,11 @@ def entries_of(chain, indexed=True):
     """As fetching has them, listed at BEGIN."""
     rows = chain.touching(ADA)
     return [
-        replace(
-            read_entry(
-                parse_receipt({**row.receipt, "transactionIndex": row.index if indexed else None}),
-                ADA,
-                PROGRAMS,
-            ),
-            seen_at=BEGIN,
-        )
+        read_entry(
+            parse_receipt({**row.receipt, "transactionIndex": row.index if indexed else None}),
+            ADA,
+            PROGRAMS,
+        )._replace(seen_at=BEGIN)
         for row in rows
     ]
 
@@ -102,7 +98,7 @@ def test_fold_equals_refold(empty, seed, indexed, data):
         batch, rest = rest[:size], rest[size:]
         known = {s for (s,) in WalletSignature.select(WalletSignature.signature).tuples()}
         store(wallet, batch + dice.sample(entries, 3 if dice.random() < 0.2 else 0))
-        new = [replace(e) for e in batch if e.signature not in known]
+        new = [e for e in batch if e.signature not in known]
         if dice.random() < 0.3 or WalletSignature.select().count() != len(known) + len(new):
             # A restart, or somebody else stored some.
             ledger_store.forget(wallet.id)
@@ -233,7 +229,7 @@ def test_whatever_is_read_again_the_trades_are_those_of_a_fresh_fold(empty, seed
         random.Random(data.draw(st.integers(0, 10**6))),
     )
     entries = [
-        replace(entry, block_time=BEGIN // 1000 + n * 1_700) for n, entry in enumerate(entries)
+        entry._replace(block_time=BEGIN // 1000 + n * 1_700) for n, entry in enumerate(entries)
     ]
     wallet, ledger_store = empty(), LedgerStore(update_posts)
     store(wallet, entries)
@@ -391,7 +387,7 @@ def test_a_kind_that_changes_moves_every_post_that_named_it(empty):
     fold(wallet, entries)
     assert {p.status for p in Post.select()} == {"verified"}
     for e in entries[1:]:
-        WalletSignature.update(entry=replace(e, kind="lending").dump()).where(
+        WalletSignature.update(entry=e._replace(kind="lending").dump()).where(
             WalletSignature.signature == e.signature
         ).execute()
     fold(wallet, [])
@@ -522,7 +518,7 @@ def test_a_window_is_the_sum_of_its_trades(empty, seed, data):
     """
     wallet, begin = empty(), BEGIN // 1000
     entries = [
-        replace(entry, block_time=begin + n * 1_700)
+        entry._replace(block_time=begin + n * 1_700)
         for n, entry in enumerate(entries_of(market(seed)))
     ]
     first = data.draw(st.lists(st.booleans(), min_size=len(entries), max_size=len(entries)))
@@ -546,7 +542,7 @@ def test_running_totals_that_are_wrong_missing_or_too_many_are_put_right(empty):
     fold(
         wallet,
         [
-            replace(entry, block_time=BEGIN // 1000 + n * 1_700)
+            entry._replace(block_time=BEGIN // 1000 + n * 1_700)
             for n, entry in enumerate(entries_of(market(7)))
         ],
     )

@@ -6,7 +6,6 @@ import copy
 import csv
 import json
 import struct
-from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -480,7 +479,7 @@ def test_what_passed_through_the_venue_is_the_whole_less_what_stood_beside_it():
     story.buy("ada", "CAT", 1_000, 250_000)
     whole = read_entry(parse_receipt(story.chain().rows[-1].receipt), address("ada"), PROGRAMS)
     cat, dog = address("CAT"), address("DOG")
-    split = replace(whole, beside_sol=50_000, beside_tokens=((cat, 100, 6), (dog, 7, 0)))
+    split = whole._replace(beside_sol=50_000, beside_tokens=((cat, 100, 6), (dog, 7, 0)))
     assert (whole.venue_sol, whole.venue_tokens) == (whole.sol, whole.tokens)
     assert split.venue_sol == whole.sol - 50_000
     assert sorted(split.venue_tokens) == sorted(((cat, 900, 6), (dog, -7, 0)))

@@ -2,8 +2,6 @@
 knows all sales at once.
 """
 
-from dataclasses import replace
-
 from hypothesis import given
 from hypothesis import settings as effort
 from hypothesis import strategies as st
@@ -141,7 +139,7 @@ def test_a_round_trip_was_held_for_no_time():
 
 def test_without_a_time_nothing_is_told_of_it():
     t = Teller().buy("A", 10, 100).sell("A", 10, 150)
-    t.entries[-1] = replace(t.entries[-1], block_time=None)
+    t.entries[-1] = t.entries[-1]._replace(block_time=None)
     told = whole(t)
     assert (told.median_holding, told.realized) == (None, 50)
 
@@ -212,7 +210,7 @@ def test_a_gap_takes_the_position_too():
 
 # ---- by time and by token ------------------------------------------------------------------------
 def at(entry, hour):
-    return replace(entry, block_time=hour * 3600)
+    return entry._replace(block_time=hour * 3600)
 
 
 def test_each_hour_and_day_begins_at_zero():
@@ -256,7 +254,6 @@ def test_a_span_has_a_risk_of_its_own():
     forward, ledger = Forward((Span(1, begin * 1000, None),)), Ledger()
     for entry in t.entries:
         forward.apply(entry, ledger)
-        ledger.apply(entry)
     told = forward.records[1].risk.rows[ALL]
     assert (told.realized, told.drawdown, told.best, told.worst) == (20 - 60, 60, 20, -60)
     assert read_positions(told) == (2, 1, 1)

@@ -87,7 +87,7 @@ def make_observed(service, dice, now, count=6):
         made = service.make_bot(f"Trader {n}", wallet)
         entries = entries_of(market(dice.randint(0, 10**6)))
         times = sorted(dice.randint(now - 40 * DAY, now) for _ in entries)
-        observe(wallet, [replace(e, block_time=t) for e, t in zip(entries, times, strict=True)])
+        observe(wallet, [e._replace(block_time=t) for e, t in zip(entries, times, strict=True)])
         bot = Bot.get_by_id(made.bot.id)
         if n % 3 == 1:
             attach(service, made, wallet, now * 1000, "proven")
@@ -101,7 +101,7 @@ def make_observed(service, dice, now, count=6):
     loser = service.make_bot("Loser", lost)
     attach(service, loser, lost, now * 1000, "proven")
     entries = entries_of(market(7))
-    observe(lost, [replace(e, block_time=now - DAY - 90 + n) for n, e in enumerate(entries)])
+    observe(lost, [e._replace(block_time=now - DAY - 90 + n) for n, e in enumerate(entries)])
     influencers.retire_bot(Bot.get_by_id(loser.bot.id), (now - DAY // 2) * 1000)
     attach(service, service.make_bot("Finder"), lost, now * 1000)
 

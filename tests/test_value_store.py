@@ -4,7 +4,6 @@ migration from before.
 
 import json
 import random
-from dataclasses import replace
 from pathlib import Path
 
 from hypothesis import HealthCheck, given
@@ -119,7 +118,7 @@ def test_doctor_names_a_wallet_whose_books_do_not_close(empty):
 def test_books_that_do_not_close_are_told(empty):
     """An entry whose SOL is not what its balances moved: 3 lamports more than they say."""
     t = Teller().buy("A", 10, 100)
-    t.entries[-1] = replace(t.entries[-1], sol=-97)
+    t.entries[-1] = t.entries[-1]._replace(sol=-97)
     wallet = publish(empty(), t.entries)
     assert wallet.imbalance == -3
     assert json.loads(wallet.reconciliation)["differenceLamports"] == "-3"
