@@ -9,6 +9,7 @@ its own beside a running server.
 import contextlib
 import json
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -36,7 +37,8 @@ from storage.key_files import log_key
 
 TAKEOVER_SECONDS = 0.5
 # After so long without any answer of a node health says so, though the pass is still waiting. One
-# call may not take as long (chain.rpc), so one wallet's call cannot be the cause.
+# call may not take as long (chain.rpc), so one wallet's call cannot be the cause. Nor is a job
+# failing before its passes fail for so long: the next one makes up for endpoints that all rest.
 SILENT_SECONDS = 40.0
 # A running pass is given so long when the process ends.
 GRACE_SECONDS = 5.0
@@ -113,6 +115,9 @@ class Leadership:
     def __init__(self, work: list[Work], check: Check) -> None:
         self._check, self._clock_offset = check, _clock_offset()
         self._late: set[str] = set()
+        # When each job was last well, by time.monotonic().
+        self._well_at: dict[str, float] = {}
+        self._seconds = {one.name: one.seconds for one in work}
         self._unstored = [one.name for one in work if not one.seconds]
         self._executor = DaemonThreads()
         self._scheduler = BackgroundScheduler(
@@ -171,10 +176,22 @@ class Leadership:
         if event.exception is not None:
             log.error("job %s failed", name, exc_info=event.exception)
             problem, details = f"internal error: {type(event.exception).__name__}", None
+            state = "failing"
         else:
             problem, details = event.retval
-        _store_state(name, "failing" if problem else "ok", self._check, problem, details)
+            state = self._judge(name, problem)
+        _store_state(name, state, self._check, problem, details)
         self._run_late(name)
+
+    def _judge(self, name: str, problem: str | None) -> str:
+        """Return the state of a job after a pass: with a problem it is `failing` once it has not
+        been well for SILENT_SECONDS beyond its interval, or never was in this process.
+        """
+        now = time.monotonic()
+        if problem is None:
+            self._well_at[name] = now
+        overdue = now - self._well_at.get(name, -math.inf) - self._seconds[name]
+        return "failing" if overdue >= SILENT_SECONDS else "ok"
 
     def _run_late(self, name: str) -> None:
         """Run a job at once whose turn came while its last pass was still at work."""
@@ -408,7 +425,7 @@ def note_job(
 ) -> None:
     """Store what health shows of a job; `now` in ms. Without `details` the last ones stay."""
     row: dict[str, Any] = {"state": state, "heartbeat_at": now, "last_error": problem}
-    if state == "ok":
+    if state == "ok" and problem is None:
         row["last_success_at"] = now
     if details is not None:
         row["details"] = details

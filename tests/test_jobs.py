@@ -103,6 +103,22 @@ def test_a_fault_is_told_logged_and_outlived(crew, caplog):
     assert row("job").last_error is None
 
 
+def test_a_problem_that_heals_is_told_without_calling_the_job_failing(crew, monkeypatch):
+    """All endpoints rest for a pass or two. The job is failing when that lasts."""
+    problem = {}
+    crew({"job": (0.02, lambda now: (problem.get("text"), "{}"))})
+    until(lambda: row("job") and row("job").state == "ok")
+    problem["text"] = "every endpoint rests"
+    until(lambda: row("job").last_error == "every endpoint rests")
+    told = row("job")
+    assert told.state == "ok" and told.last_success_at < told.heartbeat_at
+    monkeypatch.setattr(jobs, "SILENT_SECONDS", 0.0)
+    until(lambda: row("job").state == "failing")
+    problem.clear()
+    until(lambda: row("job").state == "ok")
+    assert row("job").last_error is None
+
+
 def test_a_locked_database_is_outlived(crew, settings, caplog):
     """Somebody else writes for long: the pass fails, and the next one after it works."""
     caplog.set_level(logging.CRITICAL)

@@ -36,7 +36,9 @@ class Me(Shape):
 
 
 class JobHealth(Shape):
-    """A background job."""
+    """A background job. It is failing where its passes fail for longer than 40 seconds beyond its
+    interval, or by a fault of this program; before that lastError alone tells of it.
+    """
 
     state: JobState
     heartbeatAt: Time | None
