@@ -1,5 +1,7 @@
 """Make forty mistakes in paper/, one at a time, in a copy; each must fail its tests:
 `python -m bench mutants [--only NUMBER ...]`. Takes some minutes.
+
+With `--rooms chain` mutmut's mutants of whole rooms instead: bench/_mutating.py.
 """
 
 import argparse
@@ -11,6 +13,7 @@ import tempfile
 from pathlib import Path
 
 from bench._mutants import BACKTESTS, MUTANTS
+from bench._rooms import ROOMS
 
 ROOT = Path(__file__).resolve().parent.parent
 LEFT_OUT = shutil.ignore_patterns(".git", ".venv", "__pycache__", ".*_cache", "data", "dist")
@@ -21,7 +24,13 @@ def main(arguments):
         prog="python -m bench mutants", description=__doc__.splitlines()[0]
     )
     parser.add_argument("--only", nargs="*", type=int, default=range(1, len(MUTANTS) + 1))
+    add_room_options(parser)
     args = parser.parse_args(arguments)
+    if args.rooms:
+        # Needs packages that the forty do without.
+        from bench._mutating import run
+
+        return run(args)
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / "copy"
         shutil.copytree(ROOT, copy, ignore=LEFT_OUT, symlinks=True)
@@ -31,6 +40,16 @@ def main(arguments):
         survivors = [number for number in args.only if not is_caught(copy, number)]
     print(f"{len(args.only) - len(survivors)} of {len(args.only)} were caught")
     return 1 if survivors else 0
+
+
+def add_room_options(parser):
+    parser.add_argument("--rooms", nargs="+", choices=ROOMS, help="whole rooms instead")
+    parser.add_argument("--modules", nargs="+", help="only these modules of the rooms")
+    parser.add_argument("--tests", nargs="+", help="only these of the files of tests")
+    parser.add_argument("--sample", type=int, help="at most so many mutants of a module")
+    parser.add_argument("--seed", type=int, default=1, help="draws the sample")
+    parser.add_argument("--seconds", type=float, default=10.0, help="of tests for each mutant")
+    parser.add_argument("--jobs", type=int, default=1)
 
 
 def is_caught(copy, number):

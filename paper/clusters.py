@@ -21,7 +21,7 @@ DRAWS = 1_000
 # thousands takes hundredths of a second, too.
 MAX_DRAWN = 200
 LEVEL = "95 %, clustered"
-# Fewer clusters have no interval: of five, one in ten misses the truth (bench coverage).
+# Fewer clusters have no interval: of five, one in ten misses the truth (bench intervals).
 MIN_CLUSTERS = 8
 # The 97.5 % quantile of Student's t for 1, 2, 3... degrees of freedom; 1.96 beyond them.
 STUDENT = (

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from bench.coverage import measure, wilson
+from bench.intervals import measure, wilson
 from paper import clusters
 from paper.account import Close
 from paper.clusters import Share
@@ -46,7 +46,7 @@ def test_an_interval_is_the_same_in_every_process_and_holds_its_ratio():
 
 
 def test_too_few_clusters_have_no_interval_and_all_that_won_prove_nothing():
-    """Of five clusters one in ten intervals missed, and of two nearly half (bench coverage)."""
+    """Of five clusters one in ten intervals missed, and of two nearly half (bench intervals)."""
     seven = [Share(n % 2, 1) for n in range(7)]
     assert clusters.find_interval(seven) is None is clusters.find_rate_interval(seven)
     assert clusters.find_drawdown_interval([1] * 7, 10) is None is clusters.find_rate_interval([])

@@ -1,0 +1,324 @@
+"""mutmut's mutants of whole rooms: `python -m bench mutants --rooms chain [--modules lots ...]`.
+
+Each mutant changes one operator, number, argument, string or assignment inside a function. The
+tests are collected once; each mutant gets a fork of that process, in which the code of the changed
+function is exchanged, and must fail a test that reaches its line: the quickest first, those of
+`--seconds` together. What changes nothing that anybody could see stands in bench/_equivalents.py.
+"""
+
+import ast
+import contextlib
+import gc
+import json
+import os
+import random
+import resource
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter, defaultdict
+from pathlib import Path
+from types import CodeType, FunctionType
+from typing import NamedTuple
+
+import coverage
+import libcst
+import pytest
+from libcst.metadata import MetadataWrapper
+from mutmut.mutation.file_mutation import MutationVisitor
+from mutmut.mutation.mutators import mutation_operators
+from mutmut.mutation.pragma_handling import IgnoredCode
+
+from bench._equivalents import EQUIVALENTS
+from bench._rooms import QUIET, ROOT, list_tests
+
+MAX_BYTES = 4 << 30
+SURVIVED, KILLED, NOT_MADE = 0, 1, 2
+
+
+class Mutant(NamedTuple):
+    """One mutant: its module's path, the lines of its statement, what they say before and after,
+    and the module's whole text with it.
+    """
+
+    path: str
+    lines: range
+    before: str
+    after: str
+    text: str
+
+
+def run(args):
+    """Print each survivor and a table of scores; the status is 1 below 95 %."""
+    os.chdir(ROOT)
+    paths = [
+        str(path.relative_to(ROOT))
+        for room in args.rooms
+        for path in sorted((ROOT / room).glob("*.py"))
+        if not args.modules or path.stem in args.modules
+    ]
+    mutating = Mutating(paths, args)
+    pytest.main([*QUIET, "-s", *list_tests(args.rooms, args.tests)], plugins=[mutating])
+    return mutating.tell()
+
+
+class Mutating:
+    """A plugin of pytest that takes the place of its loop over the tests."""
+
+    def __init__(self, paths, args):
+        self.paths, self.args = paths, args
+        self.scores, self.running, self.failed = defaultdict(Counter), {}, False
+
+    def pytest_configure(self):
+        """A mutant's failure is not made smaller, and draws are the same in each run."""
+        # Not before pytest, which rewrites what its plugins assert.
+        import hypothesis
+
+        hypothesis.settings.register_profile(
+            "mutants",
+            hypothesis.settings.get_profile("suite"),
+            database=None,
+            derandomize=True,
+            phases=[hypothesis.Phase.explicit, hypothesis.Phase.generate],
+        )
+        hypothesis.settings.load_profile("mutants")
+
+    def pytest_runtest_logreport(self, report):
+        self.failed |= report.failed
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session):
+        gc.unfreeze()
+        self.items = session.items
+        self.took, self.reached = self.measure()
+        for path in self.paths:
+            self.functions = find_functions(path)
+            for mutant in choose(make(path), self.args.sample, f"{self.args.seed}|{path}"):
+                self.begin(mutant)
+            while self.running:
+                self.end_one()
+        return True
+
+    def measure(self):
+        """How long each test takes, and which tests reach each line, found in a fork."""
+        with tempfile.NamedTemporaryFile("r") as file:
+            if not (child := os.fork()):
+                end_with(lambda: self.write_measures(file.name))
+            _, status = os.waitpid(child, 0)
+            if status:
+                sys.exit("a test fails without any mutant")
+            took, reached = json.load(file)
+        return took, {
+            path: {int(line): set(t) for line, t in r.items()} for path, r in reached.items()
+        }
+
+    def write_measures(self, name):
+        measured = coverage.Coverage(data_file=None, config_file=False, include=self.paths)
+        measured.start()
+        took, following = [], [*self.items[1:], self.items[-1]]
+        for number, (item, after) in enumerate(zip(self.items, following, strict=True)):
+            measured.switch_context(str(number))
+            begun = time.monotonic()
+            self.play(item, after)
+            took.append(time.monotonic() - begun)
+            if self.failed:
+                print(item.nodeid, file=sys.stderr)
+                return KILLED
+        measured.stop()
+        data = measured.get_data()
+        reached = {
+            path: {
+                line: [int(one) for one in tests if one]
+                for line, tests in data.contexts_by_lineno(str(ROOT / path)).items()
+            }
+            for path in self.paths
+        }
+        Path(name).write_text(json.dumps([took, reached]))
+        return SURVIVED
+
+    def play(self, item, after):
+        item.config.hook.pytest_runtest_protocol(item=item, nextitem=after)
+
+    def begin(self, mutant):
+        """Start the tests of a mutant in a fork, once there is room for it."""
+        tests = self.choose_tests(mutant)
+        while len(self.running) >= self.args.jobs:
+            self.end_one()
+        if not (child := os.fork()):
+            signal.alarm(10 + int(5 * sum(self.took[number] for number in tests)))
+            end_with(lambda: self.try_mutant(mutant, tests))
+        self.running[child] = mutant
+
+    def choose_tests(self, mutant):
+        """The tests over its lines, the quickest first, as many as the time allows."""
+        reached = self.reached[mutant.path]
+        all_tests = set().union(*(reached.get(line, ()) for line in mutant.lines))
+        chosen, left = [], self.args.seconds
+        for number in sorted(all_tests, key=self.took.__getitem__):
+            left -= self.took[number]
+            if left < 0 and chosen:
+                break
+            chosen.append(number)
+        return chosen
+
+    def try_mutant(self, mutant, tests):
+        resource.setrlimit(resource.RLIMIT_AS, (MAX_BYTES, MAX_BYTES))
+        if not exchange(self.functions, mutant):
+            return NOT_MADE
+        items = [self.items[number] for number in tests]
+        for item, after in zip(items, [*items[1:], items[-1:]], strict=True):
+            self.play(item, after)
+            if self.failed:
+                return KILLED
+        return SURVIVED
+
+    def end_one(self):
+        child, status = os.wait()
+        if (mutant := self.running.pop(child, None)) is None:
+            return
+        # Ended by a signal: it ran too long, or broke the interpreter.
+        code = os.waitstatus_to_exitcode(status)
+        if code == NOT_MADE:
+            return
+        self.scores[mutant.path]["made"] += 1
+        if code != SURVIVED:
+            self.scores[mutant.path]["killed"] += 1
+        elif (mutant.before, mutant.after) in EQUIVALENTS.get(mutant.path, {}):
+            self.scores[mutant.path]["equivalent"] += 1
+        else:
+            where = f"{mutant.path}:{mutant.lines.start}"
+            print(f"{where}\n    - {mutant.before}\n    + {mutant.after}", flush=True)
+
+    def tell(self):
+        """Print the table; the status is 1 where too few were killed."""
+        print(f"{'module':32} {'mutants':>8} {'killed':>7} {'equivalent':>11} {'share':>7}")
+        for path, score in self.scores.items():
+            tell_score(path, score)
+        total = sum(self.scores.values(), Counter())
+        return 0 if tell_score("together", total) >= 0.95 else 1
+
+
+def tell_score(name, score):
+    """Print one line of the table and return the share of killed ones."""
+    share = score["killed"] / max(1, score["made"] - score["equivalent"])
+    print(f"{name:32} {score['made']:8} {score['killed']:7} {score['equivalent']:11} {share:7.1%}")
+    return share
+
+
+def end_with(work):
+    """End this fork with what `work` returns, silently."""
+    code = KILLED
+    with contextlib.suppress(BaseException):
+        quiet = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(quiet, 1)
+        code = work()
+    os._exit(code)
+
+
+def choose(mutants, sample, seed):
+    """All of them, or as many as asked for, drawn by the seed."""
+    mutants = list(mutants)
+    if not sample or sample >= len(mutants):
+        return mutants
+    return random.Random(seed).sample(mutants, sample)
+
+
+# ------------------------------------------------------------------ making them
+
+
+def make(path):
+    """Each mutant of a module that says something else than the module."""
+    source = Path(path).read_text()
+    # Not by its create_mutations(), which looks for a configuration.
+    visitor = MutationVisitor(mutation_operators, IgnoredCode(set(), set(), set()))
+    module = MetadataWrapper(libcst.parse_module(source)).visit(visitor)
+    spans = find_spans(source)
+    homes = {id(node): at for at, home in enumerate(module.body) for node in walk(home)}
+    head = "".join(module.code_for_node(line) for line in module.header)
+    parts = [module.code_for_node(statement) for statement in module.body]
+    for one in visitor.mutations:
+        at = homes[id(one.original_node)]
+        changed = module.body[at].deep_replace(one.original_node, one.mutated_node)
+        part = module.code_for_node(changed)
+        above = head + "".join(parts[:at])
+        same, before, after = differ(parts[at], part)
+        line = above.count("\n") + same + 1
+        text = above + part + "".join(parts[at + 1 :])
+        yield Mutant(path, spans.get(line, range(line, line + 1)), before, after, text)
+
+
+def walk(node):
+    """A node and all below it."""
+    yield node
+    for child in node.children:
+        yield from walk(child)
+
+
+def find_spans(source):
+    """{line: the lines of the innermost statement there, of a compound one those of its head}"""
+    found = {}
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.stmt):
+            body = getattr(node, "body", None)
+            end = max(node.lineno, body[0].lineno - 1) if body else node.end_lineno
+            span = range(node.lineno, end + 1)
+            found.update(dict.fromkeys(span, span))
+    return found
+
+
+def differ(before, after):
+    """How many lines two texts share above what differs, and the lines that do, each as one."""
+    old, new, same = before.splitlines(), after.splitlines(), 0
+    while old and new and old[0] == new[0]:
+        old, new, same = old[1:], new[1:], same + 1
+    while old and new and old[-1] == new[-1]:
+        old, new = old[:-1], new[:-1]
+    return same, " ".join(map(str.strip, old)), " ".join(map(str.strip, new))
+
+
+# ------------------------------------------------------------------ exchanging code
+
+
+def find_functions(path):
+    """{name and line: the functions that live in this process}, and the module's own code"""
+    functions, full = defaultdict(list), str(ROOT / path)
+    for one in gc.get_objects():
+        if isinstance(one, FunctionType) and one.__code__.co_filename == full:
+            functions[one.__code__.co_qualname, one.__code__.co_firstlineno].append(one)
+    return functions
+
+
+def exchange(functions, mutant):
+    """Whether a function could be given its mutant's code."""
+    full, made = str(ROOT / mutant.path), False
+    try:
+        after = compile(mutant.text, full, "exec", dont_inherit=True)
+    except SyntaxError:
+        return False
+    before = compile(Path(mutant.path).read_text(), full, "exec", dont_inherit=True)
+    for old, new in find_changes(before, after):
+        for function in functions.get((old.co_qualname, old.co_firstlineno), ()):
+            if len(old.co_freevars) != len(new.co_freevars):
+                return False
+            function.__code__, made = new, True
+    return made
+
+
+def find_changes(old, new):
+    """The pairs of code, outermost first, that differ in more than their lines."""
+    if describe(old) == describe(new):
+        return
+    yield old, new
+    inner = [[one for one in code.co_consts if isinstance(one, CodeType)] for code in (old, new)]
+    if len(inner[0]) == len(inner[1]):
+        for pair in zip(*inner, strict=True):
+            yield from find_changes(*pair)
+
+
+def describe(code):
+    """All of a code but where its lines stand."""
+    constants = [
+        describe(one) if isinstance(one, CodeType) else repr(one) for one in code.co_consts
+    ]
+    return code.co_code, code.co_names, code.co_varnames, code.co_freevars, constants

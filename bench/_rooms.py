@@ -1,0 +1,24 @@
+"""The tests that answer for a room of the money path, quick ones without servers: what
+`python -m bench coverage` measures, and what must notice the mutants of
+`python -m bench mutants --rooms`.
+
+Both need `pip install mutmut==3.8.1`, which brings coverage.py; Candor itself needs neither.
+"""
+
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+ROOMS = {
+    "chain": (
+        "base58 board coverage deceptions digests forward instructions kinds ledger"
+        " ledger_store mints packing programs receipts reconciliation risk risk_shown rpc"
+        " standings value value_store verify"
+    ),
+}
+QUIET = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-o", "addopts="]
+
+
+def list_tests(rooms, only=()):
+    """The paths of their files of tests, each once; only some of them where they are named."""
+    names = {name for room in rooms for name in ROOMS[room].split()}
+    return [f"tests/test_{name}.py" for name in sorted(names) if not only or name in only]
