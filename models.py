@@ -146,10 +146,10 @@ class Wallet(Base):
     rules = TextField(default="")
     # Block time up to which a node's view was seen.
     observed_to = BigIntegerField(null=True)
-    # Derived from the ledger. JSON: Coverage, and the results, openPositions, reconciliation and
-    # averageCost of Bot in the API; `last_trade_at` (ms) counts trades; `realized` and `cost_left`
-    # (lamports) sort the leaderboard; `imbalance` (lamports): what the reconciliation leaves over
-    # though no transaction is missing, a defect of this program.
+    # Derived from the ledger. JSON: Coverage, the results, openPositions, reconciliation and
+    # averageCost of Bot in the API, `by_quote` (chain.quotes); `last_trade_at` (ms) counts trades;
+    # `realized` and `cost_left` (lamports) sort the leaderboard; `imbalance` (lamports): what the
+    # reconciliation leaves over though no transaction is missing, a defect of this program.
     coverage = TextField(null=True)
     results = TextField(null=True)
     positions = TextField(null=True)
@@ -158,6 +158,7 @@ class Wallet(Base):
     cost_left = BigIntegerField(null=True)
     reconciliation = TextField(null=True)
     average_cost = TextField(null=True)
+    by_quote = TextField(null=True)
     # Lamports realized while bots held it; null before that was worked out.
     forward_realized = BigIntegerField(null=True, index=True)
     imbalance = BigIntegerField(default=0)
@@ -445,6 +446,5 @@ class Job(Base):
 TABLES = (
     *(Owner, Bot, Key, Session),
     *(Wallet, Attachment, Address, Receipt, WalletSignature),
-    *(Trade, Post, Arrival),
-    Job,
+    *(Trade, Post, Arrival, Job),
 )

@@ -16,6 +16,8 @@ ARE_PROVEN = {PROVEN_RANKED, PROVEN, PROVEN_UNSEEN}
 ARE_UNSEEN = {PROVEN_UNSEEN, CLAIMED_UNSEEN, UNATTACHED_UNSEEN}
 # The records: since its wallets were attached, or all that is known of the wallet it holds.
 FORWARD, ALL = "forward", "all"
+# The quote of a standing whose amounts are lamports.
+IN_SOL = ""
 # Of windows: what is of all time never runs out; Unix seconds.
 NEVER = 2**40
 # In no list: a retired bot that did nothing in the time that is asked for.
@@ -41,11 +43,13 @@ class StandingRow(NamedTuple):
     """What a bot did in a window of so many `seconds` (0: all time), as it is ranked: a row of
     `standing_total`, but for its number of the bot being `bot`.
 
-    `record`: forward | all; `ends`: the Unix second from which on the window may be another one.
+    `record`: forward | all; `quote`: the mint that its amounts are in, or IN_SOL; `ends`: the Unix
+    second from which on the window may be another one.
     """
 
     bot: int
     record: str
+    quote: str
     seconds: int
     ends: int
     result_tier: int
@@ -88,7 +92,7 @@ def make_standing(bot: int, record: str, seconds: int, ends: int, one: Ranked) -
     if one.is_retired and not totals.trades:
         tiers, floor_tier = [HIDDEN, HIDDEN], HIDDEN
     shown = {**totals._asdict(), "floor": floor}
-    return StandingRow(bot, record, seconds, ends, tiers[0], floor_tier, tiers[1], **shown)
+    return StandingRow(bot, record, IN_SOL, seconds, ends, tiers[0], floor_tier, tiers[1], **shown)
 
 
 def _find_tier(one: Ranked, by_result: bool) -> int:

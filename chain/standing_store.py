@@ -56,7 +56,7 @@ def forget_standings_of(wallet_id: int) -> None:
 
 FORGOTTEN = "SELECT id FROM bot WHERE standing_at IS NULL"
 ENDED = """SELECT bot_id FROM standing_total
-WHERE record = '{record}' AND seconds = {seconds} AND ends <= {now}"""
+WHERE record = '{record}' AND quote = '' AND seconds = {seconds} AND ends <= {now}"""
 
 
 def list_forgotten(rows: Rows, record: str, seconds: int, now: int) -> set[int]:
@@ -90,4 +90,4 @@ def _refresh_some(now_ms: int) -> int:
 
 def _store(standings: Iterable[StandingRow]) -> None:
     rows = [one._asdict() for one in standings]
-    storage.write_rows(StandingTotal, rows, ("bot", "record", "seconds"))
+    storage.write_rows(StandingTotal, rows, ("bot", "record", "quote", "seconds"))

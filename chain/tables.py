@@ -151,8 +151,9 @@ class DelayTotal(Base):
 
 class StandingTotal(Base):
     """What a bot did in a window of so many `seconds` (0: all time), as it is ranked: its forward
-    `record`, or all that is known of its wallet. Derived; right until `ends` (Unix seconds), unless
-    it is to be worked out (Bot.standing_at).
+    `record`, or all that is known of its wallet; in SOL, or in a `quote` (the mint of chain.quotes;
+    of SOL it is empty). Derived; right until `ends` (Unix seconds), unless it is to be worked out
+    (Bot.standing_at).
 
     `floor`: `realized` less `cost_left`; the tiers are parts of a list (chain.ranks): of those by
     result, by floor, and by volume or trades. Other columns as in HourTotal.
@@ -160,6 +161,7 @@ class StandingTotal(Base):
 
     bot = ForeignKeyField(Bot, index=False)
     record = TextField()
+    quote = TextField()
     seconds = IntegerField()
     ends = BigIntegerField()
     result_tier = IntegerField()
@@ -176,8 +178,8 @@ class StandingTotal(Base):
     cost_left = BigIntegerField()
 
     class Meta:
-        primary_key = CompositeKey("bot", "record", "seconds")
-        indexes = ((("record", "seconds", "ends"), False),)
+        primary_key = CompositeKey("bot", "record", "quote", "seconds")
+        indexes = ((("record", "quote", "seconds", "ends"), False),)
 
 
 for tier, column in (
@@ -189,6 +191,7 @@ for tier, column in (
     StandingTotal.add_index(
         StandingTotal.index(
             StandingTotal.record,
+            StandingTotal.quote,
             StandingTotal.seconds,
             tier,
             column.desc(),

@@ -22,7 +22,7 @@ def _check_window(reader: Reader, record: str, seconds: int, now: int) -> Iterat
     columns = ", ".join(("bot_id", *StandingRow._fields[1:]))
     sql = (
         f"SELECT {columns} FROM standing_total"
-        f" WHERE record = '{record}' AND seconds = {seconds} ORDER BY bot_id"
+        f" WHERE record = '{record}' AND quote = '' AND seconds = {seconds} ORDER BY bot_id"
     )
     waiting = list_forgotten(reader.rows, record, seconds, now)
     stored = [one for one in map(StandingRow._make, reader.rows(sql)) if one.bot not in waiting]

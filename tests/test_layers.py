@@ -51,6 +51,7 @@ MAY_IMPORT = {
     "chain.standing_store": BELOW,
     "chain.trade_store": {*BELOW, "orjson"},
     "chain.tables": {"models", "peewee"},
+    "chain.quote_tables": {"models", "peewee"},
     "paper": {"paper", "chain"},
     "paper.flows": {"models", "storage"},
     "paper.own": {"storage"},

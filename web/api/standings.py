@@ -68,7 +68,7 @@ def find_competitors(bots: Sequence[int]) -> dict[int, CompetitorRow]:
 
 LISTED = f"""
 SELECT {", ".join(StandingRow._fields).replace("bot,", "bot_id,", 1)} FROM standing_total
-WHERE record = '{{record}}' AND seconds = {{seconds}} AND {{tier}} = {{number}}
+WHERE record = '{{record}}' AND quote = '' AND seconds = {{seconds}} AND {{tier}} = {{number}}
 ORDER BY {{column}} DESC, bot_id LIMIT {{limit}}
 """
 
