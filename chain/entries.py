@@ -105,10 +105,14 @@ def _tuples(value: Any) -> Any:
 
 
 def read_entry(
-    receipt: Receipt, wallet: str, programs: Programs, known: Set[str] = frozenset()
+    receipt: Receipt,
+    wallet: str,
+    programs: Programs,
+    known: Set[str] = frozenset(),
+    partners: Set[str] = frozenset(),
 ) -> Entry:
-    """Entry of a Receipt for a wallet. `known`: its token accounts seen in other receipts."""
-    effect = read_effect(receipt, wallet, TIP_ACCOUNTS, known)
+    """Entry of a Receipt for a wallet. `known`, `partners`: as in chain.effects.read_effect."""
+    effect = read_effect(receipt, wallet, TIP_ACCOUNTS, known, partners)
     kind = decide_kind(receipt, effect, programs)
     split = kind.split or Split()
     flags = (

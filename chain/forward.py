@@ -94,6 +94,13 @@ class SpanRecord:
         self._count(booked if self.is_shared else self.ledger.apply(entry), second)
         return booked
 
+    def apply_alone(self, entry: Entry, second: int, begins_ms: int) -> None:
+        """Book an entry here alone; before `begins_ms` it counts for nothing."""
+        if entry.happened_at is None or entry.happened_at < begins_ms:
+            self._skip(entry)
+        else:
+            self._count(self.ledger.apply(entry), second)
+
     def separate(self) -> None:
         """Go on with a ledger of its own, which begins where the wallet's stands."""
         if self.is_shared:

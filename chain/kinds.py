@@ -60,7 +60,7 @@ def decide_kind(receipt: Receipt, effect: Effect, programs: Programs) -> Kind:
 
 def _ambiguous(receipt: Receipt, effect: Effect, kind: Kind) -> Kind:
     """Shown and never priced. Whether the wallet signed decides what it can stand for."""
-    signed = effect.wallet in receipt.signers
+    signed = bool(effect.wallets & receipt.signers)
     return replace(kind, kind="other", flags=("ambiguous", *(() if signed else ("not_signer",))))
 
 
@@ -189,7 +189,7 @@ def _order_step(
     swapped = any(
         programs.family(one.program) == "swap" for top in receipt.instructions for one in top.tree()
     )
-    if effect.wallet not in receipt.signers or swapped:
+    if not effect.wallets & receipt.signers or swapped:
         return "order_fill"
     gave = any(change < 0 for _, change, _ in effect.tokens) or (
         not effect.tokens and _paid(receipt, effect, effect.sol) < 0
@@ -336,7 +336,7 @@ def _rent_of(receipt: Receipt, effect: Effect, address: str) -> int:
         one.amount
         for one in receipt.operations()
         if one.name in ("create", "transfer")
-        and one.source == effect.wallet
+        and one.source in effect.wallets
         and one.target == address
     )
     return max(0, min(given, receipt.lamports(address)[1] - wrapped))
@@ -363,7 +363,7 @@ def _passed_on(receipt: Receipt, effect: Effect) -> dict[str, int]:
         if (
             one.name == "send"
             and mint
-            and (one.source in effect.own or one.authority == effect.wallet)
+            and (one.source in effect.own or one.authority in effect.wallets)
             and one.target not in effect.own
         ):
             passed[mint] += one.amount

@@ -21,7 +21,7 @@ from chain.forward_store import drop_stored, read_spans, replace_forward
 from chain.hour_store import RunningTotals, read_hours, read_running, replace_hours
 from chain.kinds import TRADES
 from chain.ledger import Ledger
-from chain.lots import Opening
+from chain.lots import Booked, Opening
 from chain.risk import RiskBook
 from chain.risk_store import WHOLE, drop_stored_risk, replace_risk
 from chain.standing_store import forget_standings_of
@@ -161,6 +161,11 @@ def _rebuild(wallet: Wallet, pending: PendingLedger) -> None:
 
 def apply_entry(wallet: Wallet, pending: PendingLedger, entry: Entry) -> Row:
     """Book an entry: its trade row."""
+    return make_trade_row(wallet, *book_entry(pending, entry))
+
+
+def book_entry(pending: PendingLedger, entry: Entry) -> tuple[int, Booked]:
+    """Book an entry: its place in its slot, and what the ledger made of it."""
     slot, count = pending.place
     pending.place = (entry.slot, count + 1 if slot == entry.slot else 0)
     if entry.block_time is not None:
@@ -172,9 +177,8 @@ def apply_entry(wallet: Wallet, pending: PendingLedger, entry: Entry) -> Row:
     booked = pending.forward.apply(entry, pending.ledger)
     pending.risk.add(booked, pending.hour)
     place_in_slot = pending.place[1] if entry.tx_index is None else entry.tx_index
-    row = make_trade_row(wallet, place_in_slot, booked)
     pending.hours[pending.hour] = read_running(pending.ledger.totals)
-    return row
+    return place_in_slot, booked
 
 
 class Untouched(NamedTuple):

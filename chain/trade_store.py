@@ -4,7 +4,7 @@ differ.
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -17,6 +17,8 @@ from storage import arrivals, in_parts
 
 # Kinds in which something was bought, sold or both.
 SIDED = frozenset(("buy", "sell", "swap"))
+# Where one wallet did it all.
+NO_ORIGINS: Mapping[str, str] = {}
 # A row of the trade table, by column.
 Row = dict[str, Any]
 DIGESTED = sorted(Trade._meta.fields.keys() - {"id", "uid", "wallet", "digest"})
@@ -27,8 +29,12 @@ def trade_uid(address: str, signature: str) -> str:
     return "trade_" + hashlib.sha256(f"{address} {signature}".encode()).hexdigest()[:24]
 
 
-def make_trade_row(wallet: Any, place: int, booked: Booked) -> Row:
-    """All columns but the id; `place` sorts inside a slot, `wallet` has an id and an address."""
+def make_trade_row(
+    wallet: Any, place: int, booked: Booked, origins: Mapping[str, str] = NO_ORIGINS
+) -> Row:
+    """All columns but the id; `place` sorts inside a slot, `wallet` has an id and an address.
+    `origins`: by signature, the address of the wallet that lots came to, where it is another one.
+    """
     entry = booked.entry
     row = {
         "signature": entry.signature,
@@ -50,7 +56,9 @@ def make_trade_row(wallet: Any, place: int, booked: Booked) -> Row:
         "cost": booked.cost,
         "matched_raw": str(booked.matched),
         "unmatched_raw": str(booked.unmatched),
-        "lots": to_json([show_lot(wallet.address, *lot) for lot in booked.lots]),
+        "lots": to_json(
+            [show_lot(origins.get(lot[0] or "", wallet.address), *lot) for lot in booked.lots]
+        ),
         "flags": to_json(booked.flags),
         "beside_sol": entry.beside_sol,
         "beside_tokens": to_json([[m, str(c), d] for m, c, d in entry.beside_tokens]),

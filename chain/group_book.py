@@ -1,0 +1,211 @@
+"""The books of several wallets of one bot: their transactions folded into one ledger, and trade
+rows that stay each wallet's. Pure.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import NamedTuple
+
+from chain.entries import Entry
+from chain.group_forward import GroupForward
+from chain.groups import GroupLedger, Join, Parts, Stretch, merge_slot
+from chain.kinds import TRADES
+from chain.lots import Booked, Seen
+from chain.store import PendingLedger, book_entry
+from chain.trade_store import Row, make_trade_row
+
+# The flag of a transaction between wallets of one bot, or that two of them made together.
+OWN_WALLETS = "own_wallets"
+# (number of the wallet, its entry)..., by slot, as often as asked for.
+Entries = Callable[[], Iterable[tuple[int, Entry]]]
+# Receives each trade row as the books finally have it.
+Tell = Callable[[Row], None]
+
+
+class Member(NamedTuple):
+    """A wallet of a family, as trade rows name it."""
+
+    id: int
+    address: str
+
+
+class Family(NamedTuple):
+    """The wallets whose books hang together. `lead`: the number of the wallet that they stand
+    under; `members`: those that are one now, the lead included; `stretches`: of the lead's forward
+    record, in which there may have been others.
+    """
+
+    lead: int
+    members: frozenset[int]
+    stretches: tuple[Stretch, ...]
+    addresses: Mapping[int, str]
+
+    @property
+    def wallets(self) -> list[int]:
+        """All of which the books are made."""
+        past = (stretch.wallets for stretch in self.stretches)
+        return sorted(self.members.union(*past))
+
+
+NO_FAMILY = Family(0, frozenset(), (), {})
+
+
+@dataclass
+class PendingGroup(PendingLedger):
+    """A PendingLedger over a family. `wallet_rows`: as `rows`, by number of the wallet; `origins`:
+    by signature, the address whose trade row tells of it.
+    """
+
+    family: Family = NO_FAMILY
+    join: Join | None = None
+    wallet_rows: dict[int, dict[str, Row | None]] = field(default_factory=dict)
+    origins: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def group_forward(self) -> GroupForward:
+        assert isinstance(self.forward, GroupForward)
+        return self.forward
+
+    @property
+    def ledgers(self) -> dict[int, GroupLedger]:
+        """The ledger of each wallet alone."""
+        return self.group_forward.ledgers
+
+    @property
+    def is_stale(self) -> bool:
+        return self.ledger.stale or any(one.stale for one in self.ledgers.values())
+
+    def list_seen(self) -> dict[str, Seen]:
+        """What all accounts held last."""
+        return {a: seen for one in self.ledgers.values() for a, seen in one.seen.items()}
+
+
+def begin_group(
+    family: Family, ledgers: dict[int, GroupLedger], join: Join, whole: GroupLedger | None = None
+) -> PendingGroup:
+    """Empty books of a family. `ledgers`: an empty one for each wallet; `whole`: for all members,
+    made of theirs where it is not given.
+    """
+    forward = GroupForward(
+        tuple(stretch.span for stretch in family.stretches),
+        stretches={stretch.span.number: stretch for stretch in family.stretches},
+        ledgers=ledgers,
+        join=join,
+        lead=family.lead,
+    )
+    members = [ledgers[number] for number in sorted(family.members)]
+    whole = whole or GroupLedger(
+        backfilled=all(one.backfilled for one in members),
+        untouched={a: opening for one in members for a, opening in one.untouched.items()},
+    )
+    return PendingGroup(whole, forward, family=family, join=join)
+
+
+def restart_group(pending: PendingGroup) -> PendingGroup:
+    """Empty books that know what these found out about the beginnings."""
+    whole = pending.ledger.restart()
+    assert isinstance(whole, GroupLedger)
+    ledgers = {number: one.restart() for number, one in pending.ledgers.items()}
+    assert pending.join is not None
+    return begin_group(pending.family, ledgers, pending.join, whole)
+
+
+def fold_group(begun: PendingGroup, entries: Entries, tell: Tell) -> PendingGroup:
+    """Fold all entries of a family into books that were begun."""
+    for _ in _walk(begun, entries):
+        pass
+    folded = restart_group(begun)
+    for row in _walk(folded, entries):
+        tell(row)
+    return folded
+
+
+def _walk(pending: PendingGroup, entries: Entries) -> Iterator[Row]:
+    for _, group in groupby(entries(), key=lambda one: one[1].slot):
+        yield from apply_slot(pending, group)
+
+
+def apply_slot(pending: PendingGroup, listed: Iterable[tuple[int, Entry]]) -> list[Row]:
+    """Book the transactions of one slot: their trade rows."""
+    entries = list(listed)
+    # One alone needs no order.
+    seen = pending.list_seen() if len(entries) > 1 else {}
+    return [row for parts in merge_slot(entries, seen) for row in apply_parts(pending, parts)]
+
+
+def apply_parts(pending: PendingGroup, parts: Parts) -> list[Row]:
+    """Book a transaction: the trade rows of the members that it concerns."""
+    pending.group_forward.take(parts)
+    mine = {number: part for number, part in parts.items() if number in pending.family.members}
+    if not mine:
+        return []
+    ledger = pending.ledger
+    assert isinstance(ledger, GroupLedger)
+    assert pending.join is not None
+    for number, part in mine.items():
+        ledger.learn(part, pending.ledgers[number])
+    joined = pending.join(mine)
+    place, booked = book_entry(pending, joined)
+    return _make_rows(pending, mine, place, booked)
+
+
+# ---- trade rows ----------------------------------------------------------------------------------
+def _make_rows(pending: PendingGroup, parts: Parts, place: int, booked: Booked) -> list[Row]:
+    """The row that holds what was booked, and one of each other wallet that took part."""
+    main = find_main(parts, booked.entry)
+    pending.origins[booked.entry.signature] = pending.family.addresses[main]
+    shown = _show_booked(parts, main, booked)
+    return [
+        make_trade_row(
+            Member(number, pending.family.addresses[number]),
+            place,
+            shown if number == main else _show_own(part, booked.entry),
+            pending.origins,
+        )
+        for number, part in sorted(parts.items())
+    ]
+
+
+def find_main(parts: Parts, joined: Entry) -> int:
+    """The wallet whose row holds what was booked: of those that see the same kind, else of those
+    that a program acted for, else of all, the first.
+    """
+    alike = [number for number, part in parts.items() if part.kind == joined.kind]
+    acting = [number for number, part in parts.items() if part.venue]
+    return min(alike or acting or parts)
+
+
+def _show_booked(parts: Parts, main: int, booked: Booked) -> Booked:
+    """What was booked, as the row of a wallet shows it: a trade with the amounts of all, so that
+    its result follows from them; else with the wallet's own.
+    """
+    if len(parts) == 1:
+        return booked
+    flags = tuple(sorted({*booked.flags, OWN_WALLETS}))
+    if booked.entry.kind in TRADES:
+        return booked._replace(flags=flags)
+    return booked._replace(entry=_show_as(parts[main], booked.entry), flags=flags)
+
+
+def _show_own(part: Entry, joined: Entry) -> Booked:
+    """The row of a wallet beside: what it gave to a trade of another, or got from it, went between
+    own wallets.
+    """
+    shown = _show_as(part, joined)
+    if joined.kind in TRADES:
+        shown = shown._replace(kind="transfer_self", venue=None, mint=None)
+    return Booked(shown, (OWN_WALLETS,))
+
+
+def _show_as(part: Entry, joined: Entry) -> Entry:
+    """A wallet's own amounts under the kind that the transaction is of."""
+    return part._replace(
+        kind=joined.kind,
+        venue=joined.venue,
+        mint=joined.mint,
+        beside_sol=0,
+        beside_tokens=(),
+        explained_percent=None,
+        counterparties=(),
+    )

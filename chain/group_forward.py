@@ -1,0 +1,122 @@
+"""The forward record of a wallet that leads others: each counts from when it came to when it left.
+Pure.
+"""
+
+import copy
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from chain.entries import Entry
+from chain.forward import Forward, SpanHoldings, SpanRecord
+from chain.groups import GroupLedger, Join, Parts, Stretch
+from chain.ledger import Ledger
+from chain.lots import Booked
+
+NOTHING_HELD = SpanHoldings(0, 0, 0)
+
+
+@dataclass
+class Company:
+    """Who is beside the lead in a span: numbers of attachments that came, and what those that went
+    had brought and took along.
+    """
+
+    came: dict[int, int] = field(default_factory=dict)
+    went: dict[int, SpanHoldings] = field(default_factory=dict)
+
+
+@dataclass
+class GroupForward(Forward):
+    """As Forward, of a wallet's `stretches` by number of the span. `ledgers`: of each wallet alone;
+    `join` makes one entry of the parts of a transaction.
+    """
+
+    stretches: Mapping[int, Stretch] = field(default_factory=dict)
+    ledgers: dict[int, GroupLedger] = field(default_factory=dict)
+    join: Join | None = None
+    lead: int = 0
+    companies: dict[int, Company] = field(default_factory=dict)
+
+    def apply(self, entry: Entry, whole: Ledger) -> Booked:
+        """Book an entry in `whole` alone: what each wallet did is booked by `take`, also where only
+        a former member did it.
+        """
+        return whole.apply(entry)
+
+    def take(self, parts: Parts) -> None:
+        """Book a transaction in each wallet's own ledger, and in the span it falls into."""
+        times = [one.happened_at for one in parts.values() if one.happened_at is not None]
+        if times:
+            self._now_ms = max(self._now_ms, min(times))
+            if self._open and self._open.span.is_over(self._now_ms):
+                self._change_company(self._open, self.companies[self._open.span.number])
+            self._turn(self.ledgers[self.lead])
+            if self._open:
+                self._open.separate()
+        record = self._open
+        if record:
+            company = self.companies.setdefault(record.span.number, Company())
+            self._change_company(record, company)
+        for wallet, entry in parts.items():
+            self.ledgers[wallet].apply(entry)
+        if record:
+            self._book(record, parts)
+
+    def _book(self, record: SpanRecord, parts: Parts) -> None:
+        """Book what the present members did; from before they came it counts for nothing."""
+        stretch = self.stretches[record.span.number]
+        company = self.companies[record.span.number]
+        begins = {stretch.lead: record.span.begins_ms}
+        for one in stretch.others:
+            if one.number in company.came and one.number not in company.went:
+                begins[one.wallet] = one.begins_ms
+        mine = {wallet: part for wallet, part in parts.items() if wallet in begins}
+        if not mine or self.join is None:
+            return
+        assert isinstance(record.ledger, GroupLedger)
+        for wallet, part in mine.items():
+            record.ledger.learn(part, self.ledgers[wallet])
+        begun_ms = max(record.span.begins_ms, min(begins[wallet] for wallet in mine))
+        record.apply_alone(self.join(mine), self._now_ms // 1000, begun_ms)
+
+    def _change_company(
+        self, record: SpanRecord, company: Company, now_ms: float | None = None
+    ) -> None:
+        """Have those come and go whose time it is, before the span ends."""
+        ends_ms = math.inf if record.span.ends_ms is None else record.span.ends_ms
+        now_ms = min(self._now_ms if now_ms is None else now_ms, ends_ms)
+        ledger = record.ledger
+        assert isinstance(ledger, GroupLedger)
+        for one in self.stretches[record.span.number].others:
+            own, over = self.ledgers[one.wallet], one.ends_ms is not None and one.ends_ms <= now_ms
+            if one.number not in company.came and one.begins_ms <= now_ms and not over:
+                company.came[one.number] = own.inventory.sum_open_cost()
+                ledger.absorb(own)
+            if over and one.number in company.came and one.number not in company.went:
+                lost = ledger.release(own)
+                company.went[one.number] = SpanHoldings(company.came[one.number], lost, 0)
+
+    @staticmethod
+    def _is_changing(stretch: Stretch, company: Company) -> bool:
+        return any(
+            one.number not in company.came or (one.ends_ms and one.number not in company.went)
+            for one in stretch.others
+        )
+
+    def find_holdings(self, whole: Ledger) -> dict[int, SpanHoldings]:
+        """As of Forward, and of the attachments beside those that lead: what those that left took
+        along.
+        """
+        told = super().find_holdings(self.ledgers[self.lead])
+        for number, stretch in self.stretches.items():
+            record, company = self.records.get(number), self.companies.get(number, Company())
+            if record is not None and record is self._open and self._is_changing(stretch, company):
+                # No transaction since then told of these comings and goings.
+                record, company = copy.deepcopy(record), copy.deepcopy(company)
+                self._change_company(record, company, math.inf)
+                told[number] = record.find_holdings()
+            for one in stretch.list_settled():
+                brought = SpanHoldings(company.came.get(one.number, 0), 0, 0)
+                told[one.number] = company.went.get(one.number, brought)
+        return told

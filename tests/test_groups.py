@@ -1,0 +1,477 @@
+"""Several wallets of one bot as one: what two wallets do together is what one owner does who holds
+the accounts of both.
+"""
+
+import random
+from collections import Counter, defaultdict, deque
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from story import FEE, RENT, Story, account_of, address
+
+from chain.coverage import order_entries
+from chain.entries import read_entry
+from chain.forward import Forward, Span
+from chain.group_book import OWN_WALLETS, Family, begin_group, fold_group
+from chain.group_book import Member as Wallet
+from chain.groups import GroupLedger, Holding, join_parts, list_stretches
+from chain.ledger import Ledger
+from chain.programs import table
+from chain.receipts import parse_receipt
+from chain.store import PendingLedger, apply_entry
+from chain.summary import show_positions, show_reconciliation, show_results
+
+PROGRAMS = table()
+ADA, EVE = 1, 2
+NAMES = {ADA: "ada", EVE: "eve"}
+ADDRESSES = {number: address(name) for number, name in NAMES.items()}
+MS = 1_000
+
+
+# ---- from a story to books -----------------------------------------------------------------------
+class Told:
+    """What a chain tells of wallets, alone and together."""
+
+    def __init__(self, chain):
+        self.receipts = {
+            row.signature: parse_receipt({**row.receipt, "transactionIndex": row.index})
+            for row in chain.rows
+        }
+        self.raw = [row.receipt for row in chain.rows]
+
+    def entries(self, wallet):
+        """The entries of a wallet in chain order."""
+        read = (read_entry(one, ADDRESSES[wallet], PROGRAMS) for one in self.receipts.values())
+        return order_entries(one for one in read if one.balances)
+
+    def read(self, signature, wallets):
+        first, *others = sorted(wallets)
+        partners = frozenset(ADDRESSES[one] for one in others)
+        return read_entry(self.receipts[signature], ADDRESSES[first], PROGRAMS, partners=partners)
+
+    def join(self, parts):
+        return join_parts(parts, self.read)
+
+    def list_slots(self, wallets):
+        listed = [(one, entry) for one in wallets for entry in self.entries(one)]
+        return sorted(listed, key=lambda one: one[1].slot)
+
+
+def fold(told, *held, members=(ADA, EVE), lead=ADA):
+    """The books of attachments (number, wallet, begins, ends in Unix seconds or None)."""
+    holdings = [
+        Holding(number, wallet, begins * MS, None if ends is None else ends * MS)
+        for number, wallet, begins, ends in held
+    ]
+    stretches = tuple(one for one in list_stretches(holdings) if one.lead == lead)
+    family = Family(lead, frozenset(members), stretches, ADDRESSES)
+    ledgers = {one: GroupLedger() for one in family.wallets}
+    rows = []
+    begun = begin_group(family, ledgers, told.join)
+    return fold_group(begun, lambda: told.list_slots(family.wallets), rows.append), rows
+
+
+def alone(told, wallet, *spans):
+    pending = PendingLedger(Ledger(), Forward(tuple(spans)))
+    owner = Wallet(wallet, ADDRESSES[wallet])
+    return pending, [apply_entry(owner, pending, one) for one in told.entries(wallet)]
+
+
+def last(pending, number=1):
+    return pending.forward.records[number].last
+
+
+def now(story):
+    """The Unix second of the last transaction."""
+    return story.rows[-1].receipt["blockTime"]
+
+
+def two_people(seed, length=40):
+    """Two wallets that trade, are given to by strangers, and send one another what they have."""
+    dice, story = random.Random(seed), Story()
+    for person in NAMES.values():
+        story.fund(person, 10**10)
+    while len(story.rows) < length:
+        person, other = dice.sample(["ada", "eve"], 2)
+        mint, some = dice.choice(["CAT", "DOG"]), dice.randint(1, 1_000)
+        held = story.tokens.get(account_of(person, mint), [0, 0, 0])[2]
+        price = dice.randint(200_000, 9_000_000)
+        verb = dice.choice(["buy", "sell", "send", "pay", "receive", "swap", "fail", "for"])
+        if verb in ("sell", "send", "swap") and held < some:
+            continue
+        if dice.random() < 0.25:
+            story.same_slot()
+        if verb == "send":
+            story.transact(person, [("tokens", mint, person, other, some)])
+        elif verb == "pay":
+            story.transact(person, [("lamports", person, other, price)])
+        elif verb == "for":
+            # Who pays is not who gets it.
+            moves = [("lamports", person, "maker", price), ("tokens", mint, "maker", other, some)]
+            story.transact(person, moves, venue="6EF8rrecthR5Dkzon8Nwu78hRvfCKubJ14M5uBEwF6P")
+        elif verb == "swap":
+            story.swap(person, mint, some, "FOX", dice.randint(1, 500))
+        elif verb == "fail":
+            story.fail(person)
+        elif verb == "receive":
+            story.receive(person, mint, some)
+        else:
+            getattr(story, verb)(person, mint, some, price)
+    return story
+
+
+# ---- what one receipt says -----------------------------------------------------------------------
+def union_of(raw):
+    """From the bare balances of a receipt: by mint, what the accounts of both gained; None: SOL,
+    token accounts and all.
+    """
+    meta, keys = raw["meta"], raw["transaction"]["message"]["accountKeys"]
+    own = set(ADDRESSES.values())
+    change, places = Counter(), {n for n, key in enumerate(keys) if key["pubkey"] in own}
+    for sign, side in ((-1, "preTokenBalances"), (1, "postTokenBalances")):
+        for row in meta[side]:
+            if row["owner"] in own:
+                change[row["mint"]] += sign * int(row["uiTokenAmount"]["amount"])
+                places.add(row["accountIndex"])
+    change[None] = sum(meta["postBalances"][n] - meta["preBalances"][n] for n in places)
+    return {mint: amount for mint, amount in change.items() if amount}
+
+
+@given(st.integers(0, 10**9))
+@settings(max_examples=10, deadline=None)
+def test_what_two_wallets_did_is_what_their_accounts_gained_together(seed):
+    told = Told(two_people(seed, 25).chain())
+    for raw in told.raw:
+        signature = raw["transaction"]["signatures"][0]
+        entry = told.read(signature, {ADA, EVE})
+        found = {mint: change for mint, change, _ in entry.tokens}
+        sol = entry.sol + entry.sponsored
+        assert {**found, **({None: sol} if sol else {})} == union_of(raw)
+        parts = [told.read(signature, {one}) for one in NAMES]
+        assert {b.address for b in entry.balances} == {
+            b.address for part in parts for b in part.balances
+        }
+        assert entry.fee == sum(part.fee for part in parts)
+
+
+def test_the_kind_is_the_one_owners():
+    story = Story()
+    story.fund("ada", 10**9)
+    story.fund("eve", 10**9)
+    story.receive("ada", "CAT", 1)
+    paid = story.transact("ada", [("lamports", "ada", "eve", 10**6)])
+    moves = [("lamports", "ada", "maker", 500_000), ("tokens", "CAT", "maker", "eve", 100)]
+    bought = story.transact("ada", moves, venue="6EF8rrecthR5Dkzon8Nwu78hRvfCKubJ14M5uBEwF6P")
+    sent = story.transact("eve", [("tokens", "CAT", "eve", "ada", 100)])
+    told = Told(story.chain())
+    kinds = {
+        name: [told.read(name, wallets).kind for wallets in ({ADA}, {EVE}, {ADA, EVE})]
+        for name in (paid, bought, sent)
+    }
+    assert kinds[paid] == ["native_transfer", "native_transfer", "transfer_self"]
+    # One paid for what the other got: for each alone no trade.
+    assert kinds[bought][2] == "buy" and "buy" not in kinds[bought][:2]
+    assert kinds[sent] == ["transfer_in", "transfer_out", "transfer_self"]
+
+
+# ---- lots ----------------------------------------------------------------------------------------
+class Queue:
+    """First in, first out, written apart: per mint [[units, cost or None]...]."""
+
+    def __init__(self):
+        self.lots, self.realized = defaultdict(deque), 0
+
+    def put(self, mint, units, cost):
+        self.lots[mint].append([units, cost, units, cost])
+
+    def take(self, mint, units):
+        taken = []
+        while units:
+            lot = self.lots[mint][0]
+            part = min(units, lot[2])
+            lot[2] -= part
+            units -= part
+            if lot[1] is None:
+                taken.append((part, None))
+            else:
+                cost = lot[1] * part // lot[0] if lot[2] else lot[3]
+                lot[3] -= cost
+                taken.append((part, cost))
+            if not lot[2]:
+                self.lots[mint].popleft()
+        return taken
+
+    def sell(self, mint, units, proceeds):
+        taken, given = self.take(mint, units), 0
+        for place, (part, cost) in enumerate(taken):
+            rest = place == len(taken) - 1
+            share = proceeds - given if rest else proceeds * part // units
+            given += share
+            if cost is not None:
+                self.realized += share - cost
+
+
+@given(st.integers(0, 10**9))
+@settings(max_examples=10, deadline=None)
+def test_one_queue_of_lots_for_all_wallets(seed):
+    """Every joined transaction, booked by a queue of its own: the same realized result."""
+    told, queue = Told(two_people(seed).chain()), Queue()
+    for signature in told.receipts:
+        entry = told.read(signature, {ADA, EVE})
+        moved = {mint: change for mint, change, _ in entry.tokens}
+        if entry.kind == "buy":
+            ((mint, units),) = moved.items()
+            queue.put(mint, units, -entry.sol)
+        elif entry.kind == "sell":
+            ((mint, units),) = moved.items()
+            queue.sell(mint, -units, entry.sol)
+        elif entry.kind == "swap":
+            carry(queue, moved, -entry.sol)
+        else:
+            for mint, change in moved.items():
+                queue.put(mint, change, None) if change > 0 else queue.take(mint, -change)
+    pending, _ = fold(told, (1, ADA, 0, None), (2, EVE, 0, None))
+    assert pending.ledger.totals.realized == queue.realized
+    assert {mint: sum(lot[2] for lot in lots) for mint, lots in queue.lots.items() if lots} == {
+        one.mint: one.amount for one in pending.ledger.positions()
+    }
+
+
+def carry(queue, moved, spent):
+    (given_mint, given), (got_mint, got) = sorted(moved.items(), key=lambda one: one[1])
+    taken = queue.take(given_mint, -given)
+    groups, whole = [[taken[0]]], -given
+    for one in taken[1:]:
+        if got * sum(units for units, _ in groups[-1]) // whole:
+            groups.append([one])
+        else:
+            groups[-1].append(one)
+    if len(groups) > 1 and not got * sum(units for units, _ in groups[-1]) // whole:
+        groups[-2:] = [groups[-2] + groups[-1]]
+    left, rest = got, spent
+    for place, group in enumerate(groups):
+        units, is_last = sum(part for part, _ in group), place == len(groups) - 1
+        part = left if is_last else got * units // whole
+        cost = rest if is_last else spent * units // whole
+        left, rest = left - part, rest - cost
+        known = None if any(c is None for _, c in group) else sum(c for _, c in group) + cost
+        if part:
+            queue.put(got_mint, part, known)
+
+
+@given(st.integers(0, 10**9))
+@settings(max_examples=8, deadline=None)
+def test_the_books_close_and_every_quantity_is_the_chains(seed):
+    story = two_people(seed)
+    told = Told(story.chain())
+    pending, rows = fold(told, (1, ADA, 0, None), (2, EVE, 0, None))
+    assert show_reconciliation(pending.ledger)["differenceLamports"] == "0"
+    assert not pending.ledger.gaps and not pending.ledger.opened
+    held = Counter()
+    for mint, owner, amount in story.tokens.values():
+        if owner in NAMES.values() and amount:
+            held[address(mint)] += amount
+    assert held == {one.mint: one.amount for one in pending.ledger.positions()}
+    words = [name for name in story.lamports if name in NAMES.values()]
+    words += [word for word, account in story.tokens.items() if account[1] in NAMES.values()]
+    assert pending.ledger.totals.closing == sum(story.lamports[word] for word in words)
+    # Each wallet's row of each transaction, once.
+    assert len({row["uid"] for row in rows}) == len(rows)
+    assert Counter(row["wallet"] for row in rows) == {one: len(told.entries(one)) for one in NAMES}
+    realized = sum(row["result"] or 0 for row in rows)
+    assert realized == pending.ledger.totals.realized
+
+
+@given(st.integers(0, 10**9))
+@settings(max_examples=6, deadline=None)
+def test_since_both_were_attached_from_the_beginning_the_record_is_the_whole(seed):
+    told = Told(two_people(seed).chain())
+    pending, _ = fold(told, (1, ADA, 0, None), (2, EVE, 0, None))
+    whole = pending.ledger.totals
+    assert last(pending)[:7] == (
+        *(whole.realized, whole.volume, whole.trades),
+        *(whole.matched, whole.partial, whole.unmatched, whole.winning),
+    )
+    found = pending.forward.find_holdings(pending.ledger)
+    assert found[1].open_cost == pending.ledger.inventory.sum_open_cost()
+    assert found[2] == (0, 0, 0, 0)
+
+
+@given(st.integers(0, 10**9))
+@settings(max_examples=6, deadline=None)
+def test_a_family_of_one_has_the_rows_of_one(seed):
+    told = Told(two_people(seed).chain())
+    pending, rows = fold(told, (1, ADA, 0, None), members=(ADA,))
+    single, expected = alone(told, ADA, Span(1, 0, None))
+    assert rows == expected
+    assert show_results(pending.ledger) == show_results(single.ledger)
+    assert show_positions(pending.ledger) == show_positions(single.ledger)
+    assert pending.hours == single.hours
+    assert pending.forward.records[1].rows == single.forward.records[1].rows
+    assert pending.risk == single.risk
+
+
+# ---- a token sent to another wallet of one's own -------------------------------------------------
+def trip(seller):
+    """100 CAT bought by ada, sold for 900,000 by the seller."""
+    story = Story()
+    story.fund("ada", 10**9)
+    story.fund("eve", 10**9)
+    story.buy("ada", "CAT", 100, 500_000)
+    if seller == "eve":
+        story.transact("ada", [("tokens", "CAT", "ada", "eve", 100)])
+    story.sell(seller, "CAT", 100, 900_000)
+    return Told(story.chain())
+
+
+def test_sold_from_the_other_wallet_it_earned_the_same():
+    results = {}
+    for seller in ("ada", "eve"):
+        pending, rows = fold(trip(seller), (1, ADA, 0, None), (2, EVE, 0, None))
+        results[seller] = pending.ledger.totals
+        sale = next(row for row in rows if row["kind"] == "sell")
+        # Bought for 500,000 and a fee, sold for 900,000 less a fee; the rent is no cost.
+        assert (sale["cost"], sale["proceeds"]) == (500_000 + FEE, 900_000 - FEE)
+        assert sale["result"] == 400_000 - 2 * FEE and sale["realized"] == "matched"
+        bought = next(row["uid"] for row in rows if row["kind"] == "buy")
+        assert bought in sale["lots"]
+        assert last(pending).realized == sale["result"]
+    # Sending it cost a fee, and nothing left.
+    assert results["eve"].overhead == results["ada"].overhead + FEE
+    assert results["eve"].cost_left == results["ada"].cost_left == 0
+    assert results["eve"].sent == results["ada"].sent == 0
+
+
+def test_each_row_is_its_wallets():
+    _, rows = fold(trip("eve"), (1, ADA, 0, None), (2, EVE, 0, None))
+    sent = [row for row in rows if OWN_WALLETS in row["flags"]]
+    assert [(row["wallet"], row["kind"]) for row in sent] == [
+        (ADA, "account_open"),
+        (EVE, "account_open"),
+    ]
+    # The rent of eve's account, which is all that the two paid but the fee, was ada's.
+    assert [row["sol_change"] for row in sent] == [-FEE - RENT, 0]
+    assert ["-100" in row["token_changes"] for row in sent] == [True, False]
+
+
+# ---- whose when ----------------------------------------------------------------------------------
+def test_what_came_before_is_not_told_anew():
+    """Eve's older units stand before ada's in one queue; what ada had sold at a loss before eve
+    came stays her loss.
+    """
+    story = Story()
+    story.fund("ada", 10**9)
+    story.fund("eve", 10**9)
+    story.buy("eve", "CAT", 100, 1_000)
+    story.buy("ada", "CAT", 100, 900_000)
+    story.sell("ada", "CAT", 100, 100_000)
+    before = now(story)
+    story.buy("ada", "DOG", 1, 1_000)
+    told = Told(story.chain())
+    single, _ = alone(told, ADA, Span(1, 0, None))
+    pending, _ = fold(told, (1, ADA, 0, None), (2, EVE, before + 1, None))
+    # 100,000 less a fee, for 900,000 and a fee.
+    assert last(single).realized == last(pending).realized == -800_000 - 2 * FEE
+
+
+def test_who_comes_later_brings_units_of_unknown_cost():
+    story = Story()
+    story.fund("ada", 10**9)
+    story.fund("eve", 10**9)
+    story.buy("eve", "CAT", 100, 1_000)
+    begins = now(story) + 1
+    story.sell("eve", "CAT", 50, 800_000)
+    story.buy("eve", "DOG", 10, 300_000)
+    story.transact("eve", [("tokens", "DOG", "eve", "ada", 10)])
+    story.sell("ada", "DOG", 10, 700_000)
+    told = Told(story.chain())
+    pending, _ = fold(told, (1, ADA, 0, None), (2, EVE, begins, None))
+    record = last(pending)
+    # The sale of CAT has no result, that of DOG has: 700,000 - 300,000 and two fees.
+    assert (record.realized, record.matched, record.unmatched) == (400_000 - 2 * FEE, 1, 1)
+    found = pending.forward.find_holdings(pending.ledger)
+    assert found[2].carried_in == 1_000 + FEE and found[1].carried_in == 0
+
+
+def test_who_leaves_takes_along_what_it_holds():
+    story = Story()
+    story.fund("ada", 10**9)
+    story.fund("eve", 10**9)
+    story.buy("ada", "CAT", 100, 500_000)
+    story.transact("ada", [("tokens", "CAT", "ada", "eve", 100)])
+    left = now(story) + 1
+    story.sell("eve", "CAT", 100, 1)
+    story.buy("ada", "DOG", 1, 1_000)
+    told = Told(story.chain())
+    pending, _ = fold(told, (1, ADA, 0, None), (2, EVE, 0, left), members=(ADA,))
+    found = pending.forward.find_holdings(pending.ledger)
+    # Its cost left without a sale, with the attachment that ended.
+    assert found[2].open_cost == 500_000 + FEE
+    assert found[1].open_cost == 1_000 + FEE and last(pending).realized == 0
+
+
+@pytest.mark.parametrize("later", [False, True])
+def test_leaving_counts_before_the_next_transaction_tells_of_it(later):
+    story = Story()
+    story.fund("ada", 10**9)
+    story.fund("eve", 10**9)
+    story.buy("eve", "CAT", 100, 500_000)
+    left = now(story) + 1
+    if later:
+        story.fund("ada", 1)
+    pending, _ = fold(Told(story.chain()), (1, ADA, 0, None), (2, EVE, 0, left), members=(ADA,))
+    found = pending.forward.find_holdings(pending.ledger)
+    assert found[2].open_cost == 500_000 + FEE and found[1].open_cost == 0
+
+
+def test_where_the_lead_leaves_the_oldest_of_the_rest_leads():
+    held = [
+        Holding(1, ADA, 100, 500),
+        Holding(2, EVE, 200, None),
+        Holding(3, 3, 300, 400),
+        Holding(4, 4, 350, 900),
+        Holding(5, 5, 600, None),
+    ]
+    first, second = list_stretches(held)
+    assert first.span == Span(1, 100, 500) and second.span == Span(2, 500, None)
+    assert [one.number for one in first.others] == [2, 3, 4]
+    assert [one.number for one in second.others] == [4, 5]
+    assert [one.number for one in first.list_settled()] == [3]
+    # One wallet after another is one stretch after another, as ever.
+    alone_each = [Holding(1, ADA, 100, 200), Holding(2, EVE, 200, 300), Holding(3, ADA, 400, None)]
+    assert [(one.span, one.others) for one in list_stretches(alone_each)] == [
+        (Span(1, 100, 200), ()),
+        (Span(2, 200, 300), ()),
+        (Span(3, 400, None), ()),
+    ]
+
+
+def test_a_wallet_older_than_its_history_makes_no_gap_of_the_others():
+    """Eve held SOL before the first transaction that a node still gives: no gap, only a beginning
+    that nobody saw.
+    """
+    story = Story()
+    story.fund("ada", 10**9)
+    story.lamports["eve"] = 10**9
+    story.buy("ada", "CAT", 100, 500_000)
+    story.buy("eve", "DOG", 100, 500_000)
+    story.sell("eve", "DOG", 100, 900_000)
+    story.sell("ada", "CAT", 100, 900_000)
+    pending, _ = fold(Told(story.chain()), (1, ADA, 0, None), (2, EVE, 0, None))
+    assert not pending.ledger.gaps and pending.ledger.opened
+    assert pending.ledger.totals.matched == 2
+    assert pending.ledger.totals.realized == 2 * (400_000 - 2 * FEE)
+
+
+@given(st.integers(0, 10**9), st.data())
+@settings(max_examples=6, deadline=None)
+def test_a_missing_transaction_is_a_gap_of_all(seed, data):
+    story = two_people(seed)
+    told = Told(story.chain())
+    gone = data.draw(st.sampled_from([one.signature for one in told.entries(EVE)[1:-1]]))
+    del told.receipts[gone]
+    pending, _ = fold(told, (1, ADA, 0, None), (2, EVE, 0, None))
+    own = {one: alone(told, one)[0].ledger for one in NAMES}
+    assert bool(pending.ledger.gaps) == any(one.gaps for one in own.values())
+    assert pending.ledger.reconcile().imbalance == 0
