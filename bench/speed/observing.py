@@ -1,0 +1,154 @@
+"""Observing a recorded history beside a plain script that fetches, parses and inserts it."""
+
+import sqlite3
+import statistics
+import tempfile
+import time
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+import orjson
+import requests
+
+import config
+import models
+import storage
+from bench import servers
+from bench.speed.ground import VENUE, attach_wallets, clock
+from bench.speed.table import ROUNDS, tell
+
+# As the observer asks for a transaction.
+GIVEN = {"encoding": "jsonParsed", "commitment": "finalized", "maxSupportedTransactionVersion": 1}
+
+
+class Observed(NamedTuple):
+    """A turn of measure_observing: receipts, seconds and processor seconds of ours and of the plain
+    script, seconds of the floor, calls of getTransaction and all calls, bytes of the database.
+    """
+
+    count: int
+    ours: float
+    ours_cpu: float
+    plain: float
+    plain_cpu: float
+    floor: float
+    asked: int
+    all_calls: int
+    size: int
+
+
+def measure_observing(given):
+    """All wallets of the history: observed from nothing, against the same receipts fetched, parsed
+    and inserted one by one, and against parsing and inserting alone.
+    """
+    with tempfile.TemporaryDirectory() as folder, servers.replay_node(folder) as url:
+        turns = [observe_history(url, Path(folder) / str(turn)) for turn in range(ROUNDS)]
+
+    def find_middle(read):
+        return statistics.median(map(read, turns))
+
+    tell(
+        "receipts fetched, parsed, inserted one by one",
+        f"{find_middle(lambda one: one.count / one.plain):,.0f}/s",
+    )
+    tell(
+        "receipts parsed and inserted, the floor",
+        f"{find_middle(lambda one: one.count / one.floor):,.0f}/s",
+        find_middle(lambda one: one.floor / one.ours),
+    )
+    tell(
+        "bytes of the database a receipt, with all that is derived",
+        f"{find_middle(lambda one: one.size / one.count):,.0f}",
+    )
+    tell(
+        "calls of getTransaction a receipt; all calls a receipt",
+        f"{find_middle(lambda one: one.asked / one.count):.3f};"
+        f" {find_middle(lambda one: one.all_calls / one.count):.2f}",
+    )
+    tell(
+        "the same in time of the processor alone",
+        f"{find_middle(lambda one: 1000 * one.ours_cpu / one.count):.2f} ms against"
+        f" {find_middle(lambda one: 1000 * one.plain_cpu / one.count):.2f} ms a receipt",
+        find_middle(lambda one: one.plain_cpu / one.ours_cpu),
+    )
+    return tell(
+        "receipts observed / one by one",
+        f"{find_middle(lambda one: one.count / one.ours):,.0f}/s",
+        find_middle(lambda one: one.plain / one.ours),
+        0.25,
+    )
+
+
+def observe_history(url, folder):
+    """One turn: the replay node's wallets observed, then the same transactions by the script."""
+    from observer import Observer, observe_once
+
+    settings = config.load(
+        {
+            "DATA_DIR": str(folder / "data"),
+            "SOLANA_RPC_URLS": url,
+            "RPC_REQUESTS_PER_SECOND": "10000",
+            "EXTRA_SWAP_PROGRAMS": VENUE,
+        },
+        dotenv=None,
+    )
+    storage.migrate(storage.connect(settings))
+    attach_wallets(settings.data_dir)
+    requests.post(url + "/control", json={"reset": True}, timeout=5)
+    database = storage.connect(settings)
+    with database.connection_context():
+        observer, now = Observer(settings), time.time_ns() // 1_000_000
+        _, ours, ours_cpu = clock(lambda: observe_once(observer, now))
+        found = models.Receipt.select(models.Receipt.signature).order_by(models.Receipt.signature)
+        signatures = list(found.scalars())
+        size = settings.database_path.stat().st_size
+    database.close_all()
+    calls = requests.get(url + "/stats", timeout=5).json()["calls"]
+    bodies, plain, plain_cpu = clock(lambda: fetch_all(url, signatures, folder / "plain.db"))
+    _, floor, _ = clock(lambda: insert_all(bodies, folder / "floor.db"))
+    return Observed(
+        *(len(signatures), ours, ours_cpu, plain, plain_cpu, floor),
+        *(calls["getTransaction"], sum(calls.values()), size),
+    )
+
+
+def fetch_all(url, signatures, file):
+    """The answers' bytes, each fetched, parsed and stored by itself: as plain as a script can be,
+    with the quickest reader of JSON, over one connection that is kept.
+    """
+    line, store, bodies = HTTPConnection(urlsplit(url).netloc), open_store(file), []
+    for number, signature in enumerate(signatures):
+        asked = {
+            "jsonrpc": "2.0",
+            "id": number,
+            "method": "getTransaction",
+            "params": [signature, GIVEN],
+        }
+        line.request("POST", "/", orjson.dumps(asked), {"Content-Type": "application/json"})
+        bodies.append(line.getresponse().read())
+        insert(store, bodies[-1])
+    return bodies
+
+
+def insert_all(bodies, file):
+    store = open_store(file)
+    for body in bodies:
+        insert(store, body)
+
+
+def open_store(file):
+    store = sqlite3.connect(file, isolation_level=None)
+    store.execute("PRAGMA journal_mode=WAL")
+    store.execute("PRAGMA synchronous=FULL")
+    store.execute("CREATE TABLE receipt (signature TEXT PRIMARY KEY, slot INTEGER, body BLOB)")
+    return store
+
+
+def insert(store, body):
+    receipt = orjson.loads(body)["result"]
+    store.execute(
+        "INSERT INTO receipt VALUES (?, ?, ?)",
+        (receipt["transaction"]["signatures"][0], receipt["slot"], body),
+    )

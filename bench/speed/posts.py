@@ -1,0 +1,63 @@
+"""Durable posts over HTTP beside raw inserts of the same rows over HTTP."""
+
+import itertools
+import json
+import shutil
+import tempfile
+import time
+from pathlib import Path
+
+from bench import servers
+from bench.clients import ask, write_request
+from bench.speed.ground import SMALL, THREADS, Seeded
+from bench.speed.table import ROUNDS, compare, show, tell
+
+WRITERS = 8
+
+
+def measure_posts(given):
+    """Durable posts over HTTP beside raw inserts of the same rows over HTTP: sqlite3, FULL, a
+    transaction each.
+    """
+    seeded, numbers = Seeded(given.data, SMALL), itertools.count()
+    run = f"{time.time_ns()}"
+
+    def post(headers):
+        while True:
+            body = json.dumps(
+                {
+                    "eventId": f"{run} {next(numbers)}",
+                    "body": "Sold into strength; the receipt is on its way.",
+                }
+            ).encode()
+            yield write_request(
+                "POST",
+                "/api/v1/posts" if headers else "/posts",
+                [("Content-Type", "application/json"), *headers],
+                body,
+            )
+
+    with tempfile.TemporaryDirectory() as folder:
+        shutil.copytree(seeded.folder, Path(folder) / "raw")
+        shutil.copytree(seeded.folder, Path(folder) / "ours")
+        with (
+            servers.bare("insert_posts", "/ready", THREADS, DATABASE=f"{folder}/raw/app.db") as raw,
+            servers.candor(f"{folder}/ours") as ours,
+        ):
+            heard = {"raw": [], "ours": []}
+            for _ in range(ROUNDS):
+                heard["raw"].append(ask(raw.port, lambda: post([]), WRITERS, given.seconds, 201))
+                heard["ours"].append(
+                    ask(
+                        ours.port,
+                        lambda: post([("Authorization", f"Bearer {seeded.publish}")]),
+                        WRITERS,
+                        given.seconds,
+                        201,
+                    )
+                )
+    assert not sum(one.wrong for one in heard["raw"] + heard["ours"])
+    tell("raw inserts over HTTP, 8 clients", show(heard["raw"]))
+    return tell(
+        "durable posts / raw inserts", show(heard["ours"]), compare(heard, "ours", "raw"), 0.5
+    )

@@ -1,0 +1,176 @@
+"""The process: its start, its memory, an idle minute."""
+
+import contextlib
+import itertools
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import config
+import models
+import storage
+from accounts import hooks, influencers
+from bench import servers
+from bench.clients import ask
+from bench.seed import WALLETS, make_address
+from bench.speed.ground import THREADS, VENUE, Seeded, attach_wallets
+from bench.speed.table import CLIENTS, ROUNDS, tell
+
+# Nobody answers there (RFC 5737).
+NOWHERE = "https://192.0.2.1/hook"
+IMPORT = """
+import contextlib, importlib, sys
+for name in sys.argv[1].split():
+    # Some are parts of others, under a name of their own.
+    with contextlib.suppress(ImportError):
+        importlib.import_module(name)
+"""
+IMPORTED = """
+import sys, os, json
+os.environ["DATA_DIR"] = sys.argv[1]
+import app
+app.create_app()
+import jobs, gunicorn.app.wsgiapp, gunicorn.workers.gthread
+files = {name: getattr(module, "__file__", None) or "" for name, module in sys.modules.items()}
+print(json.dumps([name for name, file in files.items() if "site-packages" in file]))
+"""
+# From the first poll on until everything is known of all wallets.
+SETTLE_SECONDS, IDLE_SECONDS = 60, 60
+
+
+def measure_process(given):
+    return measure_start(given) + measure_memory(given) + measure_idle(given)
+
+
+# ---- the start -----------------------------------------------------------------------------------
+def measure_start(given):
+    """From exec to the first answer, beside a bare Flask under the same server, and beside
+    importing the same libraries and nothing else.
+    """
+    seeded = Seeded(given.data, given.large)
+    libraries, took = list_libraries(seeded), []
+    for _ in range(ROUNDS):
+        with servers.bare("flask_ok", "/ok", THREADS) as bare:
+            pass
+        began = time.perf_counter()
+        subprocess.run([sys.executable, "-c", IMPORT, " ".join(libraries)], check=True)
+        importing = time.perf_counter() - began
+        with servers.candor(seeded.folder) as ours:
+            took.append((ours.seconds, bare.seconds, importing, start_file(given, seeded)))
+    ours, bare, importing, file = (statistics.median(values) for values in zip(*took, strict=True))
+    shown = f"{ours:.2f} s / {importing:.2f} s"
+    missed = tell(
+        "start to first answer / importing its libraries", shown, ours / importing, most=1.5
+    )
+    tell("start to first answer / a bare Flask's", f"{ours:.2f} s / {bare:.2f} s", ours / bare)
+    if given.file:
+        shown = f"{file:.2f} s / {ours:.2f} s"
+        tell("start of the single file / of an installation", shown, file / ours)
+    return missed
+
+
+def list_libraries(seeded):
+    """The names of the modules of others that a server imports."""
+    asked = [sys.executable, "-c", IMPORTED, str(seeded.folder)]
+    done = subprocess.run(asked, cwd=servers.ROOT, capture_output=True, check=True)
+    return json.loads(done.stdout)
+
+
+def start_file(given, seeded):
+    """Seconds that the single file takes; 0 where none is given."""
+    if not given.file:
+        return 0.0
+    command = [sys.executable, str(given.file.resolve()), "run"]
+    with servers.serving(command, "/api/health", DATA_DIR=str(seeded.folder), PYTHONPATH="") as one:
+        return one.seconds
+
+
+# ---- memory --------------------------------------------------------------------------------------
+def measure_memory(given):
+    """All lists and pages in bursts, while 50 wallets are observed, rung for, and told to a hook;
+    an hour's requests and more in some minutes.
+    """
+    seeded = Seeded(given.data, given.large)
+    add_hook(seeded.settings)
+    paths = itertools.cycle([*seeded.paths.values(), *seeded.pages.values()])
+    seconds, asked = 20 * given.seconds, 0
+    with observing(seeded.folder) as ours:
+        began = time.perf_counter()
+        while time.perf_counter() - began < seconds:
+            requests = (seeded.request(next(paths)) for _ in itertools.count())
+            asked += len(ask(ours.port, lambda: requests, CLIENTS, given.seconds).took)
+        memory = [size / 2**20 for _, size in ours.read_memory()]
+    return tell(
+        f"memory after {asked:,} lists and pages in {seconds:.0f} s, a million trades, observing"
+        " 50 wallets with bell, log and outbox, MB",
+        " + ".join(f"{size:.0f}" for size in memory),
+        max(memory),
+        most=110,
+    )
+
+
+def add_hook(settings):
+    database = storage.connect(settings)
+    with database.connection_context():
+        owner = models.Bot.select().order_by(models.Bot.id).first().owner
+        hooks.add_hook(settings, owner, NOWHERE, time.time_ns() // 1_000_000)
+    database.close_all()
+
+
+@contextlib.contextmanager
+def observing(folder):
+    """A server that observes the wallets of an instance through a node and its bell."""
+    sys.path.append(str(servers.ROOT / "tests"))
+    from bellnode import BellNode
+
+    with (
+        tempfile.TemporaryDirectory() as ready,
+        servers.replay_node(ready) as url,
+        BellNode() as bell,
+        servers.candor(
+            folder,
+            OBSERVER_INTERVAL_SECONDS="15",
+            PAPER_INTERVAL_SECONDS="3",
+            EXTRA_SWAP_PROGRAMS=VENUE,
+            SOLANA_RPC_URLS=url,
+            SOLANA_WS_URLS=bell.url,
+        ) as ours,
+    ):
+        yield ours
+
+
+# ---- idleness ------------------------------------------------------------------------------------
+def measure_idle(given):
+    """A minute in which nothing happens to 50 wallets whose history is known: those of the recorded
+    history, and others that never did anything.
+    """
+    with tempfile.TemporaryDirectory() as parent:
+        folder = Path(parent) / "data"
+        settings = config.load({"DATA_DIR": str(folder), "REGISTRATION": "open"}, dotenv=None)
+        database = storage.connect(settings)
+        storage.migrate(database)
+        attach_wallets(folder)
+        attach_sleeping(settings)
+        add_hook(settings)
+        with observing(folder) as ours:
+            time.sleep(SETTLE_SECONDS)
+            before = ours.read_cpu()
+            time.sleep(IDLE_SECONDS)
+            spent = 1000 * (ours.read_cpu() - before)
+    return tell(
+        "an idle minute with jobs and 50 wallets, ms of CPU", f"{spent:.0f}", spent, most=300
+    )
+
+
+def attach_sleeping(settings):
+    """Add bots of wallets that never did anything, up to 50."""
+    database, now = storage.connect(settings), time.time_ns() // 1_000_000
+    with database.connection_context():
+        for number in range(WALLETS - models.Wallet.select().count()):
+            address = make_address(f"sleeping {number}")
+            influencers.create_bot(settings, f"Sleeping {number}", now, address)
+    database.close_all()
