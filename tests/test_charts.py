@@ -38,7 +38,7 @@ def test_a_curve_changes_sides_where_it_crosses_zero():
 
 
 def test_too_little_draws_nothing():
-    assert charts.draw_curve([]) is charts.draw_timeline([]) is charts.draw_spark([7]) is None
+    assert charts.draw_curve([]) is charts.draw_timeline([]) is charts.draw_spark((7,)) is None
     assert (
         account_curves.draw_equity([EquityPoint(1, 1)], 9) is charts.draw_race([1, 2], []) is None
     )
@@ -102,7 +102,7 @@ def test_amounts_beside_a_curve_are_round():
 
 
 def test_a_sparkline_shows_what_changed_since_it_began():
-    spark = charts.draw_spark([100, 100, 70, 130])
+    spark = charts.draw_spark((100, 100, 70, 130))
     assert spark.change == 30 and [run.side for run in spark.runs] == ["flat", "down", "up"]
 
 

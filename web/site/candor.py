@@ -2,6 +2,7 @@
 sentence that counts them.
 """
 
+import functools
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -61,7 +62,7 @@ class Strip(NamedTuple):
     """
 
     sentence: str
-    paths: list[Path]
+    paths: tuple[Path, ...]
     width: int
     total: int
     matching: int
@@ -86,17 +87,18 @@ def _read_strips(bots: Sequence[str]) -> dict[str, Strip]:
     rows = select(ClaimRow, f"{CLAIMS}({write_marks(bots)})", bots)
     for row in sorted(rows, key=lambda row: row.id):
         statuses[row.bot].append(row.status)
-    return {bot: draw_strip(claims) for bot, claims in statuses.items()}
+    return {bot: draw_strip(tuple(claims)) for bot, claims in statuses.items()}
 
 
-def draw_strip(statuses: Sequence[str]) -> Strip:
+@functools.lru_cache(1_024)
+def draw_strip(statuses: tuple[str, ...]) -> Strip:
     """Draw the statuses of posts, the oldest first."""
     shapes: dict[str, str] = {}
     for place, status in enumerate(statuses):
         shapes[status] = shapes.get(status, "") + SHAPES[status].format(x=place * STEP + 1)
     return Strip(
         describe_claims(statuses),
-        [Path(status, drawn) for status, drawn in shapes.items()],
+        tuple(Path(status, drawn) for status, drawn in shapes.items()),
         len(statuses) * STEP,
         len(statuses),
         statuses.count("verified"),

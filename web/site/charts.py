@@ -3,6 +3,7 @@
 Coordinates are percent of the drawing, so that it stretches while its words do not.
 """
 
+import functools
 import itertools
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
@@ -258,13 +259,14 @@ class Spark(NamedTuple):
     added up to its end, `side`: which way that is.
     """
 
-    runs: list[Run]
+    runs: tuple[Run, ...]
     zero: float
     change: int
     side: str
 
 
-def draw_spark(values: Sequence[int]) -> Spark | None:
+@functools.lru_cache(1_024)
+def draw_spark(values: tuple[int, ...]) -> Spark | None:
     """Draw amounts that were sampled in equal steps, as changes since the first; None for fewer
     than two.
     """
@@ -275,7 +277,7 @@ def draw_spark(values: Sequence[int]) -> Spark | None:
     scale = Scale(max(values), min(values), SPARK_MARGIN, SPARK_HEIGHT - SPARK_MARGIN)
     runs = draw_runs(steps, base, Axis(0, len(steps)), scale)
     change = values[-1] - base
-    return Spark(runs, scale.find_y(base), change, find_side(change))
+    return Spark(tuple(runs), scale.find_y(base), change, find_side(change))
 
 
 # ---- the race ------------------------------------------------------------------------------------

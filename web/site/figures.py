@@ -235,12 +235,11 @@ def _mark_up(
 
 def _wrap(number: Number, text: str, exact: str, color: str = "") -> Markup:
     """Return text with the exact value of its number, and as a title where that says more."""
-    title = Markup(' title="{}"').format(exact) if exact and exact != text else ""
+    title = f' title="{escape(exact)}"' if exact and exact != text else ""
     value = _strip(f"{Decimal(str(number)):f}")
     name = f"amount {color}".strip()
-    return Markup('<data class="{}" value="{}"{}>{}</data>').format(
-        name, value, title, escape(text)
-    )
+    # Only digits, signs and names of ours are not escaped.
+    return Markup(f'<data class="{name}" value="{value}"{title}>{escape(text)}</data>')
 
 
 def _find_color(number: Number) -> str:

@@ -43,7 +43,9 @@ def show_traders() -> ResponseReturnValue:
         "traders.html",
         traders=sort_traders(traders, sort) if sort else traders,
         sort=sort,
-        sparks={uid: charts.draw_spark(sums) for uid, sums in paper.list_sums(g.now).items()},
+        sparks={
+            uid: charts.draw_spark(tuple(sums)) for uid, sums in paper.list_sums(g.now).items()
+        },
         trouble=find_price_trouble(g.now),
     )
 

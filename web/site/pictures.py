@@ -179,7 +179,7 @@ def _draw_sparks(
     times = [ends - seconds + n * seconds // SPARK_POINTS for n in range(SPARK_POINTS + 1)]
     sql = history.OF_RECORD if board.record == "forward" else history.OF_WALLET
     sampled = history.sample_realized(sql, bots, times)
-    drawn = {bot: charts.draw_spark(values) for bot, values in sampled.items()}
+    drawn = {bot: charts.draw_spark(tuple(values)) for bot, values in sampled.items()}
     return {bot: spark for bot, spark in drawn.items() if spark}
 
 

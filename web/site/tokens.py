@@ -100,4 +100,4 @@ def read_page() -> int:
 
 def draw_prices(prices: Sequence[str]) -> charts.Spark | None:
     """Draw prices, which are exact decimal text, oldest first."""
-    return charts.draw_spark([int(Decimal(price) * PRICE_SCALE) for price in prices])
+    return charts.draw_spark(tuple(int(Decimal(price) * PRICE_SCALE) for price in prices))
