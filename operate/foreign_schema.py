@@ -8,12 +8,14 @@ import config as settings
 import storage
 from storage import SCHEMA_OBJECTS, SchemaObject
 
-# What SQLite keeps for itself, and only in this form: statistics of ANALYZE, the last numbers given
-# out.
-INTERNAL = {
+# What belongs in no migration and is nobody's harm, in this form only: what SQLite keeps for itself
+# (statistics of ANALYZE, the last numbers given out), and where Litestream notes what it copied.
+KNOWN = {
     ("table", "sqlite_stat1", "createtablesqlite_stat1(tbl,idx,stat)"),
     ("table", "sqlite_stat4", "createtablesqlite_stat4(tbl,idx,neq,nlt,ndlt,sample)"),
     ("table", "sqlite_sequence", "createtablesqlite_sequence(name,seq)"),
+    ("table", "_litestream_seq", "createtable_litestream_seq(idintegerprimarykey,seqinteger)"),
+    ("table", "_litestream_lock", "createtable_litestream_lock(idinteger)"),
 }
 
 
@@ -46,7 +48,7 @@ def list_foreign(db: apsw.Connection) -> list[str]:
     due = {_name_object(row): row for row in fresh}
     found = {}
     for row in map(SchemaObject._make, db.execute(SCHEMA_OBJECTS)):
-        if (row.type, row.name, _plain(row.sql)) not in INTERNAL:
+        if (row.type, row.name, _plain(row.sql)) not in KNOWN:
             found[_name_object(row)] = row
     return [
         *(f"{name} is none of Candor's" for name in sorted(set(found) - set(due))),

@@ -16,6 +16,8 @@ import ground
 import pytest
 from live import Live
 
+from operate import backups
+
 ROOT = Path(__file__).resolve().parent.parent
 DEPLOY = ROOT / "deploy"
 COMPOSE = shutil.which("podman-compose")
@@ -94,3 +96,4 @@ def test_litestream_copies_what_is_written_and_brings_it_back(tmp_path):
         said = copier.communicate(timeout=20)[0].decode()
         live.stop()
     assert "level=ERROR" not in said, said
+    backups.restore_backup(ground.settings_of(tmp_path / "restored"), back, False, 0)

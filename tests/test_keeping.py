@@ -411,6 +411,24 @@ def test_a_missing_index_and_a_foreign_header_are_noticed(backup):
     ]
 
 
+LITESTREAM = (
+    "CREATE TABLE _litestream_seq (id INTEGER PRIMARY KEY, seq INTEGER)",
+    "CREATE TABLE _litestream_lock (id INTEGER)",
+)
+
+
+def test_what_litestream_notes_is_nobodys_harm_in_its_own_form_alone(backup, tmp_path):
+    with contextlib.closing(apsw.Connection(str(backup))) as db:
+        for statement in LITESTREAM:
+            db.execute(statement)
+        assert foreign_schema.list_foreign(db) == []
+    backups.restore_backup(settings_for(tmp_path / "elsewhere"), backup, False, NOW)
+    with contextlib.closing(apsw.Connection(str(backup))) as db:
+        db.execute("ALTER TABLE _litestream_lock ADD COLUMN more TEXT DEFAULT (random())")
+        told = foreign_schema.list_foreign(db)
+    assert told == ["the table '_litestream_lock' is none of Candor's"]
+
+
 def test_a_list_of_migrations_that_is_no_table_or_no_history_is_refused(backup, tmp_path):
     view, history = tmp_path / "view.db", tmp_path / "history.db"
     for path in (view, history):
