@@ -5,7 +5,7 @@ words are in none of them.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from flask import Blueprint, current_app, render_template, request
@@ -105,7 +105,7 @@ def list_entries() -> list[Entry]:
     if not kept:
         config = settings()
         kept[:] = [
-            *_read_pages(reference.find_ids()),
+            *_read_pages(),
             *_list_requests(config.base_url),
             *_list_errors(),
             *_list_fields(config.base_url),
@@ -114,10 +114,10 @@ def list_entries() -> list[Entry]:
     return kept
 
 
-def _read_pages(ids: Mapping[str, str]) -> Iterator[Entry]:
+def _read_pages() -> Iterator[Entry]:
     """Yield the sections of the pages of prose, without the requests: those are entries apart."""
     for template, path in PAGES.items():
-        page = documentation.render_page(template, False, tuple(ids.items()))
+        page = documentation.render_page(template, False, ())
         for anchor, title, html in SECTION.findall(page):
             if anchor != "read":
                 text = Markup(BLOCK.sub(" <", html)).striptags()

@@ -34,7 +34,7 @@ def keep_pages(state: BlueprintSetupState) -> None:
 @blueprint.get("/docs")
 def show_docs() -> ResponseReturnValue:
     """Show the page of the interface with all its operations."""
-    return render_once("docs.html", **reference.find_ids())
+    return reference.fill_ids(render_once("docs.html"))
 
 
 @blueprint.get("/docs/requests/<name>")
@@ -42,7 +42,7 @@ def show_request(name: str) -> ResponseReturnValue:
     """Show one request with its examples. `name`: the operationId."""
     if find_route(name) is None:
         raise Problem("not_found", "there is no such request")
-    return render_once("request.html", **{**reference.find_ids(), "name": name})
+    return reference.fill_ids(render_once("request.html", name=name))
 
 
 def find_route(name: str) -> reference.Route | None:
@@ -80,7 +80,7 @@ def show_example() -> ResponseReturnValue:
 def render_once(template: str, **values: str) -> str:
     """Return a page of the documentation, from the cache unless it shows a message.
 
-    `values`: what else the page depends on, such as the ids that its examples name.
+    `values`: what else the page depends on.
     """
     cached = cast(Render, current_app.extensions["documentation"])
     render = render_page if "_flashes" in session else cached

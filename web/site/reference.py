@@ -6,8 +6,10 @@ The examples are made from the same document; with a key in CANDOR_KEY each work
 
 import functools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
+
+from markupsafe import escape
 
 from web.api import openapi, queries
 from web.api.schemas import (
@@ -47,6 +49,14 @@ TYPES = {
     "boolean": "true or false",
     "null": "null",
     "object": "object",
+}
+# What stands in an example for the newest of each kind, which fill_ids puts there.
+NAMES = {
+    "bot": "BOT_ID",
+    "post": "POST_ID",
+    "trader": "TRADER_ID",
+    "mint": "MINT_ADDRESS",
+    "q": "profit",
 }
 EXAMPLE_POST = {"eventId": "docs-1", "body": "Hello from the documentation."}
 
@@ -93,16 +103,12 @@ class Route(NamedTuple):
     typescript: str
 
 
-def list_routes(base_url: str) -> list[Route]:
-    """Return all requests in the document's order; their examples name ids of this instance."""
-    return _list_routes(base_url, tuple(find_ids().items()))
-
-
 @functools.lru_cache(2)
-def _list_routes(base_url: str, ids: tuple[tuple[str, str], ...]) -> list[Route]:
+def list_routes(base_url: str) -> list[Route]:
+    """Return all requests in the document's order; their examples hold NAMES instead of ids."""
     document = openapi.build_document(base_url, False)
     return [
-        read_route(Example(base_url, method, path, operation, dict(ids)))
+        read_route(Example(base_url, method, path, operation))
         for path, item in document["paths"].items()
         for method, operation in item.items()
     ]
@@ -133,27 +139,26 @@ def find_group(shape: str) -> str:
     return "posts"
 
 
-def find_ids() -> dict[str, str]:
-    """Return {noun: id} of the newest of each kind, for the examples."""
+def fill_ids(page: str) -> str:
+    """Return a page with the newest id of each kind for its name, where there is one.
+
+    So a page is rendered once, and not after each post.
+    """
     newest = queries.find_newest_ids()
-    return {
-        "bot": newest.bot or "BOT_ID",
-        "post": newest.post or "POST_ID",
-        "trader": newest.trader or "TRADER_ID",
-        "mint": newest.mint or WRAPPED_SOL,
-        "q": "profit",
-    }
+    found = {**newest._asdict(), "mint": newest.mint or WRAPPED_SOL}
+    for noun, name in NAMES.items():
+        page = page.replace(name, str(escape(found.get(noun) or name)))
+    return page
 
 
 # ---- reading the document ------------------------------------------------------------------------
 class Example(NamedTuple):
-    """An operation of the document as the examples call it. `ids`: {noun: id} for its path."""
+    """An operation of the document as the examples call it."""
 
     base_url: str
     method: str
     path: str
     operation: Json
-    ids: Mapping[str, str]
 
     @property
     def keyed(self) -> bool:
@@ -170,8 +175,8 @@ class Example(NamedTuple):
         """The address with an id in its place, and with the parameters that it must have."""
         parameters = self.operation["parameters"]
         needed = [one for one in parameters if one["in"] == "query" and one.get("required")]
-        query = "&".join(f"{one['name']}={self.ids[one['name']]}" for one in needed)
-        path = self.path.replace("{id}", self.ids.get(_find_noun(parameters), ""))
+        query = "&".join(f"{one['name']}={NAMES[one['name']]}" for one in needed)
+        path = self.path.replace("{id}", NAMES.get(_find_noun(parameters), ""))
         return f"{self.base_url}{path}{f'?{query}' if query else ''}"
 
 
