@@ -34,7 +34,9 @@ from bench._equivalents import EQUIVALENTS
 from bench._rooms import QUIET, ROOT, list_tests
 
 MAX_BYTES = 4 << 30
-SURVIVED, KILLED, NOT_MADE = 0, 1, 2
+# Of processor time beside what its tests need, and how much longer it may take by the clock.
+SPARE_SECONDS, PATIENCE = 20, 20
+SURVIVED, KILLED, NOT_MADE, BROKEN = 0, 1, 2, 3
 
 
 class Mutant(NamedTuple):
@@ -89,16 +91,29 @@ class Mutating:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session):
-        gc.unfreeze()
         self.items = session.items
         self.took, self.reached = self.measure()
         for path in self.paths:
+            gc.unfreeze()
             self.functions = find_functions(path)
-            for mutant in choose(make(path), self.args.sample, f"{self.args.seed}|{path}"):
+            # A fork that looks for garbage would copy all of this.
+            gc.freeze()
+            mutants = choose(make(path), self.args.sample, f"{self.args.seed}|{path}")
+            self.try_without(mutants)
+            for mutant in mutants:
                 self.begin(mutant)
             while self.running:
                 self.end_one()
         return True
+
+    def try_without(self, mutants):
+        """The tests alone must pass in the order in which mutants meet them."""
+        chosen = {number for mutant in mutants for number in self.choose_tests(mutant)}
+        if not (child := os.fork()):
+            end_with(lambda: self.play_all(sorted(chosen, key=self.took.__getitem__)))
+        _, status = os.waitpid(child, 0)
+        if status:
+            sys.exit("a test fails without any mutant, in another order")
 
     def measure(self):
         """How long each test takes, and which tests reach each line, found in a fork."""
@@ -119,11 +134,10 @@ class Mutating:
         took, following = [], [*self.items[1:], self.items[-1]]
         for number, (item, after) in enumerate(zip(self.items, following, strict=True)):
             measured.switch_context(str(number))
-            begun = time.monotonic()
+            begun = time.process_time()
             self.play(item, after)
-            took.append(time.monotonic() - begun)
+            took.append(time.process_time() - begun)
             if self.failed:
-                print(item.nodeid, file=sys.stderr)
                 return KILLED
         measured.stop()
         data = measured.get_data()
@@ -146,7 +160,6 @@ class Mutating:
         while len(self.running) >= self.args.jobs:
             self.end_one()
         if not (child := os.fork()):
-            signal.alarm(10 + int(5 * sum(self.took[number] for number in tests)))
             end_with(lambda: self.try_mutant(mutant, tests))
         self.running[child] = mutant
 
@@ -163,12 +176,20 @@ class Mutating:
         return chosen
 
     def try_mutant(self, mutant, tests):
+        seconds = SPARE_SECONDS + int(5 * sum(self.took[number] for number in tests))
         resource.setrlimit(resource.RLIMIT_AS, (MAX_BYTES, MAX_BYTES))
-        if not exchange(self.functions, mutant):
-            return NOT_MADE
+        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
+        signal.alarm(seconds * PATIENCE)
+        return self.play_all(tests) if exchange(self.functions, mutant) else NOT_MADE
+
+    def play_all(self, tests):
+        """Play tests until one fails."""
         items = [self.items[number] for number in tests]
-        for item, after in zip(items, [*items[1:], items[-1:]], strict=True):
-            self.play(item, after)
+        for item, after in zip(items, [*items[1:], *items[-1:]], strict=True):
+            try:
+                self.play(item, after)
+            except BaseException:
+                return KILLED
             if self.failed:
                 return KILLED
         return SURVIVED
@@ -177,22 +198,27 @@ class Mutating:
         child, status = os.wait()
         if (mutant := self.running.pop(child, None)) is None:
             return
-        # Ended by a signal: it ran too long, or broke the interpreter.
-        code = os.waitstatus_to_exitcode(status)
+        code, score = os.waitstatus_to_exitcode(status), self.scores[mutant.path]
+        if code == BROKEN:
+            raise ValueError(f"{mutant.path}:{mutant.lines.start}: {mutant.after!r} was not tried")
         if code == NOT_MADE:
             return
-        self.scores[mutant.path]["made"] += 1
+        score["made"] += 1
+        # Ended by a signal: it ran too long, or broke the interpreter.
+        score["ended"] += code < 0
         if code != SURVIVED:
-            self.scores[mutant.path]["killed"] += 1
+            score["killed"] += 1
         elif (mutant.before, mutant.after) in EQUIVALENTS.get(mutant.path, {}):
-            self.scores[mutant.path]["equivalent"] += 1
+            score["equivalent"] += 1
         else:
             where = f"{mutant.path}:{mutant.lines.start}"
             print(f"{where}\n    - {mutant.before}\n    + {mutant.after}", flush=True)
 
     def tell(self):
         """Print the table; the status is 1 where too few were killed."""
-        print(f"{'module':32} {'mutants':>8} {'killed':>7} {'equivalent':>11} {'share':>7}")
+        print(
+            f"{'module':30} {'mutants':>8} {'killed':>7} {'(ended)':>8} {'the same':>9} {'share':>7}"
+        )
         for path, score in self.scores.items():
             tell_score(path, score)
         total = sum(self.scores.values(), Counter())
@@ -200,18 +226,22 @@ class Mutating:
 
 
 def tell_score(name, score):
-    """Print one line of the table and return the share of killed ones."""
+    """Print one line of the table and return the share of killed ones. `ended`: of these, those
+    that ran too long; `the same`: not told from the source by anybody, and no part of the share.
+    """
     share = score["killed"] / max(1, score["made"] - score["equivalent"])
-    print(f"{name:32} {score['made']:8} {score['killed']:7} {score['equivalent']:11} {share:7.1%}")
+    counts = f"{score['made']:8} {score['killed']:7} {score['ended']:8} {score['equivalent']:9}"
+    print(f"{name:30} {counts} {share:7.1%}")
     return share
 
 
 def end_with(work):
     """End this fork with what `work` returns, silently."""
-    code = KILLED
+    code = BROKEN
     with contextlib.suppress(BaseException):
         quiet = os.open(os.devnull, os.O_WRONLY)
         os.dup2(quiet, 1)
+        os.dup2(quiet, 2)
         code = work()
     os._exit(code)
 

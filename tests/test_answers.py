@@ -1,0 +1,240 @@
+"""What nodes answer, from JSON to plain values; anything else is refused in words."""
+
+import base64
+
+import pytest
+from story import address
+
+from chain.answers import (
+    Holding,
+    ListedSignature,
+    check_accounts,
+    check_block,
+    check_decimals,
+    check_holdings,
+    check_page,
+    check_receipt,
+    check_time,
+)
+from chain.base58 import b58decode
+from chain.instructions import SYSTEM, TOKEN, TOKEN_2022
+
+ADA, EVE, MINT, ACCOUNT = map(address, ("ada", "eve", "a mint", "ada's account"))
+# The last number that a signed column of 64 bits holds.
+LAST = 2**63 - 1
+
+
+def sign(letter):
+    return letter * 88
+
+
+def list_one(letter, slot=5, **more):
+    return {"signature": sign(letter), "slot": slot, **more}
+
+
+# ---- lists of signatures
+def test_a_page_is_newest_first_and_each_once():
+    """By slot, then by place; where no place is told it is the first of its slot."""
+    page = [
+        list_one("A", 7, transactionIndex=2),
+        list_one("B", 8),
+        list_one("C", 7, transactionIndex=9, err=None),
+        list_one("D", 7),
+        list_one("B", 8),
+    ]
+    assert check_page(page) == [
+        ListedSignature(sign("B"), 8, None),
+        ListedSignature(sign("C"), 7, 9),
+        ListedSignature(sign("A"), 7, 2),
+        ListedSignature(sign("D"), 7, None),
+    ]
+    assert check_page([]) == []
+
+
+def test_numbers_of_a_page_are_what_columns_hold():
+    for slot, index in ((0, 0), (LAST, 2**31 - 1)):
+        assert check_page([list_one("A", slot, transactionIndex=index)]) == [
+            ListedSignature(sign("A"), slot, index)
+        ]
+
+
+@pytest.mark.parametrize("page", [None, {}, {"value": []}, "page", 7])
+def test_a_page_is_a_list(page):
+    with pytest.raises(ValueError, match="^no list of signatures$"):
+        check_page(page)
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        sign("A"),
+        None,
+        {"slot": 5},
+        {"signature": sign("A")},
+        {"signature": 5, "slot": 5},
+        {"signature": "A" * 63, "slot": 5},
+        {"signature": "A" * 89, "slot": 5},
+        {"signature": "0" * 88, "slot": 5},
+        list_one("A", slot=-1),
+        list_one("A", slot=2**63),
+        list_one("A", slot="5"),
+        list_one("A", slot=True),
+        list_one("A", transactionIndex=-1),
+        list_one("A", transactionIndex=2**31),
+        list_one("A", transactionIndex=1.0),
+    ],
+)
+def test_a_malformed_entry_spoils_the_page(entry):
+    with pytest.raises(ValueError, match="^a malformed signature entry$"):
+        check_page([list_one("B"), entry])
+
+
+def test_a_transaction_that_the_node_lacks_is_no_fault():
+    assert check_receipt(None, sign("A")) == (None, None)
+
+
+# ---- accounts
+def test_token_accounts_are_addresses():
+    rows = [{"pubkey": ADA, "account": {}}, {"pubkey": EVE}]
+    assert check_accounts({"value": rows}) == [ADA, EVE]
+    assert check_accounts({"value": []}) == []
+
+
+@pytest.mark.parametrize("result", [None, [], {}, {"value": None}, {"value": [{}]}])
+def test_what_lists_no_token_accounts_is_refused(result):
+    with pytest.raises(ValueError, match="^no list of token accounts$"):
+        check_accounts(result)
+
+
+@pytest.mark.parametrize("word", ["ada", "", 5, None, ADA + "1" * 9])
+def test_a_token_account_has_an_address(word):
+    with pytest.raises(ValueError, match="^a malformed address$"):
+        check_accounts({"value": [{"pubkey": EVE}, {"pubkey": word}]})
+
+
+def hold(amount, lamports=2_039_280, owner=ADA, program=TOKEN, cut=72):
+    """A token account: mint, owner and amount, 72 bytes."""
+    data = b58decode(MINT) + b58decode(owner) + amount.to_bytes(8, "little")
+    encoded = base64.b64encode(data[:cut]).decode()
+    return {"lamports": lamports, "owner": program, "data": [encoded, "base64"]}
+
+
+def read_holdings(*accounts, owned=((ADA, ACCOUNT),), slot=9):
+    return check_holdings({"context": {"slot": slot}, "value": list(accounts)}, owned)
+
+
+@pytest.mark.parametrize("program", [TOKEN, TOKEN_2022])
+def test_what_a_token_account_holds(program):
+    """513 is 1 and 2 times 256: the amount is in little-endian order."""
+    assert hold(513)["data"][0] == base64.b64encode(
+        b58decode(MINT) + b58decode(ADA) + bytes([1, 2, 0, 0, 0, 0, 0, 0])
+    ).decode("ascii")
+    assert read_holdings(hold(513, program=program)) == (9, [Holding(9, 513, 2_039_280, MINT)])
+    assert read_holdings(hold(0, program=program)) == (9, [Holding(9, 0, 2_039_280, None)])
+
+
+def test_accounts_that_are_closed_or_anothers_hold_nothing():
+    anothers = (hold(5, owner=EVE), hold(5, program=SYSTEM), hold(5, cut=71), None)
+    owned = [(ADA, ACCOUNT)] * len(anothers)
+    assert read_holdings(*anothers, owned=owned) == (9, [Holding(9, 0, 0, None)] * len(anothers))
+
+
+def test_a_wallet_holds_lamports_and_may_be_a_program():
+    wallet = {"lamports": 77, "owner": SYSTEM, "data": ["", "base64"]}
+    accounts = (
+        wallet,
+        {**wallet, "executable": True},
+        {**wallet, "executable": "yes"},
+        {**wallet, "lamports": 2**64 - 1},
+    )
+    assert read_holdings(*accounts, owned=[(ADA, ADA)] * 4)[1] == [
+        Holding(9, 0, 77, None, False),
+        Holding(9, 0, 77, None, True),
+        Holding(9, 0, 77, None, False),
+        Holding(9, 0, 2**64 - 1, None, False),
+    ]
+
+
+def test_holdings_stand_in_the_order_they_were_asked_for():
+    wallet = {"lamports": 77}
+    owned = [(ADA, ADA), (EVE, ACCOUNT)]
+    assert read_holdings(wallet, hold(5, owner=EVE), owned=owned, slot=LAST) == (
+        LAST,
+        [Holding(LAST, 0, 77), Holding(LAST, 5, 2_039_280, MINT)],
+    )
+
+
+@pytest.mark.parametrize("result", [None, {}, {"context": {}}, {"context": {"slot": 9}}])
+def test_what_lists_no_accounts_is_refused(result):
+    with pytest.raises(ValueError, match="^no list of accounts$"):
+        check_holdings(result, [(ADA, ADA)])
+
+
+@pytest.mark.parametrize(
+    "account", ["word", 7, {"lamports": 1}, {"lamports": 1, "data": [], "owner": TOKEN}]
+)
+def test_an_account_of_another_form_is_refused(account):
+    with pytest.raises(ValueError, match="^no list of accounts$"):
+        read_holdings(account)
+
+
+@pytest.mark.parametrize("slot, accounts", [(-1, 1), (2**63, 1), ("9", 1), (9, 0), (9, 2)])
+def test_each_account_asked_for_has_one_answer_of_one_slot(slot, accounts):
+    with pytest.raises(ValueError, match="^not one answer for each account$"):
+        read_holdings(*[hold(1)] * accounts, slot=slot)
+
+
+@pytest.mark.parametrize("lamports", [-1, 2**64, None, "5", True])
+def test_lamports_are_a_number_of_64_bits(lamports):
+    with pytest.raises(ValueError, match="^no lamports$"):
+        read_holdings(hold(5, lamports=lamports))
+
+
+# ---- mints, blocks and times
+def tell_mint(data, owner=TOKEN):
+    return {"owner": owner, "data": [base64.b64encode(data).decode(), "base64"]}
+
+
+def test_decimals_are_one_byte_of_what_is_a_mint():
+    accounts = [
+        tell_mint(b"\x06"),
+        tell_mint(b"\x00", TOKEN_2022),
+        None,
+        tell_mint(b"\x06", SYSTEM),
+        tell_mint(b""),
+        tell_mint(b"\x06\x01"),
+        tell_mint(b"\xff"),
+    ]
+    found = check_decimals({"value": accounts}, list("ABCDEFG"))
+    assert found == {"A": 6, "B": 0, "G": 255}
+
+
+@pytest.mark.parametrize("result", [None, {}, {"value": [{}]}, {"value": ["mint"]}])
+def test_what_lists_no_mints_is_refused(result):
+    with pytest.raises(ValueError, match="^no list of accounts$"):
+        check_decimals(result, [MINT])
+
+
+@pytest.mark.parametrize("count", [0, 2])
+def test_each_mint_asked_for_has_one_answer(count):
+    with pytest.raises(ValueError, match="^not one answer for each account$"):
+        check_decimals({"value": [None] * count}, [MINT])
+
+
+def test_a_block_tells_the_places_in_it():
+    assert check_block({"signatures": [sign("B"), sign("A")]}) == {sign("B"): 0, sign("A"): 1}
+
+
+@pytest.mark.parametrize("result", [None, {}, {"signatures": None}, {"signatures": [[]]}])
+def test_what_lists_no_signatures_is_no_block(result):
+    with pytest.raises(ValueError, match="^no list of signatures$"):
+        check_block(result)
+
+
+def test_a_time_is_seconds_before_the_year_10000():
+    """9999-12-31 23:59:59 UTC is 253,402,300,799."""
+    for seconds in (None, 0, 253_402_300_799):
+        assert check_time(seconds) == seconds
+    for word in (-1, 253_402_300_800, 1.5, "1", True, {}):
+        with pytest.raises(ValueError, match="^no block time$"):
+            check_time(word)
