@@ -216,9 +216,8 @@ class Mutating:
 
     def tell(self):
         """Print the table; the status is 1 where too few were killed."""
-        print(
-            f"{'module':30} {'mutants':>8} {'killed':>7} {'(ended)':>8} {'the same':>9} {'share':>7}"
-        )
+        heads = f"{'mutants':>8} {'killed':>7} {'(ended)':>8} {'the same':>9} {'share':>7}"
+        print(f"{'module':30} {heads}")
         for path, score in self.scores.items():
             tell_score(path, score)
         total = sum(self.scores.values(), Counter())

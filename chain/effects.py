@@ -69,13 +69,9 @@ def associated_address(wallet: str, mint: str, program: str = TOKEN) -> str:
     bump off the curve.
     """
     seeds = b58decode(wallet) + b58decode(program) + b58decode(mint)
-    for bump in range(255, -1, -1):
-        address = hashlib.sha256(
-            seeds + bytes([bump]) + b58decode(ASSOCIATED) + b"ProgramDerivedAddress"
-        ).digest()
-        if not is_on_curve(address):
-            return b58encode(address)
-    raise ValueError("no bump gives an address off the curve")
+    end = b58decode(ASSOCIATED) + b"ProgramDerivedAddress"
+    derived = (hashlib.sha256(seeds + bytes([bump]) + end).digest() for bump in range(255, -1, -1))
+    return b58encode(next(address for address in derived if not is_on_curve(address)))
 
 
 def _named_as_own(receipt: Receipt, wallets: Set[str]) -> Iterator[str | None]:

@@ -211,10 +211,10 @@ def _read_rights(kind: int, a: tuple[str, ...], data: bytes) -> Operation | None
         return Operation("initialize", None, account, b58encode(data[1:33]), mint=mint)
     if kind == 4:
         source, _, authority, *_ = a
-        return Operation("approve", source, None, authority)
+        return Operation("approve", source, None, authority, _u64(data, 1))
     if kind == 13:
-        source, _, _, authority, *_ = a
-        return Operation("approve", source, None, authority)
+        source, mint, _, authority, *_ = a
+        return Operation("approve", source, None, authority, _u64(data, 1), mint)
     if kind in UNREAD_KINDS:
         return Operation("unread", a[0], a[1])
     # authority type 2 is the account's owner

@@ -126,8 +126,6 @@ def _mints(receipt: Receipt) -> dict[str, str]:
         for one in receipt.operations()
         if one.name in ("initialize", "associate") and one.target and one.mint
     }
-    for address, (before, after) in receipt.tokens.items():
-        side = before or after
-        if side:
-            mints[address] = side.mint
-    return mints
+    # Of an account that was another mint's before, by what it was.
+    told = ((address, side) for address, sides in receipt.tokens.items() for side in sides[::-1])
+    return mints | {address: side.mint for address, side in told if side}

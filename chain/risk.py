@@ -5,7 +5,7 @@ All of it is integers from the ledger: lamports, seconds and counts of sales wit
 order of the chain.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -97,9 +97,8 @@ class Stretch:
         self.realized, self.high, self.low, self.drawdown = joined
         self.sales += later.sales
         self.winning += later.winning
-        if later.best is not None and later.worst is not None:
-            self.best = later.best if self.best is None else max(self.best, later.best)
-            self.worst = later.worst if self.worst is None else min(self.worst, later.worst)
+        self.best = pick(max, self.best, later.best)
+        self.worst = pick(min, self.worst, later.worst)
         for seconds, count in later.holdings.items():
             self.holdings[seconds] = self.holdings.get(seconds, 0) + count
 
@@ -109,6 +108,12 @@ class Stretch:
         self.days += later.days - (later.first_day == self.last_day)
         self.first_day = later.first_day if self.first_day is None else self.first_day
         self.last_day = later.last_day
+
+
+def pick(choose: Callable[[Iterable[int]], int], *values: int | None) -> int | None:
+    """The one that `choose` takes of what is known; None where nothing is."""
+    known = [value for value in values if value is not None]
+    return choose(known) if known else None
 
 
 def join_stretches(parts: Iterable[Stretch]) -> Stretch:

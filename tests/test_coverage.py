@@ -6,7 +6,16 @@ import random
 import pytest
 from story import Story, address
 
-from chain.coverage import Progress, decide_state, is_explained, order_entries
+from chain.coverage import (
+    GIVEN_UP,
+    IS_PROGRAM,
+    OLDER,
+    Progress,
+    decide_state,
+    find_overtaken,
+    is_explained,
+    order_entries,
+)
 from chain.entries import read_entry
 from chain.ledger import Ledger
 from chain.lots import Gap, Seen
@@ -115,6 +124,25 @@ def test_a_slot_of_too_many_is_left_unresolved():
     assert all("order_unresolved" in e.flags for e in order_entries(entries)[1:])
 
 
+def test_accounts_that_moved_unseen_before_these_are_found():
+    """Ada was sent a whole SOL: whoever left her with a lamport less missed something. Without the
+    purchase, the sale begins with 7 CAT that nobody saw her get.
+    """
+    story = Story()
+    for verb, *how in (("fund", 10**9), ("buy", "CAT", 7, 10_000), ("sell", "CAT", 7, 9_000)):
+        getattr(story, verb)("ada", *how)
+    sent, *later = entries_of(story, "ada")
+    (cat,) = {b.address for b in later[1].balances} - {address("ada")}
+    for lamports, found in ((10**9, set()), (10**9 - 1, {address("ada")})):
+        seen = {address("ada"): Seen(sent.slot, None, 0, lamports)}
+        # In whatever order they come in, and nothing of what was seen is changed.
+        assert find_overtaken(reversed(later), seen) == found
+        assert seen == {address("ada"): Seen(sent.slot, None, 0, lamports)}
+    opened = {cat: Seen(sent.slot, None, 0, 0)}
+    assert find_overtaken([sent, later[1]], opened) == {address("ada"), cat}
+    assert find_overtaken([], opened) == set()
+
+
 def test_recorded_slots_are_ordered_by_balances_as_by_index(history):
     """Of the recorded slots that hold several receipts of a wallet: how many the balances alone
     resolve, and always rightly.
@@ -208,6 +236,8 @@ GAP = Gap(5, 9, "balance_break")
             [Gap(3, 8, "closing_balance"), GAP],
         ),
         (Ledger(), {**DONE, "capped": True}, "partial", []),
+        (Ledger(), {**DONE, "accounts_capped": True}, "partial", []),
+        (Ledger(gaps=[GAP]), {**DONE, "program": True}, "none", []),
     ],
 )
 def test_the_state_that_is_said(ledger, progress, state, gaps):
@@ -226,6 +256,9 @@ def test_notes_can_be_read_by_anybody():
         (Ledger(), {**DONE, "stuck": 1, "pending": 1}),
         (Ledger(), {**DONE, "closed": False}),
         (Ledger(), {**DONE, "capped": True}),
+        (Ledger(), {**DONE, "accounts_capped": True}),
+        (Ledger(), {**DONE, "program": True}),
+        (Ledger(), {**DONE, "given_up": True}),
     ]
     notes = [decide_state(ledger, Progress(**progress))[2] for ledger, progress in cases]
     assert len(set(notes)) == len(notes)
@@ -235,3 +268,17 @@ def test_notes_can_be_read_by_anybody():
             word in note.lower()
             for word in ("rpc", "slot", "fifo", "lamport", "null", "fold", "node")
         )
+
+
+def test_a_wallet_that_was_given_up_says_so_beside_all_else():
+    for ledger, note in ((Ledger(), None), (Ledger(opened=True), OLDER)):
+        state, gaps, _ = decide_state(ledger, Progress(**DONE))
+        told = GIVEN_UP if note is None else f"{note} {GIVEN_UP}"
+        assert decide_state(ledger, Progress(**DONE, given_up=True)) == (state, gaps, told)
+
+
+def test_what_fails_at_present_is_told_last():
+    said = "Observing this wallet fails at present and is tried again: no node answers."
+    for more, note in (({}, None), ({"program": True}, IS_PROGRAM), ({"given_up": True}, GIVEN_UP)):
+        progress = Progress(**DONE, **more, trouble="no node answers")
+        assert decide_state(Ledger(), progress)[2] == (said if note is None else f"{note} {said}")

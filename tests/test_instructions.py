@@ -253,6 +253,42 @@ SAME = [
         None,
     ),
     (
+        "approve",
+        TOKEN,
+        ("approve", {"source": A, "delegate": B, "owner": C, "amount": str(N)}),
+        (A, B, C),
+        b"\x04" + u64(N),
+        Operation("approve", A, None, C, N),
+    ),
+    (
+        "approve checked",
+        TOKEN_2022,
+        (
+            "approveChecked",
+            {
+                "source": A,
+                "mint": D,
+                "delegate": B,
+                "owner": C,
+                "tokenAmount": {"amount": str(N), "decimals": 6},
+            },
+        ),
+        (A, D, B, C),
+        b"\x0d" + u64(N) + b"\x06",
+        Operation("approve", A, None, C, N, D),
+    ),
+    *(
+        (
+            f"lamports beyond rent, kind {kind}",
+            TOKEN_2022,
+            (name, {"source": A, "destination": B, "authority": C}),
+            (A, B, C),
+            bytes([kind]),
+            Operation("unread", A, B),
+        )
+        for kind, name in ((38, "withdrawExcessLamports"), (45, "unwrapLamports"))
+    ),
+    (
         "associated account",
         ASSOCIATED,
         ("create", {"source": A, "account": B, "wallet": C, "mint": D}),

@@ -17,6 +17,7 @@ from chain.mints import (
     MINT_BYTES,
     TOKEN,
     TOKEN_2022,
+    Mint,
     NotAMint,
     check_mint,
     parse_mint,
@@ -180,6 +181,16 @@ def test_details_name_who_holds_a_power():
         detail_of(account, "transfer_fee")
         == f"every transfer costs 1%, changing to 2.5%; {address(8)} can change it"
     )
+
+
+def test_the_fee_of_a_transfer_is_the_higher_of_two():
+    """The older one holds until an epoch nobody here knows, the newer one from then on."""
+    for older, newer, fee in ((100, 250, 250), (300, 250, 300), (0, 0, 0)):
+        assert parse_mint(mint_account((1, fees(older, newer)))).transfer_fee_bps == fee
+    assert parse_mint(mint_account()).transfer_fee_bps == 0
+    half = {"transferFeeConfig": {"newerTransferFee": {"transferFeeBasisPoints": 70}}}
+    for extensions, fee in ((half, 70), ({"transferFeeConfig": None}, 0), (None, 0)):
+        assert Mint(1, 6, None, None, extensions).transfer_fee_bps == fee
 
 
 @pytest.mark.parametrize(

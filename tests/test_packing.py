@@ -8,7 +8,7 @@ import pytest
 import zstandard
 from corpus import read_history
 
-from chain.packing import DICTIONARY, pack, unpack
+from chain.packing import DICTIONARY, MAX_BYTES, pack, unpack
 
 RAW = read_history()["transactions"][0]["jsonParsed"]
 
@@ -34,6 +34,20 @@ def test_whatever_is_damaged_is_told():
     for length in (0, 1, len(body) // 2, len(body) - 1):
         with pytest.raises(ValueError):
             unpack(body[:length])
+
+
+def test_what_claims_to_be_huge_is_not_unpacked(monkeypatch):
+    """A frame of Zstandard (RFC 8878, 3.1.1): its number, a descriptor of one segment whose size
+    has eight bytes, the size, and one empty block, the last.
+    """
+    asked = []
+    monkeypatch.setattr("chain.packing.read_dictionary", asked.append)
+    for size, read in ((MAX_BYTES + 1, 0), (MAX_BYTES, 1)):
+        frame = bytes.fromhex("28b52ffde0") + size.to_bytes(8, "little") + bytes([1, 0, 0])
+        assert zstandard.get_frame_parameters(frame).content_size == size
+        with pytest.raises(ValueError, match="^a damaged transaction$"):
+            unpack(frame)
+        assert len(asked) == read
 
 
 def test_a_dictionary_of_a_newer_version_is_named():

@@ -444,3 +444,38 @@ def test_a_check_that_breaks_found_a_malformed_answer(clock):
     line.endpoints[0].ask = lambda *_: []
     with pytest.raises(BadAnswer, match="malformed answer"):
         line.call("getSlot", [], check=lambda result: result["value"])
+
+
+def test_nodes_are_reachable_where_any_answers_a_cheap_question(clock):
+    line = rpc.Rpc(["http://127.0.0.1:9"] * 2, 1e9, clock=clock, sleep=clock.sleep)
+    asked = []
+
+    def fail(*_):
+        raise rpc._Failure("ReadTimeout")
+
+    def answer(method, params, ident):
+        asked.append((method, params))
+        return 5
+
+    line.endpoints[0].ask = line.endpoints[1].ask = fail
+    assert not line.is_reachable()
+    for endpoint in line.endpoints:
+        endpoint.rests_until = 0.0
+    line.endpoints[1].ask = answer
+    assert line.is_reachable() and line.answers == 1
+    assert asked == [("getSlot", [])]
+
+
+def test_a_line_is_cut_whether_it_is_open_or_not():
+    class Closed:
+        asked = ()
+
+        def shutdown(self, *how):
+            self.asked = how
+            raise OSError("it is closed already")
+
+    line, closed = rpc._Line(), Closed()
+    line.cut()
+    line.socket = closed
+    line.cut()
+    assert closed.asked == (socket.SHUT_RDWR,)

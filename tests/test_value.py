@@ -494,6 +494,7 @@ def test_a_fill_is_explained_by_known_calls_only(inside):
 
 
 LIMO = "LiMoM9rMhrdYrfzUCxQppvxCSG1FcrUK9G8uLq4A1GF"
+KAMINO = "KLend2g3cP87fffoy8q1mQqGKjrxjC8boSyAYavgmjD"
 
 
 @pytest.mark.parametrize(
@@ -513,6 +514,17 @@ def test_kaminos_instructions_name_the_step_of_an_order(name, kind):
     with scene.call(LIMO, "ada", "friend", data=b58encode(step)):
         scene.send("CAT", "ada", "friend", 70)
     assert entry(scene, "ada").kind == kind
+
+
+def test_an_order_beside_a_call_that_only_records_is_told_by_what_was_given():
+    """A deposit of nothing into lending comes first; the order's name is none that is known, and
+    ada, who signs, gives 70 CAT.
+    """
+    scene = scene_of()
+    scene.noop(KAMINO, "ada")
+    with scene.call(LIMO, "ada", "friend", data=b58encode(bytes(8))):
+        scene.send("CAT", "ada", "friend", 70)
+    assert entry(scene, "ada").kind == "order_open"
 
 
 # ---- call by call --------------------------------------------------------------------------------
@@ -570,6 +582,18 @@ def test_a_fee_out_of_somebody_elses_trade_is_fee_income(shown):
     found = entry(scene, "friend")
     assert (found.kind, found.flags, found.sol) == ("other", ("fee_income",), 3 * SOL // 100)
     assert judge(found.kind, found.flags, set(), None) == ("mismatch", "not_a_trade")
+
+
+@pytest.mark.parametrize("got, kind", [(99, "other"), (100, "transfer_in")])
+def test_a_fee_in_tokens_is_less_than_half_of_what_came_out(got, kind):
+    """The friend buys; ada, who did nothing, gets 99 CAT of 199, or 100 of 200, which is half."""
+    scene = scene_of()
+    with scene.call(PUMP, "friend", "curve", "ada"):
+        scene.pay("friend", "curve", 3 * SOL)
+        scene.send("CAT", "curve", "friend", 100)
+        scene.send("CAT", "curve", "ada", got)
+    found = entry(scene, "friend")
+    assert (found.kind, "fee_income" in found.flags) == (kind, kind == "other")
 
 
 @pytest.mark.parametrize("inside", [None, WRAPPER, JUPITER])
