@@ -1,7 +1,7 @@
 """Drills of recovery, each with servers of its own that are thrown away afterwards:
 
     python -m bench drill failover       # PostgreSQL killed with -9, its hot standby promoted
-    python -m bench drill pooled         # the same through PgBouncer
+    python -m bench drill pooled         # the same through PgBouncer, which must pool sessions
     python -m bench drill redis          # Redis with TLS and a password, lost and back
     python -m bench drill litestream     # Litestream's copy restored at each of 100 moments
 
@@ -235,7 +235,7 @@ listen_addr = 127.0.0.1
 listen_port = {port}
 unix_socket_dir =
 auth_type = any
-pool_mode = session
+pool_mode = {mode}
 # The server's THREADS and four, for each process.
 default_pool_size = 60
 max_client_conn = 200
@@ -243,27 +243,46 @@ logfile = {folder}/pgbouncer.log
 """
 
 
+def is_refused(folder, url):
+    """Whether a start says that transactions are pooled instead of sessions, and does not start."""
+    env = {**os.environ, "DATA_DIR": str(folder / "refused"), "DATABASE_URL": url}
+    done = subprocess.run(
+        [sys.executable, "app.py", "migrate"], cwd=ROOT, env=env, capture_output=True, text=True
+    )
+    print(f"with pool_mode = transaction: exit {done.returncode}, {done.stderr.strip()}")
+    return done.returncode == 1 and "pool_mode = session" in done.stderr
+
+
+@contextlib.contextmanager
+def bouncing(path, port):
+    bouncer = subprocess.Popen([*AS, "pgbouncer", "-q", str(path)])
+    try:
+        wait_for(port)
+        yield bouncer
+    finally:
+        bouncer.terminate()
+        bouncer.wait(10)
+
+
 def drill_pooled(folder, _rounds):
     with pair(folder) as (first, second):
         port, path = free_port(), folder / "pgbouncer.ini"
+        url = f"postgresql://candor@127.0.0.1:{port}/candor"
 
-        def lead_to(one):
-            path.write_text(BOUNCER.format(to=one.port, port=port, folder=folder))
+        def lead_to(one, mode="session"):
+            path.write_text(BOUNCER.format(to=one.port, port=port, folder=folder, mode=mode))
 
+        lead_to(first, "transaction")
+        with bouncing(path, port):
+            refused = is_refused(folder, url)
         lead_to(first)
-        bouncer = subprocess.Popen([*AS, "pgbouncer", "-q", str(path)])
+        with bouncing(path, port) as bouncer:
 
-        def moved():
-            lead_to(second)
-            bouncer.send_signal(signal.SIGHUP)
+            def moved():
+                lead_to(second)
+                bouncer.send_signal(signal.SIGHUP)
 
-        try:
-            wait_for(port)
-            url = f"postgresql://candor@127.0.0.1:{port}/candor"
-            return fail_over(folder, first, second, url, moved)
-        finally:
-            bouncer.terminate()
-            bouncer.wait(10)
+            return fail_over(folder, first, second, url, moved) or int(not refused)
 
 
 # ---- Redis ---------------------------------------------------------------------------------------

@@ -425,6 +425,7 @@ def _migrate_file(config: Config, database: Any) -> Migrated:
 
 def _migrate_server(database: Any) -> list[str]:
     try:
+        database.check_sessions()
         with database.connection_context():
             newer = sorted(set(storage.list_applied(database)) - set(storage.list_migrations()))
         if newer:

@@ -153,9 +153,12 @@ def _lacks_migrations(config: Config) -> bool:
 
 
 def check_server(config: Config, now: int) -> list[Finding]:
-    """Check that PostgreSQL answers and has this version's schema."""
+    """Check that PostgreSQL answers, gives each connection a session and has this version's
+    schema.
+    """
     database = storage.make_database(config)
     try:
+        database.check_sessions()
         with database.connection_context():
             applied = storage.list_applied(database)
             return [
@@ -166,7 +169,7 @@ def check_server(config: Config, now: int) -> list[Finding]:
     except OperationalError as error:
         return [
             wrong(
-                f"the database of DATABASE_URL cannot be reached: {str(error).strip()}",
+                f"the database of DATABASE_URL cannot be used: {str(error).strip()}",
                 "start it, or correct DATABASE_URL",
             )
         ]

@@ -169,6 +169,27 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):
         connection.adapters.register_dumper(str, Text)
         return connection
 
+    def check_sessions(self) -> None:
+        """Raise OperationalError where something in between lends a session to several
+        connections, as PgBouncer does with `pool_mode = transaction`.
+
+        Then another connection is in the same session, or a connection is in another one than
+        before.
+        """
+        with (
+            __exception_wrapper__,
+            contextlib.closing(self.open()) as one,
+            contextlib.closing(self.open()) as other,
+        ):
+            begun, beside, after = (
+                each.execute("SELECT pg_backend_pid()").fetchone() for each in (one, other, one)
+            )
+        if beside == begun or after != begun:
+            raise OperationalError(
+                "PgBouncer, or what else stands before it, pools transactions; locks belong to"
+                " sessions, so set pool_mode = session there"
+            )
+
     def _is_closed(self, conn: Any) -> bool:
         """Was the connection ended? Asks nobody: then there is something to read."""
         if not conn.closed:

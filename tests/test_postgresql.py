@@ -333,6 +333,15 @@ def test_a_newer_schema_is_refused(settings, db):
         backups.migrate(settings)
 
 
+def test_a_session_that_several_connections_share_is_refused(settings, db, monkeypatch):
+    """As PgBouncer gives them where it pools transactions (`bench drill pooled` has a real one)."""
+    database, shared = storage.database.obj, storage.database.obj.open()
+    database.check_sessions()
+    monkeypatch.setattr(type(database), "open", lambda _: shared)
+    with pytest.raises(backups.Refused, match="pool_mode = session"):
+        backups._migrate_server(database)
+
+
 def test_two_starts_migrate_once(tmp_path):
     environ = {
         **os.environ,
