@@ -52,8 +52,14 @@ SHEETS = {
         "wallet=w.address signature slot blockTime=x.block_time kind venue mint "
         "tokenChanges=x.token_changes solChangeLamports=x.sol_change "
         "feeLamports=x.fee tipLamports=x.tip rentLamports=x.rent status=x.realized "
-        "resultLamports=x.result proceedsLamports=x.proceeds costLamports=x.cost",
-        "FROM trade x JOIN wallet w ON w.id = x.wallet_id WHERE x.wallet_id IN "
+        "resultLamports=x.result proceedsLamports=x.proceeds costLamports=x.cost "
+        "quoteMint=q.quote quoteChangeRaw=q.change quoteStatus=q.status "
+        "quoteRealizedRaw=q.result quoteProceedsRaw=q.proceeds quoteCostRaw=q.cost",
+        # Of two stablecoins the one it brought, as the API has it.
+        "FROM trade x JOIN wallet w ON w.id = x.wallet_id LEFT JOIN quote_trade q ON "
+        "q.trade_id = x.id AND q.quote = (SELECT p.quote FROM quote_trade p WHERE "
+        "p.trade_id = x.id ORDER BY CASE p.kind WHEN 'sell' THEN 0 ELSE 1 END, p.quote "
+        "LIMIT 1) WHERE x.wallet_id IN "
         "(SELECT a.wallet_id FROM attachment a JOIN bot b ON b.id = a.bot_id WHERE "
         "b.owner_id = ?)",
     ),

@@ -30,6 +30,7 @@ Limit = Annotated[int, LIMIT_SCHEMA]
 # As GET /api/v1/leaderboard takes them.
 Sort = Literal["pnl", "pnl_floor", "volume", "trades"]
 Window = Literal["24h", "7d", "30d", "all"]
+Currency = Literal["USDC", "USDT", "PYUSD"]
 # As GET /api/v1/trades takes them.
 Kind = Literal[
     "buy",
@@ -110,12 +111,17 @@ class ReadingTools:
         return self._client.list_page("activity", trim_activity, limit, mint=mint, cursor=cursor)
 
     def show_leaderboard(
-        self, sort: Sort = "pnl", window: Window = "all", limit: Limit = 20
+        self,
+        sort: Sort = "pnl",
+        window: Window = "all",
+        quote: Currency | None = None,
+        limit: Limit = 20,
     ) -> str:
         """The best by `sort` (pnl: matched realized result; pnl_floor: that less the cost that left
-        without a sale) within `window`."""
+        without a sale) within `window`, in SOL; with `quote` by results in that stablecoin, for
+        sort=pnl only."""
         return self._client.list_page(
-            "leaderboard", trim_ranked_bot, limit, sort=sort, window=window
+            "leaderboard", trim_ranked_bot, limit, sort=sort, window=window, quote=quote
         )
 
     def show_market(self, limit: Limit = 20, cursor: str | None = None) -> str:

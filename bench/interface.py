@@ -38,10 +38,11 @@ database = "none"
 include-path = "/api/v1/stream"
 enabled = false
 
-# No schema can say which cursors were given out, that cursor and since exclude each other, or that
-# base58 text is of 32 bytes: 400 is right for some that it allows.
+# No schema can say which cursors were given out, that cursor and since exclude each other, that
+# quote goes with one sort, or that base58 text is of 32 bytes: 400 is right for some that it
+# allows.
 [[operations]]
-include-path-regex = "/(bots|feed|trades|activity|market|search)$"
+include-path-regex = "/(bots|feed|trades|activity|market|search|leaderboard)$"
 checks.positive_data_acceptance.expected-statuses = ["2xx", "400"]
 
 # Nor that eventId may stand in a header instead, that text has no control characters, or that

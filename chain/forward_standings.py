@@ -8,7 +8,7 @@ import orjson
 from chain.ranks import FORWARD, NEVER, Ranked, Rows, StandingRow, Totals, make_standing
 
 
-class _Facts(NamedTuple):
+class Facts(NamedTuple):
     """`ownership`: of the wallet it holds, or held when it was retired; `coverage` is JSON."""
 
     bot: int
@@ -25,7 +25,7 @@ LEFT JOIN wallet w ON w.id = a.wallet_id WHERE b.id IN ({bots}) ORDER BY b.id
 """
 
 
-class _Record(NamedTuple):
+class Record(NamedTuple):
     """The forward record of a bot, as in Totals. `is_claimed`: 1 where it traded with a wallet that
     it never proved; `left_at`, `given_up_at`: Unix second of the first change, and ms of the first
     wallet given up with something in it, that the window holds.
@@ -75,15 +75,14 @@ WHERE a.bot_id IN ({{bots}}) AND a.open_cost IS NOT NULL GROUP BY a.bot_id
 def work_out(rows: Rows, seconds: int, now: int, bots: Sequence[int]) -> list[StandingRow]:
     """The standings of these bots in a window that ends now (Unix second)."""
     since, listed = now - seconds if seconds else 0, ", ".join(map(str, bots))
-    found = map(
-        _Record._make, rows(RECORDS.format(since=since, since_ms=since * 1000, bots=listed))
-    )
+    found = map(Record._make, rows(RECORDS.format(since=since, since_ms=since * 1000, bots=listed)))
     records = {record.bot: record for record in found}
-    facts = list(map(_Facts._make, rows(FACTS.format(bots=listed))))
-    return [_make(one, records.get(one.bot), seconds) for one in facts]
+    facts = list(map(Facts._make, rows(FACTS.format(bots=listed))))
+    return [make_forward(one, records.get(one.bot), seconds) for one in facts]
 
 
-def _make(facts: _Facts, record: _Record | None, seconds: int) -> StandingRow:
+def make_forward(facts: Facts, record: Record | None, seconds: int) -> StandingRow:
+    """Rank the record of a bot in a window."""
     ranked = Ranked(
         totals=record and Totals(*(getattr(record, name) for name in Totals._fields)),
         has_wallet=facts.ownership is not None,
@@ -94,7 +93,7 @@ def _make(facts: _Facts, record: _Record | None, seconds: int) -> StandingRow:
     return make_standing(facts.bot, FORWARD, seconds, _find_end(record, seconds), ranked)
 
 
-def _find_end(record: _Record | None, seconds: int) -> int:
+def _find_end(record: Record | None, seconds: int) -> int:
     """The Unix second from which on the window is another one: something left it."""
     times = [record.left_at, record.given_up_at and record.given_up_at // 1000] if record else []
     known = [time for time in times if time is not None]

@@ -5,13 +5,14 @@ Whoever changes what a standing is made of forgets it; the observer works it out
 each pass, and until then whoever reads works it out alone.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from itertools import chain as join
 from typing import Any
 
 import storage
-from chain import forward_standings, whole_standings
-from chain.ranks import ALL, FORWARD, Rows, StandingRow
+from chain import forward_standings, quote_standings, whole_standings
+from chain.quotes import QUOTES
+from chain.ranks import ALL, FORWARD, IN_SOL, Rows, StandingRow
 from chain.tables import StandingTotal
 from models import Bot
 
@@ -21,7 +22,15 @@ WINDOWS = (0, 86_400, 604_800, 2_592_000)
 BOARDS = tuple((record, seconds) for record in (FORWARD, ALL) for seconds in WINDOWS)
 # So many are worked out in a transaction, for which others wait.
 MAX_AT_ONCE = 200
+# The same boards in each stablecoin: (record, mint, seconds).
+QUOTE_BOARDS = tuple(
+    (record, quote.mint, seconds) for quote in QUOTES for record, seconds in BOARDS
+)
 WORK_OUT = {FORWARD: forward_standings.work_out, ALL: whole_standings.work_out}
+WORK_OUT_QUOTE = {
+    FORWARD: quote_standings.work_out_forward,
+    ALL: quote_standings.work_out_whole,
+}
 
 
 def read_rows(sql: str) -> list[tuple[Any, ...]]:
@@ -31,11 +40,17 @@ def read_rows(sql: str) -> list[tuple[Any, ...]]:
 
 
 def work_out(
-    rows: Rows, record: str, seconds: int, now: int, bots: Collection[int]
+    rows: Rows, record: str, seconds: int, now: int, bots: Collection[int], quote: str = IN_SOL
 ) -> list[StandingRow]:
-    """The standings of these bots in a window that ends now (Unix second)."""
+    """The standings of these bots in a window that ends now (Unix second); in a stablecoin, of
+    those that have a ledger in it.
+    """
     parts = storage.in_parts(sorted(bots))
-    return list(join.from_iterable(WORK_OUT[record](rows, seconds, now, part) for part in parts))
+    if quote == IN_SOL:
+        found = (WORK_OUT[record](rows, seconds, now, part) for part in parts)
+    else:
+        found = (WORK_OUT_QUOTE[record](rows, quote, seconds, now, part) for part in parts)
+    return list(join.from_iterable(found))
 
 
 # ---- stored --------------------------------------------------------------------------------------
@@ -56,12 +71,15 @@ def forget_standings_of(wallet_id: int) -> None:
 
 FORGOTTEN = "SELECT id FROM bot WHERE standing_at IS NULL"
 ENDED = """SELECT bot_id FROM standing_total
-WHERE record = '{record}' AND quote = '' AND seconds = {seconds} AND ends <= {now}"""
+WHERE record = '{record}' AND quote = '{quote}' AND seconds = {seconds} AND ends <= {now}"""
 
 
-def list_forgotten(rows: Rows, record: str, seconds: int, now: int) -> set[int]:
+def list_forgotten(
+    rows: Rows, record: str, seconds: int, now: int, quote: str = IN_SOL
+) -> set[int]:
     """The bots whose standing in a window is to be worked out anew; `now` in Unix seconds."""
-    sql = f"{FORGOTTEN} UNION {ENDED.format(record=record, seconds=seconds, now=now)}"
+    ended = ENDED.format(record=record, quote=quote, seconds=seconds, now=now)
+    sql = f"{FORGOTTEN} UNION {ended}"
     return {bot for (bot,) in rows(sql)}
 
 
@@ -83,9 +101,29 @@ def _refresh_some(now_ms: int) -> int:
             _store(work_out(read_rows, *board, now, bots))
         # Of all time nothing ends: these were forgotten, and are worked out in all windows.
         done = [bot for bot in found[FORWARD, 0] if all(bot in bots for bots in found.values())]
+        for record, quote, seconds in QUOTE_BOARDS:
+            _refresh_quoted(record, quote, seconds, now, done)
         for part in storage.in_parts(done):
             Bot.update(standing_at=now_ms).where(Bot.id.in_(part)).execute()
     return len(set().union(*found.values()))
+
+
+def _refresh_quoted(record: str, quote: str, seconds: int, now: int, done: Sequence[int]) -> None:
+    """Work out the standings in a stablecoin of bots that were forgotten, and of those whose window
+    has moved on.
+    """
+    ended = read_rows(ENDED.format(record=record, quote=quote, seconds=seconds, now=now))
+    bots = sorted({*done, *(bot for (bot,) in ended)})
+    standings = work_out(read_rows, record, seconds, now, bots, quote)
+    _store(standings)
+    gone = sorted(set(bots) - {one.bot for one in standings})
+    for part in storage.in_parts(gone):
+        StandingTotal.delete().where(
+            StandingTotal.bot.in_(part),
+            StandingTotal.record == record,
+            StandingTotal.quote == quote,
+            StandingTotal.seconds == seconds,
+        ).execute()
 
 
 def _store(standings: Iterable[StandingRow]) -> None:

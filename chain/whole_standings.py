@@ -13,7 +13,7 @@ from chain.ranks import ALL, NEVER, Ranked, Rows, StandingRow, Totals, make_stan
 END_OF_TIME = 2**31
 
 
-class _Facts(NamedTuple):
+class Facts(NamedTuple):
     """A bot and the wallet it holds, or held when it was retired (ms). `coverage` and `results` are
     JSON; `holder`: own, prover (it had proven the wallet that another one claims now), or None
     where the wallet's past is another's, as it is for a mere claim of a wallet proven elsewhere.
@@ -75,7 +75,7 @@ WHERE h.wallet_id IN ({wallets}) AND h.hour >= {hour} GROUP BY h.wallet_id
 
 def work_out(rows: Rows, seconds: int, now: int, bots: Sequence[int]) -> list[StandingRow]:
     """The standings of these bots in a window that ends now (Unix second)."""
-    facts = list(map(_Facts._make, rows(FACTS.format(bots=", ".join(map(str, bots))))))
+    facts = list(map(Facts._make, rows(FACTS.format(bots=", ".join(map(str, bots))))))
     wallets = sorted({one.wallet for one in facts if one.wallet is not None and one.holder})
     since = now - seconds if seconds else None
     ends = {} if since is None else _find_ends(rows, wallets, since)
@@ -85,28 +85,30 @@ def work_out(rows: Rows, seconds: int, now: int, bots: Sequence[int]) -> list[St
         results = orjson.loads(one.results or "{}")
         end = ends[one.wallet] + seconds if one.wallet in ends else NEVER
         totals = _find_own(rows, one, results, since, found)
-        standings.append(_make(one, results, seconds, end, totals))
+        # Null until the transactions were read since it is summed.
+        is_summed = results.get("costLeftLamports") is not None
+        standings.append(make_whole(one, seconds, end, totals, is_summed))
     return standings
 
 
-def _make(
-    facts: _Facts, results: dict[str, Any], seconds: int, ends: int, totals: Totals | None
+def make_whole(
+    facts: Facts, seconds: int, ends: int, totals: Totals | None, is_summed: bool = True
 ) -> StandingRow:
+    """Rank all that is known of what a bot's wallet did in a window."""
     ranked = Ranked(
         totals=totals,
         has_wallet=facts.wallet is not None,
         has_gap=bool(facts.coverage and orjson.loads(facts.coverage)["gaps"]),
         is_proven=facts.ownership == "proven",
         is_retired=facts.retired_at is not None,
-        # Null until the transactions were read since it is summed.
-        is_summed=results.get("costLeftLamports") is not None,
+        is_summed=is_summed,
     )
     return make_standing(facts.bot, ALL, seconds, ends, ranked)
 
 
 def _find_own(
     rows: Rows,
-    facts: _Facts,
+    facts: Facts,
     results: dict[str, Any],
     since: int | None,
     found: Mapping[int, Totals],
@@ -119,7 +121,7 @@ def _find_own(
     if facts.holder == "prover" and facts.retired_at is not None:
         end = find_totals_until(rows, [facts.wallet], facts.retired_at // 1000)
         begin = {} if since is None else find_totals_until(rows, [facts.wallet], since)
-        return _subtract(end.get(facts.wallet, Totals()), begin.get(facts.wallet, Totals()))
+        return subtract(end.get(facts.wallet, Totals()), begin.get(facts.wallet, Totals()))
     return _parse(results) if since is None else found.get(facts.wallet, Totals())
 
 
@@ -141,7 +143,7 @@ def find_totals_since(rows: Rows, wallets: Sequence[int], since: int) -> dict[in
     """Return {wallet: totals} since this Unix second."""
     now = _find_running(rows, wallets, END_OF_TIME)
     before = find_totals_until(rows, wallets, since)
-    return {one: _subtract(totals, before.get(one, Totals())) for one, totals in now.items()}
+    return {one: subtract(totals, before.get(one, Totals())) for one, totals in now.items()}
 
 
 def find_totals_until(rows: Rows, wallets: Sequence[int], second: int) -> dict[int, Totals]:
@@ -166,7 +168,7 @@ def _find_running(rows: Rows, wallets: Sequence[int], hour: int) -> dict[int, To
     return {wallet: Totals._make(totals) for wallet, *totals in rows(sql)}
 
 
-def _subtract(totals: Totals, before: Totals) -> Totals:
+def subtract(totals: Totals, before: Totals) -> Totals:
     return Totals._make(one - other for one, other in zip(totals, before, strict=True))
 
 

@@ -8,10 +8,12 @@ import ground
 import orjson
 import pytest
 from openapi_spec_validator import validate
+from quoted import RAW, derive, observe_quote, quote_trade
 from service import address, signature
 from test_demo import chain, recording, show, staged  # noqa: F401  the demonstration, filled
 
 import models
+from chain.quotes import find_quote
 from paper import results
 from paper import tables as paper_tables
 from web.api import openapi
@@ -118,6 +120,8 @@ def list_answers(show):  # noqa: F811
                 f"?mint={mint}&q=the",
             )
             yield operation, show.get(path + query, key)
+            if operation.name == "getLeaderboard":
+                yield operation, show.get(f"{path}?quote=USDC", key)
         if any(one["name"] == "cursor" for one in operation.parameters):
             yield from list_pages(
                 show, operation, f"{operation.path}?mint={mint}&q=the&limit=100", key
@@ -173,7 +177,19 @@ def add_rare_things(show, now):  # noqa: F811
             seen_at=now,
             problem="it is no receipt",
         )
+        add_quote(wallet)
         add_paper(paper_tables.Period.get(paper_tables.Period.closed_at.is_null()), now)
+
+
+def add_quote(wallet):
+    """Trades against a stablecoin, and books in it."""
+    trades = models.Trade.select().where(models.Trade.wallet == wallet)
+    trade = trades.order_by(models.Trade.slot.desc()).first()
+    quote_trade(trade.uid, change=5, status="matched", result=-3, proceeds=5, cost=8)
+    observe_quote(wallet.address, realized=-3, trades=4, matched=3)
+    usdc = find_quote("USDC").mint
+    lines = dict.fromkeys(RAW, "0") | {"costLeftReceipts": 0}
+    derive(wallet.address, {usdc: {"reconciliation": lines, "averageCost": None, "positions": []}})
 
 
 def add_paper(period, now):

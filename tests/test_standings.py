@@ -17,7 +17,7 @@ import storage
 from accounts import influencers, wallets
 from accounts.fields import is_provable
 from chain import whole_standings
-from chain.ranks import ALL, FORWARD, MIN_SELLS, NEVER, Totals, find_reason, find_tier
+from chain.ranks import ALL, FORWARD, IN_SOL, MIN_SELLS, NEVER, Totals, find_reason, find_tier
 from chain.standing_store import (
     BOARDS,
     list_forgotten,
@@ -268,7 +268,13 @@ def test_the_doctor_finds_a_wrong_standing(service, ada):
 def test_the_best_are_read_in_the_order_of_an_index(db):
     for order in standings.ORDERS.values():
         sql = standings.LISTED.format(
-            record=ALL, seconds=0, tier=order.tier, number=0, column=order.column, limit=5
+            record=ALL,
+            quote=IN_SOL,
+            seconds=0,
+            tier=order.tier,
+            number=0,
+            column=order.column,
+            limit=5,
         )
         plan = " ".join(
             str(row) for row in storage.database.execute_sql(f"EXPLAIN QUERY PLAN {sql}")

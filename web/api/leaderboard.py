@@ -7,17 +7,21 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from accounts.problem import Problem
+from chain.quotes import QUOTES, Quote, find_quote
 from chain.ranks import (
     ALL,
     ARE_PROVEN,
     ARE_UNSEEN,
     FORWARD,
+    IN_SOL,
     StandingRow,
     Totals,
     find_reason,
     find_tier,
 )
 from web.api import risk, standings
+from web.api.quote_results import show_amount, show_quote
 from web.api.records import show_owners
 from web.api.serialize import (
     PROVEN_BY_ANOTHER,
@@ -41,12 +45,33 @@ OWNERSHIPS = ("proven", "claimed")
 
 
 class Board(NamedTuple):
-    """Which board is asked for. `ownership`: of which wallets, None for all."""
+    """Which board is asked for. `ownership`: of which wallets, None for all; `quote`: in which
+    stablecoin results are ranked, None for SOL.
+    """
 
     record: str = RECORDS[0]
     sort: str = SORTS[0]
     window: str = "all"
     ownership: str | None = None
+    quote: Quote | None = None
+
+
+def read_quote(text: str, sort: str) -> Quote:
+    """Return the stablecoin of this symbol or mint; Problem where no board ranks by it."""
+    quote = find_quote(text)
+    if quote is None:
+        allowed = ", ".join(one.symbol for one in QUOTES)
+        raise Problem("invalid_parameter", f"quote must be one of: {allowed}, or its mint")
+    if sort != SORTS[0]:
+        raise Problem("invalid_parameter", f"with quote, sort must be {SORTS[0]}")
+    return quote
+
+
+def show_board(board: Board) -> Json:
+    """Make the members of a Leaderboard that tell which it is."""
+    told = board._asdict()
+    quote = told.pop("quote")
+    return {**told, "quote": show_quote(quote)} if quote else told
 
 
 @dataclass(frozen=True)
@@ -83,6 +108,7 @@ def list_entries(board: Board, now: int, limit: int) -> list[Entry]:
         WINDOWS[board.window] or 0,
         now // 1000,
         limit,
+        board.quote.mint if board.quote else IN_SOL,
     )
     rows = standings.find_competitors([one.bot for tier in tiers for one in tier])
     entries = [
@@ -101,7 +127,11 @@ def list_entries(board: Board, now: int, limit: int) -> list[Entry]:
 def _make_entry(board: Board, row: CompetitorRow, standing: StandingRow, tier: int) -> Entry:
     totals = None if tier in ARE_UNSEEN else standing.totals
     cost_left = totals and totals.cost_left
-    if board.record == ALL and orjson.loads(row.results or "{}").get("costLeftLamports") is None:
+    if (
+        board.quote is None
+        and board.record == ALL
+        and orjson.loads(row.results or "{}").get("costLeftLamports") is None
+    ):
         # Null until the transactions were read since it is summed.
         cost_left = None
     reason = check_rank(board.sort, row, totals, cost_left)
@@ -146,7 +176,9 @@ def show_entries(entries: Sequence[Entry], board: Board, now: int) -> list[Json]
     `now` in UTC milliseconds.
     """
     bots = [entry.row.id for entry in entries]
-    owners, falls = show_owners(bots), find_drawdowns(board, bots, now)
+    # Of a stablecoin's ledger no risk is derived.
+    falls = {} if board.quote else find_drawdowns(board, bots, now)
+    owners = show_owners(bots)
     shown = []
     for _, group in itertools.groupby(entries, _group):
         rank: int | None = None
@@ -154,7 +186,7 @@ def show_entries(entries: Sequence[Entry], board: Board, now: int) -> list[Json]
         for place, entry in enumerate(group, 1):
             if score(entry, board.sort) != last:
                 rank, last = place, score(entry, board.sort)
-            row = show_entry(entry, None if entry.reason else rank)
+            row = show_entry(entry, None if entry.reason else rank, board.quote)
             fall = falls.get(entry.row.id) if entry.totals else None
             shown.append(
                 {
@@ -175,7 +207,7 @@ def find_drawdowns(board: Board, bots: Sequence[int], now: int) -> dict[int, int
     return risk.find_drawdowns(sql, bots, since)
 
 
-def show_entry(entry: Entry, rank: int | None) -> dict[str, Any]:
+def show_entry(entry: Entry, rank: int | None, quote: Quote | None = None) -> dict[str, Any]:
     """Make what a LeaderboardEntry tells of the bot; `rank` is null without a result to rank by."""
     totals, row = entry.totals, entry.row
     sells = totals.matched + totals.partial if totals else 0
@@ -186,11 +218,8 @@ def show_entry(entry: Entry, rank: int | None) -> dict[str, Any]:
         "handle": row.handle,
         "wallet": row.address,
         "ownership": entry.ownership,
-        "realizedLamports": totals and show_lamports(totals.realized),
-        "realizedSol": totals and show_sol(totals.realized),
-        "costLeftLamports": show_lamports(entry.cost_left),
-        "volumeLamports": totals and show_lamports(totals.volume),
-        "volumeSol": totals and show_sol(totals.volume),
+        **_show_amounts(entry, None if quote else totals),
+        **(_show_quoted(totals, quote) if quote else {}),
         "observedTrades": totals and totals.trades,
         "matchedSells": totals and totals.matched,
         "partialSells": totals and totals.partial,
@@ -201,4 +230,25 @@ def show_entry(entry: Entry, rank: int | None) -> dict[str, Any]:
         "unrankedReason": entry.reason,
         "coverage": show_coverage(row.address, row.coverage),
         "retiredAt": show_time(row.retired_at),
+    }
+
+
+def _show_amounts(entry: Entry, totals: Totals | None) -> Json:
+    """The amounts in SOL; null where nothing was observed, and on a board of a stablecoin."""
+    return {
+        "realizedLamports": totals and show_lamports(totals.realized),
+        "realizedSol": totals and show_sol(totals.realized),
+        "costLeftLamports": totals and show_lamports(entry.cost_left),
+        "volumeLamports": totals and show_lamports(totals.volume),
+        "volumeSol": totals and show_sol(totals.volume),
+    }
+
+
+def _show_quoted(totals: Totals | None, quote: Quote) -> Json:
+    """The amounts in a stablecoin; null where nothing was observed."""
+    return {
+        "quote": show_quote(quote),
+        **show_amount("realized", totals and totals.realized, quote),
+        **show_amount("costLeft", totals and totals.cost_left, quote),
+        **show_amount("volume", totals and totals.volume, quote),
     }

@@ -6,6 +6,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from accounts.posts import PostBody
+from chain.quotes import QUOTES
 from web.api.leaderboard import OWNERSHIPS, RECORDS, SORTS, WINDOWS
 from web.api.look_back import MAX_LOOK_BACK, TRADE_KINDS
 from web.api.schemas import bots, health, market, paper, posts, search, trades
@@ -99,6 +100,11 @@ RECORD = query(
     {"type": "string", "enum": list(RECORDS), "default": RECORDS[0]},
     "forward: what happened since the wallets were attached to the bot; all: all that is known of "
     "its wallet",
+)
+QUOTE = query(
+    "quote",
+    {"type": "string", "enum": [name for one in QUOTES for name in (one.symbol, one.mint)]},
+    "rank results in this stablecoin, by its symbol or mint, instead of in SOL; for sort=pnl only",
 )
 OWNERSHIP = query("ownership", {"type": "string", "enum": list(OWNERSHIPS)}, "of such wallets only")
 IDEMPOTENCY_KEY = {
@@ -238,7 +244,7 @@ OPERATIONS = [
         "Proven wallets with a rank, claimed ones, then likewise those without a rank, with the "
         "reason: limit of each. A rank needs three sales with a result in that record and window.",
         trades.Leaderboard,
-        (RECORD, SORT, WINDOW, OWNERSHIP, LIMIT),
+        (RECORD, SORT, WINDOW, OWNERSHIP, QUOTE, LIMIT),
         ("invalid_parameter",),
     ),
     Operation(

@@ -5,10 +5,11 @@ from typing import NamedTuple, TypeVar
 
 from chain.risk import HOURS_A_DAY, Curve, Stretch, join_curves
 from chain.risk_store import load_stretches
+from web.api import quote_results
 from web.api.serialize import READING_AGAIN, Json, show_lamports, show_time
 from web.server.rows import select, write_marks
 
-HOUR_MS = 3_600_000
+HOUR_MS, HOUR_SECONDS = 3_600_000, 3_600
 # hours
 WINDOWS = {"24h": 24, "7d": 168, "30d": 720}
 
@@ -159,4 +160,5 @@ def _show_window(bot: Json, bot_id: int, name: str, since: int) -> Json:
         "since": show_time(since * HOUR_MS),
         "risk": None if bot["riskReason"] else show_risk(results.get(bot_id)),
         "record": show_risk(record.get(bot_id)),
+        "byQuote": quote_results.show_window(bot, bot_id, since * HOUR_SECONDS),
     }

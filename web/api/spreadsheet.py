@@ -21,6 +21,7 @@ NUMBERS = frozenset(
         *("slot", "transactionIndex", "blockTime", "solChangeLamports", "solChange"),
         *("feeLamports", "tipLamports", "rentLamports", "resultLamports", "proceedsLamports"),
         *("costLamports", "matchedRaw", "unmatchedRaw", "explainedShare", "amountRaw", "lot"),
+        *("quoteChangeRaw", "quoteRealizedRaw", "quoteProceedsRaw", "quoteCostRaw"),
     )
 )
 OF_TRADE = (
@@ -32,7 +33,10 @@ OF_RESULT = (
     *("status", "resultLamports", "proceedsLamports", "costLamports", "matchedRaw"),
     "unmatchedRaw",
 )
-TRADE_COLUMNS = (*OF_TRADE, *OF_RESULT, "tokenChanges", "flags")
+# Of the member `quote` of a Trade, with that word before the name.
+OF_QUOTE = ("mint", "symbol", "changeRaw", "status", "realizedRaw", "proceedsRaw", "costRaw")
+QUOTE_COLUMNS = {f"quote{name[0].upper()}{name[1:]}": name for name in OF_QUOTE}
+TRADE_COLUMNS = (*OF_TRADE, *OF_RESULT, "tokenChanges", "flags", *QUOTE_COLUMNS)
 Cells = dict[str, object]
 ShowTrades = Callable[[Sequence[TradeRow]], list[Json]]
 
@@ -100,4 +104,5 @@ def make_trade_cells(trade: Json) -> Cells:
         **{name: trade["realized"][name] for name in OF_RESULT},
         "tokenChanges": "; ".join(f"{t['mint']} {t['change']}" for t in trade["tokenChanges"]),
         "flags": " ".join(trade["flags"]),
+        **{column: trade["quote"] and trade["quote"][n] for column, n in QUOTE_COLUMNS.items()},
     }

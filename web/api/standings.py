@@ -5,7 +5,7 @@ known of the wallet; of all time, or since a moment.
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from chain.ranks import HIDDEN, StandingRow
+from chain.ranks import HIDDEN, IN_SOL, StandingRow
 from chain.standing_store import list_forgotten, read_rows, work_out
 from web.server.rows import select, write_marks
 
@@ -68,23 +68,26 @@ def find_competitors(bots: Sequence[int]) -> dict[int, CompetitorRow]:
 
 LISTED = f"""
 SELECT {", ".join(StandingRow._fields).replace("bot,", "bot_id,", 1)} FROM standing_total
-WHERE record = '{{record}}' AND quote = '' AND seconds = {{seconds}} AND {{tier}} = {{number}}
+WHERE record = '{{record}}' AND quote = '{{quote}}' AND seconds = {{seconds}}
+AND {{tier}} = {{number}}
 ORDER BY {{column}} DESC, bot_id LIMIT {{limit}}
 """
 
 
 def list_standings(
-    record: str, order: Order, seconds: int, now: int, limit: int
+    record: str, order: Order, seconds: int, now: int, limit: int, quote: str = IN_SOL
 ) -> list[list[StandingRow]]:
     """Return the best of each tier (chain.ranks) in a window, `limit` of each; `now` in Unix
-    seconds. Stored ones but for those that are to be worked out anew.
+    seconds; `quote`: the mint of the stablecoin that is ranked by. Stored ones but for those that
+    are to be worked out anew.
     """
-    forgotten = list_forgotten(read_rows, record, seconds, now)
+    forgotten = list_forgotten(read_rows, record, seconds, now, quote)
     tiers: list[list[StandingRow]] = [[] for _ in range(HIDDEN)]
     for number, tier in enumerate(tiers):
         found = read_rows(
             LISTED.format(
                 record=record,
+                quote=quote,
                 seconds=seconds,
                 tier=order.tier,
                 number=number,
@@ -93,7 +96,7 @@ def list_standings(
             )
         )
         tier += [row for row in map(StandingRow._make, found) if row.bot not in forgotten]
-    for row in work_out(read_rows, record, seconds, now, forgotten):
+    for row in work_out(read_rows, record, seconds, now, forgotten, quote):
         number = getattr(row, order.tier)
         if number != HIDDEN:
             tiers[number].append(row)

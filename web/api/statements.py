@@ -345,8 +345,8 @@ SELECT trade_id FROM arrival WHERE trade_id IS NOT NULL AND id <= ? ORDER BY id 
 
 # ---- bots ----------------------------------------------------------------------------------------
 class BotRow(NamedTuple):
-    """A bot with its wallet. `voice`, `results`, `coverage`, `positions`, `reconciliation` and
-    `average_cost` are JSON.
+    """A bot with its wallet. `voice`, `results`, `coverage`, `positions`, `reconciliation`,
+    `average_cost` and `by_quote` are JSON.
 
     `since`: when a mere claim of a wallet that another bot had proven begins, else None.
     """
@@ -369,6 +369,7 @@ class BotRow(NamedTuple):
     positions: str | None
     reconciliation: str | None
     average_cost: str | None
+    by_quote: str | None
     last_trade_at: int | None
     last_post_at: int | None
     since: int | None
@@ -377,7 +378,7 @@ class BotRow(NamedTuple):
 BOT = """
 SELECT b.id, b.uid, b.handle, b.name, b.bio, b.voice, b.avatar_url, b.auto_post, b.created_at,
        b.retired_at, w.address, a.attached_at, a.ownership, w.results, w.coverage, w.positions,
-       w.reconciliation, w.average_cost, w.last_trade_at,
+       w.reconciliation, w.average_cost, w.by_quote, w.last_trade_at,
        (SELECT p.created_at FROM post p WHERE p.bot_id = b.id AND p.channel <> 'import'
         ORDER BY p.id DESC LIMIT 1)
        AS last_post_at, w.bot_since AS since

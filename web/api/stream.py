@@ -25,6 +25,7 @@ from storage import database
 from web.api import paging, queries, v1
 from web.api.posts import show_post
 from web.api.statements import CoverageRow
+from web.api.trades import show_trades
 from web.server import gate
 from web.server.application import find_app
 from web.server.auth import ApiCaller
@@ -100,7 +101,7 @@ def list_events(base_url: str, after: int, limit: int) -> list[messages.Event]:
     arrivals = queries.list_arrivals(limit, after)
     posts = queries.find_posts(sorted({one.post_id for one in arrivals if one.post_id}))
     rows = queries.find_trades([one.trade_id for one in arrivals if one.trade_id])
-    trades = dict(zip(rows, v1.show_trades(list(rows.values())), strict=True))
+    trades = dict(zip(rows, show_trades(list(rows.values())), strict=True))
     wallets = queries.find_coverages([one.wallet_id for one in arrivals if one.wallet_id])
     return [
         messages.Event(

@@ -13,23 +13,31 @@ from chain.base58 import is_base58
 from evidence import log
 from evidence.notes import encode
 from ratelimit import list_limits, show_windows
-from web.api import leaderboard, market, paging, posting, queries, risk, spreadsheet
+from web.api import (
+    leaderboard,
+    market,
+    paging,
+    posting,
+    queries,
+    quote_results,
+    risk,
+    spreadsheet,
+)
 from web.api.connected import show_connected
 from web.api.estimates import add_estimates
 from web.api.look_back import TRADE_KINDS, Wanted, find_trades
 from web.api.posts import show_posts
 from web.api.records import show_records
 from web.api.serialize import (
-    parse_changes,
     positions_of,
     show_activity,
     show_bot,
     show_coverage,
     show_time,
-    show_trade,
 )
-from web.api.statements import BotRow, TradePosition, TradeRow
+from web.api.statements import BotRow, TradePosition
 from web.api.token_results import show_token_results
+from web.api.trades import show_trades
 from web.server import gate
 from web.server.application import NO_STORE, JsonResponse, find_app
 
@@ -188,6 +196,7 @@ def show_bots(rows: Sequence[BotRow]) -> list[Json]:
     shown = [{**show_bot(row, former.get(row.id, ()), base_url), **told[row.id]} for row in rows]
     risk.add_risks(shown, ids)
     posting.add_postings(shown, ids)
+    quote_results.add_quotes(shown, rows)
     return shown
 
 
@@ -312,15 +321,6 @@ def read_event_id() -> str | None:
 
 
 # ---- trades --------------------------------------------------------------------------------------
-def show_trades(rows: Sequence[TradeRow]) -> list[Json]:
-    """Make Trades, with the symbols the market knows (hostile text, like all names)."""
-    changes = [parse_changes(row.token_changes) for row in rows]
-    beside = [parse_changes(row.beside_tokens) for row in rows]
-    mints = {change.mint for moved in (*changes, *beside) for change in moved}
-    symbols = market.find_symbols(sorted(mints))
-    return [show_trade(row, moved, symbols) for row, moved in zip(rows, changes, strict=True)]
-
-
 def export_trades(args: Args) -> Response:
     """Answer all trades that the filters of listTrades allow, newest first, as a table; from a
     cursor on where one is given.
@@ -398,22 +398,24 @@ def list_activity(args: Args) -> Json:
     )
 
 
-@cached_list("/leaderboard", "limit", "sort", "window", "record", "ownership")
+@cached_list("/leaderboard", "limit", "sort", "window", "record", "ownership", "quote")
 def show_leaderboard(args: Args) -> Json:
     """Make a leaderboard."""
     limit, board, now = paging.read_limit(args), read_board(args), start_of_minute(g.now)
     entries = leaderboard.list_entries(board, now, limit)
     rows = leaderboard.show_entries(entries, board, now)
-    return show_list(rows, limit, **board._asdict(), connected=show_connected())
+    return show_list(rows, limit, **leaderboard.show_board(board), connected=show_connected())
 
 
 def read_board(args: Args) -> leaderboard.Board:
     """Return which board a query asks for; Problem where it has a word that is none."""
+    sort = read_choice(args, "sort", leaderboard.SORTS, leaderboard.SORTS[0])
     return leaderboard.Board(
         read_choice(args, "record", leaderboard.RECORDS, leaderboard.RECORDS[0]),
-        read_choice(args, "sort", leaderboard.SORTS, leaderboard.SORTS[0]),
+        sort,
         read_choice(args, "window", tuple(leaderboard.WINDOWS), "all"),
         read_choice(args, "ownership", leaderboard.OWNERSHIPS, "") if "ownership" in args else None,
+        leaderboard.read_quote(args["quote"], sort) if "quote" in args else None,
     )
 
 

@@ -3,6 +3,7 @@
 from flask import Blueprint, g, render_template, request
 from flask.typing import ResponseReturnValue
 
+from chain.quotes import QUOTES
 from web.api import leaderboard, v1
 from web.api.connected import show_connected
 from web.site import pictures
@@ -20,12 +21,15 @@ def show_leaderboard() -> ResponseReturnValue:
     board = v1.read_board(request.args)
     entries = leaderboard.list_entries(board, g.now, MAX_RANKS)
     rows = expand_json(leaderboard.show_entries(entries, board, g.now))
-    bots = tuple(row["botId"] for row in rows if row["realizedSol"] is not None)
+    name = "realizedRaw" if board.quote else "realizedSol"
+    bots = tuple(row["botId"] for row in rows if row[name] is not None)
     return render_template(
         "leaderboard.html",
         rows=rows,
         board=board,
+        quotes=QUOTES,
         sparks=pictures.draw_sparks(board, bots),
         connected=show_connected(),
-        race=pictures.draw_race(),
+        # Its bots are those that are ranked in SOL.
+        race="" if board.quote else pictures.draw_race(),
     )

@@ -55,6 +55,7 @@ def _describe_record(bot: Json) -> str:
         return (
             f"{figures.write_sol(results['realizedSol'], True)} realized,"
             f" {words.describe_results(results)}{_describe_cost_left(results)};"
+            f"{_describe_quotes(results)}"
             f" {coverage}."
         )
     if bot["resultsReason"]:
@@ -70,6 +71,23 @@ def _describe_cost_left(results: Json) -> str:
     cost = results["costLeftLamports"]
     return (
         f"; {figures.write_lamports(cost)} of cost left unsold" if cost not in (None, "0") else ""
+    )
+
+
+def write_quotes(results: Json) -> str:
+    """Write what was realized in each stablecoin: `+2.500 USDC, −1.000 USDT`."""
+    return ", ".join(
+        figures.write_units(one["realizedRaw"], one["symbol"], one["decimals"], True)
+        for one in results["byQuote"] or ()
+    )
+
+
+def _describe_quotes(results: Json) -> str:
+    """Tell what was realized in each stablecoin."""
+    return "".join(
+        f" {figures.write_units(one['realizedRaw'], one['symbol'], one['decimals'], True)}"
+        f" realized, {words.describe_results(one)};"
+        for one in results["byQuote"] or ()
     )
 
 

@@ -14,6 +14,7 @@ from web.api import timeline
 from web.api.serialize import Json
 from web.server.gate import settings
 from web.site import candor, figures, words
+from web.site.cards import write_quotes
 from web.site.profiles import find_profile
 
 blueprint = Blueprint("embeds", __name__)
@@ -75,7 +76,10 @@ def show_badge(uid: str) -> ResponseReturnValue:
 def draw_badge(bot: Json, strip: candor.Strip) -> str:
     """Draw the badge of a bot as SVG, without a style that a strict policy would refuse."""
     results, made_up = bot["results"], "made up: " if settings().demonstration else ""
-    earned = figures.write_sol(results["realizedSol"], True) if results else "no results"
+    earned = "no results"
+    if results:
+        in_sol, in_others = figures.write_sol(results["realizedSol"], True), write_quotes(results)
+        earned = f"{in_sol}, {in_others}" if in_others else in_sol
     text = f"{made_up}{earned} · {strip.matching} of {strip.total} claims match"
     first, second = round(6 * LETTER), round(len(text) * LETTER)
     left = first + 2 * PADDING

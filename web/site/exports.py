@@ -6,7 +6,7 @@ from flask import Blueprint, Response
 from flask.typing import ResponseReturnValue
 
 from accounts.problem import Problem
-from web.api import queries, spreadsheet, v1
+from web.api import queries, spreadsheet, trades
 from web.api.serialize import Json
 from web.api.spreadsheet import TRADE_COLUMNS, Cells, make_trade_cells
 from web.site.profiles import find_wanted, read_filter
@@ -36,7 +36,7 @@ def respond(
     """Answer with a table; Problem `not_found` for an unknown bot."""
     if queries.find_bot(uid) is None:
         raise Problem("not_found", "there is no such bot")
-    pages = spreadsheet.list_trade_pages(v1.show_trades, find_wanted(uid, read_filter()))
+    pages = spreadsheet.list_trade_pages(trades.show_trades, find_wanted(uid, read_filter()))
     return spreadsheet.respond_table(f"{uid}-{name}", pages, columns, make_rows, "no-cache")
 
 

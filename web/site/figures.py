@@ -23,6 +23,8 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
+from chain import amounts
+
 Number = str | int | float
 SIGNIFICANT_DIGITS = 4
 # Of an amount below one, as long as these show at least three significant digits.
@@ -71,6 +73,11 @@ def write_sol(number: Number, sign: bool = False) -> str:
 def write_lamports(lamports: str | int, sign: bool = False) -> str:
     """Write lamports as SOL, like write_sol."""
     return write_sol(str(_to_sol(lamports)), sign)
+
+
+def write_units(raw: str | int, symbol: str, decimals: int, sign: bool = False) -> str:
+    """Write raw units of a currency, like write_sol: `+2.5 USDC` as `+2.500 USDC`."""
+    return f"{write_number(amounts.exact(int(raw), decimals), sign)} {symbol}"
 
 
 def write_tokens(number: Number, sign: bool = False, places: int | None = None) -> str:
@@ -130,6 +137,11 @@ def find_places(numbers: Iterable[Number | None]) -> int:
     return max(MIN_COLUMN_PLACES, _choose_places(max(largest, MIN_WITH_FIXED_PLACES)))
 
 
+def find_unit_places(raws: Iterable[str | int | None], decimals: int) -> int:
+    """Return the digits behind the point for a column of raw units."""
+    return find_places(None if one is None else amounts.exact(int(one), decimals) for one in raws)
+
+
 def find_lamport_places(lamports: Iterable[str | int | None]) -> int:
     """Return the digits behind the point for a column of lamports written as SOL."""
     return find_places(None if one is None else f"{_to_sol(one):f}" for one in lamports)
@@ -182,6 +194,19 @@ def lamports(
     """Mark up lamports as SOL."""
     exact = None if number is None else f"{_to_sol(number):f}"
     return _mark_up(exact, "SOL", sign, unit, places)
+
+
+def units(
+    raw: str | int | None,
+    symbol: str,
+    decimals: int,
+    sign: bool = False,
+    unit: bool = True,
+    places: int | None = None,
+) -> Markup | str:
+    """Mark up raw units of a currency: SOL or a stablecoin."""
+    number = None if raw is None else amounts.exact(int(raw), decimals)
+    return _mark_up(number, symbol, sign, unit, places)
 
 
 def tokens(number: Number | None, sign: bool = False, places: int | None = None) -> Markup | str:
@@ -250,12 +275,15 @@ def _find_color(number: Number) -> str:
 # For the templates, under the names of the functions but for the places of a column.
 FILTERS: dict[str, Callable[..., Any]] = {
     **{
-        one.__name__: one for one in (sol, lamports, tokens, usd, percent, change, exact_sol, whole)
+        one.__name__: one
+        for one in (sol, lamports, units, tokens, usd, percent, change, exact_sol, whole)
     },
     "places": find_places,
     "lamport_places": find_lamport_places,
+    "unit_places": find_unit_places,
     "exact_number": write_exact,
     "write_lamports": write_lamports,
+    "write_units": write_units,
     "write_percent": write_percent,
     "write_tokens": write_tokens,
     "told": told,

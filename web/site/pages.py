@@ -20,6 +20,7 @@ from web.site import (
     pictures,
     pieces,
     profile_words,
+    quote_words,
     record_words,
     words,
 )
@@ -36,7 +37,7 @@ ABOUT_FILE, MAX_ABOUT_BYTES = "about.txt", 40_000
 
 def init_app(app: Flask) -> None:
     """Add the filters and names that every template knows."""
-    for module in (words, money, figures, candor, profile_words, record_words):
+    for module in (words, money, figures, candor, profile_words, quote_words, record_words):
         app.jinja_env.filters.update(module.FILTERS)
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
     app.jinja_env.globals.update(

@@ -13,10 +13,11 @@ from typing import Any, NamedTuple, cast
 import orjson
 from flask import Flask, current_app, g
 
+from chain.amounts import exact
 from storage import database
-from web.api import history, leaderboard
+from web.api import history, leaderboard, quote_history, quote_results
 from web.api.serialize import Json
-from web.site import charts, outcomes, words
+from web.site import charts, figures, outcomes, words
 from web.site.charts import DAY_SECONDS, HOUR_SECONDS
 
 MAX_PICTURES, MAX_RUNNERS, MAX_GAPS, MAX_MARKS, MAX_DAYS_LISTED = 256, 8, 20, 80, 60
@@ -41,6 +42,7 @@ class PictureCache:
     """The drawing functions of one application, with what they drew lately."""
 
     draw_curve: Callable[[bytes, int], str]
+    draw_quote_curve: Callable[[bytes, int], str]
     draw_sales: Callable[[bytes, int], str]
     draw_sparks: Callable[..., dict[str, charts.Spark]]
     draw_race: Callable[[object, int], str]
@@ -50,6 +52,7 @@ def init_app(app: Flask) -> None:
     """Give the app its cache of pictures."""
     app.extensions["pictures"] = PictureCache(
         functools.lru_cache(MAX_PICTURES)(_draw_curve),
+        functools.lru_cache(MAX_PICTURES)(_draw_quote_curve),
         functools.lru_cache(MAX_PICTURES)(_draw_sales),
         functools.lru_cache(16)(_draw_sparks),
         functools.lru_cache(2)(_draw_race),
@@ -70,28 +73,79 @@ def draw_bot_curve(bot: Json) -> str:
     """Return the HTML of the curve of a bot's wallet and its table, empty without results."""
     if not (bot["wallet"] and bot["results"]):
         return ""
+    return _cache().draw_curve(_make_key(bot), g.now // 1000 // HOUR_SECONDS)
+
+
+def _make_key(bot: Json, **more: Json) -> bytes:
+    """Name all that the curves of a bot's wallet depend on, but for the hour."""
     key = {name: bot[name] for name in ("id", "wallet", "results", "coverage")}
     key["coverage"] = {**key["coverage"], "checkedAt": None, "observedTo": None}
-    return _cache().draw_curve(orjson.dumps(key), g.now // 1000 // HOUR_SECONDS)
+    return orjson.dumps({**key, **more})
 
 
 def _draw_curve(key: bytes, hour: int) -> str:
     """Draw a curve up to the end of an hour, counted from 1970."""
     bot = orjson.loads(key)
-    address, coverage = bot["wallet"]["address"], bot["coverage"]
-    connected_at = parse_time(bot["wallet"]["attachedAt"])
-    begins = parse_time(coverage["observedFrom"] or bot["wallet"]["attachedAt"])
-    times = list_times(begins, (hour + 1) * HOUR_SECONDS, CURVE_POINTS)
-    values = history.sample_realized(history.OF_WALLET, [bot["id"]], times).get(bot["id"], [])
-    curve = charts.draw_curve(
-        charts.make_steps(times, values) if values else [],
-        gaps=find_gaps(address, coverage["gaps"][:MAX_GAPS]),
-        trades=find_marks(address),
-        connected_at=connected_at,
-    )
-    loading = coverage["state"] == "backfilling"
-    days = list_day_results(address)
+    address = bot["wallet"]["address"]
+    curve = _draw_realized(bot, hour, history.OF_WALLET, find_marks(address), charts.write_gain)
+    days, loading = list_day_results(address), bot["coverage"]["state"] == "backfilling"
     return cast(str, _macros().curve(curve, days, loading)) if curve and days else ""
+
+
+def _draw_realized(
+    bot: Json,
+    hour: int,
+    sql: str,
+    marks: Sequence[charts.TimedTrade],
+    write_level: Callable[[int], str],
+) -> charts.Curve | None:
+    """Draw what a bot's wallet realized by the samples of a statement (history.sample_realized)."""
+    coverage, attached_at = bot["coverage"], bot["wallet"]["attachedAt"]
+    begins = parse_time(coverage["observedFrom"] or attached_at)
+    times = list_times(begins, (hour + 1) * HOUR_SECONDS, CURVE_POINTS)
+    values = history.sample_realized(sql, [bot["id"]], times).get(bot["id"], [])
+    return charts.draw_curve(
+        charts.make_steps(times, values) if values else [],
+        gaps=find_gaps(bot["wallet"]["address"], coverage["gaps"][:MAX_GAPS]),
+        trades=marks,
+        connected_at=parse_time(attached_at),
+        write_level=write_level,
+    )
+
+
+# ---- its curves in stablecoins -------------------------------------------------------------------
+def draw_quote_curves(bot: Json) -> dict[str, str]:
+    """Return {symbol: the HTML of the curve of results in a stablecoin and its table}; empty where
+    it was never traded with.
+    """
+    if not (bot["wallet"] and bot["results"]):
+        return {}
+    hour = g.now // 1000 // HOUR_SECONDS
+    return {
+        one["symbol"]: _cache().draw_quote_curve(_make_key(bot, quote=one), hour)
+        for one in bot["results"]["byQuote"] or ()
+    }
+
+
+def _draw_quote_curve(key: bytes, hour: int) -> str:
+    """As _draw_curve, of a stablecoin."""
+    bot = orjson.loads(key)
+    quote = bot["quote"]
+    curve = _draw_realized(
+        bot,
+        hour,
+        quote_history.write_samples(quote_results.OF_RESULTS, quote["mint"]),
+        (),
+        lambda raw: figures.write_tokens(exact(raw, quote["decimals"]), sign=True),
+    )
+    address, loading = bot["wallet"]["address"], bot["coverage"]["state"] == "backfilling"
+    days = [
+        DayResult(one.day * DAY_SECONDS, *one[1:])
+        for one in quote_history.list_days(address, quote["mint"], MAX_DAYS_LISTED)
+    ]
+    if not (curve and days):
+        return ""
+    return cast(str, _macros().curve(curve, days, loading, quote["symbol"], quote["decimals"]))
 
 
 def list_times(begins: int, ends: int, points: int) -> list[int]:
@@ -177,10 +231,18 @@ def _draw_sparks(
     seconds = leaderboard.WINDOWS[board.window] or 30 * DAY_SECONDS
     ends = (hour + 1) * HOUR_SECONDS
     times = [ends - seconds + n * seconds // SPARK_POINTS for n in range(SPARK_POINTS + 1)]
-    sql = history.OF_RECORD if board.record == "forward" else history.OF_WALLET
-    sampled = history.sample_realized(sql, bots, times)
+    sampled = history.sample_realized(_find_samples(board), bots, times)
     drawn = {bot: charts.draw_spark(tuple(values)) for bot, values in sampled.items()}
     return {bot: spark for bot, spark in drawn.items() if spark}
+
+
+def _find_samples(board: leaderboard.Board) -> str:
+    """Return the statement for history.sample_realized of what a board ranks by."""
+    is_forward = board.record == "forward"
+    if board.quote is None:
+        return history.OF_RECORD if is_forward else history.OF_WALLET
+    source = quote_results.OF_RECORD if is_forward else quote_results.OF_RESULTS
+    return quote_history.write_samples(source, board.quote.mint)
 
 
 # ---- the race ------------------------------------------------------------------------------------

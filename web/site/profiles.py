@@ -17,6 +17,7 @@ from web.api.posts import show_posts
 from web.api.serialize import Json, positions_of
 from web.api.statements import TradePosition
 from web.api.token_results import show_token_results
+from web.api.trades import show_trades
 from web.server import sessions
 from web.server.application import find_app
 from web.site import pictures
@@ -70,6 +71,7 @@ def read_overview(bot: Json) -> dict[str, Any]:
     return {
         "posts": draw_posts(show_posts(posts), "h3"),
         "chart": pictures.draw_bot_curve(bot),
+        "quote_curves": pictures.draw_quote_curves(bot),
     }
 
 
@@ -108,7 +110,7 @@ def read_trades(bot: Json) -> dict[str, Any]:
     return {
         "asked": asked,
         "is_unknown": wanted.mints == (),
-        "trades": draw_trades(expand_json(v1.show_trades(found.rows))),
+        "trades": draw_trades(expand_json(show_trades(found.rows))),
         "ended_early": found.ended_early,
         "older_trades": cursor,
         "look_back": MAX_LOOK_BACK,
@@ -134,6 +136,7 @@ def read_record(bot: Json) -> dict[str, Any]:
     row = queries.find_bot(bot["id"])
     return {
         "chart": pictures.draw_bot_curve(bot),
+        "quote_curves": pictures.draw_quote_curves(bot),
         "sales": pictures.draw_bot_sales(bot),
         "windows": risk.list_windows(bot, row.id, g.now) if row and bot["record"] else [],
     }

@@ -14,9 +14,10 @@ from flask.typing import ResponseReturnValue
 
 from accounts.problem import Problem
 from web.api import queries, timeline
-from web.api.serialize import Json, show_bot
+from web.api.serialize import Json
+from web.api.v1 import show_bots
 from web.server.gate import settings
-from web.site import candor, facts, figures, words
+from web.site import candor, cards, facts, figures, words
 
 blueprint = Blueprint("share_cards", __name__)
 # Of about 80 KB each.
@@ -92,7 +93,7 @@ def show_card_of_bot(uid: str) -> ResponseReturnValue:
     row = queries.find_bot(uid)
     if row is None:
         raise Problem("not_found", "there is no such bot")
-    bot = orjson.loads(orjson.dumps(show_bot(row, (), settings().base_url)))
+    bot = orjson.loads(orjson.dumps(show_bots([row])[0]))
     return _answer(describe_bot(bot, candor.find_strip(uid)), MOVING)
 
 
@@ -151,7 +152,7 @@ def describe_bot(bot: Json, strip: candor.Strip) -> Json:
         "stamp_note": _mark("" if proven else "wallet not proven" if bot["wallet"] else ""),
         "told": _tell_results(bot) if results else strip.sentence,
         "result": figures.write_sol(results["realizedSol"], True) if results else "",
-        "beside": "",
+        "beside": cards.write_quotes(results) if results else "",
         "small": [
             strip.sentence if results else "Performance not verified.",
             f"{wallet} · {_shorten(link)}",

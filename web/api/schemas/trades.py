@@ -13,9 +13,10 @@ from web.api.schemas.base import (
     Signature,
     Time,
     Whole,
+    absent,
     described,
 )
-from web.api.schemas.wallets import Coverage, Owner
+from web.api.schemas.wallets import Coverage, Owner, Quote
 
 
 class TokenChange(Shape):
@@ -48,6 +49,28 @@ class Realized(Shape):
     matchedRaw: Whole
     unmatchedRaw: Whole
     lots: list[Lot]
+
+
+class QuoteTrade(Quote):
+    """A trade against a stablecoin, in its raw units: first in, first out, as in Realized. What was
+    bought for SOL or another stablecoin has no cost here.
+    """
+
+    side: Literal["buy", "sell", "round_trip"]
+    changeRaw: Whole = described("what the trade moved of it")
+    change: Exact
+    status: Literal["matched", "partial", "unmatched", "not_applicable"]
+    realizedRaw: Whole | None
+    realized: Exact | None
+    costRaw: Whole | None
+    cost: Exact | None
+    proceedsRaw: Whole | None
+    proceeds: Exact | None
+    matchedRaw: Whole = described("raw units of the token that was sold")
+    unmatchedRaw: Whole
+    costInOtherCurrency: bool = described(
+        "it sold what was bought for SOL or another stablecoin, so it has a result in neither"
+    )
 
 
 class Beside(Shape):
@@ -104,6 +127,11 @@ class Trade(Shape):
     tipLamports: Whole
     rentLamports: Whole
     realized: Realized
+    quote: QuoteTrade | None = described("its result in a stablecoin that it was made against")
+    quoteReason: (
+        Literal["not_a_trade", "in_sol", "no_stablecoin", "value_unexplained", "reading_again"]
+        | None
+    ) = described("why there is none; in_sol: its result is in `realized`")
     explainedShare: Share | None = described(
         "how much of the trade's value came out of, and went into, what the venue's call trades "
         "with; below 0.95 it has no result; null where nothing is priced"
@@ -166,6 +194,16 @@ class LeaderboardRow(Shape):
     )
     volumeLamports: Whole | None
     volumeSol: Exact | None
+    quote: Quote = absent(
+        "on a board of a stablecoin: the counts are of its ledger, its amounts stand in the "
+        "members that follow, and those in SOL are null"
+    )
+    realizedRaw: Whole | None = absent("on a board of a stablecoin")
+    realized: Exact | None = absent("on a board of a stablecoin")
+    costLeftRaw: Whole | None = absent("on a board of a stablecoin")
+    costLeft: Exact | None = absent("on a board of a stablecoin")
+    volumeRaw: Whole | None = absent("on a board of a stablecoin")
+    volume: Exact | None = absent("on a board of a stablecoin")
     observedTrades: int | None
     matchedSells: int | None
     partialSells: int | None
@@ -229,4 +267,5 @@ class Leaderboard(Page):
     ownership: Literal["proven", "claimed"] | None
     sort: Literal["pnl", "pnl_floor", "volume", "trades"]
     window: Literal["24h", "7d", "30d", "all"]
+    quote: Quote = absent("the stablecoin whose results are ranked, where one was asked for")
     connected: Connected

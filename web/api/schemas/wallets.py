@@ -37,6 +37,63 @@ class Coverage(Shape):
     note: str | None = described("why it is not complete")
 
 
+class Quote(Shape):
+    """A stablecoin that results are kept in, apart from SOL and never converted."""
+
+    mint: Address
+    symbol: str
+    decimals: int
+
+
+class QuoteResults(Quote):
+    """As Results, of purchases and sales against a stablecoin, in its raw units."""
+
+    realizedRaw: Whole
+    realized: Exact
+    matchedSells: int = described("sales whose whole cost is known in this stablecoin")
+    partialSells: int = described("sales of which a part has a known cost in it")
+    unmatchedSells: int = described("sales of unknown cost, which are left out")
+    winningSells: int
+    crossQuoteSells: int = described(
+        "sales of what was bought for SOL or another stablecoin: they have a result in neither"
+    )
+    volumeRaw: Whole = described("moved by purchases and sales")
+    volume: Exact
+    observedTrades: int
+    feeLamports: Whole = described(
+        "network fees and tips of these trades: lamports, so they are in no amount beside them"
+    )
+    costLeftRaw: Whole = described("known cost of what left without a sale")
+    costLeft: Exact
+    costLeftReceipts: int = described("transactions with which it left")
+
+
+class QuoteReconciliation(Quote):
+    """As Reconciliation, of the accounts in a stablecoin. Network fees are lamports: no line."""
+
+    openingRaw: Whole
+    closingRaw: Whole
+    realizedRaw: Whole
+    unmatchedProceedsRaw: Whole
+    openCostRaw: Whole
+    costLeftRaw: Whole
+    costLeftReceipts: int
+    receivedRaw: Whole
+    sentRaw: Whole
+    overheadRaw: Whole
+    failedCostRaw: Whole
+    otherRaw: Whole
+    differenceRaw: Whole = described("0, or what gaps in the history moved")
+    gapRaw: Whole = described("moved where transactions are missing")
+
+
+class QuoteWindow(Shape):
+    """Results against stablecoins within a window."""
+
+    results: list[QuoteResults] | None = described("of all the wallet did")
+    record: list[QuoteResults] | None = described("since the bot attached its wallets")
+
+
 class Results(Shape):
     """Realized results of sales whose cost was observed, after the wallet's transaction costs."""
 
@@ -58,6 +115,9 @@ class Results(Shape):
     costLeftReceipts: int | None = described("transactions with which it left")
     carriedLots: int | None = described("lots whose cost was carried over from a swap")
     openPositions: int
+    byQuote: list[QuoteResults] | None = described(
+        "of each stablecoin the wallet ever moved; null until older entries were read again"
+    )
 
 
 class Reconciliation(Shape):
@@ -79,6 +139,9 @@ class Reconciliation(Shape):
     otherLamports: Whole = described("moved by what is no trade and no transfer, or has no price")
     differenceLamports: Whole = described("0, or what gaps in the history moved")
     gapLamports: Whole = described("moved where transactions are missing")
+    byQuote: list[QuoteReconciliation] | None = described(
+        "of each stablecoin the wallet ever moved; null until older entries were read again"
+    )
 
 
 class AverageCost(Shape):
@@ -124,6 +187,7 @@ class RiskWindow(Shape):
     since: Time
     risk: Risk | None = described("of all the wallet did; null where the bot's risk is")
     record: Risk | None = described("since the bot attached its wallets")
+    byQuote: QuoteWindow
 
 
 class TokenResult(Shape):

@@ -1,0 +1,40 @@
+"""The stablecoins that bots trade against beside SOL. Pure."""
+
+from typing import NamedTuple
+
+
+class Quote(NamedTuple):
+    """A stablecoin that bots trade against. `source`: where its issuer names the mint."""
+
+    mint: str
+    symbol: str
+    decimals: int
+    source: str
+
+
+QUOTES = (
+    Quote(
+        "EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v",
+        "USDC",
+        6,
+        "https://developers.circle.com/stablecoins/usdc-contract-addresses",
+    ),
+    Quote(
+        "Es9vMFrzaCERmJfrF4H2FYD4KCoNkY11McCe8BenwNYB",
+        "USDT",
+        6,
+        "https://tether.to/en/supported-protocols/",
+    ),
+    # Of Token-2022.
+    Quote(
+        "2b1kV6DkPAnxd5ixfnxQPpxmKwqjjaYmCZfHsFu24GXo",
+        "PYUSD",
+        6,
+        "https://docs.paxos.com/guides/stablecoin/pyusd/mainnet",
+    ),
+)
+
+
+def find_quote(text: str) -> Quote | None:
+    """The quote of this symbol or mint."""
+    return next((one for one in QUOTES if text in (one.symbol, one.mint)), None)

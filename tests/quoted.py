@@ -1,0 +1,50 @@
+"""Ledgers in stablecoins as the ledger store writes them, for tests of who shows them."""
+
+import orjson
+from service import NOW
+
+from chain.quote_tables import QuoteTotal, QuoteTrade
+from chain.quotes import find_quote
+from models import Attachment, Bot, Trade, Wallet
+
+NAMES = (
+    *("realized", "volume", "trades", "matched", "partial", "unmatched", "winning"),
+    *("cost_left", "cost_left_receipts", "fee_lamports", "cross"),
+)
+
+# Lines of the books in a stablecoin.
+RAW = (
+    *("openingRaw", "closingRaw", "realizedRaw", "unmatchedProceedsRaw", "openCostRaw"),
+    *("costLeftRaw", "receivedRaw", "sentRaw", "overheadRaw", "failedCostRaw", "otherRaw"),
+    *("differenceRaw", "gapRaw"),
+)
+
+
+def observe_quote(wallet, symbol="USDC", at=NOW // 1000, span=None, **totals):
+    """Running totals of a wallet and of its latest attachment, or of one `span`, at this second."""
+    row, quote = Wallet.get(Wallet.address == wallet), find_quote(symbol)
+    latest = Attachment.select().where(Attachment.wallet == row).order_by(Attachment.id.desc())
+    columns = dict.fromkeys(NAMES, 0) | totals
+    for one in (0, latest.get().id) if span is None else (span,):
+        QuoteTotal.create(wallet=row, span=one, quote=quote.mint, time=at, **columns)
+    books = orjson.loads(row.by_quote or "{}")
+    books.setdefault(quote.mint, {"reconciliation": None, "averageCost": None, "positions": []})
+    derive(wallet, books)
+    Bot.update(standing_at=None).execute()
+
+
+def derive(wallet, books):
+    """The wallet's ledgers in stablecoins are known: JSON by mint."""
+    told = orjson.dumps(books).decode()
+    Wallet.update(by_quote=told).where(Wallet.address == wallet).execute()
+
+
+def quote_trade(uid, symbol="USDC", kind="sell", **columns):
+    """What a trade was against a stablecoin."""
+    given = {
+        **{"change": 0, "status": "not_applicable", "result": None, "proceeds": None},
+        **{"cost": None, "matched_raw": "0", "unmatched_raw": "0", "is_cross": False},
+        **columns,
+    }
+    trade = Trade.get(Trade.uid == uid)
+    QuoteTrade.create(trade=trade, quote=find_quote(symbol).mint, kind=kind, **given)

@@ -1,0 +1,199 @@
+"""The leaderboard in a stablecoin: the rules of the one in SOL, over other ledgers."""
+
+import random
+
+import pytest
+from quoted import NAMES, observe_quote
+from service import NOW, address
+from test_standings import DAY, attach
+
+from accounts import influencers
+from chain import standing_store
+from chain.quote_tables import QuoteTotal
+from chain.quotes import QUOTES
+from chain.standing_store import refresh_standings
+from chain.tables import StandingTotal
+from models import Attachment, Bot
+from operate.readers import open_reader
+from operate.standing_checks import check_standings
+from web.api import leaderboard
+
+W, OTHER, THIRD = address("w"), address("other"), address("third")
+USDC = QUOTES[0]
+SOLD = {"trades": 6, "matched": 3, "winning": 2, "volume": 90_000_000}
+
+
+@pytest.fixture
+def ada(service):
+    made = service.make_bot("Ada", W)
+    service.observe_results(W, 5)
+    service.observe_span(W, realized=5, trades=4, matched=3)
+    return made
+
+
+def ask(service, made, query):
+    return service.get(f"/api/v1/leaderboard?{query}", made.publish_key.text)
+
+
+def test_results_in_a_stablecoin_are_ranked_by_themselves(service, ada):
+    """2.5 USDC against 40: the one that earned less SOL leads."""
+    bob = service.make_bot("Bob", OTHER)
+    service.observe_results(OTHER, 3)
+    service.observe_span(OTHER, realized=3, trades=4, matched=3)
+    observe_quote(W, realized=2_500_000, **SOLD)
+    observe_quote(OTHER, realized=40_000_000, cost_left=1_250_000, **SOLD)
+    service.make_bot("Only SOL", THIRD)
+    answer = ask(service, ada, "quote=USDC").json
+    rows = answer["data"]
+    assert [(row["name"], row["rank"], row["realized"]) for row in rows] == [
+        ("Bob", 1, "40"),
+        ("Ada", 2, "2.5"),
+    ]
+    assert (rows[0]["realizedRaw"], rows[0]["costLeftRaw"], rows[0]["volume"]) == (
+        "40000000",
+        "1250000",
+        "90",
+    )
+    # Of three sales two won.
+    assert rows[0]["winRate"] == 0.6667
+    assert rows[0]["realizedLamports"] is rows[0]["volumeSol"] is None
+    told = {"mint": USDC.mint, "symbol": "USDC", "decimals": 6}
+    assert answer["quote"] == rows[0]["quote"] == told and rows[0]["botId"] == bob.bot.uid
+    assert ask(service, ada, f"quote={USDC.mint}").json["data"] == rows
+    assert ask(service, ada, "quote=USDT").json["data"] == []
+
+
+def test_the_board_in_sol_is_the_same_to_the_byte(service, ada):
+    before, _, _ = ask(service, ada, "sort=pnl").data.rpartition(b',"asOf"')
+    observe_quote(W, realized=2_500_000, **SOLD)
+    Bot.update(standing_at=None).execute()
+    after, _, _ = ask(service, ada, "sort=pnl").data.rpartition(b',"asOf"')
+    assert after == before and b"quote" not in before
+
+
+@pytest.mark.parametrize(
+    ("query", "told"),
+    [
+        ("quote=DOGE", "quote must be one of: USDC, USDT, PYUSD, or its mint"),
+        ("quote=", "quote must be one of: USDC, USDT, PYUSD, or its mint"),
+        ("quote=SOL", "quote must be one of: USDC, USDT, PYUSD, or its mint"),
+        ("quote=USDC&sort=volume", "with quote, sort must be pnl"),
+        ("quote=USDC&sort=pnl_floor", "with quote, sort must be pnl"),
+    ],
+)
+def test_what_is_no_board_is_refused_by_name(service, ada, query, told):
+    answer = ask(service, ada, query)
+    assert (answer.status_code, answer.json["code"]) == (400, "invalid_parameter")
+    assert answer.json["detail"] == told
+    assert service.get(f"/leaderboard?{query}").status_code == 400
+
+
+def test_a_window_is_the_difference_of_two_totals(service, ada):
+    """1 USDC ten days ago, 3 USDC more two days ago: 3 in seven days, nothing in one."""
+    now = NOW // 1000
+    observe_quote(W, at=now - 10 * DAY, realized=1_000_000, **SOLD)
+    more = {name: 2 * count for name, count in SOLD.items()}
+    observe_quote(W, at=now - 2 * DAY, realized=4_000_000, **more)
+    for window, realized, reason in (
+        ("all", 4_000_000, None),
+        ("30d", 4_000_000, None),
+        ("7d", 3_000_000, None),
+        ("24h", 0, "too_few_sells"),
+    ):
+        for record in leaderboard.RECORDS:
+            board = leaderboard.Board(record, "pnl", window, None, USDC)
+            (one,) = leaderboard.list_entries(board, NOW, 5)
+            assert (one.totals.realized, one.reason) == (realized, reason)
+
+
+def test_proven_wallets_stand_before_claimed_ones(service, ada):
+    attach(service, service.make_bot("Zoe"), OTHER, NOW, "proven")
+    service.observe_results(OTHER, 1)
+    service.observe_span(OTHER, trades=1)
+    observe_quote(W, realized=9_000_000, **SOLD)
+    observe_quote(OTHER, realized=1, **SOLD)
+    rows = ask(service, ada, "quote=USDC").json["data"]
+    assert [(row["name"], row["ownership"], row["rank"]) for row in rows] == [
+        ("Zoe", "proven", 1),
+        ("Ada", "claimed", 1),
+    ]
+    rows = ask(service, ada, "quote=USDC&ownership=claimed").json["data"]
+    assert [row["name"] for row in rows] == ["Ada"]
+
+
+def test_a_gap_or_few_sales_take_the_rank(service, ada):
+    service.observe_results(W, 5, gaps=[{"fromSlot": 1, "toSlot": 2, "reason": "x"}])
+    observe_quote(W, realized=1, **SOLD)
+    observe_quote(W, "USDT", realized=1, trades=2, matched=2)
+    for symbol, reason in (("USDC", "open_gap"), ("USDT", "too_few_sells")):
+        (row,) = ask(service, ada, f"quote={symbol}").json["data"]
+        assert (row["rank"], row["unrankedReason"]) == (None, reason)
+
+
+# ---- stored or worked out ------------------------------------------------------------------------
+def make_crowd(service, dice, now):
+    """Bots with ledgers in one or two stablecoins that changed in the last forty days; some are
+    proven, some retired, one wallet is another's now.
+    """
+    for n in range(9):
+        wallet = address(f"crowd {n}")
+        made = service.make_bot(f"Bot {n}", wallet)
+        service.observe_results(wallet, 1)
+        service.observe_span(wallet, at=now - 41 * DAY, trades=1)
+        for symbol in dice.sample(("USDC", "USDT"), dice.randint(0, 2)):
+            totals = dict.fromkeys(NAMES, 0)
+            for at in sorted({dice.randint(now - 40 * DAY, now) for _ in range(4)}):
+                totals = {name: value + dice.randint(0, 9) for name, value in totals.items()}
+                observe_quote(wallet, symbol, at, **totals)
+        if n % 3 == 0:
+            Attachment.update(ownership="proven").where(Attachment.bot == made.bot).execute()
+        if n % 4 == 0:
+            bot = Bot.get_by_id(made.bot.id)
+            influencers.retire_bot(bot, (now - dice.randint(0, 10 * DAY)) * 1000)
+        if n == 8:
+            attach(service, service.make_bot("Claimant"), wallet, now * 1000)
+
+
+def list_all(now):
+    return {
+        (record, window, quote.symbol): [
+            (one.row.uid, one.totals, one.reason, one.ownership)
+            for one in leaderboard.list_entries(
+                leaderboard.Board(record, "pnl", window, None, quote), now * 1000, 4
+            )
+        ]
+        for record in leaderboard.RECORDS
+        for window in leaderboard.WINDOWS
+        for quote in QUOTES
+    }
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_stored_standings_are_what_a_reader_works_out(service, seed):
+    dice, now = random.Random(seed), NOW // 1000
+    make_crowd(service, dice, now)
+    Bot.update(standing_at=None).execute()
+    worked_out = list_all(now)
+    refresh_standings(NOW)
+    assert list_all(now) == worked_out
+    # Days later windows have moved on: who asks sees it at once, and so does who stores.
+    later = now + dice.randint(1, 9) * DAY
+    moved_on = list_all(later)
+    refresh_standings(later * 1000)
+    assert list_all(later) == moved_on
+    reader = open_reader(service.config)
+    with reader.snapshot():
+        assert list(check_standings(reader, later * 1000)) == []
+    reader.close()
+
+
+def test_a_ledger_that_is_gone_takes_its_standings_along(service, ada):
+    observe_quote(W, realized=1, **SOLD)
+    Bot.update(standing_at=None).execute()
+    refresh_standings(NOW)
+    stored = StandingTotal.select().where(StandingTotal.quote == USDC.mint)
+    assert stored.count() == len(standing_store.BOARDS)
+    QuoteTotal.delete().execute()
+    Bot.update(standing_at=None).execute()
+    refresh_standings(NOW)
+    assert stored.count() == 0

@@ -1,0 +1,293 @@
+"""Results in stablecoins as the interface, the pages, the tables and an agent are shown them."""
+
+import re
+
+import orjson
+import pytest
+from quoted import RAW, derive, observe_quote, quote_trade
+from service import NOW, address
+from test_records import move, show
+
+from agents.answers import trim_bot, trim_trade
+from chain.quotes import QUOTES
+from models import Bot, Wallet
+from web.api import quote_results
+from web.api.serialize import show_coverage
+
+W, OTHER = address("w"), address("other")
+USDC, USDT, _ = QUOTES
+DAY = 86_400
+
+
+@pytest.fixture
+def bot(service):
+    made = service.make_bot("Ada", W)
+    service.observe_results(W, 7, matched=1)
+    service.observe_span(W, realized=7, trades=1, matched=1)
+    coverage = {**show_coverage(W, None), "state": "complete", "receipts": 3, "note": None}
+    Wallet.update(forward_realized=7, coverage=orjson.dumps(coverage).decode()).where(
+        Wallet.address == W
+    ).execute()
+    return made
+
+
+def text_of(answer):
+    return " ".join(re.sub(r"<[^>]+>", " ", answer.text).split())
+
+
+# ---- bots ----------------------------------------------------------------------------------------
+def test_results_and_record_tell_each_stablecoin_by_itself(service, bot):
+    before = show(service, bot)["results"]
+    observe_quote(
+        W,
+        realized=-1_250_000,
+        volume=20_000_000,
+        trades=5,
+        matched=2,
+        partial=1,
+        unmatched=4,
+        winning=1,
+        cost_left=300_000,
+        cost_left_receipts=2,
+        fee_lamports=25_000,
+        cross=3,
+    )
+    observe_quote(W, "USDT", realized=1, trades=2)
+    shown = show(service, bot)
+    usdc, usdt = shown["results"]["byQuote"]
+    assert usdc == {
+        "mint": USDC.mint,
+        "symbol": "USDC",
+        "decimals": 6,
+        "realizedRaw": "-1250000",
+        "realized": "-1.25",
+        "matchedSells": 2,
+        "partialSells": 1,
+        "unmatchedSells": 4,
+        "winningSells": 1,
+        "crossQuoteSells": 3,
+        "volumeRaw": "20000000",
+        "volume": "20",
+        "observedTrades": 5,
+        "feeLamports": "25000",
+        "costLeftRaw": "300000",
+        "costLeft": "0.3",
+        "costLeftReceipts": 2,
+    }
+    assert (usdt["mint"], usdt["realized"]) == (USDT.mint, "0.000001")
+    assert shown["record"]["byQuote"] == [usdc, usdt]
+    # Nothing of it is in SOL.
+    assert {**shown["results"], "byQuote": None} == {**before, "byQuote": None}
+    listed = service.get("/api/v1/bots", bot.publish_key.text).json["data"]
+    assert listed[0]["results"] == shown["results"]
+
+
+def test_unknown_is_null_and_nothing_moved_is_empty(service, bot):
+    assert show(service, bot)["results"]["byQuote"] is None
+    assert show(service, bot)["record"]["byQuote"] is None
+    derive(W, {})
+    shown = show(service, bot)
+    assert shown["results"]["byQuote"] == shown["record"]["byQuote"] == []
+    # Held and never traded with.
+    derive(W, {USDC.mint: {"reconciliation": None, "averageCost": None, "positions": []}})
+    (held,) = show(service, bot)["results"]["byQuote"]
+    assert (held["symbol"], held["realizedRaw"], held["observedTrades"]) == ("USDC", "0", 0)
+    assert show(service, service.make_bot("Mute"))["results"] is None
+
+
+def test_the_record_holds_all_wallets_and_results_the_present_one(service, bot):
+    """-4 USDC with the first wallet, 1 with the second."""
+    observe_quote(W, realized=-4_000_000, matched=4)
+    move(service, bot, OTHER)
+    service.observe_results(OTHER, 1)
+    service.observe_span(OTHER, realized=1, trades=1)
+    observe_quote(OTHER, realized=1_000_000, matched=2)
+    shown = show(service, bot)
+    (record,), (results,) = shown["record"]["byQuote"], shown["results"]["byQuote"]
+    assert (record["realized"], record["matchedSells"]) == ("-3", 6)
+    assert (results["realized"], results["matchedSells"]) == ("1", 2)
+
+
+def test_the_books_close_in_each_stablecoin(service, bot):
+    # 100 came in, 60 were paid for what is held, 2 were earned: 42 are left.
+    lines = dict.fromkeys(RAW, "0") | {
+        "closingRaw": "42000000",
+        "realizedRaw": "2000000",
+        "openCostRaw": "60000000",
+        "receivedRaw": "100000000",
+        "costLeftReceipts": 0,
+    }
+    derive(W, {USDC.mint: {"reconciliation": lines, "averageCost": None, "positions": []}})
+    Wallet.update(reconciliation=orjson.dumps(SOL_BOOKS).decode()).execute()
+    (told,) = show(service, bot)["reconciliation"]["byQuote"]
+    assert told == {"mint": USDC.mint, "symbol": "USDC", "decimals": 6, **lines}
+    page = text_of(service.get(f"/bots/{bot.bot.uid}?tab=record"))
+    assert "Balance after the last transaction 42" in page and "Received +100" in page
+    assert "Paid for what it still holds −60" in page
+
+
+SOL_BOOKS = {
+    f"{name}Lamports": "0"
+    for name in (
+        *("opening", "closing", "realized", "unmatchedProceeds", "openCost", "costLeft"),
+        *("received", "sent", "overhead", "failedCost", "other", "difference", "gap"),
+    )
+} | {"costLeftReceipts": 0}
+
+
+def test_windows_are_differences(service, bot):
+    """1 USDC forty days before NOW, 3 more ten days before."""
+    now = NOW // 1000
+    observe_quote(W, at=now - 40 * DAY, realized=1_000_000, trades=1)
+    observe_quote(W, at=now - 10 * DAY, realized=4_000_000, trades=3)
+    for source in (quote_results.OF_RESULTS, quote_results.OF_RECORD):
+        found = quote_results.find_since(source, bot.bot.id, now - 30 * DAY)
+        assert (found[USDC.mint].realized, found[USDC.mint].trades) == (3_000_000, 2)
+    windows = show(service, bot)["riskWindows"]
+    assert [one["byQuote"]["record"][0]["realizedRaw"] for one in windows[:2]] == ["0", "0"]
+
+
+# ---- trades --------------------------------------------------------------------------------------
+def test_a_trade_tells_its_result_in_the_stablecoin_or_why_it_has_none(service, bot):
+    derive(W, {})
+    for slot, (name, kind) in enumerate(
+        (("sold", "swap"), ("crossed", "swap"), ("swapped", "swap"), ("in_sol", "sell"))
+    ):
+        service.observe_trade(W, name, slot, kind=kind)
+    service.observe_trade(W, "moved", 9, kind="transfer_in")
+    service.observe_trade(W, "odd", 10, kind="swap", flags='["value_unexplained"]')
+    quote_trade(
+        "trade_sold",
+        change=12_500_000,
+        status="matched",
+        result=2_500_000,
+        proceeds=12_500_000,
+        cost=10_000_000,
+        matched_raw="1000",
+    )
+    quote_trade("trade_crossed", change=7_000_000, status="unmatched", is_cross=True)
+    trades = {
+        one["id"]: one for one in service.get("/api/v1/trades", bot.publish_key.text).json["data"]
+    }
+    assert trades["trade_sold"]["quote"] == {
+        "mint": USDC.mint,
+        "symbol": "USDC",
+        "decimals": 6,
+        "side": "sell",
+        "changeRaw": "12500000",
+        "change": "12.5",
+        "status": "matched",
+        "realizedRaw": "2500000",
+        "realized": "2.5",
+        "costRaw": "10000000",
+        "cost": "10",
+        "proceedsRaw": "12500000",
+        "proceeds": "12.5",
+        "matchedRaw": "1000",
+        "unmatchedRaw": "0",
+        "costInOtherCurrency": False,
+    }
+    assert trades["trade_sold"]["quoteReason"] is None
+    crossed = trades["trade_crossed"]["quote"]
+    assert (crossed["status"], crossed["realized"], crossed["costInOtherCurrency"]) == (
+        "unmatched",
+        None,
+        True,
+    )
+    reasons = {name: one["quoteReason"] for name, one in trades.items() if one["quote"] is None}
+    assert reasons == {
+        "trade_swapped": "no_stablecoin",
+        "trade_in_sol": "in_sol",
+        "trade_moved": "not_a_trade",
+        "trade_odd": "value_unexplained",
+    }
+    page = text_of(service.get(f"/bots/{bot.bot.uid}?tab=trades"))
+    assert "Proceeds 12.5 USDC, less their cost 10 USDC: +2.5 USDC." in page
+    assert "was paid for in another currency, so it has a result in neither" in page
+    Wallet.update(by_quote=None).execute()
+    trades = service.get("/api/v1/trades", bot.publish_key.text).json["data"]
+    assert {one["quoteReason"] for one in trades if one["id"] == "trade_swapped"} == {
+        "reading_again"
+    }
+
+
+def test_one_stablecoin_for_another_is_a_sale_in_the_one_it_brought(service, bot):
+    service.observe_trade(W, "both", 1, kind="swap")
+    quote_trade("trade_both", "USDC", "buy", change=-5_000_000)
+    quote_trade("trade_both", "USDT", "sell", change=4_990_000, status="unmatched")
+    (trade,) = service.get("/api/v1/trades", bot.publish_key.text).json["data"]
+    assert (trade["quote"]["symbol"], trade["quote"]["side"]) == ("USDT", "sell")
+
+
+def test_tables_have_the_stablecoin_in_columns_of_its_own(service, bot):
+    service.observe_trade(W, "sold", 1, kind="swap")
+    service.observe_trade(W, "plain", 2, kind="sell")
+    quote_trade("trade_sold", change=5, status="matched", result=-3, proceeds=5, cost=8)
+    head, _, row = service.get(f"/bots/{bot.bot.uid}/trades.csv").text.splitlines()
+    told = dict(zip(head.split(","), row.split(","), strict=True))
+    assert (told["quoteSymbol"], told["quoteStatus"], told["quoteRealizedRaw"]) == (
+        "USDC",
+        "matched",
+        "-3",
+    )
+    assert (told["quoteProceedsRaw"], told["quoteCostRaw"], told["resultLamports"]) == (
+        "5",
+        "8",
+        "",
+    )
+
+
+# ---- pages ---------------------------------------------------------------------------------------
+def test_a_profile_has_tiles_and_a_curve_with_its_table_for_each_currency(service, bot):
+    path = f"/bots/{bot.bot.uid}"
+    derive(W, {})
+    assert "In USDC" not in service.get(path).text
+    now = NOW // 1000
+    observe_quote(W, at=now - 2 * DAY, realized=1_500_000, trades=2, matched=1, winning=1)
+    observe_quote(
+        W, at=now, realized=1_100_000, trades=5, matched=2, winning=1, unmatched=2, cross=2
+    )
+    page = service.get(path)
+    text = text_of(page)
+    assert "Realized PnL +1.100 USDC from 2 sales; 2 more sales are left out" in text
+    assert "2 sales for USDC of what was paid for in SOL or another stablecoin have a cost" in text
+    assert 'aria-label="Realized PnL and volume in USDC as a table"' in page.text
+    # The days of the table: +1.5, then -0.4, which makes 1.1.
+    assert "−0.400 +1.100" in text and "+1.500 +1.500" in text
+    assert "In USDT" not in text
+    ids = re.findall(r'\bid="([^"]+)"', page.text)
+    assert len(ids) == len(set(ids))
+    record = text_of(service.get(f"{path}?tab=record"))
+    assert "Record in USDC" in record and "Sales paid for in another currency 2 2" in record
+
+
+def test_the_board_lets_the_currency_be_chosen_without_a_script(service, bot):
+    observe_quote(W, realized=1_500_000, trades=9, matched=3, winning=3)
+    page = service.get("/leaderboard").text
+    link = re.search(r'href="([^"]+quote=USDC)"', page).group(1).replace("&amp;", "&")
+    quoted = service.get(link)
+    text = text_of(quoted)
+    assert "Realized PnL, USDC" in text and "+1.50" in text and "Worst case" not in text
+    assert re.search(r'quote=USDC" aria-current="true">USDC</a>', quoted.text)
+    # Other sorts are of SOL.
+    assert 'sort=volume&amp;window=all">' in quoted.text
+    empty = text_of(service.get("/leaderboard?quote=PYUSD"))
+    assert "No bot has traded in PYUSD yet." in empty
+
+
+def test_what_is_shared_of_a_bot_names_its_stablecoins(service, bot):
+    observe_quote(W, realized=-1_500_000, trades=9, matched=3)
+    uid = bot.bot.uid
+    assert "−1.500 USDC" in text_of(service.get(f"/embed/bots/{uid}"))
+    card = service.get(f"/bots/{uid}").text
+    assert "−1.500 USDC" in re.search(r'property="og:description" content="([^"]+)"', card).group(1)
+
+
+def test_an_agent_is_told_of_them(service, bot):
+    observe_quote(W, realized=5, trades=9, matched=3)
+    assert trim_bot(show(service, bot))["results"]["byQuote"][0]["realizedRaw"] == "5"
+    service.observe_trade(W, "sold", 1, kind="swap")
+    quote_trade("trade_sold", change=5, status="matched", result=-3, proceeds=5, cost=8)
+    (trade,) = service.get("/api/v1/trades", bot.publish_key.text).json["data"]
+    assert trim_trade(trade)["quote"]["realizedRaw"] == "-3"
+    assert Bot.select().count() == 1
