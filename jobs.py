@@ -13,13 +13,13 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 from apscheduler import events
 from apscheduler.executors.base import BaseExecutor, run_job
 from apscheduler.schedulers.background import BackgroundScheduler
-from apscheduler.triggers.interval import IntervalTrigger
+from apscheduler.triggers.base import BaseTrigger
 from peewee import OperationalError
 
 import storage
@@ -109,6 +109,23 @@ class DaemonThreads(BaseExecutor):
             thread.join()
 
 
+class Every(BaseTrigger):
+    """Plan a job so many seconds after its last time; what a clock that was set forward left out is
+    left out. (APScheduler's own interval lists each of those times: a year of them takes minutes,
+    and the memory of a small machine.)
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._interval = timedelta(seconds=seconds)
+
+    def get_next_fire_time(
+        self, previous_fire_time: datetime | None, now: datetime
+    ) -> datetime | None:
+        """As APScheduler asks for it; in UTC."""
+        following = (previous_fire_time or now) + self._interval
+        return following if following > now else now + self._interval
+
+
 class Leadership:
     """The jobs while this process holds the lock; `check` raises once it has lost it."""
 
@@ -133,7 +150,7 @@ class Leadership:
             if one.seconds:
                 self._scheduler.add_job(
                     self._run,
-                    IntervalTrigger(seconds=one.seconds, timezone=UTC),
+                    Every(one.seconds),
                     args=[one.tick],
                     id=one.name,
                     next_run_time=datetime.now(UTC),

@@ -136,9 +136,13 @@ class Balances:
         """Ask for accounts of several wallets in one call; where that fails, for each wallet's in
         its own.
         """
+        wallets = {asked.wallet.id: asked.wallet for asked in part}
         try:
-            if len({asked.wallet.id for asked in part}) > 1:
-                return self._ask_holdings(part)
+            if len(wallets) > 1:
+                self._ask_holdings(part)
+                for wallet in wallets.values():
+                    self._attempts.note_done(wallet, "_compare_own")
+                return
         except RpcError as error:
             if self._attempts.is_common(error):
                 raise

@@ -30,7 +30,7 @@ class Attempts:
         whole wallet. Raised is only what is nobody's: that no node answers, or the database.
         """
         self._state.show_life()
-        name, postponed = step.__name__, self._state.watches[wallet.id].postponed
+        name = step.__name__
         if wallet.id in self._state.skipped or self.is_postponed(wallet, name):
             return False
         try:
@@ -45,8 +45,12 @@ class Attempts:
             if storage.is_busy(error):
                 raise
             return self._postpone_wallet(wallet, error)
-        postponed.pop(name, None)
+        self.note_done(wallet, name)
         return done
+
+    def note_done(self, wallet: Wallet, name: str) -> None:
+        """Forget that this step of the wallet failed: it, or what does the same, was done."""
+        self._state.watches[wallet.id].postponed.pop(name, None)
 
     def is_postponed(self, wallet: Wallet, name: str) -> bool:
         """Whether this step of the wallet failed and is not to be tried yet."""

@@ -6,7 +6,7 @@ import json
 import logging
 import threading
 import time
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
 import ground
@@ -203,6 +203,16 @@ def test_a_clock_set_back_an_hour_and_forward_two_loses_no_run(crew, monkeypatch
         time.sleep(1.5)
         runs.append(counts["n"] - before)
     assert all(5 <= run <= 25 for run in runs), runs
+
+
+def test_times_that_a_clock_set_forward_left_out_are_not_listed():
+    """Ten years at six seconds would be 52 million of them."""
+    every, begun = jobs.Every(6.0), datetime(2026, 1, 1, tzinfo=UTC)
+    later = begun + timedelta(days=3_652)
+    six = timedelta(seconds=6)
+    assert every.get_next_fire_time(None, begun) == begun + six
+    assert every.get_next_fire_time(begun, begun + timedelta(seconds=1)) == begun + six
+    assert every.get_next_fire_time(begun, later) == later + six
 
 
 def test_a_pass_that_never_ends_does_not_keep_the_process(crew, monkeypatch):

@@ -13,6 +13,7 @@ import jobs
 import models
 import storage
 from storage.trouble import TROUBLES
+from web.api.health import check_health
 
 
 @pytest.fixture
@@ -77,6 +78,23 @@ def test_a_job_that_fails_is_seen(watched):
     assert told["job_success_timestamp_seconds", "observer"] == (NOW - 60_000) / 1000
     # Never: no number is made up.
     assert ("job_success_timestamp_seconds", "paper") not in told
+
+
+def test_the_problem_of_a_single_pass_degrades_an_instance(watched):
+    def look():
+        with watched.app.app_context():
+            return check_health(watched.config, NOW)["status"]
+
+    for state, problem, status in (
+        ("ok", "every endpoint rests", "degraded"),
+        ("failing", "every endpoint rests", "degraded"),
+        ("ok", None, "ok"),
+    ):
+        jobs.note_job("observer", state, NOW, problem)
+        assert look() == status
+    # Of a job that was switched off since.
+    jobs.note_job("scout", "off", NOW, "a former problem")
+    assert look() == "ok"
 
 
 def test_a_job_that_is_switched_off_has_no_heartbeat(tmp_path):

@@ -255,6 +255,29 @@ def test_balances_are_compared_though_one_wallet_spoils_the_common_call(look):
     ] == [eve]
 
 
+def test_a_refusal_that_is_over_is_forgotten_by_all_whose_call_goes_through_again(look):
+    """Refused together, then each alone; once the common call is answered nobody asks alone."""
+    chain, eve = market(2, ("ada", "eve"), 30), address("eve")
+    node = FakeNode(chain)
+    seen = look(node, wallets=[eve, ADA]).settle()
+    answer = node.answer
+
+    def refuse(method, params):
+        if method == "getMultipleAccounts":
+            rpc._raise_error({"code": -32601}, {})
+        return answer(method, params)
+
+    node.answer = refuse
+    seen.look()
+    health = check_health(seen.config, seen.now)
+    assert len(health["walletObserver"]["troubled"]) == 2 and seen.observer.problem is not None
+    node.answer = answer
+    seen.clock.sleep(2)
+    seen.look()
+    health = check_health(seen.config, seen.now)
+    assert health["walletObserver"]["troubled"] == [] and seen.observer.problem is None
+
+
 def test_a_busy_database_ends_the_pass_and_costs_no_memory_of_the_others(look, monkeypatch):
     chain, eve = market(2, ("ada", "eve"), 30), address("eve")
     seen = look(chain, wallets=[eve, ADA]).settle()

@@ -175,14 +175,16 @@ def show_writing(trouble: str | None) -> dict[str, Any]:
 
 
 def check_health(config: Config, now: int) -> dict[str, Any]:
-    """Make the health object; `degraded` where a job that is switched on is failing or silent."""
+    """Make the health object; `degraded` where the last pass of a job that is switched on had a
+    problem, or where it is silent.
+    """
     jobs = {row.name: row for row in select(JobRow, JOBS)}
     observer = _show_job(jobs.get("observer"), config.observer_interval_seconds, now)
     scout = _show_job(jobs.get("scout"), config.scout_interval_seconds, now)
     engine = _show_job(jobs.get("paper"), config.paper_interval_seconds, now)
-    states, trouble = {job["state"] for job in (observer, scout, engine)}, database.find_trouble()
+    is_unwell, trouble = any(map(_is_unwell, (observer, scout, engine))), database.find_trouble()
     return {
-        "status": "degraded" if trouble or states & {"failing", "late"} else "ok",
+        "status": "degraded" if trouble or is_unwell else "ok",
         "mode": "simulated",
         "engine": {name: engine[name] for name in ("heartbeatAt", "ageSeconds", "state")},
         "strategyEngine": engine,
@@ -245,6 +247,11 @@ def _show_job(row: JobRow | None, interval_seconds: float, now: int) -> dict[str
         "lastSuccessAt": show_time(row.last_success_at),
         "lastError": row.last_error,
     }
+
+
+def _is_unwell(job: dict[str, Any]) -> bool:
+    """Tell whether a job that is shown had a problem just now, however short, or is silent."""
+    return job["state"] != "off" and (job["state"] == "late" or job["lastError"] is not None)
 
 
 def count_seconds(at: int | None, now: int) -> int | None:

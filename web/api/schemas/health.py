@@ -37,7 +37,8 @@ class Me(Shape):
 
 class JobHealth(Shape):
     """A background job. It is failing where its passes fail for longer than 40 seconds beyond its
-    interval, or by a fault of this program; before that lastError alone tells of it.
+    interval, or by a fault of this program; before that lastError tells of it, and the status of
+    this instance.
     """
 
     state: JobState
