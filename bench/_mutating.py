@@ -31,7 +31,7 @@ from mutmut.mutation.mutators import mutation_operators
 from mutmut.mutation.pragma_handling import IgnoredCode
 
 from bench._equivalents import EQUIVALENTS
-from bench._rooms import QUIET, ROOT, list_tests
+from bench._rooms import QUIET, ROOT, list_modules, list_tests
 
 MAX_BYTES = 4 << 30
 # Of processor time beside what its tests need, and how much longer it may take by the clock.
@@ -55,10 +55,9 @@ def run(args):
     """Print each survivor and a table of scores; the status is 1 below 95 %."""
     os.chdir(ROOT)
     paths = [
-        str(path.relative_to(ROOT))
-        for room in args.rooms
-        for path in sorted((ROOT / room).glob("*.py"))
-        if not args.modules or path.stem in args.modules
+        path
+        for path in list_modules(args.rooms)
+        if not args.modules or Path(path).stem in args.modules
     ]
     mutating = Mutating(paths, args)
     pytest.main([*QUIET, "-s", *list_tests(args.rooms, args.tests)], plugins=[mutating])

@@ -14,8 +14,29 @@ ROOMS = {
         " ledger_store mints packing programs receipts reconciliation risk risk_shown rpc"
         " standings value value_store verify"
     ),
+    "paper": (
+        "account_figures backtests brain clusters engine falls fills first_fills measured"
+        " own_strategies papertrade positions strategies twin_proof twins"
+    ),
+    "accounts": (
+        "accounts acts auto_posts delays keys posts proof quotas said_and_did verification"
+    ),
+}
+# Of a room only part of which is on the money path: its modules. Of others all of them.
+MODULES = {
+    "accounts": "acts api_keys auto_posts keys owners posts proof quotas verification".split(),
 }
 QUIET = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-o", "addopts="]
+
+
+def list_modules(rooms):
+    """The paths of their modules, from the root."""
+    return [
+        str(path.relative_to(ROOT))
+        for room in rooms
+        for path in sorted((ROOT / room).glob("*.py"))
+        if path.stem in MODULES.get(room, [path.stem])
+    ]
 
 
 def list_tests(rooms, only=()):

@@ -6,12 +6,14 @@ import orjson
 import pytest
 
 import models
+from accounts import auto_posts
 from accounts.auto_posts import update_posts
 from chain.coverage import Progress
 from chain.effects import Balance
 from chain.entries import Entry
 from chain.store import LedgerStore
-from models import Address, Attachment, Bot, Owner, Post, Wallet, WalletSignature
+from market.tables import Token
+from models import Address, Attachment, Bot, Owner, Post, Trade, Wallet, WalletSignature
 from voice.facts import find_foreign_numbers
 
 MINT = "Mint1111111111111111111111111111111111111111"
@@ -175,3 +177,32 @@ def test_a_bot_may_use_the_same_event_id(wallet):
         created_at=1,
     )
     assert own.event_id == told.event_id
+
+
+def swapped(**more):
+    """Three CATs, of whose symbol nobody knows, for 2.5 of MINT, half of which passed beside."""
+    changes = [["Cat11111", "-3000000", 6], [MINT, "2500000", 6]]
+    return Trade(
+        kind="swap",
+        mint=MINT,
+        result=None,
+        sol_change=-7_000_000_000,
+        beside_sol=-1_000_000_000,
+        token_changes=orjson.dumps(changes).decode(),
+        beside_tokens=orjson.dumps([[MINT, "1250000", 6]]).decode(),
+        **more,
+    )
+
+
+def test_a_swap_is_told_with_what_was_given_for_it(db):
+    Token.create(mint=MINT, symbol="PINE", name="Pine", discovered_at=1, tracked_at=1)
+    assert auto_posts._tell_facts(swapped()) == {
+        "kind": "swap",
+        "symbol": "PINE",
+        "resultSol": None,
+        # 2.5 less the 1.25 beside it, and 7 SOL less 1.
+        "amount": "1.25",
+        "sol": "6",
+        "fromSymbol": "Cat1",
+        "fromAmount": "3",
+    }

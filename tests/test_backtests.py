@@ -14,7 +14,7 @@ from accounts import backtests as asked
 from accounts.backtests import write_table as asked_table
 from accounts.problem import Problem
 from market.tables import Snapshot
-from paper import backtests, recordings
+from paper import backtest_report, backtests, recordings
 from paper.backtest_report import COLUMNS, show_backtest, write_csv
 from paper.backtests import Recording
 from paper.fills import RECORDED_COSTS, NetworkCosts
@@ -322,3 +322,43 @@ def test_the_command_plays_what_is_recorded(cli, settings):  # noqa: F811
     assert code == 0 and out.startswith("closedAt,") and out.count(",strategy") == 1
     assert cli("trader", "backtest", "--family", "astrology")[0] == 1
     assert cli("trader", "backtest", "--family", "momentum", "--from", "2099-01-01")[0] == 1
+
+
+def test_a_curve_has_points_no_nearer_than_its_spacing():
+    """Of a recording of 2 x MAX_POINTS minutes each second minute is a point."""
+    end = START + 2 * backtests.MAX_POINTS * MINUTE
+    recording = replace(recording_of(["0.001"] * 5), end=end)
+    player = backtests.Player.prepare(recording, closes_at(50, 60), "standard", end)
+    for one in recording.snapshots:
+        player.play(one.at, [one])
+    assert [(point.at - START) // MINUTE for point in player.curve] == [0, 2, 4]
+    player.play(end, [quote(9)])
+    assert len(player.curve) == 3
+
+
+def test_costs_that_were_known_before_the_recording_are_its_first():
+    """Of what was known an hour and a minute before it the later; what came after its end not."""
+    own = [NetworkCosts(number, 8, 9) for number in range(4)]
+    moments = (START - 60 * MINUTE, START - MINUTE, START + 2 * MINUTE, START + 5 * MINUTE)
+    costs = tuple(CostsFrom(at, one, 40) for at, one in zip(moments, own, strict=True))
+    shown = backtest_report._show_costs(replace(recording_of(["0.001"] * 5), costs=costs))
+    assert [(one["from"], one["p50Lamports"]) for one in shown] == [
+        ("2027-01-15T08:00:00Z", "1"),
+        ("2027-01-15T08:02:00Z", "2"),
+    ]
+
+
+def test_snapshots_are_read_page_by_page_and_of_known_tokens_alone(db, settings, monkeypatch):
+    monkeypatch.setattr(recordings, "PAGE", 2)
+    smaller = recordings.PAGE_OF_SNAPSHOTS.replace("LIMIT 5000", "LIMIT 2")
+    monkeypatch.setattr(recordings, "PAGE_OF_SNAPSHOTS", smaller)
+    stage = Stage(settings).list_token().list_token("MintB")
+    made = []
+    for mint in ("MintA", "MintB", "MintA", "MintA", "MintA", "MintA"):
+        made.append(stage.snapshot(mint).id)
+        stage.round += 1
+    span = recordings.Span(START + MINUTE, START + 5 * MINUTE)
+    found = recordings._list_snapshots(span, {"MintA": token()})
+    assert [one.id for one in found] == made[2:5]
+    whole = recordings.Span(START, START + 60 * MINUTE)
+    assert len(list(recordings._list_snapshots(whole, {"MintA": 1, "MintB": 1}))) == 6

@@ -97,3 +97,10 @@ def test_thousands_of_clusters_are_drawn_by_their_neighbors_and_give_nearly_the_
     low, high = clusters.find_interval(shares)
     assert len(clusters._join(shares)) == 200
     assert rate - 0.018 < low < rate - 0.010 and rate + 0.010 < high < rate + 0.018
+
+
+def test_a_draw_of_clusters_without_any_trade_has_no_ratio():
+    """One cluster of eight has trades, all won: each draw that meets it is 1, and others, a third
+    of all ((7/8) ** 8), say nothing.
+    """
+    assert clusters.find_interval([Share(3, 3), *[Share(0, 0)] * 7]) == (1.0, 1.0)

@@ -28,6 +28,7 @@ from tape import (
 
 from paper import adaptive, decisions, engine, guard, orders
 from paper.account import PIPELINE, STARTING_CASH, Close, find_exclusion
+from paper.faults import Faults
 from paper.fills import RENT
 from paper.guard import Phase
 from paper.market import View, percent
@@ -941,3 +942,9 @@ def test_held_tokens_may_be_asked_for_often():
     assert one.account.positions["A"].held == 2
     # 0, 60, 120, 168 and 174 s: three quarters of an interval make a new place.
     assert [(one.at - START) // 1000 for one in tape.market.windows["A"]] == [0, 60, 120, 168, 174]
+
+
+def test_a_token_that_is_not_in_the_market_is_not_seen():
+    market, faults = Market(MINUTE, [token("A")]), Faults()
+    seen = engine.check_snapshots(market, [quote(0, "Z"), quote(0, "A")], START, faults)
+    assert list(seen) == ["A"] and faults.found == {}

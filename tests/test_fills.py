@@ -365,3 +365,22 @@ def test_no_pool_raises_and_no_lamport_is_made(price, pool, liquidity, venue, de
 def test_every_minute_is_another_quote():
     """What the tests above lean on."""
     assert quote(0).quote != quote(1).quote and quote(1).at - quote(0).at == MINUTE
+
+
+# ---- what passes through a pool ------------------------------------------------------------------
+def test_a_side_is_half_of_the_liquidity_or_follows_from_the_curve():
+    """At 30 SOL x 1.073e9 tokens and 0.00000004 SOL a token the curve holds sqrt(k p) = 35.88...
+    SOL, at 200 USD each 7,176 USD.
+    """
+    assert pools.find_side_cents(quote(0, liquidity="300000.02")) == 150_000_01
+    told = {"venue": "pumpfun", "price": "0.00000004", "pool": None, "liquidity": None}
+    # The price in USD tells what a SOL costs: 0.000008 / 0.00000004 = 200.
+    curve = quote(0, **told, price_usd="0.000008")
+    assert curve.sol_cents == 200_00
+    exact = Fraction(30 * 1_073_000_000 * 4, 10**8)
+    side = pools.find_side_cents(curve)
+    assert (Fraction(side, 20_000)) ** 2 <= exact < (Fraction(side + 1, 20_000)) ** 2
+    # A price on no curve, a SOL without a price, another venue.
+    assert pools.find_side_cents(quote(0, **{**told, "price": "1"}, price_usd="200")) is None
+    assert pools.find_side_cents(quote(0, **told)) is None
+    assert pools.find_side_cents(quote(0, pool=None, liquidity=None, price_usd="0.2")) is None

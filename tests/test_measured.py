@@ -193,3 +193,9 @@ def test_network_costs_are_read_from_own_receipts_once_a_day(db):
     # The next day both count: the 16th of 31.
     assert measured_store.refresh_costs(AT + DAY_MS).p50 == 21_000
     assert NetworkCost.select().count() == 2
+
+
+def test_nothing_is_said_of_a_sale_that_would_bring_nothing():
+    """One raw unit of a million tokens beside 1,000 SOL is worth a lamport, all of it fee."""
+    assert measured.measure(swap("sell", 1, 1), quote(0)) is None
+    assert measured.measure(swap("buy", 1, 1), quote(0)) is None

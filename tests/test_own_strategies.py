@@ -6,6 +6,7 @@ from pathlib import Path
 
 import ground
 import pytest
+from tape import quote, token
 from test_cli import cli, shown  # noqa: F401  (a fixture)
 from test_legacy import closed, make_trader, said
 from test_papertrade import START, Stage, facts
@@ -13,8 +14,10 @@ from test_papertrade import START, Stage, facts
 from accounts import traders
 from accounts.problem import Problem
 from paper import own
+from paper.faults import OwnFault
+from paper.market import View
 from paper.own import OwnFiles
-from paper.strategies import BadSetting
+from paper.strategies import BadSetting, Enter
 from paper.tables import PaperOrder, Position, Trader
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -237,3 +240,93 @@ def test_one_is_backtested_by_the_command(cli, tmp_path, monkeypatch, settings):
         cli, "trader", "create", "--name", "D", "--family", "own:dip_buyer", "--set", "fallBps=900"
     )
     assert made["traderId"] and Trader.get().settings == '{"fallBps":900}'
+
+
+# ---- without a process ---------------------------------------------------------------------------
+class Child:
+    """In the place of a process: it answers so, or its pipe is closed."""
+
+    def __init__(self, line=None):
+        self.line, self.killed = line, False
+        self.stdin = self.stdout = self
+
+    def write(self, text):
+        if self.line is None:
+            raise BrokenPipeError
+
+    def flush(self):
+        pass
+
+    def readline(self, most):
+        return self.line
+
+    def kill(self):
+        self.killed = True
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *told):
+        pass
+
+
+def with_child(path, line=None):
+    file = own.OwnFile(path)
+    file._child = Child(line)
+    return file
+
+
+def test_a_file_that_is_gone_or_changed_ends_its_process(tmp_path):
+    path = tmp_path / "mine.py"
+    file = with_child(path)
+    child, file._changed_at = file._child, -1
+    file.begin()
+    assert not child.killed
+    path.write_text("x = 1")
+    file.begin()
+    assert child.killed and file._child is None
+
+
+@pytest.mark.parametrize(
+    "line, why",
+    [
+        (None, "its process ended"),
+        (b"cut", "no answer within"),
+        (b'{"error": "ValueError in line 3"}\n', "ValueError in line 3"),
+        (b'{"answer": {"mine": [1, 0, 9]}}\n', "other settings than a strategy has"),
+        (b'{"answer": []}\n', "other settings than a strategy has"),
+    ],
+)
+def test_a_process_that_answers_no_settings_is_ended_with_a_reason(tmp_path, line, why):
+    file = with_child(tmp_path / "mine.py", line)
+    child = file._child
+    with pytest.raises(OwnFault, match=why):
+        file.bounds
+    assert child.killed
+    # It is not asked again in this tick.
+    with pytest.raises(OwnFault, match=why):
+        file.ask({})
+    file.begin()
+    assert file._failed is None
+
+
+def test_a_folder_is_no_file_to_run(tmp_path):
+    folder = tmp_path / "mine.py"
+    folder.mkdir(mode=0o700)
+    with pytest.raises(OwnFault, match="it is no plain file"):
+        own.OwnFile(folder)._check_file()
+    with pytest.raises(OwnFault, match="there is no such file"):
+        own.OwnFile(tmp_path / "none.py")._check_file()
+
+
+def test_as_many_answers_are_taken_as_tokens_were_asked_about(tmp_path):
+    seen = View(token(), (quote(0),), ())
+    answer = b'{"answer": [["Enter", "dip", "deep"]]}\n'
+    strategy = own.OwnStrategy(name="own:mine", file=with_child(tmp_path / "mine.py", answer))
+    # It was not prepared for this token.
+    assert strategy.enter(seen) == Enter("dip", "deep")
+    with pytest.raises(OwnFault, match="something else than asked"):
+        strategy.prepare([seen, seen])
+    strategy.file._failed, strategy.file._child = None, Child(b'{"answer": 7}\n')
+    with pytest.raises(OwnFault, match="something else than asked"):
+        strategy.prepare([seen])

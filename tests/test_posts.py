@@ -242,6 +242,13 @@ def test_a_refusal_says_what_is_allowed_in_our_words(service, bot):
     assert missing["detail"] == "body: is required"
 
 
+def test_what_is_more_than_twice_too_long_is_refused_unread():
+    """8,000 characters are looked at, and 8,001 only counted."""
+    for length, why in ((8_000, "control characters"), (8_001, "1 to 4,000 characters")):
+        with pytest.raises(Problem, match=why):
+            posts.parse_post({"eventId": "e", "body": "\a" + "x" * (length - 1)})
+
+
 def test_a_refusal_repeats_nothing_that_was_sent(service, bot):
     answer = service.post(
         {

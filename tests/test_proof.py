@@ -88,3 +88,10 @@ def test_a_signature_is_read_in_the_ways_it_is_written():
 )
 def test_what_is_no_signature_is_none(text):
     assert proof.parse_signature(text) is None
+
+
+def test_a_signature_has_200_characters_at_most_however_it_is_spaced():
+    """128 digits of hex and 72 spaces between them, or one more."""
+    text = sign(TEXT.encode()).hex()
+    assert proof.parse_signature(" " * 99 + text[:2] + " " * 72 + text[2:])
+    assert proof.parse_signature(text[:2] + " " * 73 + text[2:]) is None

@@ -18,6 +18,7 @@ from paper.strategies import (
     MeanReversion,
     Momentum,
     Refusal,
+    Strategy,
     decide,
     parse_settings,
     show_settings,
@@ -398,3 +399,16 @@ def test_a_snapshot_out_of_order_or_ahead_of_the_clock_is_flawed():
 )
 def test_prices_are_exact(text, scaled):
     assert quote(0, price=text).price == scaled
+
+
+def test_what_was_sold_or_is_too_old_is_no_purchase():
+    only = FlowFollower()
+    assert ask(only, view([1000], flows=bought(1, side="sell"))) is None
+    assert ask(only, view([1000], flows=bought(1, 2, at=START - 30 * MINUTE - 1))) is None
+
+
+def test_a_strategy_without_rules_fails_aloud():
+    with pytest.raises(NotImplementedError):
+        Strategy().enter(view([1000]))
+    with pytest.raises(NotImplementedError):
+        Strategy().leave(view([1000]), Held())

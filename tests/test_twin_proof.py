@@ -115,3 +115,42 @@ def test_a_pool_may_be_forgotten_an_hour_after_its_last_trade():
     assert not twin_proof.may_forget(memory, replace(bought, decided_at=bought.decided_at - 1))
     assert not twin_proof.may_forget(memory, replace(bought, side="sell"))
     assert not twin_proof.may_forget(twin_proof.NEVER_TRADED, bought)
+
+
+# ---- without tables ------------------------------------------------------------------------------
+def row(**more):
+    """A fill of order 1: a purchase of 5 lamports, decided on snapshot 3 at 1,000."""
+    told = dict.fromkeys(twin_proof.TwinFillRow._fields)
+    told |= dict(order_number=1, mint="A", side="buy", decided_on=3, snapshot=4, at=2_000, raw="7")
+    told |= dict(mid=5, slippage=0, pool_fee=0, network_fee=9, rent=0, failed=0, reason="random")
+    told |= dict(decided_at=1_000, amount="5", least="6", decimals=6, transfer_bps=0, turn=1)
+    return twin_proof.TwinFillRow(**{**told, "flow": 0, "model": "amm-cp/2", **more})
+
+
+def test_fills_of_one_order_tell_of_one_order():
+    known = {3: Snapshotted(3, "A", 1_000, 10**21)}
+
+    def doubts(one, snapshots=known):
+        return list(twin_proof.doubt_order(one, {1: twin_proof.read_order(row(), "")}, snapshots))
+
+    assert doubts(row()) == []
+    assert doubts(row(amount="6")) == ["order 1: its fills tell of several"]
+    late = "order 1: decided at another time than its snapshot"
+    assert doubts(row(), {}) == [late]
+    assert doubts(row(), {3: replace(known[3], at=999)}) == [late]
+
+
+def test_a_pool_that_a_twin_forgot_begins_again():
+    """The purchase of an hour later says that it was the first."""
+    early, late = (
+        Snapshotted(number, "A", at, 10**21)
+        for number, at in ((4, 2_000), (5, 2_000 + twin_proof.HOUR_MS))
+    )
+    rows = [row(), row(snapshot=5, at=late.at, decided_at=late.at, turn=1)]
+    first, second = twin_proof._list_attempts(rows, {4: early, 5: late})
+    assert first.memory == second.memory == twin_proof.NEVER_TRADED
+    soon = rows[1]._replace(decided_at=late.at - 1)
+    assert list(twin_proof._list_attempts([row(), soon], {4: early, 5: late}))[1].memory == (
+        # What it put in: 5 lamports.
+        twin_proof.Memory(5, early, 1)
+    )

@@ -1,15 +1,17 @@
 """The controls: a twin that enters at random beside each trader."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import pytest
-from tape import MINUTE, START, Tape, Told, adds_up, trader
+from tape import MINUTE, START, Tape, Told, adds_up, quote, trader
 
-from paper import twin_store, twins
-from paper.account import Account
+from paper import engine, twin_store, twins
+from paper.account import PIPELINE, Account
 from paper.faults import Faults
+from paper.guard import Pause
 from paper.load import LoadedTrader
-from paper.trader import Trader
+from paper.trader import DiaryLine, Trader
+from paper.twin_closes import TwinCloseRow
 from paper.twins import Twin
 
 # Two entries, each left five rounds later.
@@ -162,3 +164,49 @@ def test_a_trader_without_a_stored_twin_gets_one_that_begins_now(db):
     one.account.next_order = 9
     twin_store.load_twins([LoadedTrader(one, FakeRow(1))], START, Faults(raising=True))
     assert one.twin.next_order == 9 and one.twin.player.account.cash == one.starting_cash
+
+
+def test_closes_of_periods_that_are_not_played_are_left_aside(monkeypatch):
+    close = TwinCloseRow(1, 5, 1, "told", "A", "AA", 1, 2, "time_stop", 9, 8, 7, PIPELINE, "[]")
+    found = {twin_store.STATES: [], twin_store.SINCE: [close, close._replace(period=2)]}
+    monkeypatch.setattr(twin_store, "select", lambda kind, sql, *asked: found[sql])
+    one = trader(strategy=Patient(**PLAN))
+    twin_store.load_twins([LoadedTrader(one, FakeRow(1))], START, Faults(raising=True))
+    (read,) = one.twin.player.closes
+    assert (read.gross, read.net, read.spent, read.excluded) == (9, 8, 7, None)
+
+
+def test_a_ticket_waits_while_the_twin_has_all_that_it_may_have():
+    one = with_twin()
+    own, tape = one.twin.player, Tape([one], "A").play(3)
+    tickets, limit = twins.Ticket(1, 10**8, 0, 9**15), own.strategy.max_positions
+    for number in range(limit):
+        own.account.orders[number] = Waiting(f"M{number}")
+    seen = engine.check_snapshots(tape.market, [quote(4)], tape.now + MINUTE, Faults())
+    more = (tape.market, seen, tape.now + MINUTE, tape.now + MINUTE)
+    assert not twins.spend_ticket(one.twin, tickets, one, *more)
+    del own.account.orders[0]
+    own.account.orders = {}
+    assert twins.spend_ticket(one.twin, tickets, one, *more)
+    (order,) = own.account.orders.values()
+    assert (order.mint, order.side, order.amount) == ("A", "buy", 10**8)
+
+
+class Waiting:
+    def __init__(self, mint):
+        self.mint = mint
+
+
+def test_what_rules_and_lessons_said_is_counted_and_forgotten():
+    """Of three pauses two only observed; a pause that is over goes."""
+    one = with_twin()
+    own = one.twin.player
+    for what in ("observed", "begun", "observed"):
+        facts = {"what": what, "rule": "cool_down"}
+        own.journal.entries.append(DiaryLine("pause", START, facts))
+    own.journal.entries.append(DiaryLine("lesson", START, {"what": "lesson"}))
+    until = Pause("p", "cool_down", "pause", None, START, START + 1, True, 8, 5, {})
+    own.pauses = [until, replace(until, id="q", until=START + 2)]
+    twins.note_round(one.twin, START + 1)
+    assert one.twin.fired == {"cool_down": 2} and one.twin.lessons == 1
+    assert own.journal.entries == [] and [pause.id for pause in own.pauses] == ["q"]

@@ -1,0 +1,169 @@
+"""What the operator does: each act is done once, and its line says who did it, when and why."""
+
+import pytest
+from service import NOW, address
+
+from accounts import acts, api_keys, conduct, hooks, influencers, owners, posts
+from accounts.admin_tables import AdminAct
+from accounts.conduct_tables import Report
+from accounts.problem import Problem
+from models import Attachment, Bot, Key, Post
+from storage import database
+
+WHO, WHY = "sess_1", "as told"
+
+
+@pytest.fixture
+def made(db, settings):
+    """A bot with a wallet and a publishing key."""
+    return influencers.create_bot(settings, "Ada", NOW, address("w"))
+
+
+def lines():
+    """Each line of the list, the oldest first."""
+    return [
+        (act.what, act.target, act.who, act.reason, act.at) for act in AdminAct.select().order_by()
+    ]
+
+
+def say(made):
+    """A post of the bot, by its uid."""
+    return posts.publish(made.bot.id, posts.PostBody(eventId="e", body="words"), NOW).uid
+
+
+def make_hook(made, settings):
+    url = "https://hooks.example/h"
+    return hooks.add_hook(settings, made.owner, url, NOW).hook.uid
+
+
+def test_a_post_is_hidden_once(made):
+    uid = say(made)
+    assert acts.hide_post(uid, WHO, WHY, NOW + 1)
+    assert not acts.hide_post(uid, WHO, "again", NOW + 2)
+    assert (Post.get().body, Post.get().hidden_at) == ("", NOW + 1)
+    assert lines() == [("hide_post", uid, WHO, WHY, NOW + 1)]
+
+
+def test_a_bot_is_retired_once(made):
+    assert acts.retire_bot(made.bot.uid, WHO, WHY, NOW + 1)
+    assert not acts.retire_bot(made.bot.uid, WHO, "again", NOW + 2)
+    assert Bot.get().retired_at == NOW + 1
+    assert lines() == [("retire_bot", made.bot.uid, WHO, WHY, NOW + 1)]
+
+
+def test_a_key_is_revoked_once_and_keeps_its_moment(made):
+    uid = made.publish_key.key.uid
+    assert acts.revoke_key(uid, WHO, WHY, NOW + 1)
+    assert not acts.revoke_key(uid, WHO, "again", NOW + 2)
+    api_keys.revoke_key(uid, NOW + 3)
+    assert Key.get(Key.uid == uid).revoked_at == NOW + 1
+    assert lines() == [("revoke_key", uid, WHO, WHY, NOW + 1)]
+
+
+def test_a_hook_is_pinged_switched_and_removed(made, settings):
+    uid = make_hook(made, settings)
+    assert acts.ping_hook(uid, WHO, "", NOW + 1)
+    assert acts.switch_hook(uid, False, WHO, WHY, NOW + 2)
+    assert not acts.switch_hook(uid, False, WHO, "again", NOW + 3)
+    # Nothing is sent to one that is off.
+    assert not acts.ping_hook(uid, WHO, "", NOW + 3)
+    assert acts.switch_hook(uid, True, WHO, WHY, NOW + 4)
+    acts.remove_hook(uid, WHO, WHY, NOW + 5)
+    assert hooks.list_hooks() == []
+    assert lines() == [
+        # What was not told is nothing, not an empty text.
+        ("ping_hook", uid, WHO, None, NOW + 1),
+        ("switch_off_hook", uid, WHO, WHY, NOW + 2),
+        ("switch_on_hook", uid, WHO, WHY, NOW + 4),
+        ("remove_hook", uid, WHO, WHY, NOW + 5),
+    ]
+
+
+def test_a_report_is_dismissed_once_and_its_line_names_the_post(made):
+    post = say(made)
+    conduct.report_post(post, "spam", "", NOW)
+    report = Report.get().uid
+    assert acts.dismiss_report(report, WHO, WHY, NOW + 1)
+    assert not acts.dismiss_report(report, WHO, "again", NOW + 2)
+    assert conduct.count_open() == 0
+    assert lines() == [("dismiss_report", post, WHO, WHY, NOW + 1)]
+
+
+def test_an_owner_is_banned_and_let_in_again_once(made):
+    uid = made.owner.uid
+    assert acts.ban_owner(uid, WHO, WHY, NOW + 1)
+    assert not acts.ban_owner(uid, WHO, "again", NOW + 2)
+    assert conduct.find_ban("owner", uid) == WHY
+    assert acts.lift_ban("owner", uid, WHO, "enough", NOW + 3)
+    assert not acts.lift_ban("owner", uid, WHO, "again", NOW + 4)
+    assert conduct.find_ban("owner", uid) is None
+    assert lines() == [
+        ("ban_owner", uid, WHO, WHY, NOW + 1),
+        ("unban_owner", uid, WHO, "enough", NOW + 3),
+    ]
+
+
+def test_a_banned_wallet_is_taken_from_its_bot_and_one_that_nobody_holds_is_banned_too(made):
+    assert acts.ban_wallet(address("w"), WHO, WHY, NOW + 1)
+    assert not acts.ban_wallet(address("w"), WHO, "again", NOW + 2)
+    assert acts.ban_wallet(address("free"), WHO, WHY, NOW + 3)
+    assert Attachment.get().detached_at == NOW + 1
+    assert [target for _, target, *_ in lines()] == [address("w"), address("free")]
+
+
+def test_what_nobody_knows_is_refused_and_leaves_no_line(made):
+    for act in (acts.hide_post, acts.retire_bot, acts.revoke_key, acts.ping_hook):
+        with pytest.raises(Problem) as caught:
+            act("nobody", WHO, WHY, NOW)
+        assert caught.value.code == "not_found"
+    assert lines() == []
+
+
+def test_a_line_is_of_a_known_act_alone_and_pages_go_back(db):
+    with pytest.raises(AssertionError):
+        acts.store_act("unheard_of", WHO, NOW)
+    with database.atomic():
+        for number in range(4):
+            acts.store_act("login", WHO, NOW + number)
+    newest = acts.list_acts(2)
+    assert [act.at - NOW for act in newest] == [3, 2]
+    assert [act.at - NOW for act in acts.list_acts(2, newest[-1].id)] == [1, 0]
+    assert (newest[0].target, newest[0].reason) == (None, None)
+    assert acts.list_acts(2, 1) == []
+
+
+def test_a_reason_has_300_characters_at_most():
+    assert acts.check_reason("x" * 300) == "x" * 300
+    for text, shortest in (("x" * 301, 0), ("", 1)):
+        with pytest.raises(Problem) as caught:
+            acts.check_reason(text, shortest)
+        assert caught.value.errors[0]["field"] == "reason"
+    assert acts.check_reason("") == ""
+
+
+# ---- the owner's way back ------------------------------------------------------------------------
+def test_a_new_recovery_code_takes_the_present_one(made):
+    """A session alone is not enough, and a code of somebody else is not the present one."""
+    other, foreign = owners.create_owner(NOW)
+    assert owners.renew_recovery_code(made.owner, foreign) is None
+    assert owners.recover_owner(foreign).owner == other
+    code = owners.renew_recovery_code(made.owner, made.recovery_code)
+    assert owners.recover_owner(made.recovery_code) is None
+    assert owners.recover_owner(code).owner == made.owner
+
+
+def test_the_operator_replaces_a_lost_code_of_one_owner_alone(made):
+    other, kept = owners.create_owner(NOW)
+    code = owners.replace_recovery_code(made.owner)
+    assert owners.recover_owner(made.recovery_code) is None
+    assert owners.recover_owner(code).owner == made.owner
+    assert owners.recover_owner(kept).owner == other
+
+
+def test_a_banned_owner_keeps_the_code_that_it_had(made):
+    acts.ban_owner(made.owner.uid, WHO, WHY, NOW)
+    with pytest.raises(Problem) as caught:
+        owners.recover_owner(made.recovery_code)
+    assert caught.value.code == "owner_banned"
+    acts.lift_ban("owner", made.owner.uid, WHO, WHY, NOW)
+    assert owners.recover_owner(made.recovery_code).owner == made.owner

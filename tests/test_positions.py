@@ -1,0 +1,317 @@
+"""What an account, a position and its close are worth, to the lamport; and what is remembered of
+them. All by hand, without a market.
+"""
+
+from dataclasses import replace
+from hashlib import sha256
+from types import SimpleNamespace
+
+import orjson
+import pytest
+from tape import START, quote, trader
+
+from accounts import traders
+from paper import load, refill, store
+from paper.account import (
+    EXCLUDING,
+    PIPELINE,
+    STARTING_CASH,
+    Account,
+    Position,
+    find_exclusion,
+    public_id,
+)
+from paper.faults import FaultKey, Faults
+from paper.fills import MAX_ATTEMPTS, MAX_NETWORK_FEE, RENT, Fill, Order, remember
+from paper.first_fills import FIRST_MODEL
+from paper.guard import Pause
+from paper.load import LoadedTrader
+from paper.market import ALL_SOL, SCALE
+from paper.pools import NEVER_TRADED
+from paper.refill import Attempt
+from paper.rows import CloseRow, RememberedRow, ReviewRow
+from paper.tables import Review
+from paper.trader import ReviewReason, refusal_key
+
+SOL = 10**9
+# Two thousandths of a SOL for a whole token.
+DEAR = 2 * SCALE // 1000
+
+
+def order(number=1, side="buy", amount=SOL, **more):
+    return Order(
+        "ada", number, "A", "AA", 6, side, amount, "told", 1, START, START, START + 1, **more
+    )
+
+
+def bought(**more):
+    """1,000 tokens worth 0.96 SOL, for 0.98: 0.02 of slippage; fees of 0.0025 and 0.00003."""
+    told = {"raw": 10**9, "mid": 960_000_000, "slippage": 20_000_000, "pool_fee": 2_500_000}
+    told |= {"network_fee": 30_000, "rent": RENT, **more}
+    return Fill(1, "A", "buy", 7, START + 9_000, 1, START, **told)
+
+
+def sold(raw, **more):
+    """So many tokens, worth a SOL at the snapshot's price; 0.01 lost and two fees."""
+    told = {"mid": SOL, "slippage": 10_000_000, "pool_fee": 2_475_000, "network_fee": 40_000}
+    return Fill(2, "A", "sell", 8, START + 20_000, 2, START, raw=raw, **{**told, **more})
+
+
+# ---- one position --------------------------------------------------------------------------------
+def test_a_position_is_worth_what_its_pool_would_pay_or_else_its_price():
+    """2,500 tokens at 0.002 are 5 SOL; more than all SOL there is would fit in no column."""
+    one = Position(1, "A", "AA", 6, START, None, DEAR, START, 1, DEAR, raw=2_500 * 10**6)
+    assert one.value == 5 * SOL
+    assert replace(one, worth=7).value == 7 and replace(one, worth=0).value == 0
+    assert replace(one, raw=10**30).value == ALL_SOL
+
+
+def test_an_entry_price_is_the_mean_of_the_snapshots_prices():
+    """3 SOL for 1,500 tokens; next to nothing for many is still a price."""
+    one = Position(1, "A", "AA", 6, START, None, DEAR, START, 1, DEAR)
+    assert replace(one, mid_bought=3 * SOL, bought_raw=1_500 * 10**6).entry_price == DEAR
+    assert replace(one, mid_bought=1, bought_raw=10**30).entry_price == 1
+
+
+def test_a_purchase_and_two_sales_add_up():
+    """Cash: -0.98 - 0.0025 - 0.00003 - rent, then 0.99 - 0.002475 - 0.00004 twice, the rent back
+    with the last.
+    """
+    account = Account()
+    first = account.place(**_fields(order()))
+    filled, held = account.apply(first, bought(), quote(0, pair="P"))
+    paid = 982_530_000 + RENT
+    assert account.cash == STARTING_CASH - paid == STARTING_CASH + held.cash
+    assert (held.raw, held.bought_raw, held.spent) == (10**9, 10**9, 982_530_000)
+    assert (held.fees, held.slippage, held.rent) == (2_530_000, 20_000_000, RENT)
+    assert (held.latency_ms, held.pair, held.liquidity) == (9_000, "P", 300_000_00)
+    assert (filled.attempts, filled.done, filled.remaining) == (1, 982_500_000, 17_500_000)
+
+    sale = account.place(**_fields(order(side="sell", amount=10**9)))
+    sale, part = account.apply(sale, sold(4 * 10**8), quote(1))
+    got = SOL - 10_000_000 - 2_475_000 - 40_000
+    assert (part.raw, part.reduced, part.closed_at, part.mid_sold) == (6 * 10**8, True, None, SOL)
+    assert sale.done == 4 * 10**8 and account.cash == STARTING_CASH - paid + got
+    sale, done = account.apply(sale, sold(6 * 10**8, rent=-RENT, reason="stop"), quote(2))
+    assert (done.raw, done.rent, done.reason, done.closed_at) == (0, 0, "stop", START + 20_000)
+    # Gross 2 - 0.96 SOL, less slippage of 0.04 and fees of 0.00253 and twice 0.002515.
+    assert done.gross == 1_040_000_000
+    assert done.cash == 1_040_000_000 - 40_000_000 - 2_530_000 - 5_030_000
+    assert account.cash == STARTING_CASH + done.cash and not account.positions
+    assert done.latency_ms == 20_000 and account.lost_fees == 0
+
+
+def test_failed_attempts_are_lost_until_one_opens_a_position():
+    """Two that paid 30,000 each, and a third that bought: they are its first costs."""
+    account = Account()
+    one = account.place(**_fields(order()))
+    failed = bought(raw=0, mid=0, slippage=0, pool_fee=0, rent=0, failed=True)
+    for tries in (1, 2):
+        one, held = account.apply(one, failed, None)
+        assert (one.attempts, one.lost, held) == (tries, 30_000 * tries, None)
+        assert account.lost_fees == 30_000 * tries == STARTING_CASH - account.cash
+    one, held = account.apply(one, bought(), quote(0))
+    assert (held.fees, held.spent) == (2_590_000, 982_590_000) and account.lost_fees == 0
+    assert held.cash == account.cash - STARTING_CASH and one.attempts == 3
+    assert (held.number, account.next_position) == (1, 2)
+    # A failed sale costs its fee and reduces nothing.
+    tried = replace(sold(0, mid=0, slippage=0, pool_fee=0), failed=True)
+    _, after = account.apply(order(2, "sell", 10**9), tried, None)
+    assert (after.reduced, after.fees - held.fees, after.raw) == (False, 40_000, 10**9)
+    assert account.lost_fees == 0
+
+
+def test_free_cash_is_what_no_open_order_can_use():
+    """A purchase of 1 SOL may cost eight attempts and the rent; one whose token is held no rent; a
+    sale after three attempts five more.
+    """
+    account = Account()
+    account.place(**_fields(order()))
+    most = MAX_ATTEMPTS * MAX_NETWORK_FEE
+    assert account.free_cash == STARTING_CASH - SOL - most - RENT
+    assert account.order_for("A").number == 1 and account.order_for("B") is None
+    account.positions["A"] = Position(1, "A", "AA", 6, START, None, 1, START, 1, 1)
+    assert account.free_cash == STARTING_CASH - SOL - most
+    account.orders = {2: order(2, "sell", attempts=3)}
+    assert account.free_cash == STARTING_CASH - 5 * MAX_NETWORK_FEE
+    account.orders = {2: order(2, "sell", attempts=MAX_ATTEMPTS + 1)}
+    assert account.free_cash == STARTING_CASH
+    assert account.settle(order(2), "filled").state == "filled" and account.orders == {}
+    assert account.settle(order(2), "expired").state == "expired"
+
+
+def _fields(made):
+    """Of an order, but its number."""
+    return {
+        name: getattr(made, name) for name in Order.__dataclass_fields__ if name not in ("number",)
+    }
+
+
+def test_a_mark_that_comes_too_late_is_noted_once():
+    """Up to the horizon it is in time; the highest mark stays, and held counts intervals."""
+    one = Position(1, "A", "AA", 6, START, None, DEAR, START, 1, DEAR, held=4)
+    later = quote(2, price="0.001")
+    assert one.marked(later, 120_000).marks == ()
+    late = one.marked(later, 119_999, worth=9)
+    assert late.marks == ("stale_price",) == late.marked(quote(9), 1).marks
+    assert (late.price, late.high, late.worth, late.held) == (DEAR // 2, DEAR, 9, 5)
+    assert (late.marked_at, late.marked_on) == (later.at, later.id)
+    # Two minutes are two intervals of one; one and a half round up, less round down.
+    assert one.marked(later, 1, interval_ms=60_000).held == 2
+    assert one.marked(later, 1, interval_ms=80_000).held == 2
+    assert one.marked(later, 1, interval_ms=80_001).held == 1
+    higher = one.marked(quote(1, price="0.003", pair="P"), 1)
+    assert (higher.high, higher.pair) == (3 * SCALE // 1000, "P")
+    assert higher.marked(quote(2, pair="Q"), 1).pair == "P"
+
+
+def test_only_marks_that_matter_stay_with_a_position():
+    one = Position(1, "A", "AA", 6, START, None, DEAR, START, 1, DEAR, marks=("stale_price",))
+    done = one.with_fill(bought(marks=("uncalibrated", "slippage_exceeded", "fall_seen_twice")))
+    assert done.marks == ("stale_price", "uncalibrated")
+
+
+def test_a_review_excludes_first_then_the_pipeline_then_the_first_mark():
+    assert find_exclusion("old", EXCLUDING, True) == "under_review"
+    assert find_exclusion("old", EXCLUDING, False) == "old_pipeline"
+    assert find_exclusion(PIPELINE, tuple(reversed(EXCLUDING)), False) == "stale_price"
+    assert find_exclusion(PIPELINE, ("venue_unproven",), False) == "venue_unproven"
+    assert find_exclusion(PIPELINE, ("fall_seen_twice",), False) is None
+
+
+def test_an_account_is_doubted_and_revalued_position_by_position():
+    account = Account(5, [Position(1, "A", "AA", 6, START, None, DEAR, START, 1, DEAR)])
+    assert account.doubt("A").marks == ("venue_unproven",) == account.doubt("A").marks
+    assert account.revalue("A", 37).worth == 37 and account.equity == 42
+
+
+def test_ids_follow_from_handle_noun_and_number():
+    """SHA-256 of `ada|close|1`, 24 digits of it."""
+    assert public_id("ada", "close", 1) == "close_" + _digest("ada|close|1")
+    assert len(public_id("ada", "close", 1)) == len("close_") + 24
+
+
+def _digest(text):
+    return sha256(text.encode()).hexdigest()[:24]
+
+
+# ---- what went wrong -----------------------------------------------------------------------------
+def test_a_fault_is_of_a_trader_and_its_token_and_the_others_go_on():
+    faults, ada, bob = Faults(), trader(1), trader(2)
+    assert faults.skip_faulty([ada, bob]) == [ada, bob]
+    error = ValueError("told")
+    with faults.isolate(1):
+        faults.mint = "A"
+        raise error
+    with faults.isolate(2):
+        pass
+    assert faults.found == {FaultKey(1, "A"): error} and faults.mint is None
+    assert faults.has(1) and not faults.has(2)
+    assert faults.skip_faulty([ada, bob]) == [bob]
+
+
+def test_without_anybody_to_collect_it_a_fault_is_raised():
+    faults = Faults(raising=True)
+    with pytest.raises(ValueError, match="told"), faults.isolate(1):
+        raise ValueError("told")
+    assert faults.found == {}
+
+
+# ---- what is remembered --------------------------------------------------------------------------
+class Row:
+    """Of a trader, with its open period."""
+
+    period = 7
+
+
+def loaded():
+    return {1: LoadedTrader(trader(1), Row())}
+
+
+def test_a_diary_tells_lessons_pauses_and_what_was_refused():
+    known, one = loaded(), trader(1)
+    pause = {"id": "p", "rule": "cool_down", "effect": "pause", "until": 9, "what": "begun"}
+    pause |= {"n": 8, "windowMs": 5, "numbers": {"closes": "8"}}
+    for row in (
+        RememberedRow(1, "lesson", 3, None, orjson.dumps({"key": "k", "expiresAt": 11}).decode()),
+        RememberedRow(1, "pause", 4, "A", orjson.dumps(pause).decode()),
+        RememberedRow(1, "pause", 5, None, orjson.dumps({**pause, "id": "q"}).decode()),
+        RememberedRow(1, "refusal", 6, "A", orjson.dumps({"reason": "thin"}).decode()),
+        RememberedRow(1, "pause", 7, "A", orjson.dumps({"ends": "q"}).decode()),
+    ):
+        load._remember_line(known[1].trader, row)
+    one = known[1].trader
+    assert one.lessons == {"k": 11}
+    assert one.refused == {refusal_key("thin", "A"): 6}
+    assert one.pauses == [Pause("p", "cool_down", "pause", "A", 4, 9, True, 8, 5, {"closes": "8"})]
+    assert not load.read_pause(4, "A", {**pause, "what": "observed"}).applied
+
+
+def test_what_is_told_of_traders_that_are_not_played_is_left_aside(monkeypatch):
+    """Reviews of a period before count by their keys alone."""
+    known, faults = loaded(), Faults(raising=True)
+    reviews = [
+        ReviewRow(1, 6, "upheld", '[{"key": "price_jump:A"}]'),
+        ReviewRow(1, 7, "cleared", '[{"key": "double_exit:B"}]'),
+        ReviewRow(2, 9, "upheld", '[{"key": "clock_skew:C"}]'),
+    ]
+    load._remember_reviews(known, reviews, faults)
+    one = known[1].trader
+    assert one.review_keys == {"price_jump:A", "double_exit:B"}
+    assert one.review_topics == {load.topic_of("double_exit:B")}
+    row = CloseRow(7, 1, 5, "A", "AA", 1, 2, "stop", 9, 8, 7, PIPELINE, "[]")
+    monkeypatch.setattr(load, "select", lambda *asked: [row, row._replace(trader=2)])
+    load._remember_closes(known, {7: "under_review"}, START, faults)
+    (close,) = one.closes
+    assert close.excluded == "under_review" and (close.gross, close.net, close.spent) == (9, 8, 7)
+    line = RememberedRow(2, "lesson", 3, None, "no JSON")
+    monkeypatch.setattr(load, "select", lambda *asked: [line])
+    load._remember_lines(known, START, faults)
+    assert one.lessons == {}
+
+
+def test_a_pool_whose_snapshot_is_gone_remembers_nothing_of_it(monkeypatch):
+    fills = [SimpleNamespace(snapshot=4)]
+    told = {load.rows.LAST_SNAPSHOTS: [], load.rows.REMEMBERED_FILLS: fills}
+    monkeypatch.setattr(load, "select", lambda kind, sql: told[sql])
+    assert load.find_memories() == {}
+
+
+def test_a_review_that_is_open_gets_more_reasons_and_a_cleared_one_a_successor(db):
+    made = traders.create_trader("Ada Paper", "momentum", START).trader
+    period = made.periods.get().id
+
+    def store_reason(key, at):
+        store.store_review(period, [ReviewReason(key, key.split(":")[0], "told", at)])
+        return [
+            (one.state, one.opened_at, [told["key"] for told in orjson.loads(one.reasons)])
+            for one in Review.select().order_by(Review.id)
+        ]
+
+    assert store_reason("a:1", 5) == [("under_review", 5, ["a:1"])]
+    assert store_reason("b:2", 6) == [("under_review", 5, ["a:1", "b:2"])]
+    Review.update(state="upheld").execute()
+    assert store_reason("c:3", 7) == [("upheld", 5, ["a:1", "b:2", "c:3"])]
+    Review.update(state="cleared").execute()
+    assert store_reason("d:4", 8)[1] == ("under_review", 8, ["d:4"])
+
+
+# ---- filled again --------------------------------------------------------------------------------
+def test_without_its_snapshot_an_attempt_is_not_made_again():
+    gone = Attempt(bought(), None, (), 0)
+    assert refill._fill_now(order(), gone, None) is None
+    assert refill._fill_as_first(order(), replace(gone, model=FIRST_MODEL), None) is None
+
+
+def test_in_the_first_model_write_offs_took_nothing_from_others():
+    """0.98 SOL went in; the write-off took 0.99 out where it counts."""
+    before = (bought(), sold(10**9, reason="liquidity_gone"))
+    first = refill._usage(Attempt(sold(1), quote(0), before, 0, FIRST_MODEL))
+    assert (first.sol_in, first.raw_out, first.sol_out, first.raw_in) == (980_000_000, 10**9, 0, 0)
+    second = refill._usage(Attempt(sold(1), quote(0), before, 0, "amm-cp/1.1"))
+    assert (second.sol_in, second.sol_out, second.raw_in) == (980_000_000, 990_000_000, 10**9)
+    assert refill._usage(Attempt(sold(1), quote(0), before, 0), shared=False).sol_in == 0
+
+
+def test_what_was_closed_at_nothing_leaves_pools_as_they_were():
+    assert remember(NEVER_TRADED, bought(turn=0), quote(0)) == NEVER_TRADED

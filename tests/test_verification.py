@@ -1,0 +1,200 @@
+"""What observation says of a post, and when it is asked again."""
+
+import orjson
+import pytest
+import story
+from service import NOW, address, signature
+
+from accounts import posts
+from accounts.tables import IMPORTED
+from accounts.verification import judge_post, verify_posts
+from chain.packing import pack
+from chain.tables import TradeMint
+from models import Arrival, Post, Receipt, Trade, Wallet, WalletSignature
+
+W = address("w")
+# Ten minutes, in the milliseconds of posts and in the seconds of blocks.
+TEN_MS, TEN = 600_000, 600
+
+
+@pytest.fixture
+def bot(service):
+    return service.make_bot("Ada", W).bot
+
+
+def say(bot, trade, **more):
+    body = posts.PostBody(eventId=f"about {trade}", body="b", signature=signature(trade), **more)
+    return posts.publish(bot.id, body, NOW).uid
+
+
+def verify(*trades, now=NOW + 1):
+    verify_posts(Wallet.get(Wallet.address == W), {signature(one) for one in trades}, now)
+
+
+def judgment(uid):
+    post = Post.get(Post.uid == uid)
+    return post.status, post.status_reason, post.trade and post.trade.uid
+
+
+def observed_to(seconds):
+    """A node showed the chain up to so many seconds after the posts."""
+    Wallet.update(observed_to=NOW // 1000 + seconds).where(Wallet.address == W).execute()
+
+
+def store_receipt(name, wallet):
+    """The receipt of a purchase, under the name of a trade."""
+    told = story.Story()
+    told.fund(wallet, 10_000_000)
+    told.buy(wallet, "CAT", 1_000, 250_000)
+    body = pack(told.rows[-1].receipt)
+    Receipt.create(signature=signature(name), slot=1, body=body, endpoint="e", stored_at=NOW)
+
+
+def count_heard():
+    """How often followers were told of a verification."""
+    return Arrival.select().where(Arrival.kind == "verification").count()
+
+
+def test_a_trade_that_comes_later_verifies_and_lends_its_time(service, bot):
+    uid = say(bot, "t")
+    service.observe_trade(W, "t", 1)
+    verify("t")
+    post = Post.get()
+    assert judgment(uid) == ("verified", None, "trade_t")
+    assert (post.checked_at, post.event_at) == (NOW + 1, NOW - 3_600_000)
+    assert count_heard() == 1
+    # Judged again, nothing changed: nobody is told, and its check stays the first.
+    verify("t", now=NOW + 2)
+    assert count_heard() == 1 and Post.get().checked_at == NOW + 1
+
+
+def test_a_trade_without_a_block_time_lends_none_and_neither_does_a_mismatch(service, bot):
+    timeless, other = say(bot, "timeless"), say(bot, "other", mint=address("another"))
+    service.observe_trade(W, "timeless", 1, block_time=None)
+    service.observe_trade(W, "other", 2)
+    verify("timeless", "other")
+    assert judgment(timeless) == ("verified", None, "trade_timeless")
+    assert judgment(other) == ("mismatch", "mint_not_in_trade", "trade_other")
+    assert {post.event_at for post in Post.select()} == {NOW}
+
+
+@pytest.mark.parametrize("seconds, status", [(TEN - 1, "pending"), (TEN, "not_found")])
+def test_what_is_missing_ten_minutes_after_its_post_is_not_found(service, bot, seconds, status):
+    uid = say(bot, "t")
+    observed_to(seconds)
+    verify()
+    assert judgment(uid) == (status, None, None)
+
+
+def test_a_listed_transaction_is_waited_for_and_one_of_another_wallet_is_not(service, bot):
+    uid, theirs = say(bot, "t"), say(bot, "theirs")
+    listed = {"wallet": Wallet.get(Wallet.address == W), "slot": 1, "seen_at": NOW}
+    service.make_bot("Bob", address("other"))
+    other = Wallet.get(Wallet.address == address("other"))
+    WalletSignature.create(signature=signature("t"), **listed)
+    WalletSignature.create(signature=signature("theirs"), **{**listed, "wallet": other})
+    observed_to(TEN)
+    verify()
+    assert judgment(uid) == ("pending", None, None)
+    assert judgment(theirs) == ("not_found", None, None)
+
+
+def test_what_was_not_found_is_judged_again_once_it_is_listed(service, bot):
+    uid = say(bot, "t")
+    observed_to(TEN)
+    verify()
+    assert judgment(uid)[0] == "not_found"
+    wallet = Wallet.get(Wallet.address == W)
+    WalletSignature.create(wallet=wallet, signature=signature("t"), slot=1, seen_at=NOW)
+    verify()
+    assert judgment(uid)[0] == "pending"
+
+
+def test_a_transaction_that_names_other_wallets_alone_is_no_trade_of_this_one(service, bot):
+    uid = say(bot, "t")
+    store_receipt("t", "bob")
+    verify()
+    assert judgment(uid) == ("mismatch", "other_wallet", None)
+    # It says so for good: nothing asks again before the trade itself is there.
+    service.observe_trade(W, "t", 1)
+    verify()
+    assert judgment(uid)[1] == "other_wallet"
+    verify("t")
+    assert judgment(uid) == ("verified", None, "trade_t")
+
+
+def test_a_transaction_that_names_the_wallet_is_waited_for(service):
+    """Stored for another wallet first, and not listed for this one yet."""
+    bot = service.make_bot("Ada", story.address("ada")).bot
+    uid = say(bot, "t")
+    store_receipt("t", "ada")
+    verify_posts(Wallet.get(), set(), NOW + 1)
+    assert judgment(uid) == ("pending", None, None)
+
+
+def test_a_trade_that_is_gone_takes_its_proof_along(service, bot):
+    uid = say(bot, "t")
+    service.observe_trade(W, "t", 1)
+    verify("t")
+    Post.update(trade=None).execute()
+    TradeMint.delete().execute()
+    Trade.delete().execute()
+    verify()
+    assert judgment(uid) == ("pending", None, None)
+
+
+def test_a_post_that_was_verified_stands_while_nothing_about_it_changed(service, bot):
+    """A trade that changed without being named among the changed ones is not looked at."""
+    uid = say(bot, "t")
+    service.observe_trade(W, "t", 1)
+    verify("t")
+    Trade.update(kind="failed").execute()
+    verify()
+    assert judgment(uid) == ("verified", None, "trade_t")
+    verify("t")
+    assert judgment(uid) == ("mismatch", "failed", "trade_t")
+
+
+def test_with_more_than_400_changed_trades_all_posts_are_judged(service, bot):
+    uid = say(bot, "t")
+    service.observe_trade(W, "t", 1)
+    verify("t")
+    Trade.update(kind="failed").execute()
+    verify(*[f"other {number}" for number in range(400)])
+    assert judgment(uid)[0] == "verified"
+    verify(*[f"other {number}" for number in range(401)])
+    assert judgment(uid) == ("mismatch", "failed", "trade_t")
+
+
+def test_nobody_hears_of_an_imported_post(service, bot):
+    say(bot, "t")
+    Post.update(channel=IMPORTED).execute()
+    service.observe_trade(W, "t", 1)
+    verify("t")
+    assert Post.get().status == "verified" and count_heard() == 0
+
+
+def test_posts_without_a_signature_and_of_other_wallets_are_left_alone(service, bot):
+    other = service.make_bot("Bob", address("other")).bot
+    plain = posts.publish(bot.id, posts.PostBody(eventId="p", body="b"), NOW).uid
+    theirs = say(other, "t")
+    service.observe_trade(W, "t", 1)
+    verify("t")
+    assert judgment(plain) == ("none", None, None)
+    assert judgment(theirs) == ("pending", None, None)
+
+
+def test_a_judgment_reads_flags_and_mints_of_the_trade(service, bot):
+    """A swap moved two tokens: posts about either are verified; unexplained value verifies none."""
+    moved = orjson.dumps([[address("a"), "-5", 0], [address("b"), "7", 0]]).decode()
+    service.observe_trade(W, "t", 1, kind="swap", mint=address("a"), token_changes=moved)
+    wallet = Wallet.get(Wallet.address == W)
+
+    def judged(mint, **more):
+        post = Post(signature=signature("t"), mint=mint, created_at=NOW, **more)
+        return judge_post(post, wallet)[:2]
+
+    assert judged(address("b")) == ("verified", None) == judged(None)
+    assert judged(address("c")) == ("mismatch", "mint_not_in_trade")
+    Trade.update(flags='["value_unexplained"]').execute()
+    assert judged(None) == ("mismatch", "value_unexplained")
