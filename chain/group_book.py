@@ -45,7 +45,7 @@ class Family(NamedTuple):
     def wallets(self) -> list[int]:
         """All of which the books are made."""
         past = (stretch.wallets for stretch in self.stretches)
-        return sorted(self.members.union(*past))
+        return sorted(self.members.union({self.lead}, *past))
 
 
 NO_FAMILY = Family(0, frozenset(), (), {})

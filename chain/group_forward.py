@@ -6,6 +6,7 @@ import copy
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from chain.entries import Entry
 from chain.forward import Forward, SpanHoldings, SpanRecord
@@ -13,17 +14,24 @@ from chain.groups import GroupLedger, Join, Parts, Stretch
 from chain.ledger import Ledger
 from chain.lots import Booked
 
-NOTHING_HELD = SpanHoldings(0, 0, 0)
+
+class StayHoldings(NamedTuple):
+    """Known cost in lamports of what a wallet brought when it came beside another, and of what it
+    took along when it went.
+    """
+
+    carried_in: int
+    open_cost: int
 
 
 @dataclass
 class Company:
-    """Who is beside the lead in a span: numbers of attachments that came, and what those that went
-    had brought and took along.
+    """Who is beside the lead in a span, by number of the stay: lamports that what they brought had
+    cost, and that what they took along had.
     """
 
     came: dict[int, int] = field(default_factory=dict)
-    went: dict[int, SpanHoldings] = field(default_factory=dict)
+    went: dict[int, int] = field(default_factory=dict)
 
 
 @dataclass
@@ -94,29 +102,41 @@ class GroupForward(Forward):
                 company.came[one.number] = own.inventory.sum_open_cost()
                 ledger.absorb(own)
             if over and one.number in company.came and one.number not in company.went:
-                lost = ledger.release(own)
-                company.went[one.number] = SpanHoldings(company.came[one.number], lost, 0)
-
-    @staticmethod
-    def _is_changing(stretch: Stretch, company: Company) -> bool:
-        return any(
-            one.number not in company.came or (one.ends_ms and one.number not in company.went)
-            for one in stretch.others
-        )
+                company.went[one.number] = ledger.release(own)
 
     def find_holdings(self, whole: Ledger) -> dict[int, SpanHoldings]:
-        """As of Forward, and of the attachments beside those that lead: what those that left took
-        along.
-        """
+        """As of Forward; what the others brought and took along: `find_stays`."""
         told = super().find_holdings(self.ledgers[self.lead])
-        for number, stretch in self.stretches.items():
-            record, company = self.records.get(number), self.companies.get(number, Company())
-            if record is not None and record is self._open and self._is_changing(stretch, company):
-                # No transaction since then told of these comings and goings.
-                record, company = copy.deepcopy(record), copy.deepcopy(company)
-                self._change_company(record, company, math.inf)
-                told[number] = record.find_holdings()
-            for one in stretch.list_settled():
-                brought = SpanHoldings(company.came.get(one.number, 0), 0, 0)
-                told[one.number] = company.went.get(one.number, brought)
+        for number in self.records:
+            record, company = self._settle(number)
+            told[number] = record.find_holdings()._replace(
+                carried_in=record.carried_in + sum(company.came.values())
+            )
         return told
+
+    def find_stays(self) -> dict[int, StayHoldings]:
+        """What the others brought and took along, by number of the stay."""
+        stays = {}
+        for number, stretch in self.stretches.items():
+            company = self._settle(number)[1] if number in self.records else Company()
+            for one in stretch.others:
+                stays[one.number] = StayHoldings(
+                    company.came.get(one.number, 0), company.went.get(one.number, 0)
+                )
+        return stays
+
+    def _settle(self, number: int) -> tuple[SpanRecord, Company]:
+        """A span as it stands now, where no transaction told yet of who came and went last."""
+        record, company = self.records[number], self.companies.setdefault(number, Company())
+        if record is not self._open or not self._is_changing(number, company):
+            return record, company
+        record, company = copy.deepcopy(record), copy.deepcopy(company)
+        self._change_company(record, company, math.inf)
+        return record, company
+
+    def _is_changing(self, number: int, company: Company) -> bool:
+        return any(
+            one.number not in company.came
+            or (one.ends_ms is not None and one.number not in company.went)
+            for one in self.stretches[number].others
+        )

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from operator import attrgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from chain.coverage import order_entries
 from chain.effects import Balance
@@ -28,8 +28,8 @@ UNRESOLVED = "order_unresolved"
 
 # ---- whose when ----------------------------------------------------------------------------------
 class Holding(NamedTuple):
-    """An attachment: its number, whose wallet (its number) and from when to when in UTC ms, None:
-    until now.
+    """A wallet beside the one that led: the number of its stay, its own number, and from when to
+    when in UTC ms, None: until now.
     """
 
     number: int
@@ -46,8 +46,8 @@ class Holding(NamedTuple):
 
 
 class Stretch(NamedTuple):
-    """A span of a bot's forward record: as long as one wallet leads. `others`: the attachments of
-    the wallets beside it, each for its own time.
+    """A span of a bot's forward record: as long as one wallet leads. `others`: the wallets beside
+    it, each for its own time.
     """
 
     span: Span
@@ -57,33 +57,6 @@ class Stretch(NamedTuple):
     @property
     def wallets(self) -> frozenset[int]:
         return frozenset((self.lead, *(one.wallet for one in self.others)))
-
-    def list_settled(self) -> list[Holding]:
-        """The others that this stretch accounts for: those that do not outlast it."""
-        return [
-            one
-            for one in self.others
-            if self.span.ends_ms is None or one.is_over(self.span.ends_ms)
-        ]
-
-
-def list_stretches(held: Iterable[Holding]) -> list[Stretch]:
-    """The stretches of a bot, in order, from all its attachments. The oldest attachment leads;
-    where it ends, the oldest of the rest does from then on.
-    """
-    rest = ordered = sorted(held, key=lambda one: (one.begins_ms, one.number))
-    stretches: list[Stretch] = []
-    while rest:
-        lead, rest = rest[0], rest[1:]
-        ended_ms = stretches[-1].span.ends_ms if stretches else None
-        begins_ms = max(lead.begins_ms, ended_ms or lead.begins_ms)
-        span = Span(lead.number, begins_ms, lead.ends_ms)
-        others = tuple(one for one in ordered if one is not lead and one.overlaps(span))
-        stretches.append(Stretch(span, lead.wallet, others))
-        if lead.ends_ms is None:
-            break
-        rest = [one for one in rest if not one.is_over(lead.ends_ms)]
-    return stretches
 
 
 # ---- in one order --------------------------------------------------------------------------------
@@ -139,6 +112,66 @@ def join_parts(parts: Parts, read: Callable[[str, frozenset[int]], Entry]) -> En
         flags=tuple(sorted(flags)),
         seen_at=min(seen, default=None),
     )
+
+
+def add_parts(parts: Parts) -> Entry:
+    """What parts of a transaction moved together, unpriced: where it cannot be read any more."""
+    first = next(iter(parts.values()))
+    changes: dict[str, int] = defaultdict(int)
+    decimals: dict[str, int] = {}
+    for part in parts.values():
+        for mint, change, places in part.tokens:
+            changes[mint] += change
+            decimals[mint] = places
+    return first._replace(
+        kind="failed" if first.kind == "failed" else "other",
+        venue=None,
+        mint=None,
+        flags=("ambiguous",),
+        residues=(),
+        sol=sum(part.sol for part in parts.values()),
+        fee=sum(part.fee for part in parts.values()),
+        tip=sum(part.tip for part in parts.values()),
+        rent=sum(part.rent for part in parts.values()),
+        tokens=tuple((m, change, decimals[m]) for m, change in sorted(changes.items()) if change),
+        balances=_list_balances(parts),
+        others=(),
+        sponsored=sum(part.sponsored for part in parts.values()),
+        beside_sol=0,
+        beside_tokens=(),
+        explained_percent=None,
+        counterparties=(),
+    )
+
+
+# ---- coverage ------------------------------------------------------------------------------------
+STATES = ("none", "backfilling", "partial", "complete")
+
+
+def join_coverages(told: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """The coverage of a group from those of its wallets, by address: the worst, and whose it is."""
+    state = min((one["state"] for one in told.values()), key=STATES.index)
+    worst = {} if state == STATES[-1] else {a: c for a, c in told.items() if c["state"] == state}
+    notes = [f"{address}: {one['note']}" for address, one in worst.items() if one["note"]]
+    return {
+        "state": state,
+        **{name: _pick(min, told, name) for name in ("observedFrom", "observedTo", "firstSlot")},
+        "lastSlot": _pick(max, told, "lastSlot"),
+        "checkedAt": _pick(min, told, "checkedAt"),
+        **{name: sum(one[name] for one in told.values()) for name in ("receipts", "pending")},
+        "gaps": [
+            {**gap, "wallet": address} for address, one in told.items() for gap in one["gaps"]
+        ],
+        "openingInventoryUnknown": sorted(
+            {mint for one in told.values() for mint in one["openingInventoryUnknown"]}
+        ),
+        "note": " ".join(notes) or None,
+        "worst": list(worst),
+    }
+
+
+def _pick(choose: Callable[..., Any], told: Mapping[str, Mapping[str, Any]], name: str) -> Any:
+    return choose((one[name] for one in told.values() if one[name] is not None), default=None)
 
 
 # ---- one ledger ----------------------------------------------------------------------------------

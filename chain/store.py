@@ -146,7 +146,14 @@ def _rebuild(wallet: Wallet, pending: PendingLedger) -> None:
             if stored.pop(row["signature"], None) != row["digest"]:
                 pending.rows[row["signature"]] = row
     pending.rows |= dict.fromkeys(stored)
-    hours = read_hours(wallet.id)
+    settle(wallet.id, pending)
+
+
+def settle(wallet_id: int, pending: PendingLedger) -> None:
+    """Of the sums that a rebuild made, keep what differs from the stored ones; drop what it did not
+    make.
+    """
+    hours = read_hours(wallet_id)
     pending.hours = {
         hour: pending.hours.get(hour)
         for hour in pending.hours.keys() | hours.keys()
@@ -154,7 +161,7 @@ def _rebuild(wallet: Wallet, pending: PendingLedger) -> None:
     }
     drop_stored(pending.forward)
     books = pending.list_risk()
-    drop_stored_risk(wallet.id, books)
+    drop_stored_risk(wallet_id, books)
     known = pending.list_risk()
     pending.unwanted_risk = {span: book for span, book in books.items() if span not in known}
 

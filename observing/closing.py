@@ -4,6 +4,7 @@ import math
 from typing import Any
 
 from chain.coverage import Progress
+from chain.group_tables import Companion
 from models import Attachment, Wallet
 from observing.balances import Balances
 from observing.state import State
@@ -15,7 +16,8 @@ MAX_CLOSING_MS = 86_400_000
 def is_held() -> Any:
     """Condition: a bot holds the wallet."""
     held = Attachment.select(Attachment.wallet).where(Attachment.detached_at.is_null())
-    return Wallet.id.in_(held)
+    beside = Companion.select(Companion.wallet).where(Companion.detached_at.is_null())
+    return Wallet.id.in_(held) | Wallet.id.in_(beside)
 
 
 def is_closing(now: int) -> Any:

@@ -11,10 +11,11 @@ from accounts.auto_posts import update_posts
 from chain.answers import Holding
 from chain.coverage import is_explained
 from chain.entries import Entry
+from chain.group_store import GroupStore
 from chain.ledger import Ledger
 from chain.programs import table
 from chain.rpc import Rpc
-from chain.store import LedgerStore, name_rules
+from chain.store import name_rules
 from config import Config
 from models import Wallet
 from observing.bell import Bell
@@ -133,7 +134,7 @@ class State:
 
     def forget(self) -> None:
         """Read everything from the database again: others may have written to it."""
-        self.ledger_store = LedgerStore(update_posts)
+        self.ledger_store = GroupStore(update_posts, self.programs)
         self.watches: dict[int, Watch] = defaultdict(Watch)
 
     def forget_wallet(self, wallet_id: int) -> None:

@@ -175,7 +175,7 @@ def check_trades(
                 trades[signature] = _read_trade(row)
     for signature in sorted(missing):
         yield Difference("trade", "is missing", wallet.address, signature)
-    yield from _name_fields(reader, wallet, reread, differing)
+    yield from _name_fields(reader, wallet, rebuilt, reread, differing)
 
 
 def _read_trade(row: dict[str, Any]) -> NamedTrade:
@@ -217,11 +217,17 @@ def _check_moved(
 
 
 def _name_fields(
-    reader: Reader, wallet: Any, reread: dict[str, Entry], differing: dict[str, dict[str, Any]]
+    reader: Reader,
+    wallet: Any,
+    rebuilt: Rebuilt,
+    reread: dict[str, Entry],
+    differing: dict[str, dict[str, Any]],
 ) -> Iterator[Difference]:
-    """Report the fields of differing trades, for which a second rebuild keeps their rows."""
+    """Report the fields of differing trades, for which a second rebuild keeps their rows, where
+    they were not kept.
+    """
     wanted = frozenset(sorted(differing)[:MAX_NAMED])
-    rows = rebuild(reader, wallet, reread, wanted).rows if wanted else {}
+    rows = rebuilt.rows or (rebuild(reader, wallet, reread, wanted).rows if wanted else {})
     for signature, stored in differing.items():
         if signature not in rows:
             yield Difference("trade", "differs", wallet.address, signature)

@@ -17,6 +17,7 @@ import orjson
 from chain import store
 from chain.digests import digest_receipt
 from chain.entries import STORED, Entry, read_entry
+from chain.group_reading import read_family
 from chain.packing import unpack
 from chain.programs import table
 from chain.receipts import parse_receipt
@@ -26,6 +27,7 @@ from operate.derived import NamedTrade, Rebuilt, check_hours, check_summary, che
 from operate.differences import UNREADABLE, Difference
 from operate.forms import check_forms
 from operate.forward_checks import check_forward, check_risk
+from operate.group_checks import check_family
 from operate.judged import check_posts
 from operate.log_checks import check_log
 from operate.readers import Reader, open_reader
@@ -138,6 +140,10 @@ def check_wallet(reader: Reader, number: int, programs: Any) -> Iterator[Differe
             f"SELECT signature FROM post WHERE wallet_id = {number} AND signature IS NOT NULL"
         )
     }
+    family = read_family(reader.rows, number)
+    if family is not None:
+        yield from check_family(reader, wallet, family, programs)
+        return
     rebuilt = rebuild(reader, wallet, reread)
     waiting = _count_waiting(wallet, rebuilt)
     if waiting:

@@ -3,7 +3,7 @@
 import models
 from accounts import admin_tables, conduct_tables
 from accounts import tables as accounts_tables
-from chain import quote_tables
+from chain import group_tables, quote_tables
 from chain import tables as chain_tables
 from evidence import tables as evidence_tables
 from market import tables as market_tables
@@ -17,6 +17,7 @@ TABLES = (
     *admin_tables.TABLES,
     *conduct_tables.TABLES,
     *chain_tables.TABLES,
+    *group_tables.TABLES,
     *quote_tables.TABLES,
     *evidence_tables.TABLES,
     *market_tables.TABLES,

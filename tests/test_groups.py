@@ -15,7 +15,7 @@ from chain.entries import read_entry
 from chain.forward import Forward, Span
 from chain.group_book import OWN_WALLETS, Family, begin_group, fold_group
 from chain.group_book import Member as Wallet
-from chain.groups import GroupLedger, Holding, join_parts, list_stretches
+from chain.groups import GroupLedger, Holding, Stretch, join_parts
 from chain.ledger import Ledger
 from chain.programs import table
 from chain.receipts import parse_receipt
@@ -26,7 +26,6 @@ PROGRAMS = table()
 ADA, EVE = 1, 2
 NAMES = {ADA: "ada", EVE: "eve"}
 ADDRESSES = {number: address(name) for number, name in NAMES.items()}
-MS = 1_000
 
 
 # ---- from a story to books -----------------------------------------------------------------------
@@ -58,18 +57,21 @@ class Told:
         return sorted(listed, key=lambda one: one[1].slot)
 
 
-def fold(told, *held, members=(ADA, EVE), lead=ADA):
-    """The books of attachments (number, wallet, begins, ends in Unix seconds or None)."""
-    holdings = [
-        Holding(number, wallet, begins * MS, None if ends is None else ends * MS)
-        for number, wallet, begins, ends in held
-    ]
-    stretches = tuple(one for one in list_stretches(holdings) if one.lead == lead)
-    family = Family(lead, frozenset(members), stretches, ADDRESSES)
+def fold(told, span, *stays, members=(ADA, EVE), lead=ADA):
+    """The books of a span (begins, ends) that a wallet led, and of those beside it (number, wallet,
+    begins, ends), in Unix seconds, None for no end.
+    """
+    others = tuple(Holding(number, one, *map(ms, when)) for number, one, *when in stays)
+    stretch = Stretch(Span(1, *map(ms, span)), lead, others)
+    family = Family(lead, frozenset(members), (stretch,), ADDRESSES)
     ledgers = {one: GroupLedger() for one in family.wallets}
     rows = []
     begun = begin_group(family, ledgers, told.join)
     return fold_group(begun, lambda: told.list_slots(family.wallets), rows.append), rows
+
+
+def ms(second):
+    return None if second is None else second * 1_000
 
 
 def alone(told, wallet, *spans):
@@ -231,7 +233,7 @@ def test_one_queue_of_lots_for_all_wallets(seed):
         else:
             for mint, change in moved.items():
                 queue.put(mint, change, None) if change > 0 else queue.take(mint, -change)
-    pending, _ = fold(told, (1, ADA, 0, None), (2, EVE, 0, None))
+    pending, _ = fold(told, (0, None), (2, EVE, 0, None))
     assert pending.ledger.totals.realized == queue.realized
     assert {mint: sum(lot[2] for lot in lots) for mint, lots in queue.lots.items() if lots} == {
         one.mint: one.amount for one in pending.ledger.positions()
@@ -265,7 +267,7 @@ def carry(queue, moved, spent):
 def test_the_books_close_and_every_quantity_is_the_chains(seed):
     story = two_people(seed)
     told = Told(story.chain())
-    pending, rows = fold(told, (1, ADA, 0, None), (2, EVE, 0, None))
+    pending, rows = fold(told, (0, None), (2, EVE, 0, None))
     assert show_reconciliation(pending.ledger)["differenceLamports"] == "0"
     assert not pending.ledger.gaps and not pending.ledger.opened
     held = Counter()
@@ -287,7 +289,7 @@ def test_the_books_close_and_every_quantity_is_the_chains(seed):
 @settings(max_examples=6, deadline=None)
 def test_since_both_were_attached_from_the_beginning_the_record_is_the_whole(seed):
     told = Told(two_people(seed).chain())
-    pending, _ = fold(told, (1, ADA, 0, None), (2, EVE, 0, None))
+    pending, _ = fold(told, (0, None), (2, EVE, 0, None))
     whole = pending.ledger.totals
     assert last(pending)[:7] == (
         *(whole.realized, whole.volume, whole.trades),
@@ -295,14 +297,14 @@ def test_since_both_were_attached_from_the_beginning_the_record_is_the_whole(see
     )
     found = pending.forward.find_holdings(pending.ledger)
     assert found[1].open_cost == pending.ledger.inventory.sum_open_cost()
-    assert found[2] == (0, 0, 0, 0)
+    assert pending.forward.find_stays() == {2: (0, 0)}
 
 
 @given(st.integers(0, 10**9))
 @settings(max_examples=6, deadline=None)
 def test_a_family_of_one_has_the_rows_of_one(seed):
     told = Told(two_people(seed).chain())
-    pending, rows = fold(told, (1, ADA, 0, None), members=(ADA,))
+    pending, rows = fold(told, (0, None), members=(ADA,))
     single, expected = alone(told, ADA, Span(1, 0, None))
     assert rows == expected
     assert show_results(pending.ledger) == show_results(single.ledger)
@@ -328,7 +330,7 @@ def trip(seller):
 def test_sold_from_the_other_wallet_it_earned_the_same():
     results = {}
     for seller in ("ada", "eve"):
-        pending, rows = fold(trip(seller), (1, ADA, 0, None), (2, EVE, 0, None))
+        pending, rows = fold(trip(seller), (0, None), (2, EVE, 0, None))
         results[seller] = pending.ledger.totals
         sale = next(row for row in rows if row["kind"] == "sell")
         # Bought for 500,000 and a fee, sold for 900,000 less a fee; the rent is no cost.
@@ -344,7 +346,7 @@ def test_sold_from_the_other_wallet_it_earned_the_same():
 
 
 def test_each_row_is_its_wallets():
-    _, rows = fold(trip("eve"), (1, ADA, 0, None), (2, EVE, 0, None))
+    _, rows = fold(trip("eve"), (0, None), (2, EVE, 0, None))
     sent = [row for row in rows if OWN_WALLETS in row["flags"]]
     assert [(row["wallet"], row["kind"]) for row in sent] == [
         (ADA, "account_open"),
@@ -370,7 +372,7 @@ def test_what_came_before_is_not_told_anew():
     story.buy("ada", "DOG", 1, 1_000)
     told = Told(story.chain())
     single, _ = alone(told, ADA, Span(1, 0, None))
-    pending, _ = fold(told, (1, ADA, 0, None), (2, EVE, before + 1, None))
+    pending, _ = fold(told, (0, None), (2, EVE, before + 1, None))
     # 100,000 less a fee, for 900,000 and a fee.
     assert last(single).realized == last(pending).realized == -800_000 - 2 * FEE
 
@@ -386,12 +388,14 @@ def test_who_comes_later_brings_units_of_unknown_cost():
     story.transact("eve", [("tokens", "DOG", "eve", "ada", 10)])
     story.sell("ada", "DOG", 10, 700_000)
     told = Told(story.chain())
-    pending, _ = fold(told, (1, ADA, 0, None), (2, EVE, begins, None))
+    pending, _ = fold(told, (0, None), (2, EVE, begins, None))
     record = last(pending)
     # The sale of CAT has no result, that of DOG has: 700,000 - 300,000 and two fees.
     assert (record.realized, record.matched, record.unmatched) == (400_000 - 2 * FEE, 1, 1)
     found = pending.forward.find_holdings(pending.ledger)
-    assert found[2].carried_in == 1_000 + FEE and found[1].carried_in == 0
+    # What eve brought had a cost for her, of which the record knows nothing.
+    assert found[1].carried_in == 1_000 + FEE
+    assert pending.forward.find_stays() == {2: (1_000 + FEE, 0)}
 
 
 def test_who_leaves_takes_along_what_it_holds():
@@ -404,10 +408,10 @@ def test_who_leaves_takes_along_what_it_holds():
     story.sell("eve", "CAT", 100, 1)
     story.buy("ada", "DOG", 1, 1_000)
     told = Told(story.chain())
-    pending, _ = fold(told, (1, ADA, 0, None), (2, EVE, 0, left), members=(ADA,))
+    pending, _ = fold(told, (0, None), (2, EVE, 0, left), members=(ADA,))
     found = pending.forward.find_holdings(pending.ledger)
     # Its cost left without a sale, with the attachment that ended.
-    assert found[2].open_cost == 500_000 + FEE
+    assert pending.forward.find_stays() == {2: (0, 500_000 + FEE)}
     assert found[1].open_cost == 1_000 + FEE and last(pending).realized == 0
 
 
@@ -420,31 +424,10 @@ def test_leaving_counts_before_the_next_transaction_tells_of_it(later):
     left = now(story) + 1
     if later:
         story.fund("ada", 1)
-    pending, _ = fold(Told(story.chain()), (1, ADA, 0, None), (2, EVE, 0, left), members=(ADA,))
+    pending, _ = fold(Told(story.chain()), (0, None), (2, EVE, 0, left), members=(ADA,))
     found = pending.forward.find_holdings(pending.ledger)
-    assert found[2].open_cost == 500_000 + FEE and found[1].open_cost == 0
-
-
-def test_where_the_lead_leaves_the_oldest_of_the_rest_leads():
-    held = [
-        Holding(1, ADA, 100, 500),
-        Holding(2, EVE, 200, None),
-        Holding(3, 3, 300, 400),
-        Holding(4, 4, 350, 900),
-        Holding(5, 5, 600, None),
-    ]
-    first, second = list_stretches(held)
-    assert first.span == Span(1, 100, 500) and second.span == Span(2, 500, None)
-    assert [one.number for one in first.others] == [2, 3, 4]
-    assert [one.number for one in second.others] == [4, 5]
-    assert [one.number for one in first.list_settled()] == [3]
-    # One wallet after another is one stretch after another, as ever.
-    alone_each = [Holding(1, ADA, 100, 200), Holding(2, EVE, 200, 300), Holding(3, ADA, 400, None)]
-    assert [(one.span, one.others) for one in list_stretches(alone_each)] == [
-        (Span(1, 100, 200), ()),
-        (Span(2, 200, 300), ()),
-        (Span(3, 400, None), ()),
-    ]
+    assert pending.forward.find_stays() == {2: (0, 500_000 + FEE)}
+    assert found[1].open_cost == 0
 
 
 def test_a_wallet_older_than_its_history_makes_no_gap_of_the_others():
@@ -458,7 +441,7 @@ def test_a_wallet_older_than_its_history_makes_no_gap_of_the_others():
     story.buy("eve", "DOG", 100, 500_000)
     story.sell("eve", "DOG", 100, 900_000)
     story.sell("ada", "CAT", 100, 900_000)
-    pending, _ = fold(Told(story.chain()), (1, ADA, 0, None), (2, EVE, 0, None))
+    pending, _ = fold(Told(story.chain()), (0, None), (2, EVE, 0, None))
     assert not pending.ledger.gaps and pending.ledger.opened
     assert pending.ledger.totals.matched == 2
     assert pending.ledger.totals.realized == 2 * (400_000 - 2 * FEE)
@@ -471,7 +454,7 @@ def test_a_missing_transaction_is_a_gap_of_all(seed, data):
     told = Told(story.chain())
     gone = data.draw(st.sampled_from([one.signature for one in told.entries(EVE)[1:-1]]))
     del told.receipts[gone]
-    pending, _ = fold(told, (1, ADA, 0, None), (2, EVE, 0, None))
+    pending, _ = fold(told, (0, None), (2, EVE, 0, None))
     own = {one: alone(told, one)[0].ledger for one in NAMES}
     assert bool(pending.ledger.gaps) == any(one.gaps for one in own.values())
     assert pending.ledger.reconcile().imbalance == 0

@@ -52,6 +52,8 @@ MAY_IMPORT = {
     "chain.trade_store": {*BELOW, "orjson"},
     "chain.tables": {"models", "peewee"},
     "chain.quote_tables": {"models", "peewee"},
+    "chain.group_store": {*BELOW, "orjson"},
+    "chain.group_tables": {"models", "peewee"},
     "paper": {"paper", "chain"},
     "paper.flows": {"models", "storage"},
     "paper.own": {"storage"},

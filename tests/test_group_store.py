@@ -1,0 +1,217 @@
+"""The stored books of a bot with several wallets: in whatever order transactions arrived, whoever
+came and went meanwhile, the same rows stand there.
+"""
+
+import random
+from dataclasses import replace
+
+import ground
+import orjson
+import pytest
+from hypothesis import HealthCheck, Phase, given
+from hypothesis import settings as effort
+from hypothesis import strategies as st
+from lookout import BEGIN, ledger_of, watch
+from story import BEGIN_TIME, FEE, Story, address
+from test_groups import two_people
+from test_ledger_store import DONE
+
+from accounts.auto_posts import update_posts
+from chain.entries import read_entry
+from chain.group_store import GroupStore
+from chain.group_tables import Companion, OwnCoverage
+from chain.packing import pack
+from chain.programs import table
+from chain.receipts import parse_receipt
+from chain.tables import HourTotal
+from models import Attachment, Receipt, Trade, Wallet, WalletSignature
+from operate import inspection, schema
+from operate.readers import open_reader
+
+PROGRAMS = table()
+PEOPLE = {"ada": address("ada"), "eve": address("eve")}
+
+
+@pytest.fixture
+def empty(db):
+    ground.hurry()
+
+    def make(begins=0):
+        """A bot with ada's wallet and, from a Unix ms on, eve's."""
+        for model in reversed(schema.TABLES):
+            model.delete().execute()
+        ada = watch(PEOPLE["ada"])
+        Attachment.update(attached_at=0, ownership="proven").execute()
+        eve = Wallet.create(address=PEOPLE["eve"], bot=ada.bot, created_at=BEGIN)
+        Companion.create(bot=ada.bot_id, wallet=eve, attached_at=begins)
+        Wallet.update(whole=True, looked_at=BEGIN).execute()
+        return {"ada": Wallet.get_by_id(ada.id), "eve": Wallet.get_by_id(eve.id)}
+
+    return make
+
+
+def listed(rows):
+    """(person, row of the chain)... of all that concerns anybody."""
+    return [
+        (person, row)
+        for row in rows
+        for person, one in PEOPLE.items()
+        if read_entry(parse_receipt(row.receipt), one, PROGRAMS).balances
+    ]
+
+
+def store(wallets, found):
+    """As fetching does: the entries of each person."""
+    new = {person: [] for person in PEOPLE}
+    for person, row in found:
+        raw = {**row.receipt, "transactionIndex": row.index}
+        entry = read_entry(parse_receipt(raw), PEOPLE[person], PROGRAMS)
+        Receipt.insert(
+            signature=row.signature,
+            slot=row.slot,
+            tx_index=row.index,
+            block_time=raw["blockTime"],
+            body=pack(raw),
+            endpoint="",
+            stored_at=BEGIN,
+        ).on_conflict_ignore().execute()
+        WalletSignature.create(
+            wallet=wallets[person],
+            signature=row.signature,
+            slot=row.slot,
+            tx_index=row.index,
+            state="stored",
+            entry=entry.dump(),
+            seen_at=BEGIN * 10,
+        )
+        new[person].append(entry._replace(seen_at=BEGIN * 10))
+    return new
+
+
+def publish(groups, wallets, new=None):
+    for person, wallet in wallets.items():
+        groups.apply(wallet, new[person] if new else ())
+    for wallet in wallets.values():
+        groups.publish(wallet, DONE, BEGIN)
+
+
+def fold(wallets, found):
+    store(wallets, found)
+    publish(GroupStore(update_posts), wallets)
+    return told()
+
+
+def told():
+    stays = list(Companion.select(Companion.carried_in, Companion.open_cost).tuples())
+    own = sorted(OwnCoverage.select(OwnCoverage.coverage).tuples())
+    return ledger_of(PEOPLE.values()), stays, own
+
+
+@effort(
+    max_examples=8,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    phases=[Phase.generate],
+)
+@given(seed=st.integers(0, 10**6), later=st.integers(-1, 80), data=st.data())
+def test_fold_equals_refold(empty, seed, later, data):
+    found = listed(two_people(seed, 24).rows)
+    begins = (BEGIN_TIME + later) * 1_000
+    truth, dice = fold(empty(begins), found), random.Random(data.draw(st.integers(0, 10**6)))
+    wallets, groups = empty(begins), GroupStore(update_posts)
+    rest = dice.sample(found, len(found)) if data.draw(st.booleans()) else list(found)
+    while rest:
+        size = dice.randint(1, 9)
+        batch, rest = rest[:size], rest[size:]
+        new = store(wallets, batch)
+        if dice.random() < 0.2:
+            groups = GroupStore(update_posts)
+            new = None
+        publish(groups, wallets, new)
+    assert told() == truth
+
+
+def test_the_books_stand_under_the_lead_and_trades_keep_their_wallet(empty):
+    wallets = empty()
+    fold(wallets, listed(TRIP.rows))
+    ada, eve = (Wallet.get_by_id(one.id) for one in wallets.values())
+    results = orjson.loads(ada.results)
+    assert results["realizedLamports"] == str(400_000 - 2 * FEE) and results["matchedSells"] == 1
+    assert eve.results is eve.realized is eve.reconciliation is None
+    assert not HourTotal.select().where(HourTotal.wallet == eve).exists()
+    sale = Trade.get(Trade.kind == "sell")
+    bought = Trade.get(Trade.kind == "buy")
+    assert (sale.wallet_id, bought.wallet_id) == (eve.id, ada.id)
+    assert orjson.loads(sale.lots)[0][0] == bought.uid
+    reconciliation = orjson.loads(ada.reconciliation)
+    assert reconciliation["differenceLamports"] == "0"
+    record = Attachment.get()
+    assert (record.forward_realized, record.open_cost) == (400_000 - 2 * FEE, 0)
+
+
+TRIP = Story()
+TRIP.fund("ada", 10**9)
+TRIP.fund("eve", 10**9)
+TRIP.buy("ada", "CAT", 100, 500_000)
+TRIP.transact("ada", [("tokens", "CAT", "ada", "eve", 100)])
+TRIP.sell("eve", "CAT", 100, 900_000)
+
+
+def find_differences(settings, wallets):
+    """What doctor says of these wallets' books; the transactions here have no log of addresses."""
+    reader = open_reader(settings)
+    with reader.snapshot():
+        found = [
+            one
+            for wallet in wallets.values()
+            for one in inspection.check_wallet(reader, wallet.id, PROGRAMS)
+        ]
+    reader.close()
+    return [one for one in found if one.level == "wrong"]
+
+
+def test_doctor_derives_the_same(empty, settings):
+    wallets = empty()
+    fold(wallets, listed(TRIP.rows))
+    assert find_differences(settings, wallets) == []
+    Trade.update(result=1).where(Trade.kind == "sell").execute()
+    HourTotal.update(realized=7).execute()
+    Wallet.update(realized=8).where(Wallet.id == wallets["ada"].id).execute()
+    Companion.update(open_cost=9).execute()
+    found = {(one.table, one.field) for one in find_differences(settings, wallets)}
+    assert {("trade", "result"), ("wallet", "realized")} <= found
+    assert {"hour_total", "companion"} <= {name for name, _ in found}
+
+
+def test_coverage_is_the_worst_of_them_and_names_it(empty):
+    wallets = empty()
+    fold(wallets, listed(TRIP.rows))
+    ada = Wallet.get_by_id(wallets["ada"].id)
+    assert orjson.loads(ada.coverage)["state"] == "complete"
+    groups = GroupStore(update_posts)
+    groups.apply(wallets["eve"])
+    groups.publish(wallets["eve"], replace(DONE, confirmed=False), BEGIN)
+    whole = orjson.loads(Wallet.get_by_id(ada.id).coverage)
+    assert whole["state"] == "backfilling" and whole["worst"] == [PEOPLE["eve"]]
+    assert whole["note"].startswith(PEOPLE["eve"])
+    # Three name ada, two name eve.
+    assert whole["receipts"] == 6
+
+
+def test_who_stands_alone_again_has_rows_of_its_own(empty):
+    wallets = empty()
+    found = listed(TRIP.rows)
+    truth = fold(wallets, found)
+    groups = GroupStore(update_posts)
+    publish(groups, wallets)
+    ended = BEGIN_TIME * 1_000 + 10**9
+    Companion.update(detached_at=ended).execute()
+    publish(groups, wallets)
+    eve = Wallet.get_by_id(wallets["eve"].id)
+    assert orjson.loads(eve.results)["unmatchedSells"] == 1
+    assert Trade.get(Trade.kind == "sell").result is None
+    # What the record said of the time together stays.
+    assert Attachment.get().forward_realized == 400_000 - 2 * FEE
+    Companion.update(detached_at=None).execute()
+    publish(groups, wallets)
+    assert told() == truth
