@@ -16,8 +16,10 @@ from voice import builtin
 
 # As text: asked whenever trades changed, and most bots do not post automatically.
 POSTER = """
-SELECT b.* FROM bot b JOIN attachment a ON a.bot_id = b.id
-WHERE a.wallet_id = ? AND a.detached_at IS NULL AND b.auto_post = ? AND b.retired_at IS NULL"""
+SELECT b.* FROM bot b JOIN (
+    SELECT bot_id, wallet_id FROM attachment WHERE detached_at IS NULL
+    UNION ALL SELECT bot_id, wallet_id FROM companion WHERE detached_at IS NULL) a
+ON a.bot_id = b.id WHERE a.wallet_id = ? AND b.auto_post = ? AND b.retired_at IS NULL"""
 
 
 def update_posts(wallet: Wallet, changed: Collection[str], now: int) -> None:

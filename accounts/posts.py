@@ -276,10 +276,12 @@ def _refuse_beyond_quota(config: Config, bot_id: int, body: PostBody) -> None:
 
 
 WALLET_OF = "SELECT wallet_id FROM attachment WHERE bot_id = ? AND detached_at IS NULL"
-TRADE_OF = (
-    "SELECT id, kind, flags, mint, token_changes, block_time FROM trade WHERE wallet_id = ? AND"
-    " signature = ?"
-)
+# Of the bot's wallet, or of one beside it; what two made together, one row tells.
+TRADE_OF = """
+SELECT id, kind, flags, mint, token_changes, block_time FROM trade
+WHERE (wallet_id = ? OR wallet_id IN (
+    SELECT wallet_id FROM companion WHERE bot_id = ? AND detached_at IS NULL))
+AND signature = ? ORDER BY kind = 'transfer_self', id"""
 
 
 class TradeRow(NamedTuple):
@@ -312,18 +314,18 @@ def _store(
         sanitized=sanitized,
         wallet=wallet,
         created_at=now,
-        **_judged(body, wallet, now),
+        **_judged(bot_id, body, wallet, now),
     )
 
 
-def _judged(body: PostBody, wallet: int | None, now: int) -> dict[str, Any]:
+def _judged(bot_id: int, body: PostBody, wallet: int | None, now: int) -> dict[str, Any]:
     """The verification of a new post, as columns.
 
     Only an observed trade of the attached wallet can make it more than `pending`.
     """
     if not (body.signature and wallet):
         return {"status": "none", "event_at": now}
-    row = database.execute_sql(TRADE_OF, (wallet, body.signature)).fetchone()
+    row = database.execute_sql(TRADE_OF, (wallet, bot_id, body.signature)).fetchone()
     if not row:
         return {"status": "pending", "event_at": now}
     trade = TradeRow(*row)

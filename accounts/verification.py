@@ -30,6 +30,10 @@ OR status = 'not_found' AND (
 OR status IN ('verified', 'mismatch') AND trade_id IS NULL
     AND (status_reason IS NULL OR status_reason <> 'other_wallet')"""
 
+BESIDE = """
+SELECT wallet_id FROM companion WHERE bot_id = ? AND attached_at <= ?
+AND (detached_at IS NULL OR detached_at >= ?)"""
+
 
 class Judgment(NamedTuple):
     """What observation says of a post: `status`, `status_reason` and trade as Post stores them."""
@@ -83,26 +87,43 @@ def _list_movable(wallet: Wallet, changed: Collection[str]) -> list[Post]:
 
 
 def judge_post(post: Post, wallet: Wallet) -> Judgment:
-    """Judge a post by what is observed of its wallet now."""
-    trade = Trade.get_or_none(Trade.wallet == wallet.id, Trade.signature == post.signature)
-    if trade:
-        mints = list_moved_mints(trade.mint, orjson.loads(trade.token_changes))
-        verdict = judge(trade.kind, orjson.loads(trade.flags), mints, post.mint)
-        return Judgment(*verdict, trade)
-    if _is_foreign(post.signature, wallet):
+    """Judge a post by what is observed now of the wallets that its bot held when it was made: its
+    own, and those beside it.
+    """
+    beside = _list_beside(post)
+    numbers = [wallet.id, *(one.id for one in beside)]
+    named = Trade.wallet.in_(numbers) & (Trade.signature == post.signature)
+    judged = [_judge_by(post, trade) for trade in Trade.select().where(named).order_by(Trade.id)]
+    if judged:
+        # Of a trade that two of them made together, one row tells.
+        return next((one for one in judged if one.status == "verified"), judged[0])
+    if all(_is_foreign(post.signature, one) for one in (wallet, *beside)):
         return Judgment("mismatch", "other_wallet", None)
-    late = (
-        wallet.observed_to is not None
-        and wallet.observed_to * 1000 >= post.created_at + NOT_FOUND_AFTER_MS
+    late = all(_is_past(post, one) for one in (wallet, *beside))
+    listed = WalletSignature.select().where(
+        WalletSignature.wallet.in_(numbers), WalletSignature.signature == post.signature
     )
-    if (
-        late
-        and not WalletSignature.select()
-        .where(WalletSignature.wallet == wallet.id, WalletSignature.signature == post.signature)
-        .exists()
-    ):
+    if late and not listed.exists():
         return Judgment("not_found", None, None)
     return Judgment("pending", None, None)
+
+
+def _list_beside(post: Post) -> list[Wallet]:
+    """The wallets that the bot had proven and held beside the post's own when it was made."""
+    rows = storage.database.execute_sql(BESIDE, (post.bot_id, post.created_at, post.created_at))
+    numbers = [number for (number,) in rows.fetchall()]
+    return list(Wallet.select().where(Wallet.id.in_(numbers))) if numbers else []
+
+
+def _judge_by(post: Post, trade: Trade) -> Judgment:
+    mints = list_moved_mints(trade.mint, orjson.loads(trade.token_changes))
+    return Judgment(*judge(trade.kind, orjson.loads(trade.flags), mints, post.mint), trade)
+
+
+def _is_past(post: Post, wallet: Wallet) -> bool:
+    """Was the wallet observed long after the post?"""
+    observed_to: int | None = wallet.observed_to
+    return observed_to is not None and observed_to * 1000 >= post.created_at + NOT_FOUND_AFTER_MS
 
 
 def _is_foreign(signature: str | None, wallet: Wallet) -> bool:

@@ -28,7 +28,8 @@ LEFT JOIN wallet w ON w.id = a.wallet_id WHERE b.id IN ({bots}) ORDER BY b.id
 class Record(NamedTuple):
     """The forward record of a bot, as in Totals. `is_claimed`: 1 where it traded with a wallet that
     it never proved; `left_at`, `given_up_at`: Unix second of the first change, and ms of the first
-    wallet given up with something in it, that the window holds.
+    wallet given up with something in it, that the window holds; `went_at`, `taken_along`: ms of the
+    first wallet that went from beside another with something in it, and the known cost of that.
     """
 
     bot: int
@@ -43,6 +44,13 @@ class Record(NamedTuple):
     unmatched: int
     winning: int
     cost_left: int
+    went_at: int | None
+    taken_along: int
+
+    @property
+    def totals(self) -> Totals:
+        told = Totals(*(getattr(self, name) for name in Totals._fields))
+        return told._replace(cost_left=told.cost_left + self.taken_along)
 
 
 def _sum(name: str) -> str:
@@ -62,7 +70,11 @@ SELECT a.bot_id,
            THEN a.detached_at END),
        {", ".join(f"CAST({_sum(name)} AS BIGINT)" for name in Totals._fields[:-1])},
        CAST({_sum("cost_left")} + SUM(
-           CASE WHEN a.detached_at >= {{since_ms}} THEN a.open_cost ELSE 0 END) AS BIGINT)
+           CASE WHEN a.detached_at >= {{since_ms}} THEN a.open_cost ELSE 0 END) AS BIGINT),
+       (SELECT MIN(c.detached_at) FROM companion c WHERE c.bot_id = a.bot_id
+        AND c.open_cost <> 0 AND c.detached_at >= {{since_ms}}),
+       CAST((SELECT COALESCE(SUM(c.open_cost), 0) FROM companion c WHERE c.bot_id = a.bot_id
+             AND c.detached_at >= {{since_ms}}) AS BIGINT)
 FROM attachment a
 LEFT JOIN forward_total e ON e.attachment_id = a.id AND e.time = (
     SELECT MAX(l.time) FROM forward_total l WHERE l.attachment_id = a.id)
@@ -84,7 +96,7 @@ def work_out(rows: Rows, seconds: int, now: int, bots: Sequence[int]) -> list[St
 def make_forward(facts: Facts, record: Record | None, seconds: int) -> StandingRow:
     """Rank the record of a bot in a window."""
     ranked = Ranked(
-        totals=record and Totals(*(getattr(record, name) for name in Totals._fields)),
+        totals=record and record.totals,
         has_wallet=facts.ownership is not None,
         has_gap=bool(facts.coverage and orjson.loads(facts.coverage)["gaps"]),
         is_proven=facts.ownership == "proven" and not (record and record.is_claimed),
@@ -95,6 +107,7 @@ def make_forward(facts: Facts, record: Record | None, seconds: int) -> StandingR
 
 def _find_end(record: Record | None, seconds: int) -> int:
     """The Unix second from which on the window is another one: something left it."""
-    times = [record.left_at, record.given_up_at and record.given_up_at // 1000] if record else []
-    known = [time for time in times if time is not None]
+    left = [record.given_up_at, record.went_at] if record else []
+    known = [time // 1000 for time in left if time is not None]
+    known += [record.left_at] if record and record.left_at is not None else []
     return min(known) + seconds + 1 if seconds and known else NEVER

@@ -49,13 +49,18 @@ IS_EXPLAINED = """t.flags NOT LIKE '%"value_unexplained"%'"""
 ALL_KINDS = """('buy', 'sell', 'swap', 'round_trip', 'transfer_in', 'transfer_out',
     'transfer_self', 'native_transfer', 'order_open', 'order_fill', 'order_cancel', 'liquidity',
     'lending', 'stake', 'bridge', 'nft', 'account_open', 'account_close', 'other', 'failed')"""
-# The + keeps SQLite from the index by wallet: a window's few trades, not all of a wallet's past.
-BETWEEN = """
-FROM trade t WHERE t.kind IN {kinds} AND t.block_time >= {first} AND t.block_time < {end}
-AND +t.wallet_id IN ({wallets}) GROUP BY t.wallet_id
+# Under which wallet the sums stand that a trade is in: that of a wallet beside the one that leads
+# is the lead's.
+LEAD = "COALESCE(l.wallet_id, t.wallet_id)"
+# Not by the index of wallets: a window's few trades, not all of a wallet's past.
+BETWEEN = f"""
+FROM trade t LEFT JOIN companion c ON c.wallet_id = t.wallet_id AND c.detached_at IS NULL
+LEFT JOIN attachment l ON l.bot_id = c.bot_id AND l.detached_at IS NULL
+WHERE t.kind IN {{kinds}} AND t.block_time >= {{first}} AND t.block_time < {{end}}
+AND {LEAD} IN ({{wallets}}) GROUP BY {LEAD}
 """
 TOTALS_BETWEEN = f"""
-SELECT t.wallet_id, CAST(COALESCE(SUM(t.result), 0) AS BIGINT),
+SELECT {LEAD}, CAST(COALESCE(SUM(t.result), 0) AS BIGINT),
        CAST(COALESCE(SUM(CASE WHEN t.kind IN ('buy', 'sell') AND {IS_EXPLAINED}
                          THEN ABS(t.sol_change - t.beside_sol) END), 0) AS BIGINT),
        COUNT(CASE WHEN t.kind IN {PRICED_KINDS} AND {IS_EXPLAINED} THEN 1 END),
@@ -66,7 +71,7 @@ SELECT t.wallet_id, CAST(COALESCE(SUM(t.result), 0) AS BIGINT),
        COUNT(CASE WHEN t.result > 0 THEN 1 END),
        CAST(COALESCE(SUM(t.cost_left), 0) AS BIGINT)
 {BETWEEN}"""
-FIRST_BETWEEN = f"SELECT t.wallet_id, MIN(t.block_time) {BETWEEN}"
+FIRST_BETWEEN = f"SELECT {LEAD}, MIN(t.block_time) {BETWEEN}"
 FIRST_HOUR = """
 SELECT h.wallet_id, MIN(h.hour) FROM hour_total h
 WHERE h.wallet_id IN ({wallets}) AND h.hour >= {hour} GROUP BY h.wallet_id

@@ -1,5 +1,6 @@
 """Compare the stored books of a bot with several wallets with rebuilt ones."""
 
+import contextlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,6 +11,7 @@ from chain.group_book import Family, Member, PendingGroup
 from chain.group_reading import fold_family
 from chain.kinds import TRADES
 from chain.programs import Programs
+from chain.verify import list_moved_mints
 from operate.derived import NamedTrade, Rebuilt, check_hours, check_trades
 from operate.differences import UNREADABLE, Difference
 from operate.forward_checks import check_forward, check_risk
@@ -17,8 +19,12 @@ from operate.judged import check_posts
 from operate.readers import Reader
 
 STAYS = "SELECT carried_in, open_cost FROM companion WHERE id = {stay}"
-MEMBERS = "SELECT id, address FROM wallet WHERE id IN ({wallets}) ORDER BY id"
-SIGNED = "SELECT signature FROM post WHERE signature IS NOT NULL"
+# Of a trade that two wallets made together, the row that tells comes last.
+NAMED = """
+SELECT t.signature, t.id, t.kind, t.flags, t.mint, t.token_changes, t.block_time FROM trade t
+WHERE t.wallet_id IN ({wallets}) AND t.signature IN (
+    SELECT p.signature FROM post p WHERE p.wallet_id = {wallet} AND p.signature IS NOT NULL)
+ORDER BY t.kind <> 'transfer_self', t.id DESC"""
 EMPTY = ("results", "positions", "last_trade_at", "realized", "cost_left", "reconciliation")
 
 
@@ -62,14 +68,29 @@ def _count_waiting(wallet: Any, pending: PendingGroup) -> int:
 def _check_member(
     reader: Reader, family: Family, pending: PendingGroup, number: int
 ) -> Iterator[Difference]:
-    """Compare the trades of a member, and what posts about them are called."""
+    """Compare the trades of a member, and what posts of it are called."""
     rows = {s: row for s, row in pending.wallet_rows.get(number, {}).items() if row}
     rebuilt = Rebuilt(pending, {s: row["digest"] for s, row in rows.items()}, rows)
     member = Member(number, family.addresses[number])
-    signed = {signature for (signature,) in reader.rows(SIGNED)}
-    trades: dict[str, NamedTrade] = {}
-    yield from check_trades(reader, member, rebuilt, {}, signed & rows.keys(), trades)
-    yield from check_posts(reader, member, trades)
+    yield from check_trades(reader, member, rebuilt, {}, set(), {})
+    with contextlib.suppress(*UNREADABLE):
+        yield from check_posts(reader, member, _read_named(reader, family, number))
+
+
+def _read_named(reader: Reader, family: Family, number: int) -> dict[str, NamedTrade]:
+    """The trades of any wallet of the family that posts of one of them name."""
+    wallets = ", ".join(map(str, family.wallets))
+    found = reader.rows(NAMED.format(wallets=wallets, wallet=number))
+    return {
+        signature: NamedTrade(
+            trade,
+            kind,
+            orjson.loads(flags),
+            list_moved_mints(mint, orjson.loads(changes)),
+            block_time,
+        )
+        for signature, trade, kind, flags, mint, changes, block_time in found
+    }
 
 
 def _check_stays(reader: Reader, wallet: Any, pending: PendingGroup) -> Iterator[Difference]:

@@ -16,15 +16,19 @@ from story import BEGIN_TIME, FEE, Story, address
 from test_groups import two_people
 from test_ledger_store import DONE
 
+from accounts import posts
 from accounts.auto_posts import update_posts
+from chain import whole_standings
 from chain.entries import read_entry
 from chain.group_store import GroupStore
 from chain.group_tables import Companion, OwnCoverage
+from chain.kinds import TRADES
 from chain.packing import pack
 from chain.programs import table
 from chain.receipts import parse_receipt
+from chain.standing_store import read_rows
 from chain.tables import HourTotal
-from models import Attachment, Receipt, Trade, Wallet, WalletSignature
+from models import Attachment, Post, Receipt, Trade, Wallet, WalletSignature
 from operate import inspection, schema
 from operate.readers import open_reader
 
@@ -215,3 +219,36 @@ def test_who_stands_alone_again_has_rows_of_its_own(empty):
     Companion.update(detached_at=None).execute()
     publish(groups, wallets)
     assert told() == truth
+
+
+def test_posts_are_judged_against_each_wallet_that_the_bot_held(empty):
+    wallets = empty()
+    signature = TRIP.rows[-1].signature
+    bot = wallets["ada"].bot
+    body = posts.PostBody(eventId="e", body="Sold.", signature=signature)
+    before = posts.publish(bot.id, body, BEGIN, "api")
+    fold(wallets, listed(TRIP.rows))
+    post = Post.get(Post.uid == before.uid)
+    assert (post.status, post.wallet_id) == ("verified", wallets["ada"].id)
+    assert post.trade.wallet_id == wallets["eve"].id
+    later = posts.publish(bot.id, body.model_copy(update={"eventId": "f"}), BEGIN, "api")
+    assert Post.get(Post.uid == later.uid).status == "verified"
+    # Of what the other did after it had gone, nothing is the bot's.
+    Companion.update(detached_at=BEGIN - 1).execute()
+    gone = posts.publish(bot.id, body.model_copy(update={"eventId": "g"}), BEGIN, "api")
+    assert Post.get(Post.uid == gone.uid).status == "pending"
+
+
+@pytest.mark.parametrize("seconds", [0, 3_600, 86_400])
+def test_a_window_of_a_group_is_the_sum_of_its_trades(empty, seconds):
+    wallets = empty()
+    fold(wallets, listed(two_people(5, 24).rows))
+    end = BEGIN_TIME + 10
+    rows = whole_standings.work_out(read_rows, seconds, end, [wallets["ada"].bot_id])
+    trades = [
+        one
+        for one in Trade.select()
+        if one.kind in TRADES and (not seconds or one.block_time >= end - seconds)
+    ]
+    assert rows[0].trades == len(trades) > 0
+    assert rows[0].realized == sum(one.result or 0 for one in trades)

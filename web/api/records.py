@@ -50,6 +50,18 @@ SELECT a.bot_id, a.attached_at, a.detached_at, a.carried_in, a.open_cost, a.open
 FROM attachment a {LAST_TOTALS} WHERE a.bot_id IN """
 
 
+class TakenRow(NamedTuple):
+    """Known cost in lamports of what wallets took along that stood beside another of a bot."""
+
+    bot_id: int
+    cost: int
+
+
+TAKEN = """
+SELECT bot_id, CAST(SUM(open_cost) AS BIGINT) AS cost FROM companion
+WHERE detached_at IS NOT NULL AND open_cost IS NOT NULL AND bot_id IN """
+
+
 class OwnerRow(NamedTuple):
     """What an owner did with all its bots; `realized` in lamports, in all spans."""
 
@@ -61,15 +73,19 @@ class OwnerRow(NamedTuple):
     realized: int
 
 
+# Each wallet that a bot held, also beside another.
+HELD = """(
+SELECT bot_id, wallet_id, detached_at, forward_realized FROM attachment
+UNION ALL SELECT bot_id, wallet_id, detached_at, 0 FROM companion)"""
 # Each owner once, however many of its bots are asked for.
-OWNERS = """
+OWNERS = f"""
 SELECT b.owner_id, COUNT(DISTINCT b.id) AS bots,
        COUNT(DISTINCT CASE WHEN b.retired_at IS NOT NULL THEN b.id END) AS retired,
        COUNT(DISTINCT a.wallet_id) AS tried,
        COUNT(DISTINCT CASE WHEN a.detached_at IS NULL THEN a.wallet_id END) AS held,
        COALESCE(SUM(a.forward_realized), 0) AS realized
-FROM bot b LEFT JOIN attachment a ON a.bot_id = b.id
-WHERE b.owner_id IN (SELECT owner_id FROM bot WHERE id IN ({})) GROUP BY b.owner_id
+FROM bot b LEFT JOIN {HELD} a ON a.bot_id = b.id
+WHERE b.owner_id IN (SELECT owner_id FROM bot WHERE id IN ({{}})) GROUP BY b.owner_id
 """
 
 
@@ -92,8 +108,13 @@ def show_records(bot_ids: Sequence[int]) -> dict[int, Json]:
     for row in select(SpanRow, f"{SPANS}({marks}) ORDER BY a.attached_at, a.id", bot_ids):
         spans.setdefault(row.bot_id, []).append(row)
     owners = show_owners(bot_ids)
+    rows = select(TakenRow, f"{TAKEN}({marks}) GROUP BY bot_id", bot_ids)
+    taken = {row.bot_id: row.cost for row in rows}
     return {
-        bot_id: {"record": show_record(spans.get(bot_id, ())), "owner": owners[bot_id]}
+        bot_id: {
+            "record": show_record(spans.get(bot_id, ()), taken.get(bot_id, 0)),
+            "owner": owners[bot_id],
+        }
         for bot_id in bot_ids
     }
 
@@ -108,9 +129,9 @@ def show_owners(bot_ids: Sequence[int]) -> dict[int, Json]:
     return {row.bot_id: told[row.owner_id] for row in owned}
 
 
-def show_record(spans: Sequence[SpanRow]) -> Json | None:
+def show_record(spans: Sequence[SpanRow], taken_along: int = 0) -> Json | None:
     """Make the forward record of a bot from its attachments, the first one first; None where
-    nothing was derived yet.
+    nothing was derived yet. `taken_along`: lamports that wallets cost that went from beside others.
     """
     derived = [span for span in spans if span.open_cost is not None]
     if not derived:
@@ -130,7 +151,7 @@ def show_record(spans: Sequence[SpanRow]) -> Json | None:
         "failedTransactions": t.failed,
         "failedCostLamports": show_lamports(t.failed_cost),
         "overheadLamports": show_lamports(t.overhead),
-        "costLeftLamports": show_lamports(t.cost_left),
+        "costLeftLamports": show_lamports(t.cost_left + taken_along),
         "costLeftReceipts": t.cost_left_receipts,
         "carriedLots": t.carried,
         "openPositions": sum(s.open_positions or 0 for s in derived if s.detached_at is None),
