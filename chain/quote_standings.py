@@ -18,7 +18,7 @@ def _last(name: str, wallet: str, span: str) -> str:
         AND l.span = {span} AND l.quote = '{{mint}}' AND l.time < {{{name}_until}})"""
 
 
-# As forward_standings.RECORDS.
+# As forward_standings.RECORDS, but for what was still held when a wallet was given up.
 RECORDS = f"""
 SELECT a.bot_id,
        MAX(CASE WHEN e.trades > 0 AND NOT EXISTS (
@@ -29,7 +29,8 @@ SELECT a.bot_id,
        CAST(NULL AS BIGINT),
        {
     ", ".join(f"CAST(SUM(e.{name} - COALESCE(s.{name}, 0)) AS BIGINT)" for name in Totals._fields)
-}
+},
+       CAST(NULL AS BIGINT), 0
 FROM attachment a JOIN quote_total e ON {_last("e", "a.wallet_id", "a.id")}
 LEFT JOIN quote_total s ON {_last("s", "a.wallet_id", "a.id")}
 WHERE a.bot_id IN ({{bots}}) GROUP BY a.bot_id

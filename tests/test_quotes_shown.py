@@ -13,6 +13,8 @@ from chain.quotes import QUOTES
 from models import Bot, Wallet
 from web.api import quote_results
 from web.api.serialize import show_coverage
+from web.site.candor import find_strip
+from web.site.share_cards import describe_bot
 
 W, OTHER = address("w"), address("other")
 USDC, USDT, _ = QUOTES
@@ -202,7 +204,7 @@ def test_a_trade_tells_its_result_in_the_stablecoin_or_why_it_has_none(service, 
         "trade_odd": "value_unexplained",
     }
     page = text_of(service.get(f"/bots/{bot.bot.uid}?tab=trades"))
-    assert "Proceeds 12.5 USDC, less their cost 10 USDC: +2.5 USDC." in page
+    assert "Proceeds 12.5 USDC, less the cost 10 USDC: +2.5 USDC." in page
     assert "was paid for in another currency, so it has a result in neither" in page
     Wallet.update(by_quote=None).execute()
     trades = service.get("/api/v1/trades", bot.publish_key.text).json["data"]
@@ -291,3 +293,12 @@ def test_an_agent_is_told_of_them(service, bot):
     (trade,) = service.get("/api/v1/trades", bot.publish_key.text).json["data"]
     assert trim_trade(trade)["quote"]["realizedRaw"] == "-3"
     assert Bot.select().count() == 1
+
+
+def test_the_picture_of_a_bot_names_them_in_small(service, bot):
+    observe_quote(W, realized=-1_500_000, trades=9, matched=3)
+    shown = orjson.loads(orjson.dumps(show(service, bot)))
+    with service.app.app_context():
+        content = describe_bot(shown, find_strip(bot.bot.uid))
+    assert content["small"][1].startswith("−1.500 USDC · wallet ")
+    assert (content["result"], content["beside"]) == ("+0.000000007 SOL", "")

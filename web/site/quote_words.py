@@ -71,7 +71,7 @@ def describe_quote_trade(trade: Json) -> str:
         return f"Bought and sold back at once: {result}."
     partial = ", for the part whose cost is known" if trade["status"] == "partial" else ""
     return (
-        f"Proceeds {figures.write_exact(trade['proceeds'])} {symbol}, less their cost"
+        f"Proceeds {figures.write_exact(trade['proceeds'])} {symbol}, less the cost"
         f" {figures.write_exact(trade['cost'])} {symbol}: {result}{partial}."
     )
 

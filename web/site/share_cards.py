@@ -141,6 +141,7 @@ def describe_post(post: Json) -> Json:
 def describe_bot(bot: Json, strip: candor.Strip) -> Json:
     """Return the receipt_image.Content of a bot."""
     results, link = bot["results"], bot["profileUrl"]
+    quotes = cards.write_quotes(results) if results else ""
     proven = bot["wallet"] and bot["wallet"]["ownership"] == "proven"
     wallet = f"wallet {words.short(bot['wallet']['address'])}" if bot["wallet"] else "no wallet"
     return {
@@ -152,10 +153,11 @@ def describe_bot(bot: Json, strip: candor.Strip) -> Json:
         "stamp_note": _mark("" if proven else "wallet not proven" if bot["wallet"] else ""),
         "told": _tell_results(bot) if results else strip.sentence,
         "result": figures.write_sol(results["realizedSol"], True) if results else "",
-        "beside": cards.write_quotes(results) if results else "",
+        "beside": "",
         "small": [
             strip.sentence if results else "Performance not verified.",
-            f"{wallet} · {_shorten(link)}",
+            # Its end may be cut off, and stands in the code beside it.
+            " · ".join(filter(None, (quotes, wallet, _shorten(link)))),
         ],
         "link": link,
     }
