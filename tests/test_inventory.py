@@ -1,0 +1,342 @@
+"""What a wallet holds, piece by piece: lots and slices, escrows, what swaps carry over, and the
+average cost beside. `(10, 100, "x")` is ten units that cost 100 lamports and came by x; each test
+tells its arithmetic.
+"""
+
+import pytest
+
+from chain.average import Pool, Portion
+from chain.inventory import Carried, Cut, Inventory, Position, join_released, sum_known
+from chain.lots import (
+    UNEXPLAINED,
+    Booked,
+    Lot,
+    Opening,
+    Slice,
+    find_holding_seconds,
+    find_lower_median,
+    share,
+)
+
+
+def hold(*lots, mint="A"):
+    """An Inventory of lots of a mint, told as (amount, cost, origin)."""
+    inventory = Inventory()
+    for amount, cost, origin in lots:
+        inventory.put(mint, origin, amount, cost)
+    return inventory
+
+
+def read(slices):
+    return [(one.amount, one.cost, one.lot.origin) for one in slices]
+
+
+def read_lots(inventory, mint="A"):
+    return [(one.left, one.left_cost, one.origin) for one in inventory.lots.get(mint, [])]
+
+
+# ---- lots and slices
+def test_a_slice_costs_its_share_and_the_last_what_is_left():
+    """100 * 3 // 7 = 42, twice; the last one unit costs 100 - 84 = 16."""
+    lot = Lot((1, 1), "x", 7, 100, 7, 100)
+    assert [lot.cut(quantity).cost for quantity in (3, 3, 1)] == [42, 42, 16]
+    assert (lot.amount, lot.cost, lot.left, lot.left_cost) == (7, 100, 0, 0)
+
+
+def test_a_slice_of_an_unknown_lot_has_no_cost():
+    lot = Lot((1, 1), "x", 7, None, 7, None)
+    assert lot.cut(3) == Slice(lot, 3, None)
+    assert (lot.left, lot.left_cost) == (4, None)
+
+
+def test_a_sum_is_shared_by_size_down_to_the_last_lamport():
+    """10 over three equal parts: 3, 3 and the rest; -10 over 1 and 2: -10 // 3 = -4, and -6."""
+    assert share(10, [1, 1, 1]) == [3, 3, 4]
+    assert share(-10, [1, 2]) == [-4, -6]
+    assert share(5, [7]) == [5]
+
+
+@pytest.mark.parametrize(
+    "counted, middle",
+    [
+        ([], None),
+        ([(4, 1)], 4),
+        ([(1, 1), (5, 1)], 1),
+        ([(1, 2), (5, 2)], 1),
+        ([(1, 1), (5, 2)], 5),
+        ([(1, 1), (2, 1), (3, 1), (9, 2)], 3),
+    ],
+)
+def test_the_middle_of_what_is_counted(counted, middle):
+    assert find_lower_median(counted) == middle
+
+
+def held_since(time, amount, cost=0):
+    return Slice(Lot((1, 1), "x", amount, cost, 0, 0, time), amount, cost)
+
+
+def test_the_middle_unit_of_a_sale_tells_how_long_it_was_held():
+    """Sold at 100: three units for 90 seconds, two for 40; the third of five is one of 90's when
+    sorted 40 40 90 90 90. What has no cost or no time, however much, does not count.
+    """
+    slices = [held_since(10, 3), held_since(60, 2)]
+    assert find_holding_seconds(slices, 100) == 90
+    assert find_holding_seconds([held_since(10, 2), held_since(60, 2)], 100) == 40
+    unknown = [held_since(99, 50, None), held_since(None, 50)]
+    assert find_holding_seconds([*slices, *unknown], 100) == 90
+    assert find_holding_seconds(unknown, 100) is None
+    assert find_holding_seconds(slices, None) is None
+    # By the clock of the chain, which steps back now and then.
+    assert find_holding_seconds([held_since(107, 1)], 100) == 0
+
+
+def test_what_no_receipt_touched_comes_after_all_that_one_did():
+    opening = Opening.untouched("an account", "A", 5, 6)
+    assert opening == Opening((0, 2**63, 0, "an account"), "A", 5, 6)
+    assert opening.rank > (0, 2**62, 9, "z")
+
+
+def test_a_trade_of_unexplained_value_is_in_no_count():
+    assert Booked(None).counts and not Booked(None, flags=(UNEXPLAINED, "more")).counts
+
+
+# ---- in and out
+def test_the_oldest_leaves_first():
+    """15 of 10@100 10@200: the first whole and half of the second. By the average, 20 cost 300:
+    300 * 15 // 20 = 225.
+    """
+    inventory = hold((10, 100, "x"), (10, 200, "y"))
+    assert [lot.number for lot in inventory.lots["A"]] == [(1, 1), (1, 2)]
+    slices, portion = inventory.cut("A", 15, 7)
+    assert read(slices) == [(10, 100, "x"), (5, 100, "y")] and portion == Portion(15, 225, 0)
+    assert read_lots(inventory) == [(5, 100, "y")]
+    assert (inventory.taken, inventory.moved) == ({"A": 7}, {"A"})
+    slices, portion = inventory.cut("A", 5, 9)
+    assert read(slices) == [(5, 100, "y")] and portion == Portion(5, 75, 0)
+    assert (inventory.lots, inventory.taken) == ({"A": []}, {"A": 9})
+
+
+def test_more_than_there_is_came_from_nowhere():
+    inventory = hold((4, 40, "x"))
+    slices, portion = inventory.cut("A", 6, 7)
+    assert read(slices) == [(4, 40, "x"), (2, None, None)] and portion == Portion(4, 40, 2)
+    nowhere = slices[1].lot
+    assert (nowhere.number, nowhere.amount, nowhere.left) == ((0,), 2, 0)
+    slices, portion = inventory.cut("B", 3, 8)
+    assert read(slices) == [(3, None, None)] and portion == Portion(0, 0, 3)
+    assert inventory.moved == {"A", "B"}
+
+
+def test_a_lot_tells_when_it_came_and_nothing_is_no_lot():
+    inventory = Inventory()
+    inventory.put("A", "x", 0, 0)
+    assert inventory.lots == {} and inventory.moved == {"A"}
+    inventory.put("A", "y", 5, 50, 1_700_000_000)
+    assert inventory.lots["A"] == [Lot((1, 1), "y", 5, 50, 5, 50, 1_700_000_000)]
+    assert inventory.average.pools["A"] == Pool(5, 50, 0)
+
+
+def test_what_was_there_before_lies_before_all():
+    """4 of unknown cost before 10@100. By the average 4 of 14 are 4 * 4 // 14 = 1 of the unknown,
+    and 3 of the known, which cost 100 * 3 // 10 = 30.
+    """
+    inventory = hold((10, 100, "x"))
+    inventory.lay(Opening((0, 5, 0, "an account"), "A", 4, 6))
+    assert inventory.lots["A"][0] == Lot((0, 5, 0, "an account"), None, 4, None, 4, None)
+    assert inventory.decimals == {"A": 6}
+    slices, portion = inventory.cut("A", 4, 7)
+    assert read(slices) == [(4, None, None)] and portion == Portion(3, 30, 1)
+    inventory.lay(Opening((0, 6, 0, "another"), "B", 2, 0))
+    assert read_lots(inventory, "B") == [(2, None, None)]
+
+
+def test_costs_are_forgotten_all_or_those_of_one_receipt():
+    inventory = hold((10, 100, "x"), (10, 200, "y"), (10, 300, "x"))
+    inventory.hold("e", "A", inventory.cut("A", 15, 7))
+    inventory.forget_costs("x")
+    assert read_lots(inventory) == [(5, 100, "y"), (10, None, "x")]
+    assert read(inventory.escrows["e"].slices) == [(10, None, "x"), (5, 100, "y")]
+    assert [lot.cost for lot in inventory.lots["A"]] == [200, None]
+    inventory.forget_costs()
+    assert read_lots(inventory) == [(5, None, "y"), (10, None, "x")]
+    assert read(inventory.escrows["e"].slices) == [(10, None, "x"), (5, None, "y")]
+
+
+def test_a_cost_is_known_of_a_lot_or_of_what_lies_in_an_order():
+    inventory = hold((10, 0, "x"))
+    assert inventory.has_known_cost()
+    inventory.hold("e", "A", inventory.cut("A", 10, 7))
+    assert inventory.has_known_cost()
+    inventory.forget_costs()
+    assert not inventory.has_known_cost() and not Inventory().has_known_cost()
+    assert not hold((5, None, "x")).has_known_cost()
+
+
+# ---- from one mint to another
+def test_each_slice_takes_its_cost_along():
+    """10@100, 10 of unknown cost and 5@70 become 50 B for 7 lamports: 50 * 10 // 25 = 20 twice,
+    and 10; 7 * 10 // 25 = 2 twice, and 3. By the average 15 of 25 are known and cost 170: 30 B for
+    170 + 7 * 15 // 25 = 174, and 20 of unknown cost.
+    """
+    inventory = hold((10, 100, "x"), (10, None, "y"), (5, 70, "z"))
+    cut = inventory.cut("A", 25, 7)
+    assert inventory.carry(cut, "B", "swap", 50, 7, 99) == Carried(2, 2, 0)
+    assert read_lots(inventory, "B") == [(20, 102, "swap"), (20, None, "swap"), (10, 73, "swap")]
+    assert {lot.time for lot in inventory.lots["B"]} == {99}
+    assert inventory.average.pools["B"] == Pool(30, 174, 20)
+    assert inventory.moved == {"A", "B"}
+
+
+def test_a_known_cost_that_joins_an_unknown_one_is_lost():
+    """1@5 is too small for a unit of 2 B, for 2 * 1 // 4 = 0: it joins 3 of unknown cost."""
+    inventory = hold((1, 5, "x"), (3, None, "y"))
+    assert inventory.carry(inventory.cut("A", 4, 7), "B", "swap", 2, 9) == Carried(0, 9, 5)
+    assert read_lots(inventory, "B") == [(2, None, "swap")]
+
+
+@pytest.mark.parametrize(
+    "amounts, got, lots",
+    [
+        # 3 * 1 // 7 = 0: the last is too small and joins the one before.
+        ((6, 1), 3, [(3, 70)]),
+        # 6 * 6 // 13 = 2 and 2, 6 * 1 // 13 = 0: 6 and 7 share 6 as 6 * 6 // 13 = 2, and 4.
+        ((6, 6, 1), 6, [(2, 60), (4, 70)]),
+        # 4 * 1 // 8 = 0, of two 4 * 2 // 8 = 1, which is enough: 2 and 6 share 4 as 1 and 3.
+        ((1, 1, 6), 4, [(1, 20), (3, 60)]),
+        # Nothing is enough of nothing.
+        ((2, 3), 0, []),
+    ],
+)
+def test_slices_too_small_for_a_unit_join_others(amounts, got, lots):
+    """Each unit of A cost 10."""
+    inventory = hold(*((amount, 10 * amount, "x") for amount in amounts))
+    cut = inventory.cut("A", sum(amounts), 7)
+    inventory.carry(cut, "B", "swap", got, 0)
+    assert read_lots(inventory, "B") == [(*lot, "swap") for lot in lots]
+
+
+# ---- orders
+def ordered():
+    """15 of 10@100 10@200 lie in an order; by the average they cost 225."""
+    inventory = hold((10, 100, "x"), (10, 200, "y"))
+    inventory.hold("e", "A", inventory.cut("A", 15, 7))
+    return inventory
+
+
+def test_an_order_keeps_what_it_holds_at_its_cost():
+    inventory = ordered()
+    escrow = inventory.escrows["e"]
+    assert (escrow.mint, escrow.pool) == ("A", Pool(15, 225, 0))
+    assert read(escrow.slices) == [(10, 100, "x"), (5, 100, "y")]
+    inventory.hold("e", "A", inventory.cut("A", 2, 8))
+    assert read(escrow.slices) == [(10, 100, "x"), (5, 100, "y"), (2, 40, "y")]
+    # 75 * 2 // 5 = 30
+    assert escrow.pool == Pool(17, 255, 0)
+
+
+def test_an_order_gives_the_oldest_first():
+    """12 of 10@100 5@100: 100 * 2 // 5 = 40 of the second. By the average 225 * 12 // 15 = 180."""
+    inventory = ordered()
+    mint, slices, portion = inventory.release("e", "A", 12, 20)
+    assert (mint, read(slices)) == ("A", [(10, 100, "x"), (2, 40, "y")])
+    assert portion == Portion(12, 180, 0) and inventory.taken == {"A": 20}
+    assert read(inventory.escrows["e"].slices) == [(3, 60, "y")]
+    _, slices, portion = inventory.release("e", "A", 99, 30)
+    assert read(slices) == [(3, 60, "y")] and portion == Portion(3, 45, 0)
+    assert inventory.escrows == {} and inventory.taken == {"A": 30}
+
+
+@pytest.mark.parametrize("quantity", [0, -4])
+def test_an_order_that_gives_nothing_keeps_all(quantity):
+    inventory = ordered()
+    assert inventory.release("e", "A", quantity, 20) == ("A", [], Portion(0, 0, 0))
+    assert sum_known(inventory.escrows["e"].slices) == 200 and inventory.taken == {"A": 7}
+
+
+def test_unknown_costs_stay_unknown_in_an_order():
+    inventory = hold((10, None, "x"))
+    inventory.hold("e", "A", inventory.cut("A", 10, 7))
+    released = inventory.release("e", "A", 4, 20)
+    assert read(released.slices) == [(4, None, "x")] and released.portion == Portion(0, 0, 4)
+    assert read(inventory.escrows["e"].slices) == [(6, None, "x")]
+    assert inventory.put_back(released, 3) == 0
+    assert read_lots(inventory) == [(3, None, "x")]
+
+
+def test_what_comes_back_takes_its_place_again():
+    """12 were released: 10@100 and 2@40; 11 come back, of the second half: 40 * 1 // 2 = 20, and
+    20 are lost; of its own lot it comes after what stayed. By the average 180 * 11 // 12 = 165 come
+    to the 75 of the 5 that stayed.
+    """
+    inventory = ordered()
+    assert inventory.put_back(inventory.release("e", "A", 12, 20), 11) == 20
+    assert read_lots(inventory) == [(10, 100, "x"), (5, 100, "y"), (1, 20, "y")]
+    assert [(lot.amount, lot.cost) for lot in inventory.lots["A"]] == [
+        (10, 100),
+        (10, 200),
+        (1, 20),
+    ]
+    assert inventory.average.pools["A"] == Pool(16, 240, 0)
+
+
+def test_where_nothing_fits_all_of_its_cost_is_lost():
+    inventory = ordered()
+    assert inventory.put_back(inventory.release("e", "A", 12, 20), 0) == 140
+    assert read_lots(inventory) == [(5, 100, "y")]
+    assert inventory.average.pools["A"] == Pool(5, 75, 0)
+
+
+def test_what_comes_back_of_a_mint_that_is_gone_is_there_again():
+    inventory = hold((10, 100, "x"))
+    inventory.hold("e", "A", inventory.cut("A", 10, 7))
+    inventory.lots.clear()
+    inventory.put_back(inventory.release("e", "A", 10, 20), 10)
+    assert read_lots(inventory) == [(10, 100, "x")]
+
+
+def test_what_left_several_orders_is_joined():
+    lot = Lot((1, 1), "x", 9, 90, 0, 0)
+    inventory = Inventory()
+    for address, slices, portion in (
+        ("e", [Slice(lot, 4, 40)], Portion(4, 44, 0)),
+        ("f", [Slice(lot, 3, 30), Slice(lot, 2, None)], Portion(3, 33, 2)),
+    ):
+        inventory.hold(address, "A", Cut(slices, portion))
+    joined = join_released([inventory.release(address, "A", 5, 20) for address in "ef"])
+    assert read(joined.slices) == [(4, 40, "x"), (3, 30, "x"), (2, None, "x")]
+    assert joined.portion == Portion(7, 77, 2)
+    assert join_released([]) == Cut([], Portion(0, 0, 0))
+
+
+# ---- what is there
+def test_a_mint_is_held_in_lots_and_in_orders():
+    inventory = hold((10, 100, "x"))
+    assert inventory.is_held("A") and not inventory.is_held("B")
+    inventory.hold("e", "A", inventory.cut("A", 10, 7))
+    assert inventory.is_held("A") and not inventory.is_held("B")
+    inventory.release("e", "A", 10, 20)
+    assert not inventory.is_held("A")
+
+
+def test_open_cost_counts_lots_and_orders_and_nothing_unknown():
+    """100 of y are left in lots, 200 lie in the order, and 7 of B have no known cost."""
+    inventory = ordered()
+    inventory.put("B", "z", 7, None)
+    assert inventory.sum_open_cost() == 100 + 200
+    inventory.forget_costs("y")
+    assert inventory.sum_open_cost() == 100
+
+
+def test_positions_tell_what_is_known_of_their_cost():
+    inventory = ordered()
+    inventory.put("A", "z", 4, None)
+    for mint, amount, cost in (("C", 3, None), ("B", 2, 0)):
+        inventory.put(mint, "z", amount, cost)
+    inventory.put("D", "z", 1, 1)
+    inventory.cut("D", 1, 9)
+    inventory.decimals.update(A=6, B=0, C=9, D=1)
+    assert inventory.list_positions() == [
+        Position("A", 9, 6, 100, 4),
+        Position("B", 2, 0, 0, 0),
+        Position("C", 3, 9, None, 3),
+    ]
