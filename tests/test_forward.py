@@ -14,8 +14,10 @@ from test_ledger_store import ADA, DONE, empty, entries_of, fold, store
 from accounts.auto_posts import update_posts
 from chain.coverage import order_entries
 from chain.forward import Forward, Span, SpanHoldings, SpanTotals, read_totals
+from chain.forward_store import replace_forward
 from chain.inventory import Inventory
 from chain.ledger import Ledger
+from chain.risk import ALL
 from chain.store import LedgerStore
 from chain.tables import ForwardTotal
 from models import Attachment, WalletSignature
@@ -119,6 +121,41 @@ def test_what_has_no_block_time_counts_for_nothing():
     forward, ledger = play(t.entries, (begin, None))
     assert ledger.totals.realized == 50
     assert (last(forward).realized, last(forward).trades, last(forward).unmatched) == (0, 1, 1)
+
+
+def test_what_has_no_block_time_counts_for_nothing_within_a_span_either():
+    """5@50 bought in the span, then 10@100 at an unknown time; 15 are sold for 300. 5 of 15 brought
+    100, 50 more than they cost; what the others cost is unknown.
+    """
+    t = Teller().gain("B", 1)
+    begin = after(t)
+    t.buy("A", 5, 50).buy("A", 10, 100).sell("A", 15, 300)
+    t.entries[3] = t.entries[3]._replace(block_time=None)
+    forward, ledger = play(t.entries, (begin, None))
+    assert ledger.totals.realized == 300 - 50 - 100
+    assert last(forward) == SpanTotals(realized=50, volume=350, trades=2, partial=1, winning=1)
+
+
+def test_a_sale_at_no_known_time_takes_its_position_out_of_the_count():
+    """Of 4@40 two go at no known time and two for 30, a gain of 10: that position does not count.
+    Nor does 1@10, which went whole at no known time; the next one of that token does, and lost 5.
+    """
+    t = Teller().gain("B", 1)
+    begin = after(t)
+    t.buy("C", 4, 40).sell("C", 2, 90).sell("C", 2, 30)
+    t.buy("D", 1, 10).sell("D", 1, 90).buy("D", 1, 10).sell("D", 1, 5)
+    for place in (3, 6):
+        t.entries[place] = t.entries[place]._replace(block_time=None)
+    forward, _ = play(t.entries, (begin, None))
+    told = forward.records[1].risk.rows[ALL]
+    assert (told.closed, told.won, told.uncounted) == (1, 0, 1)
+    assert last(forward).realized == 10 - 5
+
+
+def test_a_wallet_that_no_bot_had_has_no_record():
+    assert Forward().sum_realized() is None
+    assert Forward().find_holdings(Ledger()) == {}
+    assert replace_forward(Forward(), Ledger()) is False
 
 
 def test_an_attachment_that_saw_nothing_tells_what_it_came_with():

@@ -20,10 +20,20 @@ from accounts.auto_posts import update_posts
 from chain import whole_standings
 from chain.coverage import Progress
 from chain.entries import read_entry
+from chain.forward import Forward
+from chain.ledger import Ledger
+from chain.lots import Opening
 from chain.programs import table
 from chain.receipts import parse_receipt
 from chain.standing_store import read_rows
-from chain.store import LedgerStore, list_entries
+from chain.store import (
+    LedgerStore,
+    PendingLedger,
+    Untouched,
+    book_entry,
+    list_entries,
+    open_untouched,
+)
 from chain.tables import HourTotal, TradeMint
 from chain.trade_store import replace_trades, trade_uid
 from models import Post, Trade, Wallet, WalletSignature
@@ -568,3 +578,27 @@ def check_windows(begin, count):
         wallets = [one.id for one in Wallet.select()]
         found = whole_standings.find_totals_since(read_rows, wallets, since)
         assert next(iter(found.values()), (0,) * 8) == want
+
+
+def test_what_has_no_block_time_is_of_the_hour_before():
+    """7,200 seconds are two hours; places in a slot are counted where a node tells none."""
+    t = Teller().gain("A", 1).gain("A", 1).gain("A", 1)
+    times, slots = (7_200, None, 7_199, 10_800), (5, 5, 6, 6)
+    pending, told = PendingLedger(Ledger(), Forward()), []
+    for entry, time, slot in zip(t.entries, times, slots, strict=True):
+        entry = entry._replace(block_time=time, slot=slot, tx_index=None)
+        place, booked = book_entry(pending, entry)
+        told.append((place, booked.entry, pending.hour, pending.last_time))
+    assert [(place, hour, last) for place, _, hour, last in told] == [
+        (0, 2, 7_200),
+        (1, 2, 7_200),
+        (0, 2, 7_199),
+        (1, 3, 10_800),
+    ]
+    assert pending.first_time == 7_200 and set(pending.hours) == {2, 3}
+    assert book_entry(pending, entry._replace(slot=7, tx_index=9))[0] == 9
+
+
+def test_a_row_of_what_no_receipt_touched_is_an_opening():
+    row = Untouched("an account", "A", "5", 6)
+    assert open_untouched(row) == Opening((0, 2**63, 0, "an account"), "A", 5, 6)
