@@ -1,0 +1,146 @@
+"""The dearest answer of any route costs the same however much there is: counted in steps of
+SQLite's machine and in pages read, which no clock and no busy machine changes.
+"""
+
+import re
+import time
+
+import apsw
+import ground
+import pytest
+from dearest import Reader
+from service import Service
+from test_legacy import closed, said
+
+from accounts import conduct, traders
+from accounts.acts import store_act
+from bench.seed import fill
+from models import Post
+from paper.tables import Trader
+from storage import arrivals, database, writing
+
+BOTS, ROWS, LISTED, LEAVES = 2, 1_500, 120, 300
+# Steps of SQLite's machine are counted by the hundred.
+STEPS = 100
+# Copies of each row before the first look, and once more before the second.
+FEW, MANY = 2, 9
+# What a second look may take more: a level of an index, and whatever minute it is by then.
+MAX_GROWTH, SLACK = 1.15, 60
+# What grows with the years, and what tells a copy (`n` times NEXT is above all ids) from its row.
+COPIED = {
+    "trade": {"uid": "uid || '-' || n", "signature": "signature || n", "slot": "slot + n"},
+    "trade_mint": {"trade_id": "trade_id + n * NEXT(trade)", "slot": "slot + n"},
+    "sighting": {"signature": "signature || n", "slot": "slot + n"},
+    "post": {"uid": "uid || '-' || n", "event_id": "event_id || '-' || n"},
+    "arrival": {
+        "trade_id": "trade_id + n * NEXT(trade)",
+        "post_id": "post_id + n * NEXT(post)",
+    },
+    "admin_act": {},
+    "diary_entry": {},
+    "paper_post": {"uid": "uid || '-' || n", "entry_id": "entry_id + n * NEXT(diary_entry)"},
+}
+
+
+class Growing:
+    """The tables of COPIED, as they are now: each row is copied, again and again."""
+
+    def __init__(self):
+        self.copies = 0
+        self.highest = {
+            name: database.execute_sql(f"SELECT MAX(id) FROM {name}").fetchone()[0]
+            for name in COPIED
+        }
+
+    def grow(self, copies):
+        """Add so many copies of each row, and leaves to the log."""
+        with writing():
+            for table, changes in COPIED.items():
+                self._copy(table, changes, copies)
+            for number in range(LEAVES * copies):
+                arrivals.append_leaf("digest", number)
+        self.copies += copies
+
+    def _copy(self, table, changes, copies):
+        columns = [row[1] for row in database.execute_sql(f"PRAGMA table_info({table})")]
+        told = {"id": f"id + n * NEXT({table})", **changes}
+        chosen = ", ".join(told.get(name, f'"{name}"') for name in columns)
+        chosen = re.sub(r"NEXT\((\w+)\)", lambda found: str(self.highest[found[1]]), chosen)
+        numbers = ", ".join(f"({self.copies + n})" for n in range(1, copies + 1))
+        database.execute_sql(
+            f"WITH copies (n) AS (VALUES {numbers}) INSERT INTO {table}"
+            f" SELECT {chosen} FROM {table}, copies WHERE id <= ? ORDER BY n, id",
+            (self.highest[table],),
+        )
+
+
+class Meter:
+    """What all connections that are opened from now on take: steps, and pages asked for."""
+
+    def __init__(self, monkeypatch):
+        self.connections, self.steps = [], 0
+        hooks = type(database.obj)._add_conn_hooks
+
+        def open_watched(owner, connection):
+            hooks(owner, connection)
+            connection.set_progress_handler(self.note, STEPS)
+            self.connections.append(connection)
+
+        monkeypatch.setattr(type(database.obj), "_add_conn_hooks", open_watched)
+
+    def note(self):
+        self.steps += 1
+        return False
+
+    def read(self):
+        """Hundreds of steps so far, and pages."""
+        kinds = (apsw.SQLITE_DBSTATUS_CACHE_HIT, apsw.SQLITE_DBSTATUS_CACHE_MISS)
+        pages = sum(one.status(kind)[0] for one in self.connections for kind in kinds)
+        return self.steps, pages
+
+
+@pytest.fixture
+def reader(tmp_path):
+    """A Reader at an instance with something of everything."""
+    service = Service(tmp_path / "data")
+    now = time.time_ns() // 10**6
+    fill(service.config, ROWS, ROWS, BOTS)
+    trader = traders.create_trader("Penny", "momentum", now).trader
+    for number in range(LISTED):
+        said(trader, number)
+        store_act("login_link", "somebody", now)
+    closed(trader, 1, 5)
+    Trader.update(next_position=2).execute()
+    post = Post.select().order_by(Post.id.desc()).get()
+    conduct.report_post(post.uid, "spam", "", now)
+    yield Reader(service.app)
+    service.close()
+
+
+@ground.sqlite_only
+def test_no_answer_costs_more_where_there_is_more(reader, monkeypatch, standing_clock):
+    growing, meter = Growing(), Meter(monkeypatch)
+    growing.grow(FEW)
+    few = {asked: measure(reader, meter, asked) for asked in reader.list_requests()}
+    growing.grow(MANY)
+    many = {asked: measure(reader, meter, asked) for asked in reader.list_requests()}
+    assert len(few) == len(many)
+    worse = [
+        f"{asked.path} {what}: {before} and {after}"
+        for asked, measured in zip(few, many.values(), strict=True)
+        for what, before, after in zip(("steps", "pages"), few[asked], measured, strict=True)
+        if after > before * MAX_GROWTH + SLACK
+    ]
+    assert not worse, "\n".join(worse)
+
+
+def measure(reader, meter, asked):
+    """What an answer takes, of which three parts are read where it comes in parts."""
+    reader.forget()
+    before = meter.read()
+    response = reader.ask(asked)
+    assert response.status_code < 500, asked
+    for _ in zip(range(3), response.response, strict=False):
+        pass
+    response.close()
+    return tuple(after - then for after, then in zip(meter.read(), before, strict=True))
