@@ -97,6 +97,8 @@ class Outbox:
         # The database when hooks were read, and when events were.
         self._version: object = None
         self._seen: object = None
+        # The database when nothing more was found for a hook.
+        self._looked: dict[int, object] = {}
 
     def stop(self) -> None:
         """End the pass that runs, soon."""
@@ -147,6 +149,7 @@ class Outbox:
         if version == self._version:
             return
         self._version = version
+        self._looked.clear()
         urls = self._urls or {}
         # Those of other settings are not ours to send.
         rows = [row for row in Hook.select() if row.kind != hooks.APPRISE or row.url in urls]
@@ -231,12 +234,17 @@ class Outbox:
         """The next event that concerns a hook; what does not is passed over. `read`: the events
         after an arrival, for hooks that are equally far.
         """
+        if self._looked.get(target.row_id) == self._seen:
+            # Nobody has written since.
+            return None
         for size in (FEW, *[BATCH] * MAX_BATCHES):
             progress = self._progress[target.row_id]
             after = progress.delivered
             if after not in read:
                 read[after] = self._read_events(after, size)
             found = next((one for one in read[after] if concerns(target, one)), None)
+            if not found and not read[after]:
+                self._looked[target.row_id] = self._seen
             if found or not read[after]:
                 return found
             self._progress[target.row_id] = progress._replace(delivered=read[after][-1].arrival)

@@ -265,7 +265,8 @@ class Bell:
         """Listen for these from now on, and forget what is known of others."""
         ids = {one.wallet_id for one in wallets}
         with self._news:
-            self.wanted = tuple(wallets)
+            # The same tuple where nothing changed: then listeners have nothing to compare.
+            self.wanted = self.wanted if self.wanted == tuple(wallets) else tuple(wallets)
             for known in (self._rings, self._looked_at, self._unheard):
                 for wallet_id in known.keys() - ids:
                     del known[wallet_id]  # type: ignore[attr-defined]

@@ -24,7 +24,15 @@ from chain.notices import (
     read_holding,
     read_message,
 )
-from observing.bell import Announced, Bell, Changed, Subscription, choose_subscriptions, list_heard
+from observing.bell import (
+    Announced,
+    Audible,
+    Bell,
+    Changed,
+    Subscription,
+    choose_subscriptions,
+    list_heard,
+)
 from observing.state import FINALIZED
 
 # Silence shows within both together.
@@ -62,6 +70,8 @@ class Line:
     numbers: dict[int, Subscription] = field(default_factory=dict)
     last_id: int = 0
     asked_at: float = 0.0
+    # What was wanted when all of it, as far as the limit goes, had been subscribed to.
+    settled: tuple[Audible, ...] | None = None
     # Notices in the second that began then.
     counted_from: float = 0.0
     count: int = 0
@@ -173,6 +183,8 @@ class Listener:
     # ---- subscriptions ---------------------------------------------------------------------------
     def _subscribe(self, line: Line) -> None:
         wanted = self._bell.wanted
+        if line.settled is wanted:
+            return
         chosen = choose_subscriptions(wanted, line.limit)
         self._drop_unwanted(line, set(chosen))
         known = line.confirmed | set(line.asked.values())
@@ -187,6 +199,7 @@ class Listener:
         self.subscriptions = len(line.numbers)
         self.state = "listening" if line.numbers else "connecting"
         self._bell.note_heard(self.label, list_heard(wanted, line.confirmed))
+        line.settled = None if line.asked else wanted
 
     @staticmethod
     def _ask_for(line: Line, one: Subscription) -> int:

@@ -13,10 +13,11 @@ from urllib.parse import urlsplit
 from peewee import OperationalError, fn
 
 from config import Config
-from models import IS_PROGRAM, Address, Attachment, Post, Trade, Wallet
+from models import IS_PROGRAM, Attachment, Post, Trade, Wallet
 from observing.bell import Audible
 from observing.listening import Listener
 from observing.state import State
+from storage import database
 
 # Endpoints listened to at once: more would say the same.
 MAX_LISTENERS = 4
@@ -26,6 +27,14 @@ STEP_SECONDS = 0.5
 # After an answer polls have a chance to take the observer's lock.
 REST_SECONDS = 0.02
 BUSY_MS = 7 * 86_400_000
+# Of all wallets at once: one question each took most of what an idle server does.
+ACCOUNTS = """
+SELECT wallet_id, address FROM (
+    SELECT d.wallet_id, d.address, ROW_NUMBER() OVER (
+        PARTITION BY d.wallet_id ORDER BY d.head_slot DESC NULLS LAST, d.id) AS place
+    FROM address d JOIN wallet w ON w.id = d.wallet_id AND w.address <> d.address
+    WHERE d.wallet_id IN (SELECT wallet_id FROM attachment WHERE detached_at IS NULL)) ranked
+WHERE place <= ? ORDER BY wallet_id, place"""
 log = logging.getLogger("candor.bell")
 
 Session = Callable[[], AbstractContextManager[Any]]
@@ -55,6 +64,8 @@ class Ringing:
             for number, url in enumerate(urls[:MAX_LISTENERS], 1)
         ]
         self._refreshed_at = self._noted_at = float("-inf")
+        # The database when it was last looked at for wallets.
+        self._version: object = None
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._run, name="bell", daemon=True)
 
@@ -90,12 +101,18 @@ class Ringing:
         """Read which wallets there are, and let health know who listens."""
         now = self._clock()
         if self._listeners and now - self._refreshed_at >= REFRESH_SECONDS:
-            with self._reading():
-                self._bell.want(list_audible(self._max, self._now()))
+            self._refresh(database.data_version())
             self._refreshed_at = self._clock()
         if now - self._noted_at >= NOTE_SECONDS:
             self._note(self._name_state(), self.report())
             self._noted_at = now
+
+    def _refresh(self, version: object) -> None:
+        """Read which wallets there are, where anybody wrote since the last time."""
+        if version != self._version:
+            with self._reading():
+                self._bell.want(list_audible(self._max, self._now()))
+            self._version = version
 
     def _answer_next(self) -> None:
         """Wait for the next look that is due, at most until it is time to keep up, and do it."""
@@ -148,11 +165,11 @@ def list_audible(max_count: int, now: int) -> list[Audible]:
     """List the wallets to listen for and their token accounts, no more than can be subscribed to;
     `now` in ms.
     """
-    wallets, ranks = _list_wallets(), _rank(now)
+    wallets, ranks, accounts_of = _list_wallets(), _rank(now), _list_accounts(max_count)
     ranked = sorted(wallets, key=lambda one: (ranks.get(one.id, (False, 0)), -one.id), reverse=True)
     found, room = [], max_count
     for wallet in ranked:
-        accounts = _list_accounts(wallet.id, wallet.address, room) if room > 0 else ()
+        accounts = tuple(accounts_of.get(wallet.id, ())[: room + 1]) if room > 0 else ()
         room -= 1 + len(accounts)
         rank = ranks.get(wallet.id, (False, 0))
         found.append(Audible(wallet.id, wallet.address, accounts, rank))
@@ -180,12 +197,11 @@ def _rank(now: int) -> dict[int, tuple[bool, int]]:
     return ranks
 
 
-def _list_accounts(wallet_id: int, own: str, max_count: int) -> tuple[str, ...]:
-    """The token accounts of a wallet, those first that moved last; one more than there is room
-    for, where there are more, so that the wallet does not pass for heard.
+def _list_accounts(max_count: int) -> dict[int, list[str]]:
+    """The token accounts of each wallet that somebody holds, those first that moved last; one more
+    than there can be room for, where there are more, so that the wallet does not pass for heard.
     """
-    rows = Address.select(Address.address).where(
-        Address.wallet == wallet_id, Address.address != own
-    )
-    newest = Address.head_slot.desc(nulls="last")
-    return tuple(rows.order_by(newest, Address.id).limit(max_count + 1).scalars())
+    found: dict[int, list[str]] = {}
+    for wallet_id, address in database.execute_sql(ACCOUNTS, (max_count + 1,)).fetchall():
+        found.setdefault(wallet_id, []).append(address)
+    return found

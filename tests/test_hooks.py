@@ -635,3 +635,26 @@ def test_the_signature_of_the_specification():
 def test_a_wallet_is_no_receiver(service):
     with pytest.raises(Problem):
         hooks.check_url(service.config, address("ada"), "webhook")
+
+
+# ---- while nothing happens -----------------------------------------------------------------------
+def test_events_are_read_again_only_where_somebody_wrote(private):
+    reads = []
+    bot = private.make_bot()
+    add(private, bot, "https://nobody.example/in")
+
+    def read(after, limit):
+        reads.append(after)
+        return []
+
+    made = outbox.Outbox(private.config, read)
+    with storage.database.connection_context():
+        made.synchronize()
+        for _ in range(5):
+            made.deliver()
+        assert len(reads) == 1
+    say(private, bot, "news")
+    with storage.database.connection_context():
+        for _ in range(5):
+            made.deliver()
+    assert len(reads) == 2
