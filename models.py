@@ -263,8 +263,8 @@ class WalletSignature(Base):
     """A signature listed for a wallet. `state` is pending until its transaction is stored, then
     stored; `problem` says why it could not be taken in.
 
-    `head`: arrived after the first full scan, so fetched before the backfill. `entry`: JSON of
-    chain.entries.Entry, once stored.
+    `head`: arrived after the first full scan, so fetched before the backfill. `entry`: packed JSON
+    of chain.entries.Entry, once stored.
     """
 
     id = AutoField()
@@ -274,7 +274,7 @@ class WalletSignature(Base):
     tx_index = IntegerField(null=True)
     head = BooleanField(default=False)
     state = TextField(default="pending")
-    entry = TextField(null=True)
+    entry = BlobField(null=True)
     tries = IntegerField(default=0)
     due_at = BigIntegerField(default=0)
     problem = TextField(null=True)
@@ -284,9 +284,8 @@ class WalletSignature(Base):
         # Its name since the first edition; a rename would lock the largest table for no reader.
         table_name = "sighting"
         indexes = (
-            (("wallet", "signature"), True),
+            (("signature", "wallet"), True),
             (("wallet", "state", "due_at"), False),
-            (("signature",), False),
         )
 
 

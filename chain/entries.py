@@ -1,5 +1,5 @@
 """One receipt as it concerns one wallet: the line that goes into the wallet's ledger. Pure; kept as
-JSON so that folding needs no parsing.
+packed JSON so that folding needs no parsing.
 """
 
 import json
@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from chain.effects import Balance, Effect, read_effect
 from chain.kinds import decide_kind
+from chain.packing import pack_text, unpack_text
 from chain.programs import TIP_ACCOUNTS, Programs
 from chain.receipts import Receipt
 from chain.value import Split
@@ -79,24 +80,34 @@ class Entry(NamedTuple):
         rows = ((m, c - beside.get(m, 0), d) for m, (c, d) in sorted(whole.items()))
         return tuple(row for row in rows if row[1])
 
-    def dump(self) -> str:
-        return json.dumps(self[: len(STORED)], separators=(",", ":"))
+    def show(self) -> str:
+        """As JSON, without what its row says: that stands beside it."""
+        return json.dumps(self[len(OF_THE_ROW) : -1], separators=(",", ":"))
+
+    def dump(self) -> bytes:
+        """As it is stored."""
+        return pack_text(self.show())
 
     @staticmethod
-    def load(text: str, tx_index: int | None, seen_at: int | None = None) -> "Entry":
-        """`tx_index` is given apart: a block may have told it later than the receipt did."""
+    def load(
+        signature: str, slot: int, tx_index: int | None, body: bytes, seen_at: int | None = None
+    ) -> "Entry":
+        """Read what was stored; the others are columns of its row, of which a block may have told
+        `tx_index` later than the receipt did. ValueError where `body` is damaged.
+        """
         values: list[Any] = [
-            tuple(map(_tuples, v)) if v.__class__ is list else v for v in json.loads(text)
+            tuple(map(_tuples, v)) if v.__class__ is list else v
+            for v in json.loads(unpack_text(body))
         ]
         values[BALANCES] = tuple(map(Balance._make, values[BALANCES]))
-        values[TX_INDEX] = tx_index
         # Those of the first versions end earlier. By place: by name takes eight times as long.
-        return Entry._make((*values, *DEFAULTS[len(values) :], seen_at))
+        missing = DEFAULTS[len(values) :]
+        return Entry._make((signature, slot, tx_index, *values, *missing, seen_at))
 
 
-# All but `seen_at`, which is given apart.
-STORED = Entry._fields[:-1]
-BALANCES, TX_INDEX = STORED.index("balances"), STORED.index("tx_index")
+# What stands in the row of an entry, and what is stored as its JSON.
+OF_THE_ROW, STORED = Entry._fields[:3], Entry._fields[3:-1]
+BALANCES = STORED.index("balances")
 DEFAULTS = tuple(Entry._field_defaults.get(name) for name in STORED)
 
 

@@ -63,7 +63,7 @@ UNTOUCHED = """
 SELECT address, held_mint, held_amount, held_decimals FROM address
 WHERE wallet_id = {wallet} AND held_amount IS NOT NULL"""
 ENTRIES = """
-SELECT entry, tx_index, seen_at FROM sighting
+SELECT signature, slot, tx_index, entry, seen_at FROM sighting
 WHERE wallet_id = {wallet} AND state = 'stored' AND entry IS NOT NULL ORDER BY slot"""
 BODY = "SELECT body FROM receipt WHERE signature = '{signature}'"
 

@@ -1,7 +1,7 @@
-"""Transactions as they are stored: the node's JSON, compressed with words that all of them share.
+"""Transactions and entries as they are stored: JSON, compressed with words that all of them share.
 
-A dictionary is a file beside this module, trained by `python -m bench dictionary`, and each stored
-transaction tells which one it was compressed with. So a new one is a new file with a new number:
+A dictionary is a file beside this module, trained by `python -m bench dictionary`, and whatever is
+stored tells which one it was compressed with. So a new one is a new file with a new number:
 those that were ever used stay.
 """
 
@@ -14,8 +14,9 @@ from typing import Any
 import orjson
 import zstandard
 
-# The number of the dictionary that is used now. Its file is named by it, and holds it.
-DICTIONARY = 1_000_001
+# The numbers of the dictionaries that are used now, for transactions and for entries. A file is
+# named by its number, and holds it.
+DICTIONARY, ENTRIES = 1_000_001, 1_000_002
 FOLDER = Path(__file__).resolve().parent
 # Quick: what higher levels save, a twentieth, costs three times as long.
 LEVEL = 3
@@ -26,10 +27,10 @@ MAX_BYTES = 64 * 2**20
 
 
 class Tools(threading.local):
-    """The compressor and the decompressors of a thread, which no two may use at once."""
+    """The compressors and decompressors of a thread, by dictionary; no two may use one at once."""
 
     def __init__(self) -> None:
-        self.compressor: zstandard.ZstdCompressor | None = None
+        self.compressors: dict[int, zstandard.ZstdCompressor] = {}
         self.decompressors: dict[int, zstandard.ZstdDecompressor] = {}
 
 
@@ -38,10 +39,20 @@ _tools = Tools()
 
 def pack(raw: object) -> bytes:
     """Compress the JSON of a transaction. A checksum of it is added."""
-    if _tools.compressor is None:
-        words = read_dictionary(DICTIONARY)
-        _tools.compressor = zstandard.ZstdCompressor(LEVEL, words, write_checksum=True)
-    return _tools.compressor.compress(orjson.dumps(raw))
+    return _compress(orjson.dumps(raw), DICTIONARY)
+
+
+def pack_text(text: str) -> bytes:
+    """Compress the JSON of an entry, likewise."""
+    return _compress(text.encode(), ENTRIES)
+
+
+def unpack_text(body: bytes) -> str:
+    """Return the text that was packed. ValueError where `body` is damaged."""
+    try:
+        return _decompress(body).decode()
+    except zstandard.ZstdError as error:
+        raise ValueError("a damaged entry") from error
 
 
 def unpack(body: bytes) -> Any:
@@ -51,6 +62,15 @@ def unpack(body: bytes) -> Any:
     except (zlib.error, zstandard.ZstdError) as error:
         raise ValueError("a damaged transaction") from error
     return orjson.loads(text)
+
+
+def _compress(text: bytes, number: int) -> bytes:
+    compressor = _tools.compressors.get(number)
+    if compressor is None:
+        words = read_dictionary(number)
+        compressor = zstandard.ZstdCompressor(LEVEL, words, write_checksum=True)
+        _tools.compressors[number] = compressor
+    return compressor.compress(text)
 
 
 def _decompress(body: bytes) -> bytes:

@@ -215,8 +215,8 @@ def open_untouched(row: Any) -> Opening:
 
 
 ENTRIES = """
-SELECT entry, tx_index, seen_at FROM sighting WHERE wallet_id = ? AND state = 'stored'
-ORDER BY slot"""
+SELECT signature, slot, tx_index, entry, seen_at FROM sighting
+WHERE wallet_id = ? AND state = 'stored' ORDER BY slot"""
 
 
 def list_entries(wallet_id: int) -> Iterator[Entry]:

@@ -20,7 +20,7 @@ from evidence.log_memory import LogMemory
 # Transactions written at once; what is lost in a power cut is fetched again.
 COMMIT_EVERY = 50
 TABLES = """
-CREATE TABLE entry (signature TEXT PRIMARY KEY, slot INTEGER, tx_index INTEGER, entry TEXT,
+CREATE TABLE entry (signature TEXT PRIMARY KEY, slot INTEGER, tx_index INTEGER, entry BLOB,
                     digest TEXT, inner_told INTEGER) WITHOUT ROWID;
 CREATE INDEX entry_slot ON entry (slot, tx_index);
 CREATE TABLE listed (signature TEXT PRIMARY KEY, slot INTEGER, tx_index INTEGER) WITHOUT ROWID;
@@ -217,15 +217,18 @@ class Memory:
         return {address for (address,) in rows}
 
     _SELECT = (
-        "SELECT e.entry, e.tx_index, e.digest, e.inner_told, c.line FROM entry e"
+        "SELECT e.signature, e.slot, e.tx_index, e.entry, e.digest, e.inner_told, c.line"
+        " FROM entry e"
         " LEFT JOIN claim c ON c.signature = e.signature"
     )
 
     def _list(self, sql: str, values: tuple[Any, ...] = ()) -> Iterator[KeptEntry]:
-        for text, tx_index, digest, inner_told, body in self._work.execute(sql, values):
+        for row in self._work.execute(sql, values):
+            signature, slot, tx_index, stored, digest, inner_told, body = row
             line = None if body is None else orjson.loads(body)
-            seen_at = line and line.get("seenAtMs")
-            entry = Entry.load(text, tx_index, seen_at if isinstance(seen_at, int) else None)
+            told = line and line.get("seenAtMs")
+            seen_at = told if isinstance(told, int) else None
+            entry = Entry.load(signature, slot, tx_index, stored, seen_at)
             yield KeptEntry(entry, digest, bool(inner_told), line)
 
 

@@ -1,5 +1,6 @@
 """Entries of a wallet, read again from the stored transactions."""
 
+import contextlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -8,8 +9,8 @@ from peewee import JOIN, chunked, fn
 import storage
 from chain.answers import Holding
 from chain.digests import digest_receipt
-from chain.entries import read_entry
-from chain.packing import unpack
+from chain.entries import Entry, read_entry
+from chain.packing import unpack, unpack_text
 from chain.programs import Programs
 from chain.receipts import parse_receipt
 from models import Address, Receipt, Wallet, WalletSignature
@@ -111,24 +112,33 @@ def _list_batches(
         after = rows[-1].id
 
 
-def _store_again(rows: Sequence[Any], again: Sequence[str | None]) -> Reread:
+def _store_again(rows: Sequence[Any], again: Sequence[Entry | None]) -> Reread:
     """Store the entries that were read again; None: its transaction is fetched again."""
     changed = [
-        (row.id, e) for row, e in zip(rows, again, strict=True) if e not in (None, row.entry)
+        (row.id, entry)
+        for row, entry in zip(rows, again, strict=True)
+        if entry and _show_stored(row) != entry.show()
     ]
     for number, entry in changed:
-        WalletSignature.update(entry=entry).where(WalletSignature.id == number).execute()
+        WalletSignature.update(entry=entry.dump()).where(WalletSignature.id == number).execute()
     lost = [row.signature for row, entry in zip(rows, again, strict=True) if entry is None]
     _refetch(lost)
     return Reread(len(changed), len(lost))
 
 
-def _read_again(row: Any, wallet: Wallet, programs: Programs, known: set[str]) -> str | None:
+def _show_stored(row: Any) -> str | None:
+    """What is stored, as JSON: the same may be packed in other bytes. None where it is damaged."""
+    with contextlib.suppress(ValueError):
+        return row.entry and unpack_text(row.entry)
+    return None
+
+
+def _read_again(row: Any, wallet: Wallet, programs: Programs, known: set[str]) -> Entry | None:
     if row.body is None:
         return None
     try:
         receipt = parse_receipt(unpack(row.body), row.signature)
-        return read_entry(receipt, wallet.address, programs, known).dump()
+        return read_entry(receipt, wallet.address, programs, known)
     except ValueError:
         return None
 

@@ -12,6 +12,7 @@ from chain.answers import ListedSignature, check_accounts, check_page
 from chain.entries import Entry
 from chain.instructions import TOKEN_PROGRAMS
 from chain.rpc import BadAnswer, Refused
+from chain.store import list_entries
 from models import Address, Wallet, WalletSignature
 from observing.entries import list_addresses, reread_entries
 from observing.state import FINALIZED, FULL_SCAN_INTERVAL_MS, SLICE, State
@@ -255,13 +256,8 @@ class Listing:
         watch = self._state.watches[wallet.id]
         if watch.ownerless is None:
             watch.ownerless = defaultdict(set)
-            of_2021 = WalletSignature.select(WalletSignature.entry).where(
-                WalletSignature.wallet == wallet.id,
-                WalletSignature.state == "stored",
-                WalletSignature.entry.contains('"owner_inferred"'),
-            )
-            for text in of_2021.scalars():
-                self.note_ownerless(wallet, Entry.load(text, None))
+            for entry in list_entries(wallet.id):
+                self.note_ownerless(wallet, entry)
         stale = sorted(set().union(*(watch.ownerless.get(address, ()) for address in fresh)))
         if stale:
             reread_entries(wallet, self._state.programs, stale)

@@ -128,16 +128,16 @@ def _read_untouched(reader: Reader, number: int) -> dict[str, Opening]:
 
 def _list_entries(reader: Reader, number: int, reread: dict[str, Entry]) -> Iterator[Entry]:
     rows = reader.rows(
-        "SELECT signature, entry, tx_index, seen_at FROM sighting WHERE wallet_id ="
+        "SELECT signature, slot, tx_index, entry, seen_at FROM sighting WHERE wallet_id ="
         f" {number} AND state = 'stored' AND entry IS NOT NULL ORDER BY slot"
     )
-    for signature, text, tx_index, seen_at in rows:
+    for signature, slot, tx_index, body, seen_at in rows:
         if signature in reread:
             yield reread[signature]._replace(seen_at=seen_at)
             continue
         # An unreadable entry is reported where receipts are checked.
         with contextlib.suppress(*UNREADABLE):
-            yield Entry.load(text, tx_index, seen_at)
+            yield Entry.load(signature, slot, tx_index, body, seen_at)
 
 
 def check_trades(

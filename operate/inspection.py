@@ -18,7 +18,7 @@ from chain import store
 from chain.digests import digest_receipt
 from chain.entries import STORED, Entry, read_entry
 from chain.group_reading import read_family
-from chain.packing import unpack
+from chain.packing import unpack, unpack_text
 from chain.programs import table
 from chain.receipts import parse_receipt
 from config import Config
@@ -58,7 +58,7 @@ class ListedReceipt(NamedTuple):
     signature: str
     slot: int
     tx_index: int | None
-    entry: str | None
+    entry: bytes | None
     receipt_slot: int | None
     receipt_tx_index: int | None
     receipt_block_time: int | None
@@ -197,9 +197,9 @@ def _check_receipts(
             yield Difference("receipt", what, wallet.address, listed.signature, "body")
             continue
         yield from _check_columns(wallet, listed, receipt)
-        if same_rules and listed.entry is not None and listed.entry != entry.dump():
+        place = _find_difference(listed, entry) if same_rules else None
+        if place is not None:
             reread[listed.signature] = entry
-            place = _name_difference(listed.entry, entry)
             what = "it is not what the receipt says"
             yield Difference("sighting", what, wallet.address, listed.signature, place)
 
@@ -222,9 +222,14 @@ def _check_columns(wallet: Any, listed: ListedReceipt, receipt: Any) -> Iterator
             yield Difference(table_name, what, wallet.address, listed.signature, name)
 
 
-def _name_difference(text: str, entry: Entry) -> str:
+def _find_difference(listed: ListedReceipt, entry: Entry) -> str | None:
+    """Where the stored entry is not this one; None where it is, or none is stored."""
+    if listed.entry is None:
+        return None
     try:
-        stored = Entry.load(text, entry.tx_index)
+        if unpack_text(listed.entry) == entry.show():
+            return None
+        stored = Entry.load(listed.signature, listed.slot, listed.tx_index, listed.entry)
     except UNREADABLE:
         return "entry"
     return next(

@@ -16,6 +16,7 @@ from story import address, market
 
 import observer
 import storage
+from chain.packing import pack_text, unpack_text
 from chain.tables import HourTotal, TradeMint
 from evidence import catch_up
 from evidence.notes import Signer
@@ -89,7 +90,7 @@ CHANGES = [
     (Receipt, {"slot": 5}, ("receipt", "slot")),
     (Receipt, {"block_time": 5}, ("receipt", "block_time")),
     (WalletSignature, {"slot": 5}, ("sighting", "slot")),
-    (WalletSignature, {"entry": "[]"}, ("sighting", "entry")),
+    (WalletSignature, {"entry": pack_text("[]")}, ("sighting", "entry")),
     (WalletSignature, {"entry": None}, ("sighting", "entry")),
     (WalletSignature, {"state": "gone"}, ("sighting", "state")),
     (Post, {"status": "pending"}, ("post", "status")),
@@ -179,7 +180,9 @@ def test_a_total_inside_the_coverage_is_compared(seen):
 
 def test_entries_of_other_rules_are_not_called_wrong(seen):
     Wallet.update(rules="").execute()
-    WalletSignature.update(entry=WalletSignature.entry.concat(" ")).execute()
+    for row in list(WalletSignature.select()):
+        row.entry = pack_text(unpack_text(row.entry) + " ")
+        row.save()
     assert {(one.table, one.level) for one in differences(seen)} == {("sighting", "look")}
 
 

@@ -1,14 +1,20 @@
-"""Transactions are packed with a checksum by the dictionary they name; old ones stay readable."""
+"""Transactions and entries are packed with a checksum by the dictionary they name; old ones stay
+readable.
+"""
 
 import threading
 import zlib
 
+import ground
 import orjson
 import pytest
 import zstandard
 from corpus import read_history
 
-from chain.packing import DICTIONARY, MAX_BYTES, pack, unpack
+import config
+import storage
+from chain.entries import Entry
+from chain.packing import DICTIONARY, ENTRIES, MAX_BYTES, pack, pack_text, unpack, unpack_text
 
 RAW = read_history()["transactions"][0]["jsonParsed"]
 
@@ -48,6 +54,53 @@ def test_what_claims_to_be_huge_is_not_unpacked(monkeypatch):
         with pytest.raises(ValueError, match="^a damaged transaction$"):
             unpack(frame)
         assert len(asked) == read
+
+
+def test_a_damaged_entry_is_told():
+    body = pack_text("[1,2]")
+    assert unpack_text(body) == "[1,2]"
+    assert zstandard.get_frame_parameters(body).dict_id == ENTRIES
+    with pytest.raises(ValueError, match="a damaged entry"):
+        unpack_text(body[:-1])
+
+
+def test_entries_of_earlier_versions_are_packed(tmp_path, monkeypatch):
+    """As 0.1.0 stored one, one that is not fetched yet, and one that nobody can read."""
+    names = storage.list_migrations()
+    earlier = [name for name in names if name < "0062"]
+    monkeypatch.setattr(storage, "list_migrations", lambda: earlier)
+    database = storage.connect(config.load(ground.environ(tmp_path, migrated=False), dotenv=None))
+    storage.migrate(database)
+    old = '["one",7,3,60,"sell",null,"M",[],[],-5,5,0,0,[["M",-9,6]],[["W",null,9,0,0,8,3]]]'
+    with database.connection_context():
+        for statement in PLANTED:
+            database.execute_sql(statement)
+        for signature, entry in (("one", old), ("two", None), ("three", "?")):
+            values = 1, signature, 7, 4, False, "stored", entry, 0, 0, 1
+            database.execute_sql(SIGHTING, values)
+    monkeypatch.setattr(storage, "list_migrations", lambda: names)
+    assert "0062_packed_entries" in storage.migrate(database)
+    with database.connection_context():
+        sql = "SELECT signature, slot, tx_index, entry, seen_at FROM sighting ORDER BY id"
+        one, two, three = database.execute_sql(sql).fetchall()
+    database.close_all()
+    entry = Entry.load(*one)
+    assert (entry.signature, entry.slot, entry.tx_index, entry.block_time) == ("one", 7, 4, 60)
+    assert (entry.tokens, entry.balances) == ((("M", -9, 6),), (("W", None, 9, 0, 0, 8, 3),))
+    assert (entry.sol, entry.fee, entry.seen_at, entry.others) == (-5, 5, 1, ())
+    assert two == ("two", 7, 4, None, 1) and three == ("three", 7, 4, None, 1)
+
+
+PLANTED = (
+    "INSERT INTO owner (id, uid, created_at, posts_bytes) VALUES (1, 'o', 1, 0)",
+    "INSERT INTO bot (id, uid, owner_id, handle, name, likeness, bio, voice, auto_post, created_at)"
+    " VALUES (1, 'b', 1, 'h', 'n', 'l', '', '{}', FALSE, 1)",
+    "INSERT INTO wallet (id, address, bot_id, created_at, due_at, whole, heal_at, rules, imbalance,"
+    " trouble_tries, accounts_left_out) VALUES (1, 'W', 1, 1, 0, FALSE, 0, '', 0, 0, 0)",
+)
+SIGHTING = """
+INSERT INTO sighting (wallet_id, signature, slot, tx_index, head, state, entry, tries, due_at,
+                      seen_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
 
 
 def test_a_dictionary_of_a_newer_version_is_named():

@@ -447,7 +447,7 @@ def test_whatever_a_node_makes_up_is_read_or_refused(data):
     except BadReceipt:
         return
     entry = read_entry(receipt, address("ada"), PROGRAMS)
-    assert Entry.load(entry.dump(), entry.tx_index) == entry
+    assert Entry.load(entry.signature, entry.slot, entry.tx_index, entry.dump()) == entry
     Ledger().apply(entry)
     amounts = (
         receipt.slot,

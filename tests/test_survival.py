@@ -22,6 +22,7 @@ from story import address, market
 from test_worker import Server
 
 import storage
+from chain.packing import pack_text
 from chain.tables import TradeMint
 from models import Receipt, Trade, Wallet, WalletSignature
 
@@ -322,7 +323,7 @@ def test_rebuild_finds_nothing_to_change_and_restores_what_was_changed(story):
             Trade.id == some[0].id
         ).execute()
         some[1].delete_instance(recursive=True)
-        WalletSignature.update(entry=WalletSignature.entry.concat(" ")).where(
+        WalletSignature.update(entry=pack_text("[]")).where(
             WalletSignature.signature == some[2].signature
         ).execute()
         TradeMint.update(side="buy").execute()
