@@ -11,4 +11,8 @@ moves, over a chain, nodes, readers and a market that are all drawn from a numbe
     invariants.py  what must hold after every step, and what once all faults have ended
     unmended.py    faults that were mended, made again
     play.py        run a seed; find the shortest prefix, and the fewest steps, that fail
+
+Not in it, because they are threads and sockets: streams that are held open over HTTP (clients.py
+reads what they send, event by event) and the WebSocket of the bell (world.py rings it instead).
+tests/test_stream.py and tests/test_listening.py have those, and `bench day` holds streams.
 """
