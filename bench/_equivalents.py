@@ -26,4 +26,41 @@ EQUIVALENTS = {
             "for group, got, part in zip(groups, share(amount, sizes), share(spent, sizes), ):",
         ): "all three are as long as the groups",
     },
+    "accounts/api_keys.py": {
+        (".switch(Key)", ".switch(None)"): "the query is of keys",
+    },
+    "paper/fills.py": {
+        (
+            'found = quote("sell", raw, snapshot, terms, seen, flow)',
+            'found = quote("SELL", raw, snapshot, terms, seen, flow)',
+        ): "what is no purchase is a sale",
+        (
+            'paid = found.brings("sell")',
+            "paid = found.brings(None)",
+        ): "what is no purchase is a sale",
+        (
+            "if raw <= 0 or not snapshot.price:",
+            "if raw < 0 or not snapshot.price:",
+        ): "nobody quotes a sale of nothing",
+    },
+    "paper/pools.py": {
+        (
+            "return left if flow > 0 else -left",
+            "return left if flow >= 0 else -left",
+        ): "of no flow nothing is left",
+        (
+            "if last is None or last.id == snapshot.id or not memory.flow:",
+            "if last is None or last.id == snapshot.id and not memory.flow:",
+        ): "on the same snapshot nothing has passed",
+        (
+            "passed = max(0, snapshot.at - last.at + EARLY_MS) // MINUTE_MS * MINUTE_MS",
+            "passed = max(1, snapshot.at - last.at + EARLY_MS) // MINUTE_MS * MINUTE_MS",
+        ): "a millisecond is no minute",
+        (
+            "if not CURVE_KEPT_RAW * 99 // 100 <= tokens <= CURVE // CURVE_VIRTUAL_SOL"
+            " * 101 // 100:",
+            "if not CURVE_KEPT_RAW * 99 / 100 <= tokens <= CURVE // CURVE_VIRTUAL_SOL"
+            " * 101 // 100:",
+        ): "a hundredth of it is whole",
+    },
 }

@@ -384,3 +384,152 @@ def test_a_side_is_half_of_the_liquidity_or_follows_from_the_curve():
     assert pools.find_side_cents(quote(0, **{**told, "price": "1"}, price_usd="200")) is None
     assert pools.find_side_cents(quote(0, **told)) is None
     assert pools.find_side_cents(quote(0, pool=None, liquidity=None, price_usd="0.2")) is None
+
+
+# ---- closed at once ------------------------------------------------------------------------------
+def test_what_has_no_price_for_a_day_is_closed_at_nothing():
+    """2,000 tokens at a mark of 0.001: 2 SOL are lost; the network is paid, the rent comes back."""
+    one, costs = order("sell", 2_000 * 10**6), NetworkCosts(7, 7, 7)
+    # No pool is asked, whatever it is.
+    done = fills.close_at_nothing(one, quote(3, venue="orca"), quote(0).price, costs)
+    assert (done.raw, done.mid, done.slippage, done.pool_fee) == (2_000 * 10**6, *[2 * SOL] * 2, 0)
+    assert (done.network_fee, done.rent, done.cash) == (7, -RENT, RENT - 7)
+    assert (done.turn, done.flow, done.marks, done.costs) == (0, 0, (), costs)
+    assert (done.snapshot, done.at, done.reason) == (quote(3).id, quote(3).at, "told")
+
+
+def test_a_write_off_pays_the_fee_of_its_venue_and_no_more_than_the_mark():
+    """1,000 tokens into a million beside 1,000 SOL, at 500,000 USD of market capitalization: 2,500
+    SOL, from where 1.10 % are taken. Half the price is the mark: the pool is taken at that price.
+    """
+    cap = quote(0, venue="pumpswap", market_cap_usd="500000", price_usd="0.2")
+    one = order("sell", 10**9)
+    done = write_off(one, cap, cap.price, NEVER_TRADED)
+    paid = 1_000 * SOL * 10**9 // (10**12 + 10**9)
+    assert done.mid - done.slippage == paid and done.mid == SOL
+    assert done.pool_fee == -(-paid * 110 // 10_000)
+    # Two million tokens beside 1,000 SOL.
+    half = write_off(one, cap, cap.price // 2, NEVER_TRADED)
+    assert half.mid == SOL // 2
+    assert half.mid - half.slippage == 1_000 * SOL * 10**9 // (2 * 10**12 + 10**9)
+    gone = write_off(one, quote(5, price=None), quote(0).price, Memory(5, quote(0), 3))
+    assert (gone.mid, gone.slippage, gone.pool_fee, gone.rent) == (0, 0, 0, -RENT)
+    assert (gone.flow, gone.turn) == (5, 4)
+
+
+def test_a_pool_of_one_raw_unit_still_pays():
+    """One unit into one beside 10 lamports: half; an empty side pays nothing, and none more than
+    it may.
+    """
+    assert fills._pay(pools.Pool(10, 1, 10, 1), 1) == 5
+    assert fills._pay(pools.Pool(10, 1, 3, 1), 1) == 3
+    assert fills._pay(pools.Pool(0, 1, 9, 1), 1) == 0 == fills._pay(pools.Pool(10, 0, 9, 1), 1)
+
+
+# ---- at the edges --------------------------------------------------------------------------------
+SEVEN = {"price": "0.0007", "pool": None, "liquidity": None}
+
+
+def test_of_unknown_depth_a_sol_moves_at_most():
+    """Of 0.9975 SOL each way 1,425 tokens at 0.0007, less 5 %; of any sale a SOL's worth, 1,428.57
+    tokens, which pay 0.95 SOL less the lamport that is cut.
+    """
+    blind = quote(0, **SEVEN)
+    assert fill(order(), blind, NEVER_TRADED).raw == 1_425_000_000 * 95 // 100
+    done = fill(order("sell", 10**12), blind, NEVER_TRADED)
+    assert (done.raw, done.mid) == (1_428_571_428, 1_428_571_428 * 7 // 10)
+    assert type(done.raw) is int and done.mid - done.slippage == done.mid * 95 // 100
+    # Nobody knows what is left until the next snapshot; a failed attempt took nothing.
+    after = remember(NEVER_TRADED, done, blind)
+    assert after == Memory(0, blind, 1, blind.id) and fill(order(), blind, after) is None
+    assert fill(order(), quote(1, **SEVEN), after) is not None
+    failed = replace(done, failed=True)
+    assert remember(NEVER_TRADED, failed, blind).blind is None
+    assert remember(Memory(0, None, 0, 3), failed, blind).blind == 3
+    fair = quote(0)
+    assert remember(NEVER_TRADED, fill(order(), fair, NEVER_TRADED), fair).blind is None
+
+
+def test_a_limit_is_kept_by_what_brings_just_as_much():
+    fair = fill(order(), quote(0), NEVER_TRADED)
+    assert not fill(order(least=fair.raw), quote(0), NEVER_TRADED).failed
+    assert fill(order(least=fair.raw + 1), quote(0), NEVER_TRADED).failed
+    sale = fill(order("sell", 10**9), quote(0), NEVER_TRADED)
+    assert not fill(order("sell", 10**9, least=received(sale)), quote(0), NEVER_TRADED).failed
+    assert fill(order("sell", 10**9, least=received(sale) + 1), quote(0), NEVER_TRADED).failed
+
+
+def test_a_fall_that_two_providers_saw_is_marked_beside_what_else_is():
+    """From 21 times the price, which the second provider tells, too."""
+
+    def marks(**more):
+        seen = quote(0, **more)
+        return fill(order(), replace(seen, **twice(seen)), NEVER_TRADED).marks
+
+    def twice(seen):
+        return {"fell_from": 21 * seen.price, "second_price": seen.price}
+
+    assert marks() == ("fall_seen_twice",)
+    assert marks(venue="orca") == ("uncalibrated", "fall_seen_twice")
+    assert marks(**SEVEN) == ("liquidity_unknown", "fall_seen_twice")
+
+
+def test_nobody_buys_of_a_pool_that_was_emptied():
+    """All 1,000 SOL were taken out of it by simulation."""
+    empty = Memory(-1_000 * SOL, quote(0), 1)
+    assert fill(order("sell", 10**9), quote(0), empty) is None
+    assert liquidate(10**9, quote(0), TERMS, empty) == 0
+
+
+def test_one_unit_is_worth_something_and_none_nothing():
+    """Of a token without decimals: 10**12 lamports // 1,000,001 less 25 basis points."""
+    assert liquidate(1, quote(0), Terms(0, 0), NEVER_TRADED) == 999_999 - 2_500
+    assert liquidate(0, quote(0), Terms(0, 0), NEVER_TRADED) == 0
+
+
+def test_a_pool_moves_along_its_own_curve_and_ends_at_nothing():
+    """100 by 100: twice the lamports leave half of the tokens, and half of them twice as many."""
+    pool = pools.Pool(100, 100, 50, 20)
+    assert pools.shift(pool, 100) == (200, 50, 150, 0, True)
+    assert pools.shift(pool, -50) == (50, 200, 0, 120, True)
+    # 10,000 by 97 is 103.09: rounded up.
+    assert pools.shift(pool, -3) == (97, 104, 47, 24, True)
+    assert pools.shift(pool, -100) == (0, 0, 0, 0, True) == pools.shift(pool, -101)
+    assert pools.shift(pool._replace(fits=False), 0) == (100, 100, 50, 20, False)
+
+
+def test_pools_are_told_apart_by_their_pair_or_mint():
+    assert (pools.pool_key(quote(0, pair="P")), pools.pool_key(quote(0))) == ("P", "A")
+
+
+def test_the_shortest_window_that_covers_the_time_tells_what_passed():
+    """Of a side of 150,000 USD. 300 USD in five minutes, 1,200 in an hour, 4,800 in a day; beyond
+    a day, and where shorter ones are all that is told, at that rate.
+    """
+    every = {"volume5m_usd": "300", "volume1h_usd": "1200", "volume": "4800"}
+
+    def passed(minutes, **told):
+        side, volume = pools.turnover(quote(0), quote(minutes, **{**every, **told}))
+        assert side == 150_000_00
+        return volume
+
+    assert [passed(minutes) for minutes in (1, 5, 6, 60)] == [60_00, 300_00, 120_00, 1_200_00]
+    assert passed(61) == 4_800_00 * 61 // 1_440 and passed(2 * 1_440) == 9_600_00
+    assert passed(10, volume1h_usd=None, volume="nonsense") == 600_00
+    # 31 seconds are a minute, 30 are none.
+    late = [quote(0, at=START + seconds * 1_000) for seconds in (30, 31)]
+    known = [replace(one, id=9, volume5m=300_00) for one in late]
+    assert [pools.turnover(quote(0), one).volume for one in known] == [0, 60_00]
+
+
+def test_a_price_cut_to_a_few_digits_lies_on_the_curve_still():
+    """279,000,000 tokens are 99.7 % of what nobody can buy, 276,000,000 are 98.6 %; at the other
+    end 1,083,000,000 are 100.9 % of all, 1,085,000,000 are 101.1 %.
+    """
+    found = []
+    for tokens in (279, 276, 1_083, 1_085):
+        price = format(float(Fraction(30 * 1_073 * 10**6, (tokens * 10**6) ** 2)), ".18f")
+        told = {"venue": "pumpfun", "price": price, "pool": None, "liquidity": None}
+        found.append(pools.find_pool(quote(0, **told), 6))
+    assert [one is not None for one in found] == [True, False, True, False]
+    assert found[0].buyable == 0 == found[2].payable

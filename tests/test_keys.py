@@ -13,7 +13,7 @@ from service import NOW, Service, address
 from accounts import api_keys, influencers, keys
 from accounts.problem import Problem
 from cli import people
-from models import Key, Owner
+from models import Bot, Key, Owner
 from storage import database
 from web.server import auth
 
@@ -234,3 +234,33 @@ def test_revoked_in_one_process_is_refused_in_another(tmp_path):
     answer = first.get("/api/v1/me", key.text)
     assert (answer.status_code, answer.json["code"]) == (401, "invalid_key")
     first.close()
+
+
+def test_keys_that_end_later_count_until_they_do(service):
+    """Nineteen of an hour beside the one of the bot are all there may be."""
+    owner = service.make_bot().owner
+    for _ in range(19):
+        api_keys.create_key(owner, "read", NOW, expires_at=NOW + HOUR)
+    with pytest.raises(Problem) as caught:
+        api_keys.create_key(owner, "read", NOW + HOUR - 1)
+    assert caught.value.code == "key_limit"
+    # Others have twenty of their own.
+    api_keys.create_key(service.make_bot("Bob").owner, "read", NOW)
+    assert api_keys.create_key(owner, "read", NOW + HOUR).key.expires_at is None
+
+
+def test_a_key_has_a_name_of_60_characters_at_most(service):
+    owner = service.make_bot().owner
+    assert api_keys.create_key(owner, "read", NOW, "n" * 60).key.name == "n" * 60
+    with pytest.raises(Problem) as caught:
+        api_keys.create_key(owner, "read", NOW, "n" * 61)
+    assert [one["field"] for one in caught.value.errors] == ["name"]
+
+
+def test_a_retired_bot_gets_no_key_and_the_refusal_says_so(service):
+    made = service.make_bot()
+    influencers.retire_bot(made.bot, NOW)
+    retired = Bot.get()
+    with pytest.raises(Problem, match="a retired bot cannot get a new key") as caught:
+        api_keys.create_key(made.owner, "publish", NOW, bot=retired)
+    assert caught.value.code == "bot_retired"

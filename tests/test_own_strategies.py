@@ -1,8 +1,13 @@
 """Strategies of the operator's own: a file decides as a family does, and fails alone."""
 
+import io
+import json
 import os
 import shutil
+import sys
+from dataclasses import asdict
 from pathlib import Path
+from types import SimpleNamespace
 
 import ground
 import pytest
@@ -13,9 +18,10 @@ from test_papertrade import START, Stage, facts
 
 from accounts import traders
 from accounts.problem import Problem
-from paper import own
+from paper import own, own_child
+from paper.account import Position as Held
 from paper.faults import OwnFault
-from paper.market import View
+from paper.market import Check, Flow, View
 from paper.own import OwnFiles
 from paper.strategies import BadSetting, Enter
 from paper.tables import PaperOrder, Position, Trader
@@ -330,3 +336,68 @@ def test_as_many_answers_are_taken_as_tokens_were_asked_about(tmp_path):
     strategy.file._failed, strategy.file._child = None, Child(b'{"answer": 7}\n')
     with pytest.raises(OwnFault, match="something else than asked"):
         strategy.prepare([seen])
+
+
+# ---- what its process does, in this one ----------------------------------------------------------
+def answer(monkeypatch, path, *questions):
+    """What the process of a file says to these lines, and the alarms that it set."""
+    answers, alarms = io.StringIO(), []
+    lines = [one if isinstance(one, str) else json.dumps(one) for one in questions]
+    told = {"dup": lambda number: number, "dup2": lambda *numbers: None}
+    fake = SimpleNamespace(**told, fdopen=lambda *given, **more: answers)
+    monkeypatch.setattr(own_child, "os", fake)
+    monkeypatch.setattr(own_child.signal, "alarm", alarms.append)
+    monkeypatch.setattr(sys, "stdin", io.StringIO("".join(f"{line}\n" for line in lines)))
+    monkeypatch.setattr(sys, "dont_write_bytecode", sys.dont_write_bytecode)
+    monkeypatch.setitem(sys.modules, "own_strategy", None)
+    own_child.main([str(path)])
+    return [json.loads(line) for line in answers.getvalue().splitlines()], alarms
+
+
+def test_each_line_gets_one_answer_within_half_a_minute(tmp_path, monkeypatch):
+    path = tmp_path / "mine.py"
+    enter = "return Enter('go', str(self.mine)) if view.token.checks[0].status == 'pass' else None"
+    leave = "return Exit('sold', position.held) if position.marks else Refusal('a', 'b')"
+    path.write_text(
+        BEGINNING.format(enter=enter, leave=leave).replace("import Enter", "import Refusal, Enter")
+    )
+    seen = own.show_view(View(token(), (quote(0),), (Flow(1, "w", "buy", 2),)))
+    unchecked = own.show_view(View(token(checks=(Check("supply", "fail"),)), (quote(0),), ()))
+    held = asdict(Held(1, "A", "AA", 6, 1, None, 1, 1, 1, 1, held=7, marks=("stale_price",)))
+    found, alarms = answer(
+        monkeypatch,
+        path,
+        {"ask": "describe"},
+        {"ask": "enter", "settings": {"mine": 5}, "views": [seen, unchecked]},
+        {"ask": "leave", "settings": {}, "view": seen, "position": held},
+        {"ask": "leave", "settings": {}, "view": seen, "position": {**held, "marks": []}},
+        "no JSON",
+    )
+    described, *decided, failed = found
+    assert described["answer"]["mine"] == [1, 0, 9]
+    assert described["answer"]["stopBps"] == [1_000, 50, 9_000]
+    assert [one["answer"] for one in decided] == [
+        [["Enter", "go", "5"], None],
+        ["Exit", "sold", 7],
+        ["Refusal", "a", "b"],
+    ]
+    assert failed == {"error": "JSONDecodeError"} and alarms == [30, 0] * 5
+
+
+@pytest.mark.parametrize(
+    "text, error",
+    [
+        ("x = 1", "NotAStrategy"),
+        ("STRATEGY = int", "NotAStrategy"),
+        ("\n1 / 0", "ZeroDivisionError in line 2"),
+        ("raise SystemExit", "SystemExit in line 1"),
+    ],
+)
+def test_of_what_a_file_raises_its_kind_and_line_are_told(tmp_path, monkeypatch, text, error):
+    path = tmp_path / "mine.py"
+    path.write_text(text)
+    assert answer(monkeypatch, path, {"ask": "describe"})[0] == [{"error": error}]
+
+
+def test_what_is_no_decision_is_told_by_its_type():
+    assert own_child.show_found(7) == ["int"] and own_child.show_found(None) is None

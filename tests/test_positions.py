@@ -82,9 +82,22 @@ def test_a_purchase_and_two_sales_add_up():
     filled, held = account.apply(first, bought(), quote(0, pair="P"))
     paid = 982_530_000 + RENT
     assert account.cash == STARTING_CASH - paid == STARTING_CASH + held.cash
-    assert (held.raw, held.bought_raw, held.spent) == (10**9, 10**9, 982_530_000)
-    assert (held.fees, held.slippage, held.rent) == (2_530_000, 20_000_000, RENT)
-    assert (held.latency_ms, held.pair, held.liquidity) == (9_000, "P", 300_000_00)
+    seen = quote(0, pair="P")
+    price, opened = SCALE // 1000, START + 9_000
+    assert held == Position(
+        *(1, "A", "AA", 6, opened, 300_000_00, price, START, seen.id, price),
+        raw=10**9,
+        bought_raw=10**9,
+        mid_bought=960_000_000,
+        slippage=20_000_000,
+        fees=2_530_000,
+        rent=RENT,
+        cash=-paid,
+        spent=982_530_000,
+        latency_ms=9_000,
+        pair="P",
+    )
+    assert (first.number, account.next_order, account.next_position) == (1, 2, 2)
     assert (filled.attempts, filled.done, filled.remaining) == (1, 982_500_000, 17_500_000)
 
     sale = account.place(**_fields(order(side="sell", amount=10**9)))
@@ -160,6 +173,7 @@ def test_a_mark_that_comes_too_late_is_noted_once():
     assert one.marked(later, 1, interval_ms=60_000).held == 2
     assert one.marked(later, 1, interval_ms=80_000).held == 2
     assert one.marked(later, 1, interval_ms=80_001).held == 1
+    assert type(one.marked(later, 1, interval_ms=80_001).held) is int
     higher = one.marked(quote(1, price="0.003", pair="P"), 1)
     assert (higher.high, higher.pair) == (3 * SCALE // 1000, "P")
     assert higher.marked(quote(2, pair="Q"), 1).pair == "P"

@@ -7,10 +7,13 @@ import threading
 import ground
 import orjson
 import pytest
+from nacl.signing import SigningKey
 from service import NOW, address, signature
 
 from accounts import influencers, posts, wallets
+from accounts.fields import HOLDS_SECRET
 from accounts.problem import Problem
+from chain.base58 import b58encode
 from models import Post
 from storage import database
 
@@ -247,6 +250,16 @@ def test_what_is_more_than_twice_too_long_is_refused_unread():
     for length, why in ((8_000, "control characters"), (8_001, "1 to 4,000 characters")):
         with pytest.raises(Problem, match=why):
             posts.parse_post({"eventId": "e", "body": "\a" + "x" * (length - 1)})
+
+
+@pytest.mark.parametrize("field", ["eventId", "body", "reason", "signature"])
+def test_a_private_key_is_refused_and_not_repeated(field):
+    """As wallets export it: the seed and the public half in base58."""
+    made = SigningKey(bytes(range(32)))
+    key = b58encode(bytes(made) + bytes(made.verify_key))
+    with pytest.raises(Problem) as caught:
+        posts.parse_post({"eventId": "e", "body": "b", field: key})
+    assert caught.value.errors == [{"field": field, "message": HOLDS_SECRET}]
 
 
 def test_a_refusal_repeats_nothing_that_was_sent(service, bot):
