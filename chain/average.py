@@ -27,6 +27,10 @@ class Pool:
         self.cost += portion.cost
         self.unknown += portion.unknown
 
+    def forget(self) -> None:
+        """Make the cost of all unknown."""
+        self.known, self.cost, self.unknown = 0, 0, self.known + self.unknown
+
     def take(self, amount: int) -> Portion:
         """Take from both parts by their share; more than there is, is of unknown cost."""
         held = self.known + self.unknown
@@ -77,6 +81,13 @@ class AverageCost:
         unknown = amount * given.unknown // whole
         cost = given.cost + spent * given.known // whole if given.known else 0
         self._pool(mint).add(Portion(amount - unknown, cost, unknown))
+
+    def forget(self, quote: str) -> None:
+        """Begin anew in the raw units of a mint: nothing was earned, and no cost is known."""
+        self.realized = self.matched = 0
+        self.pools.pop(quote, None)
+        for pool in self.pools.values():
+            pool.forget()
 
     def put_back(self, mint: str, portion: Portion) -> None:
         """Take in again what was taken before."""

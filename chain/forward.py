@@ -12,6 +12,7 @@ from typing import NamedTuple
 from chain.entries import Entry
 from chain.ledger import Ledger
 from chain.lots import Booked
+from chain.quote_book import QuoteBook
 from chain.reconciliation import Totals
 from chain.risk import RiskBook
 
@@ -81,25 +82,30 @@ class SpanRecord:
     rows: dict[int, SpanTotals | None] = field(default_factory=dict)
     last: SpanTotals = NOTHING
     risk: RiskBook = field(default_factory=RiskBook)
+    quotes: QuoteBook = field(default_factory=QuoteBook)
 
     def apply(self, entry: Entry, second: int, whole: Ledger) -> Booked:
         """Book an entry here and in `whole`, the wallet's ledger: once, where they are the same.
         `second` is the latest so far, in Unix time.
         """
+        self.quotes.begin(entry, self.ledger)
         if not self._counts(entry):
             self.separate()
             self._skip(entry)
             return whole.apply(entry)
         booked = whole.apply(entry)
         self._count(booked if self.is_shared else self.ledger.apply(entry), second)
+        self.quotes.count(entry, second)
         return booked
 
     def apply_alone(self, entry: Entry, second: int, begins_ms: int) -> None:
         """Book an entry here alone; before `begins_ms` it counts for nothing."""
+        self.quotes.begin(entry, self.ledger)
         if entry.happened_at is None or entry.happened_at < begins_ms:
             self._skip(entry)
         else:
             self._count(self.ledger.apply(entry), second)
+            self.quotes.count(entry, second)
 
     def separate(self) -> None:
         """Go on with a ledger of its own, which begins where the wallet's stands."""
@@ -117,6 +123,7 @@ class SpanRecord:
         self.ledger.totals = totals
         self.ledger.inventory.forget_costs(entry.signature)
         self.risk.skip(booked)
+        self.quotes.skip(entry)
 
     def _count(self, booked: Booked, second: int) -> None:
         self.risk.add(booked, second // HOUR_SECONDS)

@@ -72,9 +72,12 @@ class PendingGroup(PendingLedger):
         """The ledger of each wallet alone."""
         return self.group_forward.ledgers
 
+    def list_wallets(self, wallet_id: int) -> list[int]:
+        return sorted(self.family.members) or [wallet_id]
+
     @property
     def is_stale(self) -> bool:
-        return self.ledger.stale or any(one.stale for one in self.ledgers.values())
+        return super().is_stale or any(one.stale for one in self.ledgers.values())
 
     def list_seen(self) -> dict[str, Seen]:
         """What all accounts held last."""
@@ -146,7 +149,7 @@ def apply_parts(pending: PendingGroup, parts: Parts) -> list[Row]:
     for number, part in mine.items():
         ledger.learn(part, pending.ledgers[number])
     joined = pending.join(mine)
-    place, booked = book_entry(pending, joined)
+    place, booked = book_entry(pending, find_main(mine, joined), joined)
     return _make_rows(pending, mine, place, booked)
 
 

@@ -96,13 +96,17 @@ class GroupForward(Forward):
         now_ms = min(self._now_ms if now_ms is None else now_ms, ends_ms)
         ledger = record.ledger
         assert isinstance(ledger, GroupLedger)
+        in_quotes = [one for one in record.quotes.list_ledgers() if isinstance(one, GroupLedger)]
         for one in self.stretches[record.span.number].others:
             own, over = self.ledgers[one.wallet], one.ends_ms is not None and one.ends_ms <= now_ms
             if one.number not in company.came and one.begins_ms <= now_ms and not over:
                 company.came[one.number] = own.inventory.sum_open_cost()
-                ledger.absorb(own)
+                for each in (ledger, *in_quotes):
+                    each.absorb(own)
             if over and one.number in company.came and one.number not in company.went:
                 company.went[one.number] = ledger.release(own)
+                for each in in_quotes:
+                    each.release(own)
 
     def find_holdings(self, whole: Ledger) -> dict[int, SpanHoldings]:
         """As of Forward; what the others brought and took along: `find_stays`."""

@@ -28,6 +28,7 @@ from chain.hour_store import replace_hours
 from chain.kinds import TRADES
 from chain.ledger import Ledger
 from chain.programs import Programs, table
+from chain.quote_store import PendingQuotes, replace_quotes
 from chain.risk_store import replace_risk
 from chain.standing_store import forget_standings_of, read_rows
 from chain.store import (
@@ -38,6 +39,7 @@ from chain.store import (
     show_coverage,
     show_summary,
 )
+from chain.summary import show_quotes
 from chain.trade_store import Row, read_digests, replace_trades, to_json
 from models import Wallet
 from storage.arrivals import store_arrival
@@ -45,7 +47,8 @@ from storage.arrivals import store_arrival
 # As text: asked with each publication.
 SUMMARY = """
 UPDATE wallet SET results = NULL, positions = NULL, last_trade_at = NULL, realized = NULL,
-cost_left = NULL, reconciliation = NULL, average_cost = NULL, imbalance = 0 WHERE id = ?"""
+cost_left = NULL, reconciliation = NULL, average_cost = NULL, by_quote = '{}', imbalance = 0
+WHERE id = ?"""
 REPLACE_STAY = "UPDATE companion SET carried_in = ?, open_cost = ? WHERE id = ?"
 STAY = "SELECT carried_in, open_cost FROM companion WHERE id = ?"
 KINDS = ", ".join(f"'{kind}'" for kind in sorted(TRADES))
@@ -136,6 +139,7 @@ class GroupStore(LedgerStore):
         moved = _replace_stays(pending.group_forward.find_stays()) or moved
         replace_risk(lead.id, pending.unwanted_risk)
         replace_risk(lead.id, pending.list_risk())
+        moved |= replace_quotes(lead.id, pending.quote_rows, pending.list_quotes())
         shown = _replace_summary(lead, pending)
         if shown or moved or changed or pending.hours:
             forget_standings_of(lead.id)
@@ -176,6 +180,8 @@ def _discard(pending: PendingLedger) -> None:
     for record in pending.forward.records.values():
         record.rows = {}
     pending.forward.unwanted = {}
+    pending.quote_rows.take_totals(pending.list_quotes())
+    pending.quote_rows = PendingQuotes()
 
 
 def _fold_anew(family: Family, programs: Programs) -> PendingGroup:
@@ -214,7 +220,10 @@ def _replace_stays(stays: dict[int, StayHoldings]) -> bool:
 def _replace_summary(lead: Wallet, pending: PendingGroup) -> bool:
     """Write the derived columns of the wallet that leads; return whether its standing may move."""
     execute, family = storage.database.execute_sql, pending.family
-    values: Row = {"forward_realized": pending.forward.sum_realized()}
+    values: Row = {
+        "forward_realized": pending.forward.sum_realized(),
+        "by_quote": to_json(show_quotes(pending.quotes)),
+    }
     if family.members:
         members = sorted(family.members)
         last = execute(f"{LAST_TRADE}({storage.mark(members)})", members).fetchone()[0]

@@ -15,7 +15,7 @@ from chain.coverage import order_entries
 from chain.effects import Balance
 from chain.entries import Entry
 from chain.forward import Span
-from chain.inventory import Escrow, sum_known
+from chain.inventory import Escrow, Position, sum_known
 from chain.ledger import Ledger
 from chain.lots import Seen
 
@@ -214,7 +214,8 @@ class GroupLedger(Ledger):
         self.openings |= own.openings
         self._broken |= own._broken
         self._broken_all = self._broken_all or own._broken_all
-        for position in own.positions():
+        self.turn_gaps(self.quote)
+        for position in self._list_lots(own):
             self.inventory.put(position.mint, None, position.amount, None)
         for address, escrow in own.inventory.escrows.items():
             slices = [one._replace(cost=None) for one in escrow.slices]
@@ -225,7 +226,7 @@ class GroupLedger(Ledger):
         cost. `own`: its ledger.
         """
         lost = 0
-        for position in own.positions():
+        for position in self._list_lots(own):
             cut = self.inventory.cut(position.mint, position.amount, self.last_slot or 0)
             lost += sum_known(cut.slices)
         for address in own.seen:
@@ -233,3 +234,7 @@ class GroupLedger(Ledger):
         for address in own.inventory.escrows.keys() & self.inventory.escrows.keys():
             lost += sum_known(self.inventory.escrows.pop(address).slices)
         return lost
+
+    def _list_lots(self, own: Ledger) -> list[Position]:
+        """What a wallet holds that has lots in this ledger."""
+        return [position for position in own.positions() if self._has_lots(position.mint)]

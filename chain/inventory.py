@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from chain.average import AverageCost, Pool, Portion
-from chain.lots import Lot, Opening, Slice, share
+from chain.lots import IN_SOL, Lot, Opening, Slice, share
 
 
 class Position(NamedTuple):
@@ -85,21 +85,47 @@ class Inventory:
         self.average.add(opening.mint, opening.amount, None)
 
     def put(
-        self, mint: str, origin: str | None, amount: int, cost: int | None, time: int | None = None
+        self,
+        mint: str,
+        origin: str | None,
+        amount: int,
+        cost: int | None,
+        time: int | None = None,
+        paid_in: str = "",
     ) -> None:
         """Add a lot, of known or unknown (None) cost in lamports. `time`: Unix seconds."""
-        self._append(mint, origin, amount, cost, time)
+        self._append(mint, origin, amount, cost, time, paid_in)
         self.average.add(mint, amount, cost)
 
     def _append(
-        self, mint: str, origin: str | None, amount: int, cost: int | None, time: int | None
+        self,
+        mint: str,
+        origin: str | None,
+        amount: int,
+        cost: int | None,
+        time: int | None,
+        paid_in: str = "",
     ) -> None:
         self.moved.add(mint)
         if amount:
             self._count += 1
             number = (1, self._count)
-            lot = Lot(number, origin, amount, cost, amount, cost, time)
+            lot = Lot(number, origin, amount, cost, amount, cost, time, paid_in)
             self.lots.setdefault(mint, []).append(lot)
+
+    def turn_costs(self, quote: str) -> None:
+        """Go on in the raw units of a mint of which nothing was held yet: what has a cost was paid
+        for in something else, and the mint itself is money.
+        """
+        for lot in (lot for lots in self.lots.values() for lot in lots):
+            lot.paid_in = lot.paid_in or (IN_SOL if lot.cost is not None else "")
+        for one in (one for escrow in self.escrows.values() for one in escrow.slices):
+            one.lot.paid_in = one.lot.paid_in or (IN_SOL if one.cost is not None else "")
+        self.forget_costs()
+        self.lots.pop(quote, None)
+        self.average.forget(quote)
+        for escrow in self.escrows.values():
+            escrow.pool.forget()
 
     def forget_costs(self, origin: str | None = None) -> None:
         """Make the cost of all lots unknown, or of those that a receipt (its signature) brought."""
@@ -139,10 +165,17 @@ class Inventory:
 
     # ---- from one mint to another ------------------------------------------------------------
     def carry(
-        self, cut: Cut, mint: str, origin: str, amount: int, spent: int, time: int | None = None
+        self,
+        cut: Cut,
+        mint: str,
+        origin: str,
+        amount: int,
+        spent: int,
+        time: int | None = None,
+        paid_in: str = "",
     ) -> Carried:
         """Add lots of `mint` that take over the cost of the slices given for them, and their share
-        of the lamports spent.
+        of the lamports spent. `paid_in`: the mint given, where it is a quote.
         """
         groups = _group_slices(cut.slices, amount)
         sizes = [sum(one.amount for one in group) for group in groups]
@@ -150,7 +183,8 @@ class Inventory:
         for group, got, part in zip(groups, share(amount, sizes), share(spent, sizes), strict=True):
             known = sum_known(group)
             if any(one.cost is None for one in group):
-                self._append(mint, origin, got, None, time)
+                before = next((one.lot.paid_in for one in group if one.lot.paid_in), "")
+                self._append(mint, origin, got, None, time, paid_in or before)
                 spent_unknown, cost_left = spent_unknown + part, cost_left + known
             else:
                 self._append(mint, origin, got, known + part, time)

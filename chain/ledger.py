@@ -8,12 +8,13 @@ ledger.
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from chain.average import is_dust
 from chain.effects import Balance
 from chain.entries import Entry
 from chain.instructions import WRAPPED_SOL
 from chain.inventory import Cut, Inventory, Position, Released, join_released, sum_known
 from chain.lots import (
+    IN_SOL,
+    PAID_ELSEWHERE,
     UNEXPLAINED,
     Booked,
     Gap,
@@ -22,8 +23,9 @@ from chain.lots import (
     Seen,
     Slice,
     find_holding_seconds,
-    share,
 )
+from chain.pricing import price_sale
+from chain.quotes import MINTS
 from chain.reconciliation import Reconciliation, Totals
 
 # Raw changes by mint, all above 0.
@@ -32,8 +34,10 @@ Amounts = dict[str, int]
 
 @dataclass
 class Ledger:
-    """The ledger of one wallet.
+    """The ledger of one wallet, in SOL or in a `quote`.
 
+    `quote`: the mint whose raw units its money is in, wherever lamports are spoken of here, and
+    whose entries were made by chain.quotes.view_entry; empty: SOL.
     `backfilled`: has the whole history been listed? Until then every sale stands after an open gap.
     `gaps` are the breaks of the chain of balances. `expected`, `gap_starts`: what an earlier pass
     over these entries found out too late, so that it holds from the beginning on: opening inventory
@@ -43,6 +47,7 @@ class Ledger:
     """
 
     backfilled: bool = True
+    quote: str = ""
     untouched: dict[str, Opening] = field(default_factory=dict)
     expected: dict[str, Opening] = field(default_factory=dict)
     gap_starts: dict[str | None, int] = field(default_factory=dict)
@@ -189,7 +194,7 @@ class Ledger:
     def _book_rest(self, entry: Entry, rose: Amounts, fell: Amounts, other: int = 0) -> Booked:
         """Without a price: what fell took its cost along, what rose has an unknown one."""
         lost = self._drop(fell)
-        self._put_unknown(entry, rose)
+        self._put_unknown(entry, rose, IN_SOL if PAID_ELSEWHERE in entry.flags else "")
         return Booked(entry, entry.flags, cost_left=lost, other=other)
 
     # ---- sales and swaps -------------------------------------------------------------------------
@@ -207,9 +212,10 @@ class Ledger:
                 sold=mint,
             )
         self.inventory.average.sell(portion, entry.venue_sol)
-        opening = any(one.lot.origin is None for one in slices)
-        return _match(rest, slices, amount)._replace(
-            flags=_flags(entry, *["opening_inventory_unknown"] * opening),
+        told = ["opening_inventory_unknown"] * any(one.lot.origin is None for one in slices)
+        told += [PAID_ELSEWHERE] * self._is_cross(slices)
+        return price_sale(rest, slices, amount)._replace(
+            flags=_flags(entry, *told),
             lots=tuple((one.lot.origin, one.amount, one.cost) for one in slices),
             sold=mint,
             holding=find_holding_seconds(slices, entry.block_time),
@@ -222,8 +228,9 @@ class Ledger:
         if given in self._broken:
             # the cost it carries over may be another lot's
             self._broken.add(mint)
+        amount, spent, paid_in = rose.pop(mint), -entry.venue_sol, given if given in MINTS else ""
         carried = self.inventory.carry(
-            cut, mint, entry.signature, rose.pop(mint), -entry.venue_sol, self._time
+            cut, mint, entry.signature, amount, spent, self._time, paid_in
         )
         self._leave(given, carried.cost_left)
         rest = self._book_rest(entry, rose, fell, other=-carried.spent_unknown)
@@ -294,9 +301,9 @@ class Ledger:
     def _put(self, mint: str, origin: str | None, amount: int, cost: int | None) -> None:
         self.inventory.put(mint, origin, amount, cost, self._time)
 
-    def _put_unknown(self, entry: Entry, rose: Amounts) -> None:
+    def _put_unknown(self, entry: Entry, rose: Amounts, paid_in: str = "") -> None:
         for mint, amount in rose.items():
-            self._put(mint, entry.signature, amount, None)
+            self.inventory.put(mint, entry.signature, amount, None, self._time, paid_in)
 
     def _cut(self, mint: str, amount: int) -> Cut:
         return self.inventory.cut(mint, amount, self.last_slot or 0)
@@ -321,17 +328,30 @@ class Ledger:
         self.seen[balance.address] = Seen(
             entry.slot, balance.mint, balance.after, balance.lamports_after
         )
-        self.totals.closing += balance.lamports_after - (last.lamports if last else 0)
+        before = self._count_money(balance.mint, balance.before, balance.lamports_before)
+        after = self._count_money(balance.mint, balance.after, balance.lamports_after)
+        known = self._count_money(last.mint, last.amount, last.lamports) if last else 0
+        self.totals.closing += after - known
         if last is None:
-            self.totals.opening += balance.lamports_before
+            self.totals.opening += before
             self.found.pop(balance.address, None)
             self._open(entry, balance)
             return
         if (last.amount, last.lamports) == (balance.before, balance.lamports_before):
             return
-        self.totals.gaps += balance.lamports_before - last.lamports
+        self.totals.gaps += before - known
         self._break(Gap(last.slot, entry.slot, "balance_break"), balance.mint)
         self._adjust(balance, balance.before - last.amount)
+
+    def _count_money(self, mint: str | None, amount: int, lamports: int) -> int:
+        """How much of what an account holds is the money of this ledger."""
+        if not self.quote:
+            return lamports
+        return amount if mint == self.quote else 0
+
+    def _has_lots(self, mint: str | None) -> bool:
+        """Are there lots of it? It may be money of this ledger, or SOL."""
+        return mint not in (None, WRAPPED_SOL, self.quote)
 
     def _open(self, entry: Entry, balance: Balance) -> None:
         if not balance.before and not balance.lamports_before:
@@ -341,7 +361,7 @@ class Ledger:
         if self._born:
             first = self.first_slot if self.first_slot is not None else entry.slot
             self._break(Gap(first, entry.slot, "opening_balance"), balance.mint)
-        if balance.before and balance.mint not in (None, WRAPPED_SOL):
+        if balance.before and balance.mint and self._has_lots(balance.mint):
             self._find(
                 balance.address,
                 Opening(
@@ -363,8 +383,8 @@ class Ledger:
             self.inventory.lay(opening)
 
     def _adjust(self, balance: Balance, more: int) -> None:
-        """Inventory that arrived or left unobserved. Wrapped SOL has no lots."""
-        if balance.mint in (None, WRAPPED_SOL) or not more:
+        """Inventory that arrived or left unobserved."""
+        if not balance.mint or not self._has_lots(balance.mint) or not more:
             return
         self.decimals[balance.mint] = balance.decimals
         if more > 0:
@@ -376,7 +396,7 @@ class Ledger:
         """No sale after the beginning of a gap has a result, also where the gap shows only later,
         on another account of the mint.
         """
-        mint = None if mint == WRAPPED_SOL else mint
+        mint = mint if self._has_lots(mint) else None
         if gap not in self.gaps:
             self.gaps.append(gap)
         begin = self.found_gap_starts[mint] = min(
@@ -386,6 +406,15 @@ class Ledger:
         taken = max(slots.values(), default=0) if mint is None else slots.get(mint, 0)
         self._late = self._late or (taken > begin and self.gap_starts.get(mint, taken) > begin)
         self._mark_broken(mint)
+
+    def _is_cross(self, slices: list[Slice]) -> bool:
+        """Does a sale for a quote take lots that were paid for in something else?"""
+        own = ("", self.quote)
+        return bool(self.quote) and any(s.cost is None and s.lot.paid_in not in own for s in slices)
+
+    def turn_gaps(self, quote: str) -> None:
+        """Go on with this mint as money: after a gap of it nothing has a result."""
+        self._broken_all = self._broken_all or quote in self._broken
 
     def _mark_broken(self, mint: str | None) -> None:
         if mint is None:
@@ -405,26 +434,6 @@ def _find_traded(entry: Entry, amounts: Amounts) -> str:
     if entry.mint in amounts:
         return entry.mint
     return next(mint for mint in amounts if mint not in entry.residues)
-
-
-def _match(rest: Booked, slices: list[Slice], amount: int) -> Booked:
-    """Price a sale: proceeds are shared by quantity, and only lots of known cost have a result."""
-    proceeds = rest.entry.venue_sol
-    shares = share(proceeds, [one.amount for one in slices])
-    known = [(one, part) for one, part in zip(slices, shares, strict=True) if one.cost is not None]
-    if not known:
-        return rest._replace(status="unmatched", unmatched=amount, unmatched_proceeds=proceeds)
-    matched, gross = sum(one.amount for one, _ in known), sum(part for _, part in known)
-    cost = sum_known(one for one, _ in known)
-    return rest._replace(
-        status="matched" if is_dust(amount - matched, amount) else "partial",
-        result=gross - cost,
-        proceeds=gross,
-        cost=cost,
-        matched=matched,
-        unmatched=amount - matched,
-        unmatched_proceeds=proceeds - gross,
-    )
 
 
 def _flags(entry: Entry, *more: str) -> tuple[str, ...]:

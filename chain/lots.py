@@ -9,6 +9,12 @@ from chain.entries import Entry
 # The flag of a trade of which nobody can say that its value came from the venue: it has no price.
 UNEXPLAINED = "value_unexplained"
 
+# The flag of an entry of a ledger in a quote (chain.quotes): its tokens were paid for in something
+# else. It is in no stored row.
+PAID_ELSEWHERE = "paid_elsewhere"
+
+IN_SOL = "SOL"
+
 # above every slot: the rank of an account that was never seen
 UNSEEN_SLOT = 2**63
 
@@ -20,6 +26,8 @@ class Lot:
 
     `number` sorts the lots of a mint: (0, ...) opening inventory, in the order of `Opening.rank`;
     (1, n) the n-th that was booked. `time`: Unix seconds since when this mint was held.
+    `paid_in`: a quote's mint, or IN_SOL, where it was paid for in what is not the money of its
+    ledger; empty: in that money, or nobody knows.
     """
 
     number: tuple[int | str, ...]
@@ -29,6 +37,7 @@ class Lot:
     left: int
     left_cost: int | None
     time: int | None = None
+    paid_in: str = ""
 
     def __lt__(self, other: "Lot") -> bool:
         return self.number < other.number

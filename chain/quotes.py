@@ -1,4 +1,4 @@
-"""The stablecoins that bots trade against beside SOL. Pure."""
+"""The stablecoins that bots trade against, each a money of its own beside SOL. Pure."""
 
 from typing import NamedTuple
 
@@ -33,6 +33,7 @@ QUOTES = (
         "https://docs.paxos.com/guides/stablecoin/pyusd/mainnet",
     ),
 )
+MINTS = frozenset(quote.mint for quote in QUOTES)
 
 
 def find_quote(text: str) -> Quote | None:

@@ -22,12 +22,15 @@ from chain.hour_store import RunningTotals, read_hours, read_running, replace_ho
 from chain.kinds import TRADES
 from chain.ledger import Ledger
 from chain.lots import Booked, Opening
+from chain.quote_book import QuoteBook
+from chain.quote_store import PendingQuotes, drop_stored_quotes, replace_quotes
 from chain.risk import RiskBook
 from chain.risk_store import WHOLE, drop_stored_risk, replace_risk
 from chain.standing_store import forget_standings_of
 from chain.summary import (
     show_average,
     show_positions,
+    show_quotes,
     show_reconciliation,
     show_results,
     show_time,
@@ -54,15 +57,33 @@ class PendingLedger:
     risk: RiskBook = field(default_factory=RiskBook)
     # stored risk of spans that have none, by span
     unwanted_risk: dict[int, RiskBook] = field(default_factory=dict)
+    quotes: QuoteBook = field(default_factory=QuoteBook)
+    quote_rows: PendingQuotes = field(default_factory=PendingQuotes)
     first_time: int | None = None
     last_time: int | None = None
+    # the latest so far
     hour: int = 0
+    second: int = 0
     place: tuple[int | None, int] = (None, 0)
 
     def list_risk(self) -> dict[int, RiskBook]:
         """The risk of all that the wallet did, and of each of its spans, by span."""
         spans = {number: record.risk for number, record in self.forward.records.items()}
         return {WHOLE: self.risk, **spans}
+
+    def list_quotes(self) -> dict[int, QuoteBook]:
+        """The ledgers in quotes, by span likewise."""
+        spans = {number: record.quotes for number, record in self.forward.records.items()}
+        return {WHOLE: self.quotes, **spans}
+
+    def list_wallets(self, wallet_id: int) -> list[int]:
+        """Numbers of those whose trades this is made of; `wallet_id`: it is stored under."""
+        return [wallet_id]
+
+    @property
+    def is_stale(self) -> bool:
+        """Are all entries to be booked again, as Ledger.stale says?"""
+        return self.ledger.stale or self.quotes.is_stale
 
 
 class LedgerStore:
@@ -97,7 +118,7 @@ class LedgerStore:
         else:
             for entry in order_entries(new, pending.ledger.seen):
                 pending.rows[entry.signature] = apply_entry(wallet, pending, entry)
-        if pending.ledger.stale:
+        if pending.is_stale:
             pending = self._pending[wallet.id] = PendingLedger(
                 pending.ledger.restart(), Forward(spans)
             )
@@ -123,6 +144,7 @@ class LedgerStore:
             moved = replace_forward(pending.forward, pending.ledger)
             replace_risk(wallet.id, pending.unwanted_risk)
             replace_risk(wallet.id, pending.list_risk())
+            moved |= replace_quotes(wallet.id, pending.quote_rows, pending.list_quotes())
             shown = _replace_summary(wallet, pending, progress)
             if shown or moved or pending.rows or pending.hours:
                 forget_standings_of(wallet.id)
@@ -160,6 +182,8 @@ def settle(wallet_id: int, pending: PendingLedger) -> None:
         if hours.get(hour) != pending.hours.get(hour)
     }
     drop_stored(pending.forward)
+    wallets = pending.list_wallets(wallet_id)
+    drop_stored_quotes(wallet_id, pending.quote_rows, pending.list_quotes(), wallets)
     books = pending.list_risk()
     drop_stored_risk(wallet_id, books)
     known = pending.list_risk()
@@ -168,20 +192,24 @@ def settle(wallet_id: int, pending: PendingLedger) -> None:
 
 def apply_entry(wallet: Wallet, pending: PendingLedger, entry: Entry) -> Row:
     """Book an entry: its trade row."""
-    return make_trade_row(wallet, *book_entry(pending, entry))
+    return make_trade_row(wallet, *book_entry(pending, wallet.id, entry))
 
 
-def book_entry(pending: PendingLedger, entry: Entry) -> tuple[int, Booked]:
-    """Book an entry: its place in its slot, and what the ledger made of it."""
+def book_entry(pending: PendingLedger, wallet_id: int, entry: Entry) -> tuple[int, Booked]:
+    """Book an entry: its place in its slot, and what the ledger made of it. `wallet_id`: of the
+    wallet whose trade row tells of it.
+    """
     slot, count = pending.place
     pending.place = (entry.slot, count + 1 if slot == entry.slot else 0)
     if entry.block_time is not None:
         pending.first_time = entry.block_time if pending.first_time is None else pending.first_time
-        pending.last_time, pending.hour = (
-            entry.block_time,
-            max(pending.hour, entry.block_time // HOUR_SECONDS),
-        )
+        pending.last_time = entry.block_time
+        pending.second = max(pending.second, entry.block_time)
+        pending.hour = max(pending.hour, entry.block_time // HOUR_SECONDS)
+    pending.quotes.begin(entry, pending.ledger)
     booked = pending.forward.apply(entry, pending.ledger)
+    in_quotes = pending.quotes.count(entry, pending.second)
+    pending.quote_rows.add(wallet_id, entry, in_quotes)
     pending.risk.add(booked, pending.hour)
     place_in_slot = pending.place[1] if entry.tx_index is None else entry.tx_index
     pending.hours[pending.hour] = read_running(pending.ledger.totals)
@@ -249,6 +277,7 @@ def _replace_summary(wallet: Wallet, pending: PendingLedger, progress: Progress 
         "last_trade_at": last and last[0] and last[0] * 1000,
         "observed_to": wallet.observed_to,
         "forward_realized": pending.forward.sum_realized(),
+        "by_quote": to_json(show_quotes(pending.quotes)),
     }
     told = None if progress is None else show_coverage(wallet, pending, progress)
     results, coverage = execute(TOLD, (wallet.id,)).fetchone()

@@ -5,6 +5,7 @@ from typing import Any
 
 from chain.amounts import sol
 from chain.ledger import Ledger
+from chain.quote_book import QuoteBook
 
 
 def show_results(ledger: Ledger) -> dict[str, Any]:
@@ -67,6 +68,27 @@ def show_reconciliation(ledger: Ledger) -> dict[str, Any] | None:
         "differenceLamports": str(told.difference),
         "gapLamports": str(told.gaps),
     }
+
+
+def show_quotes(book: QuoteBook) -> dict[str, Any]:
+    """{mint: {reconciliation, averageCost, positions}} of the quotes that a wallet ever held: as
+    those in SOL, with raw units of the quote, `Raw`, for lamports. Only positions of known cost.
+    """
+    return {quote: _show_quote(record.ledger) for quote, record in sorted(book.records.items())}
+
+
+def _show_quote(ledger: Ledger) -> dict[str, Any]:
+    told = show_reconciliation(ledger)
+    known = [one for one in show_positions(ledger) if one["costLamports"] is not None]
+    return {
+        "reconciliation": told and _name_raw(told),
+        "averageCost": _name_raw(show_average(ledger)),
+        "positions": [_name_raw(one) for one in known],
+    }
+
+
+def _name_raw(shown: dict[str, Any]) -> dict[str, Any]:
+    return {name.replace("Lamports", "Raw"): value for name, value in shown.items()}
 
 
 def show_average(ledger: Ledger) -> dict[str, Any]:

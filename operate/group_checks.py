@@ -11,11 +11,14 @@ from chain.group_book import Family, Member, PendingGroup
 from chain.group_reading import fold_family
 from chain.kinds import TRADES
 from chain.programs import Programs
+from chain.summary import show_quotes
+from chain.trade_store import to_json
 from chain.verify import list_moved_mints
 from operate.derived import NamedTrade, Rebuilt, check_hours, check_trades
 from operate.differences import UNREADABLE, Difference
 from operate.forward_checks import check_forward, check_risk
 from operate.judged import check_posts
+from operate.quote_checks import check_quotes
 from operate.readers import Reader
 
 STAYS = "SELECT carried_in, open_cost FROM companion WHERE id = {stay}"
@@ -51,6 +54,7 @@ def check_family(
     yield from check_forward(reader, wallet, pending)
     yield from _check_stays(reader, wallet, pending)
     yield from check_risk(reader, wallet, pending)
+    yield from check_quotes(reader, wallet, pending)
     yield from _check_summary(wallet, pending)
 
 
@@ -113,6 +117,7 @@ def _check_summary(wallet: Any, pending: PendingGroup) -> Iterator[Difference]:
             if row and row["kind"] in TRADES and row["block_time"] is not None
         ]
         right["last_trade_at"] = max(times) * 1000 if times else None
+    right["by_quote"] = to_json(show_quotes(pending.quotes))
     right["forward_realized"] = pending.forward.sum_realized()
     for name, value in right.items():
         if getattr(wallet, name) != value:

@@ -30,6 +30,7 @@ from operate.forward_checks import check_forward, check_risk
 from operate.group_checks import check_family
 from operate.judged import check_posts
 from operate.log_checks import check_log
+from operate.quote_checks import check_quotes
 from operate.readers import Reader, open_reader
 from operate.standing_checks import check_standings
 
@@ -45,6 +46,7 @@ WALLET = (
     "cost_left",
     "reconciliation",
     "average_cost",
+    "by_quote",
     "imbalance",
     "forward_realized",
     "last_trade_at",
@@ -155,6 +157,7 @@ def check_wallet(reader: Reader, number: int, programs: Any) -> Iterator[Differe
     yield from check_hours(reader, wallet, rebuilt)
     yield from check_forward(reader, wallet, rebuilt.pending)
     yield from check_risk(reader, wallet, rebuilt.pending)
+    yield from check_quotes(reader, wallet, rebuilt.pending)
     yield from check_summary(wallet, rebuilt)
     yield from check_posts(reader, wallet, trades)
 

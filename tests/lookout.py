@@ -8,6 +8,7 @@ from node import FakeClock, connect
 
 import models
 from accounts.influencers import VOICE
+from chain.quote_tables import QuoteTotal, QuoteTrade
 from chain.tables import ForwardTotal, RiskTotal, TokenTotal, TradeMint
 from models import Attachment, Bot, Owner, Trade, Wallet
 from observer import Observer
@@ -24,7 +25,7 @@ DERIVED = [
 
 SUMMARY = (
     *("results", "positions", "realized", "cost_left"),
-    *("reconciliation", "average_cost", "imbalance"),
+    *("reconciliation", "average_cost", "imbalance", "by_quote"),
 )
 
 
@@ -147,14 +148,34 @@ def ledger_of(addresses):
             .tuples()
         )
         told = [getattr(wallet, name) for name in SUMMARY]
-        rows.append([address, trades, mints, forward, read_risk(wallet), *told])
+        derived = [read_risk(wallet), read_quotes(wallet)]
+        rows.append([address, trades, mints, forward, *derived, *told])
     return orjson.dumps(rows)
+
+
+def list_spans(wallet):
+    """Numbers of its spans, in their order."""
+    spans = Attachment.select(Attachment.id).where(Attachment.wallet == wallet)
+    return [0, *(one.id for one in spans.order_by(Attachment.attached_at, Attachment.id))]
+
+
+def read_quotes(wallet):
+    """What a wallet did in quotes; spans by their order."""
+    numbers = list_spans(wallet)
+    totals = QuoteTotal.select(*QuoteTotal._meta.sorted_fields[1:])
+    sales = QuoteTrade.select(Trade.signature, *QuoteTrade._meta.sorted_fields[1:]).join(Trade)
+    return [
+        sorted(
+            [numbers.index(span), *rest]
+            for span, *rest in totals.where(QuoteTotal.wallet == wallet).tuples()
+        ),
+        sorted(sales.where(Trade.wallet == wallet).tuples()),
+    ]
 
 
 def read_risk(wallet):
     """The risk of a wallet, and its results by token; spans by their order."""
-    spans = Attachment.select(Attachment.id).where(Attachment.wallet == wallet)
-    numbers = [0, *(one.id for one in spans.order_by(Attachment.attached_at, Attachment.id))]
+    numbers = list_spans(wallet)
     return sorted(
         [table.__name__, numbers.index(span), *rest]
         for table in (RiskTotal, TokenTotal)

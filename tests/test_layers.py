@@ -46,6 +46,7 @@ MAY_IMPORT = {
     "chain.forward_store": {*BELOW, "peewee"},
     "chain.hour_store": {*BELOW, "peewee"},
     "chain.risk_store": {*BELOW, "orjson"},
+    "chain.quote_store": BELOW,
     "chain.forward_standings": {*BELOW, "orjson"},
     "chain.whole_standings": {*BELOW, "orjson"},
     "chain.standing_store": BELOW,

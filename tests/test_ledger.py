@@ -884,10 +884,10 @@ class Weighed(Inventory):
         super().__init__()
         self.came, self.went = Counter(), Counter()
 
-    def _append(self, mint, origin, amount, cost, time):
+    def _append(self, mint, origin, amount, cost, time, paid_in=""):
         self.came[mint, "raw"] += amount
         self.came["cost"] += cost or 0
-        super()._append(mint, origin, amount, cost, time)
+        super()._append(mint, origin, amount, cost, time, paid_in)
 
     def cut(self, mint, amount, slot):
         cut = super().cut(mint, amount, slot)

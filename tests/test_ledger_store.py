@@ -587,7 +587,7 @@ def test_what_has_no_block_time_is_of_the_hour_before():
     pending, told = PendingLedger(Ledger(), Forward()), []
     for entry, time, slot in zip(t.entries, times, slots, strict=True):
         entry = entry._replace(block_time=time, slot=slot, tx_index=None)
-        place, booked = book_entry(pending, entry)
+        place, booked = book_entry(pending, 1, entry)
         told.append((place, booked.entry, pending.hour, pending.last_time))
     assert [(place, hour, last) for place, _, hour, last in told] == [
         (0, 2, 7_200),
@@ -596,7 +596,7 @@ def test_what_has_no_block_time_is_of_the_hour_before():
         (1, 3, 10_800),
     ]
     assert pending.first_time == 7_200 and set(pending.hours) == {2, 3}
-    assert book_entry(pending, entry._replace(slot=7, tx_index=9))[0] == 9
+    assert book_entry(pending, 1, entry._replace(slot=7, tx_index=9))[0] == 9
 
 
 def test_a_row_of_what_no_receipt_touched_is_an_opening():

@@ -1,0 +1,156 @@
+"""What wallets did in quotes, as it is stored: of all they did, and of each of their spans."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import storage
+from chain.entries import Entry
+from chain.lots import Booked
+from chain.quote_book import QuoteBook, QuoteSale, QuoteTotals, read_sale
+from chain.quote_tables import QuoteTotal, QuoteTrade
+
+TOTALS = f"""
+SELECT span, quote, time, {", ".join(f'"{name}"' for name in QuoteTotals._fields)} FROM quote_total
+WHERE wallet_id = {{wallet}}"""
+SALES = f"""
+SELECT t.wallet_id, t.signature, q.quote, {", ".join(f"q.{name}" for name in QuoteSale._fields)}
+FROM quote_trade q JOIN trade t ON t.id = q.trade_id WHERE t.wallet_id IN ({{wallets}})"""
+NUMBERS = "SELECT signature, id FROM trade WHERE wallet_id = ? AND signature IN"
+
+
+class TotalKey(NamedTuple):
+    """A row of a wallet's totals."""
+
+    span: int
+    quote: str
+    time: int
+
+
+class SaleKey(NamedTuple):
+    """A trade against a quote; `wallet`: the number of that whose row tells of it."""
+
+    wallet: int
+    signature: str
+    quote: str
+
+
+@dataclass
+class PendingQuotes:
+    """What is not written yet. Each has one fate: it is written, or (None) dropped."""
+
+    totals: dict[TotalKey, QuoteTotals | None] = field(default_factory=dict)
+    sales: dict[SaleKey, QuoteSale | None] = field(default_factory=dict)
+
+    def add(self, wallet: int, entry: Entry, booked: Mapping[str, Booked]) -> None:
+        """Note what the ledgers made of an entry, by quote."""
+        for quote, one in booked.items():
+            sale = read_sale(one)
+            if sale:
+                self.sales[SaleKey(wallet, entry.signature, quote)] = sale
+
+    def take_totals(self, books: Mapping[int, QuoteBook]) -> None:
+        """Take over the rows of these books, which are by span."""
+        for span, book in books.items():
+            for quote, record in book.records.items():
+                rows = record.rows.items()
+                self.totals |= {TotalKey(span, quote, time): totals for time, totals in rows}
+                record.rows = {}
+
+
+def drop_stored_quotes(
+    wallet_id: int,
+    pending: PendingQuotes,
+    books: Mapping[int, QuoteBook],
+    wallets: Collection[int],
+) -> None:
+    """Of what a rebuild made, keep what differs from the stored rows; drop what it did not make.
+    `wallets`: numbers of those whose trades the books are made of.
+    """
+    pending.take_totals(books)
+    totals = load_totals(_read(TOTALS.format(wallet=wallet_id)))
+    # Who has no totals has no trades either, and these are many to look through.
+    sales = load_sales(_read(write_sales(wallets))) if totals or pending.totals else {}
+    pending.totals = _keep_differing(pending.totals, totals)
+    pending.sales = _keep_differing(pending.sales, sales)
+
+
+def _keep_differing(made: Mapping[Any, Any], stored: Mapping[Any, Any]) -> dict[Any, Any]:
+    keys = made.keys() | stored.keys()
+    return {key: made.get(key) for key in keys if made.get(key) != stored.get(key)}
+
+
+Rows = Iterable[Sequence[Any]]
+
+
+def load_totals(rows: Rows) -> dict[TotalKey, QuoteTotals]:
+    """The totals in rows of TOTALS."""
+    return {TotalKey(span, quote, time): QuoteTotals(*rest) for span, quote, time, *rest in rows}
+
+
+def load_sales(rows: Rows) -> dict[SaleKey, QuoteSale]:
+    """The trades in rows of SALES."""
+    return {
+        SaleKey(wallet, signature, quote): QuoteSale(*rest)
+        for wallet, signature, quote, *rest in rows
+    }
+
+
+def write_sales(wallets: Iterable[int]) -> str:
+    """SQL of the trades of these wallets."""
+    return SALES.format(wallets=", ".join(map(str, sorted(wallets))))
+
+
+def _read(sql: str) -> Rows:
+    found: Rows = storage.database.execute_sql(sql).fetchall()
+    return found
+
+
+def replace_quotes(wallet_id: int, pending: PendingQuotes, books: Mapping[int, QuoteBook]) -> bool:
+    """Write what is not written yet, in the caller's transaction, after the trades; return whether
+    there was anything.
+    """
+    pending.take_totals(books)
+    if not pending.totals and not pending.sales:
+        return False
+    _replace_totals(wallet_id, pending.totals)
+    for number in {key.wallet for key in pending.sales}:
+        mine = {key: sale for key, sale in pending.sales.items() if key.wallet == number}
+        _replace_sales(number, mine)
+    pending.totals, pending.sales = {}, {}
+    return True
+
+
+def _replace_totals(wallet_id: int, rows: Mapping[TotalKey, QuoteTotals | None]) -> None:
+    kept = [
+        {"wallet": wallet_id, **key._asdict(), **totals._asdict()}
+        for key, totals in rows.items()
+        if totals is not None
+    ]
+    storage.write_rows(QuoteTotal, kept, ("wallet", "span", "quote", "time"))
+    for key in (key for key, totals in rows.items() if totals is None):
+        same = [getattr(QuoteTotal, name) == value for name, value in key._asdict().items()]
+        QuoteTotal.delete().where(QuoteTotal.wallet == wallet_id, *same).execute()
+
+
+def _replace_sales(wallet_id: int, rows: Mapping[SaleKey, QuoteSale | None]) -> None:
+    """A trade that is gone took its rows along."""
+    numbers = _read_numbers(wallet_id, sorted({key.signature for key in rows}))
+    kept = [
+        {"trade": numbers[key.signature], "quote": key.quote, **sale._asdict()}
+        for key, sale in rows.items()
+        if sale is not None
+    ]
+    storage.write_rows(QuoteTrade, kept, ("trade", "quote"))
+    for key in (key for key, sale in rows.items() if sale is None):
+        if key.signature in numbers:
+            trade = QuoteTrade.trade == numbers[key.signature]
+            QuoteTrade.delete().where(trade, QuoteTrade.quote == key.quote).execute()
+
+
+def _read_numbers(wallet_id: int, signatures: list[str]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for part in storage.in_parts(signatures):
+        sql = f"{NUMBERS} ({storage.mark(part)})"
+        found |= dict(storage.database.execute_sql(sql, (wallet_id, *part)).fetchall())
+    return found

@@ -1,0 +1,181 @@
+"""What wallets did in stablecoins, as it is stored: whatever order transactions came in the same
+rows, no row in SOL another one, and whatever is changed behind the books' back named and mended.
+"""
+
+import random
+
+import ground
+import orjson
+import pytest
+from lookout import BEGIN, Lookout, ledger_of, read_quotes, watch
+from node import FakeNode
+from story import address, market
+from test_ledger import Teller
+from test_ledger_store import ADA, DONE, entries_of, fold, store
+
+import observer
+from chain import ledger, quote_book
+from chain.quote_tables import QuoteTotal, QuoteTrade
+from chain.quotes import MINTS, QUOTES
+from chain.store import LedgerStore
+from models import Attachment, Trade, Wallet
+from operate import inspection, schema
+
+USDC, _, _ = (quote.mint for quote in QUOTES)
+
+
+@pytest.fixture
+def fresh(db):
+    ground.hurry()
+
+    def make():
+        for model in reversed(schema.TABLES):
+            model.delete().execute()
+        wallet = watch(ADA)
+        wallet.whole, wallet.looked_at = True, BEGIN
+        wallet.save()
+        return wallet
+
+    return make
+
+
+@pytest.fixture
+def foxes(monkeypatch):
+    """The story's FOX, which all swaps bring, is a stablecoin, and so is CAT, which they take."""
+    return take_for_quotes(monkeypatch, {address("FOX"), address("CAT")})
+
+
+def take_for_quotes(monkeypatch, mints):
+    for module in (ledger, quote_book):
+        monkeypatch.setattr(module, "MINTS", frozenset(mints))
+    return mints
+
+
+# ---- by hand -------------------------------------------------------------------------------------
+def test_rows_of_a_wallet_and_of_its_span(fresh):
+    """Of all it did: 10 A for 100 raw USDC, 4 of them sold for 60: 60 - 40 = 20. Its span begins in
+    between, with 10 A of unknown cost; there the sale is unmatched, and 5 B bought for 50 are sold
+    for 70: 20.
+    """
+    wallet, t = fresh(), Teller()
+    t.gain(USDC, 500).swap(USDC, 100, "A", 10)
+    first = t.entries[-1].slot
+    Attachment.update(attached_at=1000 * first + 1).execute()
+    t.swap("A", 4, USDC, 60).swap(USDC, 50, "B", 5).swap("B", 5, USDC, 70)
+    fold(wallet, t.entries)
+    whole, sales = read_quotes(wallet)
+    bought, sold, *_ = (entry.slot for entry in t.entries[2:])
+    assert [row for row in whole if row[0] == 0] == [
+        [0, USDC, bought, 0, 100, 1, 0, 0, 0, 0, 0, 0, 5, 0],
+        [0, USDC, sold, 20, 160, 2, 1, 0, 0, 1, 0, 0, 10, 0],
+        [0, USDC, sold + 10, 20, 210, 3, 1, 0, 0, 1, 0, 0, 15, 0],
+        [0, USDC, sold + 20, 40, 280, 4, 2, 0, 0, 2, 0, 0, 20, 0],
+    ]
+    assert [row for row in whole if row[0] == 1] == [
+        [1, USDC, sold, 0, 60, 1, 0, 0, 1, 0, 0, 0, 5, 0],
+        [1, USDC, sold + 10, 0, 110, 2, 0, 0, 1, 0, 0, 0, 10, 0],
+        [1, USDC, sold + 20, 20, 180, 3, 1, 0, 1, 1, 0, 0, 15, 0],
+    ]
+    assert [sale[2:8] for sale in sales] == [
+        ("buy", -100, "not_applicable", None, None, None),
+        ("sell", 60, "matched", 20, 60, 40),
+        ("buy", -50, "not_applicable", None, None, None),
+        ("sell", 70, "matched", 20, 70, 50),
+    ]
+
+
+def test_what_a_wallet_tells_of_its_quotes(fresh):
+    wallet = fresh()
+    fold(wallet, Teller().gain(USDC, 500).swap(USDC, 100, "A", 10).entries)
+    (books,) = orjson.loads(Wallet.get().by_quote).values()
+    told = {name: value for name, value in books["reconciliation"].items() if value not in ("0", 0)}
+    assert told == {"closingRaw": "400", "receivedRaw": "500", "openCostRaw": "100"}
+    assert books["averageCost"] == {"realizedRaw": "0", "matchedSells": 0}
+    assert [(one["mint"], one["costRaw"]) for one in books["positions"]] == [("A", "100")]
+
+
+def test_a_wallet_without_stablecoins_has_no_rows(fresh):
+    fold(fresh(), Teller().buy("A", 10, 100).sell("A", 10, 130).entries)
+    assert Wallet.get().by_quote == "{}"
+    assert not QuoteTotal.select().count() + QuoteTrade.select().count()
+
+
+# ---- in any order --------------------------------------------------------------------------------
+@pytest.mark.parametrize("seed", range(1, 7))
+def test_fold_equals_refold(fresh, foxes, seed):
+    entries, dice = entries_of(market(seed, length=30)), random.Random(seed)
+    truth, wallet, ledger_store = fold(fresh(), entries), fresh(), LedgerStore()
+    rest = entries if seed % 2 else dice.sample(entries, len(entries))
+    assert QuoteTotal.select().count() == 0
+    while rest:
+        size = dice.randint(1, 8)
+        batch, rest = rest[:size], rest[size:]
+        store(wallet, batch)
+        ledger_store.apply(wallet, batch)
+        if dice.random() < 0.7:
+            ledger_store.publish(wallet, DONE, BEGIN)
+    ledger_store.publish(wallet, DONE, BEGIN)
+    assert ledger_of([ADA]) == truth and QuoteTotal.select().count()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_no_row_in_sol_is_another_one(fresh, monkeypatch, seed):
+    entries = entries_of(market(seed, length=40))
+    take_for_quotes(monkeypatch, ())
+    alone = orjson.loads(fold(fresh(), entries))
+    take_for_quotes(monkeypatch, {address("FOX"), address("CAT")})
+    beside = orjson.loads(fold(fresh(), entries))
+    for one, other in zip(alone, beside, strict=True):
+        address_, trades, mints, forward, risk, in_quotes, *told, by_quote = other
+        assert in_quotes != [[], []] and by_quote != "{}"
+        assert one == [address_, trades, mints, forward, risk, [[], []], *told, "{}"]
+
+
+# ---- named and mended ----------------------------------------------------------------------------
+@pytest.fixture
+def seen(settings, db, foxes):
+    chain = market(3, ("ada",), 36)
+    return Lookout.begin(settings, FakeNode(chain), wallets=[ADA]).settle()
+
+
+def places(seen):
+    found = inspection.inspect(seen.config, seen.now, False, sleep=lambda _: None)
+    return {(one.table, str(one.field).partition("(")[0]) for one in found if one.level != "look"}
+
+
+def test_whatever_is_changed_behind_the_books_back_is_named_and_mended(seen):
+    assert places(seen) == set()
+    truth = seen.ledger()
+    some = QuoteTotal.select().where(QuoteTotal.span == 0).get()
+    QuoteTotal.update(realized=some.realized + 1).where(
+        QuoteTotal.span == 0, QuoteTotal.quote == some.quote, QuoteTotal.time == some.time
+    ).execute()
+    QuoteTotal.create(**{**some.__data__, "span": 7})
+    QuoteTrade.update(result=5).execute()
+    Wallet.update(by_quote=None).execute()
+    assert places(seen) == {
+        ("quote_total", "TotalKey"),
+        ("quote_trade", "SaleKey"),
+        ("wallet", "by_quote"),
+    }
+    observer.rebuild(seen.observer, list(Wallet.select()), seen.now)
+    assert places(seen) == set() and seen.ledger() == truth
+
+
+def test_a_trade_that_is_gone_takes_its_quote_along(seen):
+    ground.hurry()
+    Trade.delete().where(Trade.id == QuoteTrade.select().get().trade_id).execute()
+    assert ("quote_trade", "SaleKey") in places(seen)
+    observer.rebuild(seen.observer, list(Wallet.select()), seen.now)
+    assert places(seen) == set()
+
+
+def test_a_database_of_before_is_derived_by_the_next_poll(seen):
+    """As after an upgrade: nothing is known of any quote, and the observer works it out."""
+    truth = seen.ledger()
+    QuoteTrade.delete().execute()
+    QuoteTotal.delete().execute()
+    Wallet.update(by_quote=None).execute()
+    seen.restart()
+    seen.settle()
+    assert seen.ledger() == truth and MINTS.isdisjoint({address("FOX")})
