@@ -129,6 +129,7 @@ def trim_detail(bot: JsonObject) -> JsonObject:
     positions = bot["openPositions"][:MAX_POSITIONS]
     return {
         **trim_bot(bot),
+        "wallets": [{**one, "coverage": trim_coverage(one["coverage"])} for one in bot["wallets"]],
         "reconciliation": bot["reconciliation"],
         "reconciliationReason": bot["reconciliationReason"],
         "latestTrades": [trim_trade(one) for one in bot["latestTrades"][:MAX_LATEST]],

@@ -97,10 +97,10 @@ class GroupStore(LedgerStore):
 
     def publish(self, wallet: Wallet, progress: Progress | None, now: int) -> None:
         own, leads = read_family(read_rows, wallet.id), list_leads(read_rows, wallet.id)
-        is_grouped = own is not None
-        if self._grouped.setdefault(wallet.id, is_grouped) != is_grouped:
+        is_grouped, before = own is not None, self._grouped.get(wallet.id)
+        self._grouped[wallet.id] = is_grouped
+        if before not in (None, is_grouped):
             # What is stored was written in the other way.
-            self._grouped[wallet.id] = is_grouped
             self.forget(wallet.id)
             super().apply(wallet)
         families = [own] if own else []
@@ -110,6 +110,8 @@ class GroupStore(LedgerStore):
             if own:
                 self._publish_own(wallet, progress)
             else:
+                if before is not False:
+                    OwnCoverage.delete().where(OwnCoverage.wallet == wallet.id).execute()
                 super().publish(wallet, progress, now)
             for family in families:
                 self._publish_family(family, now)

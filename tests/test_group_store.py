@@ -31,6 +31,7 @@ from chain.tables import HourTotal
 from models import Attachment, Post, Receipt, Trade, Wallet, WalletSignature
 from operate import inspection, schema
 from operate.readers import open_reader
+from web.api.held_wallets import list_wallets
 
 PROGRAMS = table()
 PEOPLE = {"ada": address("ada"), "eve": address("eve")}
@@ -198,6 +199,13 @@ def test_coverage_is_the_worst_of_them_and_names_it(empty):
     whole = orjson.loads(Wallet.get_by_id(ada.id).coverage)
     assert whole["state"] == "backfilling" and whole["worst"] == [PEOPLE["eve"]]
     assert whole["note"].startswith(PEOPLE["eve"])
+    shown = list_wallets(ada.bot_id)
+    assert [(one["address"], one["ownership"]) for one in shown] == [
+        (PEOPLE["ada"], "proven"),
+        (PEOPLE["eve"], "proven"),
+    ]
+    states = [one["coverage"]["state"] for one in orjson.loads(orjson.dumps(shown))]
+    assert states == ["complete", "backfilling"]
     # Three name ada, two name eve.
     assert whole["receipts"] == 6
 

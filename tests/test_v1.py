@@ -353,6 +353,7 @@ def test_a_bot_without_a_wallet_is_unverified(service):
         == shown["feed"]
         == shown["openPositions"]
         == shown["formerWallets"]
+        == shown["wallets"]
         == []
     )
 
@@ -377,6 +378,7 @@ def test_a_bot_in_detail(service, bot, key):
         == {"address": W, "attachedAt": "2026-11-05T12:00:00Z", "ownership": "claimed"}
         and shown["performance"] == "observed"
     )
+    assert shown["wallets"] == [{**shown["wallet"], "coverage": shown["coverage"]}]
     assert (
         shown["handle"],
         shown["mode"],

@@ -25,6 +25,7 @@ from web.api import (
 )
 from web.api.connected import show_connected
 from web.api.estimates import add_estimates
+from web.api.held_wallets import list_wallets
 from web.api.look_back import TRADE_KINDS, Wanted, find_trades
 from web.api.posts import show_posts
 from web.api.records import show_records
@@ -220,6 +221,7 @@ def make_bot(uid: str, now: int) -> Json:
     spans, bot = queries.find_wallets(bot=uid), show_bots([row])[0]
     return {
         **bot,
+        "wallets": list_wallets(row.id),
         "riskWindows": risk.list_windows(bot, row.id, now),
         "tokenResults": show_token_results(bot, row.id),
         "latestTrades": show_trades(queries.list_trades(LATEST, spans=spans)),

@@ -11,6 +11,7 @@ from web.api.schemas.wallets import (
     AttachedWallet,
     AverageCost,
     Coverage,
+    HeldWallet,
     Owner,
     Position,
     Reconciliation,
@@ -106,6 +107,7 @@ class BotPage(Page):
 class BotDetail(Bot):
     """A bot with its latest trades and posts and what it holds."""
 
+    wallets: list[HeldWallet] = described("that it holds now; its results stand under the first")
     latestTrades: list[Trade]
     feed: list[Post]
     openPositions: list[Position]

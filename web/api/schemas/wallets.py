@@ -94,6 +94,12 @@ class QuoteWindow(Shape):
     record: list[QuoteResults] | None = described("since the bot attached its wallets")
 
 
+class HeldWallet(AttachedWallet):
+    """A wallet that a bot holds, and how much of its own history was observed."""
+
+    coverage: Coverage
+
+
 class Results(Shape):
     """Realized results of sales whose cost was observed, after the wallet's transaction costs."""
 
