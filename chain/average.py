@@ -79,7 +79,7 @@ class AverageCost:
         """
         whole = given.known + given.unknown
         unknown = amount * given.unknown // whole
-        cost = given.cost + spent * given.known // whole if given.known else 0
+        cost = given.cost + spent * given.known // whole
         self._pool(mint).add(Portion(amount - unknown, cost, unknown))
 
     def forget(self, quote: str) -> None:

@@ -19,7 +19,7 @@ from chain.effects import Balance
 from chain.entries import Entry, read_entry
 from chain.inventory import Inventory
 from chain.ledger import Ledger
-from chain.lots import Gap, Opening
+from chain.lots import Gap, Lot, Opening, Seen
 from chain.programs import table
 from chain.receipts import parse_receipt
 from chain.summary import show_reconciliation, show_results
@@ -405,6 +405,74 @@ def test_a_fill_of_an_unobserved_order_is_of_unknown_cost():
         .lots("B")
         == "24@?"
     )
+
+
+def test_an_order_whose_escrow_nobody_sees_takes_its_cost_along():
+    """4 of 10@100 are 40. The same of what a fill takes from the wallet beside an escrow."""
+    t = Teller().buy("A", 10, 100).write("order_open", changes=[("A", -4)])
+    assert (t.last.cost_left, t.lots("A"), t.ledger.inventory.escrows) == (40, "6@60", {})
+    t = Teller().buy("A", 10, 100)
+    t.write("order_fill", changes=[("A", -4)], orders=[("stranger's", "A", 4)])
+    assert (t.last.cost_left, t.lots("A"), t.ledger.inventory.escrows) == (40, "6@60", {})
+
+
+def test_an_order_lies_where_most_of_it_went():
+    """Of 10, a fee of 1 goes elsewhere; what the other account of that name lost does not count."""
+    t = Teller().buy("A", 10, 100)
+    t.write(
+        "order_open",
+        changes=[("A", -10)],
+        orders=[("fee", "A", 1), ("e", "A", 9), ("loser", "A", -20), ("of B", "B", 30)],
+    )
+    assert set(t.ledger.inventory.escrows) == {"e"}
+
+
+# ---- what is told of each transaction ------------------------------------------------------------
+def test_mints_that_are_gone_are_named():
+    t = Teller().buy("A", 10, 100).buy("B", 1, 10)
+    assert t.sell("A", 5, 80).last.emptied == ()
+    assert t.sell("A", 5, 80).last.emptied == (mint_of("A"),)
+    t.write("order_open", changes=[("B", -1)], orders=[("e", "B", 1)])
+    assert t.last.emptied == ()
+    assert t.write("order_fill", orders=[("e", "B", -1)]).last.emptied == (mint_of("B"),)
+
+
+def test_cost_that_left_is_told_by_mint():
+    """4 of 10@100 are 40, all of 5@70 are 70; twice 2 more of A, in two ways, are 20 each."""
+    t = Teller().buy("A", 10, 100).buy("B", 5, 70)
+    t.write("transfer_out", changes=[("A", -4), ("B", -5)])
+    assert t.last.left == ((mint_of("A"), 40), (mint_of("B"), 70)) and t.last.cost_left == 110
+    t.write("transfer_out", changes=[("A", -2)], beside=[("A", -2)])
+    assert t.last.left == ((mint_of("A"), 40),) and t.last.cost_left == 40
+    assert t.sell("A", 2, 30).last.left == ()
+
+
+def test_a_known_cost_that_a_swap_lost_is_told_by_mint():
+    """1@5 and 3 of unknown cost become 2 B: 1 alone is too small for a unit."""
+    t = Teller().buy("A", 1, 5).gain("A", 3).swap("A", 4, "B", 2)
+    assert (t.last.left, t.last.cost_left) == (((mint_of("A"), 5),), 5)
+    assert (t.last.carried, t.lots("B")) == (0, "2@?")
+
+
+def test_a_sale_after_a_gap_tells_what_was_sold_and_what_came_beyond_its_cost():
+    """4 of 10@100 cost 40 and brought 90: 50 are of no result."""
+    t = Teller().buy("A", 10, 100).slip("A", 1).sell("A", 4, 90)
+    assert t.sale == ("unmatched", None, None, None)
+    assert (t.last.sold, t.last.unmatched, t.last.other) == (mint_of("A"), 4, 90 - 40)
+    assert t.last.holding is None and t.last.lots == ()
+
+
+def test_a_ledger_begins_anew_with_what_it_found_out():
+    """Of two accounts that no receipt had touched, one was touched since."""
+    kept, gone = Opening((0, 1, 0, "a"), "A", 5, 6), Opening((0, 1, 0, "b"), "B", 7, 0)
+    ledger = Ledger(backfilled=False, untouched={"a": kept, "b": gone})
+    ledger.seen["b"] = Seen(9, "B", 7, 0)
+    ledger.found["b"] = gone
+    ledger.found_gap_starts["A"] = 4
+    again = ledger.restart()
+    assert (again.backfilled, again.untouched, again.expected["b"]) == (False, {"a": kept}, gone)
+    assert (again.gap_starts, again.seen) == ({"A": 4}, {})
+    assert again.lots["A"] == [Lot(kept.rank, None, 5, None, 5, None)]
 
 
 # ---- opening inventory and gaps ------------------------------------------------------------------

@@ -27,7 +27,7 @@ def test_a_mistake_stands_where_the_source_does(number):
 def test_what_is_said_to_be_the_same_stands_in_the_source(path):
     source = " ".join(line.strip() for line in (ROOT / path).read_text().splitlines())
     for (before, after), reason in EQUIVALENTS[path].items():
-        assert source.count(before) == 1 and after != before and reason
+        assert before in source and after != before and reason
 
 
 def test_each_room_names_files_of_tests():
