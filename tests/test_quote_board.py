@@ -2,13 +2,14 @@
 
 import random
 
+import ground
 import pytest
 from quoted import NAMES, observe_quote
 from service import NOW, address
 from test_standings import DAY, attach
 
 from accounts import influencers
-from chain import standing_store
+from chain import quote_standings, standing_store
 from chain.quote_tables import QuoteTotal
 from chain.quotes import QUOTES
 from chain.standing_store import refresh_standings
@@ -16,7 +17,7 @@ from chain.tables import StandingTotal
 from models import Attachment, Bot
 from operate.readers import open_reader
 from operate.standing_checks import check_standings
-from web.api import leaderboard
+from web.api import leaderboard, quote_history, quote_results, quote_trades
 
 W, OTHER, THIRD = address("w"), address("other"), address("third")
 USDC = QUOTES[0]
@@ -197,3 +198,30 @@ def test_a_ledger_that_is_gone_takes_its_standings_along(service, ada):
     Bot.update(standing_at=None).execute()
     refresh_standings(NOW)
     assert stored.count() == 0
+
+
+# ---- however long the past is --------------------------------------------------------------------
+USDC_BOARD = {"mint": USDC.mint, "bots": "1, 2", "wallets": "1, 2", "since": 5}
+ASKED = {
+    "ledgers": quote_results.LEDGERS.format(span="0", which="a.detached_at IS NULL", bots="1, 2"),
+    "records": quote_standings.RECORDS.format(**USDC_BOARD, e_until=9, s_until=5),
+    "running": quote_standings.RUNNING.format(**USDC_BOARD, e_until=9),
+    "first": quote_standings.FIRST.format(**USDC_BOARD),
+    "days": quote_history.DAY_ENDS.format(ledger=quote_history.LEDGER, day=DAY, most=60),
+    "samples": quote_history.write_samples(quote_results.OF_RESULTS, USDC.mint).format(
+        "(1), (2)", "'b'"
+    ),
+    "trades": f"{quote_trades.QUOTED}(1, 2)",
+}
+
+
+@ground.sqlite_only
+@pytest.mark.parametrize("name", ASKED)
+def test_totals_are_found_by_their_key(db, name):
+    asked = ASKED[name].replace("?", "1")
+    plan = [str(row) for row in db.execute_sql(f"EXPLAIN QUERY PLAN {asked}")]
+    assert plan and not any("SCAN q" in row or "SCAN quote" in row for row in plan)
+    # Each step names the whole key up to the time.
+    steps = [row for row in plan if "sqlite_autoindex_quote_total" in row]
+    assert all("wallet_id=? AND span=? AND quote=?" in row for row in steps)
+    assert steps or name == "trades"

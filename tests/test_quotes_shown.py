@@ -252,7 +252,7 @@ def test_a_profile_has_tiles_and_a_curve_with_its_table_for_each_currency(servic
     page = service.get(path)
     text = text_of(page)
     assert "Realized PnL +1.100 USDC from 2 sales; 2 more sales are left out" in text
-    assert "2 sales for USDC of what was paid for in SOL or another stablecoin have a cost" in text
+    assert "2 sales for USDC took what had been paid for in SOL or another stablecoin: that" in text
     assert 'aria-label="Realized PnL and volume in USDC as a table"' in page.text
     # The days of the table: +1.5, then -0.4, which makes 1.1.
     assert "−0.400 +1.100" in text and "+1.500 +1.500" in text

@@ -17,16 +17,16 @@ class QuoteLine(NamedTuple):
 
 
 def describe_cross(results: Json) -> str:
-    """Tell how many sales brought this stablecoin for what another currency paid for; empty where
-    none did.
+    """Tell how many sales brought this stablecoin for what another currency paid for, all or in
+    part; empty where none did.
     """
     count = results["crossQuoteSells"]
     if not count:
         return ""
-    noun, verb = ("sale", "has") if count == 1 else ("sales", "have")
+    noun = "sale" if count == 1 else "sales"
     return (
-        f"{count:,} {noun} for {results['symbol']} of what was paid for in SOL or another"
-        f" stablecoin {verb} a cost in another currency, and so a result in neither."
+        f"{count:,} {noun} for {results['symbol']} took what had been paid for in SOL or another"
+        " stablecoin: that part has its cost in another currency, and so a result in neither."
     )
 
 
@@ -70,6 +70,8 @@ def describe_quote_trade(trade: Json) -> str:
     if trade["proceeds"] is None:
         return f"Bought and sold back at once: {result}."
     partial = ", for the part whose cost is known" if trade["status"] == "partial" else ""
+    if trade["costInOtherCurrency"]:
+        partial += "; the rest was paid for in another currency"
     return (
         f"Proceeds {figures.write_exact(trade['proceeds'])} {symbol}, less the cost"
         f" {figures.write_exact(trade['cost'])} {symbol}: {result}{partial}."

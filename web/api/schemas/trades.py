@@ -69,7 +69,8 @@ class QuoteTrade(Quote):
     matchedRaw: Whole = described("raw units of the token that was sold")
     unmatchedRaw: Whole
     costInOtherCurrency: bool = described(
-        "it sold what was bought for SOL or another stablecoin, so it has a result in neither"
+        "it sold, at least in part, what was bought for SOL or another stablecoin: that part has a "
+        "result in neither"
     )
 
 

@@ -55,7 +55,8 @@ class QuoteResults(Quote):
     unmatchedSells: int = described("sales of unknown cost, which are left out")
     winningSells: int
     crossQuoteSells: int = described(
-        "sales of what was bought for SOL or another stablecoin: they have a result in neither"
+        "sales that took, at least in part, what was bought for SOL or another stablecoin: that "
+        "part has a result in neither"
     )
     volumeRaw: Whole = described("moved by purchases and sales")
     volume: Exact
