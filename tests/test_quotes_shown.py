@@ -6,6 +6,8 @@ import orjson
 import pytest
 from quoted import RAW, derive, observe_quote, quote_trade
 from service import NOW, address
+from test_board import observe
+from test_ledger import Teller
 from test_records import move, show
 
 from agents.answers import trim_bot, trim_trade
@@ -302,3 +304,31 @@ def test_the_picture_of_a_bot_names_them_in_small(service, bot):
         content = describe_bot(shown, find_strip(bot.bot.uid))
     assert content["small"][1].startswith("−1.500 USDC · wallet ")
     assert (content["result"], content["beside"]) == ("+0.000000007 SOL", "")
+
+
+# ---- from transactions to what is shown ----------------------------------------------------------
+def test_the_example_of_the_docs(service):
+    """docs/results.md: 40 USDC for a million raw A, another million for SOL, 1.5 million sold for
+    90 USDC: 90 / 1.5 for the first million, less 40.
+    """
+    made = service.make_bot("Ada", W)
+    told = Teller().gain(USDC.mint, 40_000_000).swap(USDC.mint, 40_000_000, "A", 1_000_000)
+    told.buy("A", 1_000_000, 50_000).swap("A", 1_500_000, USDC.mint, 90_000_000)
+    observe(W, told.entries)
+    shown = show(service, made)
+    (usdc,) = shown["results"]["byQuote"]
+    assert (usdc["realized"], usdc["partialSells"], usdc["crossQuoteSells"]) == ("20", 1, 1)
+    # Bought with 40, sold for 90.
+    assert (usdc["volume"], usdc["observedTrades"]) == ("130", 2)
+    (books,) = shown["reconciliation"]["byQuote"]
+    # 30 of the proceeds are of what SOL paid for, and nothing that 40 USDC paid for is left.
+    assert (books["receivedRaw"], books["unmatchedProceedsRaw"]) == ("40000000", "30000000")
+    assert (books["closingRaw"], books["differenceRaw"]) == ("90000000", "0")
+    assert shown["results"]["realizedLamports"] == "0"
+    sale = shown["latestTrades"][0]["quote"]
+    assert (sale["realized"], sale["cost"], sale["proceeds"]) == ("20", "40", "60")
+    assert (sale["status"], sale["costInOtherCurrency"]) == ("partial", True)
+    (row,) = service.get("/api/v1/leaderboard?quote=USDC&record=all", made.publish_key.text).json[
+        "data"
+    ]
+    assert (row["realized"], row["unrankedReason"]) == ("20", "too_few_sells")
