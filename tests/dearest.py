@@ -26,6 +26,8 @@ from web.site.admin import queries as lists
 COMMON = "the a took bought for looks here sold"
 # Streams go on for ever; what the operator's Prometheus asks for is counted whole.
 LEFT_OUT = {"static", "v1.open_stream", "live.open_stream", "metrics.show_metrics"}
+# Below the deepest cursor: enough for a full page of every filter.
+OLDEST = 2_000
 CSV = (("Accept", "text/csv"),)
 JSON = ()
 # A kind that is common, one that is rare, and one that no wallet has.
@@ -35,7 +37,7 @@ IDS = {
     "bot": "SELECT uid FROM bot ORDER BY id LIMIT 1",
     "owner": "SELECT o.uid FROM owner o JOIN bot b ON b.owner_id = o.id ORDER BY b.id LIMIT 1",
     "wallet": "SELECT address FROM wallet ORDER BY id LIMIT 1",
-    "mint": "SELECT mint FROM trade_mint ORDER BY trade_id LIMIT 1",
+    "mint": "SELECT mint FROM trade_mint GROUP BY mint ORDER BY COUNT(*) DESC LIMIT 1",
     "post": "SELECT uid FROM post WHERE trade_id IS NOT NULL ORDER BY id DESC LIMIT 1",
     "trade": "SELECT uid FROM trade ORDER BY id LIMIT 1",
     "signature": "SELECT signature FROM post WHERE trade_id IS NOT NULL ORDER BY id DESC LIMIT 1",
@@ -88,11 +90,11 @@ class Reader:
         pieces.init_app(self.app)
 
     # ---- what is asked ---------------------------------------------------------------------------
-    def list_requests(self):
-        """Every Asked."""
+    def list_requests(self, left_out=frozenset()):
+        """Every Asked, but those of some endpoints."""
         found = []
         for rule in self.app.url_map.iter_rules():
-            if "GET" in rule.methods and rule.endpoint not in LEFT_OUT:
+            if "GET" in rule.methods and rule.endpoint not in LEFT_OUT | left_out:
                 for given in self.list_paths(rule):
                     path = rule.build(given, append_unknown=False)[1]
                     queries = self.list_queries(rule.endpoint)
@@ -137,13 +139,14 @@ class Reader:
         return paging.write_cursor(self.app.secret, scope, position)
 
     def deep(self, table):
-        """A place among the oldest hundredth of a table."""
+        """The number of a row of which only OLDEST are older, fewer in a small table."""
         (last,) = database.execute_sql(f"SELECT COALESCE(MAX(id), 0) FROM {table}").fetchone()
-        return max(1, last // 100)
+        return min(OLDEST, last // 2)
 
     def deep_trade(self):
+        """The position of such a trade."""
         row = database.execute_sql(
-            "SELECT slot, place, id FROM trade ORDER BY id LIMIT 1 OFFSET 150"
+            f"SELECT slot, place, id FROM trade ORDER BY slot, place, id LIMIT 1 OFFSET {OLDEST}"
         ).fetchone()
         return tuple(row or (0, 0, 0))
 
