@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 MAX_BODY_BYTES = 64 * 1024
 # A cached list takes up to 150 KB, a cached caller and a rendered post about 1 KB each.
-MAX_CACHED_LISTS, MAX_CACHED_CALLERS, MAX_RENDERED_POSTS = 64, 4096, 1024
+MAX_CACHED_LISTS, MAX_CACHED_CALLERS, MAX_RENDERED_POSTS = 32, 4096, 1024
 # A feed takes up to 256 KB (web.site.feeds.MAX_BYTES).
 MAX_CACHED_FEEDS = 16
 # A document of evidence takes up to 2 MB.

@@ -77,7 +77,7 @@ class SQLite(PooledDatabase, APSWDatabase):
             "synchronous": "full",
             "foreign_keys": 1,
             "busy_timeout": self.busy_ms,
-            "cache_size": -1_500,
+            "cache_size": -800,
             # Pages that a merge of the search index frees may hold words that are hidden later.
             "secure_delete": 1,
         }

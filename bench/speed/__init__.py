@@ -2,8 +2,8 @@
 ratios, measured side by side in one run.
 
     python -m bench speed [--rivals FOLDER] [--large 1000000] [--data FOLDER] [--seconds 3]
-        [--file dist/candor.pyz] [--only reads,engines,beside,posts,observing,growth,board,worst,
-        process]
+        [--file dist/candor.pyz]
+        [--only reads,engines,beside,posts,observing,growth,board,worst,start,memory,idle]
 
 FOLDER of --rivals is a virtual environment with bench/requirements.txt; without it the rows about
 FastAPI and Datasette are left out, as is that of the single file without --file. --data keeps the
@@ -19,7 +19,7 @@ from bench.speed.engines import measure_engines
 from bench.speed.growth import measure_board, measure_growth
 from bench.speed.observing import measure_observing
 from bench.speed.posts import measure_posts
-from bench.speed.process import measure_process
+from bench.speed.process import measure_idle, measure_memory, measure_start
 from bench.speed.reads import measure_beside, measure_reads
 from bench.speed.worst import measure_worst
 
@@ -50,5 +50,7 @@ PARTS = {
     "growth": measure_growth,
     "board": measure_board,
     "worst": measure_worst,
-    "process": measure_process,
+    "start": measure_start,
+    "memory": measure_memory,
+    "idle": measure_idle,
 }

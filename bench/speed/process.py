@@ -42,10 +42,6 @@ print(json.dumps([name for name, file in files.items() if "site-packages" in fil
 SETTLE_SECONDS, IDLE_SECONDS = 60, 60
 
 
-def measure_process(given):
-    return measure_start(given) + measure_memory(given) + measure_idle(given)
-
-
 # ---- the start -----------------------------------------------------------------------------------
 def measure_start(given):
     """From exec to the first answer, beside a bare Flask under the same server, and beside
@@ -135,6 +131,8 @@ def observing(folder):
             folder,
             OBSERVER_INTERVAL_SECONDS="15",
             PAPER_INTERVAL_SECONDS="3",
+            # So that everything is known soon; an idle minute asks as seldom at any pace.
+            RPC_REQUESTS_PER_SECOND="2000",
             EXTRA_SWAP_PROGRAMS=VENUE,
             SOLANA_RPC_URLS=url,
             SOLANA_WS_URLS=bell.url,
