@@ -5,12 +5,13 @@
 
 import contextlib
 import functools
+import itertools
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from peewee import DatabaseProxy, PeeweeException, chunked
+from peewee import DatabaseProxy, PeeweeException
 from playhouse.migrations import Runner
 
 from config import BadSetting, Config
@@ -162,7 +163,9 @@ def new_uid(prefix: str) -> str:
 
 def in_parts(values: Iterable[Any]) -> Iterator[list[Any]]:
     """Split the values into lists that one statement can bind."""
-    return chunked(values, ROWS_A_STATEMENT)
+    rest = iter(values)
+    while part := list(itertools.islice(rest, ROWS_A_STATEMENT)):
+        yield part
 
 
 def mark(values: Sized) -> str:
