@@ -276,12 +276,11 @@ def _refuse_beyond_quota(config: Config, bot_id: int, body: PostBody) -> None:
 
 
 WALLET_OF = "SELECT wallet_id FROM attachment WHERE bot_id = ? AND detached_at IS NULL"
-# Of the bot's wallet, or of one beside it; what two made together, one row tells.
-TRADE_OF = """
-SELECT id, kind, flags, mint, token_changes, block_time FROM trade
-WHERE (wallet_id = ? OR wallet_id IN (
+# Of what two wallets of a bot made together, one row tells.
+TRADE_OF = """SELECT id, kind, flags, mint, token_changes, block_time FROM trade
+WHERE signature = ? AND (wallet_id = ? OR wallet_id IN (
     SELECT wallet_id FROM companion WHERE bot_id = ? AND detached_at IS NULL))
-AND signature = ? ORDER BY kind = 'transfer_self', id"""
+ORDER BY kind = 'transfer_self', id"""
 
 
 class TradeRow(NamedTuple):
@@ -325,7 +324,7 @@ def _judged(bot_id: int, body: PostBody, wallet: int | None, now: int) -> dict[s
     """
     if not (body.signature and wallet):
         return {"status": "none", "event_at": now}
-    row = database.execute_sql(TRADE_OF, (wallet, bot_id, body.signature)).fetchone()
+    row = database.execute_sql(TRADE_OF, (body.signature, wallet, bot_id)).fetchone()
     if not row:
         return {"status": "pending", "event_at": now}
     trade = TradeRow(*row)
