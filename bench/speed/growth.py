@@ -20,6 +20,14 @@ BOARDS = (
     *("the page of the leaderboard", "its page for 7 days"),
 )
 
+# Pages, and what the API answers of the same.
+PAGES = {
+    "the page of the feed": "feed",
+    "the page of a bot": "a bot",
+    "the page of a token": "activity",
+    "the page of the leaderboard": "leaderboard",
+}
+
 
 def measure_growth(given):
     """Every list and page with nothing kept, one after another, in a small and a large instance in
@@ -28,6 +36,7 @@ def measure_growth(given):
     small, large = Seeded(given.data, SMALL), Seeded(given.data, given.large)
     what = f"{given.large:,} against {SMALL:,}, p50"
     missed = compare_sizes(given, small, large, [*small.paths, *small.pages], what, 1.3)
+    missed += compare_pages(given, large)
     measure_rebuild(large)
     for seeded, count in ((small, SMALL), (large, given.large)):
         tell(
@@ -53,6 +62,26 @@ def compare_sizes(given, small, large, names, what, most):
             before, after = (statistics.median(rounds) for rounds in took.values())
             measured = f"{before:.2f} ms, {after:.2f} ms"
             missed += tell(f"{name}, {what}", measured, after / before, most=most)
+    return missed
+
+
+def compare_pages(given, seeded):
+    """What was missed of pages beside the API: each is sent at once, so its first byte is there
+    when it is.
+    """
+    missed = []
+    with servers.candor(seeded.folder) as server:
+        for page, listing in PAGES.items():
+            rounds = [
+                [measure_path(given, seeded, server, name) for name in (page, listing)]
+                for _ in range(ROUNDS)
+            ]
+            ratio = statistics.median(one / other for one, other in rounds)
+            shown = " / ".join(
+                f"{statistics.median(one):.2f} ms" for one in zip(*rounds, strict=True)
+            )
+            what = f"first byte of {page} / of {listing} by the API, nothing kept, p50"
+            missed += tell(what, shown, ratio, most=1.3)
     return missed
 
 

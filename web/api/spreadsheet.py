@@ -12,7 +12,7 @@ from web.api.look_back import Wanted, find_trades
 from web.api.serialize import Json
 from web.api.statements import TradePosition, TradeRow
 
-PAGE_SIZE = 500
+PAGE_SIZE = 100
 # A spreadsheet takes a cell that begins so for a formula.
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 # Columns of numbers, which stand as they are.

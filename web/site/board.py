@@ -12,7 +12,7 @@ from web.site.lists import add_etag, expand_json
 blueprint = Blueprint("board", __name__)
 blueprint.after_request(add_etag)
 # Of each group: proven or claimed, with a rank or without.
-MAX_RANKS = 50
+MAX_RANKS = 25
 
 
 @blueprint.get("/leaderboard")
