@@ -84,6 +84,8 @@ def trim_trade(trade: JsonObject) -> JsonObject:
         "transactionIndex",
         "solChangeLamports",
         "blockTime",
+        # In no stablecoin, as most: why not is told by the whole trade.
+        *(("quote", "quoteReason") if trade["quote"] is None else ()),
     )
     return {**kept, "realized": omit(trade["realized"], "lots", "method", "resultLamports")}
 

@@ -319,6 +319,8 @@ def test_a_trade_is_shown_to_the_unit(service, bot, key):
                 }
             ],
         },
+        "quote": None,
+        "quoteReason": "in_sol",
         "flags": ["basis_carried"],
         "source": "chain",
         "verified": True,
