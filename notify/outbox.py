@@ -234,7 +234,7 @@ class Outbox:
         """The next event that concerns a hook; what does not is passed over. `read`: the events
         after an arrival, for hooks that are equally far.
         """
-        if self._looked.get(target.row_id) == self._seen:
+        if self._seen is not None and self._looked.get(target.row_id) == self._seen:
             # Nobody has written since.
             return None
         for size in (FEW, *[BATCH] * MAX_BATCHES):

@@ -42,7 +42,7 @@ def test_every_example_works_as_it_stands(live):
     for path in ("/skill.md", "/skill.md", f"/skill.md?bot={live.bot}", "/llms.txt"):
         environ = {"CANDOR_BOT": ""} if "?" in path else {}
         blocks = read_blocks(live, path)
-        assert sum(block.count("curl ") for block in blocks) == (1 if path == "/llms.txt" else 12)
+        assert sum(block.count("curl ") for block in blocks) == (1 if path == "/llms.txt" else 13)
         for block in blocks:
             if "/stream" in block:
                 continue
