@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from chain.entries import Entry
 from chain.group_forward import GroupForward
-from chain.groups import GroupLedger, Join, Parts, Stretch, merge_slot
+from chain.groups import GroupLedger, Join, Parts, Stretch, list_in_quotes, merge_slot
 from chain.kinds import TRADES
 from chain.lots import Booked, Seen
 from chain.store import PendingLedger, book_entry
@@ -73,7 +73,8 @@ class PendingGroup(PendingLedger):
         return self.group_forward.ledgers
 
     def list_wallets(self, wallet_id: int) -> list[int]:
-        return sorted(self.family.members) or [wallet_id]
+        """None for a wallet beside another: the books of that one are made of its trades."""
+        return sorted(self.family.members)
 
     @property
     def is_stale(self) -> bool:
@@ -146,8 +147,9 @@ def apply_parts(pending: PendingGroup, parts: Parts) -> list[Row]:
     ledger = pending.ledger
     assert isinstance(ledger, GroupLedger)
     assert pending.join is not None
-    for number, part in mine.items():
-        ledger.learn(part, pending.ledgers[number])
+    for each in (ledger, *list_in_quotes(pending.quotes)):
+        for number, part in mine.items():
+            each.learn(part, pending.ledgers[number])
     joined = pending.join(mine)
     place, booked = book_entry(pending, find_main(mine, joined), joined)
     return _make_rows(pending, mine, place, booked)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from chain.entries import Entry
 from chain.forward import Forward, SpanHoldings, SpanRecord
-from chain.groups import GroupLedger, Join, Parts, Stretch
+from chain.groups import GroupLedger, Join, Parts, Stretch, list_in_quotes
 from chain.ledger import Ledger
 from chain.lots import Booked
 
@@ -83,8 +83,9 @@ class GroupForward(Forward):
         if not mine or self.join is None:
             return
         assert isinstance(record.ledger, GroupLedger)
-        for wallet, part in mine.items():
-            record.ledger.learn(part, self.ledgers[wallet])
+        for each in (record.ledger, *list_in_quotes(record.quotes)):
+            for wallet, part in mine.items():
+                each.learn(part, self.ledgers[wallet])
         begun_ms = max(record.span.begins_ms, min(begins[wallet] for wallet in mine))
         record.apply_alone(self.join(mine), self._now_ms // 1000, begun_ms)
 
@@ -96,7 +97,7 @@ class GroupForward(Forward):
         now_ms = min(self._now_ms if now_ms is None else now_ms, ends_ms)
         ledger = record.ledger
         assert isinstance(ledger, GroupLedger)
-        in_quotes = [one for one in record.quotes.list_ledgers() if isinstance(one, GroupLedger)]
+        in_quotes = list_in_quotes(record.quotes)
         for one in self.stretches[record.span.number].others:
             own, over = self.ledgers[one.wallet], one.ends_ms is not None and one.ends_ms <= now_ms
             if one.number not in company.came and one.begins_ms <= now_ms and not over:

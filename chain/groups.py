@@ -18,6 +18,7 @@ from chain.forward import Span
 from chain.inventory import Escrow, Position, sum_known
 from chain.ledger import Ledger
 from chain.lots import Seen
+from chain.quote_book import QuoteBook
 
 # A transaction as it concerns several wallets: the Entry of each, by its number.
 Parts = dict[int, Entry]
@@ -238,3 +239,8 @@ class GroupLedger(Ledger):
     def _list_lots(self, own: Ledger) -> list[Position]:
         """What a wallet holds that has lots in this ledger."""
         return [position for position in own.positions() if self._has_lots(position.mint)]
+
+
+def list_in_quotes(book: QuoteBook) -> list[GroupLedger]:
+    """The ledgers in quotes beside a GroupLedger, which are its like."""
+    return [one for one in book.list_ledgers() if isinstance(one, GroupLedger)]

@@ -98,7 +98,7 @@ def load_sales(rows: Rows) -> dict[SaleKey, QuoteSale]:
 
 def write_sales(wallets: Iterable[int]) -> str:
     """SQL of the trades of these wallets."""
-    return SALES.format(wallets=", ".join(map(str, sorted(wallets))))
+    return SALES.format(wallets=", ".join(map(str, sorted(wallets))) or "NULL")
 
 
 def _read(sql: str) -> Rows:

@@ -15,6 +15,7 @@ from lookout import BEGIN, ledger_of, watch
 from story import BEGIN_TIME, FEE, Story, address
 from test_groups import two_people
 from test_ledger_store import DONE
+from test_quote_store import take_for_quotes
 
 from accounts import posts
 from accounts.auto_posts import update_posts
@@ -25,10 +26,11 @@ from chain.group_tables import Companion, OwnCoverage
 from chain.kinds import TRADES
 from chain.packing import pack
 from chain.programs import table
+from chain.quote_tables import QuoteTrade
 from chain.receipts import parse_receipt
 from chain.standing_store import read_rows
 from chain.tables import HourTotal
-from models import Attachment, Post, Receipt, Trade, Wallet, WalletSignature
+from models import Attachment, Bot, Post, Receipt, Trade, Wallet, WalletSignature
 from operate import inspection, schema
 from operate.readers import open_reader
 from web.api.held_wallets import list_wallets
@@ -186,6 +188,34 @@ def test_doctor_derives_the_same(empty, settings):
     found = {(one.table, one.field) for one in find_differences(settings, wallets)}
     assert {("trade", "result"), ("wallet", "realized")} <= found
     assert {"hour_total", "companion"} <= {name for name, _ in found}
+
+
+def test_what_a_wallet_beside_another_sold_for_a_stablecoin_is_its_leads(
+    empty, settings, monkeypatch
+):
+    """Eve, who led another bot before: bought DOG for 100 CAT, sold it for 150; again, for 170."""
+    take_for_quotes(monkeypatch, {address("CAT")})
+    story = Story()
+    story.fund("eve", 10**9)
+    story.receive("eve", "CAT", 1_000)
+    for proceeds in (150, 170):
+        story.swap("eve", "CAT", 100, "DOG", 50)
+        story.swap("eve", "DOG", 50, "CAT", proceeds)
+    came = story.rows[4].receipt["blockTime"] * 1_000
+    wallets = empty(came)
+    other = Bot.create(**{**Bot.get().__data__, "id": None, "uid": "other", "handle": "other"})
+    stay = {"ownership": "proven", "attached_at": 0, "detached_at": came}
+    Attachment.create(bot=other, wallet=wallets["eve"], **stay)
+    truth = fold(wallets, listed(story.rows))
+    results = [sale.result for sale in QuoteTrade.select().order_by(QuoteTrade.trade)]
+    assert results == [None, 50, None, 70]
+    assert find_differences(settings, wallets) == []
+    groups = GroupStore(update_posts)
+    publish(groups, wallets)
+    # Her own books are made anew, her lead's go on.
+    del groups._groups[wallets["eve"].id]
+    publish(groups, wallets)
+    assert told() == truth
 
 
 def test_coverage_is_the_worst_of_them_and_names_it(empty):

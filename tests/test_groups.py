@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from story import FEE, RENT, Story, account_of, address
+from test_quote_store import take_for_quotes
 
 from chain.coverage import order_entries
 from chain.entries import read_entry
@@ -445,6 +446,22 @@ def test_a_wallet_older_than_its_history_makes_no_gap_of_the_others():
     assert not pending.ledger.gaps and pending.ledger.opened
     assert pending.ledger.totals.matched == 2
     assert pending.ledger.totals.realized == 2 * (400_000 - 2 * FEE)
+
+
+def test_nor_does_it_in_a_stablecoin(monkeypatch):
+    """As above: eve's first transaction comes after the first that moved the stablecoin, CAT."""
+    take_for_quotes(monkeypatch, {address("CAT")})
+    story = Story()
+    story.fund("ada", 10**9)
+    story.receive("ada", "CAT", 1_000)
+    story.lamports["eve"] = 10**9
+    story.buy("eve", "DOG", 100, 500_000)
+    story.swap("ada", "CAT", 100, "FOX", 50)
+    story.swap("ada", "FOX", 50, "CAT", 150)
+    pending, _ = fold(Told(story.chain()), (0, None), (2, EVE, 0, None))
+    for book in (pending.quotes, pending.forward.records[1].quotes):
+        (record,) = book.records.values()
+        assert not record.ledger.gaps and (record.last.matched, record.last.realized) == (1, 50)
 
 
 @given(st.integers(0, 10**9), st.data())
