@@ -1,5 +1,6 @@
 """The forward leaderboard: picked luck takes no rank, dropped losses stay, claims stand apart."""
 
+import re
 import time
 
 import ground
@@ -292,6 +293,17 @@ def test_a_board_says_which_it_is(service, ada):
         path = f"/api/v1/leaderboard?{query}"
         assert service.get(path, ada.publish_key.text).status_code == 400
         assert service.get(f"/leaderboard?{query}").status_code == 400
+
+
+def test_a_page_that_is_cut_tells_where_the_rest_is(service, ada, monkeypatch):
+    """Of two bots without a wallet one is shown; one is all there is of the other groups."""
+    rest = "/docs/requests/getLeaderboard"
+    service.make_bot("Bob")
+    assert rest not in service.get("/leaderboard").text
+    monkeypatch.setattr("web.site.board.MAX_RANKS", 1)
+    page = service.get("/leaderboard").text
+    assert "The first 1 of each group" in page and "Bob" not in page
+    assert service.get(re.search(rf'href="([^"]*{rest})"', page).group(1)).status_code == 200
 
 
 # ---- from the first edition ----------------------------------------------------------------------

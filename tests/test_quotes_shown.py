@@ -276,7 +276,7 @@ def test_the_board_lets_the_currency_be_chosen_without_a_script(service, bot):
     # Other sorts are of SOL.
     assert 'sort=volume&amp;window=all">' in quoted.text
     empty = text_of(service.get("/leaderboard?quote=PYUSD"))
-    assert "No bot has traded in PYUSD yet." in empty
+    assert "No bot of this list has traded in PYUSD yet." in empty
 
 
 def test_what_is_shared_of_a_bot_names_its_stablecoins(service, bot):

@@ -118,7 +118,7 @@ def list_entries(board: Board, now: int, limit: int) -> list[Entry]:
     ]
     return [
         entry
-        for _, group in itertools.groupby(entries, _group)
+        for _, group in itertools.groupby(entries, find_group)
         for entry in itertools.islice(group, limit)
         if board.ownership in (None, entry.ownership)
     ]
@@ -141,7 +141,8 @@ def _make_entry(board: Board, row: CompetitorRow, standing: StandingRow, tier: i
     return Entry(row, totals, cost_left, reason, ownership)
 
 
-def _group(entry: Entry) -> int:
+def find_group(entry: Entry) -> int:
+    """Return the number of the group that `limit` is of."""
     return GROUP_OF[entry.tier]
 
 
@@ -180,7 +181,7 @@ def show_entries(entries: Sequence[Entry], board: Board, now: int) -> list[Json]
     falls = {} if board.quote else find_drawdowns(board, bots, now)
     owners = show_owners(bots)
     shown = []
-    for _, group in itertools.groupby(entries, _group):
+    for _, group in itertools.groupby(entries, find_group):
         rank: int | None = None
         last: int | None = None
         for place, entry in enumerate(group, 1):

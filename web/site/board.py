@@ -1,5 +1,7 @@
 """The leaderboard."""
 
+from collections import Counter
+
 from flask import Blueprint, g, render_template, request
 from flask.typing import ResponseReturnValue
 
@@ -28,6 +30,8 @@ def show_leaderboard() -> ResponseReturnValue:
         rows=rows,
         board=board,
         quotes=QUOTES,
+        most=MAX_RANKS,
+        is_cut=MAX_RANKS in Counter(map(leaderboard.find_group, entries)).values(),
         sparks=pictures.draw_sparks(board, bots),
         connected=show_connected(),
         # Its bots are those that are ranked in SOL.
