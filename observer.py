@@ -365,15 +365,12 @@ def _count_addresses(wallets: Sequence[Wallet]) -> int:
 
 
 def _find_without_record() -> Wallet | None:
-    """A wallet that nobody holds any more and whose forward record was never derived: it was given
-    up before there was one.
-    """
-    underived = Attachment.select(Attachment.wallet).where(Attachment.open_cost.is_null())
-    found: Wallet | None = (
-        Wallet.select()
-        .where(Wallet.id.in_(underived), ~is_held(), Wallet.coverage.is_null(False))
-        .first()
-    )
+    """A wallet that was given up before there were forward records, or ledgers in stablecoins."""
+    given_up = Attachment.select(Attachment.wallet).where(~Attachment.detached_at.is_null())
+    underived = given_up.where(Attachment.open_cost.is_null())
+    is_due = Wallet.id.in_(underived) | Wallet.by_quote.is_null()
+    former = Wallet.select().where(Wallet.id.in_(given_up), ~is_held(), is_due)
+    found: Wallet | None = former.where(Wallet.coverage.is_null(False)).first()
     return found
 
 

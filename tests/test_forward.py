@@ -20,7 +20,7 @@ from chain.ledger import Ledger
 from chain.risk import ALL
 from chain.store import LedgerStore
 from chain.tables import ForwardTotal
-from models import Attachment, WalletSignature
+from models import Attachment, Wallet, WalletSignature
 from observer import _find_without_record
 
 # a fixture
@@ -300,6 +300,11 @@ def test_a_wallet_given_up_before_there_was_a_record_gets_one(empty):
     assert _find_without_record().id == wallet.id
     fold(wallet, [])
     assert (_find_without_record(), ledger_of([ADA]), read_holdings()) == (None, *truth)
+    # Its record is known, and what it did in stablecoins is not.
+    Wallet.update(by_quote=None).execute()
+    assert _find_without_record().id == wallet.id
+    fold(wallet, [])
+    assert _find_without_record() is None
 
 
 def seen(entries, at):
