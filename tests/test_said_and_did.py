@@ -7,6 +7,7 @@ import pytest
 from service import NOW, address, signature
 
 from accounts import verification
+from chain.quotes import QUOTES
 from market.tables import Token
 from models import Post, Trade, Wallet
 from web.api.posts import show_percentage
@@ -14,6 +15,7 @@ from web.site import facts, words
 from web.site.words import short
 
 W, M, OTHER = address("w"), address("mint"), address("other")
+USDC = QUOTES[0]
 SALE = {
     "kind": "sell",
     "raw": -879_500,
@@ -202,6 +204,25 @@ def test_the_name_of_a_token_is_text(service, key):
     observe(service)
     text = service.get(f"/posts/{post}").text
     assert "<bdi>&lt;b&gt;{sol}</bdi>" in text and "<b>{sol}" not in text
+
+
+@pytest.mark.parametrize("symbol", ["USDC", "$usdc", "USD\N{CYRILLIC CAPITAL LETTER ES}"])
+def test_nothing_but_a_stablecoin_is_called_like_it(service, bot, key, symbol):
+    """879.5 of a token that calls itself USDC went, and 90 USDC came."""
+    Token.create(mint=M, symbol=symbol, discovered_at=NOW, found_by="[]")
+    changes = orjson.dumps([[M, "-879500", 3], [USDC.mint, "90000000", 6]]).decode()
+    say(service, key)
+    observe(service, kind="swap", token_changes=changes, result=None, proceeds=None, cost=None)
+    told = {
+        "/": f"Swapped 879.5 {short(M)} for 90 USDC",
+        "/feed.atom": f"Swapped 879.5 {short(M)} for 90 USDC",
+        f"/bots/{bot.bot.uid}?tab=trades": f"−879.5 {short(M)}+90 USDC",
+    }
+    for path, fact in told.items():
+        page = service.get(path).text
+        assert fact in re.sub("<[^>]+>|\n *", "", page)
+        # The link to the token has no name, either.
+        assert f'title="{M}"><bdi>' not in page
 
 
 def test_only_an_observed_transaction_is_called_a_receipt(service, key):

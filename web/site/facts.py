@@ -213,8 +213,8 @@ def _tell_sides(receipt: Json, symbols: Mapping[str, str], style: Style) -> dict
 
 
 def _find_name(mint: str | None, symbol: str | None, symbols: Mapping[str, str]) -> str:
-    found = symbol or symbols.get(mint or "")
-    return words.plain(found) if found else words.short(mint) if mint else ""
+    found = words.name_token(mint, symbol or symbols.get(mint or ""))
+    return found or (words.short(mint) if mint else "")
 
 
 def _tell_share(receipt: Json) -> str:

@@ -13,7 +13,6 @@ import orjson
 from flask import Flask, current_app, g, url_for
 
 from chain.amounts import exact
-from chain.quotes import QUOTES
 from web.api import market, queries
 from web.api.serialize import Json
 from web.api.statements import OriginRow
@@ -166,12 +165,13 @@ def _find_sold_decimals(trade: Json) -> int:
 
 # ---- names of tokens -----------------------------------------------------------------------------
 def find_symbols(shown: Iterable[Json]) -> dict[str, str]:
-    """Return {mint: symbol} of all tokens that these posts, trades or positions name. No token
-    maker names a stablecoin.
+    """Return {mint: symbol} of all tokens that these posts, trades or positions name, but for those
+    that are called like a stablecoin and are none.
     """
     mints = {mint for one in shown for mint in _mints_of(one)}
-    stablecoins = {one.mint: one.symbol for one in QUOTES if one.mint in mints}
-    return {**market.find_symbols(sorted(mints)), **stablecoins}
+    symbols = market.find_symbols(sorted(mints))
+    names = {mint: words.name_token(mint, symbols.get(mint)) for mint in mints}
+    return {mint: name for mint, name in names.items() if name}
 
 
 def _mints_of(shown: Json) -> list[str]:
