@@ -246,7 +246,8 @@ def _replace_summary(lead: Wallet, pending: PendingGroup) -> bool:
 def _join_coverages(family: Family) -> dict[str, Any]:
     """The coverage of the members, or of a wallet beside another its own."""
     numbers = sorted(family.members) or [family.lead]
-    own = {one.wallet_id: one.coverage for one in OwnCoverage.select()}
+    mine = OwnCoverage.select().where(OwnCoverage.wallet.in_(numbers))
+    own = {one.wallet_id: one.coverage for one in mine}
     stored = {one.id: one.coverage for one in Wallet.select().where(Wallet.id.in_(numbers))}
     told = {
         family.addresses[number]: orjson.loads(own.get(number) or stored[number] or "null")

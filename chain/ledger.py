@@ -37,7 +37,7 @@ class Ledger:
     """The ledger of one wallet, in SOL or in a `quote`.
 
     `quote`: the mint whose raw units its money is in, wherever lamports are spoken of here, and
-    whose entries were made by chain.quotes.view_entry; empty: SOL.
+    whose entries were made by chain.quote_book.view_entry; empty: SOL.
     `backfilled`: has the whole history been listed? Until then every sale stands after an open gap.
     `gaps` are the breaks of the chain of balances. `expected`, `gap_starts`: what an earlier pass
     over these entries found out too late, so that it holds from the beginning on: opening inventory

@@ -9,8 +9,8 @@ from chain.entries import Entry
 # The flag of a trade of which nobody can say that its value came from the venue: it has no price.
 UNEXPLAINED = "value_unexplained"
 
-# The flag of an entry of a ledger in a quote (chain.quotes): its tokens were paid for in something
-# else. It is in no stored row.
+# The flag of an entry of a ledger in a quote (chain.quote_book): its tokens were paid for in
+# something else. It is in no stored row.
 PAID_ELSEWHERE = "paid_elsewhere"
 
 IN_SOL = "SOL"

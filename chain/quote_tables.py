@@ -44,9 +44,9 @@ class QuoteTotal(Base):
 class QuoteTrade(Base):
     """A trade against a quote, as the ledger in that quote booked it. Derived.
 
-    `kind`: buy | sell | round_trip of the other token; `change` of the quote, `result`, `proceeds`
-    and `cost` in its raw units, the other two in those of the token, as text; `status` as
-    Trade.realized; `is_cross`: it sold lots that were paid for in something else.
+    `kind`: buy | sell of the other token; `change` of the quote, `result`, `proceeds` and `cost` in
+    its raw units, the other two in those of the token, as text; `status` as Trade.realized;
+    `is_cross`: it sold lots that were paid for in something else.
     """
 
     trade = ForeignKeyField(Trade, index=False, on_delete="CASCADE")

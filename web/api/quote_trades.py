@@ -16,9 +16,9 @@ PRICED = IN_SOL | {"swap"}
 
 
 class QuoteTradeRow(NamedTuple):
-    """A trade against a stablecoin. `kind`: buy | sell | round_trip; `change`, `result`,
-    `proceeds` and `cost` in raw units of the stablecoin, the other two of the token; `is_cross`: 1
-    where it sold lots that were bought for SOL or another stablecoin.
+    """A trade against a stablecoin. `kind`: buy | sell; `change`, `result`, `proceeds` and
+    `cost` in raw units of the stablecoin, the other two of the token; `is_cross`: 1 where it sold
+    lots that were bought for SOL or another stablecoin.
     """
 
     trade_id: int
