@@ -15,6 +15,7 @@ from chain.quotes import QUOTES
 from models import Bot, Wallet
 from web.api import quote_results
 from web.api.serialize import show_coverage
+from web.site import facts
 from web.site.candor import find_strip
 from web.site.share_cards import describe_bot
 
@@ -205,6 +206,9 @@ def test_a_trade_tells_its_result_in_the_stablecoin_or_why_it_has_none(service, 
         "trade_moved": "not_a_trade",
         "trade_odd": "value_unexplained",
     }
+    # What a hook tells people.
+    assert " · +2.500 USDC · " in facts.write_trade(trades["trade_sold"])
+    assert " · paid for in another currency · " in facts.write_trade(trades["trade_crossed"])
     page = text_of(service.get(f"/bots/{bot.bot.uid}?tab=trades"))
     assert "Proceeds 12.5 USDC, less the cost 10 USDC: +2.5 USDC." in page
     assert "was paid for in another currency, so it has a result in neither" in page

@@ -56,8 +56,9 @@ NO_RESULT = {
 
 class Fact(NamedTuple):
     """What a transaction did. `told`: the sentence; `result` and `change`: what a sale earned, in
-    SOL and in percent; `note`: what limits the result; each empty where there is none. `share`: how
-    much of the value came from the venue, where not all of it did; `at`: when it happened.
+    SOL (or, of a trade, in a stablecoin) and in percent; `note`: what limits the result; each empty
+    where there is none. `share`: how much of the value came from the venue, where not all of it
+    did; `at`: when it happened.
     """
 
     told: str
@@ -153,14 +154,30 @@ def _find_fact(post: Json, symbols: Mapping[str, str], style: Style) -> Fact | N
     if receipt is None:
         return None
     has_result = receipt["resultSol"] is not None
+    # A Trade of the interface has it, the receipt of a post has not.
+    quote = None if has_result else receipt.get("quote")
     return Fact(
         _tell(post, receipt, symbols, style),
-        style.sol(receipt["resultSol"], True) if has_result else "",
+        style.sol(receipt["resultSol"], True) if has_result else _write_quoted(quote),
         style.change(receipt["resultPct"]) if receipt["resultPct"] is not None else "",
-        NO_RESULT.get(receipt["realized"], ""),
+        _note_quoted(quote) if quote else NO_RESULT.get(receipt["realized"], ""),
         _tell_share(receipt),
         receipt["eventAt"],
     )
+
+
+def _write_quoted(quote: Json | None) -> str:
+    """Write what a QuoteTrade earned; empty where that is unknown."""
+    if quote is None or quote["realizedRaw"] is None:
+        return ""
+    return figures.write_units(quote["realizedRaw"], quote["symbol"], quote["decimals"], True)
+
+
+def _note_quoted(quote: Json) -> str:
+    """Tell what limits the result of a QuoteTrade."""
+    if quote["status"] == "unmatched" and quote["costInOtherCurrency"]:
+        return "paid for in another currency"
+    return NO_RESULT.get(quote["status"], "")
 
 
 def _tell(post: Json, receipt: Json, symbols: Mapping[str, str], style: Style) -> Any:
