@@ -370,7 +370,9 @@ def _find_without_record() -> Wallet | None:
     underived = given_up.where(Attachment.open_cost.is_null())
     is_due = Wallet.id.in_(underived) | Wallet.by_quote.is_null()
     former = Wallet.select().where(Wallet.id.in_(given_up), ~is_held(), is_due)
-    found: Wallet | None = former.where(Wallet.coverage.is_null(False)).first()
+    # One that failed is due later: it does not keep the others waiting.
+    ordered = former.where(Wallet.coverage.is_null(False)).order_by(Wallet.due_at, Wallet.id)
+    found: Wallet | None = ordered.first()
     return found
 
 

@@ -307,6 +307,19 @@ def test_a_wallet_given_up_before_there_was_a_record_gets_one(empty):
     assert _find_without_record() is None
 
 
+def test_one_that_cannot_be_derived_does_not_keep_other_former_wallets_waiting(empty):
+    """The first failed, and is due again in a minute; nobody ever looked at the other's."""
+    first = empty()
+    other = Wallet.create(address="other", bot=first.bot_id, created_at=BEGIN)
+    for wallet in (first, other):
+        Attachment.create(bot=first.bot_id, wallet=wallet, attached_at=0, detached_at=1)
+    Attachment.update(detached_at=1).execute()
+    Wallet.update(coverage="{}", by_quote=None).execute()
+    assert _find_without_record().id == first.id
+    Wallet.update(due_at=BEGIN + 60_000).where(Wallet.id == first.id).execute()
+    assert _find_without_record().id == other.id
+
+
 def seen(entries, at):
     return [entry._replace(seen_at=at * 1000) for entry in entries]
 
