@@ -187,6 +187,8 @@ class Mutating:
         for item, after in zip(items, [*items[1:], *items[-1:]], strict=True):
             try:
                 self.play(item, after)
+            # Whatever a mutant breaks, the end of the process included, it is seen; that tests
+            # pass without one was tried before.
             except BaseException:
                 return KILLED
             if self.failed:

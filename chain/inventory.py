@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from chain.average import AverageCost, Pool, Portion
-from chain.lots import IN_SOL, Lot, Opening, Slice, share
+from chain.lots import PAID_IN_SOL, Lot, Opening, Slice, share
 
 
 class Position(NamedTuple):
@@ -118,9 +118,9 @@ class Inventory:
         for in something else, and the mint itself is money.
         """
         for lot in (lot for lots in self.lots.values() for lot in lots):
-            lot.paid_in = lot.paid_in or (IN_SOL if lot.cost is not None else "")
+            lot.paid_in = lot.paid_in or (PAID_IN_SOL if lot.cost is not None else "")
         for one in (one for escrow in self.escrows.values() for one in escrow.slices):
-            one.lot.paid_in = one.lot.paid_in or (IN_SOL if one.cost is not None else "")
+            one.lot.paid_in = one.lot.paid_in or (PAID_IN_SOL if one.cost is not None else "")
         self.forget_costs()
         self.lots.pop(quote, None)
         self.average.forget(quote)

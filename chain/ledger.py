@@ -13,8 +13,8 @@ from chain.entries import Entry
 from chain.instructions import WRAPPED_SOL
 from chain.inventory import Cut, Inventory, Position, Released, join_released, sum_known
 from chain.lots import (
-    IN_SOL,
     PAID_ELSEWHERE,
+    PAID_IN_SOL,
     UNEXPLAINED,
     Booked,
     Gap,
@@ -194,7 +194,7 @@ class Ledger:
     def _book_rest(self, entry: Entry, rose: Amounts, fell: Amounts, other: int = 0) -> Booked:
         """Without a price: what fell took its cost along, what rose has an unknown one."""
         lost = self._drop(fell)
-        self._put_unknown(entry, rose, IN_SOL if PAID_ELSEWHERE in entry.flags else "")
+        self._put_unknown(entry, rose, PAID_IN_SOL if PAID_ELSEWHERE in entry.flags else "")
         return Booked(entry, entry.flags, cost_left=lost, other=other)
 
     # ---- sales and swaps -------------------------------------------------------------------------

@@ -13,7 +13,8 @@ UNEXPLAINED = "value_unexplained"
 # something else. It is in no stored row.
 PAID_ELSEWHERE = "paid_elsewhere"
 
-IN_SOL = "SOL"
+# What a lot was paid for in, where that was SOL and its ledger is in something else.
+PAID_IN_SOL = "SOL"
 
 # above every slot: the rank of an account that was never seen
 UNSEEN_SLOT = 2**63
@@ -26,7 +27,7 @@ class Lot:
 
     `number` sorts the lots of a mint: (0, ...) opening inventory, in the order of `Opening.rank`;
     (1, n) the n-th that was booked. `time`: Unix seconds since when this mint was held.
-    `paid_in`: a quote's mint, or IN_SOL, where it was paid for in what is not the money of its
+    `paid_in`: a quote's mint, or PAID_IN_SOL, where it was paid for in what is not the money of its
     ledger; empty: in that money, or nobody knows.
     """
 

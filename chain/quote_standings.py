@@ -8,6 +8,7 @@ from chain import forward_standings, whole_standings
 from chain.ranks import NEVER, Rows, StandingRow, Totals
 from chain.whole_standings import subtract
 
+# Behind every time there is, in Unix seconds.
 END_OF_TIME = 2**40
 
 

@@ -8,29 +8,12 @@ from typing import NamedTuple
 import orjson
 
 from chain.amounts import exact
+from chain.quote_book import QuoteTotals
+from chain.quote_standings import END_OF_TIME
 from chain.quotes import QUOTES, Quote
 from web.api.serialize import Json
 from web.api.statements import BotRow
 from web.server.rows import select, write_marks
-
-# Behind every time there is, in Unix seconds.
-END_OF_TIME = 2**40
-
-
-class QuoteTotals(NamedTuple):
-    """Totals of a ledger in a stablecoin: raw units and counts, but for `fee_lamports`."""
-
-    realized: int = 0
-    volume: int = 0
-    trades: int = 0
-    matched: int = 0
-    partial: int = 0
-    unmatched: int = 0
-    winning: int = 0
-    cost_left: int = 0
-    cost_left_receipts: int = 0
-    fee_lamports: int = 0
-    cross: int = 0
 
 
 class LedgerRow(NamedTuple):

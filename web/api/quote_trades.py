@@ -11,8 +11,8 @@ from web.api.statements import TradeRow
 from web.server.rows import select, write_marks
 
 # Kinds whose other side is SOL, and all that trade.
-IN_SOL = frozenset(("buy", "sell", "round_trip"))
-PRICED = IN_SOL | {"swap"}
+AGAINST_SOL = frozenset(("buy", "sell", "round_trip"))
+PRICED = AGAINST_SOL | {"swap"}
 
 
 class QuoteTradeRow(NamedTuple):
@@ -65,7 +65,7 @@ def _find_underived(addresses: Sequence[str]) -> set[str]:
 def _find_reason(row: TradeRow, is_unread: bool) -> str:
     if row.kind not in PRICED:
         return "not_a_trade"
-    if row.kind in IN_SOL:
+    if row.kind in AGAINST_SOL:
         return "in_sol"
     if is_unread:
         return READING_AGAIN
