@@ -20,7 +20,7 @@ ROOMS = {
         " own_strategies papertrade positions strategies twin_proof twins"
     ),
     "accounts": (
-        "accounts acts auto_posts delays keys posts proof quotas said_and_did verification"
+        "accounts acts auto_posts delays keys log posts proof quotas said_and_did verification"
     ),
 }
 # Of a room only part of which is on the money path: its modules. Of others all of them.

@@ -2,13 +2,14 @@
 
 import hashlib
 import json
+import re
 
 import ground
 import pytest
 from nacl.signing import SigningKey
 from service import NOW, Service, address, signature
 
-from accounts import api_keys, influencers, owners, wallets
+from accounts import acts, api_keys, influencers, owners, posts, wallets
 from accounts.fields import NOBODYS, check_wallet, clean_text
 from accounts.problem import Problem
 from chain import base58
@@ -259,6 +260,34 @@ def test_a_recovery_code_works_once_and_in_any_writing(service):
     assert owners.recover_owner(made.recovery_code) is None
     assert owners.recover_owner(code)[0] == made.owner
     assert owners.recover_owner("") is None
+
+
+def test_of_a_recovery_code_a_hash_of_its_own_kind_is_kept():
+    """So that no key, and nothing else that is hashed here, could stand for one."""
+    kept = hashlib.sha256(b"recovery:ABCDEFGH").hexdigest()
+    assert owners.hash_recovery_code("abcd e-FGH") == kept
+    assert re.fullmatch("([A-Z2-7]{5}-){5}[A-Z2-7]", owners.make_recovery_code())
+
+
+def test_an_owner_is_found_by_its_id_alone(service):
+    first, second = service.make_bot("Ada").owner, service.make_bot("Bob").owner
+    assert first.uid.startswith("owner_")
+    assert [owners.find_owner(one.uid) for one in (second, first)] == [second, first]
+
+
+@pytest.mark.parametrize(
+    ("noun", "find"),
+    [
+        ("owner", owners.find_owner),
+        ("key", api_keys.find_key),
+        ("post", lambda uid: posts.hide(uid, NOW)),
+        ("post", lambda uid: acts.hide_post(uid, "operator", "spam", NOW)),
+    ],
+)
+def test_what_is_unknown_is_called_by_its_name(service, noun, find):
+    with pytest.raises(Problem) as caught:
+        find("nobody")
+    assert (caught.value.code, caught.value.detail) == ("not_found", f"there is no such {noun}")
 
 
 def test_the_voice_takes_known_words_only(service):

@@ -156,6 +156,70 @@ def test_a_trade_is_told_once_whatever_is_folded_again(wallet):
     assert [p.id for p in again] == [p.id for p in first] and len(first) == 1
 
 
+def test_what_arrived_when_it_was_switched_on_is_told_as_the_observers(wallet):
+    arrive(wallet, BUY, NOW)
+    (post,) = publish(wallet, now=NOW + 9)
+    assert (post.mint, post.channel, post.checked_at) == (MINT, "observer", NOW + 9)
+
+
+def test_a_rebuild_is_no_news(wallet, monkeypatch):
+    """Of two trades at once each may be news where two are allowed, and none where one is."""
+    arrive(wallet, BUY, NOW + 1)
+    arrive(wallet, SELL, NOW + 2)
+    monkeypatch.setattr(auto_posts, "MAX_AT_ONCE", 1)
+    assert publish(wallet) == []
+    monkeypatch.setattr(auto_posts, "MAX_AT_ONCE", 2)
+    models.Trade.update(digest="told anew").execute()
+    assert len(publish(wallet)) == 2
+
+
+def test_an_event_of_the_bots_own_takes_no_trade_of_its_name(wallet):
+    arrive(wallet, BUY, NOW + 1)
+    publish(wallet)
+    Post.update(source="bot").execute()
+    models.Trade.update(digest="told anew").execute()
+    assert [post.source for post in publish(wallet)] == ["bot", "observer"]
+
+
+def test_the_voice_is_told_what_the_bot_said_itself_and_nothing_else(wallet, monkeypatch):
+    """Its latest twenty sentences about trades, so that it repeats none; and a seed of its own for
+    each trade.
+    """
+    asked = []
+
+    def write(voice, facts, seed, recent):
+        asked.append((voice, seed, recent))
+        return f"said {len(asked)}"
+
+    monkeypatch.setattr(auto_posts.builtin, "write", write)
+    bot = Bot.get()
+    mine = {"bot": bot, "uid": "mine", "source": "bot", "event_id": "e", "body": "by hand"}
+    eve = {"uid": "bot_2", "owner": bot.owner, "handle": "eve", "name": "Eve", "voice": "{}"}
+    other = Bot.create(**eve, created_at=1)
+    foreign = {"bot": other, "uid": "foreign", "source": "observer", "event_id": "e", "body": "no"}
+    for columns in (mine, foreign):
+        Post.create(channel="api", event_at=1, created_at=1, **columns)
+    arrive(wallet, BUY, NOW + 1)
+    arrive(wallet, SELL, NOW + 2)
+    publish(wallet)
+    trades = {trade.signature: trade.uid for trade in models.Trade.select()}
+    assert asked == [
+        ({"tone": "dry"}, f"bot_1 {trades['buy']}", []),
+        ({"tone": "dry"}, f"bot_1 {trades['sell']}", ["said 1"]),
+    ]
+
+
+def test_what_a_swap_neither_gave_nor_got_is_not_told(db):
+    """Five DOGs left beside the venue, after the three CATs that were given for it."""
+    trade = swapped()
+    trade.token_changes = orjson.dumps(
+        [["Cat11111", "-3000000", 6], ["Dog11111", "-5", 0], [MINT, "2500000", 6]]
+    ).decode()
+    trade.beside_tokens = orjson.dumps([["Dog11111", "-5", 0]]).decode()
+    facts = auto_posts._tell_facts(trade)
+    assert (facts["fromSymbol"], facts["fromAmount"]) == ("Cat1", "3")
+
+
 def test_trades_are_not_posted_where_auto_post_is_off(wallet):
     Bot.update(auto_post=False).execute()
     arrive(wallet, BUY, NOW + 1)

@@ -14,7 +14,7 @@ from accounts import influencers, posts, wallets
 from accounts.fields import HOLDS_SECRET
 from accounts.problem import Problem
 from chain.base58 import b58encode
-from models import Post
+from models import Arrival, Post
 from storage import database
 
 FIRST = {"eventId": "e-1", "body": "bought the dip", "symbol": "DIP", "reason": "momentum"}
@@ -186,6 +186,34 @@ def refused(answer, status, code, field=None):
 def test_a_body_that_is_no_json_object_is_refused(service, bot, raw):
     refused(service.post(raw, bot.publish_key.text), 400, "invalid_json")
     assert Post.select().count() == 0
+
+
+@pytest.mark.parametrize(
+    ("raw", "told"),
+    [
+        (b"[1]", "the body must be a JSON object"),
+        (
+            b'{"eventId": "j", "body": "a", "body": "b"}',
+            "the body must be one JSON object in UTF-8, without duplicate keys or NaN",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_body_is_said(raw, told):
+    with pytest.raises(Problem) as caught:
+        posts.parse_json(raw)
+    assert caught.value.detail == told
+
+
+def test_an_event_id_is_asked_for_where_it_may_stand():
+    with pytest.raises(Problem) as caught:
+        posts.parse_post({"body": "b"})
+    assert caught.value.detail == "eventId: is required, here or as the header Idempotency-Key"
+
+
+def test_followers_hear_of_a_post(service, bot):
+    service.post(FIRST, bot.publish_key.text)
+    (arrival,) = Arrival.select()
+    assert (arrival.kind, arrival.post) == ("post", Post.get())
 
 
 BAD = [({"body": "b"}, "eventId"), ({"eventId": "v"}, "body")] + [

@@ -95,3 +95,9 @@ def test_a_signature_has_200_characters_at_most_however_it_is_spaced():
     text = sign(TEXT.encode()).hex()
     assert proof.parse_signature(" " * 99 + text[:2] + " " * 72 + text[2:])
     assert proof.parse_signature(text[:2] + " " * 73 + text[2:]) is None
+
+
+def test_a_signature_in_base64_has_nothing_else_in_it():
+    text = base64.b64encode(sign(TEXT.encode())).decode()
+    assert proof.parse_signature(text)
+    assert proof.parse_signature(text[:40] + "!*" + text[40:]) is None

@@ -9,7 +9,7 @@ from test_cli import cli, shown  # noqa: F401  (cli is a fixture)
 from test_studio import Browser
 
 import storage
-from accounts import influencers, posts, traders, wallets
+from accounts import influencers, posts, quotas, traders, wallets
 from accounts.problem import Problem
 from models import Attachment, Bot, Owner, Post
 from operate import content_checks
@@ -249,6 +249,19 @@ def test_doctor_and_health_show_use_and_name_nobody(tight):
     assert [one.level for one in found] == ["look", "fine"]
     assert "1 of the accounts are at their quota MAX_POSTS_KEPT_MB (1)" in found[0].text
     assert bot.owner.uid not in str(shown) + str(found)
+
+
+def test_use_is_told_in_whole_megabytes_with_its_limit(tight):
+    """1.9 MB are one; of the hooks none is used of five."""
+    bot = tight.make_bot("Ada", address("a")).bot
+    Owner.update(posts_bytes=1_900_000).execute()
+    assert quotas.find_posts_kept(tight.config, bot.id) == quotas.Use("posts_kept_mb", 1, 1)
+    assert quotas.find_hooks(tight.config, bot.owner_id) == quotas.Use("hooks", 5, 0)
+    listed = {
+        one.quota: one for one in quotas.list_use(storage.database.execute_sql, tight.config, NOW)
+    }
+    assert listed["wallets"] == quotas.Use("wallets", 5, 1, 0)
+    assert listed["hooks"] == quotas.Use("hooks", 5, 0, 0)
 
 
 # ---- the forms -----------------------------------------------------------------------------------

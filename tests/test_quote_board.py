@@ -6,7 +6,7 @@ import ground
 import pytest
 from quoted import NAMES, observe_quote
 from service import NOW, address
-from test_standings import DAY, attach
+from test_standings import DAY, attach, find_provable
 
 from accounts import influencers
 from chain import quote_standings, standing_store
@@ -122,6 +122,23 @@ def test_proven_wallets_stand_before_claimed_ones(service, ada):
     assert [row["name"] for row in rows] == ["Ada"]
 
 
+def test_a_retired_prover_keeps_what_its_wallet_did_until_then(service, ada):
+    """5 USDC when it retired, 12 by now; who claims the wallet later has none of either."""
+    wallet = find_provable("proven")
+    made = service.make_bot("Zoe")
+    attach(service, made, wallet, NOW - 9 * DAY * 1000, "proven")
+    service.observe_results(wallet, 1)
+    observe_quote(wallet, at=NOW // 1000 - 3 * DAY, realized=5_000_000, **SOLD)
+    influencers.retire_bot(Bot.get_by_id(made.bot.id), NOW - 2 * DAY * 1000)
+    observe_quote(wallet, at=NOW // 1000 - DAY, realized=12_000_000, **SOLD)
+    attach(service, service.make_bot("Finder"), wallet, NOW)
+    rows = ask(service, ada, "quote=USDC&record=all").json["data"]
+    assert [(row["name"], row["realized"]) for row in rows if row["wallet"] == wallet] == [
+        ("Zoe", "5"),
+        ("Finder", None),
+    ]
+
+
 def test_a_gap_or_few_sales_take_the_rank(service, ada):
     service.observe_results(W, 5, gaps=[{"fromSlot": 1, "toSlot": 2, "reason": "x"}])
     observe_quote(W, realized=1, **SOLD)
@@ -151,8 +168,9 @@ def make_crowd(service, dice, now):
         if n % 4 == 0:
             bot = Bot.get_by_id(made.bot.id)
             influencers.retire_bot(bot, (now - dice.randint(0, 10 * DAY)) * 1000)
-        if n == 8:
-            attach(service, service.make_bot("Claimant"), wallet, now * 1000)
+        # Of one that proved it and retired, and of one that claimed it.
+        if n in (0, 8):
+            attach(service, service.make_bot(f"Claimant {n}"), wallet, now * 1000)
 
 
 def list_all(now):

@@ -179,6 +179,22 @@ def test_an_orders_escrow_keeps_its_lots_and_a_fill_in_the_quote_is_no_sale():
     assert (shown["cost_left"], shown["other"], shown["open_cost"]) == (40, 70, 60)
 
 
+def test_what_lies_in_escrow_when_the_quote_is_first_held_was_paid_elsewhere():
+    """10 A for 100 lamports lie in escrow, and 4 B that somebody gave; then some Q comes. Both are
+    taken back and sold for 70 and 20 Q: in Q the cost of neither is known, and only A was paid for
+    in something else.
+    """
+    t = Teller().buy("A", 10, 100).gain("B", 4)
+    t.write("order_open", changes=[("A", -10)], orders=[("e", "A", 10)])
+    t.write("order_open", changes=[("B", -4)], orders=[("f", "B", 4)])
+    t.gain("Q", 5)
+    t.write("order_cancel", changes=[("A", 10)], orders=[("e", "A", -10)])
+    t.write("order_cancel", changes=[("B", 4)], orders=[("f", "B", -4)])
+    t.swap("A", 10, "Q", 70).swap("B", 4, "Q", 20)
+    shown = told(t.entries)
+    assert (shown["unmatched"], shown["unmatched_proceeds"], shown["cross"]) == (2, 90, 1)
+
+
 def test_an_order_paid_in_the_quote_brings_lots_of_unknown_cost():
     t = Teller().gain("Q", 100)
     t.write("order_open", changes=[("Q", -50)], orders=[("e", "Q", 50)])

@@ -18,7 +18,7 @@ from chain import ledger, quote_book
 from chain.quote_tables import QuoteTotal, QuoteTrade
 from chain.quotes import MINTS, QUOTES
 from chain.store import LedgerStore
-from models import Attachment, Trade, Wallet
+from models import Attachment, Trade, Wallet, WalletSignature
 from operate import inspection, schema
 
 USDC, _, _ = (quote.mint for quote in QUOTES)
@@ -168,6 +168,37 @@ def test_a_trade_that_is_gone_takes_its_quote_along(seen):
     assert ("quote_trade", "SaleKey") in places(seen)
     observer.rebuild(seen.observer, list(Wallet.select()), seen.now)
     assert places(seen) == set()
+
+
+def test_a_trade_that_is_read_anew_as_none_has_no_line_in_a_quote(fresh):
+    """Its venue is known by now, and lends: 10 A for 100 USDC are no purchase."""
+    wallet, t = fresh(), Teller()
+    t.gain(USDC, 500).swap(USDC, 100, "A", 10).swap(USDC, 50, "B", 5)
+    fold(wallet, t.entries)
+    first, second = t.entries[-2:]
+    dump = first._replace(kind="lending").dump()
+    WalletSignature.update(entry=dump).where(WalletSignature.signature == first.signature).execute()
+    fold(wallet, [])
+    told = {row.signature: row.id for row in Trade.select()}
+    assert first.signature in told
+    assert [row.trade_id for row in QuoteTrade.select()] == [told[second.signature]]
+
+
+def test_what_has_no_block_time_counts_in_no_span_in_no_quote(fresh):
+    """10 A for 100 raw USDC at an unknown time, 5 sold for 60: known in the whole, 60 - 50 = 10. In
+    the span the purchase does not count, and its units have unknown cost: the sale is unmatched.
+    """
+    wallet, t = fresh(), Teller()
+    t.gain(USDC, 500).swap(USDC, 100, "A", 10).swap("A", 5, USDC, 60)
+    bought = t.entries[-2]
+    entries = [e._replace(block_time=None) if e is bought else e for e in t.entries]
+    Attachment.update(attached_at=0).execute()
+    fold(wallet, entries)
+    ends = {row.span: row for row in QuoteTotal.select().order_by(QuoteTotal.time)}
+    whole, since = ends[0], ends[Attachment.get().id]
+    assert (whole.realized, whole.matched, whole.volume, whole.trades) == (10, 1, 160, 2)
+    assert (since.realized, since.matched, since.unmatched) == (0, 0, 1)
+    assert (since.volume, since.trades) == (60, 1)
 
 
 def test_a_database_of_before_is_derived_by_the_next_poll(seen):

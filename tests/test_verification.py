@@ -10,6 +10,7 @@ from accounts.tables import IMPORTED
 from accounts.verification import judge_post, verify_posts
 from chain.packing import pack
 from chain.tables import TradeMint
+from evidence import log
 from models import Arrival, Post, Receipt, Trade, Wallet, WalletSignature
 
 W = address("w")
@@ -198,3 +199,24 @@ def test_a_judgment_reads_flags_and_mints_of_the_trade(service, bot):
     assert judged(address("c")) == ("mismatch", "mint_not_in_trade")
     Trade.update(flags='["value_unexplained"]').execute()
     assert judged(None) == ("mismatch", "value_unexplained")
+
+
+def test_a_token_that_a_round_trip_left_nothing_of_is_what_it_traded(service, bot):
+    service.observe_trade(W, "t", 1, kind="round_trip", mint=address("a"), token_changes="[]")
+    post = Post(signature=signature("t"), mint=address("a"), created_at=NOW)
+    assert judge_post(post, Wallet.get())[:2] == ("verified", None)
+
+
+def test_followers_and_the_log_are_told_of_what_moved(service, bot):
+    uid = say(bot, "t")
+    service.observe_trade(W, "t", 1)
+    verify("t", now=NOW + 7)
+    arrival = Arrival.select().order_by(Arrival.id.desc()).get()
+    assert (arrival.kind, arrival.post.uid) == ("verification", uid)
+    one = log.find_log()
+    leaf = orjson.loads(log.read_leaves(one, one.size - 1, one.size)[0])
+    assert (leaf["kind"], leaf["at"], leaf["post"], leaf["status"]) == (
+        *("verification", NOW + 7),
+        *(uid, "verified"),
+    )
+    assert Post.get().checked_at == NOW + 7
