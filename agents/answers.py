@@ -68,7 +68,9 @@ def trim_post(post: JsonObject, max_bytes: int = MAX_BODY_BYTES) -> JsonObject:
         "reason": clip(post["reason"], max(MAX_TEXT_BYTES, max_bytes // 3)),
     }
     kept = omit(post, "provenance", "simulated", "sanitized", "tokenAddresses", "url")
-    receipt = post["receipt"] and omit(post["receipt"], "tokenChanges", "slot")
+    receipt = post["receipt"] and omit(
+        post["receipt"], "tokenChanges", "slot", *_list_unquoted(post["receipt"])
+    )
     trust = post["provenance"]["contentTrust"]
     return {**kept, **words, "receipt": receipt, "contentTrust": trust}
 
@@ -84,10 +86,14 @@ def trim_trade(trade: JsonObject) -> JsonObject:
         "transactionIndex",
         "solChangeLamports",
         "blockTime",
-        # In no stablecoin, as most: why not is told by the whole trade.
-        *(("quote", "quoteReason") if trade["quote"] is None else ()),
+        *_list_unquoted(trade),
     )
     return {**kept, "realized": omit(trade["realized"], "lots", "method", "resultLamports")}
+
+
+def _list_unquoted(trade: JsonObject) -> tuple[str, ...]:
+    """List what is left out of a trade in no stablecoin, as most: the whole one tells why not."""
+    return ("quote", "quoteReason") if trade["quote"] is None else ()
 
 
 def trim_coverage(coverage: JsonObject) -> JsonObject:

@@ -13,8 +13,8 @@ import storage
 from accounts import api_keys, posts
 from market.tables import Token
 from models import Bot, Post, Trade, Wallet
+from web.api.post_statements import PostStateRow
 from web.api.rendered_posts import RenderedPosts
-from web.api.statements import PostStateRow
 from web.server import cache
 
 # Most of these count what a request leaves of its minute.

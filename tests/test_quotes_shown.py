@@ -207,7 +207,8 @@ def test_a_trade_tells_its_result_in_the_stablecoin_or_why_it_has_none(service, 
         "trade_odd": "value_unexplained",
     }
     # What a hook tells people.
-    assert " · +2.500 USDC · " in facts.write_trade(trades["trade_sold"])
+    # 2.5 of 10
+    assert " · +2.500 USDC (+25.0%) · " in facts.write_trade(trades["trade_sold"])
     assert " · paid for in another currency · " in facts.write_trade(trades["trade_crossed"])
     page = text_of(service.get(f"/bots/{bot.bot.uid}?tab=trades"))
     assert "Proceeds 12.5 USDC, less the cost 10 USDC: +2.5 USDC." in page

@@ -71,6 +71,8 @@ def test_a_post_has_the_receipt_of_its_transaction(service, key):
         "resultSol": "-0.0146",
         # -14.6 of 352.7 are -4.1395 %
         "resultPct": "-4.14",
+        "quote": None,
+        "quoteReason": "in_sol",
         "explainedShare": "0.98",
         "slot": 1,
         "eventAt": "2026-11-05T11:00:00Z",
@@ -237,7 +239,7 @@ def test_every_kind_of_transaction_is_a_sentence(kind):
     receipt = {
         **{"kind": kind, "mint": M, "symbol": None, "amount": None, "tokenChanges": []},
         **{"solChange": "-1", "resultSol": None, "resultPct": None, "realized": "not_applicable"},
-        **{"explainedShare": None, "eventAt": None},
+        **{"explainedShare": None, "eventAt": None, "quote": None},
     }
     verification = {"status": "mismatch", "reason": "not_a_trade"}
     told = facts.write_fact({"receipt": receipt, "verification": verification, "hiddenAt": None})

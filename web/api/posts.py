@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 
 from chain.amounts import exact
+from web.api.post_statements import PostRow
+from web.api.quote_trades import show_quoted, show_unquoted
 from web.api.serialize import (
     Json,
     TokenChange,
@@ -12,7 +14,6 @@ from web.api.serialize import (
     show_sol,
     show_time,
 )
-from web.api.statements import PostRow
 from web.server.application import find_app
 
 UNTRUSTED_FIELDS = ["body", "reason", "symbol"]
@@ -108,6 +109,11 @@ def show_receipt(row: PostRow) -> Json | None:
         "realized": row.realized,
         "resultSol": show_sol(row.result),
         "resultPct": show_percentage(row.result, row.cost),
+        **(
+            show_quoted(row.quote, row.sale)
+            if row.quote
+            else show_unquoted(row.trade_kind, row.trade_flags or "[]", bool(row.is_unread))
+        ),
         "explainedShare": show_share(row.explained),
         "slot": row.slot,
         "eventAt": show_seconds(row.block_time),
@@ -123,7 +129,7 @@ def list_moved(row: PostRow) -> list[TokenChange]:
 
 
 def show_percentage(result: int | None, cost: int | None) -> str | None:
-    """Write a result in percent of its cost, both in lamports, with two decimals at most: -4.13.
+    """Write a result in percent of its cost, in the same unit, with two decimals at most: -4.13.
     None where there is no result or no cost. Halves are rounded away from zero.
     """
     if result is None or not cost:

@@ -10,13 +10,20 @@ from collections.abc import Iterable, Sequence
 from operator import attrgetter
 from typing import Any, NamedTuple
 
+from web.api.post_statements import (
+    CONTRADICTED,
+    POST,
+    POST_STATE,
+    ContradictedRow,
+    PostRow,
+    PostStateRow,
+)
 from web.api.statements import (
     ACTIVITY,
     ARRIVALS,
     ARRIVED_POSTS,
     BOT,
     BOTS_CALLED,
-    CONTRADICTED,
     COVERAGES,
     FORMER_WALLETS,
     HEAD,
@@ -24,8 +31,6 @@ from web.api.statements import (
     MINTS_CALLED,
     NEWEST,
     ORIGIN,
-    POST,
-    POST_STATE,
     SPAN_OF_BOT,
     SPAN_OF_WALLET,
     TRADE,
@@ -35,14 +40,11 @@ from web.api.statements import (
     ArrivalRow,
     ArrivedRow,
     BotRow,
-    ContradictedRow,
     CoverageRow,
     FormerWalletRow,
     HeadRow,
     NewestRow,
     OriginRow,
-    PostRow,
-    PostStateRow,
     TradePosition,
     TradeRow,
     WalletSpan,

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from chain.lots import UNEXPLAINED
-from chain.quotes import QUOTES
+from chain.quote_book import QuoteSale
+from chain.quotes import QUOTES, Quote
 from web.api.quote_results import show_amount, show_quote
 from web.api.serialize import READING_AGAIN, Json
 from web.api.statements import TradeRow
@@ -16,9 +17,9 @@ PRICED = AGAINST_SOL | {"swap"}
 
 
 class QuoteTradeRow(NamedTuple):
-    """A trade against a stablecoin. `kind`: buy | sell; `change`, `result`, `proceeds` and
-    `cost` in raw units of the stablecoin, the other two of the token; `is_cross`: 1 where it sold
-    lots that were bought for SOL or another stablecoin.
+    """A trade against a stablecoin, as QuoteSale has it. `kind`: buy | sell; `change`, `result`,
+    `proceeds` and `cost` in raw units of the stablecoin, the other two of the token; `is_cross`: 1
+    where it sold lots that were bought for SOL or another stablecoin.
     """
 
     trade_id: int
@@ -33,8 +34,16 @@ class QuoteTradeRow(NamedTuple):
     unmatched_raw: str
     is_cross: int
 
+    @property
+    def sale(self) -> QuoteSale:
+        """What the trade made in `quote`."""
+        return QuoteSale(*(getattr(self, name) for name in QuoteSale._fields))
 
-QUOTED = f"SELECT {', '.join(QuoteTradeRow._fields)} FROM quote_trade WHERE trade_id IN "
+
+# One stablecoin for another is in two ledgers: it is told as the sale in the one that it brought.
+QUOTED = f"""
+SELECT {", ".join(QuoteTradeRow._fields)} FROM quote_trade WHERE trade_id IN ({{trades}})
+ORDER BY kind DESC, quote"""
 UNDERIVED = "SELECT address FROM wallet WHERE by_quote IS NULL AND address IN "
 TABLE = {quote.mint: quote for quote in QUOTES}
 
@@ -43,15 +52,13 @@ def find_quotes(rows: Sequence[TradeRow]) -> dict[int, Json]:
     """Return {id: `quote` and `quoteReason`} of trades."""
     ids = [row.id for row in rows]
     found: dict[int, QuoteTradeRow] = {}
-    for one in select(QuoteTradeRow, f"{QUOTED}({write_marks(ids)})", ids):
-        # One stablecoin for another is in two ledgers: it is a sale in the one it brought.
-        if one.trade_id not in found or one.kind == "sell":
-            found[one.trade_id] = one
+    for one in select(QuoteTradeRow, QUOTED.format(trades=write_marks(ids)), ids):
+        found.setdefault(one.trade_id, one)
     unread = _find_underived([row.wallet for row in rows if row.id not in found])
     return {
-        row.id: {"quote": show_quote_trade(found[row.id]), "quoteReason": None}
+        row.id: show_quoted(found[row.id].quote, found[row.id].sale)
         if row.id in found
-        else {"quote": None, "quoteReason": _find_reason(row, row.wallet in unread)}
+        else show_unquoted(row.kind, row.flags, row.wallet in unread)
         for row in rows
     }
 
@@ -62,30 +69,41 @@ def _find_underived(addresses: Sequence[str]) -> set[str]:
     return set(select(str, f"{UNDERIVED}({write_marks(asked)})", asked)) if asked else set()
 
 
-def _find_reason(row: TradeRow, is_unread: bool) -> str:
-    if row.kind not in PRICED:
+def show_quoted(mint: str, sale: QuoteSale) -> Json:
+    """Make `quote` and `quoteReason` of a trade against the stablecoin of this mint."""
+    return {"quote": show_quote_trade(TABLE[mint], sale), "quoteReason": None}
+
+
+def show_unquoted(kind: str, flags: str, is_unread: bool) -> Json:
+    """Make `quote` and `quoteReason` of a trade against none. `flags`: JSON; `is_unread`: the
+    ledgers in stablecoins of its wallet were not derived yet.
+    """
+    return {"quote": None, "quoteReason": _find_reason(kind, flags, is_unread)}
+
+
+def _find_reason(kind: str, flags: str, is_unread: bool) -> str:
+    if kind not in PRICED:
         return "not_a_trade"
-    if row.kind in AGAINST_SOL:
+    if kind in AGAINST_SOL:
         return "in_sol"
     if is_unread:
         return READING_AGAIN
-    return UNEXPLAINED if f'"{UNEXPLAINED}"' in row.flags else "no_stablecoin"
+    return UNEXPLAINED if f'"{UNEXPLAINED}"' in flags else "no_stablecoin"
 
 
-def show_quote_trade(row: QuoteTradeRow) -> Json:
+def show_quote_trade(quote: Quote, sale: QuoteSale) -> Json:
     """Make the QuoteTrade."""
-    quote = TABLE[row.quote]
-    amounts = {"realized": row.result, "cost": row.cost, "proceeds": row.proceeds}
+    amounts = {"realized": sale.result, "cost": sale.cost, "proceeds": sale.proceeds}
     shown: Json = {}
     for name, raw in amounts.items():
         shown |= show_amount(name, raw, quote)
     return {
         **show_quote(quote),
-        "side": row.kind,
-        **show_amount("change", row.change, quote),
-        "status": row.status,
+        "side": sale.kind,
+        **show_amount("change", sale.change, quote),
+        "status": sale.status,
         **shown,
-        "matchedRaw": row.matched_raw,
-        "unmatchedRaw": row.unmatched_raw,
-        "costInOtherCurrency": bool(row.is_cross),
+        "matchedRaw": sale.matched_raw,
+        "unmatchedRaw": sale.unmatched_raw,
+        "costInOtherCurrency": bool(sale.is_cross),
     }

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 import orjson
 
 from web.api import queries
+from web.api.post_statements import PostStateRow
 from web.api.posts import show_post
-from web.api.statements import PostStateRow
 
 Rendered = Mapping[PostStateRow, orjson.Fragment]
 

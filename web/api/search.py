@@ -12,8 +12,9 @@ from accounts.problem import Problem
 from chain.base58 import is_base58
 from storage import search
 from web.api import paging, queries, v1
+from web.api.post_statements import PostRow
 from web.api.serialize import show_time
-from web.api.statements import PostRow, TradeRow
+from web.api.statements import TradeRow
 from web.server.application import find_app
 from web.server.rows import select, select_one
 

@@ -1,4 +1,4 @@
-"""The statements behind bots, posts, trades and tokens, each beside the type of its rows: the
+"""The statements behind bots, trades and tokens, each beside the type of its rows: the
 fields are the columns, by name and in order. Portable to PostgreSQL but for the `?`.
 
 Times are UTC milliseconds but for `block_time`, which is Unix seconds. Amounts are lamports, or
@@ -9,15 +9,8 @@ from typing import NamedTuple
 
 from models import BOT_OF_TRADE
 
-# ---- posts ---------------------------------------------------------------------------------------
-# Whether the wallet that a post `p` is judged against was proven while it was attached.
-POST_OWNERSHIP = """CASE WHEN p.wallet_id IS NULL THEN NULL WHEN EXISTS (
-    SELECT 1 FROM attachment a
-    WHERE a.bot_id = p.bot_id AND a.wallet_id = p.wallet_id AND a.ownership = 'proven'
-    AND a.attached_at <= p.created_at AND (a.detached_at IS NULL OR a.detached_at >= p.created_at)
-) THEN 'proven' ELSE 'claimed' END AS ownership"""
 
-
+# ---- trades --------------------------------------------------------------------------------------
 class TradePosition(NamedTuple):
     """The place of a trade in every list of trades. `place`: inside its slot."""
 
@@ -26,117 +19,6 @@ class TradePosition(NamedTuple):
     id: int
 
 
-class PostRow(NamedTuple):
-    """A post with what it is judged by: from `trade_kind` on, the trade it names, as TradeRow has
-    it, null without one. `trade_digest` differs wherever anything of that trade does.
-    """
-
-    id: int
-    uid: str
-    bot: str
-    bot_name: str
-    event_id: str
-    body: str
-    mint: str | None
-    symbol: str | None
-    signature: str | None
-    reason: str | None
-    source: str
-    status: str
-    trade: str | None
-    checked_at: int | None
-    status_reason: str | None
-    event_at: int
-    created_at: int
-    channel: str
-    key: str | None
-    wallet: str | None
-    sanitized: int
-    hidden_at: int | None
-    ownership: str | None
-    trade_kind: str | None
-    trade_mint: str | None
-    trade_symbol: str | None
-    token_changes: str | None
-    beside_tokens: str | None
-    sol_change: int | None
-    beside_sol: int | None
-    realized: str | None
-    result: int | None
-    cost: int | None
-    explained: int | None
-    slot: int | None
-    block_time: int | None
-    trade_digest: str | None
-    log: str | None
-    # The index of its leaf there.
-    log_place: int | None
-    # Of an imported one: its id, its time (ms) and its instance, as the archive says.
-    original_uid: str | None
-    original_at: int | None
-    original_instance: str | None
-
-
-POST = f"""
-SELECT p.id, p.uid, b.uid AS bot, b.name AS bot_name, p.event_id, p.body, p.mint,
-       COALESCE(p.symbol, s.symbol) AS symbol, p.signature, p.reason, p.source, p.status,
-       t.uid AS trade, p.checked_at, p.status_reason, p.event_at, p.created_at, p.channel,
-       k.uid AS "key", w.address AS wallet, p.sanitized, p.hidden_at, {POST_OWNERSHIP},
-       t.kind AS trade_kind, t.mint AS trade_mint, n.symbol AS trade_symbol, t.token_changes,
-       t.beside_tokens, t.sol_change, t.beside_sol, t.realized, t.result, t.cost, t.explained,
-       t.slot, t.block_time, t.digest AS trade_digest, g.uid AS log,
-       p.leaf_id - g.first_leaf AS log_place, i.original_uid, i.original_at,
-       i.instance AS original_instance
-FROM post p JOIN bot b ON b.id = p.bot_id LEFT JOIN "key" k ON k.id = p.key_id
-LEFT JOIN imported_post i ON p.channel = 'import' AND i.post_id = p.id
-LEFT JOIN log g ON g.id = (SELECT MAX(id) FROM log WHERE first_leaf <= p.leaf_id)
-LEFT JOIN wallet w ON w.id = p.wallet_id LEFT JOIN trade t ON t.id = p.trade_id
-LEFT JOIN token s ON s.mint = p.mint LEFT JOIN token n ON n.mint = t.mint
-"""
-
-
-class PostStateRow(NamedTuple):
-    """The number of a post and all that can change of what it shows."""
-
-    id: int
-    bot_name: str
-    symbol: str | None
-    status: str
-    trade: str | None
-    checked_at: int | None
-    status_reason: str | None
-    event_at: int
-    hidden_at: int | None
-    ownership: str | None
-    trade_symbol: str | None
-    trade_digest: str | None
-
-
-POST_STATE = f"""
-SELECT p.id, b.name AS bot_name, COALESCE(p.symbol, s.symbol) AS symbol, p.status, t.uid AS trade,
-       p.checked_at, p.status_reason, p.event_at, p.hidden_at, {POST_OWNERSHIP},
-       n.symbol AS trade_symbol, t.digest AS trade_digest
-FROM post p JOIN bot b ON b.id = p.bot_id LEFT JOIN trade t ON t.id = p.trade_id
-LEFT JOIN token s ON s.mint = p.mint LEFT JOIN token n ON n.mint = t.mint
-"""
-
-
-class ContradictedRow(NamedTuple):
-    """The bot of a post that does not match its transaction."""
-
-    uid: str
-    name: str
-
-
-CONTRADICTED = """
-SELECT b.uid, b.name FROM post p JOIN bot b ON b.id = p.bot_id WHERE p.status = 'mismatch'
-AND p.channel <> 'import' ORDER BY p.id DESC LIMIT ?"""
-BOTS_CALLED = """
-SELECT uid FROM bot WHERE uid = ? OR handle = ? OR LOWER(name) = ? ORDER BY id LIMIT ?"""
-MINTS_CALLED = "SELECT mint FROM token WHERE LOWER(symbol) = ? ORDER BY id LIMIT ?"
-
-
-# ---- trades --------------------------------------------------------------------------------------
 class TradeRow(NamedTuple):
     """A trade and whose it is. `token_changes`, `lots`, `flags`, `beside_tokens` and
     `counterparties` are JSON; `explained` is 0 to 100.
@@ -344,6 +226,11 @@ SELECT trade_id FROM arrival WHERE trade_id IS NOT NULL AND id <= ? ORDER BY id 
 
 
 # ---- bots ----------------------------------------------------------------------------------------
+BOTS_CALLED = """
+SELECT uid FROM bot WHERE uid = ? OR handle = ? OR LOWER(name) = ? ORDER BY id LIMIT ?"""
+MINTS_CALLED = "SELECT mint FROM token WHERE LOWER(symbol) = ? ORDER BY id LIMIT ?"
+
+
 class BotRow(NamedTuple):
     """A bot with its wallet. `voice`, `results`, `coverage`, `positions`, `reconciliation`,
     `average_cost` and `by_quote` are JSON.

@@ -56,7 +56,7 @@ NO_RESULT = {
 
 class Fact(NamedTuple):
     """What a transaction did. `told`: the sentence; `result` and `change`: what a sale earned, in
-    SOL (or, of a trade, in a stablecoin) and in percent; `note`: what limits the result; each empty
+    SOL or a stablecoin and in percent; `note`: what limits the result; each empty
     where there is none. `share`: how much of the value came from the venue, where not all of it
     did; `at`: when it happened.
     """
@@ -76,11 +76,26 @@ class Style(NamedTuple):
     name: Callable[[str], Any]
     amount: Callable[..., Any]
     sol: Callable[..., Any]
+    units: Callable[..., Any]
     change: Callable[..., Any]
 
 
-TEXT = Style(str, str, figures.write_tokens, figures.write_sol, figures.write_change)
-MARKUP = Style(Markup, Markup("<bdi>{}</bdi>").format, figures.tokens, figures.sol, figures.change)
+TEXT = Style(
+    str,
+    str,
+    figures.write_tokens,
+    figures.write_sol,
+    figures.write_units,
+    figures.write_change,
+)
+MARKUP = Style(
+    Markup,
+    Markup("<bdi>{}</bdi>").format,
+    figures.tokens,
+    figures.sol,
+    figures.units,
+    figures.change,
+)
 
 
 def fact_of(post: Json, symbols: Mapping[str, str] | None = None) -> Fact | None:
@@ -145,39 +160,57 @@ def _show_receipt(trade: Json) -> Json:
 def write_result(post: Json) -> str:
     """Write only what the sale of a post earned, `−0.0146 SOL`; empty where that is unknown."""
     receipt = post["receipt"]
-    known = receipt and receipt["resultSol"] is not None
-    return figures.write_sol(receipt["resultSol"], True) if known else ""
+    return str(_find_result(receipt, TEXT).amount) if receipt else ""
 
 
 def _find_fact(post: Json, symbols: Mapping[str, str], style: Style) -> Fact | None:
     receipt = post["receipt"]
     if receipt is None:
         return None
-    has_result = receipt["resultSol"] is not None
-    # A Trade of the interface has it, the receipt of a post has not.
-    quote = None if has_result else receipt.get("quote")
+    result = _find_result(receipt, style)
     return Fact(
         _tell(post, receipt, symbols, style),
-        style.sol(receipt["resultSol"], True) if has_result else _write_quoted(quote),
-        style.change(receipt["resultPct"]) if receipt["resultPct"] is not None else "",
-        _note_quoted(quote) if quote else NO_RESULT.get(receipt["realized"], ""),
+        result.amount,
+        result.change,
+        result.note,
         _tell_share(receipt),
         receipt["eventAt"],
     )
 
 
-def _write_quoted(quote: Json | None) -> str:
-    """Write what a QuoteTrade earned; empty where that is unknown."""
-    if quote is None or quote["realizedRaw"] is None:
-        return ""
-    return figures.write_units(quote["realizedRaw"], quote["symbol"], quote["decimals"], True)
+class _Result(NamedTuple):
+    """What a sale earned: `amount` in its currency, `change` in percent, each empty where that is
+    unknown, and what limits it.
+    """
+
+    amount: Any
+    change: Any
+    note: str
 
 
-def _note_quoted(quote: Json) -> str:
-    """Tell what limits the result of a QuoteTrade."""
+def _find_result(receipt: Json, style: Style) -> _Result:
+    """Return what was earned in SOL, else in the stablecoin that the trade was made against."""
+    quote = receipt["quote"]
+    if quote and receipt["resultSol"] is None:
+        return _find_quoted(quote, style)
+    note = NO_RESULT.get(receipt["realized"], "")
+    if receipt["resultSol"] is None:
+        return _Result("", "", note)
+    share = receipt["resultPct"]
+    change = "" if share is None else style.change(share)
+    return _Result(style.sol(receipt["resultSol"], True), change, note)
+
+
+def _find_quoted(quote: Json, style: Style) -> _Result:
     if quote["status"] == "unmatched" and quote["costInOtherCurrency"]:
-        return "paid for in another currency"
-    return NO_RESULT.get(quote["status"], "")
+        return _Result("", "", "paid for in another currency")
+    note = NO_RESULT.get(quote["status"], "")
+    if quote["realizedRaw"] is None:
+        return _Result("", "", note)
+    result, cost = int(quote["realizedRaw"]), quote["costRaw"]
+    share = show_percentage(result, None if cost is None else int(cost))
+    change = "" if share is None else style.change(share)
+    return _Result(style.units(result, quote["symbol"], quote["decimals"], True), change, note)
 
 
 def _tell(post: Json, receipt: Json, symbols: Mapping[str, str], style: Style) -> Any:

@@ -9,8 +9,8 @@ from flask.typing import ResponseReturnValue
 from accounts.fields import holds_secret
 from chain.addresses import is_address
 from web.api import health, leaderboard, paging, queries, timeline, v1
+from web.api.post_statements import ContradictedRow
 from web.api.serialize import Json
-from web.api.statements import ContradictedRow
 from web.server.application import find_app
 from web.server.cache import ListCache
 from web.server.gate import settings

@@ -3,7 +3,7 @@
 from typing import Literal
 
 from web.api.schemas.base import Address, Exact, Page, Shape, Share, Signature, Time, described
-from web.api.schemas.trades import TradeKind
+from web.api.schemas.trades import QuoteReason, QuoteTrade, TradeKind
 
 
 class Verification(Shape):
@@ -56,6 +56,8 @@ class PostReceipt(Shape):
         "first in, first out, after costs; null where no purchase is known, and may become known"
     )
     resultPct: Exact | None = described("the result in percent of its cost")
+    quote: QuoteTrade | None = described("its result in a stablecoin that it was made against")
+    quoteReason: QuoteReason | None = described("why there is none, as of a Trade")
     explainedShare: Share | None = described("how much of the value came from the venue")
     slot: int
     eventAt: Time | None

@@ -74,6 +74,11 @@ class QuoteTrade(Quote):
     )
 
 
+QuoteReason = Literal[
+    "not_a_trade", "in_sol", "no_stablecoin", "value_unexplained", "reading_again"
+]
+
+
 class Beside(Shape):
     """What a trade's transaction moved without passing through the venue."""
 
@@ -129,10 +134,9 @@ class Trade(Shape):
     rentLamports: Whole
     realized: Realized
     quote: QuoteTrade | None = described("its result in a stablecoin that it was made against")
-    quoteReason: (
-        Literal["not_a_trade", "in_sol", "no_stablecoin", "value_unexplained", "reading_again"]
-        | None
-    ) = described("why there is none; in_sol: its result is in `realized`")
+    quoteReason: QuoteReason | None = described(
+        "why there is none; in_sol: its result is in `realized`"
+    )
     explainedShare: Share | None = described(
         "how much of the trade's value came out of, and went into, what the venue's call trades "
         "with; below 0.95 it has no result; null where nothing is priced"

@@ -1,0 +1,230 @@
+"""A post about a sale for a stablecoin has the sale's result beside its words, wherever it is
+shown, and shows another at once.
+"""
+
+import re
+
+import orjson
+import pytest
+from quoted import derive, quote_trade
+from service import NOW, address, signature
+from test_board import observe
+from test_ledger import Teller
+from test_said_and_did import W, count_queries, receipt_of, say
+
+from accounts import verification
+from agents.answers import trim_post
+from chain.quote_tables import QuoteTrade
+from chain.quotes import QUOTES
+from market.tables import Token
+from models import Post, Trade, Wallet
+from web.api import timeline
+from web.site.share_cards import describe_post
+from web.site.words import short
+
+M = address("mint")
+USDC, USDT, _ = QUOTES
+# 879.5 of a token for 338.1 USDC, of which 352.7 were paid for it: 14.6 less, 4.1395 % of the cost.
+SOLD = {
+    **{"change": 338_100_000, "status": "matched", "result": -14_600_000},
+    **{"proceeds": 338_100_000, "cost": 352_700_000, "matched_raw": "879500"},
+}
+CHANGES = orjson.dumps([[M, "-879500", 3], [USDC.mint, "338100000", 6]]).decode()
+
+
+@pytest.fixture
+def bot(service):
+    made = service.make_bot("Nell", W)
+    derive(W, {})
+    return made
+
+
+@pytest.fixture
+def key(bot):
+    return bot.publish_key.text
+
+
+def sell(service, name="sale", **quoted):
+    """Observe a sale for USDC, and judge the posts about it."""
+    service.observe_trade(W, name, 1, kind="swap", sol=-5_000, token_changes=CHANGES)
+    if quoted:
+        quote_trade(f"trade_{name}", **quoted)
+    verification.verify_posts(Wallet.get(Wallet.address == W), {signature(name)}, NOW)
+
+
+# ---- the API -------------------------------------------------------------------------------------
+def test_a_receipt_tells_its_result_in_the_stablecoin(service, bot, key):
+    post = say(service, key)
+    sell(service, **SOLD)
+    told = receipt_of(service, key, post)
+    assert (told["kind"], told["resultSol"], told["resultPct"]) == ("swap", None, None)
+    (trade,) = service.get("/api/v1/trades", key).json["data"]
+    assert told["quote"] == trade["quote"] and told["quoteReason"] is None
+    assert (told["quote"]["symbol"], told["quote"]["realized"]) == ("USDC", "-14.6")
+    assert (told["quote"]["costRaw"], told["quote"]["matchedRaw"]) == ("352700000", "879500")
+    shown = [
+        service.get("/api/v1/feed", key).json["data"][0],
+        service.get(f"/api/v1/bots/{bot.bot.uid}", key).json["feed"][0],
+        service.get(f"/api/v1/posts/{post}", key).json,
+    ]
+    assert [one["receipt"] for one in shown] == [told] * 3
+    cursor = service.get("/api/v1/feed?limit=1", key).json["newestCursor"]
+    later = say(service, key, name="later")
+    (arrived,) = service.get(f"/api/v1/feed?since={cursor}", key).json["data"]
+    assert (arrived["id"], arrived["receipt"]) == (later, None)
+    sell(service, "later", **SOLD)
+    (arrived,) = service.get(f"/api/v1/feed?since={cursor}", key).json["data"]
+    assert arrived["receipt"]["quote"] == told["quote"]
+
+
+@pytest.mark.parametrize(
+    "kind, flags, reason",
+    [
+        ("swap", "[]", "no_stablecoin"),
+        ("swap", '["value_unexplained"]', "value_unexplained"),
+        ("sell", "[]", "in_sol"),
+        ("transfer_in", "[]", "not_a_trade"),
+    ],
+)
+def test_a_receipt_without_one_tells_why(service, key, kind, flags, reason):
+    post = say(service, key)
+    service.observe_trade(W, "sale", 1, kind=kind, flags=flags)
+    verification.verify_posts(Wallet.get(Wallet.address == W), {signature("sale")}, NOW)
+    told = receipt_of(service, key, post)
+    assert (told["quote"], told["quoteReason"]) == (None, reason)
+
+
+def test_one_stablecoin_for_another_is_told_as_the_sale_that_it_is(service, key):
+    post = say(service, key)
+    sell(service, **SOLD)
+    QuoteTrade.delete().execute()
+    quote_trade("trade_sale", "USDC", "buy", change=-5)
+    quote_trade("trade_sale", "USDT", "sell", change=4, status="unmatched")
+    told = receipt_of(service, key, post)["quote"]
+    assert (told["symbol"], told["side"]) == ("USDT", "sell")
+    assert len(service.get("/api/v1/feed", key).json["data"]) == 1
+
+
+def test_a_list_asks_no_question_for_each_post(service, key, monkeypatch):
+    for n in range(3):
+        say(service, key, name=f"sale {n}")
+        sell(service, f"sale {n}", **SOLD)
+    asked = count_queries(monkeypatch, lambda: service.get("/api/v1/feed?limit=1", key))
+    Post.update(body="else").execute()
+    assert count_queries(monkeypatch, lambda: service.get("/api/v1/feed?limit=3", key)) == asked
+
+
+# ---- what was rendered before --------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "changed, name, shown",
+    [
+        ({"result": 7_000_000}, "realized", "7"),
+        ({"cost": 1_000_000}, "cost", "1"),
+        ({"status": "partial"}, "status", "partial"),
+        ({"matched_raw": "879000", "unmatched_raw": "500"}, "unmatchedRaw", "500"),
+        ({"is_cross": True}, "costInOtherCurrency", True),
+        ({"quote": USDT.mint}, "symbol", "USDT"),
+    ],
+)
+def test_a_ledger_that_changes_shows_at_once_though_post_and_trade_do_not(
+    service, key, changed, name, shown
+):
+    say(service, key)
+    sell(service, **SOLD)
+    (before,) = service.get("/api/v1/feed", key).json["data"]
+    QuoteTrade.update(changed).execute()
+    (after,) = service.get("/api/v1/feed", key).json["data"]
+    assert before["receipt"]["quote"][name] != after["receipt"]["quote"][name] == shown
+    assert {**before, "receipt": None} == {**after, "receipt": None}
+
+
+def test_a_sale_that_is_found_or_taken_back_shows_at_once(service, key):
+    say(service, key)
+    sell(service)
+    Wallet.update(by_quote=None).execute()
+    assert reason_in_feed(service, key) == "reading_again"
+    derive(W, {})
+    assert reason_in_feed(service, key) == "no_stablecoin"
+    quote_trade("trade_sale", **SOLD)
+    assert reason_in_feed(service, key) is None
+    QuoteTrade.delete().execute()
+    assert reason_in_feed(service, key) == "no_stablecoin"
+
+
+def reason_in_feed(service, key):
+    (post,) = service.get("/api/v1/feed", key).json["data"]
+    return post["receipt"]["quoteReason"]
+
+
+def test_a_purchase_that_is_found_later_gives_a_post_its_result(service):
+    """1,000 A for 40 USDC, found after its sale for 55 and the post about that: 15 earned. In SOL
+    there is nothing to change, but for the cost that came along.
+    """
+    key = service.make_bot("Ada", W).publish_key.text
+    told = Teller().gain(USDC.mint, 40_000_000).swap(USDC.mint, 40_000_000, "A", 1_000)
+    bought = told.entries[-1]
+    told.swap("A", 1_000, USDC.mint, 55_000_000)
+    sold = told.entries[-1]
+    service.post({"eventId": "1", "body": "Sold."}, key)
+    observe(W, [one for one in told.entries if one is not bought])
+    Post.update(trade=Trade.get(Trade.signature == sold.signature)).execute()
+    (before,) = service.get("/api/v1/feed", key).json["data"]
+    assert before["receipt"]["quote"]["realized"] is None
+    observe(W, [bought])
+    (after,) = service.get("/api/v1/feed", key).json["data"]
+    quote = after["receipt"]["quote"]
+    assert (quote["status"], quote["realized"], quote["cost"]) == ("matched", "15", "40")
+
+
+# ---- where it stands -----------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "path", ["/", "/posts/{post}", "/bots/{bot}?tab=posts", "/embed/{post}", "/feed.atom"]
+)
+def test_what_was_earned_stands_beside_what_was_said(service, bot, key, path):
+    Token.create(mint=USDC.mint, symbol="USDC", discovered_at=NOW, found_by="[]")
+    post = say(service, key)
+    sell(service, **SOLD)
+    text = service.get(path.format(post=post, bot=bot.bot.uid)).text
+    assert "Took profit." in text and "−14.60 USDC" in text and "−4.1%" in text
+    assert f"Swapped 879.5 {short(M)} for" in re.sub(r"<[^>]+>", "", text)
+
+
+def test_feeds_previews_copies_and_pictures_tell_it_as_text(service, key):
+    post = say(service, key)
+    sell(service, **SOLD)
+    (item,) = service.get("/feed.json").json["items"]
+    assert item["title"].startswith("[receipt verified · wallet claimed, not proven · −14.60 USDC]")
+    assert " · −14.60 USDC (−4.1%) · " in item["_candor"]["fact"]
+    assert item["_candor"]["receipt"]["quote"]["realized"] == "-14.6"
+    page = service.get(f"/posts/{post}").text
+    assert re.search(r'og:description" content="[^"]+ · −14.60 USDC \(−4.1%\) · ', page)
+    with service.app.test_request_context():
+        content = describe_post(timeline.find_post(post))
+    assert (content["result"], content["beside"]) == ("−14.60 USDC", "−4.1%")
+    assert service.get(f"/posts/{post}.png").data.startswith(b"\x89PNG")
+
+
+def test_what_another_currency_paid_for_has_no_result(service, key):
+    post = say(service, key)
+    sell(service, change=338_100_000, status="unmatched", is_cross=True)
+    page = service.get(f"/posts/{post}").text
+    assert "paid for in another currency" in page and 'class="result"' not in page
+    (item,) = service.get("/feed.json").json["items"]
+    assert item["title"].startswith("[receipt verified · wallet claimed, not proven] ")
+
+
+def test_a_part_that_another_currency_paid_for_is_said_beside_the_rest(service, key):
+    post = say(service, key)
+    sell(service, **{**SOLD, "status": "partial", "unmatched_raw": "9", "is_cross": True})
+    page = re.sub(r"<[^>]+>", "", service.get(f"/posts/{post}").text)
+    assert "−14.60 USDC" in page and "for the part with a known purchase price" in page
+
+
+def test_an_agent_is_told_of_a_stablecoin_and_of_none_where_there_is_none(service, key):
+    sold, held = say(service, key), say(service, key, name="plain")
+    sell(service, **SOLD)
+    sell(service, "plain")
+    told = trim_post(service.get(f"/api/v1/posts/{sold}", key).json)["receipt"]
+    assert told["quote"]["realized"] == "-14.6"
+    plain = trim_post(service.get(f"/api/v1/posts/{held}", key).json)["receipt"]
+    assert "quote" not in plain and "quoteReason" not in plain
