@@ -8,6 +8,7 @@ import orjson
 from accounts.posts import store_post
 from accounts.verification import MAX_AT_ONCE, verify_posts
 from chain.amounts import exact, sol
+from chain.holdings import HOLDINGS
 from chain.kinds import TRADES
 from chain.verify import judge
 from market.tables import Token
@@ -15,11 +16,9 @@ from models import Bot, Post, Trade, Wallet, WalletSignature
 from voice import builtin
 
 # As text: asked whenever trades changed, and most bots do not post automatically.
-POSTER = """
-SELECT b.* FROM bot b JOIN (
-    SELECT bot_id, wallet_id FROM attachment WHERE detached_at IS NULL
-    UNION ALL SELECT bot_id, wallet_id FROM companion WHERE detached_at IS NULL) a
-ON a.bot_id = b.id WHERE a.wallet_id = ? AND b.auto_post = ? AND b.retired_at IS NULL"""
+POSTER = f"""
+SELECT b.* FROM bot b JOIN {HOLDINGS} a ON a.bot_id = b.id AND a.detached_at IS NULL
+WHERE a.wallet_id = ? AND b.auto_post = ? AND b.retired_at IS NULL"""
 
 
 def update_posts(wallet: Wallet, changed: Collection[str], now: int) -> None:

@@ -2,6 +2,8 @@
 
 from typing import NamedTuple
 
+from chain.holdings import HOLDINGS
+
 
 class Sheet(NamedTuple):
     """A table for one owner. `columns`: words `name=expression`, or a column's own name where that
@@ -40,10 +42,15 @@ POST_ROWS = Sheet(
     "x.wallet_id LEFT JOIN imported_post i ON i.post_id = x.id WHERE b.owner_id = "
     "?",
 )
+OWN_BOTS = "(SELECT id FROM bot WHERE owner_id = ?)"
+# Those that led, then those that stood beside: of what a bot holds the first one leads.
+STAYS = """(
+SELECT id, bot_id, wallet_id, ownership, attached_at, detached_at FROM attachment UNION ALL
+SELECT id + 1000000000000, bot_id, wallet_id, 'proven', attached_at, detached_at FROM companion)"""
 WALLET_ROWS = Sheet(
     "botId=b.uid wallet=w.address ownership attachedAt=x.attached_at detachedAt=x.detached_at",
-    "FROM attachment x JOIN bot b ON b.id = x.bot_id JOIN wallet w ON w.id = "
-    "x.wallet_id WHERE b.owner_id = ?",
+    f"FROM {STAYS} x JOIN bot b ON b.id = x.bot_id JOIN wallet w ON w.id = "
+    f"x.wallet_id WHERE x.bot_id IN {OWN_BOTS}",
 )
 SHEETS = {
     "posts.csv": POST_ROWS,
@@ -60,8 +67,7 @@ SHEETS = {
         "q.trade_id = x.id AND q.quote = (SELECT p.quote FROM quote_trade p WHERE "
         "p.trade_id = x.id ORDER BY CASE p.kind WHEN 'sell' THEN 0 ELSE 1 END, p.quote "
         "LIMIT 1) WHERE x.wallet_id IN "
-        "(SELECT a.wallet_id FROM attachment a JOIN bot b ON b.id = a.bot_id WHERE "
-        "b.owner_id = ?)",
+        f"(SELECT a.wallet_id FROM {HOLDINGS} a WHERE a.bot_id IN {OWN_BOTS})",
     ),
     "keys.csv": Sheet(
         "id=x.uid botId=b.uid scope name createdAt=x.created_at "

@@ -12,9 +12,12 @@ from urllib.parse import urlsplit
 
 from peewee import OperationalError, fn
 
+from chain.group_tables import Companion
+from chain.holdings import HELD
 from config import Config
-from models import IS_PROGRAM, Attachment, Post, Trade, Wallet
+from models import IS_PROGRAM, Post, Trade, Wallet
 from observing.bell import Audible
+from observing.closing import is_held
 from observing.listening import Listener
 from observing.state import State
 from storage import database
@@ -28,12 +31,12 @@ STEP_SECONDS = 0.5
 REST_SECONDS = 0.02
 BUSY_MS = 7 * 86_400_000
 # Of all wallets at once: one question each took most of what an idle server does.
-ACCOUNTS = """
+ACCOUNTS = f"""
 SELECT wallet_id, address FROM (
     SELECT d.wallet_id, d.address, ROW_NUMBER() OVER (
         PARTITION BY d.wallet_id ORDER BY d.head_slot DESC NULLS LAST, d.id) AS place
     FROM address d JOIN wallet w ON w.id = d.wallet_id AND w.address <> d.address
-    WHERE d.wallet_id IN (SELECT wallet_id FROM attachment WHERE detached_at IS NULL)) ranked
+    WHERE d.wallet_id IN {HELD}) ranked
 WHERE place <= ? ORDER BY wallet_id, place"""
 log = logging.getLogger("candor.bell")
 
@@ -178,14 +181,17 @@ def list_audible(max_count: int, now: int) -> list[Audible]:
 
 def _list_wallets() -> list[Any]:
     is_wallet = Wallet.trouble.is_null() | (Wallet.trouble != IS_PROGRAM)
-    joined = Wallet.select(Wallet.id, Wallet.address).join(Attachment)
-    return list(joined.where(Attachment.detached_at.is_null(), is_wallet).namedtuples())
+    watched = Wallet.select(Wallet.id, Wallet.address).where(is_held(), is_wallet)
+    return list(watched.namedtuples())
 
 
 def _rank(now: int) -> dict[int, tuple[bool, int]]:
     """By wallet: whether a post waits for it, and how much it did lately."""
     pending = Post.select(Post.wallet).where(Post.status == "pending", Post.wallet.is_null(False))
-    waiting = set(pending.scalars())
+    # What a post of the bot names may be a trade of a wallet beside the one it was posted under.
+    beside = Companion.select(Companion.wallet).join(Post, on=Post.bot == Companion.bot)
+    beside = beside.where(Post.status == "pending", Companion.detached_at.is_null())
+    waiting = {*pending.scalars(), *beside.scalars()}
     lately: Any = (
         Trade.select(Trade.wallet, fn.COUNT(Trade.id))
         .where(Trade.block_time >= (now - BUSY_MS) // 1000)

@@ -33,6 +33,7 @@ KEPT = {
     "bot": ("uid", "owner_id", "handle", "name", "bio", "voice", "created_at", "retired_at"),
     "key": ("uid", "owner_id", "bot_id", "scope", "hash", "expires_at", "revoked_at"),
     "attachment": ("bot_id", "wallet_id", "ownership", "attached_at", "detached_at"),
+    "companion": ("bot_id", "wallet_id", "attached_at", "detached_at"),
     "post": (
         *("uid", "bot_id", "source", "channel", "event_id", "body", "mint", "symbol"),
         *("signature", "reason", "created_at", "hidden_at"),

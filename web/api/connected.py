@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+from chain.holdings import HELD
 from web.api.serialize import Json, show_lamports
 from web.server.rows import select, select_value
 
@@ -15,9 +16,9 @@ class ConnectedRow(NamedTuple):
 
 
 # Each by an index alone.
-CONNECTED = """
+CONNECTED = f"""
 SELECT (SELECT COUNT(*) FROM wallet) AS ever,
-       (SELECT COUNT(*) FROM attachment WHERE detached_at IS NULL) AS held,
+       (SELECT COUNT(*) FROM {HELD} h) AS held,
        (SELECT COUNT(*) FROM wallet WHERE forward_realized IS NOT NULL) AS observed
 """
 NTH = """

@@ -11,6 +11,7 @@ from peewee import PeeweeException
 from werkzeug.wrappers import Response
 
 from accounts import quotas
+from chain.holdings import HELD
 from chain.programs import table
 from config import VERSION, Config
 from models import IS_PROGRAM
@@ -83,31 +84,29 @@ class DifferenceRow(NamedTuple):
 JOBS = "SELECT name, state, heartbeat_at, last_success_at, last_error, details FROM job"
 # Named one by one, the ones polled longest ago first.
 MAX_WALLETS = 50
-WALLETS = """
+WALLETS = f"""
 SELECT COUNT(*) AS wallets, MIN(w.looked_at) AS oldest, COUNT(*) - COUNT(w.looked_at) AS never
-FROM attachment a JOIN wallet w ON w.id = a.wallet_id
-WHERE a.detached_at IS NULL AND (w.trouble IS NULL OR w.trouble <> ?)"""
-LAGGING = """
+FROM {HELD} a JOIN wallet w ON w.id = a.wallet_id WHERE w.trouble IS NULL OR w.trouble <> ?"""
+LAGGING = f"""
 SELECT w.address, w.looked_at, (SELECT COUNT(*) FROM sighting s
        WHERE s.wallet_id = w.id AND s.state = 'pending') AS pending
-FROM wallet w JOIN attachment a ON a.wallet_id = w.id AND a.detached_at IS NULL
+FROM {HELD} a JOIN wallet w ON w.id = a.wallet_id
 WHERE w.trouble IS NULL OR w.trouble <> ? ORDER BY w.looked_at NULLS FIRST LIMIT ?"""
 # Wallet by wallet (SQLite keeps the order of a CROSS JOIN): few signatures are pending.
-PENDING = """
-SELECT COUNT(*) FROM attachment a CROSS JOIN sighting s
-WHERE s.wallet_id = a.wallet_id AND s.state = 'pending' AND a.detached_at IS NULL"""
-REFUSED = """
+PENDING = f"""
+SELECT COUNT(*) FROM {HELD} a CROSS JOIN sighting s
+WHERE s.wallet_id = a.wallet_id AND s.state = 'pending'"""
+REFUSED = f"""
 SELECT w.address, s.signature, s.slot, s.problem
-FROM attachment a CROSS JOIN wallet w CROSS JOIN sighting s
-WHERE w.id = a.wallet_id AND s.wallet_id = w.id AND s.state = 'pending' AND a.detached_at IS NULL
+FROM {HELD} a CROSS JOIN wallet w CROSS JOIN sighting s
+WHERE w.id = a.wallet_id AND s.wallet_id = w.id AND s.state = 'pending'
 AND s.problem IS NOT NULL ORDER BY s.id LIMIT ?"""
-COUNT_TROUBLED = """
-SELECT COUNT(*) FROM attachment a JOIN wallet w ON w.id = a.wallet_id
-WHERE a.detached_at IS NULL AND w.trouble IS NOT NULL"""
-TROUBLED = """
+COUNT_TROUBLED = f"""
+SELECT COUNT(*) FROM {HELD} a JOIN wallet w ON w.id = a.wallet_id WHERE w.trouble IS NOT NULL"""
+TROUBLED = f"""
 SELECT w.address, w.trouble AS reason, w.trouble_at AS since, w.trouble_tries AS tries
-FROM attachment a JOIN wallet w ON w.id = a.wallet_id
-WHERE a.detached_at IS NULL AND w.trouble IS NOT NULL ORDER BY w.trouble_at, w.id LIMIT ?"""
+FROM {HELD} a JOIN wallet w ON w.id = a.wallet_id
+WHERE w.trouble IS NOT NULL ORDER BY w.trouble_at, w.id LIMIT ?"""
 
 COUNT_DIFFERENCES = """
 SELECT COUNT(*) FROM attachment a JOIN wallet w ON w.id = a.wallet_id

@@ -2,6 +2,7 @@
 into running totals.
 """
 
+import heapq
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -83,16 +84,26 @@ class SaleRow(NamedTuple):
 SALES = """
 SELECT n.block_time AS at, n.kind, n.realized AS status, n.result, n.cost FROM (
     SELECT t.block_time, t.kind, t.realized, t.result, t.cost FROM trade t
-    WHERE t.wallet_id = (SELECT id FROM wallet WHERE address = ?)
-    ORDER BY t.slot DESC, t.place DESC, t.id DESC LIMIT ?) n
+    WHERE t.wallet_id = ? ORDER BY t.slot DESC, t.place DESC, t.id DESC LIMIT ?) n
 WHERE n.result IS NOT NULL OR n.kind IN ('buy', 'sell')
 """
+# The wallet of an address, and those that stand beside it.
+LED = """
+SELECT id FROM wallet WHERE address = ? UNION
+SELECT c.wallet_id FROM wallet w
+JOIN attachment a ON a.wallet_id = w.id AND a.detached_at IS NULL
+JOIN companion c ON c.bot_id = a.bot_id AND c.detached_at IS NULL WHERE w.address = ?"""
 MAX_LOOKED_AT = 1_000
 
 
 def list_sales(address: str) -> list[SaleRow]:
-    """Return purchases and sales among the newest MAX_LOOKED_AT transactions, newest first."""
-    return select(SaleRow, SALES, (address, MAX_LOOKED_AT))
+    """Return purchases and sales among the newest MAX_LOOKED_AT transactions of the wallet of this
+    address and of each that stands beside it, newest first.
+    """
+    wallets = select(int, LED, (address, address))
+    found = [select(SaleRow, SALES, (number, MAX_LOOKED_AT)) for number in wallets]
+    # Each list has its order already, by more than the second.
+    return list(heapq.merge(*found, key=lambda row: row.at or 0, reverse=True))
 
 
 # ---- days ----------------------------------------------------------------------------------------

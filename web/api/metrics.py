@@ -17,6 +17,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from chain.holdings import HELD
 from config import VERSION, Config
 from models import IS_PROGRAM
 from storage import counters, database
@@ -59,15 +60,12 @@ COUNTS = (
     (
         "wallets",
         "Wallets that are observed now",
-        "SELECT COUNT(*) FROM attachment WHERE detached_at IS NULL",
+        f"SELECT COUNT(*) FROM {HELD} a",
     ),
     (
         "wallets_in_trouble",
         "Observed wallets whose last pass met trouble of their own",
-        (
-            "SELECT COUNT(*) FROM attachment a JOIN wallet w ON w.id = a.wallet_id WHERE"
-            " a.detached_at IS NULL AND w.trouble IS NOT NULL"
-        ),
+        f"SELECT COUNT(*) FROM wallet w WHERE w.id IN {HELD} AND w.trouble IS NOT NULL",
     ),
     ("trades", "Receipts booked, of every kind", "SELECT COUNT(*) FROM trade"),
     ("receipts", "Receipts stored", "SELECT COUNT(*) FROM receipt"),
@@ -95,8 +93,8 @@ COUNTS = (
 POSTS = "SELECT status, COUNT(*) AS posts FROM post GROUP BY status"
 JOBS = "SELECT name, state, heartbeat_at, last_success_at FROM job ORDER BY name"
 OLDEST_POLL = (
-    "SELECT MIN(w.looked_at) FROM wallet w JOIN attachment a ON a.wallet_id = w.id AND"
-    " a.detached_at IS NULL WHERE w.trouble IS NULL OR w.trouble <> ?"
+    f"SELECT MIN(w.looked_at) FROM {HELD} a JOIN wallet w ON w.id = a.wallet_id"
+    " WHERE w.trouble IS NULL OR w.trouble <> ?"
 )
 JOB_STATES = ("ok", "failing", "off")
 

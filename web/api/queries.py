@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from operator import attrgetter
 from typing import Any, NamedTuple
 
+from chain.holdings import HELD
 from web.api.post_statements import (
     CONTRADICTED,
     POST,
@@ -286,8 +287,8 @@ def count_sides(mint: str) -> dict[str, int]:
 
 
 def count_tracked() -> int:
-    """Count the wallets that are attached to a bot now."""
-    return int(select_value("SELECT COUNT(*) FROM attachment WHERE detached_at IS NULL"))
+    """Count the wallets that bots hold now."""
+    return int(select_value(f"SELECT COUNT(*) FROM {HELD} h"))
 
 
 # ---- what arrived, in order ----------------------------------------------------------------------
@@ -427,7 +428,7 @@ def is_owner(owner_id: int, bot: str) -> bool:
 def list_former_wallets(bot_ids: Sequence[int]) -> dict[int, list[str]]:
     """Return {bot id: [address...]} of wallets held before, in order."""
     held: dict[int, list[str]] = {}
-    sql = f"{FORMER_WALLETS}({write_marks(bot_ids)}) ORDER BY a.id"
+    sql = f"{FORMER_WALLETS}({write_marks(bot_ids)}) ORDER BY a.attached_at, w.id"
     for row in select(FormerWalletRow, sql, bot_ids):
         held.setdefault(row.bot_id, []).append(row.address)
     return held

@@ -73,19 +73,22 @@ class OwnerRow(NamedTuple):
     realized: int
 
 
-# Each wallet that a bot held, also beside another.
-HELD = """(
-SELECT bot_id, wallet_id, detached_at, forward_realized FROM attachment
-UNION ALL SELECT bot_id, wallet_id, detached_at, 0 FROM companion)"""
-# Each owner once, however many of its bots are asked for.
-OWNERS = f"""
-SELECT b.owner_id, COUNT(DISTINCT b.id) AS bots,
-       COUNT(DISTINCT CASE WHEN b.retired_at IS NOT NULL THEN b.id END) AS retired,
-       COUNT(DISTINCT a.wallet_id) AS tried,
-       COUNT(DISTINCT CASE WHEN a.detached_at IS NULL THEN a.wallet_id END) AS held,
-       COALESCE(SUM(a.forward_realized), 0) AS realized
-FROM bot b LEFT JOIN {HELD} a ON a.bot_id = b.id
-WHERE b.owner_id IN (SELECT owner_id FROM bot WHERE id IN ({{}})) GROUP BY b.owner_id
+# Each owner once, however many of its bots are asked for: each wallet that they held, also beside
+# another, and each bot that held none.
+OWNERS = """
+WITH asked AS (
+    SELECT id, owner_id, retired_at FROM bot
+    WHERE owner_id IN (SELECT owner_id FROM bot WHERE id IN ({})))
+SELECT h.owner_id, COUNT(DISTINCT h.id) AS bots,
+       COUNT(DISTINCT CASE WHEN h.retired_at IS NOT NULL THEN h.id END) AS retired,
+       COUNT(DISTINCT h.wallet_id) AS tried,
+       COUNT(DISTINCT CASE WHEN h.detached_at IS NULL THEN h.wallet_id END) AS held,
+       COALESCE(SUM(h.forward_realized), 0) AS realized
+FROM (SELECT b.*, a.wallet_id, a.detached_at, a.forward_realized
+      FROM asked b LEFT JOIN attachment a ON a.bot_id = b.id
+      UNION ALL SELECT b.*, c.wallet_id, c.detached_at, 0
+      FROM asked b JOIN companion c ON c.bot_id = b.id) h
+GROUP BY h.owner_id
 """
 
 

@@ -7,6 +7,7 @@ JSON and text as they are stored.
 
 from typing import NamedTuple
 
+from chain.holdings import HOLDINGS
 from models import BOT_OF_TRADE
 
 
@@ -281,9 +282,12 @@ class FormerWalletRow(NamedTuple):
     address: str
 
 
-FORMER_WALLETS = """
-SELECT a.bot_id, w.address FROM attachment a JOIN wallet w ON w.id = a.wallet_id
-WHERE a.detached_at IS NOT NULL AND a.bot_id IN """
+FORMER_WALLETS = f"""
+SELECT a.bot_id, w.address FROM {HOLDINGS} a JOIN wallet w ON w.id = a.wallet_id
+WHERE a.detached_at IS NOT NULL AND NOT EXISTS (
+    SELECT 1 FROM companion c
+    WHERE c.bot_id = a.bot_id AND c.wallet_id = a.wallet_id AND c.detached_at IS NULL)
+AND a.bot_id IN """
 
 
 class HourRow(NamedTuple):

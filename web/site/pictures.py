@@ -164,8 +164,13 @@ def parse_time(text: str) -> int:
 
 
 def find_gaps(address: str, gaps: Sequence[Json]) -> list[tuple[int, int]]:
-    """Return the Unix seconds of gaps, from the transaction before to the one after."""
-    found = (history.find_times(address, one["fromSlot"], one["toSlot"]) for one in gaps)
+    """Return the Unix seconds of gaps, from the transaction before to the one after, of the wallet
+    of this address or of the one that a gap names.
+    """
+    found = (
+        history.find_times(one.get("wallet", address), one["fromSlot"], one["toSlot"])
+        for one in gaps
+    )
     return [(begins, ends) for begins, ends in found if begins is not None and ends is not None]
 
 

@@ -164,7 +164,9 @@ LISTINGS = {
        (SELECT COUNT(*) FROM bot b WHERE b.owner_id = o.id) AS bots,
        (SELECT COUNT(*) FROM "key" k WHERE k.owner_id = o.id AND k.revoked_at IS NULL) AS keys,
        (SELECT COUNT(*) FROM attachment a JOIN bot b ON b.id = a.bot_id
-        WHERE b.owner_id = o.id AND a.detached_at IS NULL) AS wallets,
+        WHERE b.owner_id = o.id AND a.detached_at IS NULL)
+       + (SELECT COUNT(*) FROM companion c JOIN bot b ON b.id = c.bot_id
+          WHERE b.owner_id = o.id AND c.detached_at IS NULL) AS wallets,
        (SELECT COUNT(*) FROM hook h WHERE h.owner_id = o.id) AS hooks,
        (SELECT COUNT(*) FROM trader t WHERE t.owner_id = o.id AND t.retired_at IS NULL) AS traders
 FROM owner o {where}""",
@@ -184,9 +186,12 @@ LEFT JOIN wallet w ON w.id = a.wallet_id {where}""",
     "wallets": Listing(
         WalletRow,
         """SELECT w.id, w.address, w.looked_at, w.whole, w.trouble, b.uid AS bot_uid,
-       b.name AS bot_name, o.uid AS owner_uid, a.attached_at, a.ownership
+       b.name AS bot_name, o.uid AS owner_uid,
+       COALESCE(a.attached_at, c.attached_at) AS attached_at,
+       CASE WHEN c.id IS NULL THEN a.ownership ELSE 'proven' END AS ownership
 FROM wallet w JOIN bot b ON b.id = w.bot_id JOIN owner o ON o.id = b.owner_id
-LEFT JOIN attachment a ON a.wallet_id = w.id AND a.detached_at IS NULL {where}""",
+LEFT JOIN attachment a ON a.wallet_id = w.id AND a.detached_at IS NULL
+LEFT JOIN companion c ON c.wallet_id = w.id AND c.detached_at IS NULL {where}""",
         "w.id",
         {
             "owner": OF_OWNER.format("b.owner_id"),

@@ -1,0 +1,160 @@
+"""A wallet that stands beside the one that leads is counted, found and told of wherever a wallet of
+a bot is.
+"""
+
+import csv
+import io
+import zipfile
+
+import pytest
+from lookout import watch
+from service import NOW, address, signature
+
+from accounts import archive_reading, exports
+from chain.group_tables import Companion
+from models import IS_PROGRAM, Address, Attachment, Post, Wallet, WalletSignature
+from observing.ringing import list_audible
+from web.api import history, metrics, queries
+from web.api.connected import show_connected
+from web.api.search import find_others
+from web.server.rows import select_value
+from web.site.admin.queries import read_list
+
+LEAD, BESIDE, GONE, ACCOUNT = map(address, ("lead", "beside", "gone", "account of beside"))
+M = address("m")
+
+
+def stand_beside(bot, of, begins, ends=None):
+    """A wallet that a bot has beside the one that leads."""
+    wallet = Wallet.create(address=of, bot=bot, created_at=NOW)
+    Address.create(wallet=wallet, address=of)
+    Companion.create(bot=bot, wallet=wallet, attached_at=begins, detached_at=ends)
+    return wallet
+
+
+@pytest.fixture
+def bot(service):
+    """A bot with a wallet that leads, one beside it, and one that stood there before."""
+    made = service.make_bot("Ada", LEAD)
+    Attachment.update(ownership="proven").execute()
+    beside = stand_beside(made.bot, BESIDE, NOW + 1)
+    Address.create(wallet=beside, address=ACCOUNT)
+    stand_beside(made.bot, GONE, NOW + 2, NOW + 3)
+    return made
+
+
+def health(service):
+    return service.get("/api/health").json["walletObserver"]
+
+
+def test_health_tells_of_it(bot, service):
+    pending = {"signature": signature("s"), "slot": 1, "seen_at": NOW, "state": "pending"}
+    beside = Wallet.get(Wallet.address == BESIDE)
+    WalletSignature.create(wallet=beside, problem="nobody can read it", **pending)
+    told = health(service)
+    assert (told["wallets"], told["pending"]) == (2, 1)
+    assert {one["wallet"]: one["pending"] for one in told["byWallet"]} == {LEAD: 0, BESIDE: 1}
+    assert [one["wallet"] for one in told["refused"]] == [BESIDE]
+
+
+def test_health_names_its_trouble(bot, service):
+    trouble = {"trouble": "no node lists it", "trouble_at": NOW, "trouble_tries": 3}
+    Wallet.update(**trouble).where(Wallet.address.in_([BESIDE, GONE])).execute()
+    told = health(service)
+    assert ([one["wallet"] for one in told["troubled"]], told["troubledWallets"]) == ([BESIDE], 1)
+    Wallet.update(trouble=None, looked_at=NOW).where(Wallet.address != GONE).execute()
+    counts = {name: select_value(sql) for name, _, sql in metrics.COUNTS}
+    assert (counts["wallets"], counts["wallets_in_trouble"]) == (2, 0)
+    Wallet.update(looked_at=NOW - 1).where(Wallet.address == BESIDE).execute()
+    assert select_value(metrics.OLDEST_POLL, (IS_PROGRAM,)) == NOW - 1
+
+
+def test_it_is_counted_among_those_that_are_held(bot, service):
+    connected = show_connected()
+    assert (connected["walletsEver"], connected["walletsHeld"]) == (3, 2)
+    assert queries.count_tracked() == 2
+    service.make_bot("Bob", address("other"))
+    owner = service.get(f"/api/v1/bots/{bot.bot.uid}", bot.publish_key.text).json["owner"]
+    assert (owner["walletsTried"], owner["walletsDetached"], owner["influencers"]) == (3, 1, 1)
+    assert [one.wallets for one in read_list("owners", 9)] == [1, 2]
+    rows = {one.address: one for one in read_list("wallets", 9)}
+    assert (rows[BESIDE].attached_at, rows[BESIDE].ownership) == (NOW + 1, "proven")
+    assert (rows[GONE].attached_at, rows[GONE].ownership) == (None, None)
+
+
+def test_a_bot_is_found_by_any_of_its_wallets_and_their_accounts(bot):
+    for one in (LEAD, BESIDE, GONE, ACCOUNT):
+        assert [found.uid for found in find_others(one).bots] == [bot.bot.uid]
+    assert not find_others(address("nobody's")).bots
+
+
+def test_a_wallet_that_went_is_a_former_one_and_one_that_came_back_is_not(bot, service):
+    def former():
+        path = f"/api/v1/bots/{bot.bot.uid}"
+        return service.get(path, bot.publish_key.text).json["formerWallets"]
+
+    assert former() == [GONE]
+    gone = Wallet.get(Wallet.address == GONE)
+    Companion.create(bot=bot.bot, wallet=gone, attached_at=NOW + 9)
+    assert former() == []
+
+
+def test_a_post_under_it_is_of_a_proven_wallet(bot):
+    def told(wallet, at):
+        row = {"uid": f"post_{wallet}{at}", "source": "observer", "channel": "observer"}
+        row |= {"bot": bot.bot, "event_id": row["uid"], "body": "b", "status": "none"}
+        number = Wallet.get(Wallet.address == wallet).id
+        post = Post.create(**row, wallet=number, event_at=at, created_at=at)
+        return queries.find_posts([post.id])[post.id].ownership
+
+    assert [told(LEAD, NOW), told(BESIDE, NOW + 1), told(GONE, NOW + 3)] == ["proven"] * 3
+    assert [told(BESIDE, NOW), told(GONE, NOW + 4)] == ["claimed"] * 2
+
+
+def test_its_sales_stand_in_the_picture_of_all(bot, service):
+    cost = {"realized": "matched", "proceeds": 7, "cost": 4}
+    for number, wallet in enumerate((LEAD, BESIDE, LEAD, GONE), 1):
+        sold = {"kind": "sell", "result": number, "block_time": NOW // 1000 + number, **cost}
+        service.observe_trade(wallet, f"sale{number}", number, **sold)
+    assert [one.result for one in history.list_sales(LEAD)] == [3, 2, 1]
+    assert [one.result for one in history.list_sales(BESIDE)] == [2]
+
+
+# ---- the bell ------------------------------------------------------------------------------------
+@pytest.mark.usefixtures("db")
+def test_the_bell_hears_it_and_its_accounts():
+    lead = watch(LEAD)
+    beside = stand_beside(lead.bot, BESIDE, NOW)
+    Address.create(wallet=beside, address=ACCOUNT)
+    stand_beside(lead.bot, GONE, NOW, NOW + 1)
+    heard = {one.address: one for one in list_audible(100, NOW)}
+    assert {name: one.accounts for name, one in heard.items()} == {LEAD: (), BESIDE: (ACCOUNT,)}
+    row = {"uid": "post_1", "source": "bot", "channel": "api", "event_id": "e", "body": "b"}
+    when = {"event_at": NOW, "created_at": NOW}
+    Post.create(**row, **when, bot=lead.bot, wallet=lead, status="pending")
+    assert all(one.rank[0] for one in list_audible(100, NOW))
+
+
+# ---- what an owner takes along -------------------------------------------------------------------
+def test_an_archive_has_its_stay_and_its_trades_and_the_lead_comes_first(bot, service, tmp_path):
+    # The lead left and came back: its stay began after the other's.
+    Attachment.update(detached_at=NOW + 5).execute()
+    lead = Wallet.get(Wallet.address == LEAD)
+    Attachment.create(bot=bot.bot, wallet=lead, ownership="proven", attached_at=NOW + 6)
+    service.observe_trade(BESIDE, "beside", 1)
+    service.make_bot("Bob", address("other"))
+    service.observe_trade(address("other"), "not hers", 2)
+    path = tmp_path / "archive.zip"
+    with open(path, "wb") as file:
+        exports.write_archive(bot.owner, "https://old.example", "0.2.0", NOW + 60_000, file)
+
+    def rows(name):
+        with zipfile.ZipFile(path) as opened:
+            return list(csv.DictReader(io.StringIO(opened.read(name).decode(), newline="")))
+
+    held = [(one["wallet"], bool(one["detachedAt"])) for one in rows("wallets.csv")]
+    assert held == [(LEAD, True), (LEAD, False), (BESIDE, False), (GONE, True)]
+    assert {one["ownership"] for one in rows("wallets.csv")} == {"proven"}
+    assert [one["wallet"] for one in rows("trades.csv")] == [BESIDE]
+    (given,) = archive_reading.read_archive(path, NOW + 120_000).bots
+    assert given.wallet == LEAD
