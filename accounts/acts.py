@@ -8,6 +8,7 @@ not done again, and adds no line.
 from accounts import api_keys, conduct, hooks, influencers, owners, posts, wallets
 from accounts.admin_tables import AdminAct
 from accounts.fields import check_line
+from accounts.holdings import find_holder
 from accounts.problem import refuse_unknown
 from models import Post
 from storage import erasing, writing
@@ -135,15 +136,15 @@ def ban_owner(uid: str, who: str, reason: str, now: int) -> bool:
 
 
 def ban_wallet(address: str, who: str, reason: str, now: int) -> bool:
-    """Take a wallet from the bot that holds it, and let no bot hold it; return whether anything was
-    done.
+    """Take a wallet from the bot that holds it, which keeps its others, and let no bot hold it;
+    return whether anything was done.
     """
     with writing():
         if not conduct.ban_wallet(address, reason, now):
             return False
-        held = wallets.find_holder(address)
+        held = find_holder(address)
         if held:
-            wallets.detach(held.bot, now)
+            wallets.give_up(held, now)
         store_act("ban_wallet", who, now, address, reason)
     return True
 

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 from accounts import influencers, owners
 from accounts.archive_reading import Archive, BadArchive, GivenBot, GivenPost, list_posts
 from accounts.archives import BOTS
+from accounts.holdings import find_attachment
 from accounts.names import check_name
 from accounts.posts import count_posts_bytes, log_post, measure_post
 from accounts.problem import Problem
 from accounts.tables import IMPORTED
-from accounts.wallets import find_attachment
 from config import Config
 from models import Bot, Owner, Post
 from storage import database, new_uid, store_row, writing

@@ -8,6 +8,7 @@ use it, of which there is one at a time, so no race passes it. The operator's co
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from chain.holdings import HOLDINGS
 from config import Config
 from storage import database
 
@@ -24,15 +25,19 @@ SETTINGS = {
 POSTS = "SELECT posts_bytes FROM owner WHERE id = (SELECT owner_id FROM bot WHERE id = ?)"
 KNOWN = "SELECT 1 FROM post WHERE bot_id = ? AND source = 'bot' AND event_id = ?"
 # A wallet given up, by detaching, by taking another or by retiring: the first ones cost no change.
-CHANGES = (
-    "SELECT COUNT(*) FROM attachment a JOIN bot b ON b.id = a.bot_id WHERE b.owner_id = ? AND"
-    " a.detached_at > ?"
-)
+# One beside another that leads from now on, or stands beside the new lead, was not given up.
+GIVEN_UP = """(
+SELECT bot_id FROM attachment WHERE detached_at > ?
+UNION ALL SELECT c.bot_id FROM companion c WHERE c.detached_at > ?
+AND NOT EXISTS (SELECT 1 FROM attachment n WHERE n.wallet_id = c.wallet_id
+    AND n.bot_id = c.bot_id AND n.attached_at = c.detached_at)
+AND NOT EXISTS (SELECT 1 FROM companion n WHERE n.wallet_id = c.wallet_id
+    AND n.bot_id = c.bot_id AND n.attached_at = c.detached_at AND n.id <> c.id))"""
+CHANGES = f"SELECT COUNT(*) FROM {GIVEN_UP} a JOIN bot b ON b.id = a.bot_id WHERE b.owner_id = ?"
 TRADERS = "SELECT COUNT(*) FROM trader WHERE owner_id = ? AND retired_at IS NULL"
 HOOKS = "SELECT COUNT(*) FROM hook WHERE owner_id = ?"
-WALLETS = """
-SELECT COUNT(*) FROM attachment a JOIN bot b ON b.id = a.bot_id WHERE b.owner_id = ?
-AND b.id <> ? AND a.detached_at IS NULL"""
+HELD = f"{HOLDINGS} a JOIN bot b ON b.id = a.bot_id WHERE a.detached_at IS NULL"
+WALLETS = f"SELECT COUNT(*) FROM {HELD} AND b.owner_id = ?"
 # What the owner who uses most of it uses, and how many owners are at the limit.
 MAX_POSTS = (
     "SELECT COALESCE(MAX(posts_bytes), 0), COUNT(CASE WHEN posts_bytes >= ? THEN 1 END) FROM owner"
@@ -41,12 +46,10 @@ MAX_OF = (
     "SELECT COALESCE(MAX(n), 0), COUNT(CASE WHEN n >= ? THEN 1 END) FROM (SELECT COUNT(*) AS n FROM"
     " {} GROUP BY owner_id) AS by_owner"
 )
-MAX_CHANGES = MAX_OF.format("attachment a JOIN bot b ON b.id = a.bot_id WHERE a.detached_at > ?")
+MAX_CHANGES = MAX_OF.format(f"{GIVEN_UP} a JOIN bot b ON b.id = a.bot_id")
 MAX_HOOKS = MAX_OF.format("hook")
 MAX_TRADERS = MAX_OF.format("trader WHERE retired_at IS NULL")
-MAX_WALLETS = MAX_OF.format(
-    "attachment a JOIN bot b ON b.id = a.bot_id WHERE a.detached_at IS NULL"
-)
+MAX_WALLETS = MAX_OF.format(HELD)
 
 
 class Use(NamedTuple):
@@ -91,17 +94,15 @@ def is_known(bot_id: int, event_id: str | None) -> bool:
 
 def find_wallet_changes(config: Config, owner_id: int, now: int) -> Use:
     """Wallets given up within the last 24 hours."""
-    changes = database.execute_sql(CHANGES, (owner_id, now - DAY_MS)).fetchone()[0]
+    since = now - DAY_MS
+    changes = database.execute_sql(CHANGES, (since, since, owner_id)).fetchone()[0]
     return Use("wallet_changes_per_day", config.max_wallet_changes_per_day, changes)
 
 
-def find_wallets(config: Config, owner_id: int, bot_id: int) -> Use:
-    """Wallets held now by the owner's bots but this one."""
-    return Use(
-        "wallets",
-        config.max_wallets_per_owner,
-        database.execute_sql(WALLETS, (owner_id, bot_id)).fetchone()[0],
-    )
+def find_wallets(config: Config, owner_id: int, given_up: int = 0) -> Use:
+    """Wallets held now by the owner's bots, but for so many that are given up for a new one."""
+    held = database.execute_sql(WALLETS, (owner_id,)).fetchone()[0]
+    return Use("wallets", config.max_wallets_per_owner, held - given_up)
 
 
 def find_traders(config: Config, owner_id: int) -> Use:
@@ -129,7 +130,7 @@ def list_use(execute: Callable[..., Any], config: Config, now: int) -> list[Use]
     day = now - DAY_MS
     return [
         Use("posts_kept_mb", config.max_posts_kept_mb, posts // MB, full),
-        _find_most(execute, config, "wallet_changes_per_day", MAX_CHANGES, day),
+        _find_most(execute, config, "wallet_changes_per_day", MAX_CHANGES, day, day),
         _find_most(execute, config, "wallets", MAX_WALLETS),
         _find_most(execute, config, "traders", MAX_TRADERS),
         _find_most(execute, config, "hooks", MAX_HOOKS),

@@ -1,17 +1,29 @@
-"""Attach wallets to bots, prove and detach them.
+"""Attach wallets to bots, prove, add and detach them.
 
 Each public function is one short transaction and raises Problem when it refuses; then nothing was
-stored. `attach` and `detach` are for callers that are inside one. `now` is UTC milliseconds.
+stored. `attach`, `detach` and `give_up` are for callers that are inside one. `now` is UTC
+milliseconds.
 """
 
 from accounts import conduct, quotas
 from accounts.fields import NOBODYS, check_wallet, is_provable
-from accounts.problem import Problem, invalid, refuse_full
+from accounts.holdings import (
+    Holding,
+    begin,
+    end,
+    find_attachment,
+    find_holder,
+    hand_over,
+    list_companions,
+    list_holdings,
+    share_history,
+)
+from accounts.problem import Problem, invalid, refuse_full, refuse_unknown
 from chain.addresses import is_nobodys
 from chain.programs import table
-from chain.standing_store import forget_standings, forget_standings_of
+from chain.standing_store import forget_standings
 from config import Config
-from models import IS_PROGRAM, Address, Attachment, Bot, Wallet
+from models import IS_PROGRAM, Attachment, Bot, Wallet
 from storage import writing
 from storage.arrivals import append_leaf
 
@@ -19,12 +31,20 @@ UNPROVABLE = (
     "cannot be proven: it is derived by a program (a multisig, a vault), so no key signs for it. "
     "It can be observed as a claimed wallet"
 )
+CLAIMED_FIRST = (
+    "the wallet that this bot holds is only claimed; prove that one first, then add others"
+)
+SEVERAL = (
+    "this bot holds several wallets, and each of those is proven: prove this one, too, or detach "
+    "the others first"
+)
 
 
 def attach_wallet(
     config: Config, bot: Bot, address: str, now: int, ownership: str = "claimed"
 ) -> None:
-    """Give `bot` this wallet instead of the one it holds.
+    """Give `bot` this wallet instead of the one that leads; those beside it stay, and the oldest of
+    them leads.
 
     `ownership`: `claimed`, or `proven`, which displaces another bot's mere claim.
     """
@@ -33,25 +53,34 @@ def attach_wallet(
         attach(config, bot, address, now, ownership)
 
 
+def add_wallet(config: Config, bot: Bot, address: str, now: int) -> None:
+    """Give `bot` this wallet, which was proven, beside those it holds."""
+    address = check_wallet(address)
+    with writing():
+        attach(config, bot, address, now, "proven", is_added=True)
+
+
+def remove_wallet(bot: Bot, address: str, now: int) -> None:
+    """Free one of the bot's wallets. Where it led, the oldest one beside it leads from now on."""
+    with writing():
+        held = find_holder(address)
+        if held is None or held.bot_id != bot.id:
+            refuse_unknown("wallet of this bot")
+        give_up(held, now)
+
+
 def detach_wallet(bot: Bot, now: int) -> None:
-    """Free the wallet; its trades stay under the bot until another one takes it."""
+    """Free all wallets of a bot; their trades stay under it until another one takes them."""
     with writing():
         detach(bot, now)
 
 
-def find_attachment(bot: Bot) -> Attachment | None:
-    """Return the open attachment of a bot, with its wallet."""
-    found: Attachment | None = (
-        Attachment.select(Attachment, Wallet)
-        .join(Wallet)
-        .where(Attachment.bot == bot, Attachment.detached_at.is_null())
-        .first()
-    )
-    return found
-
-
-def attach(config: Config, bot: Bot, address: str, now: int, ownership: str) -> None:
-    """As `attach_wallet`, inside a transaction and for an address that was checked."""
+def attach(
+    config: Config, bot: Bot, address: str, now: int, ownership: str, is_added: bool = False
+) -> None:
+    """As `attach_wallet`, inside a transaction and for an address that was checked; `is_added`: as
+    `add_wallet`.
+    """
     if bot.retired_at is not None:
         raise Problem("bot_retired", "a retired bot cannot take a wallet")
     _check_address(config, address, ownership)
@@ -65,42 +94,40 @@ def attach(config: Config, bot: Bot, address: str, now: int, ownership: str) -> 
             "this wallet is already connected to another bot",
             errors=[{"field": "wallet", "message": "belongs to another bot"}],
         )
-    refuse_full(quotas.find_wallets(config, bot.owner_id, bot.id), "wallet_limit")
+    lead = find_attachment(bot)
+    _check_company(bot, lead, ownership, is_added)
+    replaced = None if is_added else lead
+    used = quotas.find_wallets(config, bot.owner_id, given_up=1 if replaced else 0)
+    refuse_full(used, "wallet_limit")
     refuse_full(quotas.find_wallet_changes(config, bot.owner_id, now))
-    detach(bot, now)
-    if held:
-        _end(held, now)
-    wallet = _watch(bot, address, now)
-    Attachment.create(bot=bot, wallet=wallet, ownership=ownership, attached_at=now)
-    append_leaf("attachment", now, bot=bot.uid, wallet=address, ownership=ownership)
-    _share_history(wallet.id, bot.id)
-    forget_standings_of(wallet.id)
+    forget_standings([bot.id])
+    for one in (replaced, held):
+        if one:
+            give_up(one, now)
+    begin(bot, address, ownership, now)
 
 
 def detach(bot: Bot, now: int) -> None:
     """As `detach_wallet`, inside a transaction."""
     forget_standings([bot.id])
-    held = find_attachment(bot)
-    if held:
-        _end(held, now)
+    for held in list_holdings(bot):
+        end(held, now)
 
 
-def _end(held: Attachment, now: int) -> None:
-    """End an attachment; the wallet is due for a last look."""
-    Attachment.update(detached_at=now).where(Attachment.id == held.id).execute()
-    Wallet.update(closing_at=now, due_at=0).where(Wallet.id == held.wallet_id).execute()
-    append_leaf("detachment", now, bot=held.bot.uid, wallet=held.wallet.address)
+def give_up(held: Holding, now: int) -> None:
+    """As `remove_wallet`, inside a transaction."""
+    forget_standings([held.bot_id])
+    end(held, now)
+    if isinstance(held, Attachment):
+        hand_over(held.bot, now)
 
 
-def find_holder(address: str) -> Attachment | None:
-    """Return the open attachment of a wallet, or None where nobody holds it."""
-    found: Attachment | None = (
-        Attachment.select(Attachment, Wallet)
-        .join(Wallet)
-        .where(Wallet.address == address, Attachment.detached_at.is_null())
-        .first()
-    )
-    return found
+def _check_company(bot: Bot, lead: Attachment | None, ownership: str, is_added: bool) -> None:
+    """Refuse wallets beside one another of which one is merely claimed."""
+    if is_added and lead and lead.ownership != "proven":
+        raise invalid("wallet", CLAIMED_FIRST)
+    if ownership != "proven" and list_companions(bot):
+        raise invalid("wallet", SEVERAL)
 
 
 def _check_address(config: Config, address: str, ownership: str) -> None:
@@ -116,45 +143,13 @@ def _check_address(config: Config, address: str, ownership: str) -> None:
         raise Problem("wallet_banned", told, errors=[{"field": "wallet", "message": told}])
 
 
-def _prove(held: Attachment, ownership: str, now: int) -> None:
-    if ownership == "proven":
+def _prove(held: Holding, ownership: str, now: int) -> None:
+    if ownership != "proven":
+        return
+    if held.ownership != "proven":
         Attachment.update(ownership="proven").where(Attachment.id == held.id).execute()
-        if held.ownership != "proven":
-            append_leaf(
-                "attachment",
-                now,
-                bot=held.bot.uid,
-                wallet=held.wallet.address,
-                ownership="proven",
-            )
-        _share_history(held.wallet_id, held.bot_id)
-        forget_standings([held.bot_id])
-
-
-def _share_history(wallet_id: int, bot_id: int) -> None:
-    """Store which bot's the wallet's past trades are, now that this bot attached or proved it.
-
-    What a bot has proven stays with it until another proof: a bot that merely claims the wallet
-    later shows what happened since its first claim. A wallet that nobody proved goes whole.
-    """
-    held = Attachment.select().where(Attachment.wallet == wallet_id).order_by(Attachment.id)
-    proofs = [one for one in held if one.ownership == "proven"]
-    past: dict[str, int | None] = {"prover": None, "bot_since": None}
-    if proofs and proofs[-1].bot_id != bot_id:
-        claims = [one for one in held if one.bot_id == bot_id and one.id > proofs[-1].id]
-        past = {"prover": proofs[-1].bot_id, "bot_since": claims[0].attached_at}
-    Wallet.update(**past).where(Wallet.id == wallet_id).execute()
-
-
-def _watch(bot: Bot, address: str, now: int) -> Wallet:
-    """Return the wallet's row, held by `bot` and due at once.
-
-    The observer adds its token accounts to the addresses.
-    """
-    wallet: Wallet | None = Wallet.get_or_none(Wallet.address == address)
-    if wallet:
-        Wallet.update(bot=bot, due_at=0, closing_at=None).where(Wallet.id == wallet.id).execute()
-        return wallet
-    wallet = Wallet.create(address=address, bot=bot, created_at=now)
-    Address.create(wallet=wallet, address=address)
-    return wallet
+        append_leaf(
+            "attachment", now, bot=held.bot.uid, wallet=held.wallet.address, ownership="proven"
+        )
+    share_history(held.wallet_id, held.bot_id)
+    forget_standings([held.bot_id])

@@ -7,7 +7,8 @@ from models import Base, Bot, Wallet
 
 class Companion(Base):
     """A wallet that a bot held beside the one it was attached to (Attachment), proven, from when to
-    when (ms). At most one open row per wallet, and none for one with an open attachment.
+    when (ms). At most one open row per wallet, and none for one with an open attachment. Each falls
+    into one attachment of its bot: where another wallet leads, a new row begins.
 
     Derived, null before the first publication: known cost (lamports) of what it held when it came,
     and of what it took along when it went.
@@ -22,6 +23,8 @@ class Companion(Base):
     detached_at = BigIntegerField(null=True)
     carried_in = BigIntegerField(null=True)
     open_cost = BigIntegerField(null=True)
+    # As of an Attachment; here none is merely claimed.
+    ownership = "proven"
 
 
 Companion.add_index(

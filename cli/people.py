@@ -119,9 +119,9 @@ def run_bot_create(config: Config, args: Namespace) -> None:
 @with_database
 def run_bot_list(config: Config, args: Namespace) -> None:
     """List all bots."""
-    from accounts import influencers, wallets
+    from accounts import holdings, influencers
 
-    rows = [show_bot(bot, wallets.find_attachment(bot)) for bot in influencers.list_bots()]
+    rows = [show_bot(bot, holdings.find_attachment(bot)) for bot in influencers.list_bots()]
     print_result(
         args,
         {"data": rows},
@@ -148,14 +148,14 @@ def show_bot(bot: "Bot", attachment: "Attachment | None") -> dict[str, object]:
 @with_database
 def run_bot_wallet(config: Config, args: Namespace) -> None:
     """Attach a wallet to a bot, or detach it."""
-    from accounts import influencers, wallets
+    from accounts import holdings, influencers, wallets
 
     bot = influencers.find_bot(args.bot)
     if args.address == "none":
         wallets.detach_wallet(bot, now_ms())
     else:
         wallets.attach_wallet(settings.lift_quotas(config), bot, args.address, now_ms())
-    attachment = wallets.find_attachment(bot)
+    attachment = holdings.find_attachment(bot)
     print_result(
         args,
         show_bot(bot, attachment),

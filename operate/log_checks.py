@@ -257,7 +257,8 @@ def check_attachments(reader: Reader, told: Told) -> Iterator[Difference]:
     for bot, address, *span in reader.rows(BESIDE):
         spans = found.setdefault((bot, address), [])
         spans.append(Span(*span))
-        spans.sort(key=lambda one: one.attached_at)
+        # The one that is open was begun last.
+        spans.sort(key=lambda one: (one.detached_at is None, one.attached_at))
     for bot, address in sorted({**found, **told.spans}):
         if found.get((bot, address)) != told.spans.get((bot, address)):
             yield Difference(

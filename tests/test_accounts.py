@@ -9,7 +9,7 @@ import pytest
 from nacl.signing import SigningKey
 from service import NOW, Service, address, signature
 
-from accounts import acts, api_keys, influencers, owners, posts, wallets
+from accounts import acts, api_keys, holdings, influencers, owners, posts, wallets
 from accounts.fields import NOBODYS, check_wallet, clean_text
 from accounts.problem import Problem
 from chain import base58
@@ -99,7 +99,7 @@ def test_a_vault_may_be_observed_and_never_proven(service):
         "validation_failed",
         lambda: wallets.attach_wallet(service.config, made.bot, VAULT, NOW, ownership="proven"),
     )
-    assert wallets.find_attachment(made.bot).ownership == "claimed"
+    assert holdings.find_attachment(made.bot).ownership == "claimed"
     assert "a program derives it" in service.get(f"/bots/{made.bot.uid}").text
     person = service.make_bot("Person", PERSON)
     assert service.get(f"/api/v1/bots/{person.bot.uid}", key).json["provable"] is True
@@ -147,7 +147,7 @@ def test_a_bot_comes_with_owner_key_and_watched_wallet(service):
         0,
     )
     assert [row.address for row in Address.select()] == [address("w")]
-    assert wallets.find_attachment(made.bot).ownership == "claimed"
+    assert holdings.find_attachment(made.bot).ownership == "claimed"
     # 128 bits in base32.
     assert len(made.recovery_code.replace("-", "")) == 26
     assert made.recovery_code not in str(Owner.select().dicts().get())
@@ -183,7 +183,7 @@ def test_a_wallet_has_one_influencer_at_a_time(service):
     # Its trades stay hers until another takes it.
     assert Wallet.get().bot_id == ada.bot.id
     wallets.attach_wallet(service.config, bob.bot, address("w"), NOW + 2)
-    assert Wallet.get().bot_id == bob.bot.id and wallets.find_attachment(ada.bot) is None
+    assert Wallet.get().bot_id == bob.bot.id and holdings.find_attachment(ada.bot) is None
 
 
 def refuse(code, act):
@@ -196,8 +196,8 @@ def test_proof_displaces_a_claim_but_not_a_proof(service):
     ada, bob = service.make_bot("Ada", address("w")), service.make_bot("Bob")
     wallets.attach_wallet(service.config, bob.bot, address("w"), NOW + 1, ownership="proven")
     assert (
-        wallets.find_attachment(ada.bot) is None
-        and wallets.find_attachment(bob.bot).ownership == "proven"
+        holdings.find_attachment(ada.bot) is None
+        and holdings.find_attachment(bob.bot).ownership == "proven"
     )
     refuse(
         "wallet_taken",
@@ -208,7 +208,7 @@ def test_proof_displaces_a_claim_but_not_a_proof(service):
     wallets.detach_wallet(bob.bot, NOW + 3)
     wallets.attach_wallet(service.config, bob.bot, address("w"), NOW + 4)
     # The badge ended with detachment.
-    assert wallets.find_attachment(bob.bot).ownership == "claimed"
+    assert holdings.find_attachment(bob.bot).ownership == "claimed"
 
 
 def test_replacing_keeps_the_history_of_attachments(service):
@@ -243,7 +243,7 @@ def test_retiring_revokes_and_frees(service):
     assert (
         retired.retired_at == NOW + 1
         and Key.get().revoked_at == NOW + 1
-        and wallets.find_attachment(retired) is None
+        and holdings.find_attachment(retired) is None
     )
     refuse(
         "bot_retired",

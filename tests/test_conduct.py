@@ -8,7 +8,7 @@ from test_admin_pages import list_done, log_in
 from test_pages import HOSTILE
 from test_studio import Browser, errors_of
 
-from accounts import acts, conduct, influencers, owners, traders, wallets
+from accounts import acts, conduct, holdings, influencers, owners, traders, wallets
 from accounts.admin_tables import AdminAct
 from accounts.conduct_tables import Ban, Report
 from accounts.problem import Problem
@@ -195,7 +195,7 @@ def test_a_banned_wallet_is_taken_away_and_nobody_gets_it(service, ada, operator
     assert found.headers["Location"].endswith(f"/admin/wallets?wallet={W}")
     assert path in operator.get(found.headers["Location"]).text
     assert operator.send(path, page="/admin", reason="stolen").status_code == 302
-    assert wallets.find_attachment(Bot.get()) is None
+    assert holdings.find_attachment(Bot.get()) is None
     assert Attachment.get().detached_at is not None
     for ownership in ("claimed", "proven"):
         assert (

@@ -7,7 +7,7 @@ import orjson
 from flask import g, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 
-from accounts import proof, wallets
+from accounts import holdings, proof, wallets
 from accounts.fields import check_wallet, is_provable
 from accounts.problem import Problem, invalid
 from models import Bot, Session
@@ -74,7 +74,7 @@ def detach_wallet(bot: Bot) -> ResponseReturnValue:
 @managing
 def begin_proof(bot: Bot) -> ResponseReturnValue:
     """Write the text that is to be signed. It replaces an earlier one of this browser."""
-    attached = wallets.find_attachment(bot)
+    attached = holdings.find_attachment(bot)
     address = request.form.get("prove", "").strip() or (attached.wallet.address if attached else "")
     try:
         wallet = check_wallet(address)

@@ -157,7 +157,7 @@ def list_uses(owner: Owner) -> list[quotas.Use]:
     return [
         quotas.Use("posts_kept_mb", config.max_posts_kept_mb, owner.posts_bytes // quotas.MB),
         quotas.find_wallet_changes(config, owner.id, g.now),
-        quotas.find_wallets(config, owner.id, 0),
+        quotas.find_wallets(config, owner.id),
         quotas.find_traders(config, owner.id),
         quotas.find_hooks(config, owner.id),
     ]
