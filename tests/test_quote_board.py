@@ -1,6 +1,9 @@
 """The leaderboard in a stablecoin: the rules of the one in SOL, over other ledgers."""
 
+import html
 import random
+import re
+from urllib.parse import parse_qsl, urlsplit
 
 import ground
 import pytest
@@ -17,7 +20,7 @@ from chain.tables import StandingTotal
 from models import Attachment, Bot
 from operate.readers import open_reader
 from operate.standing_checks import check_standings
-from web.api import leaderboard, quote_history, quote_results, quote_trades
+from web.api import leaderboard, post_statements, quote_history, quote_results, quote_trades
 
 W, OTHER, THIRD = address("w"), address("other"), address("third")
 USDC = QUOTES[0]
@@ -87,6 +90,41 @@ def test_what_is_no_board_is_refused_by_name(service, ada, query, told):
     assert (answer.status_code, answer.json["code"]) == (400, "invalid_parameter")
     assert answer.json["detail"] == told
     assert service.get(f"/leaderboard?{query}").status_code == 400
+
+
+CHOICES = {"record": "forward", "sort": "pnl", "window": "all", "ownership": None, "quote": None}
+
+
+def test_every_link_of_the_board_keeps_every_other_choice(service, ada):
+    """2 records, 4 windows, 3 kinds of wallets; results in 4 currencies, and 3 sorts in SOL."""
+    found, waiting = set(), ["/leaderboard"]
+    while waiting:
+        asked = waiting.pop()
+        mine = read_choices(asked)
+        found.add(tuple(mine.values()))
+        for link in list_board_links(service, asked):
+            told = read_choices(link)
+            changed = {name for name in CHOICES if told[name] != mine[name]}
+            if told["sort"] != "pnl" or mine["sort"] != "pnl":
+                # No other sort has a currency.
+                changed -= {"sort"} if "quote" in changed else set()
+                assert told["sort"] == "pnl" or told["quote"] is None
+            assert len(changed) <= 1, (asked, link)
+            if tuple(told.values()) not in found:
+                found.add(tuple(told.values()))
+                waiting.append(link)
+    assert len(found) == 2 * 4 * 3 * (4 + 3)
+
+
+def list_board_links(service, path):
+    answer = service.get(path)
+    assert answer.status_code == 200
+    links = re.findall(r'<a href="(/leaderboard\?[^"]+)"', answer.text)
+    return [html.unescape(link) for link in links]
+
+
+def read_choices(path):
+    return {**CHOICES, **dict(parse_qsl(urlsplit(path).query))}
 
 
 def test_a_window_is_the_difference_of_two_totals(service, ada):
@@ -229,7 +267,9 @@ ASKED = {
     "samples": quote_history.write_samples(quote_results.OF_RESULTS, USDC.mint).format(
         "(1), (2)", "'b'"
     ),
-    "trades": f"{quote_trades.QUOTED}(1, 2)",
+    "trades": quote_trades.QUOTED.format(trades="1, 2"),
+    "posts": post_statements.POST,
+    "states": post_statements.POST_STATE,
 }
 
 
@@ -242,4 +282,4 @@ def test_totals_are_found_by_their_key(db, name):
     # Each step names the whole key up to the time.
     steps = [row for row in plan if "sqlite_autoindex_quote_total" in row]
     assert all("wallet_id=? AND span=? AND quote=?" in row for row in steps)
-    assert steps or name == "trades"
+    assert steps or name in ("trades", "posts", "states")

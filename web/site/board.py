@@ -1,8 +1,10 @@
 """The leaderboard."""
 
 from collections import Counter
+from functools import partial
+from typing import Any
 
-from flask import Blueprint, g, render_template, request
+from flask import Blueprint, g, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 
 from chain.quotes import QUOTES
@@ -29,6 +31,7 @@ def show_leaderboard() -> ResponseReturnValue:
         "leaderboard.html",
         rows=rows,
         board=board,
+        link=partial(link_board, board),
         quotes=QUOTES,
         most=MAX_RANKS,
         is_cut=MAX_RANKS in Counter(map(leaderboard.find_group, entries)).values(),
@@ -37,3 +40,14 @@ def show_leaderboard() -> ResponseReturnValue:
         # Its bots are those that are ranked in SOL.
         race="" if board.quote else pictures.draw_race(),
     )
+
+
+def link_board(board: leaderboard.Board, **chosen: Any) -> str:
+    """Return the address of a board with these choices in place of its own. All others stay, but
+    for the stablecoin where `sort` ranks by none.
+    """
+    told = board._replace(**chosen)
+    if told.sort != leaderboard.SORTS[0]:
+        told = told._replace(quote=None)
+    values = told._asdict() | {"quote": told.quote and told.quote.symbol}
+    return url_for("board.show_leaderboard", **values)
