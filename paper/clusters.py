@@ -7,9 +7,12 @@ returns are ratios of integers, rounded for display.
 
 import math
 import random
+import threading
 from array import array
-from collections.abc import Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache, lru_cache
+from hashlib import blake2b
 from itertools import accumulate
 from operator import sub, truediv
 from typing import NamedTuple, Protocol, TypeVar
@@ -20,6 +23,8 @@ DRAWS = 1_000
 # More clusters than this are drawn together with their neighbors in time, so that an interval of
 # thousands takes hundredths of a second, too.
 MAX_DRAWN = 200
+# Every close gives its account, its family and their lessons figures of their own.
+MAX_REMEMBERED = 1_024
 LEVEL = "95 %, clustered"
 # Fewer clusters have no interval: of five, one in ten misses the truth (bench intervals).
 MIN_CLUSTERS = 8
@@ -62,6 +67,32 @@ class Interval(NamedTuple):
     high: float
 
 
+class Intervals:
+    """The intervals found last, by a digest of the figures they are of: those figures, of accounts
+    with hundreds of clusters, would take twenty megabytes, and a day to get there.
+    """
+
+    def __init__(self) -> None:
+        self._found: OrderedDict[bytes, Interval] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def find(self, figures: tuple[object, ...], draw: Callable[[], Interval]) -> Interval:
+        """Return the interval of these figures; `draw` finds one that is not remembered."""
+        key = blake2b(repr(figures).encode(), digest_size=16).digest()
+        with self._lock:
+            interval = self._found.get(key)
+        interval = interval or draw()
+        with self._lock:
+            self._found[key] = interval
+            self._found.move_to_end(key)
+            while len(self._found) > MAX_REMEMBERED:
+                self._found.popitem(last=False)
+        return interval
+
+
+_intervals = Intervals()
+
+
 def cluster(closes: Sequence[Close]) -> list[list[Close]]:
     """Put closes into clusters: of one token, entered within an hour of the first of them."""
     clusters: list[list[Close]] = []
@@ -90,8 +121,9 @@ def find_interval(shares: Sequence[Share]) -> Interval | None:
     """
     if len(shares) < MIN_CLUSTERS:
         return None
-    joined = [Share(*map(sum, zip(*part, strict=True))) for part in _join(shares)]
-    return _find_interval(tuple(joined))
+    columns = zip(*shares, strict=True)
+    parts, wholes = (tuple(map(sum, _join(column))) for column in columns)
+    return _intervals.find((parts, wholes), lambda: _draw_ratios(parts, wholes))
 
 
 def _join(clusters: Sequence[Cluster]) -> list[Sequence[Cluster]]:
@@ -100,25 +132,28 @@ def _join(clusters: Sequence[Cluster]) -> list[Sequence[Cluster]]:
     return [clusters[first : first + size] for first in range(0, len(clusters), size)]
 
 
-@lru_cache(maxsize=1_024)
-def _find_interval(shares: tuple[Share, ...]) -> Interval:
-    parts, wholes = zip(*shares, strict=True)
+def _draw_ratios(parts: tuple[int, ...], wholes: tuple[int, ...]) -> Interval:
     ratios = []
-    for drawn in _draw(len(shares)):
+    for drawn in _draw(len(parts)):
         whole = sum(map(wholes.__getitem__, drawn))
         if whole:
             ratios.append(sum(map(parts.__getitem__, drawn)) / whole)
-    return _cut(ratios, len(shares))
+    return _cut(ratios, len(parts))
 
 
-@lru_cache(maxsize=32)
-def _draw(count: int) -> tuple[bytes, ...]:
-    """Return DRAWS draws of `count` clusters, each as their places, MAX_DRAWN of them at most.
+def _draw(count: int) -> Iterator[bytes]:
+    """Yield DRAWS draws of `count` clusters, each as their places, MAX_DRAWN of them at most."""
+    places = _list_places(count)
+    return (places[first : first + count] for first in range(0, len(places), count))
+
+
+@lru_cache(maxsize=16)
+def _list_places(count: int) -> bytes:
+    """Return the places of all draws, one after the other: up to 200 kB.
 
     The same for all figures of so many clusters: drawing is what an interval costs.
     """
-    places = bytes(map(int, map(float(count).__mul__, _list_chances()[: DRAWS * count])))
-    return tuple(places[first : first + count] for first in range(0, len(places), count))
+    return bytes(map(int, map(float(count).__mul__, _list_chances()[: DRAWS * count])))
 
 
 @cache
@@ -153,11 +188,11 @@ def find_drawdown_interval(moves: Sequence[int], start: int) -> Interval | None:
     """
     if len(moves) < MIN_CLUSTERS:
         return None
-    return _find_drawdowns(tuple(sum(part) for part in _join(moves)), start)
+    joined = tuple(map(sum, _join(moves)))
+    return _intervals.find((joined, start), lambda: _draw_drawdowns(joined, start))
 
 
-@lru_cache(maxsize=1_024)
-def _find_drawdowns(moves: tuple[int, ...], start: int) -> Interval:
+def _draw_drawdowns(moves: tuple[int, ...], start: int) -> Interval:
     draws = _draw(len(moves))
     found = [find_drawdown(list(map(moves.__getitem__, one)), start) for one in draws]
     return _cut(found, len(moves))

@@ -1,6 +1,7 @@
 """Intervals over clusters of closes, and how often they hold the truth."""
 
 import random
+import tracemalloc
 
 import pytest
 
@@ -36,13 +37,35 @@ def test_copies_of_a_trade_narrow_nothing():
     assert one.high - one.low > 0.4 and abs((many.high - many.low) - (one.high - one.low)) < 0.15
 
 
-def test_an_interval_is_the_same_in_every_process_and_holds_its_ratio():
+def test_an_interval_is_the_same_in_every_process_and_holds_its_ratio(monkeypatch):
     shares = [Share(n * 7 % 5 - 1, 2) for n in range(20)]
     found = clusters.find_interval(shares)
-    clusters._find_interval.cache_clear()
+    monkeypatch.setattr(clusters, "_intervals", clusters.Intervals())
     assert clusters.find_interval(shares) == found
     ratio = sum(one.part for one in shares) / sum(one.whole for one in shares)
     assert found.low < ratio < found.high
+
+
+def test_what_is_remembered_of_figures_is_small_and_has_an_end():
+    """Of 1,500 accounts of 200 clusters the last 1,024 are known, in less than 400 bytes each; 400
+    integers alone would take 12,800.
+    """
+    remembered, interval = clusters.Intervals(), clusters.Interval(0.25, 0.75)
+    tracemalloc.start()
+    try:
+        for n in range(1_500):
+            figures = tuple(range(n, n + 200)), tuple(range(10**9, 10**9 + 200))
+            assert remembered.find(figures, lambda: interval) is interval
+        figures = None
+        taken = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert taken < 400 * clusters.MAX_REMEMBERED
+    drawn = []
+    for n in (476, 1_499, 475):
+        figures = tuple(range(n, n + 200)), tuple(range(10**9, 10**9 + 200))
+        remembered.find(figures, lambda: drawn.append(n) or interval)
+    assert drawn == [475]
 
 
 def test_too_few_clusters_have_no_interval_and_all_that_won_prove_nothing():

@@ -265,7 +265,8 @@ class Spark(NamedTuple):
     side: str
 
 
-@functools.lru_cache(1_024)
+# Those of some pages: each is two to eight kilobytes, and every trade or quote makes another.
+@functools.lru_cache(256)
 def draw_spark(values: tuple[int, ...]) -> Spark | None:
     """Draw amounts that were sampled in equal steps, as changes since the first; None for fewer
     than two.
