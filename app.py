@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 MAX_BODY_BYTES = 64 * 1024
 # A cached list takes up to 150 KB, a cached caller and a rendered post about 1 KB each.
 MAX_CACHED_LISTS, MAX_CACHED_CALLERS, MAX_RENDERED_POSTS = 32, 4096, 1024
+# A page takes up to 90 KB.
+MAX_CACHED_PAGES = 16
 # A feed takes up to 256 KB (web.site.feeds.MAX_BYTES).
 MAX_CACHED_FEEDS = 16
 # A document of evidence takes up to 2 MB.
@@ -69,6 +71,7 @@ def fill_memory(app: Application) -> None:
 
     base_url = app.settings.base_url
     app.list_cache = cache.ListCache(MAX_CACHED_LISTS)
+    app.page_cache = cache.ListCache(MAX_CACHED_PAGES)
     app.caller_cache = cache.ListCache(MAX_CACHED_CALLERS)
     app.health_cache = cache.ListCache(1)
     app.feed_cache = cache.ListCache(MAX_CACHED_FEEDS)

@@ -1,5 +1,6 @@
 """Lists and pages of small and large instances, and a rebuild."""
 
+import itertools
 import statistics
 import time
 
@@ -71,25 +72,27 @@ def compare_pages(given, seeded):
     """
     missed = []
     with servers.candor(seeded.folder) as server:
-        for page, listing in PAGES.items():
+        for (page, listing), is_warm in itertools.product(PAGES.items(), (True, False)):
             rounds = [
-                [measure_path(given, seeded, server, name) for name in (page, listing)]
+                [measure_path(given, seeded, server, name, is_warm) for name in (page, listing)]
                 for _ in range(ROUNDS)
             ]
             ratio = statistics.median(one / other for one, other in rounds)
             shown = " / ".join(
                 f"{statistics.median(one):.2f} ms" for one in zip(*rounds, strict=True)
             )
-            what = f"first byte of {page} / of {listing} by the API, nothing kept, p50"
+            state = "warm" if is_warm else "nothing kept"
+            what = f"first byte of {page} / of {listing} by the API, {state}, p50"
             missed += tell(what, shown, ratio, most=1.3)
     return missed
 
 
-def measure_path(given, seeded, server, name):
-    """Median ms of an answer, with somebody else's commit before each."""
-    path, meddler = {**seeded.paths, **seeded.pages}[name], Meddler(seeded.file)
-    heard = ask(server.port, lambda: meddler.before(seeded.request(path)), 1, given.seconds / 3)
-    assert not heard.wrong, path
+def measure_path(given, seeded, server, name, is_warm=False):
+    """Median ms of an answer; unless `is_warm`, with somebody else's commit before each."""
+    request = seeded.request({**seeded.paths, **seeded.pages}[name])
+    requests = itertools.repeat(request) if is_warm else Meddler(seeded.file).before(request)
+    heard = ask(server.port, lambda: requests, 1, given.seconds / 3)
+    assert not heard.wrong, name
     return heard.percentile(50)
 
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from web.server.auth import ApiCaller
     from web.server.cache import ListCache
     from web.site.feeds import RenderedFeed
+    from web.site.kept_pages import KeptPage
 
 NO_STORE = {"Cache-Control": "no-store"}
 
@@ -48,6 +49,7 @@ class Application(Flask):
     url_rule_class = LazyRule
     allowance: Allowance
     list_cache: ListCache[bytes]
+    page_cache: ListCache[KeptPage]
     caller_cache: ListCache[ApiCaller | None]
     evidence_cache: ListCache[bytes]
     feed_cache: ListCache[RenderedFeed]

@@ -11,6 +11,7 @@ from chain.quotes import QUOTES
 from web.api import leaderboard, v1
 from web.api.connected import show_connected
 from web.site import pictures
+from web.site.kept_pages import keep_page
 from web.site.lists import add_etag, expand_json
 
 blueprint = Blueprint("board", __name__)
@@ -20,6 +21,7 @@ MAX_RANKS = 25
 
 
 @blueprint.get("/leaderboard")
+@keep_page
 def show_leaderboard() -> ResponseReturnValue:
     """Show the ranking of bots."""
     board = v1.read_board(request.args)

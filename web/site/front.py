@@ -15,6 +15,7 @@ from web.server.application import find_app
 from web.server.cache import ListCache
 from web.server.gate import settings
 from web.site import pictures
+from web.site.kept_pages import keep_page
 from web.site.lists import add_etag, expand_json, read_cursor
 from web.site.pieces import draw_posts
 
@@ -66,6 +67,7 @@ def keep_side(state: Any) -> None:
 
 
 @blueprint.get("/")
+@keep_page
 def show_feed() -> ResponseReturnValue:
     """Show posts of all bots, newest first, under the filters of the query."""
     asked, wrong = read_filter()

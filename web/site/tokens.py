@@ -15,6 +15,7 @@ from web.api.serialize import Json, show_activity
 from web.api.statements import ActivityRow, TradePosition
 from web.server.gate import settings
 from web.site import charts
+from web.site.kept_pages import keep_page
 from web.site.lists import add_etag, cut_page, read_choice, read_cursor
 from web.site.pieces import draw_posts
 
@@ -26,6 +27,7 @@ PRICE_SCALE = 10**18
 
 
 @blueprint.get("/tokens/<mint>")
+@keep_page
 def show_token(mint: str) -> ResponseReturnValue:
     """Show a token: price, checks, who traded it, posts about it."""
     if not is_address(mint):
@@ -69,6 +71,7 @@ def draw_timeline(rows: Sequence[ActivityRow]) -> charts.Timeline | None:
 
 
 @blueprint.get("/market")
+@keep_page
 def show_market() -> ResponseReturnValue:
     """Show the tokens that the scout tracks, as a table."""
     query = quotes.Query(
