@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, Phase, given
 from hypothesis import settings as effort
 from hypothesis import strategies as st
 from lookout import BEGIN, ledger_of, watch
-from story import BEGIN_TIME, FEE, Story, address
+from story import BEGIN_TIME, FEE, RENT, Story, address
 from test_groups import two_people
 from test_ledger_store import DONE
 from test_quote_store import take_for_quotes
@@ -21,6 +21,7 @@ from accounts import posts
 from accounts.auto_posts import update_posts
 from chain import whole_standings
 from chain.entries import read_entry
+from chain.group_reading import read_family
 from chain.group_store import GroupStore
 from chain.group_tables import Companion, OwnCoverage
 from chain.kinds import TRADES
@@ -257,6 +258,80 @@ def test_who_stands_alone_again_has_rows_of_its_own(empty):
     Companion.update(detached_at=None).execute()
     publish(groups, wallets)
     assert told() == truth
+
+
+@pytest.mark.parametrize("damage", ["gone", "damaged"])
+def test_what_cannot_be_read_together_is_added_up_until_it_is_fetched_again(empty, damage):
+    """The units that ada sent to eve stay theirs, with their cost: together nothing moved but the
+    fee and the rent.
+    """
+    wallets, found = empty(), listed(TRIP.rows)
+    truth, wallets = fold(wallets, found), empty()
+    store(wallets, found)
+    sent = Receipt.get(Receipt.signature == TRIP.rows[3].signature)
+    stored = sent.body
+    Receipt.update(body=b"nothing").where(Receipt.id == sent.id).execute()
+    if damage == "gone":
+        Receipt.delete().where(Receipt.id == sent.id).execute()
+    publish(GroupStore(), wallets)
+    ada = Wallet.get_by_id(wallets["ada"].id)
+    results = orjson.loads(ada.results)
+    assert (results["realizedLamports"], results["matchedSells"]) == (str(400_000 - 2 * FEE), 1)
+    assert orjson.loads(ada.reconciliation)["differenceLamports"] == "0"
+    Receipt.delete().where(Receipt.id == sent.id).execute()
+    Receipt.create(**{**sent.__data__, "body": stored})
+    publish(GroupStore(), wallets)
+    assert told() == truth
+
+
+def test_an_account_that_shows_late_is_booked_from_the_beginning(empty):
+    """Eve held 50 CAT before all that is known of her; that comes to light after ada's trades."""
+    story = Story()
+    story.lamports["eve"], story.tokens["eve's CAT"] = 10**9, ["CAT", "eve", 50]
+    story.lamports["eve's CAT"] = RENT
+    story.fund("ada", 10**9)
+    story.buy("ada", "CAT", 100, 500_000)
+    story.sell("ada", "CAT", 40, 400_000)
+    story.sell("eve", "CAT", 50, 700_000)
+    found = listed(story.rows)
+    truth, wallets = fold(empty(), found), empty()
+    groups = GroupStore(update_posts)
+    for some in (found[:3], found[3:]):
+        publish(groups, wallets, store(wallets, some))
+    assert told() == truth
+    # Eve's units stand before ada's, and nobody knows what they cost.
+    sales = {one.wallet.address: one.realized for one in Trade.select() if one.kind == "sell"}
+    assert sales == {PEOPLE["ada"]: "unmatched", PEOPLE["eve"]: "partial"}
+
+
+def test_who_was_beside_a_wallet_before_it_came_is_none_of_its_group(empty):
+    """The bot's attachment of today begins after eve had gone: ada stands alone."""
+    wallets = empty()
+    Companion.update(attached_at=0, detached_at=1_000).execute()
+    Attachment.update(attached_at=2_000).execute()
+    found = listed(TRIP.rows)
+    fold(wallets, found)
+    assert not OwnCoverage.select().exists()
+    ada = Wallet.get_by_id(wallets["ada"].id)
+    assert orjson.loads(ada.results)["realizedLamports"] == "0"
+    assert read_family(read_rows, ada.id) is None
+
+
+def test_without_progress_nothing_is_said_of_how_whole_a_wallet_is(empty):
+    wallets = empty()
+    new = store(wallets, listed(TRIP.rows))
+    groups = GroupStore(update_posts)
+    for person, wallet in wallets.items():
+        groups.apply(wallet, new[person])
+        groups.publish(wallet, None, BEGIN)
+    assert not OwnCoverage.select().exists()
+    assert orjson.loads(Wallet.get_by_id(wallets["ada"].id).results)["matchedSells"] == 1
+    # A wallet that is in no group takes none of its books along.
+    known, before = set(groups._groups), told()
+    groups.forget(0)
+    assert groups._groups.keys() == known
+    publish(groups, wallets)
+    assert told()[:2] == before[:2]
 
 
 def test_posts_are_judged_against_each_wallet_that_the_bot_held(empty):

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from story import FEE, RENT, Story, account_of, address
+from test_ledger import Teller
 from test_quote_store import take_for_quotes
 
 from chain.coverage import order_entries
@@ -16,7 +17,7 @@ from chain.entries import read_entry
 from chain.forward import Forward, Span
 from chain.group_book import OWN_WALLETS, Family, begin_group, fold_group
 from chain.group_book import Member as Wallet
-from chain.groups import GroupLedger, Holding, Stretch, join_parts
+from chain.groups import UNRESOLVED, GroupLedger, Holding, Stretch, join_parts, merge_slot
 from chain.ledger import Ledger
 from chain.programs import table
 from chain.receipts import parse_receipt
@@ -429,6 +430,74 @@ def test_leaving_counts_before_the_next_transaction_tells_of_it(later):
     found = pending.forward.find_holdings(pending.ledger)
     assert pending.forward.find_stays() == {2: (0, 500_000 + FEE)}
     assert found[1].open_cost == 0
+
+
+def test_what_it_takes_along_in_a_stablecoin_has_no_result_there(monkeypatch):
+    """Eve's 50 FOX, for 100 CAT, leave with her; ada's own are sold for 150, at 100: 50."""
+    take_for_quotes(monkeypatch, {address("CAT")})
+    story = Story()
+    for person in NAMES.values():
+        story.fund(person, 10**9)
+        story.receive(person, "CAT", 1_000)
+    story.swap("eve", "CAT", 100, "FOX", 50)
+    left = now(story) + 1
+    story.swap("ada", "CAT", 100, "FOX", 50)
+    story.swap("ada", "FOX", 50, "CAT", 150)
+    pending, _ = fold(Told(story.chain()), (0, None), (2, EVE, 0, left), members=(ADA,))
+    pending.forward.find_stays()
+    (record,) = pending.forward.records[1].quotes.records.values()
+    assert (record.last.matched, record.last.realized) == (1, 50)
+    assert not record.ledger.lots.get(address("FOX"))
+
+
+def test_what_has_no_block_time_moves_lots_and_counts_in_no_span():
+    """Nobody knows whether ada bought before the span: in it the sale has no result, in the whole
+    it has 900,000 - 500,000 and two fees.
+    """
+    told = trip("eve")
+    bought = told.raw[2]["transaction"]["signatures"][0]
+    told.receipts[bought] = parse_receipt({**told.raw[2], "transactionIndex": 0, "blockTime": None})
+    pending, _ = fold(told, (0, None), (2, EVE, 0, None))
+    record = last(pending)
+    assert pending.ledger.totals.realized == 400_000 - 2 * FEE
+    assert (record.realized, record.matched, record.unmatched) == (0, 0, 1)
+
+
+def test_an_escrow_comes_and_goes_with_its_wallet():
+    """10 A for 100 lie in escrow, and 5 more at hand: of neither the joined ledger knows the cost.
+    Where a wallet leaves whose cost is known, all of it goes along.
+    """
+    own = Teller(GroupLedger()).buy("A", 15, 150)
+    own.write("order_open", changes=[("A", -10)], orders=[("e", "A", 10)])
+    joined = GroupLedger()
+    joined.absorb(own.ledger)
+    assert [(one.amount, one.cost) for one in joined.inventory.escrows["e"].slices] == [(10, None)]
+    assert [(lot.left, lot.left_cost) for lot in joined.lots["A"]] == [(5, None)]
+    assert joined.release(own.ledger) == 0
+    assert not joined.inventory.escrows and not joined.lots.get("A")
+    same = Teller(GroupLedger()).buy("A", 15, 150)
+    same.write("order_open", changes=[("A", -10)], orders=[("e", "A", 10)])
+    assert same.ledger.release(own.ledger) == 150
+
+
+def test_the_order_of_two_wallets_in_one_slot_may_be_unknown():
+    """Each wallet has one transaction in the slot, and any order of the two holds."""
+    story = Story()
+    for person in NAMES.values():
+        story.receive(person, "CAT", 5)
+    story.receive("ada", "CAT", 5)
+    story.same_slot()
+    story.receive("eve", "CAT", 5)
+    told = Told(story.chain())
+    listed = [(number, told.entries(number)[-1]) for number in (EVE, ADA)]
+    assert [flags_of(one) for one in merge_slot(listed, {})] == [{ADA: ()}, {EVE: ()}]
+    placeless = [(number, entry._replace(tx_index=None)) for number, entry in listed]
+    flagged = [flags_of(one) for one in merge_slot(placeless, {})]
+    assert sorted(flagged, key=list) == [{ADA: (UNRESOLVED,)}, {EVE: (UNRESOLVED,)}]
+
+
+def flags_of(parts):
+    return {number: entry.flags for number, entry in parts.items()}
 
 
 def test_a_wallet_older_than_its_history_makes_no_gap_of_the_others():
