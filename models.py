@@ -148,8 +148,8 @@ class Wallet(Base):
     observed_to = BigIntegerField(null=True)
     # Derived from the ledger. JSON: Coverage, the results, openPositions, reconciliation and
     # averageCost of Bot in the API, `by_quote` (chain.quotes); `last_trade_at` (ms) counts trades;
-    # `realized` and `cost_left` (lamports) sort the leaderboard; `imbalance` (lamports): what the
-    # reconciliation leaves over though no transaction is missing, a defect of this program.
+    # `realized`, `cost_left` (lamports) sort the leaderboard; `imbalance` (lamports) and, by mint,
+    # `quote_imbalance`: what books leave over though nothing is missing, a defect of this program.
     coverage = TextField(null=True)
     results = TextField(null=True)
     positions = TextField(null=True)
@@ -162,6 +162,7 @@ class Wallet(Base):
     # Lamports realized while bots held it; null before that was worked out.
     forward_realized = BigIntegerField(null=True, index=True)
     imbalance = BigIntegerField(default=0)
+    quote_imbalance = TextField(default="{}")
     # Why observing it fails now (a sentence, or null), since when, how often in a row.
     trouble = TextField(null=True)
     trouble_at = BigIntegerField(null=True)

@@ -37,9 +37,9 @@ from chain.store import (
     PendingLedger,
     settle,
     show_coverage,
+    show_quote_columns,
     show_summary,
 )
-from chain.summary import show_quotes
 from chain.trade_store import Row, read_digests, replace_trades, to_json
 from models import Wallet
 from storage.arrivals import store_arrival
@@ -47,8 +47,8 @@ from storage.arrivals import store_arrival
 # As text: asked with each publication.
 SUMMARY = """
 UPDATE wallet SET results = NULL, positions = NULL, last_trade_at = NULL, realized = NULL,
-cost_left = NULL, reconciliation = NULL, average_cost = NULL, by_quote = '{}', imbalance = 0
-WHERE id = ?"""
+cost_left = NULL, reconciliation = NULL, average_cost = NULL, by_quote = '{}', imbalance = 0,
+quote_imbalance = '{}' WHERE id = ?"""
 REPLACE_STAY = "UPDATE companion SET carried_in = ?, open_cost = ? WHERE id = ?"
 STAY = "SELECT carried_in, open_cost FROM companion WHERE id = ?"
 KINDS = ", ".join(f"'{kind}'" for kind in sorted(TRADES))
@@ -224,7 +224,7 @@ def _replace_summary(lead: Wallet, pending: PendingGroup) -> bool:
     execute, family = storage.database.execute_sql, pending.family
     values: Row = {
         "forward_realized": pending.forward.sum_realized(),
-        "by_quote": to_json(show_quotes(pending.quotes)),
+        **show_quote_columns(pending.quotes),
     }
     if family.members:
         members = sorted(family.members)

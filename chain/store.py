@@ -277,7 +277,7 @@ def _replace_summary(wallet: Wallet, pending: PendingLedger, progress: Progress 
         "last_trade_at": last and last[0] and last[0] * 1000,
         "observed_to": wallet.observed_to,
         "forward_realized": pending.forward.sum_realized(),
-        "by_quote": to_json(show_quotes(pending.quotes)),
+        **show_quote_columns(pending.quotes),
     }
     told = None if progress is None else show_coverage(wallet, pending, progress)
     results, coverage = execute(TOLD, (wallet.id,)).fetchone()
@@ -304,6 +304,14 @@ def show_summary(ledger: Ledger) -> Row:
         "reconciliation": told and to_json(told),
         "average_cost": to_json(show_average(ledger)),
         "imbalance": ledger.reconcile().imbalance,
+    }
+
+
+def show_quote_columns(book: QuoteBook) -> Row:
+    """The columns of a wallet that follow from its ledgers in quotes."""
+    return {
+        "by_quote": to_json(show_quotes(book)),
+        "quote_imbalance": to_json(book.find_imbalances()),
     }
 
 

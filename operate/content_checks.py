@@ -4,6 +4,8 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
+import orjson
+
 from accounts import quotas
 from config import Config
 from operate import instance
@@ -170,25 +172,33 @@ def check_receipts(execute: Callable[..., Any]) -> Iterator[Finding]:
 
 
 class ImbalanceRow(NamedTuple):
-    """A wallet whose money the ledger cannot follow, and by how many lamports."""
+    """A wallet whose money the ledgers cannot follow, by how many lamports and by how many raw
+    units of stablecoins: JSON by mint.
+    """
 
     address: str
     imbalance: int
+    quote_imbalance: str
 
 
-IMBALANCES = "SELECT address, imbalance FROM wallet WHERE imbalance <> 0 ORDER BY id"
+IMBALANCES = """
+SELECT address, imbalance, quote_imbalance FROM wallet
+WHERE imbalance <> 0 OR quote_imbalance <> '{}' ORDER BY id"""
 
 
 def check_sums(execute: Callable[..., Any]) -> Iterator[Finding]:
     """Check that each wallet's results and transfers explain its balances, but for gaps."""
     rows = list(map(ImbalanceRow._make, execute(IMBALANCES)))
     for row in rows:
+        missing = [f"{row.imbalance} lamports"] if row.imbalance else []
+        left_over = orjson.loads(row.quote_imbalance)
+        missing += [f"{raw} raw units of {mint}" for mint, raw in left_over.items()]
         yield wrong(
-            f"the books of {row.address} do not balance: {row.imbalance} lamports are missing",
+            f"the books of {row.address} do not balance: {' and '.join(missing)} are missing",
             "this is a defect of Candor: run `app.py rebuild`, and report it if it stays",
         )
     if not rows:
-        yield fine("the books of every wallet balance to the lamport")
+        yield fine("the books of every wallet balance to the lamport and to the raw unit")
 
 
 def check_witnessed(execute: Callable[..., Any]) -> Iterator[Finding]:

@@ -17,7 +17,7 @@ from chain.hour_store import RUNNING, RunningTotals
 from chain.kinds import TRADES
 from chain.ledger import Ledger
 from chain.lots import Opening
-from chain.summary import show_quotes, show_time
+from chain.summary import show_time
 from chain.verify import list_moved_mints
 from models import Trade
 from operate.differences import UNREADABLE, Difference
@@ -271,7 +271,7 @@ def check_summary(wallet: Any, rebuilt: Rebuilt) -> Iterator[Difference]:
         **store.show_summary(ledger),
         "last_trade_at": rebuilt.last_trade_at,
         "forward_realized": rebuilt.pending.forward.sum_realized(),
-        "by_quote": trade_store.to_json(show_quotes(rebuilt.pending.quotes)),
+        **store.show_quote_columns(rebuilt.pending.quotes),
     }
     for name, value in right.items():
         if getattr(wallet, name) != value:

@@ -11,8 +11,6 @@ from chain.group_book import Family, Member, PendingGroup
 from chain.group_reading import fold_family
 from chain.kinds import TRADES
 from chain.programs import Programs
-from chain.summary import show_quotes
-from chain.trade_store import to_json
 from chain.verify import list_moved_mints
 from operate.derived import NamedTrade, Rebuilt, check_hours, check_trades
 from operate.differences import UNREADABLE, Difference
@@ -117,7 +115,7 @@ def _check_summary(wallet: Any, pending: PendingGroup) -> Iterator[Difference]:
             if row and row["kind"] in TRADES and row["block_time"] is not None
         ]
         right["last_trade_at"] = max(times) * 1000 if times else None
-    right["by_quote"] = to_json(show_quotes(pending.quotes))
+    right |= store.show_quote_columns(pending.quotes)
     right["forward_realized"] = pending.forward.sum_realized()
     for name, value in right.items():
         if getattr(wallet, name) != value:

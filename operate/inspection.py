@@ -48,6 +48,7 @@ WALLET = (
     "average_cost",
     "by_quote",
     "imbalance",
+    "quote_imbalance",
     "forward_realized",
     "last_trade_at",
     "coverage",

@@ -18,11 +18,9 @@ def check_quotes(reader: Reader, wallet: Any, pending: PendingLedger) -> Iterato
     if stored or right.totals:
         sales = load_sales(reader.rows(write_sales(pending.list_wallets(wallet.id))))
         yield from _compare("quote_trade", wallet, sales, right.sales)
-    for quote, record in pending.quotes.records.items():
-        left_over = record.ledger.reconcile().imbalance
-        if left_over:
-            what = f"the books in {quote} do not close: {left_over} raw units are left over"
-            yield Difference("wallet", what, wallet.address, field="by_quote")
+    for quote, left_over in pending.quotes.find_imbalances().items():
+        what = f"the books in {quote} do not close: {left_over} raw units are left over"
+        yield Difference("wallet", what, wallet.address, field="by_quote")
 
 
 def _compare(

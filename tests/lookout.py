@@ -25,7 +25,7 @@ DERIVED = [
 
 SUMMARY = (
     *("results", "positions", "realized", "cost_left"),
-    *("reconciliation", "average_cost", "imbalance", "by_quote"),
+    *("reconciliation", "average_cost", "imbalance", "quote_imbalance", "by_quote"),
 )
 
 

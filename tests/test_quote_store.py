@@ -14,12 +14,13 @@ from test_ledger import Teller
 from test_ledger_store import ADA, DONE, entries_of, fold, store
 
 import observer
+import storage
 from chain import ledger, quote_book
 from chain.quote_tables import QuoteTotal, QuoteTrade
 from chain.quotes import MINTS, QUOTES
 from chain.store import LedgerStore
 from models import Attachment, Trade, Wallet, WalletSignature
-from operate import inspection, schema
+from operate import content_checks, inspection, schema
 
 USDC, _, _ = (quote.mint for quote in QUOTES)
 
@@ -92,6 +93,29 @@ def test_what_a_wallet_tells_of_its_quotes(fresh):
     assert told == {"closingRaw": "400", "receivedRaw": "500", "openCostRaw": "100"}
     assert books["averageCost"] == {"realizedRaw": "0", "matchedSells": 0}
     assert [(one["mint"], one["costRaw"]) for one in books["positions"]] == [("A", "100")]
+
+
+def test_books_that_do_not_close_in_a_stablecoin_are_told(fresh):
+    """A purchase of which the entry says 97, and the balances 100: 500 came in, 400 are left and 97
+    were paid for what is held, so 3 are missing.
+    """
+    wallet, t = fresh(), Teller().gain(USDC, 500).swap(USDC, 100, "A", 10)
+    fold(wallet, t.entries)
+    assert Wallet.get().quote_imbalance == "{}"
+    tokens = [(m, -97 if m == USDC else change, d) for m, change, d in t.entries[-1].tokens]
+    t.entries[-1] = t.entries[-1]._replace(tokens=tuple(tokens))
+    wallet = fresh()
+    fold(wallet, t.entries)
+    told = Wallet.get()
+    assert orjson.loads(told.quote_imbalance) == {USDC: -3} and told.imbalance == 0
+    (books,) = orjson.loads(told.by_quote).values()
+    assert books["reconciliation"]["differenceRaw"] == "-3"
+    (found,) = content_checks.check_sums(storage.database.execute_sql)
+    assert (found.level, ADA in found.text) == ("wrong", True)
+    assert f"do not balance: -3 raw units of {USDC} are missing" in found.text
+    Wallet.update(imbalance=-7).execute()
+    (found,) = content_checks.check_sums(storage.database.execute_sql)
+    assert f"-7 lamports and -3 raw units of {USDC} are missing" in found.text
 
 
 def test_a_wallet_without_stablecoins_has_no_rows(fresh):

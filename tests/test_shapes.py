@@ -165,6 +165,7 @@ def add_rare_things(show, now):  # noqa: F811
             trouble_at=now,
             trouble_tries=1,
             imbalance=1,
+            quote_imbalance=orjson.dumps({find_quote("USDC").mint: 1}).decode(),
         ).where(models.Wallet.id == wallet.id).execute()
         mint = models.Trade.select().where(models.Trade.kind == "buy").first().mint
         models.Trade.update(

@@ -10,6 +10,7 @@ import pytest
 from service import NOW, address, signature
 from test_pages import COVERAGE
 
+from chain.quotes import QUOTES
 from models import Post, Wallet
 from web.api.serialize import show_share
 
@@ -230,9 +231,25 @@ def test_health_names_books_that_do_not_close_and_keeps_its_status(service, bot)
     Wallet.update(imbalance=-7).where(Wallet.address == W).execute()
     after = service.get("/api/health").json
     assert before["walletObserver"]["differences"] == []
-    assert after["walletObserver"]["differences"] == [{"wallet": W, "differenceLamports": "-7"}]
+    assert after["walletObserver"]["differences"] == [
+        {"wallet": W, "differenceLamports": "-7", "byQuote": []}
+    ]
     assert after["walletObserver"]["walletsWithDifference"] == 1
     assert after["status"] == before["status"]
+
+
+def test_health_names_books_that_do_not_close_in_a_stablecoin(service, bot):
+    usdc_mint, usdt_mint, _ = (one.mint for one in QUOTES)
+    left_over = orjson.dumps({usdt_mint: 2, usdc_mint: -1_500_000}).decode()
+    Wallet.update(quote_imbalance=left_over).where(Wallet.address == W).execute()
+    (told,) = service.get("/api/health").json["walletObserver"]["differences"]
+    assert (told["wallet"], told["differenceLamports"]) == (W, "0")
+    usdc = {"mint": usdc_mint, "symbol": "USDC", "decimals": 6}
+    usdt = {"mint": usdt_mint, "symbol": "USDT", "decimals": 6}
+    assert told["byQuote"] == [
+        {**usdc, "differenceRaw": "-1500000", "difference": "-1.5"},
+        {**usdt, "differenceRaw": "2", "difference": "0.000002"},
+    ]
 
 
 # ---- pages ---------------------------------------------------------------------------------------
@@ -398,4 +415,8 @@ def test_the_status_page_names_books_that_do_not_close(service, bot):
     Wallet.update(imbalance=-7).execute()
     page = text_of(service.get("/status"))
     assert "The books of 1 wallet do not add up to the lamport" in page
-    assert f"{W} by −0.000000007 SOL" in page
+    assert f"{W} by −0.000000007 SOL." in page
+    Wallet.update(quote_imbalance=orjson.dumps({QUOTES[0].mint: -1_500_000}).decode()).execute()
+    assert f"{W} by −0.000000007 SOL and −1.5 USDC." in text_of(service.get("/status"))
+    Wallet.update(imbalance=0).execute()
+    assert f"{W} by −1.5 USDC." in text_of(service.get("/status"))

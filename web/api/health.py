@@ -19,6 +19,7 @@ from storage import counters, database
 from storage.trouble import TROUBLES
 from web.api.legacy import respond
 from web.api.market import show_market_health
+from web.api.quote_results import show_differences
 from web.api.serialize import show_time
 from web.server import connections
 from web.server.application import find_app
@@ -75,10 +76,13 @@ class TroubledRow(NamedTuple):
 
 
 class DifferenceRow(NamedTuple):
-    """A wallet whose books do not close though they must, and by how many lamports."""
+    """A wallet whose books do not close though they must, by how many lamports and by how many raw
+    units of stablecoins: JSON by mint.
+    """
 
     address: str
     imbalance: int
+    quote_imbalance: str
 
 
 JOBS = "SELECT name, state, heartbeat_at, last_success_at, last_error, details FROM job"
@@ -108,12 +112,10 @@ SELECT w.address, w.trouble AS reason, w.trouble_at AS since, w.trouble_tries AS
 FROM {HELD} a JOIN wallet w ON w.id = a.wallet_id
 WHERE w.trouble IS NOT NULL ORDER BY w.trouble_at, w.id LIMIT ?"""
 
-COUNT_DIFFERENCES = """
-SELECT COUNT(*) FROM attachment a JOIN wallet w ON w.id = a.wallet_id
-WHERE a.detached_at IS NULL AND w.imbalance <> 0"""
-DIFFERENCES = """
-SELECT w.address, w.imbalance FROM attachment a JOIN wallet w ON w.id = a.wallet_id
-WHERE a.detached_at IS NULL AND w.imbalance <> 0 ORDER BY w.id LIMIT ?"""
+DIFFERING = """FROM attachment a JOIN wallet w ON w.id = a.wallet_id
+WHERE a.detached_at IS NULL AND (w.imbalance <> 0 OR w.quote_imbalance <> '{}')"""
+COUNT_DIFFERENCES = f"SELECT COUNT(*) {DIFFERING}"
+DIFFERENCES = f"SELECT w.address, w.imbalance, w.quote_imbalance {DIFFERING} ORDER BY w.id LIMIT ?"
 
 
 @blueprint.get("/api/health")
@@ -314,7 +316,11 @@ def _show_differences() -> dict[str, Any]:
     """
     return {
         "differences": [
-            {"wallet": row.address, "differenceLamports": str(row.imbalance)}
+            {
+                "wallet": row.address,
+                "differenceLamports": str(row.imbalance),
+                "byQuote": show_differences(orjson.loads(row.quote_imbalance)),
+            }
             for row in select(DifferenceRow, DIFFERENCES, (MAX_WALLETS,))
         ],
         "walletsWithDifference": select_value(COUNT_DIFFERENCES),

@@ -175,6 +175,15 @@ def show_books(books: Mapping[str, Json]) -> list[Json]:
     ]
 
 
+def show_differences(left_over: Mapping[str, int]) -> list[Json]:
+    """List the QuoteDifferences: raw units that books leave over, by mint."""
+    return [
+        {**show_quote(quote), **show_amount("difference", left_over[quote.mint], quote)}
+        for quote in QUOTES
+        if quote.mint in left_over
+    ]
+
+
 def show_window(bot: Json, bot_id: int, since: int) -> Json:
     """Make the QuoteWindow of a bot: what its ledgers did from this Unix second on."""
     results = None if bot["riskReason"] else find_since(OF_RESULTS, bot_id, since)

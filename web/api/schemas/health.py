@@ -4,6 +4,7 @@ from typing import Literal
 
 from web.api.schemas.base import (
     Address,
+    Exact,
     Shape,
     Signature,
     Simulation,
@@ -12,6 +13,7 @@ from web.api.schemas.base import (
     absent,
     described,
 )
+from web.api.schemas.wallets import Quote
 
 JobState = Literal["ok", "failing", "late", "off", "unknown"]
 
@@ -82,11 +84,21 @@ class RefusedReceipt(Shape):
     reason: str
 
 
+class QuoteDifference(Quote):
+    """What books in a stablecoin leave over."""
+
+    differenceRaw: Whole
+    difference: Exact
+
+
 class WalletDifference(Shape):
-    """A wallet whose books do not close to the lamport, though no transaction is missing."""
+    """A wallet whose books do not close, though no transaction is missing: to the lamport, or to
+    the raw unit of a stablecoin.
+    """
 
     wallet: Address
     differenceLamports: Whole
+    byQuote: list[QuoteDifference]
 
 
 class BellHealth(Shape):
