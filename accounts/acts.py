@@ -5,12 +5,10 @@ transaction.
 not done again, and adds no line.
 """
 
-from accounts import api_keys, conduct, hooks, influencers, owners, posts, wallets
+from accounts import api_keys, conduct, hiding, hooks, influencers, owners, wallets
 from accounts.admin_tables import AdminAct
 from accounts.fields import check_line
 from accounts.holdings import find_holder
-from accounts.problem import refuse_unknown
-from models import Post
 from storage import erasing, writing
 
 COMMAND_LINE = "command line"
@@ -61,10 +59,10 @@ def check_reason(text: str, shortest: int = 0) -> str:
 def hide_post(uid: str, who: str, reason: str, now: int) -> bool:
     """Take a post's words out of the database; return whether anything was done."""
     with erasing():
-        post = Post.get_or_none(Post.uid == uid) or refuse_unknown("post")
+        post = hiding.find_post(uid)
         if post.hidden_at is not None:
             return False
-        posts.erase_words(post, now)
+        hiding.erase_words(post, now)
         store_act("hide_post", who, now, uid, reason)
     return True
 
@@ -122,7 +120,7 @@ def dismiss_report(uid: str, who: str, reason: str, now: int) -> bool:
         report = conduct.find_report(uid)
         if not conduct.dismiss(uid, now):
             return False
-        store_act("dismiss_report", who, now, report.post.uid, reason)
+        store_act("dismiss_report", who, now, report.reported.uid, reason)
     return True
 
 

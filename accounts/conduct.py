@@ -5,10 +5,14 @@ Each function is one short transaction and raises Problem when it refuses; `now`
 milliseconds. What the operator does is called by accounts.acts, which keeps the list of it.
 """
 
+from peewee import JOIN
+
+from accounts import hiding
 from accounts.conduct_tables import Ban, Report
 from accounts.fields import check_line, check_size, check_wallet
 from accounts.problem import Problem, invalid, refuse_unknown
 from models import Bot, Owner, Post, Session
+from paper.tables import PaperPost
 from storage import database, new_uid, writing
 
 # Words of `Report.about`, and what they say to people.
@@ -38,20 +42,22 @@ def report_post(uid: str, about: str, note: str, now: int) -> None:
     check_size("note", note, MAX_NOTE)
     note = check_line("note", " ".join(note.split()), MAX_NOTE, shortest=0)
     with writing():
-        post = Post.get_or_none(Post.uid == uid) or refuse_unknown("post")
+        post = hiding.find_post(uid)
+        place = Report.post if isinstance(post, Post) else Report.paper_post
         if post.hidden_at is not None:
             raise Problem("post_hidden", "the words of this post were taken down already")
         waiting = Report.select().where(Report.dismissed_at.is_null())
-        if waiting.where(Report.post == post).count() >= MAX_OPEN_OF_POST:
+        if waiting.where(place == post).count() >= MAX_OPEN_OF_POST:
             raise Problem("reported_enough", "the operator has enough reports of this post")
         if waiting.count() >= MAX_OPEN:
             raise Problem("reported_enough", "too many reports wait for the operator")
-        Report.create(uid=new_uid("report"), post=post, about=about, note=note, at=now)
+        row = {"uid": new_uid("report"), "about": about, "note": note, "at": now}
+        Report.create(**row, **{place.name: post})
 
 
 def find_report(uid: str) -> Report:
-    """Return the report of this id with its post; Problem `not_found` otherwise."""
-    found: Report | None = Report.select(Report, Post).join(Post).where(Report.uid == uid).first()
+    """Return the report of this id; Problem `not_found` otherwise."""
+    found: Report | None = Report.get_or_none(Report.uid == uid)
     return found or refuse_unknown("report")
 
 
@@ -63,8 +69,10 @@ def dismiss(uid: str, now: int) -> bool:
 
 def count_open() -> int:
     """Count the reports that wait for the operator: of posts that still have their words."""
-    waiting = Report.select().join(Post)
-    return int(waiting.where(Report.dismissed_at.is_null(), Post.hidden_at.is_null()).count())
+    waiting = Report.select().join(Post, JOIN.LEFT_OUTER)
+    waiting = waiting.switch(Report).join(PaperPost, JOIN.LEFT_OUTER)
+    has_words = Post.hidden_at.is_null() & PaperPost.hidden_at.is_null()
+    return int(waiting.where(Report.dismissed_at.is_null(), has_words).count())
 
 
 # ---- bans ----------------------------------------------------------------------------------------

@@ -1,23 +1,35 @@
 """Tables of how people live together on an instance: reports and bans. Units as in models.py."""
 
-from peewee import AutoField, BigIntegerField, ForeignKeyField, TextField
+from peewee import AutoField, BigIntegerField, Check, ForeignKeyField, TextField
 
 from models import Base, Post
+from paper.tables import PaperPost
 
 
 class Report(Base):
-    """A reader's report of a post. Of the reader nothing is stored.
+    """A reader's report of a post, by a bot or by a paper trader. Of the reader nothing is stored.
 
     `about`: a word of accounts.conduct.ABOUT; `dismissed_at`: when the operator set it aside.
     """
 
     id = AutoField()
     uid = TextField(unique=True)
-    post = ForeignKeyField(Post, backref="reports")
+    post = ForeignKeyField(Post, null=True, backref="reports")
+    paper_post = ForeignKeyField(PaperPost, null=True, backref="reports")
     about = TextField()
     note = TextField(default="")
     at = BigIntegerField()
     dismissed_at = BigIntegerField(null=True)
+
+    class Meta:
+        constraints = (Check("(post_id IS NULL) <> (paper_post_id IS NULL)"),)
+
+    @property
+    def reported(self) -> Post | PaperPost:
+        """The post that it is about."""
+        found: Post | PaperPost | None = self.post or self.paper_post
+        assert found is not None
+        return found
 
 
 class Ban(Base):

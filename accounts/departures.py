@@ -4,7 +4,7 @@ What the log and the chain hold stays, and so does the record: that a bot posted
 observed. `now` is UTC milliseconds.
 """
 
-from accounts import influencers
+from accounts import hiding, influencers
 from accounts.names import find_likeness
 from accounts.posts import erase_words
 from accounts.tables import Hook
@@ -14,7 +14,6 @@ from storage import erasing, writing
 
 # So many posts lose their words in one transaction: others may write between two.
 POSTS_AT_ONCE = 200
-WORDS_GONE = "The owner of this trader deleted the account, and with it these words."
 
 
 def delete_owner(owner: Owner, now: int) -> None:
@@ -77,7 +76,7 @@ def _empty_trader(trader: Trader, now: int) -> None:
             bio="",
             voice=influencers.check_voice({}),
         ).where(Trader.id == trader.id).execute()
-        PaperPost.update(body=WORDS_GONE).where(PaperPost.trader == trader).execute()
+        hiding.erase_paper_words(PaperPost.trader == trader, now)
 
 
 def _forget(owner: Owner) -> None:

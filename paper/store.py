@@ -53,7 +53,8 @@ class PeriodLine(NamedTuple):
 
 
 class PostHistory(NamedTuple):
-    """How many posts a trader has made, and the bodies of the last ones, oldest first."""
+    """How many posts a trader has made, and the bodies of the last ones that still have
+    their words, oldest first."""
 
     total: int
     recent: list[str]
@@ -252,7 +253,8 @@ def list_unposted(limit: int) -> list[rows.UnpostedRow]:
 def read_post_history(trader: int, limit: int) -> PostHistory:
     """Count a trader's posts and read the last `limit` of them."""
     posts = PaperPost.select(PaperPost.body).where(PaperPost.trader == trader)
-    latest = [post.body for post in posts.order_by(PaperPost.id.desc()).limit(limit)]
+    said = posts.where(PaperPost.hidden_at.is_null()).order_by(PaperPost.id.desc())
+    latest = [post.body for post in said.limit(limit)]
     return PostHistory(posts.count(), latest[::-1])
 
 

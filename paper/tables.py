@@ -221,7 +221,10 @@ class DiaryEntry(Base):
 
 
 class PaperPost(Base):
-    """A trader's post about a line of its diary, in the words of its voice at that time."""
+    """A trader's post about a line of its diary, in the words of its voice at that time.
+
+    Once it is hidden it has neither body nor symbol.
+    """
 
     id = AutoField()
     uid = TextField(unique=True)
@@ -234,6 +237,7 @@ class PaperPost(Base):
     writer = TextField()
     event_at = BigIntegerField()
     created_at = BigIntegerField()
+    hidden_at = BigIntegerField(null=True)
 
     class Meta:
         indexes = ((("trader", "id"), False), (("mint", "id"), False))

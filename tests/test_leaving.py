@@ -171,7 +171,8 @@ def test_what_a_paper_trader_said_goes_and_its_fills_stay(service, life):
     columns = {"writer": "built-in", "event_at": NOW, "created_at": NOW, "trader": Trader.get()}
     PaperPost.create(uid="post_x", entry=entry, body="paper words", **columns)
     departures.delete_owner(life.owner, NOW)
-    assert "words" in PaperPost.get().body and PaperPost.get().body != "paper words"
+    gone = PaperPost.get()
+    assert (gone.body, gone.hidden_at) == ("", NOW) and "paper words" not in service.get("/").text
     assert DiaryEntry.select().count() == 1
 
 

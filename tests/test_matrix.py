@@ -113,7 +113,7 @@ READ = {
             "/admin/find",
             *(f"/admin/{name}" for name in ("owners", "bots", "wallets", "keys", "hooks")),
             *(f"/admin/{name}" for name in ("posts", "acts", "backups", "owners/{owner}")),
-            *(f"/admin/{name}" for name in ("reports", "bans")),
+            *(f"/admin/{name}" for name in ("paper-posts", "reports", "bans")),
             *OPERATORS_FORMS,
         ],
         NOT_EVEN_ITS_CREATOR,

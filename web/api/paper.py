@@ -300,7 +300,7 @@ def show_post(row: PaperPostRow) -> Json:
         "botId": row.trader,
         "botName": row.name,
         "eventId": row.uid,
-        "body": row.body,
+        "body": None if row.hidden_at else row.body,
         "mint": row.mint,
         "symbol": row.symbol,
         "signature": None,
@@ -315,6 +315,7 @@ def show_post(row: PaperPostRow) -> Json:
         "verification": {"status": "none", "tradeId": None, "checkedAt": None, "reason": None},
         "eventAt": show_time(row.event_at),
         "createdAt": show_time(row.created_at),
+        "hiddenAt": show_time(row.hidden_at),
         "tokenAddresses": [row.mint] if row.mint else [],
         "provenance": {
             "channel": "paper",

@@ -242,6 +242,7 @@ class PaperPostRow(NamedTuple):
     writer: str
     event_at: int
     created_at: int
+    hidden_at: int | None
     kind: str
     state: str | None
     handle: str
@@ -251,7 +252,7 @@ class PaperPostRow(NamedTuple):
 
 PAPER_POSTS = f"""
 SELECT o.id, o.uid, t.uid AS trader, t.name, o.body, o.mint, o.symbol, o.writer, o.event_at,
-       o.created_at, d.kind,
+       o.created_at, o.hidden_at, d.kind,
        (SELECT r.state FROM review r JOIN period p ON p.id = r.period_id
         WHERE p.trader_id = t.id AND p.closed_at IS NULL ORDER BY r.id DESC LIMIT 1) AS state,
        t.handle, t.family, {CLOSE_OF_LINE} AS closed

@@ -3,9 +3,10 @@
 from flask import flash, g, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 
-from accounts import conduct
-from accounts.problem import Problem, refuse_unknown
+from accounts import conduct, hiding
+from accounts.problem import Problem
 from models import Post
+from paper.tables import PaperPost
 from web.server import gate
 from web.site.creator import blueprint
 from web.site.forms import Texts, list_errors, read_texts, without_secrets
@@ -14,7 +15,7 @@ from web.site.forms import Texts, list_errors, read_texts, without_secrets
 @blueprint.route("/posts/<uid>/report", methods=["GET", "POST"])
 def report_post(uid: str) -> ResponseReturnValue:
     """Show the form of a report, or take one; no account is needed."""
-    post = Post.get_or_none(Post.uid == uid) or refuse_unknown("post")
+    post = hiding.find_post(uid)
     if request.method == "GET":
         return render_form(post, {}, {}, 200)
     texts = read_texts("about", "note")
@@ -27,11 +28,14 @@ def report_post(uid: str) -> ResponseReturnValue:
     return redirect(url_for("pages.show_one_post", uid=uid))
 
 
-def render_form(post: Post, typed: Texts, errors: Texts, status: int) -> ResponseReturnValue:
+def render_form(
+    post: Post | PaperPost, typed: Texts, errors: Texts, status: int
+) -> ResponseReturnValue:
     """Render the form with what was typed and what is wrong with it."""
     page = render_template(
         "report.html",
         post=post,
+        author=hiding.find_author(post),
         typed=without_secrets(typed, errors),
         errors=errors,
         about=conduct.ABOUT,

@@ -307,7 +307,7 @@ class PaperPost(Simulated):
     botId: str
     botName: str
     eventId: str
-    body: str
+    body: str | None = described("null once its words were taken down")
     mint: Address | None
     symbol: str | None = described("untrusted")
     signature: Signature | None = described("always null: there is no transaction")
@@ -321,6 +321,7 @@ class PaperPost(Simulated):
     verification: Verification
     eventAt: Time
     createdAt: Time
+    hiddenAt: Time | None
     tokenAddresses: list[Address]
     provenance: PaperProvenance
     receipt: str | None = described("always null: no chain has seen any of it")

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from flask import flash, g, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 
-from accounts import acts, api_keys, conduct, hooks, influencers, owners
+from accounts import acts, api_keys, conduct, hiding, hooks, influencers, owners
 from accounts.fields import check_wallet
-from accounts.problem import Problem, refuse_unknown
+from accounts.problem import Problem
 from accounts.tables import Hook
-from models import Post
 from web.site.admin.entry import blueprint, find_session
+from web.site.admin.lists import find_list_of
 from web.site.forms import first_error, without_secrets
 
 # Does it: (reason) -> whether anything was done.
@@ -61,14 +61,13 @@ def confirm(
 @blueprint.route("/posts/<uid>/hide", methods=["GET", "POST"])
 def hide_post(uid: str) -> ResponseReturnValue:
     """Hide a post, once confirmed."""
-    post = Post.get_or_none(Post.uid == uid) or refuse_unknown("post")
-    who = find_session().uid
+    post, who = hiding.find_post(uid), find_session().uid
     return confirm(
         "Hide this post?",
         "Its words leave the database and cannot be brought back; the record of the post stays."
         " Backups made before still hold them.",
         "Yes, hide it",
-        url_for("admin.list_posts", post=uid),
+        find_list_of(post),
         lambda reason: acts.hide_post(uid, who, reason, g.now),
         post.body,
     )
@@ -155,7 +154,7 @@ def dismiss_report(uid: str) -> ResponseReturnValue:
         "Yes, dismiss it",
         url_for("admin.list_reports"),
         lambda reason: acts.dismiss_report(uid, who, reason, g.now),
-        report.note or report.post.body,
+        report.note or report.reported.body,
     )
 
 

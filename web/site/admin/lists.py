@@ -1,5 +1,5 @@
-"""The operator's lists: owners, bots, wallets, keys, hooks, posts, reports, bans, and what he did;
-and the page of one owner.
+"""The operator's lists: owners, bots, wallets, keys, hooks, posts, posts of paper traders, reports,
+bans, and what he did; and the page of one owner.
 """
 
 import re
@@ -9,13 +9,14 @@ from flask import g, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 
 import ratelimit
-from accounts import conduct, quotas
+from accounts import conduct, hiding, quotas
 from accounts.acts import ACTS
 from accounts.hooks import mask_url
 from accounts.owners import find_owner
 from accounts.problem import Problem
 from chain.addresses import is_address
-from models import Bot, Owner, Wallet
+from models import Bot, Owner, Post, Wallet
+from paper.tables import PaperPost
 from web.api.paging import IdPosition
 from web.server.application import find_app
 from web.server.gate import settings
@@ -33,13 +34,14 @@ HEADINGS = {
     "keys": "Keys",
     "hooks": "Hooks",
     "posts": "Posts",
+    "paper-posts": "Posts of paper traders",
     "reports": "Reports by readers",
     "bans": "Bans",
     "acts": "What the operator did",
 }
 # What of an owner stands on its page.
 OF_OWNER = ("bots", "wallets", "keys", "hooks")
-ID = re.compile(r"\b(owner|bot|post|key|hook)_[0-9a-f]{24}\b")
+ID = re.compile(r"\b(owner|bot|trader|post|key|hook)_[0-9a-f]{24}\b")
 
 
 @blueprint.get("/owners")
@@ -76,6 +78,12 @@ def list_hooks() -> ResponseReturnValue:
 def list_posts() -> ResponseReturnValue:
     """List posts."""
     return render_list("posts")
+
+
+@blueprint.get("/paper-posts")
+def list_paper_posts() -> ResponseReturnValue:
+    """List posts of paper traders."""
+    return render_list("paper-posts")
 
 
 @blueprint.get("/reports")
@@ -188,6 +196,14 @@ def find_one() -> ResponseReturnValue:
         return redirect(url_for("admin.show_owner", uid=uid))
     if kind == "bot":
         return redirect(url_for("admin.list_bots", bot=uid))
+    if kind == "trader":
+        return redirect(url_for("admin.list_paper_posts", trader=uid))
     if kind == "post":
-        return redirect(url_for("admin.list_posts", post=uid))
+        return redirect(find_list_of(hiding.find_post(uid)))
     return redirect(url_for("admin.change_key" if kind == "key" else "admin.change_hook", uid=uid))
+
+
+def find_list_of(post: Post | PaperPost) -> str:
+    """Return the address of the list that a post stands in, with this post alone."""
+    endpoint = "admin.list_posts" if isinstance(post, Post) else "admin.list_paper_posts"
+    return url_for(endpoint, post=post.uid)

@@ -106,6 +106,20 @@ class PostRow(NamedTuple):
     bot_name: str
 
 
+class PaperPostRow(NamedTuple):
+    """A post of a paper trader; `body` is its first MAX_BODY characters."""
+
+    id: int
+    uid: str
+    body: str
+    writer: str
+    created_at: int
+    hidden_at: int | None
+    trader_uid: str
+    trader_name: str
+    owner_uid: str
+
+
 class ActRow(NamedTuple):
     """Something the operator did."""
 
@@ -118,7 +132,9 @@ class ActRow(NamedTuple):
 
 
 class ReportRow(NamedTuple):
-    """A report of a post; `body` is the first MAX_BODY characters of the post."""
+    """A report of a post; `body` is the first MAX_BODY characters of the post, `author_uid` of a
+    bot or a paper trader.
+    """
 
     id: int
     uid: str
@@ -129,8 +145,9 @@ class ReportRow(NamedTuple):
     post_uid: str
     body: str
     hidden_at: int | None
-    bot_uid: str
-    bot_name: str
+    author_uid: str
+    author_name: str
+    simulated: bool
     owner_uid: str
 
 
@@ -157,6 +174,7 @@ class Listing(NamedTuple):
 
 OF_OWNER = "{} = (SELECT id FROM owner WHERE uid = ?)"
 OF_BOT = "{} = (SELECT id FROM bot WHERE uid = ?)"
+OF_TRADER = "{} = (SELECT id FROM trader WHERE uid = ?)"
 LISTINGS = {
     "owners": Listing(
         OwnerRow,
@@ -223,15 +241,27 @@ FROM post p JOIN bot b ON b.id = p.bot_id {{where}}""",
         "p.id",
         {"bot": OF_BOT.format("p.bot_id"), "post": "p.uid = ?"},
     ),
+    "paper-posts": Listing(
+        PaperPostRow,
+        f"""SELECT p.id, p.uid, SUBSTR(p.body, 1, {MAX_BODY}) AS body, p.writer, p.created_at,
+       p.hidden_at, t.uid AS trader_uid, t.name AS trader_name, o.uid AS owner_uid
+FROM paper_post p JOIN trader t ON t.id = p.trader_id JOIN owner o ON o.id = t.owner_id
+{{where}}""",
+        "p.id",
+        {"trader": OF_TRADER.format("p.trader_id"), "post": "p.uid = ?"},
+    ),
     "reports": Listing(
         ReportRow,
-        f"""SELECT r.id, r.uid, r.about, r.note, r.at, r.dismissed_at, p.uid AS post_uid,
-       SUBSTR(p.body, 1, {MAX_BODY}) AS body, p.hidden_at, b.uid AS bot_uid, b.name AS bot_name,
-       o.uid AS owner_uid
-FROM report r JOIN post p ON p.id = r.post_id JOIN bot b ON b.id = p.bot_id
-JOIN owner o ON o.id = b.owner_id {{where}}""",
+        f"""SELECT r.id, r.uid, r.about, r.note, r.at, r.dismissed_at,
+       COALESCE(p.uid, s.uid) AS post_uid,
+       SUBSTR(COALESCE(p.body, s.body), 1, {MAX_BODY}) AS body,
+       COALESCE(p.hidden_at, s.hidden_at) AS hidden_at, COALESCE(b.uid, t.uid) AS author_uid,
+       COALESCE(b.name, t.name) AS author_name, s.id IS NOT NULL AS simulated, o.uid AS owner_uid
+FROM report r LEFT JOIN post p ON p.id = r.post_id LEFT JOIN bot b ON b.id = p.bot_id
+LEFT JOIN paper_post s ON s.id = r.paper_post_id LEFT JOIN trader t ON t.id = s.trader_id
+JOIN owner o ON o.id = COALESCE(b.owner_id, t.owner_id) {{where}}""",
         "r.id",
-        {"post": "p.uid = ?"},
+        {"post": "? IN (p.uid, s.uid)"},
     ),
     "bans": Listing(
         BanRow, "SELECT n.id, n.kind, n.target, n.reason, n.at FROM ban n {where}", "n.id", {}

@@ -1,0 +1,202 @@
+"""Posts of paper traders, which readers report and the operator hides as those of bots."""
+
+import ground
+import orjson
+import pytest
+from peewee import IntegrityError
+from service import NOW, address
+from test_admin_pages import list_done, log_in
+from test_pages import HOSTILE
+from test_studio import Browser
+
+import storage
+from accounts import conduct, departures, traders
+from accounts.conduct_tables import Report
+from accounts.problem import Problem
+from cli.parser import main
+from models import Owner
+from paper import store
+from paper.tables import DiaryEntry, PaperPost, Period, Trader
+from storage import database
+
+MINT = address("mint")
+# Long enough to fill pages of their own in the database's files.
+WORDS = "canary-words " * 300
+
+
+@pytest.fixture
+def command(service, monkeypatch, capsys):
+    """command(*argv) -> what the command line prints as JSON, of the instance of `service`"""
+    ground.enter(monkeypatch, service.config.data_dir)
+
+    def run(*argv):
+        database.close_all()
+        assert main([*argv, "--json"]) == 0
+        return orjson.loads(capsys.readouterr().out)
+
+    return run
+
+
+@pytest.fixture
+def wren(service):
+    """A paper trader that said something."""
+    trader = traders.create_trader("Wren", "momentum", NOW).trader
+    say(trader, WORDS, mint=MINT, symbol="CANARYSYMBOL")
+    return trader
+
+
+def say(trader, body, **more):
+    period = Period.get(Period.trader == trader)
+    entry = DiaryEntry.create(period=period, at=NOW, kind="fill", facts="{}")
+    uid = f"post_{entry.id:024x}"
+    times = {"event_at": NOW, "created_at": NOW}
+    columns = {"entry": entry, "trader": trader, "body": body, "writer": "built-in"}
+    return PaperPost.create(uid=uid, **columns, **times, **more)
+
+
+def report(browser, uid, **typed):
+    path = f"/posts/{uid}/report"
+    return browser.send(path, page=path, **{"about": "spam", **typed})
+
+
+def list_places(trader, uid):
+    """Where a paper trader's post is shown."""
+    pages = ("/", "/?label=simulated", f"/posts/{uid}", f"/embed/{uid}", f"/traders/{trader.uid}")
+    feeds = ("/feed.json", "/feed.atom", "/api/feed", f"/api/traders/{trader.uid}")
+    return (*pages, *feeds)
+
+
+@pytest.mark.usefixtures("standing_clock")
+def test_a_reader_reports_it_and_the_operator_hides_it(service, wren):
+    uid, reader, operator = PaperPost.get().uid, Browser(service), log_in(service)
+    assert f"/posts/{uid}/report" in reader.get(f"/posts/{uid}").text
+    form = reader.get(f"/posts/{uid}/report").text
+    assert "canary-words" in form and "Wren" in form
+    answer = report(reader, uid, about="abuse", note="it threatens")
+    assert answer.status_code == 302
+    assert "operator of this instance will see" in reader.get(answer.headers["Location"]).text
+    assert "1 report by readers" in operator.get("/admin").text
+    listed = operator.get("/admin/reports").text
+    assert "it threatens" in listed and f"/traders/{wren.uid}" in listed
+    assert f"/admin/posts/{uid}/hide" in listed
+    assert "canary-words" in operator.get("/admin/paper-posts").text
+    hide = f"/admin/posts/{uid}/hide"
+    assert "canary-words" in operator.get(hide).text
+    done = operator.send(hide, page="/admin", reason="so it is")
+    assert done.headers["Location"].endswith(f"/admin/paper-posts?post={uid}")
+    assert list_done() == [("hide_post", uid, "so it is")]
+    assert conduct.count_open() == 0 and "by readers" not in operator.get("/admin").text
+    for path in ("/admin/reports", "/admin/paper-posts", done.headers["Location"]):
+        page = operator.get(path).text
+        assert "hidden" in page and "canary-words" not in page
+    assert f"/posts/{uid}/report" not in reader.get(f"/posts/{uid}").text
+    late = reader.send(f"/posts/{uid}/report", page="/connect", about="spam")
+    assert late.status_code == 409 and "taken down already" in late.text
+    # Sent twice it is one act.
+    operator.send(hide, page="/admin", reason="again")
+    assert len(list_done()) == 1
+
+
+def test_its_words_are_nowhere_once_it_is_hidden(service, wren, command):
+    uid = PaperPost.get().uid
+    for path in list_places(wren, uid):
+        assert "canary-words" in service.get(path).text, path
+    assert service.get(f"/posts/{uid}.png").status_code == 200
+    told = command("post", "hide", uid, "--reason", "spam")
+    assert told == {"postId": uid, "hidden": True}
+    for path in list_places(wren, uid):
+        page = service.get(path)
+        assert page.status_code == 200 and uid in page.text, path
+        assert "canary" not in page.text.lower(), path
+    assert "removed this text" in service.get(f"/posts/{uid}").text
+    assert service.get(f"/posts/{uid}.png").status_code == 404
+    (post,) = service.get("/api/feed").json["data"]
+    assert post["body"] is None and post["symbol"] is None and post["hiddenAt"]
+    # What it was about is the trader's record, and stays.
+    assert (post["mint"], post["kind"]) == (MINT, "fill")
+    assert store.read_post_history(wren.id, 20) == (1, [])
+
+
+@ground.sqlite_only
+def test_its_words_are_in_no_file_once_it_is_hidden(service, wren, command):
+    files = [service.config.database_path, service.config.database_path.with_name("app.db-wal")]
+    assert b"canary-words" in b"".join(file.read_bytes() for file in files)
+    command("post", "hide", PaperPost.get().uid)
+    left = b"".join(file.read_bytes() for file in files)
+    assert b"canary-words" not in left and b"CANARYSYMBOL" not in left
+
+
+def test_an_owner_who_leaves_takes_the_words_along(service, wren):
+    conduct.report_post(PaperPost.get().uid, "other", "", NOW)
+    departures.delete_owner(Owner.get(), NOW + 1)
+    gone = PaperPost.get()
+    assert (gone.body, gone.symbol, gone.hidden_at) == ("", None, NOW + 1)
+    assert conduct.count_open() == 0
+
+
+def test_limits_and_refusals_are_those_of_a_bots_post(service, wren, monkeypatch):
+    monkeypatch.setattr(conduct, "MAX_OPEN_OF_POST", 2)
+    uid, other = PaperPost.get().uid, say(wren, "Took profit.").uid
+    bot = service.make_bot("Ada")
+    service.post({"eventId": "e", "body": "b"}, bot.publish_key.text)
+    for _ in range(2):
+        conduct.report_post(uid, "spam", "", NOW)
+    with pytest.raises(Problem, match="enough reports"):
+        conduct.report_post(uid, "spam", "", NOW)
+    conduct.report_post(other, "spam", "", NOW)
+    assert conduct.count_open() == 3
+    monkeypatch.setattr(conduct, "MAX_OPEN", 3)
+    with pytest.raises(Problem, match="too many reports wait"):
+        conduct.report_post(other, "spam", "", NOW)
+    reader = Browser(service)
+    assert report(reader, other, about="nonsense").status_code == 422
+    assert report(reader, other, note=f"it shows {bot.publish_key.text}").status_code == 422
+    assert Report.select().count() == 3
+
+
+def test_a_report_of_it_is_dismissed_and_what_it_says_is_text(service, wren):
+    operator, uid = log_in(service), PaperPost.get().uid
+    Trader.update(name=HOSTILE[:60]).execute()
+    conduct.report_post(uid, "other", HOSTILE[:400], NOW)
+    page = operator.get("/admin/reports").text
+    assert "<script>window" not in page and "&lt;script&gt;" in page
+    path = f"/admin/reports/{Report.get().uid}/dismiss"
+    assert operator.send(path, page="/admin", reason="a joke").status_code == 302
+    assert list_done() == [("dismiss_report", uid, "a joke")]
+    assert conduct.count_open() == 0 and PaperPost.get().body == WORDS
+
+
+def test_the_operator_finds_it_by_its_id_and_by_its_trader(service, wren):
+    operator, uid = log_in(service), PaperPost.get().uid
+    for asked in (uid, f"http://x/posts/{uid}", wren.uid):
+        found = operator.client.get("/admin/find", query_string={"q": asked})
+        assert found.status_code == 302 and "/admin/paper-posts?" in found.headers["Location"]
+        assert f"/admin/posts/{uid}/hide" in operator.get(found.headers["Location"]).text
+
+
+@pytest.mark.parametrize("posts", ["both", "neither"])
+def test_a_report_is_of_one_post(service, wren, posts):
+    bot = service.make_bot("Ada")
+    service.post({"eventId": "e", "body": "b"}, bot.publish_key.text)
+    both = {"post": 1, "paper_post": 1} if posts == "both" else {}
+    with pytest.raises(IntegrityError), database.atomic():
+        Report.create(uid="report_x", about="spam", note="", at=NOW, **both)
+
+
+@ground.sqlite_only
+def test_reports_of_before_are_kept(tmp_path):
+    """SQLite makes the table anew, as a column of it cannot lose its NOT NULL."""
+    old = storage.make_database(ground.settings_of(tmp_path))
+    runner = storage._Only(old, str(storage.MIGRATIONS), table_name="schema_migration")
+    runner.names = tuple(name for name in storage.list_migrations() if name < "0070")
+    row = (7, "report_x", 1, "spam", "it is", NOW, None)
+    with old.connection_context():
+        with old.atomic():
+            runner.up()
+        # The post of a report need not be there for this.
+        old.execute_sql("PRAGMA foreign_keys = OFF")
+        old.execute_sql("INSERT INTO report VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+        storage.migrate(old)
+        columns = "id, uid, post_id, about, note, at, dismissed_at, paper_post_id"
+        assert old.execute_sql(f"SELECT {columns} FROM report").fetchall() == [(*row, None)]
+    old.close_all()
