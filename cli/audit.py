@@ -9,8 +9,9 @@ from cli import Commands, add_command, print_result
 from config import Config
 
 if TYPE_CHECKING:
-    from evidence.audit import Auditor, Report
+    from evidence.audit import Auditor
     from evidence.comparing import Difference
+    from evidence.report import Report
 
 # Exit codes beside 0, the same.
 DIFFERENT, CANNOT_TELL = 1, 3

@@ -29,6 +29,10 @@ OWN_FIELDS = frozenset(
         *("rentLamports", "besideLamports", "tokenChanges", "besideTokens", "counterparties"),
     )
 )
+# Of these what follows for each wallet alone, where several of one bot may have taken part.
+SHARED_FIELDS = frozenset(
+    ("tradeId", "signature", "slot", "transactionIndex", "blockTime", "receipt")
+)
 # Some nodes do not tell these.
 UNTOLD = frozenset(("transactionIndex", "blockTime"))
 UNRESOLVED = "order_unresolved"
@@ -115,9 +119,10 @@ def show_lamports(lamports: int | None) -> str | None:
 
 
 # ---- a wallet as a whole -------------------------------------------------------------------------
-def compare_sums(sums: Mapping[str, Any], folded: Folded, timeless: bool) -> Iterator[Difference]:
-    """Compare the sums of a wallet with those of its ledger."""
-    ours = show_sums(folded)
+def compare_sums(
+    sums: Mapping[str, Any], ours: dict[str, Any], timeless: bool
+) -> Iterator[Difference]:
+    """Compare the sums of a wallet with those of its ledger, from show_sums."""
     if timeless:
         for name in ("hours", "risk", "tokens", "lastTradeAt", "forwardRealizedLamports"):
             del ours[name]

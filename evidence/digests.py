@@ -2,16 +2,35 @@
 document of evidence cannot be changed afterwards without being seen.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
+from chain.holdings import HELD
 from evidence.document import digest_wallet
-from models import Attachment, Wallet
 from storage import database, writing
 from storage.arrivals import append_leaf
 
 LOGGED = """SELECT data FROM log_leaf WHERE data LIKE '%"kind":"evidence"%' ORDER BY id"""
+
+
+class StateRow(NamedTuple):
+    """A wallet that a bot holds, and what of it moves with every publication, as stored;
+    `coverage`: its own.
+    """
+
+    id: int
+    address: str
+    results: str | None
+    positions: str | None
+    reconciliation: str | None
+    coverage: str | None
+
+
+# Of one beside another the row has no coverage: it is the group's where there is one.
+STATES = f"""
+SELECT w.id, w.address, w.results, w.positions, w.reconciliation, COALESCE(o.coverage, w.coverage)
+FROM wallet w LEFT JOIN own_coverage o ON o.wallet_id = w.id WHERE w.id IN {HELD} ORDER BY w.id"""
 
 
 class DigestLog:
@@ -22,12 +41,11 @@ class DigestLog:
         self._states: dict[str, tuple[Any, ...]] = {}
 
     def run_tick(self, now: int) -> None:
-        """Append a leaf for each attached wallet whose digest changed; `now` in ms."""
+        """Append a leaf for each wallet that a bot holds and whose digest changed; `now` in ms."""
         if self._logged is None:
             self._logged = _read_logged()
-        held = Wallet.select().join(Attachment).where(Attachment.detached_at.is_null())
-        for wallet in list(held.order_by(Wallet.id)):
-            state = (wallet.results, wallet.coverage, wallet.positions, wallet.reconciliation)
+        for wallet in [StateRow(*row) for row in database.execute_sql(STATES).fetchall()]:
+            state = wallet[2:]
             if wallet.coverage is None or self._states.get(wallet.address) == state:
                 continue
             digest = digest_wallet(wallet.id)

@@ -17,12 +17,14 @@ from chain.risk_store import WHOLE
 from chain.store import name_rules
 from chain.summary import show_time
 from config import VERSION
-from evidence import totals
+from evidence import groups, totals
 from evidence.posts import list_post_pages
 from evidence.receipts import Page, list_pages
 from storage import database
 
 FORMAT = "candor-evidence/1"
+# Of a bot that ever had several wallets, or of a wallet that is one of several.
+FORMAT_OF_GROUPS = "candor-evidence/2"
 # Signatures without their transaction that are named; the count tells of all.
 MAX_PENDING = 1_000
 # How often a document is read again because the wallet was published meanwhile.
@@ -83,8 +85,10 @@ FROM attachment a JOIN bot b ON b.id = a.bot_id LEFT JOIN forward_total t ON t.a
 AND t.time = (SELECT MAX(l.time) FROM forward_total l WHERE l.attachment_id = a.id)
 WHERE a.wallet_id = ? ORDER BY a.attached_at, a.id"""
 WALLETS = """
-SELECT w.address FROM attachment a JOIN wallet w ON w.id = a.wallet_id
-WHERE a.bot_id = ? ORDER BY a.attached_at, a.id"""
+SELECT w.address FROM (
+    SELECT wallet_id, attached_at, 0 AS beside, id FROM attachment WHERE bot_id = ?
+    UNION ALL SELECT wallet_id, attached_at, 1, id FROM companion WHERE bot_id = ?) h
+JOIN wallet w ON w.id = h.wallet_id ORDER BY h.attached_at, h.beside, h.id"""
 
 
 # ---- a wallet ------------------------------------------------------------------------------------
@@ -103,13 +107,15 @@ def show_wallet(row: WalletRow) -> Json:
     addresses = database.execute_sql(
         "SELECT address FROM address WHERE wallet_id = ? ORDER BY address", (row.id,)
     )
+    group = groups.show_group(row.id, _parse(row.coverage))
+    own = groups.find_own_coverage(row.id) if group else None
     return {
         "address": row.address,
         "rules": row.rules,
         "backfilled": bool(row.whole),
         "addresses": [address for (address,) in addresses.fetchall()],
         "untouched": [_show_held(HeldRow(*one)) for one in held.fetchall()],
-        "coverage": _parse(row.coverage),
+        "coverage": _parse(own or row.coverage),
         "sums": {
             "results": _parse(row.results),
             "positions": _parse(row.positions),
@@ -124,6 +130,7 @@ def show_wallet(row: WalletRow) -> Json:
             "tokens": totals.digest_stored_tokens(row.id, WHOLE),
         },
         "spans": show_spans(row.id),
+        **({"group": group} if group else {}),
     }
 
 
@@ -149,10 +156,18 @@ def digest_wallet(wallet_id: int) -> str:
 
 def digest_claims(wallet: Mapping[str, Any], pages: Iterable[str]) -> str:
     """Digest of what show_wallet says, times of polls left out, and of the pages of receipts."""
-    coverage = wallet["coverage"]
+    settled = drop_polls(wallet)
+    if isinstance(wallet.get("group"), dict):
+        settled["group"] = drop_polls(wallet["group"])
+    return digest([FORMAT, settled, list(pages)])
+
+
+def drop_polls(told: Mapping[str, Any]) -> Json:
+    """The same without the times of polls in its `coverage`."""
+    coverage = told.get("coverage")
     if isinstance(coverage, dict):
         coverage = {name: value for name, value in coverage.items() if name not in POLLED}
-    return digest([FORMAT, {**wallet, "coverage": coverage}, list(pages)])
+    return {**told, "coverage": coverage}
 
 
 # ---- the document --------------------------------------------------------------------------------
@@ -162,18 +177,25 @@ def make_document(bot_id: int, wallet_id: int | None, programs: Programs) -> Jso
     Nothing is locked: where the wallet was published meanwhile, it is read again.
     """
     for _ in range(MAX_READINGS):
-        before = None if wallet_id is None else read_wallet(wallet_id)
-        made = _read_document(bot_id, before, programs)
-        if wallet_id is None or read_wallet(wallet_id) == before:
+        before = _read_state(wallet_id)
+        made = _read_document(bot_id, before[0] if before else None, programs)
+        if _read_state(wallet_id) == before:
             break
     return made
 
 
+def _read_state(wallet_id: int | None) -> list[WalletRow]:
+    """The row of a wallet, and of those under which books stand that it is part of."""
+    if wallet_id is None:
+        return []
+    return [read_wallet(one) for one in (wallet_id, *groups.list_leads_of(wallet_id))]
+
+
 def _read_document(bot_id: int, row: WalletRow | None, programs: Programs) -> Json:
-    wallets = database.execute_sql(WALLETS, (bot_id,))
+    wallets = database.execute_sql(WALLETS, (bot_id, bot_id))
     posts, post_tail = _split_pages(list_post_pages(bot_id))
     made = {
-        "format": FORMAT,
+        "format": FORMAT_OF_GROUPS if groups.had_several(bot_id) else FORMAT,
         **show_rules(programs),
         "wallets": list(dict.fromkeys(address for (address,) in wallets.fetchall())),
         "wallet": None,
@@ -185,6 +207,8 @@ def _read_document(bot_id: int, row: WalletRow | None, programs: Programs) -> Js
             "digest": None
         }
     claimed = show_wallet(row)
+    if "group" in claimed:
+        made["format"] = FORMAT_OF_GROUPS
     pages, tail = _split_pages(list_pages(row.id))
     return {
         **made,

@@ -3,6 +3,7 @@ tables of the wallet at hand, on disk too.
 """
 
 import contextlib
+import copy
 import hashlib
 import os
 import sqlite3
@@ -60,6 +61,13 @@ class Memory:
         """Forget the wallet at hand."""
         self._work = sqlite3.connect("", isolation_level=None)
         self._work.executescript(f"PRAGMA synchronous = OFF; PRAGMA journal_mode = OFF; {TABLES}")
+
+    def open_beside(self) -> "Memory":
+        """The same with tables of its own for another wallet, while these are still needed."""
+        self.flush()
+        beside = copy.copy(self)
+        beside.begin()
+        return beside
 
     def close(self) -> None:
         self.flush()

@@ -1,0 +1,348 @@
+"""Work out again, from the auditor's own node, all that an instance claims of one wallet."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from chain.coverage import is_explained
+from chain.effects import touches
+from chain.entries import Entry
+from chain.programs import Programs
+from evidence import comparing
+from evidence.claims import ClaimedPost, ClaimedWallet, Claims, Nonsense, Scope
+from evidence.comparing import OWN_FIELDS, SHARED_FIELDS, Difference, Findings, show_sums
+from evidence.folding import Begin, Folded, fold
+from evidence.group_audit import (
+    Part,
+    compare_group,
+    compare_row,
+    find_lines,
+    judge_lines,
+    list_together,
+    list_untouched,
+)
+from evidence.memory import KeptEntry, Memory
+from evidence.report import Report
+from evidence.view import View
+
+if TYPE_CHECKING:
+    from evidence.audit import Auditor
+
+# Suspects that are asked for again before anything is said of them.
+MAX_SUSPECTS = 500
+
+
+@dataclass
+class WalletAudit:
+    """The audit of one wallet of a bot."""
+
+    auditor: "Auditor"
+    report: Report
+    programs: Programs
+    scope: Scope
+    claims: Claims
+    memory: Memory
+    findings: Findings = field(default_factory=Findings)
+    # Whether all that is claimed is there to be folded.
+    is_whole: bool = False
+
+    def run(self) -> None:
+        """Read what is claimed and what the node tells, and compare."""
+        if self.read_claims():
+            self.read_node()
+            self.finish({})
+
+    def read_claims(self) -> bool:
+        """Read what is claimed; return whether it can be compared."""
+        wallet = self.claims.wallet
+        if wallet is None:
+            raise Nonsense("its evidence lacks a wallet that it names")
+        if wallet.rules.partition("@")[0] != self.claims.rules:
+            self._cannot_tell("its transactions are being read again by new rules")
+            return False
+        self.memory.begin()
+        self._count = self._read_claims()
+        return True
+
+    def read_node(self) -> None:
+        """Read what the node tells, and compare what follows for this wallet alone."""
+        wallet = self._wallet
+        self.view = View(
+            self.auditor.node, self.memory, self.programs, wallet.address, self.auditor.tell
+        )
+        self.view.read(self._count, wallet.addresses)
+        self._name_foreign()
+        self._recheck_suspects()
+        self.is_whole = self._find_missing()
+        self._name_left_out()
+        if self.is_whole:
+            self._compare_all()
+        else:
+            self._compare_own()
+
+    def finish(self, parts: Mapping[str, Part]) -> None:
+        """Compare the posts, and report what differs. `parts`: of all wallets of the bot, where it
+        ever had several at a time.
+        """
+        self._check_posts(self._wallet.address, parts)
+        self.report.add(self.findings.differences)
+
+    @property
+    def _wallet(self) -> ClaimedWallet:
+        assert self.claims.wallet is not None
+        return self.claims.wallet
+
+    @property
+    def _own_fields(self) -> frozenset[str]:
+        return SHARED_FIELDS if self._wallet.group else OWN_FIELDS
+
+    def _cannot_tell(self, why: str) -> None:
+        address = self.claims.wallet.address if self.claims.wallet else "no wallet"
+        self.report.unknown.append(f"{address}: {why}")
+
+    def _differs(self, signature: str | None, name: str, theirs: Any, ours: Any) -> None:
+        self.findings.differences.append(Difference(signature, name, theirs, ours))
+
+    def _read_claims(self) -> int:
+        count = 0
+        for lines in self.auditor.instance.read_receipts(self.scope, self.claims):
+            count += len(lines)
+            if self.memory.add_claims(lines):
+                self._differs(None, "receipts", "a signature twice", "each once")
+        self.report.receipts += count
+        return count
+
+    # ---- which transactions ----------------------------------------------------------------------
+    def _name_foreign(self) -> None:
+        """Name claimed transactions that name none of the wallet's accounts."""
+        for signature in sorted(self.view.foreign):
+            ours = "it names none of the wallet's accounts"
+            self._differs(signature, "signature", signature, ours)
+            self.memory.drop_claim(signature)
+
+    def _recheck_suspects(self) -> None:
+        """Ask the node again for what differs: it may have been wrong once."""
+        suspects = []
+        for kept in self.memory.list_claimed():
+            if kept.line is not None and self._compare_line(kept).differences:
+                suspects.append(kept.entry.signature)
+            if len(suspects) >= MAX_SUSPECTS:
+                break
+        for signature in suspects:
+            self.view.fetch_again(signature)
+
+    def _compare_line(self, kept: KeptEntry) -> comparing.LineFinding:
+        ours = comparing.make_own_line(self.view.wallet, kept.entry, kept.digest)
+        return comparing.compare_line(kept.line or {}, ours, self._own_fields)
+
+    def _find_missing(self) -> bool:
+        """Look at claimed transactions that the node does not give; return whether there are none
+        left that may be true.
+        """
+        missing = self.memory.list_missing()
+        if not missing:
+            return True
+        if self._disproves(missing):
+            for line in missing:
+                ours = "no such transaction: the balances join without it"
+                self._differs(line["signature"], "signature", line.get("kind"), ours)
+                self.memory.drop_claim(line["signature"])
+            return True
+        first, last = missing[0]["slot"], missing[-1]["slot"]
+        self._cannot_tell(
+            f"your node lacks {len(missing)} of the transactions, slots {first} to {last}"
+        )
+        return False
+
+    def _disproves(self, missing: list[dict[str, Any]]) -> bool:
+        """Whether the balances join from the beginning to what the node says now without these,
+        though together they would have moved something.
+        """
+        if not _moves(missing):
+            return False
+        whole = fold(Begin(self.view.wallet), self._list_all, lambda row: None).ledger
+        holdings = self.view.ask_holdings()
+        if not holdings or whole.gaps or whole.first_slot is None:
+            return False
+        joined = all(
+            is_explained(whole.seen.get(address), held.amount, held.lamports, held.slot)
+            for address, held in holdings.items()
+        )
+        known_to = min(held.slot for held in holdings.values())
+        first, last = missing[0]["slot"], missing[-1]["slot"]
+        begins = not whole.opened or first > whole.first_slot
+        return joined and begins and last <= known_to
+
+    def _list_all(self) -> Iterator[Entry]:
+        return (kept.entry for kept in self.memory.list_all())
+
+    def _name_left_out(self) -> None:
+        """Name transactions that the node lists and that the instance leaves out."""
+        pending = {one.signature for one in self.claims.pending}
+        left_out, excused = [], dict[str, list[int]]()
+        for kept in self.memory.list_unclaimed():
+            entry, why = kept.entry, None
+            if self._is_newer(entry):
+                continue
+            if entry.signature in pending or self.claims.pendingCount > len(pending):
+                why = "it says that it has not fetched them yet"
+            why = why or comparing.excuse(self._coverage, entry.slot)
+            if why:
+                excused.setdefault(why, []).append(entry.slot)
+            else:
+                left_out.append(entry.signature)
+                self._differs(entry.signature, "receipt", None, f"left out: {entry.kind}")
+        self.memory.add_left_out(left_out)
+        for why, slots in excused.items():
+            told = f"{len(slots)} transactions, slots {slots[0]} to {slots[-1]}, are not claimed"
+            self._cannot_tell(f"{told}: {why}")
+
+    @property
+    def _coverage(self) -> dict[str, Any] | None:
+        return self.claims.wallet.coverage if self.claims.wallet else None
+
+    def _is_newer(self, entry: Entry) -> bool:
+        """Did it happen after what the instance has looked at?"""
+        last = (self._coverage or {}).get("lastSlot")
+        return entry.slot > (last if isinstance(last, int) else -1)
+
+    # ---- comparing -------------------------------------------------------------------------------
+    def _compare_own(self) -> None:
+        """Compare what follows from each transaction alone."""
+        for kept in self.memory.list_claimed():
+            if kept.line is not None:
+                found = self._compare_line(kept)
+                if not self._is_doubtful(kept, found):
+                    self.findings.add(found)
+
+    def _is_doubtful(self, kept: KeptEntry, found: comparing.LineFinding) -> bool:
+        """Is it the node that may be wrong: without inner calls, or where nothing joins?"""
+        names = {one.field for one in found.differences}
+        if not names:
+            return False
+        if not kept.inner_told or "receipt" in names:
+            self._cannot_tell(f"your node tells another {kept.entry.signature}")
+            return True
+        return False
+
+    def _compare_all(self) -> None:
+        """Fold what is claimed and compare everything."""
+        before = list(self.findings.differences)
+        wallet, compared = self._wallet, Findings()
+        fields = SHARED_FIELDS if wallet.group else None
+
+        def compare(row: dict[str, Any]) -> None:
+            compared.add(compare_row(self.memory, row, fields))
+
+        folded = fold(self._begin(), self._list_claimed, compare)
+        if self._is_disjoint(folded, compared):
+            self.is_whole = False
+            return
+        if wallet.coverage is not None or folded.ledger.count:
+            self._compare_whole(folded, compared)
+        self.findings = compared
+        self.findings.differences += before
+        self._weigh_order()
+
+    def _begin(self) -> Begin:
+        wallet = self._wallet
+        untouched = tuple(list_untouched(wallet).items())
+        spans = () if wallet.group else comparing.number_spans(wallet.spans)
+        return Begin(wallet.address, wallet.backfilled, untouched, spans)
+
+    def _list_claimed(self) -> Iterator[Entry]:
+        return (kept.entry for kept in self.memory.list_claimed())
+
+    def _is_disjoint(self, folded: Folded, compared: Findings) -> bool:
+        """Does the node tell other transactions, whose balances do not join? Then it is wrong."""
+        others = [one for one in compared.differences if one.field == "receipt"]
+        said = comparing.list_gaps(self._coverage)
+        broken = [g for g in folded.ledger.gaps if (g.from_slot, g.to_slot) not in said]
+        if others and broken:
+            gap = f"slots {broken[0].from_slot} to {broken[0].to_slot}"
+            self._cannot_tell(f"your node's transactions do not join at {gap}")
+        return bool(others and broken)
+
+    def _compare_whole(self, folded: Folded, compared: Findings) -> None:
+        wallet, timeless = self._wallet, compared.timeless
+        found = compared.differences
+        found += comparing.compare_coverage(wallet.coverage or {}, folded, timeless)
+        if timeless:
+            self._cannot_tell("some block times are known to one side only")
+        if wallet.group is None:
+            found += comparing.compare_sums(wallet.sums, show_sums(folded), timeless)
+            found += () if timeless else comparing.compare_spans(wallet.spans, folded)
+
+    # ---- of several ------------------------------------------------------------------------------
+    def make_part(self) -> Part:
+        """This wallet, for the books that are made of several."""
+        return Part(self._wallet, self.memory, self.view, self.is_whole)
+
+    def compare_group(self, parts: Mapping[str, Part]) -> None:
+        """Compare the books that stand under this wallet and are made of several."""
+        wallet = self._wallet
+        if wallet.group is None:
+            return
+        if wallet.group.botId not in (None, self.report.bot):
+            who = f"{wallet.group.lead}, which {wallet.group.botId} holds"
+            self.report.notes.append(f"{wallet.address}: its trades stand in the books of {who}")
+        found, unknown = compare_group(self.report.bot, wallet, parts, self.programs)
+        self.findings.differences += found.differences
+        self.findings.unresolved = self.findings.unresolved or found.unresolved
+        for why in unknown:
+            self._cannot_tell(why)
+        self._weigh_order()
+
+    def _weigh_order(self) -> None:
+        """Without an order inside a slot, what follows from it is no difference."""
+        if not self.findings.unresolved:
+            return
+        kept = [one for one in self.findings.differences if one.field in OWN_FIELDS]
+        if len(kept) < len(self.findings.differences):
+            self._cannot_tell("the order of some transactions inside their slot is not known")
+        self.findings.differences = kept
+
+    # ---- posts -----------------------------------------------------------------------------------
+    def _check_posts(self, wallet: str, parts: Mapping[str, Part]) -> None:
+        for text in self.auditor.memory.list_posts(wallet):
+            post = ClaimedPost.model_validate_json(text)
+            self.findings.differences += self._check_post(post, parts)
+
+    def _check_post(self, post: ClaimedPost, parts: Mapping[str, Part]) -> Iterable[Difference]:
+        if post.signature is None:
+            return comparing.judge_unsigned(post)
+        together = list_together(self.report.bot, post, parts)
+        lines = find_lines(post.signature, together)
+        if lines:
+            return judge_lines(post, lines)
+        kept = self.memory.find_entry(post.signature)
+        if kept is not None and kept.line is not None:
+            return comparing.judge_claimed(post, kept.entry)
+        views = [part.view for part in together.values()] or [self.view]
+        if any(post.signature in one.missing for one in views):
+            self._cannot_tell(f"your node lacks {post.signature}, which {post.id} names")
+            return ()
+        is_known = any(one.memory.find_entry(post.signature) for one in views)
+        return comparing.judge_unseen(post, False if is_known else self._is_foreign(post, views))
+
+    def _is_foreign(self, post: ClaimedPost, views: Iterable[View]) -> bool | None:
+        """Does the transaction exist and name no account of these wallets? None: who knows."""
+        if post.status in ("pending", "not_found") or post.signature is None:
+            return None
+        receipt = self.memory.find_receipt(post.signature) or self.view.fetch(post.signature)
+        if receipt is None:
+            return None
+        return not any(touches(receipt, one.wallet, one.addresses) for one in views)
+
+
+def _moves(lines: list[dict[str, Any]]) -> bool:
+    """Would these claimed transactions together have moved SOL or a token?"""
+    total: dict[str, int] = {}
+    try:
+        for line in lines:
+            total["SOL"] = total.get("SOL", 0) + int(line["solChangeLamports"])
+            for mint, change, _ in line["tokenChanges"]:
+                total[mint] = total.get(mint, 0) + int(change)
+    except (KeyError, TypeError, ValueError):
+        return False
+    return any(total.values())
