@@ -15,11 +15,13 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import NamedTuple
 
-from demo.market import BY_SYMBOL, DAY, price
+from demo.market import BY_SYMBOL, DAY, TOKENS, price
+from demo.newcomers import USDC
 from demo.node import RecordedTransaction
 from voice import builtin
 
 POSTED_KINDS = ("buy", "sell", "swap")
+DECIMALS = {one.symbol: one.decimals for one in (*TOKENS, USDC)}
 # A bot repeats no sentence of so many posts.
 RECENT_POSTS = 20
 ORLA = "Orla Margin"
@@ -99,6 +101,14 @@ BOTS = (
         retired_at=-60_000,
     ),
     Member(
+        "Dora Dollar",
+        "Pays in USDC and is paid in USDC. What SOL does is somebody else's worry.",
+        6,
+        0.5,
+        {"tone": "dry", "topics": ["small change"]},
+        boasts=True,
+    ),
+    Member(
         ORLA,
         "Talks about markets, holds no wallet: nothing she says can be verified.",
         None,
@@ -167,7 +177,7 @@ def plan_posts(
     transactions: Sequence[RecordedTransaction], mints: Mapping[str, str]
 ) -> list[PlannedPost]:
     """Return every post of the demonstration, in order. `mints`: {symbol: address}."""
-    symbols = {mint: symbol for symbol, mint in mints.items()}
+    symbols = {**{mint: symbol for symbol, mint in mints.items()}, USDC.mint: USDC.symbol}
     written: list[list[str]] = [[] for _ in BOTS]
     posts, losses = [], find_losses(transactions)
     for place, row in enumerate(transactions):
@@ -197,8 +207,9 @@ def _plan_post(
     trade = _read_facts(row, symbols) if boasted or _is_posted(row, bot, chance) else None
     if trade is None:
         return None
+    name = symbols[trade.mint]
     if boasted:
-        body = _boast(trade.facts["symbol"], written)
+        body = _boast(name, written)
     else:
         body = builtin.write(bot.voice, trade.facts, row.signature, written[-RECENT_POSTS:])
     written.append(body)
@@ -206,7 +217,7 @@ def _plan_post(
         "eventId": f"{row.kind}-{row.signature[:12]}",
         "body": body,
         "mint": trade.mint,
-        "symbol": trade.facts["symbol"],
+        "symbol": name,
         "signature": row.signature,
     }
     if not boasted:
@@ -226,7 +237,9 @@ BOASTS = (
 
 
 class Lot(NamedTuple):
-    """Raw units that came in together. `price`: lamports for one, None where it was no purchase."""
+    """Raw units that came in together. `price` of one, in lamports or raw units of the stablecoin;
+    None where it was no purchase.
+    """
 
     raw: int
     price: Fraction | None
@@ -238,9 +251,11 @@ def find_losses(transactions: Iterable[RecordedTransaction]) -> set[str]:
     losses = set()
     for row in transactions:
         moved, lamports = _read_change(row)
+        in_dollars = moved.pop(USDC.mint, None)
+        paid, is_priced = in_dollars or lamports, in_dollars or row.kind in ("buy", "sell")
         for mint, raw in moved.items():
-            held, is_priced = lots[row.wallet, mint], row.kind in ("buy", "sell")
-            price = Fraction(abs(lamports), abs(raw)) if is_priced and len(moved) == 1 else None
+            held = lots[row.wallet, mint]
+            price = Fraction(abs(paid), abs(raw)) if is_priced and len(moved) == 1 else None
             if raw > 0:
                 held.append(Lot(raw, price))
                 continue
@@ -327,16 +342,16 @@ def _read_facts(row: RecordedTransaction, symbols: Mapping[str, str]) -> TradeFa
     bought = [mint for mint, raw in moved.items() if raw > 0]
     sold = [mint for mint, raw in moved.items() if raw < 0]
     if row.kind == "swap" and bought and sold:
-        mint = bought[0]
+        got, gave = bought[0], sold[0]
         return TradeFacts(
             {
                 "kind": "swap",
-                "symbol": symbols[mint],
-                "amount": _format_amount(moved[mint], symbols[mint]),
-                "fromSymbol": symbols[sold[0]],
-                "fromAmount": _format_amount(moved[sold[0]], symbols[sold[0]]),
+                "symbol": symbols[got],
+                "amount": _format_amount(moved[got], symbols[got]),
+                "fromSymbol": symbols[gave],
+                "fromAmount": _format_amount(moved[gave], symbols[gave]),
             },
-            mint,
+            gave if got == USDC.mint else got,
         )
     if len(moved) != 1:
         return None
@@ -368,7 +383,7 @@ def _read_change(row: RecordedTransaction) -> WalletChange:
 
 
 def _format_amount(raw: int, symbol: str) -> str:
-    whole = Decimal(abs(raw)).scaleb(-BY_SYMBOL[symbol].decimals)
+    whole = Decimal(abs(raw)).scaleb(-DECIMALS[symbol])
     return f"{whole:,.0f}" if whole >= 100 else f"{whole:.2f}"
 
 

@@ -1,12 +1,13 @@
-"""Two wallets that the recording lacks: one whose long history loads slowly while you look, and
-one whose bot retired.
+"""Wallets that the recording lacks: one whose long history loads slowly while you look, one whose
+bot retired, and one that pays and is paid in a stablecoin.
 """
 
-from demo.market import BY_SYMBOL, price
+from chain.quotes import QUOTES
+from demo.market import BY_SYMBOL, DAY, SOL_USD, price
 from demo.receipts import JsonObject, Plan, Receipts, make_address
 
 # Numbers of the wallets.
-SLOW, RETIRED = 4, 5
+SLOW, RETIRED, DOLLARS = 4, 5, 6
 SOL = 10**9
 # Of the slow one: transactions, and seconds its node takes for each; a quarter of an hour in all.
 SLOW_COUNT, SLOW_SECONDS = 2_400, 0.4
@@ -16,25 +17,36 @@ UNPRICED, UNPRICED_DECIMALS = make_address("unpriced token"), 6
 # Of the retired one: times of its trades, and raw units of a trade.
 RETIRED_BEGIN, RETIRED_APART, RETIRED_TRADES = -200_000, 9_000, 12
 RETIRED_SYMBOL, RETIRED_RAW = "TARN", 400 * 10**6
+# Of the one with a stablecoin: what it was given of it, when it trades, asleep and while somebody
+# looks, what it buys and sells in turn, in raw units, and what the pool keeps of each trade.
+USDC = QUOTES[0]
+GIVEN_USD = 10_000
+DOLLAR_TIMES = (*range(-10 * DAY, -3_000, 9_000), *range(-3_000, 9_000, 90))
+DOLLAR_SYMBOL, DOLLAR_RAW = "EMBER", (20_000 * 10**6, 10_000 * 10**6, -30_000 * 10**6)
+SPREAD = 0.004
 
 
 def add_newcomers(recording: JsonObject, slow_count: int = SLOW_COUNT) -> JsonObject:
-    """Return the recording with both wallets and their transactions."""
-    slow, retired = make_address("slow wallet"), make_address("retired wallet")
+    """Return the recording with these wallets and their transactions."""
+    slow, retired, dollars = (
+        make_address(f"{name} wallet") for name in ("slow", "retired", "dollar")
+    )
     made = [
         *_make_slow(slow, slow_count),
         *_make_retired(retired, recording["mints"][RETIRED_SYMBOL]),
+        *_make_dollars(dollars, recording["mints"][DOLLAR_SYMBOL]),
     ]
     return {
         **recording,
-        "wallets": [*recording["wallets"], slow, retired],
+        "wallets": [*recording["wallets"], slow, retired, dollars],
         "transactions": sorted([*recording["transactions"], *made], key=lambda row: row["at"]),
     }
 
 
 def _make_slow(wallet: str, count: int) -> list[JsonObject]:
     """Buy a token nobody prices, in parts, and sell a part of each purchase."""
-    made = _begin(Plan(SLOW, wallet, UNPRICED, UNPRICED_DECIMALS, SLOW_BEGIN, SLOW_APART))
+    times = range(SLOW_BEGIN, SLOW_BEGIN + count * SLOW_APART, SLOW_APART)
+    made = _begin(Plan(SLOW, wallet, UNPRICED, UNPRICED_DECIMALS, times))
     while len(made.rows) < count:
         number = len(made.rows)
         # The first one opened the account.
@@ -48,15 +60,39 @@ def _make_slow(wallet: str, count: int) -> list[JsonObject]:
 def _make_retired(wallet: str, mint: str) -> list[JsonObject]:
     """Buy and sell a token of the market in turn, at the market's prices."""
     token = BY_SYMBOL[RETIRED_SYMBOL]
-    made = _begin(
-        Plan(RETIRED, wallet, mint, token.decimals, RETIRED_BEGIN, RETIRED_APART),
-    )
+    times = range(RETIRED_BEGIN, 0, RETIRED_APART)
+    made = _begin(Plan(RETIRED, wallet, mint, token.decimals, times))
     for number in range(RETIRED_TRADES):
         whole = RETIRED_RAW / 10**token.decimals
         lamports = int(whole * price(token, made.next_at) * SOL)
         trade = _sell if number % 2 else _buy
         trade(made, RETIRED_RAW, lamports, "sell" if number % 2 else "buy")
     return made.rows
+
+
+def _make_dollars(wallet: str, mint: str) -> list[JsonObject]:
+    """Buy a token of the market for a stablecoin, twice, and sell all of it, at the market's
+    prices: what comes out comes out.
+    """
+    token = BY_SYMBOL[DOLLAR_SYMBOL]
+    made = _begin(Plan(DOLLARS, wallet, mint, token.decimals, DOLLAR_TIMES, USDC))
+    gift = made.give(made.giver, made.purse, _count_units(GIVEN_USD))
+    made.add([], [made.open(made.purse), gift], "gift")
+    for number in range(len(DOLLAR_TIMES) - len(made.rows)):
+        raw = DOLLAR_RAW[number % len(DOLLAR_RAW)]
+        worth = abs(raw) / 10**token.decimals * price(token, made.next_at) * SOL_USD
+        if raw > 0:
+            paid = made.give(made.purse, made.till, _count_units(worth * (1 + SPREAD)))
+            made.add([paid, made.give(made.vault, made.own, raw)], kind="swap")
+        else:
+            got = made.give(made.till, made.purse, _count_units(worth * (1 - SPREAD)))
+            made.add([made.give(made.own, made.vault, -raw), got], kind="swap")
+    return made.rows
+
+
+def _count_units(dollars: float) -> int:
+    """Return raw units of the stablecoin."""
+    return int(dollars * 10**USDC.decimals)
 
 
 def _begin(plan: Plan) -> Receipts:

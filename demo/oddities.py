@@ -13,7 +13,8 @@ def add_oddities(recording: JsonObject) -> JsonObject:
     """Return the recording with these transactions in their places."""
     wallet, mint = recording["wallets"][WHO], sorted(recording["accounts"])[0]
     lamports = _find_lamports(recording, wallet)
-    made = _make_rows(Receipts(Plan(WHO, wallet, mint, DECIMALS, BEGIN, APART), lamports), lamports)
+    plan = Plan(WHO, wallet, mint, DECIMALS, range(BEGIN, 0, APART))
+    made = _make_rows(Receipts(plan, lamports), lamports)
     rows = sorted([*recording["transactions"], *made], key=lambda row: row["at"])
     return {**recording, "transactions": rows}
 

@@ -1,5 +1,5 @@
-"""Builds receipts as a node gives them: a wallet trades one token at a venue, and all balances add
-up.
+"""Builds receipts as a node gives them: a wallet trades one token at a venue, for SOL or a
+stablecoin, and all balances add up.
 """
 
 import hashlib
@@ -9,6 +9,7 @@ from typing import Any
 
 from chain.base58 import b58encode
 from chain.instructions import SYSTEM, TOKEN
+from chain.quotes import Quote
 
 # PumpSwap, which calls move value: no marker, unlike the recording's own venue.
 VENUE = "pAMMBay6oceH9fJKBRHGP5D4bD4sWpmSwMn52FMfXEA"
@@ -18,16 +19,16 @@ JsonObject = dict[str, Any]
 
 @dataclass(frozen=True)
 class Plan:
-    """Whose receipts they are: the number and address of the wallet, the token it trades, and when,
-    in seconds of the demonstration: the first one, and from one to the next.
+    """Whose receipts they are: the number and address of the wallet, the token it trades, when each
+    happens, in seconds of the demonstration, and the stablecoin it pays with, if it does.
     """
 
     who: int
     wallet: str
     mint: str
     decimals: int
-    begin: int
-    apart: int
+    times: Sequence[int]
+    quote: Quote | None = None
 
 
 def make_address(name: str) -> str:
@@ -45,12 +46,28 @@ class Receipts:
         self.owners = {self.own: wallet, self.vault: self.pool}
         self.lamports = {wallet: lamports, self.pool: PLENTY, self.friend: PLENTY, self.vault: RENT}
         self.tokens = {self.vault: PLENTY}
+        # Of each token account: its mint and decimals.
+        token = (plan.mint, plan.decimals)
+        self.kinds = {self.own: token, self.vault: token}
+        self.purse, self.till, self.giver = (
+            make_address(f"{name} {wallet}") for name in ("purse", "till", "giver")
+        )
+        if plan.quote:
+            self._hold(plan.quote)
         self.rows: list[JsonObject] = []
+
+    def _hold(self, quote: Quote) -> None:
+        """Give each an account of the stablecoin: the wallet a purse, the pool a till."""
+        self.owners |= {self.purse: self.plan.wallet, self.till: self.pool, self.giver: self.friend}
+        for account in (self.purse, self.till, self.giver):
+            self.kinds[account] = (quote.mint, quote.decimals)
+        for account in (self.till, self.giver):
+            self.lamports[account], self.tokens[account] = RENT, PLENTY
 
     @property
     def next_at(self) -> int:
         """When the next one happens, in seconds of the demonstration."""
-        return self.plan.begin + len(self.rows) * self.plan.apart
+        return self.plan.times[len(self.rows)]
 
     # ---- instructions ----------------------------------------------------------------------------
     def pay(self, source: str, target: str, lamports: int) -> JsonObject:
@@ -59,15 +76,16 @@ class Receipts:
         return _instruction(SYSTEM, "system", "transfer", info)
 
     def give(self, source: str, target: str, raw: int) -> JsonObject:
-        """Make a transfer of the token, in its raw units."""
+        """Make a transfer of the accounts' token, in its raw units."""
         info = {"source": source, "destination": target, "amount": str(raw)}
         return _instruction(
             TOKEN, "spl-token", "transfer", {**info, "authority": self.owners[source]}
         )
 
-    def open(self) -> JsonObject:
-        """Make the creation of the wallet's token account."""
-        info = {"source": self.plan.wallet, "newAccount": self.own, "lamports": RENT}
+    def open(self, account: str = "") -> JsonObject:
+        """Make the creation of a token account of the wallet, without a name of the token's."""
+        target = account or self.own
+        info = {"source": self.plan.wallet, "newAccount": target, "lamports": RENT}
         return _instruction(
             SYSTEM, "system", "createAccount", {**info, "owner": TOKEN, "space": 165}
         )
@@ -86,8 +104,9 @@ class Receipts:
         self.lamports[wallet] -= FEE
         for one in (*inside, *outside):
             self._apply(one["parsed"]["type"], one["parsed"]["info"])
-        keys = [wallet, self.friend, self.pool, self.own, self.vault, SYSTEM, TOKEN, VENUE]
-        call = {"programId": VENUE, "accounts": keys[:5], "data": "", "stackHeight": 1}
+        named = [wallet, self.friend, self.pool, *self.kinds]
+        keys = [*named, SYSTEM, TOKEN, VENUE]
+        call = {"programId": VENUE, "accounts": named, "data": "", "stackHeight": 1}
         inner = [{**one, "stackHeight": 2} for one in inside]
         meta = {
             "err": None,
@@ -115,7 +134,7 @@ class Receipts:
         self.lamports[source] -= amount
         self.lamports[target] = self.lamports.get(target, 0) + amount
         if kind == "createAccount":
-            self.tokens[self.own] = 0
+            self.tokens[target] = 0
         if kind == "closeAccount":
             del self.tokens[self.own]
 
@@ -123,12 +142,12 @@ class Receipts:
         return [
             {
                 "accountIndex": keys.index(account),
-                "mint": self.plan.mint,
+                "mint": self.kinds[account][0],
                 "owner": self.owners[account],
                 "programId": TOKEN,
                 "uiTokenAmount": {
                     "amount": str(amount),
-                    "decimals": self.plan.decimals,
+                    "decimals": self.kinds[account][1],
                     "uiAmount": None,
                     "uiAmountString": str(amount),
                 },

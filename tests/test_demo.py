@@ -461,7 +461,9 @@ def test_a_boast_stands_beside_the_loss(show):
     boasts = [post for post in posts_shown if post["body"].startswith("Took profit on")]
     assert boasts
     for post in boasts:
-        assert post["verified"] and post["receipt"]["resultSol"].startswith("-")
+        receipt = post["receipt"]
+        result = receipt["quote"]["realized"] if receipt["quote"] else receipt["resultSol"]
+        assert post["verified"] and result.startswith("-")
         page = show.get(f"/posts/{post['id']}").get_data(as_text=True)
         words = page.index("Took profit on", page.index("<article"))
         assert "\N{MINUS SIGN}" in text_of(show.get(f"/posts/{post['id']}")) and words
