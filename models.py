@@ -100,7 +100,7 @@ class Session(Base):
     """A logged-in browser: its cookie has a random id, this table the hash; deleting it logs out.
 
     `seen_at` is written at most once an hour. `challenge` is a proof of wallet ownership under way,
-    JSON {text, bot, wallet, endsAt}; it works once.
+    JSON {text, bot, wallet, endsAt, action}; it works once.
     """
 
     id = AutoField()

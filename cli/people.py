@@ -2,7 +2,7 @@
 
 from argparse import Namespace
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import config as settings
 from cli import Commands, add_command, add_group, now_ms, open_database, print_result, show_time
@@ -10,7 +10,7 @@ from config import Config
 
 if TYPE_CHECKING:
     from cli.parser import Parser
-    from models import Attachment, Bot, Key
+    from models import Bot, Key
 
 DAY_MS, MAX_DAYS = 86_400_000, 3650
 
@@ -50,7 +50,9 @@ def add_bot_commands(bot: Commands) -> None:
     )
     create.add_argument("--owner", metavar="ID", help="existing owner (default: create a new one)")
     add_command(bot, "list", run_bot_list, "list all bots")
-    wallet = add_command(bot, "wallet", run_bot_wallet, "attach a wallet, or detach it with `none`")
+    wallet = add_command(
+        bot, "wallet", run_bot_wallet, "attach a wallet, or detach all it holds with `none`"
+    )
     wallet.add_argument("bot", metavar="BOT")
     wallet.add_argument("address", metavar="ADDRESS|none")
     retire = add_command(
@@ -119,47 +121,55 @@ def run_bot_create(config: Config, args: Namespace) -> None:
 @with_database
 def run_bot_list(config: Config, args: Namespace) -> None:
     """List all bots."""
-    from accounts import holdings, influencers
+    from accounts import influencers
 
-    rows = [show_bot(bot, holdings.find_attachment(bot)) for bot in influencers.list_bots()]
+    bots = influencers.list_bots()
+    rows = [show_bot(bot, _list_addresses(bot)) for bot in bots]
     print_result(
         args,
         {"data": rows},
         "\n".join(
-            f"{row['botId']}  {row['ownerId']}  {row['wallet'] or 'no wallet'} "
-            f" {row['name']}{'  (retired)' if row['retired'] else ''}"
-            for row in rows
+            f"{bot.uid}  {bot.owner.uid}  {', '.join(row['wallets']) or 'no wallet'} "
+            f" {bot.name}{'  (retired)' if bot.retired_at is not None else ''}"
+            for bot, row in zip(bots, rows, strict=True)
         ),
     )
 
 
-def show_bot(bot: "Bot", attachment: "Attachment | None") -> dict[str, object]:
-    """Return a bot as JSON."""
+def _list_addresses(bot: "Bot") -> list[str]:
+    from accounts import holdings
+
+    return [one.wallet.address for one in holdings.list_holdings(bot)]
+
+
+def show_bot(bot: "Bot", addresses: list[str]) -> dict[str, Any]:
+    """Return a bot as JSON; `addresses`: of the wallets it holds, the one that leads first."""
     return {
         "botId": bot.uid,
         "ownerId": bot.owner.uid,
         "name": bot.name,
         "handle": bot.handle,
-        "wallet": attachment and attachment.wallet.address,
+        "wallet": next(iter(addresses), None),
+        "wallets": addresses,
         "retired": bot.retired_at is not None,
     }
 
 
 @with_database
 def run_bot_wallet(config: Config, args: Namespace) -> None:
-    """Attach a wallet to a bot, or detach it."""
-    from accounts import holdings, influencers, wallets
+    """Attach a wallet to a bot, or detach all that it holds."""
+    from accounts import influencers, wallets
 
     bot = influencers.find_bot(args.bot)
     if args.address == "none":
         wallets.detach_wallet(bot, now_ms())
     else:
         wallets.attach_wallet(settings.lift_quotas(config), bot, args.address, now_ms())
-    attachment = holdings.find_attachment(bot)
+    held = _list_addresses(bot)
     print_result(
         args,
-        show_bot(bot, attachment),
-        f"observed now: {attachment.wallet.address}" if attachment else "no wallet now",
+        show_bot(bot, held),
+        f"observed now: {', '.join(held)}" if held else "no wallet now",
     )
 
 

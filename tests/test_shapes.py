@@ -158,7 +158,9 @@ def add_rare_things(show, now):  # noqa: F811
         details = orjson.dumps({"budgets": budgets}).decode()
         models.Job.insert(name="scout", state="ok", details=details).on_conflict_ignore().execute()
         coverage = orjson.loads(wallet.coverage)
-        coverage["gaps"] = [{"fromSlot": 1, "toSlot": 2, "reason": "the node has forgotten"}]
+        gap = {"fromSlot": 1, "toSlot": 2, "reason": "the node has forgotten"}
+        # As of a bot that holds several wallets.
+        coverage |= {"gaps": [{**gap, "wallet": wallet.address}], "worst": [wallet.address]}
         models.Wallet.update(
             coverage=orjson.dumps(coverage).decode(),
             trouble="the node does not answer",

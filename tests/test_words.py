@@ -68,6 +68,32 @@ def test_a_time_is_said_relative_while_it_is_young(at, said):
             ),
         ),
         (
+            {"worst": []},
+            (
+                "Every transaction of its wallets since the first on 16 Oct 2026 is known: 240 in"
+                " all, with no gaps. Last checked 2 minutes ago."
+            ),
+        ),
+        (
+            {"state": "partial", "gaps": [{}], "worst": ["AAAABBBBCCCC", "DDDDEEEEFFFF"]},
+            (
+                "240 transactions of its wallets are known, but not the whole history of AAAA…CCCC"
+                " and DDDD…FFFF. 1 stretch of it could not be found yet; sales after a gap get no"
+                " result until it is filled. Last checked 2 minutes ago."
+            ),
+        ),
+        (
+            {"state": "backfilling", "pending": 1200, "worst": ["AAAABBBBCCCC"]},
+            (
+                "The history of AAAA…CCCC is still loading: 240 transactions so far, 1,200 to come."
+                " Nothing below is final."
+            ),
+        ),
+        (
+            {"state": "none", "note": "not looked at", "worst": ["AAAABBBBCCCC"]},
+            "AAAA…CCCC was just connected. Its history will be loaded next.",
+        ),
+        (
             {"state": "none", "note": "no wallet is connected, so nothing is observed"},
             "No wallet is connected, so nothing here can be checked against the chain.",
         ),

@@ -2,7 +2,7 @@
 are checked by web.server.sessions.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
 
 from flask import Blueprint, Response, render_template, request
@@ -62,12 +62,24 @@ def managing(view: Callable[[Bot], ResponseReturnValue]) -> Callable[[str], Resp
 
 
 def render_confirm(
-    heading: str, text: str, button: str, back: str, overlap: bool = False
+    heading: str,
+    text: str,
+    button: str,
+    back: str,
+    overlap: bool = False,
+    hidden: Mapping[str, str] | None = None,
 ) -> ResponseReturnValue:
     """Render a page that asks before something is destroyed.
 
-    `back`: the address of the way out; `overlap`: whether to ask how long an old key works on.
+    `back`: the address of the way out; `overlap`: whether to ask how long an old key works on;
+    `hidden`: fields that are sent along.
     """
     return render_template(
-        "confirm.html", heading=heading, text=text, button=button, back=back, overlap=overlap
+        "confirm.html",
+        heading=heading,
+        text=text,
+        button=button,
+        back=back,
+        overlap=overlap,
+        hidden=hidden or {},
     )

@@ -1,4 +1,4 @@
-"""The wallet of a bot: attached, detached, and proven by a signature of its holder."""
+"""The wallets of a bot: attached, detached, and proven by a signature of their holder."""
 
 import secrets
 from dataclasses import dataclass
@@ -17,11 +17,24 @@ from web.server.gate import settings
 from web.site.creator import blueprint, managing, render_confirm
 from web.site.forms import first_error, list_errors
 from web.site.manage import render_manage, return_to_manage
+from web.site.words import short
 
 NOT_A_SIGNATURE = "That’s not a signature: it must be 64 bytes in base58, base64 or hex."
 WRONG_SIGNATURE = (
     "This is not this wallet’s signature of the text above. Sign exactly that text,"
     " with that wallet."
+)
+LEAVING = (
+    "It will no longer be observed. Its trades stay on the profile; results and rank do"
+    " not. Any proof of ownership ends, too."
+)
+LEAVING_OTHERS = (
+    "It will no longer be observed, and its proof ends. The other wallets stay, and results are"
+    " theirs alone. In the record since attachment, what it holds counts as cost that left."
+)
+LEAD_LEAVING = (
+    " The oldest of the others takes its place: in that record, what they hold counts as left, too,"
+    " and is of unknown cost from then on."
 )
 
 
@@ -29,13 +42,15 @@ WRONG_SIGNATURE = (
 class Challenge:
     """A text that the holder of a wallet is to sign, stored as JSON in the browser's session.
 
-    `bot`: the id of the bot it is for; `endsAt`: ms.
+    `bot`: the id of the bot it is for; `endsAt`: ms; `action`: `add` the wallet to those that the
+    bot holds, or `replace` the one that leads.
     """
 
     text: str
     bot: str
     wallet: str
     endsAt: int
+    action: str = "replace"
 
 
 # ---- attach and detach ---------------------------------------------------------------------------
@@ -56,17 +71,27 @@ def attach_wallet(bot: Bot) -> ResponseReturnValue:
 @blueprint.route("/bots/<uid>/wallet/detach", methods=["GET", "POST"])
 @managing
 def detach_wallet(bot: Bot) -> ResponseReturnValue:
-    """Detach the wallet, once confirmed."""
-    if request.method != "POST":
-        return render_confirm(
-            "Detach the wallet?",
-            "It will no longer be observed. Its trades stay on the profile; results and rank do"
-            " not. Any proof of ownership ends, too.",
-            "Yes, detach it",
-            url_for("studio.show_manage", uid=bot.uid),
-        )
-    wallets.detach_wallet(bot, g.now)
-    return return_to_manage(bot, "The wallet is detached.")
+    """Detach one wallet, once confirmed: the one that leads where none is named."""
+    held = [one.wallet.address for one in holdings.list_holdings(bot)]
+    address = request.values.get("wallet") or next(iter(held), "")
+    if request.method == "POST" and address in held:
+        wallets.remove_wallet(bot, address, g.now)
+    # Also where it was: the form was sent twice.
+    if request.method == "POST" or address not in held:
+        return return_to_manage(bot, "The wallet is detached.")
+    return render_confirm(
+        f"Detach the wallet {short(address)}?" if len(held) > 1 else "Detach the wallet?",
+        _tell_leaving(held, address),
+        "Yes, detach it",
+        url_for("studio.show_manage", uid=bot.uid),
+        hidden={"wallet": address},
+    )
+
+
+def _tell_leaving(held: list[str], address: str) -> str:
+    if len(held) == 1:
+        return LEAVING
+    return LEAVING_OTHERS + (LEAD_LEAVING if address == held[0] else "")
 
 
 # ---- prove ---------------------------------------------------------------------------------------
@@ -74,6 +99,7 @@ def detach_wallet(bot: Bot) -> ResponseReturnValue:
 @managing
 def begin_proof(bot: Bot) -> ResponseReturnValue:
     """Write the text that is to be signed. It replaces an earlier one of this browser."""
+    action = "add" if request.form.get("action") == "add" else "replace"
     attached = holdings.find_attachment(bot)
     address = request.form.get("prove", "").strip() or (attached.wallet.address if attached else "")
     try:
@@ -82,17 +108,17 @@ def begin_proof(bot: Bot) -> ResponseReturnValue:
             raise invalid("wallet", wallets.UNPROVABLE)
     except Problem as problem:
         return render_manage(bot, None, {"prove": list_errors(problem)["wallet"]}, 422)
-    stored = orjson.dumps(_write_challenge(bot, wallet)).decode()
+    stored = orjson.dumps(_write_challenge(bot, wallet, action)).decode()
     Session.update(challenge=stored).where(Session.id == sessions.require_session().id).execute()
     return redirect(url_for("studio.show_proof", uid=bot.uid))
 
 
-def _write_challenge(bot: Bot, wallet: str) -> Challenge:
+def _write_challenge(bot: Bot, wallet: str, action: str) -> Challenge:
     ends_at = g.now + proof.MINUTES * 60_000
     ends_text = show_time(ends_at // 1000 * 1000) or ""
     nonce = secrets.token_hex(12)
     text = proof.write_challenge(settings().base_url, bot.uid, wallet, nonce, ends_text)
-    return Challenge(text, bot.uid, wallet, ends_at)
+    return Challenge(text, bot.uid, wallet, ends_at, action)
 
 
 @blueprint.get("/bots/<uid>/proof")
@@ -130,7 +156,10 @@ def prove_wallet(bot: Bot) -> ResponseReturnValue:
     if not spend_challenge():
         return render_proof(bot, None)
     try:
-        wallets.attach_wallet(settings(), bot, challenge.wallet, g.now, ownership="proven")
+        if challenge.action == "add":
+            wallets.add_wallet(settings(), bot, challenge.wallet, g.now)
+        else:
+            wallets.attach_wallet(settings(), bot, challenge.wallet, g.now, ownership="proven")
     except Problem as problem:
         return render_manage(bot, None, {"prove": first_error(problem)}, problem.status)
     return return_to_manage(bot, "Proven: the wallet is yours, and your bot’s profile now says so.")

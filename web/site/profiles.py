@@ -12,6 +12,7 @@ from accounts.problem import Problem
 from chain.amounts import exact
 from web.api import paging, queries, risk, v1
 from web.api.estimates import add_estimates
+from web.api.held_wallets import list_wallets
 from web.api.look_back import MAX_LOOK_BACK, TRADE_KINDS, Found, Wanted, find_trades
 from web.api.posts import show_posts
 from web.api.serialize import Json, positions_of
@@ -39,14 +40,18 @@ PAGE_SIZE, LATEST_POSTS = 20, 3
 
 
 def find_profile(uid: str) -> Json:
-    """Return the bot as the API shows it, with `openPositions` and `tokenResults`; Problem
-    `not_found` without one.
+    """Return the bot as the API shows it, with `wallets`, `openPositions` and `tokenResults`;
+    Problem `not_found` without one.
     """
     row = queries.find_bot(uid)
     if row is None:
         raise Problem("not_found", "there is no such bot")
     bot = v1.show_bots([row])[0]
-    told = {"openPositions": positions_of(row), "tokenResults": show_token_results(bot, row.id)}
+    told = {
+        "wallets": list_wallets(row.id),
+        "openPositions": positions_of(row),
+        "tokenResults": show_token_results(bot, row.id),
+    }
     profile: Json = expand_json({**bot, **told})
     return profile
 

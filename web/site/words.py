@@ -225,30 +225,43 @@ def trust_of(post: Json) -> Trust:
 
 # ---- coverage and results -----------------------------------------------------------------------
 def describe_coverage(coverage: Json, now: int) -> str:
-    """Tell in a sentence or two how much of a wallet's history is known. `now` in ms."""
+    """Tell in a sentence or two how much of the history of a wallet is known, or of all that a bot
+    holds: then which is known least. `now` in ms.
+    """
     state = coverage["state"]
     if state == "none":
         if "no wallet" in coverage["note"]:
             return NO_WALLET
-        return "This wallet was just connected. Its history will be loaded next."
+        whose = _name_worst(coverage) or "This wallet"
+        return f"{whose} was just connected. Its history will be loaded next."
     if state == "backfilling":
         return _describe_backfill(coverage)
     if state == "complete":
         return f"{_describe_complete(coverage)} {_describe_check(coverage, now)}"
-    count = coverage["receipts"]
+    count, worst = coverage["receipts"], _name_worst(coverage)
     known = (
-        f"{_count(count, 'transaction')} of this wallet {'is' if count == 1 else 'are'} known, but"
-        " not its whole history."
+        f"{_count(count, 'transaction')} of {_name_all(coverage)} {'is' if count == 1 else 'are'}"
+        f" known, but not {f'the whole history of {worst}' if worst else 'its whole history'}."
     )
     return " ".join((known, *_describe_missing(coverage), _describe_check(coverage, now)))
+
+
+def _name_all(coverage: Json) -> str:
+    return "its wallets" if "worst" in coverage else "this wallet"
+
+
+def _name_worst(coverage: Json) -> str:
+    """The wallets of a bot that holds several whose history is known least."""
+    return " and ".join(map(short, coverage.get("worst", ())))
 
 
 def _describe_backfill(coverage: Json) -> str:
     count = _count(coverage["receipts"], "transaction")
     if coverage["pending"]:
+        worst = _name_worst(coverage)
         return (
-            f"The history is still loading: {count} so far, {coverage['pending']:,} to come."
-            " Nothing below is final."
+            f"The history{f' of {worst}' if worst else ''} is still loading: {count} so far,"
+            f" {coverage['pending']:,} to come. Nothing below is final."
         )
     return (
         f"All {count} found so far are here. A second full scan will confirm that nothing"
@@ -258,9 +271,11 @@ def _describe_backfill(coverage: Json) -> str:
 
 def _describe_complete(coverage: Json) -> str:
     begins = coverage["observedFrom"]
-    since = f" since its first on {day(begins)}" if begins else ""
+    first = "the first" if "worst" in coverage else "its first"
+    since = f" since {first} on {day(begins)}" if begins else ""
     count = coverage["receipts"]
-    return f"Every transaction of this wallet{since} is known: {count:,} in all, with no gaps."
+    whose = f"{_name_all(coverage)}{since}"
+    return f"Every transaction of {whose} is known: {count:,} in all, with no gaps."
 
 
 def _describe_missing(coverage: Json) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from web.api.schemas.base import Address, Exact, Shape, Time, Whole, described
+from web.api.schemas.base import Address, Exact, Shape, Time, Whole, absent, described
 
 
 class AttachedWallet(Shape):
@@ -19,10 +19,13 @@ class Gap(Shape):
     fromSlot: int
     toSlot: int
     reason: str
+    wallet: Address = absent("whose history; of a bot that holds several")
 
 
 class Coverage(Shape):
-    """How much of a wallet's history was observed."""
+    """How much of a wallet's history was observed; of a bot that holds several, of the one that is
+    known least.
+    """
 
     state: Literal["none", "backfilling", "partial", "complete"]
     observedFrom: Time | None
@@ -35,6 +38,9 @@ class Coverage(Shape):
     gaps: list[Gap]
     openingInventoryUnknown: list[Address] = described("mints held before anything was observed")
     note: str | None = described("why it is not complete")
+    worst: list[Address] = absent(
+        "of a bot that holds several wallets: those of this state; empty where all are complete"
+    )
 
 
 class Quote(Shape):

@@ -1,0 +1,286 @@
+"""Several wallets of one bot from outside: proven in the studio, observed, read through the API."""
+
+import html
+from dataclasses import replace
+
+import pytest
+import story
+import test_group_store as world
+from service import NOW
+from story import FEE, Story
+from test_cli import cli, shown  # noqa: F401  (cli is a fixture)
+from test_companions import KEYS, A, B, C, held
+from test_ledger_store import DONE
+from test_studio import Browser, challenge, errors_of, prove
+
+import config
+from accounts import holdings, wallets
+from accounts.auto_posts import update_posts
+from chain.group_store import GroupStore
+from chain.group_tables import Companion
+from chain.tables import HourTotal
+from models import Bot, Post, Wallet
+from web.site.words import short
+
+ADDRESSES = {"ada": A, "eve": B}
+
+
+@pytest.fixture
+def browser(service):
+    return Browser(service)
+
+
+@pytest.fixture
+def bot(browser):
+    """(uid, key) of a bot that proved A."""
+    _, uid, key, _ = browser.create("Nell", wallet=A)
+    assert prove(browser, uid, challenge(browser, uid), KEYS["a"]).status_code == 302
+    return uid, key
+
+
+def add(browser, uid, name):
+    """Prove a wallet as one more of a bot; return the page that answers."""
+    address = dict(zip(KEYS, (A, B, C), strict=False))[name]
+    sent = browser.send(f"/bots/{uid}/challenge", prove=address, action="add")
+    page = browser.get(sent.location).text
+    assert "It will stand beside" in page
+    text = html.unescape(page.split('id="challenge">')[1].split("<")[0])
+    return prove(browser, uid, text, KEYS[name])
+
+
+# ---- what the chain tells of them ----------------------------------------------------------------
+@pytest.fixture
+def trip(monkeypatch):
+    """Ada buys for 500,000, sends eve what she bought, and eve sells it for 900,000."""
+    known = story.address
+    monkeypatch.setattr(story, "address", lambda word: ADDRESSES.get(word) or known(word))
+    monkeypatch.setattr(world, "PEOPLE", ADDRESSES)
+    told = Story()
+    told.fund("ada", 10**9)
+    told.fund("eve", 10**9)
+    told.buy("ada", "CAT", 100, 500_000)
+    told.transact("ada", [("tokens", "CAT", "ada", "eve", 100)])
+    told.sell("eve", "CAT", 100, 900_000)
+    return told
+
+
+class Watched:
+    """What an observer makes of the transactions of a story."""
+
+    def __init__(self):
+        self.groups = GroupStore(update_posts)
+
+    def store(self, told, people=("ada", "eve")):
+        Wallet.update(whole=True, looked_at=world.BEGIN).execute()
+        found = [(person, row) for person, row in world.listed(told.rows) if person in people]
+        world.store(find_wallets(people), found)
+
+    def publish(self, people=("ada", "eve"), **progress):
+        """Publish each; `progress`: by person, where it is not DONE."""
+        for person, wallet in find_wallets(people).items():
+            self.groups.apply(wallet)
+            self.groups.publish(wallet, progress.get(person, DONE), world.BEGIN)
+
+
+def find_wallets(people):
+    return {one: Wallet.get(Wallet.address == ADDRESSES[one]) for one in people}
+
+
+@pytest.fixture
+def watched():
+    return Watched()
+
+
+def read(service, bot):
+    uid, key = bot
+    return service.get(f"/api/v1/bots/{uid}", key).json
+
+
+def test_a_bot_proves_two_wallets_and_earns_with_both(service, browser, bot, trip, watched):
+    uid, key = bot
+    assert add(browser, uid, "b").status_code == 302
+    watched.store(trip)
+    watched.publish()
+    shown = read(service, bot)
+    assert [one["address"] for one in shown["wallets"]] == [A, B]
+    assert {one["ownership"] for one in shown["wallets"]} == {"proven"}
+    # 900,000 less 500,000 and the fees of the purchase and of the sale.
+    assert shown["results"]["realizedLamports"] == str(400_000 - 2 * FEE)
+    assert (shown["results"]["matchedSells"], shown["results"]["unmatchedSells"]) == (1, 0)
+    assert (shown["coverage"]["state"], shown["coverage"]["worst"]) == ("complete", [])
+    sale = service.get(f"/api/v1/trades?botId={uid}&kind=sell", key).json["data"]
+    assert [(one["wallet"], one["botId"]) for one in sale] == [(B, uid)]
+    posted = service.post({"eventId": "1", "body": "Sold.", "signature": sale[0]["signature"]}, key)
+    assert posted.json["verified"] is True
+    page = browser.get(f"/bots/{uid}").text
+    assert page.count("Solscan") >= 2 and A in page and B in page
+    assert "Every transaction of its wallets" in html.unescape(page)
+
+
+def test_the_least_known_wallet_is_named(service, browser, bot, trip, watched):
+    uid, _ = bot
+    add(browser, uid, "b")
+    watched.store(trip)
+    watched.publish(eve=replace(DONE, refused=((7, "nobody has it"),)))
+    coverage = read(service, bot)["coverage"]
+    assert (coverage["state"], coverage["worst"]) == ("partial", [B])
+    assert {one["wallet"] for one in coverage["gaps"]} == {B}
+    own = {one["address"]: one["coverage"]["state"] for one in read(service, bot)["wallets"]}
+    assert own == {A: "complete", B: "partial"}
+    page = browser.get(f"/bots/{uid}").text
+    assert f"not the whole history of {short(B)}" in page
+    assert "partial history" in page and "complete history" in page
+
+
+def test_where_the_lead_is_removed_the_other_leads(service, browser, bot, trip, watched):
+    uid, _ = bot
+    add(browser, uid, "b")
+    watched.store(trip)
+    watched.publish()
+    asked = browser.get(f"/bots/{uid}/wallet/detach?wallet={A}").text
+    assert short(A) in asked and "takes its place" in asked and f'value="{A}"' in asked
+    browser.send(f"/bots/{uid}/wallet/detach", wallet=A)
+    assert held(Bot.get()) == [B]
+    watched.publish()
+    shown = read(service, bot)
+    assert [one["address"] for one in shown["wallets"]] == [B] and shown["formerWallets"] == [A]
+    # What eve alone knows of it: tokens that came, sold at an unknown cost.
+    assert (shown["results"]["matchedSells"], shown["results"]["unmatchedSells"]) == (0, 1)
+    assert "worst" not in shown["coverage"]
+    # Sent twice, and of a wallet that it never held.
+    for one in (A, C):
+        assert browser.send(f"/bots/{uid}/wallet/detach", wallet=one).status_code == 302
+    assert held(Bot.get()) == [B]
+    browser.send(f"/bots/{uid}/wallet/detach", wallet=B)
+    assert held(Bot.get()) == []
+
+
+def test_retiring_frees_both(service, browser, bot):
+    uid, _ = bot
+    add(browser, uid, "b")
+    browser.send(f"/bots/{uid}/retire")
+    assert [holdings.find_holder(one) for one in (A, B)] == [None, None]
+
+
+def test_no_other_bot_takes_either(service, browser, bot):
+    uid, _ = bot
+    add(browser, uid, "b")
+    stranger = Browser(service)
+    _, other, _, _ = stranger.create("Otto")
+    for name, one in (("a", A), ("b", B)):
+        assert stranger.send(f"/bots/{other}/wallet", wallet=one).status_code == 409
+        text = challenge(stranger, other, one)
+        refused = prove(stranger, other, text, KEYS[name])
+        assert refused.status_code == 409
+        assert "already connected" in errors_of(refused)["prove"] or "another bot" in refused.text
+        stranger.send(f"/bots/{other}/wallet/detach", wallet=one)
+    assert held(Bot.get(Bot.uid == uid)) == [A, B]
+
+
+def test_a_signature_for_one_wallet_adds_no_other(browser, bot):
+    uid, _ = bot
+    sent = browser.send(f"/bots/{uid}/challenge", prove=B, action="add")
+    page = browser.get(sent.location).text
+    text = html.unescape(page.split('id="challenge">')[1].split("<")[0])
+    assert prove(browser, uid, text, KEYS["a"]).status_code == 422
+    assert held(Bot.get()) == [A]
+
+
+# ---- the forms -----------------------------------------------------------------------------------
+def test_beside_a_claimed_wallet_nothing_is_added(browser):
+    _, uid, _, _ = browser.create("Nell", wallet=A)
+    assert 'name="action"' not in browser.get(f"/bots/{uid}/manage").text
+    refused = add(browser, uid, "b")
+    assert refused.status_code == 422 and "prove that one first" in errors_of(refused)["prove"]
+    assert held(Bot.get()) == [A]
+
+
+def test_adding_what_it_holds_already_changes_nothing(browser, bot):
+    uid, _ = bot
+    for name in ("b", "b", "a"):
+        assert add(browser, uid, name).status_code == 302
+    assert held(Bot.get()) == [A, B] and Companion.select().count() == 1
+
+
+def test_the_tab_lists_each_with_a_button_and_says_what_adding_does(browser, bot):
+    uid, _ = bot
+    page = html.unescape(browser.get(f"/bots/{uid}/manage").text)
+    assert "unknown cost" in page and 'value="add" checked' in page and 'value="replace"' in page
+    assert "Replace wallet" in page
+    add(browser, uid, "b")
+    page = html.unescape(browser.get(f"/bots/{uid}/manage").text)
+    for one in (A, B):
+        assert f'aria-label="Remove {short(one)}"' in page and one in page
+    assert "Replace wallet" not in page and "Detach wallet" not in page
+
+
+def test_a_proof_may_replace_the_one_that_leads(browser, bot):
+    uid, _ = bot
+    add(browser, uid, "b")
+    prove(browser, uid, challenge(browser, uid, C), KEYS["c"])
+    assert held(Bot.get()) == [B, C]
+
+
+# ---- totals of one alone -------------------------------------------------------------------------
+def test_who_joins_keeps_no_totals_of_its_own_and_gets_them_again(
+    service, browser, bot, trip, watched
+):
+    """Eve led another bot before: what stands under the group is what a fresh fold makes."""
+    uid, _ = bot
+    _, other, _, _ = Browser(service).create("Otto", wallet=B)
+    watched.store(trip)
+    watched.publish()
+    alone = read_sums(B)
+    assert alone["results"] and alone["hours"]
+    add(browser, uid, "b")
+    assert held(Bot.get(Bot.uid == other)) == []
+    watched.publish()
+    assert read_sums(B) == {**dict.fromkeys(alone), "hours": []}
+    shown = read(service, bot)
+    assert shown["results"]["realizedLamports"] == str(400_000 - 2 * FEE)
+    assert find_differences(service) == []
+    wallets.remove_wallet(Bot.get(Bot.uid == uid), B, Bot.get().created_at + 10**6)
+    watched.publish()
+    assert read_sums(B) == alone
+    assert find_differences(service) == []
+
+
+def find_differences(service):
+    return world.find_differences(service.config, find_wallets(("ada", "eve")))
+
+
+def read_sums(address):
+    """What stands under a wallet for itself."""
+    row = Wallet.get(Wallet.address == address)
+    names = ("results", "positions", "realized", "reconciliation", "average_cost")
+    sums = {name: getattr(row, name) for name in names}
+    return {**sums, "hours": list(HourTotal.select().where(HourTotal.wallet == row).dicts())}
+
+
+def test_posts_of_a_wallet_that_went_keep_their_label(service, browser, bot, trip, watched):
+    uid, key = bot
+    add(browser, uid, "b")
+    watched.store(trip)
+    watched.publish()
+    said = {"eventId": "1", "body": "Sold.", "signature": trip.rows[-1].signature}
+    assert service.post(said, key).json["verified"]
+    browser.send(f"/bots/{uid}/wallet/detach", wallet=B)
+    watched.publish()
+    assert Post.get().status == "verified"
+    late = service.post({**said, "eventId": "2"}, key).json
+    assert late["verified"] is False
+
+
+# ---- the command line ----------------------------------------------------------------------------
+def test_the_command_line_shows_all_and_frees_all(cli):  # noqa: F811
+    made = shown(cli, "bot", "create", "--name", "Ada", "--wallet", A)
+    bot, given = Bot.get(Bot.uid == made["botId"]), config.load()
+    wallets.attach_wallet(given, bot, A, NOW, "proven")
+    wallets.add_wallet(given, bot, B, NOW + 1)
+    (row,) = shown(cli, "bot", "list")["data"]
+    assert (row["wallet"], row["wallets"]) == (A, [A, B])
+    assert f"{A}, {B}" in cli("bot", "list")[1]
+    code, _, err = cli("bot", "wallet", made["botId"], C)
+    assert code and "several wallets" in err
+    freed = shown(cli, "bot", "wallet", made["botId"], "none")
+    assert (freed["wallet"], freed["wallets"]) == (None, [])
