@@ -164,6 +164,8 @@ class Searched(Live):
 
     def __init__(self, folder, port):
         at = f"127.0.0.1:{port}"
+        # By page and session.
+        self.tokens = {}
         self.answers, self.cookie, self.secrets = (
             defaultdict(bytes),
             "",
@@ -181,9 +183,9 @@ class Searched(Live):
         )
         super().__init__(
             folder,
-            OBSERVER_INTERVAL_SECONDS="0.3",
-            SCOUT_INTERVAL_SECONDS="0.3",
-            PAPER_INTERVAL_SECONDS="0.3",
+            OBSERVER_INTERVAL_SECONDS="2",
+            SCOUT_INTERVAL_SECONDS="2",
+            PAPER_INTERVAL_SECONDS="2",
             **self.secrets,
         )
 
@@ -213,11 +215,14 @@ class Searched(Live):
 
     def submit(self, path, page="/connect", keep=True, **typed):
         """A form as the page at `page` sends it: (status, text)."""
-        token = re.search(r'name="csrf_token" value="([^"]+)"', self.open(page))[1]
+        asked = page, self.cookie
+        if asked not in self.tokens:
+            found = re.search(r'name="csrf_token" value="([^"]+)"', self.open(page))
+            self.tokens[asked] = found[1]
         return self.ask(
             "POST",
             path,
-            urllib.parse.urlencode({"csrf_token": token, **typed}).encode(),
+            urllib.parse.urlencode({"csrf_token": self.tokens[asked], **typed}).encode(),
             {"Cookie": self.cookie, **FORM},
             keep,
         )
@@ -353,6 +358,8 @@ def paste_into_posts(server, secret):
 
 def paste_into_forms(server, uid, secret):
     manage = f"/bots/{uid}/manage"
+    # Each page is opened anew for each secret, after all that was pasted before.
+    server.tokens.clear()
     for field in (*FORM_FIELDS, "wallet"):
         assert server.submit("/connect", **{"name": "Copy", field: secret})[0] == 422, field
         if field != "wallet":

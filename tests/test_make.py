@@ -76,7 +76,7 @@ def clone(tmp_path: Path, environment: Path) -> Clone:
     python = tmp_path / "python"
     python.write_text(
         f'#!/bin/sh\n[ "$1 $2 $3 $4" = "-m venv --clear .venv" ] || exec {sys.executable} "$@"\n'
-        f"rm -rf .venv && cp -R {environment} .venv\n"
+        f"rm -rf .venv && cp -a {environment} .venv\n"
     )
     python.chmod(0o755)
     return Clone(tmp_path, python)
