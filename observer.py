@@ -39,6 +39,9 @@ from storage import in_parts
 
 # Passes in trouble, in a row, after which the command line gives up.
 MAX_FAILED_PASSES = 3
+# As text: of each wallet in each poll.
+STORED = "SELECT COUNT(*) FROM sighting WHERE wallet_id = ? AND state = 'stored'"
+PLAN = "UPDATE wallet SET due_at = ? WHERE id = ?"
 
 
 class Observer:
@@ -200,10 +203,8 @@ class Observer:
             watch.receipts_checked_at = state.begun_at
             if refetch_missing(wallet):
                 state.forget_wallet(wallet.id)
-        stored = WalletSignature.select().where(
-            WalletSignature.wallet == wallet.id, WalletSignature.state == "stored"
-        )
-        if stored.count() != state.apply_entries(wallet).count:
+        ((stored,),) = storage.database.execute_sql(STORED, (wallet.id,)).fetchall()
+        if stored != state.apply_entries(wallet).count:
             state.forget_wallet(wallet.id)
 
     def _show_moved(self, wallet: Wallet, now: int) -> None:
@@ -317,7 +318,7 @@ class Observer:
         self.attempts.clear(wallet)
         self._publish(wallet, now)
         pause_ms = 0 if more else int(1000 * self.balances.find_pause(wallet, now))
-        Wallet.update(due_at=now + pause_ms).where(Wallet.id == wallet.id).execute()
+        storage.database.execute_sql(PLAN, (now + pause_ms, wallet.id))
 
     def _publish(self, wallet: Wallet, now: int) -> None:
         ledger, progress = self.state.apply_entries(wallet), read_progress(self.state, wallet)

@@ -11,7 +11,7 @@ from chain.answers import Holding, check_decimals, check_holdings, check_time
 from chain.instructions import WRAPPED_SOL
 from chain.rpc import Resting, RpcError
 from chain.store import read_untouched
-from models import Address, Post, Wallet, WalletSignature
+from models import Wallet, WalletSignature
 from observing.entries import list_addresses, store_holding
 from observing.state import FINALIZED, MAX_SLEEP_SECONDS, State
 from observing.trouble import Attempts
@@ -27,6 +27,10 @@ HOUR_SECONDS, DAY_SECONDS = 3_600, 86_400
 MAX_TOLD_RESTS = 4
 # How long the decimals of a mint that no node knows are not asked for again; doubled each time.
 MIN_DECIMALS_WAIT_SECONDS, MAX_DECIMALS_WAIT_SECONDS = 60.0, 86_400.0
+# As text: asked of each wallet in each poll, and building them would take longer than the answers.
+SCANNED = "SELECT COUNT(*) FROM address WHERE wallet_id = ? AND walks > 0"
+COMPARED = "SELECT address FROM address WHERE wallet_id = ? AND (walks > 0 OR address = ?)"
+WAITING = "SELECT 1 FROM post WHERE wallet_id = ? AND status = 'pending' LIMIT 1"
 
 
 class Asked(NamedTuple):
@@ -49,7 +53,7 @@ class Balances:
         """
         state, watch = self._state, self._state.watches[wallet.id]
         late = state.begun_at - watch.answered_at > state.config.observer_interval_seconds
-        scanned = Address.select().where(Address.wallet == wallet.id, Address.walks > 0).count()
+        ((scanned,),) = storage.database.execute_sql(SCANNED, (wallet.id,)).fetchall()
         return (
             scanned != 1
             or late
@@ -88,8 +92,7 @@ class Balances:
             or (idle_seconds < HOUR_SECONDS and not heard)
         ):
             return 0.0
-        waiting = Post.select().where(Post.wallet == wallet.id, Post.status == "pending")
-        if waiting.exists():
+        if storage.database.execute_sql(WAITING, (wallet.id,)).fetchall():
             return 0.0
         polls = _count_polls(idle_seconds, heard)
         return min(interval * polls, max(MAX_SLEEP_SECONDS, interval))
@@ -269,6 +272,8 @@ class Balances:
         """Decimals by mint, from the ledger, else from a node; without those it does not know,
         which are asked for ever more rarely.
         """
+        if not mints:
+            return {}
         known = self._state.apply_entries(wallet).decimals
         postponed = self._state.watches[wallet.id].decimals_postponed
         now = self._state.clock()
@@ -298,10 +303,8 @@ def _count_polls(idle_seconds: float, heard: bool) -> float:
 
 def _list_asked(wallet: Wallet) -> list[Asked]:
     """The accounts of a wallet whose balances are compared: itself, and those scanned once."""
-    rows = Address.select(Address.address).where(
-        Address.wallet == wallet.id, (Address.walks > 0) | (Address.address == wallet.address)
-    )
-    return [Asked(wallet, address) for address in rows.scalars()]
+    rows = storage.database.execute_sql(COMPARED, (wallet.id, wallet.address)).fetchall()
+    return [Asked(wallet, address) for (address,) in rows]
 
 
 def _is_same(holding: Holding, opening: Any) -> bool:

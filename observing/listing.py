@@ -25,6 +25,7 @@ OVERLAP_SLOTS = 512
 # As text: asked in each step, and building them would take longer than the answers.
 COUNT = "SELECT COUNT(*) FROM sighting WHERE wallet_id = ?"
 KNOWN = "SELECT signature FROM sighting WHERE wallet_id = ?"
+HEADS = "SELECT * FROM address WHERE wallet_id = ? AND walks > 0 AND address IN ({marks})"
 UNSCANNED = "SELECT 1 FROM address WHERE wallet_id = ? AND walks = 0 LIMIT 1"
 DUE_SCAN = """
 SELECT * FROM address WHERE wallet_id = ? AND (
@@ -83,10 +84,10 @@ class Listing:
         listed_at = self._state.watches[wallet.id].listed_at
         waiting = [a for a in addresses if listed_at.get(a, -math.inf) < self._state.begun_at]
         chosen = sorted(waiting, key=lambda a: (listed_at.get(a, -math.inf), a))[:SLICE]
-        rows = Address.select().where(
-            Address.wallet == wallet.id, Address.walks > 0, Address.address.in_(chosen)
-        )
-        for row in list(rows):
+        if not chosen:
+            return
+        sql = HEADS.format(marks=storage.mark(chosen))
+        for row in list(Address.raw(sql, wallet.id, *chosen)):
             if self._state.clock() >= self._state.work_until:
                 break
             self._state.spare_requests -= row.address == wallet.address

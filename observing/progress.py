@@ -67,8 +67,11 @@ def _count(sql: str, wallet: Wallet) -> int:
 
 def _list_unexplained(state: State, wallet: Wallet) -> tuple[tuple[str, int, int], ...]:
     """Address, last slot that the ledger knows of it, and slot of the node's answer."""
+    addresses = state.list_unexplained(wallet)
+    if not addresses:
+        return ()
     seen, holdings = state.apply_entries(wallet).seen, state.watches[wallet.id].holdings
     return tuple(
         (address, seen[address].slot if address in seen else 0, holdings[address].slot)
-        for address in state.list_unexplained(wallet)
+        for address in addresses
     )

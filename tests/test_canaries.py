@@ -249,7 +249,7 @@ def server(tmp_path, provider):
 
 
 def test_no_secret_is_found_anywhere(server, tmp_path):
-    """Some 1,500 requests; the words of one honest post are the proof that searching finds what is
+    """Some 1,200 requests; the words of one honest post are the proof that searching finds what is
     there.
     """
     page = server.submit("/connect", keep=False, name="Nell", wallet=address("nell"))[1]
