@@ -1,6 +1,7 @@
 """The leaderboard."""
 
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -10,14 +11,18 @@ from flask.typing import ResponseReturnValue
 from chain.quotes import QUOTES
 from web.api import leaderboard, v1
 from web.api.connected import show_connected
-from web.site import pictures
+from web.api.serialize import Json
+from web.site import figures, pictures
 from web.site.kept_pages import keep_page
 from web.site.lists import add_etag, expand_json
+from web.site.pieces import Columns, draw_ranks
 
 blueprint = Blueprint("board", __name__)
 blueprint.after_request(add_etag)
 # Of each group: proven or claimed, with a rank or without.
 MAX_RANKS = 25
+# Windows, as they are called.
+TIMES = {"24h": "24 hours", "7d": "7 days", "30d": "30 days", "all": "all time"}
 
 
 @blueprint.get("/leaderboard")
@@ -27,21 +32,49 @@ def show_leaderboard() -> ResponseReturnValue:
     board = v1.read_board(request.args)
     entries = leaderboard.list_entries(board, g.now, MAX_RANKS)
     rows = expand_json(leaderboard.show_entries(entries, board, g.now))
-    name = "realizedRaw" if board.quote else "realizedSol"
-    bots = tuple(row["botId"] for row in rows if row[name] is not None)
     return render_template(
         "leaderboard.html",
-        rows=rows,
+        rows=draw_groups(board, rows),
         board=board,
+        time=find_time(board),
+        times=TIMES,
         link=partial(link_board, board),
         quotes=QUOTES,
         most=MAX_RANKS,
         is_cut=MAX_RANKS in Counter(map(leaderboard.find_group, entries)).values(),
-        sparks=pictures.draw_sparks(board, bots),
         connected=show_connected(),
         # Its bots are those that are ranked in SOL.
         race="" if board.quote else pictures.draw_race(),
     )
+
+
+def find_time(board: leaderboard.Board) -> str:
+    """Return of what time the sparklines are."""
+    return TIMES["30d" if board.window == "all" else board.window]
+
+
+def draw_groups(board: leaderboard.Board, rows: Sequence[Json]) -> dict[str | None, list[str]]:
+    """Return the HTML of the rows of each table: of proven and claimed wallets, and without one."""
+    sparks, groups = pictures.draw_sparks(board, rows), defaultdict(list)
+    for row in rows:
+        groups[row["ownership"]].append(row)
+    columns = find_columns(board, rows)
+    return {
+        kind: draw_ranks(listed, sparks, find_columns(board, listed) if board.quote else columns)
+        for kind, listed in groups.items()
+    }
+
+
+def find_columns(board: leaderboard.Board, rows: Sequence[Json]) -> Columns:
+    """Return how a table with these rows is written; in SOL all columns have the same digits."""
+    if board.quote is None:
+        places = [figures.find_places(row["realizedSol"] for row in rows)] * 3
+    else:
+        places = [
+            figures.find_unit_places((row[name] for row in rows), board.quote.decimals)
+            for name in ("realizedRaw", "costLeftRaw", "volumeRaw")
+        ]
+    return Columns(board.quote, find_time(board), *places)
 
 
 def link_board(board: leaderboard.Board, **chosen: Any) -> str:

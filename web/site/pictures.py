@@ -14,13 +14,20 @@ import orjson
 from flask import Flask, current_app, g
 
 from chain.amounts import exact
-from storage import database
+from chain.ranks import Totals
 from web.api import history, leaderboard, quote_history, quote_results
 from web.api.serialize import Json
-from web.site import charts, figures, outcomes, words
+from web.site import charts, figures, money, outcomes, words
 from web.site.charts import DAY_SECONDS, HOUR_SECONDS
 
-MAX_PICTURES, MAX_RUNNERS, MAX_GAPS, MAX_MARKS, MAX_DAYS_LISTED = 256, 8, 20, 80, 60
+MAX_PICTURES, MAX_TIMELINES, MAX_RUNNERS, MAX_GAPS, MAX_MARKS, MAX_DAYS_LISTED = (
+    256,
+    32,
+    8,
+    20,
+    80,
+    60,
+)
 CURVE_POINTS, SPARK_POINTS, RACE_DAYS = 120, 24, 7
 
 
@@ -45,7 +52,8 @@ class PictureCache:
     draw_quote_curve: Callable[[bytes, int], str]
     draw_sales: Callable[[bytes, int], str]
     draw_sparks: Callable[..., dict[str, charts.Spark]]
-    draw_race: Callable[[object, int], str]
+    draw_race: Callable[[tuple["RunnerKey", ...], int], str]
+    draw_timeline: Callable[[tuple[charts.TimedTrade, ...]], str]
 
 
 def init_app(app: Flask) -> None:
@@ -56,6 +64,7 @@ def init_app(app: Flask) -> None:
         functools.lru_cache(MAX_PICTURES)(_draw_sales),
         functools.lru_cache(16)(_draw_sparks),
         functools.lru_cache(2)(_draw_race),
+        functools.lru_cache(MAX_TIMELINES)(_draw_timeline),
     )
 
 
@@ -223,20 +232,38 @@ def _draw_sales(key: bytes, today: int) -> str:
 
 
 # ---- sparklines ----------------------------------------------------------------------------------
-def draw_sparks(board: leaderboard.Board, bots: tuple[str, ...]) -> dict[str, charts.Spark]:
-    """Return {bot: how its realized PnL went in the board's window, 30 days for all time}."""
-    ends = g.now // 1000 // HOUR_SECONDS
-    return _cache().draw_sparks(database.data_version(), board, bots, ends)
+class SparkKey(NamedTuple):
+    """What a bot's sparkline depends on: its realized PnL on the board, exactly, and from how many
+    trades and sales.
+    """
+
+    bot: str
+    realized: str
+    trades: int
+    sells: int
+
+
+def draw_sparks(board: leaderboard.Board, rows: Sequence[Json]) -> dict[str, charts.Spark]:
+    """Return {bot: how its realized PnL went in the board's window, 30 days for all time} of rows
+    of a board; drawn anew where one of their figures changed, and every hour.
+    """
+    name = "realizedRaw" if board.quote else "realizedLamports"
+    keys = tuple(
+        SparkKey(row["botId"], row[name], row["observedTrades"], money.count_sales(row))
+        for row in rows
+        if row[name] is not None
+    )
+    return _cache().draw_sparks(board, keys, g.now // 1000 // HOUR_SECONDS)
 
 
 def _draw_sparks(
-    version: object, board: leaderboard.Board, bots: tuple[str, ...], hour: int
+    board: leaderboard.Board, keys: tuple[SparkKey, ...], hour: int
 ) -> dict[str, charts.Spark]:
-    """Draw sparklines up to the end of an hour, counted from 1970. `version`: of the database."""
+    """Draw sparklines up to the end of an hour, counted from 1970."""
     seconds = leaderboard.WINDOWS[board.window] or 30 * DAY_SECONDS
     ends = (hour + 1) * HOUR_SECONDS
     times = [ends - seconds + n * seconds // SPARK_POINTS for n in range(SPARK_POINTS + 1)]
-    sampled = history.sample_realized(_find_samples(board), bots, times)
+    sampled = history.sample_realized(_find_samples(board), [key.bot for key in keys], times)
     drawn = {bot: charts.draw_spark(tuple(values)) for bot, values in sampled.items()}
     return {bot: spark for bot, spark in drawn.items() if spark}
 
@@ -251,31 +278,60 @@ def _find_samples(board: leaderboard.Board) -> str:
 
 
 # ---- the race ------------------------------------------------------------------------------------
+class RunnerKey(NamedTuple):
+    """What a bot's lane depends on: its realized PnL in the window, in lamports, and from how many
+    trades.
+    """
+
+    bot: str
+    name: str
+    realized: int
+    trades: int
+    is_partial: bool
+
+
 def draw_race() -> str:
     """Return the HTML of the race: realized PnL of the best ranked bots over RACE_DAYS days, empty
-    where nobody is ranked. It is drawn anew after each change, and every hour.
+    where nobody is ranked. It is drawn anew where one of their figures changed, and every hour.
     """
-    return _cache().draw_race(database.data_version(), g.now // 1000 // HOUR_SECONDS)
-
-
-def _draw_race(version: object, hour: int) -> str:
-    """Draw the race up to the end of an hour, counted from 1970. `version`: of the database."""
-    ends = (hour + 1) * HOUR_SECONDS
+    hour = g.now // 1000 // HOUR_SECONDS
     board = leaderboard.Board(window=f"{RACE_DAYS}d")
-    entries = leaderboard.list_entries(board, ends * 1000, MAX_RUNNERS)
+    entries = leaderboard.list_entries(board, (hour + 1) * HOUR_SECONDS * 1000, MAX_RUNNERS)
     entries.sort(key=lambda one: -leaderboard.score(one, board.sort))
     best = [one for one in entries if not one.reason][:MAX_RUNNERS]
-    ranked = {one.row.uid: one.row for one in best}
+    return _cache().draw_race(tuple(map(_make_runner_key, best)), hour)
+
+
+def _make_runner_key(entry: leaderboard.Entry) -> RunnerKey:
+    row, totals = entry.row, entry.totals or Totals()
+    name, partial = words.plain(row.name), is_partial(row.coverage)
+    return RunnerKey(row.uid, name, totals.realized, totals.trades, partial)
+
+
+def _draw_race(keys: tuple[RunnerKey, ...], hour: int) -> str:
+    """Draw the race up to the end of an hour, counted from 1970."""
+    ends, runners = (hour + 1) * HOUR_SECONDS, {key.bot: key for key in keys}
     times = list_times(ends - RACE_DAYS * DAY_SECONDS, ends, RACE_DAYS * 24)
-    sampled = history.sample_realized(history.OF_RECORD, list(ranked), times)
-    runners = [
-        charts.Runner(bot, words.plain(ranked[bot].name), values, is_partial(ranked[bot].coverage))
+    sampled = history.sample_realized(history.OF_RECORD, list(runners), times)
+    lanes = [
+        charts.Runner(bot, runners[bot].name, values, runners[bot].is_partial)
         for bot, values in sampled.items()
     ]
-    race = charts.draw_race(times, runners)
+    race = charts.draw_race(times, lanes)
     return cast(str, _macros().race(race)) if race else ""
 
 
 def is_partial(coverage: str | None) -> bool:
     """Whether a wallet's stored Coverage says that its history is not complete."""
     return coverage is None or orjson.loads(coverage)["state"] != "complete"
+
+
+# ---- the trades of a token -----------------------------------------------------------------------
+def draw_timeline(trades: Sequence[charts.TimedTrade]) -> str:
+    """Return the HTML of the timeline of a token's trades, empty without trades."""
+    return _cache().draw_timeline(tuple(trades))
+
+
+def _draw_timeline(trades: tuple[charts.TimedTrade, ...]) -> str:
+    timeline = charts.draw_timeline(trades)
+    return cast(str, _macros().timeline(timeline)) if timeline else ""

@@ -1,25 +1,28 @@
-"""Pieces of pages: posts and trades as HTML, cached until what they show changes; and the
+"""Pieces of pages: posts, trades and ranks as HTML, cached until what they show changes; and the
 addresses of static files.
 """
 
 import functools
 import hashlib
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import orjson
 from flask import Flask, current_app, g, url_for
 
 from chain.amounts import exact
+from chain.quotes import Quote
 from web.api import market, queries
 from web.api.serialize import Json
 from web.api.statements import OriginRow
 from web.site import figures, money, words
+from web.site.candor import Strip, find_strips
+from web.site.charts import Spark
 
 STATIC = Path(__file__).resolve().parent.parent.parent / "static"
-MAX_POSTS, MAX_TRADES = 1024, 1024
+MAX_POSTS, MAX_TRADES, MAX_RANKS = 1024, 1024, 512
 
 
 @dataclass(frozen=True)
@@ -28,6 +31,7 @@ class PieceCache:
 
     draw_post: Callable[[bytes, str, str], str]
     draw_trade: Callable[[bytes, str | None], str]
+    draw_rank: Callable[[bytes, str | None, Spark | None, Strip, "Columns"], str]
 
 
 @dataclass(frozen=True)
@@ -44,11 +48,24 @@ class MatchedLot:
     cost_lamports: str | None
 
 
+class Columns(NamedTuple):
+    """How a table of the leaderboard is written: in which stablecoin, None for SOL; of what `time`
+    its sparklines are; the digits behind the point of realized PnL, of what left and of volume.
+    """
+
+    quote: Quote | None
+    time: str
+    earned: int
+    left: int
+    moved: int
+
+
 def init_app(app: Flask) -> None:
-    """Give the app its caches of drawn posts and trades."""
+    """Give the app its caches of drawn posts, trades and ranks."""
     app.extensions["pieces"] = PieceCache(
         functools.lru_cache(MAX_POSTS)(_draw_post),
         functools.lru_cache(MAX_TRADES)(_draw_trade),
+        functools.lru_cache(MAX_RANKS)(_draw_rank),
     )
 
 
@@ -161,6 +178,31 @@ def _find_sold_decimals(trade: Json) -> int:
         ),
         0,
     )
+
+
+# ---- rows of the leaderboard ---------------------------------------------------------------------
+def draw_ranks(rows: Sequence[Json], sparks: Mapping[str, Spark], columns: Columns) -> list[str]:
+    """Return the HTML of rows of a table of the leaderboard."""
+    strips = find_strips([row["botId"] for row in rows])
+    return [
+        _cache().draw_rank(
+            # Of a coverage, the times of polls are not shown.
+            orjson.dumps({**row, "coverage": {"state": row["coverage"]["state"]}}),
+            words.ago(row["retiredAt"], g.now) if row["retiredAt"] else None,
+            sparks.get(row["botId"]),
+            strips[row["botId"]],
+            columns,
+        )
+        for row in rows
+    ]
+
+
+def _draw_rank(
+    row: bytes, age: str | None, spark: Spark | None, strip: Strip, columns: Columns
+) -> str:
+    macros: Any = current_app.jinja_env.get_template("ranks.html").module
+    told = orjson.loads(row), spark, strip, columns
+    return cast(str, macros.quoted(*told) if columns.quote else macros.ranked(*told))
 
 
 # ---- names of tokens -----------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from web.api.posts import show_posts
 from web.api.serialize import Json, show_activity
 from web.api.statements import ActivityRow, TradePosition
 from web.server.gate import settings
-from web.site import charts
+from web.site import charts, pictures
 from web.site.kept_pages import keep_page
 from web.site.lists import add_etag, cut_page, read_choice, read_cursor
 from web.site.pieces import draw_posts
@@ -59,9 +59,9 @@ def find_entry(mint: str) -> Json | None:
     return entry and quotes.add_counts(entry)
 
 
-def draw_timeline(rows: Sequence[ActivityRow]) -> charts.Timeline | None:
-    """Draw the trades whose time is known."""
-    return charts.draw_timeline(
+def draw_timeline(rows: Sequence[ActivityRow]) -> str:
+    """Return the HTML of the timeline of the trades whose time is known."""
+    return pictures.draw_timeline(
         [
             charts.TimedTrade(row.block_time, row.side, row.sol_change - row.beside_sol)
             for row in rows
