@@ -14,17 +14,20 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple, TypeVar
 
 import orjson
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ValidationError
 
-from accounts import influencers
+from accounts import influencers, traders
+from accounts.archive_lines import BotLine, Head, PostLine, TraderLine
 from accounts.archives import (
     BOTS,
     FORMAT,
     HEAD,
     MAX_BOTS,
     MAX_ROWS,
+    MAX_TRADERS,
     NAMES,
     POSTS,
+    TRADERS,
     VERSION,
     read_time,
 )
@@ -54,88 +57,6 @@ class BadArchive(Exception):
     """An archive cannot be taken: a sentence that names the file and the line."""
 
 
-class Head(BaseModel):
-    """export.json."""
-
-    model_config = ConfigDict(strict=True, extra="forbid")
-
-    format: str
-    version: int
-    instance: str
-    software: str
-    exportedAt: str
-    owner: dict[str, Any]
-    rows: dict[str, int]
-    cut: list[str]
-
-
-class HeldWallet(BaseModel):
-    """A wallet that a bot held, from when to when."""
-
-    model_config = ConfigDict(strict=True, extra="forbid")
-
-    wallet: str
-    ownership: str
-    attachedAt: str
-    detachedAt: str | None
-
-
-class Voice(BaseModel):
-    """A bot's voice, as influencers.VOICE has it."""
-
-    model_config = ConfigDict(strict=True, extra="forbid")
-
-    tone: str
-    style: list[str]
-    adjectives: list[str]
-    topics: list[str]
-    catchphrases: list[str]
-    emoji: str
-
-
-class BotLine(BaseModel):
-    """A line of bots.jsonl."""
-
-    model_config = ConfigDict(strict=True, extra="forbid")
-
-    id: str
-    handle: str
-    name: str
-    bio: str
-    voice: Voice
-    autoPost: bool
-    createdAt: str
-    retiredAt: str | None
-    wallets: list[HeldWallet]
-
-
-class PostLine(BaseModel):
-    """A line of posts.jsonl."""
-
-    model_config = ConfigDict(strict=True, extra="forbid")
-
-    id: str
-    botId: str
-    source: str
-    channel: str
-    eventId: str
-    body: str | None
-    mint: str | None
-    symbol: str | None
-    signature: str | None
-    reason: str | None
-    sanitized: bool
-    wallet: str | None
-    status: str
-    statusReason: str | None
-    eventAt: str
-    createdAt: str
-    hiddenAt: str | None
-    originalId: str | None
-    originallyAt: str | None
-    originalInstance: str | None
-
-
 class GivenBot(NamedTuple):
     """A bot of an archive, checked. `wallet`: the one it held at the end, if any."""
 
@@ -148,16 +69,38 @@ class GivenBot(NamedTuple):
     wallet: str | None
 
 
+class Origin(NamedTuple):
+    """Where something first stood, as the archive says: its id there, and since when in ms."""
+
+    uid: str
+    at: int
+    instance: str
+
+
 class GivenPost(NamedTuple):
-    """A post of an archive, checked; `original_at` in ms, and where and as what it was posted."""
+    """A post of an archive, checked."""
 
     bot: str
     body: PostBody
     sanitized: bool
     wallet: str | None
-    original_uid: str
-    original_at: int
-    instance: str
+    origin: Origin
+
+
+class GivenTrader(NamedTuple):
+    """A paper trader of an archive, checked but for what this instance has to play it by."""
+
+    line: int
+    uid: str
+    name: str
+    bio: str
+    voice: dict[str, Any]
+    family: str
+    settings: dict[str, int]
+    start_mode: str
+    adaptive: str
+    is_retired: bool
+    origin: Origin
 
 
 class Archive(NamedTuple):
@@ -167,6 +110,7 @@ class Archive(NamedTuple):
     instance: str
     exported_at: int
     bots: list[GivenBot]
+    traders: list[GivenTrader]
     posts: int
     gone: int
 
@@ -180,8 +124,9 @@ def read_archive(path: Path, now: int) -> Archive:
         head = _read_head(archive)
         exported_at = _check_head(head, now)
         bots = _read_bots(archive)
+        given = _read_traders(archive, head.instance, exported_at)
         _read_others(archive)
-    found = Archive(path, head.instance, exported_at, bots, 0, 0)
+    found = Archive(path, head.instance, exported_at, bots, given, 0, 0)
     count = sum(1 for _ in list_posts(found))
     return found._replace(posts=count, gone=_count_lines(path) - count)
 
@@ -232,7 +177,7 @@ def _check_entries(archive: zipfile.ZipFile) -> None:
         seen.add(entry.filename)
     if sum(entry.file_size for entry in archive.infolist()) > MAX_BYTES:
         raise BadArchive(f"the archive unpacks to more than {MAX_BYTES:,} bytes")
-    for name in (HEAD, BOTS, POSTS):
+    for name in (HEAD, BOTS, POSTS, TRADERS):
         if name not in seen:
             raise BadArchive(f"{name} is missing: this is no export of Candor, or a damaged one")
 
@@ -403,12 +348,65 @@ def _check_post(archive: Archive, number: int, line: PostLine) -> GivenPost:
         raise BadArchive(_place(POSTS, number, problem.detail)) from None
     if has_control(line.source + line.channel):
         raise BadArchive(_place(POSTS, number, "source: must not contain control characters"))
-    uid, at, instance = line.id, line.createdAt, archive.instance
+    origin = _find_origin(POSTS, number, line, archive.instance, archive.exported_at)
+    return GivenPost(line.botId, body, sanitized or line.sanitized, wallet, origin)
+
+
+# ---- paper traders -------------------------------------------------------------------------------
+def _read_traders(archive: zipfile.ZipFile, instance: str, exported_at: int) -> list[GivenTrader]:
+    found: list[GivenTrader] = []
+    seen: set[str] = set()
+    for number, raw in _read_lines(archive, TRADERS, MAX_TRADERS):
+        line = _parse(TraderLine, TRADERS, number, raw)
+        origin = _find_origin(TRADERS, number, line, instance, exported_at)
+        try:
+            trader = _check_trader(number, line, origin)
+        except Problem as problem:
+            raise BadArchive(_place(TRADERS, number, problem.detail)) from None
+        marks = {trader.uid, f"name {find_likeness(trader.name)}"}
+        if marks & seen:
+            raise BadArchive(_place(TRADERS, number, "a trader before it has this id or name"))
+        seen |= marks
+        found.append(trader)
+    return found
+
+
+def _check_trader(number: int, line: TraderLine, origin: Origin) -> GivenTrader:
+    """Problem where this instance would refuse such a trader of its own owners, whatever strategy
+    it has.
+    """
+    if not _is_id("trader", line.id):
+        raise Problem("validation_failed", "id: is no id of a paper trader")
+    # A refusal names a setting.
+    if not all(name.isascii() and name.isidentifier() for name in line.settings):
+        raise Problem("validation_failed", "settings: has what is no setting of any family")
+    voice = line.voice.model_dump()
+    influencers.check_voice(voice)
+    return GivenTrader(
+        number,
+        line.id,
+        check_name(line.name),
+        influencers.check_bio(line.bio),
+        voice,
+        line.family,
+        line.settings,
+        traders.check_choice("startMode", line.startMode, traders.START_MODES),
+        traders.check_choice("adaptive", line.adaptive, traders.ADAPTIVE),
+        line.retiredAt is not None,
+        origin,
+    )
+
+
+# ---- where something first stood -----------------------------------------------------------------
+def _find_origin(
+    name: str, number: int, line: PostLine | TraderLine, instance: str, latest: int
+) -> Origin:
+    """Return where something first stood; of what was imported there, too, what was said of it."""
+    uid, at = line.id, line.createdAt
     if line.originalId and line.originallyAt and line.originalInstance:
-        # It was imported there, too: what was said of its origin goes on.
         uid, at, instance = line.originalId, line.originallyAt, line.originalInstance
-        _check_instance(POSTS, number, instance)
-        if not _is_id("post", uid):
-            raise BadArchive(_place(POSTS, number, "originalId: is no id of a post"))
-    moment = _read_moment(POSTS, number, "createdAt", at, archive.exported_at)
-    return GivenPost(line.botId, body, sanitized or line.sanitized, wallet, uid, moment, instance)
+        _check_instance(name, number, instance)
+        kind = "post" if name == POSTS else "trader"
+        if not _is_id(kind, uid):
+            raise BadArchive(_place(name, number, f"originalId: is no id of a {kind}"))
+    return Origin(uid, _read_moment(name, number, "createdAt", at, latest), instance)

@@ -1,14 +1,15 @@
 """The form of an archive of all that an owner has: docs/moving.md describes it to people.
 
-A zip file of known names: JSON, one value a line, and CSV. An import reads HEAD, BOTS and POSTS;
-the others are for their owner. Times are RFC 3339 in UTC.
+A zip file of known names: JSON, one value a line, and CSV. An import reads HEAD, BOTS, POSTS and
+TRADERS; the others are for their owner. Times are RFC 3339 in UTC.
 """
 
 import datetime
 import re
 
 FORMAT, VERSION = "candor-export", 1
-HEAD, BOTS, POSTS = "export.json", "bots.jsonl", "posts.jsonl"
+HEAD = "export.json"
+BOTS, POSTS, TRADERS = "bots.jsonl", "posts.jsonl", "traders.jsonl"
 README = "README.txt"
 # Tables of an archive that no import reads.
 TABLES = (
@@ -17,10 +18,10 @@ TABLES = (
     *("paper_positions.csv", "paper_diary.csv", "paper_posts.csv", "paper_reviews.csv"),
     "backtests.csv",
 )
-NAMES = (HEAD, README, BOTS, POSTS, *TABLES)
+NAMES = (HEAD, README, BOTS, POSTS, TRADERS, *TABLES)
 # Rows of a file. An archive says which of its files are cut there.
 MAX_ROWS = 200_000
-MAX_BOTS = 200
+MAX_BOTS = MAX_TRADERS = 200
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{3})?Z")
 
 

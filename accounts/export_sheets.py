@@ -52,6 +52,12 @@ WALLET_ROWS = Sheet(
     f"FROM {STAYS} x JOIN bot b ON b.id = x.bot_id JOIN wallet w ON w.id = "
     f"x.wallet_id WHERE x.bot_id IN {OWN_BOTS}",
 )
+TRADER_ROWS = Sheet(
+    "id=x.uid handle name bio voice family settings startMode=x.start_mode "
+    "adaptive createdAt=x.created_at retiredAt=x.retired_at originalId=i.original_uid "
+    "originallyAt=i.original_at originalInstance=i.instance",
+    "FROM trader x LEFT JOIN imported_trader i ON i.trader_id = x.id WHERE x.owner_id = ?",
+)
 SHEETS = {
     "posts.csv": POST_ROWS,
     "wallets.csv": WALLET_ROWS,
@@ -82,11 +88,7 @@ SHEETS = {
         "createdAt=x.created_at seenAt=x.seen_at",
         "FROM session x WHERE x.owner_id = ?",
     ),
-    "traders.csv": Sheet(
-        "id=x.uid handle name bio voice family settings startMode=x.start_mode "
-        "adaptive createdAt=x.created_at retiredAt=x.retired_at",
-        "FROM trader x WHERE x.owner_id = ?",
-    ),
+    "traders.csv": TRADER_ROWS,
     "paper_accounts.csv": Sheet(
         "traderId=t.uid account=x.number startingLamports=x.starting_cash "
         "cashLamports=x.cash openedAt=x.opened_at closedAt=x.closed_at "

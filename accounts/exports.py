@@ -20,10 +20,11 @@ from accounts.archives import (
     MAX_ROWS,
     POSTS,
     README,
+    TRADERS,
     VERSION,
     write_time,
 )
-from accounts.export_sheets import BOT_ROWS, POST_ROWS, SHEETS, WALLET_ROWS, Sheet
+from accounts.export_sheets import BOT_ROWS, POST_ROWS, SHEETS, TRADER_ROWS, WALLET_ROWS, Sheet
 from models import Owner
 from storage import database
 
@@ -32,7 +33,7 @@ PAGE_ROWS = 500
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 TOLD = """Everything that this account holds at {instance}, as of {at}.
 
-bots.jsonl and posts.jsonl: one JSON value a line; with export.json they are what
+bots.jsonl, posts.jsonl and traders.jsonl: one JSON value a line; with export.json they are what
 `python app.py import FILE` of another instance of Candor reads. The CSV files are for you.
 No key, recovery code or secret of a hook is in here. Amounts are integers: lamports (SOL times
 10^9) and raw units of tokens. Times are UTC.
@@ -55,6 +56,7 @@ def write_archive(owner: Owner, instance: str, software: str, now: int, file: IO
         archive.writestr(_name_entry(README, now), told)
         _write(archive, BOTS, _list_bot_lines(owner), now, written)
         _write(archive, POSTS, _list_post_lines(owner), now, written)
+        _write(archive, TRADERS, _list_trader_lines(owner), now, written)
         for name, sheet in SHEETS.items():
             _write(archive, name, _list_csv_lines(sheet, owner), now, written)
         head = {
@@ -128,6 +130,12 @@ def _list_bot_lines(owner: Owner) -> Iterator[bytes]:
 def _list_post_lines(owner: Owner) -> Iterator[bytes]:
     for row in list_rows(POST_ROWS, owner):
         yield _write_json({**row, "body": None if row["hiddenAt"] else row["body"]})
+
+
+def _list_trader_lines(owner: Owner) -> Iterator[bytes]:
+    for row in list_rows(TRADER_ROWS, owner):
+        parsed = {name: orjson.loads(row[name]) for name in ("voice", "settings")}
+        yield _write_json({**row, **parsed})
 
 
 def _write_json(value: Mapping[str, Any]) -> bytes:

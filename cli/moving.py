@@ -4,7 +4,6 @@ import sys
 from argparse import Namespace
 from pathlib import Path
 
-import config as settings
 from cli import Commands, add_command, now_ms, open_database, print_result
 from cli.server import refuse_demonstration
 from config import Config
@@ -16,21 +15,27 @@ def add_commands(commands: Commands) -> None:
         commands,
         "import",
         run_import,
-        "bring the archive that an owner downloaded from another instance: bots anew, for a new"
-        " owner; all of it or nothing",
+        "bring the archive that an owner downloaded from another instance: bots and paper traders"
+        " anew, for a new owner; all of it or nothing",
     )
     command.add_argument("file", metavar="FILE", type=Path)
     command.add_argument(
         "--rename",
-        metavar="BOT=NAME",
+        metavar="ID=NAME",
         action="append",
         default=[],
-        help="another name for a bot (by its id in the archive), where its own is taken here",
+        help="another name for a bot or a paper trader (by its id in the archive), where its own is"
+        " taken here",
     )
     command.add_argument(
         "--without-wallets",
         action="store_true",
         help="claim no wallet, as where another bot here holds it",
+    )
+    command.add_argument(
+        "--without-traders",
+        action="store_true",
+        help="leave paper traders out, as where one plays by a strategy that is not known here",
     )
 
 
@@ -45,7 +50,7 @@ def run_import(config: Config, args: Namespace) -> int:
             now = now_ms()
             archive = archive_reading.read_archive(args.file, now)
             made = imports.store_archive(
-                settings.lift_quotas(config), archive, now, names, not args.without_wallets
+                config, archive, now, names, not args.without_wallets, not args.without_traders
             )
     except archive_reading.BadArchive as refusal:
         print(f"{refusal}. Nothing was stored.", file=sys.stderr)
@@ -59,10 +64,17 @@ def run_import(config: Config, args: Namespace) -> int:
             {"botId": b.uid, "name": b.name, "wallet": b.wallet, "publishKey": b.publish_key}
             for b in made.bots
         ],
+        "traders": [
+            {"traderId": t.uid, "name": t.name, "retired": t.is_retired} for t in made.traders
+        ],
     }
     lines = [
         f"{one.uid}  {one.publish_key or 'retired'}  {one.wallet or 'no wallet'}  {one.name}"
         for one in made.bots
+    ]
+    lines += [
+        f"{one.uid}  {'retired' if one.is_retired else 'begins anew'}  {one.name}"
+        for one in made.traders
     ]
     print_result(
         args,

@@ -56,6 +56,7 @@ FORMS = {
     "arrival": {"kind": "post|trade|verification|coverage|restore"},
     "token": {"mint": ADDRESS},
     "trader": {"uid": "trader_[0-9a-f]{24}"},
+    "imported_trader": {"original_uid": "trader_[0-9a-f]{24}", "instance": "https?://[!-~]+"},
 }
 
 
