@@ -121,7 +121,8 @@ SHEETS = {
         "= p.trader_id WHERE t.owner_id = ?",
     ),
     "paper_posts.csv": Sheet(
-        "id=x.uid traderId=t.uid body mint symbol writer eventAt=x.event_at createdAt=x.created_at",
+        "id=x.uid traderId=t.uid body mint symbol writer eventAt=x.event_at "
+        "createdAt=x.created_at hiddenAt=x.hidden_at",
         "FROM paper_post x JOIN trader t ON t.id = x.trader_id WHERE t.owner_id = ?",
     ),
     "paper_reviews.csv": Sheet(

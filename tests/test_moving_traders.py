@@ -206,7 +206,8 @@ BAD = {
         edit(1, voice={"tone": "", "style": PHRASE.split(), "adjectives": [], "topics": [],
                        "catchphrases": [], "emoji": ""}), "line 1: style"),
     "a setting that is none": (edit(1, settings={"\x1b[2J": 1}), "line 1: settings"),
-    "a setting that is no number": (edit(1, settings={"riseBps": True}), "line 1: settings.riseBps"),
+    "a setting that is no number": (
+        edit(1, settings={"riseBps": True}), "line 1: settings.riseBps"),
     "a start that is none": (edit(1, startMode="rich"), "line 1: startMode: must be one of"),
     "the future": (edit(1, createdAt="2999-01-01T00:00:00Z"), "line 1: createdAt"),
     "an origin that is none": (

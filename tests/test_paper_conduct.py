@@ -1,5 +1,9 @@
 """Posts of paper traders, which readers report and the operator hides as those of bots."""
 
+import csv
+import io
+import zipfile
+
 import ground
 import orjson
 import pytest
@@ -10,8 +14,9 @@ from test_pages import HOSTILE
 from test_studio import Browser
 
 import storage
-from accounts import conduct, departures, traders
+from accounts import acts, conduct, departures, traders
 from accounts.conduct_tables import Report
+from accounts.exports import write_archive
 from accounts.problem import Problem
 from cli.parser import main
 from models import Owner
@@ -124,6 +129,17 @@ def test_its_words_are_in_no_file_once_it_is_hidden(service, wren, command):
     command("post", "hide", PaperPost.get().uid)
     left = b"".join(file.read_bytes() for file in files)
     assert b"canary-words" not in left and b"CANARYSYMBOL" not in left
+
+
+def test_an_archive_has_it_without_its_words(service, wren, tmp_path):
+    acts.hide_post(PaperPost.get().uid, acts.COMMAND_LINE, "", NOW)
+    with open(tmp_path / "a.zip", "wb") as file:
+        write_archive(Owner.get(), "https://here.example", "0.2.0", NOW + 1, file)
+    with zipfile.ZipFile(tmp_path / "a.zip") as archive:
+        (post,) = csv.DictReader(io.StringIO(archive.read("paper_posts.csv").decode()))
+        everything = b"".join(map(archive.read, archive.namelist()))
+    assert (post["body"], post["symbol"]) == ("", "") and post["hiddenAt"]
+    assert b"canary" not in everything.lower()
 
 
 def test_an_owner_who_leaves_takes_the_words_along(service, wren):
