@@ -11,27 +11,26 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
 from peewee import OperationalError
 
 import storage
-from accounts.delays import count_delays
 from chain.coverage import find_overtaken
 from chain.rpc import THROTTLED_SECONDS, Rpc, RpcError, Unavailable
 from chain.standing_store import refresh_standings
-from chain.trade_store import mark_differing_trades
 from config import Config
-from models import IS_PROGRAM, Address, Attachment, Post, Trade, Wallet, WalletSignature
+from models import IS_PROGRAM, Address, Attachment, Post, Wallet, WalletSignature
 from observing.answering import MAX_LOOK_SECONDS, Answering
 from observing.balances import Balances
 from observing.bell import Bell, Ring
 from observing.closing import Closing, is_closing, is_held
-from observing.entries import digest_stored, refetch_missing, reread_by_new_rules, reread_entries
+from observing.entries import digest_stored, refetch_missing, reread_by_new_rules
 from observing.fetching import Fetching
 from observing.listing import Listing
 from observing.progress import read_progress
+from observing.rebuilding import rebuild
 from observing.repair import Repair
 from observing.state import FULL_SCAN_INTERVAL_MS, MAX_SLEEP_SECONDS, State, ignore_progress
 from observing.trouble import Attempts
@@ -177,7 +176,7 @@ class Observer:
             return True
 
     def _derive_former(self, wallet: Wallet, now: int) -> None:
-        _rebuild_one(self.state, wallet, now)
+        rebuild(self.state, [wallet], now)
         self.state.forget_wallet(wallet.id)
 
     def _reread(self, wallet: Wallet) -> None:
@@ -400,51 +399,3 @@ def observe_once(
         for wallet in Wallet.select()
         if wallet.coverage is not None
     }
-
-
-class RebuiltWallet(NamedTuple):
-    """What deriving a wallet again changed: numbers of rows, and whether its sums did."""
-
-    address: str
-    entries_changed: int
-    receipts_lost: int
-    trades_changed: int
-    sums_changed: bool
-
-    @property
-    def changes(self) -> int:
-        return self.entries_changed + self.receipts_lost + self.trades_changed + self.sums_changed
-
-
-def rebuild(observer: Observer, wallets: Iterable[Wallet], now: int) -> list[RebuiltWallet]:
-    """Derive everything of these wallets again from the stored transactions; `now` in ms."""
-    return [_rebuild_one(observer.state, wallet, now) for wallet in list(wallets)]
-
-
-def _rebuild_one(state: State, wallet: Wallet, now: int) -> RebuiltWallet:
-    entries, sums = reread_entries(wallet, state.programs), _read_sums(wallet)
-    if entries.changed or entries.lost:
-        # Whoever observes it has other entries in memory: they are read again.
-        Wallet.update(rules="").where(Wallet.id == wallet.id).execute()
-    mark_differing_trades(wallet.id)
-    before = _read_digests(wallet)
-    state.ledger_store.forget(wallet.id)
-    state.ledger_store.apply(wallet)
-    state.ledger_store.publish(wallet, None, now)
-    with storage.writing():
-        for post in list(Post.select(Post.bot).where(Post.wallet == wallet.id).distinct()):
-            count_delays(post.bot_id)
-    after = _read_digests(wallet)
-    changed = sum(before.get(s) != after.get(s) for s in before.keys() | after.keys())
-    sums_changed = sums != _read_sums(wallet)
-    return RebuiltWallet(wallet.address, entries.changed, entries.lost, changed, sums_changed)
-
-
-def _read_digests(wallet: Wallet) -> dict[str, str]:
-    rows = Trade.select(Trade.signature, Trade.digest).where(Trade.wallet == wallet.id)
-    return {row.signature: row.digest for row in rows.namedtuples()}
-
-
-def _read_sums(wallet: Wallet) -> Any:
-    columns = Wallet.results, Wallet.positions, Wallet.realized, Wallet.last_trade_at
-    return Wallet.select(*columns).where(Wallet.id == wallet.id).tuples().get()

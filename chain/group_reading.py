@@ -107,6 +107,20 @@ def list_leads(rows: Rows, number: int) -> list[int]:
     return [lead for (lead,) in rows(LEADS.format(wallet=number))]
 
 
+def list_kin(rows: Rows, number: int) -> list[int]:
+    """The wallets whose books hang together with this one's, however many others lie between; it is
+    one of them.
+    """
+    found: set[int] = set()
+    todo = {number}
+    while todo:
+        one = todo.pop()
+        found.add(one)
+        family = read_family(rows, one)
+        todo |= {*(family.wallets if family else ()), *list_leads(rows, one)} - found
+    return sorted(found)
+
+
 def _list(numbers: Iterable[int]) -> str:
     return ", ".join(map(str, numbers))
 

@@ -14,7 +14,7 @@ from cli import Commands, add_command, now_ms, open_database, print_result
 from config import VERSION, BadSetting, Config
 
 if TYPE_CHECKING:
-    from observer import RebuiltWallet
+    from observing.rebuilding import RebuiltWallet
 
 # From malloc.h of glibc.
 M_ARENA_MAX, M_MMAP_THRESHOLD, M_TRIM_THRESHOLD = -8, -3, -1
@@ -192,13 +192,14 @@ def rebuild_wallets(config: Config, bot_id: str | None) -> "list[RebuiltWallet]"
     import models
     import observer
     from accounts import influencers
+    from observing import rebuilding
 
     with open_database(config), jobs.observer_lock():
         wallets = list(models.Wallet.select())
         if bot_id:
             bot = influencers.find_bot(bot_id).id
             wallets = [wallet for wallet in wallets if bot in (wallet.bot_id, wallet.prover_id)]
-        return observer.rebuild(observer.Observer(config), wallets, now_ms())
+        return rebuilding.rebuild(observer.Observer(config).state, wallets, now_ms())
 
 
 def run_rebuild_trader(config: Config, args: Namespace) -> None:

@@ -64,10 +64,11 @@ def derive(config: Config, tell: Callable[[str], None]) -> None:
     import models
     import observer
     import storage
+    from observing import rebuilding
 
     with storage.database.connection_context(), jobs.observer_lock():
         watcher = observer.Observer(config)
         wallets = list(models.Wallet.select().order_by(models.Wallet.id))
         for number, wallet in enumerate(wallets, 1):
             tell(f"records {number} of {len(wallets)}: wallet {wallet.address}")
-            observer.rebuild(watcher, [wallet], now_ms())
+            rebuilding.rebuild(watcher.state, [wallet], now_ms())

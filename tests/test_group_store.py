@@ -21,7 +21,7 @@ from accounts import posts
 from accounts.auto_posts import update_posts
 from chain import whole_standings
 from chain.entries import read_entry
-from chain.group_reading import read_family
+from chain.group_reading import list_kin, read_family
 from chain.group_store import GroupStore
 from chain.group_tables import Companion, OwnCoverage
 from chain.kinds import TRADES
@@ -32,6 +32,8 @@ from chain.receipts import parse_receipt
 from chain.standing_store import read_rows
 from chain.tables import HourTotal
 from models import Attachment, Bot, Post, Receipt, Trade, Wallet, WalletSignature
+from observer import Observer
+from observing import rebuilding
 from operate import inspection, schema
 from operate.readers import open_reader
 from web.api.held_wallets import list_wallets
@@ -365,3 +367,46 @@ def test_a_window_of_a_group_is_the_sum_of_its_trades(empty, seconds):
     ]
     assert rows[0].trades == len(trades) > 0
     assert rows[0].realized == sum(one.result or 0 for one in trades)
+
+
+def rebuild(settings):
+    """{person: what deriving all again changed}."""
+    state = Observer(settings).state
+    return {
+        person: one
+        for one in rebuilding.rebuild(state, list(Wallet.select().order_by(Wallet.id)), BEGIN)
+        for person in PEOPLE
+        if PEOPLE[person] == one.address
+    }
+
+
+def test_a_rebuild_tells_of_each_wallet_what_was_wrong_with_it(empty, settings):
+    """The lead is derived first, and all that hangs together with it: none of that is lost."""
+    wallets = empty()
+    fold(wallets, listed(TRIP.rows))
+    truth = told()
+    assert [one.changes for one in rebuild(settings).values()] == [0, 0]
+    Trade.update(result=1).where(Trade.wallet == wallets["eve"], Trade.kind == "sell").execute()
+    Wallet.update(realized=8).where(Wallet.id == wallets["ada"].id).execute()
+    # As one that led alone until now and was not published since.
+    Wallet.update(realized=9, results="{}").where(Wallet.id == wallets["eve"].id).execute()
+    changed = rebuild(settings)
+    assert (changed["ada"].trades_changed, changed["ada"].sums_changed) == (0, True)
+    assert (changed["eve"].trades_changed, changed["eve"].sums_changed) == (1, True)
+    assert told() == truth
+    assert [one.changes for one in rebuild(settings).values()] == [0, 0]
+
+
+def test_books_hang_together_across_bots_and_times(empty):
+    """Ada leads eve; eve led pam, who never stood beside ada."""
+    wallets = empty(BEGIN)
+    ada, eve = wallets["ada"], wallets["eve"]
+    row = {**Bot.get().__data__, "id": None, "uid": "other", "handle": "other"}
+    other, pam = Bot.create(**row), Wallet.create(address="pam", bot=ada.bot, created_at=BEGIN)
+    alone = Wallet.create(address="alone", bot=ada.bot, created_at=BEGIN)
+    stay = {"bot": other, "attached_at": BEGIN - 9, "detached_at": BEGIN - 1}
+    Attachment.create(wallet=eve, ownership="proven", **stay)
+    Companion.create(wallet=pam, **stay)
+    for one in (ada, eve, pam):
+        assert list_kin(read_rows, one.id) == [ada.id, eve.id, pam.id]
+    assert list_kin(read_rows, alone.id) == [alone.id]

@@ -14,13 +14,13 @@ from node import FakeNode
 from peewee import fn
 from story import address, market
 
-import observer
 import storage
 from chain.packing import pack_text, unpack_text
 from chain.tables import HourTotal, TradeMint
 from evidence import catch_up
 from evidence.notes import Signer
 from models import Bot, Owner, Post, Receipt, Trade, Wallet, WalletSignature
+from observing import rebuilding
 from operate import backups, doctor, inspection
 
 ADA, EVE = address("ada"), address("eve")
@@ -206,7 +206,7 @@ def test_what_differs_beside_a_running_server_is_looked_at_again(seen):
 
     def publish(seconds):
         slept.append(seconds)
-        observer.rebuild(seen.observer, list(Wallet.select()), seen.now)
+        rebuilding.rebuild(seen.observer.state, list(Wallet.select()), seen.now)
 
     assert list(inspection.inspect(seen.config, seen.now, True, publish)) == [] and len(slept) == 1
 
@@ -216,7 +216,7 @@ def test_what_rebuild_mends_is_whole_again(seen):
     HourTotal.update(realized=5).execute()
     Wallet.update(realized=5, results="{}").execute()
     assert differences(seen)
-    observer.rebuild(seen.observer, list(Wallet.select()), seen.now)
+    rebuilding.rebuild(seen.observer.state, list(Wallet.select()), seen.now)
     assert differences(seen) == []
 
 
@@ -224,7 +224,7 @@ def test_a_receipt_that_is_gone_is_reported_and_fetched_again(seen):
     """By `rebuild` at once; by a server when it starts, and once a day."""
     truth, sale = seen.ledger(), first_sell()
     Receipt.delete().where(Receipt.signature == sale.signature).execute()
-    report = observer.rebuild(seen.observer, list(Wallet.select()), seen.now)
+    report = rebuilding.rebuild(seen.observer.state, list(Wallet.select()), seen.now)
     assert (
         sum(lost for _, _, lost, _, _ in report) == 1
         and not Trade.select().where(Trade.signature == sale.signature).exists()

@@ -12,8 +12,8 @@ from accounts.influencers import retire_bot
 from accounts.wallets import attach_wallet, detach_wallet
 from chain.coverage import GIVEN_UP
 from models import Attachment, Bot, Wallet
-from observer import rebuild
 from observing.closing import MAX_CLOSING_MS
+from observing.rebuilding import rebuild
 from web.api.records import OWNERS
 
 SOLD_AT_SECOND = FIRST_SECOND + 3_000
@@ -125,7 +125,7 @@ def test_after_a_day_it_is_left_alone_and_coverage_says_so(scene):
     scene.node.restore()
     scene.seen.clock.sleep(MAX_CLOSING_MS / 1000)
     assert scene.is_resting()
-    rebuild(scene.seen.observer, Wallet.select(), scene.seen.now)
+    rebuild(scene.seen.observer.state, Wallet.select(), scene.seen.now)
     assert scene.realized == (0, 0) and GIVEN_UP in scene.seen.coverage()["note"]
 
 

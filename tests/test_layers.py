@@ -139,6 +139,7 @@ MAY_IMPORT = {
             "jobs",
             "market",
             "observer",
+            "observing",
             "operate",
             "papertrade",
         ),

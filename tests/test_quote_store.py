@@ -13,13 +13,13 @@ from story import address, market
 from test_ledger import Teller
 from test_ledger_store import ADA, DONE, entries_of, fold, store
 
-import observer
 import storage
 from chain import ledger, quote_book
 from chain.quote_tables import QuoteTotal, QuoteTrade
 from chain.quotes import MINTS, QUOTES
 from chain.store import LedgerStore
 from models import Attachment, Trade, Wallet, WalletSignature
+from observing import rebuilding
 from operate import content_checks, inspection, schema
 
 USDC, _, _ = (quote.mint for quote in QUOTES)
@@ -182,7 +182,7 @@ def test_whatever_is_changed_behind_the_books_back_is_named_and_mended(seen):
         ("quote_trade", "SaleKey"),
         ("wallet", "by_quote"),
     }
-    observer.rebuild(seen.observer, list(Wallet.select()), seen.now)
+    rebuilding.rebuild(seen.observer.state, list(Wallet.select()), seen.now)
     assert places(seen) == set() and seen.ledger() == truth
 
 
@@ -190,7 +190,7 @@ def test_a_trade_that_is_gone_takes_its_quote_along(seen):
     ground.hurry()
     Trade.delete().where(Trade.id == QuoteTrade.select().get().trade_id).execute()
     assert ("quote_trade", "SaleKey") in places(seen)
-    observer.rebuild(seen.observer, list(Wallet.select()), seen.now)
+    rebuilding.rebuild(seen.observer.state, list(Wallet.select()), seen.now)
     assert places(seen) == set()
 
 

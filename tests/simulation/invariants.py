@@ -5,7 +5,7 @@ from story import address
 
 import jobs
 from models import Wallet
-from observer import rebuild
+from observing.rebuilding import rebuild
 from operate import log_checks, readers
 from simulation.machinery import Violation, demand
 from storage import database
@@ -136,7 +136,7 @@ def check_end(world):
     reader.close()
     demand(not different, f"log and tables differ: {different}")
     with jobs.observer_lock():
-        for one in rebuild(world.observer, Wallet.select(), world.clock.now()):
+        for one in rebuild(world.observer.state, Wallet.select(), world.clock.now()):
             demand(not one.changes, f"derived again, something differs: {one}")
 
 

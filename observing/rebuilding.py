@@ -1,0 +1,84 @@
+"""Derive everything of wallets again from the stored transactions, and tell what that changed."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+import storage
+from accounts.delays import count_delays
+from chain.group_reading import list_kin
+from chain.standing_store import read_rows
+from chain.trade_store import mark_differing_trades
+from models import Post, Trade, Wallet
+from observing.entries import reread_entries
+from observing.state import State
+
+SUMS = (Wallet.results, Wallet.positions, Wallet.realized, Wallet.last_trade_at)
+
+
+class RebuiltWallet(NamedTuple):
+    """What deriving a wallet again changed: numbers of rows, and whether its sums did."""
+
+    address: str
+    entries_changed: int
+    receipts_lost: int
+    trades_changed: int
+    sums_changed: bool
+
+    @property
+    def changes(self) -> int:
+        return self.entries_changed + self.receipts_lost + self.trades_changed + self.sums_changed
+
+
+class _Derived(NamedTuple):
+    """What stands of a wallet: digests of its trades by signature, and its sums."""
+
+    digests: dict[str, str]
+    sums: Any
+
+
+def rebuild(state: State, wallets: Iterable[Wallet], now: int) -> list[RebuiltWallet]:
+    """Derive everything of these wallets again from the stored transactions; `now` in ms."""
+    return [one for kin in _list_together(wallets) for one in _rebuild_kin(state, kin, now)]
+
+
+def _list_together(wallets: Iterable[Wallet]) -> Iterator[list[Wallet]]:
+    """Those whose books hang together at once: each may change what stands of the others."""
+    left = {wallet.id: wallet for wallet in wallets}
+    while left:
+        kin = list_kin(read_rows, next(iter(left)))
+        yield [left.pop(number) for number in kin if number in left]
+
+
+def _rebuild_kin(state: State, kin: list[Wallet], now: int) -> list[RebuiltWallet]:
+    entries, before = {}, {}
+    for wallet in kin:
+        entries[wallet.id] = reread_entries(wallet, state.programs)
+        if entries[wallet.id].changed or entries[wallet.id].lost:
+            # Whoever observes it has other entries in memory: they are read again.
+            Wallet.update(rules="").where(Wallet.id == wallet.id).execute()
+        mark_differing_trades(wallet.id)
+        before[wallet.id] = _read_derived(wallet)
+        state.ledger_store.forget(wallet.id)
+    for wallet in kin:
+        state.ledger_store.apply(wallet)
+        state.ledger_store.publish(wallet, None, now)
+        with storage.writing():
+            for post in list(Post.select(Post.bot).where(Post.wallet == wallet.id).distinct()):
+                count_delays(post.bot_id)
+    return [
+        _compare(wallet, before[wallet.id], entries[wallet.id].changed, entries[wallet.id].lost)
+        for wallet in kin
+    ]
+
+
+def _compare(wallet: Wallet, before: _Derived, changed: int, lost: int) -> RebuiltWallet:
+    after = _read_derived(wallet)
+    signatures = before.digests.keys() | after.digests.keys()
+    trades = sum(before.digests.get(one) != after.digests.get(one) for one in signatures)
+    return RebuiltWallet(wallet.address, changed, lost, trades, before.sums != after.sums)
+
+
+def _read_derived(wallet: Wallet) -> _Derived:
+    rows = Trade.select(Trade.signature, Trade.digest).where(Trade.wallet == wallet.id)
+    digests = {row.signature: row.digest for row in rows.namedtuples()}
+    return _Derived(digests, Wallet.select(*SUMS).where(Wallet.id == wallet.id).tuples().get())
