@@ -48,6 +48,12 @@ def dump_stretch(stretch: Stretch) -> dict[str, Any]:
 
 def load_stretches(parts: Sequence[Mapping[str, Any]]) -> Stretch:
     """Join the stretches of stored columns, in the order of time."""
+    if len(parts) == 1:
+        # What nearly every bot of a list has: nothing to join.
+        (part,) = parts
+        alone = Stretch(*(part[name] for name in NUMBERS))
+        alone.holdings = dict(orjson.loads(part["holdings"]))
+        return alone
     joined = join_stretches(Stretch(*(part[name] for name in NUMBERS)) for part in parts)
     # At once: a month of a busy wallet has thousands.
     holdings: defaultdict[int, int] = defaultdict(int)

@@ -51,15 +51,19 @@ def show_estimate(position: Json, row: PriceRow | None, current: int) -> Json:
         return {"estimate": None, "estimateReason": "no_price"}
     if row.absurd:
         return {"estimate": None, "estimateReason": "price_doubtful"}
-    units = Fraction(int(position["amountRaw"]), 10 ** position["decimals"])
     estimate = {
-        "valueLamports": str(int(units * price * LAMPORTS)),
+        "valueLamports": str(find_value(int(position["amountRaw"]), position["decimals"], price)),
         "priceSol": f"{Decimal(row.price_sol or 0):f}",
         "source": row.source,
         "asOf": show_time(row.quoted_at),
         "stale": row.quoted_at < current,
     }
     return {"estimate": estimate, "estimateReason": None}
+
+
+def find_value(raw: int, decimals: int, price: Fraction) -> int:
+    """Return what an amount of a token is worth at a price in SOL: whole lamports, rounded down."""
+    return raw * price.numerator * LAMPORTS // (int(10**decimals) * price.denominator)
 
 
 def parse_price(text: str | None) -> Fraction | None:

@@ -164,6 +164,8 @@ def show_record(spans: Sequence[SpanRow], taken_along: int = 0) -> Json | None:
 
 def add_totals(parts: Sequence[SpanTotals]) -> SpanTotals:
     """Return the sums of totals, by column."""
+    if len(parts) == 1:
+        return parts[0]
     return SpanTotals(*(sum(column) for column in zip(*parts, strict=True)))
 
 
