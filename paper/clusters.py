@@ -147,11 +147,12 @@ def _draw(count: int) -> Iterator[bytes]:
     return (places[first : first + count] for first in range(0, len(places), count))
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=4)
 def _list_places(count: int) -> bytes:
     """Return the places of all draws, one after the other: up to 200 kB.
 
-    The same for all figures of so many clusters: drawing is what an interval costs.
+    The same for all figures of so many clusters, and an account has its figures one after another:
+    drawing is what an interval costs.
     """
     return bytes(map(int, map(float(count).__mul__, _list_chances()[: DRAWS * count])))
 
