@@ -569,13 +569,13 @@ def test_running_totals_that_are_wrong_missing_or_too_many_are_put_right(empty):
 
 
 def check_windows(begin, count):
+    wallets = [one.id for one in Wallet.select()]
     for since in {begin + n * 1_700 + more for n in range(count + 1) for more in (-1, 0, 1)} | {
         begin - 10**6
     }:
         want = tuple(
             int(value or 0) for value in storage.database.execute_sql(SUMS, (since,)).fetchone()
         )
-        wallets = [one.id for one in Wallet.select()]
         found = whole_standings.find_totals_since(read_rows, wallets, since)
         assert next(iter(found.values()), (0,) * 8) == want
 
