@@ -135,8 +135,8 @@ def _columns(swap: RealSwap, found: Measured, snapshot: int, age_ms: int) -> Col
 
 def read_swap(row: SwapRow) -> RealSwap | None:
     """Return what passed through the venue in a trade; None where more than one token did."""
-    changes = {mint: (change, places) for mint, change, places in orjson.loads(row.token_changes)}
-    beside = {mint: change for mint, change, _ in orjson.loads(row.beside_tokens)}
+    changes = {mint: (int(raw), places) for mint, raw, places in orjson.loads(row.token_changes)}
+    beside = {mint: int(raw) for mint, raw, _ in orjson.loads(row.beside_tokens)}
     if set(changes) != {row.mint} or set(beside) - {row.mint}:
         return None
     change, decimals = changes[row.mint]

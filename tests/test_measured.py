@@ -2,7 +2,10 @@
 
 import orjson
 import pytest
+from lookout import watch
+from story import Story, address
 from tape import Tape, Told, quote, token, trader
+from test_ledger_store import ADA, entries_of, fold
 
 import models
 from market.tables import Snapshot, Token
@@ -111,7 +114,7 @@ def store_swap(number, raw, lamports=SOL, kind="buy", at=AT, venue="Raydium v4",
         flags="[]",
         digest="",
         **{
-            "token_changes": orjson.dumps([["A", sign * raw, 6]]).decode(),
+            "token_changes": orjson.dumps([["A", str(sign * raw), 6]]).decode(),
             "sol_change": -sign * lamports - 5_000 - tip,
             "rent": 0,
             **more,
@@ -142,12 +145,40 @@ def test_swaps_of_observed_wallets_are_measured_once_by_the_snapshot_before(db):
     assert (row.snapshot, row.age_ms, row.model) == (before.id, 20_000, "amm-cp/2")
 
 
+def test_what_came_beside_the_venue_is_not_what_the_pool_gave(db):
+    """A stranger's hundred units beside those that the model says; and as much SOL beside."""
+    store_snapshot(AT - 20_000)
+    beside = orjson.dumps([["A", "100", 6]]).decode()
+    changes = orjson.dumps([["A", str(996_505_985 + 100), 6]]).decode()
+    paid = -SOL - 12_000 + 55
+    told = {"token_changes": changes, "beside_tokens": beside}
+    store_swap(1, 0, **told, sol_change=paid, beside_sol=55)
+    assert measured_store.measure_swaps(AT + 60_000) == 1
+    row = RealFill.get()
+    assert (row.real, row.lamports, row.bps) == ("996505985", SOL, 0)
+
+
+def test_a_trade_is_measured_as_the_ledger_wrote_it(db):
+    """A purchase of 1,000,000 units for 0.001 SOL, which the observer saw."""
+    story = Story()
+    story.fund("ada", 10**9)
+    story.buy("ada", "CAT", 1_000_000, 1_000_000)
+    bought = story.rows[-1].receipt["blockTime"] * 1000
+    store_snapshot(bought - 20_000)
+    Token.update(mint=address("CAT")).execute()
+    fold(watch(ADA), entries_of(story.chain()))
+    models.Trade.update(venue="Raydium v4").execute()
+    assert measured_store.measure_swaps(bought + 60_000) == 1
+    row = RealFill.get()
+    assert (row.real, row.lamports) == ("1000000", 1_000_000)
+
+
 def test_what_cannot_be_measured_is_left_out(db):
     store_snapshot(AT - measured.MAX_AGE_MS - 1)
     store_swap(1, 1_000)
     assert measured_store.measure_swaps(AT + 60_000) == 0
     store_snapshot(AT - 5_000)
-    two = orjson.dumps([["A", 5, 6], ["B", -5, 6]]).decode()
+    two = orjson.dumps([["A", "5", 6], ["B", "-5", 6]]).decode()
     store_swap(2, 1_000, token_changes=two)
     store_swap(3, 1_000, venue="Jupiter v6 > Raydium v4")
     store_swap(4, 1_000, venue="PumpSwap")
