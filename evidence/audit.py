@@ -22,6 +22,7 @@ from evidence.claims import (
 from evidence.comparing import Difference
 from evidence.document import FORMAT_OF_GROUPS
 from evidence.log_audit import LogAudit
+from evidence.log_holdings import Held, list_held
 from evidence.memory import Memory
 from evidence.report import Report
 from evidence.rules import accept_programs
@@ -68,15 +69,26 @@ class Auditor:
         if programs is None:
             return
         self._read_posts(scope, claims, report)
-        if self.reads_log:
-            self._check_log(log, before, report)
+        origin = self._check_log(log, before, report) if self.reads_log else None
         wallets = list(dict.fromkeys(claims.wallets))
         if claims.format == FORMAT_OF_GROUPS:
-            self._audit_several(report, programs, claims, wallets)
+            held = self._audit_several(report, programs, claims, wallets)
         else:
-            for address in wallets:
-                self._begin_wallet(report, programs, claims, address, self.memory).run()
+            held = self._audit_each(report, programs, claims, wallets)
+        if origin is not None:
+            report.add(log.check_held(origin, report.bot, before, held))
         self._check_other_posts(report, wallets)
+
+    def _audit_each(
+        self, report: Report, programs: Programs, claims: Claims, wallets: list[str]
+    ) -> set[Held]:
+        """Audit one wallet after another; return when the bot is said to have held them."""
+        held = set[Held]()
+        for address in wallets:
+            one = self._begin_wallet(report, programs, claims, address, self.memory)
+            one.run()
+            held |= list_held(report.bot, [one.wallet])
+        return held
 
     def _begin_wallet(
         self, report: Report, programs: Programs, claims: Claims, address: str, memory: Memory
@@ -88,8 +100,10 @@ class Auditor:
 
     def _audit_several(
         self, report: Report, programs: Programs, claims: Claims, wallets: list[str]
-    ) -> None:
-        """Audit wallets whose books are made together: each alone, then what they did as one."""
+    ) -> set[Held]:
+        """Audit wallets whose books are made together: each alone, then what they did as one.
+        Return when the bot is said to have held them.
+        """
         if len(wallets) > MAX_GROUP:
             raise Nonsense(f"its bot held {len(wallets)} wallets, too many to read together")
         audits = {
@@ -98,8 +112,10 @@ class Auditor:
             )
             for address in wallets
         }
-        if not all([one.read_claims() for one in audits.values()]):
-            return
+        is_readable = all([one.read_claims() for one in audits.values()])
+        held = list_held(report.bot, [one.wallet for one in audits.values()])
+        if not is_readable:
+            return held
         for one in audits.values():
             # What is claimed of all is compared as of one moment.
             if self.instance.read_claims(one.scope).digest != one.claims.digest:
@@ -111,6 +127,7 @@ class Auditor:
             one.compare_group(parts)
         for one in audits.values():
             one.finish(parts)
+        return held
 
     def _accept(self, claims: Claims, report: Report) -> Programs | None:
         """The table of programs to read by; None where that cannot be told, with the reason."""
@@ -130,13 +147,14 @@ class Auditor:
             report.posts += len(page)
             self.memory.add_posts([(one.id, one.wallet, one.model_dump_json()) for one in page])
 
-    def _check_log(self, log: LogAudit, before: int, report: Report) -> None:
-        """Compare the posts with the log."""
+    def _check_log(self, log: LogAudit, before: int, report: Report) -> str | None:
+        """Compare the posts with the log; return its origin, None where it could not be read."""
         lines = map(ClaimedPost.model_validate_json, self.memory.list_all_posts())
         found = log.check(report.bot, before, lines, self.memory.has_post)
         report.add(found.differences)
         if report.posts:
             report.unknown += found.unknown
+        return found.origin
 
     def _check_other_posts(self, report: Report, wallets: list[str]) -> None:
         """Posts that are judged against no wallet, or against one that the bot never held."""

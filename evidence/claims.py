@@ -58,6 +58,7 @@ class ClaimedSpan(BaseModel):
     model_config = ConfigDict(extra="allow")
 
     botId: ID | None = None
+    ownership: Annotated[str, Field(max_length=20)] | None = None
     attachedAtMs: SLOT
     detachedAtMs: SLOT | None
     openCostLamports: str | None

@@ -1,5 +1,5 @@
-"""Compare what is claimed of a bot's posts with the instance's log, whose leaves are all fetched
-and must lead to the root that it signed.
+"""Compare what is claimed of a bot's posts and wallets with the instance's log, whose leaves are
+all fetched and must lead to the root that it signed.
 """
 
 import time
@@ -13,6 +13,7 @@ from evidence import witness
 from evidence.claims import ClaimedPost, Instance, Nonsense
 from evidence.comparing import Difference
 from evidence.log import name_origin
+from evidence.log_holdings import Held, compare_held
 from evidence.log_memory import LogMemory, Said
 from evidence.notes import BadNote, Checkpoint, parse_checkpoint, parse_note
 from market.fetch import FetchError
@@ -31,8 +32,11 @@ SAME_NAMES = ("wallet", "source", "channel", "mint", "signature")
 
 @dataclass
 class LogFindings:
-    """What differs from the log, and why something cannot be told by it."""
+    """What differs from the log, and why something cannot be told by it. `origin`: of the log, None
+    where it could not be read.
+    """
 
+    origin: str | None = None
     differences: list[Difference] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
 
@@ -69,10 +73,36 @@ class LogAudit:
     ) -> LogFindings:
         """Compare the posts of a bot; `before`: from `measure`; `knows(id)`: is a post claimed?"""
         found = LogFindings()
+        checkpoint = self._try_log(before, found)
+        if checkpoint is not None:
+            found.origin = checkpoint.origin
+            self._compare(found, checkpoint, min(before, checkpoint.size), bot, posts)
+            left_out = self.memory.list_posts(checkpoint.origin, bot, before)
+            for post in [one for one in left_out if not knows(one)][:MAX_LEFT_OUT]:
+                found.differences.append(Difference(None, f"posts.{post}", None, "it is logged"))
+        return found
+
+    def check_held(self, origin: str, bot: str, before: int, held: set[Held]) -> list[Difference]:
+        """Compare when a bot is said to have held which wallets with a log that was read."""
+        opening, again = self.memory.find_opening(origin), LogFindings()
+        at = opening.get("at") if opening.get("previous") else 0
+        begins_ms = at if isinstance(at, int) else 0
+
+        def compare() -> list[Difference]:
+            said = self.memory.list_held(origin, bot)
+            return list(compare_held(held, said, before, begins_ms))
+
+        # What happened since the log was read may be claimed, and is logged by now.
+        if compare() and self._try_log(before, again) is None:
+            return again.differences
+        return compare()
+
+    def _try_log(self, before: int, found: LogFindings) -> Checkpoint | None:
+        """Read the log; None where that fails, and why is among what was found."""
         try:
             if not before:
                 raise witness.CannotTell("it showed no checkpoint before its evidence was read")
-            checkpoint = self._read_log()
+            return self._read_log()
         except witness.NewLog as error:
             found.unknown.append(f"its log: {error}")
         except (witness.Alarm, tree.BadProof) as error:
@@ -80,12 +110,7 @@ class LogAudit:
             found.differences.append(Difference(None, "log", str(error), ours))
         except (witness.CannotTell, BadNote) as error:
             found.unknown.append(f"its log cannot be read: {error}")
-        else:
-            self._compare(found, checkpoint, min(before, checkpoint.size), bot, posts)
-            left_out = self.memory.list_posts(checkpoint.origin, bot, before)
-            for post in [one for one in left_out if not knows(one)][:MAX_LEFT_OUT]:
-                found.differences.append(Difference(None, f"posts.{post}", None, "it is logged"))
-        return found
+        return None
 
     # ---- reading ---------------------------------------------------------------------------------
     def _get(self, path: str) -> bytes:

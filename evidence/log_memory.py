@@ -1,5 +1,5 @@
 """What an auditor keeps of an instance's log: the checkpoint seen last, and what leaves say of
-posts, so that each leaf is fetched once.
+posts and of which bot held which wallet, so that each leaf is fetched once.
 """
 
 import sqlite3
@@ -12,18 +12,18 @@ from storage.tree import TILE_WIDTH
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS log_seen (id INTEGER PRIMARY KEY, key TEXT, note TEXT);
-CREATE TABLE IF NOT EXISTS log_bundle (origin TEXT, number INTEGER, hash BLOB,
+CREATE TABLE IF NOT EXISTS log_part (origin TEXT, number INTEGER, hash BLOB,
     PRIMARY KEY (origin, number)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS log_said (origin TEXT, place INTEGER, kind TEXT, post TEXT, bot TEXT,
     leaf BLOB, PRIMARY KEY (origin, place)) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS log_said_post ON log_said (origin, post, place);
 CREATE INDEX IF NOT EXISTS log_said_bot ON log_said (origin, bot, place);
 """
-KINDS = ("post", "verification", "hiding")
+OF_POSTS, OF_WALLETS = ("post", "verification", "hiding"), ("attachment", "detachment")
 
 
 class Said(NamedTuple):
-    """A leaf about a post: its place in the log, and its members."""
+    """A leaf: its place in the log, and its members."""
 
     place: int
     leaf: dict[str, Any]
@@ -49,14 +49,14 @@ class LogMemory:
     def list_bundles(self, origin: str, count: int) -> list[bytes]:
         """The hashes of up to `count` full bundles of leaves, from the first."""
         rows = self._kept.execute(
-            "SELECT hash FROM log_bundle WHERE origin = ? ORDER BY number LIMIT ?", (origin, count)
+            "SELECT hash FROM log_part WHERE origin = ? ORDER BY number LIMIT ?", (origin, count)
         )
         return [one for (one,) in rows]
 
     def keep_bundle(
         self, origin: str, number: int, leaves: list[bytes], root: bytes | None
     ) -> None:
-        """Keep what a bundle says of posts; `root`: its hash, None where it is not full."""
+        """Keep what a bundle says; `root`: its hash, None where it is not full."""
         begin = number * TILE_WIDTH
         rows = [_make_row(origin, place, leaf) for place, leaf in enumerate(leaves, begin)]
         self._kept.execute("BEGIN IMMEDIATE")
@@ -69,13 +69,13 @@ class LogMemory:
         )
         if root is not None:
             self._kept.execute(
-                "INSERT OR REPLACE INTO log_bundle VALUES (?, ?, ?)", (origin, number, root)
+                "INSERT OR REPLACE INTO log_part VALUES (?, ?, ?)", (origin, number, root)
             )
         self._kept.execute("COMMIT")
 
     def forget(self, origin: str) -> None:
         """Forget the leaves of a log: they are not those of its checkpoint."""
-        for table in ("log_bundle", "log_said"):
+        for table in ("log_part", "log_said"):
             self._kept.execute(f"DELETE FROM {table} WHERE origin = ?", (origin,))
 
     def list_said(self, origin: str, post: str) -> list[Said]:
@@ -95,16 +95,34 @@ class LogMemory:
         )
         return [post for (post,) in rows]
 
+    def list_held(self, origin: str, bot: str) -> list[Said]:
+        """What the leaves say of when a bot held which wallet, in their order."""
+        rows = self._kept.execute(
+            "SELECT place, leaf FROM log_said WHERE origin = ? AND bot = ?"
+            " AND kind IN ('attachment', 'detachment') ORDER BY place",
+            (origin, bot),
+        )
+        return [Said(place, orjson.loads(leaf)) for place, leaf in rows]
+
+    def find_opening(self, origin: str) -> dict[str, Any]:
+        """The first leaf of a log, empty where it is none."""
+        found = self._kept.execute(
+            "SELECT leaf FROM log_said WHERE origin = ? AND place = 0 AND kind = 'opening'",
+            (origin,),
+        )
+        row = found.fetchone()
+        return orjson.loads(row[0]) if row else {}
+
 
 def _make_row(origin: str, place: int, leaf: bytes) -> tuple[Any, ...] | None:
-    """The row of a leaf about a post; None of any other, and of one that cannot be read."""
+    """The row of a leaf that is kept; None of any other, and of one that cannot be read."""
     try:
         made = orjson.loads(leaf)
     except ValueError:
         return None
-    if not isinstance(made, dict) or made.get("kind") not in KINDS:
+    if not isinstance(made, dict):
         return None
-    post, bot = made.get("post"), made.get("bot")
-    if not isinstance(post, str):
-        return None
-    return origin, place, made["kind"], post, bot if isinstance(bot, str) else None, leaf
+    kind, post, bot = (made.get(name) for name in ("kind", "post", "bot"))
+    post, bot = (one if isinstance(one, str) else None for one in (post, bot))
+    is_kept = (kind in OF_POSTS and post) or (kind in OF_WALLETS and bot) or kind == "opening"
+    return (origin, place, kind, post, bot, leaf) if is_kept else None

@@ -66,7 +66,7 @@ class WalletAudit:
 
     def read_node(self) -> None:
         """Read what the node tells, and compare what follows for this wallet alone."""
-        wallet = self._wallet
+        wallet = self.wallet
         self.view = View(
             self.auditor.node, self.memory, self.programs, wallet.address, self.auditor.tell
         )
@@ -84,17 +84,17 @@ class WalletAudit:
         """Compare the posts, and report what differs. `parts`: of all wallets of the bot, where it
         ever had several at a time.
         """
-        self._check_posts(self._wallet.address, parts)
+        self._check_posts(self.wallet.address, parts)
         self.report.add(self.findings.differences)
 
     @property
-    def _wallet(self) -> ClaimedWallet:
+    def wallet(self) -> ClaimedWallet:
         assert self.claims.wallet is not None
         return self.claims.wallet
 
     @property
     def _own_fields(self) -> frozenset[str]:
-        return SHARED_FIELDS if self._wallet.group else OWN_FIELDS
+        return SHARED_FIELDS if self.wallet.group else OWN_FIELDS
 
     def _cannot_tell(self, why: str) -> None:
         address = self.claims.wallet.address if self.claims.wallet else "no wallet"
@@ -228,7 +228,7 @@ class WalletAudit:
     def _compare_all(self) -> None:
         """Fold what is claimed and compare everything."""
         before = list(self.findings.differences)
-        wallet, compared = self._wallet, Findings()
+        wallet, compared = self.wallet, Findings()
         fields = SHARED_FIELDS if wallet.group else None
 
         def compare(row: dict[str, Any]) -> None:
@@ -245,7 +245,7 @@ class WalletAudit:
         self._weigh_order()
 
     def _begin(self) -> Begin:
-        wallet = self._wallet
+        wallet = self.wallet
         untouched = tuple(list_untouched(wallet).items())
         spans = () if wallet.group else comparing.number_spans(wallet.spans)
         return Begin(wallet.address, wallet.backfilled, untouched, spans)
@@ -264,7 +264,7 @@ class WalletAudit:
         return bool(others and broken)
 
     def _compare_whole(self, folded: Folded, compared: Findings) -> None:
-        wallet, timeless = self._wallet, compared.timeless
+        wallet, timeless = self.wallet, compared.timeless
         found = compared.differences
         found += comparing.compare_coverage(wallet.coverage or {}, folded, timeless)
         if timeless:
@@ -276,11 +276,11 @@ class WalletAudit:
     # ---- of several ------------------------------------------------------------------------------
     def make_part(self) -> Part:
         """This wallet, for the books that are made of several."""
-        return Part(self._wallet, self.memory, self.view, self.is_whole)
+        return Part(self.wallet, self.memory, self.view, self.is_whole)
 
     def compare_group(self, parts: Mapping[str, Part]) -> None:
         """Compare the books that stand under this wallet and are made of several."""
-        wallet = self._wallet
+        wallet = self.wallet
         if wallet.group is None:
             return
         if wallet.group.botId not in (None, self.report.bot):

@@ -1,0 +1,148 @@
+"""When a bot is said to have held which wallets is as it was logged, or it is named."""
+
+import pytest
+from auditing import ask_service, make_auditor
+from node import FakeNode
+from service import NOW, Service
+from story import Story
+from test_companions import A, B, C, D, E
+
+from accounts import influencers, wallets
+from chain.group_tables import Companion
+from evidence.log_holdings import Held, compare_held
+from evidence.log_memory import Said
+from evidence.memory import Memory
+from models import Attachment, Bot, Wallet
+
+HOUR = 3_600_000
+
+
+@pytest.fixture
+def told(tmp_path):
+    """A bot that proved A, added B and C, took D instead of them, and added B again."""
+    service = Service(tmp_path / "data", evidence_per_minute=10**6, max_wallet_changes_per_day=99)
+    bot = service.make_bot("Ada", A).bot
+    wallets.attach_wallet(service.config, bot, A, NOW + 1, "proven")
+    wallets.add_wallet(service.config, bot, B, NOW + 2)
+    wallets.add_wallet(service.config, bot, C, NOW + 3)
+    wallets.remove_wallet(bot, A, NOW + 4)
+    wallets.remove_wallet(bot, B, NOW + 5)
+    wallets.attach_wallet(service.config, bot, D, NOW + 6, "proven")
+    wallets.add_wallet(service.config, bot, B, NOW + 7)
+    yield service
+    service.close()
+
+
+def audit(service, memory=None, ask=None):
+    node = FakeNode(Story().chain())
+    auditor = make_auditor(ask or ask_service(service), node, memory=memory, reads_log=True)
+    return auditor.audit(Bot.get().uid)
+
+
+def fields(report):
+    return {one.field for one in report.differences if one.field.startswith("held.")}
+
+
+def test_what_was_logged_is_what_is_said(told):
+    assert audit(told).differences == []
+    influencers.retire_bot(Bot.get(), NOW + 8)
+    assert audit(told).differences == []
+
+
+@pytest.mark.parametrize("table", [Attachment, Companion])
+@pytest.mark.parametrize("column", ["attached_at", "detached_at"])
+def test_a_moved_time_is_named(told, table, column):
+    field = getattr(table, column)
+    one = table.select().where(field.is_null(False)).order_by(table.id).first()
+    table.update({field: field - HOUR}).where(table.id == one.id).execute()
+    assert f"held.{Wallet.get_by_id(one.wallet_id).address}" in fields(audit(told))
+
+
+def test_a_claim_that_passes_for_proven_is_named(told):
+    other = told.make_bot("Bob", E).bot
+    Attachment.update(ownership="proven").where(Attachment.bot == other).execute()
+    auditor = make_auditor(ask_service(told), FakeNode(Story().chain()), reads_log=True)
+    assert len(fields(auditor.audit(other.uid))) == 1
+
+
+def test_a_wallet_that_is_kept_quiet_is_named(told):
+    """Nothing of what is left has it: neither the list of wallets nor anybody's group."""
+    Companion.delete().where(Companion.wallet == Wallet.get(Wallet.address == B)).execute()
+    Attachment.delete().where(Attachment.wallet == Wallet.get(Wallet.address == B)).execute()
+    assert f"held.{B}" in fields(audit(told))
+
+
+def test_a_stay_that_nobody_logged_is_named(told):
+    wallet = Wallet.create(address=A[::-1], bot=Bot.get(), created_at=NOW)
+    Attachment.create(bot=Bot.get(), wallet=wallet, attached_at=NOW - 2, detached_at=NOW - 1)
+    assert fields(audit(told)) == {f"held.{A[::-1]}"}
+
+
+def test_what_happens_while_the_evidence_is_read_accuses_nobody(told):
+    ask, left = ask_service(told), ["a", "b"]
+
+    def restless(path):
+        if left and "wallet=" in path:
+            left.pop()
+            wallets.remove_wallet(Bot.get(), B, NOW + 9)
+            wallets.add_wallet(told.config, Bot.get(), B, NOW + 10)
+        return ask(path)
+
+    assert audit(told, ask=restless).differences == []
+    assert not left
+
+
+def test_what_an_earlier_program_kept_of_the_log_is_read_again(told):
+    memory = Memory(None)
+    memory.log._kept.execute("CREATE TABLE log_bundle (origin TEXT, number INTEGER, hash BLOB)")
+    memory.log._kept.execute("INSERT INTO log_bundle VALUES ('o', 0, x'00')")
+    assert audit(told, memory).differences == []
+
+
+# ---- another log before this one -----------------------------------------------------------------
+def leaf(kind, at, ownership=None):
+    more = {"ownership": ownership} if ownership else {}
+    return {"kind": kind, "wallet": A, "bot": "b", "at": at, **more}
+
+
+@pytest.mark.parametrize(
+    ("held", "leaves"),
+    [
+        # This log begins at 100.
+        ((40, 60), []),
+        ((40, None), []),
+        ((40, 130), [leaf("detachment", 130)]),
+        ((40, None), [leaf("attachment", 120, "proven")]),
+        ((40, 130), [leaf("attachment", 120, "proven"), leaf("detachment", 130)]),
+        ((110, 130), [leaf("attachment", 110, "proven"), leaf("detachment", 130)]),
+        ((110, None), [leaf("attachment", 110, "claimed"), leaf("attachment", 120, "proven")]),
+        # No time at all: nobody's books know of it.
+        (
+            (150, None),
+            [
+                *(leaf("attachment", 120, "proven"), leaf("detachment", 120)),
+                leaf("attachment", 150, "proven"),
+            ],
+        ),
+    ],
+)
+def test_what_an_earlier_log_has_is_no_difference(held, leaves):
+    said = [Said(place, one) for place, one in enumerate(leaves, 1)]
+    assert list(compare_held({Held(A, "proven", *held)}, said, 9, 100)) == []
+
+
+@pytest.mark.parametrize(
+    ("held", "leaves"),
+    [
+        ((110, None), []),
+        ((40, 130), []),
+        ((40, None), [leaf("detachment", 130)]),
+        ((111, None), [leaf("attachment", 110, "proven")]),
+        ((110, None), [leaf("attachment", 110, "claimed")]),
+        ((110, 131), [leaf("attachment", 110, "proven"), leaf("detachment", 130)]),
+    ],
+)
+def test_what_this_log_would_have_is_one(held, leaves):
+    said = [Said(place, one) for place, one in enumerate(leaves, 1)]
+    (found,) = compare_held({Held(A, "proven", *held)}, said, 9, 100)
+    assert found.field == f"held.{A}"
