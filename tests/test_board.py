@@ -22,7 +22,8 @@ from chain.packing import pack
 from chain.store import LedgerStore
 from chain.tables import ForwardTotal
 from models import Attachment, Bot, Wallet, WalletSignature
-from observer import Observer, rebuild
+from observer import Observer
+from observing.rebuilding import rebuild
 
 W, OTHER, HOUR_MS = address("w"), address("other"), 3_600_000
 GOOD = {"realized": 500, "volume": 900, "trades": 6, "matched": 3, "winning": 3}
@@ -333,7 +334,7 @@ def test_a_database_of_the_first_edition_gets_its_record_from_the_ledger(tmp_pat
     storage.migrate(database)
     with database.connection_context():
         now = times[-1] * 1000
-        found = [rebuild(Observer(settings), list(Wallet.select()), now)[0] for _ in range(2)]
+        found = [rebuild(Observer(settings).state, list(Wallet.select()), now)[0] for _ in range(2)]
         stored = [
             (row.attachment_id, row.realized, row.trades, row.cost_left)
             for row in ForwardTotal.select().order_by(ForwardTotal.attachment, ForwardTotal.time)

@@ -26,8 +26,9 @@ from app import create_app, fill_memory
 from chain.notices import read_holding
 from models import Address, Attachment, Receipt, Wallet
 from notify.outbox import Outbox
-from observer import Observer, rebuild
+from observer import Observer
 from observing.bell import Announced, Changed
+from observing.rebuilding import rebuild
 from observing.ringing import list_audible
 from papertrade import PaperJob
 from simulation import invariants
@@ -316,7 +317,7 @@ class World:
         """The operator derives everything again, beside the server."""
         with self.speaking(), jobs.observer_lock():
             other = Observer(self.config, connect(*self.nodes), clock=self.clock)
-            rebuild(other, Wallet.select(), self.clock.now())
+            rebuild(other.state, Wallet.select(), self.clock.now())
 
     def attach(self, bot, person):
         """A bot takes a person's wallet, if it may."""
