@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 import story
 import test_group_store as world
+from node import FakeNode, connect
 from service import NOW
 from story import FEE, Story
 from test_cli import cli, shown  # noqa: F401  (cli is a fixture)
@@ -20,9 +21,11 @@ from chain.group_store import GroupStore
 from chain.group_tables import Companion
 from chain.tables import HourTotal
 from models import Bot, Post, Wallet
+from observer import Observer
+from observing.rebuilding import rebuild
 from web.site.words import short
 
-ADDRESSES = {"ada": A, "eve": B}
+ADDRESSES = {"ada": A, "eve": B, "pam": C}
 
 
 @pytest.fixture
@@ -54,7 +57,7 @@ def trip(monkeypatch):
     """Ada buys for 500,000, sends eve what she bought, and eve sells it for 900,000."""
     known = story.address
     monkeypatch.setattr(story, "address", lambda word: ADDRESSES.get(word) or known(word))
-    monkeypatch.setattr(world, "PEOPLE", ADDRESSES)
+    monkeypatch.setattr(world, "PEOPLE", {"ada": A, "eve": B})
     told = Story()
     told.fund("ada", 10**9)
     told.fund("eve", 10**9)
@@ -284,3 +287,63 @@ def test_the_command_line_shows_all_and_frees_all(cli):  # noqa: F811
     assert code and "several wallets" in err
     freed = shown(cli, "bot", "wallet", made["botId"], "none")
     assert (freed["wallet"], freed["wallets"]) == (None, [])
+
+
+# ---- by the observer -----------------------------------------------------------------------------
+def ms_after(told):
+    """UTC ms of the second after the last transaction of a story."""
+    return (told.rows[-1].receipt["blockTime"] + 1) * 1_000
+
+
+def test_the_record_goes_on_where_another_wallet_leads(service, trip):
+    """Eve sells half of what ada bought for 500,000 and a fee: 450,000 less a fee, less 252,500.
+    Then ada is removed, so the other half, 252,500, left; eve sells it at an unknown cost. What pam
+    buys for 100,000 and sells for 160,000 before, and what she holds, is hers beside both.
+    """
+    made = service.make_bot("Nell")
+    bot, told = made.bot, Story()
+    wallets.attach_wallet(service.config, bot, A, NOW, "proven")
+    wallets.add_wallet(service.config, bot, B, NOW + 1)
+    wallets.add_wallet(service.config, bot, C, NOW + 2)
+    for person in ("ada", "eve", "pam"):
+        told.fund(person, 10**9)
+    told.buy("ada", "CAT", 100, 500_000)
+    told.transact("ada", [("tokens", "CAT", "ada", "eve", 100)])
+    told.sell("eve", "CAT", 50, 450_000)
+    told.buy("pam", "DOG", 10, 100_000)
+    told.sell("pam", "DOG", 10, 160_000)
+    told.buy("pam", "FOX", 10, 70_000)
+    handed_over = ms_after(told)
+    told.slot += 60
+    told.sell("eve", "CAT", 50, 450_000)
+    told.buy("eve", "FOX", 10, 90_000)
+    told.transact("eve", [("tokens", "FOX", "eve", "pam", 10)])
+    told.sell("pam", "FOX", 20, 300_000)
+    wallets.remove_wallet(bot, A, handed_over)
+    observe(service, told)
+    shown = read(service, (bot.uid, made.publish_key.text))
+    assert [one["address"] for one in shown["wallets"]] == [B, C]
+    record = shown["record"]
+    first = 450_000 - FEE - (500_000 + FEE) // 2
+    second = 160_000 - FEE - (100_000 + FEE)
+    # Of the 20 that pam sells, ten have the cost of eve, and half of the proceeds are theirs.
+    third = (300_000 - FEE) // 2 - (90_000 + FEE)
+    assert record["realizedLamports"] == str(first + second + third)
+    assert (record["matchedSells"], record["partialSells"], record["unmatchedSells"]) == (2, 1, 1)
+    left = (500_000 + FEE) // 2 + 70_000 + FEE
+    assert record["costLeftLamports"] == str(left)
+    # Of what ada had sent her, eve's own books know no cost.
+    assert record["carriedInLamports"] == str(70_000 + FEE)
+    people = {"eve": B, "pam": C, "ada": A}
+    rows = {one: Wallet.get(Wallet.address == address) for one, address in people.items()}
+    assert world.find_differences(service.config, rows) == []
+    observer = Observer(service.config)
+    assert [one.changes for one in rebuild(observer.state, rows.values(), NOW)] == [0, 0, 0]
+
+
+def observe(service, told):
+    """What the observer finds of a story, until it is settled."""
+    observer = Observer(service.config, connect(FakeNode(told.chain())))
+    for turn in range(8):
+        observer.run_tick(NOW + 3_600_000 + turn * 120_000)
+    assert observer.problem is None
