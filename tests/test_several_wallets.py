@@ -213,7 +213,7 @@ def test_the_tab_lists_each_with_a_button_and_says_what_adding_does(browser, bot
     add(browser, uid, "b")
     page = html.unescape(browser.get(f"/bots/{uid}/manage").text)
     for one in (A, B):
-        assert f'aria-label="Remove {short(one)}"' in page and one in page
+        assert f'aria-label="Detach {short(one)}"' in page and one in page
     assert "Replace wallet" not in page and "Detach wallet" not in page
 
 
