@@ -4,11 +4,13 @@ SQLite's machine and in pages read, which no clock and no busy machine changes.
 
 import re
 import time
+from functools import partial
 
 import apsw
 import ground
 import pytest
 from dearest import Reader
+from dearest_posts import Sender, Undoing
 from service import Service
 from test_legacy import closed, said
 
@@ -31,6 +33,8 @@ MAX_GROWTH, SLACK = (1.15, 2.2), (60, 150)
 # A document of evidence names a digest of each of its pages: it grows with what there is evidence
 # of, is made once a commit, and is no page that people wait for.
 GROWS = {"evidence.show_evidence"}
+# What is about all there is: a copy of the database, an archive of all that an owner has.
+WHOLE = {"admin.make_backup", "studio.export_account"}
 # What grows with the years, and what tells a copy (`n` times NEXT is above all ids) from its row.
 COPIED = {
     "trade": {"uid": "uid || '-' || n", "signature": "signature || n", "slot": "slot + n"},
@@ -107,7 +111,7 @@ class Meter:
 
 
 @pytest.fixture
-def reader(tmp_path):
+def reader(tmp_path, monkeypatch):
     """A Reader at an instance with something of everything."""
     service = Service(tmp_path / "data")
     now = time.time_ns() // 10**6
@@ -120,23 +124,44 @@ def reader(tmp_path):
     Trader.update(next_position=2).execute()
     post = Post.select().order_by(Post.id.desc()).get()
     conduct.report_post(post.uid, "spam", "", now)
+    # So that little is enough to reach what bounds them.
+    monkeypatch.setattr(look_back, "MAX_LOOK_BACK", 60)
+    monkeypatch.setattr(spreadsheet, "PAGE_SIZE", 100)
     yield Reader(service.app)
     service.close()
 
 
 @ground.sqlite_only
 def test_no_answer_costs_more_where_there_is_more(reader, monkeypatch, standing_clock):
-    # So that little is enough to reach what bounds them.
-    monkeypatch.setattr(look_back, "MAX_LOOK_BACK", 60)
-    monkeypatch.setattr(spreadsheet, "PAGE_SIZE", 100)
     growing, meter = Growing(), Meter(monkeypatch)
     growing.grow(FEW)
-    few = {asked: measure(reader, meter, asked) for asked in reader.list_requests(GROWS)}
+    few = {
+        asked: measure(reader, meter, partial(reader.ask, asked))
+        for asked in reader.list_requests(GROWS)
+    }
     growing.grow(MANY)
-    many = {asked: measure(reader, meter, asked) for asked in reader.list_requests(GROWS)}
+    many = {
+        asked: measure(reader, meter, partial(reader.ask, asked))
+        for asked in reader.list_requests(GROWS)
+    }
+    compare(few, many)
+
+
+@ground.sqlite_only
+def test_nothing_that_is_sent_costs_more_where_there_is_more(reader, monkeypatch, standing_clock):
+    sender = Sender(reader, time.time_ns() // 10**6)
+    growing, meter = Growing(), Meter(monkeypatch)
+    growing.grow(FEW)
+    few = measure_sent(sender, meter)
+    growing.grow(MANY)
+    compare(few, measure_sent(sender, meter))
+
+
+def compare(few, many):
+    """Nothing takes more than a little more the second time."""
     assert sum(steps for steps, _ in few.values()) > 0 < sum(pages for _, pages in few.values())
     worse = [
-        f"{asked.path}: {before} and {after}"
+        f"{asked}: {before} and {after}"
         for (asked, before), after in zip(few.items(), many.values(), strict=True)
         for one, other, most, slack in zip(before, after, MAX_GROWTH, SLACK, strict=True)
         if other > one * most + slack
@@ -144,12 +169,23 @@ def test_no_answer_costs_more_where_there_is_more(reader, monkeypatch, standing_
     assert not worse, "\n".join(worse)
 
 
-def measure(reader, meter, asked):
+def measure_sent(sender, meter):
+    """What each POST takes, with the database as it was before it."""
+    undoing, found = Undoing(sender.app), {}
+    for sent in sender.list_sent(WHOLE):
+        meter.connections.clear()
+        found[sent] = measure(sender.reader, meter, partial(sender.send, sent))
+        undoing.undo()
+    meter.connections.clear()
+    return found
+
+
+def measure(reader, meter, ask):
     """What an answer takes, of which three parts are read where it comes in parts."""
     reader.forget()
     before = meter.read()
-    response = reader.ask(asked)
-    assert response.status_code < 500, asked
+    response = ask()
+    assert response.status_code < 500, response.request.path
     for _ in zip(range(3), response.response, strict=False):
         pass
     response.close()
