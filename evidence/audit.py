@@ -86,6 +86,8 @@ class Auditor:
         held = set[Held]()
         for address in wallets:
             one = self._begin_wallet(report, programs, claims, address, self.memory)
+            if one.claims.format != claims.format or one.wallet.group:
+                raise Nonsense("its evidence of one wallet is of another format than the first")
             one.run()
             held |= list_held(report.bot, [one.wallet])
         return held

@@ -23,7 +23,7 @@ from evidence.receipts import Page, list_pages
 from storage import database
 
 FORMAT = "candor-evidence/1"
-# Of a bot that ever had several wallets, or of a wallet that is one of several.
+# Of a bot with a wallet that ever stood beside another.
 FORMAT_OF_GROUPS = "candor-evidence/2"
 # Signatures without their transaction that are named; the count tells of all.
 MAX_PENDING = 1_000
@@ -207,8 +207,6 @@ def _read_document(bot_id: int, row: WalletRow | None, programs: Programs) -> Js
             "digest": None
         }
     claimed = show_wallet(row)
-    if "group" in claimed:
-        made["format"] = FORMAT_OF_GROUPS
     pages, tail = _split_pages(list_pages(row.id))
     return {
         **made,

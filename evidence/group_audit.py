@@ -108,6 +108,33 @@ def _list_others(
             yield held
 
 
+def check_place(bot: str, wallet: ClaimedWallet, parts: Mapping[str, Part]) -> Iterator[Difference]:
+    """Name a wallet whose trades are said to stand in books that lack it: nobody would compare
+    them.
+    """
+    group = wallet.group
+    assert group is not None
+    if group.botId not in (None, bot):
+        if _is_held(bot, wallet, parts):
+            yield Difference(None, "group.botId", group.botId, bot)
+        return
+    lead = parts.get(group.lead)
+    members = lead.claimed.group.members if lead and lead.claimed.group else []
+    if wallet.address not in members:
+        ours = f"books of {group.lead} that lack {wallet.address}"
+        yield Difference(None, "group.lead", group.lead, ours)
+
+
+def _is_held(bot: str, wallet: ClaimedWallet, parts: Mapping[str, Part]) -> bool:
+    """Is the bot said to hold a wallet now, by anything that it claims?"""
+    leads = any(one.botId == bot and one.detachedAtMs is None for one in wallet.spans)
+    groups = (part.claimed.group for part in parts.values())
+    stays = (one for group in groups if group for one in group.stays)
+    return leads or any(
+        (one.botId, one.wallet, one.detachedAtMs) == (bot, wallet.address, None) for one in stays
+    )
+
+
 # ---- its books -----------------------------------------------------------------------------------
 def fold_parts(
     group: Group, parts: Mapping[str, Part], programs: Programs, tell: Tell

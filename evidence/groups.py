@@ -41,7 +41,9 @@ SELECT b.uid, w.address, c.attached_at, c.detached_at, c.carried_in, c.open_cost
 FROM companion c JOIN bot b ON b.id = c.bot_id JOIN wallet w ON w.id = c.wallet_id
 WHERE c.id = ?"""
 OWN_COVERAGE = "SELECT coverage FROM own_coverage WHERE wallet_id = ?"
-EVER_SEVERAL = "SELECT 1 FROM companion WHERE bot_id = ? LIMIT 1"
+EVER_SEVERAL = """
+SELECT 1 FROM companion WHERE bot_id = ? OR wallet_id IN (
+    SELECT wallet_id FROM attachment WHERE bot_id = ?) LIMIT 1"""
 
 
 def show_group(wallet_id: int, coverage: Any) -> Json | None:
@@ -90,8 +92,8 @@ def find_own_coverage(wallet_id: int) -> str | None:
 
 
 def had_several(bot_id: int) -> bool:
-    """Did a wallet of this bot ever stand beside another?"""
-    return database.execute_sql(EVER_SEVERAL, (bot_id,)).fetchone() is not None
+    """Did a wallet of this bot ever stand beside another, with it or elsewhere?"""
+    return database.execute_sql(EVER_SEVERAL, (bot_id, bot_id)).fetchone() is not None
 
 
 def list_leads_of(wallet_id: int) -> list[int]:

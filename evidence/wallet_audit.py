@@ -14,6 +14,7 @@ from evidence.comparing import OWN_FIELDS, SHARED_FIELDS, Difference, Findings, 
 from evidence.folding import Begin, Folded, fold
 from evidence.group_audit import (
     Part,
+    check_place,
     compare_group,
     compare_row,
     find_lines,
@@ -54,10 +55,7 @@ class WalletAudit:
 
     def read_claims(self) -> bool:
         """Read what is claimed; return whether it can be compared."""
-        wallet = self.claims.wallet
-        if wallet is None:
-            raise Nonsense("its evidence lacks a wallet that it names")
-        if wallet.rules.partition("@")[0] != self.claims.rules:
+        if self.wallet.rules.partition("@")[0] != self.claims.rules:
             self._cannot_tell("its transactions are being read again by new rules")
             return False
         self.memory.begin()
@@ -89,7 +87,8 @@ class WalletAudit:
 
     @property
     def wallet(self) -> ClaimedWallet:
-        assert self.claims.wallet is not None
+        if self.claims.wallet is None:
+            raise Nonsense("its evidence lacks a wallet that it names")
         return self.claims.wallet
 
     @property
@@ -286,6 +285,7 @@ class WalletAudit:
         if wallet.group.botId not in (None, self.report.bot):
             who = f"{wallet.group.lead}, which {wallet.group.botId} holds"
             self.report.notes.append(f"{wallet.address}: its trades stand in the books of {who}")
+        self.findings.differences += check_place(self.report.bot, wallet, parts)
         found, unknown = compare_group(self.report.bot, wallet, parts, self.programs)
         self.findings.differences += found.differences
         self.findings.unresolved = self.findings.unresolved or found.unresolved

@@ -420,6 +420,20 @@ def test_a_group_that_cannot_be_is_nonsense_and_accuses_nobody(watched, chain, c
 
 
 @of_a_copy
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"members": []}, "group.lead"),
+        ({"lead": EVE, "members": []}, "group.lead"),
+        ({"botId": "bot_other", "lead": EVE, "members": []}, "group.botId"),
+    ],
+)
+def test_trades_that_stand_in_nobodys_books_are_found(watched, chain, changes, field):
+    ask = lie(ask_service(watched), **changes)
+    assert (None, field) in named(make_auditor(ask, FakeNode(chain)).audit(Bot.get().uid))
+
+
+@of_a_copy
 @pytest.mark.parametrize("changes", [{"members": [ADA]}, {"stays": []}, {"coverage": {}}])
 def test_a_group_that_is_said_to_be_smaller_is_found(watched, chain, changes):
     ask = lie(ask_service(watched), **changes)
