@@ -102,6 +102,34 @@ class Stretch:
         for seconds, count in later.holdings.items():
             self.holdings[seconds] = self.holdings.get(seconds, 0) + count
 
+    # What follows one by one, without a Stretch of its own: a rebuild adds each to six.
+    def add_sale(self, result: int, held: int | None) -> None:
+        """Let a sale follow: its result in lamports, and for how many seconds (round_down) it was
+        held, None where that is unknown.
+        """
+        self.realized = realized = self.realized + result
+        self.high, self.low = max(self.high, realized), min(self.low, realized)
+        self.drawdown = max(self.drawdown, self.high - realized)
+        self.sales += 1
+        self.winning += result > 0
+        self.best = result if self.best is None else max(self.best, result)
+        self.worst = result if self.worst is None else min(self.worst, result)
+        if held is not None:
+            self.holdings[held] = self.holdings.get(held, 0) + 1
+
+    def add_position(self, ended: "PositionSoFar") -> None:
+        """Let the end of a position follow."""
+        counts = ended.sold and not ended.unknown
+        self.closed += counts
+        self.won += counts and ended.result > 0
+        self.uncounted += not counts
+
+    def add_day(self, day: int) -> None:
+        """Let a trade of a day follow, which is not before any other."""
+        self.days += day != self.last_day
+        self.first_day = day if self.first_day is None else self.first_day
+        self.last_day = day
+
     def _add_days(self, later: "Stretch") -> None:
         if later.first_day is None:
             return
@@ -122,21 +150,6 @@ def join_stretches(parts: Iterable[Stretch]) -> Stretch:
     for part in parts:
         joined.add(part)
     return joined
-
-
-def tell_sale(result: int, holding: int | None) -> Stretch:
-    """The Stretch of one sale: its result in lamports, and how many seconds it was held."""
-    return Stretch(
-        realized=result,
-        high=max(0, result),
-        low=min(0, result),
-        drawdown=max(0, -result),
-        sales=1,
-        winning=int(result > 0),
-        best=result,
-        worst=result,
-        holdings={} if holding is None else {round_down(holding): 1},
-    )
 
 
 def round_down(seconds: int) -> int:
@@ -177,24 +190,35 @@ class RiskBook:
     tokens: dict[str, TokenResult] = field(default_factory=dict)
     rows: dict[Period, Stretch | None] = field(default_factory=dict)
     token_rows: dict[str, TokenResult | None] = field(default_factory=dict)
-    # the present all, day and hour
-    _present: dict[int, tuple[Period, Stretch]] = field(default_factory=dict)
+    # the stretches that the latest hour is in
+    _present: dict[Period, Stretch] = field(default_factory=dict)
+    _hour: int | None = None
 
     def add(self, booked: Booked, hour: int) -> None:
         """Count one booked transaction in; `hour`, counted from 1970, never falls."""
-        told = tell_sale(booked.result, booked.holding) if booked.result is not None else Stretch()
-        self._follow_positions(booked, told)
-        if booked.entry.kind in TRADES and booked.counts and booked.entry.block_time is not None:
-            told.days, told.first_day = 1, hour // HOURS_A_DAY
-            told.last_day = told.first_day
+        ended = self._follow_positions(booked)
+        entry = booked.entry
+        is_dated = entry.kind in TRADES and booked.counts and entry.block_time is not None
         self._count_token(booked)
-        if not (told.sales or told.days or told.closed or told.uncounted):
+        if booked.result is None and not is_dated and not ended:
             return
-        for period in (ALL, Period(HOURS_A_DAY, hour - hour % HOURS_A_DAY), Period(1, hour)):
-            if self._present.get(period.hours, (None,))[0] != period:
-                self._present[period.hours] = period, Stretch()
-            stretch = self.rows[period] = self._present[period.hours][1]
-            stretch.add(told)
+        held = None if booked.holding is None else round_down(booked.holding)
+        for stretch in self._list_stretches(hour):
+            if booked.result is not None:
+                stretch.add_sale(booked.result, held)
+            for position in ended:
+                stretch.add_position(position)
+            if is_dated:
+                stretch.add_day(hour // HOURS_A_DAY)
+
+    def _list_stretches(self, hour: int) -> list[Stretch]:
+        """Those that this hour is in, which are to be written: of all, of its day, of itself."""
+        if hour != self._hour:
+            self._hour = hour
+            periods = ALL, Period(HOURS_A_DAY, hour - hour % HOURS_A_DAY), Period(1, hour)
+            self._present = {one: self._present.get(one) or Stretch() for one in periods}
+        self.rows |= self._present
+        return list(self._present.values())
 
     def skip(self, booked: Booked) -> None:
         """Follow a transaction that counts for nothing: positions it sold from count neither."""
@@ -203,10 +227,12 @@ class RiskBook:
         for mint in booked.emptied:
             self.positions.pop(mint, None)
 
-    def _follow_positions(self, booked: Booked, told: Stretch) -> None:
+    def _follow_positions(self, booked: Booked) -> list[PositionSoFar]:
+        """Those that end with this transaction."""
+        ended = []
         if booked.entry.kind == "round_trip" and booked.result is not None:
             # From empty to empty in one transaction; what else is held of the token is no part.
-            told.closed, told.won = 1, int(booked.result > 0)
+            ended.append(PositionSoFar(booked.result, sold=True))
         elif booked.sold:
             position = self.positions.setdefault(booked.sold, PositionSoFar())
             position.result += booked.result or 0
@@ -214,13 +240,8 @@ class RiskBook:
             position.unknown = position.unknown or booked.status != "matched"
         for mint, cost in booked.left:
             self.positions.setdefault(mint, PositionSoFar()).result -= cost
-        for mint in booked.emptied:
-            ended = self.positions.pop(mint, None)
-            if ended and ended.sold and not ended.unknown:
-                told.closed += 1
-                told.won += ended.result > 0
-            elif ended:
-                told.uncounted += 1
+        ended += [self.positions.pop(mint) for mint in booked.emptied if mint in self.positions]
+        return ended
 
     def _count_token(self, booked: Booked) -> None:
         if booked.sold is None or booked.result is None:

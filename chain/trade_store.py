@@ -165,28 +165,25 @@ def find_side(change: int) -> str | None:
     return ("buy" if change > 0 else "sell") if change else None
 
 
+# As text, for thousands of rows: a model's columns are converted one by one.
+STORED = f"SELECT id, digest, {', '.join(DIGESTED)} FROM trade WHERE wallet_id = ?"
+STORED_MINTS = """
+SELECT m.trade_id, m.mint, m.side, m.slot, m.place
+FROM trade_mint m JOIN trade t ON t.id = m.trade_id WHERE t.wallet_id = ? ORDER BY m.id"""
+
+
 def mark_differing_trades(wallet_id: int) -> int:
     """Mark the stored rows that are not what their digest says, so that the next rebuild writes
     them again; return how many there are.
     """
     mints = defaultdict(list)
-    for number, *columns in (
-        TradeMint.select(
-            TradeMint.trade, TradeMint.mint, TradeMint.side, TradeMint.slot, TradeMint.place
-        )
-        .join(Trade)
-        .where(Trade.wallet == wallet_id)
-        .order_by(TradeMint.id)
-        .tuples()
-        .iterator()
-    ):
-        mints[number].append(tuple(columns))
-    stored = Trade.select().where(Trade.wallet == wallet_id).dicts().iterator()
-    marked = [
-        row["id"]
-        for row in stored
-        if row["digest"] != digest_trade(row) or mints[row["id"]] != list_moved(row)
-    ]
+    for number, *moved in storage.database.execute_sql(STORED_MINTS, (wallet_id,)):
+        mints[number].append(tuple(moved))
+    marked = []
+    for number, digest, *values in storage.database.execute_sql(STORED, (wallet_id,)):
+        row = dict(zip(DIGESTED, values, strict=True))
+        if digest != digest_trade(row) or mints[number] != list_moved(row):
+            marked.append(number)
     with storage.writing():
         for number in marked:
             Trade.update(digest="").where(Trade.id == number).execute()

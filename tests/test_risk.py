@@ -10,7 +10,7 @@ from test_ledger import play as tell
 
 from chain.forward import Forward, Span
 from chain.ledger import Ledger
-from chain.risk import ALL, Period, RiskBook, Stretch, join_stretches, round_down, tell_sale
+from chain.risk import ALL, Period, RiskBook, Stretch, join_stretches, round_down
 
 DAY = 24
 
@@ -31,6 +31,14 @@ def whole(teller):
 def read_positions(stretch):
     """(closed, won, uncounted)"""
     return stretch.closed, stretch.won, stretch.uncounted
+
+
+def tell_sales(results, held=None):
+    """The Stretch of sales alone, each held so many seconds."""
+    stretch = Stretch()
+    for one in results:
+        stretch.add_sale(one, held)
+    return stretch
 
 
 # ---- the curve -----------------------------------------------------------------------------------
@@ -85,14 +93,11 @@ def test_what_has_no_result_is_not_on_the_curve():
 def test_parts_join_as_the_oracle_says(results, data):
     """The oracle has the whole curve: the largest of all falls from a point to a later one."""
     cut = data.draw(st.integers(0, len(results)))
-    parts = [
-        join_stretches(tell_sale(one, None) for one in part)
-        for part in (results[:cut], results[cut:])
-    ]
+    parts = [tell_sales(results[:cut]), tell_sales(results[cut:])]
     joined = join_stretches(parts)
     curve = [sum(results[:end]) for end in range(len(results) + 1)]
     falls = [curve[a] - curve[b] for a in range(len(curve)) for b in range(a, len(curve))]
-    assert joined.drawdown == max(falls)
+    assert joined.drawdown == tell_sales(results).drawdown == max(falls)
     assert (joined.realized, joined.high, joined.low) == (curve[-1], max(curve), min(curve))
     assert (joined.best, joined.worst) == (
         max(results, default=None),
@@ -151,7 +156,9 @@ def test_two_digits_of_a_holding_time_are_kept():
 
 @given(st.lists(st.integers(0, 10**6), min_size=1, max_size=30))
 def test_the_median_of_an_even_number_is_the_lower_one(times):
-    told = join_stretches(tell_sale(0, one) for one in times)
+    told = Stretch()
+    for one in times:
+        told.add_sale(0, round_down(one))
     rounded = sorted(int(str(one)[:2] + "0" * len(str(one)[2:])) for one in times)
     assert told.median_holding == rounded[(len(times) - 1) // 2]
 

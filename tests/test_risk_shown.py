@@ -7,7 +7,7 @@ import pytest
 from service import NOW, address
 from test_records import move, show
 
-from chain.risk import Stretch, join_stretches, tell_sale
+from chain.risk import Stretch
 from chain.risk_store import dump_stretch
 from chain.tables import DelayTotal, RiskTotal, TokenTotal
 from models import Attachment, Wallet
@@ -28,7 +28,9 @@ def observe_risk(wallet, results, hours=0, begins=0, span=None, **changes):
     """
     number = Wallet.get(Wallet.address == wallet)
     latest = Attachment.select().where(Attachment.wallet == number).order_by(Attachment.id.desc())
-    stretch = join_stretches(tell_sale(one, 70) for one in results)
+    stretch = Stretch()
+    for one in results:
+        stretch.add_sale(one, 70)
     for name, value in changes.items():
         setattr(stretch, name, value)
     for one in (0, latest.get().id) if span is None else (span,):
@@ -193,7 +195,10 @@ def test_beside_the_board_stand_all_wallets_that_were_ever_connected(service, bo
 
 
 def test_a_stretch_is_stored_as_it_is():
-    told = dump_stretch(join_stretches([tell_sale(5, 130), tell_sale(-1, 20), Stretch()]))
+    stretch = Stretch()
+    for result, held in ((5, 130), (-1, 20)):
+        stretch.add_sale(result, held)
+    told = dump_stretch(stretch)
     assert (told["holdings"], told["median_holding"]) == ("[[20,1],[130,1]]", 20)
 
 
