@@ -286,7 +286,7 @@ class WalletSignature(Base):
         table_name = "sighting"
         indexes = (
             (("signature", "wallet"), True),
-            (("wallet", "state", "due_at"), False),
+            (("wallet", "state", "head", "slot"), False),
         )
 
 

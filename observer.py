@@ -269,7 +269,7 @@ class Observer:
         turns = deque(sorted(wallets, key=lambda w: watches[w.id].worked_at))
         while turns and self.state.clock() < self.state.work_until:
             self._answer_bell()
-            wallet = turns.popleft()
+            self.state.at_work, wallet = len(turns), turns.popleft()
             watches[wallet.id].worked_at = self.state.clock()
             if self._work_on(wallet, now):
                 turns.append(wallet)
@@ -300,7 +300,7 @@ class Observer:
         watch, begun_at = self.state.watches[wallet.id], self.state.clock()
         if begun_at >= watch.show_after:
             self._publish(wallet, now)
-            watch.rest_from_showing(begun_at, self.state.clock())
+            watch.rest_from_showing(begun_at, self.state.clock(), self.state.at_work)
 
     def _finish(self, wallet: Wallet, now: int, more: bool) -> None:
         """End the poll of a wallet: repair where something is wrong, publish, plan the next."""

@@ -6,12 +6,14 @@ Endpoints are tried in their order of preference. Their URLs may carry tokens: t
 """
 
 import contextlib
+import io
 import itertools
 import socket
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Container, Iterable
+from http.client import HTTPResponse
 from typing import Any, NoReturn
 from urllib.parse import unquote
 
@@ -245,9 +247,8 @@ class Endpoint:
         self._interval, self._clock = 1 / requests_per_second, clock
         self._free_at: dict[str, float] = {}
         self._failures = 0
-        self._line = _Line()
         self._target, self._headers = _read_target(url)
-        self._pool = _open_pool(url, self._line)
+        self._pool = _open_pool(url)
 
     def rest(self, now: float) -> float:
         """Seconds for which it is still left alone."""
@@ -283,9 +284,6 @@ class Endpoint:
         return answer["result"]
 
     def _post(self, payload: dict[str, Any]) -> tuple[int, Any, bytes]:
-        watchdog = threading.Timer(DEADLINE_SECONDS, self._line.cut)
-        watchdog.daemon = True
-        watchdog.start()
         try:
             # No proxy, no netrc, no cookies: nothing but the settings steers a request.
             response = self._pool.urlopen(
@@ -301,8 +299,6 @@ class Endpoint:
         # The text of the error names the URL.
         except (HTTPError, OSError) as error:
             raise _Failure(type(error).__name__) from None
-        finally:
-            watchdog.cancel()
 
 
 def _read(raw: Any) -> bytes:
@@ -350,19 +346,36 @@ def _retry_after(headers: Any) -> float:
     return float(min(int(value), MAX_REST_SECONDS)) if value.isdecimal() else THROTTLED_SECONDS
 
 
-# ---- a deadline that also ends dripped headers: the socket is shut down while it is read ---------
-class _Line:
-    """The one socket an endpoint talks through."""
+# ---- a deadline that also ends dripped headers ---------------------------------------------------
+class _TimedReader(io.RawIOBase):
+    """What comes through a socket until DEADLINE_SECONDS from now."""
 
-    def __init__(self) -> None:
-        self.socket: socket.socket | None = None
+    def __init__(self, sock: socket.socket) -> None:
+        self._socket, self._file = sock, sock.makefile("rb", buffering=0)
+        self._ends_at = time.monotonic() + DEADLINE_SECONDS
 
-    def cut(self) -> None:
-        line = self.socket
-        if line is not None:
-            # It may be closed already.
-            with contextlib.suppress(OSError):
-                line.shutdown(socket.SHUT_RDWR)
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        left = self._ends_at - time.monotonic()
+        if left <= 0:
+            raise TimeoutError("the deadline has passed")
+        self._socket.settimeout(left)
+        return self._file.readinto(buffer)
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+
+class _TimedResponse(HTTPResponse):
+    """An answer that is read until the deadline."""
+
+    def __init__(self, sock: socket.socket, *args: Any, **options: Any) -> None:
+        super().__init__(sock, *args, **options)
+        self.fp.close()
+        self.fp = io.BufferedReader(_TimedReader(sock))
 
 
 def _read_target(url: str) -> tuple[str, dict[str, str]]:
@@ -373,8 +386,8 @@ def _read_target(url: str) -> tuple[str, dict[str, str]]:
     return parsed.request_uri, {**headers, "Content-Type": "application/json"}
 
 
-def _open_pool(url: str, line: _Line) -> HTTPConnectionPool:
-    """A pool of one connection whose socket `line` knows."""
+def _open_pool(url: str) -> HTTPConnectionPool:
+    """A pool of one connection whose answers end at the deadline."""
     parsed = parse_url(url)
     pool: HTTPConnectionPool
     if parsed.scheme == "https":
@@ -383,16 +396,6 @@ def _open_pool(url: str, line: _Line) -> HTTPConnectionPool:
         )
     else:
         pool = HTTPConnectionPool(parsed.host or "", parsed.port, maxsize=1)
-    pool.ConnectionCls = _noting(pool.ConnectionCls, line)
+    kind: Any = pool.ConnectionCls
+    pool.ConnectionCls = type("TimedConnection", (kind,), {"response_class": _TimedResponse})
     return pool
-
-
-def _noting(connection: Any, line: _Line) -> Any:
-    """A kind of connection that tells `line` its socket."""
-
-    class Noting(connection):
-        def connect(self: Any) -> None:
-            super().connect()
-            line.socket = self.sock
-
-    return Noting

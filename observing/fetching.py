@@ -38,15 +38,20 @@ class Pending(NamedTuple):
 
 # As text: these are asked several times a step, and building them would take longer than the
 # answers.
-LISTED = f"SELECT {', '.join(Pending._fields)} FROM sighting s WHERE wallet_id = ?"
-PENDING = f"""
-{LISTED} AND state = 'pending' AND (due_at <= ? OR due_at > ?) {{which}}
-ORDER BY slot, tx_index NULLS FIRST, id LIMIT {SLICE}"""
-# What arrived at a head, and what posts wait for.
-AT_HEAD = "AND head"
-OF_POSTS = """AND signature IN (
-    SELECT signature FROM post WHERE wallet_id = s.wallet_id
-    AND status IN ('pending', 'not_found') AND signature IS NOT NULL)"""
+COLUMNS = ", ".join(f"s.{name}" for name in Pending._fields)
+LISTED = f"SELECT {COLUMNS} FROM sighting s WHERE s.wallet_id = ?"
+# By an index, however many others wait. What is due later than any pause was put off by a clock
+# that ran wrong.
+DUE = f"""
+AND s.state = 'pending' AND (s.due_at <= ? OR s.due_at > ?)
+ORDER BY s.slot, s.tx_index NULLS FIRST, s.id LIMIT {SLICE}"""
+# What posts wait for: one may be named by several.
+OF_POSTS = f"""
+SELECT {COLUMNS} FROM post p CROSS JOIN sighting s
+WHERE p.wallet_id = ? AND p.status IN ('pending', 'not_found')
+AND s.signature = p.signature AND s.wallet_id = p.wallet_id {DUE}"""
+# What arrived at a head, or what full scans listed.
+OF_HEAD_OR_SCANS = f"{LISTED} AND s.head = ? {DUE}"
 STORE_ENTRY = """
 UPDATE sighting SET state = 'stored', entry = ?, tx_index = ?, slot = ?, problem = NULL
 WHERE id = ?"""
@@ -98,19 +103,20 @@ class Fetching:
         """Fetch a slice of what posts wait for, else of what arrived at the head; return how many
         were asked for.
         """
-        return self._fetch_slice(wallet, now, OF_POSTS) or self._fetch_slice(wallet, now, AT_HEAD)
+        return self._fetch_slice(wallet, now, OF_POSTS) or self._fetch_slice(
+            wallet, now, OF_HEAD_OR_SCANS, True
+        )
 
     def fetch_backlog(self, wallet: Wallet, now: int) -> int:
-        """Fetch a slice of what is pending, oldest first; return how many were asked for."""
-        return self._fetch_slice(wallet, now)
+        """Fetch a slice of what full scans listed, oldest first; return how many were asked for."""
+        return self._fetch_slice(wallet, now, OF_HEAD_OR_SCANS, False)
 
-    def _fetch_slice(self, wallet: Wallet, now: int, which: str = "") -> int:
-        # What is due later than any pause was put off by a clock that ran wrong.
-        values = wallet.id, now, now + MAX_RETRY_WAIT_MS
-        found = storage.database.execute_sql(PENDING.format(which=which), values).fetchall()
+    def _fetch_slice(self, wallet: Wallet, now: int, which: str, *head: bool) -> int:
+        values = wallet.id, *head, now, now + MAX_RETRY_WAIT_MS
+        found = storage.database.execute_sql(which, values).fetchall()
         if not found:
             return 0
-        rows = [Pending(*row) for row in found]
+        rows = list(dict.fromkeys(map(Pending._make, found)))
         part = Slice(wallet, list_addresses(wallet.id), _find_bodies(rows))
         count = 0
         try:

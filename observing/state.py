@@ -24,8 +24,9 @@ from observing.bell import Bell
 SLICE = 20
 FULL_SCAN_INTERVAL_MS = 86_400_000
 MIN_REPAIR_WAIT_MS, MAX_REPAIR_WAIT_MS = 30_000, 6 * 3_600_000
-# Showing work that took a second is not repeated for nine: at most a tenth of the time goes there.
-SHOW_PAUSE_FACTOR = 9
+# At most one part in so many of the time goes into showing work: what took a second is not repeated
+# for nine where one wallet is worked on, for nineteen where two are.
+SHOW_PARTS = 10
 # A sleeping wallet is polled no less often than this.
 MAX_SLEEP_SECONDS = 300.0
 # Between two signs of life during a long pass.
@@ -88,9 +89,11 @@ class Watch:
     # By token account without a known owner, signatures that name it; None: not read yet.
     ownerless: dict[str, set[str]] | None = None
 
-    def rest_from_showing(self, begun_at: float, ended_at: float) -> None:
-        """Note how long showing what is done took, and when it is worth its time again."""
-        self.show_after = ended_at + SHOW_PAUSE_FACTOR * (ended_at - begun_at)
+    def rest_from_showing(self, begun_at: float, ended_at: float, at_work: int) -> None:
+        """Note how long showing what is done took, and when it is worth its time again, where so
+        many wallets are worked on in turn.
+        """
+        self.show_after = ended_at + (SHOW_PARTS * at_work - 1) * (ended_at - begun_at)
 
 
 class State:
@@ -114,8 +117,8 @@ class State:
         self.rpc = rpc or Rpc(config.solana_rpc_urls, config.rpc_requests_per_second)
         self.programs = table(config.extra_swap_programs, config.added_programs)
         self.rules = name_rules(self.programs)
-        # How many wallets are watched.
-        self.watched_count = 0
+        # How many wallets are watched, and how many of them are worked on in turn.
+        self.watched_count, self.at_work = 0, 1
         # When the block time of a slot was last asked for.
         self.time_asked_at = -math.inf
         self.begin_pass(0)

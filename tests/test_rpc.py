@@ -275,7 +275,8 @@ def test_a_drip_ends_at_the_deadline(node, clock, monkeypatch, raw):
     url, asked = node(drip(raw), good)
     begun = time.monotonic()
     assert line_to(clock, url).call("getSlot", [])[0] == {"asked": "getSlot"}
-    assert time.monotonic() - begun > 0.3 and len(asked) == 2
+    # The whole drip takes 25 seconds.
+    assert 0.3 < time.monotonic() - begun < 5 and len(asked) == 2
 
 
 def test_silence_ends_at_the_deadline(node, clock, monkeypatch):
@@ -464,18 +465,3 @@ def test_nodes_are_reachable_where_any_answers_a_cheap_question(clock):
     line.endpoints[1].ask = answer
     assert line.is_reachable() and line.answers == 1
     assert asked == [("getSlot", [])]
-
-
-def test_a_line_is_cut_whether_it_is_open_or_not():
-    class Closed:
-        asked = ()
-
-        def shutdown(self, *how):
-            self.asked = how
-            raise OSError("it is closed already")
-
-    line, closed = rpc._Line(), Closed()
-    line.cut()
-    line.socket = closed
-    line.cut()
-    assert closed.asked == (socket.SHUT_RDWR,)

@@ -25,7 +25,8 @@ GIVEN = {"encoding": "jsonParsed", "commitment": "finalized", "maxSupportedTrans
 
 class Observed(NamedTuple):
     """A turn of measure_observing: receipts, seconds and processor seconds of ours and of the plain
-    script, seconds of the floor, calls of getTransaction and all calls, bytes of the database.
+    script, seconds of the floor, calls of getTransaction and all calls, bytes of the database, and
+    of an empty one.
     """
 
     count: int
@@ -37,6 +38,7 @@ class Observed(NamedTuple):
     asked: int
     all_calls: int
     size: int
+    empty: int
 
 
 def measure_observing(given):
@@ -59,8 +61,9 @@ def measure_observing(given):
         find_middle(lambda one: one.floor / one.ours),
     )
     tell(
-        "bytes of the database a receipt, with all that is derived",
-        f"{find_middle(lambda one: one.size / one.count):,.0f}",
+        "bytes of the database a receipt, with all that is derived; beyond an empty database's",
+        f"{find_middle(lambda one: one.size / one.count):,.0f};"
+        f" {find_middle(lambda one: (one.size - one.empty) / one.count):,.0f}",
     )
     tell(
         "calls of getTransaction a receipt; all calls a receipt",
@@ -95,6 +98,7 @@ def observe_history(url, folder):
         dotenv=None,
     )
     storage.migrate(storage.connect(settings))
+    empty = measure_size(storage.database, settings)
     attach_wallets(settings.data_dir)
     requests.post(url + "/control", json={"reset": True}, timeout=5)
     database = storage.connect(settings)
@@ -103,15 +107,21 @@ def observe_history(url, folder):
         _, ours, ours_cpu = clock(lambda: observe_once(observer, now))
         found = models.Receipt.select(models.Receipt.signature).order_by(models.Receipt.signature)
         signatures = list(found.scalars())
-        size = settings.database_path.stat().st_size
+        size = measure_size(database, settings)
     database.close_all()
     calls = requests.get(url + "/stats", timeout=5).json()["calls"]
     bodies, plain, plain_cpu = clock(lambda: fetch_all(url, signatures, folder / "plain.db"))
     _, floor, _ = clock(lambda: insert_all(bodies, folder / "floor.db"))
     return Observed(
         *(len(signatures), ours, ours_cpu, plain, plain_cpu, floor),
-        *(calls["getTransaction"], sum(calls.values()), size),
+        *(calls["getTransaction"], sum(calls.values()), size, empty),
     )
+
+
+def measure_size(database, settings):
+    """Bytes of the file, with all that its log holds."""
+    database.execute_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+    return settings.database_path.stat().st_size
 
 
 def fetch_all(url, signatures, file):

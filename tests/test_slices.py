@@ -1,0 +1,124 @@
+"""What a long backfill costs: the next slice is found by an index however much waits, and a tenth
+of the time goes into showing what is done.
+"""
+
+import pytest
+
+import storage
+from accounts import influencers
+from models import Post, Wallet, WalletSignature
+from observing.fetching import OF_HEAD_OR_SCANS, OF_POSTS, Pending
+from observing.state import Watch
+
+NOW = 1_800_000_000_000
+WALLET = "7xKXtg2CW87d97TXJSDpbD5jBkheTqA83TZRuJosgAsU"
+# An hour, as a pause is at most.
+DUE = NOW, NOW + 3_600_000
+
+
+@pytest.fixture
+def wallet(settings, db):
+    influencers.create_bot(settings, "Ada", NOW, WALLET)
+    return Wallet.get()
+
+
+def list_pending(wallet, count, **columns):
+    """List so many signatures, the newest first, as full scans do. Each slot has two."""
+    slots = range(count // 2, 0, -1)
+    rows = [
+        {"wallet": wallet, "signature": f"{columns}{slot}{n}", "slot": slot, "seen_at": NOW}
+        | columns
+        for slot in slots
+        for n in range(2)
+    ]
+    for part in storage.in_parts(rows):
+        WalletSignature.insert_many(part).execute()
+
+
+def name_in_posts(wallet, *signatures):
+    for number, signature in enumerate(signatures):
+        Post.insert(
+            uid=f"post_{number}",
+            bot=wallet.bot_id,
+            source="bot",
+            channel="api",
+            event_id=f"e{number}",
+            body="words",
+            signature=signature,
+            wallet=wallet,
+            status="pending",
+            event_at=NOW,
+            created_at=NOW,
+        ).execute()
+
+
+def read(sql, *values):
+    return [Pending(*row) for row in storage.database.execute_sql(sql, values).fetchall()]
+
+
+def read_all(wallet):
+    """What posts wait for, what arrived at the head, and what full scans listed."""
+    return (
+        read(OF_POSTS, wallet.id, *DUE),
+        read(OF_HEAD_OR_SCANS, wallet.id, True, *DUE),
+        read(OF_HEAD_OR_SCANS, wallet.id, False, *DUE),
+    )
+
+
+def count_steps(work):
+    """Steps of SQLite."""
+    steps = []
+    connection = storage.database.connection()
+    connection.set_progress_handler(lambda: bool(steps.append(1)), 1)
+    work()
+    connection.set_progress_handler(None)
+    return len(steps)
+
+
+def test_a_slice_is_the_oldest_twenty_of_its_kind(wallet):
+    list_pending(wallet, 100)
+    list_pending(wallet, 2, head=True)
+    list_pending(wallet, 6, state="stored")
+    list_pending(wallet, 4, due_at=NOW + 1)
+    # Put off by a clock that ran wrong.
+    list_pending(wallet, 2, due_at=DUE[1] + 1)
+    late, newest = "{'due_at': %s}11" % (NOW + 1), "{}500"
+    name_in_posts(wallet, newest, newest, late, "unlisted")
+    of_posts, at_head, of_scans = read_all(wallet)
+    # Two posts name it.
+    assert [one.signature for one in of_posts] == [newest, newest]
+    assert [one.signature for one in at_head] == ["{'head': True}10", "{'head': True}11"]
+    # Slot 1 has two more: with them nine slots of two are twenty.
+    wrong = "{'due_at': %s}1" % (DUE[1] + 1)
+    first = ["{}10", "{}11", f"{wrong}0", f"{wrong}1"]
+    others = [f"{{}}{slot}{n}" for slot in range(2, 10) for n in range(2)]
+    assert [one.signature for one in of_scans] == [*first, *others]
+
+
+def test_the_next_slice_takes_as_many_steps_however_much_waits(wallet):
+    if storage.database.engine != "sqlite":
+        pytest.skip("steps of SQLite are counted")
+    list_pending(wallet, 100)
+    list_pending(wallet, 2, head=True)
+    name_in_posts(wallet, "{}500")
+    few = [len(rows) for rows in read_all(wallet)], count_steps(lambda: read_all(wallet))
+    with storage.writing():
+        WalletSignature.update(slot=WalletSignature.slot + 10_000).execute()
+    list_pending(wallet, 2_000, problem="one more")
+    many = [len(rows) for rows in read_all(wallet)], count_steps(lambda: read_all(wallet))
+    assert few == many and few[0] == [1, 2, 20] and few[1] > 0
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_showing_takes_a_tenth_of_the_time_of_all(count):
+    """Wallets in turn: a step takes a tenth of a second, showing it one. In a thousand seconds that
+    is a hundred times, and once more for each.
+    """
+    watches, clock, shown = [Watch() for _ in range(count)], 0.0, 0
+    while clock < 1000:
+        for watch in watches:
+            clock += 0.1
+            if clock >= watch.show_after:
+                watch.rest_from_showing(clock, clock + 1, count)
+                clock, shown = clock + 1, shown + 1
+    assert 90 <= shown <= 100 + count
