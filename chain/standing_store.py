@@ -75,6 +75,11 @@ ENDED = """SELECT bot_id FROM standing_total
 WHERE record = '{record}' AND quote = '{quote}' AND seconds = {seconds} AND ends <= {now}"""
 
 
+# As text: of each board in each stablecoin, after whatever anybody traded.
+DROP = """DELETE FROM standing_total
+WHERE record = ? AND quote = ? AND seconds = ? AND bot_id IN ({marks})"""
+
+
 def list_forgotten(
     rows: Rows, record: str, seconds: int, now: int, quote: str = IN_SOL
 ) -> set[int]:
@@ -119,12 +124,8 @@ def _refresh_quoted(record: str, quote: str, seconds: int, now: int, done: Seque
     _store(standings)
     gone = sorted(set(bots) - {one.bot for one in standings})
     for part in storage.in_parts(gone):
-        StandingTotal.delete().where(
-            StandingTotal.bot.in_(part),
-            StandingTotal.record == record,
-            StandingTotal.quote == quote,
-            StandingTotal.seconds == seconds,
-        ).execute()
+        sql = DROP.format(marks=storage.mark(part))
+        storage.database.execute_sql(sql, (record, quote, seconds, *part))
 
 
 def _store(standings: Iterable[StandingRow]) -> None:
