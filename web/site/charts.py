@@ -266,7 +266,7 @@ class Spark(NamedTuple):
 
 
 # Those of some pages: each is two to eight kilobytes, and every trade or quote makes another.
-@functools.lru_cache(256)
+@functools.lru_cache(128)
 def draw_spark(values: tuple[int, ...]) -> Spark | None:
     """Draw amounts that were sampled in equal steps, as changes since the first; None for fewer
     than two.
