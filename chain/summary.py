@@ -99,8 +99,7 @@ def show_average(ledger: Ledger) -> dict[str, Any]:
 
 def show_time(seconds: int | None) -> str | None:
     """RFC 3339 of Unix seconds."""
-    return (
-        None
-        if seconds is None
-        else datetime.datetime.fromtimestamp(seconds, datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    )
+    if seconds is None:
+        return None
+    # Ten thousands of them stand in a document: strftime takes twice as long.
+    return datetime.datetime.fromtimestamp(seconds, datetime.UTC).isoformat()[:-6] + "Z"

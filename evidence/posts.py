@@ -11,14 +11,16 @@ from chain.summary import show_time
 from evidence.receipts import PAGE_SIZE, Page
 from storage import database
 
-LINES = f"""
+LINES = """
 SELECT p.uid, p.created_at, p.event_at, p.checked_at, p.mint, p.signature, w.address, p.status,
        p.status_reason, t.uid, p.hidden_at, p.source, p.channel, p.salt, p.event_id, p.body,
        p.symbol, p.reason, l.uid, p.leaf_id - l.first_leaf, f.data
 FROM post p LEFT JOIN wallet w ON w.id = p.wallet_id LEFT JOIN trade t ON t.id = p.trade_id
 LEFT JOIN log_leaf f ON f.id = p.leaf_id
 LEFT JOIN log l ON l.id = (SELECT MAX(id) FROM log WHERE first_leaf <= f.id)
-WHERE p.bot_id = ? ORDER BY p.id LIMIT {PAGE_SIZE} OFFSET ?"""
+WHERE p.bot_id = ? AND p.id >= (
+    SELECT id FROM post WHERE bot_id = ? ORDER BY id LIMIT 1 OFFSET ?)
+ORDER BY p.id LIMIT ?"""
 
 
 class PostRow(NamedTuple):
@@ -58,7 +60,8 @@ def list_post_pages(bot_id: int) -> Iterator[Page]:
 
 def read_post_page(bot_id: int, number: int) -> Page:
     """Read page `number` (from 1) of a bot's posts; one beyond the last is empty."""
-    rows = database.execute_sql(LINES, (bot_id, (number - 1) * PAGE_SIZE)).fetchall()
+    offset = (number - 1) * PAGE_SIZE
+    rows = database.execute_sql(LINES, (bot_id, bot_id, offset, PAGE_SIZE)).fetchall()
     lines = [show_post(PostRow(*row)) for row in rows]
     return Page(number, len(lines), orjson.dumps({"page": number, "posts": lines}))
 

@@ -50,13 +50,16 @@ NESTED = {
     "lots": "lots",
 }
 COLUMNS = (*PLAIN.values(), *AMOUNTS.values(), *NESTED.values())
-# A signature that was listed before its block time counts from then (Entry.happened_at).
+# A signature that was listed before its block time counts from then (Entry.happened_at). What lies
+# before a page is passed over in the index alone.
 LINES = f"""
-SELECT {", ".join(f"t.{name}" for name in COLUMNS)}, r.digest,
+SELECT {", ".join(f"t.{name}" for name in COLUMNS)}, r.signature IS NOT NULL, r.digest,
        CASE WHEN s.seen_at < t.block_time * 1000 THEN s.seen_at END
 FROM trade t LEFT JOIN receipt r ON r.signature = t.signature
 LEFT JOIN sighting s ON s.wallet_id = t.wallet_id AND s.signature = t.signature
-WHERE t.wallet_id = ? ORDER BY t.id LIMIT {PAGE_SIZE} OFFSET ?"""
+WHERE t.wallet_id = ? AND t.id >= (
+    SELECT id FROM trade WHERE wallet_id = ? ORDER BY id LIMIT 1 OFFSET ?)
+ORDER BY t.id LIMIT ?"""
 Line = dict[str, Any]
 
 
@@ -113,15 +116,17 @@ def list_pages(wallet_id: int) -> Iterator[Page]:
 def read_page(wallet_id: int, number: int) -> Page:
     """Read page `number` (from 1) of a wallet; one beyond the last is empty."""
     offset = (number - 1) * PAGE_SIZE
-    rows = database.execute_sql(LINES, (wallet_id, offset)).fetchall()
+    rows = database.execute_sql(LINES, (wallet_id, wallet_id, offset, PAGE_SIZE)).fetchall()
     lines = [_read_line(row) for row in rows]
     return Page(number, len(lines), orjson.dumps({"page": number, "receipts": lines}))
 
 
 def _read_line(row: tuple[Any, ...]) -> Line:
-    *values, digest, seen_at = row
+    *values, is_stored, digest, seen_at = row
     columns = dict(zip(COLUMNS, values, strict=True))
-    return make_line(columns, digest or _digest_stored(columns["signature"]), seen_at)
+    if is_stored and not digest:
+        digest = _digest_stored(columns["signature"])
+    return make_line(columns, digest, seen_at)
 
 
 def _digest_stored(signature: str) -> str | None:

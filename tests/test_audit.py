@@ -393,7 +393,6 @@ def test_a_page_that_changed_is_read_again(watched, chain, monkeypatch):
     from evidence import receipts
 
     monkeypatch.setattr(receipts, "PAGE_SIZE", 10)
-    monkeypatch.setattr(receipts, "LINES", receipts.LINES.replace("LIMIT 1000", "LIMIT 10"))
     watched.app.evidence_cache._entries.clear()
     ask, changed = ask_service(watched), []
 
