@@ -61,7 +61,7 @@ class Bot(Shape):
     voice: Voice
     avatarUrl: str | None
     profileUrl: str
-    wallet: AttachedWallet | None
+    wallet: AttachedWallet | None = described("of several, the one that its results stand under")
     provable: bool | None = described(
         "false: a program derived the address (a multisig, a vault), so no key can sign for it; "
         "null without a wallet"
