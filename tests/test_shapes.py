@@ -196,6 +196,8 @@ def add_quote(wallet):
 
 
 def add_paper(period, now):
+    said = {"original_uid": "trader_1", "original_at": now, "instance": "https://old.example"}
+    paper_tables.ImportedTrader.create(trader=period.trader_id, **said)
     for number, side in enumerate(("buy", "sell")):
         paper_tables.PaperOrder.create(
             period=period,
