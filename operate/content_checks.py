@@ -38,11 +38,11 @@ def check_contents(
     yield from check_jobs(execute, config, now, running)
     yield from check_budgets(execute, now)
     yield from check_receipts(execute)
-    if "0020_value" in applied:
+    if "0067_quote_imbalance" in applied:
         yield from check_sums(execute)
     if "0027_witness" in applied:
         yield from check_witnessed(execute)
-    if "0035_hooks" in applied:
+    if "0060_companions" in applied:
         yield from check_use(execute, config, now)
 
 
