@@ -2,6 +2,7 @@
 
 import re
 
+import ground
 import pytest
 from test_demo import chain, recording, show, staged, text_of  # noqa: F401  the demonstration
 
@@ -10,6 +11,8 @@ from demo import cast, newcomers
 from demo.market import BY_SYMBOL, SOL_USD, price
 
 USDC = QUOTES[0]
+# The demonstration is always SQLite.
+pytestmark = ground.sqlite_only
 DORA = next(one for one in cast.BOTS if one.wallet == newcomers.DOLLARS)
 
 

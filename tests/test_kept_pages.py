@@ -3,6 +3,7 @@
 import itertools
 import re
 
+import ground
 import pytest
 from service import address
 from test_studio import Browser
@@ -34,6 +35,8 @@ def list_paths(bot):
     return ("/", "/leaderboard", "/market", f"/bots/{bot.bot.uid}", f"/tokens/{M}")
 
 
+# On PostgreSQL what other databases of the server commit draws a page anew, too.
+@ground.sqlite_only
 def test_a_page_is_drawn_once_until_something_is_written(service, bot, drawn, standing_clock):
     for path in list_paths(bot):
         first, second = service.get(path), service.get(path)
@@ -80,6 +83,7 @@ def test_no_kept_page_begins_a_session(service, bot):
         assert not re.search('method="post"', answer.text), path
 
 
+@ground.sqlite_only
 def test_a_refusal_is_not_kept(service, bot, drawn, standing_clock):
     for _ in range(2):
         assert service.get("/bots/bot_nobody").status_code == 404
