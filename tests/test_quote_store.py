@@ -208,6 +208,17 @@ def test_a_trade_that_is_read_anew_as_none_has_no_line_in_a_quote(fresh):
     assert [row.trade_id for row in QuoteTrade.select()] == [told[second.signature]]
 
 
+def test_a_transaction_that_is_not_listed_any_more_leaves_no_line_in_a_quote(fresh):
+    wallet, t = fresh(), Teller()
+    t.gain(USDC, 500).swap(USDC, 100, "A", 10).swap(USDC, 50, "B", 5)
+    fold(wallet, t.entries)
+    first, second = t.entries[-2:]
+    WalletSignature.delete().where(WalletSignature.signature == first.signature).execute()
+    fold(wallet, [])
+    assert not Trade.select().where(Trade.signature == first.signature).exists()
+    assert [row.trade.signature for row in QuoteTrade.select()] == [second.signature]
+
+
 def test_what_has_no_block_time_counts_in_no_span_in_no_quote(fresh):
     """10 A for 100 raw USDC at an unknown time, 5 sold for 60: known in the whole, 60 - 50 = 10. In
     the span the purchase does not count, and its units have unknown cost: the sale is unmatched.

@@ -6,6 +6,7 @@ import copy
 import csv
 import json
 import struct
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given, settings
@@ -14,8 +15,9 @@ from nacl.signing import VerifyKey
 from story import BEGIN, Story, account_of, address
 
 from chain.base58 import b58decode
-from chain.effects import associated_address, read_effect, touches
+from chain.effects import _named_as_own, associated_address, read_effect, touches
 from chain.entries import Entry, read_entry
+from chain.instructions import Operation
 from chain.ledger import Ledger
 from chain.programs import TIP_ACCOUNTS, table
 from chain.receipts import BadReceipt, parse_receipt
@@ -483,3 +485,15 @@ def test_what_passed_through_the_venue_is_the_whole_less_what_stood_beside_it():
     assert (whole.venue_sol, whole.venue_tokens) == (whole.sol, whole.tokens)
     assert split.venue_sol == whole.sol - 50_000
     assert sorted(split.venue_tokens) == sorted(((cat, 900, 6), (dog, -7, 0)))
+
+
+def test_what_a_wallet_mints_into_is_not_its_own_by_that():
+    """A receipt without owners: who sends from an account owns it, who mints into one need not."""
+    told = [
+        Operation("mint", target="theirs", authority="W"),
+        Operation("send", source="ours", target="theirs", authority="W"),
+        Operation("send", source="another's", target="ours", authority="V"),
+        Operation("initialize", target="opened", authority="W"),
+    ]
+    receipt = SimpleNamespace(operations=lambda: told)
+    assert list(_named_as_own(receipt, {"W"})) == ["ours", "opened"]

@@ -465,3 +465,15 @@ def test_nodes_are_reachable_where_any_answers_a_cheap_question(clock):
     line.endpoints[1].ask = answer
     assert line.is_reachable() and line.answers == 1
     assert asked == [("getSlot", [])]
+
+
+def test_nothing_is_read_any_more_once_the_deadline_has_passed(monkeypatch):
+    ours, theirs = socket.socketpair()
+    theirs.send(b"ab")
+    timed, late = rpc._TimedReader(ours), bytearray(1)
+    assert timed.readinto(late) == 1 and late == b"a"
+    monkeypatch.setattr(rpc, "DEADLINE_SECONDS", 0)
+    with pytest.raises(TimeoutError, match="the deadline has passed"):
+        rpc._TimedReader(ours).readinto(late)
+    for one in (timed, ours, theirs):
+        one.close()
