@@ -180,9 +180,8 @@ def _store_trader(
             config,
         ).trader
     except Problem as problem:
-        fields = {one["field"] for one in problem.errors}
-        way = f"--rename {given.uid}=NAME" if "name" in fields else "--without-traders"
-        way += "" if "name" in fields else " leaves them out"
+        is_named = any(one["field"] == "name" for one in problem.errors)
+        way = f"--rename {given.uid}=NAME" if is_named else "--without-traders leaves them out"
         raise BadArchive(f"{TRADERS}, line {given.line}: {problem.detail}: {way}") from None
     uid, at, instance = given.origin
     ImportedTrader.create(trader=trader, original_uid=uid, original_at=at, instance=instance)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from chain.entries import Entry, read_entry
 from chain.forward import Span
 from chain.group_book import Family, PendingGroup, apply_slot, begin_group, restart_group
-from chain.groups import GroupLedger, Holding, Stretch, add_parts, join_parts
+from chain.groups import GroupLedger, Holding, Stretch, join_parts
 from chain.lots import Opening
 from chain.packing import unpack
 from chain.programs import Programs
@@ -134,11 +134,7 @@ class Reader:
 
     def join(self, parts: dict[int, Entry]) -> Entry:
         """One Entry of a transaction's parts."""
-        try:
-            return join_parts(parts, self.read)
-        except ValueError:
-            # It is fetched again, and then read.
-            return add_parts(parts)
+        return join_parts(parts, self.read)
 
     def read(self, signature: str, wallets: frozenset[int]) -> Entry:
         """Read a stored transaction; ValueError where it is gone or damaged."""

@@ -100,13 +100,16 @@ def _place(part: Entry, outline: Entry) -> Entry:
 
 def join_parts(parts: Parts, read: Callable[[str, frozenset[int]], Entry]) -> Entry:
     """One Entry of a transaction's parts. `read(signature, wallets)` reads it as one owner's, where
-    it concerns several.
+    it concerns several; ValueError where it cannot: it is fetched again, and then read.
     """
     first = next(iter(parts.values()))
     if len(parts) == 1:
         return first
     seen = [part.seen_at for part in parts.values() if part.seen_at is not None]
-    entry = read(first.signature, frozenset(parts))
+    try:
+        entry = read(first.signature, frozenset(parts))
+    except ValueError:
+        return _add_parts(parts)
     flags = {*entry.flags, *({UNRESOLVED} & set(first.flags))}
     return entry._replace(
         tx_index=first.tx_index,
@@ -115,7 +118,7 @@ def join_parts(parts: Parts, read: Callable[[str, frozenset[int]], Entry]) -> En
     )
 
 
-def add_parts(parts: Parts) -> Entry:
+def _add_parts(parts: Parts) -> Entry:
     """What parts of a transaction moved together, unpriced: where it cannot be read any more."""
     first = next(iter(parts.values()))
     changes: dict[str, int] = defaultdict(int)

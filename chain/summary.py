@@ -101,5 +101,5 @@ def show_time(seconds: int | None) -> str | None:
     """RFC 3339 of Unix seconds."""
     if seconds is None:
         return None
-    # Ten thousands of them stand in a document: strftime takes twice as long.
+    # One document may hold tens of thousands of times, and strftime takes twice as long.
     return datetime.datetime.fromtimestamp(seconds, datetime.UTC).isoformat()[:-6] + "Z"

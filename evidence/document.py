@@ -12,8 +12,10 @@ import orjson
 
 from chain.entries import READING
 from chain.forward import SpanTotals
+from chain.group_reading import list_leads
 from chain.programs import Programs, table
 from chain.risk_store import WHOLE
+from chain.standing_store import read_rows
 from chain.store import name_rules
 from chain.summary import show_time
 from config import VERSION
@@ -188,7 +190,7 @@ def _read_state(wallet_id: int | None) -> list[WalletRow]:
     """The row of a wallet, and of those under which books stand that it is part of."""
     if wallet_id is None:
         return []
-    return [read_wallet(one) for one in (wallet_id, *groups.list_leads_of(wallet_id))]
+    return [read_wallet(one) for one in (wallet_id, *list_leads(read_rows, wallet_id))]
 
 
 def _read_document(bot_id: int, row: WalletRow | None, programs: Programs) -> Json:

@@ -10,7 +10,7 @@ from chain.entries import Entry, read_entry
 from chain.forward import Span
 from chain.group_book import Family, PendingGroup, begin_group, fold_group
 from chain.group_store import NOT_LOOKED_AT
-from chain.groups import GroupLedger, Holding, Stretch, add_parts, join_coverages, join_parts
+from chain.groups import GroupLedger, Holding, Stretch, join_coverages, join_parts
 from chain.kinds import TRADES
 from chain.lots import Opening
 from chain.programs import Programs
@@ -187,10 +187,7 @@ class _Reader:
         self._parts, self._programs = parts, programs
 
     def join(self, parts: dict[int, Entry]) -> Entry:
-        try:
-            return join_parts(parts, self._read)
-        except ValueError:
-            return add_parts(parts)
+        return join_parts(parts, self._read)
 
     def _read(self, signature: str, wallets: frozenset[int]) -> Entry:
         first, *others = (self._parts[number] for number in sorted(wallets))

@@ -4,7 +4,7 @@ made, and whose they were when.
 
 from typing import Any, NamedTuple
 
-from chain.group_reading import list_leads, read_family
+from chain.group_reading import read_family
 from chain.groups import Stretch
 from chain.standing_store import read_rows
 from storage import database
@@ -94,8 +94,3 @@ def find_own_coverage(wallet_id: int) -> str | None:
 def had_several(bot_id: int) -> bool:
     """Did a wallet of this bot ever stand beside another, with it or elsewhere?"""
     return database.execute_sql(EVER_SEVERAL, (bot_id, bot_id)).fetchone() is not None
-
-
-def list_leads_of(wallet_id: int) -> list[int]:
-    """The wallets under which books stand that this one is part of."""
-    return list_leads(read_rows, wallet_id)

@@ -20,14 +20,8 @@ from web.api.serialize import Json
 from web.site import charts, figures, money, outcomes, words
 from web.site.charts import DAY_SECONDS, HOUR_SECONDS
 
-MAX_PICTURES, MAX_TIMELINES, MAX_RUNNERS, MAX_GAPS, MAX_MARKS, MAX_DAYS_LISTED = (
-    256,
-    32,
-    8,
-    20,
-    80,
-    60,
-)
+MAX_PICTURES, MAX_TIMELINES = 256, 32
+MAX_RUNNERS, MAX_GAPS, MAX_MARKS, MAX_DAYS_LISTED = 8, 20, 80, 60
 CURVE_POINTS, SPARK_POINTS, RACE_DAYS = 120, 24, 7
 
 
