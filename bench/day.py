@@ -1,6 +1,6 @@
 """A day in an hour: does anything grow, and does health cry over what heals by itself?
 
-    python -m bench day [--minutes 60] [--warm 20] [--rate 24] [--faults 0.05] [--samples FILE]
+    python -m bench day [--minutes 60] [--warm 30] [--rate 24] [--faults 0.05] [--samples FILE]
 
 One server (`app.py run`, its defaults) whose clock runs 24 times as fast (bench._clock), before the
 replay node, which answers 5 % of all calls wrongly, as many endpoints, and reveals its recorded
@@ -13,7 +13,7 @@ descriptors, threads, the write-ahead log or the server's log (without its line 
 rise from the first half to the second; health ever says of a job that it is failing or late; a
 follower or a receiver misses a post or gets one twice or out of order; or `doctor --deep` finds
 something. The warm-up ends when the caches are as full as they get: every thread's 1.5 MB of SQLite
-pages, the lists, the callers; twenty minutes are eight hours of the server's day.
+pages, the lists, the callers, and last, after half an hour, the intervals of paper mode.
 """
 
 import argparse
@@ -76,7 +76,7 @@ class Sample:
 def main(arguments):
     parser = argparse.ArgumentParser(prog="bench day")
     parser.add_argument("--minutes", type=float, default=60)
-    parser.add_argument("--warm", type=float, default=20)
+    parser.add_argument("--warm", type=float, default=30)
     parser.add_argument("--rate", type=int, default=24)
     parser.add_argument("--faults", type=float, default=0.05)
     parser.add_argument("--samples", help="write every sample into this file, a JSON line each")
