@@ -6,7 +6,8 @@ One server (`app.py run`, its defaults) whose clock runs 24 times as fast (bench
 replay node, which answers 5 % of all calls wrongly, as many endpoints, and reveals its recorded
 history bit by bit; and before the demonstration's market. A bot posts every ten seconds of that
 clock, four followers hold streams (two come and go), two hooks are told (one receiver stumbles),
-four paper traders trade, a reader reads, a backup is made every six hours.
+four paper traders trade, a reader reads, every hour eight come at once, a backup is made every six
+hours.
 
 Exit 1 where, after the warm-up, resident memory grows by 1 MB an hour of the machine's or more;
 descriptors, threads, the write-ahead log or the server's log (without its line for each request)
@@ -34,7 +35,7 @@ import config
 import storage
 from accounts import api_keys, hooks, influencers, traders
 from bench._clock import Clock
-from bench._crowd_of_a_day import STAYS_SECONDS, Backups, Follower, Poster, Reader, Receiver
+from bench._crowd_of_a_day import STAYS_SECONDS, Backups, Follower, Poster, Reader, Receiver, Rush
 from bench.servers import Server, find_port, list_history_wallets, replay_node
 from demo import node as demo_node
 from demo.market import Market
@@ -186,6 +187,7 @@ def gather(clock, port, keys, env):
     crowd = [Follower(clock, port, read, stay) for stay in stays]
     crowd += [
         Reader(clock, port, read),
+        Rush(clock, port, read),
         Backups(clock, env, command(clock)),
         Poster(clock, port, publish),
     ]
