@@ -92,24 +92,23 @@ class Mutating:
     def pytest_runtestloop(self, session):
         self.items = session.items
         self.took, self.reached = self.measure()
+        self.try_without()
         for path in self.paths:
             gc.unfreeze()
             self.functions = find_functions(path)
             # A fork that looks for garbage would copy all of this.
             gc.freeze()
-            mutants = choose(make(path), self.args.sample, f"{self.args.seed}|{path}")
-            self.try_without(mutants)
-            for mutant in mutants:
+            for mutant in choose(make(path), self.args.sample, f"{self.args.seed}|{path}"):
                 self.begin(mutant)
             while self.running:
                 self.end_one()
         return True
 
-    def try_without(self, mutants):
-        """The tests alone must pass in the order in which mutants meet them."""
-        chosen = {number for mutant in mutants for number in self.choose_tests(mutant)}
+    def try_without(self):
+        """The tests alone must pass in the order in which mutants meet them: the quickest first."""
+        order = sorted(range(len(self.items)), key=self.took.__getitem__)
         if not (child := os.fork()):
-            end_with(lambda: self.play_all(sorted(chosen, key=self.took.__getitem__)))
+            end_with(lambda: self.play_all(order))
         _, status = os.waitpid(child, 0)
         if status:
             sys.exit("a test fails without any mutant, in another order")

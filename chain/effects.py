@@ -120,7 +120,7 @@ def touches(receipt: Receipt, wallet: str, known: Set[str] = frozenset()) -> boo
     return (
         wallet in receipt.keys
         or bool(known & set(receipt.keys))
-        or bool(own_accounts(receipt, {wallet}, known)[0])
+        or bool(own_accounts(receipt, {wallet})[0])
     )
 
 

@@ -305,13 +305,12 @@ class Flows:
             and any(account in own for account in one.instruction.accounts)
         ]
 
-    def _partners(self) -> set[str | None]:
+    def _partners(self) -> set[str]:
         """Accounts that took part in transfers inside the trade: sources, targets, their owners and
         who authorized them. Own ones left out.
         """
-        accounts: set[str | None] = set()
-        for move in self._inside():
-            accounts |= {move.source, move.target, move.authority}
+        told = ((move.source, move.target, move.authority) for move in self._inside())
+        accounts = {account for three in told for account in three if account}
         accounts |= {owner for account in accounts for owner in self.owners(account)}
         return accounts - self.own
 
@@ -351,8 +350,8 @@ class Flows:
                 if account and account not in self.own:
                     lost[account] -= change * move.amount
         if WRAPPED_SOL in wanted and self.unshown_in > 0:
-            for account in self._partners():
-                lost[account or ""] -= min(0, self.unshown.get(account or "", 0))
+            for partner in self._partners() & self.unshown.keys():
+                lost[partner] -= min(0, self.unshown[partner])
         rows = sorted((-amount, account) for account, amount in lost.items() if amount > 0)
         return tuple(account for _, account in rows)
 

@@ -138,6 +138,17 @@ SAME = [
         Operation("allocate", target=A),
     ),
     (
+        "allocate with seed",
+        SYSTEM,
+        (
+            "allocateWithSeed",
+            {"account": A, "base": B, "seed": "s", "space": 165, "owner": TOKEN},
+        ),
+        (A, B),
+        u32(9) + pubkey(B) + text(b"s") + u64(165) + pubkey(TOKEN),
+        Operation("allocate", target=A),
+    ),
+    (
         "withdraw stake",
         STAKE,
         ("withdraw", {"stakeAccount": A, "destination": B, "lamports": N}),
@@ -195,6 +206,86 @@ SAME = [
         (A, D, B, C),
         b"\x1a\x01" + u64(N) + b"\x06" + u64(5),
         Operation("send", A, B, C, N, D),
+    ),
+    (
+        "token transfer of several signers",
+        TOKEN,
+        (
+            "transfer",
+            {
+                "source": A,
+                "destination": B,
+                "multisigAuthority": C,
+                "signers": [D],
+                "amount": str(N),
+            },
+        ),
+        (A, B, C, D),
+        b"\x03" + u64(N),
+        Operation("send", A, B, C, N),
+    ),
+    (
+        "a mint's own fee",
+        TOKEN_2022,
+        ("initializeTransferFeeConfig", {"mint": A, "transferFeeBasisPoints": 5}),
+        (A, B, C, D),
+        b"\x1a\x00\x00\x00" + bytes(10),
+        None,
+    ),
+    *(
+        (
+            f"open, kind {data[0]}",
+            TOKEN,
+            (name, {"account": A, "mint": D, "owner": C}),
+            accounts,
+            data,
+            Operation("initialize", None, A, C, mint=D),
+        )
+        for name, accounts, data in (
+            ("initializeAccount", (A, D, C, B), b"\x01"),
+            ("initializeAccount2", (A, D, B), b"\x10" + pubkey(C)),
+            ("initializeAccount3", (A, D), b"\x12" + pubkey(C)),
+        )
+    ),
+    (
+        "mint checked",
+        TOKEN_2022,
+        (
+            "mintToChecked",
+            {
+                "mint": D,
+                "account": B,
+                "mintAuthority": C,
+                "tokenAmount": {"amount": str(N), "decimals": 6},
+            },
+        ),
+        (D, B, C),
+        b"\x0e" + u64(N) + b"\x06",
+        Operation("mint", None, B, C, N, D),
+    ),
+    (
+        "burn checked",
+        TOKEN_2022,
+        (
+            "burnChecked",
+            {
+                "account": A,
+                "mint": D,
+                "authority": C,
+                "tokenAmount": {"amount": str(N), "decimals": 6},
+            },
+        ),
+        (A, D, C),
+        b"\x0f" + u64(N) + b"\x06",
+        Operation("burn", A, None, C, N, D),
+    ),
+    (
+        "give an account to nobody",
+        TOKEN,
+        ("setAuthority", {"account": A, "authority": C, "authorityType": "accountOwner"}),
+        (A, C),
+        b"\x06\x02\x00",
+        Operation("assign", A, authority=None),
     ),
     (
         "mint",
@@ -296,6 +387,14 @@ SAME = [
         b"",
         Operation("associate", A, B, C, mint=D),
     ),
+    (
+        "associated account that may be there already",
+        ASSOCIATED,
+        ("createIdempotent", {"source": A, "account": B, "wallet": C, "mint": D}),
+        (A, B, C, D, SYSTEM, TOKEN),
+        b"\x01",
+        Operation("associate", A, B, C, mint=D),
+    ),
 ]
 
 
@@ -314,6 +413,12 @@ def test_both_encodings_say_the_same(program, parsed, accounts, data, operation)
 def test_half_an_instruction_moves_nothing(row):
     """Without its accounts nothing can be told of an instruction."""
     assert read_data(row[1], (), row[4]) is None
+
+
+@pytest.mark.parametrize("row", [row for row in SAME if row[1] in (SYSTEM, STAKE, VOTE)])
+def test_an_amount_that_is_cut_off_moves_nothing(row):
+    """A number of four bytes and one of eight: 11 of the 12 say nothing."""
+    assert read_data(row[1], row[3], row[4][:11]) is None
 
 
 @given(st.sampled_from([SYSTEM, STAKE, VOTE, TOKEN, TOKEN_2022, ASSOCIATED]), st.binary())

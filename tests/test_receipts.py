@@ -488,12 +488,22 @@ def test_what_passed_through_the_venue_is_the_whole_less_what_stood_beside_it():
 
 
 def test_what_a_wallet_mints_into_is_not_its_own_by_that():
-    """A receipt without owners: who sends from an account owns it, who mints into one need not."""
+    """A receipt without owners: who spends from an account owns it, who mints into one need not.
+    One of Token-2022 is found by the call that opened it: its associated address is not looked for.
+    """
     told = [
         Operation("mint", target="theirs", authority="W"),
         Operation("send", source="ours", target="theirs", authority="W"),
         Operation("send", source="another's", target="ours", authority="V"),
         Operation("initialize", target="opened", authority="W"),
+        Operation("associate", "payer", "associated", "W"),
+        *(
+            Operation(name, source=f"to {name}", authority="W")
+            for name in ("approve", "close", "burn")
+        ),
     ]
     receipt = SimpleNamespace(operations=lambda: told)
-    assert list(_named_as_own(receipt, {"W"})) == ["ours", "opened"]
+    assert list(_named_as_own(receipt, {"W"})) == [
+        *("ours", "opened", "associated"),
+        *("to approve", "to close", "to burn"),
+    ]

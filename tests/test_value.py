@@ -126,6 +126,40 @@ def test_a_relayers_rent_repaid_is_no_arrival():
     assert (found.kind, found.beside_sol, found.venue_sol) == ("sell", 0, 3 * SOL)
 
 
+def test_a_relayers_rent_given_away_is_taken_off_once():
+    """The relayer opens ada's account for FOX and keeps no claim: its rent is sponsored, which is
+    no part of the trade already, and no gift beside it too.
+    """
+    scene = scene_of(relayer=SOL)
+    scene.open("relayer", "ada", "FOX")
+    sell(scene, 100, 3 * SOL)
+    found = entry(scene, "relayer", "ada")
+    assert (found.kind, found.sponsored, found.beside_sol) == ("sell", RENT, 0)
+    assert (found.sol, found.venue_sol) == (3 * SOL, 3 * SOL)
+
+
+def test_what_a_pool_pays_into_an_account_opened_here_is_no_rent():
+    """Ada opens her account of wrapped SOL, sells 100 CAT for 3 SOL into it, and keeps it open."""
+    scene = scene_of().holds("pool", "CAT", 0).holds("pool", "SOL", 9 * SOL)
+    scene.open("ada", "ada", "SOL")
+    with scene.call(RAYDIUM, "ada", "pool"):
+        scene.send("CAT", "ada", "pool", 100)
+        scene.send("SOL", "pool", "ada", 3 * SOL)
+    found = entry(scene, "ada")
+    assert (found.kind, found.venue_sol, found.sponsored) == ("sell", 3 * SOL - FEE, 0)
+    assert (found.rent, found.explained_percent) == (RENT, 100)
+
+
+def test_who_owns_the_tokens_sold_need_not_be_named():
+    """The vault of the tokens is the curve's, its owner on paper no account of the receipt."""
+    scene = scene_of().holds("nobody named", "CAT", 0, word="vault")
+    with scene.call(PUMP, "ada", "curve", "vault"):
+        scene.send("CAT", "ada", "vault", 100)
+        scene.shift("curve", "ada", 3 * SOL)
+    found = entry(scene, "ada")
+    assert (found.kind, found.venue_sol, found.counterparties) == ("sell", 3 * SOL - FEE, ())
+
+
 def test_a_flash_loan_paid_back_is_no_arrival():
     """Ada borrows 10 SOL from a lender of which nobody knows the program, buys, and pays back."""
     scene = scene_of(ada=SOL)
