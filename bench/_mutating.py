@@ -98,7 +98,7 @@ class Mutating:
             self.functions = find_functions(path)
             # A fork that looks for garbage would copy all of this.
             gc.freeze()
-            for mutant in choose(make(path), self.args.sample, f"{self.args.seed}|{path}"):
+            for mutant in make(path, self.args.sample, self.args.seed):
                 self.begin(mutant)
             while self.running:
                 self.end_one()
@@ -245,19 +245,11 @@ def end_with(work):
     os._exit(code)
 
 
-def choose(mutants, sample, seed):
-    """All of them, or as many as asked for, drawn by the seed."""
-    mutants = list(mutants)
-    if not sample or sample >= len(mutants):
-        return mutants
-    return random.Random(seed).sample(mutants, sample)
-
-
 # ------------------------------------------------------------------ making them
 
 
-def make(path):
-    """Each mutant of a module that says something else than the module."""
+def make(path, sample, seed):
+    """The mutants of a module: all, or as many as asked for, drawn by the seed."""
     source = Path(path).read_text()
     # Not by its create_mutations(), which looks for a configuration.
     visitor = MutationVisitor(mutation_operators, IgnoredCode(set(), set(), set()))
@@ -266,7 +258,11 @@ def make(path):
     homes = {id(node): at for at, home in enumerate(module.body) for node in walk(home)}
     head = "".join(module.code_for_node(line) for line in module.header)
     parts = [module.code_for_node(statement) for statement in module.body]
-    for one in visitor.mutations:
+    drawn = visitor.mutations
+    if sample and sample < len(drawn):
+        # Before they are written out, which takes longer than most tests.
+        drawn = random.Random(f"{seed}|{path}").sample(drawn, sample)
+    for one in drawn:
         at = homes[id(one.original_node)]
         changed = module.body[at].deep_replace(one.original_node, one.mutated_node)
         part = module.code_for_node(changed)
