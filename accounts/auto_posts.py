@@ -5,15 +5,19 @@ from typing import Any
 
 import orjson
 
+from accounts.names import STABLECOINS, find_symbol
 from accounts.posts import store_post
 from accounts.verification import MAX_AT_ONCE, verify_posts
 from chain.amounts import exact, sol
 from chain.holdings import HOLDINGS
 from chain.kinds import TRADES
+from chain.quote_tables import QuoteTrade
+from chain.quotes import find_quote
 from chain.verify import judge
 from market.tables import Token
 from models import Bot, Post, Trade, Wallet, WalletSignature
 from voice import builtin
+from voice.facts import shorten_name
 
 # As text: asked whenever trades changed, and most bots do not post automatically.
 POSTER = f"""
@@ -96,14 +100,13 @@ def _post_trade(bot: Bot, wallet: Wallet, trade: Trade, now: int) -> None:
 def _tell_facts(trade: Trade) -> dict[str, Any]:
     """Collect what the voice may say of a trade, as exact texts: of what passed through the venue.
 
-    A token without a known symbol is called by the first letters of its mint.
+    A token without a known symbol, or with that of a stablecoin which it is not, is called by the
+    first letters of its mint.
     """
     changes = _read_venue_changes(trade)
     # A trade, unlike other entries, has one mint that it is about.
     traded: str = trade.mint  # type: ignore[assignment]
-    tokens = Token.select(Token.mint, Token.symbol).where(Token.mint.in_([traded, *changes]))
-    rows: Any = tokens.tuples()
-    names = {mint: symbol for mint, symbol in rows if symbol}
+    names = _find_symbols([traded, *changes])
     facts = {
         "kind": trade.kind,
         "symbol": names.get(traded, traded[:4]),
@@ -116,7 +119,24 @@ def _tell_facts(trade: Trade) -> dict[str, Any]:
     for mint, (given, places) in changes.items():
         if trade.kind == "swap" and given < 0:
             facts |= {"fromSymbol": names.get(mint, mint[:4]), "fromAmount": exact(-given, places)}
-    return facts
+    return facts | _tell_quote_result(trade)
+
+
+def _find_symbols(mints: list[str]) -> dict[str, str]:
+    """Return {mint: symbol} of those that have one of their own."""
+    rows: Any = Token.select(Token.mint, Token.symbol).where(Token.mint.in_(mints)).tuples()
+    told = {mint: shorten_name(symbol) for mint, symbol in rows if symbol} | STABLECOINS
+    return {mint: name for mint in mints if (name := find_symbol(mint, told.get(mint, "")))}
+
+
+def _tell_quote_result(trade: Trade) -> dict[str, str]:
+    """What a sale for a stablecoin earned in it, where that is known."""
+    sales = QuoteTrade.select().where(QuoteTrade.trade == trade, QuoteTrade.kind == "sell")
+    sale: QuoteTrade | None = sales.first()
+    quote = find_quote(sale.quote) if sale else None
+    if sale is None or quote is None or sale.result is None:
+        return {}
+    return {"result": exact(sale.result, quote.decimals), "currency": quote.symbol}
 
 
 def _read_venue_changes(trade: Trade) -> dict[str, tuple[int, int]]:

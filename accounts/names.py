@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from accounts.fields import check_line
 from accounts.problem import invalid
+from chain.quotes import QUOTES
 
 MAX_NAME = 60
 MAX_MARKS_IN_A_ROW, MAX_MARKS = 2, 8
@@ -35,6 +36,7 @@ LOWER_LIKE = dict(
     )
 )
 DIGIT_LIKE = {"0": "o", "1": "l", "i": "l", "|": "l"}
+STABLECOINS = {quote.mint: quote.symbol for quote in QUOTES}
 
 
 def check_name(text: str) -> str:
@@ -87,3 +89,17 @@ def _has_piled_marks(text: str) -> bool:
         for one in text
     )
     return "m" * (MAX_MARKS_IN_A_ROW + 1) in marks or marks.count("m") > MAX_MARKS
+
+
+# ---- tokens --------------------------------------------------------------------------------------
+# No other token is called so, or like it.
+TAKEN_SYMBOLS = frozenset(map(find_likeness, STABLECOINS.values()))
+
+
+def find_symbol(mint: str | None, told: str) -> str:
+    """Return what a token is called: a stablecoin by its own symbol, any other as it is `told`;
+    empty where it would be taken for a stablecoin.
+    """
+    if mint in STABLECOINS:
+        return STABLECOINS[mint]
+    return "" if find_likeness(told.strip("$ ")) in TAKEN_SYMBOLS else told

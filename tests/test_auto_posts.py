@@ -11,6 +11,7 @@ from accounts.auto_posts import update_posts
 from chain.coverage import Progress
 from chain.effects import Balance
 from chain.entries import Entry
+from chain.quotes import QUOTES
 from chain.store import LedgerStore
 from market.tables import Token
 from models import Address, Attachment, Bot, Owner, Post, Trade, Wallet, WalletSignature
@@ -270,3 +271,59 @@ def test_a_swap_is_told_with_what_was_given_for_it(db):
         "fromSymbol": "Cat1",
         "fromAmount": "3",
     }
+
+
+# ---- paid for in a stablecoin --------------------------------------------------------------------
+USDC = QUOTES[0]
+
+
+def against_usdc(signature, slot, held, change, coins, given):
+    """As `trade`, for micro-USDC: `coins` of them before, and `given` or got."""
+    entry = trade(signature, slot, held, change, 10_000_005_000 - 5000 * slot, -5000)
+    purse = Balance("Purse", USDC.mint, 6, coins, coins + given, 2_039_280, 2_039_280)
+    return entry._replace(
+        kind="swap",
+        mint=MINT if change > 0 else USDC.mint,
+        tokens=((MINT, change, 6), (USDC.mint, given, 6)),
+        balances=(*entry.balances, purse),
+        explained_percent=100,
+    )
+
+
+# 2.5 for 5 USDC; then 1 of them, which cost 2 USDC, for 3 or for 1.5 or for 2.
+PAID = against_usdc("paid", 1, 0, 2_500_000, 9_000_000, -5_000_000)
+
+
+@pytest.mark.parametrize(
+    ("got", "result", "words"),
+    [
+        (3_000_000, "1", ("Up 1 USDC", "A gain of 1 USDC")),
+        (1_500_000, "-0.5", ("Down 0.5 USDC", "A loss of 0.5 USDC")),
+        (2_000_000, "0", ("Flat", "Even to the last digit")),
+    ],
+)
+def test_a_sale_for_a_stablecoin_is_told_with_its_result_in_it(wallet, got, result, words):
+    arrive(wallet, PAID, NOW + 1)
+    arrive(wallet, against_usdc("sold", 2, 2_500_000, -1_000_000, 4_000_000, got), NOW + 2)
+    bought, sold = publish(wallet)
+    told = {"fromAmount": "5", "amount": "2.5", "fromSymbol": "USDC", "symbol": MINT[:4]}
+    assert not find_foreign_numbers(bought.body, told) and " 5 USDC for 2.5 Mint." in bought.body
+    assert any(f". {one}." in sold.body for one in words)
+    told = {"fromAmount": "1", "amount": str(got / 10**6), "result": result}
+    assert not find_foreign_numbers(sold.body, told) and "SOL" not in sold.body
+
+
+def test_a_sale_whose_cost_nobody_saw_is_told_without_a_result(wallet):
+    arrive(wallet, against_usdc("sold", 1, 2_500_000, -1_000_000, 0, 3_000_000), NOW + 1)
+    (sold,) = publish(wallet)
+    assert " 1 Mint for 3 USDC." in sold.body
+    assert not find_foreign_numbers(sold.body, {"amount": "3", "fromAmount": "1"})
+
+
+@pytest.mark.parametrize("name", ["USDC", "usdc", "$USDC", "U\u200bSDC", "USDC.", "UЅDC"])
+def test_a_token_that_calls_itself_a_stablecoin_is_told_by_its_mint(wallet, name):
+    Token.create(mint=MINT, symbol=name, name=name, discovered_at=1, tracked_at=1)
+    Token.create(mint=USDC.mint, symbol="FAKE", name="Fake", discovered_at=1, tracked_at=1)
+    arrive(wallet, PAID, NOW + 1)
+    (bought,) = publish(wallet)
+    assert " 5 USDC for 2.5 Mint." in bought.body and bought.symbol == MINT[:4]

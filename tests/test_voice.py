@@ -142,7 +142,7 @@ BEGINNINGS = [
         r"Closed RUG on paper, with its liquidity gone\."
         r" (Down|A loss of) 0\.2501 SOL \(−100%\)\.",
     ),
-    (PAPER[4], r"Closed FLAT on paper, on the time stop\. (Flat|Even to the lamport)\."),
+    (PAPER[4], r"Closed FLAT on paper, on the time stop\. (Flat|Even to the last digit)\."),
     (
         {**PAPER[3], "amount": "7", "sol": "0"},
         r"(Wrote off 7 RUG on paper|Closed RUG on paper for nothing), with its liquidity gone\.",

@@ -3,7 +3,7 @@ same persona, facts, seed and recent posts give the same words.
 
 Facts are display texts by name, with a `kind`; a fact that is missing or None is not mentioned:
     buy, sell           symbol amount sol [resultSol]
-    swap                fromSymbol fromAmount symbol amount
+    swap                fromSymbol fromAmount symbol amount [result currency]
     round_trip          symbol [resultSol]
     fill                paper: what (bought | reduced) symbol amount sol reason
     close               paper: symbol [amount sol] resultSol returnPct reason
@@ -135,7 +135,10 @@ def _tell_result(picker: Picker, facts: Facts) -> list[str]:
     sign = _find_sign(facts)
     if sign is None:
         return []
-    said = picker.one(RESULTS[sign]).format(result=round_number(facts["resultSol"].lstrip("-")))
+    result, currency = _find_result(facts)
+    said = picker.one(RESULTS[sign]).format(
+        result=round_number(result.lstrip("-")), currency=currency
+    )
     share = facts.get("returnPct")
     if share is not None and sign == _name_sign(share) != "even":
         mark = "+" if sign == "gain" else "−"
@@ -145,10 +148,16 @@ def _tell_result(picker: Picker, facts: Facts) -> list[str]:
 
 def _find_sign(facts: Facts) -> str | None:
     """Tell how a trade ended: gain | loss | even; None where it has no result."""
-    result = facts.get("resultSol")
-    if result is None or facts["kind"] not in ("sell", "round_trip", "close"):
-        return None
-    return _name_sign(result)
+    result, _ = _find_result(facts)
+    return _name_sign(result) if result else None
+
+
+def _find_result(facts: Facts) -> tuple[str, str]:
+    """Return the exact result of a trade and its currency; no digits where it has none."""
+    if facts["kind"] == "swap":
+        return facts.get("result") or "", facts.get("currency", "")
+    has_one = facts["kind"] in ("sell", "round_trip", "close")
+    return (facts.get("resultSol") or "") if has_one else "", "SOL"
 
 
 def _name_sign(number: str) -> str:

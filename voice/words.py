@@ -104,9 +104,9 @@ SPEECH = {
 }
 # Sentences about a result, by its sign. The share follows where it is known.
 RESULTS = {
-    "gain": ("Up {result} SOL", "A gain of {result} SOL"),
-    "loss": ("Down {result} SOL", "A loss of {result} SOL"),
-    "even": ("Flat", "Even to the lamport"),
+    "gain": ("Up {result} {currency}", "A gain of {result} {currency}"),
+    "loss": ("Down {result} {currency}", "A loss of {result} {currency}"),
+    "even": ("Flat", "Even to the last digit"),
 }
 # Why a trader entered or left, as the end of a sentence. None says that it turned out well.
 REASONS = {

@@ -9,15 +9,11 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from accounts.fields import clean_text
-from accounts.names import find_likeness
-from chain.quotes import QUOTES
+from accounts.names import find_symbol
 from web.api.serialize import Json
 
 MINUTE_SECONDS, HOUR_SECONDS, DAY_SECONDS = 60, 3600, 86_400
 MAX_NAME, HUES = 40, 24
-STABLECOINS = {quote.mint: quote.symbol for quote in QUOTES}
-# As find_likeness writes them, and so whatever looks like them.
-TAKEN_SYMBOLS = frozenset(map(find_likeness, STABLECOINS.values()))
 
 
 class Trust(NamedTuple):
@@ -373,10 +369,7 @@ def name_token(mint: str | None, symbol: str | None) -> str:
     """Write what a token is called: a stablecoin by its own symbol, any other as its maker says;
     empty where nobody says it, or where it would be taken for a stablecoin.
     """
-    if mint in STABLECOINS:
-        return STABLECOINS[mint]
-    name = plain(symbol or "")
-    return "" if find_likeness(name.strip("$ ")) in TAKEN_SYMBOLS else name
+    return find_symbol(mint, plain(symbol or ""))
 
 
 def hue(name: str) -> int:
