@@ -36,6 +36,15 @@ EQUIVALENTS = {
             "text = PREFIXES[scope] + _base62(int.from_bytes(secrets.token_bytes(None), "
             '"big"), SECRET_WIDTH)',
         ): "32 bytes are what it makes by default",
+        (
+            "text = PREFIXES[scope] + _base62(int.from_bytes(secrets.token_bytes(32), "
+            '"big"), SECRET_WIDTH)',
+            "text = PREFIXES[scope] + _base62(int.from_bytes(secrets.token_bytes(32), ), "
+            "SECRET_WIDTH)",
+        ): "the first byte leads by default",
+    },
+    "accounts/posts.py": {
+        ("raise ValueError(name)", "raise ValueError(None)"): "is caught, and says nothing more",
     },
     "paper/fills.py": {
         (

@@ -16,8 +16,9 @@ ROOMS = {
         " reconciliation risk risk_shown rpc standings value value_store verify"
     ),
     "paper": (
-        "account_figures backtests brain clusters engine falls fills first_fills measured"
-        " own_strategies papertrade positions strategies twin_proof twins"
+        "account_figures backtest_pages backtests brain closes clusters engine falls fills"
+        " first_fills legacy measured moving_traders own_strategies paper_conduct papertrade"
+        " positions shapes strategies twin_proof twins"
     ),
     "accounts": (
         "accounts acts auto_posts delays keys log posts proof quotas said_and_did verification"

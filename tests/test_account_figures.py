@@ -13,6 +13,7 @@ from test_legacy import SOL, closed, make_trader
 from accounts import traders as accounts
 from paper import equity_store, metrics
 from paper.account import STARTING_CASH, Close
+from paper.equity_store import MARK_MS
 from paper.equity_tables import EquityMark
 from paper.guard import DAY_MS, HOUR_MS
 from paper.metrics import Mark
@@ -89,6 +90,27 @@ def test_marks_are_thinned_to_one_an_hour_after_a_day(db, service):
     equity_store.thin_out(NOW)
     kept = [one.at for one in EquityMark.select().order_by(EquityMark.at)]
     assert kept == [old, old + HOUR_MS, new, new + 600_000]
+
+
+def test_marks_are_thinned_for_three_days_alone(db, service):
+    """At twenty past the hour: what is exactly a day old, and what the job missed for three days,
+    stays.
+    """
+    period = Period.get(Period.trader == make_trader(service).id)
+    now, step = NOW // HOUR_MS * HOUR_MS + 2 * MARK_MS, MARK_MS
+    stays = [now - 5 * DAY_MS, now - 3 * DAY_MS - step, now - 3 * DAY_MS, now - DAY_MS, now - step]
+    goes = [now - 3 * DAY_MS + step, now - DAY_MS - step]
+    for at in stays + goes:
+        EquityMark.create(period=period, at=at, equity=1, held=0)
+    equity_store.thin_out(now)
+    assert [one.at for one in EquityMark.select().order_by(EquityMark.at)] == stays
+
+
+def test_a_mark_is_of_its_ten_minutes_and_tells_what_is_in_positions():
+    account = SimpleNamespace(equity=12 * SOL, cash=9 * SOL)
+    loaded = SimpleNamespace(row=SimpleNamespace(period=7), trader=SimpleNamespace(account=account))
+    marks = equity_store.list_marks([loaded], 5 * MARK_MS + 1)
+    assert marks == [{"period": 7, "at": 5 * MARK_MS, "equity": 12 * SOL, "held": 3 * SOL}]
 
 
 # ---- the page ------------------------------------------------------------------------------------

@@ -161,6 +161,24 @@ def test_what_arrived_when_it_was_switched_on_is_told_as_the_observers(wallet):
     arrive(wallet, BUY, NOW)
     (post,) = publish(wallet, now=NOW + 9)
     assert (post.mint, post.channel, post.checked_at) == (MINT, "observer", NOW + 9)
+    # Nobody knows a symbol of it: its first letters stand for it, in the post as in its words.
+    assert post.symbol == "Mint"
+
+
+def test_a_trade_without_a_block_time_is_of_the_moment_it_was_seen(wallet):
+    arrive(wallet, BUY._replace(block_time=None), NOW + 1)
+    assert [post.event_at for post in publish(wallet, now=NOW + 9)] == [NOW + 9]
+
+
+def test_another_wallets_part_of_a_transaction_is_not_told(wallet):
+    """Two wallets that are watched traded in one transaction: the bot tells what its own did."""
+    other = Wallet.create(address="Other", bot=wallet.bot, created_at=1, whole=True)
+    Address.create(wallet=other, address="Other", walks=2, walk_new=0)
+    arrive(wallet, BUY, NOW + 1)
+    arrive(other, SELL._replace(signature=BUY.signature), NOW + 1)
+    publish(other)
+    (post,) = publish(wallet)
+    assert (post.wallet_id, post.trade.wallet_id) == (wallet.id, wallet.id)
 
 
 def test_a_rebuild_is_no_news(wallet, monkeypatch):
@@ -183,8 +201,8 @@ def test_an_event_of_the_bots_own_takes_no_trade_of_its_name(wallet):
 
 
 def test_the_voice_is_told_what_the_bot_said_itself_and_nothing_else(wallet, monkeypatch):
-    """Its latest twenty sentences about trades, so that it repeats none; and a seed of its own for
-    each trade.
+    """Its latest twenty sentences about trades, the last one last, so that it repeats none; and a
+    seed of its own for each trade.
     """
     asked = []
 
@@ -200,14 +218,21 @@ def test_the_voice_is_told_what_the_bot_said_itself_and_nothing_else(wallet, mon
     foreign = {"bot": other, "uid": "foreign", "source": "observer", "event_id": "e", "body": "no"}
     for columns in (mine, foreign):
         Post.create(channel="api", event_at=1, created_at=1, **columns)
-    arrive(wallet, BUY, NOW + 1)
-    arrive(wallet, SELL, NOW + 2)
+    # Twenty-two purchases of one unit each.
+    for number in range(22):
+        one = trade(f"buy{number}", number, number, 1, 10_000_000_000 - number, -1)
+        arrive(wallet, one, NOW + 1)
     publish(wallet)
     trades = {trade.signature: trade.uid for trade in models.Trade.select()}
-    assert asked == [
-        ({"tone": "dry"}, f"bot_1 {trades['buy']}", []),
-        ({"tone": "dry"}, f"bot_1 {trades['sell']}", ["said 1"]),
+    seeds = [f"bot_1 {trades[f'buy{number}']}" for number in range(22)]
+    assert [seed for _, seed, _ in asked] == seeds
+    assert asked[:3] == [
+        ({"tone": "dry"}, seeds[0], []),
+        ({"tone": "dry"}, seeds[1], ["said 1"]),
+        ({"tone": "dry"}, seeds[2], ["said 1", "said 2"]),
     ]
+    # The twenty-second is told after twenty-one.
+    assert asked[21][2] == [f"said {number}" for number in range(2, 22)]
 
 
 def test_what_a_swap_neither_gave_nor_got_is_not_told(db):

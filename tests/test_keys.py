@@ -37,6 +37,16 @@ def test_keys_differ():
     assert len({keys.make_key("read") for _ in range(1000)}) == 1000
 
 
+def test_a_key_holds_32_random_bytes_and_no_more(monkeypatch):
+    """Its 43 letters, read as a number of base 62, are those bytes."""
+    drawn = bytes(range(1, 33))
+    monkeypatch.setattr(keys.secrets, "token_bytes", lambda count: bytes(range(1, count + 1)))
+    value = 0
+    for letter in keys.make_key("read").removeprefix("cnd_read_")[:43]:
+        value = value * 62 + keys.ALPHABET.index(letter)
+    assert value.to_bytes(32, "big") == drawn
+
+
 def test_a_typo_needs_no_look_up():
     key = keys.make_key("read")
     wrong = [key[:at] + ("x" if key[at] != "x" else "y") + key[at + 1 :] for at in range(len(key))]
@@ -92,6 +102,9 @@ def test_rotation_at_once_and_with_an_overlap(service):
     old = service.make_bot().publish_key
     second = api_keys.rotate_key(old.key, NOW)
     assert find(old.text) is None and find(second.text).bot_id == old.key.bot_id is not None
+    # It was ended, and did not expire.
+    ended = Key.get(Key.id == old.key.id)
+    assert (ended.revoked_at, ended.expires_at) == (NOW, None)
     third = api_keys.rotate_key(second.key, NOW, overlap_ms=HOUR)
     assert find(second.text, NOW + HOUR - 1) and find(third.text, NOW + HOUR - 1)
     assert find(second.text, NOW + HOUR) is None and find(third.text, NOW + HOUR)
@@ -120,7 +133,10 @@ def test_an_ended_key_is_not_rotated(service):
     before = Key.select().count()
     for key in (expired, revoked):
         for overlap in (0, HOUR):
-            refuse(partial(api_keys.rotate_key, key.key, NOW + HOUR, overlap), "key_ended")
+            refused = refuse(
+                partial(api_keys.rotate_key, key.key, NOW + HOUR, overlap), "key_ended"
+            )
+            assert str(refused) == "this key was revoked or has expired: create a new one instead"
         assert find(key.text, NOW + HOUR) is None
     assert Key.select().count() == before
 
@@ -191,7 +207,8 @@ def test_twenty_active_keys_and_no_more(service):
     owner = service.make_bot().owner
     made = [api_keys.create_key(owner, "read", NOW) for _ in range(18)]
     expiring = api_keys.create_key(owner, "read", NOW, expires_at=NOW + HOUR)
-    refuse(lambda: api_keys.create_key(owner, "read", NOW), "key_limit")
+    refused = refuse(lambda: api_keys.create_key(owner, "read", NOW), "key_limit")
+    assert str(refused) == "an account can have at most 20 active keys: revoke one first"
     api_keys.revoke_key(made[0].key.uid, NOW)
     api_keys.create_key(owner, "read", NOW)
     refuse(lambda: api_keys.create_key(owner, "read", NOW), "key_limit")
@@ -203,6 +220,7 @@ def refuse(act, code):
     with pytest.raises(Problem) as caught:
         act()
     assert caught.value.code == code
+    return caught.value
 
 
 def test_a_bot_beyond_the_twentieth_key_is_not_made_either(service):
@@ -269,6 +287,7 @@ def test_a_retired_bot_gets_no_key_and_the_refusal_says_so(service):
     made = service.make_bot()
     influencers.retire_bot(made.bot, NOW)
     retired = Bot.get()
-    with pytest.raises(Problem, match="a retired bot cannot get a new key") as caught:
-        api_keys.create_key(made.owner, "publish", NOW, bot=retired)
-    assert caught.value.code == "bot_retired"
+    refused = refuse(
+        lambda: api_keys.create_key(made.owner, "publish", NOW, bot=retired), "bot_retired"
+    )
+    assert str(refused) == "a retired bot cannot get a new key"

@@ -79,6 +79,13 @@ def test_a_posts_leaf_has_its_facts_and_its_words_as_one_salted_hash(bot):
     assert log.find_post(uid).place == log.find_log().size - 1
 
 
+def test_a_post_of_which_no_verification_is_told_has_none_in_its_leaf_as_in_its_row(bot):
+    said = {"source": "bot", "channel": "api", "event_id": "e", "body": "word"}
+    with writing():
+        posts.store_post(bot=bot, event_at=NOW, created_at=NOW, **said)
+    assert leaves()[-1]["status"] == Post.get().status == "none"
+
+
 def test_names_are_in_no_leaf(bot):
     publish(bot, eventId="event-1", body="something", symbol="BONK", reason="because")
     one = log.find_log()

@@ -210,10 +210,10 @@ def test_an_event_id_is_asked_for_where_it_may_stand():
     assert caught.value.detail == "eventId: is required, here or as the header Idempotency-Key"
 
 
-def test_followers_hear_of_a_post(service, bot):
-    service.post(FIRST, bot.publish_key.text)
-    (arrival,) = Arrival.select()
-    assert (arrival.kind, arrival.post) == ("post", Post.get())
+def test_followers_hear_of_a_post_and_of_its_hiding(service, bot):
+    posts.hide(service.post(FIRST, bot.publish_key.text).json["id"], NOW)
+    heard = [(arrival.kind, arrival.post) for arrival in Arrival.select().order_by(Arrival.id)]
+    assert heard == [("post", Post.get()), ("verification", Post.get())]
 
 
 BAD = [({"body": "b"}, "eventId"), ({"eventId": "v"}, "body")] + [

@@ -100,6 +100,14 @@ def test_hiding_a_post_frees_its_words(tight):
     )
 
 
+def test_hiding_frees_each_of_a_posts_words(tight):
+    body = {"eventId": "e", "body": "words", "symbol": "PINE", "reason": "why"}
+    uid = tight.post(body, tight.make_bot().publish_key.text).json["id"]
+    assert Owner.get().posts_bytes == 300 + 1 + 5 + 4 + 3
+    posts.hide(uid, NOW)
+    assert Owner.get().posts_bytes == 300 + 1
+
+
 def test_bytes_are_counted_as_they_are_stored():
     """Four bytes for each of these; what is absent counts nothing."""
     assert (
@@ -194,6 +202,10 @@ def test_too_many_wallets_at_a_time_name_their_setting(tmp_path):
         "limit": 1,
         "used": 1,
     }
+    # One in exchange for it is not one more.
+    bot = Bot.get()
+    wallets.attach_wallet(service.config, bot, address("c"), NOW + 1)
+    assert quotas.find_wallets(service.config, bot.owner_id).used == 1
     service.close()
 
 
