@@ -73,7 +73,7 @@ class Stage:
         self.url, self.go = address.read_text().strip(), folder / "go"
         self.front = Front(told["ws"], self, given.faults, given.seed)
         wallets = folder / "wallets.json"
-        program = [sys.executable, "-B", str(ROOT / "bench" / "bell_driver.py")]
+        program = [sys.executable, "-B", str(ROOT / "bench" / "_bell_driver.py")]
         places = {"live": LIVE, "info": info, "wallets": wallets, "go": self.go}
         plan = {"count": given.count, "people": given.people, "rate": given.rate}
         options = {**places, **plan, "seed": given.seed}

@@ -36,7 +36,7 @@ import storage
 from accounts import api_keys, hooks, influencers, traders
 from bench._clock import Clock
 from bench._crowd_of_a_day import STAYS_SECONDS, Backups, Follower, Poster, Reader, Receiver, Rush
-from bench.servers import Server, find_port, list_history_wallets, replay_node
+from bench._servers import Server, find_port, list_history_wallets, replay_node
 from demo import node as demo_node
 from demo.market import Market
 from demo.server import address_of, start_server
@@ -164,7 +164,7 @@ def command(clock, *words):
 
 @contextlib.contextmanager
 def serving(folder, env, clock):
-    """The server on the fast clock, as bench.servers.Server; its log in folder/log."""
+    """The server on the fast clock, as bench._servers.Server; its log in folder/log."""
     with open(folder / "log", "w") as log:
         process = subprocess.Popen(command(clock, "run"), cwd=ROOT, env=env, stdout=log, stderr=log)
     server = Server(int(env["PORT"]), process.pid, 0.0)

@@ -28,7 +28,7 @@ from pathlib import Path
 import config
 import storage
 from accounts import hooks, influencers
-from bench.servers import ROOT, candor
+from bench._servers import ROOT, candor
 from bench.streams import PATHS, percentile, read
 
 GOOD, EACH_BAD, READERS, MAX_RATIO, MAX_WAIT_SECONDS = 10, 5, 8, 1.3, 120

@@ -27,7 +27,7 @@ from pathlib import Path
 import config
 import storage
 from accounts import influencers
-from bench.servers import HISTORY, ROOT, candor
+from bench._servers import HISTORY, ROOT, candor
 from chain.base58 import b58encode
 
 sys.path.append(str(ROOT / "tests"))

@@ -6,7 +6,7 @@ import statistics
 from urllib.parse import urlsplit, urlunsplit
 
 import storage
-from bench import servers
+from bench import _servers as servers
 from bench.speed.ground import MEDDLING, SMALL, Meddler, Seeded
 from bench.speed.table import race, show, tell
 from storage import locks

@@ -11,8 +11,8 @@ import config
 import models
 import storage
 from accounts import api_keys, influencers
-from bench import servers
-from bench.clients import write_request
+from bench import _servers as servers
+from bench._clients import write_request
 from bench.seed import WALLETS, fill
 
 MEDDLING = "UPDATE wallet SET due_at = due_at + 1 WHERE id = (SELECT MIN(id) FROM wallet)"

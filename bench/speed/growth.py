@@ -6,8 +6,8 @@ import time
 
 import models
 import storage
-from bench import servers
-from bench.clients import ask
+from bench import _servers as servers
+from bench._clients import ask
 from bench.seed import WALLETS
 from bench.speed.ground import SMALL, Meddler, Seeded, clock
 from bench.speed.table import ROUNDS, tell

@@ -15,7 +15,7 @@ import requests
 import config
 import models
 import storage
-from bench import servers
+from bench import _servers as servers
 from bench.speed.ground import VENUE, attach_wallets, clock
 from bench.speed.table import ROUNDS, tell
 

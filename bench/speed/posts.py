@@ -7,8 +7,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from bench import servers
-from bench.clients import ask, write_request
+from bench import _servers as servers
+from bench._clients import ask, write_request
 from bench.speed.ground import SMALL, THREADS, Seeded
 from bench.speed.table import ROUNDS, compare, show, tell
 

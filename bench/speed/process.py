@@ -14,8 +14,8 @@ import config
 import models
 import storage
 from accounts import hooks, influencers
-from bench import servers
-from bench.clients import ask
+from bench import _servers as servers
+from bench._clients import ask
 from bench.seed import WALLETS, make_address
 from bench.speed.ground import THREADS, VENUE, Seeded, attach_wallets
 from bench.speed.table import CLIENTS, ROUNDS, tell

@@ -12,9 +12,9 @@ from urllib.parse import quote_plus
 
 import requests
 
-from bench import rivals as rival
-from bench import servers
-from bench.clients import ask, write_request
+from bench import _rivals as rival
+from bench import _servers as servers
+from bench._clients import ask, write_request
 from bench.speed.ground import SMALL, THREADS, VENUE, Meddler, Seeded, attach_wallets
 from bench.speed.table import CLIENTS, ROUNDS, compare, race, show, tell
 

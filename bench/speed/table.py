@@ -2,7 +2,7 @@
 
 import statistics
 
-from bench.clients import ask
+from bench._clients import ask
 
 ROUNDS, CLIENTS = 3, 16
 

@@ -13,7 +13,7 @@ import time
 import config
 import storage
 from app import create_app
-from bench import servers
+from bench import _servers as servers
 from bench.speed.ground import Meddler, Seeded
 from bench.speed.table import tell
 from bench.streams import SETTINGS

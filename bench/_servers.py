@@ -105,7 +105,7 @@ def candor(folder, **settings):
 
 
 def bare(app, path, threads, **settings):
-    """A bare Flask of bench.rivals under the settings of serving.py, from a folder where
+    """A bare Flask of bench._rivals under the settings of serving.py, from a folder where
     gunicorn does not find that file itself.
     """
     return serving(
@@ -121,7 +121,7 @@ def bare(app, path, threads, **settings):
             str(threads),
             "--keep-alive",
             "30",
-            f"bench.rivals:{app}()",
+            f"bench._rivals:{app}()",
         ],
         path,
         ROOT / "bench",
@@ -136,7 +136,7 @@ def fastapi(rivals, database):
             "-m",
             "uvicorn",
             "--factory",
-            "bench.rivals:fastapi_feed",
+            "bench._rivals:fastapi_feed",
             "--port",
             "PORT",
             "--loop",
