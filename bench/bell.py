@@ -4,9 +4,10 @@ and what does it cost? Over a real Solana runtime whose notices pass a front tha
     python -m bench bell --tools FOLDER [--count 1000] [--people 20] [--rate 8] [--seed 5]
         [--faults none|off|drop|double|stall|cut|reorder|lie|all] [--interval 15]
 
-FOLDER: as for `bench live`. The front is 31 slots behind the runtime, as mainnet's finality is; it
-holds each notice back until the RPC front shows its slot. `off`: no bell; `drop`: every notice is
-lost; the others befall one notice in five. Exit 1 where a receipt is missing, extra or doubled.
+What it needs, and FOLDER: as for `bench live`. The front is 31 slots behind the runtime, as
+mainnet's finality is; it holds each notice back until the RPC front shows its slot. `off`: no bell;
+`drop`: every notice is lost; the others befall one notice in five. Exit 1 where a receipt is
+missing, extra or doubled.
 """
 
 import argparse
@@ -26,14 +27,11 @@ import requests
 import config
 import storage
 from accounts import api_keys, influencers
+from bench.live import LIVE, ROOT, VENUE, Runtime
 from models import Address, Trade, Wallet
 
-ROOT = Path(__file__).resolve().parent.parent
-LIVE = ROOT.parent / "shared" / "node" / "live"
-VENUE = "Memo1UhkJRfHyvLMcVucJwxXeuD728EqVDDwQDxFMNo"
 SHARE, LATE_SECONDS = 0.2, 3.0
 FAULTS = ("double", "stall", "cut", "reorder", "lie")
-sys.path.append(str(ROOT / "tests"))
 
 
 def main(arguments):
@@ -50,18 +48,12 @@ def main(arguments):
         return measure(Path(folder), stage, given)
 
 
-class Stage:
+class Stage(Runtime):
     """Surfpool, the front of its answers, the front of its notices, and who sends transactions."""
 
-    def __init__(self, folder, given):
-        self.folder, self.given, self.started = folder, given, []
-
     def __enter__(self):
-        from bench.live import Runtime
-
         given, folder = self.given, self.folder
         info, address = folder / "node.json", folder / "addr"
-        self._start = lambda *argv, **more: Runtime._start(self, *argv, **more)
         self._start(["node", str(LIVE / "start.js"), "50", str(info)], info)
         told = json.loads(info.read_text())
         self.runtime_url = told["rpc"]
@@ -84,26 +76,13 @@ class Stage:
 
     def __exit__(self, *exc):
         self.front.stop()
-        for process in reversed(self.started):
-            process.terminate()
-            process.wait(10)
-
-    def ask(self, path, body=None):
-        from bench.live import Runtime
-
-        return Runtime.ask(self, path, body)
+        super().__exit__(*exc)
 
     def find_newest_slot(self):
         """The newest slot of the runtime, final or not."""
-        return self._call(self.runtime_url, "getSlot", [{"commitment": "processed"}])
-
-    @staticmethod
-    def _call(url, method, params):
-        request = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
-        return requests.post(url, json=request, timeout=20).json()["result"]
-
-    def call(self, method, *params):
-        return self._call(self.url, method, list(params))
+        params = [{"commitment": "processed"}]
+        request = {"jsonrpc": "2.0", "id": 1, "method": "getSlot", "params": params}
+        return requests.post(self.runtime_url, json=request, timeout=20).json()["result"]
 
 
 class Front:

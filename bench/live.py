@@ -3,8 +3,10 @@ none extra, and how soon each is shown.
 
     python -m bench live --tools FOLDER [--count 500] [--rate 0.15] [--seed 5] [--interval 1]
 
-FOLDER has what ../shared/node/live/README.md asks for: node_modules (`npm install` of its
-package.json) and a virtual environment `venv` with solders.
+Needed is a folder beside the checkout that no plain clone has: ../shared/node/live, which starts
+Surfpool (a Solana node in one process), misbehaves before it and sends it transactions. FOLDER has
+what its README.md asks for: node_modules (`npm install` of its package.json) and a virtual
+environment `venv` with solders.
 """
 
 import argparse
@@ -48,6 +50,8 @@ class Runtime:
     """Surfpool, the misbehaving front before it, and somebody who sends transactions."""
 
     def __init__(self, folder, given):
+        if not LIVE.is_dir():
+            raise SystemExit(f"{LIVE} is not here")
         self.folder, self.given, self.started = folder, given, []
 
     def __enter__(self):
