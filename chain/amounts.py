@@ -10,3 +10,8 @@ def exact(raw: int, decimals: int) -> str:
 
 def sol(lamports: int) -> str:
     return exact(lamports, 9)
+
+
+def show_lamports(lamports: int | None) -> str | None:
+    """Return lamports as text, which no JSON parser rounds."""
+    return None if lamports is None else str(lamports)

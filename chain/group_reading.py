@@ -17,7 +17,7 @@ from chain.packing import unpack
 from chain.programs import Programs
 from chain.ranks import Rows
 from chain.receipts import SIGNATURE, parse_receipt
-from chain.store import Untouched, open_untouched
+from chain.store import UNTOUCHED, Untouched, open_untouched
 from chain.trade_store import Row
 
 # Whether a trade row is to be kept in memory.
@@ -59,9 +59,6 @@ AND (c.detached_at IS NULL OR c.detached_at > a.attached_at) ORDER BY a.wallet_i
 ADDRESSES = "SELECT id, address FROM wallet WHERE id IN ({wallets})"
 WHOLE = "SELECT id, whole FROM wallet WHERE id IN ({wallets}) ORDER BY id"
 KNOWN = "SELECT address FROM address WHERE wallet_id IN ({wallets})"
-UNTOUCHED = """
-SELECT address, held_mint, held_amount, held_decimals FROM address
-WHERE wallet_id = {wallet} AND held_amount IS NOT NULL"""
 ENTRIES = """
 SELECT signature, slot, tx_index, entry, seen_at FROM sighting
 WHERE wallet_id = {wallet} AND state = 'stored' AND entry IS NOT NULL ORDER BY slot"""

@@ -217,7 +217,7 @@ def book_entry(pending: PendingLedger, wallet_id: int, entry: Entry) -> tuple[in
 
 
 class Untouched(NamedTuple):
-    """A row of UNTOUCHED."""
+    """What a node says that an account holds which no known transaction touched."""
 
     address: str
     held_mint: str
@@ -226,19 +226,20 @@ class Untouched(NamedTuple):
 
 
 # As text: asked with each rebuild of a ledger, and what nodes hold is compared in each poll.
+# `{wallet}`: its number, or the mark of a value.
 UNTOUCHED = f"""
 SELECT {", ".join(Untouched._fields)} FROM address
-WHERE wallet_id = ? AND held_amount IS NOT NULL"""
+WHERE wallet_id = {{wallet}} AND held_amount IS NOT NULL"""
 
 
-def read_untouched(wallet_id: int) -> Any:
+def read_untouched(wallet_id: int) -> dict[str, Opening]:
     """{address: Opening} of accounts that hold something and that no known receipt touched."""
-    rows = storage.database.execute_sql(UNTOUCHED, (wallet_id,)).fetchall()
+    rows = storage.database.execute_sql(UNTOUCHED.format(wallet="?"), (wallet_id,)).fetchall()
     return {row.address: open_untouched(row) for row in map(Untouched._make, rows)}
 
 
-def open_untouched(row: Any) -> Opening:
-    """The Opening of a row of `address` that tells what the node says it holds."""
+def open_untouched(row: Untouched) -> Opening:
+    """Return the Opening that such an account stands for."""
     return Opening.untouched(row.address, row.held_mint, int(row.held_amount), row.held_decimals)
 
 

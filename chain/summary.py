@@ -3,7 +3,7 @@
 import datetime
 from typing import Any
 
-from chain.amounts import sol
+from chain.amounts import show_lamports, sol
 from chain.ledger import Ledger
 from chain.quote_book import QuoteBook
 
@@ -38,7 +38,7 @@ def show_positions(ledger: Ledger) -> list[dict[str, Any]]:
             "mint": one.mint,
             "amountRaw": str(one.amount),
             "decimals": one.decimals,
-            "costLamports": None if one.cost is None else str(one.cost),
+            "costLamports": show_lamports(one.cost),
             "unknownBasisRaw": str(one.unknown),
         }
         for one in ledger.positions()

@@ -10,6 +10,7 @@ from typing import Any
 import orjson
 
 import storage
+from chain.amounts import show_lamports
 from chain.lots import UNEXPLAINED, Booked
 from chain.tables import TradeMint
 from models import Trade
@@ -77,7 +78,7 @@ def make_trade_row(
 def show_lot(address: str, origin: str | None, amount: int, cost: int | None) -> list[str | None]:
     """[trade uid or null, raw amount, lamports or null] of a lot that a sale took."""
     uid = trade_uid(address, origin) if origin else None
-    return [uid, str(amount), None if cost is None else str(cost)]
+    return [uid, str(amount), show_lamports(cost)]
 
 
 def digest_trade(row: Row) -> str:

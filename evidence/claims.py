@@ -40,7 +40,7 @@ class Changed(Exception):
     """A page is not what its document names any more: both are to be read again."""
 
 
-class Held(BaseModel):
+class ClaimedUntouched(BaseModel):
     """What an account is said to hold that no known transaction touched."""
 
     # The digest is over all that is claimed.
@@ -102,7 +102,7 @@ class ClaimedWallet(BaseModel):
     rules: Annotated[str, Field(max_length=100)]
     backfilled: bool
     addresses: Annotated[list[ADDRESS], Field(max_length=MAX_ADDRESSES)]
-    untouched: Annotated[list[Held], Field(max_length=MAX_ADDRESSES)]
+    untouched: Annotated[list[ClaimedUntouched], Field(max_length=MAX_ADDRESSES)]
     coverage: dict[str, Any] | None
     sums: dict[str, Any]
     spans: Annotated[list[ClaimedSpan], Field(max_length=MAX_SPANS)]

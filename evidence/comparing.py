@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from chain.amounts import show_lamports
 from chain.coverage import ACCOUNTS_CAPPED, CAPPED
 from chain.entries import Entry
 from chain.forward import NOTHING, Span
@@ -112,10 +113,6 @@ def cut(value: Any) -> Any:
     """A value fit to be printed: what an instance says may be long."""
     text = orjson.dumps(value).decode()
     return value if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}..."
-
-
-def show_lamports(lamports: int | None) -> str | None:
-    return None if lamports is None else str(lamports)
 
 
 # ---- a wallet as a whole -------------------------------------------------------------------------

@@ -10,13 +10,14 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from chain.amounts import show_lamports
 from chain.entries import READING
 from chain.forward import SpanTotals
 from chain.group_reading import list_leads
 from chain.programs import Programs, table
 from chain.risk_store import WHOLE
 from chain.standing_store import read_rows
-from chain.store import name_rules
+from chain.store import UNTOUCHED, Untouched, name_rules
 from chain.summary import show_time
 from config import VERSION
 from evidence import groups, totals
@@ -52,15 +53,6 @@ class WalletRow(NamedTuple):
     reconciliation: str | None
     average_cost: str | None
     forward_realized: int | None
-
-
-class HeldRow(NamedTuple):
-    """What a token account holds that no known transaction touched, as a node said."""
-
-    address: str
-    mint: str
-    amount: str
-    decimals: int
 
 
 class SpanRow(NamedTuple):
@@ -101,11 +93,9 @@ def read_wallet(wallet_id: int) -> WalletRow:
 
 def show_wallet(row: WalletRow) -> Json:
     """Make what is claimed of a wallet as a whole."""
-    held = database.execute_sql(
-        "SELECT address, held_mint, held_amount, held_decimals FROM address"
-        " WHERE wallet_id = ? AND held_amount IS NOT NULL ORDER BY address",
-        (row.id,),
-    )
+    untouched = database.execute_sql(
+        f"{UNTOUCHED} ORDER BY address".format(wallet="?"), (row.id,)
+    ).fetchall()
     addresses = database.execute_sql(
         "SELECT address FROM address WHERE wallet_id = ? ORDER BY address", (row.id,)
     )
@@ -116,17 +106,17 @@ def show_wallet(row: WalletRow) -> Json:
         "rules": row.rules,
         "backfilled": bool(row.whole),
         "addresses": [address for (address,) in addresses.fetchall()],
-        "untouched": [_show_held(HeldRow(*one)) for one in held.fetchall()],
+        "untouched": [_show_untouched(Untouched(*one)) for one in untouched],
         "coverage": _parse(own or row.coverage),
         "sums": {
             "results": _parse(row.results),
             "positions": _parse(row.positions),
-            "realizedLamports": _show_lamports(row.realized),
-            "costLeftLamports": _show_lamports(row.cost_left),
+            "realizedLamports": show_lamports(row.realized),
+            "costLeftLamports": show_lamports(row.cost_left),
             "lastTradeAt": None if row.last_trade_at is None else _show_ms(row.last_trade_at),
             "reconciliation": _parse(row.reconciliation),
             "averageCost": _parse(row.average_cost),
-            "forwardRealizedLamports": _show_lamports(row.forward_realized),
+            "forwardRealizedLamports": show_lamports(row.forward_realized),
             "hours": totals.digest_stored_hours(row.id),
             "risk": totals.digest_stored_risk(row.id, WHOLE),
             "tokens": totals.digest_stored_tokens(row.id, WHOLE),
@@ -136,12 +126,12 @@ def show_wallet(row: WalletRow) -> Json:
     }
 
 
-def _show_held(row: HeldRow) -> Json:
+def _show_untouched(row: Untouched) -> Json:
     return {
         "address": row.address,
-        "mint": row.mint,
-        "amountRaw": row.amount,
-        "decimals": row.decimals,
+        "mint": row.held_mint,
+        "amountRaw": row.held_amount,
+        "decimals": row.held_decimals,
     }
 
 
@@ -277,10 +267,10 @@ def _show_span(wallet_id: int, row: SpanRow) -> Json:
         "ownership": row.ownership,
         "attachedAtMs": row.attached_at,
         "detachedAtMs": row.detached_at,
-        "carriedInLamports": _show_lamports(row.carried_in),
-        "openCostLamports": _show_lamports(row.open_cost),
+        "carriedInLamports": show_lamports(row.carried_in),
+        "openCostLamports": show_lamports(row.open_cost),
         "openPositions": row.open_positions,
-        "realizedLamports": _show_lamports(row.forward_realized),
+        "realizedLamports": show_lamports(row.forward_realized),
         "totals": {name: str(value) for name, value in row.totals._asdict().items()},
         "seconds": totals.digest_stored_span(row.id),
         "risk": totals.digest_stored_risk(wallet_id, row.id),
@@ -294,10 +284,6 @@ def _parse(text: str | None) -> Any:
         return orjson.loads(text or "null")
     except ValueError:
         return text
-
-
-def _show_lamports(lamports: int | None) -> str | None:
-    return None if lamports is None else str(lamports)
 
 
 def _show_ms(ms: int) -> str | None:

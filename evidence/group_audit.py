@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from chain.amounts import show_lamports
 from chain.entries import Entry, read_entry
 from chain.forward import Span
 from chain.group_book import Family, PendingGroup, begin_group, fold_group
@@ -28,7 +29,6 @@ from evidence.comparing import (
     compare_sums,
     cut,
     is_same,
-    show_lamports,
     show_sums,
 )
 from evidence.document import drop_polls

@@ -4,6 +4,7 @@ made, and whose they were when.
 
 from typing import Any, NamedTuple
 
+from chain.amounts import show_lamports
 from chain.group_reading import read_family
 from chain.groups import Stretch
 from chain.standing_store import read_rows
@@ -78,8 +79,8 @@ def _show_stays(stretches: tuple[Stretch, ...]) -> list[Json]:
             "wallet": row.address,
             "attachedAtMs": row.attached_at,
             "detachedAtMs": row.detached_at,
-            "carriedInLamports": None if row.carried_in is None else str(row.carried_in),
-            "openCostLamports": None if row.open_cost is None else str(row.open_cost),
+            "carriedInLamports": show_lamports(row.carried_in),
+            "openCostLamports": show_lamports(row.open_cost),
         }
         for row in rows
     ]

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from chain.amounts import show_lamports
 from chain.digests import digest_receipt
 from chain.packing import unpack
 from chain.receipts import parse_receipt
@@ -87,13 +88,9 @@ def make_line(columns: Mapping[str, Any], digest: str | None, seen_at: int | Non
         **{name: columns[column] for name, column in PLAIN.items()},
         "receipt": digest,
         "seenAtMs": seen_at,
-        **{name: _show_amount(columns[column]) for name, column in AMOUNTS.items()},
+        **{name: show_lamports(columns[column]) for name, column in AMOUNTS.items()},
         **{name: _show_nested(columns[column]) for name, column in NESTED.items()},
     }
-
-
-def _show_amount(lamports: int | None) -> str | None:
-    return None if lamports is None else str(lamports)
 
 
 def _show_nested(text: str) -> Any:

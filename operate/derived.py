@@ -13,6 +13,7 @@ import orjson
 from chain import store, trade_store
 from chain.coverage import order_entries
 from chain.entries import Entry
+from chain.group_reading import ENTRIES
 from chain.hour_store import RUNNING, RunningTotals
 from chain.kinds import TRADES
 from chain.ledger import Ledger
@@ -44,15 +45,6 @@ class Rebuilt:
     digests: dict[str, str] = field(default_factory=dict)
     rows: dict[str, dict[str, Any]] = field(default_factory=dict)
     last_trade_at: int | None = None
-
-
-class Held(NamedTuple):
-    """What the node says of a token account that no transaction touched; amount in raw units."""
-
-    address: str
-    held_mint: str
-    held_amount: str
-    held_decimals: int
 
 
 class NamedTrade(NamedTuple):
@@ -114,12 +106,8 @@ def _rebuild_once(
 
 def _read_untouched(reader: Reader, number: int) -> dict[str, Opening]:
     """The balances of accounts that no transaction touched, by address."""
-    rows = reader.rows(
-        "SELECT address, held_mint, held_amount, held_decimals FROM address WHERE wallet_id ="
-        f" {number} AND held_amount IS NOT NULL"
-    )
     found = {}
-    for row in map(Held._make, rows):
+    for row in map(store.Untouched._make, reader.rows(store.UNTOUCHED.format(wallet=number))):
         # An unreadable row is reported by the inspection of forms.
         with contextlib.suppress(*UNREADABLE):
             found[row.address] = store.open_untouched(row)
@@ -127,10 +115,7 @@ def _read_untouched(reader: Reader, number: int) -> dict[str, Opening]:
 
 
 def _list_entries(reader: Reader, number: int, reread: dict[str, Entry]) -> Iterator[Entry]:
-    rows = reader.rows(
-        "SELECT signature, slot, tx_index, entry, seen_at FROM sighting WHERE wallet_id ="
-        f" {number} AND state = 'stored' AND entry IS NOT NULL ORDER BY slot"
-    )
+    rows = reader.rows(ENTRIES.format(wallet=number))
     for signature, slot, tx_index, body, seen_at in rows:
         if signature in reread:
             yield reread[signature]._replace(seen_at=seen_at)

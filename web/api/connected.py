@@ -2,8 +2,9 @@
 
 from typing import NamedTuple
 
+from chain.amounts import show_lamports
 from chain.holdings import HELD
-from web.api.serialize import Json, show_lamports
+from web.api.serialize import Json
 from web.server.rows import select, select_value
 
 

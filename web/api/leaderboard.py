@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from accounts.problem import Problem
+from chain.amounts import show_lamports
 from chain.quotes import QUOTES, Quote, find_quote
 from chain.ranks import (
     ALL,
@@ -28,7 +29,6 @@ from web.api.serialize import (
     READING_AGAIN,
     Json,
     show_coverage,
-    show_lamports,
     show_sol,
     show_time,
 )

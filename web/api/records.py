@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from chain.amounts import show_lamports
 from chain.forward import SpanTotals
-from web.api.serialize import Json, show_lamports, show_sol, show_time
+from web.api.serialize import Json, show_sol, show_time
 from web.server.rows import select, write_marks
 
 SPAN_TOTALS = ", ".join(f"t.{name}" for name in SpanTotals._fields)

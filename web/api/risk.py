@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from typing import NamedTuple, TypeVar
 
+from chain.amounts import show_lamports
 from chain.risk import HOURS_A_DAY, Curve, Stretch, join_curves
 from chain.risk_store import load_stretches
 from web.api import quote_results
-from web.api.serialize import READING_AGAIN, Json, show_lamports, show_time
+from web.api.serialize import READING_AGAIN, Json, show_time
 from web.server.rows import select, write_marks
 
 HOUR_MS, HOUR_SECONDS = 3_600_000, 3_600

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, overload
 import orjson
 
 from accounts.fields import is_provable
-from chain.amounts import exact, sol
+from chain.amounts import exact, show_lamports, sol
 from web.api.statements import ActivityRow, BotRow, TradeRow
 
 Json = dict[str, Any]
@@ -54,11 +54,6 @@ def _write_time(ms: int) -> str:
 def show_sol(lamports: int | None) -> str | None:
     """Return lamports as exact SOL, as in `0.000005`."""
     return None if lamports is None else sol(lamports)
-
-
-def show_lamports(lamports: int | None) -> str | None:
-    """Return lamports as text, which no JSON parser rounds."""
-    return None if lamports is None else str(lamports)
 
 
 # ---- trades --------------------------------------------------------------------------------------
