@@ -39,10 +39,8 @@ POST_OVERHEAD_BYTES = 300
 POST_TEXTS = ("event_id", "body", "mint", "symbol", "signature", "reason")
 # What a leaf calls a post's bot and wallet.
 NAMES_OF = "SELECT b.uid, w.address FROM bot b LEFT JOIN wallet w ON w.id = ? WHERE b.id = ?"
-COUNT_POSTS = (
-    "UPDATE owner SET posts_bytes = posts_bytes + ? WHERE id = (SELECT owner_id FROM bot WHERE id"
-    " = ?)"
-)
+COUNT_POSTS = """UPDATE owner SET posts_bytes = posts_bytes + ?
+WHERE id = (SELECT owner_id FROM bot WHERE id = ?)"""
 
 
 class PostBody(BaseModel):
@@ -132,9 +130,7 @@ REFUSALS = {
 
 @dataclass(frozen=True)
 class Published:
-    """The post of an event, by its uid, and whether an earlier request had made it. `leaf` of the
-    log and the `salt` of its words: of a new one.
-    """
+    """The post of an event. `leaf` (of the log) and `salt` (of its words): of a new one alone."""
 
     uid: str
     replayed: bool
@@ -275,7 +271,8 @@ def _refuse_beyond_quota(config: Config, bot_id: int, body: PostBody) -> None:
         refuse_full(kept)
 
 
-WALLET_OF = "SELECT wallet_id FROM attachment WHERE bot_id = ? AND detached_at IS NULL"
+WALLET_OF = """SELECT b.retired_at, a.wallet_id FROM bot b
+LEFT JOIN attachment a ON a.bot_id = b.id AND a.detached_at IS NULL WHERE b.id = ?"""
 # Of what two wallets of a bot made together, one row tells.
 TRADE_OF = """SELECT id, kind, flags, mint, token_changes, block_time FROM trade
 WHERE signature = ? AND (wallet_id = ? OR wallet_id IN (
@@ -298,7 +295,9 @@ class TradeRow(NamedTuple):
 def _store(
     bot_id: int, body: PostBody, now: int, channel: str, key_id: int | None, sanitized: bool
 ) -> Published:
-    wallet = (database.execute_sql(WALLET_OF, (bot_id,)).fetchone() or (None,))[0]
+    retired_at, wallet = database.execute_sql(WALLET_OF, (bot_id,)).fetchone()
+    if retired_at is not None:
+        raise Problem("bot_retired", "a retired bot cannot post")
     return store_post(
         bot=bot_id,
         source="bot",

@@ -81,7 +81,8 @@ def attach(
     """As `attach_wallet`, inside a transaction and for an address that was checked; `is_added`: as
     `add_wallet`.
     """
-    if bot.retired_at is not None:
+    # Asked again: it may have been retired since it was read.
+    if not Bot.select().where(Bot.id == bot.id, Bot.retired_at.is_null()).exists():
         raise Problem("bot_retired", "a retired bot cannot take a wallet")
     _check_address(config, address, ownership)
     held = find_holder(address)

@@ -227,6 +227,9 @@ def test_a_retired_bot_takes_none_and_nobody_removes_anothers(service, ada):
     influencers.retire_bot(ada, NOW + HOUR)
     with pytest.raises(Problem, match="retired"):
         wallets.add_wallet(service.config, influencers.find_bot(ada.uid), C, NOW + HOUR)
+    # Nor where it was retired after a request had read it.
+    assert ada.retired_at is None
+    assert refuse(lambda: add(service, ada, C))[0] == "bot_retired" and held(ada) == []
 
 
 def test_each_wallet_counts_toward_the_owners_limits(tmp_path):

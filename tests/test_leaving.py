@@ -16,6 +16,7 @@ from accounts import api_keys, departures, hooks, imports, owners, posts, trader
 from accounts.archive_reading import BadArchive, read_archive
 from accounts.archives import NAMES
 from accounts.exports import write_archive
+from accounts.problem import Problem
 from accounts.tables import Hook, ImportedPost
 from accounts.verification import verify_posts
 from cli.parser import main
@@ -155,6 +156,14 @@ def test_a_deleted_account_leaves_its_record_and_none_of_its_words(service, life
             shown.status_code == 200 and "rumor" not in shown.text and "Lovelace" not in shown.text
         )
     assert list_wrong(service) == []
+
+
+def test_a_post_that_was_on_its_way_comes_too_late(service, life):
+    """Its key was good when it was asked for."""
+    departures.delete_owner(life.owner, NOW + HOUR)
+    with pytest.raises(Problem, match="retired"):
+        say(life, {"eventId": "late", "body": "late words"})
+    assert not Post.select().where(Post.body != "").exists()
 
 
 def test_deleting_is_done_by_being_asked_again(service, life):
