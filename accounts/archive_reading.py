@@ -32,7 +32,6 @@ from accounts.archives import (
     read_time,
 )
 from accounts.fields import check_wallet, has_control, holds_secret
-from accounts.names import check_name, find_likeness
 from accounts.posts import PostBody, parse_json, parse_post
 from accounts.problem import Problem
 
@@ -51,6 +50,8 @@ DAY_MS = 86_400_000
 # Candor did not exist before.
 FIRST_MS = 1_500_000_000_000
 CHUNK = 1 << 20
+# What the library says of an entry that is damaged; an encoded name of one is a UnicodeError.
+DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, UnicodeError)
 
 
 class BadArchive(Exception):
@@ -58,7 +59,9 @@ class BadArchive(Exception):
 
 
 class GivenBot(NamedTuple):
-    """A bot of an archive, checked. `wallet`: the one it held at the end, if any."""
+    """A bot of an archive, checked but for its name: another may be chosen for it. `wallet`: the
+    one it held at the end, if any.
+    """
 
     line: int
     uid: str
@@ -88,7 +91,9 @@ class GivenPost(NamedTuple):
 
 
 class GivenTrader(NamedTuple):
-    """A paper trader of an archive, checked but for what this instance has to play it by."""
+    """A paper trader of an archive, checked but for its name and what this instance has to play it
+    by.
+    """
 
     line: int
     uid: str
@@ -174,6 +179,9 @@ def _check_entries(archive: zipfile.ZipFile) -> None:
             raise BadArchive(f"{entry.filename} is in the archive twice")
         if entry.flag_bits & 1:
             raise BadArchive(f"{entry.filename} is encrypted")
+        # Others take memory as the archive pleases, and have errors of their own.
+        if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise BadArchive(f"{entry.filename} is compressed in another way than zip's usual one")
         seen.add(entry.filename)
     if sum(entry.file_size for entry in archive.infolist()) > MAX_BYTES:
         raise BadArchive(f"the archive unpacks to more than {MAX_BYTES:,} bytes")
@@ -195,7 +203,7 @@ def _read_lines(archive: zipfile.ZipFile, name: str, most: int) -> Iterator[tupl
                 if number > most:
                     raise BadArchive(_place(name, number, f"has more than {most:,} lines"))
                 yield number, line
-    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError):
+    except DAMAGED:
         raise BadArchive(_place(name, number + 1, "is damaged")) from None
 
 
@@ -223,7 +231,7 @@ def _read_others(archive: zipfile.ZipFile) -> None:
             with archive.open(entry) as opened:
                 while opened.read(CHUNK):
                     pass
-        except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError):
+        except DAMAGED:
             raise BadArchive(f"{entry.filename} is damaged") from None
 
 
@@ -238,7 +246,7 @@ def _read_head(archive: zipfile.ZipFile) -> Head:
         raise BadArchive(f"{HEAD} is over {MAX_HEAD_BYTES:,} bytes")
     try:
         raw = archive.read(HEAD)
-    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError):
+    except DAMAGED:
         raise BadArchive(f"{HEAD} is damaged") from None
     try:
         given = parse_json(raw)
@@ -284,9 +292,9 @@ def _read_bots(archive: zipfile.ZipFile) -> list[GivenBot]:
         except Problem as problem:
             raise BadArchive(_place(BOTS, number, problem.detail)) from None
         # A retired bot's wallet is free, so None says nothing.
-        marks = {bot.uid, f"name {find_likeness(bot.name)}", bot.wallet or bot.uid}
+        marks = {bot.uid, bot.wallet or bot.uid}
         if marks & seen:
-            raise BadArchive(_place(BOTS, number, "a bot before it has this id, name or wallet"))
+            raise BadArchive(_place(BOTS, number, "a bot before it has this id or wallet"))
         seen |= marks
         found.append(bot)
     return found
@@ -304,7 +312,7 @@ def _check_bot(number: int, line: BotLine) -> GivenBot:
     return GivenBot(
         number,
         line.id,
-        check_name(line.name),
+        line.name,
         influencers.check_bio(line.bio),
         voice,
         line.retiredAt is not None,
@@ -363,10 +371,9 @@ def _read_traders(archive: zipfile.ZipFile, instance: str, exported_at: int) -> 
             trader = _check_trader(number, line, origin)
         except Problem as problem:
             raise BadArchive(_place(TRADERS, number, problem.detail)) from None
-        marks = {trader.uid, f"name {find_likeness(trader.name)}"}
-        if marks & seen:
-            raise BadArchive(_place(TRADERS, number, "a trader before it has this id or name"))
-        seen |= marks
+        if trader.uid in seen:
+            raise BadArchive(_place(TRADERS, number, "a trader before it has this id"))
+        seen.add(trader.uid)
         found.append(trader)
     return found
 
@@ -385,7 +392,7 @@ def _check_trader(number: int, line: TraderLine, origin: Origin) -> GivenTrader:
     return GivenTrader(
         number,
         line.id,
-        check_name(line.name),
+        line.name,
         influencers.check_bio(line.bio),
         voice,
         line.family,

@@ -30,6 +30,7 @@ from paper.tables import PaperPost, Trader
 HOUR = 3_600_000
 HOOK = "https://hooks.slack.com/services/T1/B2/hush-hush-token"
 WORDS = "I bought the rumor."
+PHRASE = "legal winner thank year wave sausage worth useful legal winner thank yellow"
 
 
 @pytest.fixture
@@ -265,6 +266,30 @@ def test_a_taken_name_is_refused_and_may_be_changed(elsewhere):
     assert bring(other, path, names={old: "Ada Moved"}).bots[0].name == "Ada Moved"
 
 
+@pytest.mark.parametrize("name", ["[ok] Ada", "Ada \u2705", "", "A" * 61, PHRASE])
+def test_a_name_that_is_refused_here_may_be_changed(elsewhere, tmp_path, name):
+    """An instance keeps the names that it took before there were rules for them."""
+    other, path = elsewhere
+    bad = rewrite(path, tmp_path / "b.zip", bots_jsonl=edit(1, name=name))
+    with pytest.raises(BadArchive, match=r"bots.jsonl, line 1: name: .*--rename bot_") as refusal:
+        bring(other, bad)
+    assert name not in str(refusal.value) or not name
+    assert not Owner.select().exists() and not Post.select().exists()
+    old = read_archive(bad, NOW + 2 * HOUR).bots[0].uid
+    assert bring(other, bad, names={old: "Ada"}).bots[0].name == "Ada"
+
+
+def test_two_names_that_look_alike_may_be_changed(elsewhere, tmp_path):
+    other, path = elsewhere
+    second = f"bot_{1:024x}"
+    twin = edit(2, id=second, name="Ada Love1ace", wallets=[])
+    bad = rewrite(path, tmp_path / "b.zip", bots_jsonl=lambda text: twin(text + text))
+    with pytest.raises(BadArchive, match="line 2: name: is taken"):
+        bring(other, bad)
+    made = bring(other, bad, names={second: "Bea"})
+    assert [bot.name for bot in made.bots] == ["Ada Lovelace", "Bea"]
+
+
 def test_a_wallet_that_another_bot_holds_is_left_out_when_asked(elsewhere):
     other, path = elsewhere
     other.make_bot("Eve", address("w"))
@@ -291,7 +316,6 @@ def test_an_archive_of_an_import_keeps_its_first_origin(elsewhere, tmp_path):
 
 
 # ---- archives that anybody may have made ---------------------------------------------------------
-PHRASE = "legal winner thank year wave sausage worth useful legal winner thank yellow"
 BAD = {
     "damaged JSON": ({"posts_jsonl": lambda t: t.replace("{", "[", 1)}, "posts.jsonl, line 1"),
     "a secret": ({"posts_jsonl": edit(2, body=PHRASE)}, "posts.jsonl, line 2: body: holds"),
@@ -304,7 +328,6 @@ BAD = {
         {"posts_jsonl": edit(1, createdAt="2999-01-01T00:00:00Z")}, "line 1: createdAt"),
     "a long line": ({"posts_jsonl": lambda text: " " * 70_000 + text}, "line 1: is over"),
     "a bad wallet": ({"posts_jsonl": edit(1, wallet="me")}, "posts.jsonl, line 1: wallet"),
-    "a bad name": ({"bots_jsonl": edit(1, name="Ada \u2705")}, "bots.jsonl, line 1: name"),
     "a phrase as a name": ({"bots_jsonl": edit(1, bio=PHRASE)}, "bots.jsonl, line 1: bio"),
     "a bot twice": ({"bots_jsonl": lambda text: text + text}, "bots.jsonl, line 2"),
     "too many bots": ({"bots_jsonl": lambda text: text * 201}, "bots.jsonl, line 2"),
@@ -325,6 +348,29 @@ def test_a_bad_archive_is_refused_whole_with_file_and_line(service, life, tmp_pa
     with pytest.raises(BadArchive) as refusal:
         read_archive(path, NOW + 2 * HOUR)
     assert said in str(refusal.value) and "legal winner" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("way", [zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2])
+def test_what_is_compressed_in_another_way_is_refused(service, life, tmp_path, way):
+    """LZMA takes gigabytes where an archive asks for them, and its errors are its own."""
+    path = export(life, tmp_path / "a.zip")
+    with zipfile.ZipFile(path) as old, zipfile.ZipFile(tmp_path / "b.zip", "w", way) as new:
+        for name in old.namelist():
+            new.writestr(name, old.read(name))
+    with pytest.raises(BadArchive, match="compressed in another way"):
+        read_archive(tmp_path / "b.zip", NOW + 2 * HOUR)
+
+
+def test_an_entry_whose_two_names_differ_is_refused(service, life, tmp_path):
+    """The one before its bytes is no text, the one in the directory is that of an export."""
+    raw = bytearray(export(life, tmp_path / "a.zip").read_bytes())
+    raw[raw.find(b"posts.csv")] = 0xFF
+    # In the directory a name begins 46 bytes after its record, whose flags say that it is UTF-8.
+    directory = raw.rfind(b"posts.csv") - 46
+    raw[directory + 9] |= 0x08
+    (tmp_path / "b.zip").write_bytes(raw)
+    with pytest.raises(BadArchive, match="posts.csv is damaged"):
+        read_archive(tmp_path / "b.zip", NOW + 2 * HOUR)
 
 
 def test_what_is_no_archive_is_refused(service, life, tmp_path):

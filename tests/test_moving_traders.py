@@ -161,6 +161,14 @@ def test_a_name_that_is_taken_is_refused_and_may_be_changed(elsewhere, left, tak
     assert bring(elsewhere, path, names={old: "Momo Moved"}).traders[0].name == "Momo Moved"
 
 
+def test_a_name_that_deceives_is_refused_and_may_be_changed(elsewhere, left, tmp_path):
+    uid, archive = left
+    bad = rewrite(archive, tmp_path / "b.zip", traders_jsonl=edit(1, name="Momo [verified]"))
+    with pytest.raises(BadArchive, match=r"traders.jsonl, line 1: name: .*--rename trader_"):
+        bring(elsewhere, bad)
+    assert bring(elsewhere, bad, names={uid: "Momo"}).traders[0].name == "Momo"
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
@@ -200,7 +208,6 @@ BAD = {
     "no trader's id": (edit(1, id=f"bot_{1:024x}"), "line 1: id: is no id of a paper trader"),
     "a trader twice": (lambda text: text + text, "line 2: a trader before it"),
     "too many": (lambda text: text * 201, "line 2"),
-    "a name that deceives": (edit(1, name="Momo [verified]"), "line 1: name"),
     "a phrase as a bio": (edit(1, bio=PHRASE), "line 1: bio"),
     "a phrase as a voice": (
         edit(1, voice={"tone": "", "style": PHRASE.split(), "adjectives": [], "topics": [],
