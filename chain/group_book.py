@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from chain.entries import Entry
 from chain.group_forward import GroupForward
-from chain.groups import GroupLedger, Join, Parts, Stretch, list_in_quotes, merge_slot
+from chain.groups import GroupLedger, Join, LedSpan, Parts, list_in_quotes, merge_slot
 from chain.kinds import TRADES
 from chain.lots import Booked, Seen
 from chain.store import PendingLedger, book_entry
@@ -32,19 +32,19 @@ class Member(NamedTuple):
 
 class Family(NamedTuple):
     """The wallets whose books hang together. `lead`: the number of the wallet that they stand
-    under; `members`: those that are one now, the lead included; `stretches`: of the lead's forward
+    under; `members`: those that are one now, the lead included; `led_spans`: of the lead's forward
     record, in which there may have been others.
     """
 
     lead: int
     members: frozenset[int]
-    stretches: tuple[Stretch, ...]
+    led_spans: tuple[LedSpan, ...]
     addresses: Mapping[int, str]
 
     @property
     def wallets(self) -> list[int]:
         """All of which the books are made."""
-        past = (stretch.wallets for stretch in self.stretches)
+        past = (led.wallets for led in self.led_spans)
         return sorted(self.members.union({self.lead}, *past))
 
 
@@ -73,7 +73,7 @@ class PendingGroup(PendingLedger):
         return self.group_forward.ledgers
 
     def list_wallets(self, wallet_id: int) -> list[int]:
-        """None for a wallet beside another: the books of that one are made of its trades."""
+        """List the members; none for a wallet beside another, whose books hold its trades."""
         return sorted(self.family.members)
 
     @property
@@ -92,8 +92,8 @@ def begin_group(
     made of theirs where it is not given.
     """
     forward = GroupForward(
-        tuple(stretch.span for stretch in family.stretches),
-        stretches={stretch.span.number: stretch for stretch in family.stretches},
+        tuple(led.span for led in family.led_spans),
+        led_spans={led.span.number: led for led in family.led_spans},
         ledgers=ledgers,
         join=join,
         lead=family.lead,

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from chain.entries import Entry
 from chain.forward import Forward, SpanHoldings, SpanRecord
-from chain.groups import GroupLedger, Join, Parts, Stretch, list_in_quotes
+from chain.groups import GroupLedger, Join, LedSpan, Parts, list_in_quotes
 from chain.ledger import Ledger
 from chain.lots import Booked
 
@@ -36,11 +36,11 @@ class Company:
 
 @dataclass
 class GroupForward(Forward):
-    """As Forward, of a wallet's `stretches` by number of the span. `ledgers`: of each wallet alone;
-    `join` makes one entry of the parts of a transaction.
+    """The forward record of a wallet that leads others: `led_spans` by number of the span;
+    `ledgers`: of each wallet alone; `join` makes one entry of the parts of a transaction.
     """
 
-    stretches: Mapping[int, Stretch] = field(default_factory=dict)
+    led_spans: Mapping[int, LedSpan] = field(default_factory=dict)
     ledgers: dict[int, GroupLedger] = field(default_factory=dict)
     join: Join | None = None
     lead: int = 0
@@ -73,10 +73,10 @@ class GroupForward(Forward):
 
     def _book(self, record: SpanRecord, parts: Parts) -> None:
         """Book what the present members did; from before they came it counts for nothing."""
-        stretch = self.stretches[record.span.number]
+        led = self.led_spans[record.span.number]
         company = self.companies[record.span.number]
-        begins = {stretch.lead: record.span.begins_ms}
-        for one in stretch.others:
+        begins = {led.lead: record.span.begins_ms}
+        for one in led.stays:
             if one.number in company.came and one.number not in company.went:
                 begins[one.wallet] = one.begins_ms
         mine = {wallet: part for wallet, part in parts.items() if wallet in begins}
@@ -98,7 +98,7 @@ class GroupForward(Forward):
         ledger = record.ledger
         assert isinstance(ledger, GroupLedger)
         in_quotes = list_in_quotes(record.quotes)
-        for one in self.stretches[record.span.number].others:
+        for one in self.led_spans[record.span.number].stays:
             own, over = self.ledgers[one.wallet], one.ends_ms is not None and one.ends_ms <= now_ms
             if one.number not in company.came and one.begins_ms <= now_ms and not over:
                 company.came[one.number] = own.inventory.sum_open_cost()
@@ -110,7 +110,7 @@ class GroupForward(Forward):
                     each.release(own)
 
     def find_holdings(self, whole: Ledger) -> dict[int, SpanHoldings]:
-        """As of Forward; what the others brought and took along: `find_stays`."""
+        """As Forward.find_holdings; `find_stays` has what the others brought and took along."""
         told = super().find_holdings(self.ledgers[self.lead])
         for number in self.records:
             record, company = self._settle(number)
@@ -122,9 +122,9 @@ class GroupForward(Forward):
     def find_stays(self) -> dict[int, StayHoldings]:
         """What the others brought and took along, by number of the stay."""
         stays = {}
-        for number, stretch in self.stretches.items():
+        for number, led in self.led_spans.items():
             company = self._settle(number)[1] if number in self.records else Company()
-            for one in stretch.others:
+            for one in led.stays:
                 stays[one.number] = StayHoldings(
                     company.came.get(one.number, 0), company.went.get(one.number, 0)
                 )
@@ -143,5 +143,5 @@ class GroupForward(Forward):
         return any(
             one.number not in company.came
             or (one.ends_ms is not None and one.number not in company.went)
-            for one in self.stretches[number].others
+            for one in self.led_spans[number].stays
         )

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from chain.entries import Entry, read_entry
 from chain.forward import Span
 from chain.group_book import Family, PendingGroup, apply_slot, begin_group, restart_group
-from chain.groups import GroupLedger, Holding, Stretch, join_parts
+from chain.groups import GroupLedger, LedSpan, Stay, join_parts
 from chain.lots import Opening
 from chain.packing import unpack
 from chain.programs import Programs
@@ -74,13 +74,13 @@ def read_family(rows: Rows, number: int) -> Family | None:
     if not stays and not beside:
         return None
     spans = [_SpanRow._make(row) for row in rows(SPANS.format(wallet=number))]
-    stretches = [_make_stretch(number, row, stays) for row in spans]
+    led_spans = [_make_led_span(number, row, stays) for row in spans]
     held = {row.bot for row in spans if row.ends_ms is None}
     members = {one.wallet for one in stays if one.bot in held and one.ends_ms is None}
     family = Family(
         number,
         frozenset() if beside else frozenset(members | {number}),
-        tuple(sorted(stretches, key=lambda one: (one.span.begins_ms, one.span.number))),
+        tuple(sorted(led_spans, key=lambda one: (one.span.begins_ms, one.span.number))),
         {},
     )
     if not beside and family.wallets == [number]:
@@ -89,14 +89,14 @@ def read_family(rows: Rows, number: int) -> Family | None:
     return family._replace(addresses=dict(named))
 
 
-def _make_stretch(number: int, row: _SpanRow, stays: Sequence[_StayRow]) -> Stretch:
+def _make_led_span(number: int, row: _SpanRow, stays: Sequence[_StayRow]) -> LedSpan:
     span = Span(row.number, row.begins_ms, row.ends_ms)
     others = (
-        Holding(one.number, one.wallet, one.begins_ms, one.ends_ms)
+        Stay(one.number, one.wallet, one.begins_ms, one.ends_ms)
         for one in stays
         if one.bot == row.bot
     )
-    return Stretch(span, number, tuple(one for one in others if one.overlaps(span)))
+    return LedSpan(span, number, tuple(one for one in others if one.overlaps(span)))
 
 
 def list_leads(rows: Rows, number: int) -> list[int]:

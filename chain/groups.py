@@ -28,9 +28,9 @@ UNRESOLVED = "order_unresolved"
 
 
 # ---- whose when ----------------------------------------------------------------------------------
-class Holding(NamedTuple):
-    """A wallet beside the one that led: the number of its stay, its own number, and from when to
-    when in UTC ms, None: until now.
+class Stay(NamedTuple):
+    """The time of a wallet beside the one that led: its number, that of the wallet, and from when
+    to when in UTC ms, None: until now.
     """
 
     number: int
@@ -46,18 +46,16 @@ class Holding(NamedTuple):
         return begun and not self.is_over(span.begins_ms)
 
 
-class Stretch(NamedTuple):
-    """A span of a bot's forward record: as long as one wallet leads. `others`: the wallets beside
-    it, each for its own time.
-    """
+class LedSpan(NamedTuple):
+    """A span of a bot's forward record, in which one wallet leads, with the stays beside it."""
 
     span: Span
     lead: int
-    others: tuple[Holding, ...] = ()
+    stays: tuple[Stay, ...] = ()
 
     @property
     def wallets(self) -> frozenset[int]:
-        return frozenset((self.lead, *(one.wallet for one in self.others)))
+        return frozenset((self.lead, *(one.wallet for one in self.stays)))
 
 
 # ---- in one order --------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from chain.entries import Entry, read_entry
 from chain.forward import Span
 from chain.group_book import Family, PendingGroup, begin_group, fold_group
 from chain.group_store import NOT_LOOKED_AT
-from chain.groups import GroupLedger, Holding, Stretch, join_coverages, join_parts
+from chain.groups import GroupLedger, LedSpan, Stay, join_coverages, join_parts
 from chain.kinds import TRADES
 from chain.lots import Opening
 from chain.programs import Programs
@@ -78,34 +78,34 @@ def read_group(bot: str, wallet: ClaimedWallet) -> Group:
     named = {wallet.address, *group.members, *(one.wallet for one in group.stays)}
     if len(numbers) < len(group.wallets) or not named <= numbers.keys():
         raise Nonsense("its evidence names a wallet of a group that the group lacks")
-    is_here, stretches = group.botId in (None, bot), list[Stretch]()
+    is_here, led_spans = group.botId in (None, bot), list[LedSpan]()
     for number, span in enumerate(wallet.spans, 1):
         whole = Span(number, span.attachedAtMs, span.detachedAtMs)
-        others = tuple(_list_others(group, numbers, span.botId, whole))
-        if span.botId == bot or not others:
-            stretches.append(Stretch(whole, numbers[wallet.address], others))
+        stays = tuple(_list_stays(group, numbers, span.botId, whole))
+        if span.botId == bot or not stays:
+            led_spans.append(LedSpan(whole, numbers[wallet.address], stays))
     members = group.members if is_here and group.lead == wallet.address else []
     family = Family(
         numbers[wallet.address],
         frozenset(numbers[one] for one in members),
-        tuple(stretches),
+        tuple(led_spans),
         {number: address for address, number in numbers.items()},
     )
     return Group(
         group,
         family,
-        is_here and len(stretches) == len(wallet.spans),
+        is_here and len(led_spans) == len(wallet.spans),
         is_here and group.lead != wallet.address,
     )
 
 
-def _list_others(
+def _list_stays(
     group: ClaimedGroup, numbers: Mapping[str, int], bot: str | None, span: Span
-) -> Iterator[Holding]:
+) -> Iterator[Stay]:
     for number, one in enumerate(group.stays, 1):
-        held = Holding(number, numbers[one.wallet], one.attachedAtMs, one.detachedAtMs)
-        if one.botId == bot and held.overlaps(span):
-            yield held
+        stay = Stay(number, numbers[one.wallet], one.attachedAtMs, one.detachedAtMs)
+        if one.botId == bot and stay.overlaps(span):
+            yield stay
 
 
 def check_place(bot: str, wallet: ClaimedWallet, parts: Mapping[str, Part]) -> Iterator[Difference]:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from chain.amounts import show_lamports
 from chain.group_reading import read_family
-from chain.groups import Stretch
+from chain.groups import LedSpan
 from chain.standing_store import read_rows
 from storage import database
 
@@ -66,12 +66,12 @@ def show_group(wallet_id: int, coverage: Any) -> Json | None:
         "wallets": [family.addresses[number] for number in family.wallets],
         "members": [family.addresses[number] for number in members],
         "coverage": coverage if members else None,
-        "stays": _show_stays(family.stretches),
+        "stays": _show_stays(family.led_spans),
     }
 
 
-def _show_stays(stretches: tuple[Stretch, ...]) -> list[Json]:
-    numbers = dict.fromkeys(one.number for stretch in stretches for one in stretch.others)
+def _show_stays(led_spans: tuple[LedSpan, ...]) -> list[Json]:
+    numbers = dict.fromkeys(one.number for led in led_spans for one in led.stays)
     rows = [StayRow(*database.execute_sql(STAY, (one,)).fetchone()) for one in numbers]
     return [
         {

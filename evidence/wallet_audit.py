@@ -59,7 +59,7 @@ class WalletAudit:
             self._cannot_tell("its transactions are being read again by new rules")
             return False
         self.memory.begin()
-        self._count = self._read_claims()
+        self._count = self._read_receipts()
         return True
 
     def read_node(self) -> None:
@@ -102,7 +102,7 @@ class WalletAudit:
     def _differs(self, signature: str | None, name: str, theirs: Any, ours: Any) -> None:
         self.findings.differences.append(Difference(signature, name, theirs, ours))
 
-    def _read_claims(self) -> int:
+    def _read_receipts(self) -> int:
         count = 0
         for lines in self.auditor.instance.read_receipts(self.scope, self.claims):
             count += len(lines)

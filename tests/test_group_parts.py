@@ -7,7 +7,7 @@ import pytest
 from chain.effects import Balance
 from chain.entries import Entry
 from chain.forward import Span
-from chain.groups import UNRESOLVED, Holding, join_coverages, join_parts, merge_slot
+from chain.groups import UNRESOLVED, Stay, join_coverages, join_parts, merge_slot
 
 ADA, EVE = 1, 2
 
@@ -36,15 +36,15 @@ def make_part(signature="sent", wallet="ada", **told):
 )
 def test_a_stay_is_beside_a_span_that_it_shares_a_moment_with(begins, ends, shared):
     """The span is from 10 to 20, its end left out, as the end of a stay is."""
-    stay = Holding(1, EVE, begins, ends)
+    stay = Stay(1, EVE, begins, ends)
     assert stay.overlaps(Span(1, 10, 20)) is shared
     assert stay.overlaps(Span(1, 10, None)) is (ends is None or ends > 10)
 
 
 def test_a_stay_is_over_at_its_end():
-    stay = Holding(1, EVE, 0, 10)
+    stay = Stay(1, EVE, 0, 10)
     assert [stay.is_over(now) for now in (9, 10)] == [False, True]
-    assert not Holding(1, EVE, 0, None).is_over(10)
+    assert not Stay(1, EVE, 0, None).is_over(10)
 
 
 # ---- in one order

@@ -17,7 +17,7 @@ from chain.entries import read_entry
 from chain.forward import Forward, Span
 from chain.group_book import OWN_WALLETS, Family, begin_group, fold_group
 from chain.group_book import Member as Wallet
-from chain.groups import UNRESOLVED, GroupLedger, Holding, Stretch, join_parts, merge_slot
+from chain.groups import UNRESOLVED, GroupLedger, LedSpan, Stay, join_parts, merge_slot
 from chain.ledger import Ledger
 from chain.programs import table
 from chain.receipts import parse_receipt
@@ -63,9 +63,9 @@ def fold(told, span, *stays, members=(ADA, EVE), lead=ADA):
     """The books of a span (begins, ends) that a wallet led, and of those beside it (number, wallet,
     begins, ends), in Unix seconds, None for no end.
     """
-    others = tuple(Holding(number, one, *map(ms, when)) for number, one, *when in stays)
-    stretch = Stretch(Span(1, *map(ms, span)), lead, others)
-    family = Family(lead, frozenset(members), (stretch,), ADDRESSES)
+    others = tuple(Stay(number, one, *map(ms, when)) for number, one, *when in stays)
+    led = LedSpan(Span(1, *map(ms, span)), lead, others)
+    family = Family(lead, frozenset(members), (led,), ADDRESSES)
     ledgers = {one: GroupLedger() for one in family.wallets}
     rows = []
     begun = begin_group(family, ledgers, told.join)
