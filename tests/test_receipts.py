@@ -330,6 +330,53 @@ def test_a_receipt_with_a_wrong_part_is_refused(whole, why, path, value):
 
 
 @pytest.mark.parametrize(
+    "why, path, largest",
+    [
+        ("slot", ["slot"], 2**63 - 1),
+        ("place", ["transactionIndex"], 2**31 - 1),
+        # The last second of the year 9999.
+        ("time", ["blockTime"], 253_402_300_799),
+        ("decimals", ["meta", "postTokenBalances", 0, "uiTokenAmount", "decimals"], 255),
+    ],
+)
+def test_numbers_go_as_far_as_they_are_stored(whole, why, path, largest):
+    raw = copy.deepcopy(whole)
+    place, last = at(raw, path)
+    place[last] = largest
+    parse_receipt(raw)
+    place[last] = largest + 1
+    with pytest.raises(BadReceipt, match=why):
+        parse_receipt(raw)
+
+
+def test_no_receipt_has_four_times_all_the_lamports_there_are(whole):
+    """All its accounts hold 2**61 - 1 lamports together, or one more."""
+    raw = copy.deepcopy(whole)
+    rest = 2**61 - 1 - sum(raw["meta"]["preBalances"][1:])
+    raw["meta"]["postBalances"][0] += rest - raw["meta"]["preBalances"][0]
+    raw["meta"]["preBalances"][0] = rest
+    parse_receipt(raw)
+    raw["meta"]["preBalances"][0] += 1
+    raw["meta"]["postBalances"][0] += 1
+    with pytest.raises(BadReceipt, match="a sum of lamports"):
+        parse_receipt(raw)
+
+
+def test_a_failed_transaction_may_have_tried_to_send_any_amount(whole):
+    """Transfers of 2**63 lamports together; whoever fails with that moved nothing."""
+    raw = copy.deepcopy(whole)
+    told = [row["parsed"]["info"] for row in raw["meta"]["innerInstructions"][0]["instructions"]]
+    paid, *others = [info for info in told if "lamports" in info]
+    paid["lamports"] = 2**63 - 1 - sum(info["lamports"] for info in others)
+    parse_receipt(raw)
+    paid["lamports"] += 1
+    with pytest.raises(BadReceipt, match="a sum of transfers"):
+        parse_receipt(raw)
+    raw["meta"]["err"] = {"InstructionError": [0, {"Custom": 1}]}
+    assert parse_receipt(raw).failed
+
+
+@pytest.mark.parametrize(
     "path",
     [
         ["meta"],
@@ -381,20 +428,39 @@ def test_more_wrapped_sol_than_lamports_is_refused():
     story.fund("ada", 10**9)
     story.receive("ada", "CAT", 5)
     raw = copy.deepcopy(story.chain().rows[-1].receipt)
-    raw["meta"]["postTokenBalances"][0]["mint"] = "So11111111111111111111111111111111111111112"
-    raw["meta"]["postTokenBalances"][0]["uiTokenAmount"]["amount"] = str(2**63)
-    with pytest.raises(BadReceipt, match="wrapped"):
-        parse_receipt(raw)
+    held = raw["meta"]["postTokenBalances"][0]
+    lamports = raw["meta"]["postBalances"][held["accountIndex"]]
+    held["mint"] = "So11111111111111111111111111111111111111112"
+    held["uiTokenAmount"]["amount"] = str(lamports)
+    parse_receipt(raw)
+    for more in (lamports + 1, 2**63):
+        held["uiTokenAmount"]["amount"] = str(more)
+        with pytest.raises(BadReceipt, match="wrapped"):
+            parse_receipt(raw)
 
 
 def test_bottomless_nesting_is_refused(whole):
+    """64 calls within each other are read, which no chain allows; one more is not."""
     raw = copy.deepcopy(whole)
     inner = [
-        {"programId": address("p"), "accounts": [], "data": "", "stackHeight": 2 + n}
-        for n in range(3_000)
+        {"programId": address("p"), "accounts": [], "data": "", "stackHeight": height}
+        for height in range(2, 66)
     ]
+    raw["meta"]["innerInstructions"] = [{"index": 0, "instructions": inner[:-1]}]
+    assert len(list(parse_receipt(raw).instructions[0].tree())) == 64
     raw["meta"]["innerInstructions"] = [{"index": 0, "instructions": inner}]
     with pytest.raises(BadReceipt, match="deep"):
+        parse_receipt(raw)
+
+
+def test_data_is_read_as_far_as_programs_may_hand_it_on(whole):
+    """10 KiB are 14,100 letters at most. Each `1` is a zero byte."""
+    raw = copy.deepcopy(whole)
+    last = raw["transaction"]["message"]["instructions"][-1]
+    last["data"] = "1" * 14_100
+    assert parse_receipt(raw).instructions[-1].data == bytes(14_100)
+    last["data"] += "1"
+    with pytest.raises(BadReceipt, match="too long"):
         parse_receipt(raw)
 
 

@@ -505,6 +505,32 @@ def test_tokens_sent_away_beside_a_sale_are_not_sold():
     assert "value_unexplained" in found.flags
 
 
+@pytest.mark.parametrize("sold, flags", [(95, ()), (94, ("value_unexplained",))])
+def test_ninety_five_of_a_hundred_have_to_be_explained(sold, flags):
+    """100 left ada's account, the rest of them for a friend."""
+    scene = scene_of()
+    sell(scene, sold, 3 * SOL)
+    scene.send("CAT", "ada", "friend", 100 - sold)
+    found = entry(scene, "ada")
+    assert (found.kind, found.explained_percent, found.flags) == ("sell", sold, flags)
+
+
+def test_what_a_stranger_gives_beside_an_unexplained_purchase_is_received():
+    """As above a second wallet paid for the CAT; of the 500 lamports that an unknown program gave
+    beside, no price is asked.
+    """
+    scene = scene_of(vault=SOL)
+    with scene.call(PUMP, "ada", account_of("ada", "CAT"), "curve", "friend"):
+        scene.pay("ada", "curve", 1_000)
+        scene.pay("friend", "curve", 2 * SOL)
+        scene.send("CAT", "curve", "ada", 100)
+    with scene.call(GIVER, "vault", "ada"):
+        scene.shift("vault", "ada", 500)
+    found = entry(scene, "ada", "friend")
+    assert (found.kind, found.flags, found.explained_percent) == ("buy", ("value_unexplained",), 0)
+    assert (found.beside_sol, found.venue_sol) == (500, -1_000 - FEE)
+
+
 LIMIT = "j1o2qRpjcyUwEvwtcfhEQefh773ZgjxcVRry7LDqg5X"
 
 
@@ -525,6 +551,30 @@ def test_a_fill_is_explained_by_known_calls_only(inside):
     assert found.explained_percent == (100 if inside else 0)
     assert found.flags == (("counterparty_signed",) if inside else ("value_unexplained",))
     assert beside_tokens(found) == ({} if inside else {address("DOG"): 70})
+
+
+@pytest.mark.parametrize(
+    "how, percent, beside, flags",
+    [
+        ("inside", 100, 0, ()),
+        ("beside", 0, 2 * SOL, ("value_unexplained",)),
+        ("nothing", None, 0, ()),
+    ],
+)
+def test_a_fill_in_lamports_is_explained_by_known_calls_too(how, percent, beside, flags):
+    """A keeper pays 2 SOL inside the order program's call, or beside it, or nothing yet: then there
+    is nothing to explain.
+    """
+    (fill,) = discriminators("flash_fill_order")
+    scene = scene_of()
+    with scene.call(LIMIT, "ada", "friend", data=b58encode(fill)):
+        if how == "inside":
+            scene.shift("friend", "ada", 2 * SOL)
+    if how == "beside":
+        scene.pay("friend", "ada", 2 * SOL)
+    found = entry(scene, "friend")
+    assert (found.kind, found.explained_percent) == ("order_fill", percent)
+    assert (found.beside_sol, found.flags) == (beside, flags)
 
 
 LIMO = "LiMoM9rMhrdYrfzUCxQppvxCSG1FcrUK9G8uLq4A1GF"
