@@ -611,6 +611,23 @@ def test_an_order_beside_a_call_that_only_records_is_told_by_what_was_given():
     assert entry(scene, "ada").kind == "order_open"
 
 
+def test_a_venue_names_what_was_called_and_what_stood_beside():
+    """The router calls itself too, to tell of events, and one venue twice; two sales on pump.fun
+    beside it are one name.
+    """
+    scene = scene_of().holds("pool", "CAT", 0).holds("pool", "SOL", 9 * SOL).holds("ada", "SOL", 0)
+    with scene.call(JUPITER, "ada"):
+        for _ in range(2):
+            with scene.call(RAYDIUM, "ada", "pool"):
+                scene.send("CAT", "ada", "pool", 50)
+                scene.send("SOL", "pool", "ada", SOL)
+            scene.noop(JUPITER)
+        sell(scene, 50, SOL)
+    sell(scene, 10, SOL)
+    sell(scene, 10, SOL)
+    assert entry(scene, "ada").venue == "Jupiter v6 > Raydium v4, pump.fun; pump.fun"
+
+
 # ---- call by call --------------------------------------------------------------------------------
 def test_a_strangers_route_that_delivers_to_the_wallet_is_a_transfer():
     scene = scene_of()
