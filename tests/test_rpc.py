@@ -2,6 +2,7 @@
 on loopback says what the test tells it to.
 """
 
+import base64
 import gzip
 import json
 import logging
@@ -14,6 +15,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from node import FakeClock
+from requests.certs import where
 
 from chain import rpc
 from chain.rpc import BadAnswer, Refused, Rpc, RpcError, Unavailable
@@ -152,6 +154,36 @@ def test_one_connection_is_kept(node, clock):
     assert len({peer for _, _, peer in asked}) == 1
 
 
+def test_a_request_is_the_settings_and_nothing_else(node, clock):
+    """The address with its key, the credentials in it, and JSON-RPC with numbers that count up."""
+    said = []
+
+    def hear(handler, query):
+        said.append((handler.path, {**handler.headers}, query))
+        good(handler, query)
+
+    url, _ = node(hear)
+    line = line_to(clock, url.replace("http://", "http://ada:p%40ss@"))
+    line.call("getSlot", [])
+    line.call("getBlock", [5, {"a": 1}])
+    path, headers, query = said[1]
+    assert path == f"/{SECRET}?key={SECRET}"
+    assert query == {"jsonrpc": "2.0", "id": 2, "method": "getBlock", "params": [5, {"a": 1}]}
+    assert said[0][2]["id"] == 1
+    told = {name.lower(): value for name, value in headers.items()}
+    assert told["content-type"] == "application/json" and told["user-agent"] == "candor"
+    assert told["accept-encoding"] == "gzip,deflate"
+    assert told["authorization"] == "Basic " + base64.b64encode(b"ada:p@ss").decode()
+
+
+def test_a_node_behind_tls_shows_a_certificate_that_is_checked():
+    endpoint = rpc.Endpoint("https://node.example:8899/key", "endpoint 1", 1, FakeClock())
+    pool = endpoint._pool
+    assert (pool.scheme, pool.host, pool.port) == ("https", "node.example", 8899)
+    assert (pool.cert_reqs, pool.ca_certs) == ("CERT_REQUIRED", where())
+    assert pool.pool.maxsize == 1
+
+
 NO_ANSWERS = {
     "reset": reset,
     "cut short": cut_short,
@@ -199,6 +231,25 @@ def test_in_the_end_the_caller_is_told_without_the_address(node, clock, answer, 
     assert len(asked) == rpc.MAX_TRIES and str(told.value).startswith("getSlot: endpoint 1: ")
     said = f"{told.value!r} {told.value} {told.value.__cause__!r} {caplog.text} {warned}"
     assert SECRET not in said and url not in said and "127.0.0.1" not in said
+
+
+@pytest.mark.parametrize(
+    "answer, why",
+    [
+        ("503", "HTTP 503"),
+        ("page", "an answer that is not JSON"),
+        ("list", "an answer that is not an object"),
+        ("wrong id", "an answer to another request"),
+        ("no result", "an answer to another request"),
+        ("error text", "error unknown"),
+        ("-32016", "error -32016"),
+    ],
+)
+def test_health_is_told_why_there_was_no_answer(node, clock, answer, why):
+    url, _ = node(NO_ANSWERS[answer])
+    with pytest.raises(Unavailable) as told:
+        line_to(clock, url).call("getSlot", [])
+    assert str(told.value) == f"getSlot: endpoint 1: {why}"
 
 
 def test_a_node_that_is_not_there(clock):
@@ -254,7 +305,7 @@ def test_a_bomb_is_measured_unpacked(node, clock):
     url, _ = node(
         say(gzip.compress(b'{"result":"' + b"A" * 30_000_000 + b'"}'), Content_Encoding="gzip")
     )
-    with pytest.raises(BadAnswer, match="16 MB"):
+    with pytest.raises(BadAnswer, match="endpoint 1: an answer of more than 16 MB$"):
         line_to(clock, url).call("getSlot", [])
 
 
@@ -363,7 +414,7 @@ def test_a_throttled_endpoint_rests_as_a_whole(node, clock, answer, rest):
     """Not the one request, nor the one method. Then it is tried again."""
     url, asked = node(answer, good)
     line = line_to(clock, url)
-    with pytest.raises(Unavailable, match="rests") as told:
+    with pytest.raises(Unavailable, match="^getSlot: every endpoint rests$") as told:
         line.call("getSlot", [])
     assert told.value.retry_in == rest and line.report()["resting"] == {"endpoint 1": rest}
     with pytest.raises(Unavailable):
@@ -443,7 +494,7 @@ def test_a_call_begins_no_further_try_once_it_took_long(clock):
 def test_a_check_that_breaks_found_a_malformed_answer(clock):
     line = rpc.Rpc(["http://127.0.0.1:9"], 1e9, clock=clock, sleep=clock.sleep)
     line.endpoints[0].ask = lambda *_: []
-    with pytest.raises(BadAnswer, match="malformed answer"):
+    with pytest.raises(BadAnswer, match=r"endpoint 1: a malformed answer \(TypeError\)$"):
         line.call("getSlot", [], check=lambda result: result["value"])
 
 
