@@ -16,7 +16,7 @@ ROOMS = {
         " reconciliation risk risk_shown rpc standings value value_store verify"
     ),
     "paper": (
-        "account_figures backtest_pages backtests brain closes clusters engine falls fills"
+        "account_figures adaptive backtest_pages backtests brain closes clusters engine falls fills"
         " first_fills legacy measured moving_traders own_strategies paper_conduct papertrade"
         " positions shapes strategies twin_proof twins"
     ),

@@ -149,6 +149,31 @@ def test_the_end_of_a_pause_says_no_more_than_was_counted():
 
 
 @pytest.mark.parametrize(
+    "kind, facts, line",
+    [
+        (
+            "pause",
+            {"what": "begun", "rule": "stop_cluster", "effect": "half_size", "numbers": "x_y"},
+            "Paused (stop cluster, half size): x_y; 8 closes counted.",
+        ),
+        (
+            "fill",
+            {"what": "not_filled", "symbol": "A_B", "why": "too_late"},
+            ("The order in A_B was not filled: too late."),
+        ),
+        (
+            "fill",
+            {"what": "closed", "symbol": "A_B", "reason": "time_stop"},
+            "Closed A_B for 2 SOL (time stop): 1 SOL net, 50%.",
+        ),
+    ],
+)
+def test_codes_are_said_as_words_and_names_as_they_are(kind, facts, line):
+    figures = {"n": 8, "sol": "2", "resultSol": "1", "returnPct": "50"}
+    assert diary.format_line(kind, {**figures, **facts}) == line
+
+
+@pytest.mark.parametrize(
     "kind, facts",
     [
         ("fill", {}),
@@ -262,6 +287,15 @@ def test_a_lesson_counts_the_closes_it_names():
     )
 
 
+def test_a_lesson_about_a_token_calls_it_as_it_is_called_now():
+    *earlier, last = closes(*[-SOL // 100] * 8)
+    found = brain.find_lessons([*earlier, replace(last, symbol="NEW")], START)
+    # 0.08 of 8 SOL.
+    assert {one.key: one.text for one in found}["token A"] == (
+        "Of 8 closes in NEW in 7 days, 0 won; together -0.08 SOL, -1% of what was spent."
+    )
+
+
 def test_nothing_is_learned_that_random_entries_show_too():
     """Twelve closes of 2 % each beside a twin's of -1 %: a lesson; beside a twin's of 2 %: none."""
     good, bad = spread(*[SOL // 50] * 12), spread(*[-SOL // 100] * 12)
@@ -269,6 +303,7 @@ def test_nothing_is_learned_that_random_entries_show_too():
     told = {one.key: one for one in brain.find_lessons(good, START, bad)}
     assert not told[key].is_pattern
     assert told[key].evidence["randomEntry"]["meanReturnPct"] == -1.0
+    assert told[key].evidence["randomEntry"]["of"] == "the same kind"
     assert [one.key for one in brain.find_new_lessons(good, {}, START, bad)] == [key, "token A"]
     assert brain.find_new_lessons(good, {}, START, good) == []
     # Of nothing to compare with, and of fewer than eight, nothing follows.
@@ -308,6 +343,17 @@ def test_a_lesson_is_said_again_only_when_it_has_expired():
         "reason told",
         "token A",
     ]
+
+
+def test_results_count_what_won_and_add_up_what_counts():
+    history = [*closes(0, 1, 2, -5), close(9, 100, excluded="under_review")]
+    assert brain.review_results(history) == {
+        "closes": 5,
+        "eligibleCloses": 4,
+        "excluded": {"under_review": 1},
+        "wins": 2,
+        "netLamports": "-2",
+    }
 
 
 def test_results_of_nothing_are_unknown():

@@ -1,7 +1,9 @@
 """Intervals over clusters of closes, and how often they hold the truth."""
 
+import math
 import random
 import tracemalloc
+from statistics import NormalDist
 
 import pytest
 
@@ -27,6 +29,17 @@ def test_closes_of_one_token_entered_within_an_hour_are_one_cluster():
         [("A", 3 * HOUR_MS)],
     ]
     assert clusters.cluster([]) == []
+
+
+@pytest.mark.parametrize("count, student", [(8, 2.365), (31, 2.042), (32, 1.96), (200, 1.96)])
+def test_the_tails_are_those_of_students_t_widened(count, student):
+    """Of 1,001 figures, by the published quantile for one degree of freedom less than clusters."""
+    tail = NormalDist().cdf(-student * math.sqrt(count / (count - 1)))
+    figures = list(range(1000, -1, -1))
+    assert clusters._cut(figures, count) == (
+        math.floor(1000 * tail),
+        math.ceil(1000 * (1 - tail)),
+    )
 
 
 def test_copies_of_a_trade_narrow_nothing():

@@ -26,9 +26,10 @@ from tape import (
     trader,
 )
 
+from chain.amounts import exact
 from paper import adaptive, decisions, engine, guard, orders
 from paper.account import PIPELINE, STARTING_CASH, Close, find_exclusion
-from paper.faults import Faults
+from paper.faults import FaultKey, Faults
 from paper.fills import RENT
 from paper.guard import Phase
 from paper.market import View, percent
@@ -567,6 +568,15 @@ def test_no_attempt_is_made_that_the_cash_cannot_pay(monkeypatch):
     assert one.journal.orders[2].state == "refused" and one.account.positions
 
 
+def test_an_account_with_one_fee_sells():
+    """25,000 lamports are what the cheaper half of all swaps pays at most."""
+    one = told(0, leave=(3,))
+    tape = Tape([one]).play(3)
+    one.account.cash = 25_000
+    tape.play()
+    assert one.journal.orders[2].side == "sell" and not said(one, "refusal")
+
+
 def test_an_account_without_a_fee_says_so_once_an_hour_and_orders_nothing():
     one = told(0, leave=tuple(range(3, 70)))
     tape = Tape([one]).play(3)
@@ -595,6 +605,51 @@ def test_a_refusal_is_said_once_an_hour():
     Tape([one], market=Market(MINUTE, [replace(token(), decimals=None)])).play(121)
     # Rounds 0, 60 and 120.
     assert [facts["reason"] for facts in said(one, "refusal")] == ["decimals_unknown"] * 3
+
+
+def pause(effect, mint=None):
+    return guard.Pause("p", "rule", effect, mint, START - 1, START + 1, True, 8, DAY, "")
+
+
+@pytest.mark.parametrize(
+    "changes, refusal",
+    [
+        ({}, None),
+        (
+            {"token": {"decimals": None}},
+            ("decimals_unknown", "its mint account has not been read yet"),
+        ),
+        ({"pauses": [pause("pause_family")]}, ("paused", "entries are paused for now")),
+        ({"pauses": [pause("pause_mint", "A")]}, ("paused", "entries are paused for now")),
+        ({"pauses": [pause("pause_mint", "B"), pause("half_size")]}, None),
+        (
+            {"phase": Phase("guarded"), "day_equity": 11 * SOL},
+            ("daily_loss", "the daily loss stop of Guarded Start"),
+        ),
+        ({"strategy": Told(max_positions=2)}, ("position_limit", "2 positions are open already")),
+        ({"strategy": Told(max_positions=3)}, None),
+    ],
+)
+def test_what_keeps_a_trader_from_a_token_is_said(changes, refusal):
+    """It has orders for two others on their way."""
+    one = told(0, mints=("B", "C"))
+    Tape([one], mints="BC").play()
+    assert len(one.account.orders) == 2
+    about = replace(token("A"), **changes.pop("token", {}))
+    for name, value in changes.items():
+        setattr(one, name, value)
+    found = decisions.find_limit(one, about, START)
+    assert found == (refusal and decisions.Refusal(*refusal))
+
+
+def test_a_decision_tells_sol_to_buy_for_and_tokens_to_sell():
+    one = told(0, leave=(3,))
+    Tape([one]).play(4)
+    bought, sold = said(one, "decision")
+    held = exact(one.account.positions["A"].raw, 6)
+    # 1,000 of 10,000 parts of 10 SOL.
+    assert (bought["sol"], sold["amount"]) == ("1", held)
+    assert "amount" not in bought and "sol" not in sold
 
 
 def losses(count, mint="A", at=START - MINUTE, reason="stop", apart=0):
@@ -942,6 +997,35 @@ def test_held_tokens_may_be_asked_for_often():
     assert one.account.positions["A"].held == 2
     # 0, 60, 120, 168 and 174 s: three quarters of an interval make a new place.
     assert [(one.at - START) // 1000 for one in tape.market.windows["A"]] == [0, 60, 120, 168, 174]
+
+
+@pytest.mark.parametrize(
+    "broken, found",
+    [
+        ("expire_orders", FaultKey(1, None)),
+        ("leave", FaultKey(1, None)),
+        ("check_drawdown", FaultKey(1, None)),
+        ("Market.push", FaultKey(None, "A")),
+    ],
+)
+def test_what_goes_wrong_is_put_down_to_the_trader_or_the_token(monkeypatch, broken, found):
+    """Of two traders one fails, and the other is played on."""
+    first, second = told(0, ident=1), told(0, ident=2)
+    market = Market(MINUTE, [token("A"), token("B")])
+    work = market.push if broken == "Market.push" else getattr(engine, broken)
+
+    def fail(about, *rest):
+        if getattr(about, "mint", about) == "A" or about is first:
+            raise ArithmeticError("as told")
+        return work(about, *rest)
+
+    monkeypatch.setattr(market if broken == "Market.push" else engine, broken.split(".")[-1], fail)
+    faults, snapshots = Faults(), [quote(0, "A"), quote(0, "B")]
+    engine.play(market, [first, second], snapshots, START, faults)
+    assert list(faults.found) == [found] and second.account.orders
+    assert faults.skip_faulty([first, second]) == ([second] if found.trader else [first, second])
+    with pytest.raises(ArithmeticError, match="as told"):
+        engine.play(Market(MINUTE, [token("A")]) if found.trader else market, [first], snapshots, 0)
 
 
 def test_a_token_that_is_not_in_the_market_is_not_seen():

@@ -178,6 +178,16 @@ def test_first_wallets_cost_no_change_and_swaps_do(tight):
     wallets.attach_wallet(tight.config, bot.bot, address("e"), NOW + DAY_MS)
 
 
+def test_a_change_counts_for_a_day(db, settings):
+    bot = influencers.create_bot(settings, "Ada", NOW, address("a")).bot
+    wallets.detach_wallet(bot, NOW + 1)
+    used = [
+        quotas.find_wallet_changes(settings, bot.owner_id, NOW + 1 + after).used
+        for after in (0, DAY_MS - 1, DAY_MS)
+    ]
+    assert used == [1, 1, 0]
+
+
 def test_detaching_and_retiring_count_as_changes_and_are_never_refused(tight):
     owner = tight.make_bot("Ada", address("a")).owner
     retired = tight.make_bot("Bea", address("b"), owner)
