@@ -431,8 +431,8 @@ Arrival.add_index(
 
 # ---- the jobs ------------------------------------------------------------------------------------
 class Job(Base):
-    """What health tells of a background job. `name`: observer | bell | scout | paper; `state`: ok |
-    failing | off; `details`: JSON, the job's own.
+    """What health tells of a background job, by its name in jobs.py. `state`: ok | failing | off;
+    `details`: JSON, the job's own.
     """
 
     name = TextField(primary_key=True)

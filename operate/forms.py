@@ -1,7 +1,7 @@
 """The form of what has no second source: every text, number and date can be what it stands for."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import orjson
@@ -15,11 +15,8 @@ from operate.differences import Difference
 from operate.readers import Reader
 
 BASE58 = "[1-9A-HJ-NP-Za-km-z]"
-
-
 ADDRESS, SIGNATURE, HASH = rf"{BASE58}{{32,44}}", rf"{BASE58}{{64,88}}", "[0-9a-f]{64}"
-
-
+# By table and column.
 FORMS = {
     "owner": {"uid": "owner_[0-9a-f]{24}", "recovery_hash": HASH},
     "bot": {"uid": "bot_[0-9a-f]{24}", "handle": "[^A-Z]+"},
@@ -58,96 +55,58 @@ FORMS = {
     "trader": {"uid": "trader_[0-9a-f]{24}"},
     "imported_trader": {"original_uid": "trader_[0-9a-f]{24}", "instance": "https?://[!-~]+"},
 }
-
-
 JSON = {
-    "voice",
-    "coverage",
-    "results",
-    "positions",
-    "walk_cursor",
-    "token_changes",
-    "lots",
-    "flags",
-    "details",
-    "checks",
-    "fall_check",
-    "challenge",
+    *("voice", "coverage", "results", "positions", "walk_cursor", "token_changes", "lots"),
+    *("flags", "details", "checks", "fall_check", "challenge"),
 }
-
-
-# by the column's name, in every table
+COUNTS = {
+    *("slot", "head_slot", "tries", "walks", "walk_new", "place", "tx_index", "posts_bytes"),
+}
 NUMBER = r"-?\d+(\.\d+)?([eE][+-]?\d+)?"
-
-
+# By the column's name, in every table.
 EVERYWHERE = {
     "mint": ADDRESS,
     "signature": SIGNATURE,
     "source": "bot|observer|dexscreener|geckoterminal|wallets",
     "endpoint": r"endpoint \d+",
-    **dict.fromkeys(
-        (
-            "price_sol",
-            "price_usd",
-            "liquidity_usd",
-            "pool_sol",
-            "pool_tokens",
-            "volume24h_usd",
-            "volume5m_usd",
-            "volume1h_usd",
-            "market_cap_usd",
-            "change5m_pct",
-            "change1h_pct",
-        ),
-        NUMBER,
-    ),
+    **dict.fromkeys(("price_sol", "price_usd", "liquidity_usd", "market_cap_usd"), NUMBER),
+    **dict.fromkeys(("pool_sol", "pool_tokens", "change5m_pct", "change1h_pct"), NUMBER),
+    **dict.fromkeys(("volume5m_usd", "volume1h_usd", "volume24h_usd"), NUMBER),
 }
-
-
-# what is planned may lie ahead
+# What is planned may lie ahead.
 AHEAD = {"due_at", "heal_at", "expires_at", "auto_post_since"}
-
-
-# ms; before that nothing of this program was, but pairs that others made
+# In ms: before that nothing of this program was, but pairs that others made.
 FIRST_MS = 1_500_000_000_000
-
-
 DAY_MS = 86_400_000
-
-
 CONTROL = re.compile("[\\x00-\\x08\\x0b-\\x1f\\x7f]")
+# Column by column: is this value what the column stands for?
+Checks = dict[str, Callable[[Any], Any]]
 
 
 def check_forms(reader: Reader, now: int) -> Iterator[Difference]:
-    """Every text, number and date of every table can be what it stands for."""
+    """Yield what cannot be what it stands for: a text, number or date of any table; `now` in ms."""
     for model in schema.TABLES:
-        checks = list(_list_form_checks(model, now))
-        name = model._meta.table_name
-        key = model._meta.get_primary_keys()[0]
-        places = [
-            one.column_name
-            for one in model._meta.sorted_fields
-            if one.column_name in {column for column, _ in checks}
-        ]
-        if not places:
+        checks: Checks = dict(_list_form_checks(model, now))
+        if not checks:
             continue
-        selected = ", ".join(f'"{column}"' for column in (key.column_name, *places))
-        by_column = dict(checks)
         try:
-            for number, *values in reader.rows(f'SELECT {selected} FROM "{name}"'):
-                for column, value in zip(places, values, strict=True):
-                    if value is not None and not _fits(by_column[column], value):
-                        yield Difference(
-                            name, f"of row {number} cannot be {value!r:.60}", field=column
-                        )
+            yield from _check_rows(reader, model._meta, checks)
         except UnicodeDecodeError:
-            yield Difference(name, "a text is no UTF-8")
+            yield Difference(model._meta.table_name, "a text is no UTF-8")
 
 
-def _fits(check: Any, value: object) -> bool:
-    """Whether a value passes a check. In a damaged file it may be of another type than its column
-    holds.
-    """
+def _check_rows(reader: Reader, table: Any, checks: Checks) -> Iterator[Difference]:
+    key = table.get_primary_keys()[0].column_name
+    selected = ", ".join(f'"{column}"' for column in (key, *checks))
+    for number, *values in reader.rows(f'SELECT {selected} FROM "{table.table_name}"'):
+        for (column, check), value in zip(checks.items(), values, strict=True):
+            if value is not None and not _fits(check, value):
+                what = f"of row {number} cannot be {value!r:.60}"
+                yield Difference(table.table_name, what, field=column)
+
+
+def _fits(check: Callable[[Any], Any], value: object) -> bool:
+    # In a damaged file a value may be of another type than its column holds.
     try:
         return bool(check(value))
     except TypeError:
@@ -169,16 +128,7 @@ def _list_form_checks(model: Any, now: int) -> Iterator[tuple[str, Any]]:
                 one.column_name,
                 lambda value, latest=latest: value == 0 or FIRST_MS <= value <= latest,
             )
-        elif isinstance(one, BigIntegerField | IntegerField) and one.name in (
-            "slot",
-            "head_slot",
-            "tries",
-            "walks",
-            "walk_new",
-            "place",
-            "tx_index",
-            "posts_bytes",
-        ):
+        elif isinstance(one, BigIntegerField | IntegerField) and one.name in COUNTS:
             yield one.column_name, lambda value: 0 <= value < 10**12
         elif isinstance(one, TextField) and model is Post:
             yield one.column_name, _is_text
