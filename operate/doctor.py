@@ -36,6 +36,7 @@ OWN_FILES = {
     "secret_key",
     "log_key",
     "programs.csv",
+    "about.txt",
     "jobs.lock",
     "work.lock",
     locks.DATA_DIR_LOCK,
@@ -189,6 +190,11 @@ def check_files(config: Config) -> Iterator[Finding]:
             "put its app.db back beside it, or restore a backup with --replace",
         )
     yield from _check_key_file(config)
+    rules = config.data_dir / "about.txt"
+    if rules.exists() and not (rules.is_file() and os.access(rules, os.R_OK)):
+        yield wrong(
+            "about.txt cannot be read: /about shows no rules", f"put a text file at {rules}"
+        )
 
 
 def _name_leftovers(config: Config, files: list[Path]) -> Iterator[Finding]:

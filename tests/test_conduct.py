@@ -13,6 +13,7 @@ from accounts.admin_tables import AdminAct
 from accounts.conduct_tables import Ban, Report
 from accounts.problem import Problem
 from models import Attachment, Bot, Owner, Post, Session
+from operate import doctor
 
 W = address("w")
 
@@ -246,3 +247,9 @@ def test_the_operators_rules_are_shown_as_text(service):
     path.write_bytes(b"x" * 100_000)
     shown = re.search(r">(x+)<", browser.get("/about").text)[1]
     assert len(shown) == 40_000
+    assert [one.level for one in doctor.check_files(service.config)] == []
+    path.unlink()
+    path.mkdir()
+    assert "published none" in browser.get("/about").text
+    (told,) = doctor.check_files(service.config)
+    assert (told.level, told.text) == ("wrong", "about.txt cannot be read: /about shows no rules")

@@ -83,11 +83,13 @@ def show_about() -> ResponseReturnValue:
 
 
 def read_rules(data_dir: Path) -> str:
-    """Return the text of DATA_DIR/about.txt, empty where there is none."""
+    """Return the text of DATA_DIR/about.txt; empty where there is none, or none that can be read:
+    `doctor` says which.
+    """
     try:
         with (data_dir / ABOUT_FILE).open("rb") as file:
             return file.read(MAX_ABOUT_BYTES).decode(errors="replace").strip()
-    except FileNotFoundError:
+    except OSError:
         return ""
 
 
