@@ -7,7 +7,7 @@ not done again, and adds no line.
 
 from accounts import api_keys, conduct, hiding, hooks, influencers, owners, wallets
 from accounts.admin_tables import AdminAct
-from accounts.fields import check_line
+from accounts.fields import check_line, check_wallet
 from accounts.holdings import find_holder
 from storage import erasing, writing
 
@@ -137,6 +137,7 @@ def ban_wallet(address: str, who: str, reason: str, now: int) -> bool:
     """Take a wallet from the bot that holds it, which keeps its others, and let no bot hold it;
     return whether anything was done.
     """
+    address = check_wallet(address)
     with writing():
         if not conduct.ban_wallet(address, reason, now):
             return False

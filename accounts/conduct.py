@@ -9,7 +9,7 @@ from peewee import JOIN
 
 from accounts import hiding
 from accounts.conduct_tables import Ban, Report
-from accounts.fields import check_line, check_size, check_wallet
+from accounts.fields import check_line, check_size
 from accounts.problem import Problem, invalid, refuse_unknown
 from models import Bot, Owner, Post, Session
 from paper.tables import PaperPost
@@ -115,8 +115,10 @@ def ban_owner(owner: Owner, reason: str, now: int) -> bool:
 
 
 def ban_wallet(address: str, reason: str, now: int) -> bool:
-    """Let no bot hold a wallet; return whether one could before. The caller detaches it."""
-    return _ban("wallet", check_wallet(address), reason, now)
+    """Let no bot hold a wallet, whose address was checked; return whether one could before. The
+    caller detaches it.
+    """
+    return _ban("wallet", address, reason, now)
 
 
 def lift_ban(kind: str, target: str) -> bool:

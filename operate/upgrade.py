@@ -159,10 +159,11 @@ def _say_ending(path: Path, before: dict[str, str]) -> str:
 def _check_room(path: Path) -> None:
     size = sum(one.stat().st_size for one in path.parent.glob("app.db*"))
     free = shutil.disk_usage(path.parent).free
-    if free < 2 * size + LEAST_FREE:
+    wanted = 2 * size + LEAST_FREE
+    if free < wanted:
         raise Refused(
-            f"{free / 1e9:.1f} GB free on the disk of {path.parent}: an upgrade needs room for two"
-            f" copies of {size / 1e9:.1f} GB. Nothing was changed"
+            f"{free / 1e6:,.0f} MB free on the disk of {path.parent}: an upgrade needs"
+            f" {wanted / 1e6:,.0f} MB, for two copies and some room. Nothing was changed"
         )
 
 

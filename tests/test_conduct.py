@@ -216,6 +216,16 @@ def test_a_banned_wallet_is_taken_away_and_nobody_gets_it(service, ada, operator
     assert list_done() == [("ban_wallet", W, "stolen"), ("unban_wallet", W, "it was not")]
 
 
+def test_a_wallet_is_banned_however_its_address_was_pasted(service, ada, operator):
+    path = f"/admin/wallets/%20{W}%0A/ban"
+    assert operator.send(path, page="/admin", reason="stolen").status_code == 302
+    assert holdings.find_attachment(Bot.get()) is None
+    assert refused(lambda: acts.ban_wallet(f"{W}.", "operator", "", NOW)) == "validation_failed"
+    assert not acts.ban_wallet(f" {W}", "operator", "twice", NOW)
+    assert operator.send(path, page="/admin", reason="it was not", on="yes").status_code == 302
+    assert list_done() == [("ban_wallet", W, "stolen"), ("unban_wallet", W, "it was not")]
+
+
 def test_a_wallet_that_is_not_here_can_be_banned(service, operator):
     other = address("other")
     found = operator.client.get("/admin/find", query_string={"q": other})

@@ -180,6 +180,20 @@ def test_beside_a_server_nothing_begins(tmp_path, monkeypatch, capsys):
 
 
 @ground.sqlite_only
+def test_a_disk_without_room_is_left_alone(tmp_path, monkeypatch, capsys):
+    """Two copies of a database of some megabytes, and 200 MB."""
+    place(tmp_path / "data")
+    before = hash_files(tmp_path / "data")
+    size = (tmp_path / "data" / "app.db").stat().st_size
+    usage = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=20_000_000))
+    assert run(monkeypatch, tmp_path / "data") == 1
+    said = capsys.readouterr().err
+    assert "20 MB free" in said and f"needs {200 + 2 * size / 1e6:,.0f} MB" in said
+    assert hash_files(tmp_path / "data") == before
+
+
+@ground.sqlite_only
 def test_a_damaged_a_newer_and_an_empty_instance_are_refused(tmp_path, monkeypatch, capsys):
     assert (tmp_path / "none").mkdir() is None
     assert run(monkeypatch, tmp_path / "none") == 1

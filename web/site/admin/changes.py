@@ -176,7 +176,7 @@ def change_owner_ban(uid: str) -> ResponseReturnValue:
 @blueprint.route("/wallets/<address>/ban", methods=["GET", "POST"])
 def change_wallet_ban(address: str) -> ResponseReturnValue:
     """Ban a wallet, held by a bot or not, or let bots hold it again, once confirmed."""
-    check_wallet(address)
+    address = check_wallet(address)
     return change_ban(
         "wallet",
         address,
