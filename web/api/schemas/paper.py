@@ -99,7 +99,7 @@ class ReviewReason(Shape):
     """Something that was seen and opened a review."""
 
     code: str
-    detail: str
+    detail: str = described("in words")
     symbol: str | None = described("untrusted")
     at: Time
 
@@ -107,7 +107,9 @@ class ReviewReason(Shape):
 class Review(Shape):
     """Whether a trader's record is doubted."""
 
-    state: Literal["clean", "under_review", "cleared", "upheld"]
+    state: Literal["clean", "under_review", "cleared", "upheld"] = described(
+        "figures are withheld while it is under_review, and for good once it is upheld"
+    )
     reasons: list[ReviewReason]
     openedAt: Time | None
     decidedAt: Time | None
@@ -145,13 +147,13 @@ class PaperFill(Simulated):
     rentLamports: Whole
     failed: bool
     reason: str
-    model: str
+    model: str = described("the fill model, such as amm-cp/2")
 
 
 class CloseAtCosts(Shape):
     """What a close had earned had every cost been so many times what it was."""
 
-    costs: int
+    costs: int = described("how many times")
     netLamports: Whole
     returnPct: float | None
 
@@ -239,7 +241,7 @@ class DiaryLine(Simulated):
 
     id: str
     at: Time
-    kind: str
+    kind: str = described("decision, fill, refusal, pause, lesson, review or phase")
     mint: Address | None
     symbol: str | None = described("untrusted")
     text: str
@@ -274,7 +276,7 @@ class Pause(Simulated):
     """A rule that keeps a trader from entering for a while."""
 
     rule: str
-    effect: str
+    effect: str = described("pause_family, pause_mint, half_size or long_cooldown")
     mint: Address | None
     applied: bool = described("false: it is only observed")
     n: int

@@ -10,7 +10,7 @@ from web.api.schemas.base import Exact, Shape, Simulated, Time, Whole, absent, d
 class AtCosts(Shape):
     """Results had every cost been so many times what it was."""
 
-    costs: int
+    costs: int = described("how many times")
     meanReturnPct: float | None
     winRate: float | None
 

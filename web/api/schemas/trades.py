@@ -1,6 +1,6 @@
 """Trades, who traded a token, and the leaderboard."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -37,10 +37,19 @@ class Lot(Shape):
     costLamports: Whole | None
 
 
+Matching = Annotated[
+    Literal["matched", "partial", "unmatched", "not_applicable"],
+    Field(
+        description="matched: the cost of all that was sold is known; partial: of a part of it; "
+        "unmatched: of nothing; not_applicable: it is no sale with a result"
+    ),
+]
+
+
 class Realized(Shape):
     """What a sale earned: first in, first out, after the wallet's transaction costs."""
 
-    status: Literal["matched", "partial", "unmatched", "not_applicable"]
+    status: Matching
     method: Literal["fifo"]
     resultLamports: Whole | None
     resultSol: Exact | None
@@ -59,7 +68,7 @@ class QuoteTrade(Quote):
     side: Literal["buy", "sell", "round_trip"]
     changeRaw: Whole = described("what the trade moved of it")
     change: Exact
-    status: Literal["matched", "partial", "unmatched", "not_applicable"]
+    status: Matching
     realizedRaw: Whole | None
     realized: Exact | None
     costRaw: Whole | None
@@ -123,15 +132,17 @@ class Trade(Shape):
     eventAt: Time | None
     status: Literal["finalized"]
     kind: TradeKind
-    venue: str | None
-    mint: Address | None
+    venue: str | None = described("the program it ran on; `A > B`: A called B")
+    mint: Address | None = described("the main token; tokenChanges has all")
     symbol: str | None = described("untrusted")
     tokenChanges: list[TokenChange]
-    solChangeLamports: Whole
+    solChangeLamports: Whole = described(
+        "of the wallet's SOL, wrapped SOL included; rent laid into its own token accounts is none"
+    )
     solChange: Exact
     feeLamports: Whole
     tipLamports: Whole
-    rentLamports: Whole
+    rentLamports: Whole = described("change of the rent that lies in its own token accounts")
     realized: Realized
     quote: QuoteTrade | None = described("its result in a stablecoin that it was made against")
     quoteReason: QuoteReason | None = described(
@@ -177,7 +188,7 @@ class ActivityRow(Shape):
 class LeaderboardRow(Shape):
     """A bot on the board; numbers are null where no wallet was observed."""
 
-    rank: int | None
+    rank: int | None = described("from 1; ties share it; null without a rank")
     record: Literal["forward", "all"]
     botId: str
     name: str = described("untrusted")
@@ -225,6 +236,9 @@ class LeaderboardRow(Shape):
             "reading_again",
         ]
         | None
+    ) = described(
+        "why there is no rank; too_few_sells: under three with a result; open_gap: a part of the "
+        "history is missing; proven_by_another: the wallet's past belongs to that bot"
     )
     coverage: Coverage
     retiredAt: Time | None = described("a retired bot stays on the board of its time")
@@ -245,8 +259,8 @@ class Activity(Page):
     mint: Address
     symbol: str | None = described("untrusted")
     data: list[ActivityRow]
-    buyers: int
-    sellers: int
+    buyers: int = described("wallets that bought it")
+    sellers: int = described("wallets that sold it")
     walletsTracked: int = described("how many wallets this instance observes")
 
 

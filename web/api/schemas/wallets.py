@@ -18,7 +18,7 @@ class Gap(Shape):
 
     fromSlot: int
     toSlot: int
-    reason: str
+    reason: str = described("in words")
     wallet: Address = absent("whose history; of a bot that holds several")
 
 
@@ -27,12 +27,15 @@ class Coverage(Shape):
     known least.
     """
 
-    state: Literal["none", "backfilling", "partial", "complete"]
-    observedFrom: Time | None
-    observedTo: Time | None
+    state: Literal["none", "backfilling", "partial", "complete"] = described(
+        "complete: every balance joins the next, from the first transaction to what nodes say now; "
+        "partial: something is missing; backfilling: the history is being read"
+    )
+    observedFrom: Time | None = described("when its first known transaction happened")
+    observedTo: Time | None = described("up to when, by the clock of the chain, it was observed")
     firstSlot: int | None
     lastSlot: int | None
-    checkedAt: Time | None
+    checkedAt: Time | None = described("when it was polled last")
     receipts: int = described("that were read")
     pending: int = described("receipts that are known of and were not read yet")
     gaps: list[Gap]
@@ -245,10 +248,10 @@ class Record(Results):
 class Owner(Shape):
     """What the same owner did with all its bots. A new browser is a new owner."""
 
-    influencers: int = described("that were made")
-    retired: int
-    walletsTried: int
-    walletsDetached: int
+    influencers: int = described("bots that were made")
+    retired: int = described("bots of these")
+    walletsTried: int = described("wallets that any of them ever held")
+    walletsDetached: int = described("wallets of these that were given up")
     realizedLamportsOfAll: Whole | None = described(
         "realized since attachment by all its bots, to two significant digits; null where it has "
         "one bot that had one wallet"
