@@ -26,6 +26,18 @@ EQUIVALENTS = {
             "for group, got, part in zip(groups, share(amount, sizes), share(spent, sizes), ):",
         ): "all three are as long as the groups",
     },
+    "chain/packing.py": {
+        (
+            "compressor = _tools.compressors.get(number)",
+            "compressor = _tools.compressors.get(None)",
+        ): "made anew, it compresses the same",
+    },
+    "chain/quote_store.py": {
+        (
+            'return SALES.format(wallets=", ".join(map(str, sorted(wallets))) or "NULL")',
+            'return SALES.format(wallets=", ".join(map(str, sorted(wallets))) or "null")',
+        ): "SQL knows no case",
+    },
     "accounts/api_keys.py": {
         (".switch(Key)", ".switch(None)"): "the query is of keys",
     },

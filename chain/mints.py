@@ -106,7 +106,7 @@ def _parse_bytes(raw: bytes, owner: str) -> Mint:
         decimals,
         _option(raw, 0),
         _option(raw, 46),
-        _parse_extensions(raw[EXTENSIONS_AT:]) if extended else {},
+        _parse_extensions(raw[EXTENSIONS_AT:]),
     )
 
 

@@ -10,8 +10,6 @@ from service import NOW, Service, address, signature
 from story import ADA
 
 from accounts import posts, wallets
-from chain.digests import digest_receipt
-from chain.receipts import parse_receipt
 from evidence import document, index, log, receipts
 from models import Bot, Receipt, Trade, Wallet
 from observing.entries import digest_stored
@@ -53,41 +51,6 @@ def test_it_names_every_receipt_with_what_the_trade_says(watched):
     assert told["wallet"]["coverage"]["state"] == "complete"
     assert told["wallet"]["sums"]["results"] == orjson.loads(wallet.results)
     assert (told["markers"], told["addedPrograms"], told["pending"]) == ([], [], [])
-
-
-def test_the_digest_of_a_receipt_is_that_of_its_named_fields(chain):
-    """Worked out here from the node's JSON, without the code that reads receipts."""
-    row = chain.rows[5]
-    meta, slot = row.receipt["meta"], row.slot
-    sides = {}
-    for side, name in enumerate(("preTokenBalances", "postTokenBalances")):
-        for one in meta[name]:
-            amount = one["uiTokenAmount"]
-            sides.setdefault(row.keys[one["accountIndex"]], [None, None])[side] = [
-                one["mint"],
-                one["owner"],
-                amount["amount"],
-                amount["decimals"],
-            ]
-    accounts = zip(row.keys, meta["preBalances"], meta["postBalances"], strict=True)
-    told = {
-        "signature": row.signature,
-        "slot": slot,
-        "failed": meta["err"] is not None,
-        "fee": meta["fee"],
-        "accounts": [list(one) for one in accounts],
-        "tokens": [[name, *sides[name]] for name in sorted(sides)],
-    }
-    text = orjson.dumps(told)
-    assert digest_receipt(parse_receipt(row.receipt)) == hashlib.sha256(text).hexdigest()
-
-
-def test_both_encodings_of_a_receipt_have_one_digest(history):
-    pairs = [
-        {digest_receipt(parse_receipt(one[encoding])) for encoding in ("json", "jsonParsed")}
-        for one in history["transactions"]
-    ]
-    assert len(pairs) > 700 and all(len(pair) == 1 for pair in pairs)
 
 
 def test_receipts_of_an_earlier_version_get_their_digests(watched):

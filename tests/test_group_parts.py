@@ -7,7 +7,10 @@ import pytest
 from chain.effects import Balance
 from chain.entries import Entry
 from chain.forward import Span
+from chain.group_book import NO_FAMILY
+from chain.group_reading import Reader
 from chain.groups import UNRESOLVED, Stay, join_coverages, join_parts, merge_slot
+from chain.programs import table
 
 ADA, EVE = 1, 2
 
@@ -110,6 +113,14 @@ def test_read_as_one_owners_it_keeps_what_the_receipt_does_not_tell():
     assert join_parts(unseen, read)[-1] is None and join_parts(unseen, read).flags == ("z",)
     unseen[EVE] = parts[EVE]
     assert join_parts(unseen, read).seen_at == 70
+
+
+def test_what_is_gone_or_never_was_a_signature_is_not_looked_for_in_vain():
+    """Nothing is stored; and what is no signature is refused whatever is stored under it."""
+    for stored, signature in (((), "5" * 88), (((b"",),), "no signature")):
+        reader = Reader(lambda sql, stored=stored: stored, NO_FAMILY, table())
+        with pytest.raises(ValueError, match="^the transaction is not stored$"):
+            reader.read(signature, frozenset({ADA, EVE}))
 
 
 def refuse(signature, wallets):

@@ -219,6 +219,15 @@ def test_a_transaction_that_is_not_listed_any_more_leaves_no_line_in_a_quote(fre
     assert [row.trade.signature for row in QuoteTrade.select()] == [second.signature]
 
 
+def test_what_is_no_stablecoin_any_more_leaves_no_line(fresh, monkeypatch):
+    wallet, t = fresh(), Teller().gain(USDC, 500).swap(USDC, 100, "A", 10)
+    fold(wallet, t.entries)
+    assert QuoteTotal.select().count() and QuoteTrade.select().count()
+    take_for_quotes(monkeypatch, ())
+    fold(wallet, [])
+    assert not QuoteTotal.select().count() + QuoteTrade.select().count()
+
+
 def test_what_has_no_block_time_counts_in_no_span_in_no_quote(fresh):
     """10 A for 100 raw USDC at an unknown time, 5 sold for 60: known in the whole, 60 - 50 = 10. In
     the span the purchase does not count, and its units have unknown cost: the sale is unmatched.

@@ -4,10 +4,12 @@ refused.
 
 import copy
 import csv
+import hashlib
 import json
 import struct
 from types import SimpleNamespace
 
+import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,6 +17,7 @@ from nacl.signing import VerifyKey
 from story import BEGIN, Story, account_of, address
 
 from chain.base58 import b58decode
+from chain.digests import digest_receipt
 from chain.effects import _named_as_own, associated_address, read_effect, touches
 from chain.entries import Entry, read_entry
 from chain.instructions import Operation
@@ -258,6 +261,41 @@ def test_associated_addresses():
         "EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v",
     )
     assert associated_address(*real_pair) == "BeWvKX4GCSzfQdWgvzH1nzNFujCAktbV2wYrUMGpQz3"
+
+
+def test_the_digest_of_a_receipt_is_that_of_its_named_fields(chain):
+    """Worked out here from the node's JSON, without the code that reads receipts."""
+    row = chain.rows[5]
+    meta, slot = row.receipt["meta"], row.slot
+    sides = {}
+    for side, name in enumerate(("preTokenBalances", "postTokenBalances")):
+        for one in meta[name]:
+            amount = one["uiTokenAmount"]
+            sides.setdefault(row.keys[one["accountIndex"]], [None, None])[side] = [
+                one["mint"],
+                one["owner"],
+                amount["amount"],
+                amount["decimals"],
+            ]
+    accounts = zip(row.keys, meta["preBalances"], meta["postBalances"], strict=True)
+    told = {
+        "signature": row.signature,
+        "slot": slot,
+        "failed": meta["err"] is not None,
+        "fee": meta["fee"],
+        "accounts": [list(one) for one in accounts],
+        "tokens": [[name, *sides[name]] for name in sorted(sides)],
+    }
+    text = orjson.dumps(told)
+    assert digest_receipt(parse_receipt(row.receipt)) == hashlib.sha256(text).hexdigest()
+
+
+def test_both_encodings_of_a_receipt_have_one_digest(history):
+    pairs = [
+        {digest_receipt(parse_receipt(one[encoding])) for encoding in ("json", "jsonParsed")}
+        for one in history["transactions"]
+    ]
+    assert len(pairs) > 700 and all(len(pair) == 1 for pair in pairs)
 
 
 # ---- what is refused -----------------------------------------------------------------------------

@@ -250,6 +250,16 @@ def test_results_by_token():
     assert told == {"A": (30, 2, 1), "B": (30, 1, 1)}
 
 
+def test_one_lamport_is_a_gain_and_none_is_not():
+    """Of tokens of 1,000 lamports each, one sold for 1,001, one for 1,000, one for 999."""
+    t = sell_for(1, 0, -1)
+    book = keep(t.entries)
+    assert [book.tokens[f"T{number}"].winning for number in range(3)] == [1, 0, 0]
+    told = book.rows[ALL]
+    assert (told.winning, told.sales, read_positions(told)) == (1, 3, (3, 1, 0))
+    assert t.ledger.totals.winning == 1
+
+
 # ---- since an attachment -------------------------------------------------------------------------
 def test_a_span_has_a_risk_of_its_own():
     """Before: +900. In the span: 5 of 10@100 from before at unknown cost, then B from 10 to 30 and

@@ -215,6 +215,18 @@ def test_a_request_for_quote_names_its_maker():
     assert found.counterparties == (address(account_of("friend", "SOL")),)
 
 
+def test_rent_that_a_maker_gives_away_is_no_part_of_what_it_pays():
+    """The maker pays 1 SOL for 100 CAT, and opens ada's account of FOX: that rent is sponsored."""
+    scene = scene_of()
+    with scene.call(RFQ, "ada", "friend"):
+        scene.send("CAT", "ada", "friend", 100)
+        scene.pay("friend", "ada", SOL)
+    scene.open("friend", "ada", "FOX")
+    found = entry(scene, "friend", "ada")
+    assert (found.kind, found.sponsored, found.beside_sol) == ("sell", RENT, 0)
+    assert (found.venue_sol, found.explained_percent) == (SOL, 100)
+
+
 def test_a_round_trip_has_its_result_in_the_receipt():
     """2 SOL buy 100 CAT, which bring 2.1: +0.1 less the fee."""
     scene = scene_of()

@@ -1,0 +1,16 @@
+"""Amounts as text: nothing is rounded, nothing is a float."""
+
+from chain.amounts import exact, show_lamports, sol
+
+
+def test_amounts_are_exact_text():
+    """Nine places of SOL, without the zeros at the end; what is unknown is no text."""
+    assert [exact(raw, 9) for raw in (-1_250_000_000, 1, 10, 0)] == [
+        "-1.25",
+        "0.000000001",
+        "0.00000001",
+        "0",
+    ]
+    assert [exact(raw, 0) for raw in (5, -10)] == ["5", "-10"]
+    assert sol(2_000_000_000) == "2"
+    assert [show_lamports(one) for one in (None, 0, 2**63)] == [None, "0", "9223372036854775808"]
