@@ -35,13 +35,24 @@ def delete_owner(owner: Owner, now: int) -> None:
 
 
 def _erase_some(bot: Bot, now: int) -> bool:
-    """Erase the words of some posts; return whether there were any."""
+    """Erase the words of some posts, and the event ids that the bot gave them; return whether there
+    were any. The newest first: none has the id of a later one for an event id.
+    """
     with erasing():
-        said = Post.select().where(Post.bot == bot, Post.hidden_at.is_null())
-        found = list(said.order_by(Post.id).limit(POSTS_AT_ONCE))
+        is_named = (Post.source == "bot") & (Post.event_id != Post.uid)
+        said = Post.select().where(Post.bot == bot, Post.hidden_at.is_null() | is_named)
+        found = list(said.order_by(Post.id.desc()).limit(POSTS_AT_ONCE))
         for post in found:
-            erase_words(post, now)
+            if post.hidden_at is None:
+                erase_words(post, now)
+            if post.source == "bot":
+                _forget_event(post)
     return bool(found)
+
+
+def _forget_event(post: Post) -> None:
+    """Erase what a retry is told by: none can come any more."""
+    Post.update(event_id=post.uid, hidden_hash=None).where(Post.id == post.id).execute()
 
 
 def _empty_bot(bot: Bot) -> None:

@@ -149,7 +149,8 @@ def test_a_deleted_account_leaves_its_record_and_none_of_its_words(service, life
     assert bot.retired_at and bot.bio == "" and "ada" not in (bot.name + bot.handle).lower()
     assert not Attachment.select().where(Attachment.detached_at.is_null()).exists()
     assert {post.body for post in Post.select()} == {""}
-    assert Post.get(Post.event_id == "e1").status == "verified"
+    assert all(post.event_id == post.uid and not post.hidden_hash for post in Post.select())
+    assert {post.status for post in Post.select()} == {"verified", "none"}
     assert Trader.get().retired_at and Trader.get().bio == "" and "Momo" not in Trader.get().name
     for path in (f"/bots/{bot.uid}", f"/posts/{Post.get().uid}", "/", "/traders"):
         shown = service.get(path)
@@ -172,6 +173,17 @@ def test_deleting_is_done_by_being_asked_again(service, life):
     departures.delete_owner(life.owner, NOW)
     departures.delete_owner(life.owner, NOW + 1)
     assert not Post.select().where(Post.hidden_at.is_null()).exists()
+
+
+def test_event_ids_go_whatever_they_were(service, life):
+    """Each of these is the id of the post before it; one of the observer's names its trade."""
+    for _ in range(3):
+        say(life, {"eventId": Post.select().order_by(Post.id.desc()).get().uid, "body": "next"})
+    Post.update(source="observer").where(Post.event_id == "e2").execute()
+    departures.delete_owner(life.owner, NOW)
+    kept = {post.event_id for post in Post.select() if post.event_id != post.uid}
+    assert kept == {"e2"} and Post.select().count() == 6
+    assert b"e1" not in orjson.dumps(list(Post.select(Post.event_id).tuples()))
 
 
 def test_what_a_paper_trader_said_goes_and_its_fills_stay(service, life):
