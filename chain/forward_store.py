@@ -28,23 +28,15 @@ def sort_spans(spans: Iterable[Span]) -> tuple[Span, ...]:
     return tuple(sorted(spans, key=lambda span: (span.begins_ms, span.number)))
 
 
-def drop_stored(forward: Forward) -> None:
-    """Of the rows that a rebuild made, keep what differs from the stored ones; drop what it did
-    not make.
-    """
+def settle_forward(forward: Forward) -> None:
+    """As chain.store.settle, of the totals of spans."""
     for span in forward.spans:
         record = forward.records.get(span.number)
-        made = record.rows if record else {}
         stored = _read_rows(span.number)
-        differing = {
-            time: made.get(time)
-            for time in made.keys() | stored.keys()
-            if made.get(time) != stored.get(time)
-        }
         if record:
-            record.rows = differing
+            record.rows = storage.find_changes(record.rows, stored)
         else:
-            forward.unwanted[span.number] = sorted(differing)
+            forward.unwanted[span.number] = sorted(stored)
 
 
 def _read_rows(number: int) -> dict[int, SpanTotals]:

@@ -64,7 +64,7 @@ class _Begun(NamedTuple):
 
 
 @dataclass
-class _Kept:
+class _CachedBooks:
     """Books in memory, and entries that are not in them yet: (number of the wallet, entry)..."""
 
     begun: _Begun
@@ -78,7 +78,7 @@ class GroupStore(LedgerStore):
     def __init__(self, follow_up: FollowUp | None = None, programs: Programs | None = None) -> None:
         super().__init__(follow_up)
         self._programs = programs or table()
-        self._groups: dict[int, _Kept] = {}
+        self._groups: dict[int, _CachedBooks] = {}
         # Whether a wallet was published as one of several.
         self._grouped: dict[int, bool] = {}
 
@@ -159,7 +159,7 @@ class GroupStore(LedgerStore):
             if not kept.pending.is_stale:
                 return kept.pending
         pending = _fold_anew(family, self._programs)
-        self._groups[family.lead] = _Kept(begun, pending)
+        self._groups[family.lead] = _CachedBooks(begun, pending)
         return pending
 
 
@@ -169,7 +169,7 @@ def _read_begun(family: Family) -> _Begun:
     return _Begun(family, backfilled, tuple(map(tuple, untouched)))
 
 
-def _goes_on(kept: _Kept) -> bool:
+def _goes_on(kept: _CachedBooks) -> bool:
     last = max((one.last_slot or 0 for one in kept.pending.ledgers.values()), default=0)
     return all(entry.slot > last for _, entry in kept.news)
 

@@ -58,26 +58,21 @@ class PendingQuotes:
                 record.rows = {}
 
 
-def drop_stored_quotes(
+def settle_quotes(
     wallet_id: int,
     pending: PendingQuotes,
     books: Mapping[int, QuoteBook],
     wallets: Collection[int],
 ) -> None:
-    """Of what a rebuild made, keep what differs from the stored rows; drop what it did not make.
-    `wallets`: numbers of those whose trades the books are made of.
+    """As chain.store.settle, of what was done in quotes. `wallets`: numbers of those whose trades
+    the books are made of.
     """
     pending.take_totals(books)
     totals = load_totals(_read(TOTALS.format(wallet=wallet_id)))
     # Who has no totals has no trades either, and these are many to look through.
     sales = load_sales(_read(write_sales(wallets))) if totals or pending.totals else {}
-    pending.totals = _keep_differing(pending.totals, totals)
-    pending.sales = _keep_differing(pending.sales, sales)
-
-
-def _keep_differing(made: Mapping[Any, Any], stored: Mapping[Any, Any]) -> dict[Any, Any]:
-    keys = made.keys() | stored.keys()
-    return {key: made.get(key) for key in keys if made.get(key) != stored.get(key)}
+    pending.totals = storage.find_changes(pending.totals, totals)
+    pending.sales = storage.find_changes(pending.sales, sales)
 
 
 Rows = Iterable[Sequence[Any]]

@@ -78,9 +78,9 @@ def list_tokens(books: Mapping[int, RiskBook]) -> Iterator[tuple[TokenKey, Token
             yield TokenKey(span, mint), token
 
 
-def drop_stored_risk(wallet_id: int, books: dict[int, RiskBook]) -> None:
-    """Of what a rebuild made, keep what differs from the stored rows; drop what it did not make.
-    `books` gains an empty one for each span that has stored rows and no book.
+def settle_risk(wallet_id: int, books: dict[int, RiskBook]) -> None:
+    """As chain.store.settle, of the risk. `books` gains an empty one for each span that has stored
+    rows and no book.
     """
     stored = read_stretches(wallet_id)
     made = {key: dump_stretch(one) for key, one in list_stretches(books) if one}
@@ -90,10 +90,10 @@ def drop_stored_risk(wallet_id: int, books: dict[int, RiskBook]) -> None:
             del book.rows[Period(key.hours, key.begins)]
         elif key not in made:
             book.rows[Period(key.hours, key.begins)] = None
-    _drop_stored_tokens(wallet_id, books)
+    _settle_tokens(wallet_id, books)
 
 
-def _drop_stored_tokens(wallet_id: int, books: dict[int, RiskBook]) -> None:
+def _settle_tokens(wallet_id: int, books: dict[int, RiskBook]) -> None:
     stored = read_tokens(wallet_id)
     made = {key: one for key, one in list_tokens(books) if one}
     for key in stored.keys() | made.keys():

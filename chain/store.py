@@ -17,15 +17,15 @@ import storage
 from chain.coverage import Progress, decide_state, order_entries
 from chain.entries import READING, Entry
 from chain.forward import HOUR_SECONDS, Forward
-from chain.forward_store import drop_stored, read_spans, replace_forward
+from chain.forward_store import read_spans, replace_forward, settle_forward
 from chain.hour_store import RunningTotals, read_hours, read_running, replace_hours
 from chain.kinds import TRADES
 from chain.ledger import Ledger
 from chain.lots import Booked, Opening
 from chain.quote_book import QuoteBook
-from chain.quote_store import PendingQuotes, drop_stored_quotes, replace_quotes
+from chain.quote_store import PendingQuotes, replace_quotes, settle_quotes
 from chain.risk import RiskBook
-from chain.risk_store import WHOLE, drop_stored_risk, replace_risk
+from chain.risk_store import WHOLE, replace_risk, settle_risk
 from chain.standing_store import forget_standings_of
 from chain.summary import (
     show_average,
@@ -172,20 +172,15 @@ def _rebuild(wallet: Wallet, pending: PendingLedger) -> None:
 
 
 def settle(wallet_id: int, pending: PendingLedger) -> None:
-    """Of the sums that a rebuild made, keep what differs from the stored ones; drop what it did not
-    make.
+    """Leave of the sums that a rebuild made those to be written: what differs from the stored ones,
+    and None for what is stored and was not made.
     """
-    hours = read_hours(wallet_id)
-    pending.hours = {
-        hour: pending.hours.get(hour)
-        for hour in pending.hours.keys() | hours.keys()
-        if hours.get(hour) != pending.hours.get(hour)
-    }
-    drop_stored(pending.forward)
+    pending.hours = storage.find_changes(pending.hours, read_hours(wallet_id))
+    settle_forward(pending.forward)
     wallets = pending.list_wallets(wallet_id)
-    drop_stored_quotes(wallet_id, pending.quote_rows, pending.list_quotes(), wallets)
+    settle_quotes(wallet_id, pending.quote_rows, pending.list_quotes(), wallets)
     books = pending.list_risk()
-    drop_stored_risk(wallet_id, books)
+    settle_risk(wallet_id, books)
     known = pending.list_risk()
     pending.unwanted_risk = {span: book for span, book in books.items() if span not in known}
 

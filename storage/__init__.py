@@ -9,7 +9,7 @@ import itertools
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from peewee import DatabaseProxy, PeeweeException
 from playhouse.migrations import Runner
@@ -24,6 +24,8 @@ ROWS_A_STATEMENT = 200
 # SQL that is remembered: one for each number of rows that is written at once.
 MAX_STATEMENTS = 100
 Names = tuple[str, ...]
+Key = TypeVar("Key")
+Row = TypeVar("Row")
 database = DatabaseProxy()
 
 
@@ -171,6 +173,16 @@ def in_parts(values: Iterable[Any]) -> Iterator[list[Any]]:
 def mark(values: Sized) -> str:
     """The question marks that stand for these values in a statement, with commas between."""
     return ", ".join("?" * len(values))
+
+
+def find_changes(
+    made: Mapping[Key, Row | None], stored: Mapping[Key, Row]
+) -> dict[Key, Row | None]:
+    """Return the rows to be written, by key: those that differ from the stored ones, and None for
+    those that are stored and were not made.
+    """
+    keys = made.keys() | stored.keys()
+    return {key: made.get(key) for key in keys if made.get(key) != stored.get(key)}
 
 
 def insert_rows(model: Any, rows: Iterable[Mapping[str, Any]]) -> None:
