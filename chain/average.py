@@ -48,7 +48,9 @@ class Pool:
 
 @dataclass
 class AverageCost:
-    """`realized` in lamports; `matched`: sales whose cost is known but for dust."""
+    """What sales earned by the average cost: `realized` in lamports; `matched`: sales whose cost is
+    known but for dust.
+    """
 
     realized: int = 0
     matched: int = 0

@@ -18,8 +18,8 @@ READING = 2
 
 
 class Entry(NamedTuple):
-    """Amounts in lamports or raw units. `tokens`: ((mint, raw change, decimals), ...). `balances`:
-    own accounts before and after.
+    """What one transaction means for one wallet, in lamports and raw units. `tokens`: ((mint, raw
+    change, decimals), ...). `balances`: own accounts before and after.
 
     `others`: ((address, mint, before, after), ...) the token accounts that are not the wallet's,
     for orders only: an escrow is one. `unowned`: token accounts whose owner the receipt does not
@@ -81,11 +81,11 @@ class Entry(NamedTuple):
         return tuple(row for row in rows if row[1])
 
     def show(self) -> str:
-        """As JSON, without what its row says: that stands beside it."""
+        """Make its JSON, without what its row says beside it."""
         return json.dumps(self[len(OF_THE_ROW) : -1], separators=(",", ":"))
 
     def dump(self) -> bytes:
-        """As it is stored."""
+        """Return it as it is stored."""
         return pack_text(self.show())
 
     @staticmethod

@@ -9,7 +9,7 @@ from chain.ranks import FORWARD, NEVER, Ranked, Rows, StandingRow, Totals, make_
 
 
 class Facts(NamedTuple):
-    """`ownership`: of the wallet it holds, or held when it was retired; `coverage` is JSON."""
+    """A bot, and the wallet it holds, or held when it was retired; `coverage` is JSON."""
 
     bot: int
     retired_at: int | None

@@ -26,7 +26,7 @@ Keeps = Callable[[Row], bool]
 
 # ---- who belongs to whom -------------------------------------------------------------------------
 class _SpanRow(NamedTuple):
-    """A row of SPANS."""
+    """An attachment of a wallet: by which bot, and from when to when in ms."""
 
     number: int
     bot: int
@@ -35,7 +35,7 @@ class _SpanRow(NamedTuple):
 
 
 class _StayRow(NamedTuple):
-    """A row of STAYS."""
+    """A stay of a wallet beside another, likewise."""
 
     number: int
     bot: int
@@ -152,13 +152,13 @@ class Reader:
 
 
 def read_whole(rows: Rows, family: Family) -> dict[int, bool]:
-    """Of each wallet of a family, whether its history was listed to its end."""
+    """Whether the history of each wallet of a family was listed to its end."""
     found = rows(WHOLE.format(wallets=_list(family.wallets)))
     return {number: bool(whole) for number, whole in found}
 
 
 def read_openings(rows: Rows, number: int) -> dict[str, Opening]:
-    """Of accounts that no known transaction touched, what they hold."""
+    """What accounts hold that no known transaction touched, by address."""
     found = map(Untouched._make, rows(UNTOUCHED.format(wallet=number)))
     return {row.address: open_untouched(row) for row in found}
 

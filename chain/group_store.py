@@ -65,7 +65,7 @@ class _Begun(NamedTuple):
 
 @dataclass
 class _CachedBooks:
-    """Books in memory, and entries that are not in them yet: (number of the wallet, entry)..."""
+    """The books of a family, and the entries to come: (number of the wallet, entry)..."""
 
     begun: _Begun
     pending: PendingGroup

@@ -62,8 +62,9 @@ def sum_known(slices: Iterable[Slice]) -> int:
 
 @dataclass
 class Inventory:
-    """`lots`: mint -> lots with something left, oldest first; `escrows` by token account; `moved`:
-    mints of which something was booked; `taken`: mint -> slot in which lots of it left last.
+    """What is held. `lots`: mint -> lots with something left, oldest first; `escrows` by token
+    account; `moved`: mints of which something was booked; `taken`: mint -> slot in which lots of it
+    left last.
     """
 
     lots: dict[str, list[Lot]] = field(default_factory=dict)

@@ -24,8 +24,9 @@ TRADES = frozenset(("buy", "sell", "swap", "round_trip"))
 
 @dataclass(frozen=True)
 class Kind:
-    """`mint`: the main one, where there is a single one. `residues`: mints whose change is left
-    over from passing through. `split`: what of a priced kind, or of a fill, was beside the venue.
+    """What a receipt was for a wallet. `mint`: the main one, where there is a single one.
+    `residues`: mints whose change is left over from passing through. `split`: what of a priced
+    kind, or of a fill, was beside the venue.
     """
 
     kind: str
@@ -178,8 +179,8 @@ def _order_kind(
 def _order_step(
     receipt: Receipt, effect: Effect, acting: list[Instruction], programs: Programs
 ) -> str:
-    """By the instruction's name; where its data is not there, by what the wallet signed and what
-    moved.
+    """Tell the step by the instruction's name; where its data is not there, by what the wallet
+    signed and what moved.
     """
     for one in acting:
         if programs.family(one.program) == "order":

@@ -424,7 +424,7 @@ class Ledger:
 
 
 def _split(tokens: Iterable[tuple[str, int, int]]) -> tuple[Amounts, Amounts]:
-    """(what rose, what fell) of ((mint, raw change, decimals), ...)."""
+    """Part ((mint, raw change, decimals), ...) into (what rose, what fell)."""
     changes = list(tokens)
     return {m: c for m, c, _ in changes if c > 0}, {m: -c for m, c, _ in changes if c < 0}
 

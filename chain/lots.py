@@ -56,6 +56,8 @@ class Lot:
 
 
 class Slice(NamedTuple):
+    """A part that was taken of a lot: raw units, and their cost in lamports, None: unknown."""
+
     lot: Lot
     amount: int
     cost: int | None

@@ -28,9 +28,9 @@ class BadPrograms(ValueError):
 
 
 class Program(NamedTuple):
-    """A row of the table. `family` "": named only, what it calls decides. `date`: when its source
-    was read, "" for the operator's own rows. `pool`: it serves swaps and liquidity under one id,
-    and mints or burns shares, so that the effect decides.
+    """A known program. `family` "": named only, what it calls decides. `date`: when its source was
+    read, "" for the operator's own rows. `pool`: it serves swaps and liquidity under one id, and
+    mints or burns shares, so that the effect decides.
     """
 
     id: str

@@ -62,14 +62,14 @@ def _leave_out(changes: Changes, mint: str) -> Changes:
 
 
 def _find_kind(entry: Entry, through: int) -> str:
-    """`through`: what of the quote passed through the venue, signed."""
+    """Tell the kind with the quote as money. `through`: what of it passed through the venue."""
     if entry.kind == "swap" and through:
         return "buy" if through < 0 else "sell"
     return "other" if entry.kind in TRADES and entry.kind != "swap" else entry.kind
 
 
 def _find_flags(entry: Entry) -> tuple[str, ...]:
-    """What was traded for SOL is asked for no price here, and needs none explained."""
+    """Ask no explained value of what was traded for SOL; a purchase was paid for elsewhere."""
     if entry.kind not in TRADES or entry.kind == "swap":
         return entry.flags
     if UNEXPLAINED in entry.flags:
@@ -102,12 +102,12 @@ def begin_ledger(whole: Ledger, quote: str) -> Ledger:
 
 
 def _keep_lots(openings: dict[str, Opening], quote: str) -> dict[str, Opening]:
-    """Without those of the quote, which is money and has no lots."""
+    """Leave out those of the quote, which is money and has no lots."""
     return {address: one for address, one in openings.items() if one.mint != quote}
 
 
 def _turn_starts(starts: dict[str | None, int], quote: str) -> dict[str | None, int]:
-    """A gap of the quote is one of all that is paid in it."""
+    """Make of a gap of the quote one of all that is paid in it."""
     kept: dict[str | None, int] = {}
     for mint, slot in starts.items():
         whose = None if mint == quote else mint

@@ -106,7 +106,7 @@ def _find_own(
     found: Mapping[int, Totals],
     before: Mapping[int, Totals],
 ) -> Totals | None:
-    """As whole_standings: what the bot's wallet did; None where its past is another's."""
+    """What the bot's wallet did, as in whole_standings; None where its past is another's."""
     if facts.results is None or facts.wallet is None or facts.holder is None:
         return None
     end = found[facts.wallet]

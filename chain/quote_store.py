@@ -20,7 +20,7 @@ NUMBERS = "SELECT signature, id FROM trade WHERE wallet_id = ? AND signature IN"
 
 
 class TotalKey(NamedTuple):
-    """A row of a wallet's totals."""
+    """Which stored totals: of a span (0: of all it did), in a quote, at a Unix second."""
 
     span: int
     quote: str

@@ -18,7 +18,7 @@ TRANSFERS = frozenset(
 
 
 class Reconciliation(NamedTuple):
-    """All in lamports, but for `cost_left_receipts`, a count.
+    """What became of a wallet's money, in lamports, but for `cost_left_receipts`, a count.
 
     `opening`: own accounts before their first transaction; `closing`: after the last; `open_cost`:
     known cost of the lots that are left; `cost_left`: known cost of lots that left without a sale;

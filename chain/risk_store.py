@@ -72,7 +72,7 @@ def list_stretches(books: Mapping[int, RiskBook]) -> Iterator[tuple[PeriodKey, S
 
 
 def list_tokens(books: Mapping[int, RiskBook]) -> Iterator[tuple[TokenKey, TokenResult | None]]:
-    """The same, of results by token."""
+    """What is not written yet of results by token, by span."""
     for span, book in books.items():
         for mint, token in book.token_rows.items():
             yield TokenKey(span, mint), token

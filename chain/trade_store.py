@@ -82,7 +82,7 @@ def show_lot(address: str, origin: str | None, amount: int, cost: int | None) ->
 
 
 def digest_trade(row: Row) -> str:
-    """Of all that is derived in a trade row."""
+    """Return the digest of all that is derived in a trade row."""
     return hashlib.sha256(orjson.dumps({name: row[name] for name in DIGESTED})).hexdigest()[:24]
 
 

@@ -14,8 +14,8 @@ MIN_EXPLAINED_PERCENT = 95
 
 @dataclass(frozen=True)
 class Split:
-    """`beside_sol`, `beside_tokens`: signed, what did not pass through the venue. The rest as in
-    chain.entries.Entry; `signed`: an account of `counterparties` is a signer's.
+    """What of a trade passed through its venue, and what did not: `beside_sol`, `beside_tokens`,
+    signed. `signed`: an account of `counterparties` is a signer's; the rest as in an Entry.
     """
 
     beside_sol: int = 0

@@ -56,6 +56,6 @@ class DigestLog:
 
 
 def _read_logged() -> dict[str, str]:
-    """{wallet: the digest that was logged last}"""
+    """Return {wallet: the digest that was logged last}."""
     leaves = (orjson.loads(data) for (data,) in database.execute_sql(LOGGED).fetchall())
     return {leaf["wallet"]: leaf["digest"] for leaf in leaves if leaf["kind"] == "evidence"}

@@ -18,7 +18,7 @@ class Held(NamedTuple):
 
 
 class Logged(NamedTuple):
-    """The same by the log; None: it was logged before this log began, or did not happen yet."""
+    """A time a bot held a wallet, by the log; None: logged before this log began, or not yet."""
 
     ownership: str | None = None
     attached_ms: int | None = None

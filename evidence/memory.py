@@ -39,7 +39,7 @@ class KeptEntry(NamedTuple):
 
 
 class Memory:
-    """`path`: the file of transactions; None: they are kept for this run only."""
+    """What an auditor remembers. `path`: the file of transactions; None: kept for this run only."""
 
     def __init__(self, path: Path | None) -> None:
         self.path = path
@@ -63,7 +63,7 @@ class Memory:
         self._work.executescript(f"PRAGMA synchronous = OFF; PRAGMA journal_mode = OFF; {TABLES}")
 
     def open_beside(self) -> "Memory":
-        """The same with tables of its own for another wallet, while these are still needed."""
+        """Return a memory of another wallet that shares all but the tables of the one at hand."""
         self.flush()
         beside = copy.copy(self)
         beside.begin()

@@ -20,7 +20,7 @@ Row = Sequence[Any]
 
 
 def digest_rows(rows: Iterable[Row]) -> str:
-    """SHA-256 over rows as lines of JSON."""
+    """Return the SHA-256, in hex, over rows as lines of JSON."""
     whole = hashlib.sha256()
     for row in rows:
         whole.update(orjson.dumps(list(row)) + b"\n")
@@ -29,20 +29,20 @@ def digest_rows(rows: Iterable[Row]) -> str:
 
 # ---- as stored -----------------------------------------------------------------------------------
 def digest_stored_hours(wallet_id: int) -> str:
-    """Of the running totals of a wallet at the end of each hour."""
+    """Digest the running totals of a wallet at the end of each hour."""
     sql = f"SELECT hour, {', '.join(RUNNING)} FROM hour_total WHERE wallet_id = ? ORDER BY hour"
     return digest_rows(database.execute_sql(sql, (wallet_id,)))
 
 
 def digest_stored_span(attachment_id: int) -> str:
-    """Of the running totals of a span after each second that changed them."""
+    """Digest the running totals of a span after each second that changed them."""
     columns = ", ".join(SpanTotals._fields)
     sql = f"SELECT time, {columns} FROM forward_total WHERE attachment_id = ? ORDER BY time"
     return digest_rows(database.execute_sql(sql, (attachment_id,)))
 
 
 def digest_stored_risk(wallet_id: int, span: int) -> str:
-    """Of the risk of a wallet's results in each stretch of time; `span`: as in RiskTotal."""
+    """Digest the risk of a wallet's results in each stretch of time; `span`: as in RiskTotal."""
     sql = (
         f"SELECT hours, begins, {', '.join(COLUMNS)} FROM risk_total"
         " WHERE wallet_id = ? AND span = ? ORDER BY hours, begins"
@@ -51,7 +51,7 @@ def digest_stored_risk(wallet_id: int, span: int) -> str:
 
 
 def digest_stored_tokens(wallet_id: int, span: int) -> str:
-    """Of what a wallet's sales of each token earned; `span`: as in TokenTotal."""
+    """Digest what a wallet's sales of each token earned; `span`: as in TokenTotal."""
     sql = (
         f"SELECT mint, {', '.join(TOKEN_COLUMNS)} FROM token_total"
         " WHERE wallet_id = ? AND span = ? ORDER BY mint"

@@ -294,7 +294,7 @@ class WalletAudit:
         self._weigh_order()
 
     def _weigh_order(self) -> None:
-        """Without an order inside a slot, what follows from it is no difference."""
+        """Drop differences that follow from an order inside a slot that nobody knows."""
         if not self.findings.unresolved:
             return
         kept = [one for one in self.findings.differences if one.field in OWN_FIELDS]

@@ -22,7 +22,7 @@ Columns = dict[str, Any]
 
 
 class SnapshotRow(NamedTuple):
-    """`taken_at` in ms; prices and sums are decimal texts, as models keep them."""
+    """A stored snapshot. `taken_at` in ms; prices and sums are decimal texts, as stored."""
 
     id: int
     token: int
@@ -332,7 +332,7 @@ def _columns_of(value: object, names: Sequence[str]) -> Columns:
 
 
 def show_fill(fill: Fill, position: int | None, order: int) -> Columns:
-    """`order`: the id of its row; `position`: a number."""
+    """Return the columns of a fill. `order`: the id of its row; `position`: a number."""
     return {
         "order": order,
         "position": position,
