@@ -58,6 +58,28 @@ EQUIVALENTS = {
     "accounts/posts.py": {
         ("raise ValueError(name)", "raise ValueError(None)"): "is caught, and says nothing more",
     },
+    "accounts/proof.py": {
+        ('length = struct.pack("<H", len(text))', 'length = struct.pack("<h", len(text))'): (
+            "no text to sign has 32,768 letters"
+        ),
+    },
+    "paper/brain.py": {
+        (
+            """else f"closes by {group[-1].reason.replace('_', ' ')}\"""",
+            """else f"closes by {group[-2].reason.replace('_', ' ')}\"""",
+        ): "they have one reason, and are three at least",
+    },
+    "paper/faults.py": {
+        ("self.mint: str | None = None", 'self.mint: str | None = ""'): (
+            "whoever isolates says so first"
+        ),
+        (
+            "return [trader for trader in traders if not self.has(trader.id)] if self.found"
+            " else traders",
+            "return [trader for trader in traders if not self.has(trader.id)] if (self.found)"
+            " or True else traders",
+        ): "where nothing was found, nobody has a fault",
+    },
     "paper/fills.py": {
         (
             'found = quote("sell", raw, snapshot, terms, seen, flow)',

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, replace
 
 import pytest
-from tape import MINUTE, START, Told, quote, token
+from tape import DAY, MINUTE, START, Told, quote, token
 from test_cli import cli  # noqa: F401  (a fixture)
 from test_papertrade import RISE, Stage
 
@@ -23,7 +23,7 @@ from paper.measured import CostsFrom, VenueError
 from paper.measured_tables import NetworkCost
 from paper.recent import Market
 from paper.strategies import Enter, Momentum
-from paper.tables import PaperFill, PaperOrder, Position
+from paper.tables import PaperFill, PaperOrder, Position, SeenFlow
 
 
 @pytest.fixture(autouse=True)
@@ -346,6 +346,19 @@ def test_costs_that_were_known_before_the_recording_are_its_first():
         ("2027-01-15T08:00:00Z", "1"),
         ("2027-01-15T08:02:00Z", "2"),
     ]
+
+
+def test_flows_are_read_from_a_day_before_to_the_end(db, settings):
+    Stage(settings).list_token()
+    span = recordings.Span(START, START + 9 * MINUTE)
+    moments = (START - DAY - 1, START - DAY, span.end - 1, span.end)
+    for number, at in enumerate(moments):
+        about = {"trade": f"t{number}", "mint": "MintA", "wallet": "w", "side": "buy"}
+        SeenFlow.create(owner=1, at=at, first_snapshot=5, **about)
+    recording = recordings.read_recording(span, MINUTE, span.end)
+    assert recording.flows == {
+        "MintA": tuple(Flow(1, "w", "buy", at, 5) for at in (START - DAY, span.end - 1))
+    }
 
 
 def test_snapshots_are_read_page_by_page_and_of_known_tokens_alone(db, settings, monkeypatch):

@@ -73,6 +73,8 @@ def test_a_rule_needs_what_a_coin_hardly_ever_shows():
     assert rules_of(apart(*[-1] * 13, 1)) == ["cool_down"]
     uncounted = close(10, -1, at=LOOK, excluded="stale_price")
     assert rules_of([*apart(*[-1] * 9)[:-1], uncounted]) == []
+    # What came out even was not lost.
+    assert rules_of(apart(*[0] * 10)) == []
 
 
 @pytest.mark.parametrize("reason", ["stop", "trailing_stop", "liquidity_gone", "price_gone"])
@@ -323,6 +325,12 @@ def test_a_token_the_twin_never_had_is_compared_with_all_of_its_closes():
         one.key: one.evidence["randomEntry"] for one in brain.find_lessons(elsewhere, START, bad)
     }
     assert found["token B"]["of"] == "all" and found["token B"]["eligibleCloses"] == 9
+    # As is one of which it had too few, and one where it did nothing at all.
+    few = [*bad, *(replace(one, mint="B") for one in bad[:3])]
+    for twin, count in ((few, 12), ([], 0)):
+        about = brain.find_lessons(elsewhere, START, twin)
+        (shown,) = (one.evidence["randomEntry"] for one in about if one.key == "token B")
+        assert (shown["of"], shown["eligibleCloses"]) == ("all", count)
 
 
 def test_ineligible_and_old_closes_teach_nothing():
@@ -410,6 +418,14 @@ def test_the_comparison_adds_up_eligible_closes():
         (3, 0.0, 0.5),
     ]
     assert shown["costShare"] == round((2 + 1 + 1 + 2) / (12 + 4 + 2 + 10), 4)
+
+
+def test_what_came_out_even_was_not_won():
+    """In the interval of a rate as in the rate."""
+    even, lost, won = ([[close(n, net)] for n in range(12)] for net in (0, -1, 1))
+    assert results.find_win_interval(even) == results.find_win_interval(lost)
+    assert results.find_win_interval(even) != results.find_win_interval(won)
+    assert results.describe_rates([one for (one,) in even])["winRate"] == 0
 
 
 def test_a_comparison_of_nothing_claims_nothing():

@@ -180,6 +180,20 @@ def test_volume_that_passes_wears_the_memory_away():
     assert pools.carry(memory, quote(9, volume="0"), 6) == 10 * SOL
 
 
+def test_what_was_sold_wears_away_with_a_pool_that_shrank():
+    """Of 1,000 SOL 250 are left, and a quarter of what simulated sales took out."""
+    memory, shrunk = Memory(-8 * SOL, quote(0), 1), quote(1, pool="250", volume="0")
+    assert pools.carry(memory, shrunk, 6) == -2 * SOL
+    assert pools.carry(memory._replace(flow=8 * SOL), shrunk, 6) == 2 * SOL
+
+
+def test_of_a_pool_whose_depth_is_not_told_nothing_is_known_to_have_gone():
+    """Neither before nor after, and so not in between."""
+    told, untold = quote(0), quote(1, pool=None, liquidity=None)
+    assert pools.carry(Memory(10 * SOL, told, 1), untold, 6) == 10 * SOL
+    assert pools.carry(Memory(10 * SOL, untold, 1), quote(2, volume="0"), 6) == 10 * SOL
+
+
 def test_a_position_of_a_drained_pool_is_not_dripped_out_of_it():
     """1 SOL bought at 20 SOL, the pool drained to 1.2 at the same price: 950 tokens into 1,143 and
     1.26 SOL bring 0.57 SOL.

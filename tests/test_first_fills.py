@@ -89,6 +89,9 @@ def test_what_is_worth_less_than_a_lamport_is_no_purchase():
     cheap, usage = quote(0, price="0.0000026"), PoolUsage()
     usage.sol_in = 20 * SOL - 1
     assert fill(order(), cheap, usage, first=True) is None
+    # Of two lamports 754 units, worth 1.96.
+    usage.sol_in = 20 * SOL - 2
+    assert fill(order(), cheap, usage, first=True).mid == 1
     usage.sol_in = 20 * SOL - 10
     assert fill(order(), cheap, usage, first=True).mid > 0
 
@@ -153,6 +156,9 @@ def test_unknown_liquidity_costs_five_percent_once():
     usage.add(bought)
     # Nobody knows what is left.
     assert fill(order(number=2), blind, usage) is None
+    assert fill(order("sell", 10**9, number=2), replace(blind, price=1), usage) is None
+    # 1,000,001 lamports less 5 %, cut: 950,000.
+    assert fill(order("sell", 1_000_001), blind, PoolUsage()).slippage == 50_001
     # At most 1 SOL moves.
     assert (
         fill(order(amount=50 * SOL), blind, PoolUsage()).cash

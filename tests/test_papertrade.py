@@ -827,6 +827,15 @@ def test_flow_reads_what_this_instance_observed(stage, service_trades):
     assert PaperOrder.get().reason == "flow" and PaperFill.select().count() == 1
 
 
+def test_what_was_seen_is_stored_once(stage, service_trades, monkeypatch):
+    """A round in which nothing new was observed writes no flow."""
+    service_trades("one", "owner 1", stage.now)
+    seen = flows.see_flows(stage.now - MINUTE, 7)
+    assert [(flow.wallet, flow.first_snapshot) for flow in seen["MintA"]] == [("one", 7)]
+    monkeypatch.setattr("storage.writing", None)
+    assert flows.see_flows(stage.now - MINUTE, 8) == seen
+
+
 def test_a_decision_by_flow_is_made_again_from_what_is_stored(stage, service_trades):
     """Also where a trade is worked out again, or one of before comes in late."""
     stage.trader(family="flow")
@@ -1064,6 +1073,15 @@ def test_what_a_pool_remembers_survives_a_restart_and_is_proved(stage):
     next_one = PaperFill.get(PaperFill.turn == 2)
     holder = next_one.order.period.trader
     assert any("another fill" in told for told in papertrade.rebuild_trader(holder, stage.now))
+
+
+def test_a_pool_without_a_pair_is_remembered_by_its_mint(stage):
+    stage.trader(start="standard")
+    stage.play(RISE[:16])
+    (bought,) = PaperFill.select()
+    ((key, memory),) = load.find_memories().items()
+    # All that went in but the pool's fee is in it still.
+    assert (key, memory.flow) == ("MintA", bought.mid + bought.slippage)
 
 
 def test_a_transfer_fee_of_a_mint_is_charged(stage):

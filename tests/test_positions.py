@@ -315,6 +315,9 @@ def test_without_its_snapshot_an_attempt_is_not_made_again():
     gone = Attempt(bought(), None, (), 0)
     assert refill._fill_now(order(), gone, None) is None
     assert refill._fill_as_first(order(), replace(gone, model=FIRST_MODEL), None) is None
+    # A write-off is: on its mark, beside a pool that held nothing.
+    written_off = refill._gone(replace(gone, mark=7))
+    assert (written_off.price, written_off.reserve, written_off.at) == (7, 0, bought().at)
 
 
 def test_in_the_first_model_write_offs_took_nothing_from_others():

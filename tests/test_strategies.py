@@ -442,6 +442,9 @@ def test_a_snapshot_is_read_to_the_lamport_and_the_cent():
     # Without a price of a SOL nobody knows what a market capitalization in USD is in SOL.
     assert parse_snapshot(7, "A", START, *told, "1000000").market_cap is None
     assert parse_snapshot(7, "A", START, *told, None, "0.2").market_cap is None
+    # A SOL of 200 dollars: 1,000,000.01 are 5,000 SOL and 50,000 lamports. One of 3: a third, cut.
+    assert parse_snapshot(7, "A", START, *told, "1000000.01", "0.2").market_cap == 5_000_000_050_000
+    assert parse_snapshot(7, "A", START, *told, "1", "0.003").market_cap == 333_333_333
 
 
 def test_shares_are_cut_toward_zero():

@@ -1,5 +1,6 @@
 """The controls: a twin that enters at random beside each trader."""
 
+from collections import Counter
 from dataclasses import asdict, replace
 
 import pytest
@@ -108,11 +109,13 @@ def test_a_twin_is_read_as_it_was_stored():
     one = with_twin()
     play(one, 24)
     twin, text = one.twin, twin_store.show_state(one.twin)
-    row = twin_store.StateRow(
-        7, text, '{"cool_down":2}', 3, twin.sol_cents_first, twin.sol_cents_last, START
-    )
+    twin.fired, twin.lessons = Counter(cool_down=2), 3
+    twin.sol_cents_first, twin.sol_cents_last = 15_000, 18_000
+    columns = twin_store.show_twin(twin, text, 7)
+    row = twin_store.StateRow(**{name: columns[name] for name in twin_store.StateRow._fields})
     found = twin_store.read_twin(one, row)
     assert found.fired == {"cool_down": 2} and found.lessons == 3 and found.started_at == START
+    assert (found.sol_cents_first, found.sol_cents_last) == (15_000, 18_000)
     assert twin_store.show_state(found) == text and not found.is_news(text)
     kept = found.player.account
     assert [asdict(one) for one in kept.positions.values()] == [
