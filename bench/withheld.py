@@ -6,7 +6,7 @@ at a time; then every one that changes none.
 Right is: coverage is not `complete`, a gap names the slot, no sale after it in a mint it could
 touch has a result, and every result that is shown is the true one; listed again, the ledger is the
 whole one byte for byte. What came before everything else, or changes nothing, is found by the
-nightly walk. Exit 1 where not.
+nightly full scan. Exit 1 where not.
 """
 
 import argparse
@@ -84,7 +84,7 @@ def try_wallet(settings, history, wallet, number, every):
             else judge_quiet(seen, sound.state() if number == 3 else "complete")
         )
         node.give(row.signature)
-        # What no gap tells of is found by the nightly walk.
+        # What no gap tells of is found by the nightly full scan.
         seen.clock.sleep(1 if "gap" in verdict else 86_400)
         seen.look(6)
         if seen.settle().ledger() != truth:
@@ -144,7 +144,7 @@ def judge(seen, row, wallet, results, opening, earlier):
 
 def judge_quiet(seen, state):
     return (
-        "changes nothing, found by the nightly walk"
+        "changes nothing, found by the nightly full scan"
         if seen.state() == state
         else f"changes nothing, yet NOT {state} but {seen.state()}"
     )

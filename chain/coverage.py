@@ -110,9 +110,9 @@ def is_explained(seen: Seen | None, amount: int, lamports: int, slot: int) -> bo
 class Progress:
     """How far observing has come.
 
-    `listed`: every address was walked to its end once. `confirmed`: and again, listing nothing new.
+    `listed`: every address was scanned to its end once. `confirmed`: and again, with nothing new.
     `closed`: the node's balances were the ledger's at the last poll. `unexplained`: [(address, last
-    slot known, slot of the look), ...] balances that walking did not explain.
+    slot known, slot of the look), ...] balances that scanning did not explain.
     """
 
     looked: bool = False
