@@ -26,6 +26,18 @@ EQUIVALENTS = {
             "for group, got, part in zip(groups, share(amount, sizes), share(spent, sizes), ):",
         ): "all three are as long as the groups",
     },
+    "chain/digests.py": {
+        (
+            '"accounts": list(zip(receipt.keys, receipt.before, receipt.after, strict=True)),',
+            '"accounts": list(zip(receipt.keys, receipt.before, receipt.after, strict=False)),',
+        ): "a receipt of unequal lengths was refused",
+    },
+    "chain/effects.py": {
+        (
+            "return zip(sides, mine, strict=True)",
+            "return zip(sides, mine, strict=False)",
+        ): "both are pairs",
+    },
     "chain/packing.py": {
         (
             "compressor = _tools.compressors.get(number)",

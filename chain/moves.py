@@ -34,12 +34,11 @@ TOKEN_MOVES = frozenset(("send", "mint", "burn"))
 
 class Placed(NamedTuple):
     """An instruction and the call it belongs to: its place in the list of calls, None outside of
-    them. `hook`: it runs inside a token transfer.
+    them.
     """
 
     instruction: Instruction
     call: int | None
-    hook: bool
 
 
 class Move(NamedTuple):
@@ -67,7 +66,7 @@ def place_calls(receipt: Receipt, calls: Sequence[Instruction]) -> list[Placed]:
 
     def walk(one: Instruction, call: int | None, hook: bool) -> Iterator[Placed]:
         call = None if hook else places.get(id(one), call)
-        yield Placed(one, call, hook)
+        yield Placed(one, call)
         of_token = one.program in TOKEN_PROGRAMS
         for inner in one.inner:
             foreign = of_token and inner.program not in TOKEN_PROGRAMS
@@ -90,7 +89,7 @@ def list_moves(receipt: Receipt, placed: Sequence[Placed]) -> list[Move]:
         held[address] = before
     opened = {one.target for one in receipt.operations() if one.name == "allocate"}
     moves = []
-    for instruction, call, _ in placed:
+    for instruction, call in placed:
         operation = instruction.operation
         move = operation and _move(operation, call, mints, held)
         if not move:

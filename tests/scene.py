@@ -134,10 +134,12 @@ class Scene:
             ASSOCIATED, "create", source=payer, account=word, wallet=owner, mint=mint_address(mint)
         )
         self.height += 1
-        self._create(payer, word, RENT)
+        self.create(payer, word, RENT)
         self.height -= 1
 
-    def _create(self, payer, word, lamports):
+    def create(self, payer, word, lamports):
+        """The payer opens an account, which need hold no tokens."""
+        self._begin()
         self._move(payer, word, lamports)
         self._say(SYSTEM, "createAccount", source=payer, newAccount=word, lamports=lamports)
 

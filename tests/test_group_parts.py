@@ -3,13 +3,17 @@ wallets, and how whole the history of all is. Each by hand.
 """
 
 import pytest
+from story import FEE, Story, address
 
 from chain.effects import Balance
 from chain.entries import Entry
 from chain.forward import Span
-from chain.group_book import NO_FAMILY
+from chain.group_book import NO_FAMILY, begin_group
 from chain.group_reading import Reader
-from chain.groups import UNRESOLVED, Stay, join_coverages, join_parts, merge_slot
+from chain.groups import UNRESOLVED, GroupLedger, Stay, join_coverages, join_parts, merge_slot
+from chain.inventory import Position
+from chain.lots import Opening
+from chain.packing import pack
 from chain.programs import table
 
 ADA, EVE = 1, 2
@@ -88,6 +92,18 @@ def test_of_a_place_that_nobody_knows_each_part_says_so_once():
     assert flags == [(UNRESOLVED, "z"), (UNRESOLVED,)]
 
 
+# ---- the beginning of all
+@pytest.mark.parametrize("whole", [True, False])
+def test_the_books_of_all_begin_with_what_each_wallet_begins_with(whole):
+    """Eve holds 5 DOG that no receipt touches; all was listed where it was of both."""
+    opening = Opening.untouched("eve's DOG", "DOG", 5, 6)
+    eve = GroupLedger(backfilled=whole, untouched={"eve's DOG": opening})
+    family = NO_FAMILY._replace(lead=ADA, members=frozenset({ADA, EVE}))
+    books = begin_group(family, {ADA: GroupLedger(), EVE: eve}, lambda parts: parts[ADA]).ledger
+    assert (books.untouched, books.backfilled) == ({"eve's DOG": opening}, whole)
+    assert books.positions() == [Position("DOG", 5, 6, None, 5)]
+
+
 # ---- one transaction of two wallets
 def test_of_one_wallet_nothing_is_read_anew():
     part = make_part()
@@ -113,6 +129,21 @@ def test_read_as_one_owners_it_keeps_what_the_receipt_does_not_tell():
     assert join_parts(unseen, read)[-1] is None and join_parts(unseen, read).flags == ("z",)
     unseen[EVE] = parts[EVE]
     assert join_parts(unseen, read).seen_at == 70
+
+
+def test_a_stored_transaction_is_read_as_one_owners():
+    """Ada gives eve 40 CAT: between two accounts of one owner nothing moved but the fee."""
+    story = Story()
+    story.fund("ada", FEE)
+    story.receive("ada", "CAT", 100)
+    story.receive("eve", "CAT", 1)
+    signature = story.transact("ada", [("tokens", "CAT", "ada", "eve", 40)])
+    body = pack(story.rows[-1].receipt)
+    family = NO_FAMILY._replace(addresses={ADA: address("ada"), EVE: address("eve")})
+    reader = Reader(lambda sql: [(body,)] if signature in sql else [], family, table())
+    told = reader.read(signature, frozenset({ADA, EVE}))
+    assert (told.kind, told.sol, told.tokens) == ("transfer_self", -FEE, ())
+    assert {one.before for one in told.balances if one.mint} == {100, 1}
 
 
 def test_what_is_gone_or_never_was_a_signature_is_not_looked_for_in_vain():

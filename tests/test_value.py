@@ -590,6 +590,7 @@ def test_a_fill_in_lamports_is_explained_by_known_calls_too(how, percent, beside
 
 
 LIMO = "LiMoM9rMhrdYrfzUCxQppvxCSG1FcrUK9G8uLq4A1GF"
+BRIDGE = "CCTPiPYPc6AsJuwueEnWgSgucamXDZwBd53dQ11YiKX3"
 KAMINO = "KLend2g3cP87fffoy8q1mQqGKjrxjC8boSyAYavgmjD"
 
 
@@ -610,6 +611,36 @@ def test_kaminos_instructions_name_the_step_of_an_order(name, kind):
     with scene.call(LIMO, "ada", "friend", data=b58encode(step)):
         scene.send("CAT", "ada", "friend", 70)
     assert entry(scene, "ada").kind == kind
+
+
+def test_what_an_order_holds_is_told_from_nothing_to_nothing():
+    """70 CAT go into an account that is opened for them, and come back when it is closed."""
+    (opens,), (closes,) = map(discriminators, ("create_order", "close_order_and_claim_tip"))
+    scene = scene_of(order=SOL)
+    with scene.call(LIMO, "ada", "order", data=b58encode(opens)):
+        scene.open("ada", "order", "CAT")
+        scene.send("CAT", "ada", "order", 70)
+    escrow = address(account_of("order", "CAT"))
+    told = {row[0]: row[1:] for row in entry(scene, "ada").others}
+    assert told[escrow] == (address("CAT"), 0, 70)
+    scene = scene_of(order=SOL).holds("order", "CAT", 70)
+    with scene.call(LIMO, "ada", "order", data=b58encode(closes)):
+        scene.send("CAT", "order", "ada", 70)
+        scene.close(account_of("order", "CAT"), "ada")
+    told = {row[0]: row[1:] for row in entry(scene, "ada").others}
+    assert told[escrow] == (address("CAT"), 70, 0)
+
+
+@pytest.mark.parametrize("opens, kind", [(True, "other"), (False, "buy")])
+def test_a_bridge_that_takes_lamports_for_an_account_stands_beside_a_swap(opens, kind):
+    """A call of it that moves nothing of ada's does not."""
+    scene = scene_of()
+    buy(scene, 100, SOL)
+    with scene.call(BRIDGE, "ada", "message"):
+        if opens:
+            scene.create("ada", "message", RENT)
+    found = entry(scene, "ada")
+    assert (found.kind, "ambiguous" in found.flags) == (kind, opens)
 
 
 def test_an_order_beside_a_call_that_only_records_is_told_by_what_was_given():
