@@ -4,6 +4,7 @@ import re
 import secrets
 import unicodedata
 from collections.abc import Callable
+from string import ascii_lowercase
 
 from accounts.fields import check_line
 from accounts.problem import invalid
@@ -23,18 +24,51 @@ LABELS = re.compile(
     r"\bverified\b|\bowner proven\b|\bwallet claimed\b|\bwaiting for the chain\b|\bdoes not"
     r" match\b|\bsimulated\b"
 )
-# Letters that look like Latin ones, each before its like; from Unicode's confusables.txt
-# (unicode.org/Public/security/latest), as far as they are in common fonts.
-UPPER_LIKE = dict(
-    zip("ΑΒΕΖΗΙΚΜΝΟΡΤΥΧАВЕЅІЈКМНОРСТУХӀԚԜՍՕ", "ABEZHIKMNOPTYXABESIJKMHOPCTYXIQWUO", strict=True)
-)
-LOWER_LIKE = dict(
-    zip(
-        "αγηικνορτυχϲϳаеѕіјкорсухԁһԛԝӏгցհոսօıȷɑɡᴀʙᴄᴅᴇꜰɢʜɪᴊᴋʟᴍɴᴏᴘʀꜱᴛᴜᴠᴡʏᴢ",
-        "aynikvoptuxcjaesijkopcyxdhqwlrghnuoijagabcdefghijklmnoprstuvwyz",
-        strict=True,
-    )
-)
+# What looks like a letter or a digit, from Unicode's confusables.txt
+# (unicode.org/Public/security/latest), as far as it is in common fonts.
+LOOK_ALIKES = {
+    "2": "ꝚƧϨꙄᒿ",
+    "3": "𝈆ꞫȜƷꝪⳌЗӠ",
+    "4": "Ꮞ",
+    "5": "Ƽ",
+    "6": "ⳒбᏮ",
+    "7": "𝈒",
+    "8": "ȣȢ",
+    "9": "ꝮⳊ",
+    "a": "ΑАαаɑᴀᎪᗅꓮ",
+    "b": "ΒВʙƄЬᏏᑲᖯꞴᏴᗷꓐ",
+    "c": "Сϲсᴄⲥꮯ𐐽ⲤᏟꓚ𐐕",
+    "d": "ԁᴅᏧᑯꓒᎠᗞᗪꓓ",
+    "e": "ΕЕеᴇꬲҽⴹᎬꓰ",
+    "f": "ꜰꬵꞙẝք𝈓ꞘϜᖴꓝ",
+    "g": "ցɡɢᶃƍԌᏀᏳꓖ",
+    "h": "ΗНһհʜᏂⲎᎻᕼꓧ",
+    "i": "ΙІӀιіıɪɩꙇꭵᎥ",
+    "j": "ЈϳјȷᴊꞲᎫᒍꓙ",
+    "k": "ΚКκкᴋⲔᏦꓗ",
+    "l": "ӏʟƖǀⲒⵏꓲ𝈪ⳐᏞᒪꓡ𐐛",
+    "m": "ΜМᴍϺⲘᎷᗰꓟ",
+    "n": "ΝηոɴռⲚꓠ",
+    "o": "ΟОՕοоօᴏᴑꬽσⲟ𐐬Ⲟⵔꓳ𐐄",
+    "p": "ΡРρрᴘⲣⲢᏢᑭꓑ",
+    "q": "Ԛԛգզⵕ",
+    "r": "гʀꭇꭈᴦⲅꮁ𝈖ᎡᏒᖇꓣ",
+    "s": "Ѕѕꜱƽꮪ𐑈ՏᏕᏚꓢ𐐠",
+    "t": "ΤТτᴛⲦᎢꓔ",
+    "u": "Սυսᴜꞟꭎꭒʋᑌꓴ",
+    "v": "νᴠѵꮩ𝈍ѴⴸᏙᐯꓦ",
+    "w": "ԜԝᴡɯѡաꮃᎳᏔꓪ",
+    "x": "ΧХχх᙮ᕁᕽ᙭ꞳⲬⵝꓫ",
+    "y": "ΥУγуʏɣᶌỿꭚүⲨҮᎩᎽꓬ",
+    "z": "Ζᴢꮓ𐋵Ꮓꓜ",
+}
+# White letters in black circles and squares, and those that flags are made of.
+ENCLOSED = (0x1F150, 0x1F170, 0x1F1E6)
+LIKE = {one: letter for letter, alike in LOOK_ALIKES.items() for one in alike} | {
+    chr(first + place): letter for first in ENCLOSED for place, letter in enumerate(ascii_lowercase)
+}
+# The small form of a capital that looks like a Latin one is a spelling of it.
+LIKE_SMALL = {one.casefold(): letter for one, letter in LIKE.items()} | LIKE
 DIGIT_LIKE = {"0": "o", "1": "l", "i": "l", "|": "l"}
 STABLECOINS = {quote.mint: quote.symbol for quote in QUOTES}
 
@@ -78,8 +112,8 @@ def find_free_handle(name: str, is_taken: Callable[[str], bool], fallback: str) 
 
 def _fold(text: str) -> str:
     """Replace letters that look like Latin ones by these, in lower case, with single spaces."""
-    like = "".join(UPPER_LIKE.get(one, one) for one in text).casefold()
-    return " ".join("".join(LOWER_LIKE.get(one, one) for one in like).split())
+    small = "".join(LIKE.get(one, one) for one in text).casefold()
+    return " ".join("".join(LIKE_SMALL.get(one, one) for one in small).split())
 
 
 def _has_piled_marks(text: str) -> bool:

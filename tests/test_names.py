@@ -97,6 +97,12 @@ def test_names_of_all_scripts_are_welcome(name):
         ("Corona", "Соrоnа"),
         ("Nova", "Νονα"),
         ("𝓐𝓭𝓪", "Ada"),
+        ("Нина", "НИНА"),
+        ("Нина", "нина"),
+        ("Coda", "Ꮯꓳᗪꭺ"),
+        ("Coda", "🅒🅾🅳🇦"),
+        ("Muse", "Ⅿυꜱе"),
+        ("Nell 3", "ꓠꓰⳐꓡ Ꝫ"),
     ],
 )
 def test_a_name_that_looks_like_another_is_refused(service, one, other):
