@@ -181,8 +181,8 @@ def test_a_secret_on_the_command_line_is_neither_kept_nor_repeated(cli, argv, tm
     )
 
 
-def test_hiding_a_post(cli):
-    made = shown(cli, "bot", "create", "--name", "Ada")
+def test_a_hidden_post_keeps_its_row_without_its_words(cli):
+    shown(cli, "bot", "create", "--name", "Ada")
     Post.create(
         uid="post_x",
         bot=1,
@@ -193,11 +193,9 @@ def test_hiding_a_post(cli):
         event_at=1,
         created_at=1,
     )
-    assert (
-        shown(cli, "post", "hide", "post_x") == {"postId": "post_x", "hidden": True}
-        and Post.get().hidden_at
-        and made
-    )
+    assert shown(cli, "post", "hide", "post_x") == {"postId": "post_x", "hidden": True}
+    post = Post.get()
+    assert (post.body, post.hidden_at is not None) == ("", True)
 
 
 def test_a_bad_setting_is_named(cli, monkeypatch):

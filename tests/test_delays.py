@@ -117,7 +117,7 @@ def test_a_delay_is_in_whole_seconds_and_never_below_zero(created_at, delay):
 
 
 @given(st.lists(st.integers(0, 99), min_size=1, max_size=30))
-def test_sums_of_delays(delays):
+def test_delays_add_up_to_their_count_median_and_share_of_a_minute(delays):
     told = sum_delays({one: delays.count(one) for one in delays})
     assert told["median"] == sorted(delays)[(len(delays) - 1) // 2]
     assert told["posted"] == len(delays)

@@ -71,7 +71,7 @@ def test_one_of_several_runs_the_jobs_and_another_takes_over(crew):
     assert leads["n"] == still
 
 
-def test_a_pass_is_told(crew):
+def test_health_is_told_how_a_pass_ended(crew):
     crew({"job": (0.02, lambda now: ("endpoint 1: HTTP 500", json.dumps({"now": now})))})
     until(lambda: row("job"))
     told = row("job")

@@ -33,7 +33,7 @@ def test_a_key_says_its_scope_and_carries_its_own_check(scope, prefix):
     assert keys.is_well_formed(key)
 
 
-def test_keys_differ():
+def test_no_two_keys_are_alike():
     assert len({keys.make_key("read") for _ in range(1000)}) == 1000
 
 

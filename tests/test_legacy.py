@@ -413,7 +413,7 @@ def test_hostile_names_are_data(service):
 # ---- manners -------------------------------------------------------------------------------------
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
 @pytest.mark.parametrize("path", [*PATHS, "/api/traders/trader_x"])
-def test_only_get(service, path, method):
+def test_paper_mode_is_only_read(service, path, method):
     answer = service.ask(method, path)
     assert (answer.status_code, answer.json["code"], answer.content_type) == (
         405,

@@ -137,6 +137,7 @@ def test_a_bot_may_respell_its_own_name(service):
     influencers.set_profile(made.bot, name="Ada")
     influencers.set_profile(made.bot, name="Nell")
     service.make_bot("Ada")
+    assert [bot.name for bot in Bot.select().order_by(Bot.id)] == ["Nell", "Ada"]
 
 
 def test_a_trader_keeps_its_name_from_bots(service):

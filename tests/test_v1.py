@@ -80,7 +80,7 @@ def test_every_list_walks(service, bot, key):
 @pytest.mark.parametrize(
     "limit, shown", [("1", 1), ("100", 100), ("101", 100), ("9" * 40, 100), (None, 20)]
 )
-def test_limit(service, key, limit, shown):
+def test_a_page_has_the_rows_asked_for_and_a_hundred_at_most(service, key, limit, shown):
     assert (
         service.get("/api/v1/feed" + (f"?limit={limit}" if limit else ""), key).json["limit"]
         == shown
@@ -88,7 +88,7 @@ def test_limit(service, key, limit, shown):
 
 
 @pytest.mark.parametrize("limit", ["0", "-1", "abc", "1.5", "1e2", "", "%2B5", "%D9%A1", "000"])
-def test_limit_refused(service, key, limit):
+def test_a_limit_is_a_whole_number_from_one(service, key, limit):
     for path in ("bots", "feed", "trades", "leaderboard", "market", f"activity?mint={M}"):
         assert problem(
             service.get(f"/api/v1/{path}{'&' if '?' in path else '?'}limit={limit}", key)
@@ -175,7 +175,7 @@ def test_backfilled_trades_arrive_too(service, key):
     ] == ["trade_old"]
 
 
-def test_since_refused(service, key):
+def test_since_takes_what_was_given_out_and_no_cursor_beside_it(service, key):
     post_many(service, key, 2)
     page = service.get("/api/v1/feed?limit=1", key).json
     assert problem(service.get("/api/v1/feed?since=post_nobody", key)) == (400, "invalid_cursor")
