@@ -3,10 +3,15 @@
 import sys
 from argparse import Namespace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from cli import Commands, add_command, now_ms, open_database, print_result
 from cli.server import refuse_demonstration
 from config import Config
+
+if TYPE_CHECKING:
+    from accounts.archive_reading import Archive
+    from accounts.imports import Imported
 
 
 def add_commands(commands: Commands) -> None:
@@ -55,7 +60,13 @@ def run_import(config: Config, args: Namespace) -> int:
     except archive_reading.BadArchive as refusal:
         print(f"{refusal}. Nothing was stored.", file=sys.stderr)
         return 1
-    shown = {
+    print_result(args, show_import(archive, made), "\n".join(list_lines(archive, made)))
+    return 0
+
+
+def show_import(archive: "Archive", made: "Imported") -> dict[str, Any]:
+    """Make the JSON of an import."""
+    return {
         "ownerId": made.owner,
         "recoveryCode": made.recovery_code,
         "posts": made.posts,
@@ -68,25 +79,23 @@ def run_import(config: Config, args: Namespace) -> int:
             {"traderId": t.uid, "name": t.name, "retired": t.is_retired} for t in made.traders
         ],
     }
-    lines = [
+
+
+def list_lines(archive: "Archive", made: "Imported") -> list[str]:
+    """List the lines that tell of an import."""
+    bots = [
         f"{one.uid}  {one.publish_key or 'retired'}  {one.wallet or 'no wallet'}  {one.name}"
         for one in made.bots
     ]
-    lines += [
+    traders = [
         f"{one.uid}  {'retired' if one.is_retired else 'begins anew'}  {one.name}"
         for one in made.traders
     ]
-    print_result(
-        args,
-        shown,
-        "\n".join(
-            [
-                f"{made.posts} posts imported from {archive.instance}; {archive.gone} had no words",
-                *lines,
-                f"owner           {made.owner}",
-                f"recovery code   {made.recovery_code}",
-                "Keys and code are shown this once only.",
-            ]
-        ),
-    )
-    return 0
+    return [
+        f"{made.posts} posts imported from {archive.instance}; {archive.gone} had no words",
+        *bots,
+        *traders,
+        f"owner           {made.owner}",
+        f"recovery code   {made.recovery_code}",
+        "Keys and code are shown this once only.",
+    ]

@@ -4,7 +4,7 @@ import contextlib
 import itertools
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import storage
 from config import Config
 from operate import backups, foreign_schema, inspection, instance
 from operate.content_checks import check_contents
+from operate.differences import Difference
 from operate.findings import Finding, fine, look, wrong
 
 LARGE_WAL = 256_000_000
@@ -104,19 +105,15 @@ def check_deep(config: Config, now: int) -> Iterator[Finding]:
     if not config.database_url and not config.database_path.exists():
         return
     try:
-        # a schema that waits for its migration is said above
+        # A schema that waits for its migration is told of before.
         if _lacks_migrations(config):
             yield look(
                 "nothing was recomputed: the schema is not this version's",
                 "start the server once, then try again",
             )
             return
-        found = list(
-            itertools.islice(
-                inspection.inspect(config, now, instance.is_in_use(config.data_dir)),
-                MAX_DIFFERENCES + 1,
-            )
-        )
+        differences = inspection.inspect(config, now, instance.is_in_use(config.data_dir))
+        found = list(itertools.islice(differences, MAX_DIFFERENCES + 1))
     except (apsw.Error, OperationalError) as error:
         yield wrong(
             f"not everything can be read: {error}",
@@ -124,6 +121,10 @@ def check_deep(config: Config, now: int) -> Iterator[Finding]:
             " aside)",
         )
         return
+    yield from _tell_differences(found)
+
+
+def _tell_differences(found: Sequence[Difference]) -> Iterator[Finding]:
     for one in found[:MAX_DIFFERENCES]:
         yield (
             look(str(one))

@@ -195,31 +195,27 @@ def find_pauses(
     if len(closes) > 1 and closes[-2].closed_at // LOOK_MS == newest.closed_at // LOOK_MS:
         return found
     for rule in RULES:
-        bucket = [
-            close
-            for close in closes
-            if close.excluded is None
-            and close.closed_at > at - rule.look_back
-            and (not rule.by_mint or close.mint == newest.mint)
-        ]
+        bucket = _list_counted(rule, closes, at)
         running = any(pause.rule == rule.name and pause.covers(newest.mint, at) for pause in pauses)
         numbers = rule.count(bucket) if len(bucket) >= rule.minimum and not running else None
         if numbers:
+            mint, ends = newest.mint if rule.by_mint else None, at + rule.duration
+            counted = (len(bucket), rule.look_back, numbers)
             found.append(
-                Pause(
-                    ident(rule.name),
-                    rule.name,
-                    rule.effect,
-                    newest.mint if rule.by_mint else None,
-                    at,
-                    at + rule.duration,
-                    applied,
-                    len(bucket),
-                    rule.look_back,
-                    numbers,
-                )
+                Pause(ident(rule.name), rule.name, rule.effect, mint, at, ends, applied, *counted)
             )
     return found
+
+
+def _list_counted(rule: Rule, closes: Sequence["Close"], at: int) -> list["Close"]:
+    """List the closes that a rule counts at the newest of these."""
+    return [
+        close
+        for close in closes
+        if close.excluded is None
+        and close.closed_at > at - rule.look_back
+        and (not rule.by_mint or close.mint == closes[-1].mint)
+    ]
 
 
 def in_force(pauses: Iterable[Pause], effect: str, mint: str, at: int) -> bool:
