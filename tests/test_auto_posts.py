@@ -11,6 +11,7 @@ from accounts.auto_posts import update_posts
 from chain.coverage import Progress
 from chain.effects import Balance
 from chain.entries import Entry
+from chain.quote_tables import QuoteTrade
 from chain.quotes import QUOTES
 from chain.store import LedgerStore
 from market.tables import Token
@@ -192,6 +193,17 @@ def test_a_rebuild_is_no_news(wallet, monkeypatch):
     assert len(publish(wallet)) == 2
 
 
+def test_what_a_rebuild_left_untold_stays_so(wallet, monkeypatch):
+    """Two trades came at once and were no news; the one that follows them is."""
+    monkeypatch.setattr(auto_posts, "MAX_AT_ONCE", 1)
+    arrive(wallet, BUY, NOW + 1)
+    arrive(wallet, SELL, NOW + 2)
+    publish(wallet)
+    later = trade("later", 3, 1_500_000, -500_000, 9_500_000_000, 400_000_000)
+    arrive(wallet, later, NOW + 3)
+    assert [post.signature for post in publish(wallet)] == ["later"]
+
+
 def test_an_event_of_the_bots_own_takes_no_trade_of_its_name(wallet):
     arrive(wallet, BUY, NOW + 1)
     publish(wallet)
@@ -343,6 +355,17 @@ def test_a_sale_whose_cost_nobody_saw_is_told_without_a_result(wallet):
     (sold,) = publish(wallet)
     assert " 1 Mint for 3 USDC." in sold.body
     assert not find_foreign_numbers(sold.body, {"amount": "3", "fromAmount": "1"})
+
+
+def test_a_sale_for_what_is_counted_no_more_is_told_without_a_result(wallet):
+    """A currency that an earlier version kept a ledger in, and this one does not."""
+    arrive(wallet, PAID, NOW + 1)
+    arrive(wallet, against_usdc("sold", 2, 2_500_000, -1_000_000, 4_000_000, 3_000_000), NOW + 2)
+    publish(wallet)
+    sold = Trade.get(Trade.signature == "sold")
+    assert auto_posts._tell_quote_result(sold) == {"result": "1", "currency": "USDC"}
+    QuoteTrade.update(quote=MINT).execute()
+    assert auto_posts._tell_quote_result(sold) == {}
 
 
 @pytest.mark.parametrize("name", ["USDC", "usdc", "$USDC", "U\u200bSDC", "USDC.", "UЅDC"])

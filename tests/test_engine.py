@@ -606,7 +606,9 @@ def test_a_refusal_is_said_once_an_hour():
     one = told(*range(200), mints=("A",))
     Tape([one], market=Market(MINUTE, [replace(token(), decimals=None)])).play(121)
     # Rounds 0, 60 and 120.
-    assert [facts["reason"] for facts in said(one, "refusal")] == ["decimals_unknown"] * 3
+    detail = "its mint account has not been read yet"
+    told_once = {"reason": "decimals_unknown", "detail": detail, "symbol": "AA"}
+    assert said(one, "refusal") == [told_once] * 3
 
 
 def pause(effect, mint=None):

@@ -180,6 +180,18 @@ def test_settings_have_the_bounds_of_the_file(place):
     files.close()
 
 
+def test_each_file_is_a_strategy_of_its_own(place):
+    """Each by its own bounds, whichever was asked first."""
+    place.write("mine", BEGINNING.format(enter="return None", leave="return None"))
+    wider = BEGINNING.replace("setting(1, 0, 9)", "setting(1, 0, 99)")
+    place.write("wider", wider.format(enter="return None", leave="return None"))
+    files = OwnFiles(place.folder.parent, "on")
+    assert files.read_strategy("own:wider", {"mine": 99}).given == (("mine", 99),)
+    with pytest.raises(BadSetting):
+        files.read_strategy("own:mine", {"mine": 99})
+    files.close()
+
+
 def test_a_process_knows_no_secrets(place, monkeypatch):
     monkeypatch.setenv("SECRET_KEY", "very secret")
     text = "import os\nassert 'SECRET_KEY' not in os.environ\nprint('noise')\n"

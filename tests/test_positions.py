@@ -22,7 +22,7 @@ from paper.account import (
     public_id,
 )
 from paper.faults import FaultKey, Faults
-from paper.fills import MAX_ATTEMPTS, MAX_NETWORK_FEE, RENT, Fill, Order, remember
+from paper.fills import MAX_ATTEMPTS, MAX_NETWORK_FEE, RENT, Fill, NetworkCosts, Order, remember
 from paper.first_fills import FIRST_MODEL
 from paper.guard import Pause
 from paper.load import LoadedTrader
@@ -318,6 +318,14 @@ def test_without_its_snapshot_an_attempt_is_not_made_again():
     # A write-off is: on its mark, beside a pool that held nothing.
     written_off = refill._gone(replace(gone, mark=7))
     assert (written_off.price, written_off.reserve, written_off.at) == (7, 0, bought().at)
+
+
+def test_a_write_off_is_made_again_with_what_the_network_took_then():
+    """7 lamports of 7, 7 and 7."""
+    gone = order(side="sell", amount=10**9)
+    gone = replace(gone, reason="liquidity_gone")
+    attempt = Attempt(replace(sold(10**9), costs=NetworkCosts(7, 7, 7)), quote(0), (), 10**6)
+    assert refill._fill_now(gone, attempt, 10**9).network_fee == 7
 
 
 def test_in_the_first_model_write_offs_took_nothing_from_others():

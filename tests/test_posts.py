@@ -15,7 +15,7 @@ from accounts.fields import HOLDS_SECRET
 from accounts.problem import Problem
 from chain.base58 import b58encode
 from models import Arrival, Post
-from storage import database
+from storage import database, writing
 
 FIRST = {"eventId": "e-1", "body": "bought the dip", "symbol": "DIP", "reason": "momentum"}
 
@@ -98,6 +98,17 @@ def test_another_payload_is_a_conflict(service, bot, change, differing):
     assert (
         sorted(answer.json["differingFields"]) == differing and Post.get().body == "bought the dip"
     )
+
+
+def test_an_event_of_the_observers_is_none_of_the_bots(service, bot):
+    """What was told for a bot may have the event id that it uses itself."""
+    told = {"source": "observer", "channel": "observer", "event_id": FIRST["eventId"]}
+    with writing():
+        posts.store_post(bot=bot.bot, body="told for it", event_at=NOW, created_at=NOW, **told)
+    made = service.post(FIRST, bot.publish_key.text)
+    again = service.post(FIRST, bot.publish_key.text)
+    assert (made.status_code, again.status_code) == (201, 200)
+    assert again.json["id"] == made.json["id"] and again.json["body"] == "bought the dip"
 
 
 def test_an_event_belongs_to_its_influencer(service, bot):
