@@ -67,6 +67,12 @@ EQUIVALENTS = {
             "SECRET_WIDTH)",
         ): "the first byte leads by default",
     },
+    "accounts/owners.py": {
+        (
+            'letters = base64.b32encode(secrets.token_bytes(16)).decode().rstrip("=")',
+            'letters = base64.b32encode(secrets.token_bytes(16)).decode().rstrip("XX=XX")',
+        ): "the last letter stands for three bits and is no X",
+    },
     "accounts/posts.py": {
         ("raise ValueError(name)", "raise ValueError(None)"): "is caught, and says nothing more",
     },
@@ -111,6 +117,24 @@ EQUIVALENTS = {
             "top, bottom = number.as_integer_ratio() if number.adjusted() > -60 else (0, 1)",
             "top, bottom = number.as_integer_ratio() if number.adjusted() >= -60 else (0, 1)",
         ): "so little is nothing at any scale",
+    },
+    "paper/measured.py": {
+        (
+            "if snapshot.venue != swap.venue or not snapshot.price or amount <= 0:",
+            "if snapshot.venue != swap.venue or not snapshot.price or amount < 0:",
+        ): "for nothing the model gives nothing, of which it says nothing either",
+    },
+    "paper/measured_store.py": {
+        (
+            "if last is None or last.at // DAY_MS < now // DAY_MS:",
+            "if last is None or last.at / DAY_MS < now // DAY_MS:",
+        ): "a moment is before a midnight where its day is",
+    },
+    "paper/twins.py": {
+        (
+            'place(own, market, view.last, "buy", lamports, REASON, detail, sol(lamports))',
+            'place(own, market, view.last, "buy", lamports, REASON, None, sol(lamports))',
+        ): "of a twin's diary only pauses and lessons are counted",
     },
     "paper/pools.py": {
         (

@@ -11,7 +11,7 @@ import pytest
 from tape import START, quote, trader
 
 from accounts import traders
-from paper import load, refill, store
+from paper import load, refill, rows, store
 from paper.account import (
     EXCLUDING,
     PIPELINE,
@@ -112,6 +112,22 @@ def test_a_purchase_and_two_sales_add_up():
     assert done.cash == 1_040_000_000 - 40_000_000 - 2_530_000 - 5_030_000
     assert account.cash == STARTING_CASH + done.cash and not account.positions
     assert done.latency_ms == 20_000 and account.lost_fees == 0
+
+
+@pytest.mark.parametrize("reduced", [False, True])
+def test_positions_and_orders_are_read_as_they_were_stored(reduced):
+    """Figures beyond 63 bits too, which no column of integers holds."""
+    huge = 2**64 - 1
+    position = Position(
+        *(3, "A", "AA", 6, START, 300_000_00, huge, START + 1, 9, huge),
+        **{"held": 4, "reduced": reduced, "raw": huge, "bought_raw": huge, "mid_bought": 5},
+        **{"mid_sold": 6, "slippage": 7, "fees": 8, "rent": 9, "cash": -10, "spent": 11},
+        **{"latency_ms": 12, "worth": 13, "pair": "P", "marks": ("stale_price", "uncalibrated")},
+    )
+    assert rows.read_position(rows.show_position(position, 7)) == position
+    for kept in (order(amount=huge), order(side="sell", done=5, attempts=2, transfer_bps=9)):
+        columns = rows.show_order(kept, 7)
+        assert columns.pop("period") == 7 and rows.read_order(columns, "ada") == kept
 
 
 def test_failed_attempts_are_lost_until_one_opens_a_position():
