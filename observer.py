@@ -32,6 +32,7 @@ from observing.listing import Listing
 from observing.progress import read_progress
 from observing.rebuilding import rebuild
 from observing.repair import Repair
+from observing.settled import find_awake, is_settled, list_awake, tell_polls
 from observing.state import FULL_SCAN_INTERVAL_MS, MAX_SLEEP_SECONDS, State, ignore_progress
 from observing.trouble import Attempts
 from storage import in_parts
@@ -87,8 +88,7 @@ class Observer:
             more = self._poll(wallets, now)
             if former := _find_without_record():
                 self.attempts.attempt(self._derive_former, former, now)
-            for wallet in self._in_turn(wallets):
-                self.attempts.attempt(self._finish, wallet, now, more)
+            self._end_polls(wallets, now, more)
             refresh_standings(now)
         except OperationalError:
             # The lock may be gone, and with it others may have written.
@@ -155,7 +155,7 @@ class Observer:
         span_seconds = max(2.0, state.config.observer_interval_seconds)
         state.work_until = state.begun_at + span_seconds
         try:
-            for wallet in wallets:
+            for wallet in find_awake(state, wallets, now):
                 attempt(self._prepare, wallet)
             state.spare_requests = _count_addresses(wallets)
             worth = [w for w in wallets if attempt(self.balances.is_worth_comparing, w)]
@@ -167,8 +167,9 @@ class Observer:
             self._list_own_heads(wallets, state.begun_at + span_seconds / 2, now)
             self.balances.store_polls(wallets, now)
             state.work_until = max(state.work_until, state.clock() + span_seconds / 4)
-            more = self._work_through(wallets, now)
-            opened = [w for w in wallets if not more and attempt(self.balances.is_open, w)]
+            awake = list_awake(state, wallets)
+            more = self._work_through(awake, now)
+            opened = [w for w in awake if not more and attempt(self.balances.is_open, w)]
             self.balances.compare(opened, state.clock() + span_seconds / 4)
             return more
         except Unavailable as error:
@@ -198,6 +199,7 @@ class Observer:
             self._reread(wallet)
             state.forget_wallet(wallet.id)
         watch = state.watches[wallet.id]
+        watch.settled = False
         if state.begun_at - watch.receipts_checked_at >= FULL_SCAN_INTERVAL_MS / 1000:
             watch.receipts_checked_at = state.begun_at
             if refetch_missing(wallet):
@@ -211,7 +213,10 @@ class Observer:
 
         What a notice tells of already needs no list.
         """
-        state = self.state
+        state, watch = self.state, self.state.watches[wallet.id]
+        watch.settled = watch.settled and all(state.check_balances(wallet).values())
+        if watch.settled:
+            return
         moved, fetched = _find_moved(state, wallet), 0
         if moved and (ring := state.bell.take_early(wallet.id, state.clock())):
             self._look(wallet, ring)
@@ -302,6 +307,19 @@ class Observer:
             self._publish(wallet, now)
             watch.rest_from_showing(begun_at, self.state.clock(), self.state.at_work)
 
+    def _end_polls(self, wallets: Sequence[Wallet], now: int, more: bool) -> None:
+        """End the poll of each wallet; of settled ones, store when nodes told of them."""
+        polls: list[tuple[Wallet, int]] = []
+        for wallet in self._in_turn(wallets):
+            if not self.state.watches[wallet.id].settled:
+                self.attempts.attempt(self._finish, wallet, now, more)
+                continue
+            pause_ms = 0 if more else int(1000 * self.balances.find_pause(wallet, now))
+            if self.balances.note_poll(wallet, now) or pause_ms:
+                polls.append((wallet, now + pause_ms))
+        # A look meanwhile told of what it found.
+        tell_polls(self.state, [one for one in polls if self.state.watches[one[0].id].settled])
+
     def _finish(self, wallet: Wallet, now: int, more: bool) -> None:
         """End the poll of a wallet: repair where something is wrong, publish, plan the next."""
         progress = read_progress(self.state, wallet)
@@ -316,6 +334,8 @@ class Observer:
                 self.state.problem = str(error)
         self.attempts.clear(wallet)
         self._publish(wallet, now)
+        settled = not more and is_settled(self.state, wallet, progress)
+        self.state.watches[wallet.id].settled = settled
         pause_ms = 0 if more else int(1000 * self.balances.find_pause(wallet, now))
         storage.database.execute_sql(PLAN, (now + pause_ms, wallet.id))
 

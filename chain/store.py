@@ -125,6 +125,10 @@ class LedgerStore:
             _rebuild(wallet, pending)
         return pending.ledger
 
+    def find(self, wallet_id: int) -> Ledger:
+        """The Ledger of a wallet as it was applied last."""
+        return self._pending[wallet_id].ledger
+
     def last_time(self, wallet_id: int) -> int | None:
         """Block time of the newest receipt in the ledger of a wallet, or None."""
         pending = self._pending.get(wallet_id)

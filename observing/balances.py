@@ -2,7 +2,7 @@
 
 import functools
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -29,7 +29,9 @@ MAX_TOLD_RESTS = 4
 MIN_DECIMALS_WAIT_SECONDS, MAX_DECIMALS_WAIT_SECONDS = 60.0, 86_400.0
 # As text: asked of each wallet in each poll, and building them would take longer than the answers.
 SCANNED = "SELECT COUNT(*) FROM address WHERE wallet_id = ? AND walks > 0"
-COMPARED = "SELECT address FROM address WHERE wallet_id = ? AND (walks > 0 OR address = ?)"
+COMPARED = """
+SELECT a.wallet_id, a.address FROM address a JOIN wallet w ON w.id = a.wallet_id
+WHERE a.wallet_id IN ({marks}) AND (a.walks > 0 OR a.address = w.address) ORDER BY a.id"""
 WAITING = "SELECT 1 FROM post WHERE wallet_id = ? AND status = 'pending' LIMIT 1"
 
 
@@ -53,15 +55,21 @@ class Balances:
         """
         state, watch = self._state, self._state.watches[wallet.id]
         late = state.begun_at - watch.answered_at > state.config.observer_interval_seconds
-        ((scanned,),) = storage.database.execute_sql(SCANNED, (wallet.id,)).fetchall()
         return (
-            scanned != 1
+            not self._is_alone(wallet)
             or late
             or wallet.closing_at is not None
             or not self.is_head_due(wallet)
             or False in state.check_balances(wallet).values()
             or state.begun_at - watch.compared_at >= RECHECK_SECONDS
         )
+
+    def _is_alone(self, wallet: Wallet) -> bool:
+        """Whether it has no token accounts, as far as was scanned."""
+        watch = self._state.watches[wallet.id]
+        if watch.settled:
+            return len(watch.holdings) == 1
+        return bool(storage.database.execute_sql(SCANNED, (wallet.id,)).fetchone()[0] == 1)
 
     def is_head_due(self, wallet: Wallet) -> bool:
         """Whether its own head is to be listed: in every poll, or rarely where nothing moves, or
@@ -92,7 +100,8 @@ class Balances:
             or (idle_seconds < HOUR_SECONDS and not heard)
         ):
             return 0.0
-        if storage.database.execute_sql(WAITING, (wallet.id,)).fetchall():
+        settled = self._state.watches[wallet.id].settled
+        if not settled and storage.database.execute_sql(WAITING, (wallet.id,)).fetchall():
             return 0.0
         polls = _count_polls(idle_seconds, heard)
         return min(interval * polls, max(MAX_SLEEP_SECONDS, interval))
@@ -121,10 +130,9 @@ class Balances:
         """
         small: list[Asked] = []
         large: list[Asked] = []
-        for wallet in wallets:
-            if not self._attempts.is_postponed(wallet, "_compare_own"):
-                asked = _list_asked(wallet)
-                (small if len(asked) <= ACCOUNTS_A_CALL else large).extend(asked)
+        due = [w for w in wallets if not self._attempts.is_postponed(w, "_compare_own")]
+        for asked in _list_asked(due):
+            (small if len(asked) <= ACCOUNTS_A_CALL else large).extend(asked)
         large.sort(key=self._get_asked_at)
         rows = small + large
         for start in range(0, len(rows), ACCOUNTS_A_CALL):
@@ -301,10 +309,15 @@ def _count_polls(idle_seconds: float, heard: bool) -> float:
     return (2 * polls if heard else polls) - 0.5
 
 
-def _list_asked(wallet: Wallet) -> list[Asked]:
-    """The accounts of a wallet whose balances are compared: itself, and those scanned once."""
-    rows = storage.database.execute_sql(COMPARED, (wallet.id, wallet.address)).fetchall()
-    return [Asked(wallet, address) for (address,) in rows]
+def _list_asked(wallets: Iterable[Wallet]) -> list[list[Asked]]:
+    """Of each wallet the accounts whose balances are compared: itself, and those scanned once."""
+    found: dict[int, list[Asked]] = {wallet.id: [] for wallet in wallets}
+    by_id = {wallet.id: wallet for wallet in wallets}
+    for part in in_parts(by_id):
+        sql = COMPARED.format(marks=storage.mark(part))
+        for wallet_id, address in storage.database.execute_sql(sql, part).fetchall():
+            found[wallet_id].append(Asked(by_id[wallet_id], address))
+    return list(found.values())
 
 
 def _is_same(holding: Holding, opening: Any) -> bool:

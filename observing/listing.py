@@ -27,10 +27,8 @@ COUNT = "SELECT COUNT(*) FROM sighting WHERE wallet_id = ?"
 KNOWN = "SELECT signature FROM sighting WHERE wallet_id = ?"
 HEADS = "SELECT * FROM address WHERE wallet_id = ? AND walks > 0 AND address IN ({marks})"
 UNSCANNED = "SELECT 1 FROM address WHERE wallet_id = ? AND walks = 0 LIMIT 1"
-DUE_SCAN = """
-SELECT * FROM address WHERE wallet_id = ? AND (
-    walks < 2 OR walk_new > 0 OR walked_at IS NULL OR NOT walked_at BETWEEN ? AND ?)
-ORDER BY walks, id LIMIT 1"""
+IS_DUE = "walks < 2 OR walk_new > 0 OR walked_at IS NULL OR NOT walked_at BETWEEN ? AND ?"
+DUE_SCAN = f"SELECT * FROM address WHERE wallet_id = ? AND ({IS_DUE}) ORDER BY walks, id LIMIT 1"
 
 GO_ON_SCANNING = "UPDATE address SET endpoint = ?, walk_cursor = ? WHERE id = ?"
 END_SCAN = """
@@ -138,6 +136,7 @@ class Listing:
             new = new[: max(0, self._state.config.max_receipts_per_wallet - count)]
             common = {"wallet": wallet.id, "head": head, "seen_at": now}
             storage.insert_rows(WalletSignature, [row._asdict() | common for row in new])
+        self._state.watches[wallet.id].settled = False
         return new
 
     def list_newest(self, wallet: Wallet, address: str, now: int) -> int:

@@ -80,6 +80,9 @@ class Watch:
     postponed: dict[str, Postponed] = field(default_factory=lambda: defaultdict(Postponed))
     # By mint, those whose decimals no node knows.
     decimals_postponed: dict[str, Postponed] = field(default_factory=lambda: defaultdict(Postponed))
+    # Whether its last poll left nothing to do, and what was stored of it then (observing.settled).
+    settled: bool = False
+    stored: object = None
     # When it was last checked whether the transaction of each entry is still stored.
     receipts_checked_at: float = -math.inf
     # By slot, signatures stored without their place in it; None: not read yet.
@@ -144,10 +147,13 @@ class State:
         """Read the ledger of a wallet from the database again."""
         self.ledger_store.forget(wallet_id)
         self.watches[wallet_id].new_entries.clear()
+        self.watches[wallet_id].settled = False
 
     def apply_entries(self, wallet: Wallet) -> Ledger:
         """Bring the wallet's ledger up to all that is stored, and return it."""
         watch = self.watches[wallet.id]
+        if watch.settled:
+            return self.ledger_store.find(wallet.id)
         new, watch.new_entries = watch.new_entries, []
         return self.ledger_store.apply(wallet, new)
 

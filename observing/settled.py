@@ -1,0 +1,130 @@
+"""Wallets of which all is known and told, and of which nothing that is stored has changed since: a
+poll asks nodes about them, and does no more where the answers are the old ones.
+
+What is stored of all of them is read by a few statements a pass, whoever wrote it.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Any
+
+import orjson
+
+import storage
+from accounts.verification import MOVABLE
+from chain.coverage import Progress
+from chain.forward import SpanHoldings
+from chain.summary import show_time
+from chain.trade_store import to_json
+from models import Wallet
+from observing.listing import IS_DUE
+from observing.state import FULL_SCAN_INTERVAL_MS, State
+
+# What of a wallet each poll writes anew.
+OF_POLLS = frozenset(("looked_at", "due_at", "observed_to", "coverage"))
+COLUMNS = [name for name in Wallet._meta.sorted_field_names if name not in OF_POLLS]
+TOLD_ANEW = "checkedAt", "observedTo"
+# As text, of up to 200 wallets at once. What is stored:
+STORED = (
+    """SELECT wallet_id, COUNT(*) FROM sighting
+    WHERE wallet_id IN ({marks}) GROUP BY wallet_id""",
+    "SELECT wallet_id, COUNT(*) FROM address WHERE wallet_id IN ({marks}) GROUP BY wallet_id",
+    f"""SELECT wallet_id, id, bot_id, attached_at, detached_at, {", ".join(SpanHoldings._fields)}
+    FROM attachment WHERE wallet_id IN ({{marks}}) ORDER BY id""",
+)
+# What waits: transactions, posts, and books of several wallets, which each poll reads as a whole.
+WAITING = (
+    "SELECT wallet_id FROM sighting WHERE wallet_id IN ({marks}) AND state <> 'stored'",
+    f"""SELECT wallet_id FROM post p
+    WHERE wallet_id IN ({{marks}}) AND signature IS NOT NULL AND ({MOVABLE})""",
+    "SELECT wallet_id FROM companion WHERE wallet_id IN ({marks})",
+    """SELECT wallet_id FROM attachment WHERE wallet_id IN ({marks})
+    AND bot_id IN (SELECT bot_id FROM companion)""",
+)
+DUE = f"SELECT wallet_id FROM address WHERE ({IS_DUE}) AND wallet_id IN ({{marks}})"
+TELL = "UPDATE wallet SET coverage = ?, looked_at = ?, observed_to = ?, due_at = ? WHERE id = ?"
+
+
+def find_awake(state: State, wallets: Sequence[Wallet], now: int) -> list[Wallet]:
+    """The wallets that are to be polled in full: all but those that are settled, of which what is
+    stored is what it was at their last poll, and nothing waits or is due.
+    """
+    waiting, stored = _find_waiting(wallets, now), _read_stored(wallets)
+    for wallet in wallets:
+        watch = state.watches[wallet.id]
+        same = watch.stored == stored[wallet.id] and wallet.id not in waiting
+        watch.stored = stored[wallet.id]
+        watch.settled = watch.settled and same and not _is_due(state, wallet, now)
+    return list_awake(state, wallets)
+
+
+def list_awake(state: State, wallets: Iterable[Wallet]) -> list[Wallet]:
+    """The wallets that are not settled."""
+    return [wallet for wallet in wallets if not state.watches[wallet.id].settled]
+
+
+def is_settled(state: State, wallet: Wallet, progress: Progress) -> bool:
+    """Whether a poll in full found nothing more to do for a wallet."""
+    watch = state.watches[wallet.id]
+    whole = wallet.whole and progress.confirmed and progress.closed
+    undone = progress.pending or progress.unexplained or watch.ambiguous_slots or watch.postponed
+    wrong = wallet.trouble or wallet.id in state.troubled or state.apply_entries(wallet).gaps
+    return bool(whole and not undone and not wrong and wallet.closing_at is None)
+
+
+def tell_polls(state: State, polls: Collection[tuple[Wallet, int]]) -> None:
+    """Store of settled wallets when nodes last told of them, and when each is due again (ms)."""
+    if not polls:
+        return
+    with storage.writing():
+        for wallet, due_at in polls:
+            coverage = _tell_times(wallet, state.ledger_store.last_time(wallet.id))
+            values = coverage, wallet.looked_at, wallet.observed_to, due_at, wallet.id
+            storage.database.execute_sql(TELL, values)
+
+
+def _tell_times(wallet: Wallet, last_time: int | None) -> str:
+    """The coverage of a wallet, as it would be told now."""
+    observed_to = max(filter(None, (wallet.observed_to, last_time)), default=None)
+    times = show_time(wallet.looked_at and wallet.looked_at // 1000), show_time(observed_to)
+    coverage = orjson.loads(wallet.coverage or "{}")
+    return to_json(coverage | dict(zip(TOLD_ANEW, times, strict=True)))
+
+
+def _is_due(state: State, wallet: Wallet, now: int) -> bool:
+    """Whether the accounts of a wallet are to be listed, or what is stored of it to be checked."""
+    checked_at = state.watches[wallet.id].receipts_checked_at
+    return (
+        wallet.rules != state.rules
+        or abs(now - (wallet.accounts_at or 0)) >= FULL_SCAN_INTERVAL_MS
+        or state.begun_at - checked_at >= FULL_SCAN_INTERVAL_MS / 1000
+    )
+
+
+def _find_waiting(wallets: Sequence[Wallet], now: int) -> set[int]:
+    """The wallets for which something waits or an address is to be scanned."""
+    due = _ask(DUE, wallets, (now - FULL_SCAN_INTERVAL_MS, now))
+    found = {wallet_id for (wallet_id,) in due}
+    for sql in WAITING:
+        found |= {wallet_id for (wallet_id,) in _ask(sql, wallets)}
+    return found
+
+
+def _read_stored(wallets: Sequence[Wallet]) -> dict[int, list[Any]]:
+    """By wallet, what is stored of it that may call for work."""
+    found = {wallet.id: _list_own(wallet) for wallet in wallets}
+    for sql in STORED:
+        for wallet_id, *rest in _ask(sql, wallets):
+            found[wallet_id].append(rest)
+    return found
+
+
+def _list_own(wallet: Wallet) -> list[Any]:
+    told = orjson.loads(wallet.coverage or "{}")
+    lasting = {name: one for name, one in told.items() if name not in TOLD_ANEW}
+    return [lasting, *(wallet.__data__[name] for name in COLUMNS)]
+
+
+def _ask(sql: str, wallets: Iterable[Wallet], values: Sequence[int] = ()) -> Iterator[Any]:
+    for part in storage.in_parts(wallet.id for wallet in wallets):
+        asked = sql.format(marks=storage.mark(part))
+        yield from storage.database.execute_sql(asked, (*values, *part)).fetchall()

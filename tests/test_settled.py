@@ -1,0 +1,201 @@
+"""Wallets of which all is known: a poll reads and writes next to nothing for them, and wakes to
+whatever anybody wrote, or nodes tell, since the last one.
+"""
+
+import orjson
+import pytest
+from node import FakeNode
+from story import ADA, Story, address, market
+
+import storage
+from accounts.wallets import attach_wallet
+from chain.group_tables import Companion
+from models import Address, Attachment, Bot, Post, Wallet
+from observing import trouble
+
+HOUR_MS = 3_600_000
+
+
+def tell_crowd(count):
+    """A chain of so many people who bought something."""
+    story = Story()
+    for number in range(count):
+        story.fund(f"bot {number}", 10**9)
+        story.buy(f"bot {number}", "CAT", 10, 5_000)
+    return story.chain(), [address(f"bot {number}") for number in range(count)]
+
+
+def spy(monkeypatch):
+    """A list that grows by each statement that is run."""
+    asked, run = [], storage.database.execute_sql
+
+    def note(sql, params=None):
+        asked.append(sql)
+        return run(sql, params)
+
+    monkeypatch.setattr(storage.database.obj, "execute_sql", note)
+    return asked
+
+
+def settle(seen):
+    """Look until polls in full are over: one that changes nothing, and one that sees that."""
+    seen.settle().look(2)
+    return seen
+
+
+def is_settled(seen):
+    return {wallet.address: seen.observer.state.watches[wallet.id].settled for wallet in Wallet}
+
+
+def store_post(seen, signature, **more):
+    return Post.create(
+        uid="post_1",
+        bot=seen.wallets[0].bot,
+        wallet=seen.wallets[0],
+        source="bot",
+        channel="api",
+        event_id="e",
+        body="b",
+        signature=signature,
+        event_at=0,
+        created_at=seen.now,
+        **{"status": "pending", **more},
+    )
+
+
+# ---- what it costs -------------------------------------------------------------------------------
+def test_a_poll_takes_three_statements_for_each_wallet_more(look, monkeypatch):
+    """One tells when it was looked at, two list its head; all others are asked once a pass. A poll
+    in full takes some forty.
+    """
+    counts = []
+    for people in (3, 13):
+        chain, wallets = tell_crowd(people)
+        seen = settle(look(chain, wallets=wallets))
+        assert all(is_settled(seen).values()), "nothing is settled"
+        with monkeypatch.context() as patch:
+            asked = spy(patch)
+            seen.look()
+        counts.append(len(asked))
+    fewer, more = counts
+    assert more - fewer <= 3 * (13 - 3), (counts, asked)
+
+
+def test_what_is_told_is_what_a_poll_in_full_tells(look, chain):
+    """An hour of polls, then one by a process that remembers nothing: the same rows, with later
+    times.
+    """
+    seen = settle(look(chain))
+    seen.clock.sleep(3_600)
+    seen.look(3)
+    assert is_settled(seen) == {ADA: True}
+    told, before, now = seen.coverage(), seen.ledger(), seen.now
+    assert Wallet.get().looked_at == now
+    seen.restart()
+    seen.observer.run_tick(now)
+    assert (seen.coverage(), seen.ledger()) == (told, before)
+
+
+# ---- what wakes it -------------------------------------------------------------------------------
+def test_a_post_that_another_process_stored_is_judged_by_the_next_poll(look, chain):
+    seen = settle(look(chain))
+    bought = next(one.signature for one in seen.trades() if one.kind == "buy")
+    store_post(seen, bought)
+    assert Post.get().status == "pending"
+    seen.look()
+    assert Post.get().status == "verified"
+
+
+def test_a_post_whose_transaction_never_comes_is_not_found(look, chain):
+    """Ten minutes after it, by the chain's time, which moves with the clock here."""
+    seen = settle(look(chain))
+    store_post(seen, "1" * 88)
+    seen.look()
+    assert Post.get().status == "pending"
+    Wallet.update(observed_to=seen.now // 1000 + 601).execute()
+    seen.look()
+    assert Post.get().status == "not_found"
+    seen.look(2)
+    assert is_settled(seen) == {ADA: True}
+
+
+def test_an_arrival_is_shown_by_the_next_poll(look):
+    chain = market(5, length=40)
+    node = FakeNode(chain, tip=chain.rows[30].slot)
+    seen = settle(look(node))
+    before = len(seen.trades())
+    assert is_settled(seen) == {ADA: True}
+    node.tip = None
+    seen.look()
+    assert len(seen.trades()) == len(chain.touching(ADA)) > before
+
+
+def test_a_wallet_that_goes_to_another_bot_begins_a_record_at_the_next_poll(look, chain):
+    seen = settle(look(chain, wallets=(ADA, address("eve"))))
+    bot = seen.wallets[1].bot
+    Attachment.update(detached_at=seen.now).execute()
+    attach_wallet(seen.config, bot, ADA, seen.now)
+    record = Attachment.get(Attachment.detached_at.is_null())
+    assert record.open_cost is None
+    seen.look()
+    record = Attachment.get_by_id(record.id)
+    assert record.open_cost is not None and record.wallet.address == ADA
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda one: Address.update(walked_at=None).where(Address.wallet == one),
+        lambda one: Wallet.update(results=None),
+        lambda one: Wallet.update(rules="others"),
+        lambda one: Wallet.update(coverage='{"state": "none", "gaps": []}'),
+        lambda one: Attachment.update(open_cost=7),
+        lambda one: Companion.insert(bot=one.bot, wallet=one, attached_at=0, detached_at=1),
+    ],
+    ids="scan results rules coverage record beside".split(),
+)
+def test_whatever_another_process_writes_is_noticed(look, chain, write):
+    """Then the next poll is one in full, which puts right what is derived."""
+    seen = settle(look(chain))
+    told, before, cost = seen.coverage(), seen.ledger(), Attachment.get().open_cost
+    write(seen.wallets[0]).execute()
+    seen.look()
+    assert seen.ledger() == before and Attachment.get().open_cost == cost
+    assert seen.coverage()["state"] == told["state"]
+
+
+def test_trouble_with_a_settled_wallet_is_told(look, chain):
+    """A node refuses its list alone: the coverage names it, and no poll writes that over."""
+    node = FakeNode(chain)
+    seen = settle(look(node))
+    node.fail("getSignaturesForAddress", -32602)
+    seen.clock.sleep(3_600)
+    seen.look(2)
+    assert "getSignaturesForAddress" in seen.coverage()["note"] and Wallet.get().trouble
+    node.restore()
+    seen.clock.sleep(trouble.MAX_POSTPONE_SECONDS)
+    seen.look(3)
+    assert seen.coverage()["note"] is None and is_settled(seen) == {ADA: True}
+
+
+def test_a_day_later_all_is_scanned_again(look, chain):
+    node = FakeNode(chain)
+    seen = settle(look(node))
+    walks = sum(one.walks for one in Address.select())
+    seen.clock.sleep(86_400)
+    seen.look(3)
+    count = Address.select().count()
+    assert sum(one.walks for one in Address.select()) == walks + count
+    assert orjson.loads(Wallet.get().coverage)["state"] == "complete"
+
+
+def test_a_wallet_with_a_gap_is_never_settled(look):
+    """What is missing is looked for in each poll, ever more rarely."""
+    chain = market(5, length=40)
+    lost = chain.moving(ADA)[-8].signature
+    node = FakeNode(chain)
+    node.withhold(lost)
+    seen = look(node)
+    seen.look(12)
+    assert seen.gaps() and is_settled(seen) == {ADA: False}
+    assert Bot.select().count() == 1
