@@ -237,6 +237,7 @@ class Observer:
         state = self.state
         seen = dict(state.apply_entries(wallet).seen)
         self.listing.list_heads(wallet, {wallet.address}, now)
+        self.attempts.note_done(wallet, "list_heads")
         fetched = self.fetching.fetch_urgent(wallet, now)
         if _has_pending(wallet):
             return moved, fetched
@@ -258,11 +259,11 @@ class Observer:
                 own = {wallet.address}
                 self.attempts.attempt(self.listing.list_heads, wallet, own, now)
 
-    def _rank_head(self, wallet: Wallet) -> tuple[int, bool, float]:
+    def _rank_head(self, wallet: Wallet) -> tuple[bool, float]:
         """Before others those of which no node told anything in this pass: they would lag."""
         watch = self.state.watches[wallet.id]
         told = watch.answered_at >= self.state.begun_at
-        return wallet.trouble_tries, told, watch.listed_at.get(wallet.address, -math.inf)
+        return told, watch.listed_at.get(wallet.address, -math.inf)
 
     def _work_through(self, wallets: Sequence[Wallet], now: int) -> bool:
         """Work on the wallets in turn, so that one long backfill does not starve the others; return

@@ -278,6 +278,48 @@ def test_a_refusal_that_is_over_is_forgotten_by_all_whose_call_goes_through_agai
     assert health["walletObserver"]["troubled"] == [] and seen.observer.problem is None
 
 
+def list_troubled(seen):
+    """Let hours pass, poll once, and read from health who is in trouble."""
+    seen.clock.sleep(4_000)
+    seen.look()
+    return check_health(seen.config, seen.now)["walletObserver"]["troubled"]
+
+
+def hold_lamports(*people):
+    """A chain of people who hold nothing but lamports, each with the address of a wallet alone."""
+    story = Story()
+    for person in people:
+        story.fund(person, 10**9)
+    return story
+
+
+def test_whose_list_was_refused_is_listed_again_as_soon_as_others(look):
+    """A poll has a request for each address. Of three one is for balances and one for the time:
+    each wallet has its turn in three polls.
+    """
+    people = ("ada", "bob", "eve")
+    node = FakeNode(hold_lamports(*people).chain())
+    seen = look(node, wallets=[address(person) for person in people]).settle()
+    node.fail("getSignaturesForAddress", -32004)
+    assert len(list_troubled(seen)) == 1
+    node.restore()
+    assert [len(list_troubled(seen)) for _ in range(3)][-1] == 0 and seen.observer.problem is None
+
+
+def test_a_refused_list_is_done_too_where_a_balance_that_moved_led_to_it(look):
+    story = hold_lamports("ada", "bob", "eve")
+    node = FakeNode(story.chain())
+    seen = look(node, wallets=[ADA, address("bob"), address("eve")]).settle()
+    node.fail("getSignaturesForAddress", -32004)
+    (troubled,) = list_troubled(seen)
+    story.fund(
+        {address(person): person for person in ("ada", "bob", "eve")}[troubled["wallet"]], 10**9
+    )
+    node.restore()
+    node.chain = story.chain()
+    assert list_troubled(seen) == []
+
+
 def test_a_busy_database_ends_the_pass_and_costs_no_memory_of_the_others(look, monkeypatch):
     chain, eve = market(2, ("ada", "eve"), 30), address("eve")
     seen = look(chain, wallets=[eve, ADA]).settle()
