@@ -53,11 +53,11 @@ class RecordedTransaction:
     receipt: JsonObject
 
 
-def load_recording(path: Path = RECORDING, slow_count: int = SLOW_COUNT) -> JsonObject:
+def load_recording(slow_count: int = SLOW_COUNT) -> JsonObject:
     """Return the recorded chain: JSON of demo/record/record.py, and what that lacks. `slow_count`:
     transactions of the wallet whose history loads slowly.
     """
-    with gzip.open(path) as file:
+    with gzip.open(RECORDING) as file:
         recording: JsonObject = json.load(file)
     return add_newcomers(add_oddities(recording), slow_count)
 

@@ -20,6 +20,9 @@ from operate.findings import Finding, fine, look, wrong
 
 LARGE_WAL = 256_000_000
 MAX_DIFFERENCES = 200
+RESTORE = (
+    "stop the server; restore the newest backup with --replace (the damaged file is kept aside)"
+)
 DERIVED = "`app.py rebuild` recomputes it from the stored receipts; check the disk"
 WRITTEN = (
     "somebody changed the database, or its disk is failing: find out which; a backup from"
@@ -72,8 +75,7 @@ def check_file(config: Config, now: int) -> list[Finding]:
         return [
             wrong(
                 f"{path} cannot be read: {error}",
-                "stop the server; restore the newest backup with --replace (the damaged file is"
-                " kept aside)",
+                RESTORE,
             )
         ]
 
@@ -117,8 +119,7 @@ def check_deep(config: Config, now: int) -> Iterator[Finding]:
     except (apsw.Error, OperationalError) as error:
         yield wrong(
             f"not everything can be read: {error}",
-            "stop the server; restore the newest backup with --replace (the damaged file is kept"
-            " aside)",
+            RESTORE,
         )
         return
     yield from _tell_differences(found)
@@ -184,8 +185,7 @@ def check_whole(db: Any, path: Path) -> Iterator[Finding]:
     for flaw in flaws:
         yield wrong(
             f"{path}: {flaw}",
-            "stop the server; restore the newest backup with --replace (the damaged file is kept"
-            " aside)",
+            RESTORE,
         )
     if not flaws:
         yield fine(f"{path} is whole")

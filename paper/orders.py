@@ -54,10 +54,10 @@ def end_order(trader: Trader, order: Order, state: str, at: int) -> None:
         )
 
 
-def drop_orders(trader: Trader, at: int, state: str = "restart") -> None:
-    """End all open orders: after a restart they count as not filled."""
+def drop_orders(trader: Trader, at: int) -> None:
+    """End all open orders after a restart: they count as not filled."""
     for order in list(trader.account.orders.values()):
-        end_order(trader, order, state, at)
+        end_order(trader, order, "restart", at)
 
 
 def settle_orders(
