@@ -6,7 +6,7 @@ tick of the job that is under way notices, and starts over.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import orjson
@@ -21,6 +21,7 @@ from paper.account import STARTING_CASH
 from paper.faults import OwnFault
 from paper.guard import Phase
 from paper.own import NAME, OwnFiles
+from paper.store import show_phase
 from paper.strategies import FAMILIES, BadSetting, Strategy, parse_settings
 from paper.tables import DiaryEntry, PaperOrder, Period, Position, Review, Trader
 from storage import new_uid, writing
@@ -66,7 +67,7 @@ def create_trader(
         "settings": check_settings(family, settings or {}, own),
         "family": family,
         "created_at": now,
-        "phase": _show(Phase(start, since=now)),
+        "phase": show_phase(Phase(start, since=now)),
     }
     with writing():
         if config and owner:
@@ -287,13 +288,9 @@ def _is(review: Review | None, *states: str) -> bool:
 
 
 def _change_phase(trader: Trader, phase: Phase | None = None) -> None:
-    Trader.update(version=Trader.version + 1, **({"phase": _show(phase)} if phase else {})).where(
-        Trader.id == trader.id
-    ).execute()
-
-
-def _show(phase: Phase) -> str:
-    return orjson.dumps(asdict(phase)).decode()
+    Trader.update(
+        version=Trader.version + 1, **({"phase": show_phase(phase)} if phase else {})
+    ).where(Trader.id == trader.id).execute()
 
 
 def _note(period: Period, kind: str, now: int, **facts: str | None) -> None:

@@ -11,7 +11,6 @@ import orjson
 import storage
 from chain.coverage import Progress
 from chain.entries import Entry
-from chain.forward_store import replace_forward
 from chain.group_book import Family, PendingGroup
 from chain.group_forward import StayHoldings
 from chain.group_reading import (
@@ -24,17 +23,16 @@ from chain.group_reading import (
 )
 from chain.group_tables import OwnCoverage
 from chain.groups import join_coverages
-from chain.hour_store import replace_hours
 from chain.kinds import TRADES
 from chain.ledger import Ledger
 from chain.programs import Programs, table
-from chain.quote_store import PendingQuotes, replace_quotes
-from chain.risk_store import replace_risk
+from chain.quote_store import PendingQuotes
 from chain.standing_store import forget_standings_of, read_rows
 from chain.store import (
     FollowUp,
     LedgerStore,
     PendingLedger,
+    replace_sums,
     settle,
     show_coverage,
     show_quote_columns,
@@ -136,12 +134,8 @@ class GroupStore(LedgerStore):
         changed: set[str] = set()
         for number, rows in pending.wallet_rows.items():
             changed |= replace_trades(number, rows)
-        replace_hours(lead.id, pending.hours)
-        moved = replace_forward(pending.forward, pending.ledger)
+        moved = replace_sums(lead.id, pending)
         moved = _replace_stays(pending.group_forward.find_stays()) or moved
-        replace_risk(lead.id, pending.unwanted_risk)
-        replace_risk(lead.id, pending.list_risk())
-        moved |= replace_quotes(lead.id, pending.quote_rows, pending.list_quotes())
         shown = _replace_summary(lead, pending)
         if shown or moved or changed or pending.hours:
             forget_standings_of(lead.id)

@@ -144,11 +144,7 @@ class LedgerStore:
         pending = self._pending[wallet.id]
         with storage.writing():
             changed = replace_trades(wallet.id, pending.rows)
-            replace_hours(wallet.id, pending.hours)
-            moved = replace_forward(pending.forward, pending.ledger)
-            replace_risk(wallet.id, pending.unwanted_risk)
-            replace_risk(wallet.id, pending.list_risk())
-            moved |= replace_quotes(wallet.id, pending.quote_rows, pending.list_quotes())
+            moved = replace_sums(wallet.id, pending)
             shown = _replace_summary(wallet, pending, progress)
             if shown or moved or pending.rows or pending.hours:
                 forget_standings_of(wallet.id)
@@ -187,6 +183,17 @@ def settle(wallet_id: int, pending: PendingLedger) -> None:
     settle_risk(wallet_id, books)
     known = pending.list_risk()
     pending.unwanted_risk = {span: book for span, book in books.items() if span not in known}
+
+
+def replace_sums(wallet_id: int, pending: PendingLedger) -> bool:
+    """Write the sums that are not written yet, in the caller's transaction, after the trades;
+    return whether any but those of hours and of risk moved.
+    """
+    replace_hours(wallet_id, pending.hours)
+    replace_risk(wallet_id, pending.unwanted_risk)
+    replace_risk(wallet_id, pending.list_risk())
+    moved = replace_forward(pending.forward, pending.ledger)
+    return replace_quotes(wallet_id, pending.quote_rows, pending.list_quotes()) or moved
 
 
 def apply_entry(wallet: Wallet, pending: PendingLedger, entry: Entry) -> Row:
