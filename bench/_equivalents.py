@@ -2,6 +2,12 @@
 
 # {path: {(what the lines said, what the mutant says): why it is the same}}
 EQUIVALENTS = {
+    "chain/base58.py": {
+        (
+            "if not isinstance(text, str) or not size <= len(text) <= size * 11 // 8:",
+            "if not isinstance(text, str) or not size <= len(text) <= size * 12 // 8:",
+        ): "what is longer has more bytes",
+    },
     "chain/coverage.py": {
         (
             "if len(group) > 1 and any(e.tx_index is None for e in group):",
@@ -39,6 +45,10 @@ EQUIVALENTS = {
         ): "both are pairs",
     },
     "chain/packing.py": {
+        (
+            "_tools.decompressors[told.dict_id] = decompressor",
+            "_tools.decompressors[told.dict_id] = None",
+        ): "made anew, it reads the same",
         (
             "compressor = _tools.compressors.get(number)",
             "compressor = _tools.compressors.get(None)",

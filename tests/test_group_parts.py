@@ -9,7 +9,7 @@ from chain.effects import Balance
 from chain.entries import Entry
 from chain.forward import Span
 from chain.group_book import NO_FAMILY, begin_group
-from chain.group_reading import Reader
+from chain.group_reading import Reader, apply_all, keep_all
 from chain.groups import UNRESOLVED, GroupLedger, Stay, join_coverages, join_parts, merge_slot
 from chain.inventory import Position
 from chain.lots import Opening
@@ -102,6 +102,16 @@ def test_the_books_of_all_begin_with_what_each_wallet_begins_with(whole):
     books = begin_group(family, {ADA: GroupLedger(), EVE: eve}, lambda parts: parts[ADA]).ledger
     assert (books.untouched, books.backfilled) == ({"eve's DOG": opening}, whole)
     assert books.positions() == [Position("DOG", 5, 6, None, 5)]
+
+
+def test_rows_that_nobody_keeps_are_only_named():
+    family = NO_FAMILY._replace(lead=ADA, members=frozenset({ADA}), addresses={ADA: "ada"})
+    kept = []
+    for keeps in (keep_all, lambda row: row["slot"] > 50):
+        books = begin_group(family, {ADA: GroupLedger()}, lambda parts: parts[ADA])
+        apply_all(books, [(ADA, make_part()), (ADA, make_part("later", slot=51))], keeps)
+        kept.append({one: bool(row) for one, row in books.wallet_rows[ADA].items()})
+    assert kept == [{"sent": True, "later": True}, {"sent": False, "later": True}]
 
 
 # ---- one transaction of two wallets

@@ -18,6 +18,7 @@ from chain.entries import read_entry
 from chain.ledger import Ledger
 from chain.programs import table
 from chain.receipts import parse_receipt
+from chain.summary import show_positions, show_reconciliation, show_results
 
 BEGIN = 10**12
 UNEXPLAINED = ("value_unexplained",)
@@ -76,6 +77,51 @@ def test_known_cost_that_a_lot_of_unknown_cost_swallows_is_cost_left():
 def test_failed_transactions_and_overhead():
     t = Teller().write("failed", -FEE, FEE).write("other", -FEE, FEE)
     assert closes(t) == {"received": BEGIN, "failed_cost": FEE, "overhead": FEE}
+
+
+def test_readers_see_each_sum_under_its_name():
+    """10@100 A: 4 sold for 60 (20), 2 lost (20 of cost), 4 become 2 D (40). 3 B of unknown cost
+    sold for 30. 5@? and 5@50 C sold for 200: half of it less 50 (50), the other half unmatched.
+    """
+    t = Teller().buy("A", 10, 100).sell("A", 4, 60).lose("A", 2).swap("A", 4, "D", 2)
+    t.write("failed", -FEE, FEE).gain("B", 3).sell("B", 3, 30)
+    t.gain("C", 5).buy("C", 5, 50).sell("C", 10, 200)
+    assert show_results(t.ledger) == {
+        "realizedLamports": "70",
+        "realizedSol": "0.00000007",
+        "matchedSells": 1,
+        "partialSells": 1,
+        "unmatchedSells": 1,
+        "winningSells": 2,
+        "volumeLamports": str(100 + 60 + 30 + 50 + 200),
+        "volumeSol": "0.00000044",
+        "observedTrades": 6,
+        "failedTransactions": 1,
+        "failedCostLamports": str(FEE),
+        "overheadLamports": str(FEE),
+        "costLeftLamports": "20",
+        "costLeftReceipts": 1,
+        "carriedLots": 1,
+        "openPositions": 1,
+    }
+    held = {"mint": "D", "amountRaw": "2", "decimals": 0}
+    assert show_positions(t.ledger) == [{**held, "costLamports": "40", "unknownBasisRaw": "0"}]
+    assert show_reconciliation(t.ledger) == {
+        "openingLamports": "0",
+        "closingLamports": str(10**12 - 100 + 60 - 2 * FEE + 30 - 50 + 200),
+        "realizedLamports": "70",
+        "unmatchedProceedsLamports": str(30 + 100),
+        "openCostLamports": "40",
+        "costLeftLamports": "20",
+        "costLeftReceipts": 1,
+        "receivedLamports": str(10**12),
+        "sentLamports": "0",
+        "overheadLamports": str(FEE),
+        "failedCostLamports": str(FEE),
+        "otherLamports": "0",
+        "differenceLamports": "0",
+        "gapLamports": "0",
+    }
 
 
 def test_sent_received_and_other_each_have_their_own_rule():

@@ -256,6 +256,18 @@ def test_a_marker_makes_a_trade_of_the_whole_transaction():
     assert (marked.kind, marked.venue_sol, marked.beside_sol) == ("sell", SOL - FEE, 0)
 
 
+@pytest.mark.parametrize(
+    "opens, kind, flags", [(False, "other", ("fee_only",)), (True, "account_open", ())]
+)
+def test_a_marker_that_moves_nothing_is_what_stands_beside_it(opens, kind, flags):
+    scene = scene_of()
+    scene.noop(MARKER)
+    if opens:
+        scene.open("ada", "ada", "FOX")
+    marked = entry(scene, "ada", programs=table([MARKER]))
+    assert (marked.kind, marked.mint, marked.flags) == (kind, None, flags)
+
+
 # ---- what passed beside the venue ----------------------------------------------------------------
 def test_no_op_of_a_router_beside_two_transfers():
     """The history that took rank 1: set_token_ledger, 100 CAT to a friend, 10 SOL from him."""
@@ -487,6 +499,16 @@ def test_a_gift_of_the_token_beside_a_purchase_is_no_part_of_it(handed):
     assert beside_tokens(found) == {address("CAT"): 400}
     # with the account comes its rent
     assert found.beside_sol == (RENT if handed else 0)
+
+
+def test_a_gift_of_as_much_as_is_sold_leaves_the_sale():
+    """100 CAT go and 100 come: the balance is as before, and 100 were sold for 3 SOL."""
+    scene = scene_of()
+    sell(scene, 100, 3 * SOL)
+    scene.send("CAT", "friend", "ada", 100)
+    found = entry(scene, "ada", "friend")
+    assert (found.kind, found.tokens, found.venue_sol) == ("sell", (), 3 * SOL - FEE)
+    assert (found.venue_tokens, found.explained_percent) == (((address("CAT"), -100, 6),), 100)
 
 
 def test_a_token_gift_beside_a_sale_of_another_leaves_the_sale():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from chain.verify import judge
+from chain.verify import judge, list_moved_mints
 
 TRADES = ("buy", "sell", "swap", "round_trip", "order_fill")
 NO_TRADES = (
@@ -99,3 +99,11 @@ def test_value_that_came_from_nowhere_verifies_nothing(kind, mint):
 @pytest.mark.parametrize("flag", ["fee_income", "tip_only"])
 def test_income_and_tips_are_no_trades(flag):
     assert judge("other", (flag,), MOVED, None) == ("mismatch", "not_a_trade")
+
+
+def test_a_trade_moved_the_tokens_of_its_rows_and_its_own():
+    """A round trip leaves nothing of its own token, which has no row then."""
+    rows = [["A", "-5", 6], ["B", "1", 0]]
+    assert list_moved_mints("A", rows) == list_moved_mints(None, rows) == {"A", "B"}
+    assert list_moved_mints("C", rows) == {"A", "B", "C"}
+    assert list_moved_mints("C", []) == {"C"} and list_moved_mints(None, []) == set()
