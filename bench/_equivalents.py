@@ -44,6 +44,12 @@ EQUIVALENTS = {
             "return zip(sides, mine, strict=False)",
         ): "both are pairs",
     },
+    "chain/programs.py": {
+        (
+            'return self.names.get(program, "(unknown program)")',
+            'return self.names.get(program, "XX(unknown program)XX")',
+        ): "shown are known ones, and no other is an order book",
+    },
     "chain/packing.py": {
         (
             "_tools.decompressors[told.dict_id] = decompressor",
@@ -59,6 +65,12 @@ EQUIVALENTS = {
             'return SALES.format(wallets=", ".join(map(str, sorted(wallets))) or "NULL")',
             'return SALES.format(wallets=", ".join(map(str, sorted(wallets))) or "null")',
         ): "SQL knows no case",
+    },
+    "chain/value.py": {
+        (
+            "risen = [row for row in venue_tokens(flows) if row[1] > 0]",
+            "risen = [row for row in venue_tokens(flows) if row[1] >= 0]",
+        ): "no row is of nothing",
     },
     "accounts/api_keys.py": {
         (".switch(Key)", ".switch(None)"): "the query is of keys",

@@ -84,10 +84,9 @@ class AverageCost:
         cost = given.cost + spent * given.known // whole
         self._pool(mint).add(Portion(amount - unknown, cost, unknown))
 
-    def forget(self, quote: str) -> None:
-        """Begin anew in the raw units of a mint: nothing was earned, and no cost is known."""
+    def forget(self) -> None:
+        """Begin anew in another money: nothing was earned, and no cost is known."""
         self.realized = self.matched = 0
-        self.pools.pop(quote, None)
         for pool in self.pools.values():
             pool.forget()
 

@@ -162,8 +162,8 @@ def _read_system(a: tuple[str, ...], data: bytes) -> Operation | None:
         return Operation("create", a[0], a[1], amount=_u64(data, 4))
     if kind == 3:
         return Operation("create", a[0], a[1], amount=_u64(data, 44 + _u64(data, 36)))
-    # on an account that may hold lamports already: the new account first, a payer if there is one
-    if kind == 13 and len(a) > 1:
+    # on an account that may hold lamports already: the new account first; without a payer, nothing
+    if kind == 13:
         return Operation("create", a[1], a[0], amount=_u64(data, 4))
     if kind == 5:
         return Operation("withdraw", a[0], a[1], amount=_u64(data, 4))

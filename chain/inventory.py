@@ -124,7 +124,7 @@ class Inventory:
             one.lot.paid_in = one.lot.paid_in or (PAID_IN_SOL if one.cost is not None else "")
         self.forget_costs()
         self.lots.pop(quote, None)
-        self.average.forget(quote)
+        self.average.forget()
         for escrow in self.escrows.values():
             escrow.pool.forget()
 

@@ -250,42 +250,42 @@ def test_json_of_a_node_that_is_not_as_documented_is_unknown():
 TOKEN_ACCOUNT = base64.b64encode(bytes(108) + b"\1" + bytes(56)).decode()
 
 
+GONE = "the node has no account at this address"
+FOREIGN = "the account is not owned by a token program"
+NO_MINT = "the account is not an initialized mint"
+UNREADABLE = "the account data could not be read"
+# Of Token-2022, with its type where a mint has one.
+TOKEN_ACCOUNT_2022 = base64.b64encode(bytes(45) + b"\1" + bytes(119) + b"\2" + bytes(20)).decode()
+NEVER_INITIALIZED = base64.b64encode(bytes(MINT_BYTES)).decode()
+
+
 @pytest.mark.parametrize(
-    "account",
+    "account, why",
     [
-        None,
-        {},
-        {"owner": "11111111111111111111111111111111", "data": ["", "base64"]},
-        {"owner": TOKEN, "data": [TOKEN_ACCOUNT, "base64"]},
-        {
-            "owner": TOKEN_2022,
-            "data": [
-                base64.b64encode(bytes(45) + b"\1" + bytes(119) + b"\2" + bytes(20)).decode(),
-                "base64",
-            ],
-            # A Token-2022 token account.
-        },
-        {
-            "owner": TOKEN,
-            "data": [base64.b64encode(bytes(MINT_BYTES)).decode(), "base64"],
-            # Never initialized
-        },
-        {"owner": TOKEN, "data": ["%%%", "base64"]},
-        {"owner": TOKEN, "data": []},
-        {"owner": TOKEN},
-        {"owner": TOKEN, "data": 5},
-        {"owner": TOKEN, "data": {"parsed": {"type": "account", "info": {}}}},
-        {"owner": TOKEN, "data": {"parsed": {"type": "mint", "info": {"isInitialized": True}}}},
+        (None, GONE),
+        ({}, GONE),
+        ({"owner": "11111111111111111111111111111111", "data": ["", "base64"]}, FOREIGN),
+        ({"owner": TOKEN, "data": [TOKEN_ACCOUNT, "base64"]}, NO_MINT),
+        ({"owner": TOKEN_2022, "data": [TOKEN_ACCOUNT_2022, "base64"]}, NO_MINT),
+        ({"owner": TOKEN, "data": [NEVER_INITIALIZED, "base64"]}, NO_MINT),
+        ({"owner": TOKEN, "data": ["%%%", "base64"]}, UNREADABLE),
+        ({"owner": TOKEN, "data": []}, UNREADABLE),
+        ({"owner": TOKEN}, UNREADABLE),
+        ({"owner": TOKEN, "data": 5}, UNREADABLE),
+        ({"owner": TOKEN, "data": {"parsed": {"type": "account", "info": {}}}}, NO_MINT),
+        (
+            {"owner": TOKEN, "data": {"parsed": {"type": "mint", "info": {"isInitialized": True}}}},
+            UNREADABLE,
+        ),
     ],
 )
-def test_every_check_of_an_account_that_is_no_mint_is_unknown(account):
+def test_every_check_of_an_account_that_is_no_mint_is_unknown(account, why):
     checks = check_mint(account, NOW)
     assert [check["key"] for check in checks] == list(CHECKS)
-    assert {check["status"] for check in checks} == {"unknown"} and {
-        check["checkedAt"] for check in checks
-    } == {NOW}
+    told = {(check["status"], check["detail"], check["checkedAt"]) for check in checks}
+    assert told == {("unknown", why, NOW)}
     if account:
-        with pytest.raises(NotAMint):
+        with pytest.raises(NotAMint, match=f"^{why}$"):
             parse_mint(account)
 
 

@@ -252,6 +252,19 @@ def test_an_unknown_owner_is_known_once_the_account_is(real):
     assert told.tokens == ((address("CAT"), 700, 6),) and mine not in told.unowned
 
 
+def test_whom_a_receipt_touches():
+    """Ada's account of CAT, which has an owner, is hers; the venue it names is nobody's."""
+    story = Story()
+    story.fund("ada", 10**9)
+    signature = story.receive("ada", "CAT", 700)
+    receipt = parse_receipt(story.chain().by_signature[signature].receipt)
+    stranger, elsewhere = address("a stranger"), frozenset({address("an account elsewhere")})
+    assert address("ada") not in receipt.keys and touches(receipt, address("ada"))
+    assert not touches(receipt, stranger) and not touches(receipt, stranger, elsewhere)
+    assert touches(receipt, stranger, elsewhere | {address(account_of("maker", "CAT"))})
+    assert touches(receipt, address("maker"))
+
+
 def test_associated_addresses():
     """Two addresses anybody can look up: the USDC and wrapped-SOL accounts derived for the address
     of all ones (System program).

@@ -11,6 +11,7 @@ from test_ledger import play as tell
 from chain.forward import Forward, Span
 from chain.ledger import Ledger
 from chain.risk import ALL, Period, RiskBook, Stretch, join_stretches, round_down
+from chain.store import PendingLedger, book_entry
 
 DAY = 24
 
@@ -258,6 +259,17 @@ def test_one_lamport_is_a_gain_and_none_is_not():
     told = book.rows[ALL]
     assert (told.winning, told.sales, read_positions(told)) == (1, 3, (3, 1, 0))
     assert t.ledger.totals.winning == 1
+
+
+def test_the_books_of_a_wallet_tell_their_risk_by_the_hour():
+    t, pending = sell_for(50), PendingLedger(Ledger())
+    for entry in t.entries:
+        book_entry(pending, 1, at(entry, 30))
+    assert {period: one.realized for period, one in pending.risk.rows.items()} == {
+        ALL: 50,
+        Period(DAY, 24): 50,
+        Period(1, 30): 50,
+    }
 
 
 # ---- since an attachment -------------------------------------------------------------------------

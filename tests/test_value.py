@@ -136,6 +136,7 @@ def test_a_relayers_rent_given_away_is_taken_off_once():
     found = entry(scene, "relayer", "ada")
     assert (found.kind, found.sponsored, found.beside_sol) == ("sell", RENT, 0)
     assert (found.sol, found.venue_sol) == (3 * SOL, 3 * SOL)
+    assert found.flags == ("sponsored_rent",)
 
 
 def test_what_a_pool_pays_into_an_account_opened_here_is_no_rent():
@@ -496,7 +497,7 @@ def test_a_gift_of_the_token_beside_a_purchase_is_no_part_of_it(handed):
         scene.send("CAT", "friend", "ada", 400)
     found = entry(scene, "ada", "friend")
     assert (found.kind, found.venue_tokens) == ("buy", ((address("CAT"), 100, 6),))
-    assert beside_tokens(found) == {address("CAT"): 400}
+    assert found.beside_tokens == ((address("CAT"), 400, 6),)
     # with the account comes its rent
     assert found.beside_sol == (RENT if handed else 0)
 
