@@ -103,6 +103,13 @@ EQUIVALENTS = {
             "no text to sign has 32,768 letters"
         ),
     },
+    "paper/backtests.py": {
+        (
+            "pairs = zip(_fill(had, width), _fill(player.lines, width), strict=True)",
+            f"pairs = zip(_fill(had, width), _fill(player.lines, width), {strict})",
+        ): "both are filled up to one length"
+        for strict in ("", "strict=False")
+    },
     "paper/brain.py": {
         (
             """else f"closes by {group[-1].reason.replace('_', ' ')}\"""",

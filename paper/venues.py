@@ -30,9 +30,7 @@ class Venue(NamedTuple):
         if market_cap is None:
             return max(step.fee_bps for step in self.steps)
         return next(
-            step.fee_bps
-            for step in reversed(self.steps)
-            if market_cap >= step.cap_sol * LAMPORTS or step.cap_sol == 0
+            step.fee_bps for step in reversed(self.steps) if market_cap >= step.cap_sol * LAMPORTS
         )
 
 

@@ -82,8 +82,8 @@ def test_results_are_grouped_by_token_and_by_reason():
 
 
 # ---- what is stored ------------------------------------------------------------------------------
-def test_marks_are_thinned_to_one_an_hour_after_a_day(db, service):
-    period = Period.get(Period.trader == make_trader(service).id)
+def test_marks_are_thinned_to_one_an_hour_after_a_day(db):
+    period = accounts.create_trader("Ada", "momentum", NOW).trader.periods.get()
     old, new = NOW // HOUR_MS * HOUR_MS - 2 * DAY_MS, NOW // HOUR_MS * HOUR_MS
     for at in (old, old + 600_000, old + HOUR_MS, new, new + 600_000):
         EquityMark.create(period=period, at=at, equity=1, held=0)
@@ -92,11 +92,11 @@ def test_marks_are_thinned_to_one_an_hour_after_a_day(db, service):
     assert kept == [old, old + HOUR_MS, new, new + 600_000]
 
 
-def test_marks_are_thinned_for_three_days_alone(db, service):
+def test_marks_are_thinned_for_three_days_alone(db):
     """At twenty past the hour: what is exactly a day old, and what the job missed for three days,
     stays.
     """
-    period = Period.get(Period.trader == make_trader(service).id)
+    period = accounts.create_trader("Ada", "momentum", NOW).trader.periods.get()
     now, step = NOW // HOUR_MS * HOUR_MS + 2 * MARK_MS, MARK_MS
     stays = [now - 5 * DAY_MS, now - 3 * DAY_MS - step, now - 3 * DAY_MS, now - DAY_MS, now - step]
     goes = [now - 3 * DAY_MS + step, now - DAY_MS - step]

@@ -216,6 +216,8 @@ def test_a_strategy_that_knows_what_comes_is_found_out(monkeypatch):
     recording = replace(recording_of(["0.001", "0.00101"] * 20), flows=bought)
     honest = backtests.run_backtest(recording, [Told(enter_at=(3, 30), leave_at=(8, 35))])
     assert honest.difference is None and len(honest.shown.list_closes()) == 2
+    # After a quarter, half and three quarters of forty minutes.
+    assert honest.cuts == [START + 10 * MINUTE, START + 20 * MINUTE, START + 30 * MINUTE]
     # No view tells of later.
     assert backtests.run_backtest(recording, [Peeking()]).difference is None
 

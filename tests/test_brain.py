@@ -420,6 +420,15 @@ def test_the_comparison_adds_up_eligible_closes():
     assert shown["costShare"] == round((2 + 1 + 1 + 2) / (12 + 4 + 2 + 10), 4)
 
 
+def test_returns_have_two_decimals():
+    """A third of what was spent on each of twelve, each a cluster."""
+    history = [replace(one, spent=3 * SOL) for one in spread(*[SOL] * 12)]
+    shown = results.compare(history, 10 * SOL)
+    assert (shown["meanReturnPct"], shown["medianReturnPct"]) == (33.33, 33.33)
+    assert shown["worstCloseReturnPct"] == 33.33
+    assert shown["meanReturnInterval"] == [33.33, 33.33]
+
+
 def test_what_came_out_even_was_not_won():
     """In the interval of a rate as in the rate."""
     even, lost, won = ([[close(n, net)] for n in range(12)] for net in (0, -1, 1))

@@ -1075,6 +1075,17 @@ def test_what_a_pool_remembers_survives_a_restart_and_is_proved(stage):
     assert any("another fill" in told for told in papertrade.rebuild_trader(holder, stage.now))
 
 
+def test_a_pool_is_proved_by_what_went_into_it_alone(stage):
+    """One trader in two tokens, whose pools are no pair's that anybody tells."""
+    trader = stage.list_token("MintB").trader(start="standard")
+    for price in RISE:
+        stage.snapshot("MintB", price)
+        stage.play([price])
+    traded = {order.mint for order in PaperOrder.select().join(PaperFill)}
+    assert traded == {"MintA", "MintB"}
+    assert papertrade.rebuild_trader(trader, stage.now) == []
+
+
 def test_a_pool_without_a_pair_is_remembered_by_its_mint(stage):
     stage.trader(start="standard")
     stage.play(RISE[:16])

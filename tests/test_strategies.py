@@ -171,6 +171,9 @@ def test_momentum_enters_a_rise_with_volume():
     # Most of it came before the last three; it is counted from the sixth to last.
     found = ask(Momentum(), view([1000] * 9 + [1030, 1040, 1050, 1070]))
     assert found.detail == "up 7% over 5 snapshots with rising volume, above its mean"
+    # 70 of 1,030 are 6.796 %, cut.
+    found = ask(Momentum(), view([1000] * 7 + [1030, 1040, 1050, 1060, 1070, 1100]))
+    assert found.detail.startswith("up 6.79% over 5 snapshots")
     assert ask(Momentum(), view([1000] * 7 + [1030, *[1000] * 4, 1070])) is None
     # Under its mean.
     assert ask(Momentum(), view([2000] * 6 + [1000] * 6 + [1070])) is None

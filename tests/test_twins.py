@@ -7,12 +7,12 @@ import pytest
 from tape import MINUTE, START, Tape, Told, adds_up, quote, trader
 
 from paper import engine, twin_store, twins
-from paper.account import PIPELINE, Account
+from paper.account import PIPELINE, Account, Close
 from paper.faults import Faults
 from paper.guard import Pause
 from paper.load import LoadedTrader
 from paper.trader import DiaryLine, Trader
-from paper.twin_closes import TwinCloseRow
+from paper.twin_closes import TwinCloseRow, read_twin_close
 from paper.twins import Twin
 
 # Two entries, each left five rounds later.
@@ -122,6 +122,23 @@ def test_a_twin_is_read_as_it_was_stored():
         asdict(one) for one in twin.player.account.positions.values()
     ]
     assert found.tickets == twin.tickets and found.memories == twin.memories
+
+
+@pytest.mark.parametrize(
+    "pipeline, marks, excluded",
+    [
+        (PIPELINE, [], None),
+        (PIPELINE, ["stale_price", "under_review"], "under_review"),
+        (PIPELINE, ["stale_price"], "stale_price"),
+        ("paper/0", ["stale_price"], "old_pipeline"),
+    ],
+)
+def test_a_close_of_a_twin_is_left_out_as_any_other(pipeline, marks, excluded):
+    figures = {"gross": 9, "net": 8, "spent": 7, "pipeline": pipeline, "marks": "unread"}
+    about = {"mint": "A", "symbol": "AA", "opened_at": 1, "closed_at": 2, "reason": "stop"}
+    row = TwinCloseRow(period=7, number=3, trader_id=1, family="told", **about, **figures)
+    read = read_twin_close("close_x", row, marks)
+    assert read == Close("close_x", "A", "AA", 1, 2, "stop", 9, 8, 7, excluded)
 
 
 def test_a_ticket_that_finds_no_room_is_void():
