@@ -60,10 +60,13 @@ def _hurry(database, connection):
 storage.SQLite._add_conn_hooks = _hurry
 
 
-# Files of half a minute and more, the longest first: whoever began one last would work on alone.
+# Files of a quarter of a minute and more, the longest first: whoever began one last would work on
+# alone.
 LONG = (
-    "browser observer bell gaps ledger_store faults observer_trouble survival demo lies canaries"
-    " make studio keeping scout inspection audit rows audit_log nginx caddy hostile"
+    "browser simulation ledger_store faults survival observer bell keeping canaries gaps worst mcp"
+    " caddy make stream nginx redis standings observer_trouble demo lies cuts connections cli"
+    " openapi own_strategies hostile inspection audit rows audit_log studio scout matrix papertrade"
+    " worker mcp_http hook_kills"
 ).split()
 
 
