@@ -288,9 +288,8 @@ def _is(review: Review | None, *states: str) -> bool:
 
 
 def _change_phase(trader: Trader, phase: Phase | None = None) -> None:
-    Trader.update(
-        version=Trader.version + 1, **({"phase": show_phase(phase)} if phase else {})
-    ).where(Trader.id == trader.id).execute()
+    told = {"phase": show_phase(phase)} if phase else {}
+    Trader.update(version=Trader.version + 1, **told).where(Trader.id == trader.id).execute()
 
 
 def _note(period: Period, kind: str, now: int, **facts: str | None) -> None:

@@ -7,10 +7,13 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from corpus import read_expected
 
 from accounts.problem import CODES
+from chain.amounts import exact
 from chain.effects import Balance
 from chain.entries import Entry
+from chain.kinds import TRADES
 from chain.ledger import Ledger
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -30,6 +33,16 @@ def test_every_route_is_named(service):
     assert routes - named == set()
     # Only where METRICS is on.
     assert named - routes == {"/metrics"}
+
+
+def test_the_readme_tells_what_the_recorded_wallet_did_as_the_oracle_does():
+    readme = (ROOT / "README.md").read_text()
+    (wallet,) = re.findall(r"--wallet (\w{43,44})", readme)
+    told = re.search(r"(\d+) transactions, (\d+) trades, ([\d.]+) SOL realized", readme)
+    want = read_expected()[wallet]
+    trades = sum(want["kinds"].get(kind, 0) for kind in TRADES)
+    earned = exact(int(want["results"]["realizedLamports"]), 9)
+    assert told.groups() == (str(want["receipts"]), str(trades), earned)
 
 
 def test_every_code_is_named_with_its_status():
