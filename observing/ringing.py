@@ -7,17 +7,15 @@ import logging
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from peewee import OperationalError, fn
+from peewee import OperationalError
 
-from chain.group_tables import Companion
 from chain.holdings import HELD
 from config import Config
-from models import IS_PROGRAM, Post, Trade, Wallet
+from models import IS_PROGRAM
 from observing.bell import Audible
-from observing.closing import is_held
 from observing.listening import Listener
 from observing.state import State
 from storage import database
@@ -38,7 +36,25 @@ SELECT wallet_id, address FROM (
     FROM address d JOIN wallet w ON w.id = d.wallet_id AND w.address <> d.address
     WHERE d.wallet_id IN {HELD}) ranked
 WHERE place <= ? ORDER BY wallet_id, place"""
+# As text: asked after whatever anybody writes, and building these would take longer than the
+# answers.
+WALLETS = f"""
+SELECT id, address FROM wallet WHERE id IN {HELD} AND (trouble IS NULL OR trouble <> ?)"""
+# What a post of a bot names may be a trade of a wallet beside the one it was posted under.
+AWAITED = """
+SELECT wallet_id FROM post WHERE status = 'pending' AND wallet_id IS NOT NULL
+UNION SELECT c.wallet_id FROM post p JOIN companion c ON c.bot_id = p.bot_id
+WHERE p.status = 'pending' AND c.detached_at IS NULL"""
+LATELY = "SELECT wallet_id, COUNT(*) FROM trade WHERE block_time >= ? GROUP BY wallet_id"
 log = logging.getLogger("candor.bell")
+
+
+class WalletRow(NamedTuple):
+    """A row of WALLETS."""
+
+    id: int
+    address: str
+
 
 Session = Callable[[], AbstractContextManager[Any]]
 
@@ -179,26 +195,16 @@ def list_audible(max_count: int, now: int) -> list[Audible]:
     return found
 
 
-def _list_wallets() -> list[Any]:
-    is_wallet = Wallet.trouble.is_null() | (Wallet.trouble != IS_PROGRAM)
-    watched = Wallet.select(Wallet.id, Wallet.address).where(is_held(), is_wallet)
-    return list(watched.namedtuples())
+def _list_wallets() -> list[WalletRow]:
+    return [WalletRow._make(row) for row in database.execute_sql(WALLETS, (IS_PROGRAM,)).fetchall()]
 
 
 def _rank(now: int) -> dict[int, tuple[bool, int]]:
     """By wallet: whether a post waits for it, and how much it did lately."""
-    pending = Post.select(Post.wallet).where(Post.status == "pending", Post.wallet.is_null(False))
-    # What a post of the bot names may be a trade of a wallet beside the one it was posted under.
-    beside = Companion.select(Companion.wallet).join(Post, on=Post.bot == Companion.bot)
-    beside = beside.where(Post.status == "pending", Companion.detached_at.is_null())
-    waiting = {*pending.scalars(), *beside.scalars()}
-    lately: Any = (
-        Trade.select(Trade.wallet, fn.COUNT(Trade.id))
-        .where(Trade.block_time >= (now - BUSY_MS) // 1000)
-        .group_by(Trade.wallet)
-    )
+    waiting = {wallet_id for (wallet_id,) in database.execute_sql(AWAITED).fetchall()}
+    lately = database.execute_sql(LATELY, ((now - BUSY_MS) // 1000,)).fetchall()
     ranks = {one: (True, 0) for one in waiting}
-    for wallet_id, count in lately.tuples():
+    for wallet_id, count in lately:
         ranks[wallet_id] = (wallet_id in waiting, count)
     return ranks
 
