@@ -50,7 +50,23 @@ EQUIVALENTS = {
             'return self.names.get(program, "XX(unknown program)XX")',
         ): "shown are known ones, and no other is an order book",
     },
+    "chain/flows.py": {
+        (
+            "if self.unshown_in <= 0 or self.whole or not self._others_held():",
+            "if self.unshown_in < 0 or self.whole or not self._others_held():",
+        ): "of nothing there is nothing to explain",
+    },
+    "chain/group_store.py": {
+        (
+            '"forward_realized": pending.forward.sum_realized(),',
+            '"FORWARD_REALIZED": pending.forward.sum_realized(),',
+        ): "SQL knows no case",
+    },
     "chain/packing.py": {
+        (
+            "compressor = _tools.compressors.get(number)",
+            "compressor = None",
+        ): "made anew, it compresses the same",
         (
             "_tools.decompressors[told.dict_id] = decompressor",
             "_tools.decompressors[told.dict_id] = None",

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from chain.coverage import order_entries
 from chain.effects import Balance
 from chain.entries import Entry, read_entry
+from chain.instructions import WRAPPED_SOL
 from chain.inventory import Inventory
 from chain.ledger import Ledger
 from chain.lots import Gap, Lot, Opening, Seen
@@ -582,6 +583,21 @@ def test_a_gap_that_shows_late_reaches_back_to_its_beginning():
         and ledger.gaps == [Gap(130, 150, "balance_break")]
         and ledger.totals.realized == 0
     )
+
+
+def test_a_gap_of_wrapped_sol_that_shows_late_is_the_whole_wallets():
+    """5 lamports lay in ada's account of wrapped SOL when she sold, and 9 when it was seen again:
+    nobody knows what was missed in between, and no sale after its beginning has a result.
+    """
+    t = Teller().buy("A", 10, 100).sell("A", 5, 90).gain("A", 1)
+    first, bought, sold, last = t.entries
+    opened = Balance("ada's SOL", WRAPPED_SOL, 9, 0, 5, 0, RENT + 5)
+    seen = Balance("ada's SOL", WRAPPED_SOL, 9, 9, 9, RENT + 9, RENT + 9)
+    bought = bought._replace(balances=(*bought.balances, opened))
+    last = last._replace(balances=(*last.balances, seen))
+    ledger, booked = fold([first, bought, sold, last])
+    assert show(booked) == [("unmatched", None, "", ("incomplete_history",))]
+    assert ledger.gaps == [Gap(bought.slot, last.slot, "balance_break")]
 
 
 def test_a_sale_before_a_gap_keeps_its_result():
