@@ -62,4 +62,7 @@ class ImportedPost(Base):
 
 
 Post.add_index(Post.index(Post.id, where=SQL("channel <> 'import'"), name="post_said_here"))
+Owner.add_index(
+    Owner.index(Owner.posts_bytes, where=SQL("posts_bytes >= 1000000"), name="owner_of_many_posts")
+)
 TABLES = (Hook, ImportedPost)

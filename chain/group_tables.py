@@ -35,6 +35,11 @@ Companion.add_index(
         name="companion_open_wallet",
     )
 )
+Companion.add_index(
+    Companion.index(
+        Companion.detached_at, where=SQL("detached_at IS NOT NULL"), name="companion_given_up"
+    )
+)
 
 
 class OwnCoverage(Base):

@@ -1,6 +1,7 @@
 """Tables that are derived from trades: which tokens they moved, and running totals."""
 
 from peewee import (
+    SQL,
     AutoField,
     BigIntegerField,
     CompositeKey,
@@ -9,7 +10,7 @@ from peewee import (
     TextField,
 )
 
-from models import Attachment, Base, Bot, Trade, Wallet
+from models import Attachment, Base, Bot, Trade, Wallet, WalletSignature
 
 
 class TradeMint(Base):
@@ -199,5 +200,19 @@ for tier, column in (
             name=f"standing_by_{column.name}",
         )
     )
+
+# What is rare has an index of it alone, so that health finds it however much else there is.
+for name, model, columns, rare in (
+    ("wallet_in_trouble", Wallet, (Wallet.trouble_at, Wallet.id), "trouble IS NOT NULL"),
+    (
+        "wallet_with_difference",
+        Wallet,
+        (Wallet.id,),
+        "imbalance <> 0 OR quote_imbalance <> '{}'",
+    ),
+    ("sighting_refused", WalletSignature, (WalletSignature.id,), "problem IS NOT NULL"),
+    ("attachment_given_up", Attachment, (Attachment.detached_at,), "detached_at IS NOT NULL"),
+):
+    model.add_index(model.index(*columns, where=SQL(rare), name=name))
 
 TABLES = (TradeMint, HourTotal, ForwardTotal, RiskTotal, TokenTotal, DelayTotal, StandingTotal)

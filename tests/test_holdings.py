@@ -4,18 +4,22 @@ a bot is.
 
 import csv
 import io
+import time
 import zipfile
 
+import ground
 import pytest
 from lookout import watch
 from service import NOW, address, signature
 
-from accounts import archive_reading, exports
+from accounts import archive_reading, exports, quotas
 from chain.group_tables import Companion
 from models import IS_PROGRAM, Address, Attachment, Post, Wallet, WalletSignature
 from observing.ringing import list_audible
+from storage import database
 from web.api import history, metrics, queries
 from web.api.connected import show_connected
+from web.api.health import COUNT_DIFFERENCES, COUNT_TROUBLED, DIFFERENCES, REFUSED, TROUBLED
 from web.api.search import find_others
 from web.server.rows import select_value
 from web.site.admin.queries import read_list
@@ -67,6 +71,41 @@ def test_health_names_its_trouble(bot, service):
     assert (counts["wallets"], counts["wallets_in_trouble"]) == (2, 0)
     Wallet.update(looked_at=NOW - 1).where(Wallet.address == BESIDE).execute()
     assert select_value(metrics.OLDEST_POLL, (IS_PROGRAM,)) == NOW - 1
+
+
+def test_health_counts_neither_programs_nor_what_is_held_no_more(bot, service):
+    """Of three wallets one was given up and one is a program, which nobody polls: one is left,
+    polled two minutes ago. Whoever was never polled is behind by nobody knows how much.
+    """
+    program = {"trouble": IS_PROGRAM, "trouble_at": NOW}
+    Wallet.update(**program).where(Wallet.address == BESIDE).execute()
+    assert (health(service)["wallets"], health(service)["lagSeconds"]) == (1, None)
+    polled_at = time.time_ns() // 10**6 - 120_000
+    Wallet.update(looked_at=polled_at).where(Wallet.address == LEAD).execute()
+    told = health(service)
+    assert told["wallets"] == 1 and 120 <= told["lagSeconds"] < 180
+    assert [one["wallet"] for one in told["byWallet"]] == [LEAD]
+    # Given up, with more against it than any other.
+    Wallet.update(imbalance=7).where(Wallet.address == GONE).execute()
+    assert health(service)["walletsWithDifference"] == 0
+    Wallet.update(quote_imbalance='{"USDC": 1}').where(Wallet.address == LEAD).execute()
+    assert health(service)["walletsWithDifference"] == 1
+
+
+@ground.sqlite_only
+def test_what_is_rare_is_found_by_an_index_of_it_alone(service):
+    for sql, values, index in (
+        (COUNT_TROUBLED, (), "wallet_in_trouble"),
+        (TROUBLED, (1,), "wallet_in_trouble"),
+        (COUNT_DIFFERENCES, (), "wallet_with_difference"),
+        (DIFFERENCES, (1,), "wallet_with_difference"),
+        (REFUSED, (1,), "sighting_refused"),
+        (quotas.MAX_POSTS, (1,), "owner_of_many_posts"),
+        (quotas.MAX_CHANGES, (1, 1, 1), "attachment_given_up"),
+        (quotas.MAX_CHANGES, (1, 1, 1), "companion_given_up"),
+    ):
+        plan = database.execute_sql(f"EXPLAIN QUERY PLAN {sql}", values).fetchall()
+        assert any(index in row[-1] for row in plan), (index, plan)
 
 
 def test_it_is_counted_among_those_that_are_held(bot, service):

@@ -154,6 +154,7 @@ def test_an_instance_of_before_counts_what_it_holds(db, settings):
         )
     kept = Owner.get().posts_bytes
     assert kept == 3 * (300 + 3 + 4 + 3) + 5 + 100 + 80
+    db.execute_sql("DROP INDEX owner_of_many_posts")
     db.execute_sql("ALTER TABLE owner DROP COLUMN posts_bytes")
     db.execute_sql("DELETE FROM schema_migration WHERE name = '0014_quota'")
     assert storage.migrate(db) == ["0014_quota"]
@@ -271,6 +272,25 @@ def test_doctor_and_health_show_use_and_name_nobody(tight):
     assert [one.level for one in found] == ["look", "fine"]
     assert "1 of the accounts are at their quota MAX_POSTS_KEPT_MB (1)" in found[0].text
     assert bot.owner.uid not in str(shown) + str(found)
+
+
+def test_the_most_of_wallets_is_that_of_one_owner(tight):
+    """Ada's owner holds two and Bea's three: where three are allowed one of them is at the limit,
+    where two are, both.
+    """
+    for owner_name, count in (("Ada", 2), ("Bea", 3)):
+        owner = tight.make_bot(owner_name, address(owner_name)).owner
+        for n in range(1, count):
+            tight.make_bot(f"{owner_name} {n}", address(f"{owner_name}{n}"), owner)
+    found = {}
+    for limit in (5, 3, 2):
+        config = tight.config.model_copy(update={"max_wallets_per_owner": limit})
+        found[limit] = quotas.list_use(storage.database.execute_sql, config, NOW)[2]
+    assert found == {
+        5: quotas.Use("wallets", 5, 3, 0),
+        3: quotas.Use("wallets", 3, 3, 1),
+        2: quotas.Use("wallets", 2, 3, 2),
+    }
 
 
 def test_use_is_told_in_whole_megabytes_with_its_limit(tight):

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from chain.amounts import show_lamports
-from chain.holdings import HELD
+from chain.holdings import COUNT_HELD
 from web.api.serialize import Json
 from web.server.rows import select, select_value
 
@@ -19,7 +19,7 @@ class ConnectedRow(NamedTuple):
 # Each by an index alone.
 CONNECTED = f"""
 SELECT (SELECT COUNT(*) FROM wallet) AS ever,
-       (SELECT COUNT(*) FROM {HELD} h) AS held,
+       {COUNT_HELD} AS held,
        (SELECT COUNT(*) FROM wallet WHERE forward_realized IS NOT NULL) AS observed
 """
 NTH = """

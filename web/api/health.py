@@ -11,7 +11,7 @@ from peewee import PeeweeException
 from werkzeug.wrappers import Response
 
 from accounts import quotas
-from chain.holdings import HELD
+from chain.holdings import COUNT_HELD, HELD, IS_HELD, IS_LEADING
 from chain.programs import table
 from config import VERSION, Config
 from models import IS_PROGRAM
@@ -39,14 +39,6 @@ class JobRow(NamedTuple):
     last_success_at: int | None
     last_error: str | None
     details: str
-
-
-class ObservedRow(NamedTuple):
-    """How many wallets are observed, when the longest waiting was polled, how many never were."""
-
-    wallets: int
-    oldest: int | None
-    never: int
 
 
 class LagRow(NamedTuple):
@@ -88,32 +80,33 @@ class DifferenceRow(NamedTuple):
 JOBS = "SELECT name, state, heartbeat_at, last_success_at, last_error, details FROM job"
 # Named one by one, the ones polled longest ago first.
 MAX_WALLETS = 50
-WALLETS = f"""
-SELECT COUNT(*) AS wallets, MIN(w.looked_at) AS oldest, COUNT(*) - COUNT(w.looked_at) AS never
-FROM {HELD} a JOIN wallet w ON w.id = a.wallet_id WHERE w.trouble IS NULL OR w.trouble <> ?"""
+# Wallets in trouble, wallets whose books differ and refused transactions are few: each kind has an
+# index of its own.
+COUNT_OBSERVED = f"""
+SELECT {COUNT_HELD} - (SELECT COUNT(*) FROM wallet w
+       WHERE w.trouble IS NOT NULL AND w.trouble = ? AND {IS_HELD})"""
 LAGGING = f"""
 SELECT w.address, w.looked_at, (SELECT COUNT(*) FROM sighting s
        WHERE s.wallet_id = w.id AND s.state = 'pending') AS pending
 FROM {HELD} a JOIN wallet w ON w.id = a.wallet_id
 WHERE w.trouble IS NULL OR w.trouble <> ? ORDER BY w.looked_at NULLS FIRST LIMIT ?"""
 # Wallet by wallet (SQLite keeps the order of a CROSS JOIN): few signatures are pending.
-PENDING = f"""
-SELECT COUNT(*) FROM {HELD} a CROSS JOIN sighting s
-WHERE s.wallet_id = a.wallet_id AND s.state = 'pending'"""
+PENDING_OF = """(SELECT COUNT(*) FROM {} a CROSS JOIN sighting s
+WHERE a.detached_at IS NULL AND s.wallet_id = a.wallet_id AND s.state = 'pending')"""
+PENDING = f"SELECT {PENDING_OF.format('attachment')} + {PENDING_OF.format('companion')}"
 REFUSED = f"""
 SELECT w.address, s.signature, s.slot, s.problem
-FROM {HELD} a CROSS JOIN wallet w CROSS JOIN sighting s
-WHERE w.id = a.wallet_id AND s.wallet_id = w.id AND s.state = 'pending'
-AND s.problem IS NOT NULL ORDER BY s.id LIMIT ?"""
-COUNT_TROUBLED = f"""
-SELECT COUNT(*) FROM {HELD} a JOIN wallet w ON w.id = a.wallet_id WHERE w.trouble IS NOT NULL"""
+FROM sighting s CROSS JOIN wallet w
+WHERE s.problem IS NOT NULL AND s.state = 'pending' AND w.id = s.wallet_id AND {IS_HELD}
+ORDER BY s.id LIMIT ?"""
+IN_TROUBLE = f"FROM wallet w WHERE w.trouble IS NOT NULL AND {IS_HELD}"
+COUNT_TROUBLED = f"SELECT COUNT(*) {IN_TROUBLE}"
 TROUBLED = f"""
 SELECT w.address, w.trouble AS reason, w.trouble_at AS since, w.trouble_tries AS tries
-FROM {HELD} a JOIN wallet w ON w.id = a.wallet_id
-WHERE w.trouble IS NOT NULL ORDER BY w.trouble_at, w.id LIMIT ?"""
+{IN_TROUBLE} ORDER BY w.trouble_at, w.id LIMIT ?"""
 
-DIFFERING = """FROM attachment a JOIN wallet w ON w.id = a.wallet_id
-WHERE a.detached_at IS NULL AND (w.imbalance <> 0 OR w.quote_imbalance <> '{}')"""
+DIFFERING = f"""FROM wallet w
+WHERE (w.imbalance <> 0 OR w.quote_imbalance <> '{{}}') AND {IS_LEADING}"""
 COUNT_DIFFERENCES = f"SELECT COUNT(*) {DIFFERING}"
 DIFFERENCES = f"SELECT w.address, w.imbalance, w.quote_imbalance {DIFFERING} ORDER BY w.id LIMIT ?"
 
@@ -264,10 +257,10 @@ def _show_backlog(now: int) -> dict[str, Any]:
     """Show what is observed and how far behind it is: the wallet polled longest ago (null while one
     was never polled), and transactions nothing could be derived from.
     """
-    observed = select(ObservedRow, WALLETS, (IS_PROGRAM,))[0]
+    lagging = select(LagRow, LAGGING, (IS_PROGRAM, MAX_WALLETS))
     return {
-        "wallets": observed.wallets,
-        "lagSeconds": None if observed.never else count_seconds(observed.oldest, now),
+        "wallets": select_value(COUNT_OBSERVED, (IS_PROGRAM,)),
+        "lagSeconds": count_seconds(lagging[0].looked_at, now) if lagging else None,
         "pending": select_value(PENDING),
         "byWallet": [
             {
@@ -275,7 +268,7 @@ def _show_backlog(now: int) -> dict[str, Any]:
                 "lagSeconds": count_seconds(row.looked_at, now),
                 "pending": row.pending,
             }
-            for row in select(LagRow, LAGGING, (IS_PROGRAM, MAX_WALLETS))
+            for row in lagging
         ],
         "refused": [
             {

@@ -17,7 +17,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from chain.holdings import HELD
+from chain.holdings import COUNT_HELD, HELD, IS_HELD
 from config import VERSION, Config
 from models import IS_PROGRAM
 from storage import counters, database
@@ -60,12 +60,12 @@ COUNTS = (
     (
         "wallets",
         "Wallets that are observed now",
-        f"SELECT COUNT(*) FROM {HELD} a",
+        f"SELECT {COUNT_HELD}",
     ),
     (
         "wallets_in_trouble",
         "Observed wallets whose last pass met trouble of their own",
-        f"SELECT COUNT(*) FROM wallet w WHERE w.id IN {HELD} AND w.trouble IS NOT NULL",
+        f"SELECT COUNT(*) FROM wallet w WHERE w.trouble IS NOT NULL AND {IS_HELD}",
     ),
     ("trades", "Receipts booked, of every kind", "SELECT COUNT(*) FROM trade"),
     ("receipts", "Receipts stored", "SELECT COUNT(*) FROM receipt"),

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from chain.holdings import HELD
+from chain.holdings import COUNT_HELD
 from web.api.post_statements import (
     CONTRADICTED,
     POST,
@@ -288,7 +288,7 @@ def count_sides(mint: str) -> dict[str, int]:
 
 def count_tracked() -> int:
     """Count the wallets that bots hold now."""
-    return int(select_value(f"SELECT COUNT(*) FROM {HELD} h"))
+    return int(select_value(f"SELECT {COUNT_HELD}"))
 
 
 # ---- what arrived, in order ----------------------------------------------------------------------
