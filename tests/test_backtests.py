@@ -15,6 +15,7 @@ from accounts.backtests import write_table as asked_table
 from accounts.problem import Problem
 from market.tables import Snapshot
 from paper import backtest_report, backtests, recordings
+from paper.account import Close
 from paper.backtest_report import COLUMNS, show_backtest, write_csv
 from paper.backtests import Recording
 from paper.fills import RECORDED_COSTS, NetworkCosts
@@ -24,6 +25,8 @@ from paper.measured_tables import NetworkCost
 from paper.recent import Market
 from paper.strategies import Enter, Momentum
 from paper.tables import PaperFill, PaperOrder, Position, SeenFlow
+
+SOL = 10**9
 
 
 @pytest.fixture(autouse=True)
@@ -293,6 +296,18 @@ def test_times_are_days_or_moments(text, ms):
 def test_other_times_are_refused(text):
     with pytest.raises(Problem):
         asked.parse_time("from", text, 7)
+
+
+@pytest.mark.parametrize(("spent", "shown"), [(3 * SOL, 33.33), (0, None)])
+def test_a_close_is_shown_in_lamports_and_in_percent_of_what_was_spent(spent, shown):
+    close = Close("7", "A", "AA", START, START + 1_000, "stop", 2 * SOL, SOL, spent, "stale_price")
+    assert backtest_report.show_close(close) == {
+        "closedAt": "2027-01-15T08:00:01Z",
+        "openedAt": "2027-01-15T08:00:00Z",
+        **{"mint": "A", "symbol": "AA", "reason": "stop", "grossLamports": "2000000000"},
+        **{"netLamports": "1000000000", "spentLamports": str(spent), "returnPct": shown},
+        **{"excluded": "stale_price", "account": "strategy"},
+    }
 
 
 def test_a_table_of_closes_is_csv_and_harmless():

@@ -202,6 +202,16 @@ def test_a_rule_looks_back_only_so_far_and_runs_once():
     assert rules_of(old, [replace(running, mint="B")]) == ["poor_mint"]
 
 
+@pytest.mark.parametrize(("apart_ms", "rules"), [(9_600_000, []), (9_599_999, ["cool_down"])])
+def test_what_is_a_day_old_is_looked_at_no_more(apart_ms, rules):
+    """Ten losses, and nine times 9,600,000 ms are a day: only nine of them are younger."""
+    history = [
+        replace(one, mint=f"M{n}")
+        for n, one in enumerate(spread(*[-1] * 10, apart=apart_ms, at=LOOK))
+    ]
+    assert rules_of(history[::-1]) == rules
+
+
 def test_every_pause_ends_within_seven_days_and_tells_its_numbers():
     history = spread(*[-SOL] * 15, apart=61 * 60_000, reason="stop", at=LOOK)[::-1]
     found = guard.find_pauses(history, [], LOOK, applied=False, ident=str)

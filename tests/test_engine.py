@@ -26,7 +26,7 @@ from tape import (
     trader,
 )
 
-from chain.amounts import exact
+from chain.amounts import exact, sol
 from paper import adaptive, decisions, engine, guard, orders
 from paper.account import PIPELINE, STARTING_CASH, Close, find_exclusion
 from paper.faults import FaultKey, Faults
@@ -585,9 +585,9 @@ def test_an_account_without_a_fee_says_so_once_an_hour_and_orders_nothing():
     # Less than the cheapest of half of all swaps.
     one.account.cash = 24_999
     tape.play(65)
-    assert [facts["reason"] for facts in said(one, "refusal")] == ["no_cash_for_fees"] * 2 and len(
-        one.journal.orders
-    ) == 1
+    detail = "not enough cash for one network fee: it cannot be sold"
+    told_once = {"reason": "no_cash_for_fees", "detail": detail, "symbol": "AA"}
+    assert said(one, "refusal") == [told_once] * 2 and len(one.journal.orders) == 1
 
 
 # ---- limits, refusals, pauses --------------------------------------------------------------------
@@ -600,6 +600,35 @@ def test_a_closed_token_is_not_entered_again_during_the_cool_down():
         START + 6 * MINUTE,
     ]
     assert said(one, "refusal")[0]["reason"] == "cooldown"
+
+
+def test_a_refusal_is_of_its_token_or_of_the_account():
+    """Of two tokens without decimals both are refused; for want of cash only the first."""
+    one, other = told(0), told(0)
+    other.account.cash = 1
+    unread = [replace(token(mint), decimals=None) for mint in "AB"]
+    Tape([one], mints="AB", market=Market(MINUTE, unread)).play()
+    Tape([other], mints="AB").play()
+    assert sorted(facts["symbol"] for facts in said(one, "refusal")) == ["AA", "BB"]
+    assert [facts["reason"] for facts in said(other, "refusal")] == ["no_cash"]
+
+
+def test_a_part_that_is_sold_reduces_and_the_rest_closes():
+    one = told(0, leave=(3, 6), share=5_000)
+    tape = Tape([one]).play(6)
+    one.strategy = replace(one.strategy, share=10_000)
+    tape.play(4)
+    bought, reduced, closed = said(one, "fill")
+    first, second, _ = fills(one)
+    assert (reduced["what"], closed["what"]) == ("reduced", "closed")
+    assert reduced["amount"] == exact(first.raw // 2, 6)
+    assert reduced["sol"] == sol(second.mid - second.slippage - second.pool_fee)
+    # 1,000 of 10,000 parts of 10 SOL.
+    assert bought == {
+        **{"what": "bought", "side": "buy", "symbol": "AA", "reason": "told", "sol": "1"},
+        **{"amount": exact(first.raw, 6), "slippageSol": sol(first.slippage), "marks": []},
+        "feesSol": sol(first.pool_fee + first.network_fee),
+    }
 
 
 def test_a_refusal_is_said_once_an_hour():
@@ -920,7 +949,9 @@ def test_strategies_see_the_prices_of_one_pair_alone():
 def test_an_order_is_refused_where_the_pair_changed_on_it():
     one = told(0)
     Tape([one], quiet={"pair": "first"}).play().play(A={"pair": "second"})
-    assert not fills(one) and said(one, "refusal")[0]["reason"] == "pair_changed"
+    assert not fills(one)
+    detail = "the fill was refused: pair changed"
+    assert said(one, "refusal") == [{"reason": "pair_changed", "detail": detail, "symbol": "AA"}]
 
 
 def test_a_fall_is_believed_when_a_second_snapshot_says_it():

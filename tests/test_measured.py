@@ -218,6 +218,8 @@ def test_network_costs_are_read_from_own_receipts_once_a_day(db):
     assert measured_store.refresh_costs(AT) == expected
     store_swap(30, 5, tip=10**6)
     assert measured_store.refresh_costs(AT + 1) == expected and NetworkCost.select().count() == 1
+    # All were of one second.
+    assert NetworkCost.get().since == AT // 1000 * 1000
     shown = paper_measured.show_costs()
     assert (shown["p50Lamports"], shown["receipts"], shown["source"]) == ("20000", 30, "own")
     assert shown["rentLamports"] == "2039280" and shown["measuredAt"].startswith("2027-01-15")

@@ -193,6 +193,13 @@ def test_each_file_is_a_strategy_of_its_own(place):
     files.close()
 
 
+def test_a_file_reads_what_lies_beside_it(place):
+    (place.folder / "mints.txt").write_text("MintA")
+    text = "assert open('mints.txt').read() == 'MintA'\n"
+    place.write("mine", text + BEGINNING.format(enter="return None", leave="return None"))
+    assert follow(place, "own:mine").family == "own:mine"
+
+
 def test_a_process_knows_no_secrets(place, monkeypatch):
     monkeypatch.setenv("SECRET_KEY", "very secret")
     text = "import os\nassert 'SECRET_KEY' not in os.environ\nprint('noise')\n"

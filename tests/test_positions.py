@@ -26,7 +26,7 @@ from paper.fills import MAX_ATTEMPTS, MAX_NETWORK_FEE, RENT, Fill, NetworkCosts,
 from paper.first_fills import FIRST_MODEL
 from paper.guard import Pause
 from paper.load import LoadedTrader
-from paper.market import ALL_SOL, SCALE
+from paper.market import ALL_SOL, SCALE, Snapshot
 from paper.pools import NEVER_TRADED
 from paper.refill import Attempt
 from paper.rows import CloseRow, RememberedRow, ReviewRow
@@ -128,6 +128,28 @@ def test_positions_and_orders_are_read_as_they_were_stored(reduced):
     for kept in (order(amount=huge), order(side="sell", done=5, attempts=2, transfer_bps=9)):
         columns = rows.show_order(kept, 7)
         assert columns.pop("period") == 7 and rows.read_order(columns, "ada") == kept
+
+
+def test_a_snapshot_is_read_from_each_of_its_columns():
+    """As in tests/test_strategies.py: a SOL costs 200 USD."""
+    fall = '{"before": "0.03", "price_sol": "0.0009"}'
+    texts = ("0.001", "1000", "300000", "50000", "2.5", "3.5", "raydium", "P", "1000000", "0.2")
+    assert load.read_snapshot(rows.SnapshotRow(7, 2, START, *texts, fall), "A") == Snapshot(
+        *(7, "A", START, SCALE // 1000, 10**12, 300_000_00, 50_000_00, 250, 350, "raydium", "P"),
+        *(5_000 * SOL, 200_00, 3 * SCALE // 100, 9 * SCALE // 10_000),
+    )
+
+
+def test_what_fits_no_column_is_named():
+    """63 bits and a sign."""
+    one = LoadedTrader(trader(), SimpleNamespace(period=7))
+    for most in (2**63 - 1, 1 - 2**63):
+        one.trader.account.lost_fees = most
+        store.check_round(one)
+    for more in (2**63, -(2**63)):
+        one.trader.account.lost_fees = more
+        with pytest.raises(OverflowError, match="lost_fees fits no column"):
+            store.check_round(one)
 
 
 def test_failed_attempts_are_lost_until_one_opens_a_position():
