@@ -43,7 +43,7 @@ def add_commands(commands: Commands) -> None:
         commands, "rebuild", run_rebuild, "recompute all trades and lots from stored receipts"
     )
     one = rebuild.add_mutually_exclusive_group()
-    one.add_argument("--bot", metavar="ID", help="only this bot's wallet")
+    one.add_argument("--bot", metavar="ID", help="only this bot's wallets")
     one.add_argument(
         "--trader", metavar="ID", help="instead, replay a paper trader's stored decisions"
     )

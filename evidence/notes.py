@@ -14,7 +14,6 @@ from nacl.exceptions import BadSignatureError
 from nacl.signing import SigningKey, VerifyKey
 
 SIGNATURE, COSIGNATURE = 1, 4
-SIGNATURE_BYTES = 64
 MAX_NOTE_BYTES = 16_384
 MAX_SIGNATURES = 32
 MAX_SIZE = 2**48
@@ -184,18 +183,6 @@ def check_note(note: Note, verifier: Verifier) -> None:
     if signature is None:
         raise BadNote(f"{verifier.name} did not sign it with the known key")
     verifier.check(note.text.encode(), signature)
-
-
-def check_cosignature(note: Note, verifier: Verifier) -> int:
-    """Return when this witness found the checkpoint consistent, in Unix seconds; BadNote unless it
-    cosigned.
-    """
-    signature = note.find(verifier)
-    if signature is None or len(signature) != 8 + SIGNATURE_BYTES:
-        raise BadNote(f"{verifier.name} did not cosign it")
-    seconds = int.from_bytes(signature[:8], "big")
-    verifier.check(write_cosigned(note.text, seconds), signature[8:])
-    return seconds
 
 
 # ---- checkpoints ---------------------------------------------------------------------------------

@@ -14,7 +14,6 @@ HASH_BYTES = 32
 EMPTY_ROOT = hashlib.sha256().digest()
 # Beyond any log: 256^6 leaves.
 MAX_LEVEL = 5
-MAX_LEAF_BYTES = 65_535
 ReadHash = Callable[[int, int], bytes]
 
 

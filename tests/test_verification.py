@@ -15,7 +15,7 @@ from models import Arrival, Post, Receipt, Trade, Wallet, WalletSignature
 
 W = address("w")
 # Ten minutes, in the milliseconds of posts and in the seconds of blocks.
-TEN_MS, TEN = 600_000, 600
+TEN = 600
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import http.server
 import threading
 
 import pytest
+from test_notes import check_cosignature
 
 from evidence import catch_up, log, notes, witness, witnessed, witnessing
 from evidence.notes import COSIGNATURE, Signer, Verifier
@@ -77,7 +78,7 @@ def test_a_log_that_grows_is_cosigned_each_time(grown):
     note = notes.parse_note(f"{text}\n\n{lines}".encode())
     witness_key = Verifier.parse(key)
     assert witness_key.kind == COSIGNATURE
-    assert notes.check_cosignature(note, witness_key) == NOW // 1000
+    assert check_cosignature(note, witness_key) == NOW // 1000
     notes.check_note(note, Verifier.parse(Witnessed.get().key))
 
 
