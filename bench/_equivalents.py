@@ -82,6 +82,12 @@ EQUIVALENTS = {
             'return SALES.format(wallets=", ".join(map(str, sorted(wallets))) or "null")',
         ): "SQL knows no case",
     },
+    "chain/risk_store.py": {
+        (
+            "PeriodKey(span, hours, begins): dict(zip(COLUMNS, values, strict=True))",
+            "PeriodKey(span, hours, begins): dict(zip(COLUMNS, values, strict=None))",
+        ): "the columns are what was asked for",
+    },
     "chain/value.py": {
         (
             "risen = [row for row in venue_tokens(flows) if row[1] > 0]",

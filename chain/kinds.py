@@ -47,7 +47,7 @@ def decide_kind(receipt: Receipt, effect: Effect, programs: Programs) -> Kind:
     if "order" in families:
         return _order_kind(receipt, effect, acting, programs, Kind("", venue, mint))
     if len(families - {"nft"}) > 1:
-        return _ambiguous(receipt, effect, Kind("other", venue, mint))
+        return _ambiguous(receipt, effect, venue, mint)
     for family in ("liquidity", "lending", "stake", "bridge", "nft"):
         if family in families and not (family == "nft" and len(families) > 1):
             return Kind(family, venue, mint)
@@ -59,10 +59,10 @@ def decide_kind(receipt: Receipt, effect: Effect, programs: Programs) -> Kind:
     return _plain_kind(receipt, effect, mint, programs)
 
 
-def _ambiguous(receipt: Receipt, effect: Effect, kind: Kind) -> Kind:
+def _ambiguous(receipt: Receipt, effect: Effect, venue: str | None, mint: str | None) -> Kind:
     """Shown and never priced. Whether the wallet signed decides what it can stand for."""
     signed = bool(effect.wallets & receipt.signers)
-    return replace(kind, kind="other", flags=("ambiguous", *(() if signed else ("not_signer",))))
+    return Kind("other", venue, mint, ("ambiguous", *(() if signed else ("not_signer",))))
 
 
 # ---- who acts ------------------------------------------------------------------------------------
@@ -224,7 +224,7 @@ def _swap_kind(
     if kind:
         return replace(kind, venue=venue)
     if effect.tokens or _paid(receipt, effect, effect.sol):
-        return _ambiguous(receipt, effect, Kind("other", venue, _main_mint(receipt, effect)))
+        return _ambiguous(receipt, effect, venue, _main_mint(receipt, effect))
     if effect.rent:
         return Kind("account_open" if effect.rent > 0 else "account_close", venue)
     return Kind("other", venue, None, ("fee_only",))

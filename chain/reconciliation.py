@@ -108,7 +108,7 @@ class Totals:
         self.carried += booked.carried
         if booked.entry.kind in ("buy", "sell"):
             self.volume += abs(booked.entry.venue_sol)
-        if booked.status == "not_applicable" or "incomplete_history" in booked.flags:
+        if "incomplete_history" in booked.flags:
             return
         self.matched += booked.status == "matched"
         self.partial += booked.status == "partial"

@@ -8,7 +8,7 @@ from collections import Counter, defaultdict, deque
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from story import FEE, RENT, Story, account_of, address
+from story import FEE, RENT, VENUE, Story, account_of, address
 from test_ledger import Teller
 from test_quote_store import take_for_quotes
 
@@ -357,6 +357,18 @@ def test_each_row_is_its_wallets():
     # The rent of eve's account, which is all that the two paid but the fee, was ada's.
     assert [row["sol_change"] for row in sent] == [-FEE - RENT, 0]
     assert ["-100" in row["token_changes"] for row in sent] == [True, False]
+
+
+def test_beside_a_trade_the_other_wallets_row_is_a_move_between_own_ones():
+    """Ada pays for 100 CAT that eve gets: one purchase, and one row without a venue or a token."""
+    story = Story()
+    for person in NAMES.values():
+        story.fund(person, 10**9)
+    moves = [("lamports", "ada", "maker", 500_000), ("tokens", "CAT", "maker", "eve", 100)]
+    story.transact("ada", moves, venue=VENUE)
+    _, rows = fold(Told(story.chain()), (0, None), (2, EVE, 0, None))
+    shown = {row["kind"]: (row["venue"], row["mint"]) for row in rows[-2:]}
+    assert shown == {"buy": ("pump.fun", address("CAT")), "transfer_self": (None, None)}
 
 
 # ---- whose when ----------------------------------------------------------------------------------

@@ -302,6 +302,19 @@ def test_rows_that_are_no_trade_of_the_wallet_any_more_are_dropped(empty):
     assert not TradeMint.select().where(TradeMint.trade.not_in(Trade.select())).exists()
 
 
+def test_what_differs_is_told_with_what_is_gone(empty):
+    """Posts that name either are judged anew."""
+    wallet = empty()
+    fold(wallet, entries_of(market(length=6)))
+    one, other = (dict(row) for row in Trade.select().limit(2).dicts())
+    del one["id"]
+    changed = replace_trades(
+        wallet.id, {one["signature"]: {**one, "digest": "another"}, other["signature"]: None}
+    )
+    assert changed == {one["signature"], other["signature"]}
+    assert not Trade.select().where(Trade.signature == other["signature"]).exists()
+
+
 def test_a_trade_row_holds_the_booked_amounts(empty):
     """Bought 10 for 1,000,000 and a fee of 5,000; sold 4 of them for 600,000 less the fee: 595,000
     - 1,005,000 * 4 // 10.

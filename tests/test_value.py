@@ -550,6 +550,20 @@ def test_ninety_five_of_a_hundred_have_to_be_explained(sold, flags):
     assert (found.kind, found.explained_percent, found.flags) == ("sell", sold, flags)
 
 
+@pytest.mark.parametrize("given, beside, flags", [(5, 5, ()), (6, 0, ("value_unexplained",))])
+def test_what_is_not_explained_of_a_sale_is_received_where_the_rest_is_enough(given, beside, flags):
+    """The curve pays 95 of 100 million lamports, or 94; an unknown program gives the rest unshown,
+    which without a price is nobody's gift.
+    """
+    scene, million = scene_of(vault=SOL), 10**6
+    sell(scene, 100, (100 - given) * million)
+    with scene.call(GIVER, "vault", "ada"):
+        scene.shift("vault", "ada", given * million)
+    found = entry(scene, "ada")
+    assert (found.kind, found.explained_percent, found.flags) == ("sell", 100 - given, flags)
+    assert found.beside_sol == beside * million
+
+
 def test_what_a_stranger_gives_beside_an_unexplained_purchase_is_received():
     """As above a second wallet paid for the CAT; of the 500 lamports that an unknown program gave
     beside, no price is asked.
