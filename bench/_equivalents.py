@@ -2,6 +2,14 @@
 
 # {path: {(what the lines said, what the mutant says): why it is the same}}
 EQUIVALENTS = {
+    "chain/amounts.py": {
+        (
+            "whole, fraction = digits[: len(digits) - decimals], "
+            'digits[len(digits) - decimals :].rstrip("0")',
+            "whole, fraction = digits[: len(digits) - decimals], "
+            'digits[len(digits) - decimals :].rstrip("XX0XX")',
+        ): "digits end in no X",
+    },
     "chain/base58.py": {
         (
             "if not isinstance(text, str) or not size <= len(text) <= size * 11 // 8:",
