@@ -39,7 +39,7 @@ files = {name: getattr(module, "__file__", None) or "" for name, module in sys.m
 print(json.dumps([name for name, file in files.items() if "site-packages" in file]))
 """
 # From the first poll on until everything is known of all wallets.
-SETTLE_SECONDS, IDLE_SECONDS = 60, 60
+SETTLE_SECONDS, IDLE_SECONDS = 100, 60
 
 
 # ---- the start -----------------------------------------------------------------------------------
