@@ -27,12 +27,8 @@ def test_receipts_left_out_are_named(trial):
     assert trial.leave_out(every=120) == (2, 0)
 
 
-def test_verifications_that_are_moved_are_named(trial, monkeypatch):
+def test_verifications_that_are_moved_and_words_that_are_changed_are_named(trial, monkeypatch):
     monkeypatch.setattr(tamper, "STATUSES", ("none",))
-    # Each of six posts.
+    # Each of six posts, which the log names when their words change.
     assert trial.move_verifications(every=40) == (6, 0)
-
-
-def test_words_that_are_changed_are_named_by_the_log(trial):
-    # The posts that the test before made.
     assert trial.change_words() == (6, 0)
