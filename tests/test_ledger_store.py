@@ -533,7 +533,7 @@ SUM(CASE realized WHEN 'partial' THEN 1 END), SUM(CASE WHEN realized = 'unmatche
 SUM(CASE WHEN result > 0 THEN 1 END), SUM(cost_left) FROM trade WHERE block_time >= ?"""
 
 
-@effort(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@effort(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 10**6), data=st.data())
 def test_a_window_is_the_sum_of_its_trades(empty, seed, data):
     """Running totals by the hour against adding up all trades: folded at once, in parts, late, and
@@ -583,7 +583,7 @@ def test_running_totals_that_are_wrong_missing_or_too_many_are_put_right(empty):
 
 def check_windows(begin, count):
     wallets = [one.id for one in Wallet.select()]
-    for since in {begin + n * 1_700 + more for n in range(count + 1) for more in (-1, 0, 1)} | {
+    for since in {begin + n * 1_700 + more for n in range(count + 1) for more in (0, 1)} | {
         begin - 10**6
     }:
         want = tuple(
