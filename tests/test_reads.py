@@ -24,6 +24,8 @@ LARGE = {"post", "trade", "arrival", "trade_mint", "receipt", "sighting", "snaps
 STEPS = 100
 # What /metrics counts is counted whole: the operator's Prometheus asks, nobody else.
 OPERATORS = {"metrics.show_metrics"}
+# An index of what nodes refuse alone, which is walked from end to end.
+OF_RARE_ROWS = "USING INDEX sighting_refused"
 
 
 @pytest.fixture
@@ -135,7 +137,7 @@ def test_no_question_walks_a_large_table(service, bot, key, monkeypatch):
             alias: table
             for table, alias in re.findall(r'(?:FROM|JOIN) "?(\w+)"?(?: AS)? "?(\w+)"?', sql)
         }
-        steps = [step.split() for step in plan]
+        steps = [step.split() for step in plan if not step.endswith(OF_RARE_ROWS)]
         tables = {
             aliases.get(step[1], step[1]): step[0]
             for step in steps
