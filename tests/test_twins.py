@@ -230,3 +230,13 @@ def test_what_rules_and_lessons_said_is_counted_and_forgotten():
     twins.note_round(one.twin, START + 1)
     assert one.twin.fired == {"cool_down": 2} and one.twin.lessons == 1
     assert own.journal.entries == [] and [pause.id for pause in own.pauses] == ["q"]
+
+
+def test_a_sol_one_percent_off_what_was_stored_is_news():
+    """Of 200.00 USD 1 % is 2.00; of nothing stored every cent is."""
+    twin = replace(with_twin().twin, stored="same", sol_cents_stored=20_000)
+    told = {19_800: True, 19_801: False, 20_000: False, 20_199: False, 20_200: True}
+    assert {cents: replace(twin, sol_cents_last=cents).is_news("same") for cents in told} == told
+    assert replace(twin, sol_cents_last=20_000).is_news("other")
+    unpriced = replace(twin, sol_cents_stored=None)
+    assert not unpriced.is_news("same") and replace(unpriced, sol_cents_last=1).is_news("same")
