@@ -30,9 +30,9 @@ from chain.amounts import exact, sol
 from paper import adaptive, decisions, engine, guard, orders
 from paper.account import PIPELINE, STARTING_CASH, Close, find_exclusion
 from paper.faults import FaultKey, Faults
-from paper.fills import RENT
+from paper.fills import RENT, NetworkCosts
 from paper.guard import Phase
-from paper.market import View, percent
+from paper.market import Flow, View, percent
 from paper.recent import Market
 from paper.strategies import FAMILIES, Exit, Momentum
 
@@ -75,6 +75,17 @@ def test_an_order_fills_on_the_first_snapshot_at_or_after_the_latency():
     # A millisecond too late for the next round.
     slow.account.orders[1] = replace(order, due_at=START + 60_001)
     assert fills(tape.play(2).traders[0])[0].at == START + 2 * MINUTE
+
+
+def test_a_copy_of_a_market_knows_all_of_it_and_its_rounds_are_its_own():
+    tape = Tape([told(0)]).play(3)
+    market = tape.market
+    market.flows = {"A": (Flow(1, "wallet", "buy", START),)}
+    market.costs, market.eligible = NetworkCosts(1, 2, 3), frozenset(("pump",))
+    copied = market.copy()
+    assert vars(copied) == vars(market)
+    Tape([told(4)], market=copied, number=4).play(2)
+    assert copied.newest_at > market.newest_at and copied.windows != market.windows
 
 
 def test_an_order_without_a_snapshot_within_three_intervals_is_not_filled_and_the_diary_says_so():
