@@ -33,7 +33,7 @@ from observing.progress import read_progress
 from observing.rebuilding import rebuild
 from observing.repair import Repair
 from observing.settled import find_awake, is_settled, list_awake, tell_polls
-from observing.state import FULL_SCAN_INTERVAL_MS, MAX_SLEEP_SECONDS, State, ignore_progress
+from observing.state import MAX_SLEEP_SECONDS, State, ignore_progress
 from observing.trouble import Attempts
 from storage import in_parts
 
@@ -200,7 +200,7 @@ class Observer:
             state.forget_wallet(wallet.id)
         watch = state.watches[wallet.id]
         watch.settled = False
-        if state.begun_at - watch.receipts_checked_at >= FULL_SCAN_INTERVAL_MS / 1000:
+        if state.is_check_due(wallet.id):
             watch.receipts_checked_at = state.begun_at
             if refetch_missing(wallet):
                 state.forget_wallet(wallet.id)

@@ -36,7 +36,8 @@ def delete_owner(owner: Owner, now: int) -> None:
 
 def _erase_some(bot: Bot, now: int) -> bool:
     """Erase the words of some posts, and the event ids that the bot gave them; return whether there
-    were any. The newest first: none has the id of a later one for an event id.
+    were any. The newest first: a bot may have named an event by the id of an earlier post, which
+    that post is to get as its event id.
     """
     with erasing():
         is_named = (Post.source == "bot") & (Post.event_id != Post.uid)

@@ -1,7 +1,8 @@
-"""Wallets of which all is known and told, and of which nothing that is stored has changed since: a
-poll asks nodes about them, and does no more where the answers are the old ones.
+"""Settled wallets: their last poll left nothing to do, and nothing stored has changed since. The
+next poll asks nodes about them and does no more, unless an answer is new.
 
-What is stored of all of them is read by a few statements a pass, whoever wrote it.
+A few statements a pass read what is stored of all of them, so that what another process wrote is
+seen, too.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -92,11 +93,10 @@ def _tell_times(wallet: Wallet, last_time: int | None) -> str:
 
 def _is_due(state: State, wallet: Wallet, now: int) -> bool:
     """Whether the accounts of a wallet are to be listed, or what is stored of it to be checked."""
-    checked_at = state.watches[wallet.id].receipts_checked_at
     return (
         wallet.rules != state.rules
         or abs(now - (wallet.accounts_at or 0)) >= FULL_SCAN_INTERVAL_MS
-        or state.begun_at - checked_at >= FULL_SCAN_INTERVAL_MS / 1000
+        or state.is_check_due(wallet.id)
     )
 
 

@@ -149,6 +149,16 @@ class State:
         self.watches[wallet_id].new_entries.clear()
         self.watches[wallet_id].settled = False
 
+    def note_trouble(self, wallet_id: int) -> None:
+        """Remember that a step of this wallet failed: it is not settled, and health tells of it."""
+        self.troubled.add(wallet_id)
+        self.watches[wallet_id].settled = False
+
+    def is_check_due(self, wallet_id: int) -> bool:
+        """Whether a day has passed since its entries were last compared with what is stored."""
+        checked_at = self.watches[wallet_id].receipts_checked_at
+        return self.begun_at - checked_at >= FULL_SCAN_INTERVAL_MS / 1000
+
     def apply_entries(self, wallet: Wallet) -> Ledger:
         """Bring the wallet's ledger up to all that is stored, and return it."""
         watch = self.watches[wallet.id]

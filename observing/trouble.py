@@ -87,8 +87,7 @@ class Attempts:
 
     def _store_trouble(self, wallet: Wallet, reason: str) -> None:
         """Let health and the wallet's coverage show why observing it fails."""
-        self._state.troubled.add(wallet.id)
-        self._state.watches[wallet.id].settled = False
+        self._state.note_trouble(wallet.id)
         wallet.trouble, wallet.trouble_at = reason, wallet.trouble_at or self._state.now
         wallet.trouble_tries += 1
         stored = Wallet.select(Wallet.coverage).where(Wallet.id == wallet.id).scalar()
@@ -101,8 +100,7 @@ class Attempts:
     def refuse_program(self, wallet: Wallet) -> None:
         """Never ask about this wallet again: its address is that of a program."""
         self._state.skipped.add(wallet.id)
-        self._state.troubled.add(wallet.id)
-        self._state.watches[wallet.id].settled = False
+        self._state.note_trouble(wallet.id)
         wallet.trouble, wallet.trouble_at, wallet.trouble_tries = IS_PROGRAM, self._state.now, 1
         coverage = show_coverage(wallet, PendingLedger(Ledger()), Progress(program=True))
         _update_trouble(wallet, coverage=orjson.dumps(coverage).decode())
