@@ -2,8 +2,9 @@
 
 Each mutant changes one operator, number, argument, string or assignment inside a function. The
 tests are collected once; each mutant gets a fork of that process, in which the code of the changed
-function is exchanged, and must fail a test that reaches its line: the quickest first, those of
-`--seconds` together. What changes nothing that anybody could see stands in bench/_equivalents.py.
+function is exchanged, and must fail a test that reaches its line: the quickest first, and all of
+them before it counts as survived. What changes nothing that anybody could see stands in
+bench/_equivalents.py.
 """
 
 import ast
@@ -34,7 +35,7 @@ from bench._equivalents import EQUIVALENTS
 from bench._rooms import QUIET, ROOT, list_modules, list_tests
 
 MAX_BYTES = 4 << 30
-# Of processor time beside what its tests need, and how much longer it may take by the clock.
+# Of processor time beside five times a test's own, and how much longer it may take by the clock.
 SPARE_SECONDS, PATIENCE = 20, 20
 SURVIVED, KILLED, NOT_MADE, BROKEN = 0, 1, 2, 3
 
@@ -162,30 +163,21 @@ class Mutating:
         self.running[child] = mutant
 
     def choose_tests(self, mutant):
-        """The tests over its lines, the quickest first, as many as the time allows."""
+        """The tests over its lines, the quickest first."""
         reached = self.reached[mutant.path]
-        all_tests = set().union(*(reached.get(line, ()) for line in mutant.lines))
-        chosen, left = [], self.args.seconds
-        for number in sorted(all_tests, key=self.took.__getitem__):
-            left -= self.took[number]
-            if left < 0 and chosen:
-                break
-            chosen.append(number)
-        return chosen
+        tests = set().union(*(reached.get(line, ()) for line in mutant.lines))
+        return sorted(tests, key=self.took.__getitem__)
 
     def try_mutant(self, mutant, tests):
-        seconds = SPARE_SECONDS + int(5 * sum(self.took[number] for number in tests))
         resource.setrlimit(resource.RLIMIT_AS, (MAX_BYTES, MAX_BYTES))
-        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
-        signal.alarm(seconds * PATIENCE)
         return self.play_all(tests) if exchange(self.functions, mutant) else NOT_MADE
 
     def play_all(self, tests):
-        """Play tests until one fails."""
-        items = [self.items[number] for number in tests]
-        for item, after in zip(items, [*items[1:], *items[-1:]], strict=True):
+        """Play tests until one fails, or runs for longer than anybody waits."""
+        for number, following in zip(tests, [*tests[1:], *tests[-1:]], strict=True):
+            limit(SPARE_SECONDS + int(5 * self.took[number]))
             try:
-                self.play(item, after)
+                self.play(self.items[number], self.items[following])
             # Whatever a mutant breaks, the end of the process included, it is seen; that tests
             # pass without one was tried before.
             except BaseException:
@@ -232,6 +224,13 @@ def tell_score(name, score):
     counts = f"{score['made']:8} {score['killed']:7} {score['ended']:8} {score['equivalent']:9}"
     print(f"{name:30} {counts} {share:7.1%}")
     return share
+
+
+def limit(seconds):
+    """End this fork after so many more seconds of processor time, or far more by the clock."""
+    _, hard = resource.getrlimit(resource.RLIMIT_CPU)
+    resource.setrlimit(resource.RLIMIT_CPU, (int(time.process_time()) + seconds, hard))
+    signal.alarm(seconds * PATIENCE)
 
 
 def end_with(work):

@@ -48,7 +48,6 @@ def add_room_options(parser):
     parser.add_argument("--tests", nargs="+", help="only these of the files of tests")
     parser.add_argument("--sample", type=int, help="at most so many mutants of a module")
     parser.add_argument("--seed", type=int, default=1, help="draws the sample")
-    parser.add_argument("--seconds", type=float, default=10.0, help="of tests for each mutant")
     parser.add_argument("--jobs", type=int, default=1)
 
 
