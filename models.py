@@ -219,7 +219,7 @@ class Address(Base):
     """
 
     id = AutoField()
-    wallet = ForeignKeyField(Wallet, backref="addresses")
+    wallet = ForeignKeyField(Wallet, backref="addresses", index=False)
     address = TextField()
     head_slot = BigIntegerField(null=True)
     walks = IntegerField(default=0)
@@ -362,7 +362,7 @@ class Post(Base):
 
     id = AutoField()
     uid = TextField(unique=True)
-    bot = ForeignKeyField(Bot, backref="posts")
+    bot = ForeignKeyField(Bot, backref="posts", index=False)
     bot_id: int
     source = TextField()
     channel = TextField()
@@ -374,7 +374,7 @@ class Post(Base):
     signature = TextField(null=True)
     reason = TextField(null=True)
     sanitized = BooleanField(default=False)
-    wallet = ForeignKeyField(Wallet, null=True)
+    wallet = ForeignKeyField(Wallet, null=True, index=False)
     status = TextField(default="none")
     status_reason = TextField(null=True)
     trade = ForeignKeyField(Trade, null=True, on_delete="SET NULL")
@@ -414,19 +414,17 @@ class Arrival(Base):
 
     id = AutoField()
     kind = TextField()
-    post = ForeignKeyField(Post, null=True)
+    post = ForeignKeyField(Post, null=True, index=False)
     trade = ForeignKeyField(Trade, null=True, on_delete="SET NULL")
     wallet = ForeignKeyField(Wallet, null=True, index=False)
 
-    class Meta:
-        indexes = ((("kind", "id"), False),)
 
-
-Arrival.add_index(
-    Arrival.index(
-        Arrival.id, Arrival.trade, where=SQL("trade_id IS NOT NULL"), name="arrival_of_trade"
-    )
-)
+for name, columns, some in (
+    ("arrival_of_trade", (Arrival.id, Arrival.trade), "trade_id IS NOT NULL"),
+    ("arrival_of_post", (Arrival.id, Arrival.post), "kind = 'post'"),
+    ("arrival_about_post", (Arrival.post,), "post_id IS NOT NULL"),
+):
+    Arrival.add_index(Arrival.index(*columns, where=SQL(some), name=name))
 
 
 # ---- the jobs ------------------------------------------------------------------------------------

@@ -135,7 +135,9 @@ class Listing:
             ((count,),) = storage.database.execute_sql(COUNT, (wallet.id,)).fetchall()
             new = new[: max(0, self._state.config.max_receipts_per_wallet - count)]
             common = {"wallet": wallet.id, "head": head, "seen_at": now}
-            storage.insert_rows(WalletSignature, [row._asdict() | common for row in new])
+            # Oldest first, as they are fetched: rows that grow in their order leave pages full.
+            rows = [row._asdict() | common for row in reversed(new)]
+            storage.insert_rows(WalletSignature, rows)
         self._state.watches[wallet.id].settled = False
         return new
 

@@ -38,6 +38,22 @@ def test_migrations_make_every_index_of_the_models(db):
             assert (wanted, unique) in made, f"{model.__name__} {wanted}"
 
 
+@ground.sqlite_only
+def test_no_index_is_how_another_begins(db):
+    """The longer one answers the same questions, unless the shorter refuses something or is of
+    some rows only.
+    """
+    made = db.execute_sql(
+        'SELECT m.name, l.name, l."unique", (SELECT group_concat(name) FROM'
+        " pragma_index_info(l.name)) || ',' FROM sqlite_master m, pragma_index_list(m.name) l"
+        " WHERE m.type = 'table' AND NOT l.partial"
+    ).fetchall()
+    assert len(made) > 50
+    for table, name, unique, columns in made:
+        longer = [other for of, other, _, its in made if of == table and its.startswith(columns)]
+        assert unique or longer == [name], f"{longer} of {table}"
+
+
 def test_migrating_twice_does_nothing(db):
     assert storage.migrate(db) == []
 

@@ -36,6 +36,14 @@ def test_a_wallet_is_observed_whole(look, chain):
     }
 
 
+def test_a_page_is_stored_in_the_order_in_which_its_transactions_are_fetched(look, chain):
+    """Oldest first, though nodes list the newest first: so pages stay full as rows grow."""
+    look(chain).settle()
+    stored = WalletSignature.select(WalletSignature.signature).order_by(WalletSignature.id)
+    named = [row.signature for row in chain.touching(ADA) if ADA in row.keys]
+    assert [one for one in stored.scalars() if one in named] == named and len(named) > 20
+
+
 def test_complete_needs_a_second_full_scan_and_the_closing_balances(look, chain):
     """After the first poll everything is fetched; complete it is once each address was scanned
     twice and the balances were compared.
