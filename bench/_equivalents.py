@@ -140,6 +140,12 @@ EQUIVALENTS = {
         ): "both are filled up to one length"
         for strict in ("", "strict=False")
     },
+    "paper/clusters.py": {
+        (
+            "key = blake2b(repr(figures).encode(), digest_size=16).digest()",
+            "key = blake2b(repr(figures).encode(), digest_size=17).digest()",
+        ): "a byte more tells the same figures apart",
+    },
     "paper/brain.py": {
         (
             """else f"closes by {group[-1].reason.replace('_', ' ')}\"""",
@@ -168,6 +174,10 @@ EQUIVALENTS = {
             'found = quote("SELL", raw, snapshot, terms, seen, flow)',
         ): "what is no purchase is a sale",
         (
+            'found = quote("sell", raw, snapshot, terms, seen, flow)',
+            'found = quote("XXsellXX", raw, snapshot, terms, seen, flow)',
+        ): "what is no purchase is a sale",
+        (
             'paid = found.brings("sell")',
             "paid = found.brings(None)",
         ): "what is no purchase is a sale",
@@ -175,6 +185,12 @@ EQUIVALENTS = {
             "if raw <= 0 or not snapshot.price:",
             "if raw < 0 or not snapshot.price:",
         ): "nobody quotes a sale of nothing",
+    },
+    "paper/guard.py": {
+        (
+            "return tail * ACCOUNTS * LOOKS <= 1 << of",
+            "return tail * ACCOUNTS * LOOKS < 1 << of",
+        ): "605 divides no power of two",
     },
     "paper/market.py": {
         (
@@ -193,6 +209,18 @@ EQUIVALENTS = {
             "if last is None or last.at // DAY_MS < now // DAY_MS:",
             "if last is None or last.at / DAY_MS < now // DAY_MS:",
         ): "a moment is before a midnight where its day is",
+    },
+    "paper/own_child.py": {
+        (
+            "kind: type[Strategy] | None = None",
+            'kind: type[Strategy] | None = ""',
+        ): "whatever is nothing is loaded at the first line",
+    },
+    "paper/recordings.py": {
+        (
+            "if ends.first is None or ends.last is None:",
+            "if ends.first is None and ends.last is None:",
+        ): "where one is there, both are",
     },
     "paper/twins.py": {
         (

@@ -19,6 +19,7 @@ from paper.account import Close
 from paper.backtest_report import COLUMNS, show_backtest, write_csv
 from paper.backtests import Recording
 from paper.fills import RECORDED_COSTS, NetworkCosts
+from paper.guard import Phase
 from paper.market import Flow, View
 from paper.measured import CostsFrom, VenueError
 from paper.measured_tables import NetworkCost
@@ -34,13 +35,13 @@ def lucky(monkeypatch):
     monkeypatch.setattr("paper.fills.FAILURE_BPS", 0)
 
 
-def recording_of(prices, **more):
+def recording_of(prices, flows=None, **more):
     snapshots = [
         quote(number, price=price, volume=str(50_000 + number * 100))
         for number, price in enumerate(prices)
     ]
     end = START + len(prices) * MINUTE
-    return Recording(MINUTE, START, end, {"A": token()}, {}, snapshots, **more)
+    return Recording(MINUTE, START, end, {"A": token()}, flows or {}, snapshots, **more)
 
 
 # ---- the engine, the fills -----------------------------------------------------------------------
@@ -262,6 +263,39 @@ def test_settings_are_chosen_on_what_came_before():
         len(report["candidates"]) == 2 and report["walkForward"][3]["before"]["eligibleCloses"] > 2
     )
     assert report["equity"][0]["sol"] == "10" and report["maxDrawdownPct"] > 0
+
+
+def test_settings_are_chosen_by_the_mean_return_of_three_closes_that_count():
+    """10 % of 3, 25 % of 4 and -50 % of 2 lamports: the millionths are cut, then their mean."""
+
+    def closes(*results, **more):
+        return [
+            Close(str(n), "A", "AA", n, n + 1, "stop", net, net, spent, **more)
+            for n, (net, spent) in enumerate(results)
+        ]
+
+    three = closes((1, 3), (1, 4), (-1, 2))
+    assert backtests.find_mean(three) == (333_333 + 250_000 - 500_000) // 3
+    for fewer in (three[:2], [*three[:2], *closes((-1, 2), excluded="stale_price")]):
+        assert backtests.find_mean(fewer) is None
+    assert backtests.find_mean([*three[:2], *closes((9, 0))]) is None
+    poor, fair, good = (closes(*[(net, 100)] * 3) for net in (-1, 2, 3))
+    assert [backtests.choose(one) for one in ([poor, fair, good], [good, fair, good])] == [2, 0]
+    assert [backtests.choose(one) for one in ([[], poor, []], [[], good[:2]])] == [1, 0]
+
+
+def test_a_player_begins_with_nothing_and_knows_nothing_of_later():
+    flows = {"A": tuple(Flow(1, "w", "buy", START + at) for at in (8, 9, 10))}
+    told = recording_of(["0.001"] * 5, flows=flows)
+    player = backtests.Player.prepare(told, closes_at(2), "guarded", START + 9)
+    assert player.market.flows == {"A": flows["A"][:1]}
+    assert player.market.tokens == {"A": token()} and player.market.interval_ms == MINUTE
+    assert player.market.eligible is None and player.until == START + 9
+    for one in (player.trader, player.twin.player):
+        assert (one.id, one.account.cash, one.strategy) == (1, 10 * SOL, closes_at(2))
+    assert player.trader.phase == Phase("guarded", START)
+    assert player.twin.player.handle == "backtest|random" == f"{player.trader.handle}|random"
+    assert player.spacing_ms == 5 * MINUTE // backtests.MAX_POINTS and player.curve == []
 
 
 def test_combinations_are_candidates_and_bad_ones_are_refused(db):

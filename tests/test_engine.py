@@ -88,6 +88,20 @@ def test_a_copy_of_a_market_knows_all_of_it_and_its_rounds_are_its_own():
     assert copied.newest_at > market.newest_at and copied.windows != market.windows
 
 
+def test_a_window_counts_intervals_whatever_comes_between():
+    """Of a minute each: what comes less than 45 s after the one before gives way to the next."""
+    market, kept = Market(MINUTE, [token()]), []
+    for at in (0, 44_999, 60_000, 105_000, 150_000, 165_000, 170_000):
+        market.push(quote(at // 1_000, at=START + at), START + at)
+        kept.append([one.at - START for one in market.windows["A"]])
+    assert kept == [
+        *([0], [0, 44_999], [0, 60_000], [0, 60_000, 105_000]),
+        [0, 60_000, 105_000, 150_000],
+        [0, 60_000, 105_000, 150_000, 165_000],
+        [0, 60_000, 105_000, 150_000, 170_000],
+    ]
+
+
 def test_an_order_without_a_snapshot_within_three_intervals_is_not_filled_and_the_diary_says_so():
     one = told(0, mints=("A",))
     Tape([one], mints="AB").play().play(4, A=None).play()
@@ -122,6 +136,17 @@ def test_an_order_has_eight_attempts(monkeypatch):
     Tape([one], market=Market(10 * MINUTE, [token()])).play(14)
     assert [fill.failed for fill in fills(one)] == [True] * 8
     assert one.journal.orders[1].state == "failed" and not one.account.orders
+
+
+def test_what_was_filled_before_the_eighth_attempt_stays(monkeypatch):
+    """Where liquidity is unknown one SOL of 2.5 is filled first, and then nothing."""
+    monkeypatch.setattr("paper.fills.is_failing", lambda order: order.attempts > 0)
+    one = told(0, size_bps=2_500)
+    unknown = {"pool": None, "liquidity": None}
+    Tape([one], market=Market(10 * MINUTE, [token()]), quiet=unknown).play(14)
+    assert [fill.failed for fill in fills(one)] == [False] + [True] * 7
+    assert one.journal.orders[1].state == "part_filled" and not one.account.orders
+    assert not said(one, "fill", "not_filled") and adds_up(one)
 
 
 # ---- costs and the pool --------------------------------------------------------------------------

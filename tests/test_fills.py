@@ -536,6 +536,17 @@ def test_the_shortest_window_that_covers_the_time_tells_what_passed():
     assert [pools.turnover(quote(0), one).volume for one in known] == [0, 60_00]
 
 
+@pytest.mark.parametrize("end, beyond", [(2_771_010 * 10**8, -1), (1_083_730 * 10**9, 1)])
+def test_a_curve_ends_a_hundredth_beyond_what_it_may_hold(end, beyond):
+    """99 % of the 279,900,000 tokens that nobody can buy; 101 % of all 1,073,000,000. Lamports
+    times raw units are always the same on it; a price is 10**24 of a SOL for 10**6 raw units.
+    """
+    for tokens, lies in ((end, True), (end + beyond, False)):
+        price = 30 * 1_073 * 10**21 * 10**6 * 10**24 // (10**9 * tokens**2)
+        found = pools.find_pool(replace(quote(0, venue="pumpfun"), price=price), 6)
+        assert (found and found.tokens) == (tokens if lies else None)
+
+
 def test_a_price_cut_to_a_few_digits_lies_on_the_curve_still():
     """279,000,000 tokens are 99.7 % of what nobody can buy, 276,000,000 are 98.6 %; at the other
     end 1,083,000,000 are 100.9 % of all, 1,085,000,000 are 101.1 %.

@@ -37,6 +37,13 @@ def test_a_purchase_is_measured_by_what_it_brought():
     assert measured.measure(swap(raw=expected * 101 // 100), quote(0)).bps == -100
 
 
+def test_of_a_pool_of_a_hundred_lamports_each_counts():
+    """Beside a hundred raw units: of 101 lamports one is the fee, and 100 * 100 / 200 are got."""
+    small = quote(0, pool="0.0000001")
+    assert measured.measure(swap(lamports=101, raw=45), small) == (50, 45, 1_000)
+    assert measured.measure(swap(lamports=101, raw=6_000), small).bps == -1_000_000
+
+
 def test_a_sale_is_measured_by_the_lamports_it_brought():
     """1,000 tokens into a million beside 1,000 SOL: 1000 SOL * 10**9 / (10**12 + 10**9) less 25
     basis points, both cut for the trader.

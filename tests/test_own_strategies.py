@@ -364,8 +364,15 @@ def answer(monkeypatch, path, *questions):
     """What the process of a file says to these lines, and the alarms that it set."""
     answers, alarms = io.StringIO(), []
     lines = [one if isinstance(one, str) else json.dumps(one) for one in questions]
-    told = {"dup": lambda number: number, "dup2": lambda *numbers: None}
-    fake = SimpleNamespace(**told, fdopen=lambda *given, **more: answers)
+    # Answers go where it would print to, and what the file prints goes where errors do.
+    told = {
+        "dup": {1: 7}.__getitem__,
+        "dup2": {(2, 1): None}.get,
+        "fdopen": lambda number, *given, **more: {(7, "w", "utf-8"): answers}[
+            (number, *given, *more.values())
+        ],
+    }
+    fake = SimpleNamespace(**told)
     monkeypatch.setattr(own_child, "os", fake)
     monkeypatch.setattr(own_child.signal, "alarm", alarms.append)
     monkeypatch.setattr(sys, "stdin", io.StringIO("".join(f"{line}\n" for line in lines)))
@@ -418,6 +425,26 @@ def test_of_what_a_file_raises_its_kind_and_line_are_told(tmp_path, monkeypatch,
     path = tmp_path / "mine.py"
     path.write_text(text)
     assert answer(monkeypatch, path, {"ask": "describe"})[0] == [{"error": error}]
+
+
+def test_a_file_sees_what_a_strategy_sees():
+    """As JSON and back; what is seen of a token is compared field by field."""
+    checks, flows = (Check("supply", "pass"), Check("lock", "warn")), (Flow(1, "w", "buy", 2, 3),)
+    window = quote(0), quote(1, pair="P", volume1h_usd="7", market_cap_usd="9", price_usd="0.2")
+    seen = View(token(checks=checks, transfer_fee_bps=5), window, flows)
+    assert own_child.read_view(json.loads(json.dumps(own.show_view(seen)))) == seen
+
+
+def test_a_file_that_was_changed_within_a_second_is_read_anew(tmp_path, monkeypatch):
+    path = tmp_path / "mine.py"
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    monkeypatch.setitem(sys.modules, "own_strategy", None)
+    for bound in (1, 2):
+        text = BEGINNING.format(enter="return None", leave="return None")
+        path.write_text(text.replace("setting(1, 0, 9)", f"setting({bound}, 0, 9)"))
+        os.utime(path, (10**9, 10**9))
+        kind = own_child.load_strategy(str(path))
+        assert own_child.reply(kind, {"ask": "describe"})["mine"] == [bound, 0, 9]
 
 
 def test_what_is_no_decision_is_told_by_its_type():

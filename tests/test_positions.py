@@ -8,10 +8,10 @@ from types import SimpleNamespace
 
 import orjson
 import pytest
-from tape import START, quote, trader
+from tape import START, quote, token, trader
 
 from accounts import traders
-from paper import load, refill, rows, store
+from paper import adaptive, load, refill, rows, store, twin_store, twins
 from paper.account import (
     EXCLUDING,
     PIPELINE,
@@ -21,17 +21,20 @@ from paper.account import (
     find_exclusion,
     public_id,
 )
+from paper.equity_tables import EquityMark
 from paper.faults import FaultKey, Faults
 from paper.fills import MAX_ATTEMPTS, MAX_NETWORK_FEE, RENT, Fill, NetworkCosts, Order, remember
 from paper.first_fills import FIRST_MODEL
-from paper.guard import Pause
+from paper.guard import Pause, Phase
 from paper.load import LoadedTrader
 from paper.market import ALL_SOL, SCALE, Snapshot
 from paper.pools import NEVER_TRADED
 from paper.refill import Attempt
 from paper.rows import CloseRow, RememberedRow, ReviewRow
+from paper.strategies import Refusal
 from paper.tables import Review
-from paper.trader import ReviewReason, refusal_key
+from paper.trader import Journal, ReviewReason, Trader, refusal_key, refuse
+from paper.twins import Twin
 
 SOL = 10**9
 # Two thousandths of a SOL for a whole token.
@@ -320,6 +323,69 @@ def test_what_is_told_of_traders_that_are_not_played_is_left_aside(monkeypatch):
     monkeypatch.setattr(load, "select", lambda *asked: [line])
     load._remember_lines(known, START, faults)
     assert one.lessons == {}
+
+
+def test_a_trader_that_is_read_again_is_the_one_that_was_stored(db):
+    """All that a round can leave, each figure another one, and a random-entry twin beside it."""
+    traders.create_trader("Ada Paper", "momentum", START, start="standard", adaptive="on")
+    (one,) = load.load_traders(START, Faults(raising=True))
+    made, account = one.trader, one.trader.account
+    account.cash, account.lost_fees, account.next_order, account.next_position = 11, 12, 13, 14
+    made.peak, made.day, made.day_equity = 15 * SOL, 16, 17 * SOL
+    made.phase = Phase("guarded", START + 18, 19, 20, 21)
+    held, gone = position_of(3, "A", raw=31), position_of(4, "B", closed_at=START, reason="stop")
+    account.positions["A"] = held
+    sale = order(5, "sell", done=51, attempts=2, lost=53, least=54, transfer_bps=55)
+    account.orders[5] = replace(sale, handle=made.handle)
+    made.journal.orders = {5: account.orders[5], 6: order(6, state="expired")}
+    made.journal.positions = {3: held, 4: gone}
+    made.closes.append(adaptive.summarize(gone, public_id(made.handle, "close", 4), True))
+    pause = Pause("p", "poor_mint", "pause_mint", "B", START, START + 61, True, 8, 62, "8 of 8")
+    made.pauses.append(pause)
+    facts = {"what": "begun", "id": "p", "rule": pause.rule, "effect": pause.effect}
+    facts |= {"until": pause.until, "n": 8, "windowMs": 62, "numbers": "8 of 8"}
+    made.add_line("pause", START, "B", **facts)
+    made.lessons["token B"] = START + 71
+    made.add_line("lesson", START, what="lesson", key="token B", expiresAt=START + 71)
+    told = Refusal("low_liquidity", "too thin"), Refusal("no_cash", "none")
+    for number, refusal in enumerate(told):
+        refuse(made, token("B"), refusal, START + number)
+    made.open_review("price_jump", 9, "it jumped", START, "AA", "position 3")
+    random = Trader(made.id, twins.name_twin(made.handle), made.strategy, Account(81))
+    made.twin = Twin(random, next_order=82, lessons=83, started_at=START)
+    made.twin.sol_cents_first, made.twin.sol_cents_last = 84_00, 85_00
+    random.account.positions["C"] = position_of(1, "C", raw=86)
+    state = twin_store.show_state(made.twin)
+    store.store_round([one], 77, START)
+
+    (again,) = load.load_traders(START, Faults(raising=True))
+    twin_store.load_twins([again], START, Faults(raising=True))
+    kept, twin = again.trader, again.trader.twin
+    made.journal, kept.twin = Journal(), None
+    assert vars(kept.account) == vars(account)
+    names = set(vars(made)) - {"account", "twin"}
+    assert {name: getattr(kept, name) for name in names} == {
+        name: getattr(made, name) for name in names
+    }
+    assert set(kept.refused) == {("low_liquidity", "B"), ("no_cash", None)}
+    assert twin_store.show_state(twin) == state == twin.stored
+    assert (twin.lessons, twin.started_at, twin.sol_cents_first) == (83, START, 84_00)
+    assert twin.sol_cents_stored == twin.sol_cents_last == 85_00
+    assert load.find_cursor() == 77 and twin_store.list_held() == {"C"}
+    (mark,) = EquityMark.select().dicts()
+    # The cash and what the pool would pay.
+    assert (mark["equity"], mark["held"]) == (11 + 116, 116)
+    assert mark["at"] == START // 600_000 * 600_000
+
+
+def position_of(number, mint, **more):
+    """Of figures that all differ."""
+    return Position(
+        *(number, mint, mint * 2, 6, START - 101, 102_00, DEAR, START - 103, 104, DEAR + 105),
+        **{"held": 106, "bought_raw": 107, "mid_bought": 108, "mid_sold": 109, "slippage": 110},
+        **{"fees": 111, "rent": 112, "cash": -113, "spent": 114, "latency_ms": 115, "worth": 116},
+        **{"pair": "P", "marks": ("uncalibrated",), "reduced": True, **more},
+    )
 
 
 def test_a_pool_whose_snapshot_is_gone_remembers_nothing_of_it(monkeypatch):

@@ -2,7 +2,7 @@
 of a SOL, a snapshot a minute.
 """
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import pytest
 from tape import DAY, MINUTE, START, quote, token
@@ -30,6 +30,7 @@ from paper.strategies import (
     Strategy,
     decide,
     parse_settings,
+    public_name,
     show_settings,
 )
 
@@ -421,6 +422,124 @@ def test_what_was_sold_or_is_too_old_is_no_purchase():
     only = FlowFollower()
     assert ask(only, view([1000], flows=bought(1, side="sell"))) is None
     assert ask(only, view([1000], flows=bought(1, 2, at=START - 30 * MINUTE - 1))) is None
+
+
+# ---- what they say -------------------------------------------------------------------------------
+FALL = [1000, 1010] * 6 + [900]
+HIGH = [1000] * 12 + [1021]
+
+
+@pytest.mark.parametrize(
+    "strategy, shown, late, told",
+    [
+        # 7 % in 5 snapshots, and 900 under 12,060 / 12 = 1,005 is 10.44 % less.
+        (
+            Momentum(),
+            view(RISING),
+            0,
+            Enter("momentum", "up 7% over 5 snapshots with rising volume, above its mean"),
+        ),
+        (
+            MeanReversion(),
+            view(FALL),
+            0,
+            Enter(
+                "mean_reversion", "10.44% under its mean over 12 snapshots while liquidity holds"
+            ),
+        ),
+        (
+            MeanReversion(),
+            view(FALL, liquidity=None),
+            0,
+            Refusal("liquidity_unknown", "whether liquidity holds is not known"),
+        ),
+        (
+            MeanReversion(),
+            view(FALL, liquidity=[300_000] * 12 + [5_000]),
+            0,
+            Refusal("liquidity_falling", "liquidity is falling with the price"),
+        ),
+        # 2,450 is 2.45 times 1,000, and one decimal is shown.
+        (
+            Breakout(),
+            view(HIGH, [1000] * 12 + [2450]),
+            0,
+            Enter("breakout", "a new high of 12 snapshots with 2.4 times its volume"),
+        ),
+        (
+            Breakout(),
+            view([1000, 1000, 1000, 1001], [1000] * 3 + [2000], discovered_at=START - HOUR),
+            0,
+            Enter("new_discovery", "newly discovered and rising with 2 times its volume"),
+        ),
+        (
+            Breakout(min_age_seconds=7_200),
+            view(HIGH, LOUD, pair_created_at=START - 90 * MINUTE - 1),
+            0,
+            Refusal("too_young", "90 minutes old, under the minimum of 120"),
+        ),
+        (
+            Breakout(),
+            view(HIGH, LOUD, checks=()),
+            0,
+            Refusal("checks_unknown", "its mint checks are not all known"),
+        ),
+        (
+            FlowFollower(),
+            view([1000], flows=bought(1, 2, 2, 3)),
+            0,
+            Enter("flow", "bought by wallets of 3 owners within 30 minutes"),
+        ),
+        (
+            FlowFollower(owners=4, window_minutes=1),
+            view([1000], flows=bought(1, 2, 2, 3)),
+            0,
+            Refusal("too_few_owners", "bought by wallets of 3 of the 4 owners it takes"),
+        ),
+        (
+            FlowFollower(),
+            view([1000], flows=bought(1)),
+            0,
+            Refusal("one_wallet", "a single observed wallet bought it"),
+        ),
+        (
+            Momentum(latency_budget_ms=10_999),
+            view(RISING),
+            12_999,
+            Refusal("stale_snapshot", "the last snapshot is 12 s old, over the budget of 10 s"),
+        ),
+        (
+            Momentum(),
+            view(RISING, liquidity=[300_000] * 12 + [4_999]),
+            0,
+            Refusal("low_liquidity", "4999 USD of liquidity, under the floor of 5000 USD"),
+        ),
+        (
+            Momentum(),
+            view(RISING, checks=tuple(Check(*one.split()) for one in ("a fail", "b ok", "c fail"))),
+            0,
+            Refusal("failed_check", "structural check failed: a, c"),
+        ),
+    ],
+)
+def test_what_is_decided_is_said_in_words(strategy, shown, late, told):
+    assert ask(strategy, shown, late=late) == told
+
+
+def test_each_setting_may_be_at_its_bounds_and_no_further():
+    """Of all families, by the bounds that stand beside the settings."""
+    for family, kind in FAMILIES.items():
+        for one in fields(kind):
+            name, (low, high) = public_name(one.name), one.metadata.values()
+            for value in (low, high):
+                assert getattr(parse_settings(family, {name: value}), one.name) == value
+            for value in (low - 1, high + 1, str(low), True, None):
+                with pytest.raises(BadSetting) as refused:
+                    parse_settings(family, {name: value})
+                assert refused.value.args == (f"must be a whole number from {low} to {high}",)
+        assert show_settings(kind()) == {public_name(one.name): one.default for one in fields(kind)}
+    with pytest.raises(BadSetting, match="^is no setting of this family; there are: sizeBps, max"):
+        parse_settings("flow", {"riseBps": 600})
 
 
 def test_a_strategy_without_rules_fails_aloud():

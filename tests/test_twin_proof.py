@@ -10,7 +10,7 @@ import papertrade
 import storage
 from market.tables import Snapshot, Token
 from paper import twin_proof
-from paper.fills import Fill
+from paper.fills import Fill, NetworkCosts, Order
 from paper.market import Snapshot as Snapshotted
 from paper.tables import Review
 from paper.twin_tables import TwinClose, TwinFill, TwinState
@@ -138,6 +138,37 @@ def test_fills_of_one_order_tell_of_one_order():
     late = "order 1: decided at another time than its snapshot"
     assert doubts(row(), {}) == [late]
     assert doubts(row(), {3: replace(known[3], at=999)}) == [late]
+
+
+def test_orders_and_fills_are_read_column_by_column():
+    """Of an early one nobody knows what it was made of."""
+    told = row(
+        position=8, side="sell", slippage=10, pool_fee=11, rent=12, failed=1, transfer_bps=13
+    )
+    told = told._replace(mark="14", marks='["stale_price"]', flow=-15, turn=16, costs="[17,18,19]")
+    assert twin_proof.read_order(told, "ada|random") == Order(
+        *("ada|random", 1, "A", "", 6, "sell", 5, "random", 3, 1_000, 0, 0),
+        least=6,
+        transfer_bps=13,
+    )
+    assert twin_proof.read_fill(told) == Fill(
+        *(1, "A", "sell", 4, 2_000, 3, 1_000, 7, 5, 10, 11, 9, 12, True, "random"),
+        *(("stale_price",), -15, 16, NetworkCosts(17, 18, 19)),
+    )
+    (attempt,) = twin_proof._list_attempts([told], {})
+    assert (attempt.mark, attempt.model, attempt.snapshot, attempt.is_taken) == (
+        *(14, "amm-cp/2", None, False),
+    )
+    unknown = dict.fromkeys(twin_proof.TwinFillRow._fields[16:])
+    early = row(**unknown)
+    assert twin_proof.read_order(early, "") == Order(
+        *("", 1, "A", "", 0, "buy", 0, "random", 3, 0, 0, 0)
+    )
+    assert twin_proof.read_fill(early) == Fill(
+        *(1, "A", "buy", 4, 2_000, 3, 0, 7, 5), network_fee=9, reason="random"
+    )
+    (attempt,) = twin_proof._list_attempts([early], {})
+    assert (attempt.mark, attempt.is_taken) == (0, True)
 
 
 def test_a_pool_that_a_twin_forgot_begins_again():
