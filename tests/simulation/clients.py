@@ -24,12 +24,14 @@ class Sent(NamedTuple):
 
 
 class Poster:
-    """Sends posts. `told`: what was acknowledged, {event id: id of the post}."""
+    """Sends posts. `told`: what was acknowledged, {event id: id of the post}; `held`: the addresses
+    that its bot held whenever it was sent until then, {event id: [addresses, ...]}.
+    """
 
     def __init__(self, world, bots):
         self._world, self._bots = world, bots
         self.key = bots[0].publish_key.text
-        self.sent, self.told, self.hidden = {}, {}, set()
+        self.sent, self.told, self.hidden, self.held = {}, {}, set(), {}
 
     def send_new(self, bot, **named):
         number = len(self.sent)
@@ -58,6 +60,9 @@ class Poster:
         hide(self.told[event])
 
     def _send(self, event):
+        if event not in self.told:
+            held = self._world.list_held(self._bots[self.sent[event].bot].bot)
+            self.held.setdefault(event, []).append(held)
         answer = self._ask(event)
         known = self.told.get(event)
         demand(answer.status_code in ((200,) if known else (200, 201)), f"{event}: {answer.data}")

@@ -4,7 +4,8 @@ import orjson
 from story import address
 
 import jobs
-from models import Wallet
+from accounts.holdings import find_holder
+from models import Attachment, Wallet
 from observing.rebuilding import rebuild
 from operate import log_checks, readers
 from simulation.machinery import Violation, demand
@@ -12,21 +13,27 @@ from storage import database
 from web.api.health import check_health
 
 POSTS = """
-SELECT p.event_id, p.uid, p.body, p.hidden_at, p.status, p.mint, p.signature, w.address,
-       t.signature, t.wallet_id = p.wallet_id
-FROM post p LEFT JOIN wallet w ON w.id = p.wallet_id LEFT JOIN trade t ON t.id = p.trade_id
+SELECT p.event_id, p.uid, p.body, p.hidden_at, p.status, p.mint, p.signature, p.wallet_id,
+       t.signature, w.address
+FROM post p LEFT JOIN trade t ON t.id = p.trade_id LEFT JOIN wallet w ON w.id = t.wallet_id
 ORDER BY p.id"""
 STORED = "SELECT signature FROM sighting WHERE wallet_id = ? AND state = 'stored'"
 LEFT_OVER = """
 SELECT address, imbalance FROM wallet
 WHERE imbalance <> 0 AND coverage LIKE '{"state":"complete"%'"""
+LEADERLESS = """
+SELECT bot_id FROM companion c WHERE detached_at IS NULL AND NOT EXISTS (
+    SELECT 1 FROM attachment a WHERE a.bot_id = c.bot_id AND a.detached_at IS NULL)"""
 TRADES = "SELECT signature FROM trade WHERE wallet_id = ?"
 
 
 # ---- after every step ----------------------------------------------------------------------------
 def check(world):
-    """Nothing acknowledged is lost, nothing is verified without its trade, books close."""
+    """Nothing acknowledged is lost, nothing is verified without its trade, one of several wallets
+    leads, books close.
+    """
     _check_posts(world)
+    demand(not _read(LEADERLESS), "a bot holds a wallet beside none")
     world.market.check()
     left_over = _read(LEFT_OVER)
     demand(not left_over, f"complete, and lamports are left over: {left_over}")
@@ -34,7 +41,7 @@ def check(world):
 
 def _check_posts(world):
     found, poster = {}, world.poster
-    for event, uid, body, hidden, status, mint, signature, wallet, traded, is_own in _read(POSTS):
+    for event, uid, body, hidden, status, mint, signature, _, traded, whose in _read(POSTS):
         demand(event not in found, f"{event} is there twice")
         demand(event in poster.sent, f"{event} was never sent")
         found[event] = uid
@@ -42,8 +49,9 @@ def _check_posts(world):
         demand(hidden or body == said, f"{event} says something else")
         demand(not hidden or (event in poster.hidden and not body), f"{event} is half hidden")
         if status == "verified":
+            is_own = any(whose in held for held in poster.held[event])
             demand(traded == signature and is_own, f"{event} is verified without its trade")
-            is_true = world.tale.verifies(signature, wallet, mint)
+            is_true = world.tale.verifies(signature, {whose}, mint)
             demand(is_true, f"{event} is verified, and no such trade happened")
     lost = {event: uid for event, uid in poster.told.items() if found.get(event) != uid}
     demand(not lost, f"acknowledged and lost: {lost}")
@@ -67,7 +75,7 @@ def check_pass(world, problem):
 # ---- at the end ----------------------------------------------------------------------------------
 def list_unsettled(world):
     """What is not yet as it really happened, in sentences."""
-    left = [sentence for person in world.tale.people for sentence in _compare_wallet(world, person)]
+    left = [one for people in _list_groups(world) for one in _compare_wallets(world, people)]
     left += _compare_posts(world)
     health = check_health(world.config, world.clock.now())
     if health["status"] != "ok" or health["walletObserver"]["troubled"]:
@@ -75,12 +83,26 @@ def list_unsettled(world):
     return left
 
 
-def _compare_wallet(world, person):
-    """The sentences about a person's wallet, whose book was kept apart."""
-    wallet, book = Wallet.get(Wallet.address == address(person)), world.tale.books[person]
+def _list_groups(world):
+    """The people whose wallets are booked as one, in each the one whose wallet leads first."""
+    groups = {}
+    for person in world.tale.people:
+        held = find_holder(address(person))
+        groups.setdefault(held.bot_id, []).append((not isinstance(held, Attachment), person))
+    return [[person for _, person in sorted(group)] for group in groups.values()]
+
+
+def _compare_wallets(world, people):
+    """The sentences about the wallets of one bot, whose book was kept apart."""
+    names, book = " and ".join(people), world.tale.find_book(people)
+    wallet = Wallet.get(Wallet.address == address(people[0]))
     coverage = read_coverage(wallet)
     if coverage["state"] != "complete":
-        return [f"{person} is {coverage['state']}: {coverage['note']} {coverage['gaps']}"]
+        return [f"{names}: {coverage['state']}, {coverage['note']} {coverage['gaps']}"]
+    if None in (wallet.results, wallet.reconciliation):
+        return [f"{names}: complete, and without results"]
+    if len(people) > 1 and not world.tale.is_ordered:
+        return []
     results, money = orjson.loads(wallet.results), orjson.loads(wallet.reconciliation)
     positions = orjson.loads(wallet.positions)
     told = {
@@ -94,12 +116,12 @@ def _compare_wallet(world, person):
     }
     true = {
         **{name: getattr(book, name) for name in ("realized", "matched", "partial", "unmatched")},
-        "closing": world.tale.closing(person),
+        "closing": sum(map(world.tale.closing, people)),
         "difference": 0,
         "positions": book.positions(),
     }
     return [
-        f"{person}'s {name} is {told[name]}, and really {true[name]}"
+        f"{name} of {names} is {told[name]}, and really {true[name]}"
         for name in true
         if told[name] != true[name]
     ]
@@ -108,17 +130,20 @@ def _compare_wallet(world, person):
 def _compare_posts(world):
     left, tale = [], world.tale
     for event, _, _, _, status, mint, signature, wallet, *_ in _read(POSTS):
-        if not signature or not wallet:
-            right = ("none",)
-        elif tale.verifies(signature, wallet, mint):
-            right = ("verified",)
-        elif signature in tale.chain.by_signature:
-            right = ("mismatch",)
-        else:
-            right = ("pending", "not_found")
+        right = {"none"}
+        if signature and wallet:
+            held = world.poster.held[event]
+            right = set().union(*(_judge(tale, signature, one, mint) for one in held))
         if status not in right:
-            left.append(f"{event} is {status} instead of {right}")
+            left.append(f"{event} is {status} instead of {sorted(right)}")
     return left
+
+
+def _judge(tale, signature, wallets, mint):
+    """What a post of a bot that held these may be at the end."""
+    if tale.verifies(signature, wallets, mint):
+        return {"verified"}
+    return {"mismatch"} if signature in tale.chain.by_signature else {"pending", "not_found"}
 
 
 def check_end(world):

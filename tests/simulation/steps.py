@@ -87,6 +87,8 @@ WEIGHTS = {
     "deliver": 6,
     "attach": 2,
     "detach": 1,
+    "join": 6,
+    "leave": 3,
 }
 DRAWS = {
     "look": lambda dice: (dice.choice((1, 1, 2)),),
@@ -106,5 +108,7 @@ DRAWS = {
     "deliver": lambda dice: (dice.randint(1, 3), dice.choice(BEHAVIORS)),
     "attach": lambda dice: (dice.randrange(3), dice.randrange(2)),
     "detach": lambda dice: (dice.randrange(3),),
+    "join": lambda dice: (dice.randrange(3), dice.randrange(2)),
+    "leave": lambda dice: (dice.randrange(2),),
     "spoil": lambda dice: (_place(dice), dice.random() < 0.7, dice.random() < 0.6),
 }

@@ -96,7 +96,9 @@ class Book:
 
 
 class Tale:
-    """A chain of some transactions drawn from `dice`, and the books of its people.
+    """A chain of some transactions drawn from `dice`, and the books of its people: `books` of each
+    alone, `joint` of all as one owner, which are true where `is_ordered`: no two of them acted in
+    one slot, of which nobody tells the order.
 
     `is_common`: it begins as all of these do, with transactions of the first person alone.
     """
@@ -106,6 +108,7 @@ class Tale:
         self.people, self._mints = people or dice.choice(PEOPLE), dice.choice(MINTS)
         length = dice.choice(LENGTHS)
         self.books = {person: Book() for person in self.people}
+        self.joint, self.is_ordered, self._last = Book(), True, None
         # signature -> {person: (mints that moved)} of each trade.
         self.trades = {}
         begun = self._begin_common() if is_common else 0
@@ -121,53 +124,75 @@ class Tale:
             self._buy(PEOPLE[0][0], MINTS[0][0], amount, 1_000_000)
         return 1
 
+    def find_book(self, people):
+        """The book of those whose wallets one bot holds."""
+        return self.joint if len(people) > 1 else self.books[people[0]]
+
     def closing(self, person):
         """All lamports of a person at the end, rent in token accounts included."""
         accounts = [word for word, (_, owner, _) in self._story.tokens.items() if owner == person]
         return self._story.lamports[person] + RENT * len(accounts)
 
-    def verifies(self, signature, wallet, mint):
-        """Whether this is a trade of the wallet that moved the mint, where one is named."""
-        moved = self.trades.get(signature, {}).get(wallet)
-        return moved is not None and (mint is None or mint in moved)
+    def verifies(self, signature, wallets, mint):
+        """Whether this is a trade of one of the wallets that moved the mint, where one is named."""
+        moved = [of for wallet, of in self.trades.get(signature, {}).items() if wallet in wallets]
+        return any(mint is None or mint in of for of in moved)
 
     def _go_on(self):
         dice, story = self._dice, self._story
         person, mint = dice.choice(self.people), dice.choice(self._mints)
         held = story.tokens.get(account_of(person, mint), (0, 0, 0))[2]
         amount, price = dice.randint(1, 1_000), dice.randint(200_000, 9_000_000)
-        verb = dice.choice(("buy", "buy", "sell", "sell", "swap", "receive", "give", "fail"))
-        if verb in ("sell", "swap", "give"):
+        verbs = ["buy", "buy", "sell", "sell", "swap", "receive", "give", "fail"]
+        verb = dice.choice(verbs + ["pass_on"] * 2 * (len(self.people) > 1))
+        if verb in ("sell", "swap", "give", "pass_on"):
             if not held:
                 return
             amount = dice.choice((held, dice.randint(1, held)))
-        if dice.random() < 0.25:
+        if dice.random() < (0.25 if person == self._last else 0.05):
             story.same_slot()
+            self.is_ordered &= person == self._last
+        self._last = person
         getattr(self, f"_{verb}")(person, mint, amount, price)
+
+    def _books_of(self, person):
+        return self.books[person], self.joint
 
     def _note(self, signature, person, *mints):
         self.trades[signature] = {address(person): {address(mint) for mint in mints}}
 
     def _buy(self, person, mint, amount, price):
         self._note(self._story.buy(person, mint, amount, price), person, mint)
-        self.books[person].add(mint, amount, price + FEE)
+        for book in self._books_of(person):
+            book.add(mint, amount, price + FEE)
 
     def _sell(self, person, mint, amount, price):
         self._note(self._story.sell(person, mint, amount, price), person, mint)
-        self.books[person].sell(mint, amount, price - FEE)
+        for book in self._books_of(person):
+            book.sell(mint, amount, price - FEE)
 
     def _swap(self, person, mint, amount, price):
         got = amount + price % 500
         self._note(self._story.swap(person, mint, amount, "FOX", got), person, mint, "FOX")
-        self.books[person].swap(mint, amount, "FOX", got)
+        for book in self._books_of(person):
+            book.swap(mint, amount, "FOX", got)
 
     def _receive(self, person, mint, amount, price):
         self._story.receive(person, mint, amount)
-        self.books[person].add(mint, amount, None)
+        for book in self._books_of(person):
+            book.add(mint, amount, None)
 
     def _give(self, person, mint, amount, price):
         self._story.give(person, mint, amount)
+        for book in self._books_of(person):
+            book.take(mint, amount)
+
+    def _pass_on(self, person, mint, amount, price):
+        """To another of these people: of all as one nothing moved."""
+        other = next(one for one in self.people if one != person)
+        self._story.transact(person, [("tokens", mint, person, other, amount)])
         self.books[person].take(mint, amount)
+        self.books[other].add(mint, amount, None)
 
     def _fail(self, person, mint, amount, price):
         self._story.fail(person, mint)
