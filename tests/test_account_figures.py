@@ -78,7 +78,12 @@ def test_exposure_is_the_mean_share_in_positions():
 def test_results_are_grouped_by_token_and_by_reason():
     closes = [close(5, mint="A"), close(-9, mint="B"), close(2, mint="A", reason="time_stop")]
     assert metrics.group_closes(closes, "mint") == [("B", "B", 1, 0, -9), ("A", "A", 2, 2, 7)]
-    assert [one.key for one in metrics.group_closes(closes, "reason")] == ["stop", "time_stop"]
+    assert metrics.group_closes(closes, "reason") == [
+        ("stop", "stop", 2, 1, -4),
+        ("time_stop", "time_stop", 1, 1, 2),
+    ]
+    named = [replace(one, symbol=f"{one.mint}'s") for one in closes]
+    assert [one.name for one in metrics.group_closes(named, "mint")] == ["B's", "A's"]
 
 
 # ---- what is stored ------------------------------------------------------------------------------

@@ -14,8 +14,9 @@ from accounts import backtests as asked
 from accounts.backtests import write_table as asked_table
 from accounts.problem import Problem
 from market.tables import Snapshot
-from paper import backtest_report, backtests, recordings
+from paper import backtest_report, backtests, recordings, results
 from paper.account import Close
+from paper.account import Position as Held
 from paper.backtest_report import COLUMNS, show_backtest, write_csv
 from paper.backtests import Recording
 from paper.fills import RECORDED_COSTS, NetworkCosts
@@ -24,8 +25,9 @@ from paper.market import Flow, View
 from paper.measured import CostsFrom, VenueError
 from paper.measured_tables import NetworkCost
 from paper.recent import Market
-from paper.strategies import Enter, Momentum
+from paper.strategies import Enter, Momentum, show_settings
 from paper.tables import PaperFill, PaperOrder, Position, SeenFlow
+from paper.trader import DiaryLine
 
 SOL = 10**9
 
@@ -341,6 +343,113 @@ def test_a_close_is_shown_in_lamports_and_in_percent_of_what_was_spent(spent, sh
         **{"mint": "A", "symbol": "AA", "reason": "stop", "grossLamports": "2000000000"},
         **{"netLamports": "1000000000", "spentLamports": str(spent), "returnPct": shown},
         **{"excluded": "stale_price", "account": "strategy"},
+    }
+
+
+def finished(told, strategy, cash, closes, random):
+    """A player that ended with so much cash beside a position worth a SOL, with a close of each of
+    these (net, spent), and random entries that ended with half of its cash.
+    """
+    player = backtests.Player.prepare(told, strategy, "standard", told.end)
+    for who, had, brought in (
+        (player.trader, cash, closes),
+        (player.twin.player, cash // 2, random),
+    ):
+        who.account.cash = had
+        for number, (net, spent) in enumerate(brought, start=1):
+            at = START + number * MINUTE
+            about = {"mid_sold": net + 5, "cash": net, "spent": spent, "marks": ()}
+            who.journal.positions[number] = Held(
+                *(number, "A", "AA", 6, at, 1, 1, at, 1, 1),
+                **{**about, "closed_at": at + 30_000, "reason": "stop"},
+            )
+    player.trader.account.positions["B"] = Held(
+        9, "B", "BB", 6, START, 1, 1, START, 1, 1, worth=SOL
+    )
+    player.curve = [backtests.Point(START, 10 * SOL), backtests.Point(START + 1_000, 11 * SOL)]
+    player.drawdown_bps = 1_234
+    return player
+
+
+def test_a_result_is_told_in_full():
+    """Of 10 SOL: 11.5 and a position worth 1 are 25 % more; half of 11.5 are 42.5 % less, and a SOL
+    of 200 dollars rose to 230. The closes brought -10 % and 20 % in one token within an hour.
+    """
+    told = recording_of(["0.001"] * 4, errors=(VenueError("x", 10, 5, 300, "own", 1),))
+    player = finished(told, closes_at(2), 11 * SOL + SOL // 2, [(-1, 10), (2, 10)], [(3, 10)])
+    player.twin.sol_cents_first, player.twin.sol_cents_last = 200_00, 230_00
+    other = finished(told, closes_at(3), 9 * SOL, [], [])
+    other.trader.reviewed = True
+    closes, random = player.list_closes(), player.list_random()
+    folds = [backtests.Fold(START, told.end, 1, [], [], [])]
+    folds.append(backtests.Fold(START + MINUTE, told.end, 0, closes[:1], closes, random))
+    line = DiaryLine("refusal", START + 2_000, {"symbol": "AA", "detail": "too thin"})
+    difference = backtests.Difference(START + MINUTE, None, line)
+    tested = backtests.Backtest(told, [player, other], folds, [START + MINUTE], difference, 7)
+    at, one, end = (f"2027-01-15T08:{time}Z" for time in ("00:00", "01:00", "04:00"))
+    mine = {
+        **{"returnPct": 25.0, "maxDrawdownPct": 12.34, "equitySol": "12.5", "closeCount": 2},
+        **{"openPositions": 1, "reviewed": False, "comparison": results.compare(closes, 10 * SOL)},
+        "controls": {
+            "holdingSol": {"returnPct": 0.0, "usdChangePct": 15.0},
+            "randomEntry": {
+                **{"equitySol": "5.75", "returnPct": -42.5, "closes": 1},
+                **results.describe(random, 10 * SOL),
+            },
+        },
+    }
+    theirs = {
+        **{"returnPct": 0.0, "maxDrawdownPct": 12.34, "equitySol": "10", "closeCount": 0},
+        **{"openPositions": 1, "reviewed": True, "comparison": results.compare([], 10 * SOL)},
+        "controls": {
+            "holdingSol": {"returnPct": 0.0, "usdChangePct": None},
+            "randomEntry": {
+                **{"equitySol": "4.5", "returnPct": -55.0, "closes": 0},
+                **results.describe([], 10 * SOL),
+            },
+        },
+    }
+    settings, others = show_settings(closes_at(2)), show_settings(closes_at(3))
+    nothing = {"eligibleCloses": 0, "clusters": 0, "meanReturnPct": None, "winRate": None}
+    lost, both, won = (
+        {"eligibleCloses": count, "clusters": 1, "meanReturnPct": mean, "winRate": rate}
+        for count, mean, rate in ((1, -10.0, 0.0), (2, 5.0, 0.5), (1, 30.0, 1.0))
+    )
+    cost = {"from": at, "p50Lamports": "25000", "p75Lamports": "776831"}
+    assert show_backtest(tested, "told", "standard") == {
+        **{"simulated": True, "kind": "backtest", "family": "told", "startMode": "standard"},
+        **{"settings": settings, "pipeline": "paper/4 amm-cp/2", "model": "amm-cp/2"},
+        **{"from": at, "to": end, "intervalSeconds": 60, "snapshots": 7, "tokens": 1},
+        **mine,
+        "equity": [{"at": at, "sol": "10"}, {"at": "2027-01-15T08:00:01Z", "sol": "11"}],
+        "closes": [backtest_report.show_close(close) for close in closes],
+        "randomCloses": [{**backtest_report.show_close(random[0]), "account": "random"}],
+        "networkCosts": [{**cost, "p90Lamports": "3047000", "receipts": 102, "source": "recorded"}],
+        "venues": [
+            {
+                **{"venue": "x", "receipts": 10, "medianBps": 5, "p90Bps": 300},
+                **{"source": "own", "eligible": True},
+            }
+        ],
+        "candidates": [{"settings": settings, **mine}, {"settings": others, **theirs}],
+        "walkForward": [
+            {
+                **{"from": at, "to": end, "settings": others},
+                **dict.fromkeys(("before", "within", "random"), nothing),
+            },
+            {
+                **{"from": one, "to": end, "settings": settings},
+                **{"before": lost, "within": both, "random": won},
+            },
+        ],
+        "lookAhead": {
+            **{"cuts": [one], "same": False},
+            "difference": {
+                **{"cut": one, "whole": None},
+                "ended": {"at": "2027-01-15T08:00:02Z", "text": "Refused AA: too thin."},
+            },
+        },
+        "notes": list(backtest_report.NOTES),
     }
 
 

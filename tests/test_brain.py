@@ -255,6 +255,21 @@ def test_pauses_only_reduce():
     )
 
 
+def test_a_phase_counts_each_day_once_and_ends_with_both_closes_and_days():
+    """Beats at the first and the last ms of a day; of 20 closes on 14 days none may be missing."""
+    phase, seen = Phase("guarded", START, closes=3), []
+    for now in (5 * DAY_MS, 6 * DAY_MS - 1, 6 * DAY_MS, 6 * DAY_MS, 9 * DAY_MS + 1):
+        phase = phase.on_day(now)
+        seen.append((phase.days, phase.last_day))
+    assert seen == [(1, 5), (1, 5), (2, 6), (2, 6), (3, 9)]
+    assert phase == Phase("guarded", START, 3, 3, 9)
+    told = {(20, 14): True, (19, 14): False, (20, 13): False, (21, 15): True}
+    assert {
+        (closes, days): Phase("guarded", 0, closes, days).is_over for closes, days in told
+    } == told
+    assert not Phase("standard", 0, 20, 14).is_over
+
+
 def test_guarded_start_stops_at_five_percent_lost_and_returns_at_twenty():
     assert (
         guard.lost_too_much(950, 1000, Phase("guarded"))
@@ -292,11 +307,18 @@ def test_a_lesson_counts_the_closes_it_names():
         lesson.text
         == "Of 8 closes by time stop in 7 days, 7 won; together -0.04 SOL, -0.5% of what was spent."
     )
-    assert (
-        lesson.close_ids == tuple(f"close {number}" for number in range(8))
-        and lesson.n == 8
-        and lesson.expires_at == START + 7 * DAY_MS
+    assert replace(lesson, text="", evidence={}) == brain.Lesson(
+        "reason time_stop",
+        text="",
+        n=8,
+        window_ms=7 * DAY_MS,
+        close_ids=tuple(f"close {number}" for number in range(8)),
+        created_at=START,
+        expires_at=START + 7 * DAY_MS,
+        evidence={},
+        is_pattern=False,
     )
+    assert set(lesson.evidence) == {*results.describe_rates([])}
 
 
 def test_a_lesson_about_a_token_calls_it_as_it_is_called_now():

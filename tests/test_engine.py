@@ -34,7 +34,8 @@ from paper.fills import RENT, NetworkCosts
 from paper.guard import Phase
 from paper.market import Flow, View, percent
 from paper.recent import Market
-from paper.strategies import FAMILIES, Exit, Momentum
+from paper.strategies import FAMILIES, Exit, Momentum, Refusal
+from paper.trader import ReviewReason, refuse
 
 SOL, HOUR = 10**9, 3_600_000
 
@@ -443,6 +444,47 @@ def test_the_same_reason_opens_nothing_twice():
     assert not one.journal.review_reasons and not one.reviewed
 
 
+JUMPED = "the price moved beyond the bound between neighbouring snapshots"
+SKEWED = "a snapshot's time did not fit the clock or its neighbour"
+UNPRICED = "no usable price in SOL came while a position was open"
+
+
+@pytest.mark.parametrize(
+    "silent, rounds, quoted, reasons",
+    [
+        (0, 1, {"price": "1"}, [("price_jump:position 1:21 up", 0, JUMPED)]),
+        (
+            *(0, 1, {"price": "0"}),
+            [
+                (
+                    "non_positive_price:position 1:21",
+                    0,
+                    "the price was not finite and positive",
+                )
+            ],
+        ),
+        (0, 1, {"at": START}, [("clock_skew:position 1:21", -3, SKEWED)]),
+        # Three intervals after the mark of round 2 are patience; round 6 asks.
+        (0, 3, {"price": None}, []),
+        (0, 4, {"price": None}, [("missing_price:position 1:21", 3, UNPRICED)]),
+        (
+            *(29, 1, {}),
+            [("stale_snapshot:321", 29, "there was no price for a long time before this one")],
+        ),
+    ],
+)
+def test_a_reason_for_a_review_is_told_in_full(silent, rounds, quoted, reasons):
+    """Bought in round 1 and marked in round 2, whose snapshot has the number 21; `reasons`: keys,
+    rounds after the third, details.
+    """
+    one = told(0)
+    Tape([one]).play(3).skip(silent).play(rounds, A=quoted)
+    assert one.journal.review_reasons == [
+        ReviewReason(key, key.split(":")[0], detail, START + (3 + later) * MINUTE, "AA")
+        for key, later, detail in reasons
+    ]
+
+
 def test_a_long_silence_while_holding_is_reviewed():
     one = told(0)
     Tape([one]).play(3).skip(29).play()
@@ -561,6 +603,17 @@ def test_cash_is_kept_for_what_orders_may_still_cost():
     assert one.account.free_cash == one.account.cash
 
 
+def test_an_entry_is_of_a_hundredth_of_a_sol_at_least():
+    """A tenth of 0.1 SOL; a lamport less is too little."""
+    for cash, ordered in ((10**8, [10_000_000]), (10**8 - 1, [])):
+        one = told(0)
+        one.account.cash = one.starting_cash = one.day_equity = one.peak = cash
+        Tape([one]).play()
+        assert [order.amount for order in one.account.orders.values()] == ordered
+        refused = {"reason": "no_cash", "detail": "not enough cash for an entry", "symbol": "AA"}
+        assert said(one, "refusal") == ([] if ordered else [refused])
+
+
 def test_failed_attempts_and_rent_come_off_what_an_entry_may_take():
     """114,078,560 lamports beside an order for B: twice 42,039,280 for rent and eight attempts,
     20,000,000 kept, 10,000,000 left for A.
@@ -674,6 +727,88 @@ def test_a_refusal_is_said_once_an_hour():
     detail = "its mint account has not been read yet"
     told_once = {"reason": "decimals_unknown", "detail": detail, "symbol": "AA"}
     assert said(one, "refusal") == [told_once] * 3
+
+
+def test_of_different_refusals_ten_are_said_in_an_hour():
+    """One a minute from START on: the eleventh and twelfth are not said; an hour after the first
+    there is room for one again, and not a ms before.
+    """
+    one = told()
+    for number in range(12):
+        refuse(one, token(f"M{number}"), Refusal("thin", "told"), START + number * MINUTE)
+    assert [line.mint for line in one.journal.entries] == [f"M{number}" for number in range(10)]
+    for at, lines in ((START + HOUR - 1, 10), (START + HOUR, 11), (START + HOUR, 11)):
+        refuse(one, token("M0"), Refusal("thin", "told"), at)
+        assert len(one.journal.entries) == lines
+    last = one.journal.entries[-1]
+    facts = {"reason": "thin", "detail": "told", "symbol": "M0M0"}
+    assert (last.kind, last.at, last.mint, last.facts) == ("refusal", START + HOUR, "M0", facts)
+    assert len(one.refused) == 10 and one.refused["thin", "M0"] == START + HOUR
+    # Of the account there is one, whatever the token.
+    one.refused.clear()
+    for mint in "AB":
+        refuse(one, token(mint), Refusal("no_cash", "told"), START)
+    assert one.refused == {("no_cash", None): START}
+
+
+def test_a_reason_for_a_review_is_given_once_and_of_one_position_once_while_it_is_open():
+    one = told()
+    more = {"detail": "told", "at": START, "symbol": "AA"}
+    for code, subject, about, reasons in (
+        ("price_jump", 7, "position 1", 1),
+        ("price_jump", 7, "position 1", 1),
+        # The same topic again, while the review is open; another position, another code.
+        ("price_jump", 8, "position 1", 1),
+        ("price_jump", 8, "position 2", 2),
+        ("stale_snapshot", 8, None, 3),
+        ("stale_snapshot", 9, None, 4),
+        ("stale_snapshot", 9, None, 4),
+    ):
+        one.open_review(code, subject, about=about, **more)
+        assert len(one.journal.review_reasons) == reasons == len(one.journal.entries)
+    one.reviewed = False
+    one.open_review("price_jump", 9, about="position 1", **more)
+    reason, line = one.journal.review_reasons[-1], one.journal.entries[-1]
+    assert one.reviewed and reason == ReviewReason(
+        "price_jump:position 1:9", "price_jump", "told", START, "AA"
+    )
+    told_as = {"what": "under_review", "code": "price_jump", "detail": "told", "symbol": "AA"}
+    assert (line.kind, line.at, line.facts) == ("review", START, told_as)
+    assert [one.key for one in one.journal.review_reasons[2:4]] == [
+        *("stale_snapshot:8", "stale_snapshot:9"),
+    ]
+
+
+def test_tokens_are_awake_since_the_last_pause_of_all():
+    """Pauses of a minute, or of three intervals where these are longer, are none yet."""
+    for interval, patience in ((1_000, 60_000), (MINUTE, 3 * MINUTE)):
+        market = Market(interval, [token("A"), token("B")])
+        seen = []
+        for at in (0, patience, 2 * patience + 1, patience, 2 * patience + 2):
+            market.push(quote(at, "AB"[len(seen) % 2], at=START + at), START + DAY)
+            seen.append((market.awake_since - START, market.newest_at - START))
+        assert market.patience_ms == 3 * interval and market.horizon_ms == 28 * interval
+        pause = 2 * patience + 1
+        assert seen == [
+            *((0, 0), (0, patience), (pause, pause), (pause, pause)),
+            (pause, pause + 1),
+        ]
+
+
+def test_strategies_see_what_was_known_at_the_snapshot():
+    """Flows until then that were seen with it or before."""
+    snapshot = quote(3)
+    flows = tuple(
+        Flow(1, "w", "buy", snapshot.at + later, snapshot.id + seen)
+        for later, seen in ((0, 0), (1, 0), (0, 1), (-1, -1))
+    )
+    market = Market(MINUTE, [token("A"), token("B")], {"A": flows})
+    for mint in "AB":
+        market.push(quote(3, mint), snapshot.at)
+    assert market.view("A") == View(token("A"), (snapshot,), (flows[0], flows[3]))
+    assert market.view("B").flows == ()
+    market.follow([token("B")], {})
+    assert list(market.windows) == ["B"] == list(market.before) == list(market.tokens)
 
 
 def pause(effect, mint=None):

@@ -285,12 +285,15 @@ def test_one_attempt_in_twenty_fails(monkeypatch):
     ]
 
 
-def test_changing_a_constant_without_a_new_id_fails():
+def test_changing_a_constant_without_a_new_id_fails(monkeypatch):
     """All that decides what a fill pays, beside the model's id. A change needs a new id, and the
     digest of that.
     """
     assert (fills.MODEL, fingerprint.MODEL_HASH) == ("amm-cp/2", "d7e6e4073d1d96b7")
-    assert ("RENT", 2_039_280) in fingerprint.list_constants()
+    monkeypatch.setattr(fills, "FAILURE_BPS", 500)
+    constants = fingerprint.list_constants()
+    assert ("RENT", 2_039_280) in constants and ("failing", 500) in constants
+    assert hashlib.sha256(repr(constants).encode()).hexdigest()[:16] == fingerprint.MODEL_HASH
 
 
 # ---- what is held --------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ import os
 import re
 import shutil
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -24,7 +24,7 @@ from paper.account import Position as Held
 from paper.faults import OwnFault
 from paper.market import Check, Flow, View
 from paper.own import OwnFiles
-from paper.strategies import BadSetting, Enter
+from paper.strategies import BadSetting, Enter, Strategy, public_name
 from paper.tables import PaperOrder, Position, Trader
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -179,6 +179,26 @@ def test_settings_have_the_bounds_of_the_file(place):
         with pytest.raises(BadSetting):
             files.read_strategy("own:mine", bad)
     files.close()
+
+
+def test_what_a_file_tells_of_its_settings_holds_at_both_bounds():
+    shared = {public_name(one.name): [one.default, 1, 9] for one in fields(Strategy)}
+    file = SimpleNamespace(bounds={**shared, "mine": [4, 2, 6]})
+    for value in (2, 6):
+        made = own.make_strategy("own:mine", file, {"mine": value, "stopBps": 7})
+        assert (made.name, made.file) == ("own:mine", file)
+        assert made.given == (("mine", value), ("stopBps", 7)) and made.stop_bps == 7
+        # What is not given is as the file tells it.
+        assert (made.time_stop, made.size_bps) == (45, 1_000) and made.answers == {}
+    for value in (1, 7, True, "4", None):
+        with pytest.raises(BadSetting, match="^must be a whole number from 2 to 6$") as refused:
+            own.make_strategy("own:mine", file, {"mine": value})
+        assert refused.value.field == "mine"
+    known = ", ".join([*shared, "mine"])
+    with pytest.raises(BadSetting) as refused:
+        own.make_strategy("own:mine", file, {"mine": 4, "other": 1})
+    assert refused.value.args == (f"is no setting of this file; there are: {known}",)
+    assert refused.value.field == "other"
 
 
 def test_each_file_is_a_strategy_of_its_own(place):
@@ -367,7 +387,7 @@ def answer(monkeypatch, path, *questions):
     # Answers go where it would print to, and what the file prints goes where errors do.
     told = {
         "dup": {1: 7}.__getitem__,
-        "dup2": {(2, 1): None}.get,
+        "dup2": lambda *numbers: {(2, 1): None}[numbers],
         "fdopen": lambda number, *given, **more: {(7, "w", "utf-8"): answers}[
             (number, *given, *more.values())
         ],

@@ -399,6 +399,60 @@ def test_a_price_is_not_compared_with_one_of_yesterday():
     )
 
 
+def test_prices_are_compared_up_to_the_horizon_and_of_one_pair():
+    """Thirty times the price: a jump until 28 minutes have passed, and no longer. A pair that one
+    of the two does not tell is no other pair.
+    """
+    before = quote(0, pair="P")
+    for at, pair, flaw in (
+        (28 * MINUTE, "P", "price_jump"),
+        (28 * MINUTE + 1, "P", None),
+        (0, "P", "price_jump"),
+        (-1, "P", "clock_skew"),
+        (MINUTE, "Q", "pair_changed"),
+        (28 * MINUTE + 1, "Q", None),
+        (MINUTE, None, "price_jump"),
+    ):
+        now = quote(1, at=START + at, pair=pair, price="0.03")
+        assert find_flaw(before, now, START + DAY, 28 * MINUTE) == flaw
+        assert find_flaw(None, now, START + DAY, 28 * MINUTE) is None
+    unknown = quote(1, price="0.03", pair="Q")
+    assert find_flaw(quote(0), unknown, START + DAY, 28 * MINUTE) == "price_jump"
+    ahead = replace(unknown, at=START + MINUTE + 1)
+    assert find_flaw(None, ahead, START, 28 * MINUTE) == "clock_skew"
+
+
+@pytest.mark.parametrize(
+    "field, scale, most",
+    [("liquidity", 100, 10**15), ("reserve", 10**9, 6 * 10**8), ("price", 10**24, 6 * 10**17)],
+)
+def test_more_than_there_is_counts_as_unknown(field, scale, most):
+    """10**15 USD, all SOL there is, and a price of a SOL for each of its lamports are still read;
+    one part more is not. A price is nothing then.
+    """
+    unknown = 0 if field == "price" else None
+    exact = str(scale)[1:]
+    for text, read in (
+        (f"{most}", most * scale),
+        (f"{most}.{'0' * len(exact)}9", most * scale),
+        (f"{most - 1}.{'9' * len(exact)}", most * scale - 1),
+        (f"{most}.{'0' * (len(exact) - 1)}1", unknown),
+        ("9e40", unknown),
+        ("1e-59", 0),
+        ("-1e-59", unknown),
+        ("1e41", unknown),
+    ):
+        told = {"liquidity": "liquidity", "reserve": "pool", "price": "price"}[field]
+        assert getattr(quote(0, **{told: text}), field) == read, text
+
+
+def test_a_token_is_as_old_as_its_pair_or_its_discovery():
+    about = token(pair_created_at=START - 5, discovered_at=START - 7)
+    assert (about.age_ms(START), replace(about, pair_created_at=None).age_ms(START)) == (5, 7)
+    assert replace(about, pair_created_at=0).age_ms(START) == START
+    assert about.has_check("pass") and not about.has_check("fail")
+
+
 def test_a_snapshot_out_of_order_or_ahead_of_the_clock_is_flawed():
     assert find_flaw(quote(5), quote(4), START + 5 * MINUTE, 28 * MINUTE) == "clock_skew"
     # Two minutes ahead of us.

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import asdict, replace
+from hashlib import sha256
 
 import pytest
 from tape import MINUTE, START, Tape, Told, adds_up, quote, trader
@@ -11,6 +12,8 @@ from paper.account import PIPELINE, Account, Close
 from paper.faults import Faults
 from paper.guard import Pause
 from paper.load import LoadedTrader
+from paper.market import CheckedSnapshot
+from paper.pools import Memory
 from paper.trader import DiaryLine, Trader
 from paper.twin_closes import TwinCloseRow, read_twin_close
 from paper.twins import Twin
@@ -230,6 +233,91 @@ def test_what_rules_and_lessons_said_is_counted_and_forgotten():
     twins.note_round(one.twin, START + 1)
     assert one.twin.fired == {"cool_down": 2} and one.twin.lessons == 1
     assert own.journal.entries == [] and [pause.id for pause in own.pauses] == ["q"]
+
+
+def test_a_twin_remembers_pools_for_an_hour_and_those_it_holds_or_ordered_longer():
+    one = with_twin()
+    own, now = one.twin.player, START + 5 * 60 * MINUTE
+    own.account.orders[1] = Waiting("D")
+    ages = {"A": 60 * MINUTE - 1, "B": 60 * MINUTE, "C": 0, "D": 60 * MINUTE}
+    one.twin.memories = {
+        f"pool {mint}": Memory(7, replace(quote(0, mint), at=now - age))
+        for mint, age in ages.items()
+    }
+    one.twin.memories["never"] = Memory(7)
+    twins.note_round(one.twin, now)
+    assert list(one.twin.memories) == ["pool A", "pool C", "pool D"]
+
+
+def test_a_twin_enters_nothing_that_it_has_or_had_just_now():
+    """A cool-down of five minutes; after it, and only then, the token may be entered again."""
+    one = with_twin(cooldown_seconds=300, mints=("A",))
+    tape, own = Tape([one], "A").play(), one.twin.player
+    shown = tape.market.view("A")
+
+    def may(view=shown, late=0):
+        return twins.may_enter(own, view, START, START + late)
+
+    assert may() and not may(replace(shown, token=replace(shown.token, decimals=None)))
+    # Its snapshot is a ms too old.
+    assert may(late=90_000) and not may(late=90_001)
+    for name, put in (("put_off", frozenset("A")), ("closes", [done_at(START - 5 * MINUTE + 1)])):
+        had = getattr(own, name)
+        setattr(own, name, put)
+        assert not may()
+        setattr(own, name, had)
+    for there in (own.account.orders, own.account.positions):
+        there["A"] = Waiting("A")
+        assert not may()
+        there.clear()
+    own.closes = [done_at(START - 5 * MINUTE), done_at(START, "B")]
+    assert may()
+
+
+def done_at(at, mint="A"):
+    return Close("c", mint, "AA", at - 1, at, "stop", 1, 1, 1)
+
+
+def test_what_a_sol_costs_is_the_middle_of_what_is_told():
+    def cents(*told):
+        seen = {
+            str(number): CheckedSnapshot(replace(quote(0), sol_cents=one), "told")
+            for number, one in enumerate(told)
+        }
+        return twins.find_sol_cents(seen)
+
+    assert (cents(), cents(None, 0), cents(7), cents(9, 7, 8)) == (None, None, 7, 8)
+    # Of an even number the higher one.
+    assert cents(7, None, 9) == 9 and cents(4, 1, 3, 2) == 3
+    twin = with_twin().twin
+    for number, told in enumerate((None, 5, 6, None)):
+        twins.note_sol(twin, told, START + number)
+    assert (twin.sol_cents_first, twin.sol_cents_last, twin.started_at) == (5, 6, START)
+
+
+def test_tickets_are_of_purchases_alone_and_due_by_chance():
+    """For orders 1 to 3, of which the second is a sale: due so many minutes after their decision
+    and void 28 minutes later.
+    """
+    one = with_twin()
+    tape = Tape([one], "A").play(3)
+    (order,) = one.journal.orders.values()
+    for number, side in ((2, "sell"), (3, "buy")):
+        one.journal.orders[number] = replace(order, number=number, side=side, amount=number)
+    one.account.next_order, one.twin.tickets, one.twin.next_order = 4, [], 1
+    twins.issue_tickets(one.twin, one, MINUTE)
+    delays = [
+        int.from_bytes(sha256(f"trader-1|random|ticket|{n}|delay".encode()).digest()[:8]) % 15
+        for n in (1, 3)
+    ]
+    due = [order.decided_at + delay * MINUTE for delay in delays]
+    assert one.twin.tickets == [
+        twins.Ticket(1, order.amount, due[0], due[0] + 28 * MINUTE),
+        twins.Ticket(3, 3, due[1], due[1] + 28 * MINUTE),
+    ]
+    assert one.twin.next_order == 4 and tape.number == 2
+    twins.issue_tickets(one.twin, one, MINUTE)
+    assert len(one.twin.tickets) == 2
 
 
 def test_a_sol_one_percent_off_what_was_stored_is_news():
