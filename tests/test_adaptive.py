@@ -132,6 +132,19 @@ def test_the_equity_of_a_day_is_that_of_its_first_heartbeat():
     assert (one.day, one.day_equity) == (midnight // DAY + 1, 9 * SOL)
 
 
+def test_guarded_start_ends_with_a_line_of_what_was_counted():
+    """Not while a review is open; the day of the beat counts."""
+    for reviewed in (True, False):
+        one = trader(phase="guarded", reviewed=reviewed)
+        one.phase = replace(one.phase, closes=21, days=13, last_day=START // DAY - 1)
+        adaptive.run_heartbeat(one, START)
+        assert (one.day, one.phase.name) == (START // DAY, "guarded" if reviewed else "standard")
+    (line,) = one.journal.entries
+    why = "21 eligible closes on 14 days: evidence of volume, not of profit"
+    assert (line.kind, line.at, line.facts) == ("phase", START, {"what": "standard", "why": why})
+    assert (one.phase.since, one.phase.closes, one.phase.last_day) == (START, 0, START // DAY)
+
+
 def test_a_new_phase_begins_with_a_peak_and_days_of_its_own():
     one = trader()
     one.phase = replace(one.phase, closes=30, days=20, last_day=7)

@@ -23,7 +23,16 @@ from paper.account import (
 )
 from paper.equity_tables import EquityMark
 from paper.faults import FaultKey, Faults
-from paper.fills import MAX_ATTEMPTS, MAX_NETWORK_FEE, RENT, Fill, NetworkCosts, Order, remember
+from paper.fills import (
+    MAX_ATTEMPTS,
+    MAX_NETWORK_FEE,
+    MODEL,
+    RENT,
+    Fill,
+    NetworkCosts,
+    Order,
+    remember,
+)
 from paper.first_fills import FIRST_MODEL
 from paper.guard import Pause, Phase
 from paper.load import LoadedTrader
@@ -32,8 +41,9 @@ from paper.pools import NEVER_TRADED
 from paper.refill import Attempt
 from paper.rows import CloseRow, RememberedRow, ReviewRow
 from paper.strategies import Refusal
-from paper.tables import Review
-from paper.trader import Journal, ReviewReason, Trader, refusal_key, refuse
+from paper.tables import DiaryEntry, PaperOrder, Review
+from paper.tables import Position as StoredPosition
+from paper.trader import DiaryLine, Journal, ReviewReason, Trader, refusal_key, refuse
 from paper.twins import Twin
 
 SOL = 10**9
@@ -47,11 +57,11 @@ def order(number=1, side="buy", amount=SOL, **more):
     )
 
 
-def bought(**more):
+def bought(snapshot=7, **more):
     """1,000 tokens worth 0.96 SOL, for 0.98: 0.02 of slippage; fees of 0.0025 and 0.00003."""
     told = {"raw": 10**9, "mid": 960_000_000, "slippage": 20_000_000, "pool_fee": 2_500_000}
     told |= {"network_fee": 30_000, "rent": RENT, **more}
-    return Fill(1, "A", "buy", 7, START + 9_000, 1, START, **told)
+    return Fill(1, "A", "buy", snapshot, START + 9_000, 1, START, **told)
 
 
 def sold(raw, **more):
@@ -376,6 +386,67 @@ def test_a_trader_that_is_read_again_is_the_one_that_was_stored(db):
     # The cash and what the pool would pay.
     assert (mark["equity"], mark["held"]) == (11 + 116, 116)
     assert mark["at"] == START // 600_000 * 600_000
+
+
+def test_what_a_later_round_changes_is_stored_over_what_was_there(db):
+    """An order in its latest state, a position by its number, one mark in ten minutes."""
+    traders.create_trader("Ada Paper", "momentum", START, start="standard")
+
+    def play(now, order, position, line):
+        (one,) = load.load_traders(START, Faults(raising=True))
+        one.trader.account.orders, one.trader.account.positions = {}, {}
+        one.trader.account.cash += 1
+        one.trader.journal.orders[order.number] = order
+        one.trader.journal.positions[position.number] = position
+        for fill in (bought(), bought(snapshot=8, failed=True))[line - 1 :]:
+            one.trader.journal.fills.append((fill, position.number))
+        one.trader.add_line("phase", now, what="standard", why=str(line))
+        store.store_round([one], line, now)
+        return one.row.version
+
+    first = position_of(3, "A", raw=31)
+    later = replace(first, raw=0, closed_at=START + 5, reason="stop", cash=-1, spent=2)
+    versions = [
+        play(START, order(), first, 1),
+        play(START + 599_999, order(done=7, attempts=2, lost=3, state="filled"), later, 2),
+    ]
+    assert versions == [versions[0], versions[0] + 1]
+    (stored,) = PaperOrder.select().dicts()
+    assert rows.read_order(stored, "ada") == order(done=7, attempts=2, lost=3, state="filled")
+    (stored,) = StoredPosition.select().dicts()
+    assert rows.read_position(stored) == later
+    marks = list(EquityMark.select().tuples())
+    assert len(marks) == 1 and load.find_cursor() == 2
+    found = [rows.read_fill(row) for row in rows.select(rows.FillRow, f"{rows.FILL} ORDER BY f.id")]
+    told = {"order": 1, "mint": "A", "side": "buy", "decided_on": 1, "decided_at": START}
+    told |= {"reason": "told"}
+    assert found == [
+        replace(one, **told)
+        for one in (bought(), bought(snapshot=8, failed=True), bought(snapshot=8, failed=True))
+    ]
+    lines = DiaryEntry.select().order_by(DiaryEntry.id).tuples()
+    assert [orjson.loads(row[-1]) for row in lines] == [
+        {"what": "standard", "why": why} for why in ("1", "2")
+    ]
+
+
+def test_a_fill_is_read_as_it_was_stored():
+    """Of an order of ada's, in her seventh period."""
+    for one in (
+        bought(marks=("uncalibrated",), flow=-5, turn=6, costs=NetworkCosts(1, 2, 3)),
+        bought(raw=2**64, failed=True, reason="stop"),
+    ):
+        columns = rows.show_fill(one, 8, 9)
+        assert (columns.pop("order"), columns["position"], columns["model"]) == (9, 8, MODEL)
+        about = {"period": 7, "trader": 1, "number": one.order, "mint": one.mint, "side": one.side}
+        about |= {"decided_on": one.decided_on, "decided_at": one.decided_at}
+        row = rows.FillRow(**columns, **about, reason=one.reason)
+        assert rows.read_fill(row) == one
+    line = DiaryLine("fill", START, {"what": "bought"}, "A", 5)
+    assert rows.show_line(line, 7) == {
+        **{"period": 7, "at": START, "kind": "fill", "mint": "A", "order_number": 5},
+        "facts": '{"what":"bought"}',
+    }
 
 
 def position_of(number, mint, **more):

@@ -8,8 +8,9 @@ import pytest
 from tape import MINUTE, START, Tape, Told, adds_up, quote, trader
 
 from paper import engine, twin_store, twins
-from paper.account import PIPELINE, Account, Close
+from paper.account import PIPELINE, Account, Close, Position
 from paper.faults import Faults
+from paper.fills import Fill, NetworkCosts, Order
 from paper.guard import Pause
 from paper.load import LoadedTrader
 from paper.market import CheckedSnapshot
@@ -175,6 +176,57 @@ def test_rows_of_twins_name_their_snapshots():
     assert {row["snapshot"] for row in written.fills} < written.named
     assert [row["number"] for row in written.closes] == [1, 2] and len(written.states) == 1
     assert sum(row["net"] for row in written.closes) == one.twin.player.account.cash - 10 * 10**9
+
+
+def test_what_a_twin_did_is_shown_column_by_column():
+    one = with_twin()
+    journal = one.twin.player.journal
+    journal.orders[4] = Order(
+        *("h", 4, "A", "AA", 6, "buy", 41, "random", 42, 43, 44, 45), least=46, transfer_bps=47
+    )
+    done = Position(
+        *(5, "A", "AA", 6, 51, None, 52, 53, 54, 55),
+        **{"mid_bought": 56, "mid_sold": 58, "cash": 57, "spent": 59, "pipeline": "paper/0"},
+        **{"marks": ("uncalibrated",), "closed_at": 60, "reason": "stop"},
+    )
+    journal.positions[5] = done
+    fill = Fill(
+        *(4, "A", "buy", 61, 62, 42, 43, 2**64, 63, 64, 65, 66, 67, True, "random"),
+        *(("uncalibrated",), -68, 69, NetworkCosts(1, 2, 3)),
+    )
+    assert twin_store.show_fill(fill, 5, 7) == {
+        **{"period": 7, "order_number": 4, "position": 5, "mint": "A", "side": "buy"},
+        **{"decided_on": 42, "snapshot": 61, "at": 62, "raw": str(2**64), "mid": 63},
+        **{"slippage": 64, "pool_fee": 65, "network_fee": 66, "rent": 67, "failed": True},
+        **{"reason": "random", "model": "amm-cp/2"},
+    }
+    making = {
+        **{"decided_at": 43, "amount": "41", "least": "46", "decimals": 6, "transfer_bps": 47},
+        **{"mark": "52", "marks": '["uncalibrated"]', "flow": -68, "turn": 69, "costs": "[1,2,3]"},
+    }
+    assert twin_store.show_making(fill, journal, 5) == making
+    # Before there is a position, and of a model before this one.
+    early = twin_store.show_making(replace(fill, costs=None), journal, None)
+    assert early == {**making, "mark": None, "costs": None}
+    close = {
+        **{"period": 7, "number": 5, "mint": "A", "symbol": "AA", "opened_at": 51},
+        **{"closed_at": 60, "reason": "stop", "gross": 2, "net": 57, "spent": 59},
+        "pipeline": "paper/0",
+    }
+    assert twin_store.show_close(one.twin, done, 7) == {**close, "marks": '["uncalibrated"]'}
+    one.twin.doubted = {5}
+    doubted = '["uncalibrated","under_review"]'
+    assert twin_store.show_close(one.twin, done, 7) == {**close, "marks": doubted}
+    one.twin.started_at, one.twin.lessons, one.twin.fired = 70, 71, Counter(b=1, a=2)
+    one.twin.sol_cents_first, one.twin.sol_cents_last = 72, 73
+    account = one.twin.player.account
+    account.positions["A"] = replace(done, closed_at=None, worth=74)
+    account.cash = 75
+    assert twin_store.show_twin(one.twin, "state", 7) == {
+        **{"period": 7, "state": "state", "mints": '["A"]', "fired": '{"a":2,"b":1}'},
+        **{"lessons": 71, "cash": 75, "worth": 74, "sol_cents_first": 72, "sol_cents_last": 73},
+        "started_at": 70,
+    }
 
 
 class FakeRow:
