@@ -222,6 +222,12 @@ EQUIVALENTS = {
             "if ends.first is None and ends.last is None:",
         ): "where one is there, both are",
     },
+    "paper/store.py": {
+        (
+            "EngineState.update(entry=last_entry).where(EngineState.id == 1).execute()",
+            "EngineState.update(entry=last_entry).where(None).execute()",
+        ): "there is one row",
+    },
     "paper/twins.py": {
         (
             'place(own, market, view.last, "buy", lamports, REASON, detail, sol(lamports))',

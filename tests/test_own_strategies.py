@@ -24,7 +24,7 @@ from paper.account import Position as Held
 from paper.faults import OwnFault
 from paper.market import Check, Flow, View
 from paper.own import OwnFiles
-from paper.strategies import BadSetting, Enter, Strategy, public_name
+from paper.strategies import BadSetting, Enter, Exit, Refusal, Strategy, public_name
 from paper.tables import PaperOrder, Position, Trader
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -377,6 +377,51 @@ def test_as_many_answers_are_taken_as_tokens_were_asked_about(tmp_path):
     strategy.file._failed, strategy.file._child = None, Child(b'{"answer": 7}\n')
     with pytest.raises(OwnFault, match="something else than asked"):
         strategy.prepare([seen])
+
+
+HELD = Held(1, "A", "AA", 6, 1, None, 1, 1, 1, 1, held=7, marks=("stale_price",))
+LONG = "x" * 39
+
+
+@pytest.mark.parametrize(
+    "ask, answer, found",
+    [
+        ("enter", None, None),
+        ("enter", ["Enter", "a" + LONG, "y" * 201], Enter("a" + LONG, "y" * 200)),
+        ("enter", ["Refusal", "a_1", ""], Refusal("a_1", "")),
+        ("enter", ["Enter", "aa" + LONG, ""], "Enter"),
+        ("enter", ["Exit", "sold", 1], "Exit"),
+        ("enter", ["Enter", "go", 7], "Enter"),
+        ("enter", [], "list"),
+        ("enter", ["z" * 41], "z" * 40),
+        ("enter", True, "bool"),
+        ("leave", None, None),
+        ("leave", ["Exit", "sold", 1], Exit("sold", 1)),
+        ("leave", ["Exit", "sold", 10_000], Exit("sold")),
+        ("leave", ["Exit", "sold", 0], "Exit"),
+        ("leave", ["Exit", "sold", 10_001], "Exit"),
+        ("leave", ["Exit", "Sold", 1], "Exit"),
+        ("leave", {"Exit": 1}, "dict"),
+    ],
+)
+def test_a_decision_is_one_of_few(tmp_path, ask, answer, found):
+    """Names of at most 40 letters, 200 letters of detail, 1 to 10,000 parts of a position."""
+    child = Child(json.dumps({"answer": [answer] if ask == "enter" else answer}).encode() + b"\n")
+    file = with_child(tmp_path / "mine.py", b"")
+    file._child = child
+    strategy = own.OwnStrategy(name="own:mine", given=(("mine", 5),), file=file)
+    seen = View(token(), (quote(0),), ())
+
+    def decide():
+        return strategy.enter(seen) if ask == "enter" else strategy.leave(seen, HELD)
+
+    if isinstance(found, str):
+        why = f"it decided {found}, which is no decision here"
+        with pytest.raises(OwnFault) as refused:
+            decide()
+        assert refused.value.args == (f"its strategy file mine.py failed ({why})",)
+    else:
+        assert decide() == found
 
 
 # ---- what its process does, in this one ----------------------------------------------------------

@@ -41,7 +41,7 @@ from paper.pools import NEVER_TRADED
 from paper.refill import Attempt
 from paper.rows import CloseRow, RememberedRow, ReviewRow
 from paper.strategies import Refusal
-from paper.tables import DiaryEntry, PaperOrder, Review
+from paper.tables import DiaryEntry, PaperOrder, PaperPost, Review
 from paper.tables import Position as StoredPosition
 from paper.trader import DiaryLine, Journal, ReviewReason, Trader, refusal_key, refuse
 from paper.twins import Twin
@@ -153,16 +153,32 @@ def test_a_snapshot_is_read_from_each_of_its_columns():
     )
 
 
-def test_what_fits_no_column_is_named():
-    """63 bits and a sign."""
-    one = LoadedTrader(trader(), SimpleNamespace(period=7))
-    for most in (2**63 - 1, 1 - 2**63):
-        one.trader.account.lost_fees = most
-        store.check_round(one)
-    for more in (2**63, -(2**63)):
-        one.trader.account.lost_fees = more
-        with pytest.raises(OverflowError, match="lost_fees fits no column"):
-            store.check_round(one)
+@pytest.mark.parametrize("sign", [1, -1])
+def test_what_fits_no_column_is_named(sign):
+    """63 bits and a sign. Figures that are stored as text fit at any size."""
+
+    def put(name, value):
+        made = trader()
+        journal = made.journal
+        match name:
+            case "cash" | "lost_fees":
+                setattr(made.account, name, value)
+            case "peak" | "day_equity":
+                setattr(made, name, value)
+            case "lost":
+                journal.orders[1] = order(lost=value, amount=2**70)
+            case "worth":
+                journal.positions[1] = position_of(1, "A", worth=value, bought_raw=2**70)
+            case "rent":
+                journal.fills.append((bought(rent=value, raw=2**70), 1))
+            case "at":
+                made.add_line("phase", value)
+        return LoadedTrader(made, SimpleNamespace(period=7))
+
+    for name in ("cash", "lost_fees", "peak", "day_equity", "lost", "worth", "rent", "at"):
+        store.check_round(put(name, sign * (2**63 - 1)))
+        with pytest.raises(OverflowError, match=f"^{name} fits no column$"):
+            store.check_round(put(name, sign * 2**63))
 
 
 def test_failed_attempts_are_lost_until_one_opens_a_position():
@@ -449,14 +465,42 @@ def test_a_fill_is_read_as_it_was_stored():
     }
 
 
+def test_posts_are_stored_with_how_far_the_diaries_were_read(db):
+    """Of three posts the last two are told, the older first, and a hidden one is only counted."""
+    made = traders.create_trader("Ada Paper", "momentum", START, start="standard").trader
+    (one,) = load.load_traders(START, Faults(raising=True))
+    for number in range(4):
+        one.trader.add_line("fill", START + number, "A", number, what="bought")
+    store.store_round([one], 5, START)
+    told = store.list_unposted(3)
+    first = told[0].id
+    facts = '{"what":"bought"}'
+    assert told == [
+        (first + n, made.id, made.handle, made.voice, "fill", START + n, "A", facts)
+        for n in range(3)
+    ]
+    about = {"trader": made.id, "mint": "A", "symbol": "AA", "writer": "built-in"}
+    about |= {"event_at": START, "created_at": START}
+    posts = [{"uid": f"p{n}", "entry": first + n, "body": f"body {n}", **about} for n in range(3)]
+    assert store.read_post_history(made.id, 2) == (0, [])
+    store.store_posts(posts, first + 2)
+    assert store.read_post_history(made.id, 2) == (3, ["body 1", "body 2"])
+    PaperPost.update(hidden_at=START).where(PaperPost.uid == "p1").execute()
+    assert store.read_post_history(made.id, 2) == (3, ["body 0", "body 2"])
+    assert store.read_post_history(made.id + 1, 2) == (0, [])
+    assert [row.id for row in store.list_unposted(3)] == [first + 3]
+    assert load.find_cursor() == 5
+    (kept,) = PaperPost.select().where(PaperPost.uid == "p2").dicts()
+    assert {name: kept[name] for name in posts[2]} == posts[2]
+
+
 def position_of(number, mint, **more):
     """Of figures that all differ."""
-    return Position(
-        *(number, mint, mint * 2, 6, START - 101, 102_00, DEAR, START - 103, 104, DEAR + 105),
-        **{"held": 106, "bought_raw": 107, "mid_bought": 108, "mid_sold": 109, "slippage": 110},
-        **{"fees": 111, "rent": 112, "cash": -113, "spent": 114, "latency_ms": 115, "worth": 116},
-        **{"pair": "P", "marks": ("uncalibrated",), "reduced": True, **more},
-    )
+    told = {"held": 106, "bought_raw": 107, "mid_bought": 108, "mid_sold": 109, "slippage": 110}
+    told |= {"fees": 111, "rent": 112, "cash": -113, "spent": 114, "latency_ms": 115, "worth": 116}
+    told |= {"pair": "P", "marks": ("uncalibrated",), "reduced": True, **more}
+    marked = (DEAR, START - 103, 104, DEAR + 105)
+    return Position(number, mint, mint * 2, 6, START - 101, 102_00, *marked, **told)
 
 
 def test_a_pool_whose_snapshot_is_gone_remembers_nothing_of_it(monkeypatch):
