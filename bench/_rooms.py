@@ -10,10 +10,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 ROOMS = {
     "chain": (
-        "amounts answers average base58 board coverage deceptions digests forward group_parts"
-        " group_store groups instructions inventory kinds ledger ledger_store mints notices"
-        " packing programs quote_board quote_ledgers quote_store quotes quotes_shown receipts"
-        " reconciliation risk risk_shown rpc standings value value_store verify"
+        "amounts answers average base58 board coverage deceptions digests effects forward"
+        " group_parts group_store groups instructions inventory kinds ledger ledger_store mints"
+        " notices packing programs quote_board quote_ledgers quote_store quotes quotes_shown"
+        " receipts reconciliation risk risk_shown rpc standings value value_store verify"
     ),
     "paper": (
         "account_figures adaptive backtest_pages backtests brain closes clusters engine falls fills"

@@ -7,6 +7,7 @@ import csv
 import json
 import re
 import struct
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -172,6 +173,208 @@ def test_extensions_decide_their_check_and_no_other(number, state, key, status):
     assert said.pop(key) == status
     plain.pop(key)
     assert said == plain and set(plain.values()) == {"pass"}
+
+
+NO_POWERS = {
+    "mint_authority": ("pass", "nobody can mint more"),
+    "freeze_authority": ("pass", "nobody can freeze a holder's account"),
+    "supply": ("pass", "1,234,567.5 tokens exist"),
+    "decimals": ("pass", "6 decimals"),
+    "transfer_fee": ("pass", "the token charges no transfer fee"),
+    "permanent_delegate": ("pass", "nobody can move a holder's tokens"),
+    "transfer_hook": ("pass", "no program runs on transfers"),
+    "default_account_state": ("pass", "new accounts can be used at once"),
+    "pausable": ("pass", "transfers cannot be paused"),
+    "non_transferable": ("pass", "it can be transferred"),
+    "close_authority": ("pass", "the mint cannot be closed"),
+}
+WHO, OTHER_ONE = address(7), address(8)
+REOPENED = "can close the mint once no tokens exist and open a new one at the same address"
+UNTOLD = ("unknown", "the mint's extensions could not be read")
+UNREAD = ("unknown", "the state of the extension could not be read")
+WITHOUT_FEE = {"transferFeeBasisPoints": 0}
+
+
+def told_of(mint):
+    return {key: check(mint) for key, (_, check) in CHECKS.items()}
+
+
+def fee_state(older, newer, authority=None):
+    names = ("olderTransferFee", "newerTransferFee")
+    fees = ({"transferFeeBasisPoints": one} for one in (older, newer))
+    return {**dict(zip(names, fees, strict=True)), "transferFeeConfigAuthority": authority}
+
+
+def test_a_mint_without_powers_is_told_so_in_words():
+    assert told_of(Mint(1_234_567_500_000, 6, None, None)) == NO_POWERS
+
+
+@pytest.mark.parametrize(
+    "change, key, told",
+    [
+        ({"mint_authority": WHO}, "mint_authority", ("warn", f"{WHO} can mint more")),
+        (
+            {"freeze_authority": WHO},
+            "freeze_authority",
+            ("warn", f"{WHO} can freeze any holder's account"),
+        ),
+        ({"supply": 0}, "supply", ("warn", "no tokens exist")),
+        ({"supply": 1}, "supply", ("warn", "only one unit exists, as with a collectible")),
+        ({"supply": 2}, "supply", ("pass", "0.000002 tokens exist")),
+    ],
+)
+def test_who_holds_a_power_over_a_mint_is_named(change, key, told):
+    assert told_of(replace(Mint(1_234_567_500_000, 6, None, None), **change)) == {
+        **NO_POWERS,
+        key: told,
+    }
+
+
+@pytest.mark.parametrize(
+    "decimals, told",
+    [
+        (0, ("warn", "it cannot be divided")),
+        (1, ("pass", "1 decimals")),
+        (12, ("pass", "12 decimals")),
+        (13, ("warn", "13 decimals")),
+    ],
+)
+def test_how_far_a_token_is_divided_is_told(decimals, told):
+    assert told_of(Mint(5, decimals, None, None))["decimals"] == told
+
+
+@pytest.mark.parametrize(
+    "name, state, key, told",
+    [
+        ("transferFeeConfig", fee_state(0, 0), "transfer_fee", ("pass", "a fee of 0%")),
+        (
+            *("transferFeeConfig", fee_state(0, 0, WHO), "transfer_fee"),
+            ("warn", f"a fee of 0%; {WHO} can change it"),
+        ),
+        (
+            *("transferFeeConfig", fee_state(0, 1), "transfer_fee"),
+            ("warn", "every transfer costs 0%, changing to 0.01%"),
+        ),
+        (
+            *("transferFeeConfig", fee_state(999, 999), "transfer_fee"),
+            ("warn", "every transfer costs 9.99%"),
+        ),
+        (
+            *("transferFeeConfig", fee_state(1_000, 250, WHO), "transfer_fee"),
+            ("fail", f"every transfer costs 10%, changing to 2.5%; {WHO} can change it"),
+        ),
+        ("transferFeeConfig", {"olderTransferFee": WITHOUT_FEE}, "transfer_fee", UNREAD),
+        ("transferFeeConfig", None, "transfer_fee", UNREAD),
+        (
+            *("permanentDelegate", {"delegate": WHO}, "permanent_delegate"),
+            ("fail", f"{WHO} can take or burn any holder's tokens"),
+        ),
+        (
+            *("permanentDelegate", {"delegate": None}, "permanent_delegate"),
+            ("pass", "there is no delegate anymore"),
+        ),
+        (
+            *("transferHook", {"programId": OTHER_ONE, "authority": WHO}, "transfer_hook"),
+            ("warn", f"program {OTHER_ONE} runs on every transfer and can refuse it"),
+        ),
+        (
+            *("transferHook", {"programId": None, "authority": WHO}, "transfer_hook"),
+            ("warn", f"{WHO} can add a program that may block transfers"),
+        ),
+        (
+            *("transferHook", {}, "transfer_hook"),
+            ("pass", "no program runs on transfers, and none can be added"),
+        ),
+        (
+            *("defaultAccountState", {"accountState": "initialized"}, "default_account_state"),
+            ("pass", "new accounts can be used at once"),
+        ),
+        (
+            *("defaultAccountState", {"accountState": "frozen"}, "default_account_state"),
+            ("fail", "new accounts start frozen"),
+        ),
+        (
+            *("defaultAccountState", {"accountState": None}, "default_account_state"),
+            ("unknown", "new accounts start in an unknown state"),
+        ),
+        ("defaultAccountState", {}, "default_account_state", UNREAD),
+        (
+            *("pausableConfig", {"paused": True, "authority": WHO}, "pausable"),
+            ("fail", "all transfers are paused"),
+        ),
+        (
+            *("pausableConfig", {"paused": False, "authority": WHO}, "pausable"),
+            ("warn", f"{WHO} can pause all transfers"),
+        ),
+        ("pausableConfig", {}, "pausable", ("pass", "the power to pause was given up")),
+        (
+            *("nonTransferable", {}, "non_transferable"),
+            ("fail", "it cannot be transferred or sold"),
+        ),
+        (
+            *("mintCloseAuthority", {"closeAuthority": WHO}, "close_authority"),
+            ("warn", f"{WHO} {REOPENED}"),
+        ),
+        (
+            *("mintCloseAuthority", {}, "close_authority"),
+            ("pass", "the power to close the mint was given up"),
+        ),
+    ],
+)
+def test_what_an_extension_allows_is_told_in_words(name, state, key, told):
+    mint = Mint(1_234_567_500_000, 6, None, None, {name: state})
+    assert told_of(mint) == {**NO_POWERS, key: told}
+
+
+def test_of_extensions_that_cannot_be_read_nothing_is_told():
+    plain = ("mint_authority", "freeze_authority", "supply", "decimals")
+    told = {key: NO_POWERS[key] if key in plain else UNTOLD for key in NO_POWERS}
+    assert told_of(Mint(1_234_567_500_000, 6, None, None, None)) == told
+
+
+def test_a_mint_of_token_2022_is_read_from_its_bytes():
+    """Each extension whose state matters here, and one that was unknown when this was written."""
+    text = struct.pack("<I5sI3s", 5, b"A cat", 3, b"CAT") + struct.pack("<II", 0, 0)
+    account = mint_account(
+        (1, fees(100, 250, OTHER)),
+        (3, KEY),
+        (6, b"\2"),
+        (9, b""),
+        (12, OTHER),
+        (14, KEY + OTHER),
+        (19, NONE + NONE + text),
+        (26, KEY + b"\1"),
+        (999, b"?"),
+        supply=7,
+        decimals=2,
+        mint_authority=KEY,
+    )
+    mint = parse_mint(account)
+    assert (mint.supply, mint.decimals, mint.mint_authority) == (7, 2, WHO)
+    assert mint.extensions == {
+        "transferFeeConfig": {
+            "transferFeeConfigAuthority": OTHER_ONE,
+            "olderTransferFee": {
+                "epoch": 600,
+                "maximumFee": 10**9,
+                "transferFeeBasisPoints": 100,
+            },
+            "newerTransferFee": {
+                "epoch": 602,
+                "maximumFee": 10**9,
+                "transferFeeBasisPoints": 250,
+            },
+        },
+        "mintCloseAuthority": {"closeAuthority": WHO},
+        "defaultAccountState": {"accountState": "frozen"},
+        "nonTransferable": {},
+        "permanentDelegate": {"delegate": OTHER_ONE},
+        "transferHook": {"authority": WHO, "programId": OTHER_ONE},
+        "tokenMetadata": {"name": "A cat", "symbol": "CAT"},
+        "pausableConfig": {"authority": WHO, "paused": True},
+        "type999": {},
+    }
+    assert mint.metadata == ("CAT", "A cat") and mint.transfer_fee_bps == 250
 
 
 def test_details_name_who_holds_a_power():

@@ -71,35 +71,59 @@ def test_a_row_that_is_known_alike_adds_nothing():
     assert programs.added == {NEW} and programs.name(NEW) == "A" and programs.family(NEW) is None
 
 
+COLUMNS = "must be 4 (id,name,family,source), not {}; a cell with a comma stands in quotes"
+NO_PROGRAM = "must be a program's address, base58 of 32 bytes"
+NO_FAMILY = (
+    "must be one of swap, order, lending, liquidity, stake, bridge, nft, or empty (named only)"
+)
+NO_NAME, NO_SOURCE = (f"must be 1 to {most} printable characters" for most in (60, 300))
+KNOWN = "{} already: the file adds programs and changes none"
+
+
 @pytest.mark.parametrize(
     ("row", "line", "field", "allowed"),
     [
-        (f"{NEW},A,swap", 2, "columns", "must be 4"),
-        (f"{NEW},A,swap,https://a.example/?a,b", 2, "columns", "not 5"),
-        (f"{RAYDIUM},Mine,swap,x\nnot-base58,A,swap,x", 3, "id", "base58 of 32 bytes"),
-        (f"{NEW[:-4]},A,swap,x", 2, "id", "base58 of 32 bytes"),
-        (f"{NEW},A,casino,x", 2, "family", "swap, order, lending"),
-        (f"{NEW},A,Swap,x", 2, "family", "swap, order, lending"),
-        (f"{NEW},,swap,x", 2, "name", "1 to 60 printable"),
-        (f"{NEW},{'n' * 61},swap,x", 2, "name", "1 to 60 printable"),
-        (f"{NEW},a\u202eb,swap,x", 2, "name", "1 to 60 printable"),
-        (f"{NEW},A,swap,", 2, "source", "1 to 300 printable"),
-        (f"{RAYDIUM},Raydium v4,lending,x", 2, "family", "Raydium v4 of family swap already"),
-        (f"{TOKEN},Token,swap,x", 2, "family", "SPL Token of family (named only) already"),
-        (f"{NEW},A,swap,x\n{NEW},A,nft,x", 3, "family", "A of family swap already"),
-        (f'{NEW},"A,swap,x', 2, "quotes", "must be closed"),
+        (f"{NEW},A,swap", 2, "columns", COLUMNS.format(3)),
+        (f"{NEW},A,swap,https://a.example/?a,b", 2, "columns", COLUMNS.format(5)),
+        (f"{RAYDIUM},Mine,swap,x\nnot-base58,A,swap,x", 3, "id", NO_PROGRAM),
+        (f"{NEW[:-4]},A,swap,x", 2, "id", NO_PROGRAM),
+        (f"{NEW},A,casino,x", 2, "family", NO_FAMILY),
+        (f"{NEW},A,Swap,x", 2, "family", NO_FAMILY),
+        (f"{NEW},,swap,x", 2, "name", NO_NAME),
+        (f"{NEW},{'n' * 61},swap,x", 2, "name", NO_NAME),
+        (f"{NEW},a\u202eb,swap,x", 2, "name", NO_NAME),
+        (f"{NEW},A,swap,", 2, "source", NO_SOURCE),
+        (f"{NEW},A,swap,{'s' * 301}", 2, "source", NO_SOURCE),
+        (
+            f"{RAYDIUM},Raydium v4,lending,x",
+            *(2, "family", KNOWN.format(f"{RAYDIUM} is Raydium v4 of family swap")),
+        ),
+        (
+            f"{TOKEN},Token,swap,x",
+            *(2, "family", KNOWN.format(f"{TOKEN} is SPL Token of family (named only)")),
+        ),
+        (
+            f"{NEW},A,swap,x\n{NEW},A,nft,x",
+            *(3, "family", KNOWN.format(f"{NEW} is A of family swap")),
+        ),
+        (f'{NEW},"A,swap,x', 2, "quotes", "a quoted cell must be closed"),
     ],
 )
 def test_a_wrong_row_is_refused_by_line_and_field(row, line, field, allowed):
     with pytest.raises(BadPrograms) as refused:
         table((), f"{HEADER}{row}\n")
-    assert str(refused.value).startswith(f"DATA_DIR/programs.csv, line {line}, {field}: ")
-    assert allowed in str(refused.value)
+    assert str(refused.value) == f"DATA_DIR/programs.csv, line {line}, {field}: {allowed}"
+
+
+def test_names_and_sources_go_as_far_as_they_are_said_to():
+    row = f" {NEW} , {'n' * 60} , swap , {'s' * 300} \n"
+    one = next(one for one in table((), HEADER + row).rows if one.id == NEW)
+    assert (one.name, one.family, one.source) == ("n" * 60, "swap", "s" * 300)
 
 
 @pytest.mark.parametrize("header", ["", "id,name,family\n", "id;name;family;source\n"])
 def test_the_file_begins_with_its_header(header):
-    with pytest.raises(BadPrograms, match="line 1, header: must be id,name,family,source"):
+    with pytest.raises(BadPrograms, match="line 1, header: must be id,name,family,source$"):
         table((), f"{header}{NEW},A,swap,x\n")
 
 

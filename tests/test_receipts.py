@@ -395,11 +395,15 @@ def test_a_receipt_with_a_wrong_part_is_refused(whole, why, path, value):
 @pytest.mark.parametrize(
     "why, path, largest",
     [
-        ("slot", ["slot"], 2**63 - 1),
-        ("place", ["transactionIndex"], 2**31 - 1),
+        ("a slot", ["slot"], 2**63 - 1),
+        ("a transaction's place", ["transactionIndex"], 2**31 - 1),
         # The last second of the year 9999.
-        ("time", ["blockTime"], 253_402_300_799),
-        ("decimals", ["meta", "postTokenBalances", 0, "uiTokenAmount", "decimals"], 255),
+        ("a block time", ["blockTime"], 253_402_300_799),
+        (
+            "a number of decimals",
+            ["meta", "postTokenBalances", 0, "uiTokenAmount", "decimals"],
+            255,
+        ),
     ],
 )
 def test_numbers_go_as_far_as_they_are_stored(whole, why, path, largest):
@@ -408,7 +412,7 @@ def test_numbers_go_as_far_as_they_are_stored(whole, why, path, largest):
     place[last] = largest
     parse_receipt(raw)
     place[last] = largest + 1
-    with pytest.raises(BadReceipt, match=why):
+    with pytest.raises(BadReceipt, match=f"^{why} is larger than any there is$"):
         parse_receipt(raw)
 
 
@@ -421,7 +425,7 @@ def test_no_receipt_has_four_times_all_the_lamports_there_are(whole):
     parse_receipt(raw)
     raw["meta"]["preBalances"][0] += 1
     raw["meta"]["postBalances"][0] += 1
-    with pytest.raises(BadReceipt, match="a sum of lamports"):
+    with pytest.raises(BadReceipt, match="^a sum of lamports is larger than any there is$"):
         parse_receipt(raw)
 
 
@@ -433,7 +437,7 @@ def test_a_failed_transaction_may_have_tried_to_send_any_amount(whole):
     paid["lamports"] = 2**63 - 1 - sum(info["lamports"] for info in others)
     parse_receipt(raw)
     paid["lamports"] += 1
-    with pytest.raises(BadReceipt, match="a sum of transfers"):
+    with pytest.raises(BadReceipt, match="^a sum of transfers is larger than any there is$"):
         parse_receipt(raw)
     raw["meta"]["err"] = {"InstructionError": [0, {"Custom": 1}]}
     assert parse_receipt(raw).failed
@@ -469,7 +473,7 @@ def test_what_is_no_receipt_is_refused(raw):
 
 
 def test_anothers_receipt_is_refused(whole):
-    with pytest.raises(BadReceipt, match="another"):
+    with pytest.raises(BadReceipt, match="^another transaction's receipt$"):
         parse_receipt(whole, "5" * 88)
 
 
@@ -479,7 +483,7 @@ def test_a_receipt_of_nobody_is_refused(whole):
     raw["meta"].update(
         fee=0, preBalances=[], postBalances=[], preTokenBalances=[], postTokenBalances=[]
     )
-    with pytest.raises(BadReceipt, match="nobody"):
+    with pytest.raises(BadReceipt, match="^a receipt of nobody$"):
         parse_receipt(raw)
 
 
@@ -498,7 +502,7 @@ def test_more_wrapped_sol_than_lamports_is_refused():
     parse_receipt(raw)
     for more in (lamports + 1, 2**63):
         held["uiTokenAmount"]["amount"] = str(more)
-        with pytest.raises(BadReceipt, match="wrapped"):
+        with pytest.raises(BadReceipt, match="^an account holds more wrapped SOL than lamports$"):
             parse_receipt(raw)
 
 
@@ -512,7 +516,7 @@ def test_bottomless_nesting_is_refused(whole):
     raw["meta"]["innerInstructions"] = [{"index": 0, "instructions": inner[:-1]}]
     assert len(list(parse_receipt(raw).instructions[0].tree())) == 64
     raw["meta"]["innerInstructions"] = [{"index": 0, "instructions": inner}]
-    with pytest.raises(BadReceipt, match="deep"):
+    with pytest.raises(BadReceipt, match="^instructions nest too deep$"):
         parse_receipt(raw)
 
 

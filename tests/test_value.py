@@ -238,6 +238,19 @@ def test_a_round_trip_has_its_result_in_the_receipt():
     assert (found.venue_sol, found.tokens) == (SOL // 10 - FEE, ())
 
 
+def test_a_round_trip_that_brings_one_lamport_back():
+    """2 SOL buy 100 CAT, for which the curve moves one lamport by itself: all but that is lost."""
+    scene = scene_of()
+    buy(scene, 100, 2 * SOL)
+    sell(scene, 100, 1)
+    found = entry(scene, "ada")
+    assert (found.kind, found.mint, found.venue_sol) == (
+        "round_trip",
+        address("CAT"),
+        1 - 2 * SOL - FEE,
+    )
+
+
 def test_a_round_trip_that_leaves_a_residue():
     """10,000 come, 9,950 go: 50 are less than one in a hundred."""
     scene = scene_of()
@@ -600,6 +613,32 @@ def test_a_fill_is_explained_by_known_calls_only(inside):
     assert found.explained_percent == (100 if inside else 0)
     assert found.flags == (("counterparty_signed",) if inside else ("value_unexplained",))
     assert beside_tokens(found) == ({} if inside else {address("DOG"): 70})
+
+
+def test_of_a_fill_that_came_beside_one_unit_is_as_unexplained_as_many():
+    (fill,) = discriminators("flash_fill_order")
+    scene = scene_of()
+    scene.noop(LIMIT, "ada", "friend", data=b58encode(fill))
+    scene.send("DOG", "friend", "ada", 1)
+    found = entry(scene, "friend")
+    assert (found.kind, found.explained_percent) == ("order_fill", 0)
+    assert found.beside_tokens == ((address("DOG"), 1, 6),)
+
+
+def test_a_sale_into_which_more_sol_went_than_came_out_is_not_explained():
+    """A marker makes one call of all: a curve pays a million lamports for 100 CAT, and rent of two
+    million goes into a friend's new account, which is no price; but nothing came out either.
+    """
+    scene = scene_of()
+    scene.noop(MARKER)
+    with scene.call(PUMP, "ada", account_of("ada", "CAT"), "curve"):
+        scene.send("CAT", "ada", "curve", 100)
+        scene.pay("curve", "ada", 10**6)
+        scene.pay("ada", account_of("friend", "FOX"), RENT)
+    scene.tokens[account_of("friend", "FOX")] = ["FOX", "friend", 0]
+    found = entry(scene, "ada", programs=table([MARKER]))
+    assert (found.kind, found.venue_sol) == ("sell", 10**6 - RENT - FEE)
+    assert (found.explained_percent, found.flags) == (0, ("value_unexplained",))
 
 
 @pytest.mark.parametrize(

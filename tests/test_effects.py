@@ -1,0 +1,226 @@
+"""What one transaction did to a wallet, or to two of one owner: every field worked out by hand."""
+
+from dataclasses import asdict
+
+import pytest
+from scene import FEE, Scene
+from story import RENT, account_of, address
+
+from chain.effects import Balance, read_effect
+from chain.instructions import WRAPPED_SOL
+from chain.receipts import parse_receipt
+
+SOL = 10**9
+ADA, EVE, CAT, FOX = (address(word) for word in ("ada", "eve", "CAT", "FOX"))
+TIPS = {address("validator")}
+
+
+def effect_of(raw, wallet=ADA, partners=frozenset()):
+    return read_effect(parse_receipt(raw), wallet, TIPS, partners=partners)
+
+
+def account(owner, mint):
+    return address(account_of(owner, mint))
+
+
+def day(err=None):
+    """Ada, who has 20 SOL, 2 of them wrapped beside, and 1,000 CAT, tips 7 lamports, wraps 1 SOL,
+    opens an account of FOX and sends eve 100 CAT; eve pays her 3 SOL.
+    """
+    scene = Scene(ada=20 * SOL, eve=5 * SOL, validator=SOL)
+    scene.holds("ada", "CAT", 1_000).holds("ada", "SOL", 2 * SOL).holds("eve", "CAT", 0)
+    scene.pay("ada", "validator", 7)
+    scene.wrap("ada", SOL)
+    scene.open("ada", "ada", "FOX")
+    scene.send("CAT", "ada", "eve", 100)
+    scene.pay("eve", "ada", 3 * SOL)
+    raw = scene.receipt("ada", "eve")
+    raw["meta"]["err"] = err
+    return raw
+
+
+PAID = 7 + SOL + RENT + FEE
+ADAS = [
+    Balance(account("ada", "CAT"), CAT, 6, 1_000, 900, RENT, RENT),
+    Balance(account("ada", "FOX"), FOX, 6, 0, 0, 0, RENT),
+    Balance(
+        account("ada", "SOL"), WRAPPED_SOL, 6, 2 * SOL, 3 * SOL, RENT + 2 * SOL, RENT + 3 * SOL
+    ),
+]
+EVES = Balance(account("eve", "CAT"), CAT, 6, 0, 100, RENT, RENT)
+
+
+def test_what_a_transaction_did_to_who_paid_for_it():
+    """3 SOL came; what was wrapped, and the rent of an own account, are hers as before."""
+    assert asdict(effect_of(day())) == {
+        "wallets": frozenset({ADA}),
+        "lamports": 3 * SOL - PAID,
+        "fee": FEE,
+        "wrapped": SOL,
+        "rent": RENT,
+        "sponsored": 0,
+        "sol": 3 * SOL - 7 - FEE,
+        "tip": 7,
+        "tokens": ((CAT, -100, 6),),
+        "balances": (
+            Balance(ADA, None, 9, 0, 0, 20 * SOL, 23 * SOL - PAID),
+            *sorted(ADAS, key=lambda one: one.address),
+        ),
+        "unowned": (),
+        "inferred": False,
+        "own": frozenset({ADA, *(one.address for one in ADAS)}),
+        # Nothing lay at the address of FOX.
+        "sponsors": ((None, 0),),
+    }
+
+
+def test_and_to_who_only_signed_it():
+    found = effect_of(day(), EVE)
+    assert (found.lamports, found.fee, found.wrapped, found.rent) == (-3 * SOL, 0, 0, 0)
+    assert (found.sol, found.tip, found.tokens) == (-3 * SOL, 0, ((CAT, 100, 6),))
+    assert found.balances == (Balance(EVE, None, 9, 0, 0, 5 * SOL, 2 * SOL), EVES)
+    assert (found.wallets, found.own) == ({EVE}, {EVE, EVES.address})
+
+
+def test_to_both_as_one_owner_nothing_went_from_one_to_the_other():
+    found = effect_of(day(), partners=frozenset({EVE}))
+    assert (found.lamports, found.wrapped, found.rent) == (-PAID, SOL, RENT)
+    assert (found.sol, found.fee, found.tip, found.tokens) == (-7 - FEE, FEE, 7, ())
+    held = {
+        ADA: Balance(ADA, None, 9, 0, 0, 20 * SOL, 23 * SOL - PAID),
+        EVE: Balance(EVE, None, 9, 0, 0, 5 * SOL, 2 * SOL),
+    }
+    accounts = sorted([*ADAS, EVES], key=lambda one: one.address)
+    assert found.balances == (*(held[one] for one in sorted(held)), *accounts)
+    assert found.wallets == {ADA, EVE} and found.own == {one.address for one in found.balances}
+
+
+def test_a_failed_transaction_tipped_nobody():
+    assert effect_of(day(err={"InstructionError": [0, {"Custom": 1}]})).tip == 0
+
+
+def test_a_tip_is_what_the_wallet_itself_sends_to_such_an_account():
+    """Not what eve sends, nor what ada sends to her, nor an account that she opens there."""
+    scene = Scene(ada=SOL, eve=SOL, validator=SOL)
+    scene.pay("eve", "validator", 5)
+    scene.pay("ada", "eve", 11)
+    scene.create("ada", "validator", 13)
+    scene.pay("ada", "validator", 17)
+    scene.pay("ada", "validator", 19)
+    raw = scene.receipt("ada", "eve")
+    assert (effect_of(raw).tip, effect_of(raw, EVE).tip) == (17 + 19, 5)
+
+
+def test_an_account_counts_on_the_side_on_which_it_is_the_wallets():
+    """Ada gives eve her account with all 1,000 CAT and its rent."""
+    scene = Scene(ada=SOL, eve=SOL).holds("ada", "CAT", 1_000)
+    scene.hand_over(account_of("ada", "CAT"), "eve")
+    raw, where = scene.receipt("ada"), account("ada", "CAT")
+    gave, got = effect_of(raw), effect_of(raw, EVE)
+    assert gave.balances[1] == Balance(where, CAT, 6, 1_000, 0, RENT, 0)
+    assert (gave.tokens, gave.rent, gave.sol) == (((CAT, -1_000, 6),), -RENT, -RENT - FEE)
+    # It was open before: whoever paid for it sponsored nothing here.
+    assert got.balances[1] == Balance(where, CAT, 6, 0, 1_000, 0, RENT)
+    assert (got.tokens, got.rent, got.sponsored, got.sol) == (((CAT, 1_000, 6),), RENT, 0, RENT)
+
+
+# ---- rent that others put in ---------------------------------------------------------------------
+def opened(scene):
+    scene.open("relayer", "ada", "FOX")
+
+
+def repaid_in_part(scene):
+    opened(scene)
+    scene.pay("ada", "relayer", 5)
+
+
+def repaid_before_and_more(scene):
+    scene.pay("ada", "relayer", RENT)
+    opened(scene)
+    scene.pay("ada", "relayer", 5)
+
+
+def repaid_by_another(scene):
+    opened(scene)
+    scene.pay("eve", "relayer", RENT)
+
+
+def paid_to_another(scene):
+    opened(scene)
+    scene.pay("ada", "eve", RENT)
+
+
+def repaid_for_one_of_two(scene):
+    opened(scene)
+    scene.open("relayer", "ada", "DOG")
+    scene.pay("ada", "relayer", RENT + 5)
+
+
+def opened_by_herself(scene):
+    scene.open("ada", "ada", "FOX")
+
+
+def topped_up(scene):
+    scene.pay("relayer", account_of("ada", "CAT"), 40)
+
+
+def opened_for_another(scene):
+    scene.open("relayer", "eve", "FOX")
+
+
+def opened_with_wrapped(scene):
+    """Beyond rent the relayer gives 100, which are ada's wrapped SOL: a gift and no rent."""
+    scene.create("relayer", "spot", RENT + 100)
+    scene.tokens["spot"] = ["SOL", "ada", 100]
+
+
+def opened_by_two(scene):
+    """Eve's 10 came first; wrapped SOL is beyond rent."""
+    scene.pay("eve", "spot", 10)
+    scene.create("relayer", "spot", RENT)
+    scene.tokens["spot"] = ["SOL", "ada", 10]
+
+
+def lay_there(scene):
+    scene.adopt("paid for", "ada")
+
+
+def lay_there_in_part(scene):
+    scene.pay("relayer", "begun", 30)
+    scene.tokens["begun"] = ["FOX", "ada", 0]
+
+
+RELAYER, BEFORE = address("relayer"), None
+
+
+@pytest.mark.parametrize(
+    "how, sponsors",
+    [
+        (opened, {RELAYER: RENT}),
+        (repaid_in_part, {RELAYER: RENT - 5}),
+        (repaid_before_and_more, {RELAYER: 0}),
+        (repaid_by_another, {RELAYER: RENT}),
+        (paid_to_another, {RELAYER: RENT}),
+        (repaid_for_one_of_two, {RELAYER: RENT - 5}),
+        (opened_by_herself, {}),
+        (topped_up, {}),
+        (opened_for_another, {}),
+        (opened_with_wrapped, {RELAYER: RENT}),
+        (opened_by_two, {EVE: 10, RELAYER: RENT - 10}),
+        (lay_there, {BEFORE: RENT}),
+        (lay_there_in_part, {BEFORE: 90, RELAYER: 30}),
+    ],
+)
+def test_who_put_rent_into_an_account_that_the_wallet_got(how, sponsors):
+    """A million lamports more than its rent lie where wrapped SOL is adopted, 90 lamports where an
+    account is only begun.
+    """
+    scene = Scene(ada=SOL, eve=SOL, relayer=SOL, begun=90, **{"paid for": RENT + 10**6})
+    scene.holds("ada", "CAT", 1)
+    how(scene)
+    found = effect_of(scene.receipt("eve"))
+    assert {who: given for who, given in found.sponsors if given} == {
+        who: given for who, given in sponsors.items() if given
+    }
+    assert found.sponsored == sum(sponsors.values())
+    assert found.sol == found.lamports + found.wrapped + found.rent - found.sponsored
