@@ -1,5 +1,15 @@
 """Mutants that nobody could tell from the source, each with its reason."""
 
+# What mutmut makes of the last argument of a zip.
+NOT_STRICT = (", strict=False", ", strict=None", ", ")
+
+
+def _unchecked(line, why):
+    """Mutants of a line that don't ask whether what it zips is equally long, as it always is."""
+    asked = ", strict=True" if ", strict=True" in line else ", strict=False"
+    return {(line, line.replace(asked, other)): why for other in NOT_STRICT if other != asked}
+
+
 # {path: {(what the lines said, what the mutant says): why it is the same}}
 EQUIVALENTS = {
     "chain/amounts.py": {
@@ -9,6 +19,17 @@ EQUIVALENTS = {
             "whole, fraction = digits[: len(digits) - decimals], "
             'digits[len(digits) - decimals :].rstrip("XX0XX")',
         ): "digits end in no X",
+    },
+    "chain/answers.py": {
+        **_unchecked(
+            "for pair, account in zip(owned, accounts, strict=False)",
+            "an answer of another length was refused",
+        ),
+        **_unchecked(
+            "mint: decimals for mint, decimals in zip(mints, read, strict=False) if decimals is"
+            " not None",
+            "an answer of another length was refused",
+        ),
     },
     "chain/base58.py": {
         (
@@ -34,24 +55,17 @@ EQUIVALENTS = {
             "lots, slices, missing = self.lots.get(mint, []), [], amount",
             "lots, slices, missing = self.lots.get(mint, None), [], amount",
         ): "no lots are as empty as none",
-        (
+        **_unchecked(
             "for group, got, part in zip(groups, share(amount, sizes), share(spent, sizes),"
             " strict=True):",
-            "for group, got, part in zip(groups, share(amount, sizes), share(spent, sizes), ):",
-        ): "all three are as long as the groups",
+            "all three are as long as the groups",
+        ),
     },
-    "chain/digests.py": {
-        (
-            '"accounts": list(zip(receipt.keys, receipt.before, receipt.after, strict=True)),',
-            '"accounts": list(zip(receipt.keys, receipt.before, receipt.after, strict=False)),',
-        ): "a receipt of unequal lengths was refused",
-    },
-    "chain/effects.py": {
-        (
-            "return zip(sides, mine, strict=True)",
-            "return zip(sides, mine, strict=False)",
-        ): "both are pairs",
-    },
+    "chain/digests.py": _unchecked(
+        '"accounts": list(zip(receipt.keys, receipt.before, receipt.after, strict=True)),',
+        "a receipt of unequal lengths was refused",
+    ),
+    "chain/effects.py": _unchecked("return zip(sides, mine, strict=True)", "both are pairs"),
     "chain/programs.py": {
         (
             'return self.names.get(program, "(unknown program)")',
@@ -84,19 +98,52 @@ EQUIVALENTS = {
             "compressor = _tools.compressors.get(None)",
         ): "made anew, it compresses the same",
     },
+    "chain/pricing.py": _unchecked(
+        "known = [(one, part) for one, part in zip(slices, shares, strict=True) if one.cost is not"
+        " None]",
+        "there is a share of each slice",
+    ),
     "chain/quote_store.py": {
         (
             'return SALES.format(wallets=", ".join(map(str, sorted(wallets))) or "NULL")',
             'return SALES.format(wallets=", ".join(map(str, sorted(wallets))) or "null")',
         ): "SQL knows no case",
     },
-    "chain/risk_store.py": {
-        (
-            "PeriodKey(span, hours, begins): dict(zip(COLUMNS, values, strict=True))",
-            "PeriodKey(span, hours, begins): dict(zip(COLUMNS, values, strict=None))",
-        ): "the columns are what was asked for",
+    "chain/risk_store.py": _unchecked(
+        "PeriodKey(span, hours, begins): dict(zip(COLUMNS, values, strict=True))",
+        "the columns are what was asked for",
+    ),
+    "chain/receipts.py": _unchecked(
+        "for side, lamports in zip(sides, receipt.lamports(address), strict=False):",
+        "both are pairs",
+    ),
+    "chain/store.py": {
+        (f'"{name}": {value},', f'"{name.upper()}": {value},'): "SQL knows no case"
+        for name, value in (
+            ("last_trade_at", "last and last[0] and last[0] * 1000"),
+            ("observed_to", "wallet.observed_to"),
+            ("forward_realized", "pending.forward.sum_realized()"),
+        )
+    },
+    "chain/trade_store.py": _unchecked(
+        "row = dict(zip(DIGESTED, values, strict=True))", "the columns are what was asked for"
+    ),
+    "chain/whole_standings.py": {
+        **_unchecked(
+            "map(sum, zip(running.get(wallet, Totals()), between.get(wallet, Totals()),"
+            " strict=True))",
+            "both are Totals",
+        ),
+        **_unchecked(
+            "return Totals._make(one - other for one, other in zip(totals, before, strict=True))",
+            "both are Totals",
+        ),
     },
     "chain/value.py": {
+        (
+            'return split_trade(flows, risen, "")',
+            "return split_trade(flows, risen, None)",
+        ): "is asked whether it is something",
         (
             "risen = [row for row in venue_tokens(flows) if row[1] > 0]",
             "risen = [row for row in venue_tokens(flows) if row[1] >= 0]",

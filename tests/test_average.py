@@ -1,9 +1,12 @@
 """The average cost beside first in, first out: small ledgers by hand, and what must always hold."""
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_ledger import FEE, Teller
 from test_reconciliation import DRAWN, UNEXPLAINED, play
+
+from chain.average import AverageCost, Pool, Portion, is_dust
 
 
 def average(teller):
@@ -55,6 +58,75 @@ def test_a_sale_without_a_result_counts_nowhere():
     assert average(t) == (0, 0) and pool(t, "A") == (6, 60, 0)
     t = Teller().buy("A", 10, 100).slip("A", -1).sell("A", 4, 90)
     assert t.sale[1] is None and average(t) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    "held, amount, taken, left",
+    [
+        ((3, 100, 1), 0, (0, 0, 0), (3, 100, 1)),
+        # 1 of 4 is a quarter of 1 of unknown cost, which is none: 1 of 3 for 100 // 3.
+        ((3, 100, 1), 1, (1, 33, 0), (2, 67, 1)),
+        # 3 of 4 are 3 // 4 of unknown cost: all 3 known go, with all that they cost.
+        ((3, 100, 1), 3, (3, 100, 0), (0, 0, 1)),
+        ((3, 100, 1), 4, (3, 100, 1), (0, 0, 0)),
+        ((3, 100, 1), 5, (3, 100, 2), (0, 0, 0)),
+        ((0, 0, 2), 1, (0, 0, 1), (0, 0, 1)),
+        ((0, 0, 0), 7, (0, 0, 7), (0, 0, 0)),
+    ],
+)
+def test_what_is_taken_and_what_is_left_are_what_was_held(held, amount, taken, left):
+    pool = Pool(*held)
+    assert pool.take(amount) == taken and pool == Pool(*left)
+
+
+def test_a_pool_begun_anew_knows_no_cost():
+    average = AverageCost(realized=5, matched=2, pools={"A": Pool(6, 60, 2), "B": Pool(0, 0, 1)})
+    average.forget()
+    assert average == AverageCost(0, 0, {"A": Pool(0, 0, 8), "B": Pool(0, 0, 1)})
+
+
+def test_what_comes_in_is_of_known_cost_or_of_unknown():
+    """A cost of nothing is a known one."""
+    average = AverageCost()
+    average.add("A", 6, 60)
+    average.add("A", 2, 0)
+    average.add("A", 3, None)
+    average.put_back("A", Portion(1, 10, 1))
+    average.put_back("B", Portion(0, 0, 1))
+    assert average == AverageCost(0, 0, {"A": Pool(9, 70, 4), "B": Pool(0, 0, 1)})
+
+
+@pytest.mark.parametrize(
+    "sold, proceeds, realized, matched",
+    [
+        ((0, 0, 4), 100, 0, 0),
+        # 100 * 3 // 4 - 20, 100 * 999 // 1000 - 20 and 2002 * 2000 // 2001 - 20.
+        ((3, 20, 1), 100, 55, 0),
+        ((999, 20, 1), 100, 79, 0),
+        ((2_000, 20, 1), 2_002, 1_980, 1),
+        ((4, 20, 0), 15, -5, 1),
+    ],
+)
+def test_of_a_sale_counts_what_has_a_known_cost(sold, proceeds, realized, matched):
+    average = AverageCost(realized=1, matched=1)
+    average.sell(Portion(*sold), proceeds)
+    assert (average.realized, average.matched) == (1 + realized, 1 + matched)
+    average.count(-7)
+    assert (average.realized, average.matched) == (realized - 6, matched + 2)
+
+
+def test_what_is_exchanged_carries_its_cost_and_its_share_of_what_was_spent():
+    """3@30 and 1@? for 7: 7 // 4 of unknown cost; 30 and three quarters of 10."""
+    average = AverageCost()
+    average.carry(Portion(3, 30, 1), "B", 7, 10)
+    assert average == AverageCost(0, 0, {"B": Pool(6, 37, 1)})
+
+
+@pytest.mark.parametrize(
+    "unknown, amount, dust", [(0, 1, 1), (0, 0, 0), (1, 1_000, 0), (1, 1_001, 1)]
+)
+def test_dust_is_less_than_a_thousandth(unknown, amount, dust):
+    assert is_dust(unknown, amount) == bool(dust)
 
 
 @settings(max_examples=200, deadline=None)

@@ -8,9 +8,33 @@ from story import FEE, Story, address
 from chain.effects import Balance
 from chain.entries import Entry
 from chain.forward import Span
-from chain.group_book import NO_FAMILY, begin_group
-from chain.group_reading import Reader, apply_all, keep_all
-from chain.groups import UNRESOLVED, GroupLedger, Stay, join_coverages, join_parts, merge_slot
+from chain.group_book import (
+    NO_FAMILY,
+    OWN_WALLETS,
+    Family,
+    apply_parts,
+    begin_group,
+    find_main,
+)
+from chain.group_reading import (
+    ADDRESSES,
+    IS_BESIDE,
+    SPANS,
+    STAYS,
+    Reader,
+    apply_all,
+    keep_all,
+    read_family,
+)
+from chain.groups import (
+    UNRESOLVED,
+    GroupLedger,
+    LedSpan,
+    Stay,
+    join_coverages,
+    join_parts,
+    merge_slot,
+)
 from chain.inventory import Position
 from chain.lots import Opening
 from chain.packing import pack
@@ -52,6 +76,42 @@ def test_a_stay_is_over_at_its_end():
     stay = Stay(1, EVE, 0, 10)
     assert [stay.is_over(now) for now in (9, 10)] == [False, True]
     assert not Stay(1, EVE, 0, None).is_over(10)
+
+
+# ---- who belongs to whom
+def stored(number, spans=(), stays=(), beside=(), wallets=()):
+    """What a database answers of a wallet."""
+    return {
+        SPANS.format(wallet=number): spans,
+        STAYS.format(wallet=number): stays,
+        IS_BESIDE.format(wallet=number): beside,
+        ADDRESSES.format(wallets=", ".join(map(str, wallets))): [(n, f"W{n}") for n in wallets],
+    }.__getitem__
+
+
+def test_a_family_is_who_is_beside_a_wallet_now_and_who_was():
+    """Attached by bot 4 from 20 to 50, beside wallet 3, and by bot 5 from 100 on, beside wallet 2,
+    which is still there, and 6, which left. Wallet 7 came to bot 4 after that.
+    """
+    rows = stored(
+        1,
+        spans=[(8, 5, 100, None), (9, 4, 20, 50)],
+        stays=[(3, 4, 3, 30, 40), (6, 4, 7, 50, None), (1, 5, 2, 110, None), (2, 5, 6, 99, 101)],
+        wallets=[1, 2, 3, 6],
+    )
+    earlier = LedSpan(Span(9, 20, 50), 1, (Stay(3, 3, 30, 40),))
+    now = LedSpan(Span(8, 100, None), 1, (Stay(1, 2, 110, None), Stay(2, 6, 99, 101)))
+    names = {1: "W1", 2: "W2", 3: "W3", 6: "W6"}
+    assert read_family(rows, 1) == Family(1, frozenset({1, 2}), (earlier, now), names)
+
+
+def test_who_stands_beside_another_has_no_members_and_who_was_always_alone_no_family():
+    beside = stored(1, spans=[(9, 4, 20, 50)], beside=[(6,)], wallets=[1])
+    led = LedSpan(Span(9, 20, 50), 1)
+    assert read_family(beside, 1) == Family(1, frozenset(), (led,), {1: "W1"})
+    assert read_family(stored(1, spans=[(9, 4, 20, None)]), 1) is None
+    before = stored(1, spans=[(9, 4, 20, None)], stays=[(3, 4, 3, 10, 20)])
+    assert read_family(before, 1) is None
 
 
 # ---- in one order
@@ -112,6 +172,87 @@ def test_rows_that_nobody_keeps_are_only_named():
         apply_all(books, [(ADA, make_part()), (ADA, make_part("later", slot=51))], keeps)
         kept.append({one: bool(row) for one, row in books.wallet_rows[ADA].items()})
     assert kept == [{"sent": True, "later": True}, {"sent": False, "later": True}]
+
+
+# ---- the rows of both
+COLUMNS = (
+    "wallet kind venue mint sol_change fee token_changes beside_sol beside_tokens explained"
+    " counterparties flags"
+).split()
+
+
+def tell_rows(joined, **parts):
+    """What the rows of ada's and eve's part of a transaction tell."""
+    members = frozenset({ADA, EVE})
+    family = NO_FAMILY._replace(lead=ADA, members=members, addresses={ADA: "ada", EVE: "eve"})
+    books = begin_group(family, {ADA: GroupLedger(), EVE: GroupLedger()}, lambda mine: joined)
+    rows = apply_parts(books, {ADA: parts["ada"], EVE: parts["eve"]})
+    return [tuple(row[name] for name in COLUMNS) for row in rows]
+
+
+def test_rows_of_what_is_no_trade_tell_what_each_wallet_gave_under_one_kind():
+    """Alone it looked as if ada sold 40 CAT and eve was given 7 DOG; together it is a deposit."""
+    parts = {
+        "ada": make_part(
+            kind="sell",
+            sol=30,
+            fee=5,
+            tokens=(("CAT", -40, 6),),
+            beside_sol=2,
+            beside_tokens=(("DOG", 1, 0),),
+            explained_percent=95,
+            counterparties=("a pool",),
+        ),
+        "eve": make_part(wallet="eve", venue=None, mint="DOG", sol=0, tokens=(("DOG", 7, 0),)),
+    }
+    joined = make_part(kind="liquidity", venue="a pool", mint="SHARE", sol=30, fee=5)
+    told, rest = ("liquidity", "a pool", "SHARE"), (0, "[]", None, "[]", f'["{OWN_WALLETS}"]')
+    assert tell_rows(joined, **parts) == [
+        (ADA, *told, 30, 5, '[["CAT","-40",6]]', *rest),
+        (EVE, *told, 0, 0, '[["DOG","7",0]]', *rest),
+    ]
+
+
+def test_rows_of_a_trade_tell_all_of_it_in_one_and_what_the_other_gave_beside_it():
+    """Eve signs and pays 100 and a fee for 40 CAT that ada gets: her row is the purchase's."""
+    ada = make_part(kind="transfer_in", venue=None, mint="CAT", tokens=(("CAT", 40, 6),))
+    eve = make_part(wallet="eve", sol=-105, fee=5)
+    joined = make_part(
+        kind="buy",
+        mint="CAT",
+        sol=-105,
+        fee=5,
+        tokens=(("CAT", 40, 6),),
+        beside_sol=-3,
+        beside_tokens=(("DOG", 1, 0),),
+        explained_percent=99,
+        counterparties=("a pool",),
+        flags=("sponsored_rent",),
+    )
+    cat, own = '[["CAT","40",6]]', f'["{OWN_WALLETS}"]'
+    beside = (-3, '[["DOG","1",0]]', 99, '["a pool"]', f'["{OWN_WALLETS}","sponsored_rent"]')
+    assert tell_rows(joined, ada=ada, eve=eve) == [
+        (ADA, "transfer_self", None, None, 0, 0, cat, 0, "[]", None, "[]", own),
+        (EVE, "buy", "a venue", "CAT", -105, 5, cat, *beside),
+    ]
+
+
+@pytest.mark.parametrize(
+    "ada, eve, main",
+    [
+        (("buy", None), ("transfer_in", "a venue"), ADA),
+        (("transfer_in", "a venue"), ("buy", None), EVE),
+        (("buy", None), ("buy", "a venue"), ADA),
+        (("other", None), ("other", "a venue"), EVE),
+        (("other", "a venue"), ("other", None), ADA),
+        (("other", None), ("other", None), ADA),
+    ],
+)
+def test_the_row_of_a_trade_is_the_wallets_that_saw_it_or_that_a_program_acted_for(ada, eve, main):
+    parts = {
+        number: make_part(kind=kind, venue=venue) for number, (kind, venue) in ((2, eve), (1, ada))
+    }
+    assert find_main(parts, make_part(kind="buy")) == main
 
 
 # ---- one transaction of two wallets

@@ -14,7 +14,7 @@ from test_quote_store import take_for_quotes
 
 from chain.coverage import order_entries
 from chain.entries import read_entry
-from chain.forward import Forward, Span
+from chain.forward import Forward, Span, SpanHoldings
 from chain.group_book import OWN_WALLETS, Family, begin_group, fold_group
 from chain.group_book import Member as Wallet
 from chain.groups import UNRESOLVED, GroupLedger, LedSpan, Stay, join_parts, merge_slot
@@ -442,6 +442,35 @@ def test_leaving_counts_before_the_next_transaction_tells_of_it(later):
     found = pending.forward.find_holdings(pending.ledger)
     assert pending.forward.find_stays() == {2: (0, 500_000 + FEE)}
     assert found[1].open_cost == 0
+
+
+def test_a_span_between_two_transactions_takes_in_nobody():
+    """Ada's 100 CAT of known cost were held when it began, and when it was over; nothing says that
+    eve came.
+    """
+    story = Story()
+    for person in NAMES.values():
+        story.fund(person, 10**9)
+    story.buy("ada", "CAT", 100, 500_000)
+    begins = now(story) + 1
+    story.sell("ada", "CAT", 100, 700_000)
+    pending, _ = fold(Told(story.chain()), (begins, begins + 1), (2, EVE, 0, None))
+    (found,) = pending.forward.find_holdings(pending.ledger).values()
+    assert found == SpanHoldings(500_000 + FEE, 0, 0, 0)
+    assert pending.forward.find_stays() == {2: (0, 0)}
+    assert pending.ledger.totals.realized == 200_000 - 2 * FEE
+
+
+def test_a_span_that_waits_will_bring_in_what_the_one_that_leads_holds():
+    story = Story()
+    for person in NAMES.values():
+        story.fund(person, 10**9)
+        story.buy(person, "CAT", 100, 500_000)
+    later = now(story) + 1
+    pending, _ = fold(Told(story.chain()), (later, None), (2, EVE, 0, None))
+    found = pending.forward.find_holdings(pending.ledger)
+    assert found == {1: SpanHoldings(500_000 + FEE, 0, 0)}
+    assert pending.forward.find_stays() == {2: (0, 0)}
 
 
 def test_what_it_takes_along_in_a_stablecoin_has_no_result_there(monkeypatch):

@@ -428,7 +428,32 @@ def test_an_order_lies_where_most_of_it_went():
     assert set(t.ledger.inventory.escrows) == {"e"}
 
 
+def test_a_gap_that_shows_late_reaches_back_to_a_fill_too():
+    """Ordered before the gap on A's second account began, filled after: what was missed may have
+    taken the lots that the fill took.
+    """
+    t = Teller().buy("A", 10, 100)
+    t.write("order_open", changes=[("A", -10)], orders=[("e", "A", 10)]).gain("A/2", 1)
+    t.write("order_fill", changes=[("B", 3)], orders=[("e", "A", -10)])
+    t.slip("A/2", 1).gain("A/2", 1)
+    assert t.ledger.stale
+    ledger, booked = fold(t.sell("B", 3, 70).entries)
+    assert show(booked) == [("unmatched", None, "", ("incomplete_history",))]
+    assert ledger.gaps == [Gap(140, 160, "balance_break")]
+
+
 # ---- what is told of each transaction ------------------------------------------------------------
+def test_what_moved_and_is_held_nowhere_is_named_also_without_an_account_of_its_own():
+    """It came and went through accounts that were opened and closed inside."""
+    nothing = ("a venue", None, (), (), 0, 0, 0, 0)
+    moved = Entry("one", 7, 0, 7, "transfer_in", *nothing, (("B", 5, 0),), ())
+    passed = Entry("two", 8, 0, 8, "transfer_in", *nothing, (("C", -5, 0),), ())
+    beside = passed._replace(tokens=(), beside_tokens=(("D", -5, 0),))
+    ledger = Ledger()
+    told = [ledger.apply(entry).emptied for entry in (moved, passed, beside)]
+    assert told == [(), ("C",), ("D",)]
+
+
 def test_mints_that_are_gone_are_named():
     t = Teller().buy("A", 10, 100).buy("B", 1, 10)
     assert t.sell("A", 5, 80).last.emptied == ()

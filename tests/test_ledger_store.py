@@ -25,6 +25,8 @@ from chain.ledger import Ledger
 from chain.lots import Opening
 from chain.programs import table
 from chain.receipts import parse_receipt
+from chain.risk import Stretch
+from chain.risk_store import dump_stretch
 from chain.standing_store import read_rows
 from chain.store import (
     LedgerStore,
@@ -34,7 +36,7 @@ from chain.store import (
     list_entries,
     open_untouched,
 )
-from chain.tables import HourTotal, TradeMint
+from chain.tables import HourTotal, RiskTotal, TokenTotal, TradeMint
 from chain.trade_store import replace_trades, trade_uid
 from models import Post, Trade, Wallet, WalletSignature
 from operate import schema
@@ -579,6 +581,21 @@ def test_running_totals_that_are_wrong_missing_or_too_many_are_put_right(empty):
     assert list(rows.tuples()) != right
     fold(wallet, [])
     assert list(rows.tuples()) == right
+
+
+def test_the_risk_of_a_span_that_is_no_more_is_dropped(empty):
+    """Also of a token that was not sold; what is right stays as it stands."""
+    wallet = empty()
+    fold(wallet, entries_of(market(7)))
+    stretches, tokens = RiskTotal.select().tuples(), TokenTotal.select().tuples()
+    right = sorted(stretches, key=repr), sorted(tokens, key=repr)
+    assert all(right)
+    planted = {"wallet": wallet, "span": 99}
+    RiskTotal.create(**planted, hours=0, begins=0, **dump_stretch(Stretch()))
+    for span, mint in ((99, "M"), (0, "never sold")):
+        TokenTotal.create(wallet=wallet, span=span, mint=mint, realized=1, sales=1, winning=1)
+    fold(wallet, [])
+    assert (sorted(stretches.clone(), key=repr), sorted(tokens.clone(), key=repr)) == right
 
 
 def check_windows(begin, count):

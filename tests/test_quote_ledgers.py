@@ -20,11 +20,18 @@ from test_reconciliation import UNEXPLAINED
 from chain import ledger as ledgers
 from chain import quote_book
 from chain.coverage import order_entries
-from chain.entries import read_entry
+from chain.effects import Balance
+from chain.entries import Entry, read_entry
 from chain.ledger import Ledger
-from chain.lots import Opening
+from chain.lots import PAID_ELSEWHERE, Opening
 from chain.programs import table
-from chain.quote_book import QuoteBook, QuoteRecord, begin_ledger, read_sale
+from chain.quote_book import (
+    QuoteBook,
+    QuoteRecord,
+    begin_ledger,
+    read_sale,
+    view_entry,
+)
 from chain.quotes import MINTS, QUOTES
 from chain.receipts import parse_receipt
 
@@ -75,6 +82,76 @@ def lots(entries, mint, quote="Q"):
 
 
 # ---- what was paid and got -----------------------------------------------------------------------
+BALANCE = Balance("ada", None, 9, 0, 0, 5, 3)
+PLAIN = Entry(
+    *("one", 7, 0, 60, "swap", "a venue", "A", ("f",), (), -90, 5, 4, 3, (), (BALANCE,)),
+    others=(("e", "Q", 1, 2), ("e", "A", 3, 4)),
+    unowned=("u",),
+    sponsored=6,
+    explained_percent=97,
+    counterparties=("c",),
+    seen_at=61,
+)
+
+
+@pytest.mark.parametrize(
+    "told, seen",
+    [
+        # One unit of the quote is enough to be bought or sold for.
+        (
+            {"tokens": (("A", 5, 0), ("Q", -1, 6))},
+            {"kind": "buy", "sol": -1, "tokens": (("A", 5, 0),)},
+        ),
+        (
+            {"tokens": (("A", -5, 0), ("Q", 1, 6)), "mint": "Q"},
+            {"kind": "sell", "sol": 1, "tokens": (("A", -5, 0),), "mint": "A"},
+        ),
+        # Of 7 that came 3 stood beside; with 4 of A beside, only B was sold.
+        (
+            {
+                "tokens": (("A", -4, 0), ("B", -2, 0), ("Q", 7, 6)),
+                "beside_tokens": (("A", -4, 0), ("Q", 3, 6)),
+                "beside_sol": 8,
+            },
+            {
+                **{"kind": "sell", "mint": "B", "sol": 7, "beside_sol": 3},
+                "tokens": (("A", -4, 0), ("B", -2, 0)),
+                "beside_tokens": (("A", -4, 0),),
+            },
+        ),
+        # All that came stood beside, or is what was left of it: no trade against the quote.
+        (
+            {
+                "tokens": (("A", -5, 0), ("B", 1, 0), ("Q", 2, 6)),
+                "beside_tokens": (("Q", 2, 6),),
+            },
+            {"sol": 2, "beside_sol": 2, "tokens": (("A", -5, 0), ("B", 1, 0)), "beside_tokens": ()},
+        ),
+        (
+            {"tokens": (("A", -5, 0), ("B", 1, 0), ("Q", 2, 6)), "residues": ("Q",)},
+            {"sol": 2, "beside_sol": 2, "tokens": (("A", -5, 0), ("B", 1, 0))},
+        ),
+        # For SOL: a purchase was paid for elsewhere, and nobody asks what explains its value.
+        ({"kind": "buy"}, {"kind": "other", "flags": ("f", PAID_ELSEWHERE)}),
+        ({"kind": "sell"}, {"kind": "other"}),
+        ({"kind": "round_trip"}, {"kind": "other"}),
+        *(
+            ({"kind": kind, "flags": ("f", *UNEXPLAINED)}, {"kind": "other", "flags": ("f",)})
+            for kind in ("buy", "sell")
+        ),
+        ({"flags": UNEXPLAINED}, {"flags": UNEXPLAINED}),
+        ({"kind": "transfer_in", "flags": UNEXPLAINED}, {"flags": UNEXPLAINED}),
+        ({"kind": "failed"}, {}),
+    ],
+)
+def test_how_a_transaction_looks_with_the_quote_as_money(told, seen):
+    """Fee, tip, rent and what was sponsored are SOL, and no part of it."""
+    entry = PLAIN._replace(**told)
+    money = {"sol": 0, "fee": 0, "tip": 0, "rent": 0, "sponsored": 0, "beside_sol": 0}
+    others = (("e", "A", 3, 4),)
+    assert view_entry(entry, "Q") == entry._replace(**{**money, "others": others, **seen})
+
+
 def test_a_purchase_and_a_sale_for_the_quote_have_a_result_in_it():
     """10 A for 100 Q; 4 of them for 60 Q: 60 - 40 = 20. Volume 100 + 60; two fees of 5 lamports."""
     t = Teller().gain("Q", 500).swap("Q", 100, "A", 10).swap("A", 4, "Q", 60)

@@ -2,6 +2,9 @@
 knows all sales at once.
 """
 
+from collections import Counter
+from itertools import accumulate
+
 from hypothesis import given
 from hypothesis import settings as effort
 from hypothesis import strategies as st
@@ -10,7 +13,7 @@ from test_ledger import play as tell
 
 from chain.forward import Forward, Span
 from chain.ledger import Ledger
-from chain.risk import ALL, Period, RiskBook, Stretch, join_stretches, round_down
+from chain.risk import ALL, Period, PositionSoFar, RiskBook, Stretch, join_stretches, round_down
 from chain.store import PendingLedger, book_entry
 
 DAY = 24
@@ -90,20 +93,66 @@ def test_what_has_no_result_is_not_on_the_curve():
     assert (told.realized, told.sales, told.best, told.worst) == (-70, 1, -70, -70)
 
 
-@given(st.lists(st.integers(-100, 100), max_size=40), st.data())
-def test_parts_join_as_the_oracle_says(results, data):
-    """The oracle has the whole curve: the largest of all falls from a point to a later one."""
-    cut = data.draw(st.integers(0, len(results)))
-    parts = [tell_sales(results[:cut]), tell_sales(results[cut:])]
-    joined = join_stretches(parts)
-    curve = [sum(results[:end]) for end in range(len(results) + 1)]
-    falls = [curve[a] - curve[b] for a in range(len(curve)) for b in range(a, len(curve))]
-    assert joined.drawdown == tell_sales(results).drawdown == max(falls)
-    assert (joined.realized, joined.high, joined.low) == (curve[-1], max(curve), min(curve))
-    assert (joined.best, joined.worst) == (
-        max(results, default=None),
-        min(results, default=None),
+EVENTS = st.lists(
+    st.tuples(
+        st.integers(0, 3),
+        st.one_of(
+            st.tuples(st.just("sale"), st.integers(-5, 5), st.none() | st.integers(0, 3)),
+            st.tuples(st.just("position"), st.integers(-2, 2), st.booleans(), st.booleans()),
+            st.tuples(st.just("trade")),
+        ),
+    ),
+    max_size=12,
+)
+
+
+def live(events):
+    """The Stretch of events: (day, what happened)..."""
+    stretch = Stretch()
+    for day, (what, *how) in events:
+        if what == "sale":
+            stretch.add_sale(*how)
+        elif what == "position":
+            stretch.add_position(PositionSoFar(*how))
+        else:
+            stretch.add_day(day)
+    return stretch
+
+
+def count(events):
+    """The same, each field by itself."""
+    told = [how for _, how in events]
+    sales, ended = ([how[1:] for how in told if how[0] == what] for what in ("sale", "position"))
+    days = [day for day, how in events if how[0] == "trade"]
+    sums = [0, *accumulate(result for result, _ in sales)]
+    counting = [result for result, sold, unknown in ended if sold and not unknown]
+    return Stretch(
+        realized=sums[-1],
+        high=max(sums),
+        low=min(sums),
+        drawdown=max(high - low for at, high in enumerate(sums) for low in sums[at:]),
+        sales=len(sales),
+        winning=sum(result > 0 for result, _ in sales),
+        best=max((result for result, _ in sales), default=None),
+        worst=min((result for result, _ in sales), default=None),
+        closed=len(counting),
+        won=sum(result > 0 for result in counting),
+        uncounted=len(ended) - len(counting),
+        days=len(set(days)),
+        first_day=min(days, default=None),
+        last_day=max(days, default=None),
+        holdings=Counter(held for _, held in sales if held is not None),
     )
+
+
+@given(EVENTS, st.integers(0, 12), st.integers(0, 12))
+@effort(max_examples=50, deadline=None)
+def test_every_field_of_joined_parts_is_that_of_the_whole(drawn, one, other):
+    """Days never fall; a trade before and after a cut may be of one day."""
+    events = sorted(drawn, key=lambda event: event[0])
+    first, second = sorted((one, other))
+    parts = events[:first], events[first:second], events[second:]
+    assert join_stretches(map(live, parts)) == live(events) == count(events)
 
 
 # ---- holding times -------------------------------------------------------------------------------
