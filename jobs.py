@@ -42,8 +42,8 @@ TAKEOVER_SECONDS = 0.5
 SILENT_SECONDS = 40.0
 # A running pass is given so long when the process ends.
 GRACE_SECONDS = 5.0
-# A pass of the hooks lasts a minute; the next one follows at once.
-HOOKS_SECONDS = 1.0
+# A pass of the hooks lasts a minute; the next one follows at once, or so long after a failed one.
+HOOKS_SECONDS = 5.0
 WITNESS_SECONDS = 600.0
 DIGEST_SECONDS = 3600.0
 # Where the wall clock moves more against the monotonic one, the jobs are planned anew.

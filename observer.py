@@ -18,10 +18,11 @@ from peewee import OperationalError
 
 import storage
 from chain.coverage import find_overtaken
+from chain.holdings import HELD
 from chain.rpc import THROTTLED_SECONDS, Rpc, RpcError, Unavailable
 from chain.standing_store import refresh_standings
 from config import Config
-from models import IS_PROGRAM, Address, Attachment, Post, Wallet, WalletSignature
+from models import IS_PROGRAM, Post, Wallet, WalletSignature
 from observing.answering import MAX_LOOK_SECONDS, Answering
 from observing.balances import Balances
 from observing.bell import Bell, Ring
@@ -39,7 +40,15 @@ from storage import in_parts
 
 # Passes in trouble, in a row, after which the command line gives up.
 MAX_FAILED_PASSES = 3
-# As text: of each wallet in each poll.
+# As text: in each poll, or of each wallet in it.
+ANY_WELL = f"SELECT 1 FROM wallet WHERE id IN {HELD} AND trouble IS NULL LIMIT 1"
+COUNT = "SELECT COUNT(*) FROM address WHERE wallet_id IN ({marks})"
+# One that failed is due later: it does not keep the others waiting.
+WITHOUT_RECORD = f"""
+SELECT id FROM wallet WHERE coverage IS NOT NULL AND id NOT IN {HELD} AND id IN (
+    SELECT wallet_id FROM attachment
+    WHERE detached_at IS NOT NULL AND (open_cost IS NULL OR wallet.by_quote IS NULL))
+ORDER BY due_at, id LIMIT 1"""
 STORED = "SELECT COUNT(*) FROM sighting WHERE wallet_id = ? AND state = 'stored'"
 PLAN = "UPDATE wallet SET due_at = ? WHERE id = ?"
 
@@ -373,28 +382,24 @@ def _select_watched(now: int) -> Any:
 
 def _find_common_trouble() -> str | None:
     """Where every wallet is in trouble nothing is observed: the trouble of the first, else None."""
-    watched = Wallet.select(Wallet.address, Wallet.trouble).where(is_held(), IS_WALLET)
-    if watched.where(Wallet.trouble.is_null()).exists():
+    if storage.database.execute_sql(ANY_WELL).fetchone():
         return None
+    watched = Wallet.select(Wallet.address, Wallet.trouble).where(is_held(), IS_WALLET)
     first = watched.order_by(Wallet.trouble_at).first()
     return None if first is None else f"{first.address}: {first.trouble}"
 
 
 def _count_addresses(wallets: Sequence[Wallet]) -> int:
     parts = in_parts([wallet.id for wallet in wallets])
-    return sum(Address.select().where(Address.wallet.in_(part)).count() for part in parts)
+    execute = storage.database.execute_sql
+    found = (execute(COUNT.format(marks=storage.mark(part)), part).fetchone() for part in parts)
+    return sum(count for (count,) in found)
 
 
 def _find_without_record() -> Wallet | None:
     """A wallet that was given up before there were forward records, or ledgers in stablecoins."""
-    given_up = Attachment.select(Attachment.wallet).where(~Attachment.detached_at.is_null())
-    underived = given_up.where(Attachment.open_cost.is_null())
-    is_due = Wallet.id.in_(underived) | Wallet.by_quote.is_null()
-    former = Wallet.select().where(Wallet.id.in_(given_up), ~is_held(), is_due)
-    # One that failed is due later: it does not keep the others waiting.
-    ordered = former.where(Wallet.coverage.is_null(False)).order_by(Wallet.due_at, Wallet.id)
-    found: Wallet | None = ordered.first()
-    return found
+    found = storage.database.execute_sql(WITHOUT_RECORD).fetchone()
+    return None if found is None else Wallet.get_by_id(found[0])
 
 
 # ---- the command line ----------------------------------------------------------------------------

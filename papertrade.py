@@ -137,6 +137,10 @@ class PaperJob:
         that trader, so that nobody's fills depend on what an unstored trader took from a pool.
         """
         cursor, newest = load.find_cursor(), load.find_newest()
+        if newest <= cursor and not load.has_traders():
+            # No orders are left open by the last process either.
+            self.fresh = False
+            return 0
         # A market that was played and not stored is of no use.
         last, self.market = self.market, None
         for _ in range(MAX_PASSES):

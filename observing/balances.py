@@ -32,6 +32,7 @@ SCANNED = "SELECT COUNT(*) FROM address WHERE wallet_id = ? AND walks > 0"
 COMPARED = """
 SELECT a.wallet_id, a.address FROM address a JOIN wallet w ON w.id = a.wallet_id
 WHERE a.wallet_id IN ({marks}) AND (a.walks > 0 OR a.address = w.address) ORDER BY a.id"""
+LOOKED_AT = "UPDATE wallet SET looked_at = ? WHERE id IN ({marks})"
 WAITING = "SELECT 1 FROM post WHERE wallet_id = ? AND status = 'pending' LIMIT 1"
 
 
@@ -187,9 +188,9 @@ class Balances:
         """
         polled = {wallet.id: wallet.looked_at for wallet in wallets if self.note_poll(wallet, now)}
         for part in in_parts(polled):
-            Wallet.update(looked_at=max(at or 0 for at in polled.values())).where(
-                Wallet.id.in_(part)
-            ).execute()
+            looked_at = max(at or 0 for at in polled.values())
+            sql = LOOKED_AT.format(marks=storage.mark(part))
+            storage.database.execute_sql(sql, (looked_at, *part))
 
     def note_poll(self, wallet: Wallet, now: int) -> bool:
         """Set when a node last answered about the wallet; return whether one did in this poll."""

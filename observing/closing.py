@@ -3,9 +3,11 @@
 import math
 from typing import Any
 
+from peewee import SQL
+
 from chain.coverage import Progress
-from chain.group_tables import Companion
-from models import Attachment, Wallet
+from chain.holdings import HELD
+from models import Wallet
 from observing.balances import Balances
 from observing.state import State
 
@@ -15,9 +17,7 @@ MAX_CLOSING_MS = 86_400_000
 
 def is_held() -> Any:
     """Condition: a bot holds the wallet."""
-    held = Attachment.select(Attachment.wallet).where(Attachment.detached_at.is_null())
-    beside = Companion.select(Companion.wallet).where(Companion.detached_at.is_null())
-    return Wallet.id.in_(held) | Wallet.id.in_(beside)
+    return Wallet.id.in_(SQL(HELD))
 
 
 def is_closing(now: int) -> Any:

@@ -4,6 +4,7 @@ import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass
+from typing import NamedTuple
 
 import orjson
 
@@ -25,7 +26,9 @@ OVERLAP_SLOTS = 512
 # As text: asked in each step, and building them would take longer than the answers.
 COUNT = "SELECT COUNT(*) FROM sighting WHERE wallet_id = ?"
 KNOWN = "SELECT signature FROM sighting WHERE wallet_id = ?"
-HEADS = "SELECT * FROM address WHERE wallet_id = ? AND walks > 0 AND address IN ({marks})"
+HEADS = """
+SELECT id, address, head_slot FROM address
+WHERE wallet_id = ? AND walks > 0 AND address IN ({marks})"""
 UNSCANNED = "SELECT 1 FROM address WHERE wallet_id = ? AND walks = 0 LIMIT 1"
 IS_DUE = "walks < 2 OR walk_new > 0 OR walked_at IS NULL OR NOT walked_at BETWEEN ? AND ?"
 DUE_SCAN = f"SELECT * FROM address WHERE wallet_id = ? AND ({IS_DUE}) ORDER BY walks, id LIMIT 1"
@@ -35,6 +38,14 @@ END_SCAN = """
 UPDATE address
 SET endpoint = ?, walk_cursor = NULL, walks = ?, walk_new = ?, walked_at = ?, head_slot = ?
 WHERE id = ?"""
+
+
+class HeadRow(NamedTuple):
+    """An address whose head is listed, and the slot up to which it was."""
+
+    id: int
+    address: str
+    head_slot: int | None
 
 
 @dataclass
@@ -85,14 +96,15 @@ class Listing:
         if not chosen:
             return
         sql = HEADS.format(marks=storage.mark(chosen))
-        for row in list(Address.raw(sql, wallet.id, *chosen)):
+        found = storage.database.execute_sql(sql, (wallet.id, *chosen)).fetchall()
+        for row in map(HeadRow._make, found):
             if self._state.clock() >= self._state.work_until:
                 break
             self._state.spare_requests -= row.address == wallet.address
             listed_at[row.address] = self._state.clock()
             self._list_head(wallet, row, now)
 
-    def _list_head(self, wallet: Wallet, row: Address, now: int) -> None:
+    def _list_head(self, wallet: Wallet, row: HeadRow, now: int) -> None:
         before, head = None, row.head_slot or 0
         top = head
         while True:

@@ -9,10 +9,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import orjson
-from peewee import fn
 
 import storage
-from market.tables import Snapshot as StoredSnapshot
 from paper import rows
 from paper.account import Account, Close, Position, find_exclusion, public_id
 from paper.faults import Faults
@@ -24,10 +22,14 @@ from paper.pools import NEVER_TRADED, Memory, pool_key
 from paper.refill import Attempt, StoredAccount
 from paper.rows import SUSPECT, Columns, read_fill, read_order, read_position, select
 from paper.strategies import Strategy, parse_settings
-from paper.tables import EngineState, PaperOrder
+from paper.tables import PaperOrder
 from paper.tables import Position as StoredPosition
 from paper.trader import REFUSAL_MS, Trader, refusal_key, topic_of
 
+# As text: asked in each tick, and building them would take longer than the answers.
+CURSOR = "SELECT snapshot FROM engine_state WHERE id = 1"
+NEWEST = "SELECT MAX(id) FROM snapshot"
+ANY_TRADER = "SELECT 1 FROM trader WHERE retired_at IS NULL LIMIT 1"
 NEW_SNAPSHOTS = "SELECT MIN(taken_at) FROM snapshot WHERE id > ? AND taken_at >= ?"
 
 
@@ -48,13 +50,18 @@ class OpenRows(NamedTuple):
 
 def find_cursor() -> int:
     """Return the id of the last snapshot that was played; 0 in the beginning."""
-    state = EngineState.get_or_none(EngineState.id == 1)
-    return state.snapshot if state else 0
+    found = storage.database.execute_sql(CURSOR).fetchone()
+    return found[0] if found else 0
 
 
 def find_newest() -> int:
     """Return the id of the newest snapshot; 0 without one."""
-    return StoredSnapshot.select(fn.MAX(StoredSnapshot.id)).scalar() or 0
+    return storage.database.execute_sql(NEWEST).fetchone()[0] or 0
+
+
+def has_traders() -> bool:
+    """Whether anybody trades here: a trader that is not retired."""
+    return bool(storage.database.execute_sql(ANY_TRADER).fetchone())
 
 
 def find_first_new(after_id: int, since: int) -> int | None:

@@ -222,6 +222,23 @@ def test_several_rounds_in_one_tick_are_played_one_after_the_other(stage):
     assert trader
 
 
+def test_where_nobody_trades_a_tick_only_notes_how_far_prices_were_read(stage, monkeypatch):
+    stored, store_round = [], store.store_round
+    monkeypatch.setattr(store, "store_round", lambda *all: stored.append(all) or store_round(*all))
+    stage.tick()
+    assert (len(stored), load.find_cursor()) == (0, 0)
+    price = stage.snapshot()
+    for _ in range(2):
+        stage.tick()
+        assert (len(stored), load.find_cursor()) == (1, price.id)
+    trader = stage.trader()
+    stage.tick()
+    assert len(stored) == 2
+    traders.retire_trader(trader, stage.now)
+    stage.tick()
+    assert len(stored) == 2
+
+
 def test_a_late_tick_enters_nothing(stage):
     stage.trader()
     for price in RISE[:15]:
