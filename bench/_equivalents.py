@@ -281,6 +281,12 @@ EQUIVALENTS = {
             'place(own, market, view.last, "buy", lamports, REASON, None, sol(lamports))',
         ): "of a twin's diary only pauses and lessons are counted",
     },
+    "paper/venues.py": {
+        (
+            'return VENUES.get(name or "", UNCALIBRATED)',
+            'return VENUES.get(name or "XXXX", UNCALIBRATED)',
+        ): "neither is the name of a venue",
+    },
     "paper/pools.py": {
         (
             "return left if flow > 0 else -left",

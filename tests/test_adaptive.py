@@ -121,6 +121,29 @@ def test_the_end_of_a_pause_names_its_token_and_rule():
     }
 
 
+def test_a_pause_ends_with_its_last_moment_and_counts_what_was_opened_in_it():
+    """Half-open: opened when it began counts, when it ended not; in another token neither."""
+    begun = START - DAY
+    pause = guard.Pause("p", "r", "pause_mint", "A", begun, START, False, 8, DAY, "numbers")
+    for now, ended in ((START - 1, False), (START, True)):
+        one = trader()
+        one.pauses = [pause]
+        told = closes(1, 20, 300, 4_000, 50_000)
+        moments = (begun - 1, begun, START - 1, START, START - 1)
+        one.closes = [
+            replace(close, opened_at=at, mint="B" if close.net == 50_000 else "A")
+            for close, at in zip(told, moments, strict=True)
+        ]
+        adaptive.run_heartbeat(one, now)
+        assert (one.pauses == []) is ended
+        assert [line.facts for line in one.journal.entries] == ended * [
+            {
+                **{"what": "would_have", "ends": "p", "rule": "r", "effect": "pause_mint"},
+                **{"n": 2, "windowMs": DAY, "resultSol": "0.00000032"},
+            }
+        ]
+
+
 def test_the_equity_of_a_day_is_that_of_its_first_heartbeat():
     one = trader()
     midnight = START - START % DAY + DAY

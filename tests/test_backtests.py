@@ -300,6 +300,21 @@ def test_a_player_begins_with_nothing_and_knows_nothing_of_later():
     assert player.spacing_ms == 5 * MINUTE // backtests.MAX_POINTS and player.curve == []
 
 
+@pytest.mark.parametrize("length, cuts, percent", [(1, [0, 0, 0], 0), (200, [50, 100, 150], 2)])
+def test_what_is_played_is_told_in_percent(length, cuts, percent):
+    """Two tokens in one moment, 5 ms after the beginning where there are as many."""
+    at, noted = START + min(5, length - 1), []
+    moment = [quote(0, "A", at=at), quote(0, "B", at=at)]
+    told = Recording(MINUTE, START, START + length, {"A": token()}, {}, moment)
+    found = backtests.run_backtest(told, [closes_at(2)], "guarded", noted.append)
+    assert found.cuts == [START + cut for cut in cuts] and noted == [percent]
+    assert found.snapshots == 2 and found.difference is None
+    assert found.shown.trader.phase.name == "guarded"
+    starts = [fold.start - START for fold in found.folds]
+    assert starts == [length * number // 4 for number in range(4)]
+    assert [fold.end - START for fold in found.folds] == [*starts[1:], length]
+
+
 def test_combinations_are_candidates_and_bad_ones_are_refused(db):
     found = asked.find_candidates("momentum", ["riseBps=400,600", "timeStop=9,10"])
     assert [(one.rise_bps, one.time_stop) for one in found] == [

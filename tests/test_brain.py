@@ -305,6 +305,11 @@ def test_below_eight_closes_it_is_a_pattern():
         and not lesson.is_pattern
         and brain.find_lessons(closes(1, 1), START) == []
     )
+    # Three are worth a sentence.
+    three = brain.find_lessons(closes(1, 1, 1), START)
+    assert [(one.key, one.n, one.is_pattern) for one in three] == [
+        *(("reason told", 3, True), ("token A", 3, True)),
+    ]
 
 
 def test_a_lesson_counts_the_closes_it_names():
@@ -376,6 +381,41 @@ def test_a_token_the_twin_never_had_is_compared_with_all_of_its_closes():
         about = brain.find_lessons(elsewhere, START, twin)
         (shown,) = (one.evidence["randomEntry"] for one in about if one.key == "token B")
         assert (shown["of"], shown["eligibleCloses"]) == ("all", count)
+
+
+@pytest.mark.parametrize(
+    "interval, mean, closes, apart",
+    [
+        ([1.0, 2.0], 0.99, 8, True),
+        ([1.0, 2.0], 1.0, 8, False),
+        ([1.0, 2.0], 2.0, 8, False),
+        ([1.0, 2.0], 2.01, 8, True),
+        ([1.0, 2.0], 2.01, 7, False),
+        (None, 2.01, 8, False),
+    ],
+)
+def test_closes_are_apart_where_the_random_mean_is_outside_of_their_interval(
+    interval, mean, closes, apart
+):
+    random = {"eligibleCloses": closes, "meanReturnPct": mean}
+    assert brain.is_apart({"meanReturnInterval": interval, "randomEntry": random}) is apart
+
+
+def test_a_comparison_covers_thirty_days_at_most():
+    """One close a day; of two on one day there is one."""
+    for days, covered in ((29, 29), (30, 30), (31, 30)):
+        history = [close(n, 1, at=START + n * DAY_MS) for n in range(days)]
+        assert results.compare([*history, close(99, 1)], SOL)["daysCovered"] == covered
+    assert results.describe_drawdown(history, 0) == {
+        **{"maxDrawdownPct": None, "maxDrawdownInterval": None},
+    }
+    assert results.describe_drawdown(history[:1], 1)["maxDrawdownPct"] == 0
+    # Spent nothing: it tells nothing of returns.
+    free = [close(1, 5, spent=0)]
+    assert results.list_returns(free) == [] and results.compare_costs(free) == [
+        {"costs": times, "meanReturnPct": None, "winRate": None} for times in (1, 2, 3)
+    ]
+    assert results.cost_share([close(1, -3, gross=0)]) is None
 
 
 def test_ineligible_and_old_closes_teach_nothing():

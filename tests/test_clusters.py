@@ -59,6 +59,75 @@ def test_an_interval_is_the_same_in_every_process_and_holds_its_ratio(monkeypatc
     assert found.low < ratio < found.high
 
 
+# ---- drawn again by an oracle --------------------------------------------------------------------
+def draw_slowly(count, measure):
+    """The bounds of 1,000 draws of so many places, drawn one after the other by the seed."""
+    chance, found = random.Random("clusters"), []
+    for _ in range(1_000):
+        figure = measure([int(chance.random() * count) for _ in range(count)])
+        if figure is not None:
+            found.append(figure)
+    # 2.365 and 2.262 for 8 and 10 clusters; 1.984 of 101 is near enough to the normal 1.96.
+    student = {8: 2.365, 10: 2.262}.get(count, 1.96)
+    tail = NormalDist().cdf(-student * math.sqrt(count / (count - 1)))
+    found.sort()
+    last = len(found) - 1
+    return found[math.floor(last * tail)], found[math.ceil(last * (1 - tail))]
+
+
+def divide(parts, wholes):
+    """Of drawn places the ratio of the sums; None where there is nothing."""
+
+    def measure(drawn):
+        whole = sum(wholes[place] for place in drawn)
+        return sum(parts[place] for place in drawn) / whole if whole else None
+
+    return measure
+
+
+def test_an_interval_of_a_ratio_is_that_of_a_slow_bootstrap():
+    parts, wholes = (3, -1, 4, 1, -5, 9, 2, 6), (1, 2, 0, 1, 3, 1, 0, 2)
+    shares = [Share(*pair) for pair in zip(parts, wholes, strict=True)]
+    assert clusters.find_interval(shares) == draw_slowly(8, divide(parts, wholes))
+
+
+def test_a_rate_has_one_win_and_one_loss_more_of_the_mean_size():
+    """Of 20 closes in 8 clusters the mean is 2.5, and 2 is the even number."""
+    wins = [Share(part, whole) for part, whole in zip((1, 0, 2) * 3, (1, 3, 4) * 3, strict=True)]
+    parts, wholes = zip(*wins[:8], (2, 2), (0, 2), strict=True)
+    assert sum(wholes[:8]) == 20
+    assert clusters.find_rate_interval(wins[:8]) == draw_slowly(10, divide(parts, wholes))
+    nothing = clusters.find_rate_interval([Share(0, 0)] * 8)
+    assert nothing == draw_slowly(10, divide((0,) * 8 + (1, 0), (0,) * 8 + (1, 1)))
+
+
+def test_more_than_two_hundred_are_drawn_in_pairs():
+    """201 in 100 pairs and one that is alone."""
+    parts = [n * 7 % 11 - 4 for n in range(201)]
+    shares = [Share(part, 1 + n % 3) for n, part in enumerate(parts)]
+    pairs = [shares[first : first + 2] for first in range(0, 201, 2)]
+    summed = zip(
+        *[[sum(column) for column in zip(*pair, strict=True)] for pair in pairs], strict=True
+    )
+    assert clusters.find_interval(shares) == draw_slowly(101, divide(*summed))
+    assert len(clusters._join(shares[:200])) == 200 and len(clusters._join(parts)) == 101
+
+
+def test_the_interval_of_a_drawdown_is_that_of_a_slow_bootstrap():
+    moves = [5, -7, 2, -3, 8, -6, 1, -2]
+
+    def fall(drawn):
+        total = top = 20
+        worst = 0.0
+        for place in drawn:
+            total += moves[place]
+            top = max(top, total)
+            worst = max(worst, (top - total) / top)
+        return worst
+
+    assert clusters.find_drawdown_interval(moves, 20) == draw_slowly(8, fall)
+
+
 def test_what_is_remembered_of_figures_is_small_and_has_an_end():
     """Of 1,500 accounts of 200 clusters the last 1,024 are known, in less than 400 bytes each; 400
     integers alone would take 12,800.

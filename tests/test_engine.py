@@ -609,6 +609,17 @@ def test_cash_is_kept_for_what_orders_may_still_cost():
     assert one.account.free_cash == one.account.cash
 
 
+def test_a_pause_halves_entries_in_its_token_alone():
+    """Of 10 SOL a tenth, and half of it in A."""
+    one = told(0, mints=("A", "B"))
+    one.pauses = [replace(pause("half_size", "A"), since=START)]
+    Tape([one], mints="AB").play()
+    assert {order.mint: order.amount for order in one.account.orders.values()} == {
+        "A": SOL // 2,
+        "B": SOL,
+    }
+
+
 def test_an_entry_is_of_a_hundredth_of_a_sol_at_least():
     """A tenth of 0.1 SOL; a lamport less is too little."""
     for cash, ordered in ((10**8, [10_000_000]), (10**8 - 1, [])):
@@ -663,6 +674,20 @@ def test_no_attempt_is_made_that_the_cash_cannot_pay(monkeypatch):
         and said(one, "refusal")[-1]["reason"] == "no_cash_for_fees"
     )
     assert one.journal.orders[2].state == "refused" and one.account.positions
+
+
+def test_what_costs_all_the_cash_is_filled_and_a_lamport_more_refused(monkeypatch):
+    """A purchase of 1 SOL, 55,000 lamports for the network, and rent."""
+    monkeypatch.setattr("paper.fills.draw_network_fee", lambda order, costs: 55_000)
+    for spare, filled in ((0, True), (-1, False)):
+        one = told(0)
+        tape = Tape([one]).play()
+        one.account.cash = SOL + 55_000 + RENT + spare
+        tape.play()
+        assert one.account.cash == (0 if filled else SOL + 54_999 + RENT)
+        assert one.journal.orders[1].state == ("filled" if filled else "refused")
+        reason = {"reason": "no_cash_for_fees", "detail": "the fill was refused: no cash for fees"}
+        assert said(one, "refusal") == ([] if filled else [{**reason, "symbol": "AA"}])
 
 
 def test_an_account_with_one_fee_sells():

@@ -300,6 +300,7 @@ class Child:
     def write(self, text):
         if self.line is None:
             raise BrokenPipeError
+        self.asked = json.loads(text)
 
     def flush(self):
         pass
@@ -422,6 +423,10 @@ def test_a_decision_is_one_of_few(tmp_path, ask, answer, found):
         assert refused.value.args == (f"its strategy file mine.py failed ({why})",)
     else:
         assert decide() == found
+    about = {"view": own.show_view(seen), "position": {**asdict(HELD), "marks": ["stale_price"]}}
+    asked = about if ask == "leave" else {"views": [about["view"]]}
+    told = {"ask": ask, "settings": {"mine": 5}, **asked}
+    assert child.asked == json.loads(json.dumps(told))
 
 
 # ---- what its process does, in this one ----------------------------------------------------------
