@@ -2,16 +2,19 @@
 
 import csv
 import json
+from contextlib import ExitStack
 from hashlib import sha256
+from itertools import product
 
 import pytest
-from story import VENUE, Story, address
+from scene import Scene
+from story import VENUE, Story, account_of, address
 from test_receipts import read_truth
 
 from chain.base58 import b58encode
 from chain.effects import read_effect
 from chain.entries import read_entry
-from chain.kinds import decide_kind
+from chain.kinds import Kind, decide_kind
 from chain.programs import TIP_ACCOUNTS, table
 from chain.receipts import parse_receipt
 
@@ -308,3 +311,262 @@ def test_somebody_elses_swap_is_not_ours(story):
 def test_a_deposit_shaped_like_a_swap_is_what_its_program_is(story, program, kind):
     story.transact("ada", [OUT, DOG_IN], program)
     assert kind_of(story.rows[-1].receipt, address("ada")).kind == kind
+
+
+# ---- the whole of a kind -------------------------------------------------------------------------
+def fox(scene):
+    return account_of("ada", "FOX")
+
+
+def nothing(scene):
+    """Only the fee."""
+
+
+def tip(scene):
+    scene.pay("ada", "validator", 7)
+
+
+def tip_beside_a_no_op(scene):
+    tip(scene)
+    scene.noop(OTHER_VENUE)
+
+
+def pay(scene):
+    scene.pay("ada", "eve", 5)
+
+
+def pay_by_unknown(scene):
+    with scene.call(UNKNOWN, "ada"):
+        pay(scene)
+
+
+def pay_beside_unknown_that_names_nobody(scene):
+    pay(scene)
+    scene.noop(UNKNOWN, "eve")
+
+
+def get_and_tip(scene):
+    scene.pay("eve", "ada", 7)
+    tip(scene)
+
+
+def open_own(scene):
+    scene.open("ada", "ada", "FOX")
+
+
+def open_for_eve(scene):
+    scene.open("ada", "eve", "FOX")
+
+
+def close_own(scene):
+    scene.close(account_of("ada", "DOG"), "ada")
+
+
+def close_for_eve(scene):
+    """Its rent is given away."""
+    scene.close(account_of("ada", "DOG"), "eve")
+
+
+def wrap(scene):
+    scene.wrap("ada", 10)
+
+
+def to_herself(scene):
+    scene.pay("ada", "ada", 5)
+
+
+def between_own_accounts(scene):
+    scene.send("CAT", "ada", "second", 5)
+
+
+def get(scene):
+    scene.send("CAT", "eve", "ada", 5)
+
+
+def give(scene):
+    scene.send("CAT", "ada", "eve", 5)
+
+
+def get_two(scene):
+    get(scene)
+    scene.send("DOG", "eve", "ada", 3)
+
+
+def give_two(scene):
+    give(scene)
+    scene.send("DOG", "ada", "eve", 3)
+
+
+def give_and_get(scene):
+    give(scene)
+    scene.send("DOG", "eve", "ada", 3)
+
+
+def get_two_and_give_one(scene):
+    get_two(scene)
+    scene.send("FOX", "ada", "eve", 1)
+
+
+def get_for_sol(scene):
+    get(scene)
+    pay(scene)
+
+
+def give_for_sol(scene):
+    give(scene)
+    scene.pay("eve", "ada", 5)
+
+
+def give_and_pay(scene):
+    give(scene)
+    pay(scene)
+
+
+def get_and_get_sol(scene):
+    get(scene)
+    scene.pay("eve", "ada", 5)
+
+
+def give_by_unknown(scene):
+    with scene.call(UNKNOWN, account_of("ada", "CAT")):
+        give(scene)
+
+
+def give_into_a_new_account(scene):
+    """Rent for it is no price."""
+    scene.open("ada", "bob", "CAT")
+    scene.send("CAT", "ada", "bob", 5)
+
+
+def get_into_a_new_account_that_eve_pays_for(scene):
+    scene.open("eve", "ada", "FOX")
+    scene.send("FOX", "eve", "ada", 5)
+
+
+UNKNOWN_RAN = ("unrecognised_program",)
+
+
+@pytest.mark.parametrize(
+    "how, kind, mint, flags",
+    [
+        (nothing, "other", None, ("fee_only",)),
+        (tip, "other", None, ("tip_only",)),
+        (tip_beside_a_no_op, "native_transfer", None, ()),
+        (pay, "native_transfer", None, ()),
+        (pay_by_unknown, "native_transfer", None, UNKNOWN_RAN),
+        (pay_beside_unknown_that_names_nobody, "native_transfer", None, ()),
+        (get_and_tip, "native_transfer", None, ()),
+        (open_own, "account_open", None, ()),
+        (open_for_eve, "account_open", None, ()),
+        (close_own, "account_close", None, ()),
+        (close_for_eve, "native_transfer", None, ()),
+        (wrap, "transfer_self", None, ()),
+        (to_herself, "transfer_self", None, ()),
+        (between_own_accounts, "transfer_self", None, ()),
+        (get, "transfer_in", "CAT", ()),
+        (give, "transfer_out", "CAT", ()),
+        (get_two, "transfer_in", None, ()),
+        (give_two, "transfer_out", None, ()),
+        (give_and_get, "other", "DOG", UNKNOWN_RAN),
+        (get_two_and_give_one, "other", None, UNKNOWN_RAN),
+        (get_for_sol, "other", "CAT", UNKNOWN_RAN),
+        (give_for_sol, "other", "CAT", UNKNOWN_RAN),
+        (give_and_pay, "transfer_out", "CAT", ()),
+        (get_and_get_sol, "transfer_in", "CAT", ()),
+        (give_by_unknown, "transfer_out", "CAT", UNKNOWN_RAN),
+        (give_into_a_new_account, "transfer_out", "CAT", ()),
+        (get_into_a_new_account_that_eve_pays_for, "transfer_in", "FOX", ()),
+    ],
+    ids=lambda one: getattr(one, "__name__", ""),
+)
+def test_where_no_known_program_acted_what_moved_decides(how, kind, mint, flags):
+    scene = Scene(ada=10**9, eve=10**9, validator=10**9)
+    for word in ("ada", "eve"):
+        scene.holds(word, "CAT", 50)
+    scene.holds("eve", "DOG", 50).holds("ada", "DOG", 0 if how in CLOSING else 50)
+    scene.holds("eve", "FOX", 50).holds("ada", "SOL", 1)
+    if how is get_two_and_give_one:
+        scene.holds("ada", "FOX", 50)
+    scene.holds("ada", "CAT", 5, "second")
+    how(scene)
+    receipt, ada = parse_receipt(scene.receipt("ada", "eve")), address("ada")
+    found = decide_kind(receipt, read_effect(receipt, ada, {address("validator")}), PROGRAMS)
+    assert found == Kind(kind, None, mint and address(mint), flags)
+
+
+CLOSING = (close_own, close_for_eve)
+
+
+@pytest.mark.parametrize("signed", [True, False])
+def test_whoever_did_not_pay_has_no_fee_only(signed):
+    scene = Scene(ada=10**9, eve=10**9).holds("ada", "CAT", 50)
+    scene.pay("eve", "eve", 5)
+    raw = scene.receipt("eve", *(["ada"] if signed else []))
+    assert kind_of(raw, address("ada")) == Kind("other")
+
+
+@pytest.mark.parametrize(
+    "change, decimals, kind",
+    [(1, 0, "nft"), (-1, 0, "nft"), (2, 0, "transfer_in"), (1, 1, "transfer_in")],
+)
+def test_one_of_what_cannot_be_divided_is_a_collectible(change, decimals, kind):
+    scene = Scene(ada=10**9, eve=10**9).holds("ada", "CAT", 5).holds("eve", "CAT", 5)
+    scene.send("CAT", *(("eve", "ada") if change > 0 else ("ada", "eve")), abs(change))
+    raw = scene.receipt("ada", "eve")
+    for row in (*raw["meta"]["preTokenBalances"], *raw["meta"]["postTokenBalances"]):
+        row["uiTokenAmount"]["decimals"] = decimals
+    assert kind_of(raw, address("ada")) == Kind(kind, None, address("CAT"))
+
+
+RAYDIUM = "675kPX9MHTjS2zt1qfr1NYHuzeLXfQM9H24wFSUt1Mp8"
+LENDING = "KLend2g3cP87fffoy8q1mQqGKjrxjC8boSyAYavgmjD"
+
+
+def deposit_one(scene):
+    scene.send("CAT", "ada", "eve", 5)
+    scene.mint("SHARE", "ada", 9, "eve")
+
+
+def deposit_two(scene):
+    scene.send("DOG", "ada", "eve", 3)
+    deposit_one(scene)
+
+
+def sell_cat(scene):
+    scene.send("CAT", "ada", "eve", 5)
+    scene.pay("eve", "ada", 10**6)
+
+
+@pytest.mark.parametrize(
+    "how, programs, kind, venue, mint",
+    [
+        (deposit_one, [LENDING], "lending", "Kamino Lend", "CAT"),
+        (deposit_two, [LENDING], "lending", "Kamino Lend", None),
+        # Who trades and mints its shares by one id: of a pool that is a deposit.
+        (deposit_one, [RAYDIUM], "liquidity", "Raydium v4", "CAT"),
+        (deposit_two, [RAYDIUM], "liquidity", "Raydium v4", None),
+        (deposit_one, [VENUE], "swap", "pump.fun", "SHARE"),
+        (sell_cat, [RAYDIUM], "sell", "Raydium v4", "CAT"),
+        (sell_cat, [OTHER_VENUE, RAYDIUM], "sell", "Jupiter v6 > Raydium v4", "CAT"),
+        (sell_cat, [UNKNOWN, RAYDIUM], "sell", "Raydium v4", "CAT"),
+        (
+            sell_cat,
+            [OTHER_VENUE, VENUE, RAYDIUM],
+            "sell",
+            "Jupiter v6 > pump.fun, Raydium v4",
+            "CAT",
+        ),
+        (sell_cat, [OTHER_VENUE, OTHER_VENUE], "sell", "Jupiter v6", "CAT"),
+    ],
+)
+def test_what_a_known_program_did_is_its_kind_and_it_the_venue(how, programs, kind, venue, mint):
+    """`programs`: each calls the next."""
+    scene = Scene(ada=10**9, eve=10**9)
+    for owner, word in product(("ada", "eve"), ("CAT", "DOG", "SHARE")):
+        scene.holds(owner, word, 50)
+    with ExitStack() as calls:
+        for program in programs:
+            calls.enter_context(scene.call(program, "ada", "eve"))
+        how(scene)
+    found = kind_of(scene.receipt("ada", "eve"), address("ada"))
+    assert (found.kind, found.venue, found.mint) == (kind, venue, mint and address(mint))

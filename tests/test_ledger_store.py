@@ -37,7 +37,7 @@ from chain.store import (
     open_untouched,
 )
 from chain.tables import HourTotal, RiskTotal, TokenTotal, TradeMint
-from chain.trade_store import replace_trades, trade_uid
+from chain.trade_store import list_moved, replace_trades, to_json, trade_uid
 from models import Post, Trade, Wallet, WalletSignature
 from operate import schema
 
@@ -359,6 +359,28 @@ def test_a_trade_row_holds_the_booked_amounts(empty):
             "unknownBasisRaw": "0",
         }
     ]
+
+
+@pytest.mark.parametrize(
+    "kind, flags, sides",
+    [
+        ("buy", [], ["buy", "sell", None, "sell"]),
+        ("sell", ["residue"], ["buy", "sell", None, "sell"]),
+        ("swap", [], ["buy", "sell", None, "sell"]),
+        ("swap", ["value_unexplained"], [None] * 4),
+        ("round_trip", [], [None] * 4),
+        ("transfer_in", [], [None] * 4),
+    ],
+)
+def test_only_what_passed_through_the_venue_of_a_trade_was_bought_or_sold(kind, flags, sides):
+    """Of 5 C all stood beside, of 5 D that came 6 did: one of them was sold."""
+    changes = [["A", "1", 6], ["B", "-1", 6], ["C", "5", 6], ["D", "5", 6]]
+    row = {
+        **{"kind": kind, "flags": to_json(flags), "slot": 7, "place": 3},
+        "token_changes": to_json(changes),
+        "beside_tokens": to_json([["C", "5", 6], ["D", "6", 6], ["E", "1", 6]]),
+    }
+    assert list_moved(row) == [(mint, side, 7, 3) for mint, side in zip("ABCD", sides, strict=True)]
 
 
 def test_coverage_is_said_in_the_shape_of_the_interface(empty):

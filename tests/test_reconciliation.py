@@ -8,16 +8,19 @@ from collections import Counter
 from fractions import Fraction
 from math import floor
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_ledger import FEE, Teller, fold
 from test_receipts import read_truth
 
 from chain.coverage import order_entries
-from chain.entries import read_entry
+from chain.entries import Entry, read_entry
 from chain.ledger import Ledger
+from chain.lots import Booked
 from chain.programs import table
 from chain.receipts import parse_receipt
+from chain.reconciliation import Totals
 from chain.summary import show_positions, show_reconciliation, show_results
 
 BEGIN = 10**12
@@ -33,6 +36,80 @@ def items(teller):
 def closes(teller):
     assert teller.ledger.reconcile().difference == 0
     return items(teller)
+
+
+# ---- one transaction ---------------------------------------------------------------------------
+ONE = Entry("one", 7, 0, 60, "?", "V", "A", (), (), 0, 5, 2, 0, (), ())
+INCOMPLETE = ("incomplete_history",)
+
+
+@pytest.mark.parametrize(
+    "kind, told, booked, counted",
+    [
+        ("transfer_out", {"sol": -100}, {}, {"overhead": 7, "sent": 93}),
+        ("native_transfer", {"sol": 50}, {}, {"overhead": 7, "received": 57}),
+        ("account_open", {"sol": -7}, {}, {"overhead": 7}),
+        # Fee and tip stand apart from what a deposit or an order took.
+        ("liquidity", {"sol": -100}, {}, {"overhead": 7, "other": -93}),
+        ("order_fill", {"sol": -7}, {"carried": 3}, {"overhead": 7, "carried": 3}),
+        # 4 lamports more than its fee are nobody's.
+        ("failed", {"sol": -9, "tip": 0}, {}, {"failed": 1, "failed_cost": 5, "other": -4}),
+        # Of 50 that went, 30 stood beside, and others put in 6.
+        (
+            *("buy", {"sol": -50, "beside_sol": -30, "sponsored": 6}, {}),
+            {"trades": 1, "volume": 20, "sent": 30, "received": 6},
+        ),
+        (
+            *("sell", {"sol": 50, "beside_sol": 30}, {"status": "matched", "result": 1}),
+            {
+                **{"trades": 1, "volume": 20, "received": 30},
+                **{"matched": 1, "realized": 1, "winning": 1},
+            },
+        ),
+        (
+            *("sell", {"sol": 50}, {"status": "matched", "result": 0}),
+            {"trades": 1, "volume": 50, "matched": 1},
+        ),
+        (
+            *("sell", {"sol": 50}, {"status": "partial", "result": -3, "unmatched_proceeds": 20}),
+            {"trades": 1, "volume": 50, "partial": 1, "realized": -3, "unmatched_proceeds": 20},
+        ),
+        (
+            *("sell", {"sol": 50}, {"status": "unmatched", "unmatched_proceeds": 50}),
+            {"trades": 1, "volume": 50, "unmatched": 1, "unmatched_proceeds": 50},
+        ),
+        # After a gap it has no result, whatever was worked out.
+        (
+            "sell",
+            {"sol": 50},
+            {
+                **{"status": "unmatched", "result": 5, "flags": INCOMPLETE},
+                **{"unmatched_proceeds": 50, "carried": 1},
+            },
+            {"trades": 1, "volume": 50, "carried": 1},
+        ),
+        (
+            *("sell", {"sol": 50}, {"status": "matched", "result": 5, "flags": UNEXPLAINED}),
+            {},
+        ),
+        (
+            *("swap", {"sol": -50}, {"carried": 2, "cost_left": 8, "other": -1}),
+            {"trades": 1, "carried": 2, "cost_left": 8, "cost_left_receipts": 1, "other": -1},
+        ),
+        (
+            *("round_trip", {"sol": 50}, {"status": "matched", "result": 50}),
+            {"trades": 1, "matched": 1, "realized": 50, "winning": 1},
+        ),
+    ],
+)
+def test_what_one_transaction_adds_to_the_sums(kind, told, booked, counted):
+    entry = ONE._replace(kind=kind, **told)
+    totals, twice = Totals(), Totals()
+    totals.add(Booked(entry, **booked))
+    assert totals == Totals(**counted)
+    for _ in range(2):
+        twice.add(Booked(entry, **booked))
+    assert twice == Totals(**{name: 2 * n for name, n in counted.items()})
 
 
 # ---- small ledgers -------------------------------------------------------------------------------

@@ -17,7 +17,18 @@ import storage
 from accounts import influencers, wallets
 from accounts.fields import is_provable
 from chain import whole_standings
-from chain.ranks import ALL, FORWARD, IN_SOL, MIN_SELLS, NEVER, Totals, find_reason, find_tier
+from chain.ranks import (
+    ALL,
+    FORWARD,
+    IN_SOL,
+    MIN_SELLS,
+    NEVER,
+    Ranked,
+    Totals,
+    find_reason,
+    find_tier,
+    make_standing,
+)
 from chain.standing_store import (
     BOARDS,
     list_forgotten,
@@ -239,6 +250,39 @@ def test_three_sales_with_a_result_make_a_rank():
         for proven in (True, False)
     ]
     assert order == [0, 1, 2, 4, 3, 5]
+
+
+DID = Totals(50, 9, 4, matched=2, partial=1, unmatched=1, winning=2, cost_left=20)
+SEEN = Ranked(DID, has_wallet=True, has_gap=False, is_proven=True, is_retired=False)
+
+
+@pytest.mark.parametrize(
+    "one, by_result, by_floor, by_count",
+    [
+        (SEEN, 0, 0, 0),
+        (SEEN._replace(is_proven=False), 1, 1, 1),
+        (SEEN._replace(has_gap=True), 2, 2, 0),
+        (SEEN._replace(has_gap=True, is_proven=False), 4, 4, 1),
+        (SEEN._replace(totals=DID._replace(partial=0)), 2, 2, 0),
+        # What left at a known cost is not known: there is no floor to be ranked by.
+        (SEEN._replace(is_summed=False), 0, 2, 0),
+        (SEEN._replace(is_summed=False, is_proven=False), 1, 4, 1),
+        (SEEN._replace(totals=None), 3, 3, 3),
+        (SEEN._replace(totals=None, is_proven=False), 5, 5, 5),
+        (SEEN._replace(has_wallet=False, is_summed=False), 6, 6, 6),
+        (SEEN._replace(has_wallet=False, totals=None), 7, 7, 7),
+        (SEEN._replace(is_retired=True), 0, 0, 0),
+        (SEEN._replace(is_retired=True, totals=DID._replace(trades=0)), 8, 8, 8),
+        (SEEN._replace(is_retired=True, totals=None, is_summed=False), 8, 8, 8),
+    ],
+)
+def test_where_a_bot_stands_by_each_order(one, by_result, by_floor, by_count):
+    """Of what was realized, 50 lamports, 20 less at worst are left: the cost that went unsold."""
+    made = make_standing(7, ALL, DAY, 123, one)
+    did = one.totals or Totals()
+    sums = (*did[:1], did.realized - did.cost_left, *did[1:])
+    assert made == (7, ALL, IN_SOL, DAY, 123, by_result, by_floor, by_count, *sums)
+    assert made.totals == did
 
 
 def list_differences(service):
