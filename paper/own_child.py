@@ -10,7 +10,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, is_dataclass
+from dataclasses import fields
 from typing import IO, Any
 
 from paper.account import Position
@@ -52,7 +52,7 @@ def _write(answers: IO[str], answer: Mapping[str, Any]) -> None:
 
 
 def load_strategy(path: str) -> type[Strategy]:
-    """Run the file; return its STRATEGY, a dataclass made of Strategy."""
+    """Run the file; return its STRATEGY, a subclass of Strategy."""
     # Bytecode of a moment ago would stand in for a file that was changed within the same second.
     sys.dont_write_bytecode = True
     spec = importlib.util.spec_from_file_location("own_strategy", path)
@@ -62,7 +62,7 @@ def load_strategy(path: str) -> type[Strategy]:
     sys.modules["own_strategy"] = module
     spec.loader.exec_module(module)
     found = getattr(module, "STRATEGY", None)
-    if not (isinstance(found, type) and issubclass(found, Strategy) and is_dataclass(found)):
+    if not (isinstance(found, type) and issubclass(found, Strategy)):
         raise NotAStrategy
     return found
 

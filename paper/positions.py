@@ -139,7 +139,7 @@ def handle_missing_price(
         code, position.marked_on, detail, at, position.symbol, f"position {position.number}"
     )
     if at - position.marked_at > MAX_UNPRICED_MS:
-        last = Snapshot(position.marked_on, position.mint, at, position.price, reserve=0)
+        last = Snapshot(position.marked_on, position.mint, at, position.price)
         write_off_position(trader, position, last, market, "price_gone")
 
 

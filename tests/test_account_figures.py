@@ -40,6 +40,12 @@ def test_figures_of_closes():
         "bestLamports": "30",
         "worstLamports": "-10",
     }
+    # 2 / 3; 200 of 1,500; costs of 1 in 200 and in 150.
+    thirds = [close(2, gross=3), close(-3)]
+    shown = metrics.describe_closes(thirds, 1_500)
+    assert (shown["profitFactor"], shown["turnover"], shown["feeShare"]) == (0.67, 0.13, 0.005)
+    (once,) = (replace(one, spent=150) for one in thirds[:1])
+    assert metrics.describe_closes([once], 1_500)["feeShare"] == 0.0067
     assert set(metrics.describe_closes([], 1_000).values()) == {None, 0.0}
     assert metrics.describe_closes([close(5)], 1_000)["profitFactor"] is None
 

@@ -917,6 +917,9 @@ def test_orders_and_their_decisions_are_made_in_full():
     tape.play(A=GONE)
     at += MINUTE
     assert one.journal.orders[2].state == "cancelled"
+    (line,) = [entry for entry in one.journal.entries if entry.facts["what"] == "not_filled"]
+    facts = {"what": "not_filled", "side": "sell", "symbol": "AA", "why": "cancelled"}
+    assert line == DiaryLine("fill", at, facts, "A", 2)
     assert one.journal.orders[3] == Order(
         **{**about, "number": 3, "side": "sell", "amount": raw, "reason": "liquidity_gone"},
         **{"decided_on": 41, "decided_at": at, "due_at": at, "expires_at": at},

@@ -63,7 +63,7 @@ def test_nothing_is_said_of_another_venue_or_without_a_price():
 def test_a_venue_counts_by_its_own_receipts_from_ten_on():
     """Of ten errors nine are at most 300: the ninth of ten is the 90th percentile."""
     near = measured.describe_error("raydium", [*[10] * 8, -300, 5_000], AT)
-    assert (near.receipts, near.median_bps, near.p90_bps) == (10, 10, 300) and near.is_eligible
+    assert near == measured.VenueError("raydium", 10, 10, 300, "own", AT) and near.is_eligible
     far = measured.describe_error("raydium", [*[10] * 8, -301, 5_000], AT)
     assert not far.is_eligible
     few = measured.describe_error("pumpswap", [0] * 9, AT)

@@ -487,6 +487,8 @@ def test_each_line_gets_one_answer_within_half_a_minute(tmp_path, monkeypatch):
     [
         ("x = 1", "NotAStrategy"),
         ("STRATEGY = int", "NotAStrategy"),
+        ("from paper.strategies import Enter as STRATEGY", "NotAStrategy"),
+        ("from paper.strategies import Strategy\nSTRATEGY = Strategy()", "NotAStrategy"),
         ("\n1 / 0", "ZeroDivisionError in line 2"),
         ("raise SystemExit", "SystemExit in line 1"),
     ],

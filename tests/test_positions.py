@@ -510,6 +510,25 @@ def test_a_pool_whose_snapshot_is_gone_remembers_nothing_of_it(monkeypatch):
     assert load.find_memories() == {}
 
 
+def test_fills_of_a_snapshot_are_made_again_in_the_order_of_the_engine():
+    """Of one moment write-offs first, trader by trader whenever they were decided; then the oldest
+    decision, the older trader, its older order, and of one pool the earlier turn.
+    """
+    told = [
+        *(
+            (4, "stop", 9, 9, 9, 9),
+            (5, "price_gone", 8, 1, 1, 1),
+            (5, "liquidity_gone", 7, 2, 1, 1),
+        ),
+        *((5, "stop", 1, 3, 1, 1), (5, "told", 2, 1, 9, 1), (5, "told", 2, 2, 1, 9)),
+        *((5, "told", 2, 2, 3, 1), (5, "told", 2, 2, 3, 2), (6, "price_gone", 0, 0, 0, 0)),
+    ]
+    names = ("at", "reason", "decided_at", "trader", "number", "turn")
+    made = [SimpleNamespace(**dict(zip(names, one, strict=True))) for one in told]
+    for shuffled in (made[::-1], made[4:] + made[:4]):
+        assert sorted(shuffled, key=load._fill_order) == made
+
+
 def test_a_review_that_is_open_gets_more_reasons_and_a_cleared_one_a_successor(db):
     made = traders.create_trader("Ada Paper", "momentum", START).trader
     period = made.periods.get().id
@@ -526,10 +545,31 @@ def test_a_review_that_is_open_gets_more_reasons_and_a_cleared_one_a_successor(d
     Review.update(state="upheld").execute()
     assert store_reason("c:3", 7) == [("upheld", 5, ["a:1", "b:2", "c:3"])]
     Review.update(state="cleared").execute()
-    assert store_reason("d:4", 8)[1] == ("under_review", 8, ["d:4"])
+    cleared = ("cleared", 5, ["a:1", "b:2", "c:3"])
+    assert store_reason("d:4", 8) == [cleared, ("under_review", 8, ["d:4"])]
+    assert store_reason("e:5", 9) == [cleared, ("under_review", 8, ["d:4", "e:5"])]
 
 
 # ---- filled again --------------------------------------------------------------------------------
+def test_a_difference_is_a_sentence():
+    """An account that began with 7 lamports and did nothing; a position that nobody opened."""
+    nothing = refill.StoredAccount(7, 7, 0, {}, (), {})
+    assert refill.find_differences(nothing) == []
+    for other in (replace(nothing, cash=8), replace(nothing, lost_fees=1)):
+        assert refill.find_differences(other) == ["another cash"]
+    held = Position(3, "A", "AA", 6, START, None, DEAR, START, 1, DEAR)
+    named = [name for name in refill.MONEY if getattr(held, name) is not None]
+    assert len(named) == len(refill.MONEY) - 2
+    assert refill.find_differences(replace(nothing, positions={3: held})) == [
+        f"position 3: another {name}" for name in named
+    ]
+    again = {3: held, 1: held, 2: held}
+    stored = {3: replace(held, fees=1), 2: held, 1: replace(held, cash=1, spent=1)}
+    assert refill.compare("close", again, stored, ("cash", "fees")) == [
+        *("close 1: another cash", "close 3: another fees"),
+    ]
+
+
 def test_without_its_snapshot_an_attempt_is_not_made_again():
     gone = Attempt(bought(), None, (), 0)
     assert refill._fill_now(order(), gone, None) is None

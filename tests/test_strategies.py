@@ -439,6 +439,8 @@ def test_more_than_there_is_counts_as_unknown(field, scale, most):
         (f"{most}.{'0' * (len(exact) - 1)}1", unknown),
         ("9e40", unknown),
         ("1e-59", 0),
+        ("1e-60", 0),
+        ("9e-999", 0),
         ("-1e-59", unknown),
         ("1e41", unknown),
     ):
