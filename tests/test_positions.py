@@ -446,6 +446,21 @@ def test_what_a_later_round_changes_is_stored_over_what_was_there(db):
     ]
 
 
+def test_fills_are_of_the_orders_of_their_own_trader(db):
+    """Each has an order number 1."""
+    for name in ("Ada Paper", "Bob Paper"):
+        traders.create_trader(name, "momentum", START, start="standard")
+    both = load.load_traders(START, Faults(raising=True))
+    for number, one in enumerate(both):
+        one.trader.journal.orders[1] = order()
+        one.trader.journal.fills.append((bought(flow=number), None))
+    store.store_round(both, 1, START)
+    found = rows.select(rows.FillRow, f"{rows.FILL} ORDER BY f.id")
+    assert [(row.trader, row.flow) for row in found] == [
+        (one.trader.id, number) for number, one in enumerate(both)
+    ]
+
+
 def test_a_fill_is_read_as_it_was_stored():
     """Of an order of ada's, in her seventh period."""
     for one in (
@@ -530,15 +545,20 @@ def test_fills_of_a_snapshot_are_made_again_in_the_order_of_the_engine():
 
 
 def test_a_review_that_is_open_gets_more_reasons_and_a_cleared_one_a_successor(db):
-    made = traders.create_trader("Ada Paper", "momentum", START).trader
-    period = made.periods.get().id
+    """Another trader's review, before and after, is another's."""
+    period, other = (
+        traders.create_trader(name, "momentum", START).trader.periods.get().id
+        for name in ("Ada Paper", "Bob Paper")
+    )
 
-    def store_reason(key, at):
+    def store_reason(key, at, period=period):
         store.store_review(period, [ReviewReason(key, key.split(":")[0], "told", at)])
         return [
             (one.state, one.opened_at, [told["key"] for told in orjson.loads(one.reasons)])
-            for one in Review.select().order_by(Review.id)
+            for one in Review.select().where(Review.period == period).order_by(Review.id)
         ]
+
+    assert store_reason("z:9", 4, other) == [("under_review", 4, ["z:9"])]
 
     assert store_reason("a:1", 5) == [("under_review", 5, ["a:1"])]
     assert store_reason("b:2", 6) == [("under_review", 5, ["a:1", "b:2"])]
@@ -548,6 +568,8 @@ def test_a_review_that_is_open_gets_more_reasons_and_a_cleared_one_a_successor(d
     cleared = ("cleared", 5, ["a:1", "b:2", "c:3"])
     assert store_reason("d:4", 8) == [cleared, ("under_review", 8, ["d:4"])]
     assert store_reason("e:5", 9) == [cleared, ("under_review", 8, ["d:4", "e:5"])]
+    assert store_reason("y:8", 9, other)[-1] == ("under_review", 9, ["y:8"])
+    assert store_reason("f:6", 9)[1][2] == ["d:4", "e:5", "f:6"]
 
 
 # ---- filled again --------------------------------------------------------------------------------
@@ -595,6 +617,27 @@ def test_in_the_first_model_write_offs_took_nothing_from_others():
     second = refill._usage(Attempt(sold(1), quote(0), before, 0, "amm-cp/1.1"))
     assert (second.sol_in, second.sol_out, second.raw_in) == (980_000_000, 990_000_000, 10**9)
     assert refill._usage(Attempt(sold(1), quote(0), before, 0), shared=False).sol_in == 0
+
+
+@pytest.mark.parametrize("model, shared", [(FIRST_MODEL, False), ("amm-cp/1.1", True)])
+def test_a_write_off_of_the_first_model_shares_its_pool_with_nobody(model, shared):
+    """A sale on the same snapshot took SOL out before; where it counts, less is left."""
+    sale = replace(order(side="sell", amount=10**9), reason="liquidity_gone")
+    done = replace(sold(10**9), at=START)
+    alone, beside = (
+        refill._fill_as_first(sale, Attempt(done, quote(0), before, SCALE, model), 10**9)
+        for before in ((), (sold(10**9),))
+    )
+    assert (beside.slippage > alone.slippage) is shared and (alone == beside) is not shared
+
+
+def test_what_was_gone_is_its_snapshot_or_its_mark_beside_an_empty_pool():
+    """A snapshot of another moment is that of the mark."""
+    there, done = quote(0), sold(10**9)
+    assert refill._gone(Attempt(replace(done, at=START), there, (), 5)) is there
+    for known in (None, there):
+        found = refill._gone(Attempt(done, known, (), 5))
+        assert found == Snapshot(8, "A", START + 20_000, 5, reserve=0)
 
 
 def test_what_was_closed_at_nothing_leaves_pools_as_they_were():
