@@ -31,6 +31,7 @@ class Pending(NamedTuple):
 
     id: int
     signature: str
+    slot: int
     tx_index: int | None
     tries: int
     seen_at: int
@@ -116,7 +117,7 @@ class Fetching:
         found = storage.database.execute_sql(which, values).fetchall()
         if not found:
             return 0
-        rows = list(dict.fromkeys(map(Pending._make, found)))
+        rows = end_with_slot(list(dict.fromkeys(map(Pending._make, found))))
         part = Slice(wallet, list_addresses(wallet.id), _find_bodies(rows))
         count = 0
         try:
@@ -272,6 +273,16 @@ class Fetching:
                     WalletSignature.wallet == wallet.id, WalletSignature.signature == signature
                 ).execute()
         self._state.forget_wallet(wallet.id)
+
+
+def end_with_slot(rows: list[Pending]) -> list[Pending]:
+    """Leave the last slot of a full slice to the next one, which has all that waits of it: a ledger
+    to which half of a slot was applied is rebuilt for the other half.
+    """
+    last = rows[-1].slot
+    if len(rows) < SLICE or rows[0].slot == last:
+        return rows
+    return [row for row in rows if row.slot != last]
 
 
 def _write_entries(taken: Sequence[Taken]) -> None:

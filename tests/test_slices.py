@@ -7,7 +7,7 @@ import pytest
 import storage
 from accounts import influencers
 from models import Post, Wallet, WalletSignature
-from observing.fetching import OF_HEAD_OR_SCANS, OF_POSTS, Pending
+from observing.fetching import OF_HEAD_OR_SCANS, OF_POSTS, Pending, end_with_slot
 from observing.state import Watch
 
 NOW = 1_800_000_000_000
@@ -93,6 +93,19 @@ def test_a_slice_is_the_oldest_twenty_of_its_kind(wallet):
     first = ["{}10", "{}11", f"{wrong}0", f"{wrong}1"]
     others = [f"{{}}{slot}{n}" for slot in range(2, 10) for n in range(2)]
     assert [one.signature for one in of_scans] == [*first, *others]
+
+
+def make_slice(*slots):
+    return [Pending(number, f"s{number}", slot, None, 0, NOW) for number, slot in enumerate(slots)]
+
+
+def test_a_full_slice_leaves_its_last_slot_whole_to_the_next_one():
+    """Eighteen transactions in six slots, and two of a seventh that may have more."""
+    full = make_slice(*[slot for slot in range(1, 7) for _ in range(3)], 7, 7)
+    assert end_with_slot(full) == full[:18]
+    # All that waits, or one slot that no slice holds whole.
+    for rows in (full[1:], make_slice(7), make_slice(*[7] * 20)):
+        assert end_with_slot(rows) == rows
 
 
 def test_the_next_slice_takes_as_many_steps_however_much_waits(wallet):
