@@ -67,6 +67,13 @@ EQUIVALENTS = {
     ),
     "chain/effects.py": _unchecked("return zip(sides, mine, strict=True)", "both are pairs"),
     "chain/programs.py": {
+        **{
+            (
+                'with open(FOLDER / name, encoding="utf-8", newline="") as file:',
+                f'with open(FOLDER / name, {other}newline="") as file:',
+            ): "the tables are ASCII"
+            for other in ("", "encoding=None, ", 'encoding="UTF-8", ')
+        },
         (
             'return self.names.get(program, "(unknown program)")',
             'return self.names.get(program, "XX(unknown program)XX")',
@@ -74,9 +81,19 @@ EQUIVALENTS = {
     },
     "chain/flows.py": {
         (
+            "lost = {a: -change for a, change in self.unshown.items() if change < 0}",
+            "lost = {a: -change for a, change in self.unshown.items() if change < 1}",
+        ): "who lost nothing adds nothing to a sum",
+        (
             "if self.unshown_in <= 0 or self.whole or not self._others_held():",
             "if self.unshown_in < 0 or self.whole or not self._others_held():",
         ): "of nothing there is nothing to explain",
+    },
+    "chain/group_forward.py": {
+        (
+            "or (one.ends_ms is not None and one.number not in company.went)",
+            "or (one.ends_ms is not None or one.number not in company.went)",
+        ): "a copy on which nobody comes or goes says the same",
     },
     "chain/group_store.py": {
         (
@@ -84,7 +101,17 @@ EQUIVALENTS = {
             '"FORWARD_REALIZED": pending.forward.sum_realized(),',
         ): "SQL knows no case",
     },
+    "chain/moves.py": {
+        (
+            "return [placed for top in receipt.instructions for placed in walk(top, None, False)]",
+            "return [placed for top in receipt.instructions for placed in walk(top, None, None)]",
+        ): "is asked whether it is true",
+    },
     "chain/packing.py": {
+        (
+            "_tools.compressors[number] = compressor",
+            "_tools.compressors[number] = None",
+        ): "made anew, it compresses the same",
         (
             "compressor = _tools.compressors.get(number)",
             "compressor = None",
@@ -109,6 +136,13 @@ EQUIVALENTS = {
             'return SALES.format(wallets=", ".join(map(str, sorted(wallets))) or "null")',
         ): "SQL knows no case",
     },
+    "chain/rpc.py": {
+        (
+            "while chunk := raw.read(65536, decode_content=True):",
+            "while chunk := raw.read(65536, ):",
+        ): "what a request asks for by default",
+        ("assert_same_host=False,", "assert_same_host=None,"): "is asked whether it is true",
+    },
     "chain/risk_store.py": _unchecked(
         "PeriodKey(span, hours, begins): dict(zip(COLUMNS, values, strict=True))",
         "the columns are what was asked for",
@@ -118,12 +152,18 @@ EQUIVALENTS = {
         "both are pairs",
     ),
     "chain/store.py": {
-        (f'"{name}": {value},', f'"{name.upper()}": {value},'): "SQL knows no case"
-        for name, value in (
-            ("last_trade_at", "last and last[0] and last[0] * 1000"),
-            ("observed_to", "wallet.observed_to"),
-            ("forward_realized", "pending.forward.sum_realized()"),
-        )
+        **{
+            (f'"{name}": {value},', f'"{name.upper()}": {value},'): "SQL knows no case"
+            for name, value in (
+                ("last_trade_at", "last and last[0] and last[0] * 1000"),
+                ("observed_to", "wallet.observed_to"),
+                ("forward_realized", "pending.forward.sum_realized()"),
+            )
+        },
+        (
+            'values |= {"coverage": to_json(told), "looked_at": wallet.looked_at}',
+            'values |= {"coverage": to_json(told), "LOOKED_AT": wallet.looked_at}',
+        ): "SQL knows no case",
     },
     "chain/trade_store.py": _unchecked(
         "row = dict(zip(DIGESTED, values, strict=True))", "the columns are what was asked for"

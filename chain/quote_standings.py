@@ -67,14 +67,15 @@ def work_out_whole(
     """The standings by all that is known of their wallets of those of these bots whose wallet has
     a ledger in it.
     """
-    facts = map(whole_standings.Facts._make, rows(whole_standings.FACTS.format(bots=_list(bots))))
-    known = [one for one in facts if one.wallet is not None]
-    found = _find_running(rows, mint, {one.wallet or 0 for one in known}, END_OF_TIME)
+    sql = whole_standings.FACTS.format(bots=_list(bots))
+    facts = [whole_standings.Facts._make(row) for row in rows(sql)]
+    wallets = {one.wallet for one in facts if one.wallet is not None}
+    found = _find_running(rows, mint, wallets, END_OF_TIME)
     since = now - seconds if seconds else 0
     before = _find_running(rows, mint, found, since)
     ends = _find_ends(rows, mint, found, seconds, since)
     standings = []
-    for one in known:
+    for one in facts:
         if one.wallet in found:
             totals = _find_own(rows, mint, one, found, before)
             end = ends.get(one.wallet, NEVER)

@@ -180,6 +180,20 @@ def find_differences(settings, wallets):
     return [one for one in found if one.level == "wrong"]
 
 
+def test_who_judges_posts_is_told_once_what_changed_of_all_wallets(empty):
+    """And what was ranked before stays where nothing changed."""
+    wallets, found, heard = empty(), listed(two_people(7, 24).rows), []
+    store(wallets, found)
+    groups = GroupStore(lambda wallet, changed, now: heard.append((wallet.address, changed, now)))
+    publish(groups, wallets)
+    every = {row.signature for _, row in found}
+    assert heard[:2] == [(one, every, BEGIN) for one in PEOPLE.values()]
+    assert not any(changed for _, changed, _ in heard[2:])
+    Bot.update(standing_at=5).execute()
+    publish(groups, wallets)
+    assert Bot.get().standing_at == 5
+
+
 def test_doctor_derives_the_same(empty, settings):
     wallets = empty()
     fold(wallets, listed(TRIP.rows))

@@ -242,7 +242,8 @@ def test_a_venue_of_the_operators_file_is_one_more_venue(story):
 
 def add_call(raw, program, name, *accounts):
     """Put one more instruction at the end of a receipt."""
-    data = b58encode(sha256(f"global:{name}".encode()).digest()[:8])
+    # A name, and a byte of what it is called with.
+    data = b58encode(sha256(f"global:{name}".encode()).digest()[:8] + b"\1")
     raw["transaction"]["message"]["instructions"].append(
         {"programId": program, "accounts": list(accounts), "data": data, "stackHeight": None}
     )

@@ -403,6 +403,23 @@ def test_coverage_is_said_in_the_shape_of_the_interface(empty):
     }
 
 
+def test_what_is_missing_is_said_by_slots_and_why(empty):
+    """Of a purchase that nobody found its lamports tell, and the account that it opened."""
+    wallet, story = empty(), Story()
+    story.fund("ada", 10**9)
+    story.buy("ada", "CAT", 100, 500_000)
+    story.sell("ada", "CAT", 100, 700_000)
+    first, _, last = entries_of(story.chain())
+    fold(wallet, [first, last])
+    told = orjson.loads(Wallet.get().coverage)
+    between = {"fromSlot": first.slot, "toSlot": last.slot}
+    assert told["state"] == "partial" and told["openingInventoryUnknown"] == [address("CAT")]
+    assert told["gaps"] == [
+        {**between, "reason": "balance_break"},
+        {**between, "reason": "opening_balance"},
+    ]
+
+
 def test_an_entry_comes_back_as_it_was(empty):
     wallet, entries = empty(), entries_of(market(length=40))
     store(wallet, entries)

@@ -22,7 +22,7 @@ from models import Attachment, Trade, Wallet, WalletSignature
 from observing import rebuilding
 from operate import content_checks, inspection, schema
 
-USDC, _, _ = (quote.mint for quote in QUOTES)
+USDC, USDT, _ = (quote.mint for quote in QUOTES)
 
 
 @pytest.fixture
@@ -220,12 +220,14 @@ def test_a_transaction_that_is_not_listed_any_more_leaves_no_line_in_a_quote(fre
 
 
 def test_what_is_no_stablecoin_any_more_leaves_no_line(fresh, monkeypatch):
-    wallet, t = fresh(), Teller().gain(USDC, 500).swap(USDC, 100, "A", 10)
+    """One was exchanged for the other: the same trade stays told of in the one that still is."""
+    wallet, t = fresh(), Teller().gain(USDC, 500).swap(USDC, 100, USDT, 90)
     fold(wallet, t.entries)
-    assert QuoteTotal.select().count() and QuoteTrade.select().count()
-    take_for_quotes(monkeypatch, ())
-    fold(wallet, [])
-    assert not QuoteTotal.select().count() + QuoteTrade.select().count()
+    for left in ([USDC, USDT], [USDC], []):
+        take_for_quotes(monkeypatch, left)
+        fold(wallet, [])
+        assert {row.quote for row in QuoteTrade.select()} == set(left)
+        assert {row.quote for row in QuoteTotal.select()} == set(left)
 
 
 def test_what_has_no_block_time_counts_in_no_span_in_no_quote(fresh):

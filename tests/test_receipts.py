@@ -250,6 +250,7 @@ def test_an_unknown_owner_is_known_once_the_account_is(real):
     )
     assert blind.inferred and blind.tokens == () and mine in blind.unowned
     assert told.tokens == ((address("CAT"), 700, 6),) and mine not in told.unowned
+    assert read_entry(receipt, wallet, PROGRAMS).flags == ("owner_inferred",)
 
 
 def test_whom_a_receipt_touches():

@@ -271,13 +271,19 @@ def test_a_marker_makes_a_trade_of_the_whole_transaction():
 
 
 @pytest.mark.parametrize(
-    "opens, kind, flags", [(False, "other", ("fee_only",)), (True, "account_open", ())]
+    "beside, kind, flags",
+    [
+        (None, "other", ("fee_only",)),
+        (lambda scene: scene.open("ada", "ada", "FOX"), "account_open", ()),
+        (lambda scene: scene.close(account_of("ada", "DOG"), "ada"), "account_close", ()),
+    ],
+    ids=("nothing", "opens", "closes"),
 )
-def test_a_marker_that_moves_nothing_is_what_stands_beside_it(opens, kind, flags):
+def test_a_marker_that_moves_nothing_is_what_stands_beside_it(beside, kind, flags):
     scene = scene_of()
     scene.noop(MARKER)
-    if opens:
-        scene.open("ada", "ada", "FOX")
+    if beside:
+        beside(scene)
     marked = entry(scene, "ada", programs=table([MARKER]))
     assert (marked.kind, marked.mint, marked.flags) == (kind, None, flags)
 
@@ -765,6 +771,35 @@ def test_what_a_call_delivered_to_somebody_else_is_sent():
     assert (found.kind, found.beside_sol, found.venue_sol) == ("buy", -2 * SOL, -SOL - FEE)
 
 
+def test_what_such_a_call_puts_into_an_account_that_it_opens_is_no_price():
+    """As above, and 5 lamports go into a ticket that the call opens; 7 into one that was there."""
+    scene = scene_of(kept=1)
+    buy(scene, 100, SOL)
+    with scene.call(PUMP, "ada", account_of("friend", "CAT"), "curve", "ticket"):
+        scene.create("ada", "ticket", 1_000)
+        scene.pay("ada", "ticket", 5)
+        scene.pay("ada", "kept", 7)
+        scene.pay("ada", "curve", 2 * SOL)
+        scene.send("CAT", "curve", "friend", 300)
+    found = entry(scene, "ada")
+    assert (found.kind, found.beside_sol) == ("buy", -2 * SOL - 7)
+    assert found.venue_sol == -SOL - 1_000 - 5 - FEE
+
+
+def test_what_others_sent_passed_through_nobody_elses_hands():
+    """99 FOX came with the sale of 100 CAT, while 10,000 went from the curve to a friend: they are
+    bought, and no rest of what ada passed on.
+    """
+    scene = scene_of().holds("curve", "FOX", 20_000).holds("friend", "FOX", 0)
+    with scene.call(PUMP, "ada", account_of("ada", "CAT"), "curve"):
+        scene.open("ada", "ada", "FOX")
+        scene.send("CAT", "ada", "curve", 100)
+        scene.send("FOX", "curve", "friend", 10_000)
+        scene.send("FOX", "curve", "ada", 99)
+    found = entry(scene, "ada")
+    assert (found.kind, found.mint, found.residues) == ("swap", address("FOX"), ())
+
+
 def test_a_purchase_for_somebody_else_alone_is_no_trade():
     scene = scene_of()
     buy(scene, 300, 2 * SOL, payer="ada", to="friend")
@@ -806,12 +841,15 @@ def test_a_fee_out_of_somebody_elses_trade_is_fee_income(shown):
 
 @pytest.mark.parametrize("got, kind", [(99, "other"), (100, "transfer_in")])
 def test_a_fee_in_tokens_is_less_than_half_of_what_came_out(got, kind):
-    """The friend buys; ada, who did nothing, gets 99 CAT of 199, or 100 of 200, which is half."""
-    scene = scene_of()
+    """The friend buys; ada, who did nothing, gets 99 CAT of 199, or 100 of 200, which is half,
+    however many DOG the curve gets.
+    """
+    scene = scene_of().holds("curve", "DOG", 0)
     with scene.call(PUMP, "friend", "curve", "ada"):
         scene.pay("friend", "curve", 3 * SOL)
         scene.send("CAT", "curve", "friend", 100)
         scene.send("CAT", "curve", "ada", got)
+        scene.send("DOG", "friend", "curve", 1_000)
     found = entry(scene, "friend")
     assert (found.kind, "fee_income" in found.flags) == (kind, kind == "other")
 
