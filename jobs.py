@@ -33,6 +33,7 @@ from observer import Observer
 from observing.ringing import Ringing
 from papertrade import PaperJob
 from scout import HELD_SECONDS, Scout
+from storage import heaps
 from storage.key_files import log_key
 
 TAKEOVER_SECONDS = 0.5
@@ -46,6 +47,7 @@ GRACE_SECONDS = 5.0
 HOOKS_SECONDS = 5.0
 WITNESS_SECONDS = 600.0
 DIGEST_SECONDS = 3600.0
+MEMORY_SECONDS = 3600.0
 # Where the wall clock moves more against the monotonic one, the jobs are planned anew.
 CLOCK_STEP_SECONDS = 1.0
 log = logging.getLogger("candor.jobs")
@@ -306,19 +308,14 @@ class Jobs:
             *self._deliver(),
             *self._watch_logs(),
             *self._log_digests(),
+            Work("memory", MEMORY_SECONDS, give_back_memory),
         ]
 
     def _log_digests(self) -> list[Work]:
         """The job that logs digests of evidence; none where nothing is observed."""
         if not self.config.observer_interval_seconds:
             return []
-        digests = DigestLog()
-
-        def tick(now: int) -> Outcome:
-            digests.run_tick(now)
-            return None, None
-
-        return [Work("digests", DIGEST_SECONDS, tick)]
+        return [Work("digests", DIGEST_SECONDS, DigestLog().run_tick)]
 
     def _watch_logs(self) -> list[Work]:
         """The job that is a witness of other instances; none where none is named."""
@@ -373,6 +370,12 @@ def run_observer(observer: Observer, now: int) -> Outcome:
         more = observer.run_tick(now)
     details = {**observer.rpc.report(), "moreToDo": more, "waitingFor": observer.problem}
     return observer.problem, json.dumps(details)
+
+
+def give_back_memory(now: int) -> Outcome:
+    """Give back what passes left free between what is in use."""
+    heaps.give_back()
+    return None, None
 
 
 def _store_state(

@@ -1,7 +1,5 @@
 """Commands of a server: run, migrate, observe, rebuild."""
 
-import contextlib
-import ctypes
 import errno
 import gc
 import os
@@ -15,11 +13,6 @@ from config import VERSION, BadSetting, Config
 
 if TYPE_CHECKING:
     from observing.rebuilding import RebuiltWallet
-
-# From malloc.h of glibc.
-M_ARENA_MAX, M_MMAP_THRESHOLD, M_TRIM_THRESHOLD = -8, -3, -1
-# What is larger than the first is given back at once, and so is what is free beyond the second.
-LARGE_BYTES, MAX_FREE_BYTES = 1 << 20, 4 << 20
 
 
 def add_commands(commands: Commands) -> None:
@@ -71,7 +64,7 @@ def run_server(config: Config, args: Namespace) -> None:
     from chain.programs import table
     from cli.processes import serve
     from operate import backups
-    from storage import counters
+    from storage import counters, heaps
 
     # What is made at the start stays; a worker that is ready begins to collect (serving.py).
     gc.disable()
@@ -83,7 +76,7 @@ def run_server(config: Config, args: Namespace) -> None:
     counters.open_store(config).close()
     backups.migrate(config)
     storage.database.close_all()
-    share_heaps()
+    heaps.share()
     serve()
 
 
@@ -103,19 +96,6 @@ def refuse_taken_port(config: Config) -> None:
                     f"port {config.port} of {config.host} is taken: stop the program that listens"
                     f" there, or choose another port, as in PORT={config.port + 1}"
                 ) from None
-
-
-def share_heaps() -> None:
-    """Let all threads share two heaps, which saves a tenth of the server's memory: glibc gives each
-    thread its own (mallopt(3)). And give back what a large answer of a node took: by itself glibc
-    keeps blocks as large as the largest that was ever freed, tens of megabytes for good.
-    """
-    # Another libc has no mallopt.
-    with contextlib.suppress(AttributeError):
-        libc = ctypes.CDLL(None)
-        libc.mallopt(M_ARENA_MAX, 2)
-        libc.mallopt(M_MMAP_THRESHOLD, LARGE_BYTES)
-        libc.mallopt(M_TRIM_THRESHOLD, MAX_FREE_BYTES)
 
 
 def refuse_demonstration(config: Config) -> None:

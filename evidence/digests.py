@@ -40,7 +40,7 @@ class DigestLog:
         self._logged: dict[str, str] | None = None
         self._states: dict[str, tuple[Any, ...]] = {}
 
-    def run_tick(self, now: int) -> None:
+    def run_tick(self, now: int) -> tuple[None, None]:
         """Append a leaf for each wallet that a bot holds and whose digest changed; `now` in ms."""
         if self._logged is None:
             self._logged = _read_logged()
@@ -53,6 +53,7 @@ class DigestLog:
                 with writing():
                     append_leaf("evidence", now, wallet=wallet.address, digest=digest)
             self._logged[wallet.address], self._states[wallet.address] = digest, state
+        return None, None
 
 
 def _read_logged() -> dict[str, str]:

@@ -2,7 +2,6 @@
 
 import json
 import os
-import platform
 import subprocess
 import sys
 from pathlib import Path
@@ -253,38 +252,3 @@ def test_a_reader_that_hangs_up_ends_a_command_without_a_word(cli):
         os.close(writer)
     # 128 + 13, the number of SIGPIPE
     assert (done.returncode, done.stderr) == (141, b"")
-
-
-HUGE_ANSWERS = """
-import threading
-from pathlib import Path
-from cli.server import share_heaps
-
-def read_rss():
-    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
-
-def read_answer():
-    body = bytearray()
-    while len(body) < 16_000_000:
-        body += b"x" * 65_536
-    text = bytes(body).decode()
-    kept.append([text[:length] for length in range(1_000, 1_200)])
-
-kept = []
-share_heaps()
-before = read_rss()
-for _ in range(5):
-    thread = threading.Thread(target=read_answer)
-    thread.start()
-    thread.join()
-print(read_rss() - before)
-"""
-
-
-@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another libc has its own ways")
-def test_what_large_answers_took_is_given_back():
-    """Five of 16 MB, each read in a thread: without the server's settings of glibc 97 MB stayed."""
-    done = subprocess.run(
-        [sys.executable, "-c", HUGE_ANSWERS], cwd=ROOT, capture_output=True, check=True
-    )
-    assert int(done.stdout) < 8_000_000
