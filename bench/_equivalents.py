@@ -1,13 +1,13 @@
 """Mutants that nobody could tell from the source, each with its reason."""
 
 # What mutmut makes of the last argument of a zip.
-NOT_STRICT = (", strict=False", ", strict=None", ", ")
+STRICT = (", strict=True", ", strict=False", ", strict=None", ", ")
 
 
 def _unchecked(line, why):
-    """Mutants of a line that don't ask whether what it zips is equally long, as it always is."""
-    asked = ", strict=True" if ", strict=True" in line else ", strict=False"
-    return {(line, line.replace(asked, other)): why for other in NOT_STRICT if other != asked}
+    """Mutants of a line that zips what is equally long, whether it asks for that or not."""
+    asked = next(one for one in STRICT if one in line)
+    return {(line, line.replace(asked, other)): why for other in STRICT if other != asked}
 
 
 # {path: {(what the lines said, what the mutant says): why it is the same}}
@@ -42,12 +42,15 @@ EQUIVALENTS = {
             "if len(group) > 1 and any(e.tx_index is None for e in group):",
             "if len(group) >= 1 and any(e.tx_index is None for e in group):",
         ): "one alone has one order",
-        (
-            "return {b.address: Seen(entry.slot, b.mint, b.after, b.lamports_after)"
-            " for b in entry.balances}",
-            "return {b.address: Seen(entry.slot, None, b.after, b.lamports_after)"
-            " for b in entry.balances}",
-        ): "whether balances join is asked of amounts and lamports",
+        **{
+            (
+                "return {b.address: Seen(entry.slot, b.mint, b.after, b.lamports_after)"
+                " for b in entry.balances}",
+                f"return {{b.address: Seen({other}, b.after, b.lamports_after)"
+                " for b in entry.balances}",
+            ): "whether balances join is asked of amounts and lamports"
+            for other in ("entry.slot, None", "None, b.mint")
+        },
         ("return orders[:2]", "return orders[:3]"): "asked is whether there is one, or more",
     },
     "chain/inventory.py": {
@@ -101,6 +104,12 @@ EQUIVALENTS = {
             '"FORWARD_REALIZED": pending.forward.sum_realized(),',
         ): "SQL knows no case",
     },
+    "chain/kinds.py": {
+        (
+            "gave = any(change < 0 for _, change, _ in effect.tokens) or (",
+            "gave = any(change <= 0 for _, change, _ in effect.tokens) or (",
+        ): "no change is of nothing",
+    },
     "chain/moves.py": {
         (
             "return [placed for top in receipt.instructions for placed in walk(top, None, False)]",
@@ -141,6 +150,10 @@ EQUIVALENTS = {
             "while chunk := raw.read(65536, decode_content=True):",
             "while chunk := raw.read(65536, ):",
         ): "what a request asks for by default",
+        (
+            "while chunk := raw.read(65536, decode_content=True):",
+            "while chunk := raw.read(65537, decode_content=True):",
+        ): "a part is joined to the next",
         ("assert_same_host=False,", "assert_same_host=None,"): "is asked whether it is true",
     },
     "chain/risk_store.py": _unchecked(

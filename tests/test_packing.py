@@ -145,8 +145,15 @@ def test_a_dictionary_of_a_newer_version_is_named():
 
 
 def test_threads_pack_beside_each_other():
+    """Each with tools of its own, and with a checksum too."""
     read = []
-    threads = [threading.Thread(target=lambda: read.append(unpack(pack(RAW)))) for _ in range(4)]
+
+    def work():
+        body = pack(RAW)
+        assert zstandard.get_frame_parameters(body).has_checksum
+        read.append(unpack(body))
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
