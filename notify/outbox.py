@@ -27,10 +27,10 @@ from storage import database, key_files, writing
 
 # Messages under way; hooks that failed last time send at most half of them, so no other waits.
 MAX_BUSY, MAX_FAILING = 16, 8
-POLL_SECONDS, STORE_SECONDS = 0.2, 1.0
-# Between two looks at whether anybody committed. Most of what they cost is waking up, so half as
-# many are half of it; nobody needs to be told sooner.
-COMMIT_SECONDS = 0.1
+POLL_SECONDS, STORE_SECONDS = 0.3, 1.0
+# Between two looks at whether anybody committed: a hook is told within 250 ms. Most of what they
+# cost is waking up.
+COMMIT_SECONDS = 0.15
 # A pass lasts so long; then health is told, and the next one begins.
 PASS_SECONDS = 60.0
 # At most one message a second to a host.

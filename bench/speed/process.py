@@ -94,7 +94,7 @@ def measure_memory(given):
     add_hook(seeded.settings)
     paths = itertools.cycle([*seeded.paths.values(), *seeded.pages.values()])
     seconds, asked = 20 * given.seconds, 0
-    with observing(seeded.folder) as ours:
+    with observing(seeded.folder, PAPER_INTERVAL_SECONDS="3") as ours:
         began = time.perf_counter()
         while time.perf_counter() - began < seconds:
             requests = (seeded.request(next(paths)) for _ in itertools.count())
@@ -118,7 +118,7 @@ def add_hook(settings):
 
 
 @contextlib.contextmanager
-def observing(folder):
+def observing(folder, **settings):
     """A server that observes the wallets of an instance through a node and its bell."""
     sys.path.append(str(servers.ROOT / "tests"))
     from bellnode import BellNode
@@ -130,12 +130,12 @@ def observing(folder):
         servers.candor(
             folder,
             OBSERVER_INTERVAL_SECONDS="15",
-            PAPER_INTERVAL_SECONDS="3",
             # So that everything is known soon; an idle minute asks as seldom at any pace.
             RPC_REQUESTS_PER_SECOND="2000",
             EXTRA_SWAP_PROGRAMS=VENUE,
             SOLANA_RPC_URLS=url,
             SOLANA_WS_URLS=bell.url,
+            **settings,
         ) as ours,
     ):
         yield ours
