@@ -96,7 +96,8 @@ class Listing:
         if not chosen:
             return
         sql = HEADS.format(marks=storage.mark(chosen))
-        found = storage.database.execute_sql(sql, (wallet.id, *chosen)).fetchall()
+        # All at once: a query that is open while nodes are asked makes the next write fail.
+        found = list(storage.database.execute_sql(sql, (wallet.id, *chosen)))
         for row in map(HeadRow._make, found):
             if self._state.clock() >= self._state.work_until:
                 break
