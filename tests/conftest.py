@@ -70,14 +70,6 @@ LONG = (
 ).split()
 
 
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_auto_num_workers():
-    """One more than processors: a third of the time a test waits for a server or a browser."""
-    has_affinity = hasattr(os, "sched_getaffinity")
-    processors = os.sched_getaffinity(0) if has_affinity else range(os.cpu_count())
-    return len(processors) + 1
-
-
 def pytest_configure(config):
     """Workers take the files in the order of collection, not those of many tests first."""
     config.option.loadscopereorder = False
