@@ -45,9 +45,7 @@ SILENT_SECONDS = 40.0
 GRACE_SECONDS = 5.0
 # A pass of the hooks lasts a minute; the next one follows at once, or so long after a failed one.
 HOOKS_SECONDS = 5.0
-WITNESS_SECONDS = 600.0
-DIGEST_SECONDS = 3600.0
-MEMORY_SECONDS = 3600.0
+WITNESS_SECONDS, DIGEST_SECONDS, MEMORY_SECONDS = 600.0, 3600.0, 3600.0
 # Where the wall clock moves more against the monotonic one, the jobs are planned anew.
 CLOCK_STEP_SECONDS = 1.0
 log = logging.getLogger("candor.jobs")
