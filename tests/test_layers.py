@@ -1,5 +1,5 @@
 """Arrows point down: who may import whom, read from the source. docs/architecture.md draws the same
-table.
+table. And how long a module may be.
 """
 
 import ast
@@ -175,9 +175,12 @@ def modules():
     )
 
 
+def read(name):
+    return (ROOT / (name.replace(".", "/") + ".py")).read_text()
+
+
 def imports_of(name):
-    path = ROOT / (name.replace(".", "/") + ".py")
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(ast.parse(read(name))):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -197,6 +200,11 @@ def test_imports_point_down(name):
     roots = {module.split(".")[0] for module in imports_of(name)} - set(sys.stdlib_module_names)
     assert roots <= rules_for(name), f"{name} may not import {sorted(roots - rules_for(name))}"
     assert not set(imports_of(name)) & NEVER.get(name.split(".")[0], set())
+
+
+def test_no_module_is_longer_than_450_lines():
+    long = {name: read(name).count("\n") for name in modules()}
+    assert {name: lines for name, lines in long.items() if lines > 450} == {}
 
 
 def test_every_room_is_listed():
