@@ -418,6 +418,9 @@ def look_at_everything(server, uid, backup):
         time.sleep(0.2)
     # Each job met the careless provider.
     assert all(failing(server))
+    # It waits half a minute for a node that fails.
+    observing = threading.Thread(target=server.tell, args=("observe", "--once"))
+    observing.start()
     for path in (
         "/",
         "/leaderboard",
@@ -452,7 +455,6 @@ def look_at_everything(server, uid, backup):
         ("key", "list"),
         ("key", "list", "--json"),
         ("doctor",),
-        ("observe", "--once"),
         ("bot", "create", "--name", PHRASE),
         ("key", "revoke", server.key),
         ("bot", server.key),
@@ -460,6 +462,8 @@ def look_at_everything(server, uid, backup):
         ("bot", "wallet", server.bot, PASTED["a secret key in base58"]),
     ):
         server.tell(*words)
+    observing.join()
+    assert "observe --once" in server.answers
 
 
 def failing(server):
