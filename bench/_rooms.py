@@ -21,7 +21,7 @@ ROOMS = {
         " positions shapes strategies twin_proof twins"
     ),
     "accounts": (
-        "accounts acts auto_posts companions delays keys log posts proof quotas said_and_did"
+        "accounts acts auto_posts companions delays keys leaving log posts proof quotas said_and_did"
         " several_wallets verification"
     ),
 }
