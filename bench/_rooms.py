@@ -21,8 +21,8 @@ ROOMS = {
         " positions shapes strategies twin_proof twins"
     ),
     "accounts": (
-        "accounts acts auto_posts companions delays keys leaving log posts proof quotas said_and_did"
-        " several_wallets verification"
+        "accounts acts auto_posts companions delays keys leaving log posts proof quotas"
+        " said_and_did several_wallets verification"
     ),
 }
 # Of a room only part of which is on the money path: its modules. Of others all of them.
