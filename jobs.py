@@ -43,7 +43,7 @@ TAKEOVER_SECONDS = 0.5
 SILENT_SECONDS = 40.0
 # A running pass is given so long when the process ends.
 GRACE_SECONDS = 5.0
-# A pass of the hooks lasts a minute; the next one follows at once, or so long after a failed one.
+# Until a failed pass of the hooks is tried again; others last a minute and follow one another.
 HOOKS_SECONDS = 5.0
 WITNESS_SECONDS, DIGEST_SECONDS, MEMORY_SECONDS = 600.0, 3600.0, 3600.0
 # Where the wall clock moves more against the monotonic one, the jobs are planned anew.
@@ -371,7 +371,7 @@ def run_observer(observer: Observer, now: int) -> Outcome:
 
 
 def give_back_memory(now: int) -> Outcome:
-    """Give back what passes left free between what is in use."""
+    """Give back memory that passes left free."""
     heaps.give_back()
     return None, None
 

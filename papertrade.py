@@ -138,7 +138,7 @@ class PaperJob:
         """
         cursor, newest = load.find_cursor(), load.find_newest()
         if newest <= cursor and not load.has_traders():
-            # No orders are left open by the last process either.
+            # Nobody trades, so no order of the process before this one is open, either.
             self.fresh = False
             return 0
         # A market that was played and not stored is of no use.

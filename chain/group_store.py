@@ -234,9 +234,9 @@ def _replace_summary(lead: Wallet, pending: PendingGroup) -> bool:
     execute(f"UPDATE wallet SET {columns} WHERE id = ?", (*values.values(), lead.id))
     if told["state"] != before.get("state", "none"):
         store_arrival("coverage", wallet=lead.id)
-    # One beside another has none of its own.
-    is_first = bool(family.members) == (lead.results is None)
-    return is_first or bool(before.get("gaps")) != bool(told["gaps"])
+    # Results stand here for the first time; or no longer, as the wallet is beside another now.
+    came_or_went = bool(family.members) == (lead.results is None)
+    return came_or_went or bool(before.get("gaps")) != bool(told["gaps"])
 
 
 def _join_coverages(family: Family) -> dict[str, Any]:

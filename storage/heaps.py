@@ -1,5 +1,5 @@
-"""What glibc keeps of memory that was freed. Another libc has its own ways and none of these calls:
-there nothing is done.
+"""How much freed memory glibc may keep. Other C libraries lack these calls; with them nothing is
+done.
 """
 
 import contextlib
@@ -24,8 +24,8 @@ def share() -> None:
 
 
 def give_back() -> None:
-    """Give free pages back that lie between others in use, which glibc does for nobody unasked
-    (malloc_trim(3)): each hour's answers leave some.
+    """Give the system back free pages that lie between pages in use (malloc_trim(3)): glibc does so
+    only when it is asked.
     """
     with contextlib.suppress(AttributeError):
         ctypes.CDLL(None).malloc_trim(0)
