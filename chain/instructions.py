@@ -2,6 +2,7 @@
 from the node's own decoding or from their bytes. Pure.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -87,7 +88,7 @@ def read_parsed(program: str, parsed: Any) -> Operation | None:
         if name == "create" and not info.get(source):
             # an account that was paid for before is opened without a payer
             return None
-        return Operation(name, info[source], info[target], amount=int(info["lamports"]))
+        return Operation(name, info[source], info[target], amount=_read_amount(info["lamports"]))
     if program == SYSTEM and kind in ("allocate", "allocateWithSeed"):
         return Operation("allocate", target=info["account"])
     if program == ASSOCIATED and kind in ("create", "createIdempotent"):
@@ -105,12 +106,23 @@ def read_parsed(program: str, parsed: Any) -> Operation | None:
 
 def _read_parsed_token(name: str, info: Any) -> Operation:
     authority = next((info[field] for field in AUTHORITIES if info.get(field)), None)
-    amount = int(info.get("amount") or (info.get("tokenAmount") or {}).get("amount") or 0)
+    told = info.get("amount") or (info.get("tokenAmount") or {}).get("amount") or 0
     source = info.get("source") or (info.get("account") if name in ("burn", "close") else None)
     target = info.get("destination") or (
         info.get("account") if name in ("mint", "initialize") else None
     )
-    return Operation(name, source, target, authority, amount, info.get("mint"))
+    return Operation(name, source, target, authority, _read_amount(told), info.get("mint"))
+
+
+def _read_amount(told: Any) -> int:
+    """An amount as nodes decode it: of lamports a whole number, of tokens one in digits. TypeError
+    for anything else: a float is never rounded.
+    """
+    if type(told) is int:
+        return told
+    if isinstance(told, str) and re.fullmatch("[0-9]{1,20}", told):
+        return int(told)
+    raise TypeError("an amount is no whole number")
 
 
 def read_data(program: str, a: tuple[str, ...], data: bytes) -> Operation | None:

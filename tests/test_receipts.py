@@ -331,6 +331,11 @@ MALFORMED = r"malformed: \w+"
 UNSIGNED = "an amount is not an unsigned 64-bit integer"
 NO_NUMBER = "a token amount is not a whole number"
 NO_ADDRESS = "an address is not base58 of 32 bytes"
+DECODED = ["meta", "innerInstructions", 0, "instructions"]
+LAMPORTS, TOKENS = (
+    [*DECODED, 0, "parsed", "info", "lamports"],
+    [*DECODED, 2, "parsed", "info", "amount"],
+)
 REFUSED = [
     ("no meta", ["meta"], None),
     ("no meta", ["meta"], []),
@@ -367,11 +372,9 @@ REFUSED = [
     (NO_ADDRESS, ["transaction", "message", "accountKeys", 1, "pubkey"], "0OIl"),
     (MALFORMED, ["transaction", "message", "instructions"], None),
     (NO_ADDRESS, ["transaction", "message", "instructions", 0, "programId"], ["x"]),
-    (
-        UNSIGNED,
-        ["meta", "innerInstructions", 0, "instructions", 0, "parsed", "info", "lamports"],
-        2**64,
-    ),
+    (UNSIGNED, LAMPORTS, 2**64),
+    *((MALFORMED, LAMPORTS, told) for told in (1.5, 5e3, float("inf"), "1.5", " 7", True, None)),
+    *((MALFORMED, TOKENS, told) for told in (1.5, float("inf"), "1_0", "-1", "１", True)),
     (
         "an instruction's data is too long",
         ["transaction", "message", "instructions", -1, "data"],
