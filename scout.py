@@ -377,7 +377,7 @@ def fetch_accounts(rpc: Rpc, addresses: Sequence[str]) -> list[dict[str, Any] | 
         if (
             not isinstance(values, list)
             or len(values) != len(addresses)
-            or not all(value is None or isinstance(value, dict) for value in values)
+            or not all(value is None or _is_encoded(value) for value in values)
         ):
             raise ValueError("an answer of an unexpected shape")
         return values
@@ -389,3 +389,8 @@ def fetch_accounts(rpc: Rpc, addresses: Sequence[str]) -> list[dict[str, Any] | 
         check,
     )
     return accounts
+
+
+def _is_encoded(value: Any) -> bool:
+    """Is this an account as it was asked for, its data in base64?"""
+    return isinstance(value, dict) and isinstance(value.get("data"), list)
