@@ -27,7 +27,10 @@ ROOMS = (
         "web",
     ),
 )
-WEB = {"flask", "flask_limiter", "flask_wtf", "gunicorn", "markupsafe", "peewee", "werkzeug"}
+WEB = {
+    *("flask", "flask_limiter", "flask_wtf", "gunicorn", "limits", "markupsafe", "peewee"),
+    "werkzeug",
+}
 BELOW = {"models", "storage", "config"}
 # A room may import what stands beside it; what a module alone may import has its own line.
 MAY_IMPORT = {

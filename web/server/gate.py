@@ -6,13 +6,13 @@ import functools
 import logging
 import random
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NoReturn, cast
+from typing import cast
 
 from flask import Response, g, request
 from flask.globals import request_ctx
-from flask_limiter import Limiter, RequestLimit
+from flask_limiter import Limiter
+from limits import RateLimitItemPerMinute
 
 import ratelimit
 from accounts.problem import Problem
@@ -53,20 +53,6 @@ def find_network() -> str:
     return ratelimit.network_of(request.remote_addr or "")
 
 
-def refuse(whose: str, window: str) -> Callable[[RequestLimit], NoReturn]:
-    """Make the `on_breach` of a limit: it raises Problem 429. What this request was counted for is
-    given back first: a refused one uses nothing up.
-    """
-
-    def give_back_and_raise(breached: RequestLimit) -> NoReturn:
-        for counted in limiter.current_limits:
-            limiter.storage.incr(counted.key, counted.limit.get_expiry(), -1)
-        reset = int(breached.window.reset_time - g.now // 1000)
-        raise limited(ratelimit.Window(window, breached.limit.amount, 0, reset), whose)
-
-    return give_back_and_raise
-
-
 def limited(window: ratelimit.Window, whose: str) -> Problem:
     """Return Problem 429 of a window that is used up."""
     most = f"{window.most} {PERIODS.get(window.name, 'a minute')}"
@@ -81,51 +67,47 @@ def limited(window: ratelimit.Window, whose: str) -> Problem:
 limiter = Limiter(find_network, headers_enabled=False, strategy="fixed-window")
 
 
-@limiter.shared_limit(
-    lambda: f"{find_app().settings.ip_limit_per_minute}/minute",
-    "address",
-    on_breach=refuse("requests from your address", "address"),
-)
 def count_address() -> None:
     """Count a request of this address; Problem 429 once there are too many."""
+    count_in("address", find_app().settings.ip_limit_per_minute, "requests")
 
 
-@limiter.shared_limit(
-    lambda: f"{find_app().settings.failed_auth_per_minute}/minute",
-    "failed",
-    on_breach=refuse("failed attempts from your address", "address"),
-)
 def note_failure() -> None:
     """Count a failed authentication of this address; Problem 429 instead of the caller's own
     refusal once there are too many.
     """
+    count_in("failed", find_app().settings.failed_auth_per_minute, "failed attempts")
 
 
-@limiter.shared_limit(
-    lambda: f"{find_app().settings.evidence_per_minute}/minute",
-    "evidence",
-    on_breach=refuse("evidence from your address", "address"),
-)
 def count_evidence() -> None:
     """Count a document of evidence for this address; Problem 429 once there are too many."""
+    count_in("evidence", find_app().settings.evidence_per_minute, "evidence")
 
 
-@limiter.shared_limit(
-    f"{REPORTS_PER_MINUTE}/minute",
-    "reports",
-    on_breach=refuse("reports from your address", "address"),
-)
 def count_report() -> None:
     """Count a report of a post by this address; Problem 429 once there are too many."""
+    count_in("reports", REPORTS_PER_MINUTE, "reports")
 
 
-@limiter.shared_limit(
-    f"{EXPORTS_PER_MINUTE}/minute",
-    "exports",
-    on_breach=refuse("archives from your address", "address"),
-)
 def count_export() -> None:
     """Count an archive of an account for this address; Problem 429 once there are too many."""
+    count_in("exports", EXPORTS_PER_MINUTE, "archives")
+
+
+def count_in(name: str, most: int, what: str) -> None:
+    """Count a request of this address under `name`; Problem 429 where there were `most` of them
+    this minute. A refused one is not counted.
+
+    Asked for by name: flask-limiter's decorators look for all limits of a route at each of them,
+    which takes longer than all else that a kept page needs.
+    """
+    item, network = RateLimitItemPerMinute(most), find_network()
+    if limiter.limiter.hit(item, network, name):
+        return
+    key = item.key_for(network, name)
+    limiter.storage.incr(key, item.get_expiry(), -1)
+    reset = int(limiter.storage.get_expiry(key) - g.now // 1000)
+    raise limited(ratelimit.Window("address", most, 0, reset), f"{what} from your address")
 
 
 # ---- what every request passes -------------------------------------------------------------------
@@ -135,7 +117,6 @@ def init_app(app: Application, config: Config) -> None:
     app.config.update(
         RATELIMIT_STORAGE_URI="allowance:",
         RATELIMIT_STORAGE_OPTIONS={"store": app.allowance.store, "clock": lambda: g.now / 1000},
-        RATELIMIT_REQUEST_IDENTIFIER=lambda: request.endpoint or "nowhere",
     )
     app.before_request(functools.partial(enter, config))
     # flask-limiter's own hooks look for limits at every request; ours are asked for by name. It
@@ -175,7 +156,8 @@ def enter(config: Config) -> None:
             "misdirected_request",
             "this instance does not serve that host; its operator can add it to ALLOWED_HOSTS",
         )
-    if this.blueprint not in KEYED:
+    # Files of the pages' own looks cost nothing: a page asks for several.
+    if this.blueprint not in KEYED and this.endpoint != "static":
         count_address()
 
 
@@ -218,8 +200,7 @@ def admit(header: str, *scopes: str) -> None:
         context.rate_limit = app.allowance.peek(limits, context.now / 1000)
         return
     by_address = ratelimit.find_address_limit(app.settings, find_network())
-    # One transaction counts for the address and the owner, in all windows or in none; flask-limiter
-    # would take longer than all the rest.
+    # One transaction counts for the address and the owner, in all windows or in none.
     state = app.allowance.charge([by_address, *limits], context.now / 1000)
     address, *windows = state.windows
     context.rate_limit = ratelimit.RateLimitState(state.admitted, tuple(windows))
