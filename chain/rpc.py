@@ -195,7 +195,9 @@ class Rpc:
         )
         if endpoint.rest(now) > MAX_WAIT_SECONDS:
             raise Resting(f"{method}: every endpoint rests", endpoint.rest(now))
-        self._sleep(endpoint.wait(method, now))
+        # Even a sleep of nothing gives the processor away.
+        if (seconds := endpoint.wait(method, now)) > 0:
+            self._sleep(seconds)
         endpoint.take_turn(method)
         return endpoint
 

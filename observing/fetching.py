@@ -84,13 +84,15 @@ class Taken(NamedTuple):
 
 @dataclass
 class Slice:
-    """Transactions of a wallet that are fetched one after another, and whose entries are stored
-    together. `known`: its accounts; `bodies`: what is stored of these already, by signature.
+    """Transactions of a wallet that are fetched one after another, and stored together: one wait
+    for the disk instead of one for each. `known`: its accounts; `bodies`: what is stored of these
+    already, by signature; `receipts`: rows of what was fetched.
     """
 
     wallet: Wallet
     known: set[str]
     bodies: dict[str, bytes]
+    receipts: list[dict[str, Any]] = field(default_factory=list)
     taken: list[Taken] = field(default_factory=list)
 
 
@@ -148,7 +150,7 @@ class Fetching:
         body = part.bodies.get(row.signature)
         try:
             if body is None:
-                receipt = self._fetch_receipt(row.signature, now)
+                receipt = self._fetch_receipt(part, row.signature, now)
             else:
                 receipt = parse_receipt(unpack(body), row.signature)
         except (BadAnswer, Refused) as error:
@@ -162,9 +164,10 @@ class Fetching:
         return None
 
     def _store(self, part: Slice) -> None:
-        """Store the entries of a slice, all or nothing; their transactions are stored already."""
-        if part.taken:
+        """Store the transactions of a slice and their entries, all or nothing."""
+        if part.receipts or part.taken:
             with storage.writing():
+                storage.insert_rows(Receipt, part.receipts)
                 _write_entries(part.taken)
             self._note_stored(part.wallet, part.taken)
 
@@ -179,11 +182,11 @@ class Fetching:
             named |= {balance.address for balance in entry.balances}
         self._listing.add_addresses(wallet, named, named=True)
 
-    def _fetch_receipt(self, signature: str, now: int) -> ParsedReceipt | None:
-        """Ask for a transaction and store it at once; None where no node has it yet."""
+    def _fetch_receipt(self, part: Slice, signature: str, now: int) -> ParsedReceipt | None:
+        """Ask for a transaction, to be stored with its slice; None where no node has it yet."""
         answer = self._ask_twice(signature)
         if answer.receipt is not None:
-            _store_receipt(answer.receipt, answer, now)
+            part.receipts.append(_make_row(answer.receipt, answer, now))
         return answer.receipt
 
     def _ask_twice(self, signature: str) -> Answer:
@@ -211,7 +214,7 @@ class Fetching:
         with storage.writing():
             self._listing.store_new(wallet, listed, now, head=True)
             if answer is not None:
-                _store_receipt(receipt, answer, now)
+                storage.insert_rows(Receipt, [_make_row(receipt, answer, now)])
             row = _find_listed(wallet, signature)
             taken = [Taken(row, receipt, entry)] if row else []
             _write_entries(taken)
@@ -292,8 +295,8 @@ def _write_entries(taken: Sequence[Taken]) -> None:
         storage.database.execute_sql(STORE_ENTRY, values)
 
 
-def _store_receipt(receipt: ParsedReceipt, answer: Answer, now: int) -> None:
-    row = {
+def _make_row(receipt: ParsedReceipt, answer: Answer, now: int) -> dict[str, Any]:
+    return {
         "signature": receipt.signature,
         "slot": receipt.slot,
         "tx_index": receipt.tx_index,
@@ -303,7 +306,6 @@ def _store_receipt(receipt: ParsedReceipt, answer: Answer, now: int) -> None:
         "stored_at": now,
         "digest": digest_receipt(receipt),
     }
-    storage.insert_rows(Receipt, [row])
 
 
 def _find_listed(wallet: Wallet, signature: str) -> Pending | None:
