@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from chain.entries import Entry
-from chain.forward import Forward, SpanHoldings, SpanRecord
+from chain.forward import Forward, Span, SpanHoldings, SpanRecord, begin
 from chain.groups import GroupLedger, Join, LedSpan, Parts, list_in_quotes
 from chain.ledger import Ledger
 from chain.lots import Booked
@@ -57,19 +57,28 @@ class GroupForward(Forward):
         times = [one.happened_at for one in parts.values() if one.happened_at is not None]
         if times:
             self._now_ms = max(self._now_ms, min(times))
-            if self._open and self._open.span.is_over(self._now_ms):
-                self._change_company(self._open, self.companies[self._open.span.number])
             self._turn(self.ledgers[self.lead])
-            if self._open:
-                self._open.separate()
         record = self._open
         if record:
-            company = self.companies.setdefault(record.span.number, Company())
-            self._change_company(record, company)
+            self._turn_company(record)
         for wallet, entry in parts.items():
             self.ledgers[wallet].apply(entry)
         if record:
             self._book(record, parts)
+
+    def _close_over(self) -> None:
+        """As Forward._close_over; those come and go first whose time it was by then."""
+        if self._open and self._open.span.is_over(self._now_ms):
+            self._turn_company(self._open)
+        super()._close_over()
+
+    def _turn_company(self, record: SpanRecord) -> None:
+        """Have those come and go whose time it is by now."""
+        record.separate()
+        self._change_company(record, self._find_company(record), self._now_ms)
+
+    def _find_company(self, record: SpanRecord) -> Company:
+        return self.companies.setdefault(record.span.number, Company())
 
     def _book(self, record: SpanRecord, parts: Parts) -> None:
         """Book what the present members did; from before they came it counts for nothing."""
@@ -89,12 +98,10 @@ class GroupForward(Forward):
         begun_ms = max(record.span.begins_ms, min(begins[wallet] for wallet in mine))
         record.apply_alone(self.join(mine), self._now_ms // 1000, begun_ms)
 
-    def _change_company(
-        self, record: SpanRecord, company: Company, now_ms: float | None = None
-    ) -> None:
-        """Have those come and go whose time it is, before the span ends."""
+    def _change_company(self, record: SpanRecord, company: Company, now_ms: float) -> None:
+        """Have those come and go whose time it is at `now_ms`, before the span ends."""
         ends_ms = math.inf if record.span.ends_ms is None else record.span.ends_ms
-        now_ms = min(self._now_ms if now_ms is None else now_ms, ends_ms)
+        now_ms = min(now_ms, ends_ms)
         ledger = record.ledger
         assert isinstance(ledger, GroupLedger)
         in_quotes = list_in_quotes(record.quotes)
@@ -111,10 +118,10 @@ class GroupForward(Forward):
 
     def find_holdings(self, whole: Ledger) -> dict[int, SpanHoldings]:
         """As Forward.find_holdings; `find_stays` has what the others brought and took along."""
-        told = super().find_holdings(self.ledgers[self.lead])
-        for number in self.records:
-            record, company = self._settle(number)
-            told[number] = record.find_holdings()._replace(
+        told = {}
+        for span in self.spans:
+            record, company = self._settle(span)
+            told[span.number] = record.find_holdings()._replace(
                 carried_in=record.carried_in + sum(company.came.values())
             )
         return told
@@ -122,20 +129,27 @@ class GroupForward(Forward):
     def find_stays(self) -> dict[int, StayHoldings]:
         """What the others brought and took along, by number of the stay."""
         stays = {}
-        for number, led in self.led_spans.items():
-            company = self._settle(number)[1] if number in self.records else Company()
-            for one in led.stays:
+        for span in self.spans:
+            company = self._settle(span)[1]
+            for one in self.led_spans[span.number].stays:
                 stays[one.number] = StayHoldings(
                     company.came.get(one.number, 0), company.went.get(one.number, 0)
                 )
         return stays
 
-    def _settle(self, number: int) -> tuple[SpanRecord, Company]:
-        """A span as it stands now, where no transaction told yet of who came and went last."""
-        record, company = self.records[number], self.companies.setdefault(number, Company())
-        if record is not self._open or not self._is_changing(number, company):
-            return record, company
-        record, company = copy.deepcopy(record), copy.deepcopy(company)
+    def _settle(self, span: Span) -> tuple[SpanRecord, Company]:
+        """A span as it stands now, where no transaction told yet that it began, or of who came and
+        went last.
+        """
+        record = self.records.get(span.number)
+        if record is None:
+            record, company = begin(span, self.ledgers[self.lead]), Company()
+            record.separate()
+        else:
+            company = self._find_company(record)
+            if record is not self._open or not self._is_changing(span.number, company):
+                return record, company
+            record, company = copy.deepcopy(record), copy.deepcopy(company)
         self._change_company(record, company, math.inf)
         return record, company
 

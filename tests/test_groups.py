@@ -444,24 +444,25 @@ def test_leaving_counts_before_the_next_transaction_tells_of_it(later):
     assert found[1].open_cost == 0
 
 
-def test_a_span_between_two_transactions_takes_in_nobody():
-    """Ada's 100 CAT of known cost were held when it began, and when it was over; nothing says that
-    eve came.
+def test_a_span_between_two_transactions_brings_in_what_all_of_them_held():
+    """Ada's 100 CAT of known cost were held when it began, and when it was over, and so were eve's
+    10 DOG; what both do later is no part of it.
     """
     story = Story()
     for person in NAMES.values():
         story.fund(person, 10**9)
     story.buy("ada", "CAT", 100, 500_000)
+    story.buy("eve", "DOG", 10, 30_000)
     begins = now(story) + 1
     story.sell("ada", "CAT", 100, 700_000)
     pending, _ = fold(Told(story.chain()), (begins, begins + 1), (2, EVE, 0, None))
     (found,) = pending.forward.find_holdings(pending.ledger).values()
-    assert found == SpanHoldings(500_000 + FEE, 0, 0, 0)
-    assert pending.forward.find_stays() == {2: (0, 0)}
+    assert found == SpanHoldings(500_000 + 30_000 + 2 * FEE, 0, 0, 0)
+    assert pending.forward.find_stays() == {2: (30_000 + FEE, 0)}
     assert pending.ledger.totals.realized == 200_000 - 2 * FEE
 
 
-def test_a_span_that_waits_will_bring_in_what_the_one_that_leads_holds():
+def test_a_span_that_waits_brings_in_what_all_of_them_hold():
     story = Story()
     for person in NAMES.values():
         story.fund(person, 10**9)
@@ -469,8 +470,13 @@ def test_a_span_that_waits_will_bring_in_what_the_one_that_leads_holds():
     later = now(story) + 1
     pending, _ = fold(Told(story.chain()), (later, None), (2, EVE, 0, None))
     found = pending.forward.find_holdings(pending.ledger)
-    assert found == {1: SpanHoldings(500_000 + FEE, 0, 0)}
-    assert pending.forward.find_stays() == {2: (0, 0)}
+    assert found == {1: SpanHoldings(2 * (500_000 + FEE), 0, 0)}
+    assert pending.forward.find_stays() == {2: (500_000 + FEE, 0)}
+    # The next transaction changes nothing of it.
+    story.fund("ada", 1)
+    pending, _ = fold(Told(story.chain()), (later, None), (2, EVE, 0, None))
+    assert pending.forward.find_holdings(pending.ledger) == found
+    assert pending.forward.find_stays() == {2: (500_000 + FEE, 0)}
 
 
 def test_what_it_takes_along_in_a_stablecoin_has_no_result_there(monkeypatch):
