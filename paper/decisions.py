@@ -244,12 +244,10 @@ def find_limit(trader: Trader, token: Token, at: int) -> Refusal | None:
         order.side == "buy" and order.mint not in account.positions
         for order in account.orders.values()
     )
-    if len(account.positions) + waiting >= guard.positions_for(
-        trader.strategy.max_positions, trader.phase
-    ):
-        return Refusal(
-            "position_limit", f"{len(account.positions) + waiting} positions are open already"
-        )
+    count = len(account.positions) + waiting
+    if count >= guard.positions_for(trader.strategy.max_positions, trader.phase):
+        told = "1 position is" if count == 1 else f"{count} positions are"
+        return Refusal("position_limit", f"{told} open already")
     return None
 
 

@@ -877,6 +877,15 @@ def test_what_keeps_a_trader_from_a_token_is_said(changes, refusal):
     assert found == (refusal and decisions.Refusal(*refusal))
 
 
+def test_one_position_is_told_of_as_one():
+    one = told(0, mints=("B",))
+    Tape([one], mints="BC").play()
+    one.strategy = Told(max_positions=1)
+    assert decisions.find_limit(one, token("A"), START) == decisions.Refusal(
+        "position_limit", "1 position is open already"
+    )
+
+
 def test_orders_and_their_decisions_are_made_in_full():
     """1 SOL buys 996,505,985 raw units of a million tokens beside 1,000 SOL, as test_measured has
     it, of which 95 % must come. What is gone is sold at once, at any price.
