@@ -261,8 +261,8 @@ class Jobs:
     def _lead(self) -> None:
         # A new one: what an earlier one remembers is out of date.
         self._observer = Observer(self.config, beat=_beat)
-        work = [Work(*one) for one in self._list_jobs()]
-        leadership, ringing = Leadership(work, self._lock.check), self._listen()
+        leadership = Leadership(self._list_jobs(), self._lock.check)
+        ringing = self._listen()
         leadership.start()
         ringing.start()
         try:

@@ -27,7 +27,7 @@ def crew(settings, db, monkeypatch):
 
     def start(work):
         made = jobs.Jobs(ground.change(settings, solana_ws_urls=("off",)))
-        made._list_jobs = lambda: [(name, seconds, tick) for name, (seconds, tick) in work.items()]
+        made._list_jobs = lambda: [jobs.Work(name, *one) for name, one in work.items()]
         made.start()
         started.append(made)
         return made

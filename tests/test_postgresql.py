@@ -667,7 +667,7 @@ def test_a_leader_that_loses_its_session_writes_nothing_any_more(settings, db, m
             return None, "{}"
 
         made = jobs.Jobs(settings)
-        made._list_jobs = lambda: [("job", 0.01, tick)]
+        made._list_jobs = lambda: [jobs.Work("job", 0.01, tick)]
         made.start()
         crews.append(made)
 
