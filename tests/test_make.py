@@ -14,6 +14,7 @@ import tomllib
 import zipfile
 from pathlib import Path
 
+import pip
 import pytest
 from test_worker import Server
 
@@ -64,9 +65,11 @@ class Clone:
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A virtual environment that venv made: it takes four seconds each time."""
+    """A virtual environment with the pip of this one: to install it takes venv four seconds."""
     made = tmp_path_factory.mktemp("environment") / "made"
-    subprocess.run([sys.executable, "-m", "venv", made], check=True)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", made], check=True)
+    packages = next(made.glob("lib/*/site-packages"))
+    shutil.copytree(Path(pip.__file__).parent, packages / "pip")
     return made
 
 
@@ -76,7 +79,7 @@ def clone(tmp_path: Path, environment: Path) -> Clone:
     python = tmp_path / "python"
     python.write_text(
         f'#!/bin/sh\n[ "$1 $2 $3 $4" = "-m venv --clear .venv" ] || exec {sys.executable} "$@"\n'
-        f"rm -rf .venv && cp -a {environment} .venv\n"
+        f"rm -rf .venv && cp -al {environment} .venv\n"
     )
     python.chmod(0o755)
     return Clone(tmp_path, python)
