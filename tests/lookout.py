@@ -7,9 +7,10 @@ import orjson
 from node import FakeClock, connect
 
 import models
+import storage
 from accounts.influencers import VOICE
 from chain.quote_tables import QuoteTotal, QuoteTrade
-from chain.tables import ForwardTotal, RiskTotal, TokenTotal, TradeMint
+from chain.tables import ForwardTotal, RiskTotal, TokenTotal
 from models import Attachment, Bot, Owner, Trade, Wallet
 from observer import Observer
 from operate import schema
@@ -18,15 +19,42 @@ from storage.arrivals import append_leaf
 
 # Ms, when the fake clock stands at 0.
 BEGIN = 1_793_880_000_000
-DERIVED = [
-    field for name, field in Trade._meta.fields.items() if name not in ("id", "wallet", "digest")
-]
-
-
 SUMMARY = (
     *("results", "positions", "realized", "cost_left"),
     *("reconciliation", "average_cost", "imbalance", "quote_imbalance", "by_quote"),
 )
+
+
+def list_columns(table, without):
+    """Its columns but these, as a query names them."""
+    names = [field.column_name for field in table._meta.sorted_fields]
+    return ", ".join(f"{table._meta.table_name}.{name}" for name in names if name not in without)
+
+
+def select_own(table):
+    """All that is a wallet's."""
+    columns = list_columns(table, ("wallet_id",))
+    return f"SELECT {columns} FROM {table._meta.table_name} WHERE wallet_id = ?"
+
+
+# As text, because peewee would build each some thousand times. All take the id of a wallet.
+TRADES = f"""
+SELECT {list_columns(Trade, ("id", "wallet_id", "digest"))} FROM trade WHERE wallet_id = ?
+ORDER BY slot, place, signature"""
+MINTS = """
+SELECT t.signature, m.mint, m.side, m.slot, m.place
+FROM trade_mint m JOIN trade t ON t.id = m.trade_id WHERE t.wallet_id = ?
+ORDER BY t.signature, m.mint"""
+FORWARD = f"""
+SELECT {list_columns(ForwardTotal, ("attachment_id",))}
+FROM forward_total JOIN attachment a ON a.id = forward_total.attachment_id WHERE a.wallet_id = ?
+ORDER BY a.attached_at, a.id, forward_total.time"""
+SPANS = "SELECT id FROM attachment WHERE wallet_id = ? ORDER BY attached_at, id"
+QUOTE_TOTALS = select_own(QuoteTotal)
+QUOTE_TRADES = f"""
+SELECT t.signature, {list_columns(QuoteTrade, ("trade_id",))}
+FROM quote_trade JOIN trade t ON t.id = quote_trade.trade_id WHERE t.wallet_id = ?"""
+RISK = {table.__name__: select_own(table) for table in (RiskTotal, TokenTotal)}
 
 
 class Lookout:
@@ -40,10 +68,11 @@ class Lookout:
 
     @classmethod
     def begin(cls, config, *nodes, wallets, **changes):
-        for table in reversed(schema.TABLES):
-            table.delete().execute()
-        for number, address in enumerate(wallets):
-            watch(address, number)
+        with storage.writing():
+            for table in reversed(schema.TABLES):
+                storage.database.execute_sql(f'DELETE FROM "{table._meta.table_name}"')
+            for number, address in enumerate(wallets):
+                watch(address, number)
         return cls(ground.change(config, **changes), *nodes)
 
     def restart(self):
@@ -125,51 +154,27 @@ def ledger_of(addresses):
     rows = []
     for address in addresses:
         wallet = Wallet.get(Wallet.address == address)
-        trades = list(
-            Trade.select(*DERIVED)
-            .where(Trade.wallet == wallet)
-            .order_by(Trade.slot, Trade.place, Trade.signature)
-            .tuples()
-        )
-        mints = list(
-            TradeMint.select(
-                Trade.signature, TradeMint.mint, TradeMint.side, TradeMint.slot, TradeMint.place
-            )
-            .join(Trade)
-            .where(Trade.wallet == wallet)
-            .order_by(Trade.signature, TradeMint.mint)
-            .tuples()
-        )
-        forward = list(
-            ForwardTotal.select(*(f for f in ForwardTotal._meta.sorted_fields[1:]))
-            .join(Attachment)
-            .where(Attachment.wallet == wallet)
-            .order_by(Attachment.attached_at, Attachment.id, ForwardTotal.time)
-            .tuples()
-        )
+        own = [read(text, wallet) for text in (TRADES, MINTS, FORWARD)]
         told = [getattr(wallet, name) for name in SUMMARY]
-        derived = [read_risk(wallet), read_quotes(wallet)]
-        rows.append([address, trades, mints, forward, *derived, *told])
+        rows.append([address, *own, read_risk(wallet), read_quotes(wallet), *told])
     return orjson.dumps(rows)
+
+
+def read(text, wallet):
+    return storage.database.execute_sql(text, (wallet.id,)).fetchall()
 
 
 def list_spans(wallet):
     """Numbers of its spans, in their order."""
-    spans = Attachment.select(Attachment.id).where(Attachment.wallet == wallet)
-    return [0, *(one.id for one in spans.order_by(Attachment.attached_at, Attachment.id))]
+    return [0, *(number for (number,) in read(SPANS, wallet))]
 
 
 def read_quotes(wallet):
     """What a wallet did in quotes; spans by their order."""
     numbers = list_spans(wallet)
-    totals = QuoteTotal.select(*QuoteTotal._meta.sorted_fields[1:])
-    sales = QuoteTrade.select(Trade.signature, *QuoteTrade._meta.sorted_fields[1:]).join(Trade)
     return [
-        sorted(
-            [numbers.index(span), *rest]
-            for span, *rest in totals.where(QuoteTotal.wallet == wallet).tuples()
-        ),
-        sorted(sales.where(Trade.wallet == wallet).tuples()),
+        sorted([numbers.index(span), *rest] for span, *rest in read(QUOTE_TOTALS, wallet)),
+        sorted(read(QUOTE_TRADES, wallet)),
     ]
 
 
@@ -177,11 +182,9 @@ def read_risk(wallet):
     """The risk of a wallet, and its results by token; spans by their order."""
     numbers = list_spans(wallet)
     return sorted(
-        [table.__name__, numbers.index(span), *rest]
-        for table in (RiskTotal, TokenTotal)
-        for span, *rest in table.select(*table._meta.sorted_fields[1:])
-        .where(table.wallet == wallet)
-        .tuples()
+        [name, numbers.index(span), *rest]
+        for name, text in RISK.items()
+        for span, *rest in read(text, wallet)
     )
 
 
