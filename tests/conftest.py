@@ -138,7 +138,6 @@ def db(settings):
 def _open_database(settings):
     ground.copy_empty(settings)
     database = storage.connect(settings)
-    storage.migrate(database)
     with database.connection_context():
         yield database
     database.close_all()

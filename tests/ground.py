@@ -6,6 +6,7 @@ file of that folder or, with TEST_REDIS_URL, in a database of that Redis.
 """
 
 import atexit
+import contextlib
 import functools
 import hashlib
 import os
@@ -54,8 +55,16 @@ def environ(folder, migrated=True):
 
 
 def settings_of(folder, **more):
-    """A Config."""
-    return config.load({**environ(folder), **more}, dotenv=None)
+    """A Config. That of a folder which is not there yet differs from others in the folder alone."""
+    given = {**environ(folder), **more}
+    if Path(folder).exists():
+        return config.load(given, dotenv=None)
+    return change(_load(**{**given, "DATA_DIR": "data"}), data_dir=Path(folder))
+
+
+@functools.cache
+def _load(**given):
+    return config.load(given, dotenv=None)
 
 
 def change(settings, **changes):
@@ -130,6 +139,18 @@ def _create(name, migrated):
             f"CREATE DATABASE {name} TEMPLATE {EMPTY if migrated else 'template1'} STRATEGY"
             " file_copy"
         )
+
+
+@contextlib.contextmanager
+def speaking_to(settings):
+    """Inside, the models speak to the instance of these settings, whomever they spoke to before."""
+    kept = storage.database.obj
+    storage.database.obj = storage.make_database(settings)
+    try:
+        yield
+    finally:
+        storage.database.close_all()
+        storage.database.obj = kept
 
 
 def hurry():

@@ -6,10 +6,13 @@ import json
 import os
 import subprocess
 import sys
+import time
 
 import ground
 from service import address
 from test_worker import ROOT, SETTINGS, Server
+
+from accounts import api_keys, influencers
 
 
 class Live(Server):
@@ -20,11 +23,12 @@ class Live(Server):
     def __init__(self, folder, **environ):
         super().__init__(folder, **environ)
         self.url, self.folder = f"http://127.0.0.1:{self.port}", folder
-        made = self.command("bot", "create", "--name", "Ada", "--wallet", address("live"))
-        self.bot, self.key = made["botId"], made["publishKey"]
-        self.read_key = self.command(
-            "key", "create", "--scope", "read", "--owner", made["ownerId"]
-        )["key"]
+        now, settings = time.time_ns() // 10**6, ground.settings_of(folder / "data")
+        # As `app.py bot create` and `key create`, each of which would be half a second of imports.
+        with ground.speaking_to(settings):
+            made = influencers.create_bot(settings, "Ada", now, address("live"))
+            self.read_key = api_keys.create_key(made.owner, "read", now).text
+        self.bot, self.key = made.bot.uid, made.publish_key.text
         self.environ = {
             "PATH": os.environ["PATH"],
             "CANDOR_URL": self.url,

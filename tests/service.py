@@ -45,7 +45,6 @@ class Service:
         self.app = create_app(self.config)
         # Others may be bound to the models later.
         self.database = storage.database.obj
-        storage.migrate()
         self.client = self.app.test_client()
 
     def close(self):
