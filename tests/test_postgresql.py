@@ -655,7 +655,9 @@ def test_a_leader_that_loses_its_session_writes_nothing_any_more(settings, db, m
     """
     caplog.set_level("CRITICAL")
     monkeypatch.setattr(jobs, "TAKEOVER_SECONDS", 0.05)
-    written, crews = [], []
+    written, crews, led, lead = [], [], [], jobs.Jobs._lead
+    # A busy machine may let a session fall silent, too: then somebody leads anew once more.
+    monkeypatch.setattr(jobs.Jobs, "_lead", lambda self: (led.append(self), lead(self)))
 
     def make(name):
         def tick(now):
@@ -681,4 +683,5 @@ def test_a_leader_that_loses_its_session_writes_nothing_any_more(settings, db, m
     for one in crews:
         one.stop()
     turns = sum(one != next for one, next in itertools.pairwise(written))
-    assert 1 <= turns <= 6 and Arrival.select().count() == len(written)
+    assert 1 <= turns < len(led)
+    assert Arrival.select().count() == len(written)

@@ -158,6 +158,8 @@ class World:
         self._ruled.__exit__(*exc)
 
     def play(self, step):
+        # Of two things in one millisecond nothing tells which came first.
+        self.clock.sleep(0.001)
         try:
             getattr(self, step.name)(*step.arguments)
         except Killed:
