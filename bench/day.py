@@ -13,7 +13,7 @@ Exit 1 where, after the warm-up, resident memory grows by 1 MB an hour of the ma
 descriptors, threads, the write-ahead log or the server's log (without its line for each request)
 rise from the first half to the second; health ever says of a job that it is failing or late; a
 follower or a receiver misses a post or gets one twice or out of order; or `doctor --deep` finds
-something. The warm-up ends when the caches are as full as they get: every thread's 1.5 MB of SQLite
+something. The warm-up ends when the caches are as full as they get: every thread's 0.8 MB of SQLite
 pages, the lists, the callers, and last, after half an hour, the intervals of paper mode.
 """
 
