@@ -32,7 +32,7 @@ from market.rules import (
     mark_absurd,
 )
 from market.tables import Snapshot, Token
-from models import Post, Trade
+from models import Base, Post, Trade
 
 MAX_TRACKED = 1000
 # Held tokens asked for in one short pass: ten calls.
@@ -139,20 +139,35 @@ def list_forgettable() -> list[int]:
     return [token.id for token in tokens.limit(PRUNE_ROWS)]
 
 
-def write(statements: Iterable[Any]) -> None:
-    """Execute peewee statements in one short transaction. They are compiled before it begins, so
-    that the lock is held for the writing alone.
+class Statement(NamedTuple):
+    """SQL and what it binds."""
+
+    sql: str
+    values: Sequence[Any]
+
+
+def write(
+    statements: Iterable[Statement],
+    model: type[Base] = Token,
+    rows: Sequence[Mapping[str, Any]] = (),
+) -> None:
+    """Execute statements, then insert rows of a model, in one short transaction. They are made
+    before it begins, so that the lock is held for the writing alone.
     """
-    compiled = [statement.sql() for statement in statements]
-    if compiled:
+    made = list(statements)
+    if made or rows:
         with storage.writing():
-            for sql, values in compiled:
+            for sql, values in made:
                 storage.database.execute_sql(sql, values)
+            storage.insert_rows(model, rows)
 
 
-def _insert(model: Any, rows: Sequence[dict[str, Any]]) -> list[Any]:
-    """Return statements that insert rows with the same columns."""
-    return [model.insert_many(part) for part in storage.in_parts(rows)]
+def _change(token: Token, columns: Mapping[str, Any]) -> Statement:
+    """Return the statement that changes these columns of a token. Text: a pass changes a thousand,
+    and peewee takes longer to build a statement than SQLite to run it.
+    """
+    told = ", ".join(f"{name} = ?" for name in columns)
+    return Statement(f"UPDATE token SET {told} WHERE id = ?", (*columns.values(), token.id))
 
 
 def find_tokens(addresses: Iterable[str]) -> dict[str, Token]:
@@ -184,22 +199,25 @@ def store_discoveries(
         if mint not in known and mint != WRAPPED_SOL
     ]
     back = [
-        Token.update(
-            tracked_at=now_ms,
-            found_by=token.found_by or found_by,
-            discovered_at=token.discovered_at or now_ms,
-        ).where(Token.id == token.id)
+        _change(
+            token,
+            {
+                "tracked_at": now_ms,
+                "found_by": token.found_by or found_by,
+                "discovered_at": token.discovered_at or now_ms,
+            },
+        )
         for token in known.values()
         if token.tracked_at is None
     ]
-    write([*_insert(Token, fresh), *back])
+    write(back, Token, fresh)
 
 
 def store_moved(addresses: Collection[str]) -> None:
     """Insert unknown tokens that observed wallets moved: untracked, to be asked for their names."""
     known = find_tokens(addresses)
     fresh = [{"mint": mint} for mint in addresses if mint not in known and mint != WRAPPED_SOL]
-    write(_insert(Token, fresh))
+    write((), Token, fresh)
 
 
 def find_falls(quotes: Mapping[str, Quote]) -> list[Fall]:
@@ -229,7 +247,7 @@ def store_quotes(
     ]
     snapshots = [
         {
-            "token": token,
+            "token": token.id,
             "taken_at": taken_at,
             "expires_at": keep_until(taken_at, token.quoted_at, token.tracked_at),
             **columns,
@@ -241,29 +259,37 @@ def store_quotes(
     ]
     renewed = [_renew(token, quote, columns, taken_at) for token, quote, columns in quoted]
     noted = [
-        Token.update(asked_at=taken_at).where(Token.mint.in_(part))
+        Statement(
+            f"UPDATE token SET asked_at = ? WHERE mint IN ({storage.mark(part)})",
+            (taken_at, *part),
+        )
         for part in storage.in_parts(asked)
     ]
-    write([*renewed, *_insert(Snapshot, snapshots), *noted])
+    write([*renewed, *noted], Snapshot, snapshots)
 
 
 def _show_check(check: FallCheck | None) -> str | None:
     return orjson.dumps(check._asdict()).decode() if check else None
 
 
-def _renew(token: Token, quote: Quote, columns: dict[str, str | None], taken_at: int) -> Any:
+def _renew(
+    token: Token, quote: Quote, columns: Mapping[str, str | None], taken_at: int
+) -> Statement:
     """Return the statement that makes this the token's last quote."""
-    return Token.update(
-        symbol=quote.symbol or token.symbol,
-        name=quote.name or token.name,
-        quoted_at=taken_at,
-        pair_url=quote.pair_url,
-        pair_created_at=quote.pair_created_at,
-        pool_tokens=quote.pool_tokens,
-        change5m_pct=quote.change5m_pct,
-        change1h_pct=quote.change1h_pct,
-        **columns,
-    ).where(Token.id == token.id)
+    return _change(
+        token,
+        {
+            "symbol": quote.symbol or token.symbol,
+            "name": quote.name or token.name,
+            "quoted_at": taken_at,
+            "pair_url": quote.pair_url,
+            "pair_created_at": quote.pair_created_at,
+            "pool_tokens": quote.pool_tokens,
+            "change5m_pct": quote.change5m_pct,
+            "change1h_pct": quote.change1h_pct,
+            **columns,
+        },
+    )
 
 
 def _columns(quote: Quote, before: Token) -> dict[str, str | None]:
@@ -294,17 +320,18 @@ def store_checks(
         for token, account in zip(tokens, accounts, strict=True)
     ]
     write(
-        [
-            Token.update(
-                checks=checks,
-                checked_at=now_ms,
-                decimals=token.decimals if decimals is None else decimals,
-                symbol=token.symbol or symbol,
-                name=token.name or name,
-                transfer_fee_bps=fee,
-            ).where(Token.id == token.id)
-            for token, checks, decimals, symbol, name, fee in judged
-        ]
+        _change(
+            token,
+            {
+                "checks": checks,
+                "checked_at": now_ms,
+                "decimals": token.decimals if decimals is None else decimals,
+                "symbol": token.symbol or symbol,
+                "name": token.name or name,
+                "transfer_fee_bps": fee,
+            },
+        )
+        for token, checks, decimals, symbol, name, fee in judged
     )
 
 
@@ -330,10 +357,8 @@ def store_dropped(now_ms: int) -> None:
     )
     dropped = [token.id for token in choose_dropped(tracked, now_ms, MAX_TRACKED)]
     write(
-        [
-            Token.update(tracked_at=None).where(Token.id.in_(part))
-            for part in storage.in_parts(dropped)
-        ]
+        Statement(f"UPDATE token SET tracked_at = NULL WHERE id IN ({storage.mark(part)})", part)
+        for part in storage.in_parts(dropped)
     )
 
 
@@ -364,7 +389,10 @@ def prune(now_ms: int) -> None:
         if not expired:
             break
         # The condition is repeated: one may have been pinned meanwhile.
-        write([Snapshot.delete().where(Snapshot.id.in_(expired), Snapshot.expires_at < now_ms)])
+        named = f"DELETE FROM snapshot WHERE id IN ({storage.mark(expired)}) AND expires_at < ?"
+        write([Statement(named, (*expired, now_ms))])
         time.sleep(PRUNE_PAUSE_SECONDS)
     forgettable = list_forgettable()
-    write([Token.delete().where(Token.id.in_(forgettable))] if forgettable else ())
+    if forgettable:
+        named = f"DELETE FROM token WHERE id IN ({storage.mark(forgettable)})"
+        write([Statement(named, forgettable)])
