@@ -2,6 +2,9 @@
 know accuses nobody.
 """
 
+import shutil
+
+import ground
 import orjson
 import pytest
 from auditing import ask_service, make_auditor
@@ -22,15 +25,34 @@ NOW = 1_800_000_000_000
 COUNT = 270
 
 
-@pytest.fixture
-def told(tmp_path):
-    """A service with a bot without wallet, whose 8th post of 270 is hidden."""
-    service = Service(tmp_path / "data", evidence_per_minute=10**6)
+def tell(folder):
+    """A Service with a bot without wallet, whose 8th post of 270 is hidden."""
+    service = Service(folder, evidence_per_minute=10**6)
     made = influencers.create_bot(service.config, "Ada", NOW)
     for n in range(COUNT):
         body = posts.PostBody(eventId=f"e{n}", body=f"word {n}", symbol="BONK", reason="thin")
         posts.publish(made.bot.id, body, NOW, "api")
     posts.hide(Post.get(Post.event_id == "e7").uid, NOW + 2)
+    return service
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory):
+    """The folder of such an instance, which each test copies where its database is a file."""
+    folder = tmp_path_factory.mktemp("template") / "data"
+    if not ground.SERVER:
+        tell(folder).close()
+    return folder
+
+
+@pytest.fixture
+def told(tmp_path, template):
+    folder = tmp_path / "data"
+    if ground.SERVER:
+        service = tell(folder)
+    else:
+        shutil.copytree(template, folder)
+        service = Service(folder, evidence_per_minute=10**6)
     yield service
     service.close()
 
