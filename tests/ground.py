@@ -59,7 +59,7 @@ def settings_of(folder, **more):
     given = {**environ(folder), **more}
     if Path(folder).exists():
         return config.load(given, dotenv=None)
-    return change(_load(**{**given, "DATA_DIR": "data"}), data_dir=Path(folder))
+    return change(_load(**{**given, "DATA_DIR": "/nowhere"}), data_dir=Path(folder))
 
 
 @functools.cache
