@@ -7,6 +7,7 @@ its end.
 """
 
 import contextlib
+import functools
 import random
 import shutil
 import tempfile
@@ -52,7 +53,13 @@ class Cut(NamedTuple):
 
 
 def settings_of(folder):
-    return config.load({"DATA_DIR": str(folder / "data"), "HOOKS_PRIVATE": "on"}, dotenv=None)
+    return ground.change(_load(), data_dir=folder / "data")
+
+
+@functools.cache
+def _load():
+    """What all share, read once: these folders hold no settings."""
+    return config.load({"DATA_DIR": "/nowhere", "HOOKS_PRIVATE": "on"}, dotenv=None)
 
 
 @contextlib.contextmanager
