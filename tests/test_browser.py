@@ -44,7 +44,8 @@ class Site(Service):
         self.server = make_server("127.0.0.1", 0, self.take, threaded=True, request_handler=Quiet)
         self.url = f"http://127.0.0.1:{self.server.port}"
         self.app.config["CANDOR"] = self.config = ground.change(self.config, base_url=self.url)
-        self.thread = threading.Thread(target=self.server.serve_forever)
+        # In seconds, how often it looks whether it shall end: each test waits for that.
+        self.thread = threading.Thread(target=self.server.serve_forever, args=(0.05,))
         self.thread.start()
         return self
 
