@@ -9,8 +9,7 @@ import storage
 from accounts.delays import time_posts
 from accounts.tables import IMPORTED
 from chain.effects import touches
-from chain.packing import unpack
-from chain.receipts import parse_receipt
+from chain.packing import read_stored
 from chain.verify import judge, list_moved_mints
 from models import Address, Post, Receipt, Trade, Wallet, WalletSignature
 from storage import arrivals
@@ -131,10 +130,12 @@ def _is_foreign(signature: str | None, wallet: Wallet) -> bool:
 
     One that names this wallet too is not foreign: it was just not listed for it yet.
     """
-    body = Receipt.select(Receipt.body).where(Receipt.signature == signature).scalar()
-    if body is None:
+    found = Receipt.select(Receipt.signature, Receipt.body).where(Receipt.signature == signature)
+    row = found.first()
+    receipt = row and read_stored(row.body, row.signature)
+    if receipt is None:
         return False
     known = {
         row.address for row in Address.select(Address.address).where(Address.wallet == wallet.id)
     }
-    return not touches(parse_receipt(unpack(body)), wallet.address, known)
+    return not touches(receipt, wallet.address, known)

@@ -14,6 +14,8 @@ from typing import Any
 import orjson
 import zstandard
 
+from chain.receipts import Receipt, parse_receipt
+
 # The numbers of the dictionaries that are used now, for transactions and for entries. A file is
 # named by its number, and holds it.
 DICTIONARY, ENTRIES = 1_000_001, 1_000_002
@@ -62,6 +64,14 @@ def unpack(body: bytes) -> Any:
     except (zlib.error, zstandard.ZstdError) as error:
         raise ValueError("a damaged transaction") from error
     return orjson.loads(text)
+
+
+def read_stored(body: bytes, signature: str) -> Receipt | None:
+    """Return the transaction that was packed; None where `body` is damaged."""
+    try:
+        return parse_receipt(unpack(body), signature)
+    except ValueError:
+        return None
 
 
 def _compress(text: bytes, number: int) -> bytes:

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import orjson
 
 from chain.entries import Entry
-from chain.packing import pack, unpack
-from chain.receipts import Receipt, parse_receipt
+from chain.packing import pack, read_stored
+from chain.receipts import Receipt
 from evidence.log_memory import LogMemory
 
 # Transactions written at once; what is lost in a power cut is fetched again.
@@ -84,9 +84,7 @@ class Memory:
             if row is None:
                 return None
             body = row[0]
-        with contextlib.suppress(ValueError):
-            return parse_receipt(unpack(body), signature)
-        return None
+        return read_stored(body, signature)
 
     def keep_receipt(self, signature: str, raw: object) -> None:
         """Keep a node's answer, instead of an earlier one."""

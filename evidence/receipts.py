@@ -11,8 +11,7 @@ import orjson
 
 from chain.amounts import show_lamports
 from chain.digests import digest_receipt
-from chain.packing import unpack
-from chain.receipts import parse_receipt
+from chain.packing import read_stored
 from storage import database
 
 PAGE_SIZE = 1_000
@@ -130,9 +129,5 @@ def _digest_stored(signature: str) -> str | None:
     """The digest of a stored transaction, worked out now; None where it cannot be read."""
     found = database.execute_sql("SELECT body FROM receipt WHERE signature = ?", (signature,))
     row = found.fetchone()
-    if row is None:
-        return None
-    try:
-        return digest_receipt(parse_receipt(unpack(row[0]), signature))
-    except ValueError:
-        return None
+    receipt = row and read_stored(row[0], signature)
+    return None if receipt is None else digest_receipt(receipt)

@@ -10,7 +10,7 @@ import storage
 from chain.answers import Holding
 from chain.digests import digest_receipt
 from chain.entries import Entry, read_entry
-from chain.packing import unpack, unpack_text
+from chain.packing import read_stored, unpack, unpack_text
 from chain.programs import Programs
 from chain.receipts import parse_receipt
 from models import Address, Receipt, Wallet, WalletSignature
@@ -122,7 +122,7 @@ def _store_again(rows: Sequence[Any], again: Sequence[Entry | None]) -> Reread:
     for number, entry in changed:
         WalletSignature.update(entry=entry.dump()).where(WalletSignature.id == number).execute()
     lost = [row.signature for row, entry in zip(rows, again, strict=True) if entry is None]
-    _refetch(lost)
+    refetch(lost)
     return Reread(len(changed), len(lost))
 
 
@@ -143,7 +143,7 @@ def _read_again(row: Any, wallet: Wallet, programs: Programs, known: set[str]) -
         return None
 
 
-def _refetch(signatures: Iterable[str]) -> None:
+def refetch(signatures: Iterable[str]) -> None:
     """Let these transactions be fetched again, for all wallets that they concern."""
     for part in chunked(signatures, storage.ROWS_A_STATEMENT):
         WalletSignature.update(state="pending", entry=None, due_at=0).where(
@@ -161,7 +161,7 @@ def refetch_missing(wallet: Wallet) -> int:
     signatures = list(gone.scalars())
     if signatures:
         with storage.writing():
-            _refetch(signatures)
+            refetch(signatures)
     return len(signatures)
 
 
@@ -179,7 +179,5 @@ def digest_stored(max_count: int = REREAD_BATCH) -> int:
 
 
 def _digest_one(row: Any) -> str:
-    try:
-        return digest_receipt(parse_receipt(unpack(row.body), row.signature))
-    except ValueError:
-        return UNREADABLE
+    receipt = read_stored(row.body, row.signature)
+    return UNREADABLE if receipt is None else digest_receipt(receipt)

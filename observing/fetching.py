@@ -14,12 +14,11 @@ from chain.answers import ListedSignature, check_block, check_receipt
 from chain.digests import digest_receipt
 from chain.effects import touches
 from chain.entries import Entry, read_entry
-from chain.packing import pack, unpack
+from chain.packing import pack, read_stored
 from chain.receipts import Receipt as ParsedReceipt
-from chain.receipts import parse_receipt
 from chain.rpc import BadAnswer, Refused, RpcError
 from models import Receipt, Wallet, WalletSignature
-from observing.entries import list_addresses
+from observing.entries import list_addresses, refetch
 from observing.listing import Listing
 from observing.state import FINALIZED, SLICE, State, log
 
@@ -148,11 +147,10 @@ class Fetching:
         not give it or what it gives is refused.
         """
         body = part.bodies.get(row.signature)
+        receipt = None if body is None else _read_or_drop(body, row.signature)
         try:
-            if body is None:
+            if receipt is None:
                 receipt = self._fetch_receipt(part, row.signature, now)
-            else:
-                receipt = parse_receipt(unpack(body), row.signature)
         except (BadAnswer, Refused) as error:
             return _retry_later(row, now, str(error))
         if receipt is None:
@@ -324,7 +322,16 @@ def _find_receipt(signature: str) -> ParsedReceipt | None:
     """The stored transaction, or None."""
     sql = "SELECT body FROM receipt WHERE signature = ?"
     row = storage.database.execute_sql(sql, (signature,)).fetchone()
-    return row and parse_receipt(unpack(row[0]), signature)
+    return row and _read_or_drop(row[0], signature)
+
+
+def _read_or_drop(body: bytes, signature: str) -> ParsedReceipt | None:
+    """The stored transaction; one that the disk damaged is dropped, to be fetched again."""
+    receipt = read_stored(body, signature)
+    if receipt is None:
+        with storage.writing():
+            refetch([signature])
+    return receipt
 
 
 def _retry_later(row: Pending, now: int, problem: str | None) -> None:

@@ -1,7 +1,6 @@
 """Where the chain of balances breaks: scan again, and ask another node about what it says."""
 
-from chain.packing import pack, unpack
-from chain.receipts import parse_receipt
+from chain.packing import pack, read_stored
 from chain.rpc import BadAnswer, Refused
 from models import Address, Receipt, Wallet, WalletSignature
 from observing.entries import reread_entries
@@ -57,7 +56,7 @@ class Repair:
             except (BadAnswer, Refused):
                 # The gap stays, and is rechecked.
                 continue
-            if answer.receipt and answer.receipt != parse_receipt(unpack(row.body)):
+            if answer.receipt and answer.receipt != read_stored(row.body, row.signature):
                 before, old = self._count_wrong(wallet), (row.body, row.endpoint)
                 self._replace_receipt(wallet, row, pack(answer.raw), answer.endpoint, now)
                 if self._count_wrong(wallet) >= before:

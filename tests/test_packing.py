@@ -15,7 +15,17 @@ import config
 import storage
 from chain.effects import Balance
 from chain.entries import Entry
-from chain.packing import DICTIONARY, ENTRIES, MAX_BYTES, pack, pack_text, unpack, unpack_text
+from chain.packing import (
+    DICTIONARY,
+    ENTRIES,
+    MAX_BYTES,
+    pack,
+    pack_text,
+    read_stored,
+    unpack,
+    unpack_text,
+)
+from chain.receipts import parse_receipt
 
 RAW = read_history()["transactions"][0]["jsonParsed"]
 
@@ -42,6 +52,14 @@ def test_whatever_is_damaged_is_told():
     for length in (0, 1, len(body) // 2, len(body) - 1):
         with pytest.raises(ValueError):
             unpack(body[:length])
+
+
+def test_a_stored_transaction_is_itself_or_nothing():
+    (signature,) = RAW["transaction"]["signatures"]
+    assert read_stored(pack(RAW), signature) == parse_receipt(RAW)
+    assert read_stored(pack(RAW), "5" * 88) is None
+    assert read_stored(b"no zlib", signature) is None
+    assert read_stored(pack({"meta": None}), signature) is None
 
 
 def test_what_claims_to_be_huge_is_not_unpacked(monkeypatch):

@@ -47,8 +47,9 @@ def store_receipt(name, wallet):
     told = story.Story()
     told.fund(wallet, 10_000_000)
     told.buy(wallet, "CAT", 1_000, 250_000)
-    body = pack(told.rows[-1].receipt)
-    Receipt.create(signature=signature(name), slot=1, body=body, endpoint="e", stored_at=NOW)
+    raw, named = told.rows[-1].receipt, signature(name)
+    raw["transaction"]["signatures"] = [named]
+    Receipt.create(signature=named, slot=1, body=pack(raw), endpoint="e", stored_at=NOW)
 
 
 def count_heard():
@@ -122,6 +123,19 @@ def test_a_transaction_that_names_other_wallets_alone_is_no_trade_of_this_one(se
     assert judgment(uid)[1] == "other_wallet"
     verify("t")
     assert judgment(uid) == ("verified", None, "trade_t")
+
+
+def test_what_the_disk_damaged_names_nobody(service, bot):
+    """It is waited for until it was fetched again."""
+    uid = say(bot, "t")
+    store_receipt("t", "bob")
+    whole = Receipt.get().body
+    Receipt.update(body=b"no zlib").execute()
+    verify()
+    assert judgment(uid) == ("pending", None, None)
+    Receipt.update(body=whole).execute()
+    verify()
+    assert judgment(uid) == ("mismatch", "other_wallet", None)
 
 
 def test_a_transaction_that_names_the_wallet_is_waited_for(service):
