@@ -9,12 +9,13 @@ clock, four followers hold streams (two come and go), two hooks are told (one re
 four paper traders trade, a reader reads, every hour eight come at once, a backup is made every six
 hours.
 
-Exit 1 where, after the warm-up, resident memory grows by 1 MB an hour of the machine's or more;
-descriptors, threads, the write-ahead log or the server's log (without its line for each request)
-rise from the first half to the second; health ever says of a job that it is failing or late; a
-follower or a receiver misses a post or gets one twice or out of order; or `doctor --deep` finds
-something. The warm-up ends when the caches are as full as they get: every thread's 0.8 MB of SQLite
-pages, the lists, the callers, and last, after half an hour, the intervals of paper mode.
+Exit 1 where, after the warm-up, resident memory grows by 1 MB or more in an hour that the server
+lives through (by the machine's hour, which holds a day, is told beside it); descriptors, threads,
+the write-ahead log or the server's log (without its line for each request) rise from the first half
+to the second; health ever says of a job that it is failing or late; a follower or a receiver misses
+a post or gets one twice or out of order; or `doctor --deep` finds something. The warm-up ends when
+the caches are as full as they get: every thread's 0.8 MB of SQLite pages, the lists, the callers,
+and last, after half an hour, the intervals of paper mode.
 """
 
 import argparse
@@ -307,7 +308,7 @@ def judge(given, samples, crowd, receivers, env):
     """Print a line for each promise; 1 where one is broken."""
     warm = [one for one in samples if one.at >= 60 * given.warm]
     kept = [
-        judge_memory(warm),
+        judge_memory(warm, given.rate),
         *(judge_flat(name, warm) for name in ("descriptors", "threads", "wal")),
         judge_log(warm),
         judge_health(samples),
@@ -322,19 +323,21 @@ def say(holds, text):
     return holds
 
 
-def judge_memory(samples):
+def judge_memory(samples, rate):
+    """What grows does so with what happens: with the hours that the server lives through."""
     growth = find_slope(samples, "rss")
     private = find_slope(samples, "private")
     return say(
-        growth < MAX_GROWTH_BYTES,
-        f"resident memory grows by {growth / 1e6:.2f} MB an hour, less than"
-        f" {MAX_GROWTH_BYTES / 1e6:g} (its own, without files, by {private / 1e6:.2f})",
+        growth / rate < MAX_GROWTH_BYTES,
+        f"resident memory grows by {growth / rate / 1e6:.2f} MB in an hour of the server's, less"
+        f" than {MAX_GROWTH_BYTES / 1e6:g}; by {growth / 1e6:.2f} in one of the machine's (its own,"
+        f" without files, by {private / 1e6:.2f})",
     )
 
 
 def find_slope(samples, name):
-    """Bytes an hour: the median of the slopes between any two minutes' medians (Theil and Sen),
-    which a moment's use does not bend.
+    """Bytes an hour of the machine's: the median of the slopes between any two minutes' medians
+    (Theil and Sen), which a moment's use does not bend.
     """
     minutes = collections.defaultdict(list)
     for one in samples:
