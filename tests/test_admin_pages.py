@@ -355,7 +355,7 @@ def test_nobody_can_change_the_list(service, operator):
 
 # ---- backups -------------------------------------------------------------------------------------
 def wait_for(test):
-    end = time.monotonic() + 20
+    end = time.monotonic() + 60
     while not test():
         assert time.monotonic() < end, "it did not happen"
         time.sleep(0.05)

@@ -25,7 +25,7 @@ class Counted:
 
     def wait_for(self, count: int) -> None:
         with self.changed:
-            assert self.changed.wait_for(lambda: len(self.working) >= count, 20)
+            assert self.changed.wait_for(lambda: len(self.working) >= count, 60)
 
 
 def ask(admission: Admission, address: str) -> threading.Thread:

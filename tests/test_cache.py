@@ -294,12 +294,12 @@ def test_a_waiting_request_takes_the_reading_that_began_after_it_came():
 
     def slowly():
         entered.set()
-        assert go_on.wait(5)
+        assert go_on.wait(60)
         return "slow"
 
     crew = [threading.Thread(target=lambda: got.append(store.find("x", "version 1", slowly)))]
     crew[0].start()
-    assert entered.wait(5)
+    assert entered.wait(60)
     crew += [
         threading.Thread(
             target=lambda n=n: got.append(
@@ -331,13 +331,13 @@ def test_reading_waits_for_the_writing_that_goes_on_and_not_forever(monkeypatch)
     def write():
         with store.writing():
             begun.set()
-            assert go_on.wait(5)
+            assert go_on.wait(60)
             done.append("written")
 
     assert store.find("nobody writes", 1, lambda: list(done)) == []
     writer = threading.Thread(target=write)
     writer.start()
-    assert begun.wait(5)
+    assert begun.wait(60)
     assert store.find("waited for in vain", 1, lambda: list(done)) == []
     monkeypatch.setattr(cache, "WAIT_SECONDS", 5)
     # At once: nobody writes what that one caches.

@@ -599,4 +599,4 @@ def test_one_command_serves_the_demonstration(tmp_path):
         demo.stdout.close()
         assert ended == 0
     with pytest.raises(OSError):
-        urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=5)
+        urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=60)

@@ -91,7 +91,7 @@ def delivering(private, monkeypatch):
     stop()
 
 
-def until(test, seconds=10):
+def until(test, seconds=60):
     end = time.monotonic() + seconds
     while not test():
         assert time.monotonic() < end, "it did not happen"

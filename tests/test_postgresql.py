@@ -513,7 +513,7 @@ def test_a_lock_is_taken_only_when_its_last_holder_s_writing_ended(db, other):
         end_sessions(holding=2)
         time.sleep(0.3)
         order.append("written")
-    thread.join(5)
+    thread.join(60)
     assert order == ["written", "taken"]
     theirs.release()
     mine.release()
@@ -581,7 +581,7 @@ class Crew:
             self.kill(pid)
 
 
-def until(test, seconds=10):
+def until(test, seconds=60):
     end = time.monotonic() + seconds
     while not test():
         assert time.monotonic() < end, "it did not happen"

@@ -388,7 +388,7 @@ def test_compressed_answers_are_read(market, session):
     ],
 )
 def test_bad_answers_are_told_in_words_without_the_address(market, session, how, words):
-    limits = replace(PROVIDER_LIMITS, read_seconds=0.3)
+    limits = replace(PROVIDER_LIMITS, read_seconds=2)
     market.answer(PROFILES, **how)
     with pytest.raises(FetchError, match=words) as raised:
         fetch_json(session, market.url + PROFILES, limits=limits)

@@ -289,7 +289,7 @@ def test_who_waits_holds_neither_a_place_nor_a_connection(service, key, follow, 
         # This thread's, and for a moment the one that looks.
         assert len(database._in_use) <= 2
     post(service, key, 1)
-    [thread.join(5) for thread in crew]
+    [thread.join(60) for thread in crew]
     assert not any(thread.is_alive() for thread in crew)
 
 
