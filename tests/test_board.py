@@ -235,6 +235,19 @@ def test_a_proof_of_one_wallet_vouches_for_no_other(service, ada):
     assert ranks(service, ada) == [("Ada", 1, "proven")]
 
 
+def test_of_all_that_is_known_proven_ones_come_first_too(service, ada):
+    """In each of three sales Ada gained 10 and Eve 100; Ada proved her wallet."""
+    service.make_bot("Eve", OTHER)
+    attach(service, ada, W, NOW, "proven")
+    for wallet, proceeds in ((W, 110), (OTHER, 200)):
+        t = Teller()
+        for _ in range(3):
+            t.buy("A", 10, 100).sell("A", 10, proceeds)
+        observe(wallet, t.entries)
+    assert ranks(service, ada, "record=all") == [("Ada", 1, "proven"), ("Eve", 1, "claimed")]
+    assert ranks(service, ada, "record=all&ownership=claimed") == [("Eve", 1, "claimed")]
+
+
 def test_a_mere_claim_of_a_proven_wallet_has_its_own_record(service, ada):
     """What Ada proved stays hers; what happens since Eve's claim is Eve's, and ranks."""
     attach(service, ada, W, NOW, "proven")

@@ -412,6 +412,25 @@ def test_who_comes_later_brings_units_of_unknown_cost():
     assert pending.forward.find_stays() == {2: (1_000 + FEE, 0)}
 
 
+def test_who_comes_in_the_second_of_its_sale_came_before_it():
+    """Half of eve's 100 CAT are sold just as she comes, at a cost that the record does not know."""
+    story = Story()
+    for person in NAMES.values():
+        story.fund(person, 10**9)
+    story.buy("eve", "CAT", 100, 1_000)
+    story.sell("eve", "CAT", 50, 800_000)
+    pending, _ = fold(Told(story.chain()), (0, None), (2, EVE, now(story), None))
+    assert pending.forward.find_stays() == {2: (1_000 + FEE, 0)}
+    assert (last(pending).unmatched, last(pending).matched) == (1, 0)
+
+
+@pytest.mark.parametrize("whole, joining", [(True, True), (True, False), (False, True)])
+def test_the_past_of_several_is_known_where_that_of_each_is(whole, joining):
+    ledger = GroupLedger(backfilled=whole)
+    ledger.absorb(GroupLedger(backfilled=joining))
+    assert ledger.backfilled == (whole and joining)
+
+
 def test_who_leaves_takes_along_what_it_holds():
     story = Story()
     story.fund("ada", 10**9)

@@ -8,7 +8,7 @@ from service import NOW, address
 from test_records import move, show
 
 from chain.risk import Stretch
-from chain.risk_store import dump_stretch
+from chain.risk_store import dump_stretch, load_stretches
 from chain.tables import DelayTotal, RiskTotal, TokenTotal
 from models import Attachment, Wallet
 from web.api.serialize import show_coverage, show_time
@@ -246,3 +246,12 @@ def test_a_profile_tells_the_sum_of_all_its_owner_tried(service, bot):
     page = service.get(f"/bots/{bot.bot.uid}?tab=record").text
     assert "Together they realized about −2.000 SOL while connected." in page
     assert "None of its posts about trades has a verified receipt yet" in page
+
+
+def test_sales_of_several_stretches_are_counted_together():
+    stretches = Stretch(), Stretch(), Stretch()
+    for stretch, holdings in zip(stretches, ((60, 60), (90,), (60,)), strict=True):
+        for seconds in holdings:
+            stretch.add_sale(1, seconds)
+    joined = load_stretches([dump_stretch(one) for one in stretches])
+    assert joined.holdings == {60: 3, 90: 1} and joined.realized == 4
