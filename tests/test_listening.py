@@ -5,6 +5,7 @@ import json
 import socket
 import threading
 import time
+from datetime import datetime
 
 import ground
 import pytest
@@ -20,7 +21,6 @@ from observing.bell import Audible, Bell
 from observing.listening import Listener
 from observing.ringing import list_websockets
 from web.api.health import check_health
-from web.api.serialize import show_time
 
 CAT = address(account_of("ada", "CAT"))
 WANTED = (Audible(1, ADA, (CAT,), (False, 2)), Audible(2, address("bob"), (), (False, 1)))
@@ -306,7 +306,8 @@ def test_health_tells_how_many_are_heard_and_when_last(look, node, monkeypatch):
     assert (show()["state"], show()["lastNoticeAt"]) == ("listening", None)
     node.announce(next(row for row in market().rows if ADA in row.keys))
     until(lambda: show()["lastNoticeAt"] is not None)
-    assert show_time(began) <= show()["lastNoticeAt"] <= show_time(time.time_ns() // 1_000_000)
+    heard = round(1000 * datetime.fromisoformat(show()["lastNoticeAt"]).timestamp())
+    assert began <= heard <= time.time_ns() // 1_000_000
     assert show()["subscriptions"] == len(node.list_places()) > 1
     job.stop(5)
 

@@ -134,10 +134,11 @@ class Instance(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Read all metrics."""
-        info = ((VERSION, database.version()), 1)
-        yield gauge("info", "Always 1; the labels tell", [info], ("version", database.engine))
         for name, text, sql in COUNTS:
             yield number(name, text, select_value(sql))
+        # PostgreSQL's is known once it was asked for something.
+        info = ((VERSION, database.version()), 1)
+        yield gauge("info", "Always 1; the labels tell", [info], ("version", database.engine))
         yield gauge(
             "posts",
             "Posts of wallet mode by what observation made of them",
