@@ -8,6 +8,8 @@ const list = document.querySelector("[data-live]");
 const news = document.querySelector(".news a");
 const title = document.title;
 let waiting = [], gathering = 0, refreshed = -GATHER_MS, polling = 0, source = null;
+// How often the page was asked for, and which of these answers is shown.
+let asked = 0, shown = 0;
 
 const articlesOf = (scope) => [...scope.querySelectorAll("[data-post]")];
 
@@ -32,11 +34,16 @@ function tell(text) {
 }
 
 async function refresh() {
+  const turn = ++asked;
   gathering = 0;
   refreshed = performance.now();
   const answer = await fetch(location.href, { headers: { Accept: "text/html" } }).catch(() => null);
   if (!answer || !answer.ok) return;
-  const page = articlesOf(new DOMParser().parseFromString(await answer.text(), "text/html"));
+  const text = await answer.text();
+  // An answer that was overtaken by a later one is older.
+  if (turn < shown) return;
+  shown = turn;
+  const page = articlesOf(new DOMParser().parseFromString(text, "text/html"));
   const known = new Map(articlesOf(list).map((article) => [article.dataset.post, article]));
   page.forEach((article) => {
     const old = known.get(article.dataset.post);
