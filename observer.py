@@ -412,7 +412,7 @@ def observe_once(
     polls = failures = 0
     # That a full scan does not explain a balance shows in the second poll.
     while polls < 2 and failures < MAX_FAILED_PASSES:
-        Wallet.update(due_at=0).execute()
+        Wallet.update(due_at=0).where(is_held() | is_closing(now)).execute()
         more = observer.run_tick(now)
         failed = bool(observer.problem or observer.state.troubled)
         polls, failures = polls + (not more and not failed), failures + 1 if failed else 0

@@ -62,7 +62,7 @@ def reread_entries(
     for rows in _list_batches(wallet, signatures):
         again = [_read_again(row, wallet, programs, known) for row in rows]
         with storage.writing():
-            one = _store_again(rows, again)
+            one = _store_again(wallet, rows, again)
         changed, lost = changed + one.changed, lost + one.lost
     return Reread(changed, lost)
 
@@ -80,7 +80,7 @@ def reread_by_new_rules(
     for rows in _list_batches(wallet, None, int(last) if named == rules and last else 0):
         again = [_read_again(row, wallet, programs, known) for row in rows]
         with storage.writing():
-            _store_again(rows, again)
+            _store_again(wallet, rows, again)
             _store_rules(wallet, f"{rules}{DONE_UP_TO}{rows[-1].id}")
         done += len(rows)
         tell(done)
@@ -112,7 +112,7 @@ def _list_batches(
         after = rows[-1].id
 
 
-def _store_again(rows: Sequence[Any], again: Sequence[Entry | None]) -> Reread:
+def _store_again(wallet: Wallet, rows: Sequence[Any], again: Sequence[Entry | None]) -> Reread:
     """Store the entries that were read again; None: its transaction is fetched again."""
     changed = [
         (row.id, entry)
@@ -122,7 +122,7 @@ def _store_again(rows: Sequence[Any], again: Sequence[Entry | None]) -> Reread:
     for number, entry in changed:
         WalletSignature.update(entry=entry.dump()).where(WalletSignature.id == number).execute()
     lost = [row.signature for row, entry in zip(rows, again, strict=True) if entry is None]
-    refetch(lost)
+    _refetch(wallet, lost)
     return Reread(len(changed), len(lost))
 
 
@@ -143,13 +143,22 @@ def _read_again(row: Any, wallet: Wallet, programs: Programs, known: set[str]) -
         return None
 
 
-def refetch(signatures: Iterable[str]) -> None:
-    """Let these transactions be fetched again, for all wallets that they concern."""
+def _refetch(wallet: Wallet, signatures: Iterable[str]) -> None:
+    """Let these transactions be fetched again; the wallet is due until a pass ends with it.
+
+    What other wallets read of them stays as it is: nobody might fetch for one that rests.
+    """
     for part in chunked(signatures, storage.ROWS_A_STATEMENT):
         WalletSignature.update(state="pending", entry=None, due_at=0).where(
-            WalletSignature.signature.in_(part)
+            WalletSignature.wallet == wallet.id, WalletSignature.signature.in_(part)
         ).execute()
-        Receipt.delete().where(Receipt.signature.in_(part)).execute()
+        drop_receipts(part)
+        Wallet.update(due_at=0).where(Wallet.id == wallet.id).execute()
+
+
+def drop_receipts(signatures: Sequence[str]) -> None:
+    """Delete transactions that the disk damaged; who needs one fetches it again."""
+    Receipt.delete().where(Receipt.signature.in_(signatures)).execute()
 
 
 def refetch_missing(wallet: Wallet) -> int:
@@ -161,7 +170,7 @@ def refetch_missing(wallet: Wallet) -> int:
     signatures = list(gone.scalars())
     if signatures:
         with storage.writing():
-            refetch(signatures)
+            _refetch(wallet, signatures)
     return len(signatures)
 
 

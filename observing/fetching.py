@@ -18,7 +18,7 @@ from chain.packing import pack, read_stored
 from chain.receipts import Receipt as ParsedReceipt
 from chain.rpc import BadAnswer, Refused, RpcError
 from models import Receipt, Wallet, WalletSignature
-from observing.entries import list_addresses, refetch
+from observing.entries import drop_receipts, list_addresses
 from observing.listing import Listing
 from observing.state import FINALIZED, SLICE, State, log
 
@@ -330,7 +330,7 @@ def _read_or_drop(body: bytes, signature: str) -> ParsedReceipt | None:
     receipt = read_stored(body, signature)
     if receipt is None:
         with storage.writing():
-            refetch([signature])
+            drop_receipts([signature])
     return receipt
 
 

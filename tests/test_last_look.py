@@ -129,6 +129,14 @@ def test_after_a_day_it_is_left_alone_and_coverage_says_so(scene):
     assert scene.realized == (0, 0) and GIVEN_UP in scene.seen.coverage()["note"]
 
 
+def test_after_a_day_without_power_it_is_looked_at_once(scene):
+    scene.give_up()
+    scene.seen.clock.sleep(2 * MAX_CLOSING_MS / 1000)
+    scene.look_until(scene.bought, times=1)
+    assert GIVEN_UP in scene.seen.coverage()["note"]
+    assert scene.is_resting()
+
+
 def test_who_attaches_it_meanwhile_has_nothing_of_the_loss(scene):
     scene.give_up()
     other = watch(address("eve"), 1).bot

@@ -13,7 +13,8 @@ from node import Chain, FakeNode
 from story import ADA, Story, account_of, address, market
 
 import observer as module
-from models import Address, Arrival, Post, Receipt, Trade, Wallet, WalletSignature
+from accounts.wallets import detach_wallet
+from models import Address, Arrival, Bot, Post, Receipt, Trade, Wallet, WalletSignature
 from observing import entries, listing
 from observing.fetching import Fetching
 
@@ -315,6 +316,25 @@ def test_what_another_wallet_left_damaged_is_fetched_again(look, told):
         assert seen.observer.fetching.fetch_announced(eve, given, seen.now)
     seen.look(6)
     assert seen.ledger() == truth and not Wallet.get_by_id(eve.id).trouble
+    assert Receipt.get(Receipt.signature == given).body != b"no zlib"
+
+
+def test_what_is_fetched_again_for_one_stays_with_another_who_rests(look):
+    """Eve's wallet was given up; nobody would fetch what she and ada have in common for her."""
+    story = Story()
+    story.fund("ada", 10**9)
+    story.fund("eve", 10**9)
+    given = story.transact("ada", [("lamports", "ada", "eve", 5_000)])
+    seen = look(story.chain(), wallets=(ADA, address("eve"))).settle()
+    eve = Wallet.get(Wallet.address == address("eve"))
+    detach_wallet(Bot.get(Bot.id == eve.bot_id), seen.now)
+    # Its last look is done.
+    Wallet.update(closing_at=None).where(Wallet.id == eve.id).execute()
+    Receipt.update(body=b"no zlib").where(Receipt.signature == given).execute()
+    Wallet.update(rules="").execute()
+    seen.look(6)
+    rows = WalletSignature.select().where(WalletSignature.signature == given)
+    assert [row.state for row in rows if row.entry] == ["stored", "stored"]
     assert Receipt.get(Receipt.signature == given).body != b"no zlib"
 
 
