@@ -182,6 +182,20 @@ def test_an_address_has_a_limit_of_its_own(tmp_path):
     limited.close()
 
 
+@pytest.mark.usefixtures("standing_clock")
+def test_a_document_counts_as_the_pages_it_is_made_of(watched, monkeypatch):
+    """Of 60 a minute. While nothing changes it is kept, and counts as one."""
+    monkeypatch.setattr(receipts, "PAGE_SIZE", 2)
+    watched.app.evidence_cache._entries.clear()
+    told = read(watched).json
+    pages = len(told["receiptPages"]) + len(told["postPages"])
+    left = 60 - 1 - pages
+    assert pages > 10 and left > 1
+    path = f"/bots/{Bot.get().uid}/evidence.json"
+    codes = [watched.get(path).status_code for _ in range(left + 1)]
+    assert codes == [200] * left + [429]
+
+
 def test_a_profile_says_how_to_check_it(service):
     bot = service.make_bot("Ada", W)
     page = service.get(f"/bots/{bot.bot.uid}?tab=record").text

@@ -80,8 +80,17 @@ def note_failure() -> None:
 
 
 def count_evidence() -> None:
-    """Count a document of evidence for this address; Problem 429 once there are too many."""
+    """Count a document or page of evidence for an address; Problem 429 once there are too many."""
     count_in("evidence", find_app().settings.evidence_per_minute, "evidence")
+
+
+def count_more_evidence(pages: int) -> None:
+    """Count so many more pages for this address: it is answered, and waits with what it asks for
+    next.
+    """
+    item = RateLimitItemPerMinute(find_app().settings.evidence_per_minute)
+    key = item.key_for(find_network(), "evidence")
+    limiter.storage.incr(key, item.get_expiry(), pages)
 
 
 def count_report() -> None:

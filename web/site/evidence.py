@@ -15,7 +15,7 @@ from evidence.posts import read_post_page
 from evidence.receipts import Page, read_page
 from storage import database
 from web.server.application import find_app
-from web.server.gate import count_evidence, settings
+from web.server.gate import count_evidence, count_more_evidence, settings
 
 blueprint = Blueprint("evidence", __name__)
 # A page is named by its digest: what is served under that name never changes.
@@ -58,6 +58,8 @@ def show_evidence(uid: str) -> ResponseReturnValue:
 def render(bot: int, wallet_id: int | None) -> bytes:
     """Render the document, with the leaf of the log that last held a digest of the wallet."""
     made = document.make_document(bot, wallet_id, find_programs())
+    # Each is read for its digest: a long history takes seconds of the processor.
+    count_more_evidence(len(made["receiptPages"]) + len(made["postPages"]))
     wallet = made["wallet"]
     return orjson.dumps({**made, "log": wallet and show_logged(wallet["address"])})
 
