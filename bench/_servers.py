@@ -11,6 +11,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench._ports import find_port
 from bench.streams import SETTINGS
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -68,12 +69,6 @@ def serving(command, path, folder=ROOT, **settings):
     finally:
         process.terminate()
         process.wait()
-
-
-def find_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def _wait(process, port, path):

@@ -7,7 +7,6 @@ server of its own on loopback, where one is installed.
 
 import contextlib
 import shutil
-import socket
 import statistics
 import subprocess
 import tempfile
@@ -19,6 +18,7 @@ import apsw
 import config
 import ratelimit
 from app import create_app
+from bench._ports import find_port
 from storage import counters
 from web.server import gate
 
@@ -103,9 +103,7 @@ def serving_redis(folder):
         print("skipped: redis-server is not installed")
         yield None
         return
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = find_port()
     server = subprocess.Popen(
         [
             "redis-server",

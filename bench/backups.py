@@ -23,6 +23,8 @@ from pathlib import Path
 
 import apsw
 
+from bench._ports import find_port
+
 ROOT = Path(__file__).resolve().parent.parent
 NO_LIMITS = {
     "ALLOWANCE": "100000000/minute",
@@ -46,7 +48,7 @@ def main(arguments):
 
 
 def measure(folder, rounds, count):
-    env = {**os.environ, **NO_LIMITS, "DATA_DIR": str(folder / "data"), "PORT": str(free_port())}
+    env = {**os.environ, **NO_LIMITS, "DATA_DIR": str(folder / "data"), "PORT": str(find_port())}
     run("migrate", env)
     clients = [
         Client(
@@ -196,9 +198,3 @@ def wait_for(port, seconds=30):
             return
         time.sleep(0.1)
     raise SystemExit("the server did not start")
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]

@@ -27,6 +27,7 @@ import requests
 import config
 import storage
 from accounts import api_keys, influencers
+from bench._ports import find_port
 from bench.live import LIVE, ROOT, VENUE, Runtime
 from models import Address, Trade, Wallet
 
@@ -192,7 +193,7 @@ class Service:
         self.data, self.shown = folder / "data", {}
         self.environ = {
             "DATA_DIR": str(self.data),
-            "PORT": str(free_port()),
+            "PORT": str(find_port()),
             "SOLANA_RPC_URLS": stage.url,
             "SOLANA_WS_URLS": "off" if given.faults == "off" else stage.front.url,
             "RPC_REQUESTS_PER_SECOND": "1000",
@@ -259,14 +260,6 @@ def create_bots(settings, wallets):
         key = api_keys.create_key(made.bot.owner, "read", now).text
     database.close_all()
     return key
-
-
-def free_port():
-    import socket
-
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
 
 
 def measure(folder, stage, given):

@@ -24,6 +24,7 @@ from pathlib import Path
 import config
 import storage
 from accounts import influencers, posts
+from bench._ports import find_port
 
 ROOT = Path(__file__).resolve().parent.parent
 SETTINGS = {
@@ -89,9 +90,7 @@ def seed(folder: str) -> None:
 
 
 def start_server(root: Path, folder: str) -> tuple[int, subprocess.Popen]:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = find_port()
     environ = {**os.environ, **SETTINGS, "PORT": str(port), "DATA_DIR": folder}
     server = subprocess.Popen(
         [sys.executable, "app.py", "run"],

@@ -37,7 +37,8 @@ import storage
 from accounts import api_keys, hooks, influencers, traders
 from bench._clock import Clock
 from bench._crowd_of_a_day import STAYS_SECONDS, Backups, Follower, Poster, Reader, Receiver, Rush
-from bench._servers import Server, find_port, list_history_wallets, replay_node
+from bench._ports import find_port
+from bench._servers import Server, list_history_wallets, replay_node
 from demo import node as demo_node
 from demo.market import Market
 from demo.server import address_of, start_server

@@ -25,7 +25,8 @@ import threading
 import time
 from pathlib import Path
 
-from bench.backups import NO_LIMITS, ROOT, free_port, run, wait_for
+from bench._ports import find_port
+from bench.backups import NO_LIMITS, ROOT, run, wait_for
 
 CLIENTS, SECONDS = 4, 5
 # Both servers' programs refuse to run as root.
@@ -108,7 +109,7 @@ def posting(env, make=Poster):
 def settings(folder, **more):
     data = folder / "data"
     data.mkdir(mode=0o700)
-    port = str(free_port())
+    port = str(find_port())
     return {**os.environ, **NO_LIMITS, "DATA_DIR": str(data), "PORT": port, **more}
 
 
@@ -145,7 +146,7 @@ class PostgreSQL:
 
     def __init__(self, folder, name):
         self.bin = max(Path("/usr/lib/postgresql").glob("*/bin"))
-        self.folder, self.data, self.port = folder, folder / name, free_port()
+        self.folder, self.data, self.port = folder, folder / name, find_port()
 
     def call(self, program, *arguments):
         subprocess.run(
@@ -266,7 +267,7 @@ def bouncing(path, port):
 
 def drill_pooled(folder, _rounds):
     with pair(folder) as (first, second):
-        port, path = free_port(), folder / "pgbouncer.ini"
+        port, path = find_port(), folder / "pgbouncer.ini"
         url = f"postgresql://candor@127.0.0.1:{port}/candor"
 
         def lead_to(one, mode="session"):
@@ -317,7 +318,7 @@ def start_redis(folder, port, key, certificate, password):
 
 def drill_redis(folder, _rounds):
     key, certificate = make_certificate(folder)
-    port, password = free_port(), "drill-password"
+    port, password = find_port(), "drill-password"
     server = start_redis(folder, port, key, certificate, password)
     url = f"rediss://:{password}@127.0.0.1:{port}/0"
     env = settings(folder, RATELIMIT_STORAGE_URL=url, SSL_CERT_FILE=str(certificate))

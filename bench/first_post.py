@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from bench.backups import free_port
+from bench._ports import find_port
 
 ROOT = Path(__file__).resolve().parent.parent
 CHROMIUM = "/usr/bin/chromium"
@@ -109,7 +109,7 @@ def main(arguments: list[str]) -> None:
     """Time it; exit 1 where it takes more than two minutes."""
     from playwright.sync_api import sync_playwright
 
-    port, node = str(free_port()), str(free_port())
+    port, node = str(find_port()), str(find_port())
     lines, wallet = read_lines({"8899": node})
     steps: list[tuple[str, float]] = []
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as driver:

@@ -14,7 +14,6 @@ import itertools
 import json
 import multiprocessing
 import os
-import socket
 import subprocess
 import sys
 import tempfile
@@ -25,6 +24,7 @@ from pathlib import Path
 import config
 import storage
 from accounts import influencers, posts
+from bench._ports import find_port
 
 ROOT = Path(__file__).resolve().parent.parent
 SETTINGS = {
@@ -94,9 +94,7 @@ def seed(folder):
 
 
 def start_server(folder):
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = find_port()
     server = subprocess.Popen(
         [sys.executable, "app.py", "run"],
         cwd=ROOT,

@@ -2,12 +2,13 @@
 
 import shutil
 import signal
-import socket
 import subprocess
 import time
 
 import pytest
 import redis
+
+from bench._ports import find_port
 
 PASSWORD = "canary-redis-7f3a"
 
@@ -18,9 +19,7 @@ class RedisServer:
     def __init__(self):
         if not shutil.which("redis-server"):
             pytest.skip("redis-server is not installed")
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
+        self.port = find_port()
         self.url = f"redis://:{PASSWORD}@127.0.0.1:{self.port}/3"
         self.client = redis.Redis.from_url(self.url)
         self.start()

@@ -13,13 +13,14 @@ import pytest
 from live import Live
 from test_nginx import (
     Front,
-    find_ports,
     test_a_body_that_is_too_large_is_refused_as_a_problem_document,
     test_counters_are_not_shown_outside,
     test_events_arrive_while_the_stream_is_open,
     test_every_link_of_every_page_is_there_and_below_the_path,
     test_the_forms_work_through_it_and_the_cookie_is_secure,
 )
+
+from bench._ports import find_port
 
 # Taken over as they are.
 __all__ = [
@@ -53,7 +54,7 @@ class CaddyFront(Front):
     """Caddy with the shipped file, and a server behind it."""
 
     def __init__(self, folder, at, changes):
-        port, _ = find_ports(2)
+        port = find_port()
         self.port, self.at, self.origin = port, at, f"https://127.0.0.1:{port}"
         self.live = Live(folder, BASE_URL=self.origin + at, TRUSTED_PROXIES="1", METRICS="on")
         text = SHIPPED.read_text()

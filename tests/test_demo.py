@@ -27,7 +27,8 @@ import config
 import models
 import storage
 from accounts import posts
-from bench.backups import free_port, wait_for
+from bench._ports import find_port
+from bench.backups import wait_for
 from chain.rpc import Refused
 from demo import cast, newcomers, stage
 from demo.market import BY_SYMBOL, TOKENS, Market, price
@@ -544,7 +545,7 @@ def test_one_command_serves_the_demonstration(tmp_path):
     """Two minutes are not waited for here: the first page, the marks, and a chain that was
     observed.
     """
-    port, folder = free_port(), tmp_path / "data"
+    port, folder = find_port(), tmp_path / "data"
     # Neither is asked.
     environ = {
         **os.environ,

@@ -11,7 +11,7 @@ from pathlib import Path
 import ground
 import pytest
 
-from bench.backups import free_port
+from bench._ports import find_port
 from web.server import logs
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -37,7 +37,7 @@ def started(folder, port, **settings):
 
 
 def test_it_says_what_it_does_where_it_serves_and_what_is_next(tmp_path):
-    port = free_port()
+    port = find_port()
     with started(tmp_path / "data", port) as server:
         begun, serves = server.stdout.readline(), server.stdout.readline()
         assert "preparing the database" in begun
@@ -47,7 +47,7 @@ def test_it_says_what_it_does_where_it_serves_and_what_is_next(tmp_path):
 
 
 def test_a_taken_port_is_one_sentence(tmp_path):
-    port = free_port()
+    port = find_port()
     with started(tmp_path / "one", port) as server:
         server.stdout.readline(), server.stdout.readline()
         with started(tmp_path / "two", port) as second:

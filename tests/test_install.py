@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from test_first_minute import JOBS_OFF
 
-from bench.backups import free_port
+from bench._ports import find_port
 from cli import parser, processes
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent
 def test_the_working_directory_is_where_settings_and_data_are_and_nothing_is_imported_from_it(
     tmp_path,
 ):
-    port = free_port()
+    port = find_port()
     for name in ("app.py", "serving.py", "gunicorn.conf.py"):
         (tmp_path / name).write_text("raise SystemExit('imported from the working directory')\n")
     (tmp_path / ".env").write_text(f"PORT={port}\n")

@@ -686,9 +686,10 @@ def test_the_doctor_needs_no_instance(tmp_path):
 
 # ---- with a real server --------------------------------------------------------------------------
 def test_a_running_server_is_backed_up_and_not_restored_into(tmp_path):
-    from bench.backups import free_port, wait_for
+    from bench._ports import find_port
+    from bench.backups import wait_for
 
-    port = free_port()
+    port = find_port()
     env = {
         **os.environ,
         "DATA_DIR": str(tmp_path / "data"),

@@ -2,15 +2,12 @@
 passes on or strips.
 """
 
-import contextlib
 import gzip
 import http.client
 import json
 import os
-import random
 import re
 import shutil
-import socket
 import ssl
 import subprocess
 import time
@@ -21,6 +18,8 @@ from urllib.parse import parse_qs, urljoin, urlsplit
 import pytest
 from live import Live
 from test_prefix import LINKS
+
+from bench._ports import find_port
 
 ROOT = Path(__file__).resolve().parent.parent
 NGINX = shutil.which("nginx") or "/usr/sbin/nginx"
@@ -57,18 +56,6 @@ PLACES = {
 }
 
 
-def find_ports(count):
-    """Below those that the system gives to anybody who asks for any: nobody else gets them."""
-    found = []
-    for port in random.sample(range(20_000, 32_000), 50):
-        with socket.socket() as probe, contextlib.suppress(OSError):
-            probe.bind(("127.0.0.1", port))
-            found.append(port)
-        if len(found) == count:
-            return found
-    raise AssertionError("no port is free")
-
-
 @dataclass
 class Answer:
     status: int
@@ -90,7 +77,7 @@ class Front:
     """
 
     def __init__(self, folder, at, changes):
-        port, plain = find_ports(2)
+        port, plain = find_port(), find_port()
         self.port, self.at, self.origin = port, at, f"https://127.0.0.1:{port}"
         self.live = Live(folder, BASE_URL=self.origin + at, TRUSTED_PROXIES="1", METRICS="on")
         self._write(folder, plain, changes)

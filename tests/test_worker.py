@@ -20,6 +20,7 @@ from service import GENEROUS, NOW
 
 import storage
 from accounts import api_keys, influencers
+from bench._ports import find_port
 from bench.malformed import spoil
 from web.server.worker import Deadlines
 
@@ -37,9 +38,7 @@ class Server:
     """`app.py run` on a free port, as a user starts it; `through`: a command that runs it."""
 
     def __init__(self, folder, through=(), **environ):
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
+        self.port = find_port()
         self.log = open(folder / "server.log", "w+b")
         # Sixty migrations are a fifth of a start.
         ground.copy_empty(ground.settings_of(folder / "data"))

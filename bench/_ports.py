@@ -1,0 +1,27 @@
+"""Ports for the servers that programs and tests start."""
+
+import contextlib
+import random
+import socket
+
+# Below those that the system gives to whoever asks for any, be it for a connection
+# (net.ipv4.ip_local_port_range): one of these may be gone before a server that starts slowly binds.
+FIRST, LAST = 20_000, 32_000
+TRIES = 50
+
+
+def find_port():
+    """A port of this machine that is free, and that find_port gives to no other process as long as
+    this one lives: a name of Linux's abstract namespace says that it is taken.
+    """
+    # Not seeded by anybody: two suites would look for the same ones.
+    for port in random.SystemRandom().sample(range(FIRST, LAST), TRIES):
+        name = socket.socket(socket.AF_UNIX)
+        with contextlib.suppress(OSError), socket.socket() as probe:
+            name.bind(f"\0candor-port-{port}")
+            probe.bind(("127.0.0.1", port))
+            # Kept open until this process ends.
+            name.detach()
+            return port
+        name.close()
+    raise RuntimeError("no port is free")
