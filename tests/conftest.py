@@ -216,6 +216,7 @@ def redis_server():
 
     made = RedisServer()
     yield made
+    made.client.close()
     made.stop()
 
 
