@@ -254,13 +254,16 @@ class Observer:
         return _find_moved(state, wallet) | overtaken, fetched
 
     def _list_own_heads(self, wallets: Sequence[Wallet], until: float, now: int) -> None:
-        """List the wallets' own heads: where a post or a last look waits; then, as time and spare
-        requests allow, the others, longest unlisted first.
+        """List the wallets' own heads: where a post or a last look waits, or the last list failed;
+        then, as time and spare requests allow, the others, longest unlisted first.
 
         A transaction that names a wallet and moves nothing of it shows there alone.
         """
         pending = Post.select(Post.wallet).where(Post.status == "pending")
-        waiting = {*pending.scalars(), *(w.id for w in wallets if w.closing_at is not None)}
+        watches = self.state.watches
+        failed = (w.id for w in wallets if "list_heads" in watches[w.id].postponed)
+        closing = (w.id for w in wallets if w.closing_at is not None)
+        waiting = {*pending.scalars(), *closing, *failed}
         ranked = sorted(wallets, key=lambda w: (w.id not in waiting, *self._rank_head(w)))
         for wallet in self._in_turn(ranked):
             in_time = self.state.spare_requests > 0 and self.state.clock() < until
