@@ -1,7 +1,7 @@
 """Entries of a wallet, read again from the stored transactions."""
 
 import contextlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from peewee import JOIN, chunked, fn
@@ -143,7 +143,7 @@ def _read_again(row: Any, wallet: Wallet, programs: Programs, known: set[str]) -
         return None
 
 
-def _refetch(wallet: Wallet, signatures: Iterable[str]) -> None:
+def _refetch(wallet: Wallet, signatures: Collection[str]) -> None:
     """Let these transactions be fetched again; the wallet is due until a pass ends with it.
 
     What other wallets read of them stays as it is: nobody might fetch for one that rests.
@@ -153,6 +153,7 @@ def _refetch(wallet: Wallet, signatures: Iterable[str]) -> None:
             WalletSignature.wallet == wallet.id, WalletSignature.signature.in_(part)
         ).execute()
         drop_receipts(part)
+    if signatures:
         Wallet.update(due_at=0).where(Wallet.id == wallet.id).execute()
 
 

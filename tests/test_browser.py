@@ -228,14 +228,22 @@ def test_recovery_in_a_second_browser(open_page):
     assert first.get_by_role("button", name="Log out").count() == 0
 
 
-def test_news_is_announced_and_labels_move_without_moving_the_page(site, open_page):
-    page = open_page()
+def show_waiting_post(site, page):
+    """A page of the feed with a clock of the test's, and a post that waits for the chain; return
+    the bot's key, and the story in which it is verified.
+    """
     page.clock.install()
     key, _ = connect_bot(page, wallet=WALLET)
     told, sale = tell_story()
     site.post({"eventId": "1", "body": "Sold some.", "signature": sale}, key)
     page.goto("/")
     page.get_by_text("waiting for the chain").wait_for()
+    return key, told
+
+
+def test_news_is_announced_and_labels_move_without_moving_the_page(site, open_page):
+    page = open_page()
+    key, told = show_waiting_post(site, page)
     site.post({"eventId": "2", "body": "Something new."}, key)
     site.observe(told)
     # In one step: an article may be exchanged between two.
@@ -254,12 +262,7 @@ def test_news_is_announced_and_labels_move_without_moving_the_page(site, open_pa
 
 def test_a_slow_answer_does_not_undo_a_later_one(site, open_page):
     page, held = open_page(), []
-    page.clock.install()
-    key, _ = connect_bot(page, wallet=WALLET)
-    told, sale = tell_story()
-    site.post({"eventId": "1", "body": "Sold some.", "signature": sale}, key)
-    page.goto("/")
-    page.get_by_text("waiting for the chain").wait_for()
+    key, told = show_waiting_post(site, page)
 
     def hold_first(route):
         if held:

@@ -293,7 +293,7 @@ def hold_lamports(*people):
     return story
 
 
-def test_whose_list_was_refused_is_listed_again_as_soon_as_others(look):
+def test_whose_list_was_refused_is_listed_again_before_others(look):
     """A poll has a request for each address. Of three one is for balances and one for the time;
     what failed is listed beyond them.
     """

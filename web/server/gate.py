@@ -89,8 +89,7 @@ def count_more_evidence(pages: int) -> None:
     next.
     """
     item = RateLimitItemPerMinute(find_app().settings.evidence_per_minute)
-    key = item.key_for(find_network(), "evidence")
-    limiter.storage.incr(key, item.get_expiry(), pages)
+    limiter.limiter.hit(item, find_network(), "evidence", cost=pages)
 
 
 def count_report() -> None:

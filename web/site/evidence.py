@@ -58,7 +58,7 @@ def show_evidence(uid: str) -> ResponseReturnValue:
 def render(bot: int, wallet_id: int | None) -> bytes:
     """Render the document, with the leaf of the log that last held a digest of the wallet."""
     made = document.make_document(bot, wallet_id, find_programs())
-    # Each is read for its digest: a long history takes seconds of the processor.
+    # Every page is read for its digest: a long history takes seconds of the processor.
     count_more_evidence(len(made["receiptPages"]) + len(made["postPages"]))
     wallet = made["wallet"]
     return orjson.dumps({**made, "log": wallet and show_logged(wallet["address"])})
