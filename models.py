@@ -394,10 +394,12 @@ class Post(Base):
             (("bot", "id"), False),
             (("wallet", "status"), False),
             (("mint", "id"), False),
-            (("source", "id"), False),
-            (("mint", "source", "id"), False),
             (("signature",), False),
             (("status", "id"), False),
+            (("source", "status", "id"), False),  # of all, a token, a bot, both (web.api.timeline)
+            (("mint", "source", "status", "id"), False),
+            (("bot", "source", "status", "id"), False),
+            (("bot", "mint", "source", "status", "id"), False),
         )
 
 

@@ -1,12 +1,13 @@
 """The risk of a wallet's results, as it is stored: of all it did, and of each of its spans."""
 
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import orjson
 
 import storage
+from chain.lots import find_lower_median
 from chain.risk import Period, RiskBook, Stretch, TokenResult, join_stretches
 from chain.tables import RiskTotal, TokenTotal
 
@@ -37,6 +38,13 @@ class TokenKey(NamedTuple):
     mint: str
 
 
+class StoredRisk(NamedTuple):
+    """A stretch without its holdings, and how long the middle sale's was held (seconds)."""
+
+    stretch: Stretch
+    median_holding: int | None
+
+
 def dump_stretch(stretch: Stretch) -> dict[str, Any]:
     """The columns of a Stretch."""
     return {
@@ -46,22 +54,17 @@ def dump_stretch(stretch: Stretch) -> dict[str, Any]:
     }
 
 
-def load_stretches(parts: Sequence[Mapping[str, Any]]) -> Stretch:
+def load_risk(parts: Sequence[Mapping[str, Any]]) -> StoredRisk:
     """Join the stretches of stored columns, in the order of time."""
-    if len(parts) == 1:
-        # What nearly every bot of a list has: nothing to join.
-        (part,) = parts
-        alone = Stretch(*(part[name] for name in NUMBERS))
-        alone.holdings = dict(orjson.loads(part["holdings"]))
-        return alone
     joined = join_stretches(Stretch(*(part[name] for name in NUMBERS)) for part in parts)
-    # At once: a month of a busy wallet has thousands.
-    holdings: defaultdict[int, int] = defaultdict(int)
+    if len(parts) == 1:
+        # What nearly every bot of a list has: the middle is stored, thousands need not be counted.
+        return StoredRisk(joined, parts[0]["median_holding"])
+    holdings: Counter[int] = Counter()
     for part in parts:
         for seconds, count in orjson.loads(part["holdings"]):
             holdings[seconds] += count
-    joined.holdings = dict(holdings)
-    return joined
+    return StoredRisk(joined, find_lower_median(sorted(holdings.items())))
 
 
 def list_stretches(books: Mapping[int, RiskBook]) -> Iterator[tuple[PeriodKey, Stretch | None]]:

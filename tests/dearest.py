@@ -125,15 +125,21 @@ class Reader:
         return [({}, JSON), *(listing(self) if listing else ())]
 
     def combine(self, **choices):
-        """Queries with these names: none, each value alone and all names together; where the whole
-        is asked for, each combination.
+        """Queries with these names: none, each value alone, each two together and all names
+        together; where the whole is asked for, each combination.
         """
         if self.is_whole:
             picked = itertools.product(*((None, *values) for values in choices.values()))
             queries = [dict(zip(choices, values, strict=True)) for values in picked]
             return [{name: value for name, value in one.items() if value} for one in queries]
-        alone = [{name: value} for name, values in choices.items() for value in values]
-        return [{}, *alone, {name: values[-1] for name, values in choices.items()}]
+        alone = [[{name: value} for value in values] for name, values in choices.items()]
+        two = [
+            one | other
+            for some, others in itertools.combinations(alone, 2)
+            for one, other in itertools.product(some, others)
+        ]
+        every = {name: values[-1] for name, values in choices.items()}
+        return [{}, *itertools.chain(*alone), *two, every]
 
     def cursor(self, scope, position):
         return paging.write_cursor(self.app.secret, scope, position)

@@ -8,7 +8,7 @@ from service import NOW, address
 from test_records import move, show
 
 from chain.risk import Stretch
-from chain.risk_store import dump_stretch, load_stretches
+from chain.risk_store import dump_stretch, load_risk
 from chain.tables import DelayTotal, RiskTotal, TokenTotal
 from models import Attachment, Wallet
 from web.api.serialize import show_coverage, show_time
@@ -249,9 +249,12 @@ def test_a_profile_tells_the_sum_of_all_its_owner_tried(service, bot):
 
 
 def test_sales_of_several_stretches_are_counted_together():
+    """Of 30, 60, 90 and 90 seconds the lower of the two in the middle is 60."""
     stretches = Stretch(), Stretch(), Stretch()
-    for stretch, holdings in zip(stretches, ((60, 60), (90,), (60,)), strict=True):
+    for stretch, holdings in zip(stretches, ((60, 90), (90,), (30,)), strict=True):
         for seconds in holdings:
             stretch.add_sale(1, seconds)
-    joined = load_stretches([dump_stretch(one) for one in stretches])
-    assert joined.holdings == {60: 3, 90: 1} and joined.realized == 4
+    joined = load_risk([dump_stretch(one) for one in stretches])
+    assert joined.median_holding == 60 and joined.stretch.realized == 4
+    alone = [load_risk([dump_stretch(one)]).median_holding for one in stretches]
+    assert alone == [60, 90, 30] and load_risk([]).median_holding is None

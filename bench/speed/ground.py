@@ -14,6 +14,8 @@ from accounts import api_keys, influencers
 from bench import _servers as servers
 from bench._clients import write_request
 from bench.seed import WALLETS, fill
+from chain.standing_store import refresh_standings
+from operate.backups import catch_up_log
 
 MEDDLING = "UPDATE wallet SET due_at = due_at + 1 WHERE id = (SELECT MIN(id) FROM wallet)"
 SMALL = 10_000
@@ -41,6 +43,8 @@ class Seeded:
                 )
             self.made = json.loads((self.folder / "made.json").read_text())
             self._make_keys()
+            # Its first start would: a million posts take longer than a start is waited for.
+            catch_up_log(self.settings, database, time.time_ns() // 1_000_000)
         database.close_all()
         self.file = self.folder / "app.db"
         self.paths = {
@@ -76,6 +80,13 @@ class Seeded:
             api_keys.create_key(bot.owner, "read", now).text,
             api_keys.create_key(bot.owner, "publish", now, bot=bot).text,
         )
+
+    def refresh(self):
+        """Work out what windows moved on from, as the observer does with each pass."""
+        database = storage.connect(self.settings)
+        with database.connection_context():
+            refresh_standings(time.time_ns() // 1_000_000)
+        database.close_all()
 
     def request(self, path):
         return write_request("GET", path, [("Authorization", f"Bearer {self.read}")])

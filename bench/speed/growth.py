@@ -89,6 +89,7 @@ def compare_pages(given, seeded):
 
 def measure_path(given, seeded, server, name, is_warm=False):
     """Median ms of an answer; unless `is_warm`, with somebody else's commit before each."""
+    seeded.refresh()
     request = seeded.request({**seeded.paths, **seeded.pages}[name])
     requests = itertools.repeat(request) if is_warm else Meddler(seeded.file).before(request)
     heard = ask(server.port, lambda: requests, 1, given.seconds / 3)

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import NamedTuple, TypeVar
 
 from chain.amounts import show_lamports
-from chain.risk import HOURS_A_DAY, Curve, Stretch, join_curves
-from chain.risk_store import load_stretches
+from chain.risk import HOURS_A_DAY, Curve, join_curves
+from chain.risk_store import StoredRisk, load_risk
 from web.api import quote_results
 from web.api.serialize import READING_AGAIN, Json, show_time
 from web.server.rows import select, write_marks
@@ -36,6 +36,7 @@ class RiskRow(NamedTuple):
     days: int | None
     first_day: int | None
     last_day: int | None
+    median_holding: int | None
     holdings: str | None
 
 
@@ -99,13 +100,13 @@ def find_drawdowns(sql: str, bot_ids: Sequence[int], since: int | None) -> dict[
     }
 
 
-def find_risks(sql: str, bot_ids: Sequence[int], since: int | None = None) -> dict[int, Stretch]:
+def find_risks(sql: str, bot_ids: Sequence[int], since: int | None = None) -> dict[int, StoredRisk]:
     """Return {bot id: the risk} of OF_RECORD or OF_RESULTS, in all or from an hour on that is
     counted from 1970. A bot of which nothing was derived yet is left out.
     """
     rows = _read_rows(RiskRow, COLUMNS, sql, bot_ids, since)
     return {
-        bot: load_stretches([row._asdict() for row in found if row.realized is not None])
+        bot: load_risk([row._asdict() for row in found if row.realized is not None])
         for bot, found in rows.items()
     }
 
@@ -130,15 +131,16 @@ def find_reason(bot: Json, is_derived: bool) -> str | None:
     return None if is_derived else READING_AGAIN
 
 
-def show_risk(stretch: Stretch | None) -> Json | None:
+def show_risk(risk: StoredRisk | None) -> Json | None:
     """Make the Risk."""
-    if stretch is None:
+    if risk is None:
         return None
+    stretch = risk.stretch
     return {
         "maxDrawdownLamports": str(stretch.drawdown),
         "bestLamports": show_lamports(stretch.best),
         "worstLamports": show_lamports(stretch.worst),
-        "medianHoldingSeconds": stretch.median_holding,
+        "medianHoldingSeconds": risk.median_holding,
         "sells": stretch.sales,
         "winningSells": stretch.winning,
         "positionsClosed": stretch.closed,

@@ -1,6 +1,7 @@
 """The feed of the pages: posts of wallet bots and of paper traders in one list, newest first."""
 
 import heapq
+import itertools
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -14,6 +15,8 @@ SOURCES = {
     "observer": "auto-post, from a trade",
     "paper": "paper traders",
 }
+# Who writes the posts of wallet bots.
+WRITERS = ("bot", "observer")
 LABELS = {
     "": "All",
     "verified": "Verified",
@@ -23,7 +26,10 @@ LABELS = {
     "simulated": "Simulated",
 }
 # What stands in the posts that a label is shown for; the others stand as they are called.
-STATUSES = {"": ("",), "none": ("none", "not_found")}
+STATUSES = {
+    "": ("none", "pending", "verified", "mismatch", "not_found"),
+    "none": ("none", "not_found"),
+}
 Json = dict[str, Any]
 
 
@@ -92,16 +98,25 @@ def find_newest() -> Start:
 
 
 def _list_wallet_posts(limit: int, start: Start, filters: Filters) -> list[paper.NumberedPost]:
-    # Each combination has an index of its own; a list of lists has none.
+    # An index holds the posts of one kind, newest first; a list of lists has none.
     lists = [
-        queries.list_posts(limit, start.post, filters.bot, mint, filters.source, status)
+        queries.list_posts(limit, start.post, filters.bot, mint, source, status)
         for mint in _list_choices(filters)
-        for status in STATUSES.get(filters.label, (filters.label,))
+        for source, status in _list_kinds(filters)
     ]
     rows = list(heapq.merge(*lists, key=lambda row: row.id, reverse=True))[:limit]
     return [
         paper.NumberedPost(row.id, shown) for row, shown in zip(rows, show_posts(rows), strict=True)
     ]
+
+
+def _list_kinds(filters: Filters) -> list[tuple[str | None, str | None]]:
+    """The kinds to ask for: pairs of source and status; of None where an index holds them all."""
+    if not (filters.source or filters.label or (filters.bot and filters.mints)):
+        return [(None, None)]
+    sources = (filters.source,) if filters.source else WRITERS
+    statuses = STATUSES.get(filters.label, (filters.label,))
+    return list(itertools.product(sources, statuses))
 
 
 def _list_paper_posts(limit: int, start: Start, filters: Filters) -> list[paper.NumberedPost]:
