@@ -1,6 +1,6 @@
 """The forward record of a wallet's attachments, as it is stored."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from peewee import chunked
 
@@ -36,12 +36,12 @@ def settle_forward(forward: Forward) -> None:
         if record:
             record.rows = storage.find_changes(record.rows, stored)
         else:
-            forward.unwanted[span.number] = sorted(stored)
+            forward.unwanted[span.number] = sorted(time for time, _ in stored)
 
 
-def _read_rows(number: int) -> dict[int, SpanTotals]:
-    rows = storage.database.execute_sql(TOTALS, (number,))
-    return {time: SpanTotals(*totals) for time, *totals in rows}
+def _read_rows(number: int) -> Iterator[tuple[int, SpanTotals]]:
+    for time, *totals in storage.database.execute_sql(TOTALS, (number,)):
+        yield time, SpanTotals(*totals)
 
 
 def replace_forward(forward: Forward, whole: Ledger) -> bool:

@@ -1,6 +1,6 @@
 """A wallet's running totals at the end of each hour: a window is the difference of two rows."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -40,10 +40,10 @@ def read_running(totals: Totals) -> RunningTotals:
 _read_columns = attrgetter(*RUNNING)
 
 
-def read_hours(wallet_id: int) -> dict[int, RunningTotals]:
-    """The stored ones of a wallet, by hour."""
-    rows = storage.database.execute_sql(HOURS, (wallet_id,))
-    return {hour: RunningTotals(*totals) for hour, *totals in rows}
+def read_hours(wallet_id: int) -> Iterator[tuple[int, RunningTotals]]:
+    """Yield the stored ones of a wallet, each with its hour."""
+    for hour, *totals in storage.database.execute_sql(HOURS, (wallet_id,)):
+        yield hour, RunningTotals(*totals)
 
 
 def replace_hours(wallet_id: int, hours: Mapping[int, RunningTotals | None]) -> None:

@@ -46,7 +46,7 @@ class StoredRisk(NamedTuple):
 
 
 def dump_stretch(stretch: Stretch) -> dict[str, Any]:
-    """The columns of a Stretch."""
+    """The columns of a Stretch, in the order of COLUMNS."""
     return {
         **{name: getattr(stretch, name) for name in NUMBERS},
         "median_holding": stretch.median_holding,
@@ -85,41 +85,16 @@ def settle_risk(wallet_id: int, books: dict[int, RiskBook]) -> None:
     """As chain.store.settle, of the risk. `books` gains an empty one for each span that has stored
     rows and no book.
     """
-    stored = read_stretches(wallet_id)
-    made = {key: dump_stretch(one) for key, one in list_stretches(books) if one}
-    for key in stored.keys() | made.keys():
-        book = books.setdefault(key.span, RiskBook())
-        if stored.get(key) == made.get(key):
-            del book.rows[Period(key.hours, key.begins)]
-        elif key not in made:
-            book.rows[Period(key.hours, key.begins)] = None
-    _settle_tokens(wallet_id, books)
-
-
-def _settle_tokens(wallet_id: int, books: dict[int, RiskBook]) -> None:
-    stored = read_tokens(wallet_id)
-    made = {key: one for key, one in list_tokens(books) if one}
-    for key in stored.keys() | made.keys():
-        book = books.setdefault(key.span, RiskBook())
-        if stored.get(key) == made.get(key):
-            del book.token_rows[key.mint]
-        elif key not in made:
-            book.token_rows[key.mint] = None
-
-
-def read_stretches(wallet_id: int) -> dict[PeriodKey, dict[str, Any]]:
-    """The stored columns of a wallet's stretches."""
-    rows = storage.database.execute_sql(STRETCHES, (wallet_id,))
-    return {
-        PeriodKey(span, hours, begins): dict(zip(COLUMNS, values, strict=True))
-        for span, hours, begins, *values in rows
-    }
-
-
-def read_tokens(wallet_id: int) -> dict[TokenKey, TokenResult]:
-    """The stored results of a wallet by token."""
-    rows = storage.database.execute_sql(TOKENS, (wallet_id,))
-    return {TokenKey(span, mint): TokenResult(*result) for span, mint, *result in rows}
+    execute = storage.database.execute_sql
+    for span, hours, begins, *values in execute(STRETCHES, (wallet_id,)):
+        rows, period = books.setdefault(span, RiskBook()).rows, Period(hours, begins)
+        made = rows.setdefault(period, None)
+        if made and [*dump_stretch(made).values()] == values:
+            del rows[period]
+    for span, mint, *values in execute(TOKENS, (wallet_id,)):
+        token_rows = books.setdefault(span, RiskBook()).token_rows
+        if token_rows.setdefault(mint, None) == TokenResult(*values):
+            del token_rows[mint]
 
 
 def replace_risk(wallet_id: int, books: Mapping[int, RiskBook]) -> None:

@@ -176,13 +176,18 @@ def mark(values: Sized) -> str:
 
 
 def find_changes(
-    made: Mapping[Key, Row | None], stored: Mapping[Key, Row]
+    made: Mapping[Key, Row | None], stored: Iterable[tuple[Key, Row]]
 ) -> dict[Key, Row | None]:
     """Return the rows to be written, by key: those that differ from the stored ones, and None for
-    those that are stored and were not made.
+    those that are stored and were not made. `stored` is read one by one.
     """
-    keys = made.keys() | stored.keys()
-    return {key: made.get(key) for key in keys if made.get(key) != stored.get(key)}
+    changes = dict(made)
+    for key, row in stored:
+        if changes.get(key) == row:
+            del changes[key]
+        else:
+            changes.setdefault(key, None)
+    return changes
 
 
 def insert_rows(model: Any, rows: Iterable[Mapping[str, Any]]) -> None:
