@@ -20,7 +20,7 @@ from apscheduler import events
 from apscheduler.executors.base import BaseExecutor, run_job
 from apscheduler.schedulers.background import BackgroundScheduler
 from apscheduler.triggers.base import BaseTrigger
-from peewee import OperationalError
+from peewee import OperationalError, fn
 
 import storage
 from config import Config
@@ -357,9 +357,8 @@ class Jobs:
         def note(state: str, details: dict[str, Any]) -> None:
             _store_state("bell", state, check, None, json.dumps(details))
 
-        return Ringing(
-            self.config, observer.state, observer.answer_bell, working, reading, note, _now
-        )
+        answer = observer.answer_bell
+        return Ringing(self.config, observer.state, answer, working, reading, note, _now)
 
 
 def run_observer(observer: Observer, now: int) -> Outcome:
@@ -434,8 +433,9 @@ def stop() -> None:
 
 
 def note_heartbeat(name: str, now: int) -> None:
-    """Store that a long pass of this job goes on; `now` in ms."""
-    Job.update(heartbeat_at=now).where(Job.name == name).execute()
+    """Store that a long pass of this job goes on, also the first one since it was off."""
+    state = fn.REPLACE(Job.state, "off", "unknown")
+    Job.update(heartbeat_at=now, state=state).where(Job.name == name).execute()
 
 
 def note_job(

@@ -431,8 +431,8 @@ for name, columns, some in (
 
 # ---- the jobs ------------------------------------------------------------------------------------
 class Job(Base):
-    """What health tells of a background job, by its name in jobs.py. `state`: ok | failing | off;
-    `details`: JSON, the job's own.
+    """What health tells of a background job, by its name in jobs.py. `state`: ok | failing | off |
+    unknown (at its first pass since it was off); `details`: JSON, the job's own.
     """
 
     name = TextField(primary_key=True)

@@ -149,6 +149,13 @@ def test_a_job_that_is_switched_off_says_so(crew):
     assert row("job").state == "off" and counts["n"] == 0
 
 
+def test_a_job_that_is_switched_on_again_is_not_off_during_its_first_pass(db):
+    for state, told in (("off", "unknown"), ("ok", "ok"), ("failing", "failing")):
+        jobs.note_job("observer", state, 1_000)
+        jobs.note_heartbeat("observer", 2_000)
+        assert (row("observer").state, row("observer").heartbeat_at) == (told, 2_000)
+
+
 def test_a_late_pass_runs_at_once_and_only_once(crew):
     """It takes three intervals: no two run at the same time, and the two that were missed are not
     made up for.
