@@ -70,22 +70,31 @@ def _select(head: str, conditions: Iterable[Condition], tail: str) -> tuple[str,
 
 # ---- posts ---------------------------------------------------------------------------------------
 def list_posts(
-    limit: int,
-    before: int | None = None,
-    bot: str | None = None,
-    mint: str | None = None,
-    source: str | None = None,
-    status: str | None = None,
+    limit: int, before: int | None = None, bot: str | None = None, mint: str | None = None
 ) -> list[PostRow]:
     """Return posts, newest first, below the id `before`. `bot`: its uid; without it, imported
     posts are left out.
     """
-    sql, values = _select(
-        POST,
-        [("p.id < ?", before) if before else None, *_post_filters(bot, mint, source, status)],
-        "ORDER BY p.id DESC LIMIT ?",
-    )
+    sql, values = _select(POST, _post_filters(before, bot, mint), "ORDER BY p.id DESC LIMIT ?")
     return select(PostRow, sql, [*values, limit])
+
+
+def list_post_ids(
+    limit: int,
+    before: int,
+    bot: str | None = None,
+    mint: str | None = None,
+    source: str | None = None,
+    status: str | None = None,
+) -> list[int]:
+    """Return the numbers of posts as list_posts does; `source` and `status`: of these alone."""
+    filters = [
+        *_post_filters(before, bot, mint),
+        ("p.source = ?", source) if source else None,
+        ("p.status = ?", status) if status else None,
+    ]
+    sql, values = _select("SELECT p.id FROM post p", filters, "ORDER BY p.id DESC LIMIT ?")
+    return select(int, sql, [*values, limit])
 
 
 def list_post_states(limit: int, before: int) -> list[PostStateRow]:
@@ -101,16 +110,13 @@ def state_of_post(row: PostRow) -> PostStateRow:
     return PostStateRow(*_read_state(row))
 
 
-def _post_filters(
-    bot: str | None, mint: str | None, source: str | None, status: str | None
-) -> Sequence[Condition]:
+def _post_filters(before: int | None, bot: str | None, mint: str | None) -> Sequence[Condition]:
     return (
+        ("p.id < ?", before) if before else None,
         ("p.bot_id = (SELECT id FROM bot WHERE uid = ?)", bot)
         if bot
         else ("p.channel <> 'import'",),
         ("p.mint = ?", mint) if mint else None,
-        ("p.source = ?", source) if source else None,
-        ("p.status = ?", status) if status else None,
     )
 
 

@@ -100,11 +100,12 @@ def find_newest() -> Start:
 def _list_wallet_posts(limit: int, start: Start, filters: Filters) -> list[paper.NumberedPost]:
     # An index holds the posts of one kind, newest first; a list of lists has none.
     lists = [
-        queries.list_posts(limit, start.post, filters.bot, mint, source, status)
+        queries.list_post_ids(limit, start.post, filters.bot, mint, source, status)
         for mint in _list_choices(filters)
         for source, status in _list_kinds(filters)
     ]
-    rows = list(heapq.merge(*lists, key=lambda row: row.id, reverse=True))[:limit]
+    found = queries.find_posts(list(heapq.merge(*lists, reverse=True))[:limit])
+    rows = sorted(found.values(), key=lambda row: row.id, reverse=True)
     return [
         paper.NumberedPost(row.id, shown) for row, shown in zip(rows, show_posts(rows), strict=True)
     ]
