@@ -156,10 +156,6 @@ EQUIVALENTS = {
         ): "a part is joined to the next",
         ("assert_same_host=False,", "assert_same_host=None,"): "is asked whether it is true",
     },
-    "chain/risk_store.py": _unchecked(
-        "PeriodKey(span, hours, begins): dict(zip(COLUMNS, values, strict=True))",
-        "the columns are what was asked for",
-    ),
     "chain/receipts.py": _unchecked(
         "for side, lamports in zip(sides, receipt.lamports(address), strict=False):",
         "both are pairs",
