@@ -88,12 +88,12 @@ def settle_risk(wallet_id: int, books: dict[int, RiskBook]) -> None:
     execute = storage.database.execute_sql
     for span, hours, begins, *values in execute(STRETCHES, (wallet_id,)):
         rows, period = books.setdefault(span, RiskBook()).rows, Period(hours, begins)
-        made = rows.setdefault(period, None)
+        made = rows.setdefault(period)
         if made and [*dump_stretch(made).values()] == values:
             del rows[period]
     for span, mint, *values in execute(TOKENS, (wallet_id,)):
         token_rows = books.setdefault(span, RiskBook()).token_rows
-        if token_rows.setdefault(mint, None) == TokenResult(*values):
+        if token_rows.setdefault(mint) == TokenResult(*values):
             del token_rows[mint]
 
 

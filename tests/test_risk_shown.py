@@ -249,12 +249,16 @@ def test_a_profile_tells_the_sum_of_all_its_owner_tried(service, bot):
 
 
 def test_sales_of_several_stretches_are_counted_together():
-    """Of 30, 60, 90 and 90 seconds the lower of the two in the middle is 60."""
+    """Of 30, 30, 60 and 90 seconds the lower of the two in the middle is 30; of 30, 60 and 90 the
+    middle is 60.
+    """
     stretches = Stretch(), Stretch(), Stretch()
-    for stretch, holdings in zip(stretches, ((60, 90), (90,), (30,)), strict=True):
+    for stretch, holdings in zip(stretches, ((30, 60), (30,), (90,)), strict=True):
         for seconds in holdings:
             stretch.add_sale(1, seconds)
-    joined = load_risk([dump_stretch(one) for one in stretches])
-    assert joined.median_holding == 60 and joined.stretch.realized == 4
-    alone = [load_risk([dump_stretch(one)]).median_holding for one in stretches]
-    assert alone == [60, 90, 30] and load_risk([]).median_holding is None
+    stored = [dump_stretch(one) for one in stretches]
+    joined = load_risk(stored)
+    assert joined.median_holding == 30 and joined.stretch.realized == 4
+    assert load_risk([stored[2], stored[0]]).median_holding == 60
+    assert [load_risk([one]).median_holding for one in stored] == [30, 30, 90]
+    assert load_risk([]).median_holding is None
