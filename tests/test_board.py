@@ -19,11 +19,13 @@ from accounts.auto_posts import update_posts
 from chain.forward import Forward, Span
 from chain.ledger import Ledger
 from chain.packing import pack
+from chain.standing_store import refresh_standings
 from chain.store import LedgerStore
 from chain.tables import ForwardTotal
 from models import Attachment, Bot, Wallet, WalletSignature
 from observer import Observer
 from observing.rebuilding import rebuild
+from web.api import standings
 
 W, OTHER, HOUR_MS = address("w"), address("other"), 3_600_000
 GOOD = {"realized": 500, "volume": 900, "trades": 6, "matched": 3, "winning": 3}
@@ -400,3 +402,23 @@ def insert_first_edition(old, chain, ada, spans):
         listed = {"wallet_id": 1, "head": 0, "state": "stored", "tries": 0, "due_at": 0}
         later = row.receipt["blockTime"] * 1000 + 5_000
         insert("sighting", **place, **listed, entry="[]", seen_at=later)
+
+
+def test_the_race_works_out_no_standing_that_is_ready(service, ada, monkeypatch):
+    """A sale is seven days old in half an hour; the race is drawn to the end of the hour, which is
+    later.
+    """
+    hour = int(time.time()) // 3_600 * 3_600
+    now = hour + 600
+    monkeypatch.setattr("time.time_ns", lambda: now * 10**9)
+    Attachment.update(attached_at=(now - 8 * 86_400) * 1000).execute()
+    service.observe_span(W, at=now - 7 * 86_400 + 1_800, realized=9, matched=3, winning=3)
+    refresh_standings(now * 1000)
+    asked, work_out = [], standings.work_out
+
+    def note(*given):
+        asked.extend(given[4])
+        return work_out(*given)
+
+    monkeypatch.setattr(standings, "work_out", note)
+    assert "chart race" in service.get("/leaderboard").text and asked == []

@@ -14,9 +14,9 @@ import orjson
 from flask import Flask, current_app, g
 
 from chain.amounts import exact
-from chain.ranks import Totals
 from web.api import history, leaderboard, quote_history, quote_results
 from web.api.serialize import Json
+from web.api.standings import CompetitorRow
 from web.site import charts, figures, money, outcomes, words
 from web.site.charts import DAY_SECONDS, HOUR_SECONDS
 
@@ -273,33 +273,29 @@ def _find_samples(board: leaderboard.Board) -> str:
 
 # ---- the race ------------------------------------------------------------------------------------
 class RunnerKey(NamedTuple):
-    """What a bot's lane depends on: its realized PnL in the window, in lamports, and from how many
-    trades.
+    """What a bot's lane depends on: `results` is the JSON of all that its wallet did, which every
+    trade with a result moves.
     """
 
     bot: str
     name: str
-    realized: int
-    trades: int
+    results: str | None
     is_partial: bool
 
 
 def draw_race() -> str:
     """Return the HTML of the race: realized PnL of the best ranked bots over RACE_DAYS days, empty
-    where nobody is ranked. It is drawn anew where one of their figures changed, and every hour.
+    where nobody is ranked. It is drawn anew where their wallets did more, and every hour.
     """
-    hour = g.now // 1000 // HOUR_SECONDS
     board = leaderboard.Board(window=f"{RACE_DAYS}d")
-    entries = leaderboard.list_entries(board, (hour + 1) * HOUR_SECONDS * 1000, MAX_RUNNERS)
+    entries = leaderboard.list_entries(board, g.now, MAX_RUNNERS)
     entries.sort(key=lambda one: -leaderboard.score(one, board.sort))
-    best = [one for one in entries if not one.reason][:MAX_RUNNERS]
-    return _cache().draw_race(tuple(map(_make_runner_key, best)), hour)
+    best = [one.row for one in entries if not one.reason][:MAX_RUNNERS]
+    return _cache().draw_race(tuple(map(_make_runner_key, best)), g.now // 1000 // HOUR_SECONDS)
 
 
-def _make_runner_key(entry: leaderboard.Entry) -> RunnerKey:
-    row, totals = entry.row, entry.totals or Totals()
-    name, partial = words.plain(row.name), is_partial(row.coverage)
-    return RunnerKey(row.uid, name, totals.realized, totals.trades, partial)
+def _make_runner_key(row: CompetitorRow) -> RunnerKey:
+    return RunnerKey(row.uid, words.plain(row.name), row.results, is_partial(row.coverage))
 
 
 def _draw_race(keys: tuple[RunnerKey, ...], hour: int) -> str:
