@@ -91,9 +91,10 @@ class Observer:
     def run_tick(self, now: int) -> bool:
         """Do one pass; `now` in ms. Return whether work was left for lack of time or answers."""
         self.state.begin_pass(now)
-        wallets = self._list_due(now)
+        due = self._list_due(now)
         try:
             digest_stored()
+            wallets = self._prepare_due(due, now)
             more = self._poll(wallets, now)
             if former := _find_without_record():
                 self.attempts.attempt(self._derive_former, former, now)
@@ -105,7 +106,7 @@ class Observer:
                 self.state.forget()
             raise
         self.state.problem = self.state.problem or _find_common_trouble()
-        return more
+        return more or len(wallets) < len(due)
 
     def answer_bell(self, now: int) -> None:
         """Look at the wallets that were rung for, in a pass of their own; `now` in ms."""
@@ -155,25 +156,43 @@ class Observer:
         wrong = Wallet.due_at > now + int(1000 * max(MAX_SLEEP_SECONDS, interval))
         self.state.watched_count = _select_watched(now).count()
         due = _select_watched(now).where((Wallet.due_at <= now) | wrong)
-        return list(due.order_by(Wallet.trouble_tries, Wallet.due_at))
+        return list(due.order_by(Wallet.trouble_tries, Wallet.due_at, Wallet.id))
+
+    @property
+    def _span_seconds(self) -> float:
+        """For how long one part of a pass may take."""
+        return max(2.0, self.state.config.observer_interval_seconds)
 
     # ---- a pass ----------------------------------------------------------------------------------
+    def _prepare_due(self, due: Sequence[Wallet], now: int) -> list[Wallet]:
+        """Prepare wallets for about an interval, those with a ledger in memory first, and return
+        all that are ready; the others stay due. A ledger of a long history takes seconds to make.
+        """
+        state, until = self.state, self.state.clock() + self._span_seconds
+        awake = find_awake(state, due, now)
+        left = {wallet.id for wallet in awake}
+        awake.sort(key=lambda w: state.ledger_store.last_time(w.id) is None)
+        for wallet in self._in_turn(awake):
+            self.attempts.attempt(self._prepare, wallet)
+            left.remove(wallet.id)
+            if state.clock() >= until:
+                break
+        return [wallet for wallet in due if wallet.id not in left]
+
     def _poll(self, wallets: Sequence[Wallet], now: int) -> bool:
         """Poll these wallets within about an interval; return whether work was left."""
         state, attempt = self.state, self.attempts.attempt
-        span_seconds = max(2.0, state.config.observer_interval_seconds)
-        state.work_until = state.begun_at + span_seconds
+        begun_at, span_seconds = state.clock(), self._span_seconds
+        state.work_until = begun_at + span_seconds
         try:
-            for wallet in find_awake(state, wallets, now):
-                attempt(self._prepare, wallet)
             state.spare_requests = _count_addresses(wallets)
             worth = [w for w in wallets if attempt(self.balances.is_worth_comparing, w)]
-            self.balances.compare(worth, state.begun_at + span_seconds / 3)
+            self.balances.compare(worth, begun_at + span_seconds / 3)
             self.balances.store_polls(wallets, now)
             for wallet in self._in_turn(wallets):
                 attempt(self._show_moved, wallet, now)
             self.balances.read_time(wallets)
-            self._list_own_heads(wallets, state.begun_at + span_seconds / 2, now)
+            self._list_own_heads(wallets, begun_at + span_seconds / 2, now)
             self.balances.store_polls(wallets, now)
             state.work_until = max(state.work_until, state.clock() + span_seconds / 4)
             awake = list_awake(state, wallets)

@@ -371,6 +371,36 @@ def test_reading_again_by_new_rules_goes_on_where_it_stopped(look, chain, monkey
 
 
 # ---- others at work, clocks, caps ----------------------------------------------------------------
+def test_a_start_with_long_histories_polls_those_that_are_read_already(look, monkeypatch):
+    """Each of five ledgers takes six seconds to make, a pass reads for fifteen: three, then two.
+    Those that are made are polled in each pass.
+    """
+    story, people = Story(), [f"bot {number}" for number in range(5)]
+    for person in people:
+        story.fund(person, 10**9)
+    seen = look(FakeNode(story.chain()), wallets=[address(person) for person in people])
+    seen.settle().restart()
+    prepare = module.Observer._prepare
+
+    def read(self, wallet):
+        if self.state.ledger_store.last_time(wallet.id) is None:
+            seen.clock.sleep(6)
+        prepare(self, wallet)
+
+    monkeypatch.setattr(module.Observer, "_prepare", read)
+    polled = []
+    for _ in range(3):
+        seen.clock.sleep(3_600)
+        began, more = seen.now, seen.observer.run_tick(seen.now)
+        looked_at = Wallet.select(Wallet.looked_at).order_by(Wallet.id).tuples()
+        polled.append((more, [moment >= began for (moment,) in looked_at]))
+    assert polled == [
+        (True, [True, True, True, False, False]),
+        (False, [True] * 5),
+        (False, [True] * 5),
+    ]
+
+
 def test_another_process_at_work_is_noticed(look, chain):
     """`observe` beside a running server fetches some receipts: the server's memory of the ledger is
     not the database's any more.
