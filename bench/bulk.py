@@ -86,7 +86,7 @@ def measure(settings, count, trace):
     if trace:
         tracemalloc.start()
     fresh = store.LedgerStore()
-    tell("folding all from the database", lambda: fresh.take(wallet), statements)
+    tell("applying all from the database", lambda: fresh.apply(wallet), statements)
     tell(
         "publishing it, nothing differs", lambda: fresh.publish(wallet, None, seen.now), statements
     )
@@ -95,7 +95,7 @@ def measure(settings, count, trace):
         tracemalloc.stop()
     models.Trade.update(digest="").execute()
     fresh = store.LedgerStore()
-    fresh.take(wallet)
+    fresh.apply(wallet)
     tell(
         "publishing it, every row differs (the database is locked)",
         lambda: fresh.publish(wallet, None, seen.now),
@@ -104,7 +104,7 @@ def measure(settings, count, trace):
     models.Trade.delete().execute()
     TradeMint.delete().execute()
     fresh = store.LedgerStore()
-    fresh.take(wallet)
+    fresh.apply(wallet)
     tell(
         "publishing it, no row is there (the database is locked)",
         lambda: fresh.publish(wallet, None, seen.now),

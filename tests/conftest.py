@@ -31,6 +31,11 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("suite")
 
 
+def pytest_xdist_auto_num_workers():
+    """Half as many again as there are processors: a quarter of a run is waiting."""
+    return max(2, (os.cpu_count() or 1) * 3 // 2)
+
+
 class CompiledTemplates(jinja2.BytecodeCache):
     """What this process compiled of templates once: each test has an application of its own."""
 

@@ -102,8 +102,8 @@ def measure_memory(given):
             asked += len(ask(ours.port, lambda: requests, CLIENTS, given.seconds).took)
         memory = [size / 2**20 for _, size in ours.read_memory()]
     return tell(
-        f"memory after {asked:,} lists and pages in {seconds:.0f} s, a million trades, observing"
-        " 50 wallets with bell, log and outbox, MB",
+        f"memory after {asked:,} lists and pages in {seconds:.0f} s, {given.large:,} trades,"
+        " observing 50 wallets with bell, log and outbox, MB",
         " + ".join(f"{size:.0f}" for size in memory),
         max(memory),
         most=110,
