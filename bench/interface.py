@@ -24,7 +24,7 @@ import storage
 from accounts import influencers, posts, traders
 from bench.streams import start_server
 from chain import base58, trade_store
-from chain.tables import TradeMint
+from chain.tables import TokenTrader, TradeMint
 from models import Wallet
 from web.api import openapi
 
@@ -143,6 +143,7 @@ def store_one(bot, wallet, mint, number, now):
     }
     trade = trade_store.store_trades([columns])[signature]
     TradeMint.create(trade=trade, wallet=wallet, mint=mint, side="buy", slot=number)
+    TokenTrader.insert(mint=mint, side="buy", wallet=wallet).on_conflict_ignore().execute()
     posts.store_post(
         bot=bot,
         source="bot",

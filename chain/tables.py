@@ -30,10 +30,20 @@ class TradeMint(Base):
         indexes = (
             (("mint", "slot", "place", "trade", "side"), False),
             (("wallet", "mint", "slot", "place", "trade"), False),
-            (("mint", "side", "wallet"), False),
             (("mint", "trade"), False),
             (("wallet", "mint", "trade"), False),
         )
+
+
+class TokenTrader(Base):
+    """A wallet that bought a token, or sold it: the sides of TradeMint, each once. Derived."""
+
+    mint = TextField()
+    side = TextField()
+    wallet = ForeignKeyField(Wallet)
+
+    class Meta:
+        primary_key = CompositeKey("mint", "side", "wallet")
 
 
 class HourTotal(Base):
@@ -215,4 +225,7 @@ for name, model, columns, rare in (
 ):
     model.add_index(model.index(*columns, where=SQL(rare), name=name))
 
-TABLES = (TradeMint, HourTotal, ForwardTotal, RiskTotal, TokenTotal, DelayTotal, StandingTotal)
+TABLES = (
+    *(TradeMint, TokenTrader, HourTotal, ForwardTotal, RiskTotal, TokenTotal, DelayTotal),
+    StandingTotal,
+)

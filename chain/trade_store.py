@@ -4,15 +4,15 @@ differ.
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import orjson
 
 import storage
 from chain.amounts import show_lamports
 from chain.lots import UNEXPLAINED, Booked
-from chain.tables import TradeMint
+from chain.tables import TokenTrader, TradeMint
 from models import Trade
 from storage import arrivals, in_parts
 
@@ -22,7 +22,15 @@ SIDED = frozenset(("buy", "sell", "swap"))
 NO_ORIGINS: Mapping[str, str] = {}
 # A row of the trade table, by column.
 Row = dict[str, Any]
+
 DIGESTED = sorted(Trade._meta.fields.keys() - {"id", "uid", "wallet", "digest"})
+
+
+class Traded(NamedTuple):
+    """A token that a wallet bought, or sold."""
+
+    mint: str
+    side: str
 
 
 def trade_uid(address: str, signature: str) -> str:
@@ -100,10 +108,16 @@ def replace_trades(wallet_id: int, rows: dict[str, Row | None]) -> set[str]:
         differing = [row for row in part if stored.get(row["signature"]) != row["digest"]]
         if differing:
             numbers = _write_trades(differing, stored)
-            _replace_mints(wallet_id, [(numbers[row["signature"]], row) for row in differing])
+            known = [row["signature"] for row in differing if row["signature"] in stored]
+            lost = _delete_mints([numbers[signature] for signature in known])
+            kept = _write_mints(wallet_id, [(numbers[row["signature"]], row) for row in differing])
+            _forget_traders(wallet_id, lost - kept)
         changed |= {row["signature"] for row in differing}
     for gone in in_parts(sorted(signature for signature, row in rows.items() if row is None)):
-        Trade.delete().where(Trade.wallet == wallet_id, Trade.signature.in_(gone)).execute()
+        same = Trade.wallet == wallet_id, Trade.signature.in_(gone)
+        lost = _delete_mints([trade.id for trade in Trade.select(Trade.id).where(*same)])
+        Trade.delete().where(*same).execute()
+        _forget_traders(wallet_id, lost)
     return changed
 
 
@@ -122,12 +136,20 @@ def _read_some_digests(wallet_id: int, signatures: Sequence[str]) -> dict[str, s
     return dict(storage.database.execute_sql(sql, (wallet_id, *signatures)).fetchall())
 
 
-def _replace_mints(wallet_id: int, numbered: list[tuple[int, Row]]) -> None:
-    """Which tokens these trades moved: [(id, row), ...]."""
-    for part in in_parts(number for number, _ in numbered):
-        sql = f"DELETE FROM trade_mint WHERE trade_id IN ({storage.mark(part)})"
-        storage.database.execute_sql(sql, part)
-    rows = (
+def _delete_mints(trades: Sequence[int]) -> set[Traded]:
+    """Forget which tokens trades moved, by id; return what they had bought and sold."""
+    if not trades:
+        return set()
+    sql = f"DELETE FROM trade_mint WHERE trade_id IN ({storage.mark(trades)}) RETURNING mint, side"
+    moved = map(Traded._make, storage.database.execute_sql(sql, trades).fetchall())
+    return {one for one in moved if one.side}
+
+
+def _write_mints(wallet_id: int, numbered: list[tuple[int, Row]]) -> set[Traded]:
+    """Write which tokens these trades moved, [(id, row), ...], and who traded them; return what was
+    bought and sold.
+    """
+    rows: list[Row] = [
         {
             "trade": number,
             "wallet": wallet_id,
@@ -138,8 +160,38 @@ def _replace_mints(wallet_id: int, numbered: list[tuple[int, Row]]) -> None:
         }
         for number, row in numbered
         for mint, side, slot, place in list_moved(row)
-    )
+    ]
     storage.write_rows(TradeMint, rows)
+    traded = {Traded(row["mint"], row["side"]) for row in rows if row["side"]}
+    storage.write_rows(
+        TokenTrader, ({**one._asdict(), "wallet": wallet_id} for one in sorted(traded))
+    )
+    return traded
+
+
+TRADES_NO_MORE = """
+DELETE FROM token_trader WHERE wallet_id = ? AND mint = ? AND side = ? AND NOT EXISTS (
+    SELECT 1 FROM trade_mint m WHERE m.wallet_id = token_trader.wallet_id
+    AND m.mint = token_trader.mint AND m.side = token_trader.side)"""
+
+
+def _forget_traders(wallet_id: int, lost: Iterable[Traded]) -> None:
+    """Forget of what trades had bought and sold what no other trade of the wallet did."""
+    for traded in lost:
+        storage.database.execute_sql(TRADES_NO_MORE, (wallet_id, *traded))
+
+
+FORGET_TRADED = "DELETE FROM token_trader WHERE wallet_id = ?"
+RENEW_TRADED = """
+INSERT INTO token_trader (mint, side, wallet_id)
+SELECT DISTINCT mint, side, wallet_id FROM trade_mint WHERE wallet_id = ? AND side IS NOT NULL"""
+
+
+def renew_traders(wallet_id: int) -> None:
+    """Write anew what a wallet bought and sold, from what its trades moved."""
+    with storage.writing():
+        for sql in (FORGET_TRADED, RENEW_TRADED):
+            storage.database.execute_sql(sql, (wallet_id,))
 
 
 def list_moved(row: Row) -> list[tuple[str, str | None, int, int]]:

@@ -7,7 +7,7 @@ import storage
 from accounts.delays import count_delays
 from chain.group_reading import list_kin
 from chain.standing_store import read_rows
-from chain.trade_store import mark_differing_trades
+from chain.trade_store import mark_differing_trades, renew_traders
 from models import Post, Trade, Wallet
 from observing.entries import reread_entries
 from observing.state import State
@@ -57,6 +57,7 @@ def _rebuild_kin(state: State, kin: list[Wallet], now: int) -> list[RebuiltWalle
             # Whoever observes it has other entries in memory: they are read again.
             Wallet.update(rules="").where(Wallet.id == wallet.id).execute()
         mark_differing_trades(wallet.id)
+        renew_traders(wallet.id)
         before[wallet.id] = _read_derived(wallet)
         state.ledger_store.forget(wallet.id)
     for wallet in kin:

@@ -135,6 +135,7 @@ def check_trades(
 ) -> Iterator[Difference]:
     """Compare the trade rows with the rebuilt ledger; trades in `signed` are put into `trades`."""
     mints = _list_moved(reader, wallet.id)
+    traded: set[trade_store.Traded] = set()
     differing: dict[str, dict[str, Any]] = {}
     missing = set(rebuilt.digests)
     names = list(Trade._meta.fields)
@@ -154,12 +155,13 @@ def check_trades(
             yield Difference("trade", "is not that of the row", wallet.address, signature, "digest")
         if row["uid"] != trade_store.trade_uid(wallet.address, signature):
             yield Difference("trade", f"is {row['uid']}", wallet.address, signature, "uid")
-        yield from _check_moved(wallet, row, mints.pop(row["id"], []))
+        yield from _check_moved(wallet, row, mints.pop(row["id"], []), traded)
         if signature in signed:
             with contextlib.suppress(*UNREADABLE):
                 trades[signature] = _read_trade(row)
     for signature in sorted(missing):
         yield Difference("trade", "is missing", wallet.address, signature)
+    yield from _check_traded(reader, wallet, traded)
     yield from _name_fields(reader, wallet, rebuilt, reread, differing)
 
 
@@ -185,13 +187,18 @@ def _list_moved(reader: Reader, number: int) -> dict[int, list[tuple[Any, ...]]]
 
 
 def _check_moved(
-    wallet: Any, row: dict[str, Any], stored: list[tuple[Any, ...]]
+    wallet: Any,
+    row: dict[str, Any],
+    stored: list[tuple[Any, ...]],
+    traded: set[trade_store.Traded],
 ) -> Iterator[Difference]:
+    """Compare which tokens a trade moved; what it bought and sold is put into `traded`."""
     try:
         right = [(wallet.id, *one) for one in trade_store.list_moved(row)]
     except UNREADABLE:
         # The row itself is reported as a difference.
         return
+    traded |= {trade_store.Traded(mint, side) for _, mint, side, *_ in right if side}
     if stored != right:
         yield Difference(
             "trade_mint",
@@ -199,6 +206,15 @@ def _check_moved(
             wallet.address,
             row["signature"],
         )
+
+
+def _check_traded(
+    reader: Reader, wallet: Any, traded: set[trade_store.Traded]
+) -> Iterator[Difference]:
+    sql = f"SELECT mint, side FROM token_trader WHERE wallet_id = {wallet.id}"
+    for one in sorted(set(map(trade_store.Traded._make, reader.rows(sql))) ^ traded):
+        what = "is missing" if one in traded else "no trade of the wallet makes it"
+        yield Difference("token_trader", what, wallet.address, field=f"{one.side} {one.mint}")
 
 
 def _name_fields(

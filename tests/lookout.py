@@ -45,6 +45,7 @@ MINTS = """
 SELECT t.signature, m.mint, m.side, m.slot, m.place
 FROM trade_mint m JOIN trade t ON t.id = m.trade_id WHERE t.wallet_id = ?
 ORDER BY t.signature, m.mint"""
+TRADED = "SELECT mint, side FROM token_trader WHERE wallet_id = ? ORDER BY mint, side"
 FORWARD = f"""
 SELECT {list_columns(ForwardTotal, ("attachment_id",))}
 FROM forward_total JOIN attachment a ON a.id = forward_total.attachment_id WHERE a.wallet_id = ?
@@ -148,13 +149,13 @@ class Lookout:
 
 
 def ledger_of(addresses):
-    """Trades, their mints, results and positions of wallets, without ids of the database and times
-    of observation: bytes.
+    """Trades, their mints, what was traded, results and positions of wallets, without ids of the
+    database and times of observation: bytes.
     """
     rows = []
     for address in addresses:
         wallet = Wallet.get(Wallet.address == address)
-        own = [read(text, wallet) for text in (TRADES, MINTS, FORWARD)]
+        own = [read(text, wallet) for text in (TRADES, MINTS, TRADED, FORWARD)]
         told = [getattr(wallet, name) for name in SUMMARY]
         rows.append([address, *own, read_risk(wallet), read_quotes(wallet), *told])
     return orjson.dumps(rows)

@@ -14,7 +14,7 @@ from app import create_app
 from chain import base58, trade_store
 from chain.amounts import sol
 from chain.forward import SpanTotals
-from chain.tables import ForwardTotal, HourTotal, TradeMint
+from chain.tables import ForwardTotal, HourTotal, TokenTrader, TradeMint
 from models import Attachment, Trade, Wallet
 
 # 2026-11-05, noon UTC (20,762.5 days), in ms: the time the tests agree on.
@@ -130,14 +130,10 @@ class Service:
             **more,
         }
         trade = trade_store.store_trades([columns])[columns["signature"]]
-        TradeMint.create(
-            trade=trade,
-            wallet=wallet,
-            mint=mint,
-            side=kind if kind in ("buy", "sell") else None,
-            slot=slot,
-            place=place,
-        )
+        side = kind if kind in ("buy", "sell") else None
+        TradeMint.create(trade=trade, wallet=wallet, mint=mint, side=side, slot=slot, place=place)
+        if side:
+            TokenTrader.insert(mint=mint, side=side, wallet=wallet).on_conflict_ignore().execute()
         sum_hours(wallet)
         return trade
 

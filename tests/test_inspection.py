@@ -16,7 +16,7 @@ from story import address, market
 
 import storage
 from chain.packing import pack_text, unpack_text
-from chain.tables import HourTotal, TradeMint
+from chain.tables import HourTotal, TokenTrader, TradeMint
 from evidence import catch_up
 from evidence.notes import Signer
 from models import Bot, Owner, Post, Receipt, Trade, Wallet, WalletSignature
@@ -216,6 +216,17 @@ def test_what_rebuild_mends_is_whole_again(seen):
     HourTotal.update(realized=5).execute()
     Wallet.update(realized=5, results="{}").execute()
     assert differences(seen)
+    rebuilding.rebuild(seen.observer.state, list(Wallet.select()), seen.now)
+    assert differences(seen) == []
+
+
+def test_who_traded_a_token_is_compared_and_mended(seen):
+    lost = TokenTrader.select().where(TokenTrader.side == "sell").tuples().get()
+    mint, side, number = lost
+    TokenTrader.delete().where(TokenTrader.mint == mint, TokenTrader.side == side).execute()
+    TokenTrader.create(mint=ADA, side="buy", wallet=number)
+    found = {one.field for one in differences(seen) if one.table == "token_trader"}
+    assert found == {f"sell {mint}", f"buy {ADA}"}
     rebuilding.rebuild(seen.observer.state, list(Wallet.select()), seen.now)
     assert differences(seen) == []
 

@@ -150,9 +150,10 @@ def test_no_row_in_sol_is_another_one(fresh, monkeypatch, seed):
     take_for_quotes(monkeypatch, {address("FOX"), address("CAT")})
     beside = orjson.loads(fold(fresh(), entries))
     for one, other in zip(alone, beside, strict=True):
-        address_, trades, mints, forward, risk, in_quotes, *told, by_quote = other
+        address_, trades, mints, traded, forward, risk, in_quotes, *told, by_quote = other
         assert in_quotes != [[], []] and by_quote != "{}"
-        assert one == [address_, trades, mints, forward, risk, [[], []], *told, "{}"]
+        own = [address_, trades, mints, traded, forward, risk]
+        assert one == [*own, [[], []], *told, "{}"]
 
 
 # ---- named and mended ----------------------------------------------------------------------------

@@ -17,9 +17,9 @@ from test_reconciliation import DRAWN, play
 import storage
 from accounts.auto_posts import update_posts
 from chain.store import LedgerStore
-from chain.tables import HourTotal, TradeMint
+from chain.tables import HourTotal, TokenTrader, TradeMint
 from chain.trade_store import mark_differing_trades
-from models import Trade, Wallet
+from models import Trade, Wallet, WalletSignature
 from operate import content_checks
 
 FUNDED = 10**12
@@ -69,6 +69,12 @@ def test_until_the_history_is_whole_there_is_no_reconciliation(empty):
     assert publish(wallet, Teller().buy("A", 10, 100).entries).reconciliation is None
 
 
+def list_traded():
+    """[(mint, side), ...] of all wallets."""
+    columns = TokenTrader.mint, TokenTrader.side
+    return list(TokenTrader.select(*columns).order_by(*columns).tuples())
+
+
 def test_a_trade_tells_what_passed_beside_it(empty):
     t = Teller().buy("A", 10, 100)
     t.write("sell", 120, FEE, [("A", -4)], "A", beside_sol=900, beside=[("A", -1), ("B", 2)])
@@ -81,12 +87,41 @@ def test_a_trade_tells_what_passed_beside_it(empty):
     # B was a gift: nobody bought it
     sides = [(moved.mint, moved.side) for moved in sale.mints.order_by(TradeMint.mint)]
     assert sides == [("A", "sell"), ("B", None)]
+    assert list_traded() == [("A", "buy"), ("A", "sell")]
+
+
+def test_who_traded_a_token_is_known_until_none_of_its_trades_is_left(empty):
+    t = Teller().buy("A", 10, 100).buy("A", 5, 60).buy("B", 7, 70).sell("A", 4, 60)
+    wallet = empty()
+    publish(wallet, t.entries)
+    assert list_traded() == [("A", "buy"), ("A", "sell"), ("B", "buy")]
+    first, second, other, sale = (entry.signature for entry in t.entries[-4:])
+    for gone, left in (
+        ((second, other), [("A", "buy"), ("A", "sell")]),
+        ((sale,), [("A", "buy")]),
+        ((first,), []),
+    ):
+        WalletSignature.delete().where(WalletSignature.signature.in_(gone)).execute()
+        publish(wallet, [])
+        assert list_traded() == left
+
+
+def test_a_trade_that_is_none_any_more_takes_its_trader_along(empty):
+    """Where entries are read by other rules."""
+    wallet, t = empty(), Teller().buy("A", 10, 100)
+    publish(wallet, t.entries)
+    bought = t.entries[-1]
+    WalletSignature.update(entry=bought._replace(kind="other").dump()).where(
+        WalletSignature.signature == bought.signature
+    ).execute()
+    publish(wallet, [])
+    assert [moved.side for moved in TradeMint.select()] == [None] and list_traded() == []
 
 
 def test_nobody_bought_what_has_no_explained_value(empty):
     t = Teller().write("buy", -100, FEE, [("A", 10)], "A", flags=("value_unexplained",))
     publish(empty(), t.entries)
-    assert [moved.side for moved in TradeMint.select()] == [None]
+    assert [moved.side for moved in TradeMint.select()] == [None] and list_traded() == []
 
 
 def test_what_a_round_trip_left_over_was_not_bought(empty):

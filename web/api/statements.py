@@ -140,10 +140,7 @@ SELECT m.slot, m.place, m.trade_id AS id, m.side, b.uid AS bot, b.name AS bot_na
        t.uid AS trade, t.kind, t.flags, t.beside_sol, t.beside_tokens, t.explained
 FROM trade_mint m JOIN trade t ON t.id = m.trade_id {ITS_BOT}
 """
-TRADERS_OF_MINT = """
-SELECT COUNT(*) FROM wallet w WHERE EXISTS (
-    SELECT 1 FROM trade_mint m WHERE m.mint = ? AND m.side = ? AND m.wallet_id = w.id)
-"""
+TRADERS_OF_MINT = "SELECT COUNT(*) FROM token_trader WHERE mint = ? AND side = ?"
 
 
 # ---- what arrived --------------------------------------------------------------------------------
