@@ -133,7 +133,7 @@ class Wallet(Base):
     bot_since = BigIntegerField(null=True)
     created_at = BigIntegerField()
     # When a node last told of it, it is polled next, its token accounts were last listed.
-    looked_at = BigIntegerField(null=True)
+    looked_at = BigIntegerField(null=True, index=True)
     due_at = BigIntegerField(default=0)
     accounts_at = BigIntegerField(null=True)
     # When it was given up, until all that it did before was seen.

@@ -221,6 +221,7 @@ for name, model, columns, rare in (
         "imbalance <> 0 OR quote_imbalance <> '{}'",
     ),
     ("sighting_refused", WalletSignature, (WalletSignature.id,), "problem IS NOT NULL"),
+    ("sighting_pending", WalletSignature, (WalletSignature.wallet,), "state = 'pending'"),
     ("attachment_given_up", Attachment, (Attachment.detached_at,), "detached_at IS NOT NULL"),
 ):
     model.add_index(model.index(*columns, where=SQL(rare), name=name))

@@ -24,8 +24,8 @@ LARGE = {"post", "trade", "arrival", "trade_mint", "receipt", "sighting", "snaps
 STEPS = 100
 # What /metrics counts is counted whole: the operator's Prometheus asks, nobody else.
 OPERATORS = {"metrics.show_metrics"}
-# An index of what nodes refuse alone, which is walked from end to end.
-OF_RARE_ROWS = "USING INDEX sighting_refused"
+# Indexes of what nodes refuse, or have not given yet, alone: they are walked from end to end.
+OF_RARE_ROWS = ("sighting_refused", "sighting_pending")
 
 
 @pytest.fixture
@@ -182,6 +182,33 @@ def count_steps(ask):
     finally:
         connection.set_progress_handler(None)
     return next(steps)
+
+
+# What tells a copy (of the first row, `n` above it) from it.
+COPIED = {
+    "bot": {"id": "n", "uid": "'bot_' || n", "handle": "'handle' || n"},
+    "wallet": {"id": "n", "address": "'address' || n"},
+    "attachment": {"id": "n", "bot_id": "n", "wallet_id": "n"},
+}
+
+
+@ground.sqlite_only
+def test_health_looks_at_no_wallet_that_it_does_not_name(service, bot):
+    """But for whose wallets they are: each is read once, in ten steps, for the quota."""
+    costs = []
+    for first, last in ((2, 60), (61, 3_000)):
+        for table, changes in COPIED.items():
+            columns = [row[1] for row in database.execute_sql(f"PRAGMA table_info({table})")]
+            chosen = ", ".join(changes.get(name, f'"{name}"') for name in columns)
+            database.execute_sql(
+                f"WITH RECURSIVE c(n) AS (SELECT {first} UNION ALL SELECT n + 1 FROM c"
+                f" WHERE n < {last}) INSERT INTO {table} SELECT {chosen} FROM {table}, c"
+                f" WHERE id = 1"
+            )
+        costs.append(count_steps(lambda: service.get("/api/health")))
+        told = service.get("/api/health").json["walletObserver"]
+        assert (told["wallets"], len(told["byWallet"])) == (last, 50)
+    assert costs[1] <= costs[0] + 2_940 * 12 / STEPS, f"{costs} hundred steps"
 
 
 @ground.sqlite_only

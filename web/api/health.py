@@ -11,7 +11,7 @@ from peewee import PeeweeException
 from werkzeug.wrappers import Response
 
 from accounts import quotas
-from chain.holdings import COUNT_HELD, HELD, IS_HELD, IS_LEADING
+from chain.holdings import COUNT_HELD, IS_HELD, IS_LEADING
 from chain.programs import table
 from config import VERSION, Config
 from models import IS_PROGRAM
@@ -85,15 +85,17 @@ MAX_WALLETS = 50
 COUNT_OBSERVED = f"""
 SELECT {COUNT_HELD} - (SELECT COUNT(*) FROM wallet w
        WHERE w.trouble IS NOT NULL AND w.trouble = ? AND {IS_HELD})"""
+# Most wallets are held, so that few are passed over.
 LAGGING = f"""
 SELECT w.address, w.looked_at, (SELECT COUNT(*) FROM sighting s
        WHERE s.wallet_id = w.id AND s.state = 'pending') AS pending
-FROM {HELD} a JOIN wallet w ON w.id = a.wallet_id
-WHERE w.trouble IS NULL OR w.trouble <> ? ORDER BY w.looked_at NULLS FIRST LIMIT ?"""
-# Wallet by wallet (SQLite keeps the order of a CROSS JOIN): few signatures are pending.
-PENDING_OF = """(SELECT COUNT(*) FROM {} a CROSS JOIN sighting s
-WHERE a.detached_at IS NULL AND s.wallet_id = a.wallet_id AND s.state = 'pending')"""
-PENDING = f"SELECT {PENDING_OF.format('attachment')} + {PENDING_OF.format('companion')}"
+FROM wallet w WHERE {IS_HELD} AND (w.trouble IS NULL OR w.trouble <> ?)
+ORDER BY w.looked_at NULLS FIRST LIMIT ?"""
+PENDING = f"""
+SELECT CAST(COALESCE(SUM(p.pending), 0) AS BIGINT)
+FROM (SELECT wallet_id, COUNT(*) AS pending FROM sighting WHERE state = 'pending'
+      GROUP BY wallet_id) p
+JOIN wallet w ON w.id = p.wallet_id WHERE {IS_HELD}"""
 REFUSED = f"""
 SELECT w.address, s.signature, s.slot, s.problem
 FROM sighting s CROSS JOIN wallet w

@@ -17,7 +17,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from chain.holdings import COUNT_HELD, HELD, IS_HELD
+from chain.holdings import COUNT_HELD, IS_HELD
 from config import VERSION, Config
 from models import IS_PROGRAM
 from storage import counters, database
@@ -92,10 +92,9 @@ COUNTS = (
 )
 POSTS = "SELECT status, COUNT(*) AS posts FROM post GROUP BY status"
 JOBS = "SELECT name, state, heartbeat_at, last_success_at FROM job ORDER BY name"
-OLDEST_POLL = (
-    f"SELECT MIN(w.looked_at) FROM {HELD} a JOIN wallet w ON w.id = a.wallet_id"
-    " WHERE w.trouble IS NULL OR w.trouble <> ?"
-)
+OLDEST_POLL = f"""
+SELECT w.looked_at FROM wallet w WHERE w.looked_at IS NOT NULL AND {IS_HELD}
+AND (w.trouble IS NULL OR w.trouble <> ?) ORDER BY w.looked_at LIMIT 1"""
 JOB_STATES = ("ok", "failing", "off")
 
 
