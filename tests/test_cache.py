@@ -5,6 +5,7 @@ import logging
 import threading
 import time
 
+import ground
 import orjson
 import pytest
 from service import NOW, address, signature
@@ -246,7 +247,8 @@ def test_every_post_says_what_reading_it_alone_says(service, key):
 # ---- the cache -----------------------------------------------------------------------------------
 def test_a_commit_makes_the_cache_stale_whoever_made_it(service, key):
     versions = [storage.database.data_version()]
-    assert storage.database.data_version() == versions[0]
+    # PostgreSQL counts those of other tests' databases, too.
+    assert ground.SERVER or storage.database.data_version() == versions[0]
     # Our own
     Wallet.update(looked_at=1).execute()
     versions.append(storage.database.data_version())

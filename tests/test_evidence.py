@@ -2,6 +2,7 @@
 
 import hashlib
 
+import ground
 import orjson
 import pytest
 from lookout import Lookout
@@ -182,6 +183,8 @@ def test_an_address_has_a_limit_of_its_own(tmp_path):
     limited.close()
 
 
+# On PostgreSQL what other databases of the server commit makes a document anew, too.
+@ground.sqlite_only
 @pytest.mark.usefixtures("standing_clock")
 def test_a_document_counts_as_the_pages_it_is_made_of(watched, monkeypatch):
     """Of 60 a minute. While nothing changes it is kept, and counts as one."""
