@@ -341,7 +341,6 @@ class Trade(Base):
 
     class Meta:
         indexes = (
-            (("wallet", "signature"), True),
             (("slot", "place", "id"), False),
             (("wallet", "slot", "place", "id"), False),
             (("kind", "block_time"), False),

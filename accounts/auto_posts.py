@@ -13,9 +13,11 @@ from chain.holdings import HOLDINGS
 from chain.kinds import TRADES
 from chain.quote_tables import QuoteTrade
 from chain.quotes import find_quote
+from chain.trade_store import LISTED_TRADE
 from chain.verify import judge
 from market.tables import Token
-from models import Bot, Post, Trade, Wallet, WalletSignature
+from models import Bot, Post, Trade, Wallet
+from storage import mark
 from voice import builtin
 from voice.facts import shorten_name
 
@@ -23,6 +25,9 @@ from voice.facts import shorten_name
 POSTER = f"""
 SELECT b.* FROM bot b JOIN {HOLDINGS} a ON a.bot_id = b.id AND a.detached_at IS NULL
 WHERE a.wallet_id = ? AND b.auto_post = ? AND b.retired_at IS NULL"""
+ARRIVED = f"""
+SELECT t.* FROM {LISTED_TRADE} WHERE s.wallet_id = ? AND s.signature IN ({{}}) AND s.head = ?
+AND s.seen_at >= ? AND t.kind IN ({{}}) ORDER BY t.slot, t.place"""
 
 
 def update_posts(wallet: Wallet, changed: Collection[str], now: int) -> None:
@@ -47,16 +52,9 @@ def post_trades(wallet: Wallet, changed: Collection[str], now: int) -> None:
     bot = _find_poster(wallet)
     if bot is None:
         return
-    arrived = WalletSignature.select(WalletSignature.signature).where(
-        WalletSignature.wallet == wallet.id,
-        WalletSignature.signature.in_(sorted(changed)),
-        WalletSignature.head,
-        WalletSignature.seen_at >= (bot.auto_post_since or now),
-    )
-    trades = Trade.select().where(
-        Trade.wallet == wallet.id, Trade.signature.in_(arrived), Trade.kind.in_(sorted(TRADES))
-    )
-    for trade in list(trades.order_by(Trade.slot, Trade.place)):
+    sql = ARRIVED.format(mark(changed), mark(TRADES))
+    values = wallet.id, *sorted(changed), True, bot.auto_post_since or now, *sorted(TRADES)
+    for trade in list(Trade.raw(sql, *values)):
         # What would verify no post of the bot's own is not told either.
         if trade.mint and judge(trade.kind, orjson.loads(trade.flags), (), None)[0] == "verified":
             _post_trade(bot, wallet, trade, now)

@@ -20,6 +20,7 @@ from accounts.delays import time_posts
 from accounts.fields import HOLDS_SECRET, clean_text, has_control, holds_secret
 from accounts.problem import Problem, invalid, refuse_full, refuse_unknown
 from chain.base58 import is_base58
+from chain.trade_store import LISTED_TRADE
 from chain.verify import judge, list_moved_mints
 from config import Config
 from models import Bot, Post
@@ -274,10 +275,10 @@ def _refuse_beyond_quota(config: Config, bot_id: int, body: PostBody) -> None:
 WALLET_OF = """SELECT b.retired_at, a.wallet_id FROM bot b
 LEFT JOIN attachment a ON a.bot_id = b.id AND a.detached_at IS NULL WHERE b.id = ?"""
 # Of what two wallets of a bot made together, one row tells.
-TRADE_OF = """SELECT id, kind, flags, mint, token_changes, block_time FROM trade
-WHERE signature = ? AND (wallet_id = ? OR wallet_id IN (
+TRADE_OF = f"""SELECT t.id, t.kind, t.flags, t.mint, t.token_changes, t.block_time
+FROM {LISTED_TRADE} WHERE s.signature = ? AND (t.wallet_id = ? OR t.wallet_id IN (
     SELECT wallet_id FROM companion WHERE bot_id = ? AND detached_at IS NULL))
-ORDER BY kind = 'transfer_self', id"""
+ORDER BY t.kind = 'transfer_self', t.id"""
 
 
 class TradeRow(NamedTuple):

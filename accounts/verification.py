@@ -10,6 +10,7 @@ from accounts.delays import time_posts
 from accounts.tables import IMPORTED
 from chain.effects import touches
 from chain.packing import read_stored
+from chain.trade_store import LISTED_TRADE
 from chain.verify import judge, list_moved_mints
 from models import Address, Post, Receipt, Trade, Wallet, WalletSignature
 from storage import arrivals
@@ -29,6 +30,8 @@ OR status = 'not_found' AND (
 OR status IN ('verified', 'mismatch') AND trade_id IS NULL
     AND (status_reason IS NULL OR status_reason <> 'other_wallet')"""
 
+NAMED = f"""
+SELECT t.* FROM {LISTED_TRADE} WHERE s.signature = ? AND s.wallet_id IN ({{}}) ORDER BY t.id"""
 BESIDE = """
 SELECT wallet_id FROM companion WHERE bot_id = ? AND attached_at <= ?
 AND (detached_at IS NULL OR detached_at >= ?)"""
@@ -91,8 +94,8 @@ def judge_post(post: Post, wallet: Wallet) -> Judgment:
     """
     beside = _list_beside(post)
     numbers = [wallet.id, *(one.id for one in beside)]
-    named = Trade.wallet.in_(numbers) & (Trade.signature == post.signature)
-    judged = [_judge_by(post, trade) for trade in Trade.select().where(named).order_by(Trade.id)]
+    named = Trade.raw(NAMED.format(storage.mark(numbers)), post.signature, *numbers)
+    judged = [_judge_by(post, trade) for trade in named]
     if judged:
         # Of a trade that two of them made together, one row tells.
         return next((one for one in judged if one.status == "verified"), judged[0])

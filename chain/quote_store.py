@@ -9,6 +9,7 @@ from chain.entries import Entry
 from chain.lots import Booked
 from chain.quote_book import QuoteBook, QuoteSale, QuoteTotals, read_sale
 from chain.quote_tables import QuoteTotal, QuoteTrade
+from chain.trade_store import find_trades
 
 TOTALS = f"""
 SELECT span, quote, time, {", ".join(f'"{name}"' for name in QuoteTotals._fields)} FROM quote_total
@@ -16,7 +17,6 @@ WHERE wallet_id = {{wallet}}"""
 SALES = f"""
 SELECT t.wallet_id, t.signature, q.quote, {", ".join(f"q.{name}" for name in QuoteSale._fields)}
 FROM quote_trade q JOIN trade t ON t.id = q.trade_id WHERE t.wallet_id IN ({{wallets}})"""
-NUMBERS = "SELECT signature, id FROM trade WHERE wallet_id = ? AND signature IN"
 
 
 class TotalKey(NamedTuple):
@@ -130,22 +130,14 @@ def _replace_totals(wallet_id: int, rows: Mapping[TotalKey, QuoteTotals | None])
 
 def _replace_sales(wallet_id: int, rows: Mapping[SaleKey, QuoteSale | None]) -> None:
     """A trade that is gone took its rows along."""
-    numbers = _read_numbers(wallet_id, sorted({key.signature for key in rows}))
+    trades = find_trades(wallet_id, sorted({key.signature for key in rows}))
     kept = [
-        {"trade": numbers[key.signature], "quote": key.quote, **sale._asdict()}
+        {"trade": trades[key.signature].id, "quote": key.quote, **sale._asdict()}
         for key, sale in rows.items()
         if sale is not None
     ]
     storage.write_rows(QuoteTrade, kept, ("trade", "quote"))
     for key in (key for key, sale in rows.items() if sale is None):
-        if key.signature in numbers:
-            trade = QuoteTrade.trade == numbers[key.signature]
+        if key.signature in trades:
+            trade = QuoteTrade.trade == trades[key.signature].id
             QuoteTrade.delete().where(trade, QuoteTrade.quote == key.quote).execute()
-
-
-def _read_numbers(wallet_id: int, signatures: list[str]) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for part in storage.in_parts(signatures):
-        sql = f"{NUMBERS} ({storage.mark(part)})"
-        found |= dict(storage.database.execute_sql(sql, (wallet_id, *part)).fetchall())
-    return found

@@ -24,6 +24,23 @@ NO_ORIGINS: Mapping[str, str] = {}
 Row = dict[str, Any]
 
 DIGESTED = sorted(Trade._meta.fields.keys() - {"id", "uid", "wallet", "digest"})
+# A trade `t` and its listed signature `s`, as SQL. Trades have no index of signatures, which are
+# long: they are found through this, or as trade_uid names them.
+LISTED_TRADE = """sighting s JOIN trade t
+ON t.wallet_id = s.wallet_id AND t.slot = s.slot AND t.signature = s.signature"""
+
+
+# As text, as what follows: asked with each publication.
+ADDRESS = "SELECT address FROM wallet WHERE id = ?"
+FOUND = "SELECT signature, id, digest FROM trade WHERE uid IN"
+
+
+class StoredTrade(NamedTuple):
+    """A row of FOUND: a stored trade, before it is written again."""
+
+    signature: str
+    id: int
+    digest: str
 
 
 class Traded(NamedTuple):
@@ -90,8 +107,11 @@ def show_lot(address: str, origin: str | None, amount: int, cost: int | None) ->
 
 
 def digest_trade(row: Row) -> str:
-    """Return the digest of all that is derived in a trade row."""
-    return hashlib.sha256(orjson.dumps({name: row[name] for name in DIGESTED})).hexdigest()[:24]
+    """Return the digest of all that is derived in a trade row; a text of which the disk made bytes
+    has another one.
+    """
+    told = orjson.dumps({name: row[name] for name in DIGESTED}, default=repr)
+    return hashlib.sha256(told).hexdigest()[:24]
 
 
 def to_json(value: object) -> str:
@@ -104,8 +124,12 @@ def replace_trades(wallet_id: int, rows: dict[str, Row | None]) -> set[str]:
     """
     changed = {signature for signature, row in rows.items() if row is None}
     for part in in_parts(row for row in rows.values() if row is not None):
-        stored = _read_some_digests(wallet_id, [row["signature"] for row in part])
-        differing = [row for row in part if stored.get(row["signature"]) != row["digest"]]
+        stored = _read_trades([row["uid"] for row in part])
+        differing = [
+            row
+            for row in part
+            if row["signature"] not in stored or stored[row["signature"]].digest != row["digest"]
+        ]
         if differing:
             numbers = _write_trades(differing, stored)
             known = [row["signature"] for row in differing if row["signature"] in stored]
@@ -114,11 +138,26 @@ def replace_trades(wallet_id: int, rows: dict[str, Row | None]) -> set[str]:
             _forget_traders(wallet_id, lost - kept)
         changed |= {row["signature"] for row in differing}
     for gone in in_parts(sorted(signature for signature, row in rows.items() if row is None)):
-        same = Trade.wallet == wallet_id, Trade.signature.in_(gone)
-        lost = _delete_mints([trade.id for trade in Trade.select(Trade.id).where(*same)])
-        Trade.delete().where(*same).execute()
+        trades = [trade.id for trade in find_trades(wallet_id, gone).values()]
+        lost = _delete_mints(trades)
+        Trade.delete().where(Trade.id.in_(trades)).execute()
         _forget_traders(wallet_id, lost)
     return changed
+
+
+def find_trades(wallet_id: int, signatures: Iterable[str]) -> dict[str, StoredTrade]:
+    """The stored trades of a wallet with these signatures, by signature."""
+    ((address,),) = storage.database.execute_sql(ADDRESS, (wallet_id,)).fetchall()
+    found: dict[str, StoredTrade] = {}
+    for part in in_parts(trade_uid(address, signature) for signature in signatures):
+        found |= _read_trades(part)
+    return found
+
+
+def _read_trades(uids: Sequence[str]) -> dict[str, StoredTrade]:
+    """As find_trades, by public ids; no more than one statement can bind."""
+    rows = storage.database.execute_sql(f"{FOUND} ({storage.mark(uids)})", uids).fetchall()
+    return {row.signature: row for row in map(StoredTrade._make, rows)}
 
 
 # As text: asked in each poll and in each step of a rebuild.
@@ -128,12 +167,6 @@ DIGESTS = "SELECT signature, digest FROM trade WHERE wallet_id = ?"
 def read_digests(wallet_id: int) -> dict[str, str]:
     """{signature: digest} of the stored trades of a wallet."""
     return dict(storage.database.execute_sql(DIGESTS, (wallet_id,)).fetchall())
-
-
-def _read_some_digests(wallet_id: int, signatures: Sequence[str]) -> dict[str, str]:
-    """As read_digests, of these trades; no more than one statement can bind."""
-    sql = f"{DIGESTS} AND signature IN ({storage.mark(signatures)})"
-    return dict(storage.database.execute_sql(sql, (wallet_id, *signatures)).fetchall())
 
 
 def _delete_mints(trades: Sequence[int]) -> set[Traded]:
@@ -249,14 +282,13 @@ def store_trades(rows: Sequence[Row]) -> dict[str, int]:
     """
     ids: dict[str, int] = {}
     for part in in_parts(rows):
-        signatures = [row["signature"] for row in part]
-        ids |= _write_trades(part, _read_some_digests(part[0]["wallet"], signatures))
+        ids |= _write_trades(part, _read_trades([row["uid"] for row in part]))
     return ids
 
 
 def _write_trades(rows: Sequence[Row], known: Collection[str]) -> dict[str, int]:
     """As store_trades; `known`: signatures that are stored already."""
-    written = storage.write_rows(Trade, rows, ("wallet", "signature"), ("signature", "id"))
+    written = storage.write_rows(Trade, rows, ("uid",), ("signature", "id"))
     ids: dict[str, int] = dict(written)
     fresh = [row["signature"] for row in rows if row["signature"] not in known]
     arrivals.store_trade_arrivals([ids[signature] for signature in fresh])

@@ -328,7 +328,7 @@ class Delivering(Scenario):
             made._load()
             while not self.is_done():
                 made._dispatch(NOW * 2)
-                made._note(made._answers.get(timeout=10))
+                made._note(made._answers.get(timeout=60))
                 made._store()
 
     def is_done(self):

@@ -15,7 +15,7 @@ from chain import base58, trade_store
 from chain.amounts import sol
 from chain.forward import SpanTotals
 from chain.tables import ForwardTotal, HourTotal, TokenTrader, TradeMint
-from models import Attachment, Trade, Wallet
+from models import Attachment, Trade, Wallet, WalletSignature
 
 # 2026-11-05, noon UTC (20,762.5 days), in ms: the time the tests agree on.
 NOW = 1_793_880_000_000
@@ -129,6 +129,8 @@ class Service:
             "digest": name,
             **more,
         }
+        listed = {"signature": columns["signature"], "slot": slot, "state": "stored", "seen_at": 0}
+        WalletSignature.insert(wallet=wallet, **listed).on_conflict_ignore().execute()
         trade = trade_store.store_trades([columns])[columns["signature"]]
         side = kind if kind in ("buy", "sell") else None
         TradeMint.create(trade=trade, wallet=wallet, mint=mint, side=side, slot=slot, place=place)

@@ -7,7 +7,6 @@ from service import NOW, address, signature
 import storage
 from accounts import posts, traders
 from market.tables import Token
-from models import WalletSignature
 from storage import database, search
 
 WALLET, MINT = address("wallet"), address("mint")
@@ -69,7 +68,6 @@ def test_a_token_that_only_a_wallet_moved_is_found_by_address(service, bot, ask)
 
 def test_a_signature_leads_to_its_trade_and_the_posts_that_name_it(service, bot, ask):
     service.observe_trade(WALLET, "bought", 1, mint=MINT)
-    WalletSignature.create(wallet=1, signature=signature("bought"), slot=1, seen_at=NOW)
     post = publish(service, bot, "1", "Bought.", signature=signature("bought"))
     assert ask(signature("bought")) == [("trade", "trade_bought"), ("post", post)]
 

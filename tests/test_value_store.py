@@ -18,7 +18,7 @@ import storage
 from accounts.auto_posts import update_posts
 from chain.store import LedgerStore
 from chain.tables import HourTotal, TokenTrader, TradeMint
-from chain.trade_store import mark_differing_trades
+from chain.trade_store import DIGESTED, digest_trade, mark_differing_trades
 from models import Trade, Wallet, WalletSignature
 from operate import content_checks
 
@@ -240,3 +240,8 @@ def read_migration(name):
     module = module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+def test_a_text_of_which_the_disk_made_bytes_has_another_digest():
+    row = dict.fromkeys(DIGESTED, "7")
+    assert digest_trade({**row, "venue": b"7"}) != digest_trade(row)

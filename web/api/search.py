@@ -11,6 +11,7 @@ from accounts.fields import holds_secret
 from accounts.problem import Problem
 from chain.base58 import is_base58
 from chain.holdings import HOLDINGS
+from chain.trade_store import LISTED_TRADE
 from storage import search
 from web.api import paging, queries, v1
 from web.api.post_statements import PostRow
@@ -40,9 +41,7 @@ WHERE LOWER(o.symbol) LIKE ? ESCAPE '!' OR LOWER(o.name) LIKE ? ESCAPE '!'
 ORDER BY CASE WHEN LOWER(o.symbol) = ? THEN 0 ELSE 1 END, o.id LIMIT ?"""
 TOKEN = "SELECT o.mint, o.symbol, o.name, o.discovered_at FROM token o WHERE o.mint = ?"
 MOVED = "SELECT m.mint FROM trade_mint m WHERE m.mint = ? LIMIT 1"
-TRADES = """
-SELECT t.id FROM sighting s JOIN trade t ON t.wallet_id = s.wallet_id AND t.signature = s.signature
-WHERE s.signature = ? LIMIT ?"""
+TRADES = f"SELECT t.id FROM {LISTED_TRADE} WHERE s.signature = ? LIMIT ?"
 POSTS_NAMING = """
 SELECT p.id FROM post p WHERE p.signature = ? AND p.id < ? ORDER BY p.id DESC LIMIT ?"""
 
