@@ -142,7 +142,8 @@ def store_one(bot, wallet, mint, number, now):
         "digest": str(number),
     }
     trade = trade_store.store_trades([columns])[signature]
-    TradeMint.create(trade=trade, wallet=wallet, mint=mint, side="buy", slot=number)
+    moved = trade_store.number_mints({mint})[mint]
+    TradeMint.create(trade=trade, wallet=wallet, mint=moved, side="buy", slot=number)
     TokenTrader.insert(mint=mint, side="buy", wallet=wallet).on_conflict_ignore().execute()
     posts.store_post(
         bot=bot,

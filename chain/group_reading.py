@@ -13,10 +13,10 @@ from chain.forward import Span
 from chain.group_book import Family, PendingGroup, apply_slot, begin_group, restart_group
 from chain.groups import GroupLedger, LedSpan, Stay, join_parts
 from chain.lots import Opening
-from chain.packing import unpack
+from chain.packing import parse_stored
 from chain.programs import Programs
 from chain.ranks import Rows
-from chain.receipts import SIGNATURE, parse_receipt
+from chain.receipts import SIGNATURE
 from chain.store import UNTOUCHED, Untouched, open_untouched
 from chain.trade_store import Row
 
@@ -139,7 +139,7 @@ class Reader:
         if not found or not SIGNATURE.fullmatch(signature):
             raise ValueError("the transaction is not stored")
         ((body,),) = found
-        receipt = parse_receipt(unpack(body), signature)
+        receipt = parse_stored(body, signature)
         known = self._rows(KNOWN.format(wallets=_list(wallets)))
         first, *others = sorted(wallets)
         return read_entry(

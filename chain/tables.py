@@ -12,6 +12,16 @@ from peewee import (
 
 from models import Attachment, Base, Bot, Trade, Wallet, WalletSignature
 
+# The number of a mint, as SQL; `{}`: its address.
+NUMBER_OF_MINT = "(SELECT id FROM mint WHERE address = {})"
+
+
+class Mint(Base):
+    """The number of a token that any trade moved. `address`: of its mint. Rows stay for ever."""
+
+    id = AutoField()
+    address = TextField(unique=True)
+
 
 class TradeMint(Base):
     """A token that a trade moved, for the filter by mint and the activity of a token. `wallet`,
@@ -21,7 +31,7 @@ class TradeMint(Base):
     id = AutoField()
     trade = ForeignKeyField(Trade, backref="mints", on_delete="CASCADE")
     wallet = ForeignKeyField(Wallet, index=False)
-    mint = TextField()
+    mint = ForeignKeyField(Mint, index=False)
     side = TextField(null=True)
     slot = BigIntegerField()
     place = IntegerField(default=0)
@@ -227,6 +237,6 @@ for name, model, columns, rare in (
     model.add_index(model.index(*columns, where=SQL(rare), name=name))
 
 TABLES = (
-    *(TradeMint, TokenTrader, HourTotal, ForwardTotal, RiskTotal, TokenTotal, DelayTotal),
+    *(Mint, TradeMint, TokenTrader, HourTotal, ForwardTotal, RiskTotal, TokenTotal, DelayTotal),
     StandingTotal,
 )

@@ -12,7 +12,7 @@ import orjson
 import storage
 from chain.amounts import show_lamports
 from chain.lots import UNEXPLAINED, Booked
-from chain.tables import TokenTrader, TradeMint
+from chain.tables import NUMBER_OF_MINT, Mint, TokenTrader, TradeMint
 from models import Trade
 from storage import arrivals, in_parts
 
@@ -169,43 +169,65 @@ def read_digests(wallet_id: int) -> dict[str, str]:
     return dict(storage.database.execute_sql(DIGESTS, (wallet_id,)).fetchall())
 
 
+DELETED = """DELETE FROM trade_mint WHERE trade_id IN ({})
+RETURNING (SELECT address FROM mint WHERE id = mint_id), side"""
+
+
 def _delete_mints(trades: Sequence[int]) -> set[Traded]:
     """Forget which tokens trades moved, by id; return what they had bought and sold."""
     if not trades:
         return set()
-    sql = f"DELETE FROM trade_mint WHERE trade_id IN ({storage.mark(trades)}) RETURNING mint, side"
-    moved = map(Traded._make, storage.database.execute_sql(sql, trades).fetchall())
-    return {one for one in moved if one.side}
+    moved = storage.database.execute_sql(DELETED.format(storage.mark(trades)), trades).fetchall()
+    return {one for one in map(Traded._make, moved) if one.side}
 
 
 def _write_mints(wallet_id: int, numbered: list[tuple[int, Row]]) -> set[Traded]:
     """Write which tokens these trades moved, [(id, row), ...], and who traded them; return what was
     bought and sold.
     """
+    moved = [(number, *one) for number, row in numbered for one in list_moved(row)]
+    numbers = number_mints({mint for _, mint, *_ in moved})
     rows: list[Row] = [
         {
             "trade": number,
             "wallet": wallet_id,
-            "mint": mint,
+            "mint": numbers[mint],
             "side": side,
             "slot": slot,
             "place": place,
         }
-        for number, row in numbered
-        for mint, side, slot, place in list_moved(row)
+        for number, mint, side, slot, place in moved
     ]
     storage.write_rows(TradeMint, rows)
-    traded = {Traded(row["mint"], row["side"]) for row in rows if row["side"]}
+    traded = {Traded(mint, side) for _, mint, side, *_ in moved if side}
     storage.write_rows(
         TokenTrader, ({**one._asdict(), "wallet": wallet_id} for one in sorted(traded))
     )
     return traded
 
 
-TRADES_NO_MORE = """
+def number_mints(addresses: Collection[str]) -> dict[str, int]:
+    """The numbers of mints, by address; those that have none get one."""
+    found = _read_numbers(addresses)
+    fresh = sorted(addresses - found.keys())
+    if fresh:
+        storage.write_rows(Mint, ({"address": address} for address in fresh))
+        found |= _read_numbers(fresh)
+    return found
+
+
+def _read_numbers(addresses: Iterable[str]) -> dict[str, int]:
+    numbers: dict[str, int] = {}
+    for part in in_parts(addresses):
+        sql = f"SELECT address, id FROM mint WHERE address IN ({storage.mark(part)})"
+        numbers |= dict(storage.database.execute_sql(sql, part).fetchall())
+    return numbers
+
+
+TRADES_NO_MORE = f"""
 DELETE FROM token_trader WHERE wallet_id = ? AND mint = ? AND side = ? AND NOT EXISTS (
     SELECT 1 FROM trade_mint m WHERE m.wallet_id = token_trader.wallet_id
-    AND m.mint = token_trader.mint AND m.side = token_trader.side)"""
+    AND m.mint_id = {NUMBER_OF_MINT.format("token_trader.mint")} AND m.side = token_trader.side)"""
 
 
 def _forget_traders(wallet_id: int, lost: Iterable[Traded]) -> None:
@@ -217,7 +239,8 @@ def _forget_traders(wallet_id: int, lost: Iterable[Traded]) -> None:
 FORGET_TRADED = "DELETE FROM token_trader WHERE wallet_id = ?"
 RENEW_TRADED = """
 INSERT INTO token_trader (mint, side, wallet_id)
-SELECT DISTINCT mint, side, wallet_id FROM trade_mint WHERE wallet_id = ? AND side IS NOT NULL"""
+SELECT DISTINCT n.address, m.side, m.wallet_id
+FROM trade_mint m JOIN mint n ON n.id = m.mint_id WHERE m.wallet_id = ? AND m.side IS NOT NULL"""
 
 
 def renew_traders(wallet_id: int) -> None:
@@ -254,8 +277,9 @@ def find_side(change: int) -> str | None:
 # As text, for thousands of rows: a model's columns are converted one by one.
 STORED = f"SELECT id, digest, {', '.join(DIGESTED)} FROM trade WHERE wallet_id = ?"
 STORED_MINTS = """
-SELECT m.trade_id, m.mint, m.side, m.slot, m.place
-FROM trade_mint m JOIN trade t ON t.id = m.trade_id WHERE t.wallet_id = ? ORDER BY m.id"""
+SELECT m.trade_id, n.address, m.side, m.slot, m.place FROM trade_mint m
+JOIN trade t ON t.id = m.trade_id LEFT JOIN mint n ON n.id = m.mint_id
+WHERE t.wallet_id = ? ORDER BY m.id"""
 
 
 def mark_differing_trades(wallet_id: int) -> int:

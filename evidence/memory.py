@@ -86,7 +86,7 @@ class Memory:
             body = row[0]
         return read_stored(body, signature)
 
-    def keep_receipt(self, signature: str, raw: object) -> None:
+    def keep_receipt(self, signature: str, raw: Mapping[str, Any]) -> None:
         """Keep a node's answer, instead of an earlier one."""
         self._unwritten[signature] = pack(raw)
         if len(self._unwritten) >= COMMIT_EVERY:

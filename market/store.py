@@ -12,7 +12,7 @@ from peewee import fn
 
 import storage
 from chain.mints import NotAMint, check_mint, parse_mint
-from chain.tables import TradeMint
+from chain.tables import Mint, TradeMint
 from market.providers import (
     ADDRESSES_PER_CALL,
     MAX_NAME,
@@ -97,8 +97,10 @@ def list_unchecked(now_ms: int) -> list[Token]:
 def list_moved(after: int) -> list[MovedRow]:
     """Return what observed wallets moved, by id, above the id `after`; at most MAX_MOVED_ROWS."""
     rows: Any = (
-        TradeMint.select(TradeMint.id, TradeMint.mint, TradeMint.side, Trade.block_time)
+        TradeMint.select(TradeMint.id, Mint.address, TradeMint.side, Trade.block_time)
         .join(Trade)
+        .switch(TradeMint)
+        .join(Mint)
         .where(TradeMint.id > after)
         .order_by(TradeMint.id)
         .limit(MAX_MOVED_ROWS)
@@ -122,11 +124,12 @@ def list_forgettable() -> list[int]:
     """Return the ids of discovered tokens that are no longer tracked and that no snapshot, trade or
     post names, at most PRUNE_ROWS.
     """
+    moved = TradeMint.mint == Mint.select(Mint.id).where(Mint.address == Token.mint)
     named = [
         fn.EXISTS(model.select(model.id).where(condition))
         for model, condition in (
             (Snapshot, Snapshot.token == Token.id),
-            (TradeMint, TradeMint.mint == Token.mint),
+            (TradeMint, moved),
             (Post, Post.mint == Token.mint),
         )
     ]

@@ -10,9 +10,8 @@ import storage
 from chain.answers import Holding
 from chain.digests import digest_receipt
 from chain.entries import Entry, read_entry
-from chain.packing import read_stored, unpack, unpack_text
+from chain.packing import parse_stored, read_stored, unpack_text
 from chain.programs import Programs
-from chain.receipts import parse_receipt
 from models import Address, Receipt, Wallet, WalletSignature
 from storage import in_parts
 
@@ -137,7 +136,7 @@ def _read_again(row: Any, wallet: Wallet, programs: Programs, known: set[str]) -
     if row.body is None:
         return None
     try:
-        receipt = parse_receipt(unpack(row.body), row.signature)
+        receipt = parse_stored(row.body, row.signature)
         return read_entry(receipt, wallet.address, programs, known)
     except ValueError:
         return None

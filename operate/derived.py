@@ -178,8 +178,9 @@ def _read_trade(row: dict[str, Any]) -> NamedTrade:
 def _list_moved(reader: Reader, number: int) -> dict[int, list[tuple[Any, ...]]]:
     found: dict[int, list[tuple[Any, ...]]] = defaultdict(list)
     sql = (
-        "SELECT m.trade_id, m.wallet_id, m.mint, m.side, m.slot, m.place FROM trade_mint m JOIN"
-        f" trade t ON t.id = m.trade_id WHERE t.wallet_id = {number} ORDER BY m.id"
+        "SELECT m.trade_id, m.wallet_id, n.address, m.side, m.slot, m.place FROM trade_mint m"
+        " JOIN trade t ON t.id = m.trade_id LEFT JOIN mint n ON n.id = m.mint_id"
+        f" WHERE t.wallet_id = {number} ORDER BY m.id"
     )
     for trade, *rest in reader.rows(sql):
         found[trade].append(tuple(rest))

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import orjson
-from peewee import BigIntegerField, BooleanField, IntegerField, TextField
+from peewee import BigIntegerField, BooleanField, ForeignKeyField, IntegerField, TextField
 
 from accounts.acts import ACTS
 from accounts.conduct import ABOUT
@@ -51,6 +51,7 @@ FORMS = {
     },
     "imported_post": {"original_uid": "post_[0-9a-f]{24}", "instance": "https?://[!-~]+"},
     "arrival": {"kind": "post|trade|verification|coverage|restore"},
+    "mint": {"address": ADDRESS},
     "token": {"mint": ADDRESS},
     "trader": {"uid": "trader_[0-9a-f]{24}"},
     "imported_trader": {"original_uid": "trader_[0-9a-f]{24}", "instance": "https?://[!-~]+"},
@@ -116,7 +117,7 @@ def _fits(check: Callable[[Any], Any], value: object) -> bool:
 def _list_form_checks(model: Any, now: int) -> Iterator[tuple[str, Any]]:
     forms = EVERYWHERE | FORMS.get(model._meta.table_name, {})
     for one in model._meta.sorted_fields:
-        if one.name in forms:
+        if one.name in forms and not isinstance(one, ForeignKeyField):
             yield one.column_name, re.compile(forms[one.name]).fullmatch
         elif isinstance(one, BooleanField):
             yield one.column_name, lambda value: value in (0, 1)

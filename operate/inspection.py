@@ -18,9 +18,8 @@ from chain import store
 from chain.digests import digest_receipt
 from chain.entries import STORED, Entry, read_entry
 from chain.group_reading import read_family
-from chain.packing import unpack, unpack_text
+from chain.packing import parse_stored, unpack_text
 from chain.programs import table
-from chain.receipts import parse_receipt
 from config import Config
 from operate.delay_checks import check_delays
 from operate.derived import NamedTrade, Rebuilt, check_hours, check_summary, check_trades, rebuild
@@ -194,7 +193,7 @@ def _check_receipts(
             yield Difference("receipt", what, wallet.address, listed.signature)
             continue
         try:
-            receipt = parse_receipt(unpack(listed.body), listed.signature)
+            receipt = parse_stored(listed.body, listed.signature)
             entry = read_entry(receipt, wallet.address, programs, known)
         except UNREADABLE:
             what = "it cannot be read"

@@ -27,8 +27,9 @@ class TradedRow(NamedTuple):
 
 
 TRADED = f"""
-SELECT t.uid AS trade, m.mint, b.owner_id AS owner, w.address AS wallet, m.side, t.block_time
-FROM trade t JOIN trade_mint m ON m.trade_id = t.id
+SELECT t.uid AS trade, n.address AS mint, b.owner_id AS owner, w.address AS wallet, m.side,
+       t.block_time
+FROM trade t JOIN trade_mint m ON m.trade_id = t.id JOIN mint n ON n.id = m.mint_id
 JOIN wallet w ON w.id = t.wallet_id JOIN bot b ON b.id = {BOT_OF_TRADE}
 WHERE t.kind IN ('buy', 'sell', 'swap') AND t.block_time >= ? AND m.side IS NOT NULL
 AND t.flags NOT LIKE '%"value_unexplained"%'

@@ -37,7 +37,8 @@ IDS = {
     "bot": "SELECT uid FROM bot ORDER BY id LIMIT 1",
     "owner": "SELECT o.uid FROM owner o JOIN bot b ON b.owner_id = o.id ORDER BY b.id LIMIT 1",
     "wallet": "SELECT address FROM wallet ORDER BY id LIMIT 1",
-    "mint": "SELECT mint FROM trade_mint GROUP BY mint ORDER BY COUNT(*) DESC LIMIT 1",
+    "mint": "SELECT address FROM mint WHERE id = (SELECT mint_id FROM trade_mint GROUP BY mint_id"
+    " ORDER BY COUNT(*) DESC LIMIT 1)",
     "post": "SELECT uid FROM post WHERE trade_id IS NOT NULL ORDER BY id DESC LIMIT 1",
     "trade": "SELECT uid FROM trade ORDER BY id LIMIT 1",
     "signature": "SELECT signature FROM post WHERE trade_id IS NOT NULL ORDER BY id DESC LIMIT 1",

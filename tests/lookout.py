@@ -42,9 +42,9 @@ TRADES = f"""
 SELECT {list_columns(Trade, ("id", "wallet_id", "digest"))} FROM trade WHERE wallet_id = ?
 ORDER BY slot, place, signature"""
 MINTS = """
-SELECT t.signature, m.mint, m.side, m.slot, m.place
-FROM trade_mint m JOIN trade t ON t.id = m.trade_id WHERE t.wallet_id = ?
-ORDER BY t.signature, m.mint"""
+SELECT t.signature, n.address, m.side, m.slot, m.place FROM trade_mint m
+JOIN trade t ON t.id = m.trade_id JOIN mint n ON n.id = m.mint_id WHERE t.wallet_id = ?
+ORDER BY t.signature, n.address"""
 TRADED = "SELECT mint, side FROM token_trader WHERE wallet_id = ? ORDER BY mint, side"
 FORWARD = f"""
 SELECT {list_columns(ForwardTotal, ("attachment_id",))}

@@ -133,7 +133,8 @@ class Service:
         WalletSignature.insert(wallet=wallet, **listed).on_conflict_ignore().execute()
         trade = trade_store.store_trades([columns])[columns["signature"]]
         side = kind if kind in ("buy", "sell") else None
-        TradeMint.create(trade=trade, wallet=wallet, mint=mint, side=side, slot=slot, place=place)
+        moved = trade_store.number_mints({mint})[mint]
+        TradeMint.create(trade=trade, wallet=wallet, mint=moved, side=side, slot=slot, place=place)
         if side:
             TokenTrader.insert(mint=mint, side=side, wallet=wallet).on_conflict_ignore().execute()
         sum_hours(wallet)

@@ -80,6 +80,7 @@ def test_all_rows_move_and_new_ones_go_on_behind_them(file, target):
         "log_leaf": 3,
         "receipt": 1,
         "trade": 1,
+        "mint": 1,
         "trade_mint": 1,
         "token_trader": 1,
         "hour_total": 1,

@@ -21,6 +21,7 @@ from chain.packing import (
     MAX_BYTES,
     pack,
     pack_text,
+    read_dictionary,
     read_stored,
     unpack,
     unpack_text,
@@ -28,18 +29,19 @@ from chain.packing import (
 from chain.receipts import parse_receipt
 
 RAW = read_history()["transactions"][0]["jsonParsed"]
+(SIGNATURE,) = RAW["transaction"]["signatures"]
 
 
 def test_what_was_packed_comes_back_and_names_its_dictionary():
     body = pack(RAW)
-    assert unpack(body) == RAW
+    assert unpack(body, SIGNATURE) == RAW
     told = zstandard.get_frame_parameters(body)
     assert (told.dict_id, told.has_checksum) == (DICTIONARY, True)
     assert len(body) < len(zlib.compress(orjson.dumps(RAW), 6)) * 3 / 4
 
 
 def test_transactions_of_the_first_versions_are_read():
-    assert unpack(zlib.compress(orjson.dumps(RAW), 6)) == RAW
+    assert unpack(zlib.compress(orjson.dumps(RAW), 6), SIGNATURE) == RAW
 
 
 def test_whatever_is_damaged_is_told():
@@ -48,18 +50,36 @@ def test_whatever_is_damaged_is_told():
         damaged = bytearray(body)
         damaged[place] ^= 0x55
         with pytest.raises(ValueError):
-            unpack(bytes(damaged))
+            unpack(bytes(damaged), SIGNATURE)
     for length in (0, 1, len(body) // 2, len(body) - 1):
         with pytest.raises(ValueError):
-            unpack(body[:length])
+            unpack(body[:length], SIGNATURE)
 
 
 def test_a_stored_transaction_is_itself_or_nothing():
-    (signature,) = RAW["transaction"]["signatures"]
-    assert read_stored(pack(RAW), signature) == parse_receipt(RAW)
-    assert read_stored(pack(RAW), "5" * 88) is None
-    assert read_stored(b"no zlib", signature) is None
-    assert read_stored(pack({"meta": None}), signature) is None
+    whole = zlib.compress(orjson.dumps(RAW), 6)
+    for body in (pack(RAW), whole):
+        assert read_stored(body, SIGNATURE) == parse_receipt(RAW)
+        assert read_stored(body, "5" * 88) is None
+    assert read_stored(b"no zlib", SIGNATURE) is None
+    # What is whole is held to the letter.
+    assert read_stored(whole, SIGNATURE[:-1]) is None
+    for odd in ({"meta": None}, [], {"transaction": {"signatures": []}}, naming(5), naming("")):
+        assert read_stored(zlib.compress(orjson.dumps(odd), 6), SIGNATURE) is None
+
+
+def naming(signature):
+    return {"transaction": {"signatures": [signature]}}
+
+
+def test_a_transaction_is_packed_without_the_signature_that_its_row_has():
+    """But for its beginning, and those of others who signed; what was handed in stays as it was."""
+    raw = naming(SIGNATURE) | {"slot": 7}
+    raw["transaction"]["signatures"].append("another")
+    frame = zstandard.ZstdDecompressor(read_dictionary(DICTIONARY)).decompress(pack(raw))
+    assert orjson.loads(frame)["transaction"]["signatures"] == [SIGNATURE[:8], "another"]
+    assert raw["transaction"]["signatures"] == [SIGNATURE, "another"]
+    assert unpack(pack(raw), SIGNATURE) == raw
 
 
 def test_what_claims_to_be_huge_is_not_unpacked(monkeypatch):
@@ -72,7 +92,7 @@ def test_what_claims_to_be_huge_is_not_unpacked(monkeypatch):
         frame = bytes.fromhex("28b52ffde0") + size.to_bytes(8, "little") + bytes([1, 0, 0])
         assert zstandard.get_frame_parameters(frame).content_size == size
         with pytest.raises(ValueError, match="^a damaged transaction$"):
-            unpack(frame)
+            unpack(frame, SIGNATURE)
         assert len(asked) == read
 
 
@@ -159,7 +179,7 @@ def test_a_dictionary_of_a_newer_version_is_named():
     body = zstandard.ZstdCompressor(dict_data=words).compress(b"{}")
     why = f"^no dictionary {words.dict_id()}: a newer version stored this$"
     with pytest.raises(ValueError, match=why):
-        unpack(body)
+        unpack(body, SIGNATURE)
 
 
 def test_threads_pack_beside_each_other():
@@ -169,7 +189,7 @@ def test_threads_pack_beside_each_other():
     def work():
         body = pack(RAW)
         assert zstandard.get_frame_parameters(body).has_checksum
-        read.append(unpack(body))
+        read.append(unpack(body, SIGNATURE))
 
     threads = [threading.Thread(target=work) for _ in range(4)]
     for thread in threads:

@@ -19,6 +19,7 @@ from accounts import conduct, departures, traders
 from accounts.problem import Problem
 from bench import record_market, replay_market
 from chain.tables import TradeMint
+from chain.trade_store import number_mints
 from market.tables import Snapshot, Token
 from paper import adaptive, engine, flows, load, orders, rows, store, twin_closes, twin_proof
 from paper.account import STARTING_CASH, Account
@@ -910,7 +911,8 @@ def service_trades(db):
             flags="[]",
             digest=name,
         )
-        TradeMint.create(trade=trade, wallet=wallet, mint="MintA", side="buy", slot=1)
+        moved = number_mints({"MintA"})["MintA"]
+        TradeMint.create(trade=trade, wallet=wallet, mint=moved, side="buy", slot=1)
 
     return buy
 

@@ -13,6 +13,7 @@ from service import NOW, address, signature
 
 import models
 from accounts import admin
+from chain.trade_store import number_mints
 from models import Arrival, Trade
 from storage import database
 from web.api import openapi
@@ -152,6 +153,7 @@ def test_no_question_walks_a_large_table(service, bot, key, monkeypatch):
 # ---- since ---------------------------------------------------------------------------------------
 def seed(wallet, first, count):
     """So many transfers of `wallet`, each with its arrival."""
+    common = address("common")
     numbers = (
         f"WITH RECURSIVE n(i) AS (SELECT {first} UNION ALL SELECT i + 1 FROM n WHERE i <"
         f" {first + count - 1}) "
@@ -167,8 +169,8 @@ def seed(wallet, first, count):
                '0', '[]', '[]', '' FROM n"""
     )
     database.execute_sql(
-        numbers + "INSERT INTO trade_mint (trade_id, wallet_id, mint, slot, place) "
-        f"SELECT i, {wallet}, '{address('common')}', i, 0 FROM n"
+        numbers + "INSERT INTO trade_mint (trade_id, wallet_id, mint_id, slot, place) "
+        f"SELECT i, {wallet}, {number_mints({common})[common]}, i, 0 FROM n"
     )
     database.execute_sql(numbers + "INSERT INTO arrival (kind, trade_id) SELECT 'trade', i FROM n")
 

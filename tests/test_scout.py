@@ -17,6 +17,7 @@ import models
 import storage
 from chain.rpc import Unavailable
 from chain.tables import TradeMint
+from chain.trade_store import number_mints
 from market import providers, store
 from market.fetch import PROVIDER_LIMITS
 from market.rules import (
@@ -253,7 +254,8 @@ def trade(mint, side, seconds, number):
         flags="[]",
         digest="",
     )
-    TradeMint.create(trade=row, wallet=wallet, mint=mint, side=side, slot=number)
+    moved = number_mints({mint})[mint]
+    TradeMint.create(trade=row, wallet=wallet, mint=moved, side=side, slot=number)
 
 
 def test_traded_tokens_are_priced_and_merely_held_ones_are_named(world):

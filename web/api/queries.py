@@ -31,6 +31,7 @@ from web.api.statements import (
     LAST_TRADE,
     MINTS_CALLED,
     NEWEST,
+    OF_MINT,
     ORIGIN,
     SPAN_OF_BOT,
     SPAN_OF_WALLET,
@@ -233,7 +234,7 @@ def _below(
 ) -> Sequence[Condition]:
     """Conditions of a wallet and a token, below a position. `trade`: the SQL of a trade's id."""
     return (
-        ("m.mint = ?", mint) if mint else None,
+        (OF_MINT.format("m"), mint) if mint else None,
         (f"{'m' if mint else 't'}.wallet_id = ?", span.wallet_id) if span else None,
         *_of_span(span, trade),
         _compare_position("<", mint, before or ABOVE_ALL),
@@ -279,7 +280,7 @@ def list_activity(mint: str, limit: int, before: TradePosition | None = None) ->
     sql, values = _select(
         ACTIVITY,
         [
-            ("m.mint = ? AND m.side IS NOT NULL", mint),
+            (f"{OF_MINT.format('m')} AND m.side IS NOT NULL", mint),
             ("(m.slot, m.place, m.trade_id) < (?, ?, ?)", *before) if before else None,
         ],
         "ORDER BY m.slot DESC, m.place DESC, m.trade_id DESC LIMIT ?",
@@ -402,7 +403,7 @@ def _list_arrived(
         f"SELECT r.id AS arrival, t.{column} AS row_id FROM {table} t CROSS JOIN arrival r",
         [
             (f"r.trade_id = t.{column} AND t.{column} > ?", last),
-            ("t.mint = ?", mint) if mint else None,
+            (OF_MINT.format("t"), mint) if mint else None,
             ("t.wallet_id = ?", span.wallet_id) if span else None,
             *_of_span(span, f"t.{column}"),
         ],

@@ -40,7 +40,9 @@ SELECT o.mint, o.symbol, o.name, o.discovered_at FROM token o
 WHERE LOWER(o.symbol) LIKE ? ESCAPE '!' OR LOWER(o.name) LIKE ? ESCAPE '!'
 ORDER BY CASE WHEN LOWER(o.symbol) = ? THEN 0 ELSE 1 END, o.id LIMIT ?"""
 TOKEN = "SELECT o.mint, o.symbol, o.name, o.discovered_at FROM token o WHERE o.mint = ?"
-MOVED = "SELECT m.mint FROM trade_mint m WHERE m.mint = ? LIMIT 1"
+MOVED = """
+SELECT n.address FROM mint n WHERE n.address = ? AND EXISTS (
+    SELECT 1 FROM trade_mint m WHERE m.mint_id = n.id)"""
 TRADES = f"SELECT t.id FROM {LISTED_TRADE} WHERE s.signature = ? LIMIT ?"
 POSTS_NAMING = """
 SELECT p.id FROM post p WHERE p.signature = ? AND p.id < ? ORDER BY p.id DESC LIMIT ?"""

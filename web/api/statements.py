@@ -8,6 +8,7 @@ JSON and text as they are stored.
 from typing import NamedTuple
 
 from chain.holdings import HOLDINGS
+from chain.tables import NUMBER_OF_MINT
 from models import BOT_OF_TRADE
 
 
@@ -69,6 +70,8 @@ SELECT t.slot, t.place, t.id, t.uid, b.uid AS bot, w.address AS wallet, t.signat
 """
 ITS_BOT = f"JOIN wallet w ON w.id = t.wallet_id JOIN bot b ON b.id = {BOT_OF_TRADE}"
 TRADE = f"{TRADE_COLUMNS}FROM trade t {ITS_BOT}"
+# What moved a mint, of a table of such rows.
+OF_MINT = f"{{}}.mint_id = {NUMBER_OF_MINT.format('?')}"
 TRADE_OF_MINT = f"{TRADE_COLUMNS}FROM trade_mint m JOIN trade t ON t.id = m.trade_id {ITS_BOT}"
 
 
@@ -172,7 +175,8 @@ NEWEST = """
 SELECT (SELECT uid FROM bot WHERE id = (SELECT MAX(id) FROM bot)) AS bot,
        (SELECT uid FROM post WHERE id = (SELECT MAX(id) FROM post)) AS post,
        (SELECT uid FROM trader WHERE id = (SELECT MAX(id) FROM trader)) AS trader,
-       (SELECT mint FROM trade_mint WHERE id = (SELECT MAX(id) FROM trade_mint)) AS mint
+       (SELECT n.address FROM trade_mint m JOIN mint n ON n.id = m.mint_id
+        WHERE m.id = (SELECT MAX(id) FROM trade_mint)) AS mint
 """
 
 
