@@ -206,7 +206,7 @@ def _write_mints(wallet_id: int, numbered: list[tuple[int, Row]]) -> set[Traded]
     return traded
 
 
-def number_mints(addresses: Collection[str]) -> dict[str, int]:
+def number_mints(addresses: set[str]) -> dict[str, int]:
     """The numbers of mints, by address; those that have none get one."""
     found = _read_numbers(addresses)
     fresh = sorted(addresses - found.keys())
