@@ -135,8 +135,7 @@ EQUIVALENTS = {
         ): "made anew, it compresses the same",
     },
     "chain/pricing.py": _unchecked(
-        "known = [(one, part) for one, part in zip(slices, shares, strict=True) if one.cost is not"
-        " None]",
+        "for (_, quantity, spent), part in zip(slices, shares, strict=True):",
         "there is a share of each slice",
     ),
     "chain/quote_store.py": {

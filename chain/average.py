@@ -58,8 +58,12 @@ class AverageCost:
 
     def add(self, mint: str, amount: int, cost: int | None) -> None:
         """Take in raw units at a cost, or at an unknown one (None)."""
-        known = cost is not None
-        self._pool(mint).add(Portion(amount * known, cost or 0, amount * (not known)))
+        pool = self._pool(mint)
+        if cost is None:
+            pool.unknown += amount
+        else:
+            pool.known += amount
+            pool.cost += cost
 
     def take(self, mint: str, amount: int) -> Portion:
         return self._pool(mint).take(amount)
@@ -95,7 +99,10 @@ class AverageCost:
         self._pool(mint).add(portion)
 
     def _pool(self, mint: str) -> Pool:
-        return self.pools.setdefault(mint, Pool())
+        pool = self.pools.get(mint)
+        if pool is None:
+            pool = self.pools[mint] = Pool()
+        return pool
 
 
 def is_dust(unknown: int, amount: int) -> bool:

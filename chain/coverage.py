@@ -22,10 +22,11 @@ def order_entries(entries: Iterable[Entry], seen: Mapping[str, Seen] | None = No
     `seen`: address -> Seen, what was booked before these. An order that stays unresolved is by
     signature, and its entries carry the flag `order_unresolved`.
     """
-    by_place = sorted(entries, key=lambda e: (e.slot, e.tx_index or 0, e.signature))
+    listed = list(entries)
     # The usual case of a rebuild, which would copy all accounts for each transaction.
-    if len(by_place) < 2:
-        return by_place
+    if len(listed) < 2:
+        return listed
+    by_place = sorted(listed, key=lambda e: (e.slot, e.tx_index or 0, e.signature))
     ordered: list[Entry] = []
     held = dict(seen or {})
     for _, one_slot in groupby(by_place, key=attrgetter("slot")):

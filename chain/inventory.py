@@ -57,7 +57,7 @@ class Escrow:
 
 def sum_known(slices: Iterable[Slice]) -> int:
     """Lamports that these slices are known to have cost."""
-    return sum(one.cost or 0 for one in slices)
+    return sum([cost or 0 for _, _, cost in slices])
 
 
 @dataclass
@@ -155,10 +155,11 @@ class Inventory:
         self.moved.add(mint)
         self.taken[mint] = slot
         while missing and lots:
-            part = min(lots[0].left, missing)
-            slices.append(lots[0].cut(part))
+            lot = lots[0]
+            part = min(lot.left, missing)
+            slices.append(lot.cut(part))
             missing -= part
-            if not lots[0].left:
+            if not lot.left:
                 lots.pop(0)
         if missing:
             slices.append(Slice(Lot((0,), None, missing, None, 0, None), missing, None))
@@ -241,9 +242,9 @@ class Inventory:
     # ---- what is there -----------------------------------------------------------------------
     def is_held(self, mint: str) -> bool:
         """Is anything left of a mint, in escrows too?"""
-        return bool(self.lots.get(mint)) or any(
-            escrow.mint == mint for escrow in self.escrows.values()
-        )
+        if self.lots.get(mint):
+            return True
+        return any([escrow.mint == mint for escrow in self.escrows.values()])
 
     def sum_open_cost(self) -> int:
         """Known cost in lamports of all that is left, in escrows too."""

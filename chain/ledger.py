@@ -5,13 +5,13 @@ A `Ledger` applies entries one after another; applying them again from the start
 ledger.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from chain.effects import Balance
 from chain.entries import Entry
 from chain.instructions import WRAPPED_SOL
 from chain.inventory import Cut, Inventory, Position, Released, join_released, sum_known
+from chain.legs import Amounts, add_flags, find_escrow, find_traded, split_changes
 from chain.lots import (
     PAID_ELSEWHERE,
     PAID_IN_SOL,
@@ -27,9 +27,6 @@ from chain.lots import (
 from chain.pricing import price_sale
 from chain.quotes import MINTS
 from chain.reconciliation import Reconciliation, Totals
-
-# Raw changes by mint, all above 0.
-Amounts = dict[str, int]
 
 
 @dataclass
@@ -150,80 +147,100 @@ class Ledger:
                 self._mark_broken(mint)
         for balance in entry.balances:
             self._check_chain(entry, balance)
-        for mint, _, decimals in (*entry.tokens, *entry.beside_tokens):
-            self.decimals[mint] = decimals
+        decimals = self.inventory.decimals
+        touched = {balance.mint for balance in entry.balances}
+        for mint, _, places in entry.tokens + entry.beside_tokens:
+            decimals[mint] = places
+            touched.add(mint)
         booked = self._book(entry)
         self.totals.add(booked)
-        return booked._replace(left=tuple(self._left.items()), emptied=self._find_emptied(entry))
-
-    def _find_emptied(self, entry: Entry) -> tuple[str, ...]:
-        touched = {mint for mint, _, _ in (*entry.tokens, *entry.beside_tokens)}
-        touched |= {balance.mint for balance in entry.balances if balance.mint}
         if entry.kind.startswith("order_"):
             touched |= {mint for _, mint, _, _ in entry.others}
-        return tuple(sorted(mint for mint in touched if not self.inventory.is_held(mint)))
+        emptied = [mint for mint in touched if mint and not self.inventory.is_held(mint)]
+        if not emptied and not self._left:
+            return booked
+        return booked._replace(left=tuple(self._left.items()), emptied=tuple(sorted(emptied)))
 
     def _book(self, entry: Entry) -> Booked:
         """Book the trade, and what passed beside its venue: what arrived before it, what left after
         it.
         """
-        arrived, left = _split(entry.beside_tokens)
+        arrived, left = split_changes(entry.beside_tokens)
         self._put_unknown(entry, arrived)
-        booked = self._book_venue(entry, *_split(entry.venue_tokens))
+        booked = self._book_venue(entry, *split_changes(entry.venue_tokens))
         lost = self._lost + self._drop(left)
         return booked._replace(cost_left=booked.cost_left + lost) if lost else booked
 
     def _book_venue(self, entry: Entry, rose: Amounts, fell: Amounts) -> Booked:
-        if entry.kind.startswith("order_"):
+        kind = entry.kind
+        if kind.startswith("order_"):
             return self._book_order(entry, rose, fell)
-        if entry.kind == "failed":
+        if kind == "failed":
             return Booked(entry, entry.flags)
         if UNEXPLAINED in entry.flags:
             return self._book_rest(entry, rose, fell, other=entry.venue_sol)
-        if entry.kind == "sell":
+        if kind == "sell":
             return self._book_sale(entry, rose, fell)
-        if entry.kind == "swap":
+        if kind == "swap":
             return self._book_swap(entry, rose, fell)
-        if entry.kind == "round_trip":
+        if kind == "round_trip":
             return self._book_round_trip(entry, rose, fell)
-        if entry.kind == "buy":
-            mint = _find_traded(entry, rose)
+        if kind == "buy":
+            mint = find_traded(entry, rose)
             self._put(mint, entry.signature, rose.pop(mint), -entry.venue_sol)
         return self._book_rest(entry, rose, fell)
 
     def _book_rest(self, entry: Entry, rose: Amounts, fell: Amounts, other: int = 0) -> Booked:
         """Without a price: what fell took its cost along, what rose has an unknown one."""
+        lost = self._move_rest(entry, rose, fell)
+        return Booked(entry, entry.flags, cost_left=lost, other=other)
+
+    def _move_rest(self, entry: Entry, rose: Amounts, fell: Amounts) -> int:
+        """Move lots without a price; return the known cost that left."""
         lost = self._drop(fell)
         self._put_unknown(entry, rose, PAID_IN_SOL if PAID_ELSEWHERE in entry.flags else "")
-        return Booked(entry, entry.flags, cost_left=lost, other=other)
+        return lost
 
     # ---- sales and swaps -------------------------------------------------------------------------
     def _book_sale(self, entry: Entry, rose: Amounts, fell: Amounts) -> Booked:
-        mint = _find_traded(entry, fell)
+        mint = find_traded(entry, fell)
         amount = fell.pop(mint)
         slices, portion = self._cut(mint, amount)
-        rest = self._book_rest(entry, rose, fell)
+        lost, proceeds = self._move_rest(entry, rose, fell), entry.venue_sol
         if not self.backfilled or self._broken_all or mint in self._broken:
-            return rest._replace(
-                flags=_flags(entry, "incomplete_history"),
+            return Booked(
+                entry,
+                add_flags(entry, "incomplete_history"),
                 status="unmatched",
                 unmatched=amount,
-                other=entry.venue_sol - sum_known(slices),
+                cost_left=lost,
+                other=proceeds - sum_known(slices),
                 sold=mint,
             )
-        self.inventory.average.sell(portion, entry.venue_sol)
-        told = ["opening_inventory_unknown"] * any(one.lot.origin is None for one in slices)
+        self.inventory.average.sell(portion, proceeds)
+        lots = tuple([(lot.origin, part, cost) for lot, part, cost in slices])
+        told = ["opening_inventory_unknown"] * any([origin is None for origin, _, _ in lots])
         told += [PAID_ELSEWHERE] * self._is_cross(slices)
-        return price_sale(rest, slices, amount)._replace(
-            flags=_flags(entry, *told),
-            lots=tuple((one.lot.origin, one.amount, one.cost) for one in slices),
+        price = price_sale(slices, amount, proceeds)
+        return Booked(
+            entry,
+            add_flags(entry, *told),
+            status=price.status,
+            result=price.result,
+            proceeds=price.proceeds,
+            cost=price.cost,
+            matched=price.matched,
+            unmatched=price.unmatched,
+            lots=lots,
+            unmatched_proceeds=price.unmatched_proceeds,
+            cost_left=lost,
             sold=mint,
             holding=find_holding_seconds(slices, entry.block_time),
         )
 
     def _book_swap(self, entry: Entry, rose: Amounts, fell: Amounts) -> Booked:
         """Realize nothing: the lots of what came take over the cost of what was given."""
-        given, mint = _find_traded(entry, fell), _find_traded(entry, rose)
+        given, mint = find_traded(entry, fell), find_traded(entry, rose)
         cut = self._cut(given, fell.pop(given))
         if given in self._broken:
             # the cost it carries over may be another lot's
@@ -235,7 +252,7 @@ class Ledger:
         self._leave(given, carried.cost_left)
         rest = self._book_rest(entry, rose, fell, other=-carried.spent_unknown)
         return rest._replace(
-            flags=_flags(entry, *["basis_carried"] * bool(carried.lots)),
+            flags=add_flags(entry, *["basis_carried"] * bool(carried.lots)),
             cost_left=rest.cost_left + carried.cost_left,
             carried=carried.lots,
         )
@@ -253,7 +270,7 @@ class Ledger:
     def _book_order(self, entry: Entry, rose: Amounts, fell: Amounts) -> Booked:
         lost = 0
         for mint, amount in fell.items():
-            cut, address = self._cut(mint, amount), _escrow_of(entry, mint)
+            cut, address = self._cut(mint, amount), find_escrow(entry, mint)
             if entry.kind == "order_open" and address:
                 self.inventory.hold(address, mint, cut)
             else:
@@ -292,7 +309,7 @@ class Ledger:
         self._leave(left[0].mint, carried.cost_left)
         return Booked(
             entry,
-            _flags(entry, *["basis_carried"] * bool(carried.lots)),
+            add_flags(entry, *["basis_carried"] * bool(carried.lots)),
             cost_left=lost + carried.cost_left,
             carried=carried.lots,
         )
@@ -310,10 +327,10 @@ class Ledger:
 
     def _drop(self, fell: Amounts) -> int:
         """Take lots out without a sale; return the known cost in lamports that left with them."""
-        return sum(
-            self._leave(mint, sum_known(self._cut(mint, amount).slices))
-            for mint, amount in fell.items()
-        )
+        lost = 0
+        for mint, amount in fell.items():
+            lost += self._leave(mint, sum_known(self._cut(mint, amount).slices))
+        return lost
 
     def _leave(self, mint: str, cost: int) -> int:
         """Note known cost of a mint that left without a sale, and return it."""
@@ -325,19 +342,17 @@ class Ledger:
     def _check_chain(self, entry: Entry, balance: Balance) -> None:
         """What an account held before this receipt must be what the last one left it with."""
         last = self.seen.get(balance.address)
-        self.seen[balance.address] = Seen(
-            entry.slot, balance.mint, balance.after, balance.lamports_after
-        )
-        before = self._count_money(balance.mint, balance.before, balance.lamports_before)
-        after = self._count_money(balance.mint, balance.after, balance.lamports_after)
+        now = Seen(entry.slot, balance.mint, balance.after, balance.lamports_after)
+        self.seen[balance.address] = now
         known = self._count_money(last.mint, last.amount, last.lamports) if last else 0
-        self.totals.closing += after - known
+        self.totals.closing += self._count_money(now.mint, now.amount, now.lamports) - known
+        if last and last.amount == balance.before and last.lamports == balance.lamports_before:
+            return
+        before = self._count_money(balance.mint, balance.before, balance.lamports_before)
         if last is None:
             self.totals.opening += before
             self.found.pop(balance.address, None)
             self._open(entry, balance)
-            return
-        if (last.amount, last.lamports) == (balance.before, balance.lamports_before):
             return
         self.totals.gaps += before - known
         self._break(Gap(last.slot, entry.slot, "balance_break"), balance.mint)
@@ -421,30 +436,3 @@ class Ledger:
             self._broken_all = True
         else:
             self._broken.add(mint)
-
-
-def _split(tokens: Iterable[tuple[str, int, int]]) -> tuple[Amounts, Amounts]:
-    """Part ((mint, raw change, decimals), ...) into (what rose, what fell)."""
-    changes = list(tokens)
-    return {m: c for m, c, _ in changes if c > 0}, {m: -c for m, c, _ in changes if c < 0}
-
-
-def _find_traded(entry: Entry, amounts: Amounts) -> str:
-    """The mint of one side of a trade: what is no residue."""
-    if entry.mint in amounts:
-        return entry.mint
-    return next(mint for mint in amounts if mint not in entry.residues)
-
-
-def _flags(entry: Entry, *more: str) -> tuple[str, ...]:
-    return tuple(sorted({*entry.flags, *more}))
-
-
-def _escrow_of(entry: Entry, mint: str) -> str | None:
-    """The token account, not the wallet's, that received most of this mint."""
-    gains = [
-        (after - before, address)
-        for address, of, before, after in entry.others
-        if of == mint and after > before
-    ]
-    return max(gains)[1] if gains else None

@@ -141,6 +141,8 @@ class Seen(NamedTuple):
 
 def share(total: int, parts: list[int]) -> list[int]:
     """`total` over `parts` by size, rounded down (also below zero); the last gets what is left."""
+    if len(parts) == 1:
+        return [total]
     whole = sum(parts)
     given = [total * part // whole for part in parts[:-1]]
     return [*given, total - sum(given)]
@@ -152,12 +154,12 @@ def find_holding_seconds(slices: Iterable[Slice], sold_at: int | None) -> int | 
     """
     if sold_at is None:
         return None
-    held = sorted(
-        (max(0, sold_at - one.lot.time), one.amount)
-        for one in slices
-        if one.cost is not None and one.lot.time is not None
-    )
-    return find_lower_median(held)
+    held = [
+        (max(0, sold_at - lot.time), amount)
+        for lot, amount, cost in slices
+        if cost is not None and lot.time is not None
+    ]
+    return held[0][0] if len(held) == 1 else find_lower_median(sorted(held))
 
 
 def find_lower_median(counted: Sequence[tuple[int, int]]) -> int | None:

@@ -1,25 +1,31 @@
 """What a sale earned: its proceeds shared over the lots that it took. Pure."""
 
+from typing import NamedTuple
+
 from chain.average import is_dust
-from chain.inventory import sum_known
-from chain.lots import Booked, Slice, share
+from chain.lots import Slice, share
 
 
-def price_sale(rest: Booked, slices: list[Slice], amount: int) -> Booked:
+class Price(NamedTuple):
+    """What a sale earned, in lamports and raw units, as a Booked has it."""
+
+    status: str
+    result: int | None
+    proceeds: int | None
+    cost: int | None
+    matched: int
+    unmatched: int
+    unmatched_proceeds: int
+
+
+def price_sale(slices: list[Slice], amount: int, proceeds: int) -> Price:
     """Price a sale: proceeds are shared by quantity, and only lots of known cost have a result."""
-    proceeds = rest.entry.venue_sol
+    matched = gross = cost = 0
     shares = share(proceeds, [one.amount for one in slices])
-    known = [(one, part) for one, part in zip(slices, shares, strict=True) if one.cost is not None]
-    if not known:
-        return rest._replace(status="unmatched", unmatched=amount, unmatched_proceeds=proceeds)
-    matched, gross = sum(one.amount for one, _ in known), sum(part for _, part in known)
-    cost = sum_known(one for one, _ in known)
-    return rest._replace(
-        status="matched" if is_dust(amount - matched, amount) else "partial",
-        result=gross - cost,
-        proceeds=gross,
-        cost=cost,
-        matched=matched,
-        unmatched=amount - matched,
-        unmatched_proceeds=proceeds - gross,
-    )
+    for (_, quantity, spent), part in zip(slices, shares, strict=True):
+        if spent is not None:
+            matched, gross, cost = matched + quantity, gross + part, cost + spent
+    if not matched:
+        return Price("unmatched", None, None, None, 0, amount, proceeds)
+    status, rest = "matched" if is_dust(amount - matched, amount) else "partial", amount - matched
+    return Price(status, gross - cost, gross, cost, matched, rest, proceeds - gross)

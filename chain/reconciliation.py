@@ -104,17 +104,18 @@ class Totals:
     def _add_trade(self, booked: Booked) -> None:
         if not booked.counts:
             return
+        result, status = booked.result or 0, booked.status
         self.trades += 1
         self.carried += booked.carried
         if booked.entry.kind in ("buy", "sell"):
             self.volume += abs(booked.entry.venue_sol)
         if "incomplete_history" in booked.flags:
             return
-        self.matched += booked.status == "matched"
-        self.partial += booked.status == "partial"
-        self.unmatched += booked.status == "unmatched"
-        self.realized += booked.result or 0
-        self.winning += (booked.result or 0) > 0
+        self.matched += status == "matched"
+        self.partial += status == "partial"
+        self.unmatched += status == "unmatched"
+        self.realized += result
+        self.winning += result > 0
         self.unmatched_proceeds += booked.unmatched_proceeds
 
     def _add_other(self, booked: Booked) -> None:
@@ -129,8 +130,10 @@ class Totals:
             self.other += entry.venue_sol + costs
 
     def _transfer(self, lamports: int) -> None:
-        self.received += max(0, lamports)
-        self.sent += max(0, -lamports)
+        if lamports > 0:
+            self.received += lamports
+        else:
+            self.sent -= lamports
 
     def reconcile(self, open_cost: int) -> Reconciliation:
         """The sums beside the known cost of the lots that are left, in lamports."""

@@ -108,12 +108,18 @@ class Stretch:
         held, None where that is unknown.
         """
         self.realized = realized = self.realized + result
-        self.high, self.low = max(self.high, realized), min(self.low, realized)
-        self.drawdown = max(self.drawdown, self.high - realized)
+        if realized > self.high:
+            self.high = realized
+        elif self.high - realized > self.drawdown:
+            self.drawdown = self.high - realized
+        if realized < self.low:
+            self.low = realized
         self.sales += 1
         self.winning += result > 0
-        self.best = result if self.best is None else max(self.best, result)
-        self.worst = result if self.worst is None else min(self.worst, result)
+        if self.best is None or result > self.best:
+            self.best = result
+        if self.worst is None or result < self.worst:
+            self.worst = result
         if held is not None:
             self.holdings[held] = self.holdings.get(held, 0) + 1
 
@@ -126,7 +132,9 @@ class Stretch:
 
     def add_day(self, day: int) -> None:
         """Let a trade of a day follow, which is not before any other."""
-        self.days += day != self.last_day
+        if day == self.last_day:
+            return
+        self.days += 1
         self.first_day = day if self.first_day is None else self.first_day
         self.last_day = day
 
@@ -223,7 +231,7 @@ class RiskBook:
     def skip(self, booked: Booked) -> None:
         """Follow a transaction that counts for nothing: positions it sold from count neither."""
         if booked.sold and booked.entry.kind != "round_trip":
-            self.positions.setdefault(booked.sold, PositionSoFar()).unknown = True
+            self._find_position(booked.sold).unknown = True
         for mint in booked.emptied:
             self.positions.pop(mint, None)
 
@@ -234,19 +242,27 @@ class RiskBook:
             # From empty to empty in one transaction; what else is held of the token is no part.
             ended.append(PositionSoFar(booked.result, sold=True))
         elif booked.sold:
-            position = self.positions.setdefault(booked.sold, PositionSoFar())
+            position = self._find_position(booked.sold)
             position.result += booked.result or 0
             position.sold = position.sold or booked.status == "matched"
             position.unknown = position.unknown or booked.status != "matched"
         for mint, cost in booked.left:
-            self.positions.setdefault(mint, PositionSoFar()).result -= cost
+            self._find_position(mint).result -= cost
         ended += [self.positions.pop(mint) for mint in booked.emptied if mint in self.positions]
         return ended
+
+    def _find_position(self, mint: str) -> PositionSoFar:
+        position = self.positions.get(mint)
+        if position is None:
+            position = self.positions[mint] = PositionSoFar()
+        return position
 
     def _count_token(self, booked: Booked) -> None:
         if booked.sold is None or booked.result is None:
             return
-        token = self.tokens.setdefault(booked.sold, TokenResult())
+        token = self.tokens.get(booked.sold)
+        if token is None:
+            token = self.tokens[booked.sold] = TokenResult()
         token.realized += booked.result
         token.sales += 1
         token.winning += booked.result > 0

@@ -35,7 +35,16 @@ from chain.summary import (
     show_results,
     show_time,
 )
-from chain.trade_store import Row, make_trade_row, read_digests, replace_trades, to_json
+from chain.trade_store import (
+    Row,
+    complete_row,
+    derive_columns,
+    digest_columns,
+    make_trade_row,
+    read_digests,
+    replace_trades,
+    to_json,
+)
 from models import Wallet
 from storage.arrivals import store_arrival
 
@@ -161,12 +170,12 @@ def _rebuild(wallet: Wallet, pending: PendingLedger) -> None:
     """Apply all stored entries slot by slot, so that a long past is never held in memory."""
     stored = read_digests(wallet.id)
     for _, group in groupby(list_entries(wallet.id), key=attrgetter("slot")):
-        for row in [
-            apply_entry(wallet, pending, entry)
-            for entry in order_entries(group, pending.ledger.seen)
-        ]:
-            if stored.pop(row["signature"], None) != row["digest"]:
-                pending.rows[row["signature"]] = row
+        for entry in order_entries(group, pending.ledger.seen):
+            place, booked = book_entry(pending, wallet.id, entry)
+            columns = derive_columns(wallet.address, place, booked)
+            digest = digest_columns(columns)
+            if stored.pop(entry.signature, None) != digest:
+                pending.rows[entry.signature] = complete_row(wallet, columns, digest)
     pending.rows |= dict.fromkeys(stored)
     settle(wallet.id, pending)
 

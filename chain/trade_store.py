@@ -58,11 +58,19 @@ def trade_uid(address: str, signature: str) -> str:
 def make_trade_row(
     wallet: Any, place: int, booked: Booked, origins: Mapping[str, str] = NO_ORIGINS
 ) -> Row:
-    """All columns but the id; `place` sorts inside a slot, `wallet` has an id and an address.
+    """All columns but the id, as derive_columns makes them."""
+    columns = derive_columns(wallet.address, place, booked, origins)
+    return complete_row(wallet, columns, digest_columns(columns))
+
+
+def derive_columns(
+    address: str, place: int, booked: Booked, origins: Mapping[str, str] = NO_ORIGINS
+) -> Row:
+    """The columns that the digest is of; `place` sorts inside a slot, `address` is the wallet's.
     `origins`: by signature, the address of the wallet that lots came to, where it is another one.
     """
     entry = booked.entry
-    row = {
+    return {
         "signature": entry.signature,
         "slot": entry.slot,
         "tx_index": entry.tx_index,
@@ -83,7 +91,7 @@ def make_trade_row(
         "matched_raw": str(booked.matched),
         "unmatched_raw": str(booked.unmatched),
         "lots": to_json(
-            [show_lot(origins.get(lot[0] or "", wallet.address), *lot) for lot in booked.lots]
+            [show_lot(origins.get(lot[0] or "", address), *lot) for lot in booked.lots]
         ),
         "flags": to_json(booked.flags),
         "beside_sol": entry.beside_sol,
@@ -92,12 +100,12 @@ def make_trade_row(
         "counterparties": to_json(entry.counterparties),
         "cost_left": booked.cost_left,
     }
-    return {
-        "uid": trade_uid(wallet.address, entry.signature),
-        "wallet": wallet.id,
-        **row,
-        "digest": digest_trade(row),
-    }
+
+
+def complete_row(wallet: Any, columns: Row, digest: str) -> Row:
+    """A row to be written: of derived columns and their digest. `wallet` has an id, an address."""
+    uid = trade_uid(wallet.address, columns["signature"])
+    return {"uid": uid, "wallet": wallet.id, **columns, "digest": digest}
 
 
 def show_lot(address: str, origin: str | None, amount: int, cost: int | None) -> list[str | None]:
@@ -110,8 +118,13 @@ def digest_trade(row: Row) -> str:
     """Return the digest of all that is derived in a trade row; a text of which the disk made bytes
     has another one.
     """
-    told = orjson.dumps({name: row[name] for name in DIGESTED}, default=repr)
-    return hashlib.sha256(told).hexdigest()[:24]
+    return digest_columns({name: row[name] for name in DIGESTED})
+
+
+def digest_columns(columns: Row) -> str:
+    """As digest_trade, of a row that has no other columns."""
+    text = orjson.dumps(columns, default=repr, option=orjson.OPT_SORT_KEYS)
+    return hashlib.sha256(text).hexdigest()[:24]
 
 
 def to_json(value: object) -> str:
@@ -255,18 +268,19 @@ def list_moved(row: Row) -> list[tuple[str, str | None, int, int]]:
     what passed through the venue of a trade of explained value was bought or sold; what a round
     trip left over was neither.
     """
-    changes = {mint: int(change) for mint, change, _ in orjson.loads(row["token_changes"])}
-    beside = {mint: int(change) for mint, change, _ in orjson.loads(row["beside_tokens"])}
-    sided = row["kind"] in SIDED and UNEXPLAINED not in orjson.loads(row["flags"])
+    changes, slot, place = _read_changes(row["token_changes"]), row["slot"], row["place"]
+    if row["kind"] not in SIDED or UNEXPLAINED in orjson.loads(row["flags"]):
+        return [(mint, None, slot, place) for mint in changes]
+    beside = _read_changes(row["beside_tokens"])
     return [
-        (
-            mint,
-            find_side(change - beside.get(mint, 0)) if sided else None,
-            row["slot"],
-            row["place"],
-        )
+        (mint, find_side(change - beside.get(mint, 0)), slot, place)
         for mint, change in changes.items()
     ]
+
+
+def _read_changes(text: str) -> dict[str, int]:
+    """{mint: signed raw amount} of a column."""
+    return {mint: int(change) for mint, change, _ in orjson.loads(text)}
 
 
 def find_side(change: int) -> str | None:
@@ -292,7 +306,7 @@ def mark_differing_trades(wallet_id: int) -> int:
     marked = []
     for number, digest, *values in storage.database.execute_sql(STORED, (wallet_id,)):
         row = dict(zip(DIGESTED, values, strict=True))
-        if digest != digest_trade(row) or mints[number] != list_moved(row):
+        if digest != digest_columns(row) or mints[number] != list_moved(row):
             marked.append(number)
     with storage.writing():
         for number in marked:

@@ -1,0 +1,42 @@
+"""The legs of an entry: what rose and what fell, and which of it was traded. Pure."""
+
+from collections.abc import Iterable
+
+from chain.entries import Entry
+
+# Raw changes by mint, all above 0.
+Amounts = dict[str, int]
+
+
+def split_changes(tokens: Iterable[tuple[str, int, int]]) -> tuple[Amounts, Amounts]:
+    """Part ((mint, raw change, decimals), ...) into (what rose, what fell)."""
+    rose: Amounts = {}
+    fell: Amounts = {}
+    for mint, change, _ in tokens:
+        if change > 0:
+            rose[mint] = change
+        elif change < 0:
+            fell[mint] = -change
+    return rose, fell
+
+
+def find_traded(entry: Entry, amounts: Amounts) -> str:
+    """The mint of one side of a trade: what is no residue."""
+    if entry.mint in amounts:
+        return entry.mint
+    return next(mint for mint in amounts if mint not in entry.residues)
+
+
+def add_flags(entry: Entry, *more: str) -> tuple[str, ...]:
+    """The flags of an entry with more, in order."""
+    return tuple(sorted({*entry.flags, *more}))
+
+
+def find_escrow(entry: Entry, mint: str) -> str | None:
+    """The token account, not the wallet's, that received most of this mint."""
+    gains = [
+        (after - before, address)
+        for address, of, before, after in entry.others
+        if of == mint and after > before
+    ]
+    return max(gains)[1] if gains else None
