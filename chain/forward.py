@@ -127,7 +127,7 @@ class SpanRecord:
 
     def _count(self, booked: Booked, second: int) -> None:
         self.risk.add(booked, second // HOUR_SECONDS)
-        totals = SpanTotals._make(map(sub, read_totals(self.ledger.totals), self.before))
+        totals = SpanTotals._make(map(sub, _read_columns(self.ledger.totals), self.before))
         if totals != self.last:
             self.last = self.rows[second] = totals
 
@@ -159,8 +159,8 @@ class Forward:
         the wallet's made of it.
         """
         happened_at = entry.happened_at
-        if happened_at is not None:
-            self._now_ms = max(self._now_ms, happened_at)
+        if happened_at is not None and happened_at > self._now_ms:
+            self._now_ms = happened_at
             self._turn(whole)
         if self._open:
             return self._open.apply(entry, self._now_ms // 1000, whole)
@@ -170,6 +170,8 @@ class Forward:
         """Close and begin spans, up to the one that the latest time is in."""
         now_ms = self._now_ms
         self._close_over()
+        if self._begun == len(self.spans):
+            return
         for span in self.spans[self._begun :]:
             if self._open or span.begins_ms > now_ms:
                 return

@@ -41,7 +41,7 @@ def settle_forward(forward: Forward) -> None:
 
 def _read_rows(number: int) -> Iterator[tuple[int, SpanTotals]]:
     for time, *totals in storage.database.execute_sql(TOTALS, (number,)):
-        yield time, SpanTotals(*totals)
+        yield time, SpanTotals._make(totals)
 
 
 def replace_forward(forward: Forward, whole: Ledger) -> bool:

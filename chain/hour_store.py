@@ -43,7 +43,7 @@ _read_columns = attrgetter(*RUNNING)
 def read_hours(wallet_id: int) -> Iterator[tuple[int, RunningTotals]]:
     """Yield the stored ones of a wallet, each with its hour."""
     for hour, *totals in storage.database.execute_sql(HOURS, (wallet_id,)):
-        yield hour, RunningTotals(*totals)
+        yield hour, RunningTotals._make(totals)
 
 
 def replace_hours(wallet_id: int, hours: Mapping[int, RunningTotals | None]) -> None:

@@ -168,7 +168,7 @@ class Ledger:
         arrived, left = split_changes(entry.beside_tokens)
         self._put_unknown(entry, arrived)
         booked = self._book_venue(entry, *split_changes(entry.venue_tokens))
-        lost = self._lost + self._drop(left)
+        lost = self._lost + (self._drop(left) if left else 0)
         return booked._replace(cost_left=booked.cost_left + lost) if lost else booked
 
     def _book_venue(self, entry: Entry, rose: Amounts, fell: Amounts) -> Booked:
@@ -197,8 +197,9 @@ class Ledger:
 
     def _move_rest(self, entry: Entry, rose: Amounts, fell: Amounts) -> int:
         """Move lots without a price; return the known cost that left."""
-        lost = self._drop(fell)
-        self._put_unknown(entry, rose, PAID_IN_SOL if PAID_ELSEWHERE in entry.flags else "")
+        lost = self._drop(fell) if fell else 0
+        if rose:
+            self._put_unknown(entry, rose, PAID_IN_SOL if PAID_ELSEWHERE in entry.flags else "")
         return lost
 
     # ---- sales and swaps -------------------------------------------------------------------------

@@ -132,9 +132,7 @@ class Stretch:
 
     def add_day(self, day: int) -> None:
         """Let a trade of a day follow, which is not before any other."""
-        if day == self.last_day:
-            return
-        self.days += 1
+        self.days += day != self.last_day
         self.first_day = day if self.first_day is None else self.first_day
         self.last_day = day
 
@@ -162,8 +160,10 @@ def join_stretches(parts: Iterable[Stretch]) -> Stretch:
 
 def round_down(seconds: int) -> int:
     """Round down to two significant digits: 3,725 s are 3,700 s."""
-    unit = int("1" + "0" * max(0, len(str(seconds)) - 2))
-    return seconds // unit * unit
+    if seconds < 100:
+        return seconds
+    unit = int(f"1{'0' * (len(str(seconds)) - 2)}")
+    return seconds - seconds % unit
 
 
 @dataclass
@@ -204,29 +204,31 @@ class RiskBook:
 
     def add(self, booked: Booked, hour: int) -> None:
         """Count one booked transaction in; `hour`, counted from 1970, never falls."""
-        ended = self._follow_positions(booked)
-        entry = booked.entry
+        entry, result = booked.entry, booked.result
         is_dated = entry.kind in TRADES and booked.counts and entry.block_time is not None
-        self._count_token(booked)
-        if booked.result is None and not is_dated and not ended:
+        ended = self._follow_positions(booked)
+        if result is None and not is_dated and not ended:
             return
-        held = None if booked.holding is None else round_down(booked.holding)
+        day, held = hour // HOURS_A_DAY, None
+        if result is not None:
+            self._count_token(booked.sold, result)
+            held = None if booked.holding is None else round_down(booked.holding)
         for stretch in self._list_stretches(hour):
-            if booked.result is not None:
-                stretch.add_sale(booked.result, held)
+            if result is not None:
+                stretch.add_sale(result, held)
             for position in ended:
                 stretch.add_position(position)
-            if is_dated:
-                stretch.add_day(hour // HOURS_A_DAY)
+            if is_dated and stretch.last_day != day:
+                stretch.add_day(day)
 
-    def _list_stretches(self, hour: int) -> list[Stretch]:
+    def _list_stretches(self, hour: int) -> Iterable[Stretch]:
         """Those that this hour is in, which are to be written: of all, of its day, of itself."""
         if hour != self._hour:
             self._hour = hour
             periods = ALL, Period(HOURS_A_DAY, hour - hour % HOURS_A_DAY), Period(1, hour)
             self._present = {one: self._present.get(one) or Stretch() for one in periods}
         self.rows |= self._present
-        return list(self._present.values())
+        return self._present.values()
 
     def skip(self, booked: Booked) -> None:
         """Follow a transaction that counts for nothing: positions it sold from count neither."""
@@ -248,7 +250,8 @@ class RiskBook:
             position.unknown = position.unknown or booked.status != "matched"
         for mint, cost in booked.left:
             self._find_position(mint).result -= cost
-        ended += [self.positions.pop(mint) for mint in booked.emptied if mint in self.positions]
+        if booked.emptied:
+            ended += [self.positions.pop(one) for one in booked.emptied if one in self.positions]
         return ended
 
     def _find_position(self, mint: str) -> PositionSoFar:
@@ -257,13 +260,13 @@ class RiskBook:
             position = self.positions[mint] = PositionSoFar()
         return position
 
-    def _count_token(self, booked: Booked) -> None:
-        if booked.sold is None or booked.result is None:
+    def _count_token(self, mint: str | None, result: int) -> None:
+        if mint is None:
             return
-        token = self.tokens.get(booked.sold)
+        token = self.tokens.get(mint)
         if token is None:
-            token = self.tokens[booked.sold] = TokenResult()
-        token.realized += booked.result
+            token = self.tokens[mint] = TokenResult()
+        token.realized += result
         token.sales += 1
-        token.winning += booked.result > 0
-        self.token_rows[booked.sold] = token
+        token.winning += result > 0
+        self.token_rows[mint] = token

@@ -48,6 +48,10 @@ from chain.trade_store import (
 from models import Wallet
 from storage.arrivals import store_arrival
 
+# How many slots a rebuild reads, then books, then compares with what is stored: each of the three
+# runs quicker in a row, while its instructions are in the processor's cache.
+SLOTS_AT_ONCE = 32
+
 FollowUp = Callable[[Wallet, set[str], int], None]
 
 
@@ -167,15 +171,20 @@ def _extends(ledger: Ledger, new: Iterable[Entry]) -> bool:
 
 
 def _rebuild(wallet: Wallet, pending: PendingLedger) -> None:
-    """Apply all stored entries slot by slot, so that a long past is never held in memory."""
+    """Apply all stored entries, some slots at once, so that a long past is never held in memory."""
     stored = read_digests(wallet.id)
-    for _, group in groupby(list_entries(wallet.id), key=attrgetter("slot")):
-        for entry in order_entries(group, pending.ledger.seen):
-            place, booked = book_entry(pending, wallet.id, entry)
+    slots = (list(group) for _, group in groupby(list_entries(wallet.id), key=attrgetter("slot")))
+    for part in storage.in_parts(slots, SLOTS_AT_ONCE):
+        made = [
+            book_entry(pending, wallet.id, entry)
+            for slot in part
+            for entry in order_entries(slot, pending.ledger.seen)
+        ]
+        for place, booked in made:
             columns = derive_columns(wallet.address, place, booked)
-            digest = digest_columns(columns)
-            if stored.pop(entry.signature, None) != digest:
-                pending.rows[entry.signature] = complete_row(wallet, columns, digest)
+            digest, signature = digest_columns(columns), columns["signature"]
+            if stored.pop(signature, None) != digest:
+                pending.rows[signature] = complete_row(wallet, columns, digest)
     pending.rows |= dict.fromkeys(stored)
     settle(wallet.id, pending)
 
@@ -224,7 +233,8 @@ def book_entry(pending: PendingLedger, wallet_id: int, entry: Entry) -> tuple[in
     pending.quotes.begin(entry, pending.ledger)
     booked = pending.forward.apply(entry, pending.ledger)
     in_quotes = pending.quotes.count(entry, pending.second)
-    pending.quote_rows.add(wallet_id, entry, in_quotes)
+    if in_quotes:
+        pending.quote_rows.add(wallet_id, entry, in_quotes)
     pending.risk.add(booked, pending.hour)
     place_in_slot = pending.place[1] if entry.tx_index is None else entry.tx_index
     pending.hours[pending.hour] = read_running(pending.ledger.totals)

@@ -163,10 +163,10 @@ def new_uid(prefix: str) -> str:
     return f"{prefix}_{secrets.token_hex(12)}"
 
 
-def in_parts(values: Iterable[Any]) -> Iterator[list[Any]]:
-    """Split the values into lists that one statement can bind."""
+def in_parts(values: Iterable[Any], size: int = ROWS_A_STATEMENT) -> Iterator[list[Any]]:
+    """Split the values into lists, by default ones that one statement can bind."""
     rest = iter(values)
-    while part := list(itertools.islice(rest, ROWS_A_STATEMENT)):
+    while part := list(itertools.islice(rest, size)):
         yield part
 
 
