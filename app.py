@@ -101,9 +101,9 @@ def _add_hooks(app: Application, config: settings.Config) -> None:
 
 def _add_routes(app: Application, config: settings.Config) -> None:
     """Register the blueprints of the API and the site."""
-    from web.api import health, inbox, legacy, log, mcp, openapi, v1
+    from web.api import document, health, inbox, legacy, log, mcp, v1
 
-    modules = [v1, inbox, mcp, legacy, health, openapi, log]
+    modules = [v1, inbox, mcp, legacy, health, document, log]
     if config.metrics == "on":
         from web.api import metrics
 

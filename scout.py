@@ -21,14 +21,8 @@ from chain.rpc import Rpc, RpcError
 from config import Config
 from market import store
 from market.budgets import USED_UP, Budget
-from market.fetch import (
-    PROVIDER_LIMITS,
-    FetchError,
-    Limits,
-    Pace,
-    fetch_json,
-    open_session,
-)
+from market.failures import FetchError
+from market.fetch import PROVIDER_LIMITS, Limits, Pace, fetch_json, open_session
 from market.providers import (
     ADDRESSES_PER_CALL,
     Quote,

@@ -3,8 +3,12 @@
 import functools
 import gc
 import logging.config
+import os
 import resource
 import sys
+import threading
+
+from gunicorn.arbiter import Arbiter
 
 import config as settings
 from web.server import logs
@@ -50,18 +54,35 @@ limit_request_fields = 64
 limit_request_field_size = 8190
 
 
-def post_worker_init(worker):
-    """Start the jobs of this process, and pin it to a processor."""
-    import jobs
-    from web.server.worker import shorten_turns
-    from web.site import notices
+def start_jobs():
+    """Load and start the jobs of this process. Where that fails the server ends, as it does where
+    the application cannot be loaded.
+    """
+    try:
+        import jobs
+        from web.site import notices
 
-    jobs.start(_config, functools.partial(notices.list_notices, _config.base_url))
-    worker.pin_to_processor()
-    shorten_turns()
+        jobs.start(_config, functools.partial(notices.list_notices, _config.base_url))
+    except Exception:
+        logging.getLogger("candor").exception("the jobs cannot be started")
+        os._exit(Arbiter.WORKER_BOOT_ERROR)
     # What the start allocated lives as long as the process: the collector skips it.
     gc.freeze()
     gc.enable()
+
+
+# What the jobs alone need takes a tenth of a start: the first answers do not wait for it.
+_starting = threading.Thread(target=start_jobs, name="start", daemon=True)
+
+
+def post_worker_init(worker):
+    """Start the jobs beside the first answers, and pin what answers to a processor."""
+    from web.server.worker import shorten_turns
+
+    # Before: threads are pinned where the one is that starts them.
+    _starting.start()
+    worker.pin_to_processor()
+    shorten_turns()
     # Of workers that follow, another one serves already.
     if worker.age == 1:
         print(
@@ -73,6 +94,9 @@ def post_worker_init(worker):
 
 def worker_exit(server, worker):
     """End the jobs of this process."""
+    # Of a worker that could not load the application they were never started.
+    if _starting.is_alive():
+        _starting.join()
     import jobs
 
     jobs.stop()

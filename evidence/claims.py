@@ -11,7 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from evidence.document import FORMAT, FORMAT_OF_GROUPS, Json, digest_claims
 from evidence.receipts import PAGE_SIZE
-from market.fetch import FetchError, Limits, fetch, open_session
+from market.failures import FetchError
+from market.fetch import Limits, fetch, open_session
 
 # Of one document: 1,000 posts of the longest words take half of it.
 MAX_BYTES = 64_000_000

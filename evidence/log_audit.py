@@ -16,7 +16,7 @@ from evidence.log import name_origin
 from evidence.log_holdings import Held, compare_held
 from evidence.log_memory import LogMemory, Said
 from evidence.notes import BadNote, Checkpoint, parse_checkpoint, parse_note
-from market.fetch import FetchError
+from market.failures import FetchError
 from storage import tree
 from storage.arrivals import hash_words
 

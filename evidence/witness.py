@@ -20,7 +20,8 @@ from evidence.notes import (
     parse_checkpoint,
     parse_note,
 )
-from market.fetch import FetchError, Limits, fetch, open_session
+from market.failures import FetchError
+from market.fetch import Limits, fetch, open_session
 from storage import tree
 
 # Of one address of a log.

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from evidence import log, witness
 from evidence.notes import BadNote, Checkpoint, Signer, check_note, parse_checkpoint, parse_note
 from evidence.tables import Witnessed
-from market.fetch import FetchError
+from market.failures import FetchError
 from storage import tree, writing
 
 logger = logging.getLogger("candor.log")

@@ -15,6 +15,7 @@ import requests
 import urllib3
 
 from config import VERSION
+from market.failures import FetchError
 
 # A longer Retry-After is taken for a mistake.
 MAX_WAIT_SECONDS = 3600
@@ -34,20 +35,6 @@ class Limits:
 
 
 PROVIDER_LIMITS = Limits(connect_seconds=4, read_seconds=6, answer_seconds=15, max_bytes=8_000_000)
-
-
-class FetchError(Exception):
-    """No usable answer; the text follows a name ("answered HTTP 500").
-
-    `wait_seconds`: how long the service asked to be left alone, None if it did not. `status`: of
-    an answer that is no 200.
-    """
-
-    def __init__(
-        self, text: str, wait_seconds: float | None = None, status: int | None = None
-    ) -> None:
-        super().__init__(text)
-        self.wait_seconds, self.status = wait_seconds, status
 
 
 class Pace:

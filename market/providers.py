@@ -14,7 +14,7 @@ from decimal import Decimal
 from typing import Any, NamedTuple, TypeVar
 
 from chain.addresses import is_address
-from market.fetch import FetchError
+from market.failures import FetchError
 
 WRAPPED_SOL = "So11111111111111111111111111111111111111112"
 ADDRESSES_PER_CALL = 30

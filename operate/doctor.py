@@ -20,10 +20,9 @@ from operate.content_checks import check_jobs, check_witnessed
 from operate.database_checks import check_database, check_deep, check_schema
 from operate.findings import Finding, fine, look, wrong
 from operate.network_checks import check_endpoints, check_providers, check_redis
+from operate.stored_backups import LEAST_FREE
 from storage import locks
 
-# bytes, beside room for a backup and a migration's copy
-LEAST_FREE = 200_000_000
 OWN_FILES = {
     "app.db",
     "app.db-wal",

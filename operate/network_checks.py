@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 from chain.rpc import Rpc, RpcError
 from config import Config
-from market.fetch import FetchError, fetch_json, open_session
+from market.failures import FetchError
+from market.fetch import fetch_json, open_session
 from operate.findings import CLOCK_MS, Finding, fine, look, show_time, wrong
 from storage import counters
 

@@ -14,10 +14,11 @@ from typing import NamedTuple
 
 from config import Config
 from operate import backups, instance
-from operate.doctor import LEAST_FREE
 from operate.instance import Refused
 from storage.files import make_folder
 
+# bytes, beside room for a backup and a migration's copy
+LEAST_FREE = 200_000_000
 FOLDER, LOCK = "backups", ".lock"
 MAX_LISTED = 20
 

@@ -9,7 +9,7 @@ from evidence.audit import Auditor
 from evidence.claims import Instance
 from evidence.memory import Memory
 from evidence.view import Node
-from market.fetch import FetchError
+from market.failures import FetchError
 from models import Bot
 
 

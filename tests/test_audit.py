@@ -19,7 +19,7 @@ from evidence import claims, view
 from evidence.claims import Instance, Nonsense
 from evidence.memory import find_path, open_memory
 from evidence.view import NodeTrouble
-from market.fetch import FetchError
+from market.failures import FetchError
 from models import Attachment, Bot, Post, Trade, Wallet, WalletSignature
 from storage import database
 

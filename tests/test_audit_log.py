@@ -16,7 +16,7 @@ from story import ADA
 from accounts import influencers, posts
 from evidence import log_audit
 from evidence.memory import Memory
-from market.fetch import FetchError
+from market.failures import FetchError
 from models import Bot, Post, Trade
 from storage import arrivals, database, writing
 

@@ -4,10 +4,14 @@ import contextlib
 import json
 import logging
 import os
+import signal
 import subprocess
 import sys
+import time
+import urllib.request
 from pathlib import Path
 
+import apscheduler
 import ground
 import pytest
 
@@ -56,6 +60,94 @@ def test_a_taken_port_is_one_sentence(tmp_path):
             assert told.count("\n") == 1 and f"port {port}" in told and "PORT=" in told
 
 
+# ---- while the jobs are loaded ------------------------------------------------------------------
+# Stands before the library of the jobs: loading it waits for a file, and says that it does.
+SLOW = """
+import pathlib, time
+folder = pathlib.Path(__file__).parent
+(folder / "begun").touch()
+while not (folder / "go").exists():
+    time.sleep(0.01)
+__path__ = [{library!r}]
+exec((pathlib.Path(__path__[0]) / "__init__.py").read_text())
+"""
+BROKEN = 'raise ImportError("apscheduler is broken")'
+
+
+def put_before_library(folder, text):
+    """The settings with which the jobs find this in the place of APScheduler."""
+    library = str(Path(apscheduler.__file__).parent)
+    folder.mkdir()
+    (folder / "apscheduler.py").write_text(text.replace("{library!r}", repr(library)))
+    return {"PYTHONPATH": str(folder)}
+
+
+def wait_for(test):
+    latest = time.monotonic() + 30
+    while not test():
+        assert time.monotonic() < latest, "it did not happen"
+        time.sleep(0.01)
+
+
+def ask_health(port):
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/health", timeout=20) as answer:
+        return json.load(answer)
+
+
+def test_it_answers_before_the_jobs_are_loaded_and_says_that_they_never_ran(tmp_path):
+    port, slow = find_port(), tmp_path / "slow"
+    settings = put_before_library(slow, SLOW)
+    with started(tmp_path / "data", port, PAPER_INTERVAL_SECONDS="30", **settings) as server:
+        server.stdout.readline(), server.stdout.readline()
+        wait_for((slow / "begun").exists)
+        health = ask_health(port)
+        assert health["status"] == "ok" and health["strategyEngine"]["state"] == "unknown"
+        assert health["strategyEngine"]["heartbeatAt"] is None
+        (slow / "go").touch()
+        wait_for(lambda: ask_health(port)["strategyEngine"]["state"] == "ok")
+        server.terminate()
+        assert server.wait(20) == 0
+
+
+@pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGINT])
+def test_one_that_ends_while_the_jobs_are_loaded_ends_them(tmp_path, ending):
+    port, slow = find_port(), tmp_path / "slow"
+    settings = put_before_library(slow, SLOW)
+    with started(tmp_path / "data", port, PAPER_INTERVAL_SECONDS="30", **settings) as server:
+        server.stdout.readline(), server.stdout.readline()
+        wait_for((slow / "begun").exists)
+        server.send_signal(ending)
+        (slow / "go").touch()
+        _, told = server.communicate(timeout=20)
+        assert server.returncode == 0 and "Traceback" not in told
+
+
+@pytest.mark.parametrize("workers, statuses", [("1", {3}), ("2", {1, 3})])
+def test_it_ends_where_the_jobs_cannot_be_loaded(tmp_path, workers, statuses):
+    """With the status that gunicorn has for a worker that fails to boot. A second one that fails
+    while it ends is a fault to gunicorn, and its status 1.
+    """
+    settings = put_before_library(tmp_path / "broken", BROKEN)
+    with started(tmp_path / "data", find_port(), WEB_CONCURRENCY=workers, **settings) as server:
+        _, told = server.communicate(timeout=30)
+        assert server.returncode in statuses
+        assert "the jobs cannot be started" in told and "apscheduler is broken" in told
+
+
+def test_what_few_ask_for_is_loaded_when_they_do(settings):
+    """So that the first answer does not wait for it."""
+    told = "import sys, app; app.create_app(); print(*sys.modules)"
+    environ = {**os.environ, **ground.environ(settings.data_dir)}
+    done = subprocess.run(
+        [sys.executable, "-c", told], cwd=ROOT, env=environ, check=True, capture_output=True
+    )
+    assert not {
+        *("jobs", "apscheduler", "websockets", "requests", "operate.doctor"),
+        *("web.api.openapi", "web.api.operations", "web.api.schemas.paper"),
+    } & set(done.stdout.decode().split())
+
+
+# ---- the log ------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     "log_format, terminal, formatter",
     [("", True, "plain"), ("", False, "json"), ("json", True, "json"), ("plain", False, "plain")],

@@ -160,7 +160,7 @@ MAY_IMPORT = {
         "flask",
         "werkzeug",
     },
-    "serving": {"config", "jobs", "web"},
+    "serving": {"config", "jobs", "web", "gunicorn"},
 }
 # Reading never asks a node or a price service.
 NEVER = {"web": {"chain.rpc", "market.fetch", "market.providers", "notify.client", "agents.remote"}}

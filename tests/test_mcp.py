@@ -19,7 +19,7 @@ from agents.client import Client as Asking
 from agents.tools import Kind, build_server
 from market.tables import Token
 from web.api import leaderboard
-from web.api.schemas.trades import TradeKind
+from web.api.schemas.base import TradeKind
 
 READS = {
     "list_bots",

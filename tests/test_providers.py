@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chain.addresses import is_address
-from market.fetch import PROVIDER_LIMITS, FetchError, Pace, fetch_json, open_session
+from market.failures import FetchError
+from market.fetch import PROVIDER_LIMITS, Pace, fetch_json, open_session
 from market.providers import (
     parse_amount,
     parse_list,

@@ -11,7 +11,7 @@ from test_notes import check_cosignature
 from evidence import catch_up, log, notes, witness, witnessed, witnessing
 from evidence.notes import COSIGNATURE, Signer, Verifier
 from evidence.tables import Witnessed
-from market.fetch import FetchError
+from market.failures import FetchError
 from storage import arrivals, database, tree, writing
 
 NOW = 1_800_000_000_000

@@ -9,7 +9,8 @@ import unicodedata
 from dataclasses import dataclass
 
 from config import Config
-from market.fetch import FetchError, Limits, fetch, open_session
+from market.failures import FetchError
+from market.fetch import Limits, fetch, open_session
 from voice.builtin import Persona
 from voice.facts import Facts, find_foreign_numbers
 

@@ -5,7 +5,7 @@ from operator import attrgetter
 from typing import NamedTuple, get_args
 
 from web.api import queries
-from web.api.schemas.trades import TradeKind
+from web.api.schemas.base import TradeKind
 from web.api.statements import TradePosition, TradeRow, WalletSpan
 
 # Trades of a wallet, a token or the instance that are looked at for one page.

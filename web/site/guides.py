@@ -13,7 +13,6 @@ from flask.typing import ResponseReturnValue
 from accounts.problem import Problem
 from config import Config
 from web.api import queries
-from web.api.operations import OPERATIONS
 from web.api.stream import MAX_STREAMS
 from web.server.gate import settings
 
@@ -62,6 +61,9 @@ def respond(template: str, content_type: str, bot: GuidedBot | None = None) -> R
 @functools.lru_cache(MAX_GUIDES)
 def render_guide(config: Config, template: str, bot: GuidedBot | None) -> str:
     """Render a guide with this instance's address and limits."""
+    # Loaded when they are first asked for, as in web.api.document.
+    from web.api.operations import OPERATIONS
+
     return render_template(
         template,
         config=config,

@@ -5,42 +5,23 @@ The examples are made from the same document; with a key in CANDOR_KEY each work
 """
 
 import functools
+import importlib
 import json
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from markupsafe import escape
 
-from web.api import openapi, queries
-from web.api.schemas import (
-    bots,
-    health,
-    market,
-    paper,
-    paper_evidence,
-    posts,
-    problems,
-    search,
-    trades,
-    wallets,
-)
+from web.api import queries
 from web.api.serialize import Json
 
 SCHEMA_PREFIX = "#/components/schemas/"
 WRAPPED_SOL = "So11111111111111111111111111111111111111112"
-# The pages of fields, one for each module of schemas.
-GROUPS = {
-    "bots": bots,
-    "wallets": wallets,
-    "posts": posts,
-    "trades": trades,
-    "market": market,
-    "search": search,
-    "health": health,
-    "paper": paper,
-    "paper-evidence": paper_evidence,
-    "problems": problems,
-}
+# The pages of fields, one for each module of web.api.schemas.
+GROUPS = (
+    *("bots", "wallets", "posts", "trades", "market", "search", "health"),
+    *("paper", "paper-evidence", "problems"),
+)
 # JSON schema types in words.
 TYPES = {
     "string": "text",
@@ -103,10 +84,18 @@ class Route(NamedTuple):
     typescript: str
 
 
+def build_document(base_url: str) -> Mapping[str, Any]:
+    """Build the OpenAPI document."""
+    # Loaded when it is first asked for, as in web.api.document.
+    from web.api import openapi
+
+    return openapi.build_document(base_url, False)
+
+
 @functools.lru_cache(2)
 def list_routes(base_url: str) -> list[Route]:
     """Return all requests in the document's order; their examples hold NAMES instead of ids."""
-    document = openapi.build_document(base_url, False)
+    document = build_document(base_url)
     return [
         read_route(Example(base_url, method, path, operation))
         for path, item in document["paths"].items()
@@ -117,7 +106,7 @@ def list_routes(base_url: str) -> list[Route]:
 @functools.lru_cache(2)
 def list_shapes(base_url: str) -> dict[str, list[Shape]]:
     """Return {group: its shapes, sorted by name} of the document, with all groups in order."""
-    document = openapi.build_document(base_url, False)
+    document = build_document(base_url)
     groups: dict[str, list[Shape]] = {group: [] for group in GROUPS}
     for name, shape in sorted(document["components"]["schemas"].items()):
         required = shape.get("required", ())
@@ -132,7 +121,8 @@ def list_shapes(base_url: str) -> dict[str, list[Shape]]:
 @functools.cache
 def find_group(shape: str) -> str:
     """Return the page of fields that lists a shape. Bodies of requests are on that of the posts."""
-    for group, module in GROUPS.items():
+    for group in GROUPS:
+        module = importlib.import_module(f"web.api.schemas.{group.replace('-', '_')}")
         found = vars(module).get(shape)
         if found is not None and found.__module__ == module.__name__:
             return group

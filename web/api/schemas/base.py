@@ -1,6 +1,6 @@
 """What the shapes are made of: exact types of JSON members, the page of a list."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -25,6 +25,28 @@ Address = Annotated[
 ]
 Signature = Annotated[
     str, Field(pattern=r"^[1-9A-HJ-NP-Za-km-z]{64,88}$", description="base58 of 64 bytes")
+]
+TradeKind = Literal[
+    "buy",
+    "sell",
+    "swap",
+    "round_trip",
+    "transfer_in",
+    "transfer_out",
+    "transfer_self",
+    "native_transfer",
+    "order_open",
+    "order_fill",
+    "order_cancel",
+    "liquidity",
+    "lending",
+    "stake",
+    "bridge",
+    "nft",
+    "account_open",
+    "account_close",
+    "failed",
+    "other",
 ]
 # No constant: generators of clients stumble over a type with one value that is not text.
 Simulation = Annotated[bool, Field(description="always true: nothing of this was traded")]

@@ -2,8 +2,18 @@
 
 from typing import Literal
 
-from web.api.schemas.base import Address, Exact, Page, Shape, Share, Signature, Time, described
-from web.api.schemas.trades import Matching, QuoteReason, QuoteTrade, TradeKind
+from web.api.schemas.base import (
+    Address,
+    Exact,
+    Page,
+    Shape,
+    Share,
+    Signature,
+    Time,
+    TradeKind,
+    described,
+)
+from web.api.schemas.trades import Matching, QuoteReason, QuoteTrade
 
 
 class Verification(Shape):

@@ -12,6 +12,7 @@ from web.api.schemas.base import (
     Share,
     Signature,
     Time,
+    TradeKind,
     Whole,
     absent,
     described,
@@ -93,30 +94,6 @@ class Beside(Shape):
 
     solLamports: Whole
     tokenChanges: list[TokenChange]
-
-
-TradeKind = Literal[
-    "buy",
-    "sell",
-    "swap",
-    "round_trip",
-    "transfer_in",
-    "transfer_out",
-    "transfer_self",
-    "native_transfer",
-    "order_open",
-    "order_fill",
-    "order_cancel",
-    "liquidity",
-    "lending",
-    "stake",
-    "bridge",
-    "nft",
-    "account_open",
-    "account_close",
-    "failed",
-    "other",
-]
 
 
 class Trade(Shape):

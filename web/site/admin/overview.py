@@ -10,7 +10,7 @@ import storage
 from accounts import admin, conduct
 from accounts.acts import ACTS
 from evidence import log, witnessed
-from operate import doctor, stored_backups
+from operate import stored_backups
 from storage import database
 from web.api import health
 from web.server.application import find_app
@@ -25,6 +25,9 @@ LEVELS = ("wrong", "look", "fine")
 @blueprint.get("")
 def show_overview() -> ResponseReturnValue:
     """Show how the instance is."""
+    # It loads what asks nodes and what derives records again: a tenth of a start.
+    from operate import doctor
+
     config = settings()
     applied = storage.list_applied(database)
     findings = doctor.examine_lightly(config, g.now, database.execute_sql, applied)

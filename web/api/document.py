@@ -1,0 +1,24 @@
+"""GET /openapi.json: the interface, described for programs."""
+
+from flask import Blueprint, Response, request
+from werkzeug.wrappers import Response as AnyResponse
+
+from web.server.application import find_app
+
+blueprint = Blueprint("openapi", __name__)
+
+
+@blueprint.get("/openapi.json")
+def show_document() -> AnyResponse:
+    """Answer with the document, or 304."""
+    # The shapes of all answers are for whoever asks for them: a twentieth of a start.
+    from web.api import openapi
+
+    config = find_app().settings
+    response = Response(
+        openapi.write_document(config.base_url, config.demonstration),
+        content_type="application/json",
+        headers={"Cache-Control": "public, max-age=300"},
+    )
+    response.add_etag()
+    return response.make_conditional(request)
