@@ -1,11 +1,12 @@
 """Every statement of the interface gives the columns that the type of its rows names."""
 
-import sqlite3
 import sys
 import time
 from collections import Counter
 from typing import NamedTuple
 
+import apsw
+import apsw.ext
 import ground
 from test_demo import chain, recording, show, staged  # noqa: F401  the demonstration, filled
 from test_shapes import add_rare_things, list_answers
@@ -140,9 +141,10 @@ def test_a_row_type_names_the_columns_of_its_statement(show, monkeypatch):  # no
     asked = spy_on_statements(monkeypatch)
     read_everything(show)
     typed = [(row, sql, values) for row, sql, values in asked if hasattr(row, "_fields")]
-    connection = sqlite3.connect(show.config.database_path)
+    connection = apsw.Connection(str(show.config.database_path))
     for row, sql, values in typed:
-        columns = [column for column, *_ in connection.execute(sql, values).description]
+        told = apsw.ext.query_info(connection, sql, bindings=tuple(values)).description
+        columns = [column for column, _ in told]
         assert columns == list(row._fields), row.__name__
     connection.close()
     assert list_row_types() - {row for row, _, _ in typed} == set()

@@ -105,6 +105,9 @@ def test_the_strip_counts_the_last_sixty_claims(service, bot, key):  # noqa: F81
     # The last 60 of 62: the verified one and 59 without a transaction.
     assert strip.sentence == "1 of 60 claims match a transaction; 59 name none."
     assert (strip.total, strip.matching, strip.contradicting, strip.width) == (60, 1, 0, 540)
+    # The oldest first: the verified one is in the last of 60 places of 9 units.
+    drawn = {path.status: path.shapes for path in strip.paths}
+    assert drawn["verified"] == f"M{59 * 9 + 1} 2h7v14h-7z"
     for path in (f"/bots/{bot.bot.uid}", "/leaderboard", f"/embed/bots/{bot.bot.uid}"):
         assert strip.sentence in service.get(path).text, path
 

@@ -31,22 +31,23 @@ CLAUSES = {
 }
 
 
-class ClaimRow(NamedTuple):
-    """One of the last posts of a bot, and its status."""
+class ClaimsRow(NamedTuple):
+    """A bot and the statuses of its last posts, the oldest first; None without posts."""
 
     bot: str
-    id: int
-    status: str
+    statuses: str | None
 
 
 # By the index of posts by bot: as quick however many posts a bot has. A hidden post counts: hiding
 # words makes no record better.
 CLAIMS = f"""
-SELECT b.uid AS bot, p.id, p.status FROM bot b JOIN post p ON p.bot_id = b.id AND p.id >= COALESCE((
-    SELECT q.id FROM post q WHERE q.bot_id = b.id AND q.channel <> 'import'
-    ORDER BY q.id DESC LIMIT 1 OFFSET {MAX_CLAIMS - 1}
-), 0)
-WHERE p.channel <> 'import' AND b.uid IN """
+SELECT b.uid AS bot, (
+    SELECT string_agg(p.status, ' ' ORDER BY p.id) FROM (
+        SELECT q.id, q.status FROM post q WHERE q.bot_id = b.id AND q.channel <> 'import'
+        ORDER BY q.id DESC LIMIT {MAX_CLAIMS}
+    ) p
+) AS statuses
+FROM bot b WHERE b.uid IN """
 
 
 class Path(NamedTuple):
@@ -83,11 +84,9 @@ def find_strip(bot: str) -> Strip:
 
 
 def _read_strips(bots: Sequence[str]) -> dict[str, Strip]:
-    statuses: dict[str, list[str]] = {bot: [] for bot in bots}
-    rows = select(ClaimRow, f"{CLAIMS}({write_marks(bots)})", bots)
-    for row in sorted(rows, key=lambda row: row.id):
-        statuses[row.bot].append(row.status)
-    return {bot: draw_strip(tuple(claims)) for bot, claims in statuses.items()}
+    rows = select(ClaimsRow, f"{CLAIMS}({write_marks(bots)})", bots)
+    found = {row.bot: row.statuses or "" for row in rows}
+    return {bot: draw_strip(tuple(found.get(bot, "").split())) for bot in bots}
 
 
 @functools.lru_cache(1_024)
