@@ -4,15 +4,20 @@ they page.
 
 import html
 import re
+from types import SimpleNamespace
 
+import ground
 import orjson
 import pytest
+from flask import url_for
 from service import NOW, Service, address, signature
 
 from accounts import influencers, posts, traders
+from app import create_app
 from market.tables import Token
 from models import Post, Wallet
 from web.api import timeline
+from web.site import pieces
 from web.site.reference import GROUPS
 from web.site.words import ADVICE
 
@@ -440,6 +445,44 @@ def test_a_token_shows_who_bought_and_who_sold_it(service, observed):
         and page.text.count("<rect") == 2
     )
     assert re.search(r"Sold.*Ada.*2.*\+0\.7500 SOL.*Bought.*Ada.*2.*−1\.000 SOL", text_of(page))
+
+
+def test_who_traded_a_token_is_drawn_anew_where_it_changed(service, observed, monkeypatch):
+    drawn, draw = [], service.app.jinja_env.get_template("macros.html").module.activity
+    macros = SimpleNamespace(activity=lambda row: drawn.append(row["botName"]) or draw(row))
+    monkeypatch.setattr(pieces, "_macros", lambda: macros)
+    # The purchase was a day before NOW. The sale, an hour before it, is "just now" both times.
+    hour = 3_600_000
+    monkeypatch.setattr("time.time_ns", lambda: (NOW - 2 * hour) * 10**6)
+    assert "22 hours ago" in service.get(f"/tokens/{MINT}").text
+    # Another page, which is not kept yet, of the same rows.
+    service.get(f"/tokens/{MINT}?again")
+    assert drawn == ["Ada"] * 2
+    influencers.set_profile(observed.bot, name="Bea")
+    assert "Bea" in service.get(f"/tokens/{MINT}").text
+    assert drawn == ["Ada"] * 2 + ["Bea"] * 2
+    monkeypatch.setattr("time.time_ns", lambda: (NOW - hour) * 10**6)
+    assert "23 hours ago" in service.get(f"/tokens/{MINT}").text
+    assert drawn[4:] == ["Bea"]
+
+
+@pytest.mark.parametrize("base", ["http://127.0.0.1:8000", "http://127.0.0.1:8000/candor"])
+def test_addresses_of_pages_are_those_of_their_routes(tmp_path, base):
+    said = "a b&c=d?e#f/g:h@i,j;k+l!m'n(o)*$p%q\"<é\u202e"
+    config = ground.change(ground.settings_of(tmp_path / "data"), base_url=base)
+    one = create_app(config)
+    root = "/candor" if base.endswith("/candor") else ""
+    with one.test_request_context("/", base_url=base):
+        assert pieces.link_to("/") == f"{root}/" == url_for("front.show_feed")
+        for asked in ({"bot": said}, {"bot": said, "token": said}, {"bot": "é", "token": None}):
+            assert pieces.link_to("/", **asked) == url_for("front.show_feed", **asked), asked
+        board = {"record": "all", "window": "7d", "ownership": None}
+        assert (
+            pieces.link_to("/leaderboard", **board)
+            == url_for("board.show_leaderboard", **board)
+            == f"{root}/leaderboard?record=all&window=7d"
+        )
+        assert pieces.asset("candor.css").startswith(f"{root}/static/candor.css?v=")
 
 
 # ---- the rest ------------------------------------------------------------------------------------

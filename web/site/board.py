@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from flask import Blueprint, g, render_template, request, url_for
+from flask import Blueprint, g, render_template, request
 from flask.typing import ResponseReturnValue
 
 from chain.quotes import QUOTES
@@ -15,7 +15,7 @@ from web.api.serialize import Json
 from web.site import figures, pictures
 from web.site.kept_pages import keep_page
 from web.site.lists import add_etag, expand_json
-from web.site.pieces import Columns, draw_ranks
+from web.site.pieces import Columns, draw_ranks, link_to
 
 blueprint = Blueprint("board", __name__)
 blueprint.after_request(add_etag)
@@ -85,4 +85,4 @@ def link_board(board: leaderboard.Board, **chosen: Any) -> str:
     if told.sort != leaderboard.SORTS[0]:
         told = told._replace(quote=None)
     values = told._asdict() | {"quote": told.quote and told.quote.symbol}
-    return url_for("board.show_leaderboard", **values)
+    return link_to("/leaderboard", **values)

@@ -3,7 +3,7 @@
 from collections import Counter
 from typing import Any, NamedTuple
 
-from flask import Blueprint, Flask, g, render_template, request, url_for
+from flask import Blueprint, Flask, g, render_template, request
 from flask.typing import ResponseReturnValue
 
 from accounts.fields import holds_secret
@@ -17,7 +17,7 @@ from web.server.gate import settings
 from web.site import pictures
 from web.site.kept_pages import keep_page
 from web.site.lists import add_etag, expand_json, read_cursor
-from web.site.pieces import draw_posts
+from web.site.pieces import draw_posts, link_to
 
 blueprint = Blueprint("front", __name__)
 blueprint.after_request(add_etag)
@@ -44,7 +44,7 @@ class Filter(NamedTuple):
     def link(self, **changes: str) -> str:
         """Return the address of the feed with some filters changed."""
         given = {name: text for name, text in {**self._asdict(), **changes}.items() if text}
-        return url_for("front.show_feed", **given)
+        return link_to("/", **given)
 
 
 class Side(NamedTuple):

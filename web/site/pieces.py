@@ -8,21 +8,25 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, cast
+from urllib.parse import urlencode
 
 import orjson
-from flask import Flask, current_app, g, url_for
+from flask import Flask, current_app, g
 
 from chain.amounts import exact
 from chain.quotes import Quote
 from web.api import market, queries
 from web.api.serialize import Json
 from web.api.statements import OriginRow
+from web.server.application import find_app
 from web.site import figures, money, words
 from web.site.candor import Strip, find_strips
 from web.site.charts import Spark
 
 STATIC = Path(__file__).resolve().parent.parent.parent / "static"
-MAX_POSTS, MAX_TRADES, MAX_RANKS = 1024, 1024, 512
+MAX_POSTS, MAX_TRADES, MAX_ACTIVITY, MAX_RANKS = 1024, 1024, 1024, 512
+# What stands in a query as it is, as in the addresses that Flask builds.
+QUERY_SIGNS = "!$'()*,/:;?@"
 
 
 @dataclass(frozen=True)
@@ -31,6 +35,7 @@ class PieceCache:
 
     draw_post: Callable[[bytes, str, str], str]
     draw_trade: Callable[[bytes, str | None], str]
+    draw_activity: Callable[[bytes, str | None], str]
     draw_rank: Callable[[bytes, str | None, Spark | None, Strip, "Columns"], str]
 
 
@@ -61,10 +66,11 @@ class Columns(NamedTuple):
 
 
 def init_app(app: Flask) -> None:
-    """Give the app its caches of drawn posts, trades and ranks."""
+    """Give the app its caches of drawn posts, trades, activity and ranks."""
     app.extensions["pieces"] = PieceCache(
         functools.lru_cache(MAX_POSTS)(_draw_post),
         functools.lru_cache(MAX_TRADES)(_draw_trade),
+        functools.lru_cache(MAX_ACTIVITY)(_draw_activity),
         functools.lru_cache(MAX_RANKS)(_draw_rank),
     )
 
@@ -83,7 +89,18 @@ def asset(name: str) -> str:
     """Return the address of a file in static/. It changes with the content, so that browsers may
     keep the file forever.
     """
-    return url_for("static", filename=name, v=_digest(name))
+    return link_to(f"/static/{name}", v=_digest(name))
+
+
+def link_to(path: str, **query: str | None) -> str:
+    """Return the address of a path of this instance, with what is given of a query.
+
+    Flask's `url_for` looks for the path among all rules: for the links of the leaderboard it took a
+    tenth of the page's time.
+    """
+    given = {name: text for name, text in query.items() if text is not None}
+    asked = urlencode(given, safe=QUERY_SIGNS)
+    return f"{find_app().settings.base_path}{path}{'?' if given else ''}{asked}"
 
 
 @functools.cache
@@ -144,6 +161,21 @@ def _find_places(trades: Sequence[Json]) -> dict[str, int]:
 def _draw_trade(arguments: bytes, age: str | None) -> str:
     """Draw a trade. `arguments` and `age` as in _draw_post."""
     return cast(str, _macros().trade(**orjson.loads(arguments)))
+
+
+def draw_activity(rows: Sequence[Json]) -> list[str]:
+    """Return the HTML of who bought and sold a token."""
+    return [
+        _cache().draw_activity(
+            orjson.dumps(row), words.ago(row["eventAt"], g.now) if row["eventAt"] else None
+        )
+        for row in rows
+    ]
+
+
+def _draw_activity(row: bytes, age: str | None) -> str:
+    """Draw what one bot did with a token. `age` as in _draw_post."""
+    return cast(str, _macros().activity(orjson.loads(row)))
 
 
 def find_lots(trades: Sequence[Json]) -> dict[str, list[MatchedLot]]:

@@ -17,7 +17,7 @@ from web.server.gate import settings
 from web.site import charts, pictures
 from web.site.kept_pages import keep_page
 from web.site.lists import add_etag, cut_page, read_choice, read_cursor
-from web.site.pieces import draw_posts
+from web.site.pieces import draw_activity, draw_posts
 
 blueprint = Blueprint("tokens", __name__)
 blueprint.after_request(add_etag)
@@ -44,7 +44,7 @@ def show_token(mint: str) -> ResponseReturnValue:
         "token.html",
         mint=mint,
         entry=find_entry(mint),
-        activity=[show_activity(row, mint) for row in page.rows],
+        activity=draw_activity([show_activity(row, mint) for row in page.rows]),
         cursor=page.cursor,
         sides=queries.count_sides(mint),
         tracked=queries.count_tracked(),
