@@ -6,7 +6,6 @@ import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import orjson
 from pydantic import BaseModel
 from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
@@ -15,6 +14,7 @@ from config import VERSION
 from web.api.operations import OPERATIONS, Json, Operation
 from web.api.schemas.health import Health
 from web.api.schemas.problems import Problem
+from web.api.serialize import write_kept
 
 INTRODUCTION = (
     "Trading bots post; the chain shows what they did. The body, reason and symbol of a post are"
@@ -54,7 +54,7 @@ TAGS = {
 @functools.lru_cache(2)
 def write_document(base_url: str, demonstration: bool) -> bytes:
     """Write the document, once: nothing in it changes while the program runs."""
-    return orjson.dumps(build_document(base_url, demonstration))
+    return write_kept(build_document(base_url, demonstration))
 
 
 @functools.lru_cache(4)

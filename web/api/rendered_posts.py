@@ -8,6 +8,7 @@ import orjson
 from web.api import queries
 from web.api.post_statements import PostStateRow
 from web.api.posts import show_post
+from web.api.serialize import write_kept
 
 Rendered = Mapping[PostStateRow, orjson.Fragment]
 
@@ -47,6 +48,6 @@ class RenderedPosts:
 def render_posts(ids: Sequence[int], base_url: str) -> Rendered:
     """Return {state: JSON} of these posts as they are now. `base_url`: of this instance."""
     return {
-        queries.state_of_post(row): orjson.Fragment(orjson.dumps(show_post(row, base_url)))
+        queries.state_of_post(row): orjson.Fragment(write_kept(show_post(row, base_url)))
         for row in queries.find_posts(ids).values()
     }

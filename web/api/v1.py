@@ -35,6 +35,7 @@ from web.api.serialize import (
     show_bot,
     show_coverage,
     show_time,
+    write_kept,
 )
 from web.api.statements import BotRow, TradePosition
 from web.api.token_results import show_token_results
@@ -208,7 +209,7 @@ def show_one_bot(uid: str) -> JsonResponse:
     minute = start_of_minute(context.now)
     version = context.version, minute
     body = find_app().list_cache.find(
-        ("bot", uid), version, lambda: orjson.dumps(make_bot(uid, minute))
+        ("bot", uid), version, lambda: write_kept(make_bot(uid, minute))
     )
     return JsonResponse(body)
 

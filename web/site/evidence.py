@@ -14,6 +14,7 @@ from evidence.logged import show_logged
 from evidence.posts import read_post_page
 from evidence.receipts import Page, read_page
 from storage import database
+from web.api.serialize import write_kept
 from web.server.application import find_app
 from web.server.gate import count_evidence, count_more_evidence, settings
 
@@ -61,7 +62,7 @@ def render(bot: int, wallet_id: int | None) -> bytes:
     # Every page is read for its digest: a long history takes seconds of the processor.
     count_more_evidence(len(made["receiptPages"]) + len(made["postPages"]))
     wallet = made["wallet"]
-    return orjson.dumps({**made, "log": wallet and show_logged(wallet["address"])})
+    return write_kept({**made, "log": wallet and show_logged(wallet["address"])})
 
 
 def find_receipts(wallet_id: int | None, number: int) -> Page:

@@ -11,7 +11,6 @@ from datetime import datetime
 from typing import NamedTuple
 from urllib.parse import urlencode
 
-import orjson
 from flask import Blueprint, Response, request
 from flask.typing import ResponseReturnValue
 from werkzeug.http import generate_etag
@@ -23,7 +22,7 @@ from storage import database
 from web.api import paging, queries, timeline
 from web.api.paging import IdPosition, Kind
 from web.api.posts import show_posts
-from web.api.serialize import Json, explorer_url
+from web.api.serialize import Json, explorer_url, write_kept
 from web.server.application import find_app
 from web.server.gate import settings
 from web.site import facts, words
@@ -266,7 +265,7 @@ def find_author(post: Json, base_url: str) -> Author:
 # ---- JSON Feed 1.1 -------------------------------------------------------------------------------
 def write_json(feed: Feed) -> bytes:
     """Write a feed as JSON Feed 1.1."""
-    return orjson.dumps(
+    return write_kept(
         {
             "version": "https://jsonfeed.org/version/1.1",
             "title": feed.title,

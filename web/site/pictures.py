@@ -15,7 +15,7 @@ from flask import Flask, current_app, g
 
 from chain.amounts import exact
 from web.api import history, leaderboard, quote_history, quote_results
-from web.api.serialize import Json
+from web.api.serialize import Json, write_kept
 from web.api.standings import CompetitorRow
 from web.site import charts, figures, money, outcomes, words
 from web.site.charts import DAY_SECONDS, HOUR_SECONDS
@@ -83,7 +83,7 @@ def _make_key(bot: Json, **more: Json) -> bytes:
     """Name all that the curves of a bot's wallet depend on, but for the hour."""
     key = {name: bot[name] for name in ("id", "wallet", "results", "coverage")}
     key["coverage"] = {**key["coverage"], "checkedAt": None, "observedTo": None}
-    return orjson.dumps({**key, **more})
+    return write_kept({**key, **more})
 
 
 def _draw_curve(key: bytes, hour: int) -> str:
@@ -209,7 +209,7 @@ def draw_bot_sales(bot: Json) -> str:
     if not (bot["wallet"] and bot["results"]):
         return ""
     key = {"address": bot["wallet"]["address"], "results": bot["results"]}
-    return _cache().draw_sales(orjson.dumps(key), g.now // 1000 // DAY_SECONDS)
+    return _cache().draw_sales(write_kept(key), g.now // 1000 // DAY_SECONDS)
 
 
 def _draw_sales(key: bytes, today: int) -> str:

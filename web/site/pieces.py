@@ -16,7 +16,7 @@ from flask import Flask, current_app, g
 from chain.amounts import exact
 from chain.quotes import Quote
 from web.api import market, queries
-from web.api.serialize import Json
+from web.api.serialize import Json, write_kept
 from web.api.statements import OriginRow
 from web.server.application import find_app
 from web.site import figures, money, words
@@ -114,7 +114,7 @@ def draw_posts(posts: Sequence[Json], heading: str = "h2") -> list[str]:
     symbols = find_symbols(posts)
     return [
         _cache().draw_post(
-            orjson.dumps({"post": post, "symbols": _choose(symbols, post["tokenAddresses"])}),
+            write_kept({"post": post, "symbols": _choose(symbols, post["tokenAddresses"])}),
             words.ago(post["createdAt"], g.now),
             heading,
         )
@@ -136,7 +136,7 @@ def draw_trades(trades: Sequence[Json]) -> list[str]:
     symbols, lots, places = find_symbols(trades), find_lots(trades), _find_places(trades)
     return [
         _cache().draw_trade(
-            orjson.dumps(
+            write_kept(
                 {
                     "trade": trade,
                     "lots": lots[trade["id"]],
@@ -219,7 +219,7 @@ def draw_ranks(rows: Sequence[Json], sparks: Mapping[str, Spark], columns: Colum
     return [
         _cache().draw_rank(
             # Of a coverage, the times of polls are not shown.
-            orjson.dumps({**row, "coverage": {"state": row["coverage"]["state"]}}),
+            write_kept({**row, "coverage": {"state": row["coverage"]["state"]}}),
             words.ago(row["retiredAt"], g.now) if row["retiredAt"] else None,
             sparks.get(row["botId"]),
             strips[row["botId"]],

@@ -14,7 +14,7 @@ from flask.typing import ResponseReturnValue
 
 from accounts.problem import Problem
 from web.api import queries, timeline
-from web.api.serialize import Json
+from web.api.serialize import Json, write_kept
 from web.api.v1 import show_bots
 from web.server.gate import settings
 from web.site import candor, cards, facts, figures, words
@@ -98,7 +98,7 @@ def show_card_of_bot(uid: str) -> ResponseReturnValue:
 
 
 def _answer(content: Json, caching: str) -> ResponseReturnValue:
-    response = Response(_cache.find(orjson.dumps(content)), content_type="image/png")
+    response = Response(_cache.find(write_kept(content)), content_type="image/png")
     response.headers["Cache-Control"] = caching
     response.headers["Cross-Origin-Resource-Policy"] = "cross-origin"
     response.add_etag()
