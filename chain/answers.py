@@ -27,7 +27,7 @@ class ListedSignature(NamedTuple):
     tx_index: int | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Holding:
     """The balance of a wallet's account at a slot: raw token amount and lamports, zeros where the
     account is closed or another's. `mint`: None where the amount is 0.

@@ -63,7 +63,7 @@ class Slice(NamedTuple):
     cost: int | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Opening:
     """What an account held when it was first seen. It was there from the beginning, before all that
     was observed; its cost is unknown.

@@ -49,7 +49,7 @@ def join_curves(parts: Iterable[Curve]) -> Curve:
     return Curve(realized, high, low, drawdown)
 
 
-@dataclass
+@dataclass(slots=True)
 class Stretch:
     """What happened in a stretch of time: its Curve, and what its sales and positions were.
 
@@ -166,7 +166,7 @@ def round_down(seconds: int) -> int:
     return seconds - seconds % unit
 
 
-@dataclass
+@dataclass(slots=True)
 class PositionSoFar:
     """A position from empty on: the results of its sales less the known cost of what left without
     one, in lamports.
@@ -179,7 +179,7 @@ class PositionSoFar:
     unknown: bool = False
 
 
-@dataclass
+@dataclass(slots=True)
 class TokenResult:
     """What the sales of a token earned: lamports and counts."""
 

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any, NamedTuple
 
 import orjson
@@ -107,7 +108,7 @@ def replace_risk(wallet_id: int, books: Mapping[int, RiskBook]) -> None:
     _replace_rows(
         TokenTotal,
         wallet_id,
-        [(key._asdict(), vars(one) if one else None) for key, one in list_tokens(books)],
+        [(key._asdict(), asdict(one) if one else None) for key, one in list_tokens(books)],
     )
     for book in books.values():
         book.rows, book.token_rows = {}, {}

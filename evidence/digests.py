@@ -2,7 +2,8 @@
 document of evidence cannot be changed afterwards without being seen.
 """
 
-from typing import Any, NamedTuple
+import hashlib
+from typing import NamedTuple
 
 import orjson
 
@@ -38,14 +39,15 @@ class DigestLog:
 
     def __init__(self) -> None:
         self._logged: dict[str, str] | None = None
-        self._states: dict[str, tuple[Any, ...]] = {}
+        self._states: dict[str, bytes] = {}
 
     def run_tick(self, now: int) -> tuple[None, None]:
         """Append a leaf for each wallet that a bot holds and whose digest changed; `now` in ms."""
         if self._logged is None:
             self._logged = _read_logged()
         for wallet in [StateRow(*row) for row in database.execute_sql(STATES).fetchall()]:
-            state = wallet[2:]
+            # Its text takes tens of kilobytes a wallet.
+            state = hashlib.sha256(orjson.dumps(wallet[2:])).digest()
             if wallet.coverage is None or self._states.get(wallet.address) == state:
                 continue
             digest = digest_wallet(wallet.id)

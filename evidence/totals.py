@@ -6,6 +6,7 @@ and over what was worked out. Stored rows are never held in memory together.
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import astuple
 from typing import Any
 
 import orjson
@@ -79,4 +80,4 @@ def digest_risk(book: RiskBook) -> str:
 def digest_tokens(book: RiskBook) -> str:
     """As digest_stored_tokens, likewise."""
     rows = ((mint, token) for mint, token in sorted(book.token_rows.items()) if token)
-    return digest_rows([mint, *vars(token).values()] for mint, token in rows)
+    return digest_rows([mint, *astuple(token)] for mint, token in rows)

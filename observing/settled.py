@@ -5,6 +5,7 @@ A few statements a pass read what is stored of all of them, so that what another
 seen, too.
 """
 
+import hashlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -109,13 +110,19 @@ def _find_waiting(wallets: Sequence[Wallet], now: int) -> set[int]:
     return found
 
 
-def _read_stored(wallets: Sequence[Wallet]) -> dict[int, list[Any]]:
-    """By wallet, what is stored of it that may call for work."""
+def _read_stored(wallets: Sequence[Wallet]) -> dict[int, bytes]:
+    """By wallet, a digest of what is stored of it that may call for work: the text itself may take
+    tens of kilobytes.
+    """
     found = {wallet.id: _list_own(wallet) for wallet in wallets}
     for sql in STORED:
         for wallet_id, *rest in _ask(sql, wallets):
             found[wallet_id].append(rest)
-    return found
+    return {wallet_id: _digest(stored) for wallet_id, stored in found.items()}
+
+
+def _digest(stored: list[Any]) -> bytes:
+    return hashlib.sha256(orjson.dumps(stored, option=orjson.OPT_SORT_KEYS)).digest()
 
 
 def _list_own(wallet: Wallet) -> list[Any]:

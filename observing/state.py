@@ -80,9 +80,10 @@ class Watch:
     postponed: dict[str, Postponed] = field(default_factory=lambda: defaultdict(Postponed))
     # By mint, those whose decimals no node knows.
     decimals_postponed: dict[str, Postponed] = field(default_factory=lambda: defaultdict(Postponed))
-    # Whether its last poll left nothing to do, and what was stored of it then (observing.settled).
+    # Whether its last poll left nothing to do, and a digest of what was stored of it then
+    # (observing.settled).
     settled: bool = False
-    stored: object = None
+    stored: bytes = b""
     # When it was last checked whether the transaction of each entry is still stored.
     receipts_checked_at: float = -math.inf
     # By slot, signatures stored without their place in it; None: not read yet.

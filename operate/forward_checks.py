@@ -1,6 +1,7 @@
 """Compare the stored forward record of a wallet's attachments with a rebuilt one."""
 
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import Any
 
 from chain.forward import Forward, Span, SpanHoldings, SpanTotals
@@ -63,7 +64,7 @@ def check_risk(reader: Reader, wallet: Any, pending: PendingLedger) -> Iterator[
     books = pending.list_risk()
     right: dict[Any, Any] = {key: one and dump_stretch(one) for key, one in list_stretches(books)}
     yield from _compare(reader, wallet, "risk_total", (PeriodKey, COLUMNS), right)
-    right = {key: one and vars(one) for key, one in list_tokens(books)}
+    right = {key: one and asdict(one) for key, one in list_tokens(books)}
     yield from _compare(reader, wallet, "token_total", (TokenKey, TOKEN_COLUMNS), right)
 
 
