@@ -2,6 +2,8 @@
 the same bytes stand there.
 """
 
+import hashlib
+import json
 import random
 
 import ground
@@ -14,6 +16,7 @@ from lookout import BEGIN, ledger_of, watch
 from story import Story, address, market
 from test_ledger import STEP, Silent, Teller, account, play
 
+import chain.store
 import models
 import storage
 from accounts.auto_posts import update_posts
@@ -21,8 +24,9 @@ from chain import whole_standings
 from chain.coverage import Progress
 from chain.entries import read_entry
 from chain.forward import Forward
+from chain.group_book import Member
 from chain.ledger import Ledger
-from chain.lots import Opening
+from chain.lots import Booked, Opening
 from chain.programs import table
 from chain.receipts import parse_receipt
 from chain.risk import Stretch
@@ -37,7 +41,15 @@ from chain.store import (
     open_untouched,
 )
 from chain.tables import HourTotal, RiskTotal, TokenTotal, TradeMint
-from chain.trade_store import list_moved, replace_trades, to_json, trade_uid
+from chain.trade_store import (
+    digest_columns,
+    digest_trade,
+    list_moved,
+    make_trade_row,
+    replace_trades,
+    to_json,
+    trade_uid,
+)
 from models import Post, Trade, Wallet, WalletSignature
 from operate import schema
 
@@ -216,6 +228,28 @@ def test_a_refold_writes_only_what_differs(empty):
         )
         == set()
     )
+
+
+@pytest.mark.parametrize("slots", [1, 7, 10**6])
+def test_a_rebuild_is_the_same_in_parts_of_any_size(empty, monkeypatch, slots):
+    entries = entries_of(market(length=60), indexed=False)
+    truth = fold(empty(), entries)
+    monkeypatch.setattr(chain.store, "SLOTS_AT_ONCE", slots)
+    assert fold(empty(), entries) == truth
+
+
+def test_a_digest_is_of_all_that_is_derived_by_name():
+    """Spelled out: another one would have each start write all trades there are."""
+    entry = entries_of(market(length=5))[-1]
+    owner = Member(3, ADA)
+    row = make_trade_row(
+        owner, 7, Booked(entry, entry.flags, "matched", 2**60, lots=(("s", 1, 2),))
+    )
+    told = {name: row[name] for name in sorted(row) if name not in ("uid", "wallet", "digest")}
+    text = json.dumps(told, separators=(",", ":"), ensure_ascii=False)
+    assert row["digest"] == hashlib.sha256(text.encode()).hexdigest()[:24] == digest_trade(row)
+    assert digest_columns(dict(reversed(told.items()))) == row["digest"]
+    assert row["uid"] == trade_uid(ADA, entry.signature) and row["wallet"] == 3
 
 
 def test_a_fold_of_what_is_stored_holds_none_of_it(empty):

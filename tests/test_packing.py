@@ -120,6 +120,9 @@ def test_an_entry_is_stored_as_all_that_its_row_does_not_say():
     )
     assert entry.show() == text and unpack_text(entry.dump()) == text
     assert Entry.load("one", 7, 4, entry.dump(), 1_234) == entry
+    # More than a machine's integer holds: what left of a mint of the largest supply there is.
+    left = entry._replace(tokens=(("M", 1 - 2**64, 6),), sol=2**70)
+    assert Entry.load("one", 7, 4, left.dump(), 1_234) == left
     again = Entry.load("two", 8, None, entry.dump())
     assert again == entry._replace(signature="two", slot=8, tx_index=None, seen_at=None)
     assert type(again.balances[0]) is Balance and type(again.tokens[0]) is tuple
