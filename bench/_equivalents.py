@@ -92,6 +92,12 @@ EQUIVALENTS = {
             "if self.unshown_in < 0 or self.whole or not self._others_held():",
         ): "of nothing there is nothing to explain",
     },
+    "chain/forward.py": {
+        (
+            "if happened_at is not None and happened_at > self._now_ms:",
+            "if happened_at is not None and happened_at >= self._now_ms:",
+        ): "at the same moment no span begins or ends again",
+    },
     "chain/group_forward.py": {
         (
             "or (one.ends_ms is not None and one.number not in company.went)",
@@ -159,6 +165,32 @@ EQUIVALENTS = {
         "for side, lamports in zip(sides, receipt.lamports(address), strict=False):",
         "both are pairs",
     ),
+    "chain/risk.py": {
+        (
+            "if realized > self.high:",
+            "if realized >= self.high:",
+        ): "at a high nothing has fallen",
+        (
+            "elif self.high - realized > self.drawdown:",
+            "elif self.high - realized >= self.drawdown:",
+        ): "a fall that is as deep is the same number",
+        (
+            "if realized < self.low:",
+            "if realized <= self.low:",
+        ): "a point that is as low is the same number",
+        (
+            "if self.best is None or result > self.best:",
+            "if self.best is None or result >= self.best:",
+        ): "a result that is as good is the same number",
+        (
+            "if self.worst is None or result < self.worst:",
+            "if self.worst is None or result <= self.worst:",
+        ): "a result that is as bad is the same number",
+        **{
+            ("if seconds < 100:", other): "a hundred is round"
+            for other in ("if seconds <= 100:", "if seconds < 101:")
+        },
+    },
     "chain/store.py": {
         **{
             (f'"{name}": {value},', f'"{name.upper()}": {value},'): "SQL knows no case"

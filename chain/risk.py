@@ -209,10 +209,10 @@ class RiskBook:
         ended = self._follow_positions(booked)
         if result is None and not is_dated and not ended:
             return
-        day, held = hour // HOURS_A_DAY, None
+        day = hour // HOURS_A_DAY
+        held = None if booked.holding is None else round_down(booked.holding)
         if result is not None:
             self._count_token(booked.sold, result)
-            held = None if booked.holding is None else round_down(booked.holding)
         for stretch in self._list_stretches(hour):
             if result is not None:
                 stretch.add_sale(result, held)
