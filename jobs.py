@@ -25,6 +25,7 @@ from peewee import OperationalError, fn
 import storage
 from config import Config
 from evidence.digests import DigestLog
+from evidence.keeping import Keeper
 from evidence.notes import Signer
 from evidence.witnessing import run_tick
 from models import Job
@@ -45,7 +46,7 @@ SILENT_SECONDS = 40.0
 GRACE_SECONDS = 5.0
 # Until a failed pass of the hooks is tried again; others last a minute and follow one another.
 HOOKS_SECONDS = 5.0
-WITNESS_SECONDS, DIGEST_SECONDS, MEMORY_SECONDS = 600.0, 3600.0, 300.0
+WITNESS_SECONDS, DIGEST_SECONDS, KEPT_SECONDS, MEMORY_SECONDS = 600.0, 3600.0, 60.0, 300.0
 # Where the wall clock moves more against the monotonic one, the jobs are planned anew.
 CLOCK_STEP_SECONDS = 1.0
 log = logging.getLogger("candor.jobs")
@@ -306,6 +307,7 @@ class Jobs:
             *self._deliver(),
             *self._watch_logs(),
             *self._log_digests(),
+            Work("kept", KEPT_SECONDS, Keeper().run_tick),
             Work("memory", MEMORY_SECONDS, give_back_memory),
         ]
 
@@ -332,11 +334,8 @@ class Jobs:
 
     def _observe(self, observer: Observer) -> Work:
         self._rpc = observer.rpc
-        return Work(
-            "observer",
-            self.config.observer_interval_seconds,
-            lambda now: run_observer(observer, now),
-        )
+        seconds = self.config.observer_interval_seconds
+        return Work("observer", seconds, lambda now: run_observer(observer, now))
 
     def _listen(self) -> Ringing:
         """Look at wallets as soon as nodes tell of them, between and within the observer's

@@ -172,6 +172,7 @@ def rebuild_wallets(config: Config, bot_id: str | None) -> "list[RebuiltWallet]"
     import models
     import observer
     from accounts import influencers
+    from evidence import kept
     from observing import rebuilding
 
     with open_database(config), jobs.observer_lock():
@@ -179,6 +180,7 @@ def rebuild_wallets(config: Config, bot_id: str | None) -> "list[RebuiltWallet]"
         if bot_id:
             bot = influencers.find_bot(bot_id).id
             wallets = [wallet for wallet in wallets if bot in (wallet.bot_id, wallet.prover_id)]
+        kept.forget_all()
         return rebuilding.rebuild(observer.Observer(config).state, wallets, now_ms())
 
 

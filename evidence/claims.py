@@ -10,7 +10,7 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from evidence.document import FORMAT, FORMAT_OF_GROUPS, Json, digest_claims
-from evidence.receipts import PAGE_SIZE
+from evidence.pages import PAGE_SIZE
 from market.failures import FetchError
 from market.fetch import Limits, fetch, open_session
 

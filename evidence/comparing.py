@@ -20,7 +20,8 @@ from chain.verify import judge, list_moved_mints
 from evidence import totals
 from evidence.claims import ClaimedPost, ClaimedSpan
 from evidence.folding import Folded
-from evidence.receipts import Line, make_line
+from evidence.pages import Line
+from evidence.receipts import make_line
 
 # What follows from the transaction alone; the rest follows from all that were before it.
 OWN_FIELDS = frozenset(

@@ -9,10 +9,8 @@ import orjson
 
 from chain.holdings import HELD
 from evidence.document import digest_wallet
+from evidence.logged import append_digest, list_logged
 from storage import database, writing
-from storage.arrivals import append_leaf
-
-LOGGED = """SELECT data FROM log_leaf WHERE data LIKE '%"kind":"evidence"%' ORDER BY id"""
 
 
 class StateRow(NamedTuple):
@@ -38,27 +36,21 @@ class DigestLog:
     """Remembers which digest of a wallet was logged last, and of which state of its row it was."""
 
     def __init__(self) -> None:
-        self._logged: dict[str, str] | None = None
-        self._states: dict[str, bytes] = {}
+        self._logged: dict[int, str] | None = None
+        self._states: dict[int, bytes] = {}
 
     def run_tick(self, now: int) -> tuple[None, None]:
         """Append a leaf for each wallet that a bot holds and whose digest changed; `now` in ms."""
         if self._logged is None:
-            self._logged = _read_logged()
+            self._logged = list_logged()
         for wallet in [StateRow(*row) for row in database.execute_sql(STATES).fetchall()]:
             # Its text takes tens of kilobytes a wallet.
             state = hashlib.sha256(orjson.dumps(wallet[2:])).digest()
-            if wallet.coverage is None or self._states.get(wallet.address) == state:
+            if wallet.coverage is None or self._states.get(wallet.id) == state:
                 continue
             digest = digest_wallet(wallet.id)
-            if self._logged.get(wallet.address) != digest:
+            if self._logged.get(wallet.id) != digest:
                 with writing():
-                    append_leaf("evidence", now, wallet=wallet.address, digest=digest)
-            self._logged[wallet.address], self._states[wallet.address] = digest, state
+                    append_digest(wallet.id, wallet.address, digest, now)
+            self._logged[wallet.id], self._states[wallet.id] = digest, state
         return None, None
-
-
-def _read_logged() -> dict[str, str]:
-    """Return {wallet: the digest that was logged last}."""
-    leaves = (orjson.loads(data) for (data,) in database.execute_sql(LOGGED).fetchall())
-    return {leaf["wallet"]: leaf["digest"] for leaf in leaves if leaf["kind"] == "evidence"}

@@ -21,8 +21,9 @@ from chain.store import UNTOUCHED, Untouched, name_rules
 from chain.summary import show_time
 from config import VERSION
 from evidence import groups, totals
-from evidence.posts import list_post_pages
-from evidence.receipts import Page, list_pages
+from evidence.pages import name_pages
+from evidence.posts import POSTS
+from evidence.receipts import RECEIPTS
 from storage import database
 
 FORMAT = "candor-evidence/1"
@@ -117,9 +118,9 @@ def show_wallet(row: WalletRow) -> Json:
             "reconciliation": _parse(row.reconciliation),
             "averageCost": _parse(row.average_cost),
             "forwardRealizedLamports": show_lamports(row.forward_realized),
-            "hours": totals.digest_stored_hours(row.id),
-            "risk": totals.digest_stored_risk(row.id, WHOLE),
-            "tokens": totals.digest_stored_tokens(row.id, WHOLE),
+            "hours": totals.find_stored("hours", row.id),
+            "risk": totals.find_stored("risk", row.id, WHOLE),
+            "tokens": totals.find_stored("tokens", row.id, WHOLE),
         },
         "spans": show_spans(row.id),
         **({"group": group} if group else {}),
@@ -143,7 +144,7 @@ def digest(value: object) -> str:
 def digest_wallet(wallet_id: int) -> str:
     """Digest of all that is claimed of a wallet; the same as long as nothing of it changed."""
     claimed = show_wallet(read_wallet(wallet_id))
-    return digest_claims(claimed, (page.digest for page in list_pages(wallet_id)))
+    return digest_claims(claimed, name_pages(read_rows, RECEIPTS, wallet_id).digests)
 
 
 def digest_claims(wallet: Mapping[str, Any], pages: Iterable[str]) -> str:
@@ -163,7 +164,14 @@ def drop_polls(told: Mapping[str, Any]) -> Json:
 
 
 # ---- the document --------------------------------------------------------------------------------
-def make_document(bot_id: int, wallet_id: int | None, programs: Programs) -> Json:
+class Made(NamedTuple):
+    """A document, and how many full pages were read for it, as their digests were not kept."""
+
+    told: Json
+    pages_read: int
+
+
+def make_document(bot_id: int, wallet_id: int | None, programs: Programs) -> Made:
     """Make the document of a bot and one of its wallets, None for a bot that never had any.
 
     Nothing is locked: where the wallet was published meanwhile, it is read again.
@@ -183,40 +191,30 @@ def _read_state(wallet_id: int | None) -> list[WalletRow]:
     return [read_wallet(one) for one in (wallet_id, *list_leads(read_rows, wallet_id))]
 
 
-def _read_document(bot_id: int, row: WalletRow | None, programs: Programs) -> Json:
+def _read_document(bot_id: int, row: WalletRow | None, programs: Programs) -> Made:
     wallets = database.execute_sql(WALLETS, (bot_id, bot_id))
-    posts, post_tail = _split_pages(list_post_pages(bot_id))
-    made = {
+    posts = name_pages(read_rows, POSTS, bot_id)
+    told = {
         "format": FORMAT_OF_GROUPS if groups.had_several(bot_id) else FORMAT,
         **show_rules(programs),
         "wallets": list(dict.fromkeys(address for (address,) in wallets.fetchall())),
         "wallet": None,
-        "postPages": posts,
-        "posts": orjson.loads(post_tail.body)["posts"],
+        "postPages": posts.pages,
+        "posts": posts.tail.lines,
     }
     if row is None:
-        return {**made, "pending": [], "pendingCount": 0, "receiptPages": [], "receipts": []} | {
-            "digest": None
-        }
+        nothing: Json = {"pending": [], "pendingCount": 0, "receiptPages": [], "receipts": []}
+        return Made({**told, **nothing, "digest": None}, posts.read)
     claimed = show_wallet(row)
-    pages, tail = _split_pages(list_pages(row.id))
-    return {
-        **made,
+    receipts = name_pages(read_rows, RECEIPTS, row.id)
+    told |= {
         "wallet": claimed,
         **_show_pending(row.id),
-        "receiptPages": pages,
-        "receipts": orjson.loads(tail.body)["receipts"],
-        "digest": digest_claims(claimed, [*(one["digest"] for one in pages), tail.digest]),
+        "receiptPages": receipts.pages,
+        "receipts": receipts.tail.lines,
+        "digest": digest_claims(claimed, receipts.digests),
     }
-
-
-def _split_pages(pages: Iterable[Page]) -> tuple[list[Json], Page]:
-    """The names of the full pages, and the one that is not full."""
-    named: list[Json] = []
-    for page in pages:
-        if page.is_full:
-            named.append({"page": page.number, "digest": page.digest})
-    return named, page
+    return Made(told, posts.read + receipts.read)
 
 
 def show_rules(programs: Programs) -> Json:
@@ -272,9 +270,9 @@ def _show_span(wallet_id: int, row: SpanRow) -> Json:
         "openPositions": row.open_positions,
         "realizedLamports": show_lamports(row.forward_realized),
         "totals": {name: str(value) for name, value in row.totals._asdict().items()},
-        "seconds": totals.digest_stored_span(row.id),
-        "risk": totals.digest_stored_risk(wallet_id, row.id),
-        "tokens": totals.digest_stored_tokens(wallet_id, row.id),
+        "seconds": totals.find_stored("seconds", row.id),
+        "risk": totals.find_stored("risk", wallet_id, row.id),
+        "tokens": totals.find_stored("tokens", wallet_id, row.id),
     }
 
 

@@ -34,7 +34,8 @@ from evidence.comparing import (
 from evidence.document import drop_polls
 from evidence.folding import Folded, Row
 from evidence.memory import Memory
-from evidence.receipts import Line, make_line
+from evidence.pages import Line
+from evidence.receipts import make_line
 from evidence.view import View
 
 Tell = Callable[[str, Row], None]

@@ -1,24 +1,50 @@
 """Which leaf of the log last held a digest of what is claimed of a wallet."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
-from storage import database
+from evidence.tables import LoggedWallet
+from storage import database, write_rows
+from storage.arrivals import append_leaf
 
-# The newest first; members of a leaf are sorted.
-FIND = """
-SELECT f.data, f.id - l.first_leaf, l.uid
-FROM log_leaf f JOIN log l ON l.id = (SELECT MAX(id) FROM log WHERE first_leaf <= f.id)
-WHERE f.data LIKE ? ORDER BY f.id DESC LIMIT 1"""
+LOGGED = """
+SELECT f.data, f.id - l.first_leaf, l.uid, g.wallet_id
+FROM logged_wallet g JOIN log_leaf f ON f.id = g.leaf_id
+JOIN log l ON l.id = (SELECT MAX(id) FROM log WHERE first_leaf <= f.id)"""
 
 
-def show_logged(address: str) -> dict[str, Any] | None:
+class LoggedRow(NamedTuple):
+    """A leaf, where it is, and the wallet of which it is the last."""
+
+    data: str
+    place: int
+    log: str
+    wallet: int
+
+
+def append_digest(wallet_id: int, address: str, digest: str, now: int) -> None:
+    """Append a digest of a wallet's evidence to the log, inside a transaction; `now` in ms."""
+    leaf = append_leaf("evidence", now, wallet=address, digest=digest)
+    write_rows(LoggedWallet, [{"wallet": wallet_id, "leaf_id": leaf.id}], ("wallet",))
+
+
+def show_logged(wallet_id: int) -> dict[str, Any] | None:
     """The last such leaf of a wallet: the log, its index there, the digest; None without one."""
-    like = f'%"kind":"evidence"%"wallet":"{address}"%'
-    row = database.execute_sql(FIND, (like,)).fetchone()
-    if row is None:
+    found = database.execute_sql(f"{LOGGED} WHERE g.wallet_id = ?", (wallet_id,)).fetchone()
+    if found is None:
         return None
-    data, index, log = row
-    leaf = orjson.loads(data)
-    return {"log": log, "leaf": index, "digest": leaf["digest"], "loggedAtMs": leaf["at"]}
+    row = LoggedRow(*found)
+    leaf = orjson.loads(row.data)
+    return {
+        "log": row.log,
+        "leaf": row.place,
+        "digest": leaf["digest"],
+        "loggedAtMs": leaf["at"],
+    }
+
+
+def list_logged() -> dict[int, str]:
+    """{number of a wallet: the digest that was logged last}."""
+    rows = [LoggedRow(*row) for row in database.execute_sql(LOGGED).fetchall()]
+    return {row.wallet: orjson.loads(row.data)["digest"] for row in rows}

@@ -2,25 +2,22 @@
 words where they are shown. In order of arrival, paged.
 """
 
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import orjson
 
 from chain.summary import show_time
-from evidence.receipts import PAGE_SIZE, Page
-from storage import database
+from evidence.pages import Line, Paged
 
 LINES = """
-SELECT p.uid, p.created_at, p.event_at, p.checked_at, p.mint, p.signature, w.address, p.status,
+SELECT p.id, p.leaf_id IS NULL OR f.id IS NOT NULL,
+       p.uid, p.created_at, p.event_at, p.checked_at, p.mint, p.signature, w.address, p.status,
        p.status_reason, t.uid, p.hidden_at, p.source, p.channel, p.salt, p.event_id, p.body,
        p.symbol, p.reason, l.uid, p.leaf_id - l.first_leaf, f.data
 FROM post p LEFT JOIN wallet w ON w.id = p.wallet_id LEFT JOIN trade t ON t.id = p.trade_id
 LEFT JOIN log_leaf f ON f.id = p.leaf_id
 LEFT JOIN log l ON l.id = (SELECT MAX(id) FROM log WHERE first_leaf <= f.id)
-WHERE p.bot_id = ? AND p.id >= (
-    SELECT id FROM post WHERE bot_id = ? ORDER BY id LIMIT 1 OFFSET ?)
-ORDER BY p.id LIMIT ?"""
+WHERE p.bot_id = {owner} AND p.id > {after} ORDER BY p.id LIMIT {most}"""
 
 
 class PostRow(NamedTuple):
@@ -49,24 +46,7 @@ class PostRow(NamedTuple):
     leaf: str | None
 
 
-def list_post_pages(bot_id: int) -> Iterator[Page]:
-    """Yield the pages of a bot, one at a time in memory; the last is not full."""
-    number = 1
-    while (page := read_post_page(bot_id, number)).is_full:
-        yield page
-        number += 1
-    yield page
-
-
-def read_post_page(bot_id: int, number: int) -> Page:
-    """Read page `number` (from 1) of a bot's posts; one beyond the last is empty."""
-    offset = (number - 1) * PAGE_SIZE
-    rows = database.execute_sql(LINES, (bot_id, bot_id, offset, PAGE_SIZE)).fetchall()
-    lines = [show_post(PostRow(*row)) for row in rows]
-    return Page(number, len(lines), orjson.dumps({"page": number, "posts": lines}))
-
-
-def show_post(row: PostRow) -> dict[str, Any]:
+def show_post(row: PostRow) -> Line:
     """Make the line of a post; times are whole seconds, rounded down."""
     return {
         "id": row.uid,
@@ -104,3 +84,6 @@ def find_logged_at(leaf: str | None) -> str | None:
         return None if ms is None else show_time(ms // 1000)
     except (ValueError, AttributeError, TypeError):
         return None
+
+
+POSTS = Paged("posts", "post", "bot_id", LINES, lambda *values: show_post(PostRow(*values)))

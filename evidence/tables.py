@@ -1,8 +1,15 @@
-"""Tables of the append-only log. storage.arrivals writes them."""
+"""Tables of the append-only log, which storage.arrivals writes, and of digests that are kept."""
 
-from peewee import BigIntegerField, BlobField, CompositeKey, IntegerField, TextField
+from peewee import (
+    BigIntegerField,
+    BlobField,
+    CompositeKey,
+    ForeignKeyField,
+    IntegerField,
+    TextField,
+)
 
-from models import Base
+from models import Base, Wallet
 
 
 class Log(Base):
@@ -54,4 +61,38 @@ class Witnessed(Base):
     trouble_at = BigIntegerField(null=True)
 
 
-TABLES = (Log, Leaf, Node, Witnessed)
+class LoggedWallet(Base):
+    """The leaf that last held a digest of a wallet's evidence."""
+
+    wallet = ForeignKeyField(Wallet, primary_key=True)
+    leaf_id = BigIntegerField()
+
+    class Meta:
+        table_name = "logged_wallet"
+
+
+class KeptDigest(Base):
+    """The digest of a part of documents of evidence (evidence.kept), dropped by triggers in the
+    transaction of whatever changes the part. Derived.
+
+    `kind`: receipts | posts, a full page of them; hours | seconds | risk | tokens, all such totals
+    of an owner. `owner`: the number of the wallet; of posts, the bot; of seconds, the attachment.
+    `place`: of a page, the id of its last line; of risk and tokens, the span (as in RiskTotal);
+    else 0. `number`: of the page, else 0. `claim`: random, of the attempt that works it out;
+    `digest`: null until then; `version`: of Candor.
+    """
+
+    kind = TextField()
+    owner = BigIntegerField()
+    place = BigIntegerField()
+    number = BigIntegerField()
+    claim = TextField()
+    digest = TextField(null=True)
+    version = TextField()
+
+    class Meta:
+        primary_key = CompositeKey("kind", "owner", "place")
+
+
+# The last one is dropped by whatever changes the others.
+TABLES = (Log, Leaf, Node, Witnessed, LoggedWallet, KeptDigest)

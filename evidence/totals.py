@@ -5,7 +5,7 @@ and over what was worked out. Stored rows are never held in memory together.
 """
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple
 from typing import Any
 
@@ -13,14 +13,15 @@ import orjson
 
 from chain.forward import SpanTotals
 from chain.hour_store import RUNNING, RunningTotals
+from chain.ranks import Rows
 from chain.risk import RiskBook
 from chain.risk_store import COLUMNS, TOKEN_COLUMNS, dump_stretch
+from chain.standing_store import read_rows
+from evidence import kept
 from storage import database
 
-Row = Sequence[Any]
 
-
-def digest_rows(rows: Iterable[Row]) -> str:
+def digest_rows(rows: Iterable[Sequence[Any]]) -> str:
     """Return the SHA-256, in hex, over rows as lines of JSON."""
     whole = hashlib.sha256()
     for row in rows:
@@ -29,55 +30,62 @@ def digest_rows(rows: Iterable[Row]) -> str:
 
 
 # ---- as stored -----------------------------------------------------------------------------------
-def digest_stored_hours(wallet_id: int) -> str:
-    """Digest the running totals of a wallet at the end of each hour."""
-    sql = f"SELECT hour, {', '.join(RUNNING)} FROM hour_total WHERE wallet_id = ? ORDER BY hour"
-    return digest_rows(database.execute_sql(sql, (wallet_id,)))
+# The rows that each is of; kinds, owners and places as KeptDigest has them.
+STORED = {
+    "hours": f"""
+        SELECT hour, {", ".join(RUNNING)} FROM hour_total WHERE wallet_id = {{owner}}
+        ORDER BY hour""",
+    "seconds": f"""
+        SELECT time, {", ".join(SpanTotals._fields)} FROM forward_total
+        WHERE attachment_id = {{owner}} ORDER BY time""",
+    "risk": f"""
+        SELECT hours, begins, {", ".join(COLUMNS)} FROM risk_total
+        WHERE wallet_id = {{owner}} AND span = {{place}} ORDER BY hours, begins""",
+    "tokens": f"""
+        SELECT mint, {", ".join(TOKEN_COLUMNS)} FROM token_total
+        WHERE wallet_id = {{owner}} AND span = {{place}} ORDER BY mint""",
+}
 
 
-def digest_stored_span(attachment_id: int) -> str:
-    """Digest the running totals of a span after each second that changed them."""
-    columns = ", ".join(SpanTotals._fields)
-    sql = f"SELECT time, {columns} FROM forward_total WHERE attachment_id = ? ORDER BY time"
-    return digest_rows(database.execute_sql(sql, (attachment_id,)))
+def digest_stored(rows: Rows, kind: str, owner: int, place: int = 0) -> str:
+    """Digest the stored rows of an owner: running totals of a wallet at the end of each hour, those
+    of a span after each second that changed them, the risk of a wallet's results in each stretch of
+    time, or what its sales of each token earned.
+    """
+    return digest_rows(rows(STORED[kind].format(owner=owner, place=place)))
 
 
-def digest_stored_risk(wallet_id: int, span: int) -> str:
-    """Digest the risk of a wallet's results in each stretch of time; `span`: as in RiskTotal."""
-    sql = (
-        f"SELECT hours, begins, {', '.join(COLUMNS)} FROM risk_total"
-        " WHERE wallet_id = ? AND span = ? ORDER BY hours, begins"
+def find_stored(kind: str, owner: int, place: int = 0) -> str:
+    """As digest_stored, of this database; the one that is kept, where it is."""
+    return kept.find_digest(read_rows, kind, owner, place) or digest_stored(
+        read_each, kind, owner, place
     )
-    return digest_rows(database.execute_sql(sql, (wallet_id, span)))
 
 
-def digest_stored_tokens(wallet_id: int, span: int) -> str:
-    """Digest what a wallet's sales of each token earned; `span`: as in TokenTotal."""
-    sql = (
-        f"SELECT mint, {', '.join(TOKEN_COLUMNS)} FROM token_total"
-        " WHERE wallet_id = ? AND span = ? ORDER BY mint"
-    )
-    return digest_rows(database.execute_sql(sql, (wallet_id, span)))
+def read_each(sql: str) -> Iterator[tuple[Any, ...]]:
+    """Run a statement of this database, whose rows are read one by one."""
+    found: Iterator[tuple[Any, ...]] = database.execute_sql(sql)
+    return found
 
 
 # ---- as worked out -------------------------------------------------------------------------------
 def digest_hours(hours: Mapping[int, RunningTotals | None]) -> str:
-    """As digest_stored_hours."""
+    """As digest_stored of hours."""
     return digest_rows([hour, *row] for hour, row in sorted(hours.items()) if row is not None)
 
 
 def digest_span(rows: Mapping[int, SpanTotals | None]) -> str:
-    """As digest_stored_span."""
+    """As digest_stored of seconds."""
     return digest_rows([time, *row] for time, row in sorted(rows.items()) if row is not None)
 
 
 def digest_risk(book: RiskBook) -> str:
-    """As digest_stored_risk, of a book of which nothing was written yet."""
+    """As digest_stored of risk, of a book of which nothing was written yet."""
     rows = ((period, stretch) for period, stretch in sorted(book.rows.items()) if stretch)
     return digest_rows([*period, *dump_stretch(stretch).values()] for period, stretch in rows)
 
 
 def digest_tokens(book: RiskBook) -> str:
-    """As digest_stored_tokens, likewise."""
+    """As digest_stored of tokens, likewise."""
     rows = ((mint, token) for mint, token in sorted(book.token_rows.items()) if token)
     return digest_rows([mint, *astuple(token)] for mint, token in rows)

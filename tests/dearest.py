@@ -14,6 +14,7 @@ from urllib.parse import urlencode
 from accounts import admin, api_keys
 from accounts.keys import hash_secret
 from chain.quotes import QUOTES
+from evidence import index
 from models import Bot, Session
 from storage import database
 from web.api import leaderboard, paging, quotes, timeline
@@ -288,8 +289,16 @@ def list_exports(reader):
 
 
 def list_evidence(reader):
-    (last,) = database.execute_sql("SELECT COUNT(*) FROM receipt").fetchone()
-    pages = [{"page": "1"}, {"page": str(max(1, last // 500))}, {"posts": "1"}, {"posts": "9"}]
+    """The first page, the last full one and none, of receipts and of posts."""
+    (bot,) = database.execute_sql(
+        "SELECT id FROM bot WHERE uid = ?", (reader.ids["bot"],)
+    ).fetchone()
+    found = {"posts": f"post WHERE bot_id = {bot}"}
+    found["page"] = f"trade WHERE wallet_id = {index.find_wallet(bot, None)}"
+    pages = []
+    for name, rows in found.items():
+        (lines,) = database.execute_sql(f"SELECT COUNT(*) FROM {rows}").fetchone()
+        pages += [{name: str(number)} for number in (1, max(2, lines // 1_000), 10**6)]
     return plain([{"wallet": reader.ids["wallet"]}, *pages])
 
 

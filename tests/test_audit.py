@@ -390,9 +390,9 @@ def test_a_list_of_bots_without_end_is_refused():
 
 
 def test_a_page_that_changed_is_read_again(watched, chain, monkeypatch):
-    from evidence import receipts
+    from evidence import pages
 
-    monkeypatch.setattr(receipts, "PAGE_SIZE", 10)
+    monkeypatch.setattr(pages, "PAGE_SIZE", 10)
     watched.app.evidence_cache._entries.clear()
     ask, changed = ask_service(watched), []
 

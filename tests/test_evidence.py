@@ -11,7 +11,8 @@ from service import NOW, Service, address, signature
 from story import ADA
 
 from accounts import posts, wallets
-from evidence import document, index, log, receipts
+from evidence import document, index, log, pages
+from evidence.logged import append_digest
 from models import Bot, Receipt, Trade, Wallet
 from observing.entries import digest_stored
 from storage import writing
@@ -67,7 +68,7 @@ def test_receipts_of_an_earlier_version_get_their_digests(watched):
 
 def test_full_pages_are_named_by_their_digests_and_never_change(watched, monkeypatch):
     whole = read(watched).json["receipts"]
-    monkeypatch.setattr(receipts, "PAGE_SIZE", 10)
+    monkeypatch.setattr(pages, "PAGE_SIZE", 10)
     watched.app.evidence_cache._entries.clear()
     told = read(watched).json
     assert [one["page"] for one in told["receiptPages"]] == list(range(1, len(whole) // 10 + 1))
@@ -125,7 +126,7 @@ def test_posts_stand_with_the_trade_that_verifies_them(service):
 
 def test_no_cache_keeps_the_words_of_a_post_and_a_hidden_one_shows_none(service, monkeypatch):
     # The page of one post is full, and has a name.
-    monkeypatch.setattr(receipts, "PAGE_SIZE", 1)
+    monkeypatch.setattr(pages, "PAGE_SIZE", 1)
     bot = service.make_bot("Ada")
     posted = service.post({"eventId": "a", "body": "Sold"}, bot.publish_key.text).json
     path = f"/bots/{bot.bot.uid}/evidence.json"
@@ -188,12 +189,12 @@ def test_an_address_has_a_limit_of_its_own(tmp_path):
 @pytest.mark.usefixtures("standing_clock")
 def test_a_document_counts_as_the_pages_it_is_made_of(watched, monkeypatch):
     """Of 60 a minute. While nothing changes it is kept, and counts as one."""
-    monkeypatch.setattr(receipts, "PAGE_SIZE", 2)
+    monkeypatch.setattr(pages, "PAGE_SIZE", 2)
     watched.app.evidence_cache._entries.clear()
     told = read(watched).json
-    pages = len(told["receiptPages"]) + len(told["postPages"])
-    left = 60 - 1 - pages
-    assert pages > 10 and left > 1
+    count = len(told["receiptPages"]) + len(told["postPages"])
+    left = 60 - 1 - count
+    assert count > 10 and left > 1
     path = f"/bots/{Bot.get().uid}/evidence.json"
     codes = [watched.get(path).status_code for _ in range(left + 1)]
     assert codes == [200] * left + [429]
@@ -211,12 +212,13 @@ def test_a_profile_says_how_to_check_it(service):
 def test_a_document_names_the_leaf_that_last_held_a_digest_of_the_wallet(watched):
     assert read(watched).json["log"] is None
     with writing():
-        append_leaf("evidence", NOW, wallet=ADA, digest="0" * 64)
-        last = append_leaf("evidence", NOW + 1, wallet=ADA, digest="1" * 64)
-        append_leaf("evidence", NOW + 2, wallet=W, digest="2" * 64)
+        for number in range(3):
+            append_digest(Wallet.get().id, ADA, f"{number}" * 64, NOW + number)
+        size = log.find_log().size
+        append_leaf("digest", NOW + 3)
     assert read(watched).json["log"] == {
         "log": log.find_log().uid,
-        "leaf": last.place,
-        "digest": "1" * 64,
-        "loggedAtMs": NOW + 1,
+        "leaf": size - 1,
+        "digest": "2" * 64,
+        "loggedAtMs": NOW + 2,
     }

@@ -1,0 +1,168 @@
+"""Digests of full pages of evidence, and of running totals, are kept until those change.
+
+Triggers drop them in the transaction of the change, so no writer can forget it. Of a page whose
+lines stay where they are, that one; where lines come or go, all from there on.
+"""
+
+from typing import NamedTuple
+
+import orjson
+from peewee import AutoField, BigIntegerField, CompositeKey, ForeignKeyField, Model, TextField
+
+# {row}: old or new; {kind} and {owner}: of what has pages, and the column of the owner.
+LATER = """
+DELETE FROM kept_digest WHERE kind = '{kind}' AND owner = {row}.{owner} AND place >= {row}.id"""
+SAME = """
+DELETE FROM kept_digest WHERE kind = '{kind}' AND owner = {row}.{owner} AND place = (
+    SELECT MIN(k.place) FROM kept_digest k
+    WHERE k.kind = '{kind}' AND k.owner = {row}.{owner} AND k.place >= {row}.id)"""
+# Of the trades of a transaction, whichever wallets list it.
+RECEIPT = """
+DELETE FROM kept_digest WHERE kind = 'receipts' AND (owner, place) IN (
+    SELECT t.wallet_id, (
+        SELECT MIN(k.place) FROM kept_digest k
+        WHERE k.kind = 'receipts' AND k.owner = t.wallet_id AND k.place >= t.id)
+    FROM sighting s JOIN trade t ON t.wallet_id = s.wallet_id AND t.signature = s.signature
+    WHERE s.signature IN ({signatures}))"""
+SIGHTING = """
+DELETE FROM kept_digest WHERE kind = 'receipts' AND owner = old.wallet_id AND place = (
+    SELECT MIN(k.place) FROM kept_digest k
+    WHERE k.kind = 'receipts' AND k.owner = old.wallet_id AND k.place >= (
+        SELECT id FROM trade WHERE wallet_id = old.wallet_id AND signature = old.signature))"""
+ALL_PAGES = "DELETE FROM kept_digest WHERE kind IN ('receipts', 'posts')"
+ALL_POSTS = "DELETE FROM kept_digest WHERE kind = 'posts'"
+# Where a log begins at a leaf that is there already, the leaf is of another log than before.
+LOG_OF_LEAVES = f"""
+{ALL_POSTS} AND EXISTS (SELECT 1 FROM log_leaf WHERE id >= new.first_leaf)"""
+
+
+class Trigger(NamedTuple):
+    """What drops digests: after which event, under which condition, and how."""
+
+    name: str
+    event: str
+    statement: str
+    condition: str = ""
+
+
+def list_triggers():
+    for table, kind, owner in (("trade", "receipts", "wallet_id"), ("post", "posts", "bot_id")):
+        for event, row, text in (
+            *(("INSERT", "new", LATER), ("DELETE", "old", LATER)),
+            ("UPDATE", "old", SAME),
+        ):
+            statement = text.format(kind=kind, owner=owner, row=row)
+            yield Trigger(f"{table}_{event.lower()}", f"{event} ON {table}", statement)
+    # What nothing does now. The public id of a trade stands with posts, too.
+    yield Trigger(
+        *("trade_moved", "UPDATE OF id, uid, wallet_id ON trade", ALL_PAGES),
+        "old.id <> new.id OR old.uid <> new.uid OR old.wallet_id <> new.wallet_id",
+    )
+    yield Trigger(
+        *("post_moved", "UPDATE OF id, bot_id ON post", ALL_PAGES),
+        "old.id <> new.id OR old.bot_id <> new.bot_id",
+    )
+    for event, named in (
+        ("INSERT", "new.signature"),
+        ("DELETE", "old.signature"),
+        ("UPDATE", "old.signature, new.signature"),
+    ):
+        statement = RECEIPT.format(signatures=named)
+        yield Trigger(f"receipt_{event.lower()}", f"{event} ON receipt", statement)
+    told = "wallet_id, signature, seen_at"
+    yield Trigger("sighting_update", f"UPDATE OF {told} ON sighting", SIGHTING)
+    yield Trigger("sighting_delete", "DELETE ON sighting", SIGHTING)
+    yield Trigger(
+        "wallet_moved", "UPDATE OF address ON wallet", ALL_POSTS, "old.address <> new.address"
+    )
+    yield Trigger("log_insert", "INSERT ON log", LOG_OF_LEAVES)
+    yield Trigger("log_update", "UPDATE OF id, uid, first_leaf ON log", ALL_POSTS)
+    yield Trigger("log_delete", "DELETE ON log", ALL_POSTS)
+    yield Trigger("leaf_update", "UPDATE ON log_leaf", ALL_POSTS)
+    yield Trigger("leaf_delete", "DELETE ON log_leaf", ALL_POSTS)
+    yield from list_triggers_of_totals()
+
+
+def list_triggers_of_totals():
+    for table, kind, owner, place in (
+        ("hour_total", "hours", "wallet_id", ""),
+        ("forward_total", "seconds", "attachment_id", ""),
+        ("risk_total", "risk", "wallet_id", "span"),
+        ("token_total", "tokens", "wallet_id", "span"),
+    ):
+        for event, rows in (("INSERT", ("new",)), ("DELETE", ("old",)), ("UPDATE", ("old", "new"))):
+            owners = ", ".join(f"{row}.{owner}" for row in rows)
+            statement = f"DELETE FROM kept_digest WHERE kind = '{kind}' AND owner IN ({owners})"
+            if place:
+                places = ", ".join(f"{row}.{place}" for row in rows)
+                statement += f" AND place IN ({places})"
+            yield Trigger(f"{table}_{event.lower()}", f"{event} ON {table}", statement)
+
+
+def make_sqlite(one):
+    when = f" WHEN {one.condition}" if one.condition else ""
+    yield f"CREATE TRIGGER kept_{one.name} AFTER {one.event}{when} BEGIN {one.statement}; END"
+
+
+def make_postgresql(one):
+    when = f" WHEN ({one.condition})" if one.condition else ""
+    yield (
+        f"CREATE FUNCTION kept_{one.name}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+        f" {one.statement}; RETURN NULL; END $$"
+    )
+    yield (
+        f"CREATE TRIGGER kept_{one.name} AFTER {one.event} FOR EACH ROW{when}"
+        f" EXECUTE FUNCTION kept_{one.name}()"
+    )
+
+
+def fill_logged(db):
+    """Find the last leaf of each wallet: it was looked for in all of the log until now."""
+    leaves = db.execute_sql(
+        """SELECT id, data FROM log_leaf WHERE data LIKE '%"kind":"evidence"%' ORDER BY id"""
+    )
+    said = ((number, orjson.loads(data)) for number, data in leaves)
+    last = {leaf["wallet"]: number for number, leaf in said if leaf["kind"] == "evidence"}
+    for address, number in last.items():
+        sql = "INSERT INTO logged_wallet (wallet_id, leaf_id) SELECT id, ? FROM wallet"
+        db.execute_sql(f"{sql} WHERE address = ?", (number, address))
+
+
+def up(migrator, db):
+    class Wallet(Model):
+        id = AutoField()
+
+        class Meta:
+            database = db
+            table_name = "wallet"
+
+    class LoggedWallet(Model):
+        wallet = ForeignKeyField(Wallet, primary_key=True)
+        leaf_id = BigIntegerField()
+
+        class Meta:
+            database = db
+            table_name = "logged_wallet"
+            strict_tables = True
+
+    class KeptDigest(Model):
+        kind = TextField()
+        owner = BigIntegerField()
+        place = BigIntegerField()
+        number = BigIntegerField()
+        claim = TextField()
+        digest = TextField(null=True)
+        version = TextField()
+
+        class Meta:
+            database = db
+            table_name = "kept_digest"
+            strict_tables = True
+            primary_key = CompositeKey("kind", "owner", "place")
+
+    db.create_tables([LoggedWallet, KeptDigest])
+    fill_logged(db)
+    make = make_sqlite if db.engine == "sqlite" else make_postgresql
+    for one in list_triggers():
+        for statement in make(one):
+            db.execute_sql(statement)
