@@ -3,6 +3,8 @@
 import datetime
 from typing import Any
 
+import orjson
+
 from chain.amounts import show_lamports, sol
 from chain.ledger import Ledger
 from chain.quote_book import QuoteBook
@@ -101,5 +103,6 @@ def show_time(seconds: int | None) -> str | None:
     """RFC 3339 of Unix seconds."""
     if seconds is None:
         return None
-    # One document may hold tens of thousands of times, and strftime takes twice as long.
-    return datetime.datetime.fromtimestamp(seconds, datetime.UTC).isoformat()[:-6] + "Z"
+    # One document may hold thousands of times, and isoformat takes twice as long, strftime longer.
+    moment = datetime.datetime.fromtimestamp(seconds, datetime.UTC)
+    return orjson.dumps(moment, option=orjson.OPT_UTC_Z)[1:-1].decode()

@@ -79,6 +79,18 @@ SELECT a.id, b.uid, a.ownership, a.attached_at, a.detached_at, a.carried_in, a.o
 FROM attachment a JOIN bot b ON b.id = a.bot_id LEFT JOIN forward_total t ON t.attachment_id = a.id
 AND t.time = (SELECT MAX(l.time) FROM forward_total l WHERE l.attachment_id = a.id)
 WHERE a.wallet_id = ? ORDER BY a.attached_at, a.id"""
+COUNT_PENDING = "SELECT COUNT(*) FROM sighting WHERE wallet_id = ? AND state = 'pending'"
+# Each half comes from an index in the order of slots: during a long backfill sorting all that is
+# pending would take longer than the rest of the document.
+OLDEST = f"""
+SELECT * FROM (
+    SELECT signature, slot FROM sighting
+    WHERE wallet_id = ? AND state = 'pending' AND head = {{head}}
+    ORDER BY slot, signature LIMIT {MAX_PENDING}) {{head}}_half"""
+PENDING = f"""
+SELECT signature, slot FROM (
+    {OLDEST.format(head="FALSE")} UNION ALL {OLDEST.format(head="TRUE")}) both_halves
+ORDER BY slot, signature LIMIT {MAX_PENDING}"""
 WALLETS = """
 SELECT w.address FROM (
     SELECT wallet_id, attached_at, 0 AS beside, id FROM attachment WHERE bot_id = ?
@@ -235,12 +247,8 @@ def show_rules(programs: Programs) -> Json:
 
 def _show_pending(wallet_id: int) -> Json:
     """Signatures that are listed and whose transactions are not here yet, the oldest first."""
-    pending = "FROM sighting WHERE wallet_id = ? AND state = 'pending'"
-    count = database.execute_sql(f"SELECT COUNT(*) {pending}", (wallet_id,)).fetchone()
-    rows = database.execute_sql(
-        f"SELECT signature, slot {pending} ORDER BY slot, signature LIMIT {MAX_PENDING}",
-        (wallet_id,),
-    )
+    count = database.execute_sql(COUNT_PENDING, (wallet_id,)).fetchone()
+    rows = database.execute_sql(PENDING, (wallet_id, wallet_id))
     return {
         "pending": [{"signature": signature, "slot": slot} for signature, slot in rows.fetchall()],
         "pendingCount": count[0],

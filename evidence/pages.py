@@ -31,19 +31,24 @@ class Paged(NamedTuple):
     table: str
     owner_column: str
     lines: str
-    show: Callable[..., Line]
+    show: Callable[[list[Any]], Line]
 
 
 class Page(NamedTuple):
-    """A page: its lines, and its bytes. `last`: the id of its last line; `is_settled`: its digest
-    may be kept, as whatever changes it will be noticed.
+    """A page of lines. `last`: the id of its last one; `is_settled`: its digest may be kept, as
+    whatever changes it will be noticed.
     """
 
+    kind: str
     number: int
     lines: list[Line]
-    body: bytes
     last: int
     is_settled: bool
+
+    @property
+    def body(self) -> bytes:
+        """The page as JSON."""
+        return orjson.dumps({"page": self.number, self.kind: self.lines})
 
     @property
     def digest(self) -> str:
@@ -75,9 +80,8 @@ def read_after(rows: Rows, paged: Paged, owner: int, number: int, after: int) ->
         paged.lines.format(owner=owner, after=after, most=PAGE_SIZE)
     ):
         last, is_settled = line_id, is_settled and bool(is_whole)
-        lines.append(paged.show(*values))
-    body = orjson.dumps({"page": number, paged.kind: lines})
-    return Page(number, lines, body, last, is_settled)
+        lines.append(paged.show(values))
+    return Page(paged.kind, number, lines, last, is_settled)
 
 
 def read_page(rows: Rows, paged: Paged, owner: int, number: int) -> Page:
@@ -86,7 +90,7 @@ def read_page(rows: Rows, paged: Paged, owner: int, number: int) -> Page:
     skipped = (number - 1 - before.number) * PAGE_SIZE
     after = find_last(rows, paged, owner, before.place, skipped) if skipped else before.place
     if after is None:
-        return Page(number, [], orjson.dumps({"page": number, paged.kind: []}), 0, False)
+        return Page(paged.kind, number, [], 0, False)
     return read_after(rows, paged, owner, number, after)
 
 

@@ -79,11 +79,13 @@ def find_logged_at(leaf: str | None) -> str | None:
     """When a post that was stored before there was a log was logged; None of any other, and of a
     leaf that somebody damaged.
     """
+    if leaf is None or '"loggedAt"' not in leaf:
+        return None
     try:
-        ms = orjson.loads(leaf or "{}").get("loggedAt")
+        ms = orjson.loads(leaf).get("loggedAt")
         return None if ms is None else show_time(ms // 1000)
     except (ValueError, AttributeError, TypeError):
         return None
 
 
-POSTS = Paged("posts", "post", "bot_id", LINES, lambda *values: show_post(PostRow(*values)))
+POSTS = Paged("posts", "post", "bot_id", LINES, lambda values: show_post(PostRow._make(values)))

@@ -1,6 +1,7 @@
 """Documents of evidence: what is claimed of a bot, complete, paged, named by digests."""
 
 import hashlib
+import random
 
 import ground
 import orjson
@@ -10,10 +11,11 @@ from node import FakeNode
 from service import NOW, Service, address, signature
 from story import ADA
 
+import storage
 from accounts import posts, wallets
 from evidence import document, index, log, pages
 from evidence.logged import append_digest
-from models import Bot, Receipt, Trade, Wallet
+from models import Bot, Receipt, Trade, Wallet, WalletSignature
 from observing.entries import digest_stored
 from storage import writing
 from storage.arrivals import append_leaf
@@ -98,6 +100,25 @@ def test_the_digest_of_a_wallet_moves_with_what_is_claimed_and_not_with_polls(wa
     assert document.digest_wallet(wallet.id) == before
     Trade.update(result=Trade.result + 1).where(Trade.result.is_null(False)).execute()
     assert document.digest_wallet(wallet.id) != before
+
+
+def test_the_oldest_that_are_pending_are_named_and_all_are_counted(watched):
+    dice, wallet = random.Random(7), Wallet.get()
+    chosen = [(dice.randint(1, 300), f"sig{number}") for number in range(1_500)]
+    storage.write_rows(
+        WalletSignature,
+        [
+            {
+                **{"wallet": wallet.id, "signature": name, "slot": slot, "seen_at": 1},
+                **{"head": dice.random() < 0.5, "state": "pending"},
+            }
+            for slot, name in chosen
+        ],
+    )
+    told = read(watched).json
+    assert told["pendingCount"] == 1_500
+    named = [(one["slot"], one["signature"]) for one in told["pending"]]
+    assert named == sorted(chosen)[:1_000]
 
 
 def test_an_etag_saves_a_second_reading(watched):

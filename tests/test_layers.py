@@ -45,6 +45,7 @@ MAY_IMPORT = {
     "chain.digests": {"orjson"},
     "chain.packing": {"orjson", "zstandard"},
     "chain.rpc": {"orjson", "requests", "urllib3"},
+    "chain.summary": {"orjson"},
     "chain.store": {*BELOW, "orjson"},
     "chain.forward_store": {*BELOW, "peewee"},
     "chain.hour_store": {*BELOW, "peewee"},
