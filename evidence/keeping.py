@@ -1,6 +1,7 @@
 """The job that works out the digests that evidence.kept keeps, a few at a time."""
 
 import itertools
+import time
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -13,9 +14,9 @@ from evidence.posts import POSTS
 from evidence.receipts import RECEIPTS
 from storage import database, writing
 
-# So many wallets, and bots, are looked at in a tick, in turn; so many parts are worked out: a page
-# takes some 7 ms.
-MAX_OWNERS, MAX_PARTS = 50, 50
+# In a tick so many wallets are looked at, in turn, and so many of their parts are worked out, until
+# so much time of the processor has gone; and of bots likewise. A page takes some 7 ms.
+MAX_OWNERS, MAX_PARTS, MAX_SECONDS = 50, 50, 0.3
 NEXT = f"SELECT id FROM {{table}} WHERE id > ? ORDER BY id LIMIT {MAX_OWNERS}"
 SPANS = "SELECT id FROM attachment WHERE wallet_id = ? ORDER BY id"
 PAGED = {paged.kind: paged for paged in (RECEIPTS, POSTS)}
@@ -38,13 +39,13 @@ class Keeper:
 
     def run_tick(self, now: int) -> tuple[None, None]:
         """Work out some of what is missing. `now` is of no importance."""
-        left = MAX_PARTS
         for table in self._reached:
+            left, ends = MAX_PARTS, time.thread_time() + MAX_SECONDS
             for owner in self._list_next(table):
-                if left <= 0:
-                    break
                 left -= keep_some(table, owner, left)
                 self._reached[table] = owner
+                if left <= 0 or time.thread_time() > ends:
+                    break
         return None, None
 
     def _list_next(self, table: str) -> list[int]:
