@@ -5,6 +5,7 @@ The oracle is the same document, made with nothing kept.
 
 import itertools
 import random
+import runpy
 
 import ground
 import orjson
@@ -490,6 +491,20 @@ def test_whatever_happens_documents_are_those_made_with_nothing_kept(
             most = max(most, count_kept())
             assert show() == show_anew(), (step, done.__name__)
     assert most > 20
+
+
+def test_the_migration_finds_the_leaves_that_were_logged_before(seen):
+    for later in range(2):
+        run("UPDATE wallet SET results = ? WHERE id = ?", f"[{later}]", seen.wallets[0].id)
+        DigestLog().run_tick(seen.now)
+    before = run("SELECT wallet_id, leaf_id FROM logged_wallet ORDER BY wallet_id").fetchall()
+    assert len(before) == 2
+    run("DELETE FROM logged_wallet")
+    path = storage.MIGRATIONS / "0077_kept_digests.py"
+    runpy.run_path(str(path))["fill_logged"](storage.database)
+    assert (
+        run("SELECT wallet_id, leaf_id FROM logged_wallet ORDER BY wallet_id").fetchall() == before
+    )
 
 
 # ---- doctor --------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ import config
 import models
 import storage
 from accounts import api_keys, influencers, posts, traders
+from bench.seed import keep_digests
 from market import tables as market_tables
 from market.tables import Token
 from models import Arrival, Trade
@@ -58,6 +59,8 @@ def file(tmp_path):
             signature="s", slot=1, body=bytes(range(256)), endpoint="1", stored_at=NOW
         )
         market_tables.Token.create(mint=address("t"), held=True, symbol="\\.", asked_at=2**62)
+        # Last: what is inserted at the other side before them would drop them there.
+        keep_digests()
     leave()
     return settings
 
@@ -78,6 +81,8 @@ def test_all_rows_move_and_new_ones_go_on_behind_them(file, target):
         # Its opening, the attachment and the post.
         "log": 1,
         "log_leaf": 3,
+        # Hours, and risk and tokens of all and of the one span, which has seconds, too.
+        "kept_digest": 6,
         "receipt": 1,
         "trade": 1,
         "mint": 1,
