@@ -21,6 +21,7 @@ from chain.store import UNTOUCHED, Untouched, name_rules
 from chain.summary import show_time
 from config import VERSION
 from evidence import groups, totals
+from evidence.kept import Work
 from evidence.pages import name_pages
 from evidence.posts import POSTS
 from evidence.receipts import RECEIPTS
@@ -104,7 +105,7 @@ def read_wallet(wallet_id: int) -> WalletRow:
     return WalletRow(*database.execute_sql(WALLET, (wallet_id,)).fetchone())
 
 
-def show_wallet(row: WalletRow) -> Json:
+def show_wallet(row: WalletRow, work: Work) -> Json:
     """Make what is claimed of a wallet as a whole."""
     untouched = database.execute_sql(
         f"{UNTOUCHED} ORDER BY address".format(wallet="?"), (row.id,)
@@ -130,11 +131,11 @@ def show_wallet(row: WalletRow) -> Json:
             "reconciliation": _parse(row.reconciliation),
             "averageCost": _parse(row.average_cost),
             "forwardRealizedLamports": show_lamports(row.forward_realized),
-            "hours": totals.find_stored("hours", row.id),
-            "risk": totals.find_stored("risk", row.id, WHOLE),
-            "tokens": totals.find_stored("tokens", row.id, WHOLE),
+            "hours": totals.find_stored(work, "hours", row.id),
+            "risk": totals.find_stored(work, "risk", row.id, WHOLE),
+            "tokens": totals.find_stored(work, "tokens", row.id, WHOLE),
         },
-        "spans": show_spans(row.id),
+        "spans": show_spans(row.id, work),
         **({"group": group} if group else {}),
     }
 
@@ -155,8 +156,8 @@ def digest(value: object) -> str:
 
 def digest_wallet(wallet_id: int) -> str:
     """Digest of all that is claimed of a wallet; the same as long as nothing of it changed."""
-    claimed = show_wallet(read_wallet(wallet_id))
-    return digest_claims(claimed, name_pages(read_rows, RECEIPTS, wallet_id).digests)
+    claimed = show_wallet(read_wallet(wallet_id), Work())
+    return digest_claims(claimed, name_pages(read_rows, RECEIPTS, wallet_id, Work()).digests)
 
 
 def digest_claims(wallet: Mapping[str, Any], pages: Iterable[str]) -> str:
@@ -177,10 +178,10 @@ def drop_polls(told: Mapping[str, Any]) -> Json:
 
 # ---- the document --------------------------------------------------------------------------------
 class Made(NamedTuple):
-    """A document, and how many full pages were read for it, as their digests were not kept."""
+    """A document, and what was read for it, as digests were not kept."""
 
     told: Json
-    pages_read: int
+    work: Work
 
 
 def make_document(bot_id: int, wallet_id: int | None, programs: Programs) -> Made:
@@ -204,8 +205,8 @@ def _read_state(wallet_id: int | None) -> list[WalletRow]:
 
 
 def _read_document(bot_id: int, row: WalletRow | None, programs: Programs) -> Made:
-    wallets = database.execute_sql(WALLETS, (bot_id, bot_id))
-    posts = name_pages(read_rows, POSTS, bot_id)
+    wallets, work = database.execute_sql(WALLETS, (bot_id, bot_id)), Work()
+    posts = name_pages(read_rows, POSTS, bot_id, work)
     told = {
         "format": FORMAT_OF_GROUPS if groups.had_several(bot_id) else FORMAT,
         **show_rules(programs),
@@ -216,9 +217,9 @@ def _read_document(bot_id: int, row: WalletRow | None, programs: Programs) -> Ma
     }
     if row is None:
         nothing: Json = {"pending": [], "pendingCount": 0, "receiptPages": [], "receipts": []}
-        return Made({**told, **nothing, "digest": None}, posts.read)
-    claimed = show_wallet(row)
-    receipts = name_pages(read_rows, RECEIPTS, row.id)
+        return Made({**told, **nothing, "digest": None}, work)
+    claimed = show_wallet(row, work)
+    receipts = name_pages(read_rows, RECEIPTS, row.id, work)
     told |= {
         "wallet": claimed,
         **_show_pending(row.id),
@@ -226,7 +227,7 @@ def _read_document(bot_id: int, row: WalletRow | None, programs: Programs) -> Ma
         "receipts": receipts.tail.lines,
         "digest": digest_claims(claimed, receipts.digests),
     }
-    return Made(told, posts.read + receipts.read)
+    return Made(told, work)
 
 
 def show_rules(programs: Programs) -> Json:
@@ -255,10 +256,10 @@ def _show_pending(wallet_id: int) -> Json:
     }
 
 
-def show_spans(wallet_id: int) -> list[Json]:
+def show_spans(wallet_id: int, work: Work) -> list[Json]:
     """Make the forward record of a wallet, whichever bot held it, the first span first."""
     rows = database.execute_sql(SPANS, (wallet_id,)).fetchall()
-    return [_show_span(wallet_id, _read_span(row)) for row in rows]
+    return [_show_span(wallet_id, _read_span(row), work) for row in rows]
 
 
 def _read_span(row: tuple[Any, ...]) -> SpanRow:
@@ -267,7 +268,7 @@ def _read_span(row: tuple[Any, ...]) -> SpanRow:
     return SpanRow._make((*row[:width], told))
 
 
-def _show_span(wallet_id: int, row: SpanRow) -> Json:
+def _show_span(wallet_id: int, row: SpanRow, work: Work) -> Json:
     return {
         "botId": row.bot,
         "ownership": row.ownership,
@@ -278,9 +279,9 @@ def _show_span(wallet_id: int, row: SpanRow) -> Json:
         "openPositions": row.open_positions,
         "realizedLamports": show_lamports(row.forward_realized),
         "totals": {name: str(value) for name, value in row.totals._asdict().items()},
-        "seconds": totals.find_stored("seconds", row.id),
-        "risk": totals.find_stored("risk", wallet_id, row.id),
-        "tokens": totals.find_stored("tokens", wallet_id, row.id),
+        "seconds": totals.find_stored(work, "seconds", row.id),
+        "risk": totals.find_stored(work, "risk", wallet_id, row.id),
+        "tokens": totals.find_stored(work, "tokens", wallet_id, row.id),
     }
 
 

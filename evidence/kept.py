@@ -6,8 +6,9 @@ without holding up anybody, its digest, if the claim is still there: no trigger 
 """
 
 import secrets
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import storage
 from chain.ranks import Rows
@@ -21,6 +22,11 @@ WHERE kind = '{{kind}}' AND owner = {{owner}} AND version = '{VERSION}'"""
 BEFORE = f"{KEPT} AND number < {{number}} ORDER BY place DESC LIMIT 1"
 CONFIRM = """
 UPDATE kept_digest SET digest = ? WHERE kind = ? AND owner = ? AND place = ? AND claim = ?"""
+
+
+# So many rows of totals take as long as a page.
+TOTALS_A_PAGE = 10_000
+Row = tuple[Any, ...]
 
 
 class KeptRow(NamedTuple):
@@ -48,6 +54,25 @@ class Claim(NamedTuple):
 
     part: Part
     text: str
+
+
+@dataclass
+class Work:
+    """What was read for a document, as its digests were not kept: full pages, rows of totals."""
+
+    pages: int = 0
+    totals: int = 0
+
+    def count(self, rows: Iterable[Row]) -> Iterator[Row]:
+        """Yield rows of totals, and count them."""
+        for row in rows:
+            self.totals += 1
+            yield row
+
+    @property
+    def cost(self) -> int:
+        """In pages."""
+        return self.pages + self.totals // TOTALS_A_PAGE
 
 
 NO_PAGE = KeptRow(0, 0, None)

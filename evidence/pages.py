@@ -60,13 +60,10 @@ class Page(NamedTuple):
 
 
 class Named(NamedTuple):
-    """The names of full pages as a document has them, and the page that is not full. `read`: how
-    many full ones were read, as their digests are not kept.
-    """
+    """The names of full pages as a document has them, and the page that is not full."""
 
     pages: list[Json]
     tail: Page
-    read: int
 
     @property
     def digests(self) -> list[str]:
@@ -106,11 +103,13 @@ def find_last(rows: Rows, paged: Paged, owner: int, after: int, count: int) -> i
     return next((int(number) for (number,) in rows(sql)), None)
 
 
-def name_pages(rows: Rows, paged: Paged, owner: int) -> Named:
-    """Name the full pages; those whose digest is not kept are read, one at a time in memory."""
+def name_pages(rows: Rows, paged: Paged, owner: int, work: kept.Work) -> Named:
+    """Name the full pages; those whose digest is not kept are read, one at a time in memory, and
+    counted in `work`.
+    """
     stored = {one.number: one for one in kept.list_kept(rows, paged.kind, owner)}
     named: list[Json] = []
-    after = read = 0
+    after = 0
     while True:
         number = len(named) + 1
         one = stored.get(number)
@@ -120,9 +119,10 @@ def name_pages(rows: Rows, paged: Paged, owner: int) -> Named:
             continue
         page = read_after(rows, paged, owner, number, after)
         if not page.is_full:
-            return Named(named, page, read)
+            return Named(named, page)
         named.append({"page": number, "digest": page.digest})
-        after, read = page.last, read + 1
+        after = page.last
+        work.pages += 1
 
 
 def list_unkept(rows: Rows, paged: Paged, owner: int) -> Iterator[kept.Part]:

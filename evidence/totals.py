@@ -25,7 +25,7 @@ def digest_rows(rows: Iterable[Sequence[Any]]) -> str:
     """Return the SHA-256, in hex, over rows as lines of JSON."""
     whole = hashlib.sha256()
     for row in rows:
-        whole.update(orjson.dumps(list(row)) + b"\n")
+        whole.update(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE))
     return whole.hexdigest()
 
 
@@ -55,10 +55,14 @@ def digest_stored(rows: Rows, kind: str, owner: int, place: int = 0) -> str:
     return digest_rows(rows(STORED[kind].format(owner=owner, place=place)))
 
 
-def find_stored(kind: str, owner: int, place: int = 0) -> str:
+def find_stored(work: kept.Work, kind: str, owner: int, place: int = 0) -> str:
     """As digest_stored, of this database; the one that is kept, where it is."""
+
+    def read_counted(sql: str) -> Iterator[tuple[Any, ...]]:
+        return work.count(read_each(sql))
+
     return kept.find_digest(read_rows, kind, owner, place) or digest_stored(
-        read_each, kind, owner, place
+        read_counted, kind, owner, place
     )
 
 

@@ -16,19 +16,22 @@ SAME = """
 DELETE FROM kept_digest WHERE kind = '{kind}' AND owner = {row}.{owner} AND place = (
     SELECT MIN(k.place) FROM kept_digest k
     WHERE k.kind = '{kind}' AND k.owner = {row}.{owner} AND k.place >= {row}.id)"""
-# Of the trades of a transaction, whichever wallets list it.
+# Of the trades of a transaction, whichever wallets list it: in the slot of the trade, or the digest
+# of its page is not kept (evidence.receipts).
 RECEIPT = """
 DELETE FROM kept_digest WHERE kind = 'receipts' AND (owner, place) IN (
     SELECT t.wallet_id, (
         SELECT MIN(k.place) FROM kept_digest k
         WHERE k.kind = 'receipts' AND k.owner = t.wallet_id AND k.place >= t.id)
-    FROM sighting s JOIN trade t ON t.wallet_id = s.wallet_id AND t.signature = s.signature
+    FROM sighting s JOIN trade t
+    ON t.wallet_id = s.wallet_id AND t.slot = s.slot AND t.signature = s.signature
     WHERE s.signature IN ({signatures}))"""
 SIGHTING = """
 DELETE FROM kept_digest WHERE kind = 'receipts' AND owner = old.wallet_id AND place = (
     SELECT MIN(k.place) FROM kept_digest k
     WHERE k.kind = 'receipts' AND k.owner = old.wallet_id AND k.place >= (
-        SELECT id FROM trade WHERE wallet_id = old.wallet_id AND signature = old.signature))"""
+        SELECT id FROM trade
+        WHERE wallet_id = old.wallet_id AND slot = old.slot AND signature = old.signature))"""
 ALL_PAGES = "DELETE FROM kept_digest WHERE kind IN ('receipts', 'posts')"
 ALL_POSTS = "DELETE FROM kept_digest WHERE kind = 'posts'"
 # Where a log begins at a leaf that is there already, the leaf is of another log than before.
@@ -69,7 +72,7 @@ def list_triggers():
     ):
         statement = RECEIPT.format(signatures=named)
         yield Trigger(f"receipt_{event.lower()}", f"{event} ON receipt", statement)
-    told = "wallet_id, signature, seen_at"
+    told = "wallet_id, signature, slot, seen_at"
     yield Trigger("sighting_update", f"UPDATE OF {told} ON sighting", SIGHTING)
     yield Trigger("sighting_delete", "DELETE ON sighting", SIGHTING)
     yield Trigger(

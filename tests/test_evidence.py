@@ -13,7 +13,7 @@ from story import ADA
 
 import storage
 from accounts import posts, wallets
-from evidence import document, index, log, pages
+from evidence import document, index, kept, log, pages
 from evidence.logged import append_digest
 from models import Bot, Receipt, Trade, Wallet, WalletSignature
 from observing.entries import digest_stored
@@ -219,6 +219,22 @@ def test_a_document_counts_as_the_pages_it_is_made_of(watched, monkeypatch):
     path = f"/bots/{Bot.get().uid}/evidence.json"
     codes = [watched.get(path).status_code for _ in range(left + 1)]
     assert codes == [200] * left + [429]
+
+
+@ground.sqlite_only
+@pytest.mark.usefixtures("standing_clock")
+def test_totals_that_had_to_be_read_count_too(watched, monkeypatch):
+    tables = ("hour_total", "forward_total", "risk_total", "token_total")
+    rows = sum(
+        storage.database.execute_sql(f"SELECT COUNT(*) FROM {name}").fetchone()[0]
+        for name in tables
+    )
+    monkeypatch.setattr(kept, "TOTALS_A_PAGE", rows // 20)
+    read(watched)
+    left = 60 - 1 - rows // (rows // 20)
+    path = f"/bots/{Bot.get().uid}/evidence.json"
+    codes = [watched.get(path).status_code for _ in range(left + 1)]
+    assert left < 40 and codes == [200] * left + [429]
 
 
 def test_a_profile_says_how_to_check_it(service):

@@ -129,9 +129,9 @@ def test_a_full_page_that_is_kept_is_not_read(seen, monkeypatch):
     keep_all()
     wallet = seen.wallets[0]
     made = document.make_document(wallet.bot_id, wallet.id, PROGRAMS)
-    assert made.pages_read == 0 and len(made.told["receiptPages"]) > 3
+    assert (made.work.pages, made.work.totals) == (0, 0) and len(made.told["receiptPages"]) > 3
     run("DELETE FROM kept_digest WHERE number = 2")
-    assert document.make_document(wallet.bot_id, wallet.id, PROGRAMS).pages_read == 2
+    assert document.make_document(wallet.bot_id, wallet.id, PROGRAMS).work.pages == 2
     read = []
     monkeypatch.setattr(pages, "read_after", lambda *given: read.append(given))
     pages.read_page(read_rows, RECEIPTS, wallet.id, 4)
@@ -384,6 +384,27 @@ def test_a_change_drops_its_page_alone_and_one_that_shifts_lines_all_from_there(
     # No other wallet's, and of this one's bot only posts about that trade.
     assert beside - others() <= 1
     assert show() == show_anew()
+
+
+def test_a_page_is_not_kept_while_a_trade_of_it_is_listed_in_another_slot(seen):
+    """A change of its transaction would not be noticed: it is found through the listed slot."""
+    keep_all()
+    wallet = seen.wallets[0].id
+    trade = Trade.select().where(Trade.wallet == wallet).order_by(Trade.id).first()
+    run("UPDATE sighting SET slot = slot + 1 WHERE signature = ?", trade.signature)
+    keeping.keep_some("wallet", wallet, 50)
+    assert not find_kept(wallet, 1) and find_kept(wallet, 2)
+    run("UPDATE receipt SET digest = 'another' WHERE signature = ?", trade.signature)
+    assert show() == show_anew()
+    run("UPDATE sighting SET slot = slot - 1 WHERE signature = ?", trade.signature)
+    keep_all()
+    assert find_kept(wallet, 1) and show() == show_anew()
+
+
+def find_kept(wallet, number):
+    """The digest that is kept of a page of receipts, if there is one."""
+    same = KeptDigest.kind == "receipts", KeptDigest.owner == wallet, KeptDigest.number == number
+    return KeptDigest.select(KeptDigest.digest).where(*same).scalar()
 
 
 # ---- in the words of the program -----------------------------------------------------------------

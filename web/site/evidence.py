@@ -62,9 +62,9 @@ def show_evidence(uid: str) -> ResponseReturnValue:
 
 def render(bot: int, wallet_id: int | None) -> bytes:
     """Render the document, with the leaf of the log that last held a digest of the wallet."""
-    told, pages_read = document.make_document(bot, wallet_id, find_programs())
+    told, work = document.make_document(bot, wallet_id, find_programs())
     # A long history whose digests are not kept yet takes seconds of the processor.
-    count_more_evidence(pages_read)
+    count_more_evidence(work.cost)
     return write_kept({**told, "log": wallet_id and show_logged(wallet_id)})
 
 
