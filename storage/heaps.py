@@ -13,13 +13,13 @@ LARGE_BYTES, MAX_FREE_BYTES = 1 << 16, 4 << 20
 
 
 def share() -> None:
-    """Let all threads share two heaps, which saves a tenth of the server's memory: glibc gives each
+    """Let all threads share one heap, which saves a tenth of the server's memory: glibc gives each
     thread its own (mallopt(3)). And give back what a large answer of a node took: by itself glibc
     keeps blocks as large as the largest that was ever freed, tens of megabytes for good.
     """
     with contextlib.suppress(AttributeError):
         libc = ctypes.CDLL(None)
-        libc.mallopt(M_ARENA_MAX, 2)
+        libc.mallopt(M_ARENA_MAX, 1)
         libc.mallopt(M_MMAP_THRESHOLD, LARGE_BYTES)
         libc.mallopt(M_TRIM_THRESHOLD, MAX_FREE_BYTES)
 
