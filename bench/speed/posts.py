@@ -2,14 +2,13 @@
 
 import itertools
 import json
-import shutil
 import tempfile
 import time
 from pathlib import Path
 
 from bench import _servers as servers
 from bench._clients import ask, write_request
-from bench.speed.ground import SMALL, THREADS, Seeded
+from bench.speed.ground import SMALL, THREADS, Seeded, copy_folder
 from bench.speed.table import ROUNDS, compare, show, tell
 
 WRITERS = 8
@@ -38,8 +37,8 @@ def measure_posts(given):
             )
 
     with tempfile.TemporaryDirectory() as folder:
-        shutil.copytree(seeded.folder, Path(folder) / "raw")
-        shutil.copytree(seeded.folder, Path(folder) / "ours")
+        copy_folder(seeded.folder, Path(folder) / "raw")
+        copy_folder(seeded.folder, Path(folder) / "ours")
         with (
             servers.bare("insert_posts", "/ready", THREADS, DATABASE=f"{folder}/raw/app.db") as raw,
             servers.candor(f"{folder}/ours") as ours,

@@ -3,7 +3,6 @@ observer.
 """
 
 import itertools
-import shutil
 import sqlite3
 import statistics
 import tempfile
@@ -15,7 +14,7 @@ import requests
 from bench import _rivals as rival
 from bench import _servers as servers
 from bench._clients import ask, write_request
-from bench.speed.ground import SMALL, THREADS, VENUE, Meddler, Seeded, attach_wallets
+from bench.speed.ground import SMALL, THREADS, VENUE, Meddler, Seeded, attach_wallets, copy_folder
 from bench.speed.table import CLIENTS, ROUNDS, compare, race, show, tell
 
 TOGETHER = "a bare Flask kept on one processor"
@@ -88,7 +87,7 @@ def measure_beside(given):
     seeded = Seeded(given.data, SMALL)
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / "data"
-        shutil.copytree(seeded.folder, copy)
+        copy_folder(seeded.folder, copy)
         with servers.replay_node(folder, "--tip-start", "1") as url:
             if url is None:
                 return []
