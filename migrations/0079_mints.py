@@ -29,7 +29,7 @@ def _rebuild(db, trade_mint):
 
 def _alter(db, trade_mint):
     for statement in (
-        "ALTER TABLE trade_mint ADD COLUMN mint_id INTEGER REFERENCES mint (id)",
+        "ALTER TABLE trade_mint ADD COLUMN mint_id BIGINT REFERENCES mint (id)",
         f"UPDATE trade_mint SET mint_id = {NUMBER}",
         "ALTER TABLE trade_mint ALTER COLUMN mint_id SET NOT NULL",
         "ALTER TABLE trade_mint DROP COLUMN mint",
