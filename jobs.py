@@ -25,7 +25,7 @@ from peewee import OperationalError, fn
 import storage
 from config import Config
 from evidence.digests import DigestLog
-from evidence.keeping import Keeper
+from evidence.keeper import Keeper
 from evidence.notes import Signer
 from evidence.witnessing import run_tick
 from models import Job

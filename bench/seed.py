@@ -28,7 +28,7 @@ from chain.entries import Entry
 from chain.standing_store import refresh_standings
 from chain.store import LedgerStore
 from chain.verify import judge
-from evidence import keeping
+from evidence import keeper
 from market.tables import Token
 from models import Address, Bot, Key, Receipt, Trade, Wallet, WalletSignature
 from observer import Observer
@@ -95,7 +95,7 @@ def keep_digests():
     """Keep all digests of evidence that are missing, as the job does in time."""
     for table, model in (("wallet", Wallet), ("bot", Bot)):
         for owner in list(model.select(model.id)):
-            while keeping.keep_some(table, owner.id, keeping.MAX_PARTS):
+            while keeper.keep_some(table, owner.id, keeper.MAX_PARTS):
                 pass
 
 

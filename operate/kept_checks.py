@@ -8,7 +8,7 @@ import orjson
 
 from config import VERSION
 from evidence import totals
-from evidence.keeping import PAGED
+from evidence.keeper import PAGED
 from evidence.pages import Paged, read_after
 from operate.differences import UNREADABLE, Difference
 from operate.readers import Reader

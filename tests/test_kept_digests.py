@@ -18,9 +18,9 @@ import storage
 from accounts import departures, posts
 from chain.programs import table
 from chain.standing_store import read_rows
-from evidence import catch_up, document, keeping, kept, pages
+from evidence import catch_up, document, keeper, kept, pages
 from evidence.digests import DigestLog
-from evidence.keeping import Keeper
+from evidence.keeper import Keeper
 from evidence.notes import Signer
 from evidence.posts import POSTS
 from evidence.receipts import RECEIPTS
@@ -61,18 +61,18 @@ def run(sql, *values):
 
 def keep_all():
     """Let the job work until nothing is missing."""
-    keeper = Keeper()
+    job = Keeper()
     for _ in range(40):
         if not any(list_missing()):
             return
-        keeper.run_tick(0)
+        job.run_tick(0)
     raise AssertionError("the job does not come to an end")
 
 
 def list_missing():
     for one in ("wallet", "bot"):
         for (owner,) in run(f"SELECT id FROM {one}").fetchall():
-            yield from keeping.list_missing(one, owner)
+            yield from keeper.list_missing(one, owner)
 
 
 def show():
@@ -143,36 +143,36 @@ def test_a_full_page_that_is_kept_is_not_read(seen, monkeypatch):
 
 
 def test_the_job_does_a_bounded_part_at_a_time_and_all_in_the_end(seen, monkeypatch):
-    monkeypatch.setattr(keeping, "MAX_PARTS", 4)
-    keeper, counts = Keeper(), [0]
+    monkeypatch.setattr(keeper, "MAX_PARTS", 4)
+    job, counts = Keeper(), [0]
     while any(list_missing()):
-        keeper.run_tick(0)
+        job.run_tick(0)
         counts.append(count_kept())
     steps = [after - before for before, after in itertools.pairwise(counts)]
     # Of wallets and of bots.
     assert steps[0] == 8 and max(steps) == 8 and min(steps) > 0
     before = run("SELECT * FROM kept_digest ORDER BY kind, owner, place").fetchall()
-    keeper.run_tick(0)
+    job.run_tick(0)
     assert run("SELECT * FROM kept_digest ORDER BY kind, owner, place").fetchall() == before
 
 
 def test_posts_are_kept_while_wallets_take_all_there_is_time_for(seen, monkeypatch):
-    monkeypatch.setattr(keeping, "MAX_PARTS", 1)
-    monkeypatch.setattr(keeping, "MAX_SECONDS", 0)
-    keeper = Keeper()
+    monkeypatch.setattr(keeper, "MAX_PARTS", 1)
+    monkeypatch.setattr(keeper, "MAX_SECONDS", 0)
+    job = Keeper()
     for _ in range(8):
-        keeper.run_tick(0)
+        job.run_tick(0)
         run("DELETE FROM kept_digest WHERE kind <> 'posts'")
     full = {bot.id: Post.select().where(Post.bot == bot).count() // PAGE for bot in Bot.select()}
     assert sum(full.values()) == 4 == count_kept()
 
 
 def test_owners_are_looked_at_in_turn(seen, monkeypatch):
-    monkeypatch.setattr(keeping, "NEXT", keeping.NEXT.replace("LIMIT 50", "LIMIT 1"))
-    monkeypatch.setattr(keeping, "MAX_OWNERS", 1)
-    keeper = Keeper()
+    monkeypatch.setattr(keeper, "NEXT", keeper.NEXT.replace("LIMIT 50", "LIMIT 1"))
+    monkeypatch.setattr(keeper, "MAX_OWNERS", 1)
+    job = Keeper()
     for _ in range(2):
-        keeper.run_tick(0)
+        job.run_tick(0)
     assert not any(list_missing())
 
 
@@ -180,7 +180,7 @@ def test_owners_are_looked_at_in_turn(seen, monkeypatch):
 @pytest.mark.parametrize("again", [False, True])
 def test_what_changes_while_a_digest_is_worked_out_is_not_kept(seen, monkeypatch, again):
     """`again`: another process has claimed the same page since."""
-    work_out, first = keeping.work_out, Trade.select().order_by(Trade.id).first()
+    work_out, first = keeper.work_out, Trade.select().order_by(Trade.id).first()
     wallet = first.wallet_id
 
     def interrupted(part):
@@ -192,14 +192,14 @@ def test_what_changes_while_a_digest_is_worked_out_is_not_kept(seen, monkeypatch
                     kept.claim([part])
         return digest
 
-    monkeypatch.setattr(keeping, "work_out", interrupted)
-    keeping.keep_some("wallet", wallet, 50)
+    monkeypatch.setattr(keeper, "work_out", interrupted)
+    keeper.keep_some("wallet", wallet, 50)
     found = KeptDigest.select(KeptDigest.digest).where(
         KeptDigest.kind == "receipts", KeptDigest.owner == wallet, KeptDigest.number == 1
     )
     assert [row.digest for row in found] == ([None] if again else [])
     assert show() == show_anew()
-    monkeypatch.setattr(keeping, "work_out", work_out)
+    monkeypatch.setattr(keeper, "work_out", work_out)
     keep_all()
     assert show() == show_anew()
 
@@ -392,7 +392,7 @@ def test_a_page_is_not_kept_while_a_trade_of_it_is_listed_in_another_slot(seen):
     wallet = seen.wallets[0].id
     trade = Trade.select().where(Trade.wallet == wallet).order_by(Trade.id).first()
     run("UPDATE sighting SET slot = slot + 1 WHERE signature = ?", trade.signature)
-    keeping.keep_some("wallet", wallet, 50)
+    keeper.keep_some("wallet", wallet, 50)
     assert not find_kept(wallet, 1) and find_kept(wallet, 2)
     run("UPDATE receipt SET digest = 'another' WHERE signature = ?", trade.signature)
     assert show() == show_anew()

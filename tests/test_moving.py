@@ -84,6 +84,7 @@ def test_all_rows_move_and_new_ones_go_on_behind_them(file, target):
         # Hours, and risk and tokens of all and of the one span, which has seconds, too.
         "kept_digest": 6,
         "receipt": 1,
+        "sighting": 2,
         "trade": 1,
         "mint": 1,
         "trade_mint": 1,
