@@ -28,9 +28,7 @@ DIGESTED = sorted(Trade._meta.fields.keys() - {"id", "uid", "wallet", "digest"})
 # long: they are found through this, or as trade_uid names them.
 LISTED_TRADE = """sighting s JOIN trade t
 ON t.wallet_id = s.wallet_id AND t.slot = s.slot AND t.signature = s.signature"""
-
-
-# As text, as what follows: asked with each publication.
+# As text: asked with each publication.
 ADDRESS = "SELECT address FROM wallet WHERE id = ?"
 FOUND = "SELECT signature, id, digest FROM trade WHERE uid IN"
 
