@@ -1,6 +1,7 @@
 """The forward record of a wallet's attachments, as it is stored."""
 
-from collections.abc import Iterable, Iterator
+import math
+from collections.abc import Iterable, Iterator, Mapping
 
 from peewee import chunked
 
@@ -14,7 +15,11 @@ SPANS = "SELECT id, attached_at, detached_at FROM attachment WHERE wallet_id = ?
 HOLDINGS = f"SELECT id, {', '.join(SpanHoldings._fields)} FROM attachment WHERE id IN"
 REPLACE_HOLDINGS = f"""
 UPDATE attachment SET {", ".join(f"{name} = ?" for name in SpanHoldings._fields)} WHERE id = ?"""
-TOTALS = f"SELECT time, {', '.join(SpanTotals._fields)} FROM forward_total WHERE attachment_id = ?"
+TOTALS = f"""
+SELECT time, {", ".join(SpanTotals._fields)} FROM forward_total
+WHERE attachment_id = ? ORDER BY time"""
+# Of each span, by its number, the stored totals after each Unix second that changed them.
+StoredTotals = Mapping[int, storage.InOrder[tuple[int, SpanTotals]]]
 
 
 def read_spans(wallet_id: int) -> tuple[Span, ...]:
@@ -28,15 +33,23 @@ def sort_spans(spans: Iterable[Span]) -> tuple[Span, ...]:
     return tuple(sorted(spans, key=lambda span: (span.begins_ms, span.number)))
 
 
-def settle_forward(forward: Forward) -> None:
+def read_stored_totals(spans: Iterable[Span]) -> StoredTotals:
+    """The stored totals of these spans."""
+    return {span.number: storage.InOrder(_read_rows(span.number)) for span in spans}
+
+
+def settle_forward(forward: Forward, stored: StoredTotals) -> None:
     """As chain.store.settle, of the totals of spans."""
+    settle_until(math.inf, forward, stored)
     for span in forward.spans:
-        record = forward.records.get(span.number)
-        stored = _read_rows(span.number)
-        if record:
-            record.rows = storage.find_changes(record.rows, stored)
-        else:
-            forward.unwanted[span.number] = sorted(time for time, _ in stored)
+        if span.number not in forward.records:
+            forward.unwanted[span.number] = [time for time, _ in stored[span.number].take()]
+
+
+def settle_until(second: float, forward: Forward, stored: StoredTotals) -> None:
+    """As settle_forward, of what is before this Unix second, of spans that have begun."""
+    for number, record in forward.records.items():
+        storage.leave_changes(record.rows, stored[number].take(second - 1))
 
 
 def _read_rows(number: int) -> Iterator[tuple[int, SpanTotals]]:

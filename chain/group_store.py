@@ -11,6 +11,7 @@ import orjson
 import storage
 from chain.coverage import Progress
 from chain.entries import Entry
+from chain.forward_store import read_stored_totals
 from chain.group_book import Family, PendingGroup
 from chain.group_forward import StayHoldings
 from chain.group_reading import (
@@ -194,7 +195,7 @@ def _fold_anew(family: Family, programs: Programs) -> PendingGroup:
         made = pending.wallet_rows.get(number, {})
         differing = {signature: row for signature, row in made.items() if row is not None}
         pending.wallet_rows[number] = {**differing, **dict.fromkeys(digests.keys() - made.keys())}
-    settle(family.lead, pending)
+    settle(family.lead, pending, read_stored_totals(pending.forward.spans))
     return pending
 
 

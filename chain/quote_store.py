@@ -71,8 +71,8 @@ def settle_quotes(
     totals = load_totals(_read(TOTALS.format(wallet=wallet_id)))
     # Who has no totals has no trades either, and these are many to look through.
     sales = load_sales(_read(write_sales(wallets))) if totals or pending.totals else {}
-    pending.totals = storage.find_changes(pending.totals, totals.items())
-    pending.sales = storage.find_changes(pending.sales, sales.items())
+    storage.leave_changes(pending.totals, totals.items())
+    storage.leave_changes(pending.sales, sales.items())
 
 
 Rows = Iterable[Sequence[Any]]

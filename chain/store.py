@@ -17,7 +17,14 @@ import storage
 from chain.coverage import Progress, decide_state, order_entries
 from chain.entries import READING, Entry
 from chain.forward import HOUR_SECONDS, Forward
-from chain.forward_store import read_spans, replace_forward, settle_forward
+from chain.forward_store import (
+    StoredTotals,
+    read_spans,
+    read_stored_totals,
+    replace_forward,
+    settle_forward,
+    settle_until,
+)
 from chain.hour_store import RunningTotals, read_hours, read_running, replace_hours
 from chain.kinds import TRADES
 from chain.ledger import Ledger
@@ -41,7 +48,7 @@ from chain.trade_store import (
     derive_columns,
     digest_columns,
     make_trade_row,
-    read_digests,
+    read_digests_by_slot,
     replace_trades,
     to_json,
 )
@@ -171,8 +178,10 @@ def _extends(ledger: Ledger, new: Iterable[Entry]) -> bool:
 
 
 def _rebuild(wallet: Wallet, pending: PendingLedger) -> None:
-    """Apply all stored entries, some slots at once, so that a long past is never held in memory."""
-    stored = read_digests(wallet.id)
+    """Apply all stored entries, some slots at once, and compare what that makes with what is stored
+    meanwhile: a long past is never held in memory.
+    """
+    digests, totals = read_digests_by_slot(wallet.id), read_stored_totals(pending.forward.spans)
     slots = (list(group) for _, group in groupby(list_entries(wallet.id), key=attrgetter("slot")))
     for part in storage.in_parts(slots, SLOTS_AT_ONCE):
         made = [
@@ -180,21 +189,32 @@ def _rebuild(wallet: Wallet, pending: PendingLedger) -> None:
             for slot in part
             for entry in order_entries(slot, pending.ledger.seen)
         ]
+        stored = {one: digest for _, one, digest in digests.take(part[-1][0].slot)}
         for place, booked in made:
             columns = derive_columns(wallet.address, place, booked)
             digest, signature = digest_columns(columns), columns["signature"]
             if stored.pop(signature, None) != digest:
                 pending.rows[signature] = complete_row(wallet, columns, digest)
-    pending.rows |= dict.fromkeys(stored)
-    settle(wallet.id, pending)
+        _drop(stored, pending)
+        settle_until(pending.second, pending.forward, totals)
+    _drop((one for _, one, _ in digests.take()), pending)
+    settle(wallet.id, pending, totals)
 
 
-def settle(wallet_id: int, pending: PendingLedger) -> None:
-    """Leave of the sums that a rebuild made those to be written: what differs from the stored ones,
-    and None for what is stored and was not made.
+def _drop(signatures: Iterable[str], pending: PendingLedger) -> None:
+    """Note stored trades that were not made; of those whose stored slot is wrong a row was made
+    already, or will be.
     """
-    pending.hours = storage.find_changes(pending.hours, read_hours(wallet_id))
-    settle_forward(pending.forward)
+    for signature in signatures:
+        pending.rows.setdefault(signature, None)
+
+
+def settle(wallet_id: int, pending: PendingLedger, totals: StoredTotals) -> None:
+    """Leave of the sums that a rebuild made those to be written: what differs from the stored ones,
+    and None for what is stored and was not made. `totals`: those of spans.
+    """
+    storage.leave_changes(pending.hours, read_hours(wallet_id))
+    settle_forward(pending.forward, totals)
     wallets = pending.list_wallets(wallet_id)
     settle_quotes(wallet_id, pending.quote_rows, pending.list_quotes(), wallets)
     books = pending.list_risk()

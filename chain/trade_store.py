@@ -173,11 +173,17 @@ def _read_trades(uids: Sequence[str]) -> dict[str, StoredTrade]:
 
 # As text: asked in each poll and in each step of a rebuild.
 DIGESTS = "SELECT signature, digest FROM trade WHERE wallet_id = ?"
+DIGESTS_BY_SLOT = "SELECT slot, signature, digest FROM trade WHERE wallet_id = ? ORDER BY slot"
 
 
 def read_digests(wallet_id: int) -> dict[str, str]:
     """{signature: digest} of the stored trades of a wallet."""
     return dict(storage.database.execute_sql(DIGESTS, (wallet_id,)).fetchall())
+
+
+def read_digests_by_slot(wallet_id: int) -> storage.InOrder[tuple[int, str, str]]:
+    """The slot, signature and digest of each stored trade of a wallet."""
+    return storage.InOrder(storage.database.execute_sql(DIGESTS_BY_SLOT, (wallet_id,)))
 
 
 DELETED = """DELETE FROM trade_mint WHERE trade_id IN ({})

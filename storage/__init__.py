@@ -6,10 +6,11 @@
 import contextlib
 import functools
 import itertools
+import math
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from peewee import DatabaseProxy, PeeweeException
 from playhouse.migrations import Runner
@@ -26,6 +27,7 @@ MAX_STATEMENTS = 100
 Names = tuple[str, ...]
 Key = TypeVar("Key")
 Row = TypeVar("Row")
+Keyed = TypeVar("Keyed", bound=tuple[Any, ...])
 database = DatabaseProxy()
 
 
@@ -175,19 +177,31 @@ def mark(values: Sized) -> str:
     return ", ".join("?" * len(values))
 
 
-def find_changes(
-    made: Mapping[Key, Row | None], stored: Iterable[tuple[Key, Row]]
-) -> dict[Key, Row | None]:
-    """Return the rows to be written, by key: those that differ from the stored ones, and None for
-    those that are stored and were not made. `stored` is read one by one.
+def leave_changes(made: dict[Key, Row | None], stored: Iterable[tuple[Key, Row]]) -> None:
+    """Leave of the rows that were made those to be written, by key: what differs from the stored
+    ones, and None for what is stored and was not made. `stored` is read one by one.
     """
-    changes = dict(made)
     for key, row in stored:
-        if changes.get(key) == row:
-            del changes[key]
+        if made.get(key) == row:
+            del made[key]
         else:
-            changes.setdefault(key, None)
-    return changes
+            made.setdefault(key, None)
+
+
+class InOrder(Generic[Keyed]):
+    """Rows in the order of their first column, an integer, which are taken up to ever greater
+    values of it: a long table is never held in memory.
+    """
+
+    def __init__(self, rows: Iterable[Keyed]) -> None:
+        self._rows = iter(rows)
+        self._next = next(self._rows, None)
+
+    def take(self, last: float = math.inf) -> Iterator[Keyed]:
+        """Yield the rows up to this value that were not taken yet."""
+        while self._next is not None and self._next[0] <= last:
+            row, self._next = self._next, next(self._rows, None)
+            yield row
 
 
 def insert_rows(model: Any, rows: Iterable[Mapping[str, Any]]) -> None:

@@ -11,6 +11,7 @@ from story import market
 from test_ledger import Teller
 from test_ledger_store import ADA, DONE, empty, entries_of, fold, store
 
+import chain.store
 from accounts.auto_posts import update_posts
 from chain.coverage import order_entries
 from chain.forward import Forward, Span, SpanHoldings, SpanTotals, read_totals
@@ -265,6 +266,28 @@ def test_a_rebuild_mends_the_stored_record(empty):
     Attachment.update(open_cost=None).execute()
     assert fold(wallet, []) == truth
     assert read_holdings() == [(0, 7, 1)]
+
+
+def test_a_rebuild_of_what_is_stored_holds_no_long_past(empty, monkeypatch):
+    """A wallet with 20,000 seconds of them would take 11 MB, which Python would keep."""
+    t = Teller().gain("B", 1)
+    wallet = empty()
+    attach_at(wallet, (after(t), None))
+    for _ in range(20):
+        t.buy("A", 10, 100).sell("A", 10, 150)
+    fold(wallet, t.entries)
+    assert ForwardTotal.select().count() == 40
+    monkeypatch.setattr(chain.store, "SLOTS_AT_ONCE", 4)
+    most, settle = [], chain.store.settle_until
+
+    def spy(second, forward, stored):
+        most.extend(len(record.rows) for record in forward.records.values())
+        settle(second, forward, stored)
+
+    monkeypatch.setattr(chain.store, "settle_until", spy)
+    LedgerStore().apply(wallet)
+    # Those of four slots, and of the second before, which might have gone on.
+    assert len(most) >= 10 and max(most) <= 5
 
 
 def test_what_happens_after_the_end_is_another_spans(empty):

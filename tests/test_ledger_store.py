@@ -46,6 +46,7 @@ from chain.trade_store import (
     digest_trade,
     list_moved,
     make_trade_row,
+    mark_differing_trades,
     replace_trades,
     to_json,
     trade_uid,
@@ -236,6 +237,19 @@ def test_a_rebuild_is_the_same_in_parts_of_any_size(empty, monkeypatch, slots):
     truth = fold(empty(), entries)
     monkeypatch.setattr(chain.store, "SLOTS_AT_ONCE", slots)
     assert fold(empty(), entries) == truth
+
+
+@pytest.mark.parametrize("slot", [0, 2**40], ids=["before all", "after all"])
+def test_a_trade_whose_stored_slot_is_wrong_is_put_right(empty, monkeypatch, slot):
+    """Stored trades are met where their slots say, before or after they are made."""
+    monkeypatch.setattr(chain.store, "SLOTS_AT_ONCE", 2)
+    wallet, entries = empty(), entries_of(market(length=12))
+    truth = fold(wallet, entries)
+    numbers = dict(Trade.select(Trade.signature, Trade.id).tuples())
+    Trade.update(slot=slot).where(Trade.signature == entries[5].signature).execute()
+    assert mark_differing_trades(wallet.id) == 1
+    assert fold(wallet, []) == truth
+    assert dict(Trade.select(Trade.signature, Trade.id).tuples()) == numbers
 
 
 def test_a_digest_is_of_all_that_is_derived_by_name():
