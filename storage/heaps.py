@@ -9,7 +9,7 @@ import ctypes
 M_ARENA_MAX, M_MMAP_THRESHOLD, M_TRIM_THRESHOLD = -8, -3, -1
 # What is larger than the first lies apart and is given back at once, and so is what is free beyond
 # the second. A kept list or page has as much: among small things each left a hole for good.
-LARGE_BYTES, MAX_FREE_BYTES = 1 << 16, 4 << 20
+LARGE_BYTES, MAX_FREE_BYTES = 1 << 17, 4 << 20
 
 
 def share() -> None:

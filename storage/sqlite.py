@@ -87,6 +87,9 @@ class SQLite(PooledDatabase, APSWDatabase):
 
     def _add_conn_hooks(self, conn: Any) -> None:
         super()._add_conn_hooks(conn)
+        # A statement keeps its plan whatever is bound. Without, SQLite plans each run of one anew
+        # where a bound value might show that a partial index serves: 85 of 95 us of reading a post.
+        conn.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
         # The migration history has the only datetimes.
         conn.convert_binding = _bind
 
