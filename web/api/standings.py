@@ -68,9 +68,8 @@ def find_competitors(bots: Sequence[int]) -> dict[int, CompetitorRow]:
 
 LISTED = f"""
 SELECT {", ".join(StandingRow._fields).replace("bot,", "bot_id,", 1)} FROM standing_total
-WHERE record = '{{record}}' AND quote = '{{quote}}' AND seconds = {{seconds}}
-AND {{tier}} = {{number}}
-ORDER BY {{column}} DESC, bot_id LIMIT {{limit}}
+WHERE record = ? AND quote = ? AND seconds = ? AND {{tier}} = ?
+ORDER BY {{column}} DESC, bot_id LIMIT ?
 """
 
 
@@ -83,19 +82,10 @@ def list_standings(
     """
     forgotten = list_forgotten(read_rows, record, seconds, now, quote)
     tiers: list[list[StandingRow]] = [[] for _ in range(HIDDEN)]
+    sql = LISTED.format(tier=order.tier, column=order.column)
     for number, tier in enumerate(tiers):
-        found = read_rows(
-            LISTED.format(
-                record=record,
-                quote=quote,
-                seconds=seconds,
-                tier=order.tier,
-                number=number,
-                column=order.column,
-                limit=limit + len(forgotten),
-            )
-        )
-        tier += [row for row in map(StandingRow._make, found) if row.bot not in forgotten]
+        found = select(StandingRow, sql, (record, quote, seconds, number, limit + len(forgotten)))
+        tier += [row for row in found if row.bot not in forgotten]
     for row in work_out(read_rows, record, seconds, now, forgotten, quote):
         number = getattr(row, order.tier)
         if number != HIDDEN:
