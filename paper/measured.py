@@ -106,7 +106,12 @@ def measure(swap: RealSwap, snapshot: Snapshot) -> Measured | None:
 
 def find_quantile(sorted_values: Sequence[int], percent: int) -> int:
     """Return the smallest value that so many percent do not exceed (nearest rank)."""
-    return sorted_values[max(0, -(-len(sorted_values) * percent // 100) - 1)]
+    return sorted_values[find_place(len(sorted_values), percent)]
+
+
+def find_place(count: int, percent: int) -> int:
+    """Return the place of this quantile, from 0, among so many sorted values."""
+    return max(0, -(-count * percent // 100) - 1)
 
 
 def describe_error(venue: str, errors: Sequence[int], since: int) -> VenueError:
@@ -131,11 +136,3 @@ def choose(own: Sequence[VenueError]) -> list[VenueError]:
 def list_eligible(errors: Sequence[VenueError]) -> frozenset[str]:
     """Return the venues whose closes may be compared."""
     return frozenset(one.venue for one in errors if one.is_eligible)
-
-
-def find_costs(paid: Sequence[int]) -> NetworkCosts | None:
-    """Return the quantiles of what swaps paid the network; None of too few."""
-    if len(paid) < MIN_PAID:
-        return None
-    values = sorted(paid)
-    return NetworkCosts(*(find_quantile(values, percent) for percent in (50, 75, 90)))

@@ -1,7 +1,6 @@
 """Read real swaps and the snapshots before them; store what they told about the fill model."""
 
 from collections import defaultdict
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import orjson
@@ -62,16 +61,20 @@ ERRORS = "SELECT venue, bps, at FROM real_fill WHERE at >= ? AND model = ? ORDER
 
 
 class PaidRow(NamedTuple):
-    """What a swap paid the network, and what new accounts held, in lamports."""
+    """How many swaps paid the network since when (Unix seconds), and how many of them rent."""
 
-    paid: int
-    rent: int
-    block_time: int
+    swaps: int
+    since: int | None
+    with_rent: int
 
 
+# Of the swaps since a Unix second that paid for themselves. There may be hundreds of thousands, so
+# what is wanted of them is found in the database.
 PAID = """
-SELECT t.fee + t.tip AS paid, t.rent, t.block_time FROM trade t
-WHERE t.kind IN ('buy', 'sell', 'swap') AND t.block_time >= ? AND t.fee > 0"""
+FROM trade t WHERE t.kind IN ('buy', 'sell', 'swap') AND t.block_time >= ? AND t.fee > 0"""
+COUNT_PAID = f"SELECT COUNT(*), MIN(t.block_time), COUNT(CASE WHEN t.rent > 0 THEN 1 END) {PAID}"
+NTH_PAID = f"SELECT t.fee + t.tip AS paid {PAID} ORDER BY paid LIMIT 1 OFFSET ?"
+NTH_RENT = f"SELECT t.rent {PAID} AND t.rent > 0 ORDER BY t.rent LIMIT 1 OFFSET ?"
 
 
 class CostRow(NamedTuple):
@@ -169,11 +172,9 @@ def refresh_costs(now: int) -> NetworkCosts:
     """
     last = find_costs()
     if last is None or last.at // DAY_MS < now // DAY_MS:
-        paid = select(PaidRow, PAID, ((now - KEPT_MS) // 1000,))
-        costs = measured.find_costs([row.paid for row in paid])
-        if costs:
-            _store_costs(costs, paid, now)
-            return costs
+        measured_now = _measure_costs(now)
+        if measured_now:
+            return measured_now
     return NetworkCosts(last.p50, last.p75, last.p90) if last else RECORDED_COSTS
 
 
@@ -190,13 +191,30 @@ def list_costs() -> list[CostsFrom]:
     ]
 
 
-def _store_costs(costs: NetworkCosts, paid: Sequence[PaidRow], now: int) -> None:
-    rents = sorted(row.rent for row in paid if row.rent > 0)
+def _measure_costs(now: int) -> NetworkCosts | None:
+    """Work out and store the network costs of the last thirty days (ms); None of too few swaps."""
+    begin = (now - KEPT_MS) // 1000
+    (paid,) = select(PaidRow, COUNT_PAID, (begin,))
+    if paid.since is None or paid.swaps < measured.MIN_PAID:
+        return None
+    found = [_find_quantile(NTH_PAID, begin, paid.swaps, percent) for percent in (50, 75, 90)]
+    quantiles = [one for one in found if one is not None]
+    if len(quantiles) < len(found):
+        # Trades were dropped meanwhile: the next tick counts again.
+        return None
+    costs = NetworkCosts(*quantiles)
+    rent = _find_quantile(NTH_RENT, begin, paid.with_rent, 50) if paid.with_rent else None
     with storage.writing():
         NetworkCost.create(
-            at=now,
-            **costs._asdict(),
-            rent=measured.find_quantile(rents, 50) if rents else None,
-            receipts=len(paid),
-            since=min(row.block_time for row in paid) * 1000,
+            at=now, **costs._asdict(), rent=rent, receipts=paid.swaps, since=paid.since * 1000
         )
+    return costs
+
+
+def _find_quantile(nth: str, begin: int, count: int, percent: int) -> int | None:
+    """Read this quantile of so many payments since a Unix second, in lamports; None where they have
+    become fewer.
+    """
+    place = measured.find_place(count, percent)
+    row = storage.database.execute_sql(nth, (begin, place)).fetchone()
+    return None if row is None else int(row[0])

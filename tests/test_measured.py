@@ -88,10 +88,11 @@ def test_a_close_at_an_unproven_venue_is_left_out(eligible, mark):
     assert find_exclusion(PIPELINE, done.marks, False) == (mark[0] if mark else None)
 
 
-def test_quantiles_are_nearest_ranks_and_too_few_say_nothing():
+def test_quantiles_are_nearest_ranks():
     """Of 1 to 40 the 20th, the 30th and the 36th."""
-    assert measured.find_costs(range(40, 0, -1)) == NetworkCosts(20, 30, 36)
-    assert measured.find_costs([1] * 29) is None
+    found = [measured.find_quantile(range(1, 41), percent) for percent in (50, 75, 90)]
+    assert found == [20, 30, 36]
+    assert [measured.find_place(1, percent) for percent in (1, 50, 100)] == [0, 0, 0]
 
 
 # ---- in the tables -------------------------------------------------------------------------------
