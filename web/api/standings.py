@@ -67,7 +67,7 @@ def find_competitors(bots: Sequence[int]) -> dict[int, CompetitorRow]:
 
 
 LISTED = f"""
-SELECT {", ".join(StandingRow._fields).replace("bot,", "bot_id,", 1)} FROM standing_total
+SELECT {", ".join(StandingRow._fields).replace("bot,", "bot_id AS bot,", 1)} FROM standing_total
 WHERE record = ? AND quote = ? AND seconds = ? AND {{tier}} = ?
 ORDER BY {{column}} DESC, bot_id LIMIT ?
 """
