@@ -496,6 +496,17 @@ def test_no_connection_trusts_the_schema_of_its_file(service, tmp_path):
 
 
 # ---- migrating -----------------------------------------------------------------------------------
+def test_a_statement_keeps_its_plan_whatever_is_bound(db):
+    """Else each run of one is planned anew where a table has a partial index."""
+
+    def plan(state, *values):
+        sql = f"SELECT id FROM paper_order WHERE period_id = 1 AND state = {state}"
+        return str(db.execute_sql(f"EXPLAIN QUERY PLAN {sql}", values).fetchall())
+
+    assert "paper_order_open" in plan("'open'")
+    assert "paper_order_open" not in plan("?", "open")
+
+
 def test_a_copy_is_made_before_a_migration_and_only_then(tmp_path, monkeypatch):
     given, names = settings_for(tmp_path / "data"), storage.list_migrations()
     migrations = tmp_path / "migrations"
