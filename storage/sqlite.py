@@ -29,9 +29,23 @@ from storage.trouble import (
     name_trouble,
 )
 
+# What a statement changed is kept, to undo it alone, in memory up to so many bytes, then in a file
+# in /var/tmp. Storing a post changes some twenty pages, more than the 64 KB that SQLite has by
+# itself; a block of more than storage.heaps.LARGE_BYTES would be mapped anew each time.
+STATEMENT_JOURNAL_BYTES = 120_000
 # Statements that a connection keeps prepared, of some 8 KB each; a route asks fifty at most.
 MAX_PREPARED = 64
 WRITES = re.compile(r"\s*(INSERT|UPDATE|DELETE|REPLACE)\b", re.IGNORECASE)
+
+
+def _configure_library() -> None:
+    """Configure SQLite, which takes that before its first use in a process alone."""
+    apsw.shutdown()
+    apsw.config(apsw.SQLITE_CONFIG_STMTJRNL_SPILL, STATEMENT_JOURNAL_BYTES)
+    apsw.initialize()
+
+
+_configure_library()
 
 
 def _distrust_schema(connection: apsw.Connection) -> None:

@@ -507,6 +507,43 @@ def test_a_statement_keeps_its_plan_whatever_is_bound(db):
     assert "paper_order_open" not in plan("?", "open")
 
 
+class Openings(apsw.VFS):
+    """The files of this system, with the flags of each that was opened."""
+
+    def __init__(self):
+        super().__init__("openings", "")
+        self.flags = []
+
+    def xOpen(self, name, flags):
+        self.flags.append(flags[0])
+        return super().xOpen(name, flags)
+
+
+def test_storing_a_post_opens_no_file_to_undo_it(service):
+    """A statement that changes a thousand does, which shows that it would be seen."""
+    key, seen = service.make_bot().publish_key.text, Openings()
+    assert service.post({"eventId": "e-0", "body": "some words"}, key).status_code == 201
+    columns = ", ".join(sorted(models.Post._meta.columns.keys() - {"id", "uid", "event_id"}))
+    path = str(service.config.database_path)
+    store = f"""
+    WITH more (n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM more WHERE n < ?)
+    INSERT INTO post (uid, event_id, {columns})
+    SELECT 'post' || n, 'event' || n, {columns} FROM post, more"""
+
+    def is_kept_in_file(statement, *values):
+        del seen.flags[:]
+        db.execute(statement, values)
+        return any(one & apsw.SQLITE_OPEN_SUBJOURNAL for one in seen.flags)
+
+    with contextlib.closing(apsw.Connection(path, vfs="openings")) as db:
+        db.execute("BEGIN")
+        assert not is_kept_in_file(store, 1)
+        db.execute("ROLLBACK")
+        db.execute(store, (1_000,))
+        db.execute("BEGIN")
+        assert is_kept_in_file("UPDATE post SET event_id = event_id || ' of another'")
+
+
 def test_a_copy_is_made_before_a_migration_and_only_then(tmp_path, monkeypatch):
     given, names = settings_for(tmp_path / "data"), storage.list_migrations()
     migrations = tmp_path / "migrations"
