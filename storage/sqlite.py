@@ -39,10 +39,13 @@ WRITES = re.compile(r"\s*(INSERT|UPDATE|DELETE|REPLACE)\b", re.IGNORECASE)
 
 
 def _configure_library() -> None:
-    """Configure SQLite, which takes that before its first use in a process alone."""
-    apsw.shutdown()
-    apsw.config(apsw.SQLITE_CONFIG_STMTJRNL_SPILL, STATEMENT_JOURNAL_BYTES)
-    apsw.initialize()
+    """Configure SQLite, which takes that before its first use in a process alone: where a connection
+    is open already, it goes on as it is, a little slower.
+    """
+    with contextlib.suppress(apsw.MisuseError):
+        apsw.shutdown()
+        apsw.config(apsw.SQLITE_CONFIG_STMTJRNL_SPILL, STATEMENT_JOURNAL_BYTES)
+        apsw.initialize()
 
 
 _configure_library()
