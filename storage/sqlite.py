@@ -39,8 +39,8 @@ WRITES = re.compile(r"\s*(INSERT|UPDATE|DELETE|REPLACE)\b", re.IGNORECASE)
 
 
 def _configure_library() -> None:
-    """Configure SQLite, which takes that before its first use in a process alone: where a connection
-    is open already, it goes on as it is, a little slower.
+    """Configure SQLite, which takes that before its first use in a process alone: where a
+    connection is open already, it goes on as it is, a little slower.
     """
     with contextlib.suppress(apsw.MisuseError):
         apsw.shutdown()
