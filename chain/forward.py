@@ -154,6 +154,11 @@ class Forward:
     _begun: int = 0
     _now_ms: int = 0
 
+    @property
+    def second(self) -> int:
+        """The latest so far, in Unix time: totals of before do not change any more."""
+        return self._now_ms // 1000
+
     def apply(self, entry: Entry, whole: Ledger) -> Booked:
         """Book an entry in `whole`, the wallet's ledger, and in the span it falls into; return what
         the wallet's made of it.
@@ -163,7 +168,7 @@ class Forward:
             self._now_ms = happened_at
             self._turn(whole)
         if self._open:
-            return self._open.apply(entry, self._now_ms // 1000, whole)
+            return self._open.apply(entry, self.second, whole)
         return whole.apply(entry)
 
     def _turn(self, whole: Ledger) -> None:

@@ -1,6 +1,5 @@
 """The forward record of a wallet's attachments, as it is stored."""
 
-import math
 from collections.abc import Iterable, Iterator, Mapping
 
 from peewee import chunked
@@ -40,16 +39,18 @@ def read_stored_totals(spans: Iterable[Span]) -> StoredTotals:
 
 def settle_forward(forward: Forward, stored: StoredTotals) -> None:
     """As chain.store.settle, of the totals of spans."""
-    settle_until(math.inf, forward, stored)
     for span in forward.spans:
-        if span.number not in forward.records:
-            forward.unwanted[span.number] = [time for time, _ in stored[span.number].take()]
+        record, rows = forward.records.get(span.number), stored[span.number].take()
+        if record:
+            storage.leave_changes(record.rows, rows)
+        else:
+            forward.unwanted[span.number] = [time for time, _ in rows]
 
 
-def settle_until(second: float, forward: Forward, stored: StoredTotals) -> None:
-    """As settle_forward, of what is before this Unix second, of spans that have begun."""
+def settle_past(forward: Forward, stored: StoredTotals) -> None:
+    """As settle_forward, of the totals that no later entry changes."""
     for number, record in forward.records.items():
-        storage.leave_changes(record.rows, stored[number].take(second - 1))
+        storage.leave_changes(record.rows, stored[number].take(forward.second - 1))
 
 
 def _read_rows(number: int) -> Iterator[tuple[int, SpanTotals]]:

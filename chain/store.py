@@ -23,7 +23,7 @@ from chain.forward_store import (
     read_stored_totals,
     replace_forward,
     settle_forward,
-    settle_until,
+    settle_past,
 )
 from chain.hour_store import RunningTotals, read_hours, read_running, replace_hours
 from chain.kinds import TRADES
@@ -196,7 +196,7 @@ def _rebuild(wallet: Wallet, pending: PendingLedger) -> None:
             if stored.pop(signature, None) != digest:
                 pending.rows[signature] = complete_row(wallet, columns, digest)
         _drop(stored, pending)
-        settle_until(pending.second, pending.forward, totals)
+        settle_past(pending.forward, totals)
     _drop((one for _, one, _ in digests.take()), pending)
     settle(wallet.id, pending, totals)
 

@@ -172,9 +172,9 @@ def refresh_costs(now: int) -> NetworkCosts:
     """
     last = find_costs()
     if last is None or last.at // DAY_MS < now // DAY_MS:
-        measured_now = _measure_costs(now)
-        if measured_now:
-            return measured_now
+        costs = _measure_costs(now)
+        if costs:
+            return costs
     return NetworkCosts(last.p50, last.p75, last.p90) if last else RECORDED_COSTS
 
 

@@ -29,9 +29,9 @@ from storage.trouble import (
     name_trouble,
 )
 
-# What a statement changed is kept, to undo it alone, in memory up to so many bytes, then in a file
-# in /var/tmp. Storing a post changes some twenty pages, more than the 64 KB that SQLite has by
-# itself; a block of more than storage.heaps.LARGE_BYTES would be mapped anew each time.
+# To undo one statement of a transaction SQLite keeps the pages it changes as they were: in memory
+# up to so many bytes, by itself 64 KB, and then in a file in /var/tmp. Storing a post changes some
+# twenty pages. A block of more than storage.heaps.LARGE_BYTES would be mapped anew each time.
 STATEMENT_JOURNAL_BYTES = 120_000
 # Statements that a connection keeps prepared, of some 8 KB each; a route asks fifty at most.
 MAX_PREPARED = 64
@@ -39,8 +39,8 @@ WRITES = re.compile(r"\s*(INSERT|UPDATE|DELETE|REPLACE)\b", re.IGNORECASE)
 
 
 def _configure_library() -> None:
-    """Configure SQLite, which takes that before its first use in a process alone: where a
-    connection is open already, it goes on as it is, a little slower.
+    """Set what SQLite takes only before its first connection. Where this process has one already,
+    it stays as it is, which is slower and no less right.
     """
     with contextlib.suppress(apsw.MisuseError):
         apsw.shutdown()

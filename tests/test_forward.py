@@ -269,7 +269,7 @@ def test_a_rebuild_mends_the_stored_record(empty):
 
 
 def test_a_rebuild_of_what_is_stored_holds_no_long_past(empty, monkeypatch):
-    """A wallet with 20,000 seconds of them would take 11 MB, which Python would keep."""
+    """The totals of 20,000 seconds would take 11 MB, which Python would keep."""
     t = Teller().gain("B", 1)
     wallet = empty()
     attach_at(wallet, (after(t), None))
@@ -278,16 +278,34 @@ def test_a_rebuild_of_what_is_stored_holds_no_long_past(empty, monkeypatch):
     fold(wallet, t.entries)
     assert ForwardTotal.select().count() == 40
     monkeypatch.setattr(chain.store, "SLOTS_AT_ONCE", 4)
-    most, settle = [], chain.store.settle_until
+    most, settle = [], chain.store.settle_past
 
-    def spy(second, forward, stored):
+    def spy(forward, stored):
         most.extend(len(record.rows) for record in forward.records.values())
-        settle(second, forward, stored)
+        settle(forward, stored)
 
-    monkeypatch.setattr(chain.store, "settle_until", spy)
+    monkeypatch.setattr(chain.store, "settle_past", spy)
     LedgerStore().apply(wallet)
     # Those of four slots, and of the second before, which might have gone on.
     assert len(most) >= 10 and max(most) <= 5
+
+
+def test_a_rebuild_writes_nothing_anew_where_the_chain_runs_ahead(empty, monkeypatch):
+    """All was seen in one second, whatever the chain says: its totals change with each trade."""
+    t = Teller().gain("B", 1)
+    wallet = empty()
+    attach_at(wallet, (after(t), None))
+    t.buy("A", 10, 100).sell("A", 10, 150).buy("A", 1, 7)
+    store(wallet, t.entries)
+    WalletSignature.update(seen_at=t.entries[0].block_time * 1000).execute()
+    Attachment.update(attached_at=0).execute()
+    fold(wallet, [])
+    assert ForwardTotal.select().count() == 1
+    monkeypatch.setattr(chain.store, "SLOTS_AT_ONCE", 1)
+    again = LedgerStore()
+    again.apply(wallet)
+    (record,) = again._pending[wallet.id].forward.records.values()
+    assert record.rows == {}
 
 
 def test_what_happens_after_the_end_is_another_spans(empty):

@@ -495,7 +495,6 @@ def test_no_connection_trusts_the_schema_of_its_file(service, tmp_path):
             assert db.pragma("trusted_schema") == 0
 
 
-# ---- migrating -----------------------------------------------------------------------------------
 def test_a_statement_keeps_its_plan_whatever_is_bound(db):
     """Else each run of one is planned anew where a table has a partial index."""
 
@@ -542,8 +541,10 @@ def test_storing_a_post_opens_no_file_to_undo_it(service):
         db.execute(store, (1_000,))
         db.execute("BEGIN")
         assert is_kept_in_file("UPDATE post SET event_id = event_id || ' of another'")
+    seen.unregister()
 
 
+# ---- migrating -----------------------------------------------------------------------------------
 def test_a_copy_is_made_before_a_migration_and_only_then(tmp_path, monkeypatch):
     given, names = settings_for(tmp_path / "data"), storage.list_migrations()
     migrations = tmp_path / "migrations"
