@@ -18,6 +18,7 @@ from bench import _servers as servers
 from bench._clients import ask
 from bench.seed import WALLETS, make_address
 from bench.speed.ground import THREADS, VENUE, Seeded, attach_wallets
+from bench.speed.holdings import seeded_node
 from bench.speed.table import CLIENTS, ROUNDS, tell
 
 # Nobody answers there (RFC 5737).
@@ -95,7 +96,10 @@ def measure_memory(given):
     add_hook(seeded.settings)
     paths = itertools.cycle([*seeded.paths.values(), *seeded.pages.values()])
     seconds, asked = 20 * given.seconds, 0
-    with observing(seeded.folder, PAPER_INTERVAL_SECONDS="3") as ours:
+    with (
+        seeded_node(seeded.settings) as url,
+        observing(seeded.folder, url, PAPER_INTERVAL_SECONDS="3") as ours,
+    ):
         began = time.perf_counter()
         while time.perf_counter() - began < seconds:
             requests = (seeded.request(next(paths)) for _ in itertools.count())
@@ -119,14 +123,11 @@ def add_hook(settings):
 
 
 @contextlib.contextmanager
-def observing(folder, **settings):
-    """A server that observes the wallets of an instance through a node and its bell."""
-    sys.path.append(str(servers.ROOT / "tests"))
+def observing(folder, url, **settings):
+    """A server that observes the wallets of an instance through this node and a bell."""
     from bellnode import BellNode
 
     with (
-        tempfile.TemporaryDirectory() as ready,
-        servers.replay_node(ready) as url,
         BellNode() as bell,
         servers.candor(
             folder,
@@ -154,7 +155,10 @@ def measure_idle(given):
         attach_wallets(folder)
         attach_sleeping(settings)
         add_hook(settings)
-        with observing(folder, EXTRA_SWAP_PROGRAMS=VENUE) as ours:
+        with (
+            servers.replay_node(parent) as url,
+            observing(folder, url, EXTRA_SWAP_PROGRAMS=VENUE) as ours,
+        ):
             time.sleep(SETTLE_SECONDS)
             before = ours.read_cpu()
             time.sleep(IDLE_SECONDS)

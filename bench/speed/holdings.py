@@ -1,0 +1,97 @@
+"""A node that says of seeded wallets what their entries say: what each account holds, and the last
+transaction. One that knew nothing of them would have every wallet told to have gaps, with a reason
+for each token.
+"""
+
+import contextlib
+import http.server
+import json
+import sys
+import threading
+import time
+
+import models
+import storage
+from bench import _servers as servers
+from chain.store import list_entries
+
+sys.path.append(str(servers.ROOT / "tests"))
+
+from node import Chain, FakeNode, Row
+
+
+class SeededNode(FakeNode):
+    """A FakeNode whose clock is that of this machine."""
+
+    def _getBlockTime(self, slot):
+        return int(time.time())
+
+
+@contextlib.contextmanager
+def seeded_node(settings):
+    """The address of a node for the wallets of these settings."""
+    node = SeededNode(read_chain(settings))
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        # Head and body are two packets: without it the second waits for the client's word.
+        disable_nagle_algorithm = True
+
+        def log_message(self, *_):
+            pass
+
+        def do_POST(self):
+            asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            result = node.answer(asked["method"], asked["params"])
+            body = json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}).encode()
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def read_chain(settings):
+    """A Chain of the last transaction of each wallet, as if it named all accounts of the wallet."""
+    database = storage.connect(settings)
+    with database.connection_context():
+        rows = [read_last(wallet) for wallet in models.Wallet.select().order_by(models.Wallet.id)]
+    database.close_all()
+    return Chain(rows)
+
+
+def read_last(wallet):
+    """The Row of a wallet's last entry, with what every account holds after it."""
+    held = {}
+    for entry in list_entries(wallet.id):
+        held |= {balance.address: balance for balance in entry.balances}
+    tokens = [
+        {
+            "accountIndex": place,
+            "mint": balance.mint,
+            "owner": wallet.address,
+            "uiTokenAmount": {"amount": str(balance.after), "decimals": balance.decimals},
+        }
+        for place, balance in enumerate(held.values())
+        if balance.mint
+    ]
+    receipt = {
+        "transaction": {"message": {"accountKeys": list(held)}},
+        "blockTime": entry.block_time,
+        "meta": {
+            "err": None,
+            "postBalances": [balance.lamports_after for balance in held.values()],
+            "preTokenBalances": [],
+            "postTokenBalances": tokens,
+        },
+    }
+    return Row(entry.signature, entry.slot, entry.tx_index, receipt)
