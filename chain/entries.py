@@ -4,6 +4,7 @@ packed JSON so that folding needs no parsing.
 
 import json
 from collections.abc import Set
+from sys import intern
 from typing import Any, NamedTuple
 
 from chain.effects import Balance, Effect, read_effect
@@ -104,15 +105,19 @@ class Entry(NamedTuple):
             values[place] = tuple(values[place])
         for place in OF_ROWS:
             values[place] = tuple(map(tuple, values[place]))
-        values[BALANCES] = tuple(map(Balance._make, values[BALANCES]))
+        values[MINT] = values[MINT] and intern(values[MINT])
+        values[TOKENS] = tuple([(intern(mint), *rest) for mint, *rest in values[TOKENS]])
+        values[BALANCES] = tuple(
+            [Balance(one, mint and intern(mint), *rest) for one, mint, *rest in values[BALANCES]]
+        )
         return Entry._make((signature, slot, tx_index, *values, seen_at))
 
 
 # What stands in the row of an entry, and what is stored as its JSON.
 OF_THE_ROW, STORED = Entry._fields[:3], Entry._fields[3:-1]
-BALANCES = STORED.index("balances")
+BALANCES, MINT, TOKENS = map(STORED.index, ("balances", "mint", "tokens"))
 OF_WORDS = [STORED.index(name) for name in ("flags", "residues", "unowned", "counterparties")]
-OF_ROWS = [STORED.index(name) for name in ("tokens", "others", "beside_tokens")]
+OF_ROWS = [STORED.index(name) for name in ("others", "beside_tokens")]
 DEFAULTS = tuple(Entry._field_defaults.get(name) for name in STORED)
 # Exact for integers of any size, as a quicker reader of JSON is not; without the search for white
 # space around it, which is not stored.
