@@ -105,6 +105,7 @@ class Entry(NamedTuple):
             values[place] = tuple(values[place])
         for place in OF_ROWS:
             values[place] = tuple(map(tuple, values[place]))
+        # Thousands of entries name the same mint, and what is made of them keeps it: once.
         values[MINT] = values[MINT] and intern(values[MINT])
         values[TOKENS] = tuple([(intern(mint), *rest) for mint, *rest in values[TOKENS]])
         values[BALANCES] = tuple(

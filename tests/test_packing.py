@@ -128,6 +128,18 @@ def test_an_entry_is_stored_as_all_that_its_row_does_not_say():
     assert type(again.balances[0]) is Balance and type(again.tokens[0]) is tuple
 
 
+def test_a_mint_is_held_once_however_many_entries_name_it():
+    mint = "DezXAZ8z7PnrnRJjz3wXBoRgixCa6xjnB7YaB1pPB263"
+    balance = Balance("account", mint, 5, 0, 7, 0, 2_039_280)
+    entry = Entry(
+        *("one", 7, 4, 60, "buy", "V", mint, (), ()), *(-9, 5, 0, 0), ((mint, 7, 5),), (balance,)
+    )
+    loaded = [Entry.load(signature, 7, 4, entry.dump()) for signature in ("one", "two")]
+    places = [(one.mint, one.tokens[0][0], one.balances[0].mint) for one in loaded]
+    assert places == [(mint,) * 3] * 2
+    assert len({id(place) for one in places for place in one}) == 1
+
+
 @pytest.mark.parametrize(
     "block_time, seen_at, happened_at",
     [(None, None, None), (None, 5, None), (60, None, 60_000), (60, 60_001, 60_000), (60, 7, 7)],
