@@ -96,7 +96,8 @@ class Entry(NamedTuple):
         signature: str, slot: int, tx_index: int | None, body: bytes, seen_at: int | None = None
     ) -> "Entry":
         """Read what was stored; the others are columns of its row, of which a block may have told
-        `tx_index` later than the receipt did. ValueError where `body` is damaged.
+        `tx_index` later than the receipt did. ValueError where `body` is damaged, TypeError where
+        it is not what `dump` makes.
         """
         values: list[Any] = _read_json(unpack_text(body))[0]
         # Those of the first versions end earlier. By place: by name takes eight times as long.

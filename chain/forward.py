@@ -156,7 +156,9 @@ class Forward:
 
     @property
     def second(self) -> int:
-        """The latest so far, in Unix time: totals of before do not change any more."""
+        """The latest Entry.happened_at so far, in Unix seconds: totals of earlier seconds do not
+        change any more.
+        """
         return self._now_ms // 1000
 
     def apply(self, entry: Entry, whole: Ledger) -> Booked:

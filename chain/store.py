@@ -81,7 +81,7 @@ class PendingLedger:
     quote_rows: PendingQuotes = field(default_factory=PendingQuotes)
     first_time: int | None = None
     last_time: int | None = None
-    # the latest so far
+    # the latest block time so far, in hours and seconds of Unix time
     hour: int = 0
     second: int = 0
     place: tuple[int | None, int] = (None, 0)
@@ -179,7 +179,7 @@ def _extends(ledger: Ledger, new: Iterable[Entry]) -> bool:
 
 def _rebuild(wallet: Wallet, pending: PendingLedger) -> None:
     """Apply all stored entries, some slots at once, and compare what that makes with what is stored
-    meanwhile: a long past is never held in memory.
+    meanwhile: a long past is not held in memory (see storage.InOrder).
     """
     digests, totals = read_digests_by_slot(wallet.id), read_stored_totals(pending.forward.spans)
     slots = (list(group) for _, group in groupby(list_entries(wallet.id), key=attrgetter("slot")))
@@ -211,7 +211,8 @@ def _drop(signatures: Iterable[str], pending: PendingLedger) -> None:
 
 def settle(wallet_id: int, pending: PendingLedger, totals: StoredTotals) -> None:
     """Leave of the sums that a rebuild made those to be written: what differs from the stored ones,
-    and None for what is stored and was not made. `totals`: those of spans.
+    and None for what is stored and was not made. `totals`: the stored ones of spans, from where
+    settle_past left them.
     """
     storage.leave_changes(pending.hours, read_hours(wallet_id))
     settle_forward(pending.forward, totals)

@@ -171,7 +171,7 @@ def _read_trades(uids: Sequence[str]) -> dict[str, StoredTrade]:
     return {row.signature: row for row in map(StoredTrade._make, rows)}
 
 
-# As text: asked in each poll and in each step of a rebuild.
+# As text: asked with each rebuild.
 DIGESTS = "SELECT signature, digest FROM trade WHERE wallet_id = ?"
 DIGESTS_BY_SLOT = "SELECT slot, signature, digest FROM trade WHERE wallet_id = ? ORDER BY slot"
 

@@ -72,7 +72,9 @@ class PaidRow(NamedTuple):
 # what is wanted of them is found in the database.
 PAID = """
 FROM trade t WHERE t.kind IN ('buy', 'sell', 'swap') AND t.block_time >= ? AND t.fee > 0"""
-COUNT_PAID = f"SELECT COUNT(*), MIN(t.block_time), COUNT(CASE WHEN t.rent > 0 THEN 1 END) {PAID}"
+COUNT_PAID = f"""
+SELECT COUNT(*) AS swaps, MIN(t.block_time) AS since,
+       COUNT(CASE WHEN t.rent > 0 THEN 1 END) AS with_rent {PAID}"""
 NTH_PAID = f"SELECT t.fee + t.tip AS paid {PAID} ORDER BY paid LIMIT 1 OFFSET ?"
 NTH_RENT = f"SELECT t.rent {PAID} AND t.rent > 0 ORDER BY t.rent LIMIT 1 OFFSET ?"
 

@@ -190,17 +190,22 @@ def leave_changes(made: dict[Key, Row | None], stored: Iterable[tuple[Key, Row]]
 
 class InOrder(Generic[Keyed]):
     """Rows in the order of their first column, an integer, which are taken up to ever greater
-    values of it: a long table is never held in memory.
+    values of it. Of a long table nothing is held in memory, where the database gives rows one by
+    one: SQLite does, PostgreSQL sends them all when the first is read.
     """
 
     def __init__(self, rows: Iterable[Keyed]) -> None:
         self._rows = iter(rows)
-        self._next = next(self._rows, None)
+        # the row that was read and is beyond what was taken
+        self._next: Keyed | None = None
 
     def take(self, last: float = math.inf) -> Iterator[Keyed]:
         """Yield the rows up to this value that were not taken yet."""
-        while self._next is not None and self._next[0] <= last:
-            row, self._next = self._next, next(self._rows, None)
+        while row := self._next or next(self._rows, None):
+            if row[0] > last:
+                self._next = row
+                return
+            self._next = None
             yield row
 
 

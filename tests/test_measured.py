@@ -96,7 +96,17 @@ def test_quantiles_are_nearest_ranks():
 
 
 # ---- in the tables -------------------------------------------------------------------------------
-def store_swap(number, raw, lamports=SOL, kind="buy", at=AT, venue="Raydium v4", tip=7_000, **more):
+def store_swap(
+    number,
+    raw,
+    lamports=SOL,
+    kind="buy",
+    at=AT,
+    venue="Raydium v4",
+    tip=7_000,
+    fee=5_000,
+    **more,
+):
     """A trade of an observed wallet, as the ledger writes it: fee and tip are in sol_change."""
     owner, _ = models.Owner.get_or_create(uid="owner", defaults={"created_at": 0})
     bot, _ = models.Bot.get_or_create(
@@ -113,7 +123,7 @@ def store_swap(number, raw, lamports=SOL, kind="buy", at=AT, venue="Raydium v4",
         kind=kind,
         venue=venue,
         mint="A",
-        fee=5_000,
+        fee=fee,
         tip=tip,
         realized="not_applicable",
         matched_raw="0",
@@ -123,7 +133,7 @@ def store_swap(number, raw, lamports=SOL, kind="buy", at=AT, venue="Raydium v4",
         digest="",
         **{
             "token_changes": orjson.dumps([["A", str(sign * raw), 6]]).decode(),
-            "sol_change": -sign * lamports - 5_000 - tip,
+            "sol_change": -sign * lamports - fee - tip,
             "rent": 0,
             **more,
         },
@@ -220,9 +230,16 @@ def test_ten_own_receipts_decide_whether_a_venue_counts(db):
 
 
 def test_network_costs_are_read_from_own_receipts_once_a_day(db):
-    """Of 30 swaps that paid 5,000 and 1,000 to 30,000 lamports of tip: the 15th, 23rd and 27th."""
+    """Of 30 swaps that paid 5,000 and 1,000 to 30,000 lamports of tip: the 15th, 23rd and 27th.
+    Of the 14 that paid rent the 7th: that of number 13.
+    """
+    # Somebody else paid for it, and a transfer is no swap: neither counts.
+    store_swap(98, 5, tip=7_777, fee=0)
+    store_swap(99, 5, kind="transfer_out", tip=7_777)
     for number in range(29):
-        store_swap(number, 5, tip=1_000 * (number + 1), rent=2_039_280 if number % 2 else 0)
+        kind = "swap" if number == 14 else "buy"
+        rent = 3_000_000 + number if number % 2 else 0
+        store_swap(number, 5, kind=kind, tip=1_000 * (number + 1), rent=rent)
     assert measured_store.refresh_costs(AT) == RECORDED_COSTS
     assert paper_measured.show_costs()["source"] == "recorded"
     store_swap(29, 5, tip=30_000)
@@ -234,7 +251,7 @@ def test_network_costs_are_read_from_own_receipts_once_a_day(db):
     assert NetworkCost.get().since == AT // 1000 * 1000
     shown = paper_measured.show_costs()
     assert (shown["p50Lamports"], shown["receipts"], shown["source"]) == ("20000", 30, "own")
-    assert shown["rentLamports"] == "2039280" and shown["measuredAt"].startswith("2027-01-15")
+    assert shown["rentLamports"] == "3000013" and shown["measuredAt"].startswith("2027-01-15")
     # The next day both count: the 16th of 31.
     assert measured_store.refresh_costs(AT + DAY_MS).p50 == 21_000
     assert NetworkCost.select().count() == 2

@@ -125,6 +125,7 @@ def add_hook(settings):
 @contextlib.contextmanager
 def observing(folder, url, **settings):
     """A server that observes the wallets of an instance through this node and a bell."""
+    sys.path.append(str(servers.ROOT / "tests"))
     from bellnode import BellNode
 
     with (
