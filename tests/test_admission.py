@@ -1,10 +1,11 @@
 """Who may be worked on: so many at once, and not all of one address."""
 
 import threading
+import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from web.server.admission import Admission
+from web.server.admission import Admission, Slots
 
 Start = Callable[..., Any]
 
@@ -41,7 +42,7 @@ def test_one_address_leaves_slots_to_others() -> None:
     admission = Admission(counted, 8, 10, lambda environ: None, https=False)
     crew = [ask(admission, "192.0.2.1") for _ in range(20)]
     counted.wait_for(6)
-    assert admission.slots.qsize() == 2
+    assert admission.slots.free == 2
     # Of the other addresses one may meet the first one in its queue, by chance; not all do.
     others = [ask(admission, f"198.51.100.{number}") for number in range(3)]
     counted.wait_for(8)
@@ -49,8 +50,8 @@ def test_one_address_leaves_slots_to_others() -> None:
     counted.go_on.set()
     for thread in crew + others:
         thread.join(20)
-    assert len(counted.working) == 23 and admission.slots.qsize() == 8
-    assert all(share.qsize() == 6 for share in admission.group_slots)
+    assert len(counted.working) == 23 and admission.slots.free == 8
+    assert all(share.free == 6 for share in admission.group_slots)
 
 
 def test_behind_a_proxy_one_address_may_take_all_slots() -> None:
@@ -61,4 +62,36 @@ def test_behind_a_proxy_one_address_may_take_all_slots() -> None:
     counted.go_on.set()
     for thread in crew:
         thread.join(20)
-    assert admission.slots.qsize() == 4
+    assert admission.slots.free == 4
+
+
+def wait_in_line(slots: Slots, number: int, served: list[int]) -> threading.Thread:
+    """A thread that waits for a slot, then notes its number."""
+    before = len(slots._waiting)
+    thread = threading.Thread(target=lambda: slots.take(60) and served.append(number))
+    thread.start()
+    while len(slots._waiting) == before and thread.is_alive():
+        time.sleep(0.001)
+    return thread
+
+
+def test_who_waits_for_a_slot_is_overtaken_by_nobody() -> None:
+    slots, served = Slots(1), []
+    assert slots.take(0)
+    line = [wait_in_line(slots, number, served) for number in range(3)]
+    for number, thread in enumerate(line):
+        slots.give()
+        # Whoever comes now finds none free, though the thread in line may not run yet.
+        assert not slots.take(0)
+        thread.join(60)
+        assert served == list(range(number + 1))
+    slots.give()
+    assert slots.free == 1
+
+
+def test_who_gave_up_waiting_leaves_the_line() -> None:
+    slots = Slots(1)
+    assert slots.take(0)
+    assert not slots.take(0.01)
+    slots.give()
+    assert slots.free == 1 and slots.take(0)

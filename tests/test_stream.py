@@ -284,7 +284,7 @@ def test_who_waits_holds_neither_a_place_nor_a_connection(service, key, follow, 
     crew = [threading.Thread(target=take, args=(events, 1)) for events in waiting]
     [thread.start() for thread in crew]
     time.sleep(0.05)
-    assert service.app.wsgi_app.slots.qsize() == service.config.threads
+    assert service.app.wsgi_app.slots.free == service.config.threads
     with database.connection_context():
         # This thread's, and for a moment the one that looks.
         assert len(database._in_use) <= 2

@@ -3,8 +3,8 @@ waits for a slow client.
 """
 
 import io
-import queue
 import secrets
+import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from http import HTTPStatus
@@ -16,12 +16,50 @@ import orjson
 from ratelimit import network_of
 from web.server.headers import HTTPS_ONLY, SECURITY_HEADERS, add_missing
 
-# A semaphore: a queue of tokens. threading's own are written in Python and cost twice as much.
-Slots = queue.SimpleQueue[None]
 MAX_WAIT_SECONDS, RETRY_SECONDS = 10, 2
 # Addresses share these by chance, so that nobody can know whom he shares one with.
 ADDRESS_GROUPS = 1024
 _documentation = "/docs/errors"
+
+
+class Slots:
+    """A number of slots, given in the order in which they are asked for: with threading.Semaphore
+    threads that come later may overtake one that waits, again and again.
+    """
+
+    # There are more than a thousand.
+    __slots__ = ("_lock", "_waiting", "free")
+
+    def __init__(self, count: int) -> None:
+        self.free, self._lock = count, threading.Lock()
+        # of each thread that waits a lock, which is released when it is its turn
+        self._waiting: list[threading.Lock] = []
+
+    def take(self, seconds: float) -> bool:
+        """Take a slot; False where none was free within so many seconds."""
+        with self._lock:
+            if self.free:
+                self.free -= 1
+                return True
+            turn = threading.Lock()
+            turn.acquire()
+            self._waiting.append(turn)
+        if turn.acquire(timeout=seconds):
+            return True
+        with self._lock:
+            if turn not in self._waiting:
+                # A slot was handed over just now.
+                return True
+            self._waiting.remove(turn)
+        return False
+
+    def give(self) -> None:
+        """Hand a slot to the thread that waits longest, or free it."""
+        with self._lock:
+            if self._waiting:
+                self._waiting.pop(0).release()
+            else:
+                self.free += 1
 
 
 class Admission:
@@ -48,11 +86,9 @@ class Admission:
     ) -> None:
         self.headers = {**SECURITY_HEADERS, **(HTTPS_ONLY if https else {})}
         self.app, self.max_body_bytes, self.note_arrival = app, max_body_bytes, note_arrival
-        self.slots = make_slots(slots)
+        self.slots = Slots(slots)
         self.group_slots = (
-            []
-            if shared or slots < 2
-            else [make_slots(slots * 3 // 4) for _ in range(ADDRESS_GROUPS)]
+            [] if shared or slots < 2 else [Slots(slots * 3 // 4) for _ in range(ADDRESS_GROUPS)]
         )
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
@@ -86,13 +122,11 @@ class Admission:
         """
         end = time.monotonic() + MAX_WAIT_SECONDS
         taken: list[Slots] = []
-        try:
-            for slots in (*self._find_group(address), self.slots):
-                slots.get(timeout=max(0, end - time.monotonic()))
-                taken.append(slots)
-        except queue.Empty:
-            release(taken)
-            return ()
+        for slots in (*self._find_group(address), self.slots):
+            if not slots.take(max(0, end - time.monotonic())):
+                release(taken)
+                return ()
+            taken.append(slots)
         return taken
 
     def _find_group(self, address: str) -> Sequence[Slots]:
@@ -101,18 +135,10 @@ class Admission:
         return (self.group_slots[hash(network_of(address)) % ADDRESS_GROUPS],)
 
 
-def make_slots(count: int) -> Slots:
-    """Make `count` free slots."""
-    slots = Slots()
-    for _ in range(count):
-        slots.put(None)
-    return slots
-
-
 def release(taken: Sequence[Slots]) -> None:
     """Give back what `Admission.acquire` took."""
     for slots in taken:
-        slots.put(None)
+        slots.give()
 
 
 def has_body(environ: WSGIEnvironment) -> bool:
