@@ -96,8 +96,8 @@ class Entry(NamedTuple):
         signature: str, slot: int, tx_index: int | None, body: bytes, seen_at: int | None = None
     ) -> "Entry":
         """Read what was stored; the others are columns of its row, of which a block may have told
-        `tx_index` later than the receipt did. ValueError where `body` is damaged, TypeError where
-        it is not what `dump` makes.
+        `tx_index` later than the receipt did. ValueError or TypeError where `body` is
+        damaged.
         """
         values: list[Any] = _read_json(unpack_text(body))[0]
         # Those of the first versions end earlier. By place: by name takes eight times as long.
@@ -106,7 +106,7 @@ class Entry(NamedTuple):
             values[place] = tuple(values[place])
         for place in OF_ROWS:
             values[place] = tuple(map(tuple, values[place]))
-        # Thousands of entries name the same mint, and what is made of them keeps it: once.
+        # One string for a mint, however many entries name it: ledgers keep it.
         values[MINT] = values[MINT] and intern(values[MINT])
         values[TOKENS] = tuple([(intern(mint), *rest) for mint, *rest in values[TOKENS]])
         values[BALANCES] = tuple(

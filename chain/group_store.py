@@ -200,7 +200,7 @@ def _fold_anew(family: Family, programs: Programs) -> PendingGroup:
 
 
 def _stream(sql: str) -> Iterable[tuple[Any, ...]]:
-    """The rows of a statement, one after another, where the database gives them so."""
+    """The rows of a statement; with SQLite one by one (see storage.InOrder)."""
     rows: Iterable[tuple[Any, ...]] = storage.database.execute_sql(sql)
     return rows
 

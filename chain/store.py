@@ -178,8 +178,8 @@ def _extends(ledger: Ledger, new: Iterable[Entry]) -> bool:
 
 
 def _rebuild(wallet: Wallet, pending: PendingLedger) -> None:
-    """Apply all stored entries, some slots at once, and compare what that makes with what is stored
-    meanwhile: a long past is not held in memory (see storage.InOrder).
+    """Apply all stored entries, some slots at once, and meanwhile compare what that makes with what
+    is stored, so that a long past is not held in memory (see storage.InOrder).
     """
     digests, totals = read_digests_by_slot(wallet.id), read_stored_totals(pending.forward.spans)
     slots = (list(group) for _, group in groupby(list_entries(wallet.id), key=attrgetter("slot")))
@@ -211,8 +211,8 @@ def _drop(signatures: Iterable[str], pending: PendingLedger) -> None:
 
 def settle(wallet_id: int, pending: PendingLedger, totals: StoredTotals) -> None:
     """Leave of the sums that a rebuild made those to be written: what differs from the stored ones,
-    and None for what is stored and was not made. `totals`: the stored ones of spans, from where
-    settle_past left them.
+    and None for what is stored and was not made. `totals`: the stored totals of
+    spans that were not compared yet.
     """
     storage.leave_changes(pending.hours, read_hours(wallet_id))
     settle_forward(pending.forward, totals)

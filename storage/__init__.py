@@ -190,13 +190,13 @@ def leave_changes(made: dict[Key, Row | None], stored: Iterable[tuple[Key, Row]]
 
 class InOrder(Generic[Keyed]):
     """Rows in the order of their first column, an integer, which are taken up to ever greater
-    values of it. Of a long table nothing is held in memory, where the database gives rows one by
-    one: SQLite does, PostgreSQL sends them all when the first is read.
+    values of it. With SQLite a long table is never held in memory; PostgreSQL sends all its rows at
+    once.
     """
 
     def __init__(self, rows: Iterable[Keyed]) -> None:
         self._rows = iter(rows)
-        # the row that was read and is beyond what was taken
+        # read, but beyond what was asked for
         self._next: Keyed | None = None
 
     def take(self, last: float = math.inf) -> Iterator[Keyed]:

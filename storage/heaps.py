@@ -8,8 +8,8 @@ import ctypes
 # From malloc.h of glibc.
 M_ARENA_MAX, M_MMAP_THRESHOLD, M_TRIM_THRESHOLD = -8, -3, -1
 # What is larger than the first lies apart and is given back at once, and so is what is free beyond
-# the second. Not as little as the 87 KB that SQLite takes for a moment with many a query: mapped
-# anew each time, they cost each request 55 page faults.
+# the second. More than the 87 KB that SQLite takes for a moment with many queries: mapped anew each
+# time, they cost each request 55 page faults.
 LARGE_BYTES, MAX_FREE_BYTES = 1 << 17, 4 << 20
 
 

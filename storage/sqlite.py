@@ -29,9 +29,9 @@ from storage.trouble import (
     name_trouble,
 )
 
-# To undo one statement of a transaction SQLite keeps the pages it changes as they were: in memory
-# up to so many bytes, by itself 64 KB, and then in a file in /var/tmp. Storing a post changes some
-# twenty pages. A block of more than storage.heaps.LARGE_BYTES would be mapped anew each time.
+# To undo one statement SQLite keeps the pages it changes as they were: in memory up to this size
+# (its default is 64 KB), then in a file in /var/tmp. Storing a post changes some twenty pages.
+# Below storage.heaps.LARGE_BYTES, or the memory would be mapped anew each time.
 STATEMENT_JOURNAL_BYTES = 120_000
 # Statements that a connection keeps prepared, of some 8 KB each; a route asks fifty at most.
 MAX_PREPARED = 64
@@ -39,8 +39,8 @@ WRITES = re.compile(r"\s*(INSERT|UPDATE|DELETE|REPLACE)\b", re.IGNORECASE)
 
 
 def _configure_library() -> None:
-    """Set what SQLite takes only before its first connection. Where this process has one already,
-    it stays as it is, which is slower and no less right.
+    """Set what SQLite accepts only before its first connection. In a process that has one already
+    nothing changes: slower, not wrong.
     """
     with contextlib.suppress(apsw.MisuseError):
         apsw.shutdown()

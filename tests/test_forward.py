@@ -290,8 +290,8 @@ def test_a_rebuild_of_what_is_stored_holds_no_long_past(empty, monkeypatch):
     assert len(most) >= 10 and max(most) <= 5
 
 
-def test_a_rebuild_writes_nothing_anew_where_the_chain_runs_ahead(empty, monkeypatch):
-    """All was seen in one second, whatever the chain says: its totals change with each trade."""
+def test_a_rebuild_writes_nothing_anew_where_the_clock_of_the_chain_runs_ahead(empty, monkeypatch):
+    """All was seen in one second, so the totals of that second change with each trade."""
     t = Teller().gain("B", 1)
     wallet = empty()
     attach_at(wallet, (after(t), None))

@@ -519,7 +519,7 @@ class Openings(apsw.VFS):
 
 
 def test_storing_a_post_opens_no_file_to_undo_it(service):
-    """A statement that changes a thousand does, which shows that it would be seen."""
+    """One that changes a thousand posts does: the test would see it."""
     key, seen = service.make_bot().publish_key.text, Openings()
     assert service.post({"eventId": "e-0", "body": "some words"}, key).status_code == 201
     columns = ", ".join(sorted(models.Post._meta.columns.keys() - {"id", "uid", "event_id"}))

@@ -1,6 +1,5 @@
-"""A node that says of seeded wallets what their entries say: what each account holds, and the last
-transaction. One that knew nothing of them would have every wallet told to have gaps, with a reason
-for each token.
+"""A node that knows seeded wallets: what each account holds, and the last transaction. With one
+that does not, every wallet shows gaps, with a reason for each token.
 """
 
 import contextlib
@@ -34,8 +33,8 @@ def seeded_node(settings):
 
     class Handler(http.server.BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
-        # Head and body are two packets: without it the second waits for the client's word.
-        disable_nagle_algorithm = True
+        # Head and body are sent in one piece.
+        wbufsize = -1
 
         def log_message(self, *_):
             pass
@@ -61,7 +60,7 @@ def seeded_node(settings):
 
 
 def read_chain(settings):
-    """A Chain of the last transaction of each wallet, as if it named all accounts of the wallet."""
+    """A Chain with one transaction of each wallet: its last, which names all its accounts."""
     database = storage.connect(settings)
     with database.connection_context():
         rows = [read_last(wallet) for wallet in models.Wallet.select().order_by(models.Wallet.id)]
@@ -70,10 +69,12 @@ def read_chain(settings):
 
 
 def read_last(wallet):
-    """The Row of a wallet's last entry, with what every account holds after it."""
+    """The Row of a wallet's last entry, of which each seeded one has some, with what every account
+    holds after it.
+    """
     held = {}
     for entry in list_entries(wallet.id):
-        held |= {balance.address: balance for balance in entry.balances}
+        held.update((balance.address, balance) for balance in entry.balances)
     tokens = [
         {
             "accountIndex": place,

@@ -124,7 +124,7 @@ def add_hook(settings):
 
 @contextlib.contextmanager
 def observing(folder, url, **settings):
-    """A server that observes the wallets of an instance through this node and a bell."""
+    """A server that observes the wallets of an instance through the node at `url` and a bell."""
     sys.path.append(str(servers.ROOT / "tests"))
     from bellnode import BellNode
 

@@ -23,16 +23,16 @@ _documentation = "/docs/errors"
 
 
 class Slots:
-    """A number of slots, given in the order in which they are asked for: with threading.Semaphore
-    threads that come later may overtake one that waits, again and again.
+    """Slots, given in the order in which they are asked for. With threading.Semaphore or
+    queue.SimpleQueue threads that come later may overtake a waiting one again and again.
     """
 
-    # There are more than a thousand.
+    # To save memory: there are ADDRESS_GROUPS of these.
     __slots__ = ("_lock", "_waiting", "free")
 
     def __init__(self, count: int) -> None:
         self.free, self._lock = count, threading.Lock()
-        # of each thread that waits a lock, which is released when it is its turn
+        # a lock for each waiting thread, released when its turn comes
         self._waiting: list[threading.Lock] = []
 
     def take(self, seconds: float) -> bool:
@@ -54,7 +54,7 @@ class Slots:
         return False
 
     def give(self) -> None:
-        """Hand a slot to the thread that waits longest, or free it."""
+        """Hand a slot to the thread that has waited longest, or free it."""
         with self._lock:
             if self._waiting:
                 self._waiting.pop(0).release()
