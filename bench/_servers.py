@@ -2,11 +2,13 @@
 
 import contextlib
 import gzip
+import http.server
 import json
 import os
 import socket
 import subprocess
 import sys
+import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -90,6 +92,38 @@ def _wait(process, port, path):
                 return
         time.sleep(0.005)
     raise RuntimeError(f"no answer to {path} within a minute")
+
+
+@contextlib.contextmanager
+def calling(answer):
+    """The URL of a server in this process that answers each call of JSON-RPC: `answer` gets its
+    body and returns the answer's, both bytes.
+    """
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        # Head and body are sent in one piece.
+        wbufsize = -1
+
+        def log_message(self, *_):
+            """Nothing is logged."""
+
+        def do_POST(self):
+            told = answer(self.rfile.read(int(self.headers["Content-Length"])))
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(told)))
+            self.end_headers()
+            self.wfile.write(told)
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
 
 
 # ---- which ---------------------------------------------------------------------------------------

@@ -15,11 +15,9 @@ import contextlib
 import gzip
 import hashlib
 import http.client
-import http.server
 import json
 import sys
 import tempfile
-import threading
 import time
 import urllib.request
 from pathlib import Path
@@ -27,7 +25,7 @@ from pathlib import Path
 import config
 import storage
 from accounts import influencers
-from bench._servers import HISTORY, ROOT, candor
+from bench._servers import HISTORY, ROOT, calling, candor
 from chain.base58 import b58encode
 
 sys.path.append(str(ROOT / "tests"))
@@ -86,34 +84,19 @@ def fronting(upstream, hoarder):
     """The URL of a node that answers as `upstream` does, but for the hoarder's token accounts."""
     hoard = [{"pubkey": make_address(f"dust {n}"), "account": {}} for n in range(ACCOUNTS)]
 
-    class Front(http.server.BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
+    def answer(body):
+        request = urllib.request.Request(upstream, body, {"Content-Type": "application/json"})
+        with urllib.request.urlopen(request, timeout=10) as response:
+            told = response.read()
+        asked = json.loads(body)
+        if asked["method"] == "getTokenAccountsByOwner":
+            owner, which, _ = asked["params"]
+            if owner == hoarder and which["programId"] == TOKEN:
+                told = add_accounts(told, hoard)
+        return told
 
-        def do_POST(self):
-            body = self.rfile.read(int(self.headers["Content-Length"]))
-            request = urllib.request.Request(upstream, body, {"Content-Type": "application/json"})
-            with urllib.request.urlopen(request, timeout=10) as answer:
-                told = answer.read()
-            asked = json.loads(body)
-            if asked["method"] == "getTokenAccountsByOwner":
-                owner, which, _ = asked["params"]
-                if owner == hoarder and which["programId"] == TOKEN:
-                    told = add_accounts(told, hoard)
-            self.send_response(200)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(told)))
-            self.end_headers()
-            self.wfile.write(told)
-
-        def log_message(self, *_):
-            """Nothing is logged."""
-
-    front = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Front)
-    threading.Thread(target=front.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{front.server_port}"
-    finally:
-        front.shutdown()
+    with calling(answer) as url:
+        yield url
 
 
 def add_accounts(told, hoard):

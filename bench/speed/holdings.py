@@ -3,10 +3,8 @@ that does not, every wallet shows gaps, with a reason for each token.
 """
 
 import contextlib
-import http.server
 import json
 import sys
-import threading
 import time
 
 import models
@@ -31,32 +29,13 @@ def seeded_node(settings):
     """The address of a node for the wallets of these settings."""
     node = SeededNode(read_chain(settings))
 
-    class Handler(http.server.BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-        # Head and body are sent in one piece.
-        wbufsize = -1
+    def answer(body):
+        asked = json.loads(body)
+        result = node.answer(asked["method"], asked["params"])
+        return json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}).encode()
 
-        def log_message(self, *_):
-            pass
-
-        def do_POST(self):
-            asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            result = node.answer(asked["method"], asked["params"])
-            body = json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}).encode()
-            self.send_response(200)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        server.server_close()
+    with servers.calling(answer) as url:
+        yield url
 
 
 def read_chain(settings):
