@@ -43,8 +43,13 @@ def _after(entry: Entry) -> dict[str, Seen]:
     return {b.address: Seen(entry.slot, b.mint, b.after, b.lamports_after) for b in entry.balances}
 
 
+def _begun(entry: Entry) -> Iterable[Balance]:
+    """What each account began with: of one that was opened again for another mint, the first."""
+    return {balance.address: balance for balance in reversed(entry.balances)}.values()
+
+
 def _joins(entry: Entry, held: Mapping[str, Seen]) -> bool:
-    return all(_is_joined(balance, held) for balance in entry.balances)
+    return all(_is_joined(balance, held) for balance in _begun(entry))
 
 
 def _is_joined(balance: Balance, held: Mapping[str, Seen]) -> bool:
@@ -59,7 +64,7 @@ def find_overtaken(entries: Iterable[Entry], seen: Mapping[str, Seen]) -> set[st
     """
     held, overtaken = dict(seen), set()
     for entry in order_entries(entries, seen):
-        overtaken |= {b.address for b in entry.balances if not _is_joined(b, held)}
+        overtaken |= {b.address for b in _begun(entry) if not _is_joined(b, held)}
         held.update(_after(entry))
     return overtaken
 

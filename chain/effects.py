@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeVar
 from chain.addresses import is_on_curve
 from chain.base58 import b58decode, b58encode
 from chain.instructions import ASSOCIATED, TOKEN, WRAPPED_SOL
-from chain.receipts import Receipt, Sides
+from chain.receipts import Receipt
 
 T = TypeVar("T")
 
@@ -21,7 +21,8 @@ class Balance(NamedTuple):
     """One own account in one receipt: raw token amounts (wrapped SOL included) and lamports; 0
     where the side is not the wallet's.
 
-    For the wallet itself `mint` is None and the amounts are 0.
+    For the wallet itself `mint` is None and the amounts are 0. An account that was closed and
+    opened again for another mint has two, which follow each other: down to 0, and up from 0.
     """
 
     address: str
@@ -136,7 +137,11 @@ def read_effect(
     """
     wallets = partners | {wallet}
     own, unowned = own_accounts(receipt, wallets, known)
-    balances = [_balance(receipt, address, mine) for address, mine in sorted(own.items())]
+    balances = [
+        one
+        for address, mine in sorted(own.items())
+        for one in _list_balances(receipt, address, mine)
+    ]
     held = {one: receipt.lamports(one) for one in sorted(wallets)}
     lamports = sum(after - before for before, after in held.values())
     wrapped = sum(b.after - b.before for b in balances if b.mint == WRAPPED_SOL)
@@ -175,14 +180,19 @@ def _tips(receipt: Receipt, wallets: Set[str], tip_accounts: Container[str | Non
     )
 
 
-def _balance(receipt: Receipt, address: str, mine: tuple[bool, bool]) -> Balance:
-    sides: Sides = receipt.tokens[address]
-    some = sides[1] or sides[0]
-    # an address is among the tokens because one of its sides was told
-    assert some is not None
+def _list_balances(receipt: Receipt, address: str, mine: tuple[bool, bool]) -> Iterator[Balance]:
+    """Yield what an own account held, under the mint of each side."""
+    before, after = (
+        side if is_mine else None for side, is_mine in _pairs(receipt.tokens[address], mine)
+    )
     held = [amount if is_mine else 0 for amount, is_mine in _pairs(receipt.lamports(address), mine)]
-    amounts = [side.amount if side and is_mine else 0 for side, is_mine in _pairs(sides, mine)]
-    return Balance(address, some.mint, some.decimals, *amounts, *held)
+    if before and after and before.mint == after.mint:
+        yield Balance(address, after.mint, after.decimals, before.amount, after.amount, *held)
+        return
+    if before:
+        yield Balance(address, before.mint, before.decimals, before.amount, 0, held[0], 0)
+    if after:
+        yield Balance(address, after.mint, after.decimals, 0, after.amount, 0, held[1])
 
 
 def _pairs(sides: tuple[T, T], mine: tuple[bool, bool]) -> Iterator[tuple[T, bool]]:

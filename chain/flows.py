@@ -131,16 +131,19 @@ class Flows:
     def _add_handed_over(self) -> None:
         """An account that became the wallet's arrived with all that it held."""
         already = dict(self.effect.sponsors).get(None, 0)
+        begun: set[str] = set()
         for balance in self.effect.balances:
             sides = self.receipt.tokens.get(balance.address)
-            if balance.mint is None or sides is None:
+            # Of one that was opened again, the first tells what was the wallet's before.
+            if balance.mint is None or sides is None or balance.address in begun:
                 continue
+            begun.add(balance.address)
             lamports = self.receipt.lamports(balance.address)[0] - balance.lamports_before
             rent = min(already, lamports)
             already -= rent
             self.came[WRAPPED_SOL, balance.address] += lamports - rent
-            if sides[0] and balance.mint != WRAPPED_SOL:
-                self.came[balance.mint, balance.address] += sides[0].amount - balance.before
+            if sides[0] and sides[0].mint != WRAPPED_SOL:
+                self.came[sides[0].mint, balance.address] += sides[0].amount - balance.before
 
     def _add_found_inside(self) -> None:
         """An account that the wallet opened and closed inside may have been paid for before."""

@@ -82,7 +82,7 @@ def _outline(parts: Parts) -> Entry:
 
 
 def _list_balances(parts: Parts) -> tuple[Balance, ...]:
-    found = {one.address: one for part in parts.values() for one in part.balances}
+    found = {(one.address, one.mint): one for part in parts.values() for one in part.balances}
     return tuple(sorted(found.values(), key=attrgetter("address")))
 
 

@@ -4,7 +4,8 @@ import itertools
 import random
 
 import pytest
-from story import Story, address
+from scene import Scene
+from story import RENT, Story, account_of, address
 
 from chain.coverage import (
     GIVEN_UP,
@@ -112,6 +113,38 @@ def test_after_a_gap_the_slot_alone_tells():
     entries = entries_of(crowded(), "ada", indexed=False)
     missing = {address("ada"): Seen(1, None, 0, 77)}
     assert order_entries(reversed(entries[1:]), missing) == entries[1:]
+
+
+def opened_again():
+    """Two entries of ada in one slot without an index: she sends 10 CAT away, and her account is
+    opened again for DOG, of which 7 come; then she sends 3 of them away.
+    """
+    scene = Scene(ada=10**9, friend=10**9).holds("ada", "CAT", 10)
+    scene.holds("friend", "CAT", 0).holds("friend", "DOG", 7)
+    where = account_of("ada", "CAT")
+    scene.send("CAT", "ada", "friend", 10)
+    scene.close(where, "ada")
+    scene.open("ada", "ada", "DOG", word=where)
+    scene.send("DOG", account_of("friend", "DOG"), where, 7)
+    receipts = [scene.receipt("friend", "ada")]
+    scene = Scene(ada=10**9, friend=10**9).holds("ada", "DOG", 7, word=where)
+    scene.holds("friend", "DOG", 0)
+    scene.send("DOG", where, account_of("friend", "DOG"), 3)
+    receipts.append(scene.receipt("friend", "ada"))
+    return [read_entry(parse_receipt(one), address("ada"), PROGRAMS) for one in receipts]
+
+
+def test_an_account_that_was_opened_again_joins_by_what_it_began_with():
+    entries = opened_again()
+    held = {address(account_of("ada", "CAT")): Seen(1, address("CAT"), 10, RENT)}
+    assert order_entries(reversed(entries), held) == entries
+    assert find_overtaken(entries, held) == set()
+    ledger = Ledger()
+    for entry in entries:
+        ledger.apply(entry)
+    # 7 DOG came and 3 went; the 10 CAT that were there from the beginning went.
+    assert ledger.gaps == [] and ledger.openings == {address("CAT")}
+    assert {one.mint: one.amount for one in ledger.positions()} == {address("DOG"): 7 - 3}
 
 
 def test_a_slot_of_too_many_is_left_unresolved():

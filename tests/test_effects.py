@@ -11,7 +11,7 @@ from chain.instructions import WRAPPED_SOL
 from chain.receipts import parse_receipt
 
 SOL = 10**9
-ADA, EVE, CAT, FOX = (address(word) for word in ("ada", "eve", "CAT", "FOX"))
+ADA, EVE, CAT, DOG, FOX = (address(word) for word in ("ada", "eve", "CAT", "DOG", "FOX"))
 TIPS = {address("validator")}
 
 
@@ -122,6 +122,56 @@ def test_an_account_counts_on_the_side_on_which_it_is_the_wallets():
     # It was open before: whoever paid for it sponsored nothing here.
     assert got.balances[1] == Balance(where, CAT, 6, 0, 1_000, 0, RENT)
     assert (got.tokens, got.rent, got.sponsored, got.sol) == (((CAT, 1_000, 6),), RENT, 0, RENT)
+
+
+def reopened(scene, mint, word):
+    """The account is closed and opened again for DOG, of which 1,000 come."""
+    scene.holds("friend", "DOG", 1_000)
+    if mint != "SOL":
+        scene.send(mint, "ada", "friend", 1_000)
+    scene.close(word, "ada")
+    scene.open("ada", "ada", "DOG", word=word)
+    scene.send("DOG", account_of("friend", "DOG"), word, 1_000)
+    return scene.receipt("ada", "friend"), address(word)
+
+
+def test_an_account_that_was_opened_again_is_of_each_mint_on_its_side():
+    """1,000 CAT went and 1,000 DOG came at one address; its rent came back and was paid again."""
+    scene = Scene(ada=SOL, friend=SOL).holds("ada", "CAT", 1_000).holds("friend", "CAT", 0)
+    raw, where = reopened(scene, "CAT", account_of("ada", "CAT"))
+    found = effect_of(raw)
+    assert set(found.tokens) == {(CAT, -1_000, 6), (DOG, 1_000, 6)}
+    assert (found.lamports, found.rent, found.sponsored, found.sol) == (-FEE, 0, 0, -FEE)
+    assert found.balances[1:] == (
+        Balance(where, CAT, 6, 1_000, 0, RENT, 0),
+        Balance(where, DOG, 6, 0, 1_000, 0, RENT),
+    )
+
+
+def test_and_wrapped_sol_that_was_there_before_is_unwrapped():
+    """2 SOL beside its rent came to ada, who paid the rent of DOG: 0 is left of wrapped SOL."""
+    scene = Scene(ada=SOL, friend=SOL).holds("ada", "SOL", 2 * SOL)
+    raw, _ = reopened(scene, "SOL", account_of("ada", "SOL"))
+    found = effect_of(raw)
+    assert (found.lamports, found.wrapped, found.rent) == (2 * SOL - FEE, -2 * SOL, 0)
+    assert (found.sol, found.tokens) == (-FEE, ((DOG, 1_000, 6),))
+
+
+def test_what_a_stranger_held_there_before_is_not_the_wallets():
+    """Eve gives ada her empty account of CAT, who closes it and opens it for DOG."""
+    scene = Scene(ada=SOL, eve=SOL, friend=SOL).holds("eve", "CAT", 1_000)
+    scene.holds("friend", "CAT", 0).holds("friend", "DOG", 1_000)
+    word = account_of("eve", "CAT")
+    scene.send("CAT", "eve", "friend", 1_000)
+    scene.hand_over(word, "ada")
+    scene.close(word, "ada")
+    scene.open("ada", "ada", "DOG", word=word)
+    scene.send("DOG", account_of("friend", "DOG"), word, 1_000)
+    raw = scene.receipt("ada", "eve", "friend")
+    gave, got = effect_of(raw, EVE), effect_of(raw)
+    assert gave.tokens == ((CAT, -1_000, 6),) and got.tokens == ((DOG, 1_000, 6),)
+    assert gave.balances[1:] == (Balance(address(word), CAT, 6, 1_000, 0, RENT, 0),)
+    assert got.balances[1:] == (Balance(address(word), DOG, 6, 0, 1_000, 0, RENT),)
 
 
 # ---- rent that others put in ---------------------------------------------------------------------

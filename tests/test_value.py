@@ -96,6 +96,23 @@ def test_a_sale_and_a_purchase():
     assert found.counterparties == (address(account_of("curve", "CAT")),)
 
 
+def test_a_sale_whose_account_is_opened_again_for_another_mint():
+    """All 1,000 CAT are sold for 3 SOL less the fee. 700 DOG that a friend sends into the account,
+    which is DOG's by then, came beside; its rent came back and was paid again.
+    """
+    scene = scene_of()
+    sell(scene, 1_000, 3 * SOL)
+    where = account_of("ada", "CAT")
+    scene.close(where, "ada")
+    scene.open("ada", "ada", "DOG", word=where)
+    scene.send("DOG", "friend", where, 700)
+    found = entry(scene, "ada", "friend")
+    assert (found.kind, found.mint, found.explained_percent) == ("sell", address("CAT"), 100)
+    assert {mint: change for mint, change, _ in found.venue_tokens} == {address("CAT"): -1_000}
+    assert beside_tokens(found) == {address("DOG"): 700}
+    assert (found.venue_sol, found.beside_sol) == (3 * SOL - FEE, 0)
+
+
 def test_an_unknown_wrapper_that_holds_the_pool_writable_keeps_the_price():
     """The curve lost 3 SOL, of which its fee account gained 0.03: 2.97 are explained, and got."""
     scene = scene_of(cashier=SOL)
