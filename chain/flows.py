@@ -326,7 +326,9 @@ class Flows:
 
     # ---- who else --------------------------------------------------------------------------------
     def paid_by_others(self, mint: str) -> int:
-        """What other signers put into the trade beside the wallet, of what the wallet gave."""
+        """What others put into the trade beside the wallet, of what the wallet gave: other signers,
+        or whoever let the wallet spend from an account of his.
+        """
         if self.whole:
             return 0
         opened = {a for a, sides in self.receipt.tokens.items() if sides[0] is None}
@@ -337,7 +339,7 @@ class Flows:
             for move in self._inside()
             if move.mint == mint
             and not ({move.source, move.target} & self.own)
-            and (move.source in signers or move.authority in signers)
+            and (move.source in signers or move.authority in signers | self.effect.wallets)
             and move.target not in opened
             and move.target not in TIP_ACCOUNTS
         )

@@ -113,6 +113,26 @@ def test_a_sale_whose_account_is_opened_again_for_another_mint():
     assert (found.venue_sol, found.beside_sol) == (3 * SOL - FEE, 0)
 
 
+@pytest.mark.parametrize(
+    "theirs, percent, flags",
+    # Of 1,000 that were sold ada gave 960 or 1: 96 % and 0.1 %, rounded down.
+    [(40, 96, ()), (999, 0, ("value_unexplained",))],
+)
+@pytest.mark.parametrize("authority", ["friend", "ada"])
+def test_what_a_friend_gave_into_a_sale_is_not_the_wallets(theirs, percent, flags, authority):
+    """Whether he signed, or let ada spend from his account (`approve`, in another transaction)."""
+    scene = scene_of()
+    with (
+        scene.call(JUPITER, "ada", account_of("ada", "CAT"), account_of("friend", "CAT"), "curve"),
+        scene.call(PUMP, "curve"),
+    ):
+        scene.send("CAT", "ada", "curve", 1_000 - theirs)
+        scene.send("CAT", "friend", "curve", theirs, authority=authority)
+        scene.shift("curve", "ada", 10 * SOL)
+    found = entry(scene, *dict.fromkeys(["ada", authority]))
+    assert (found.kind, found.explained_percent, found.flags) == ("sell", percent, flags)
+
+
 def test_an_unknown_wrapper_that_holds_the_pool_writable_keeps_the_price():
     """The curve lost 3 SOL, of which its fee account gained 0.03: 2.97 are explained, and got."""
     scene = scene_of(cashier=SOL)
