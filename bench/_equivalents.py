@@ -42,15 +42,12 @@ EQUIVALENTS = {
             "if len(group) > 1 and any(e.tx_index is None for e in group):",
             "if len(group) >= 1 and any(e.tx_index is None for e in group):",
         ): "one alone has one order",
-        **{
-            (
-                "return {b.address: Seen(entry.slot, b.mint, b.after, b.lamports_after)"
-                " for b in entry.balances}",
-                f"return {{b.address: Seen({other}, b.after, b.lamports_after)"
-                " for b in entry.balances}",
-            ): "whether balances join is asked of amounts and lamports"
-            for other in ("entry.slot, None", "None, b.mint")
-        },
+        (
+            "return {b.address: Seen(entry.slot, b.mint, b.after, b.lamports_after)"
+            " for b in entry.balances}",
+            "return {b.address: Seen(None, b.mint, b.after, b.lamports_after)"
+            " for b in entry.balances}",
+        ): "whether balances join is asked of mints, amounts and lamports",
         ("return orders[:2]", "return orders[:3]"): "asked is whether there is one, or more",
     },
     "chain/inventory.py": {

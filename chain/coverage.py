@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
 
+from chain.answers import Holding
 from chain.effects import Balance
 from chain.entries import Entry
 from chain.ledger import Ledger
@@ -54,13 +55,12 @@ def _joins(entry: Entry, held: Mapping[str, Seen]) -> bool:
 
 def _is_joined(balance: Balance, held: Mapping[str, Seen]) -> bool:
     last = held.get(balance.address)
-    begun_with = balance.before, balance.lamports_before
-    return last is None or (last.amount, last.lamports) == begun_with
+    return last is None or last.joins(balance.mint, balance.before, balance.lamports_before)
 
 
 def find_overtaken(entries: Iterable[Entry], seen: Mapping[str, Seen]) -> set[str]:
-    """Find accounts that began one of these entries with another balance than the last known
-    transaction left: one between is missing. `seen`: as for `order_entries`.
+    """Find accounts that began one of these entries with another balance, or mint, than the last
+    known transaction left: one between is missing. `seen`: as for `order_entries`.
     """
     held, overtaken = dict(seen), set()
     for entry in order_entries(entries, seen):
@@ -98,17 +98,16 @@ def _search(
 
 
 # ---- the closing check ---------------------------------------------------------------------------
-def is_explained(seen: Seen | None, amount: int, lamports: int, slot: int) -> bool | None:
-    """Is what the node says of an own account at `slot` what the ledger says? None: the node is
-    behind the ledger and proves nothing.
-
-    `seen`: ledger.Seen or None; `amount`, `lamports`: 0 where the account is gone or another's.
+def is_explained(seen: Seen | None, held: Holding) -> bool | None:
+    """Is what the node says of an own account what the ledger says? None: the node is behind the
+    ledger and proves nothing.
     """
     if seen is None:
-        return (amount, lamports) == (0, 0)
-    if slot < seen.slot:
+        return (held.amount, held.lamports) == (0, 0)
+    if held.slot < seen.slot:
         return None
-    return (seen.amount, seen.lamports) == (amount, lamports)
+    # A node's answer names the mint only where there is something of it.
+    return seen.joins(held.mint or seen.mint, held.amount, held.lamports)
 
 
 # ---- what is said --------------------------------------------------------------------------------

@@ -75,6 +75,8 @@ class Ledger:
     _place: int = 0
     # known cost of lots that left in a gap before the current entry
     _lost: int = 0
+    # mints of which lots left in a gap before the current entry
+    _lapsed: tuple[str, ...] = ()
     # known cost of all that left with the current entry without a sale, by mint
     _left: dict[str, int] = field(default_factory=dict)
     # block time of the current entry
@@ -141,14 +143,14 @@ class Ledger:
             self._born = not any(b.before or b.lamports_before for b in entry.balances)
         self._place = self._place + 1 if slot == self.last_slot else 0
         self.last_slot, self.count, self._lost = slot, self.count + 1, 0
-        self._left, self._time = {}, entry.block_time
+        self._left, self._lapsed, self._time = {}, (), entry.block_time
         for mint, begin in self.gap_starts.items():
             if begin < slot:
                 self._mark_broken(mint)
         for balance in entry.balances:
             self._check_chain(entry, balance)
         decimals = self.inventory.decimals
-        touched = {balance.mint for balance in entry.balances}
+        touched = {balance.mint for balance in entry.balances}.union(self._lapsed)
         for mint, _, places in entry.tokens + entry.beside_tokens:
             decimals[mint] = places
             touched.add(mint)
@@ -347,7 +349,7 @@ class Ledger:
         self.seen[balance.address] = now
         known = self._count_money(last.mint, last.amount, last.lamports) if last else 0
         self.totals.closing += self._count_money(now.mint, now.amount, now.lamports) - known
-        if last and last.amount == balance.before and last.lamports == balance.lamports_before:
+        if last and last.joins(balance.mint, balance.before, balance.lamports_before):
             return
         before = self._count_money(balance.mint, balance.before, balance.lamports_before)
         if last is None:
@@ -356,8 +358,14 @@ class Ledger:
             self._open(entry, balance)
             return
         self.totals.gaps += before - known
-        self._break(Gap(last.slot, entry.slot, "balance_break"), balance.mint)
-        self._adjust(balance, balance.before - last.amount)
+        gap = Gap(last.slot, entry.slot, "balance_break")
+        # Opened for another mint unobserved, both histories lack what happened between.
+        more: dict[str | None, int] = {last.mint: -last.amount} if last.is_open else {}
+        if balance.before or balance.lamports_before:
+            more[balance.mint] = more.get(balance.mint, 0) + balance.before
+        for mint, change in more.items():
+            self._break(gap, mint)
+            self._adjust(mint, change, balance.decimals)
 
     def _count_money(self, mint: str | None, amount: int, lamports: int) -> int:
         """How much of what an account holds is the money of this ledger."""
@@ -398,15 +406,16 @@ class Ledger:
             self._late = self._late or opening.mint in self.inventory.moved
             self.inventory.lay(opening)
 
-    def _adjust(self, balance: Balance, more: int) -> None:
-        """Inventory that arrived or left unobserved."""
-        if not balance.mint or not self._has_lots(balance.mint) or not more:
+    def _adjust(self, mint: str | None, more: int, decimals: int) -> None:
+        """Inventory that arrived or left unobserved. `decimals`: where none of it was seen."""
+        if not mint or not self._has_lots(mint) or not more:
             return
-        self.decimals[balance.mint] = balance.decimals
+        self.decimals.setdefault(mint, decimals)
         if more > 0:
-            self._put(balance.mint, None, more, None)
+            self._put(mint, None, more, None)
         else:
-            self._lost += self._drop({balance.mint: -more})
+            self._lost += self._drop({mint: -more})
+            self._lapsed = (*self._lapsed, mint)
 
     def _break(self, gap: Gap, mint: str | None) -> None:
         """No sale after the beginning of a gap has a result, also where the gap shows only later,

@@ -138,6 +138,15 @@ class Seen(NamedTuple):
     amount: int
     lamports: int
 
+    @property
+    def is_open(self) -> bool:
+        return bool(self.amount or self.lamports)
+
+    def joins(self, mint: str | None, amount: int, lamports: int) -> bool:
+        """Is this what the account still held? Closed, it may be opened for any mint."""
+        is_same = self.mint == mint or not self.is_open
+        return is_same and (self.amount, self.lamports) == (amount, lamports)
+
 
 def share(total: int, parts: list[int]) -> list[int]:
     """`total` over `parts` by size, rounded down (also below zero); the last gets what is left."""

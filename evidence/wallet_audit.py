@@ -164,8 +164,7 @@ class WalletAudit:
         if not holdings or whole.gaps or whole.first_slot is None:
             return False
         joined = all(
-            is_explained(whole.seen.get(address), held.amount, held.lamports, held.slot)
-            for address, held in holdings.items()
+            is_explained(whole.seen.get(address), held) for address, held in holdings.items()
         )
         known_to = min(held.slot for held in holdings.values())
         first, last = missing[0]["slot"], missing[-1]["slot"]

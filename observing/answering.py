@@ -111,14 +111,7 @@ class Answering:
 
     def _find_unexplained(self, wallet: Wallet, told: Iterable[Changed]) -> list[Changed]:
         seen = self._state.apply_entries(wallet).seen
-        return [
-            one
-            for one in told
-            if is_explained(
-                seen.get(one.address), one.holding.amount, one.holding.lamports, one.holding.slot
-            )
-            is False
-        ]
+        return [one for one in told if is_explained(seen.get(one.address), one.holding) is False]
 
     def _publish(self, wallet: Wallet, now: int) -> None:
         """Publish; where the last poll found the node's balances to be the ledger's, a ledger that

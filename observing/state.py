@@ -175,8 +175,7 @@ class State:
         holdings = self.watches[wallet.id].holdings
         seen = self.apply_entries(wallet).seen if holdings else {}
         return {
-            address: is_explained(seen.get(address), held.amount, held.lamports, held.slot)
-            for address, held in holdings.items()
+            address: is_explained(seen.get(address), held) for address, held in holdings.items()
         }
 
     def list_unexplained(self, wallet: Wallet) -> list[str]:

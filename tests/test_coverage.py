@@ -7,6 +7,7 @@ import pytest
 from scene import Scene
 from story import RENT, Story, account_of, address
 
+from chain.answers import Holding
 from chain.coverage import (
     GIVEN_UP,
     IS_PROGRAM,
@@ -142,6 +143,10 @@ def test_an_account_that_was_opened_again_joins_by_what_it_began_with():
     ledger = Ledger()
     for entry in entries:
         ledger.apply(entry)
+    # As many FOX are no CAT.
+    (where,) = held
+    fox = {where: held[where]._replace(mint=address("FOX"))}
+    assert find_overtaken(entries, fox) == {where}
     # 7 DOG came and 3 went; the 10 CAT that were there from the beginning went.
     assert ledger.gaps == [] and ledger.openings == {address("CAT")}
     assert {one.mint: one.amount for one in ledger.positions()} == {address("DOG"): 7 - 3}
@@ -224,22 +229,25 @@ def test_recorded_slots_are_ordered_by_balances_as_by_index(history):
 
 # ---- the closing check ---------------------------------------------------------------------------
 @pytest.mark.parametrize(
-    "seen, amount, lamports, slot, verdict",
+    "seen, held, verdict",
     [
-        (Seen(10, "A", 5, 7), 5, 7, 10, True),
-        (Seen(10, "A", 5, 7), 5, 7, 99, True),
-        (Seen(10, "A", 5, 7), 6, 7, 10, False),
-        (Seen(10, "A", 5, 7), 5, 8, 10, False),
-        (Seen(10, "A", 5, 7), 0, 0, 9, None),
+        (Seen(10, "A", 5, 7), Holding(10, 5, 7, "A"), True),
+        (Seen(10, "A", 5, 7), Holding(99, 5, 7, "A"), True),
+        (Seen(10, "A", 5, 7), Holding(10, 6, 7, "A"), False),
+        (Seen(10, "A", 5, 7), Holding(10, 5, 8, "A"), False),
+        # As much, of another mint; of nothing a node names none.
+        (Seen(10, "A", 5, 7), Holding(10, 5, 7, "B"), False),
+        (Seen(10, "A", 0, 7), Holding(10, 0, 7), True),
+        (Seen(10, "A", 5, 7), Holding(9, 0, 0), None),
         # The node is behind: it proves nothing either way.
-        (Seen(10, "A", 5, 7), 5, 7, 9, None),
-        (None, 0, 0, 10, True),
-        (None, 0, 1, 10, False),
-        (None, 1, 0, 10, False),
+        (Seen(10, "A", 5, 7), Holding(9, 5, 7, "A"), None),
+        (None, Holding(10, 0, 0), True),
+        (None, Holding(10, 0, 1), False),
+        (None, Holding(10, 1, 0, "A"), False),
     ],
 )
-def test_a_balance_is_explained_or_not(seen, amount, lamports, slot, verdict):
-    assert is_explained(seen, amount, lamports, slot) is verdict
+def test_a_balance_is_explained_or_not(seen, held, verdict):
+    assert is_explained(seen, held) is verdict
 
 
 # ---- what is said --------------------------------------------------------------------------------

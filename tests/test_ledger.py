@@ -686,6 +686,51 @@ def test_unobserved_less_takes_lots_out():
     assert t.lots("A") == "6@60 1@10"
 
 
+def at_the_account_of(mint, teller, other):
+    """Have the last entry of another teller's follow, as if it concerned the account of `mint`."""
+    purse, account = other.entries[-1].balances
+    moved = account._replace(address=f"ada's {mint}")
+    teller.slot, teller.lamports = other.slot, other.lamports
+    teller.last = teller.ledger.apply(other.entries[-1]._replace(balances=(purse, moved)))
+
+
+def test_an_account_that_is_anothers_mint_by_now_breaks_the_history_of_both():
+    """It held 10 A, bought for 100, and held 10 B when it was next seen, of which 4 left."""
+    t = Teller().buy("C", 10, 100).buy("A", 10, 100)
+    other = Teller(lamports=t.lamports).slip("B", 10)
+    other.slot = t.slot
+    at_the_account_of("A", t, other.lose("B", 4))
+    assert t.ledger.gaps == [Gap(130, 140, "balance_break")]
+    assert (t.lots("A"), t.lots("B")) == ("", "6@?")
+    assert (t.last.cost_left, t.last.left, t.last.emptied) == (100, (("A", 100),), ("A",))
+    assert t.ledger.totals.gaps == 0
+    t.held.update({"A/2": 0, "B": 6})
+    t.opened |= {"B"}
+    assert t.buy("A/2", 1, 10).sell("A/2", 1, 90).sale[1] is None
+    assert t.sell("C", 10, 180).sale == ("matched", 80, 180, 100)
+    assert show_reconciliation(t.ledger)["differenceLamports"] == "0"
+
+
+def test_a_closed_account_may_be_opened_for_any_mint():
+    """10 A were sold for 180 and the account was closed; 4 B come into one at the same address."""
+    t = Teller().buy("A", 10, 100)
+    other = Teller(lamports=t.lamports)
+    other.slot = t.slot
+    where = t.ledger.seen["ada's A"]
+    t.ledger.seen["ada's A"] = where._replace(amount=0, lamports=0)
+    at_the_account_of("A", t, other.gain("B", 4))
+    assert t.ledger.gaps == []
+
+
+def test_one_that_was_closed_when_it_was_opened_for_another_lost_what_it_held():
+    t = Teller().buy("A", 10, 100)
+    other = Teller(lamports=t.lamports)
+    other.slot = t.slot
+    at_the_account_of("A", t, other.gain("B", 4))
+    assert t.ledger.gaps == [Gap(120, 130, "balance_break")]
+    assert (t.lots("A"), t.lots("B"), t.last.cost_left) == ("", "4@?", 100)
+
+
 def test_a_doubtful_cost_stays_doubtful_over_swaps_and_orders():
     t = Teller().buy("A", 10, 100).slip("A", 3).swap("A", 10, "B", 10).swap("B", 10, "C", 10)
     assert t.sell("C", 10, 500).sale[1] is None and "incomplete_history" in t.last.flags
