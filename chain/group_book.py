@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from chain.entries import Entry
 from chain.group_forward import GroupForward
-from chain.groups import GroupLedger, Join, LedSpan, Parts, list_in_quotes, merge_slot
+from chain.groups import GroupLedger, Join, LedSpan, Parts, join_seen, list_in_quotes, merge_slot
 from chain.kinds import TRADES
 from chain.lots import Booked, Seen
 from chain.store import PendingLedger, book_entry
@@ -82,7 +82,7 @@ class PendingGroup(PendingLedger):
 
     def list_seen(self) -> dict[str, Seen]:
         """What all accounts held last."""
-        return {a: seen for one in self.ledgers.values() for a, seen in one.seen.items()}
+        return join_seen(one.seen for one in self.ledgers.values())
 
 
 def begin_group(

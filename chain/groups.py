@@ -176,6 +176,17 @@ def _pick(choose: Callable[..., Any], told: Mapping[str, Mapping[str, Any]], nam
     return choose((one[name] for one in told.values() if one[name] is not None), default=None)
 
 
+def join_seen(parts: Iterable[Mapping[str, Seen]]) -> dict[str, Seen]:
+    """What the accounts of several wallets held last. One that was handed over is empty to who gave
+    it: what its present owner saw counts.
+    """
+    joined: dict[str, Seen] = {}
+    for address, seen in (one for part in parts for one in part.items()):
+        if seen.is_open or address not in joined:
+            joined[address] = seen
+    return joined
+
+
 # ---- one ledger ----------------------------------------------------------------------------------
 @dataclass
 class GroupLedger(Ledger):
@@ -207,7 +218,7 @@ class GroupLedger(Ledger):
         `own`: its ledger.
         """
         self.backfilled = self.backfilled and own.backfilled
-        self.seen |= own.seen
+        self.seen = join_seen((self.seen, own.seen))
         self.expected |= own.expected
         self.found |= own.found
         self.decimals.update(own.decimals)
@@ -231,8 +242,10 @@ class GroupLedger(Ledger):
         for position in self._list_lots(own):
             cut = self.inventory.cut(position.mint, position.amount, self.last_slot or 0)
             lost += sum_known(cut.slices)
-        for address in own.seen:
-            self.seen.pop(address, None)
+        for address, seen in own.seen.items():
+            # What it handed over to another stays.
+            if self.seen.get(address) == seen:
+                del self.seen[address]
         for address in own.inventory.escrows.keys() & self.inventory.escrows.keys():
             lost += sum_known(self.inventory.escrows.pop(address).slices)
         return lost

@@ -17,8 +17,17 @@ from chain.entries import read_entry
 from chain.forward import Forward, Span, SpanHoldings
 from chain.group_book import OWN_WALLETS, Family, begin_group, fold_group
 from chain.group_book import Member as Wallet
-from chain.groups import UNRESOLVED, GroupLedger, LedSpan, Stay, join_parts, merge_slot
+from chain.groups import (
+    UNRESOLVED,
+    GroupLedger,
+    LedSpan,
+    Stay,
+    join_parts,
+    join_seen,
+    merge_slot,
+)
 from chain.ledger import Ledger
+from chain.lots import Seen
 from chain.programs import table
 from chain.receipts import parse_receipt
 from chain.store import PendingLedger, apply_entry
@@ -544,6 +553,27 @@ def test_an_escrow_comes_and_goes_with_its_wallet():
     same = Teller(GroupLedger()).buy("A", 15, 150)
     same.write("order_open", changes=[("A", -10)], orders=[("e", "A", 10)])
     assert same.ledger.release(own.ledger) == 150
+
+
+def test_an_account_that_was_handed_over_is_as_its_owner_saw_it():
+    """Eve opened it and gave it to ada, who buys 100 A for 1,000 and, once eve came, sells them for
+    400: no gap, and 600 are lost. The same where eve is gone again.
+    """
+    eve = GroupLedger(seen={"ada's A": Seen(100, "A", 0, 0), "eve": Seen(100, None, 0, 5)})
+    for goes in (False, True):
+        ada = Teller(GroupLedger()).buy("A", 100, 1_000)
+        ada.ledger.absorb(eve)
+        assert ada.ledger.seen["eve"] == eve.seen["eve"]
+        if goes:
+            ada.ledger.release(eve)
+            assert "eve" not in ada.ledger.seen
+        ada.sell("A", 100, 400)
+        assert ada.ledger.gaps == [] and ada.sale == ("matched", 400 - 1_000, 400, 1_000)
+
+
+def test_whoever_is_asked_first_an_account_is_its_present_owners():
+    gave, has = {"a": Seen(9, "A", 0, 0)}, {"a": Seen(7, "A", 5, 2), "b": Seen(7, None, 0, 1)}
+    assert join_seen((gave, has)) == join_seen((has, gave)) == has
 
 
 def test_the_order_of_two_wallets_in_one_slot_may_be_unknown():
