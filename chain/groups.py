@@ -11,11 +11,12 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any, NamedTuple
 
+from chain.average import Portion
 from chain.coverage import order_entries
 from chain.effects import Balance
 from chain.entries import Entry
 from chain.forward import Span
-from chain.inventory import Escrow, Position, sum_known
+from chain.inventory import Cut, Position, sum_known
 from chain.ledger import Ledger
 from chain.lots import Seen
 from chain.quote_book import QuoteBook
@@ -232,7 +233,8 @@ class GroupLedger(Ledger):
             self.inventory.put(position.mint, None, position.amount, None)
         for address, escrow in own.inventory.escrows.items():
             slices = [one._replace(cost=None) for one in escrow.slices]
-            self.inventory.escrows[address] = Escrow(escrow.mint, slices)
+            portion = Portion(0, 0, sum(one.amount for one in slices))
+            self.inventory.hold(address, escrow.mint, Cut(slices, portion))
 
     def release(self, own: Ledger) -> int:
         """Take out what a wallet holds that leaves; return the lamports that it is known to have
@@ -246,8 +248,8 @@ class GroupLedger(Ledger):
             # What it handed over to another stays.
             if self.seen.get(address) == seen:
                 del self.seen[address]
-        for address in own.inventory.escrows.keys() & self.inventory.escrows.keys():
-            lost += sum_known(self.inventory.escrows.pop(address).slices)
+        for address, escrow in own.inventory.escrows.items():
+            lost += sum_known(self.inventory.withdraw(address, escrow, self.last_slot or 0))
         return lost
 
     def _list_lots(self, own: Ledger) -> list[Position]:

@@ -222,6 +222,17 @@ class Inventory:
             self.taken[mint] = slot
         return Released(mint, out, escrow.pool.take(sum(one.amount for one in out)))
 
+    def withdraw(self, address: str, theirs: Escrow, slot: int) -> list[Slice]:
+        """Take out of an escrow what another wallet has in it, first what came from its own lots;
+        others may have put theirs at the same address.
+        """
+        escrow = self.escrows.get(address)
+        if escrow is None:
+            return []
+        origins = {one.lot.origin for one in theirs.slices}
+        escrow.slices.sort(key=lambda one: one.lot.origin not in origins)
+        return self.release(address, theirs.mint, sum(s.amount for s in theirs.slices), slot).slices
+
     def put_back(self, released: Released, room: int) -> int:
         """Put at most `room` raw units back at their cost and their place in the queue; return
         the known cost of what did not fit (a withheld transfer fee does not come back).

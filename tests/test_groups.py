@@ -12,6 +12,7 @@ from story import FEE, RENT, VENUE, Story, account_of, address
 from test_ledger import Teller
 from test_quote_store import take_for_quotes
 
+from chain.average import Pool
 from chain.coverage import order_entries
 from chain.entries import read_entry
 from chain.forward import Forward, Span, SpanHoldings
@@ -553,6 +554,33 @@ def test_an_escrow_comes_and_goes_with_its_wallet():
     same = Teller(GroupLedger()).buy("A", 15, 150)
     same.write("order_open", changes=[("A", -10)], orders=[("e", "A", 10)])
     assert same.ledger.release(own.ledger) == 150
+
+
+def test_two_wallets_orders_may_lie_at_one_address():
+    """Ada has 10 A for 100 in it when eve comes with 5 for 20: 100 are known. Eve goes with her 5,
+    and ada takes her 10 back and sells them for 60: 40 are lost.
+    """
+    tellers = []
+    for raw, cost in ((10, 100), (5, 20)):
+        teller = Teller(GroupLedger()).buy("A", raw, cost)
+        tellers.append(teller.write("order_open", changes=[("A", -raw)], orders=[("e", "A", raw)]))
+    ada, eve = tellers
+    # Both tellers name accounts and transactions alike.
+    eve.ledger.seen.clear()
+    for one in eve.ledger.inventory.escrows["e"].slices:
+        one.lot.origin = "eve bought"
+    ada.ledger.absorb(eve.ledger)
+    assert [(one.amount, one.cost) for one in slices_of(ada, "e")] == [(10, 100), (5, None)]
+    assert ada.ledger.inventory.escrows["e"].pool == Pool(10, 100, 5)
+    assert ada.ledger.inventory.sum_open_cost() == 100
+    assert ada.ledger.release(eve.ledger) == 0
+    assert [(one.amount, one.cost) for one in slices_of(ada, "e")] == [(10, 100)]
+    ada.write("order_cancel", changes=[("A", 10)], orders=[("e", "A", -10)])
+    assert ada.sell("A", 10, 60).sale == ("matched", 60 - 100, 60, 100)
+
+
+def slices_of(teller, address):
+    return teller.ledger.inventory.escrows[address].slices
 
 
 def test_an_account_that_was_handed_over_is_as_its_owner_saw_it():
