@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from chain.entries import Entry
-from chain.forward import Forward, Span, SpanHoldings, SpanRecord, begin
+from chain.forward import HOUR_SECONDS, Forward, Span, SpanHoldings, SpanRecord, begin
 from chain.groups import GroupLedger, Join, LedSpan, Parts, list_in_quotes
 from chain.ledger import Ledger
 from chain.lots import Booked
@@ -101,6 +101,7 @@ class GroupForward(Forward):
     def _change_company(self, record: SpanRecord, company: Company, now_ms: float) -> None:
         """Have those come and go whose time it is at `now_ms`, before the span ends."""
         ends_ms = math.inf if record.span.ends_ms is None else record.span.ends_ms
+        hour = int(min(self._now_ms, ends_ms)) // 1000 // HOUR_SECONDS
         now_ms = min(now_ms, ends_ms)
         ledger = record.ledger
         assert isinstance(ledger, GroupLedger)
@@ -112,7 +113,10 @@ class GroupForward(Forward):
                 for each in (ledger, *in_quotes):
                     each.absorb(own)
             if over and one.number in company.came and one.number not in company.went:
-                company.went[one.number] = ledger.release(own)
+                lost = ledger.release(own)
+                company.went[one.number] = sum(lost.values())
+                gone = [mint for mint in lost if not ledger.inventory.is_held(mint)]
+                record.risk.release(lost, gone, hour)
                 for each in in_quotes:
                     each.release(own)
 

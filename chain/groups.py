@@ -236,21 +236,22 @@ class GroupLedger(Ledger):
             portion = Portion(0, 0, sum(one.amount for one in slices))
             self.inventory.hold(address, escrow.mint, Cut(slices, portion))
 
-    def release(self, own: Ledger) -> int:
+    def release(self, own: Ledger) -> dict[str, int]:
         """Take out what a wallet holds that leaves; return the lamports that it is known to have
-        cost. `own`: its ledger.
+        cost, by mint. `own`: its ledger.
         """
-        lost = 0
+        lost: dict[str, int] = defaultdict(int)
         for position in self._list_lots(own):
             cut = self.inventory.cut(position.mint, position.amount, self.last_slot or 0)
-            lost += sum_known(cut.slices)
+            lost[position.mint] += sum_known(cut.slices)
         for address, seen in own.seen.items():
             # What it handed over to another stays.
             if self.seen.get(address) == seen:
                 del self.seen[address]
         for address, escrow in own.inventory.escrows.items():
-            lost += sum_known(self.inventory.withdraw(address, escrow, self.last_slot or 0))
-        return lost
+            slices = self.inventory.withdraw(address, escrow, self.last_slot or 0)
+            lost[escrow.mint] += sum_known(slices)
+        return dict(lost)
 
     def _list_lots(self, own: Ledger) -> list[Position]:
         """What a wallet holds that has lots in this ledger."""

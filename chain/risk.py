@@ -5,7 +5,7 @@ All of it is integers from the ledger: lamports, seconds and counts of sales wit
 order of the chain.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -229,6 +229,19 @@ class RiskBook:
             self._present = {one: self._present.get(one) or Stretch() for one in periods}
         self.rows |= self._present
         return self._present.values()
+
+    def release(self, left: Mapping[str, int], emptied: Iterable[str], hour: int) -> None:
+        """Follow what left with a wallet: known cost by mint. `emptied`: of these, mints of which
+        nothing is held any more; `hour` as for `add`.
+        """
+        for mint, cost in left.items():
+            if cost:
+                self._find_position(mint).result -= cost
+        ended = [self.positions.pop(one) for one in emptied if one in self.positions]
+        if ended:
+            for stretch in self._list_stretches(hour):
+                for position in ended:
+                    stretch.add_position(position)
 
     def skip(self, booked: Booked) -> None:
         """Follow a transaction that counts for nothing: positions it sold from count neither."""

@@ -31,6 +31,7 @@ from chain.ledger import Ledger
 from chain.lots import Seen
 from chain.programs import table
 from chain.receipts import parse_receipt
+from chain.risk import ALL
 from chain.store import PendingLedger, apply_entry
 from chain.summary import show_positions, show_reconciliation, show_results
 
@@ -473,6 +474,49 @@ def test_leaving_counts_before_the_next_transaction_tells_of_it(later):
     assert found[1].open_cost == 0
 
 
+@pytest.mark.parametrize(
+    "kept, results",
+    [
+        # Eve's 100 CAT cost 1,000,000: half are sold for 2,000,000, half leave. A gain; then 10 of
+        # ada's, for 3,000,000 and 1,000,000, are a loss.
+        (0, (2, 1)),
+        # Ada held one: it is one position, 2,000,000 + 1,000,000 - 1,000,000 - 3,000,000 - 20.
+        (1, (1, 0)),
+    ],
+)
+def test_a_position_ends_when_the_rest_leaves_with_a_wallet(kept, results):
+    story = Story()
+    for person in NAMES.values():
+        story.fund(person, 10**9)
+    story.buy("eve", "CAT", 100, 1_000_000)
+    if kept:
+        story.buy("ada", "CAT", kept, 20)
+    story.sell("eve", "CAT", 50, 2_000_000)
+    left = now(story) + 1
+    story.buy("ada", "CAT", 10, 3_000_000)
+    story.sell("ada", "CAT", 10 + kept, 1_000_000)
+    pending, _ = fold(Told(story.chain()), (0, None), (2, EVE, 0, left), members=(ADA,))
+    record = pending.forward.records[1]
+    stretch = record.risk.rows[ALL]
+    assert (stretch.closed, stretch.won, stretch.uncounted) == (*results, 0)
+    assert not record.risk.positions
+
+
+def test_one_that_leaves_whole_with_a_wallet_counts_for_nothing():
+    """Eve's CAT leaves unsold; ada's DOG, of which she goes on to hold 5 of 10, does not end."""
+    story = Story()
+    for person in NAMES.values():
+        story.fund(person, 10**9)
+    story.buy("eve", "CAT", 100, 1_000_000)
+    story.buy("ada", "DOG", 10, 1_000_000)
+    story.sell("ada", "DOG", 5, 700_000)
+    left = now(story) + 1
+    story.fund("ada", 1)
+    pending, _ = fold(Told(story.chain()), (0, None), (2, EVE, 0, left), members=(ADA,))
+    stretch = pending.forward.records[1].risk.rows[ALL]
+    assert (stretch.closed, stretch.won, stretch.uncounted) == (0, 0, 1)
+
+
 def test_a_span_between_two_transactions_brings_in_what_all_of_them_held():
     """Ada's 100 CAT of known cost were held when it began, and when it was over, and so were eve's
     10 DOG; what both do later is no part of it.
@@ -549,11 +593,11 @@ def test_an_escrow_comes_and_goes_with_its_wallet():
     joined.absorb(own.ledger)
     assert [(one.amount, one.cost) for one in joined.inventory.escrows["e"].slices] == [(10, None)]
     assert [(lot.left, lot.left_cost) for lot in joined.lots["A"]] == [(5, None)]
-    assert joined.release(own.ledger) == 0
+    assert joined.release(own.ledger) == {"A": 0}
     assert not joined.inventory.escrows and not joined.lots.get("A")
     same = Teller(GroupLedger()).buy("A", 15, 150)
     same.write("order_open", changes=[("A", -10)], orders=[("e", "A", 10)])
-    assert same.ledger.release(own.ledger) == 150
+    assert same.ledger.release(own.ledger) == {"A": 150}
 
 
 def test_two_wallets_orders_may_lie_at_one_address():
@@ -573,7 +617,7 @@ def test_two_wallets_orders_may_lie_at_one_address():
     assert [(one.amount, one.cost) for one in slices_of(ada, "e")] == [(10, 100), (5, None)]
     assert ada.ledger.inventory.escrows["e"].pool == Pool(10, 100, 5)
     assert ada.ledger.inventory.sum_open_cost() == 100
-    assert ada.ledger.release(eve.ledger) == 0
+    assert ada.ledger.release(eve.ledger) == {"A": 0}
     assert [(one.amount, one.cost) for one in slices_of(ada, "e")] == [(10, 100)]
     ada.write("order_cancel", changes=[("A", 10)], orders=[("e", "A", -10)])
     assert ada.sell("A", 10, 60).sale == ("matched", 60 - 100, 60, 100)
