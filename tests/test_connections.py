@@ -284,6 +284,31 @@ def test_expect_100_continue_is_answered_before_the_body(server: Server) -> None
     assert b"HTTP/1.1 401 " in answer
 
 
+def exchange(server: Server, head: bytes, body: bytes) -> bytes:
+    """The answer to a POST of a form after which the client sends no more."""
+    with server.connect() as connection:
+        connection.sendall(
+            b"POST /connect HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+            b"Content-Type: application/x-www-form-urlencoded\r\n" + head + b"\r\n\r\n" + body
+        )
+        connection.shutdown(socket.SHUT_WR)
+        return b"".join(iter(lambda: connection.recv(65_536), b""))
+
+
+def test_a_body_that_ends_early_is_refused(server: Server) -> None:
+    answer = exchange(server, b"Content-Length: 1000", b"name=A")
+    assert b" 400 " in answer and b"the body did not arrive whole" in answer
+
+
+def test_a_body_in_chunks_may_be_no_longer_than_another(server: Server) -> None:
+    chunk = b"8000\r\n" + bytes(0x8000) + b"\r\n"
+    answers = [
+        exchange(server, b"Transfer-Encoding: chunked", chunk * count + b"0\r\n\r\n")
+        for count in (1, 3)
+    ]
+    assert b" 413 " not in answers[0] and answers[1].startswith(b"HTTP/1.1 413 ")
+
+
 def test_clients_that_do_not_hang_up_delay_no_others(tmp_path: Path) -> None:
     """Each was waited for two seconds by the thread that accepts: 50 of them, 100 s."""
     server = Server(tmp_path)

@@ -94,9 +94,14 @@ class Admission:
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         """Answer one request: read its body, wait for a slot, call the application."""
         try:
-            environ["wsgi.input"] = io.BytesIO(
-                environ["wsgi.input"].read(self.max_body_bytes + 1) if has_body(environ) else b""
-            )
+            body = environ["wsgi.input"].read(self.max_body_bytes + 1) if has_body(environ) else b""
+            if "HTTP_TRANSFER_ENCODING" in environ:
+                # Read whole: its length is known now, and Werkzeug refuses what is too long.
+                del environ["HTTP_TRANSFER_ENCODING"]
+                environ["CONTENT_LENGTH"] = str(len(body))
+            elif len(body) < min(int(environ.get("CONTENT_LENGTH") or 0), self.max_body_bytes + 1):
+                raise OSError("cut short")
+            environ["wsgi.input"] = io.BytesIO(body)
         except OSError:
             # The client went away, or its chunks are malformed.
             refusal = make_refusal(400, "bad_request", "the body did not arrive whole")
