@@ -120,16 +120,17 @@ class Wallet(Base):
     """A public address that is or was observed, and what observation derived from it.
 
     `bot` holds it now, else held it last; whose its trades are, BOT_OF_TRADE decides. Where `bot`
-    merely claimed it after another bot had proven it, `prover` is that other, and trades are
-    `bot`'s since `bot_since` (ms). Else both are null and all trades are `bot`'s.
+    merely claimed it after another bot had held it, `earlier_bot` is who proved it last, else who
+    held it first, and trades are `bot`'s since `bot_since` (ms). Else both are null and all trades
+    are `bot`'s.
     """
 
     id = AutoField()
     address = TextField(unique=True)
     bot = ForeignKeyField(Bot, backref="wallets")
     bot_id: int
-    prover = ForeignKeyField(Bot, null=True, backref="proven_wallets")
-    prover_id: int | None
+    earlier_bot = ForeignKeyField(Bot, null=True, backref="earlier_wallets")
+    earlier_bot_id: int | None
     bot_since = BigIntegerField(null=True)
     created_at = BigIntegerField()
     # When a node last told of it, it is polled next, its token accounts were last listed.
@@ -171,10 +172,10 @@ class Wallet(Base):
     accounts_left_out = IntegerField(default=0)
 
 
-# The bot that a trade `t` of a wallet `w` belongs to, as SQL: the one place that decides. What
-# a bot had proven stays with it until another proof; a trade without a block time goes to no claim.
+# The bot that a trade `t` of a wallet `w` belongs to, as SQL: the one place that decides. A trade
+# without a block time goes to no claim.
 BOT_OF_TRADE = """CASE WHEN w.bot_since IS NULL OR t.block_time * 1000 >= w.bot_since THEN w.bot_id
-                  ELSE w.prover_id END"""
+                  ELSE w.earlier_bot_id END"""
 
 
 class Attachment(Base):

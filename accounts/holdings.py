@@ -117,14 +117,16 @@ ORDER BY detached_at IS NULL, attached_at, leads, id"""
 def share_history(wallet_id: int, bot_id: int) -> None:
     """Store which bot's the wallet's past trades are, now that this bot attached or proved it.
 
-    What a bot has proven stays with it until another proof: a bot that merely claims the wallet
-    later shows what happened since its first claim. A wallet that nobody proved goes whole.
+    A bot that merely claims a wallet that another one held shows what happened since its first
+    claim. What was before stays, until another proof, with the bot that proved the wallet; where
+    none did, with the one that held it first.
     """
     rows = database.execute_sql(HELD, (wallet_id, wallet_id)).fetchall()
     held = [HeldRow._make(row) for row in rows]
     proofs = [place for place, one in enumerate(held) if one.ownership == "proven"]
-    past: dict[str, int | None] = {"prover": None, "bot_since": None}
-    if proofs and held[proofs[-1]].bot_id != bot_id:
-        claims = [one for one in held[proofs[-1] :] if one.bot_id == bot_id]
-        past = {"prover": held[proofs[-1]].bot_id, "bot_since": claims[0].attached_at}
+    begin = proofs[-1] if proofs else 0
+    past: dict[str, int | None] = {"earlier_bot": None, "bot_since": None}
+    if held[begin].bot_id != bot_id:
+        claims = [one for one in held[begin:] if one.bot_id == bot_id]
+        past = {"earlier_bot": held[begin].bot_id, "bot_since": claims[0].attached_at}
     Wallet.update(**past).where(Wallet.id == wallet_id).execute()

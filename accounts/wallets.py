@@ -21,7 +21,7 @@ from accounts.holdings import (
 from accounts.problem import Problem, invalid, refuse_full, refuse_unknown
 from chain.addresses import is_nobodys
 from chain.programs import table
-from chain.standing_store import forget_standings
+from chain.standing_store import forget_standings, forget_standings_of
 from config import Config
 from models import IS_PROGRAM, Attachment, Bot, Wallet
 from storage import writing
@@ -153,4 +153,4 @@ def _prove(held: Holding, ownership: str, now: int) -> None:
             "attachment", now, bot=held.bot.uid, wallet=held.wallet.address, ownership="proven"
         )
     share_history(held.wallet_id, held.bot_id)
-    forget_standings([held.bot_id])
+    forget_standings_of(held.wallet_id)

@@ -111,7 +111,7 @@ def _find_own(
     if facts.results is None or facts.wallet is None or facts.holder is None:
         return None
     end = found[facts.wallet]
-    if facts.holder == "prover" and facts.retired_at is not None:
+    if facts.holder == "earlier" and facts.retired_at is not None:
         until = _find_running(rows, mint, [facts.wallet], facts.retired_at // 1000)
         end = until.get(facts.wallet, Totals())
     return subtract(end, before.get(facts.wallet, Totals()))

@@ -15,7 +15,7 @@ END_OF_TIME = 2**31
 
 class Facts(NamedTuple):
     """A bot and the wallet it holds, or held when it was retired (ms). `coverage` and `results` are
-    JSON; `holder`: own, prover (it had proven the wallet that another one claims now), or None
+    JSON; `holder`: own, earlier (another one merely claims the wallet now), or None
     where the wallet's past is another's, as it is for a mere claim of a wallet proven elsewhere.
     """
 
@@ -31,7 +31,7 @@ class Facts(NamedTuple):
 FACTS = """
 SELECT b.id, b.retired_at, a.ownership, w.id, w.coverage, w.results,
        CASE WHEN w.bot_id = b.id THEN CASE WHEN w.bot_since IS NULL THEN 'own' END
-            WHEN w.prover_id = b.id THEN 'prover' END
+            WHEN w.earlier_bot_id = b.id THEN 'earlier' END
 FROM bot b LEFT JOIN attachment a ON a.bot_id = b.id
     AND (a.detached_at IS NULL OR a.detached_at = b.retired_at)
 LEFT JOIN wallet w ON w.id = a.wallet_id WHERE b.id IN ({bots}) ORDER BY b.id
@@ -123,7 +123,7 @@ def _find_own(
     """
     if facts.results is None or facts.wallet is None or facts.holder is None:
         return None
-    if facts.holder == "prover" and facts.retired_at is not None:
+    if facts.holder == "earlier" and facts.retired_at is not None:
         end = find_totals_until(rows, [facts.wallet], facts.retired_at // 1000)
         begin = {} if since is None else find_totals_until(rows, [facts.wallet], since)
         return subtract(end.get(facts.wallet, Totals()), begin.get(facts.wallet, Totals()))

@@ -179,7 +179,9 @@ def rebuild_wallets(config: Config, bot_id: str | None) -> "list[RebuiltWallet]"
         wallets = list(models.Wallet.select())
         if bot_id:
             bot = influencers.find_bot(bot_id).id
-            wallets = [wallet for wallet in wallets if bot in (wallet.bot_id, wallet.prover_id)]
+            wallets = [
+                wallet for wallet in wallets if bot in (wallet.bot_id, wallet.earlier_bot_id)
+            ]
         kept.forget_all()
         return rebuilding.rebuild(observer.Observer(config).state, wallets, now_ms())
 

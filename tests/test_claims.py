@@ -123,16 +123,13 @@ def test_the_stream_tells_whose_each_trade_is(world):
 @pytest.mark.parametrize("query", ["", "sort=volume", "sort=trades", "window=24h"])
 def test_a_claim_takes_no_result_and_no_rank(world, query):
     row = world.row_of(world.eve, query)
-    assert (row["rank"], row["unrankedReason"]) == (None, "proven_by_another")
+    assert (row["rank"], row["unrankedReason"]) == (None, "held_by_another")
     assert row["realizedLamports"] is row["volumeLamports"] is row["observedTrades"] is None
     shown = world.get(f"bots/{world.eve.bot.uid}")
-    assert (shown["results"], shown["resultsReason"]) == (None, "proven_by_another")
+    assert (shown["results"], shown["resultsReason"]) == (None, "held_by_another")
+    assert "another bot held this wallet first" in world.service.get("/leaderboard?record=all").text
     assert (
-        "another bot proved this wallet first" in world.service.get("/leaderboard?record=all").text
-    )
-    assert (
-        "another bot proved this wallet first"
-        in world.service.get(f"/bots/{world.eve.bot.uid}").text
+        "another bot held this wallet first" in world.service.get(f"/bots/{world.eve.bot.uid}").text
     )
 
 
@@ -189,32 +186,71 @@ def test_a_claim_from_before_the_proof_gives_no_right_to_what_was_proven(service
     wallets.attach_wallet(service.config, ada.bot, W, NOW + HOUR, ownership="proven")
     wallets.detach_wallet(ada.bot, NOW + 2 * HOUR)
     wallets.attach_wallet(service.config, eve.bot, W, CLAIMED)
-    assert (Wallet.get().prover_id, Wallet.get().bot_since) == (ada.bot.id, CLAIMED)
+    assert (Wallet.get().earlier_bot_id, Wallet.get().bot_since) == (ada.bot.id, CLAIMED)
 
 
-def test_the_history_of_an_unproven_wallet_goes_to_the_bot_that_claims_it_next(service):
-    ada, eve = service.make_bot("Ada", W), service.make_bot("Eve")
+def claim_in_turn(service, *bots):
+    """Each bot claims the wallet and gives it up; the last one, three hours apart, holds it."""
+    for place, bot in enumerate(bots):
+        wallets.attach_wallet(service.config, bot, W, CLAIMED + 3 * HOUR * place)
+        if place < len(bots) - 1:
+            wallets.detach_wallet(bot, CLAIMED + 3 * HOUR * place + HOUR)
+
+
+def shown_trades(service, bot):
+    sides = queries.find_wallets(bot=bot.uid)
+    told = queries.list_trades_since(100, 0, sides)
+    return [row.uid.removeprefix("trade_") for _, row in told]
+
+
+def test_a_claim_shows_nothing_of_before_though_nobody_had_proven_the_wallet(service):
+    ada, eve, bob = (service.make_bot(name).bot for name in ("Ada", "Eve", "Bob"))
+    claim_in_turn(service, ada, eve, bob)
+    for slot, hours in enumerate((-1, 0, 2, 3, 4, 6, 7), 1):
+        service.observe_trade(W, str(hours), slot=slot, block_time=CLAIMED // 1000 + hours * 3600)
+    # Bob's begin with hour 6; all before that is of the bot that held it first.
+    assert shown_trades(service, bob) == ["6", "7"]
+    assert shown_trades(service, ada) == ["-1", "0", "2", "3", "4"]
+    assert shown_trades(service, eve) == []
+    shown = service.get(f"/api/v1/bots/{bob.uid}", service.make_bot("Z").publish_key.text).json
+    assert (shown["results"], shown["resultsReason"]) == (None, "held_by_another")
+    # Whoever proves it has all; whoever held it first and comes back, too.
+    wallets.attach_wallet(service.config, bob, W, CLAIMED + 8 * HOUR, ownership="proven")
+    assert shown_trades(service, bob) == ["-1", "0", "2", "3", "4", "6", "7"]
+
+
+def test_the_bot_that_held_an_unproven_wallet_first_comes_back_to_all_of_it(service):
+    ada, eve = (service.make_bot(name).bot for name in ("Ada", "Eve"))
+    claim_in_turn(service, ada, eve, ada)
     service.observe_trade(W, "old", slot=1)
-    wallets.detach_wallet(ada.bot, NOW + HOUR)
-    wallets.attach_wallet(service.config, eve.bot, W, CLAIMED)
-    key = eve.publish_key.text
-    shown = service.get(f"/api/v1/trades?botId={eve.bot.uid}", key).json["data"]
-    assert [row["id"] for row in shown] == ["trade_old"]
-    assert service.get(f"/api/v1/trades?botId={ada.bot.uid}", key).json["data"] == []
+    assert shown_trades(service, ada) == ["old"]
+
+
+def test_an_unproven_wallet_of_before_is_divided_by_the_migration(service):
+    ada, eve, bob = (service.make_bot(name).bot for name in ("Ada", "Eve", "Bob"))
+    claim_in_turn(service, ada, eve, bob)
+    row = Wallet.get()
+    shares = (row.earlier_bot_id, row.bot_since)
+    assert shares == (ada.id, CLAIMED + 6 * HOUR)
+    Wallet.update(earlier_bot=None, bot_since=None).execute()
+    importlib.import_module("migrations.0080_earlier_bot").divide(database)
+    row = Wallet.get()
+    assert (row.earlier_bot_id, row.bot_since) == shares
 
 
 def test_an_instance_of_the_first_edition_gets_the_same(world):
     """The migration derives from the attachments what is stored since."""
-    after = [(row.prover_id, row.bot_since) for row in Wallet.select()]
+    after = [(row.earlier_bot_id, row.bot_since) for row in Wallet.select()]
     assert after == [(world.ada.bot.id, CLAIMED)]
-    database.execute_sql("DROP INDEX IF EXISTS wallet_prover_id")
-    database.execute_sql("ALTER TABLE wallet DROP COLUMN prover_id")
+    database.execute_sql("DROP INDEX IF EXISTS wallet_earlier_bot_id")
+    database.execute_sql("ALTER TABLE wallet DROP COLUMN earlier_bot_id")
     database.execute_sql("ALTER TABLE wallet DROP COLUMN bot_since")
     from playhouse.migrate import SchemaMigrator
 
     again = importlib.import_module("migrations.0013_prover")
     again.up(SchemaMigrator.from_database(database.obj), database.obj)
-    assert [(row.prover_id, row.bot_since) for row in Wallet.select()] == after
+    importlib.import_module("migrations.0080_earlier_bot").up(None, database)
+    assert [(row.earlier_bot_id, row.bot_since) for row in Wallet.select()] == after
 
 
 def test_ranks_of_proven_and_claimed_wallets_are_counted_apart(service):

@@ -283,7 +283,7 @@ def test_what_was_proven_beside_another_stays_with_the_bot(service, ada):
     eve = service.make_bot("Eve").bot
     wallets.attach_wallet(service.config, eve, B, NOW + 2 * HOUR)
     row = Wallet.get(Wallet.address == B)
-    assert (row.bot_id, row.prover_id, row.bot_since) == (eve.id, ada.id, NOW + 2 * HOUR)
+    assert (row.bot_id, row.earlier_bot_id, row.bot_since) == (eve.id, ada.id, NOW + 2 * HOUR)
 
 
 def test_a_clock_that_was_set_back_between_a_proof_and_a_claim_stops_nobody(service, ada):
@@ -291,4 +291,4 @@ def test_a_clock_that_was_set_back_between_a_proof_and_a_claim_stops_nobody(serv
     eve = service.make_bot("Eve").bot
     wallets.attach_wallet(service.config, eve, A, NOW - HOUR)
     row = Wallet.get(Wallet.address == A)
-    assert (row.prover_id, row.bot_since) == (ada.id, NOW - HOUR)
+    assert (row.earlier_bot_id, row.bot_since) == (ada.id, NOW - HOUR)

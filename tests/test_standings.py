@@ -173,7 +173,7 @@ def test_all_that_is_known_is_the_sum_of_the_trades(service, seed):
             sums = storage.database.execute_sql(SUMS, (row.address, since, until)).fetchone()
             kinds.add(row.name.split()[0])
             if row.name.startswith(("Claimant", "Finder")):
-                assert entry.totals is None and entry.reason == "proven_by_another"
+                assert entry.totals is None and entry.reason == "held_by_another"
             elif row.address:
                 assert (entry.totals.realized, entry.totals.trades) == tuple(sums)
     assert {"Trader", "Claimant", "Finder", "Loser"} <= kinds

@@ -130,7 +130,7 @@ def test_a_claim_of_a_wallet_that_another_proved_has_no_books(service, bot, key)
     Wallet.update(bot_since=NOW).where(Wallet.address == W).execute()
     shown = show_bot(service, bot, key)
     assert (shown["reconciliation"], shown["averageCost"]) == (None, None)
-    assert shown["reconciliationReason"] == "proven_by_another"
+    assert shown["reconciliationReason"] == "held_by_another"
 
 
 # ---- the leaderboard -----------------------------------------------------------------------------

@@ -25,7 +25,7 @@ from web.api import risk, standings
 from web.api.quote_results import show_amount, show_quote
 from web.api.records import show_owners
 from web.api.serialize import (
-    PROVEN_BY_ANOTHER,
+    HELD_BY_ANOTHER,
     READING_AGAIN,
     Json,
     show_coverage,
@@ -136,7 +136,7 @@ def _make_entry(board: Board, row: CompetitorRow, standing: StandingRow, tier: i
         cost_left = None
     reason = check_rank(board.sort, row, totals, cost_left)
     if board.record == ALL and row.is_claim:
-        reason = PROVEN_BY_ANOTHER
+        reason = HELD_BY_ANOTHER
     ownership = row.ownership and ("proven" if tier in ARE_PROVEN else "claimed")
     return Entry(row, totals, cost_left, reason, ownership)
 

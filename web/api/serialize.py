@@ -179,8 +179,8 @@ def show_activity(row: ActivityRow, mint: str) -> Json:
 
 
 # Why a bot that claims a wallet has no results: the wallet's sums hold what another bot did, who
-# had proven it. What happened since the claim is not added up apart.
-PROVEN_BY_ANOTHER = "proven_by_another"
+# held it before. What happened since the claim is not added up apart.
+HELD_BY_ANOTHER = "held_by_another"
 # Why sums are missing that an upgrade added: the stored transactions are read again first.
 READING_AGAIN = "reading_again"
 
@@ -210,7 +210,7 @@ def show_bot(row: BotRow, former_wallets: Sequence[str], base_url: str) -> Json:
         "provable": is_provable(row.address) if row.address else None,
         "performance": "observed" if row.address else "unverified",
         "results": orjson.Fragment(row.results) if row.results and not claim else None,
-        "resultsReason": PROVEN_BY_ANOTHER if claim else None,
+        "resultsReason": HELD_BY_ANOTHER if claim else None,
         **_show_books(row),
         "coverage": show_coverage(row.address, row.coverage),
         "createdAt": show_time(row.created_at),
@@ -237,7 +237,7 @@ def _find_books_reason(row: BotRow) -> str | None:
     if row.address is None:
         return "no_wallet"
     if row.since is not None:
-        return PROVEN_BY_ANOTHER
+        return HELD_BY_ANOTHER
     if row.reconciliation is not None:
         return None
     state = orjson.loads(row.coverage)["state"] if row.coverage else "none"

@@ -14,7 +14,7 @@ class CompetitorRow(NamedTuple):
     """A bot with the wallet it holds, or held when it was retired (`retired_at`, ms). `results` and
     `coverage` are JSON.
 
-    `claimed_since`: when a mere claim of a wallet that another bot had proven begins (ms), else
+    `claimed_since`: when a mere claim of a wallet that another bot had held begins (ms), else
     None.
     """
 

@@ -92,8 +92,8 @@ SELECT w.id AS wallet_id, w.coverage, NULL AS begins, NULL AS ends FROM wallet w
 """
 SPAN_OF_BOT = """
 SELECT w.id AS wallet_id, w.coverage, CASE WHEN w.bot_id = b.id THEN w.bot_since END AS begins,
-       CASE WHEN w.prover_id = b.id THEN w.bot_since END AS ends
-FROM bot b JOIN wallet w ON w.bot_id = b.id OR w.prover_id = b.id
+       CASE WHEN w.earlier_bot_id = b.id THEN w.bot_since END AS ends
+FROM bot b JOIN wallet w ON w.bot_id = b.id OR w.earlier_bot_id = b.id
 """
 
 

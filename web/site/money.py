@@ -15,7 +15,7 @@ NO_BOOKS = {
     "not_observed": "this wallet has not been observed yet",
     "backfilling": "its history is still loading; partial sums would mislead",
     "reading_again": words.UNRANKED["reading_again"],
-    "proven_by_another": words.UNRANKED["proven_by_another"],
+    "held_by_another": words.UNRANKED["held_by_another"],
 }
 # Member of the reconciliation, its sign, and what it is.
 GAP = "Moved where transactions are missing"

@@ -121,8 +121,8 @@ UNRANKED = {
     "too_few_sells": "fewer than 3 sales with a known cost",
     "open_gap": "part of the history is missing",
     "reading_again": "its transactions are being read again after an upgrade",
-    "proven_by_another": (
-        "another bot proved this wallet first; until this one proves it too, it has no results"
+    "held_by_another": (
+        "another bot held this wallet first; until this one proves it, it has no results"
     ),
 }
 ADVICE = {

@@ -68,15 +68,15 @@ class Bot(Shape):
     )
     performance: Literal["observed", "unverified"] = described("unverified: no wallet is connected")
     results: Results | None
-    resultsReason: Literal["proven_by_another"] | None = Field(
+    resultsReason: Literal["held_by_another"] | None = Field(
         description=(
-            "why an observed wallet has no results: another bot had proven it before this one "
+            "why an observed wallet has no results: another bot had held it before this one "
             "claimed it, so only what came after is shown, and that is not added up apart"
         )
     )
     reconciliation: Reconciliation | None
     reconciliationReason: (
-        Literal["no_wallet", "not_observed", "backfilling", "reading_again", "proven_by_another"]
+        Literal["no_wallet", "not_observed", "backfilling", "reading_again", "held_by_another"]
         | None
     ) = described("why there is no reconciliation")
     averageCost: AverageCost | None = described(
@@ -84,9 +84,9 @@ class Bot(Shape):
     )
     record: Record | None = described("null until a wallet was observed")
     risk: Risk | None = described("of `results`; that of the record stands in it")
-    riskReason: (
-        Literal["no_wallet", "not_observed", "reading_again", "proven_by_another"] | None
-    ) = described("why there is no risk")
+    riskReason: Literal["no_wallet", "not_observed", "reading_again", "held_by_another"] | None = (
+        described("why there is no risk")
+    )
     posting: Posting
     owner: Owner
     coverage: Coverage

@@ -209,13 +209,13 @@ class LeaderboardRow(Shape):
             "not_observed",
             "too_few_sells",
             "open_gap",
-            "proven_by_another",
+            "held_by_another",
             "reading_again",
         ]
         | None
     ) = described(
         "why there is no rank; too_few_sells: under three with a result; open_gap: a part of the "
-        "history is missing; proven_by_another: the wallet's past belongs to that bot"
+        "history is missing; held_by_another: the wallet's past belongs to that bot"
     )
     coverage: Coverage
     retiredAt: Time | None = described("a retired bot stays on the board of its time")
