@@ -19,9 +19,9 @@ from accounts import quotas
 from accounts.delays import time_posts
 from accounts.fields import HOLDS_SECRET, clean_text, has_control, holds_secret
 from accounts.problem import Problem, invalid, refuse_full, refuse_unknown
+from accounts.verification import judge_stored
 from chain.base58 import is_base58
 from chain.trade_store import LISTED_TRADE
-from chain.verify import judge, list_moved_mints
 from config import Config
 from models import Bot, Post
 from storage import database, erasing, new_uid, store_row, writing
@@ -275,7 +275,7 @@ def _refuse_beyond_quota(config: Config, bot_id: int, body: PostBody) -> None:
 WALLET_OF = """SELECT b.retired_at, a.wallet_id FROM bot b
 LEFT JOIN attachment a ON a.bot_id = b.id AND a.detached_at IS NULL WHERE b.id = ?"""
 # Of what two wallets of a bot made together, one row tells.
-TRADE_OF = f"""SELECT t.id, t.kind, t.flags, t.mint, t.token_changes, t.block_time
+TRADE_OF = f"""SELECT t.id, t.kind, t.flags, t.mint, t.token_changes, t.beside_tokens, t.block_time
 FROM {LISTED_TRADE} WHERE s.signature = ? AND (t.wallet_id = ? OR t.wallet_id IN (
     SELECT wallet_id FROM companion WHERE bot_id = ? AND detached_at IS NULL))
 ORDER BY t.kind = 'transfer_self', t.id"""
@@ -289,6 +289,7 @@ class TradeRow(NamedTuple):
     flags: str
     mint: str | None
     token_changes: str
+    beside_tokens: str
     # UTC seconds
     block_time: int | None
 
@@ -328,8 +329,7 @@ def _judged(bot_id: int, body: PostBody, wallet: int | None, now: int) -> dict[s
     if not row:
         return {"status": "pending", "event_at": now}
     trade = TradeRow(*row)
-    mints = list_moved_mints(trade.mint, orjson.loads(trade.token_changes))
-    status, reason = judge(trade.kind, orjson.loads(trade.flags), mints, body.mint)
+    status, reason = judge_stored(trade, body.mint)
     block_time = trade.block_time if status == "verified" else None
     return {
         "status": status,

@@ -1,7 +1,7 @@
 """Verify posts: compare the signatures they name with the observed trades of their wallet."""
 
 from collections.abc import Collection
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -118,8 +118,16 @@ def _list_beside(post: Post) -> list[Wallet]:
 
 
 def _judge_by(post: Post, trade: Trade) -> Judgment:
-    mints = list_moved_mints(trade.mint, orjson.loads(trade.token_changes))
-    return Judgment(*judge(trade.kind, orjson.loads(trade.flags), mints, post.mint), trade)
+    return Judgment(*judge_stored(trade, post.mint), trade)
+
+
+def judge_stored(trade: Any, post_mint: str | None) -> tuple[str, str | None]:
+    """(status, reason) of a post by the stored columns of a trade that it names: kind, flags, mint,
+    token_changes and beside_tokens.
+    """
+    rows = (orjson.loads(text) for text in (trade.token_changes, trade.beside_tokens))
+    mints = list_moved_mints(trade.kind, trade.mint, *rows)
+    return judge(trade.kind, orjson.loads(trade.flags), mints, post_mint)
 
 
 def _is_past(post: Post, wallet: Wallet) -> bool:

@@ -2,6 +2,7 @@
 the only evidence.
 """
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
@@ -28,8 +29,19 @@ def judge(
     return "verified", None
 
 
-def list_moved_mints(mint: str | None, token_changes: Iterable[Sequence[Any]]) -> set[str]:
-    """Tokens that a trade moved: those of its rows (mint, raw change, decimals), and its own where
-    nothing of it was left.
+def list_moved_mints(
+    kind: str,
+    mint: str | None,
+    token_changes: Iterable[Sequence[Any]],
+    beside_tokens: Iterable[Sequence[Any]],
+) -> set[str]:
+    """Tokens that a trade moved: those of its rows (mint, raw change, decimals) less the rows of
+    what passed beside it, and its own where it is a round trip, which leaves nothing of it.
     """
-    return {row[0] for row in token_changes} | ({mint} if mint else set())
+    moved: dict[str, int] = defaultdict(int)
+    for name, change, _ in token_changes:
+        moved[name] += int(change)
+    for name, change, _ in beside_tokens:
+        moved[name] -= int(change)
+    mints = {name for name, change in moved.items() if change}
+    return mints | {mint} if mint and kind == "round_trip" else mints

@@ -266,7 +266,7 @@ def judge_claimed(post: ClaimedPost, entry: Entry) -> Iterator[Difference]:
     if post.status == "pending" and post.checkedAt is None:
         # Made since the wallet was last published.
         return
-    mints = list_moved_mints(entry.mint, entry.tokens)
+    mints = list_moved_mints(entry.kind, entry.mint, entry.tokens, entry.beside_tokens)
     status, reason = judge(entry.kind, entry.flags, mints, post.mint)
     ours = {
         "status": status,

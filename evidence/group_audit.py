@@ -340,7 +340,9 @@ Verdict = tuple[str, str | None, str, str | None]
 def _judge_line(post: ClaimedPost, address: str, line: Mapping[str, Any]) -> Verdict:
     """(status, reason, id of the trade, when it happened where that is told)"""
     try:
-        mints = list_moved_mints(line["mint"], line["tokenChanges"])
+        mints = list_moved_mints(
+            line["kind"], line["mint"], line["tokenChanges"], line["besideTokens"]
+        )
         status, reason = judge(line["kind"], line["flags"], mints, post.mint)
     except (KeyError, TypeError, ValueError):
         raise Nonsense("its evidence has a line that cannot be") from None

@@ -170,7 +170,12 @@ def _read_trade(row: dict[str, Any]) -> NamedTrade:
         row["id"],
         row["kind"],
         orjson.loads(row["flags"]),
-        list_moved_mints(row["mint"], orjson.loads(row["token_changes"])),
+        list_moved_mints(
+            row["kind"],
+            row["mint"],
+            orjson.loads(row["token_changes"]),
+            orjson.loads(row["beside_tokens"]),
+        ),
         row["block_time"],
     )
 

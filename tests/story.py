@@ -108,15 +108,16 @@ class Story:
         self._index += 1
 
     # ---- how a receipt is made -------------------------------------------------------------------
-    def transact(self, payer, moves, venue=None, error=None, mentions=()):
+    def transact(self, payer, moves, venue=None, error=None, mentions=(), beside=(), data=""):
         """One transaction; its signature. `moves`: ("lamports", source, target, amount) or
-        ("tokens", mint, source, target, raw amount). `venue`: the program whose call makes them.
+        ("tokens", mint, source, target, raw amount). `venue`: the program whose call, with `data`,
+        makes them; `beside`: moves that stand after it on their own.
         """
         self.slot, self._index = (
             self.slot + self._apart,
             self._index if self.rows and self.rows[-1].slot == self.slot + self._apart else 0,
         )
-        for move in moves:
+        for move in (*moves, *beside):
             if move[0] == "tokens":
                 self._stock(move[1])
         before, held = (
@@ -126,6 +127,9 @@ class Story:
         names, instructions = [payer], []
         for move in moves:
             self._move(payer, move, names, instructions)
+        apart = []
+        for move in beside:
+            self._move(payer, move, names, apart)
         self.lamports[payer] -= FEE
         names = list(dict.fromkeys([*names, *mentions]))
         assert all(self.lamports[name] >= 0 for name in names), (
@@ -134,9 +138,10 @@ class Story:
         inner = []
         if venue:
             accounts = [address(name) for name in names]
-            call = {"programId": venue, "accounts": accounts, "data": "", "stackHeight": None}
+            call = {"programId": venue, "accounts": accounts, "data": data, "stackHeight": None}
             moved = [{**one, "stackHeight": 2} for one in instructions]
             instructions, inner = [call], [{"index": 0, "instructions": moved}]
+        instructions += apart
         signature = b58encode(hashlib.sha512(f"{len(self.rows)} {payer}".encode()).digest())
         meta = {
             "err": error,

@@ -215,6 +215,30 @@ def test_a_judgment_reads_flags_and_mints_of_the_trade(service, bot):
     assert judged(None) == ("mismatch", "value_unexplained")
 
 
+def test_a_token_that_only_came_beside_a_trade_is_not_what_it_traded(service, bot):
+    """A sold, and B sent by somebody in the same transaction: whether the post was there before the
+    trade was observed, or came after.
+    """
+    a, b = address("a"), address("b")
+    early = [say(bot, "t", mint=a), posts.publish(bot.id, about("early", b), NOW).uid]
+    service.observe_trade(
+        *(W, "t", 1),
+        kind="sell",
+        mint=a,
+        token_changes=orjson.dumps([[a, "-5", 0], [b, "7", 0]]).decode(),
+        beside_tokens=orjson.dumps([[b, "7", 0]]).decode(),
+    )
+    verify("t")
+    late = [posts.publish(bot.id, about(f"late {mint}", mint), NOW).uid for mint in (a, b)]
+    for traded, given in (early, late):
+        assert judgment(traded) == ("verified", None, "trade_t")
+        assert judgment(given) == ("mismatch", "mint_not_in_trade", "trade_t")
+
+
+def about(event, mint):
+    return posts.PostBody(eventId=event, body="b", signature=signature("t"), mint=mint)
+
+
 def test_a_token_that_a_round_trip_left_nothing_of_is_what_it_traded(service, bot):
     service.observe_trade(W, "t", 1, kind="round_trip", mint=address("a"), token_changes="[]")
     post = Post(signature=signature("t"), mint=address("a"), created_at=NOW)

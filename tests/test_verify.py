@@ -101,9 +101,28 @@ def test_income_and_tips_are_no_trades(flag):
     assert judge("other", (flag,), MOVED, None) == ("mismatch", "not_a_trade")
 
 
-def test_a_trade_moved_the_tokens_of_its_rows_and_its_own():
-    """A round trip leaves nothing of its own token, which has no row then."""
+def test_a_trade_moved_the_tokens_of_its_rows():
     rows = [["A", "-5", 6], ["B", "1", 0]]
-    assert list_moved_mints("A", rows) == list_moved_mints(None, rows) == {"A", "B"}
-    assert list_moved_mints("C", rows) == {"A", "B", "C"}
-    assert list_moved_mints("C", []) == {"C"} and list_moved_mints(None, []) == set()
+    for mint in ("A", "C", None):
+        assert list_moved_mints("swap", mint, rows, []) == {"A", "B"}
+    assert list_moved_mints("buy", None, [], []) == set()
+
+
+def test_a_round_trip_moved_its_own_token_too():
+    """It leaves nothing of it, or a gift that stood beside: 7 came, 7 of them beside."""
+    assert list_moved_mints("round_trip", "C", [], []) == {"C"}
+    assert list_moved_mints("round_trip", "C", [["C", "7", 0]], [["C", "7", 0]]) == {"C"}
+    assert list_moved_mints("round_trip", None, [], []) == set()
+
+
+def test_what_only_passed_beside_a_trade_was_not_moved_by_it():
+    """Of A 5 left, of B 4 came, all of them beside; of C 3 came, of which 2 beside. Of D nothing
+    changed, as 9 were given and 9 came beside.
+    """
+    whole = [["A", "-5", 6], ["B", "4", 0], ["C", "3", 0]]
+    beside = [["B", "4", 0], ["C", "2", 0], ["D", "9", 0]]
+    assert list_moved_mints("sell", "A", whole, beside) == {"A", "C", "D"}
+    # The main token of an order's fill is that of the whole transaction.
+    assert list_moved_mints("order_fill", "B", whole, beside) == {"A", "C", "D"}
+    # As an entry holds them.
+    assert list_moved_mints("sell", "A", (("B", 4, 0),), (("B", 4, 0),)) == set()

@@ -1,0 +1,69 @@
+"""What a post is verified for, told alike by the service, by `doctor --deep` and by an audit: of
+one wallet, and of two of one bot.
+"""
+
+import ground
+import pytest
+from auditing import audit
+from lookout import BEGIN, Lookout
+from node import FakeNode
+from service import Service
+from story import ADA, Story, address
+from test_group_audit import CAME
+from test_group_audit import observe as observe_two
+
+from accounts import posts
+from models import Attachment, Bot, Post
+from operate import inspection
+
+# An audit asks the application itself. tests/test_verification.py asks both engines.
+pytestmark = ground.sqlite_only
+
+
+def observe_one(config, chain):
+    seen = Lookout.begin(config, FakeNode(chain), wallets=[ADA])
+    Attachment.update(attached_at=0, ownership="proven").execute()
+    return seen.settle()
+
+
+def judge(seen, told):
+    """(status, reason) of posts on each (signature, mint), as they stand after another poll."""
+    for number, (signature, mint) in enumerate(told):
+        body = posts.PostBody(
+            eventId=f"e{number}", body="Mine.", signature=signature, mint=mint and address(mint)
+        )
+        posts.publish(Bot.get().id, body, max(BEGIN, CAME + 3_600_000) + number, "api")
+    seen.look(2)
+    return [(post.status, post.status_reason) for post in Post.select().order_by(Post.id)]
+
+
+def find_differences(service, seen, chain):
+    """What an audit by a node of its own calls different, and the doctor of posts and trades."""
+    report = audit(service, FakeNode(chain))
+    assert report.verdict in ("same", "different")
+    found = inspection.inspect(seen.config, seen.now, False, sleep=lambda _: None)
+    # Attachments were moved into the past behind the log's back.
+    return [*report.differences, *(one for one in found if one.table in ("post", "trade"))]
+
+
+@pytest.mark.parametrize("observe", [observe_one, observe_two])
+def test_a_token_that_only_came_beside_a_sale_verifies_nothing(tmp_path, observe):
+    """Ada sells 60 of her 100 CAT; a stranger sends her 7 DOG in the same transaction."""
+    story = Story()
+    story.fund("ada", 10**9)
+    story.buy("ada", "CAT", 100, 500_000)
+    sold = story.transact(
+        "ada",
+        [("tokens", "CAT", "ada", "maker", 60), ("lamports", "maker", "ada", 400_000)],
+        venue="6EF8rrecthR5Dkzon8Nwu78hRvfCKubJ14M5uBEwF6P",
+        beside=[("tokens", "DOG", "maker", "ada", 7)],
+    )
+    chain, service = story.chain(), Service(tmp_path / "data", evidence_per_minute=10**6)
+    seen = observe(service.config, chain)
+    assert judge(seen, [(sold, "CAT"), (sold, "DOG"), (sold, None)]) == [
+        ("verified", None),
+        ("mismatch", "mint_not_in_trade"),
+        ("verified", None),
+    ]
+    assert find_differences(service, seen, chain) == []
+    service.close()
