@@ -275,14 +275,14 @@ def _refuse_beyond_quota(config: Config, bot_id: int, body: PostBody) -> None:
 WALLET_OF = """SELECT b.retired_at, a.wallet_id FROM bot b
 LEFT JOIN attachment a ON a.bot_id = b.id AND a.detached_at IS NULL WHERE b.id = ?"""
 # Of what two wallets of a bot made together, one row tells.
-TRADE_OF = f"""SELECT t.id, t.kind, t.flags, t.mint, t.token_changes, t.beside_tokens, t.block_time
-FROM {LISTED_TRADE} WHERE s.signature = ? AND (t.wallet_id = ? OR t.wallet_id IN (
+TRADE_OF = f"""SELECT t.id, t.kind, t.flags, t.mint, t.token_changes, t.beside_tokens, t.explained,
+t.block_time FROM {LISTED_TRADE} WHERE s.signature = ? AND (t.wallet_id = ? OR t.wallet_id IN (
     SELECT wallet_id FROM companion WHERE bot_id = ? AND detached_at IS NULL))
 ORDER BY t.kind = 'transfer_self', t.id"""
 
 
 class TradeRow(NamedTuple):
-    """A row of TRADE_OF: what decides about a post that names the trade."""
+    """A row of TRADE_OF: what decides about a post that names the trade. Time: UTC seconds."""
 
     id: int
     kind: str
@@ -290,7 +290,7 @@ class TradeRow(NamedTuple):
     mint: str | None
     token_changes: str
     beside_tokens: str
-    # UTC seconds
+    explained: int | None
     block_time: int | None
 
 

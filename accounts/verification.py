@@ -123,11 +123,11 @@ def _judge_by(post: Post, trade: Trade) -> Judgment:
 
 def judge_stored(trade: Any, post_mint: str | None) -> tuple[str, str | None]:
     """(status, reason) of a post by the stored columns of a trade that it names: kind, flags, mint,
-    token_changes and beside_tokens.
+    token_changes, beside_tokens and explained.
     """
     rows = (orjson.loads(text) for text in (trade.token_changes, trade.beside_tokens))
     mints = list_moved_mints(trade.kind, trade.mint, *rows)
-    return judge(trade.kind, orjson.loads(trade.flags), mints, post_mint)
+    return judge(trade.kind, orjson.loads(trade.flags), mints, post_mint, trade.explained)
 
 
 def _is_past(post: Post, wallet: Wallet) -> bool:

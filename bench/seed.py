@@ -420,6 +420,7 @@ def make_post(number, chance, wallet, trades, created_at):
         json.loads(trade.flags),
         {mint for mint, _, _ in json.loads(trade.token_changes)},
         trade.mint,
+        trade.explained,
     )
     event_at = trade.block_time * 1000 if status == "verified" else created_at
     return {

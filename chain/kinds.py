@@ -19,6 +19,8 @@ from chain.value import Split, is_fee_income, split_fill, split_trade, venue_tok
 DUST = 100_000
 # a mint that left less than one part in this of what passed through is a residue
 RESIDUE_SHARE = 100
+# Operations that move value.
+MOVES = ("transfer", "create", "send", "mint", "burn")
 TRADES = frozenset(("buy", "sell", "swap", "round_trip"))
 
 
@@ -43,7 +45,7 @@ def decide_kind(receipt: Receipt, effect: Effect, programs: Programs) -> Kind:
     venue, mint = _venue(acting, programs), _main_mint(receipt, effect)
     if receipt.failed:
         return Kind("failed", venue)
-    families = _deciding_families(acting, effect, programs)
+    families = _deciding_families(receipt, acting, effect, programs)
     if "order" in families:
         return _order_kind(receipt, effect, acting, programs, Kind("", venue, mint))
     if len(families - {"nft"}) > 1:
@@ -99,9 +101,11 @@ def _concerns(instruction: Instruction, own: Set[str]) -> bool:
     return not accounts or any(account in own for account in accounts)
 
 
-def _deciding_families(acting: list[Instruction], effect: Effect, programs: Programs) -> set[str]:
+def _deciding_families(
+    receipt: Receipt, acting: list[Instruction], effect: Effect, programs: Programs
+) -> set[str]:
     """Families of the acting programs. Several side by side count only where each moves value of
-    the wallet.
+    the wallet, or where an order's call moves anybody's.
     """
     by_family: dict[str | None, list[Instruction]] = defaultdict(list)
     pools = {
@@ -115,8 +119,12 @@ def _deciding_families(acting: list[Instruction], effect: Effect, programs: Prog
     moving = {
         family
         for family, calls in by_family.items()
-        if family == "order" or any(_moves_value(one, effect.own) for one in calls)
+        if any(_moves_value(one, effect.own) for one in calls)
     }
+    orders = by_family.get("order", [])
+    # a fill may take from the order's escrow alone; a call that does nothing hides nothing else
+    if orders and (not moving or any(_moves_anything(receipt, one) for one in orders)):
+        moving.add("order")
     # a swap call that moved nothing acts for nobody, if anything else acts
     return {family or "" for family in moving or by_family.keys() - {"swap"} or by_family}
 
@@ -140,10 +148,15 @@ def _moves_position(instruction: Instruction) -> bool:
 def _moves_value(instruction: Instruction, own: Set[str]) -> bool:
     operations = (one.operation for one in instruction.tree() if one.operation)
     return any(
-        o.name in ("transfer", "create", "send", "mint", "burn")
-        and (o.source in own or o.target in own or o.authority in own)
+        o.name in MOVES and (o.source in own or o.target in own or o.authority in own)
         for o in operations
     )
+
+
+def _moves_anything(receipt: Receipt, instruction: Instruction) -> bool:
+    """Did it move value of anybody's, or is not known what it called?"""
+    operations = (one.operation for one in instruction.tree() if one.operation)
+    return not receipt.inner_told or any(o.name in (*MOVES, "close") for o in operations)
 
 
 def _venue(acting: list[Instruction], programs: Programs) -> str | None:

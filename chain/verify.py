@@ -10,17 +10,24 @@ VERIFIED_KINDS = frozenset(("buy", "sell", "swap", "round_trip", "order_fill"))
 
 
 def judge(
-    kind: str, flags: Collection[str], mints: Collection[str], post_mint: str | None
+    kind: str,
+    flags: Collection[str],
+    mints: Collection[str],
+    post_mint: str | None,
+    explained_percent: int | None,
 ) -> tuple[str, str | None]:
     """(status, reason) of a post whose signature is a trade row of its own wallet.
 
-    `mints`: tokens the trade moved. Status `verified`, reason None; or `mismatch` with failed |
-    not_a_trade | value_unexplained | mint_not_in_trade. A swap that could not be priced
-    (`ambiguous`) counts only where the wallet signed it.
+    `mints`: tokens the trade moved; `explained_percent`: as in an Entry. Status `verified`, reason
+    None; or `mismatch` with failed | not_a_trade | value_unexplained | mint_not_in_trade. A swap
+    that could not be priced (`ambiguous`) counts only where the wallet signed it, an order's fill
+    only where it brought the wallet something.
     """
     if kind == "failed":
         return "mismatch", "failed"
     if kind not in VERIFIED_KINDS and ("ambiguous" not in flags or "not_signer" in flags):
+        return "mismatch", "not_a_trade"
+    if kind == "order_fill" and explained_percent is None:
         return "mismatch", "not_a_trade"
     if "value_unexplained" in flags:
         return "mismatch", "value_unexplained"

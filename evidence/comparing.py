@@ -267,7 +267,7 @@ def judge_claimed(post: ClaimedPost, entry: Entry) -> Iterator[Difference]:
         # Made since the wallet was last published.
         return
     mints = list_moved_mints(entry.kind, entry.mint, entry.tokens, entry.beside_tokens)
-    status, reason = judge(entry.kind, entry.flags, mints, post.mint)
+    status, reason = judge(entry.kind, entry.flags, mints, post.mint, entry.explained_percent)
     ours = {
         "status": status,
         "reason": reason,

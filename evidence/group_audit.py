@@ -343,7 +343,9 @@ def _judge_line(post: ClaimedPost, address: str, line: Mapping[str, Any]) -> Ver
         mints = list_moved_mints(
             line["kind"], line["mint"], line["tokenChanges"], line["besideTokens"]
         )
-        status, reason = judge(line["kind"], line["flags"], mints, post.mint)
+        status, reason = judge(
+            line["kind"], line["flags"], mints, post.mint, line["explainedPercent"]
+        )
     except (KeyError, TypeError, ValueError):
         raise Nonsense("its evidence has a line that cannot be") from None
     time = line.get("blockTime") if status == "verified" else None

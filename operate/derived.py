@@ -54,6 +54,7 @@ class NamedTrade(NamedTuple):
     kind: str
     flags: list[str]
     mints: set[str]
+    explained: int | None
     block_time: int | None
 
 
@@ -176,6 +177,7 @@ def _read_trade(row: dict[str, Any]) -> NamedTrade:
             orjson.loads(row["token_changes"]),
             orjson.loads(row["beside_tokens"]),
         ),
+        row["explained"],
         row["block_time"],
     )
 

@@ -22,8 +22,8 @@ from operate.readers import Reader
 STAYS = "SELECT carried_in, open_cost FROM companion WHERE id = {stay}"
 # Of a trade that two wallets made together, the row that tells comes last.
 NAMED = """
-SELECT t.signature, t.id, t.kind, t.flags, t.mint, t.token_changes, t.beside_tokens, t.block_time
-FROM trade t
+SELECT t.signature, t.id, t.kind, t.flags, t.mint, t.token_changes, t.beside_tokens, t.explained,
+t.block_time FROM trade t
 WHERE t.wallet_id IN ({wallets}) AND t.signature IN (
     SELECT p.signature FROM post p WHERE p.wallet_id = {wallet} AND p.signature IS NOT NULL)
 ORDER BY t.kind <> 'transfer_self', t.id DESC"""
@@ -90,9 +90,9 @@ def _read_named(reader: Reader, family: Family, number: int) -> dict[str, NamedT
             kind,
             orjson.loads(flags),
             list_moved_mints(kind, mint, orjson.loads(changes), orjson.loads(beside)),
-            block_time,
+            *rest,
         )
-        for signature, trade, kind, flags, mint, changes, beside, block_time in found
+        for signature, trade, kind, flags, mint, changes, beside, *rest in found
     }
 
 

@@ -55,7 +55,7 @@ def check_posts(reader: Reader, wallet: Any, trades: dict[str, NamedTrade]) -> I
 def _judge(post: JudgedPost, trade: NamedTrade | None) -> tuple[str, str | None, int | None]:
     """What the columns JUDGED have to hold."""
     if trade is not None:
-        status, reason = judge(trade.kind, trade.flags, trade.mints, post.mint)
+        status, reason = judge(trade.kind, trade.flags, trade.mints, post.mint, trade.explained)
         return status, reason, trade.id
     undecided = post.status in ("pending", "not_found")
     if undecided or (post.status, post.status_reason) == ("mismatch", "other_wallet"):

@@ -213,12 +213,15 @@ def test_rows_of_what_is_no_trade_tell_what_each_wallet_gave_under_one_kind():
     ]
 
 
-def test_rows_of_a_trade_tell_all_of_it_in_one_and_what_the_other_gave_beside_it():
-    """Eve signs and pays 100 and a fee for 40 CAT that ada gets: her row is the purchase's."""
+@pytest.mark.parametrize("kind", ["buy", "order_fill"])
+def test_rows_of_a_trade_tell_all_of_it_in_one_and_what_the_other_gave_beside_it(kind):
+    """Eve signs and pays 100 and a fee for 40 CAT that ada gets: her row is the trade's, which says
+    how much of it is explained, so that no post rests on the other row.
+    """
     ada = make_part(kind="transfer_in", venue=None, mint="CAT", tokens=(("CAT", 40, 6),))
     eve = make_part(wallet="eve", sol=-105, fee=5)
     joined = make_part(
-        kind="buy",
+        kind=kind,
         mint="CAT",
         sol=-105,
         fee=5,
@@ -233,7 +236,7 @@ def test_rows_of_a_trade_tell_all_of_it_in_one_and_what_the_other_gave_beside_it
     beside = (-3, '[["DOG","1",0]]', 99, '["a pool"]', f'["{OWN_WALLETS}","sponsored_rent"]')
     assert tell_rows(joined, ada=ada, eve=eve) == [
         (ADA, "transfer_self", None, None, 0, 0, cat, 0, "[]", None, "[]", own),
-        (EVE, "buy", "a venue", "CAT", -105, 5, cat, *beside),
+        (EVE, kind, "a venue", "CAT", -105, 5, cat, *beside),
     ]
 
 

@@ -40,6 +40,10 @@ def entry(scene, payer, *signers, wallet="ada", programs=PROGRAMS, **how):
     )
 
 
+def judge_alone(found, mints, mint):
+    return judge(found.kind, found.flags, mints, mint, found.explained_percent)
+
+
 def beside_tokens(found):
     return {mint: change for mint, change, _ in found.beside_tokens}
 
@@ -334,7 +338,7 @@ def test_no_op_of_a_router_beside_two_transfers():
     scene.pay("friend", "ada", 10 * SOL)
     found = entry(scene, "ada", "friend")
     assert (found.kind, found.flags) == ("other", ("unrecognised_program",))
-    assert judge(found.kind, found.flags, {address("CAT")}, None)[0] == "mismatch"
+    assert judge_alone(found, {address("CAT")}, None)[0] == "mismatch"
 
 
 def gift_plain(scene):
@@ -489,7 +493,7 @@ def test_lamports_that_an_unknown_program_gives_unshown_are_not_explained():
     found = entry(scene, "ada", "friend")
     assert (found.kind, found.flags) == ("sell", ("value_unexplained",))
     assert found.explained_percent == 0
-    verdict = judge(found.kind, found.flags, {address("CAT")}, address("CAT"))
+    verdict = judge_alone(found, {address("CAT")}, address("CAT"))
     assert verdict == ("mismatch", "value_unexplained")
 
 
@@ -706,6 +710,47 @@ def test_a_fill_in_lamports_is_explained_by_known_calls_too(how, percent, beside
     found = entry(scene, "friend")
     assert (found.kind, found.explained_percent) == ("order_fill", percent)
     assert (found.beside_sol, found.flags) == (beside, flags)
+    verdict = {100: ("verified", None), 0: ("mismatch", "value_unexplained")}
+    assert judge_alone(found, set(), None) == verdict.get(percent, ("mismatch", "not_a_trade"))
+
+
+@pytest.mark.parametrize("name", ["create_order", "cancel_order", "fill_order", "unknown"])
+def test_an_order_call_that_does_nothing_hides_no_sale(name):
+    """100 CAT are sold for 3 SOL less the fee; the call of the order program moves nothing."""
+    (step,) = discriminators(name)
+    scene = scene_of()
+    scene.noop(LIMIT, "ada", account_of("ada", "CAT"), data=b58encode(step))
+    sell(scene, 100, 3 * SOL)
+    found = entry(scene, "ada")
+    assert (found.kind, found.venue_sol, found.explained_percent) == ("sell", 3 * SOL - FEE, 100)
+    assert {mint: change for mint, change, _ in found.venue_tokens} == {address("CAT"): -100}
+
+
+@pytest.mark.parametrize("does", ["sends", "closes", "unknown"])
+def test_an_order_call_that_does_something_stays_an_order_beside_a_sale(does):
+    """It sends DOG of the friend's on, or closes his account; or the node did not record what
+    instructions called. Order before swap, as the rules have it.
+    """
+    (fill,) = discriminators("fill_order")
+    scene = scene_of().holds("order", "DOG", 0).holds("friend", "FOX", 0)
+    with scene.call(LIMIT, "ada", "friend", data=b58encode(fill)):
+        if does == "sends":
+            scene.send("DOG", "friend", "order", 70)
+        if does == "closes":
+            scene.close(account_of("friend", "FOX"), "friend")
+    sell(scene, 100, 3 * SOL)
+    raw = scene.receipt("ada")
+    if does == "unknown":
+        raw["meta"]["innerInstructions"] = None
+    assert read_entry(parse_receipt(raw), address("ada"), PROGRAMS).kind == "order_fill"
+
+
+def test_an_order_call_that_does_nothing_hides_no_lending_either():
+    scene = scene_of()
+    scene.noop(LIMIT, "ada", data=b58encode(bytes(8)))
+    with scene.call(KAMINO, "ada"):
+        scene.send("CAT", "ada", "friend", 70)
+    assert entry(scene, "ada").kind == "lending"
 
 
 LIMO = "LiMoM9rMhrdYrfzUCxQppvxCSG1FcrUK9G8uLq4A1GF"
@@ -796,7 +841,7 @@ def test_a_strangers_route_that_delivers_to_the_wallet_is_a_transfer():
     buy(scene, 100, 2 * SOL, payer="friend", to="ada")
     found = entry(scene, "friend", "ada")
     assert (found.kind, found.explained_percent) == ("transfer_in", None)
-    assert judge(found.kind, found.flags, {address("CAT")}, None) == ("mismatch", "not_a_trade")
+    assert judge_alone(found, {address("CAT")}, None) == ("mismatch", "not_a_trade")
 
 
 def test_what_a_call_delivered_to_somebody_else_is_sent():
@@ -873,7 +918,7 @@ def test_a_fee_out_of_somebody_elses_trade_is_fee_income(shown):
         (scene.pay if shown else scene.shift)("friend" if shown else "curve", "ada", 3 * SOL // 100)
     found = entry(scene, "friend")
     assert (found.kind, found.flags, found.sol) == ("other", ("fee_income",), 3 * SOL // 100)
-    assert judge(found.kind, found.flags, set(), None) == ("mismatch", "not_a_trade")
+    assert judge_alone(found, set(), None) == ("mismatch", "not_a_trade")
 
 
 @pytest.mark.parametrize("got, kind", [(99, "other"), (100, "transfer_in")])

@@ -8,12 +8,14 @@ from auditing import audit
 from lookout import BEGIN, Lookout
 from node import FakeNode
 from service import Service
-from story import ADA, Story, address
+from story import ADA, Story, account_of, address
 from test_group_audit import CAME
 from test_group_audit import observe as observe_two
 
 from accounts import posts
-from models import Attachment, Bot, Post
+from chain.base58 import b58encode
+from chain.calls import discriminators
+from models import Attachment, Bot, Post, Trade
 from operate import inspection
 
 # An audit asks the application itself. tests/test_verification.py asks both engines.
@@ -65,5 +67,34 @@ def test_a_token_that_only_came_beside_a_sale_verifies_nothing(tmp_path, observe
         ("mismatch", "mint_not_in_trade"),
         ("verified", None),
     ]
+    assert find_differences(service, seen, chain) == []
+    service.close()
+
+
+LIMIT = "j1o2qRpjcyUwEvwtcfhEQefh773ZgjxcVRry7LDqg5X"
+
+
+@pytest.mark.parametrize("observe", [observe_one, observe_two])
+@pytest.mark.parametrize(
+    "brought, verdict", [(7, ("verified", None)), (0, ("mismatch", "not_a_trade"))]
+)
+def test_a_fill_that_brought_nothing_verifies_nothing(tmp_path, observe, brought, verdict):
+    """Somebody fills ada's order with 7 DOG, or names her in a call that moves nothing."""
+    (fill,) = discriminators("flash_fill_order")
+    story = Story()
+    story.fund("ada", 10**9)
+    story.receive("ada", "DOG", 1)
+    moves = [("tokens", "DOG", "maker", "ada", brought)] if brought else []
+    filled = story.transact(
+        "maker",
+        moves,
+        venue=LIMIT,
+        data=b58encode(fill),
+        mentions=["ada", account_of("ada", "DOG")],
+    )
+    chain, service = story.chain(), Service(tmp_path / "data", evidence_per_minute=10**6)
+    seen = observe(service.config, chain)
+    assert Trade.get(Trade.signature == filled).kind == "order_fill"
+    assert judge(seen, [(filled, None)]) == [verdict]
     assert find_differences(service, seen, chain) == []
     service.close()

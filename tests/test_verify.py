@@ -36,7 +36,7 @@ MOVED = {"A", "B"}
 @pytest.mark.parametrize("kind", TRADES)
 @pytest.mark.parametrize("flags", [(), *((flag,) for flag in FLAGS), FLAGS])
 def test_a_trade_verifies(kind, flags):
-    assert judge(kind, flags, MOVED, None) == ("verified", None)
+    assert judge(kind, flags, MOVED, None, 100) == ("verified", None)
 
 
 @pytest.mark.parametrize("kind", TRADES)
@@ -50,14 +50,14 @@ def test_a_trade_verifies(kind, flags):
     ],
 )
 def test_a_mint_that_is_named_must_have_moved(kind, mint, verdict):
-    assert judge(kind, (), MOVED, mint) == verdict
+    assert judge(kind, (), MOVED, mint, 95) == verdict
 
 
 @pytest.mark.parametrize("kind", NO_TRADES)
 @pytest.mark.parametrize("mint", [None, "A", "C"])
 @pytest.mark.parametrize("flags", [(), *((flag,) for flag in FLAGS), FLAGS])
 def test_what_is_no_trade_verifies_nothing(kind, mint, flags):
-    assert judge(kind, flags, MOVED, mint) == ("mismatch", "not_a_trade")
+    assert judge(kind, flags, MOVED, mint, None) == ("mismatch", "not_a_trade")
 
 
 @pytest.mark.parametrize(
@@ -69,36 +69,45 @@ def test_what_is_no_trade_verifies_nothing(kind, mint, flags):
     ],
 )
 def test_an_ambiguous_swap_verifies(mint, verdict):
-    assert judge("other", ("ambiguous",), MOVED, mint) == verdict
-    assert judge("other", ("ambiguous", "order_unresolved"), MOVED, mint) == verdict
+    assert judge("other", ("ambiguous",), MOVED, mint, None) == verdict
+    assert judge("other", ("ambiguous", "order_unresolved"), MOVED, mint, None) == verdict
 
 
 @pytest.mark.parametrize("mint", [None, "A", "C"])
 @pytest.mark.parametrize("flags", [(), ("ambiguous",)])
 def test_a_failed_transaction_is_told_as_that_before_anything_else(mint, flags):
-    assert judge("failed", flags, MOVED, mint) == ("mismatch", "failed")
+    assert judge("failed", flags, MOVED, mint, None) == ("mismatch", "failed")
 
 
 def test_a_trade_that_moved_no_token_fits_no_mint():
-    assert judge("swap", (), set(), "A") == ("mismatch", "mint_not_in_trade")
-    assert judge("swap", (), set(), None) == ("verified", None)
+    assert judge("swap", (), set(), "A", 100) == ("mismatch", "mint_not_in_trade")
+    assert judge("swap", (), set(), None, 100) == ("verified", None)
 
 
 def test_a_swap_that_the_wallet_did_not_sign_and_nobody_could_price_verifies_nothing():
     flags = ("ambiguous", "not_signer")
-    assert judge("other", flags, MOVED, None) == ("mismatch", "not_a_trade")
+    assert judge("other", flags, MOVED, None, None) == ("mismatch", "not_a_trade")
 
 
 @pytest.mark.parametrize("kind", TRADES)
 @pytest.mark.parametrize("mint", [None, "A", "C"])
 def test_value_that_came_from_nowhere_verifies_nothing(kind, mint):
     flags = ("value_unexplained", "counterparty_signed")
-    assert judge(kind, flags, MOVED, mint) == ("mismatch", "value_unexplained")
+    assert judge(kind, flags, MOVED, mint, 0) == ("mismatch", "value_unexplained")
+
+
+@pytest.mark.parametrize("flags", [(), FLAGS])
+@pytest.mark.parametrize("mint", [None, "A", "C"])
+def test_a_fill_that_brought_the_wallet_nothing_verifies_nothing(flags, mint):
+    """There is no price in it, so nothing of one is explained."""
+    assert judge("order_fill", flags, MOVED, mint, None) == ("mismatch", "not_a_trade")
+    # What no reader of this version priced yet is read again first.
+    assert judge("sell", flags, MOVED, None, None) == ("verified", None)
 
 
 @pytest.mark.parametrize("flag", ["fee_income", "tip_only"])
 def test_income_and_tips_are_no_trades(flag):
-    assert judge("other", (flag,), MOVED, None) == ("mismatch", "not_a_trade")
+    assert judge("other", (flag,), MOVED, None, None) == ("mismatch", "not_a_trade")
 
 
 def test_a_trade_moved_the_tokens_of_its_rows():
