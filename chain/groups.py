@@ -130,7 +130,7 @@ def _add_parts(parts: Parts) -> Entry:
         kind="failed" if first.kind == "failed" else "other",
         venue=None,
         mint=None,
-        flags=("ambiguous",),
+        flags=(),
         residues=(),
         sol=sum(part.sol for part in parts.values()),
         fee=sum(part.fee for part in parts.values()),

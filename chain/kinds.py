@@ -49,7 +49,8 @@ def decide_kind(receipt: Receipt, effect: Effect, programs: Programs) -> Kind:
     if "order" in families:
         return _order_kind(receipt, effect, acting, programs, Kind("", venue, mint))
     if len(families - {"nft"}) > 1:
-        return _ambiguous(receipt, effect, venue, mint)
+        kind = _ambiguous(receipt, effect, venue, mint)
+        return kind if "swap" in families else replace(kind, flags=(*kind.flags, "no_swap"))
     for family in ("liquidity", "lending", "stake", "bridge", "nft"):
         if family in families and not (family == "nft" and len(families) > 1):
             return Kind(family, venue, mint)

@@ -7,6 +7,8 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 VERIFIED_KINDS = frozenset(("buy", "sell", "swap", "round_trip", "order_fill"))
+# With one of these an `ambiguous` transaction stands for no trade of the wallet.
+NO_PROOF = frozenset(("not_signer", "no_swap"))
 
 
 def judge(
@@ -25,7 +27,7 @@ def judge(
     """
     if kind == "failed":
         return "mismatch", "failed"
-    if kind not in VERIFIED_KINDS and ("ambiguous" not in flags or "not_signer" in flags):
+    if kind not in VERIFIED_KINDS and ("ambiguous" not in flags or NO_PROOF & set(flags)):
         return "mismatch", "not_a_trade"
     if kind == "order_fill" and explained_percent is None:
         return "mismatch", "not_a_trade"

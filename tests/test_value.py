@@ -807,6 +807,27 @@ def test_a_bridge_that_takes_lamports_for_an_account_stands_beside_a_swap(opens,
     assert (found.kind, "ambiguous" in found.flags) == (kind, opens)
 
 
+@pytest.mark.parametrize(
+    "swaps, flags, verdict",
+    [
+        (False, ("ambiguous", "no_swap"), ("mismatch", "not_a_trade")),
+        (True, ("ambiguous",), ("verified", None)),
+    ],
+)
+def test_two_programs_side_by_side_are_a_trade_only_where_one_of_them_swaps(swaps, flags, verdict):
+    """70 CAT go into lending and a bridge takes lamports; ada signs."""
+    scene = scene_of()
+    with scene.call(KAMINO, "ada"):
+        scene.send("CAT", "ada", "friend", 70)
+    with scene.call(BRIDGE, "ada", "message"):
+        scene.create("ada", "message", RENT)
+    if swaps:
+        sell(scene, 100, 3 * SOL)
+    found = entry(scene, "ada")
+    assert (found.kind, found.flags, found.explained_percent) == ("other", flags, None)
+    assert judge_alone(found, {address("CAT")}, None) == verdict
+
+
 def test_an_order_beside_a_call_that_only_records_is_told_by_what_was_given():
     """A deposit of nothing into lending comes first; the order's name is none that is known, and
     ada, who signs, gives 70 CAT.

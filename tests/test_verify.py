@@ -84,8 +84,9 @@ def test_a_trade_that_moved_no_token_fits_no_mint():
     assert judge("swap", (), set(), None, 100) == ("verified", None)
 
 
-def test_a_swap_that_the_wallet_did_not_sign_and_nobody_could_price_verifies_nothing():
-    flags = ("ambiguous", "not_signer")
+@pytest.mark.parametrize("flag", ["not_signer", "no_swap"])
+def test_what_the_wallet_did_not_sign_or_was_no_swap_verifies_nothing_unpriced(flag):
+    flags = ("ambiguous", flag)
     assert judge("other", flags, MOVED, None, None) == ("mismatch", "not_a_trade")
 
 
