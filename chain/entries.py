@@ -22,8 +22,9 @@ class Entry(NamedTuple):
     """What one transaction means for one wallet, in lamports and raw units. `tokens`: ((mint, raw
     change, decimals), ...). `balances`: own accounts before and after.
 
-    `others`: ((address, mint, before, after), ...) the token accounts that are not the wallet's,
-    for orders only: an escrow is one. `unowned`: token accounts whose owner the receipt does not
+    `others`: ((address, mint, before, after), ...) of the token accounts that are not the wallet's,
+    for orders only, those that lost something or that the wallet paid into in an order program's
+    call: an escrow is one. `unowned`: token accounts whose owner the receipt does not
     tell; if one turns out to be the wallet's, the entry is read again. `sponsored`: lamports that
     others put into own accounts as rent. `beside_sol`, `beside_tokens`: the part of `sol` and
     `tokens` that did not pass through the venue. `explained_percent`: 0 to 100, how much of the
@@ -158,7 +159,7 @@ def read_entry(
         rent=effect.rent,
         tokens=effect.tokens,
         balances=effect.balances,
-        others=_others(receipt, effect) if kind.kind.startswith("order_") else (),
+        others=_others(receipt, effect, programs) if kind.kind.startswith("order_") else (),
         unowned=effect.unowned,
         sponsored=effect.sponsored,
         beside_sol=split.beside_sol,
@@ -168,9 +169,31 @@ def read_entry(
     )
 
 
-def _others(receipt: Receipt, effect: Effect) -> tuple[tuple[str, str, int, int], ...]:
-    return tuple(
+def _others(
+    receipt: Receipt, effect: Effect, programs: Programs
+) -> tuple[tuple[str, str, int, int], ...]:
+    ordered = _list_ordered(receipt, effect, programs) if receipt.inner_told else receipt.tokens
+    rows = (
         (address, some.mint, before.amount if before else 0, after.amount if after else 0)
         for address, (before, after) in sorted(receipt.tokens.items())
         if address not in effect.own and (some := before or after)
     )
+    return tuple(
+        (address, mint, before, after)
+        for address, mint, before, after in rows
+        if after < before or address in ordered
+    )
+
+
+def _list_ordered(receipt: Receipt, effect: Effect, programs: Programs) -> set[str | None]:
+    """Accounts that the wallet sent tokens to in calls of order programs. Where the node did not
+    tell which call made which, those of the whole top-level instruction.
+    """
+    calls = [
+        one if top.nested else top
+        for top in receipt.instructions
+        for one in top.tree()
+        if programs.family(one.program) == "order"
+    ]
+    operations = (one.operation for call in calls for one in call.tree() if one.operation)
+    return {o.target for o in operations if o.name == "send" and o.source in effect.own}

@@ -271,25 +271,17 @@ class Ledger:
 
     # ---- orders: an escrow keeps its lots --------------------------------------------------------
     def _book_order(self, entry: Entry, rose: Amounts, fell: Amounts) -> Booked:
-        lost = 0
-        for mint, amount in fell.items():
-            cut, address = self._cut(mint, amount), find_escrow(entry, mint)
-            if entry.kind == "order_open" and address:
-                self.inventory.hold(address, mint, cut)
-            else:
-                lost += self._leave(mint, sum_known(cut.slices))
+        if entry.kind == "order_open":
+            fell = self._fill_escrows(entry, fell)
+        lost = self._drop(fell)
         left = [
             self.inventory.release(address, mint, before - after, entry.slot)
             for address, mint, before, after in entry.others
             if address in self.inventory.escrows
         ]
         left = [one for one in left if one.slices]
-        if (
-            entry.kind == "order_fill"
-            and left
-            and len(rose) == 1
-            and UNEXPLAINED not in entry.flags
-        ):
+        is_priced = entry.kind == "order_fill" and UNEXPLAINED not in entry.flags
+        if is_priced and left and len(rose) == 1:
             return self._book_fill(entry, left, *rose.popitem(), lost)
         for one in left:
             room = rose.get(one.mint, 0) if entry.kind == "order_cancel" else 0
@@ -299,6 +291,16 @@ class Ledger:
                 rose[one.mint] -= returned
         self._put_unknown(entry, rose)
         return Booked(entry, entry.flags, cost_left=lost)
+
+    def _fill_escrows(self, entry: Entry, fell: Amounts) -> Amounts:
+        """Hold what reached the escrow of each mint; return the rest of what fell."""
+        rest = dict(fell)
+        for mint, amount in fell.items():
+            reached, address = find_escrow(entry, mint)
+            if held := min(amount, reached):
+                self.inventory.hold(address, mint, self._cut(mint, held))
+                rest[mint] -= held
+        return {mint: amount for mint, amount in rest.items() if amount}
 
     def _book_fill(
         self, entry: Entry, left: list[Released], mint: str, amount: int, lost: int

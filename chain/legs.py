@@ -32,11 +32,13 @@ def add_flags(entry: Entry, *more: str) -> tuple[str, ...]:
     return tuple(sorted({*entry.flags, *more}))
 
 
-def find_escrow(entry: Entry, mint: str) -> str | None:
-    """The token account, not the wallet's, that received most of this mint."""
+def find_escrow(entry: Entry, mint: str) -> tuple[int, str]:
+    """What reached the escrow of an order, in raw units of a mint, and its address: the account
+    that received most of it. 0 and no address where none did.
+    """
     gains = [
         (after - before, address)
         for address, of, before, after in entry.others
         if of == mint and after > before
     ]
-    return max(gains)[1] if gains else None
+    return max(gains, default=(0, ""))

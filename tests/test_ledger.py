@@ -428,6 +428,25 @@ def test_an_order_lies_where_most_of_it_went():
     assert set(t.ledger.inventory.escrows) == {"e"}
 
 
+def test_an_order_holds_only_what_reached_its_escrow():
+    """Of 10@100, 3 reach it and 5 went elsewhere: they cost 50. The 3 come back at 30."""
+    t = Teller().buy("A", 10, 100)
+    t.write("order_open", changes=[("A", -8)], orders=[("e", "A", 3)])
+    assert (t.last.cost_left, t.lots("A"), t.ledger.inventory.sum_open_cost()) == (50, "2@20", 50)
+    t.write("order_cancel", changes=[("A", 3)], orders=[("e", "A", -3)])
+    assert (t.last.cost_left, sorted(t.lots("A").split())) == (0, ["2@20", "3@30"])
+    assert t.ledger.inventory.escrows == {}
+
+
+def test_a_withheld_fee_is_not_held():
+    """Of 10@100 that were sent 9 arrived; once they are sold, nothing is left."""
+    t = Teller().buy("A", 10, 100).write("order_open", changes=[("A", -10)], orders=[("e", "A", 9)])
+    assert t.last.cost_left == 10
+    t.write("order_fill", changes=[("B", 3)], orders=[("e", "A", -9)])
+    assert (t.lots("B"), t.ledger.inventory.sum_open_cost()) == ("3@90", 90)
+    assert not t.ledger.inventory.is_held(mint_of("A"))
+
+
 def test_a_gap_that_shows_late_reaches_back_to_a_fill_too():
     """Ordered before the gap on A's second account began, filled after: what was missed may have
     taken the lots that the fill took.

@@ -795,6 +795,42 @@ def test_what_an_order_holds_is_told_from_nothing_to_nothing():
     assert told[escrow] == (address("CAT"), 70, 0)
 
 
+def test_an_escrow_is_paid_by_the_wallet_in_the_orders_call():
+    """Ada puts 7 CAT into her order and gives a friend 70; he puts 600 into an order of his own.
+    Of others' accounts those are kept that lost something, and her escrow.
+    """
+    (opens,) = discriminators("create_order")
+    scene = scene_of(order=SOL, other=SOL).holds("order", "CAT", 0).holds("other", "CAT", 0)
+    with scene.call(LIMO, "ada", "order", data=b58encode(opens)):
+        scene.send("CAT", "ada", "order", 7)
+    scene.send("CAT", "ada", "friend", 70)
+    with scene.call(LIMO, "friend", "other", "ada", data=b58encode(opens)):
+        scene.send("CAT", "friend", "other", 600)
+    found = entry(scene, "ada", "friend")
+    assert found.kind == "order_open"
+    assert {row[0]: row[2:] for row in found.others} == {
+        address(account_of("order", "CAT")): (0, 7),
+        address(account_of("friend", "CAT")): (5_000, 4_470),
+    }
+
+
+@pytest.mark.parametrize("heights, told", [(True, True), (False, True), (True, False)])
+def test_an_escrow_is_found_whatever_the_node_tells_of_inner_calls(heights, told):
+    """In a wrapper's call; without heights, its whole instruction is the order's; without inner
+    calls, every account that got something may be it.
+    """
+    (opens,) = discriminators("create_order")
+    scene = scene_of(order=SOL).holds("order", "CAT", 0)
+    with scene.call(LIMO, "ada", "order", data=b58encode(opens)):
+        scene.send("CAT", "ada", "order", 7)
+    raw = scene.receipt("ada", heights=heights)
+    if not told:
+        raw["meta"]["innerInstructions"] = None
+    found = read_entry(parse_receipt(raw), address("ada"), PROGRAMS)
+    assert found.kind == "order_open"
+    assert [row[2:] for row in found.others if row[3] > row[2]] == [(0, 7)]
+
+
 @pytest.mark.parametrize("opens, kind", [(True, "other"), (False, "buy")])
 def test_a_bridge_that_takes_lamports_for_an_account_stands_beside_a_swap(opens, kind):
     """A call of it that moves nothing of ada's does not."""
