@@ -9,13 +9,15 @@ import time
 import orjson
 import pytest
 from nacl.signing import SigningKey
+from peewee import OperationalError
 from service import NOW, Service, address
 
 import models
 import storage
 from accounts import holdings
 from accounts.keys import hash_secret
-from models import Bot, Key, Post, Session
+from models import Attachment, Bot, Key, Owner, Post, Session
+from paper.tables import Trader
 
 KEY_TEXT = re.compile(r"cnd_(?:pub|read)_[A-Za-z0-9]{49}")
 SEED = " ".join(["abandon"] * 11 + ["about"])
@@ -366,6 +368,37 @@ def test_a_recovery_code_opens_once_signs_others_out_and_is_replaced(service, br
     assert late.send("/recover", code=new).status_code == 200
 
 
+@pytest.fixture
+def full_disk(monkeypatch):
+    """A disk without room for another row of this table, as storage tells of it."""
+
+    def fill(model):
+        def fail(cls, **columns):
+            raise OperationalError("database or disk is full")
+
+        monkeypatch.setattr(model, "create", classmethod(fail))
+
+    return fill
+
+
+def test_what_signs_nobody_in_spends_no_code_and_makes_nothing(
+    service, browser, full_disk, monkeypatch
+):
+    _, uid, _, code = browser.create()
+    full_disk(Session)
+    fresh = Browser(service)
+    trader = {"family": "breakout", "start": "guarded"}
+    assert [
+        fresh.send("/recover", code=code).status_code,
+        fresh.send("/connect", name="Otto").status_code,
+        fresh.send("/traders/new", "/traders/new", name="Wren", **trader).status_code,
+    ] == [503, 503, 503]
+    assert [one.select().count() for one in (Bot, Trader, Owner)] == [1, 0, 1]
+    monkeypatch.undo()
+    assert browser.get(f"/bots/{uid}/manage").status_code == 200
+    assert fresh.send("/recover", code=code).status_code == 200
+
+
 @pytest.mark.usefixtures("standing_clock")
 def test_guessing_recovery_codes_is_limited_by_address(tmp_path):
     service = Service(tmp_path / "data", failed_auth_per_minute=2)
@@ -704,6 +737,16 @@ def test_a_signature_proves_the_wallet_once(service, browser, owned):
     )
     assert service.get(f"/api/v1/bots/{uid}", key).json["wallet"]["ownership"] == "proven"
     assert "no longer valid" in browser.get(prove(browser, uid, text).location).text
+
+
+def test_a_proof_that_could_not_be_stored_may_be_sent_again(browser, owned, full_disk, monkeypatch):
+    uid = browser.create()[1]
+    text = challenge(browser, uid, owned)
+    full_disk(Attachment)
+    assert prove(browser, uid, text).status_code == 503
+    monkeypatch.undo()
+    prove(browser, uid, text)
+    assert holdings.find_attachment(Bot.get()).ownership == "proven"
 
 
 def test_a_proof_displaces_a_claim(service, browser, owned):

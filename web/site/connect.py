@@ -13,6 +13,7 @@ from accounts import api_keys, influencers, owners
 from accounts.fields import check_wallet
 from accounts.problem import Problem
 from models import Owner
+from storage import writing
 from web.server import gate, sessions
 from web.server.gate import settings
 from web.site import profiles
@@ -110,13 +111,14 @@ def create_bot() -> ResponseReturnValue:
 def _create(
     texts: Texts, wallet: str | None, owner: Owner | None, uid: str | None
 ) -> influencers.NewBot:
-    """Create the bot; a new owner is signed in."""
+    """Create the bot; a new owner is signed in by the same commit, or nothing is stored."""
     gate.check_creation(owner.id if owner else None)
-    made = influencers.create_bot(
-        settings(), texts["name"], g.now, wallet, owner, read_voice(), texts["bio"], uid
-    )
-    if made.recovery_code:
-        sessions.begin_session(made.owner, g.now)
+    with writing():
+        made = influencers.create_bot(
+            settings(), texts["name"], g.now, wallet, owner, read_voice(), texts["bio"], uid
+        )
+        if made.recovery_code:
+            sessions.begin_session(made.owner, g.now)
     return made
 
 
@@ -149,15 +151,17 @@ def recover() -> ResponseReturnValue:
     """Sign this browser in with a recovery code, which is used up and replaced. Every other browser
     of the owner is signed out.
     """
-    found = owners.recover_owner(request.form.get("code", "")[:MAX_CODE])
+    # One commit: a code is never spent without anybody being signed in.
+    with writing():
+        found = owners.recover_owner(request.form.get("code", "")[:MAX_CODE])
+        if found:
+            sessions.end_sessions_of(found.owner)
+            sessions.begin_session(found.owner, g.now)
     if found is None:
         gate.note_failure()
         return render_connect(errors={"code": UNKNOWN_CODE}, status=422)
-    owner, code = found
-    sessions.end_sessions_of(owner)
-    sessions.begin_session(owner, g.now)
     return render_recovery_code(
-        code,
+        found.recovery_code,
         "You are back",
         "You can manage your bots in this browser again; every other browser was signed out. The"
         " code you used is spent. This one replaces it.",

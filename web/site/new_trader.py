@@ -7,6 +7,7 @@ from accounts import influencers, traders
 from accounts.names import check_name
 from accounts.problem import Problem
 from models import Owner
+from storage import writing
 from web.server import gate, sessions
 from web.server.gate import settings
 from web.site.creator import forbid_caching
@@ -78,7 +79,6 @@ def create_trader() -> ResponseReturnValue:
     if not made.recovery_code:
         flash("It starts trading with the next tick, with virtual funds.")
         return redirect(url_for("paper.show_trader", uid=made.trader.uid))
-    sessions.begin_session(made.owner, g.now)
     return render_template(
         "trader_created.html",
         trader=made.trader,
@@ -106,14 +106,19 @@ def _voice_of(texts: Texts) -> dict[str, str]:
 
 
 def _create(texts: Texts, owner: Owner | None) -> traders.NewTrader:
+    """Create the trader; a new owner is signed in by the same commit, or nothing is stored."""
     gate.check_creation(owner.id if owner else None)
-    return traders.create_trader(
-        texts["name"],
-        texts["family"],
-        g.now,
-        _start_of(texts),
-        owner,
-        _voice_of(texts),
-        texts["bio"],
-        config=settings(),
-    )
+    with writing():
+        made = traders.create_trader(
+            texts["name"],
+            texts["family"],
+            g.now,
+            _start_of(texts),
+            owner,
+            _voice_of(texts),
+            texts["bio"],
+            config=settings(),
+        )
+        if made.recovery_code:
+            sessions.begin_session(made.owner, g.now)
+    return made

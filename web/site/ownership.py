@@ -11,6 +11,7 @@ from accounts import holdings, proof, wallets
 from accounts.fields import check_wallet, is_provable
 from accounts.problem import Problem, invalid
 from models import Bot, Session
+from storage import writing
 from web.api.serialize import show_time
 from web.server import sessions
 from web.server.gate import settings
@@ -153,16 +154,24 @@ def prove_wallet(bot: Bot) -> ResponseReturnValue:
         return render_proof(bot, challenge, NOT_A_SIGNATURE, 422)
     if not proof.is_signed(challenge.wallet, signature, challenge.text):
         return render_proof(bot, challenge, WRONG_SIGNATURE, 422)
-    if not spend_challenge():
-        return render_proof(bot, None)
     try:
-        if challenge.action == "add":
-            wallets.add_wallet(settings(), bot, challenge.wallet, g.now)
-        else:
-            wallets.attach_wallet(settings(), bot, challenge.wallet, g.now, ownership="proven")
+        # One commit: a challenge is never spent on a wallet that was not attached.
+        with writing():
+            is_unspent = spend_challenge()
+            if is_unspent:
+                _attach_proven(bot, challenge)
     except Problem as problem:
         return render_manage(bot, None, {"prove": first_error(problem)}, problem.status)
+    if not is_unspent:
+        return render_proof(bot, None)
     return return_to_manage(bot, "Proven: the wallet is yours, and your bot’s profile now says so.")
+
+
+def _attach_proven(bot: Bot, challenge: Challenge) -> None:
+    if challenge.action == "add":
+        wallets.add_wallet(settings(), bot, challenge.wallet, g.now)
+    else:
+        wallets.attach_wallet(settings(), bot, challenge.wallet, g.now, ownership="proven")
 
 
 def find_challenge(bot: Bot) -> Challenge | None:
