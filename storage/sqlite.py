@@ -2,6 +2,7 @@
 
 import contextlib
 import datetime
+import logging
 import re
 import sys
 import threading
@@ -29,12 +30,19 @@ from storage.trouble import (
     name_trouble,
 )
 
+log = logging.getLogger("candor")
 # To undo one statement SQLite keeps the pages it changes as they were: in memory up to this size
 # (its default is 64 KB), then in a file in /var/tmp. Storing a post changes some twenty pages.
 # Below storage.heaps.LARGE_BYTES, or the memory would be mapped anew each time.
 STATEMENT_JOURNAL_BYTES = 120_000
 # Statements that a connection keeps prepared, of some 8 KB each; a route asks fifty at most.
 MAX_PREPARED = 64
+# A WAL that is in use when words were erased is tried again so often: each try syncs the database.
+EMPTY_AGAIN_SECONDS = 5
+UNEMPTIED = (
+    "words that were erased may stand in the file app.db-wal for a while: another program reads an"
+    " older state of the database; a later write of this process empties it"
+)
 WRITES = re.compile(r"\s*(INSERT|UPDATE|DELETE|REPLACE)\b", re.IGNORECASE)
 
 
@@ -100,6 +108,8 @@ class SQLite(PooledDatabase, APSWDatabase):
         self._turn, self._mine = threading.Lock(), threading.local()
         self.writes = Writes()
         self._locked_since: float | None = None
+        # When to try again to empty the WAL, by time.monotonic(); None: it holds nothing erased.
+        self._empty_at: float | None = None
         pragmas = {
             "journal_mode": "wal",
             "synchronous": "full",
@@ -183,6 +193,7 @@ class SQLite(PooledDatabase, APSWDatabase):
             super().commit()
         self.writes.succeed()
         self._pass_on()
+        self._empty_again()
 
     def rollback(self) -> None:
         """Undo the transaction."""
@@ -318,13 +329,29 @@ class SQLite(PooledDatabase, APSWDatabase):
     def erasing(self) -> Iterator[None]:
         """Empty the WAL afterwards; deleted content is overwritten with zeros always.
 
-        Emptying waits for readers of an older state. SQLite does not sync an emptied WAL: a power
-        cut would bring back what it held.
+        Emptying waits for readers of an older state, as a backup is; where they take longer than
+        the busy timeout, the log says so, and a later commit of this process empties it. SQLite
+        does not sync an emptied WAL: a power cut would bring back what it held.
         """
         yield
-        self.execute_sql("PRAGMA wal_checkpoint(TRUNCATE)")
-        with contextlib.suppress(FileNotFoundError):
-            sync(Path(f"{self.database}-wal"))
+        if not self._empty_wal():
+            log.warning(UNEMPTIED)
+
+    def _empty_wal(self) -> bool:
+        """Empty the WAL; return False, and try again after later commits, where it is in use."""
+        ((is_busy, _, _),) = self.execute_sql("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        self._empty_at = time.monotonic() + EMPTY_AGAIN_SECONDS if is_busy else None
+        if not is_busy:
+            with contextlib.suppress(FileNotFoundError):
+                sync(Path(f"{self.database}-wal"))
+        return not is_busy
+
+    def _empty_again(self) -> None:
+        """Empty a WAL that was in use when it was to be emptied. Waits for nobody."""
+        if self._empty_at is not None and time.monotonic() >= self._empty_at:
+            # The commit before it stands, whatever happens here.
+            with contextlib.suppress(OperationalError), self.impatient():
+                self._empty_wal()
 
     @contextlib.contextmanager
     def guarding(self, check: Any) -> Iterator[None]:

@@ -17,6 +17,7 @@ from peewee import OperationalError
 from service import Service, address
 
 import storage
+from accounts import posts
 from operate import backups, instance
 from storage import database, sqlite, trouble
 from storage.trouble import LOCKED_SECONDS
@@ -170,6 +171,29 @@ def test_a_lock_that_lasts_is_noticed_though_nobody_writes(service, monkeypatch)
         clock[0] += LOCKED_SECONDS
         assert database.find_trouble() == "locked"
     assert database.find_trouble() is None
+
+
+def test_erased_words_that_a_reader_keeps_in_the_wal_are_told_of_and_go_later(
+    service, monkeypatch, caplog
+):
+    clock = [time.monotonic()]
+    monkeypatch.setattr(sqlite.time, "monotonic", lambda: clock[0])
+    key = service.make_bot().publish_key.text
+    database.obj.busy_ms = 50
+    uid = service.post({"eventId": "e1", "body": "gone with the wind"}, key).json["id"]
+    wal = service.config.database_path.with_name("app.db-wal")
+    with contextlib.closing(apsw.Connection(str(service.config.database_path))) as reader:
+        reader.execute("BEGIN")
+        # As a backup does: this state stays readable for as long as it takes.
+        assert reader.execute("SELECT COUNT(*) FROM post").get == 1
+        with database.connection_context():
+            posts.hide(uid, NOW)
+        assert b"gone with the wind" in wal.read_bytes()
+        assert "erased may stand in the file app.db-wal" in caplog.text
+    clock[0] += sqlite.EMPTY_AGAIN_SECONDS
+    service.post({"eventId": "e2", "body": "another day"}, key)
+    kept = wal.read_bytes() + service.config.database_path.read_bytes()
+    assert b"gone with the wind" not in kept and b"another day" in kept
 
 
 def test_one_deadline_is_over_both_ways_of_waiting(service):
