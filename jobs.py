@@ -47,6 +47,8 @@ GRACE_SECONDS = 5.0
 # Until a failed pass of the hooks is tried again; others last a minute and follow one another.
 HOOKS_SECONDS = 5.0
 WITNESS_SECONDS, DIGEST_SECONDS, KEPT_SECONDS, MEMORY_SECONDS = 600.0, 3600.0, 60.0, 300.0
+# After a fault outside of any pass a process asks for the lock again so late.
+FAULT_SECONDS = 5.0
 # Where the wall clock moves more against the monotonic one, the jobs are planned anew.
 CLOCK_STEP_SECONDS = 1.0
 log = logging.getLogger("candor.jobs")
@@ -111,9 +113,8 @@ class DaemonThreads(BaseExecutor):
 
 
 class Every(BaseTrigger):
-    """Plan a job so many seconds after its last time; what a clock that was set forward left out is
-    left out. (APScheduler's own interval lists each of those times: a year of them takes minutes,
-    and the memory of a small machine.)
+    """Plan a job so many seconds after its last time, whatever a clock set forward left out.
+    (APScheduler's own interval lists each of those times: a year of them takes minutes.)
     """
 
     def __init__(self, seconds: float) -> None:
@@ -247,9 +248,15 @@ class Jobs:
     def _take_turns(self) -> None:
         """Wait for the lock; while this process holds it, run the jobs."""
         while not self._ending.is_set():
-            if self._take_lock():
-                self._lead()
-            self._report_silence()
+            try:
+                if self._take_lock():
+                    self._lead()
+                self._report_silence()
+            except Exception as error:
+                # Whatever it was: this thread dies with the process alone, and another may lead.
+                log.error("the jobs stopped by a fault, and begin again", exc_info=error)
+                self._lock.release()
+                self._ending.wait(FAULT_SECONDS)
             self._ending.wait(TAKEOVER_SECONDS)
 
     def _take_lock(self) -> bool:
@@ -264,9 +271,9 @@ class Jobs:
         self._observer = Observer(self.config, beat=_beat)
         leadership = Leadership(self._list_jobs(), self._lock.check)
         ringing = self._listen()
-        leadership.start()
-        ringing.start()
         try:
+            leadership.start()
+            ringing.start()
             while not self._ending.wait(TAKEOVER_SECONDS) and self._is_leading():
                 leadership.keep_up()
                 self._report_silence(self._lock.check)
@@ -374,17 +381,11 @@ def give_back_memory(now: int) -> Outcome:
     return None, None
 
 
-def _store_state(
-    name: str,
-    state: str,
-    check: Check | None,
-    problem: str | None = None,
-    details: str | None = None,
-) -> bool:
-    """Store what health shows of a job; return whether it could be stored."""
+def _store_state(name: str, state: str, check: Check | None, *told: str | None) -> bool:
+    """Store what health shows of a job, `told`: problem and details; return whether it could be."""
     try:
         with storage.database.connection_context(), storage.database.guarding(check):
-            note_job(name, state, _now(), problem, details)
+            note_job(name, state, _now(), *told)
         return True
     except OperationalError as error:
         # The lock is lost, or the database busy or away; the next pass tries again.

@@ -3,6 +3,7 @@
 import fcntl
 import os
 from pathlib import Path
+from typing import IO
 
 # Locked, shared, by every process that may open the database of a DATA_DIR.
 DATA_DIR_LOCK = "open.lock"
@@ -13,11 +14,14 @@ class FileLock:
     """A lock between processes; the kernel frees it when its process dies."""
 
     def __init__(self, path: Path) -> None:
-        # Open as long as the lock is held.
-        self._file = open(path, "w")  # noqa: SIM115
+        self._path = path
+        # Open as long as the lock is held or waited for.
+        self._file: IO[str] | None = None
 
     def take(self, wait: bool = False) -> bool:
         """Take the lock; return whether it is held now."""
+        if self._file is None:
+            self._file = open(self._path, "w")  # noqa: SIM115
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
             return True
@@ -28,8 +32,10 @@ class FileLock:
         """Nothing to check: it cannot be lost."""
 
     def release(self) -> None:
-        """Let another process take the lock."""
-        self._file.close()
+        """Let another process take the lock; it may be taken again."""
+        file, self._file = self._file, None
+        if file is not None:
+            file.close()
 
 
 def lock_data_dir(data_dir: Path) -> None:

@@ -103,6 +103,44 @@ def test_a_fault_is_told_logged_and_outlived(crew, caplog):
     assert row("job").last_error is None
 
 
+class FirstFails:
+    """Called the first time, it fails; then it does as `act`."""
+
+    def __init__(self, act):
+        self.act, self.failed = act, False
+
+    def __call__(self, *given):
+        if not self.failed:
+            self.failed = True
+            raise ZeroDivisionError
+        return self.act(*given)
+
+
+def test_a_fault_before_the_first_pass_is_logged_and_outlived(crew, monkeypatch, caplog):
+    monkeypatch.setattr(jobs, "FAULT_SECONDS", 0.05)
+    counts = {}
+    monkeypatch.setattr(jobs, "Leadership", FirstFails(jobs.Leadership))
+    crew({"job": (0.02, counting(counts))})
+    until(lambda: counts["n"] > 0)
+    assert "ZeroDivisionError" in caplog.text
+
+
+def test_a_fault_beside_the_passes_ends_them_and_lets_another_lead(crew, monkeypatch, caplog):
+    monkeypatch.setattr(jobs, "FAULT_SECONDS", 0.5)
+    counts = {}
+    made = crew({"job": (0.02, counting(counts))})
+    until(lambda: counts["n"] > 0)
+    made._report_silence = FirstFails(made._report_silence)
+    other = storage.database.lock("jobs")
+    until(other.take)
+    assert "ZeroDivisionError" in caplog.text
+    still = counts["n"]
+    time.sleep(0.7)
+    assert counts["n"] == still
+    other.release()
+    until(lambda: counts["n"] > still)
+
+
 def test_a_problem_that_heals_is_told_without_calling_the_job_failing(crew, monkeypatch):
     """All endpoints rest for a pass or two. The job is failing when that lasts."""
     problem = {}
