@@ -32,8 +32,8 @@ class Base(Model):
 
 # ---- people, bots, keys --------------------------------------------------------------------------
 class Owner(Base):
-    """Who created bots. `recovery_hash` is of the recovery code; `posts_bytes` is what the
-    owner's posts take together (accounts.posts.measure_post).
+    """Who created bots. `recovery_hash` is of the recovery code, None once the account is deleted;
+    `posts_bytes` is what the owner's posts take together (accounts.posts.measure_post).
     """
 
     id = AutoField()

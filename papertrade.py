@@ -341,7 +341,11 @@ class PaperJob:
                 raise error
             self._note(FaultKey(None, f"the words of trader {key.trader}"), error, {}, now)
         if entries:
-            store.store_posts(posts, entries[-1].id)
+            with writing():
+                # Asked again: meanwhile an owner may have deleted the account, or been banned.
+                silent = conduct.list_silent()
+                posts = [post for post in posts if post["trader"] not in silent]
+                store.store_posts(posts, entries[-1].id)
         return Written(len(posts), model.problem)
 
     def _write_post(

@@ -29,7 +29,8 @@ MAX_OPEN_OF_POST, MAX_OPEN = 20, 10_000
 BANNED = "SELECT reason FROM ban WHERE kind = ? AND target = ?"
 SILENT_TRADERS = """
 SELECT t.id FROM trader t JOIN owner o ON o.id = t.owner_id
-JOIN ban ON ban.kind = 'owner' AND ban.target = o.uid"""
+LEFT JOIN ban ON ban.kind = 'owner' AND ban.target = o.uid
+WHERE ban.target IS NOT NULL OR o.recovery_hash IS NULL"""
 
 
 # ---- reports -------------------------------------------------------------------------------------
@@ -85,8 +86,8 @@ def find_ban(kind: str, target: str) -> str | None:
 
 
 def list_silent() -> set[int]:
-    """Return the numbers of the paper traders whose owners are banned: they trade on, so that no
-    record has a hole, and say nothing.
+    """Return the numbers of the paper traders whose owners are banned, which trade on, so that no
+    record has a hole, and say nothing; and of those whose owners deleted their accounts.
     """
     return {number for (number,) in database.execute_sql(SILENT_TRADERS).fetchall()}
 

@@ -31,7 +31,7 @@ def delete_owner(owner: Owner, now: int) -> None:
         _empty_bot(bot)
     for trader in list(Trader.select().where(Trader.owner == owner).order_by(Trader.id)):
         _empty_trader(trader, now)
-    _forget(owner)
+    _forget(owner, now)
 
 
 def _erase_some(bot: Bot, now: int) -> bool:
@@ -91,9 +91,12 @@ def _empty_trader(trader: Trader, now: int) -> None:
         hiding.erase_paper_words(PaperPost.trader == trader, now)
 
 
-def _forget(owner: Owner) -> None:
-    """Delete keys, backtests and sessions; nobody can sign in any more."""
+def _forget(owner: Owner, now: int) -> None:
+    """Delete keys, backtests and sessions; nobody can sign in any more, and no trader speaks."""
     with erasing():
+        # What one said meanwhile; from this commit on it says nothing.
+        traders = Trader.select(Trader.id).where(Trader.owner == owner)
+        hiding.erase_paper_words(PaperPost.trader.in_(traders), now)
         keys = Key.select(Key.id).where(Key.owner == owner)
         Post.update(key=None).where(Post.key.in_(keys)).execute()
         Key.delete().where(Key.owner == owner).execute()

@@ -25,7 +25,8 @@ from operate import readers
 from operate.delay_checks import check_delays
 from operate.forms import check_forms
 from operate.log_checks import check_log
-from paper.tables import PaperPost, Trader
+from paper.tables import DiaryEntry, PaperPost, Period, Trader
+from papertrade import Author, PaperJob
 
 HOUR = 3_600_000
 HOOK = "https://hooks.slack.com/services/T1/B2/hush-hush-token"
@@ -186,8 +187,6 @@ def test_event_ids_go_whatever_they_were(service, life):
 
 
 def test_what_a_paper_trader_said_goes_and_its_fills_stay(service, life):
-    from paper.tables import DiaryEntry, Period
-
     entry = DiaryEntry.create(period=Period.get(), at=NOW, kind="decision", facts="{}")
     columns = {"writer": "built-in", "event_at": NOW, "created_at": NOW, "trader": Trader.get()}
     PaperPost.create(uid="post_x", entry=entry, body="paper words", **columns)
@@ -195,6 +194,31 @@ def test_what_a_paper_trader_said_goes_and_its_fills_stay(service, life):
     gone = PaperPost.get()
     assert (gone.body, gone.hidden_at) == ("", NOW) and "paper words" not in service.get("/").text
     assert DiaryEntry.select().count() == 1
+
+
+def test_a_paper_trader_says_nothing_once_its_account_is_deleted(service, life, monkeypatch):
+    """Neither what was being written meanwhile, nor what the diary would have it say later."""
+
+    def note():
+        facts = {"what": "under_review", "code": "operator", "detail": "odd", "symbol": None}
+        entry = {"period": Period.get(), "at": NOW, "kind": "review"}
+        DiaryEntry.create(facts=orjson.dumps(facts).decode(), **entry)
+
+    job, write = PaperJob(service.config), Author.write
+    job.run_tick(NOW)
+
+    def write_slowly(author, *given):
+        text = write(author, *given)
+        departures.delete_owner(life.owner, NOW)
+        return text
+
+    note()
+    monkeypatch.setattr(Author, "write", write_slowly)
+    job.write_posts(NOW)
+    assert Owner.get(Owner.id == life.owner.id).recovery_hash is None
+    note()
+    job.write_posts(NOW + 1)
+    assert PaperPost.select().count() == 0
 
 
 # ---- moving --------------------------------------------------------------------------------------
