@@ -13,7 +13,6 @@ import orjson
 from chain.amounts import show_lamports
 from chain.entries import READING
 from chain.forward import SpanTotals
-from chain.group_reading import list_leads
 from chain.programs import Programs, table
 from chain.risk_store import WHOLE
 from chain.standing_store import read_rows
@@ -25,15 +24,13 @@ from evidence.kept import Work
 from evidence.pages import name_pages
 from evidence.posts import POSTS
 from evidence.receipts import RECEIPTS
-from storage import database
+from storage import database, snapshot
 
 FORMAT = "candor-evidence/1"
 # Of a bot with a wallet that ever stood beside another.
 FORMAT_OF_GROUPS = "candor-evidence/2"
 # Signatures without their transaction that are named; the count tells of all.
 MAX_PENDING = 1_000
-# How often a document is read again because the wallet was published meanwhile.
-MAX_READINGS = 3
 # Of a coverage, what moves with every poll, though nothing happened.
 POLLED = ("observedTo", "checkedAt")
 Json = dict[str, Any]
@@ -155,9 +152,13 @@ def digest(value: object) -> str:
 
 
 def digest_wallet(wallet_id: int) -> str:
-    """Digest of all that is claimed of a wallet; the same as long as nothing of it changed."""
-    claimed = show_wallet(read_wallet(wallet_id), Work())
-    return digest_claims(claimed, name_pages(read_rows, RECEIPTS, wallet_id, Work()).digests)
+    """Digest of all that is claimed of a wallet; the same as long as nothing of it changed. It is
+    of one moment.
+    """
+    with snapshot():
+        claimed = show_wallet(read_wallet(wallet_id), Work())
+        pages = name_pages(read_rows, RECEIPTS, wallet_id, Work())
+    return digest_claims(claimed, pages.digests)
 
 
 def digest_claims(wallet: Mapping[str, Any], pages: Iterable[str]) -> str:
@@ -187,21 +188,11 @@ class Made(NamedTuple):
 def make_document(bot_id: int, wallet_id: int | None, programs: Programs) -> Made:
     """Make the document of a bot and one of its wallets, None for a bot that never had any.
 
-    Nothing is locked: where the wallet was published meanwhile, it is read again.
+    It is of one moment, and locks nothing: the wallet may be published meanwhile.
     """
-    for _ in range(MAX_READINGS):
-        before = _read_state(wallet_id)
-        made = _read_document(bot_id, before[0] if before else None, programs)
-        if _read_state(wallet_id) == before:
-            break
-    return made
-
-
-def _read_state(wallet_id: int | None) -> list[WalletRow]:
-    """The row of a wallet, and of those under which books stand that it is part of."""
-    if wallet_id is None:
-        return []
-    return [read_wallet(one) for one in (wallet_id, *list_leads(read_rows, wallet_id))]
+    with snapshot():
+        row = None if wallet_id is None else read_wallet(wallet_id)
+        return _read_document(bot_id, row, programs)
 
 
 def _read_document(bot_id: int, row: WalletRow | None, programs: Programs) -> Made:

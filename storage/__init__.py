@@ -146,6 +146,14 @@ def writing() -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def snapshot() -> Iterator[None]:
+    """One state of the database for all queries inside; others write meanwhile, nobody inside."""
+    # Who writes sees one state anyway: nobody else writes.
+    with contextlib.nullcontext() if database.in_transaction() else database.snapshot():
+        yield
+
+
+@contextlib.contextmanager
 def erasing() -> Iterator[None]:
     """As `writing`, for content that must not stay in the database's files."""
     with database.erasing(), writing():

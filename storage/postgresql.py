@@ -289,6 +289,15 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):
         if self.watchful and self.in_transaction():
             raise RuntimeError(f"{what} inside a transaction")
 
+    @contextlib.contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """As SQLite.snapshot."""
+        self.execute_sql("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        try:
+            yield
+        finally:
+            self.execute_sql("ROLLBACK")
+
     def erasing(self) -> contextlib.AbstractContextManager[None]:
         """Nothing to add: overwritten rows stay in PostgreSQL's files until its vacuum."""
         return contextlib.nullcontext()

@@ -326,6 +326,15 @@ class SQLite(PooledDatabase, APSWDatabase):
             connection.set_busy_timeout(self.busy_ms)
 
     @contextlib.contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Show one state of the database to this thread's queries inside."""
+        self.execute_sql("BEGIN DEFERRED")
+        try:
+            yield
+        finally:
+            self.execute_sql("ROLLBACK")
+
+    @contextlib.contextmanager
     def erasing(self) -> Iterator[None]:
         """Empty the WAL afterwards; deleted content is overwritten with zeros always.
 

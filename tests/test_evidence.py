@@ -2,6 +2,7 @@
 
 import hashlib
 import random
+import threading
 
 import ground
 import orjson
@@ -13,6 +14,7 @@ from story import ADA
 
 import storage
 from accounts import posts, wallets
+from chain.programs import table
 from evidence import document, index, kept, log, pages
 from evidence.logged import append_digest
 from models import Bot, Receipt, Trade, Wallet, WalletSignature
@@ -100,6 +102,34 @@ def test_the_digest_of_a_wallet_moves_with_what_is_claimed_and_not_with_polls(wa
     assert document.digest_wallet(wallet.id) == before
     Trade.update(result=Trade.result + 1).where(Trade.result.is_null(False)).execute()
     assert document.digest_wallet(wallet.id) != before
+
+
+def publish():
+    """As the observer does, on a connection of its own: a result and what is summed of it."""
+
+    def write():
+        with storage.database.connection_context(), writing():
+            Trade.update(result=Trade.result + 1).where(Trade.result.is_null(False)).execute()
+            Wallet.update(realized=Wallet.realized + 1).execute()
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    thread.join()
+
+
+def test_documents_and_digests_are_of_one_moment(watched, monkeypatch):
+    """However often the wallet is published while one is made, and between which of its parts."""
+    wallet, name = Wallet.get(), document.name_pages
+    make = {
+        "digest": lambda: document.digest_wallet(wallet.id),
+        "document": lambda: document.make_document(Bot.get().id, wallet.id, table()).told,
+    }
+    for made in make.values():
+        before = made()
+        with monkeypatch.context() as patch:
+            patch.setattr(document, "name_pages", lambda *given: publish() or name(*given))
+            assert made() == before
+        assert made() != before
 
 
 def test_the_oldest_that_are_pending_are_named_and_all_are_counted(watched):
