@@ -103,7 +103,8 @@ def insert_key(
     expires_at: int | None = None,
 ) -> NewKey:
     """As `create_key`, inside a transaction and with a name that was checked."""
-    if bot is not None and bot.retired_at is not None:
+    # Asked again: it may have been retired since it was read.
+    if bot is not None and Bot.get_by_id(bot.id).retired_at is not None:
         raise Problem("bot_retired", "a retired bot cannot get a new key")
     if Key.select().where(Key.owner == owner, is_active(now)).count() >= MAX_ACTIVE_KEYS:
         raise Problem(

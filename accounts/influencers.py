@@ -123,6 +123,8 @@ def set_profile(
     `auto_post`, where it is switched on, begins with trades after `now`.
     """
     with writing():
+        # Read again: another form may have changed it meanwhile.
+        bot = Bot.get_by_id(bot.id)
         if name is not None:
             rename(bot, name)
         if bio is not None:

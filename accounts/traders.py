@@ -146,16 +146,19 @@ def set_profile(
     adaptive: str | None = None,
 ) -> None:
     """Change what is given; existing posts keep their words."""
-    if name is not None:
-        influencers.rename(trader, name)
-    if bio is not None:
-        trader.bio = influencers.check_bio(bio)
-    if voice is not None:
-        trader.voice = influencers.check_voice({**orjson.loads(trader.voice), **voice})
-    if adaptive is not None:
-        trader.adaptive = check_choice("adaptive", adaptive, ADAPTIVE)
-    if trader.dirty_fields:
-        trader.save(only=trader.dirty_fields)
+    with writing():
+        # Read again: somebody else may have changed it meanwhile.
+        trader = Trader.get_by_id(trader.id)
+        if name is not None:
+            influencers.rename(trader, name)
+        if bio is not None:
+            trader.bio = influencers.check_bio(bio)
+        if voice is not None:
+            trader.voice = influencers.check_voice({**orjson.loads(trader.voice), **voice})
+        if adaptive is not None:
+            trader.adaptive = check_choice("adaptive", adaptive, ADAPTIVE)
+        if trader.dirty_fields:
+            trader.save(only=trader.dirty_fields)
 
 
 def retire_trader(trader: Trader, now: int) -> None:

@@ -9,13 +9,14 @@ import pytest
 from nacl.signing import SigningKey
 from service import NOW, Service, address, signature
 
-from accounts import acts, api_keys, holdings, influencers, owners, posts, wallets
+from accounts import acts, api_keys, holdings, influencers, owners, posts, traders, wallets
 from accounts.fields import NOBODYS, check_wallet, clean_text
 from accounts.problem import Problem
 from chain import base58
 from chain.addresses import NATIVE, SYSVARS, is_on_curve
 from chain.programs import table
 from models import Address, Attachment, Bot, Key, Owner, Wallet
+from paper.tables import Trader
 
 # Raydium's "amm authority", a derived address of mainnet; and the address of a key.
 VAULT = "5Q544fKrFoe6tsEbD7S8EmxGTJYAKtTVhAW5Q5pge4j1"
@@ -307,6 +308,29 @@ def test_the_voice_takes_known_words_only(service):
     for voice in ({"loud": "x"}, {"tone": "x" * 61}, {"topics": ["a"] * 13}, {"topics": ["\0"]}):
         refuse("validation_failed", lambda voice=voice: influencers.set_profile(bot, voice=voice))
     assert json.loads(Bot.get().voice)["tone"] == "wry"
+
+
+@pytest.mark.parametrize(
+    ("make", "change", "table"),
+    [
+        (lambda service: service.make_bot().bot, influencers.set_profile, Bot),
+        (
+            lambda service: traders.create_trader("Ada", "momentum", NOW).trader,
+            traders.set_profile,
+            Trader,
+        ),
+    ],
+)
+def test_two_forms_that_change_a_profile_at_once_lose_nothing(service, make, change, table):
+    """Each read it before the other wrote."""
+    made = make(service)
+    first, second = table.get_by_id(made.id), table.get_by_id(made.id)
+    change(first, voice={"tone": "dry"}, bio="new")
+    change(second, voice={"emoji": "x"}, name="Ada B")
+    change(first, name="Ada")
+    stored = table.get_by_id(made.id)
+    voice = json.loads(stored.voice)
+    assert (voice["tone"], voice["emoji"], stored.bio, stored.name) == ("dry", "x", "new", "Ada")
 
 
 def test_auto_post_starts_with_what_happens_later(service):
