@@ -11,6 +11,7 @@ from peewee import JOIN
 
 from accounts.fields import check_line
 from accounts.keys import PREFIXES, hash_secret, make_key
+from accounts.owners import check_present
 from accounts.problem import Problem, refuse_unknown
 from models import Bot, Key, Owner
 from storage import new_uid, writing
@@ -103,6 +104,7 @@ def insert_key(
     expires_at: int | None = None,
 ) -> NewKey:
     """As `create_key`, inside a transaction and with a name that was checked."""
+    check_present(owner.id)
     # Asked again: it may have been retired since it was read.
     if bot is not None and Bot.get_by_id(bot.id).retired_at is not None:
         raise Problem("bot_retired", "a retired bot cannot get a new key")

@@ -15,6 +15,7 @@ from typing import IO, Any
 import orjson
 
 from accounts.backtests import check_request
+from accounts.owners import check_present
 from accounts.problem import Problem
 from config import Config
 from models import Owner
@@ -55,6 +56,7 @@ def begin_backtest(config: Config, owner: Owner, typed: Mapping[str, str], now: 
     held = _lock(config)
     try:
         with writing():
+            check_present(owner.id)
             _end_last(held)
             run = Backtest.create(
                 uid=new_uid("backtest"),

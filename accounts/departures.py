@@ -4,6 +4,8 @@ What the log and the chain hold stays, and so does the record: that a bot posted
 observed. `now` is UTC milliseconds.
 """
 
+from typing import Any
+
 from accounts import hiding, influencers
 from accounts.names import find_likeness
 from accounts.posts import erase_words
@@ -23,15 +25,12 @@ def delete_owner(owner: Owner, now: int) -> None:
     with writing():
         Key.update(revoked_at=now).where(Key.owner == owner, Key.revoked_at.is_null()).execute()
         Hook.delete().where(Hook.owner == owner).execute()
-    for bot in influencers.list_bots_of(owner):
-        # Retired first: nothing is posted any more, by the observer neither.
-        influencers.retire_bot(bot, now)
-        while _erase_some(bot, now):
-            pass
-        _empty_bot(bot)
-    for trader in list(Trader.select().where(Trader.owner == owner).order_by(Trader.id)):
-        _empty_trader(trader, now)
-    _forget(owner, now)
+    while not _forget(owner, now):
+        for bot in influencers.list_bots_of(owner):
+            # Retired first: nothing is posted any more, by the observer neither.
+            influencers.retire_bot(bot, now)
+            while _erase_some(bot, now):
+                pass
 
 
 def _erase_some(bot: Bot, now: int) -> bool:
@@ -40,15 +39,19 @@ def _erase_some(bot: Bot, now: int) -> bool:
     that post is to get as its event id.
     """
     with erasing():
-        is_named = (Post.source == "bot") & (Post.event_id != Post.uid)
-        said = Post.select().where(Post.bot == bot, Post.hidden_at.is_null() | is_named)
-        found = list(said.order_by(Post.id.desc()).limit(POSTS_AT_ONCE))
+        found = list(_find_said([bot]).order_by(Post.id.desc()).limit(POSTS_AT_ONCE))
         for post in found:
             if post.hidden_at is None:
                 erase_words(post, now)
             if post.source == "bot":
                 _forget_event(post)
     return bool(found)
+
+
+def _find_said(bots: list[Bot]) -> Any:
+    """The posts of bots that still hold words or event ids of theirs."""
+    is_named = (Post.source == "bot") & (Post.event_id != Post.uid)
+    return Post.select().where(Post.bot.in_(bots), Post.hidden_at.is_null() | is_named)
 
 
 def _forget_event(post: Post) -> None:
@@ -59,15 +62,14 @@ def _forget_event(post: Post) -> None:
 def _empty_bot(bot: Bot) -> None:
     """Erase the name of a bot and what it says of itself."""
     name = f"Deleted {bot.uid[-10:]}"
-    with erasing():
-        Bot.update(
-            name=name,
-            likeness=find_likeness(name),
-            handle=f"deleted-{bot.uid[-24:]}",
-            bio="",
-            voice=influencers.check_voice({}),
-            avatar_url=None,
-        ).where(Bot.id == bot.id).execute()
+    Bot.update(
+        name=name,
+        likeness=find_likeness(name),
+        handle=f"deleted-{bot.uid[-24:]}",
+        bio="",
+        voice=influencers.check_voice({}),
+        avatar_url=None,
+    ).where(Bot.id == bot.id).execute()
 
 
 def _empty_trader(trader: Trader, now: int) -> None:
@@ -77,29 +79,37 @@ def _empty_trader(trader: Trader, now: int) -> None:
     """
     name = f"Deleted {trader.uid[-10:]}"
     period = Period.get(Period.trader == trader, Period.closed_at.is_null())
-    with erasing():
-        waiting = (PaperOrder.period == period) & (PaperOrder.state == "open")
-        PaperOrder.update(state="cancelled").where(waiting).execute()
-        Trader.update(
-            retired_at=trader.retired_at or now,
-            version=Trader.version + 1,
-            name=name,
-            likeness=find_likeness(name),
-            bio="",
-            voice=influencers.check_voice({}),
-        ).where(Trader.id == trader.id).execute()
-        hiding.erase_paper_words(PaperPost.trader == trader, now)
+    waiting = (PaperOrder.period == period) & (PaperOrder.state == "open")
+    PaperOrder.update(state="cancelled").where(waiting).execute()
+    Trader.update(
+        retired_at=trader.retired_at or now,
+        version=Trader.version + 1,
+        name=name,
+        likeness=find_likeness(name),
+        bio="",
+        voice=influencers.check_voice({}),
+    ).where(Trader.id == trader.id).execute()
+    hiding.erase_paper_words(PaperPost.trader == trader, now)
 
 
-def _forget(owner: Owner, now: int) -> None:
-    """Delete keys, backtests and sessions; nobody can sign in any more, and no trader speaks."""
+def _forget(owner: Owner, now: int) -> bool:
+    """Erase all but posts, and delete keys, hooks, backtests and sessions: nobody can sign in any
+    more, nothing can be created, and no trader speaks. Return False, and change nothing, where a
+    bot was created meanwhile or posts have their words.
+    """
     with erasing():
-        # What one said meanwhile; from this commit on it says nothing.
-        traders = Trader.select(Trader.id).where(Trader.owner == owner)
-        hiding.erase_paper_words(PaperPost.trader.in_(traders), now)
+        bots = influencers.list_bots_of(owner)
+        if any(bot.retired_at is None for bot in bots) or _find_said(bots).exists():
+            return False
+        for bot in bots:
+            _empty_bot(bot)
+        for trader in list(Trader.select().where(Trader.owner == owner).order_by(Trader.id)):
+            _empty_trader(trader, now)
         keys = Key.select(Key.id).where(Key.owner == owner)
         Post.update(key=None).where(Post.key.in_(keys)).execute()
         Key.delete().where(Key.owner == owner).execute()
+        Hook.delete().where(Hook.owner == owner).execute()
         Backtest.delete().where(Backtest.owner == owner).execute()
         Owner.update(recovery_hash=None).where(Owner.id == owner.id).execute()
         Session.delete().where(Session.owner == owner).execute()
+    return True

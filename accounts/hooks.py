@@ -16,6 +16,7 @@ import orjson
 from peewee import JOIN
 
 from accounts import quotas
+from accounts.owners import check_present
 from accounts.problem import invalid, refuse_full, refuse_unknown
 from accounts.tables import Hook
 from config import Config
@@ -78,6 +79,7 @@ def add_hook(
         raise invalid("events", f"must be one or more of: {', '.join(EVENTS)}")
     secret = "whsec_" + base64.b64encode(secrets.token_bytes(SECRET_BYTES)).decode()
     with writing():
+        check_present(owner.id)
         refuse_full(quotas.find_hooks(config, owner.id))
         hook = Hook.create(
             uid=new_uid("hook"),

@@ -13,7 +13,7 @@ import orjson
 from accounts.api_keys import NewKey, insert_key
 from accounts.fields import HOLDS_SECRET, check_line, check_size, check_wallet, holds_secret
 from accounts.names import check_name, find_free_handle, find_likeness
-from accounts.owners import create_owner
+from accounts.owners import check_present, create_owner
 from accounts.problem import invalid, refuse_unknown
 from accounts.wallets import attach, detach
 from config import Config
@@ -66,6 +66,7 @@ def create_bot(
         code = None
         if owner is None:
             owner, code = create_owner(now)
+        check_present(owner.id)
         bot = Bot.create(
             uid=uid if uid and not _is_taken(uid) else new_uid("bot"),
             owner=owner,
@@ -125,6 +126,7 @@ def set_profile(
     with writing():
         # Read again: another form may have changed it meanwhile.
         bot = Bot.get_by_id(bot.id)
+        check_present(bot.owner_id)
         if name is not None:
             rename(bot, name)
         if bio is not None:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from accounts.conduct import refuse_banned
 from accounts.keys import hash_secret
-from accounts.problem import refuse_unknown
+from accounts.problem import Problem, refuse_unknown
 from models import Owner
 from storage import new_uid, writing
 
@@ -34,6 +34,14 @@ def find_owner(uid: str) -> Owner:
     """Return the owner of this id; Problem `not_found` otherwise."""
     owner: Owner | None = Owner.get_or_none(Owner.uid == uid)
     return owner or refuse_unknown("owner")
+
+
+def check_present(owner_id: int) -> None:
+    """Raise Problem `not_found` where the account was deleted, maybe since it was read. Inside the
+    transaction of what is stored for it.
+    """
+    if Owner.select().where(Owner.id == owner_id, Owner.recovery_hash.is_null()).exists():
+        raise Problem("not_found", "this account was deleted")
 
 
 # ---- recovery codes ------------------------------------------------------------------------------
@@ -77,9 +85,12 @@ def renew_recovery_code(owner: Owner, present_code: str) -> str | None:
 
 
 def replace_recovery_code(owner: Owner) -> str:
-    """Replace an owner's lost recovery code without asking for it: the operator's way out."""
+    """Replace an owner's lost recovery code without asking for it: the operator's way out. Problem
+    `not_found` for an account that was deleted.
+    """
     code = make_recovery_code()
     with writing():
+        check_present(owner.id)
         replaced = hash_recovery_code(code)
         Owner.update(recovery_hash=replaced).where(Owner.id == owner.id).execute()
     return code

@@ -84,6 +84,7 @@ def _insert_trader(
     code = None
     if owner is None:
         owner, code = owners.create_owner(now)
+    owners.check_present(owner.id)
     trader = Trader.create(
         uid=new_uid("trader"),
         owner=owner,
@@ -149,6 +150,7 @@ def set_profile(
     with writing():
         # Read again: somebody else may have changed it meanwhile.
         trader = Trader.get_by_id(trader.id)
+        owners.check_present(trader.owner_id)
         if name is not None:
             influencers.rename(trader, name)
         if bio is not None:

@@ -22,6 +22,7 @@ class Trader(Base):
     id = AutoField()
     uid = TextField(unique=True)
     owner = ForeignKeyField(Owner, backref="traders")
+    owner_id: int
     # Lower case, derived from the name; seeds whatever is left to chance.
     handle = TextField(unique=True)
     name = TextField()

@@ -91,7 +91,7 @@ def test_the_single_file_says_where_it_plays_them(service, monkeypatch):
 
 @pytest.fixture
 def owner(db):
-    return Owner.create(uid="owner_1", created_at=0)
+    return Owner.create(uid="owner_1", recovery_hash="h", created_at=0)
 
 
 @pytest.fixture
@@ -114,6 +114,14 @@ def test_one_is_played_at_a_time(settings, owner, no_process):
     # Another host played it, and nobody knows that host's lock.
     late = backtest_runs.find_backtest(settings, owner, run.uid, 10**12 + 2 * 600_000 + 1)
     assert late.state == "failed" and "interrupted" in late.error
+
+
+def test_none_begins_for_an_account_that_was_deleted_meanwhile(settings, owner, no_process):
+    Owner.update(recovery_hash=None).execute()
+    for _ in range(2):
+        with pytest.raises(Problem, match="this account was deleted"):
+            begin_backtest(settings, owner, TYPED, 10**12)
+    assert Backtest.select().count() == 0 and no_process == []
 
 
 def test_what_a_killed_server_played_is_failed_at_once(settings, owner, no_process):

@@ -12,7 +12,16 @@ from service import NOW, Service, address, signature
 from test_studio import Browser
 
 import storage
-from accounts import api_keys, departures, hooks, imports, owners, posts, traders
+from accounts import (
+    api_keys,
+    departures,
+    hooks,
+    imports,
+    influencers,
+    owners,
+    posts,
+    traders,
+)
 from accounts.archive_reading import BadArchive, read_archive
 from accounts.archives import NAMES
 from accounts.exports import write_archive
@@ -167,6 +176,49 @@ def test_a_post_that_was_on_its_way_comes_too_late(service, life):
     with pytest.raises(Problem, match="retired"):
         say(life, {"eventId": "late", "body": "late words"})
     assert not Post.select().where(Post.body != "").exists()
+
+
+def test_what_is_created_while_an_account_is_deleted_goes_with_it(service, life, monkeypatch):
+    """A form that was sent by another browser of the owner's is stored between two commits."""
+    empty, late = departures._erase_some, []
+
+    def create_first(bot, now):
+        if not late:
+            late.append(influencers.create_bot(service.config, "Late", NOW, owner=life.owner))
+            say(late[0], {"eventId": "e9", "body": "late words"})
+            influencers.set_profile(life.bot, bio="late words")
+            traders.create_trader("Latest", "momentum", NOW, owner=life.owner)
+            hooks.add_hook(service.config, life.owner, HOOK, NOW, kind="slack")
+        return empty(bot, now)
+
+    monkeypatch.setattr(departures, "_erase_some", create_first)
+    departures.delete_owner(life.owner, NOW)
+    for table in (Bot, Trader):
+        rows = list(table.select())
+        assert len(rows) == 2
+        assert all(row.name.startswith("Deleted") and not row.bio for row in rows)
+        assert all(row.retired_at for row in rows)
+    assert not Post.select().where(Post.body != "").exists()
+    assert [one.select().count() for one in (Key, Hook, Session)] == [0, 0, 0]
+
+
+def test_nothing_is_created_for_an_account_that_was_deleted_meanwhile(service, life):
+    trader = Trader.get()
+    departures.delete_owner(life.owner, NOW)
+    before = [one.select().count() for one in (Bot, Trader, Key, Hook)]
+    for act in (
+        lambda: influencers.create_bot(service.config, "Late", NOW, owner=life.owner),
+        lambda: influencers.set_profile(life.bot, bio="late words"),
+        lambda: traders.create_trader("Late", "momentum", NOW, owner=life.owner),
+        lambda: traders.set_profile(trader, bio="late words"),
+        lambda: api_keys.create_key(life.owner, "read", NOW),
+        lambda: hooks.add_hook(service.config, life.owner, HOOK, NOW, kind="slack"),
+        lambda: owners.replace_recovery_code(life.owner),
+    ):
+        with pytest.raises(Problem, match="this account was deleted"):
+            act()
+    assert before == [one.select().count() for one in (Bot, Trader, Key, Hook)]
+    assert not Bot.get().bio and not Trader.get().bio
 
 
 def test_deleting_is_done_by_being_asked_again(service, life):
