@@ -204,9 +204,11 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):
     def impatient(self) -> Iterator[None]:
         """Inside, a locked database is refused at once (OperationalError) instead of waited for."""
         self.execute_sql("SET lock_timeout = 1")
+        self._mine.impatient = True
         try:
             yield
         finally:
+            self._mine.impatient = False
             self.execute_sql(f"SET lock_timeout = {self.busy_ms}")
 
     def stream(self, sql: str, rows_at_once: int) -> Iterator[Any]:
@@ -233,10 +235,15 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):
             except BaseException as error:
                 # Raised again: no transaction is left open.
                 if isinstance(error, psycopg.OperationalError):
-                    self.writes.fail(name_trouble(error, Path()))
+                    self._note(name_trouble(error, Path()))
                 with contextlib.suppress(psycopg.Error):
                     cursor.execute("ROLLBACK")
                 raise
+
+    def _note(self, trouble: str) -> None:
+        # To who does not wait, a lock is no trouble.
+        if trouble != "locked" or not getattr(self._mine, "impatient", False):
+            self.writes.fail(trouble)
 
     def commit(self) -> None:
         """Commit, and note that writing works."""

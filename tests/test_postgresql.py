@@ -134,6 +134,24 @@ def test_one_writes_at_a_time_and_ids_show_in_their_order(db, other):
     other.close()
 
 
+def test_a_lock_is_trouble_to_who_waits_for_it_alone(db, other):
+    """As when a page notes that its browser was seen, beside somebody's ordinary write."""
+
+    def write():
+        models.Job.update(state="ok").execute()
+
+    with other.connection_context(), other.atomic():
+        with pytest.raises(OperationalError), database.impatient():
+            write()
+        assert database.find_trouble() is None
+        ground.wait_no_longer(50)
+        with pytest.raises(OperationalError):
+            write()
+        assert database.find_trouble() == "locked"
+    write()
+    assert database.find_trouble() is None
+
+
 def test_followers_never_see_a_gap_close_behind_them(settings, db):
     """Eight write, one follows by the highest number seen: in the end it has met every arrival."""
 
