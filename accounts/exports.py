@@ -1,7 +1,7 @@
 """Write all that an owner has into one archive (accounts.archives).
 
 Never in it: hashes of keys, of recovery codes and of sessions, secrets and whole addresses of
-hooks, salts. Read a page of rows at a time; what is written meanwhile may be in it or not.
+hooks, salts. It is of one moment, and read a page of rows at a time.
 """
 
 import csv
@@ -26,7 +26,7 @@ from accounts.archives import (
 )
 from accounts.export_sheets import BOT_ROWS, POST_ROWS, SHEETS, TRADER_ROWS, WALLET_ROWS, Sheet
 from models import Owner
-from storage import database
+from storage import database, snapshot
 
 PAGE_ROWS = 500
 # A spreadsheet takes a cell that begins so for a formula.
@@ -51,7 +51,7 @@ class Written(NamedTuple):
 def write_archive(owner: Owner, instance: str, software: str, now: int, file: IO[bytes]) -> Written:
     """Write the archive of an owner into `file`; `instance`: this one's address, `now` in ms."""
     written = Written({}, [])
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+    with snapshot(), zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         told = TOLD.format(instance=instance, at=write_time(now))
         archive.writestr(_name_entry(README, now), told)
         _write(archive, BOTS, _list_bot_lines(owner), now, written)

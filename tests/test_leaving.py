@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import threading
 import zipfile
 
 import ground
@@ -15,6 +16,7 @@ import storage
 from accounts import (
     api_keys,
     departures,
+    exports,
     hooks,
     imports,
     influencers,
@@ -126,6 +128,29 @@ def test_an_archive_holds_everything_and_no_secret(service, life, tmp_path):
     assert [one["body"] for one in table] == [WORDS, "'=HYPERLINK(1)", ""]
     assert "hooks.slack.com" in files["hooks.csv"] and "Momo" in files["traders.csv"]
     assert signature("t1") in files["trades.csv"]
+
+
+def test_an_archive_is_of_one_moment(service, life, tmp_path, monkeypatch):
+    """A bot that begins to post while it is written is in it with its posts, or not at all."""
+    list_posts = exports._list_post_lines
+
+    def create():
+        with storage.database.connection_context():
+            late = influencers.create_bot(service.config, "Late", NOW, owner=life.owner)
+            say(late, {"eventId": "e9", "body": "late words"})
+
+    def create_first(owner):
+        thread = threading.Thread(target=create)
+        thread.start()
+        thread.join()
+        return list_posts(owner)
+
+    monkeypatch.setattr(exports, "_list_post_lines", create_first)
+    first = read_archive(export(life, tmp_path / "a.zip"), NOW + 2 * HOUR)
+    assert [bot.name for bot in first.bots] == ["Ada Lovelace"]
+    monkeypatch.undo()
+    second = read_archive(export(life, tmp_path / "b.zip"), NOW + 2 * HOUR)
+    assert [bot.name for bot in second.bots] == ["Ada Lovelace", "Late"]
 
 
 def test_an_owner_downloads_the_archive_a_few_times_a_minute(service, standing_clock):
