@@ -53,12 +53,12 @@ def write_archive(owner: Owner, instance: str, software: str, now: int, file: IO
     written = Written({}, [])
     with snapshot(), zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         told = TOLD.format(instance=instance, at=write_time(now))
-        archive.writestr(_name_entry(README, now), told)
-        _write(archive, BOTS, _list_bot_lines(owner), now, written)
-        _write(archive, POSTS, _list_post_lines(owner), now, written)
-        _write(archive, TRADERS, _list_trader_lines(owner), now, written)
+        archive.writestr(_name_entry(README), told)
+        _write(archive, BOTS, _list_bot_lines(owner), written)
+        _write(archive, POSTS, _list_post_lines(owner), written)
+        _write(archive, TRADERS, _list_trader_lines(owner), written)
         for name, sheet in SHEETS.items():
-            _write(archive, name, _list_csv_lines(sheet, owner), now, written)
+            _write(archive, name, _list_csv_lines(sheet, owner), written)
         head = {
             "format": FORMAT,
             "version": VERSION,
@@ -69,23 +69,21 @@ def write_archive(owner: Owner, instance: str, software: str, now: int, file: IO
             "rows": written.rows,
             "cut": written.cut,
         }
-        archive.writestr(_name_entry(HEAD, now), orjson.dumps(head, option=orjson.OPT_INDENT_2))
+        archive.writestr(_name_entry(HEAD), orjson.dumps(head, option=orjson.OPT_INDENT_2))
     return written
 
 
-def _name_entry(name: str, now: int) -> zipfile.ZipInfo:
+def _name_entry(name: str) -> zipfile.ZipInfo:
     # No time of the machine, and nobody's rights.
     entry = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
     entry.compress_type = zipfile.ZIP_DEFLATED
     return entry
 
 
-def _write(
-    archive: zipfile.ZipFile, name: str, lines: Iterator[bytes], now: int, written: Written
-) -> None:
+def _write(archive: zipfile.ZipFile, name: str, lines: Iterator[bytes], written: Written) -> None:
     """Write the lines of a file up to MAX_ROWS. CSV's first names the columns."""
     count = -1 if name.endswith(".csv") else 0
-    with archive.open(_name_entry(name, now), "w", force_zip64=True) as entry:
+    with archive.open(_name_entry(name), "w", force_zip64=True) as entry:
         for line in lines:
             if count == MAX_ROWS:
                 written.cut.append(name)
