@@ -98,7 +98,9 @@ def attach(
     lead = find_attachment(bot)
     _check_company(bot, lead, ownership, is_added)
     replaced = None if is_added else lead
-    used = quotas.find_wallets(config, bot.owner_id, given_up=1 if replaced else 0)
+    # Also one that another bot of the owner's gives up: it moves.
+    given_up = [one for one in (replaced, held) if one and one.bot.owner_id == bot.owner_id]
+    used = quotas.find_wallets(config, bot.owner_id, len(given_up))
     refuse_full(used, "wallet_limit")
     refuse_full(quotas.find_wallet_changes(config, bot.owner_id, now))
     forget_standings([bot.id])

@@ -236,6 +236,30 @@ def test_an_owner_has_so_many_wallets(tmp_path):
     service.close()
 
 
+def test_an_owner_at_the_limit_moves_a_wallet_to_another_bot_by_proof(tmp_path):
+    service = Service(tmp_path / "data", max_wallets_per_owner=2)
+    first = service.make_bot("A", address("w"))
+    second = service.make_bot("B", address("e"), first.owner)
+    third, stranger = service.make_bot("C", None, first.owner), service.make_bot("D", address("i"))
+
+    def prove(bot, name):
+        wallets.attach_wallet(service.config, bot, address(name), NOW, ownership="proven")
+
+    # Two before, two after.
+    prove(third.bot, "w")
+    assert holdings.find_attachment(first.bot) is None
+    # A stranger's would be the third.
+    refuse("wallet_limit", lambda: prove(first.bot, "i"))
+    # In place of the one it holds: two before, one after.
+    prove(third.bot, "e")
+    assert [holdings.find_attachment(one.bot) for one in (first, second)] == [None, None]
+    # One is free now.
+    prove(first.bot, "i")
+    assert holdings.find_attachment(stranger.bot) is None
+    refuse("wallet_limit", lambda: prove(second.bot, "w"))
+    service.close()
+
+
 def test_retiring_revokes_and_frees(service):
     made = service.make_bot("Ada", address("w"))
     influencers.retire_bot(made.bot, NOW + 1)
