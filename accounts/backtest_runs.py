@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Mapping
 from typing import IO, Any
 
@@ -32,6 +33,7 @@ MAX_KEPT = 10
 MAX_AN_HOUR = 10
 HOUR_MS = 3_600_000
 COMMAND = "cli.parser"
+LOCK_TRIES, LOCK_PAUSE_SECONDS = 10, 0.02
 LOCK, MAX_UID_BYTES = "backtest.lock", 200
 FIELDS = ("family", "set", "from", "to", "start")
 INTERRUPTED = "It was interrupted: the server was started again."
@@ -101,14 +103,15 @@ def _lock(config: Config) -> int:
     file names the last one that was begun here.
     """
     held = os.open(config.data_dir / LOCK, os.O_CREAT | os.O_RDWR, 0o600)
-    try:
-        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(held)
-        raise Problem(
-            "busy", "another backtest is being played: try again in some minutes"
-        ) from None
-    return held
+    for _ in range(LOCK_TRIES):
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return held
+        except BlockingIOError:
+            # Maybe by a page that looks (_is_left), which is done at once.
+            time.sleep(LOCK_PAUSE_SECONDS)
+    os.close(held)
+    raise Problem("busy", "another backtest is being played: try again in some minutes")
 
 
 def _end_last(held: int) -> None:

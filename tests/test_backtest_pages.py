@@ -1,7 +1,9 @@
 """The pages of backtests: who may play what, how much, and what they show."""
 
 import csv
+import fcntl
 import io
+import os
 import threading
 
 import orjson
@@ -114,6 +116,17 @@ def test_one_is_played_at_a_time(settings, owner, no_process):
     # Another host played it, and nobody knows that host's lock.
     late = backtest_runs.find_backtest(settings, owner, run.uid, 10**12 + 2 * 600_000 + 1)
     assert late.state == "failed" and "interrupted" in late.error
+
+
+def test_a_page_that_looks_at_a_backtest_keeps_none_from_beginning(settings, owner, no_process):
+    first = begin_backtest(settings, owner, TYPED, 10**12)
+    backtest_runs.os.close(no_process.pop())
+    # As long as looking takes on a machine that is busy.
+    looking = os.open(settings.data_dir / backtest_runs.LOCK, os.O_RDONLY)
+    fcntl.flock(looking, fcntl.LOCK_SH)
+    threading.Timer(0.05, os.close, [looking]).start()
+    second = begin_backtest(settings, owner, TYPED, 10**12)
+    assert (second.state, Backtest.get_by_id(first.id).state) == ("running", "failed")
 
 
 def test_none_begins_for_an_account_that_was_deleted_meanwhile(settings, owner, no_process):
