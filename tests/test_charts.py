@@ -157,6 +157,13 @@ def test_purchases_stand_above_the_line_and_sales_below():
     assert buy.x < sell.x and buy.height > sell.height
 
 
+def test_a_swap_has_a_bar_of_the_least_height_for_nothing_says_its_worth():
+    trades = [TimedTrade(100, "buy", -1000), TimedTrade(200, "gave", 0), TimedTrade(300, "got", 0)]
+    _, gave, got = charts.draw_timeline(trades).bars
+    middle = charts.BOTTOM / 2
+    assert (gave.y, gave.height) == (middle, 4) and got.y == middle - 4
+
+
 def test_a_paper_account_begins_where_it_was_opened():
     points = [EquityPoint(0, 100), EquityPoint(10_000, 80), EquityPoint(20_000, 180)]
     line = account_curves.draw_equity(points, 30_000)

@@ -14,6 +14,7 @@ from service import NOW, Service, address, signature
 
 from accounts import influencers, posts, traders
 from app import create_app
+from chain.tables import TradeMint
 from market.tables import Token
 from models import Post, Wallet
 from web.api import timeline
@@ -441,10 +442,24 @@ def test_the_leaderboard_says_why_somebody_has_no_rank(service, observed):
 def test_a_token_shows_who_bought_and_who_sold_it(service, observed):
     page = service.get(f"/tokens/{MINT}")
     assert (
-        "Of the 1 wallet observed here, 1 bought it and 1 sold it." in text_of(page)
+        "Of the 1 wallet observed here, 1 bought it and 1 sold it, swaps included." in text_of(page)
         and page.text.count("<rect") == 2
     )
     assert re.search(r"Sold.*Ada.*2.*\+0\.7500 SOL.*Bought.*Ada.*2.*−1\.000 SOL", text_of(page))
+
+
+def test_a_swap_of_a_token_against_another_tells_both_and_is_no_purchase(service, bot):
+    """2.5 of the token for 40 of another; 5,000 lamports are its fee and no price."""
+    changes = [[MINT, "-2500", 3], [address("other"), "4000", 2]]
+    service.observe_trade(
+        WALLET, "swap", slot=5, kind="swap", mint=MINT, token_changes=orjson.dumps(changes).decode()
+    )
+    TradeMint.update(side="sell").execute()
+    Token.create(mint=address("other"), symbol="FERN")
+    page = service.get(f"/tokens/{MINT}")
+    assert re.search(r"Swapped .*Ada −2\.5 \+40 FERN", text_of(page))
+    assert not re.search(r"Sold|Bought|0\.000005", text_of(page))
+    assert "No purchases, no sales and 1 swap on" in text_of(page) and 'class="gave"' in page.text
 
 
 def test_who_traded_a_token_is_drawn_anew_where_it_changed(service, observed, monkeypatch):

@@ -82,7 +82,7 @@ def show_trade(row: TradeRow, changes: Iterable[TokenChange], symbols: Mapping[s
         "venue": row.venue,
         "mint": row.mint,
         "symbol": symbols.get(row.mint or ""),
-        "tokenChanges": [_show_change(change, symbols) for change in changes],
+        "tokenChanges": [show_change(change, symbols) for change in changes],
         "solChangeLamports": str(row.sol_change),
         "solChange": show_sol(row.sol_change),
         "feeLamports": str(row.fee),
@@ -106,7 +106,7 @@ def _show_beside(row: TradeRow | ActivityRow, symbols: Mapping[str, str]) -> Jso
         return None
     return {
         "solLamports": str(row.beside_sol),
-        "tokenChanges": [_show_change(change, symbols) for change in changes],
+        "tokenChanges": [show_change(change, symbols) for change in changes],
     }
 
 
@@ -115,7 +115,8 @@ def show_share(percent: int | None) -> str | None:
     return None if percent is None else f"{percent // 100}.{percent % 100:02}"
 
 
-def _show_change(change: TokenChange, symbols: Mapping[str, str]) -> Json:
+def show_change(change: TokenChange, symbols: Mapping[str, str]) -> Json:
+    """Make a token change of the interface."""
     return {
         "mint": change.mint,
         "symbol": symbols.get(change.mint),

@@ -78,7 +78,9 @@ class Mark(NamedTuple):
 
 
 class TimedTrade(NamedTuple):
-    """A trade. `at`: Unix seconds; `side`: a kind of Mark, or buy | sell on a timeline."""
+    """A trade. `at`: Unix seconds; `side`: a kind of Mark, or buy | sell | got | gave (by a swap
+    for another token) on a timeline.
+    """
 
     at: int
     side: str
@@ -369,8 +371,8 @@ class Timeline(NamedTuple):
 
 
 class Bar(NamedTuple):
-    """A trade on a token's timeline: above the middle for a purchase, below it for a sale; its
-    height grows with the SOL that moved.
+    """A trade on a token's timeline: above the middle where the token came, below it where it went;
+    its height grows with the SOL that moved.
     """
 
     x: float
@@ -395,4 +397,5 @@ def draw_timeline(trades: Sequence[TimedTrade]) -> Timeline | None:
 def _draw_bar(x: float, side: str, share: float) -> Bar:
     middle = BOTTOM / 2
     height = round(4 + (middle - 6) * share, 2)
-    return Bar(round(x, 2), round(middle - height, 2) if side == "buy" else middle, height, side)
+    top = round(middle - height, 2) if side in ("buy", "got") else middle
+    return Bar(round(x, 2), top, height, side)

@@ -163,13 +163,25 @@ def _draw_trade(arguments: bytes, age: str | None) -> str:
     return cast(str, _macros().trade(**orjson.loads(arguments)))
 
 
-def draw_activity(rows: Sequence[Json]) -> list[str]:
-    """Return the HTML of who bought and sold a token."""
+def draw_activity(rows: Sequence[Json], mint: str) -> list[str]:
+    """Return the HTML of who bought, sold and swapped a token. A row has `tokenChanges`, too."""
+    swaps = [row for row in rows if row["kind"] == "swap"]
+    symbols = find_symbols(swaps)
     return [
         _cache().draw_activity(
-            orjson.dumps(row), words.ago(row["eventAt"], g.now) if row["eventAt"] else None
+            orjson.dumps({**row, "swapped": _list_swapped(row, mint, symbols)}),
+            words.ago(row["eventAt"], g.now) if row["eventAt"] else None,
         )
         for row in rows
+    ]
+
+
+def _list_swapped(row: Json, mint: str, symbols: Mapping[str, str]) -> list[Json]:
+    """List the other tokens of a swap, with their symbols; nothing of another trade."""
+    return [
+        {**one, "symbol": symbols.get(one["mint"])}
+        for one in (row["tokenChanges"] if row["kind"] == "swap" else ())
+        if one["mint"] != mint
     ]
 
 

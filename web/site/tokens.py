@@ -11,17 +11,20 @@ from accounts.problem import Problem
 from chain.addresses import is_address
 from web.api import market, queries, quotes
 from web.api.posts import show_posts
-from web.api.serialize import Json, show_activity
+from web.api.serialize import Json, parse_changes, show_activity, show_change
 from web.api.statements import ActivityRow, TradePosition
 from web.server.gate import settings
 from web.site import charts, pictures
 from web.site.kept_pages import keep_page
 from web.site.lists import add_etag, cut_page, read_choice, read_cursor
+from web.site.money import venue_changes
 from web.site.pieces import draw_activity, draw_posts
 
 blueprint = Blueprint("tokens", __name__)
 blueprint.after_request(add_etag)
 PAGE_SIZE, MAX_POSTS, MAX_MARKS, MARKET_SIZE = 20, 10, 200, 40
+# What a swap for another token is on the timeline, by its side.
+SWAPPED = {"buy": "got", "sell": "gave"}
 # Prices become whole numbers for a drawing.
 PRICE_SCALE = 10**18
 
@@ -44,7 +47,7 @@ def show_token(mint: str) -> ResponseReturnValue:
         "token.html",
         mint=mint,
         entry=find_entry(mint),
-        activity=draw_activity([show_activity(row, mint) for row in page.rows]),
+        activity=draw_activity([show_row(row, mint) for row in page.rows], mint),
         cursor=page.cursor,
         sides=queries.count_sides(mint),
         tracked=queries.count_tracked(),
@@ -59,15 +62,25 @@ def find_entry(mint: str) -> Json | None:
     return entry and quotes.add_counts(entry)
 
 
+def show_row(row: ActivityRow, mint: str) -> Json:
+    """Make a row of a token's activity, with the tokens that moved through the venue."""
+    moved = [show_change(one, {}) for one in parse_changes(row.token_changes)]
+    shown = {**show_activity(row, mint), "tokenChanges": moved}
+    return {**shown, "tokenChanges": venue_changes(shown)}
+
+
 def draw_timeline(rows: Sequence[ActivityRow]) -> str:
     """Return the HTML of the timeline of the trades whose time is known."""
-    return pictures.draw_timeline(
-        [
-            charts.TimedTrade(row.block_time, row.side, row.sol_change - row.beside_sol)
-            for row in rows
-            if row.block_time is not None
-        ]
-    )
+    return pictures.draw_timeline([time_trade(row) for row in rows if row.block_time is not None])
+
+
+def time_trade(row: ActivityRow) -> charts.TimedTrade:
+    """Return a trade whose time is known for the timeline. What a swap moved in SOL is only its
+    fee.
+    """
+    if row.kind == "swap":
+        return charts.TimedTrade(row.block_time or 0, SWAPPED[row.side], 0)
+    return charts.TimedTrade(row.block_time or 0, row.side, row.sol_change - row.beside_sol)
 
 
 @blueprint.get("/market")
