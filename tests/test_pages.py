@@ -416,6 +416,13 @@ def test_a_profile_has_a_page_for_each_tab(service, observed):
     assert service.get(f"{path}?tab=luck").status_code == 400
 
 
+def test_a_win_rate_says_of_what_it_is(service, observed):
+    """A profile tells that of positions once they are worked out (test_risk_shown)."""
+    shown = text_of(service.get(f"/bots/{observed.bot.uid}"))
+    assert "Win rate by sale 33% 1 of 3 sales" in shown
+    assert "Win rate by sale Volume" in text_of(service.get("/leaderboard"))
+
+
 def test_an_influencer_without_a_wallet_claims_nothing(service):
     page = text_of(service.get(f"/bots/{service.make_bot('Words Only').bot.uid}"))
     assert "No wallet is connected" in page and "Realized PnL" not in page and "SOL" not in page

@@ -64,6 +64,10 @@ def test_risk_stands_beside_results_and_record(service, bot):
     assert (shown["risk"], shown["riskReason"], shown["record"]["risk"]) == (risk, None, risk)
     listed = service.get("/api/v1/bots", bot.publish_key.text).json["data"]
     assert listed[0]["risk"] == risk
+    cover(W)
+    page = service.get(f"/bots/{bot.bot.uid}").text
+    tile = re.sub(r"<[^>]+>|\s+", " ", page[page.index("Win rate") :])
+    assert "Win rate by position 50% 1 of 2 positions" in re.sub(" +", " ", tile)
 
 
 def test_a_reason_stands_where_there_is_no_risk(service, bot):
