@@ -416,6 +416,18 @@ def test_a_profile_has_a_page_for_each_tab(service, observed):
     assert service.get(f"{path}?tab=luck").status_code == 400
 
 
+def test_results_say_since_when_they_count(service, observed):
+    """The board counts since the wallet came, a profile all that is known of it."""
+    standing = {"realized": 5 * 10**8, "trades": 4, "matched": 3}
+    service.observe_span(WALLET, **standing)
+    front = text_of(service.get("/"))
+    assert "+0.5000 SOL All time, since connected: realized PnL on chain" in front
+    whole = "Results are of all known history, also from before it was connected"
+    assert whole in text_of(service.get(f"/bots/{observed.bot.uid}"))
+    embedded = text_of(service.get(f"/embed/bots/{observed.bot.uid}"))
+    assert "Realized PnL, all known history, from 3 sales −0.2500 SOL" in embedded
+
+
 def test_a_win_rate_says_of_what_it_is(service, observed):
     """A profile tells that of positions once they are worked out (test_risk_shown)."""
     shown = text_of(service.get(f"/bots/{observed.bot.uid}"))
