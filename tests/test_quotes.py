@@ -107,6 +107,20 @@ def test_failures_come_first_and_numbers_are_no_checks(service, now):
     assert [one["key"] for one in fine["facts"]] == ["supply"] and fine["counts"]["pass"] == 1
 
 
+@pytest.mark.parametrize("hours, is_drawn", [(3, False), (4, True)])
+def test_a_line_of_a_day_is_drawn_from_four_hourly_prices_on(
+    service, now, monkeypatch, hours, is_drawn
+):
+    monkeypatch.setattr("time.time_ns", lambda: now * 1_000_000)
+    token = track("few", now)
+    for hour in range(hours):
+        remember(token, now - hour * 60 * MINUTE_MS, f"1.{hour}")
+    assert len(table(now).rows[0]["prices"]) == hours
+    page = service.get("/market")
+    assert ('class="spark"' in page.text) is is_drawn
+    assert ("– too few prices" in text_of(page)) is not is_drawn
+
+
 def text_of(answer):
     return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", answer.text)).split())
 

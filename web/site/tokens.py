@@ -25,6 +25,8 @@ blueprint.after_request(add_etag)
 PAGE_SIZE, MAX_POSTS, MAX_MARKS, MARKET_SIZE = 20, 10, 200, 40
 # What a swap for another token is on the timeline, by its side.
 SWAPPED = {"buy": "got", "sell": "gave"}
+# Of 24 in a day. Two drew a line over the whole width that stood for a day and knew two hours.
+MIN_PRICES = 4
 # Prices become whole numbers for a drawing.
 PRICE_SCALE = 10**18
 
@@ -115,5 +117,7 @@ def read_page() -> int:
 
 
 def draw_prices(prices: Sequence[str]) -> charts.Spark | None:
-    """Draw prices, which are exact decimal text, oldest first."""
+    """Draw prices, which are exact decimal text, oldest first; None for too few."""
+    if len(prices) < MIN_PRICES:
+        return None
     return charts.draw_spark(tuple(int(Decimal(price) * PRICE_SCALE) for price in prices))
