@@ -27,6 +27,23 @@ def test_a_number_has_four_significant_digits_and_a_true_minus(number, said):
     assert figures.write_number(number) == said
 
 
+@pytest.mark.parametrize(
+    "number, said",
+    [
+        ("0.00012345", "0.0001235"),
+        ("0.00234567", "0.002346"),
+        ("0.0099996", "0.01"),
+        ("0.00000123456", "0.000001235"),
+        ("0.0254", "0.0254"),
+        ("18", "18.00"),
+        ("0", "0"),
+    ],
+)
+def test_a_price_has_four_significant_digits_however_small_it_is(number, said):
+    assert figures.write_price(number) == said
+    assert f">${said}<" in figures.usd(number) and f">{said}<" in figures.price(number)
+
+
 @pytest.mark.parametrize("number, said", [("0.5", "+0.5000"), ("-0.5", "−0.5000"), ("0", "0")])
 def test_a_sign_is_written_where_it_is_asked_for(number, said):
     assert figures.write_number(number, sign=True) == said

@@ -2,7 +2,7 @@
 
 Use these wherever a page, a feed or a card shows a number; templates do no arithmetic. The
 functions that begin with `write_` give text; the filters `sol`, `lamports`, `tokens`, `usd`,
-`percent` and `change` (see FILTERS) give a `<data>` with the exact value beside it:
+`price`, `percent` and `change` (see FILTERS) give a `<data>` with the exact value beside it:
 
     {{ row.realizedSol | sol(sign=true) }}                +18.00 SOL
     {{ fee | lamports(unit=false) }}                      0.000005
@@ -30,7 +30,7 @@ SIGNIFICANT_DIGITS = 4
 # Of an amount below one, as long as these show at least three significant digits.
 PLACES_BELOW_ONE = 4
 MIN_WITH_FIXED_PLACES = Decimal("0.01")
-# Of what is smaller, but for the tiniest, such as a fee, which keeps its own digits.
+# Of what is smaller, but for prices, and for the tiniest, such as a fee: these keep their own digits.
 MAX_SMALL_PLACES, MIN_SMALL = 5, Decimal("0.0001")
 # No column of money has fewer: its amounts would lose what they differ by.
 MIN_COLUMN_PLACES = 2
@@ -84,6 +84,14 @@ def write_tokens(number: Number, sign: bool = False, places: int | None = None) 
     """Write an amount of tokens: as write_number does, but `18` and not `18.00`."""
     text = write_number(number, sign, places)
     return text if places else _strip(text)
+
+
+def write_price(number: Number) -> str:
+    """Write a price as write_number does, but in four significant digits however small it is."""
+    value = Decimal(str(number))
+    if not 0 < value < MIN_WITH_FIXED_PLACES:
+        return write_number(number)
+    return _strip(write_number(number, places=_find_own_places(value)))
 
 
 def write_percent(share: Number) -> str:
@@ -153,8 +161,13 @@ def _choose_places(value: Decimal) -> int:
         return max(0, SIGNIFICANT_DIGITS - 1 - value.adjusted())
     if value >= MIN_WITH_FIXED_PLACES:
         return PLACES_BELOW_ONE
-    own = SIGNIFICANT_DIGITS - 1 - value.adjusted() if value else 0
+    own = _find_own_places(value) if value else 0
     return min(own, MAX_SMALL_PLACES) if value >= MIN_SMALL else own
+
+
+def _find_own_places(value: Decimal) -> int:
+    """Return the digits behind the point that show four significant ones of a number below ten."""
+    return SIGNIFICANT_DIGITS - 1 - value.adjusted()
 
 
 def _shorten(value: Decimal) -> Decimal:
@@ -222,7 +235,12 @@ def usd(number: Number | None) -> Markup | str:
     """Mark up dollars."""
     if number is None:
         return UNKNOWN
-    return _wrap(number, f"${write_number(number)}", f"${write_exact(number)}")
+    return _wrap(number, f"${write_price(number)}", f"${write_exact(number)}")
+
+
+def price(number: Number | None) -> Markup | str:
+    """Mark up a price in SOL, without its unit."""
+    return UNKNOWN if number is None else _wrap(number, write_price(number), write_exact(number))
 
 
 def percent(share: Number | None) -> Markup | str:
@@ -276,7 +294,7 @@ def _find_color(number: Number) -> str:
 FILTERS: dict[str, Callable[..., Any]] = {
     **{
         one.__name__: one
-        for one in (sol, lamports, units, tokens, usd, percent, change, exact_sol, whole)
+        for one in (sol, lamports, units, tokens, usd, price, percent, change, exact_sol, whole)
     },
     "places": find_places,
     "lamport_places": find_lamport_places,
@@ -285,6 +303,7 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "write_lamports": write_lamports,
     "write_units": write_units,
     "write_percent": write_percent,
+    "write_price": write_price,
     "write_tokens": write_tokens,
     "told": told,
 }
