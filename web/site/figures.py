@@ -30,7 +30,7 @@ SIGNIFICANT_DIGITS = 4
 # Of an amount below one, as long as these show at least three significant digits.
 PLACES_BELOW_ONE = 4
 MIN_WITH_FIXED_PLACES = Decimal("0.01")
-# Of what is smaller, but for prices, and for the tiniest, such as a fee: these keep their own digits.
+# Of what is smaller. Prices, and the tiniest amounts such as a fee, keep their own digits.
 MAX_SMALL_PLACES, MIN_SMALL = 5, Decimal("0.0001")
 # No column of money has fewer: its amounts would lose what they differ by.
 MIN_COLUMN_PLACES = 2
