@@ -435,6 +435,20 @@ def test_a_win_rate_says_of_what_it_is(service, observed):
     assert "Win rate by sale Volume" in text_of(service.get("/leaderboard"))
 
 
+def test_of_a_retired_bot_observing_ended(service, observed):
+    influencers.retire_bot(observed.bot, NOW)
+    for path in ("", "?tab=record"):
+        page = text_of(service.get(f"/bots/{observed.bot.uid}{path}"))
+        assert "Observing ended. It was retired on 5 Nov 2026, and no wallet is connected" in page
+        assert "Not observed" not in page
+    embedded = text_of(service.get(f"/embed/bots/{observed.bot.uid}"))
+    assert "No results: it was retired on 5 Nov 2026. Observing ended" in embedded
+    # One that had no wallet was never observed.
+    mute = service.make_bot("Mute").bot
+    influencers.retire_bot(mute, NOW)
+    assert "Observing ended" not in service.get(f"/bots/{mute.uid}").text
+
+
 def test_an_influencer_without_a_wallet_claims_nothing(service):
     page = text_of(service.get(f"/bots/{service.make_bot('Words Only').bot.uid}"))
     assert "No wallet is connected" in page and "Realized PnL" not in page and "SOL" not in page
