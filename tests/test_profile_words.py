@@ -6,6 +6,9 @@ import orjson
 import pytest
 from service import NOW, address
 
+from chain.risk import Stretch
+from chain.risk_store import dump_stretch
+from chain.tables import RiskTotal, TokenTotal
 from models import Attachment, Wallet
 from web.site import profile_words
 
@@ -75,6 +78,14 @@ def test_tokens_are_listed_once_from_the_best_to_the_worst():
     assert profile_words.list_tokens(listed) == [one, two, three]
 
 
+def sell(results):
+    """The risk of sales with these results in lamports, each held a minute."""
+    stretch = Stretch()
+    for one in results:
+        stretch.add_sale(one, 60)
+    return stretch
+
+
 def test_a_loading_profile_has_a_bar_and_follows_by_itself(service):
     made = service.make_bot("Ada", WALLET)
     service.observe_results(WALLET, 250_000_000)
@@ -83,6 +94,13 @@ def test_a_loading_profile_has_a_bar_and_follows_by_itself(service):
     coverage |= {"checkedAt": None, "note": None, "openingInventoryUnknown": []}
     Wallet.update(coverage=orjson.dumps(coverage).decode()).execute()
     assert Attachment.select().count() == 1
+    Wallet.update(forward_realized=250_000_000).execute()
+    RiskTotal.create(
+        wallet=Wallet.get(), span=0, hours=0, begins=0, **dump_stretch(sell([250_000_000]))
+    )
+    TokenTotal.create(
+        wallet=Wallet.get(), span=0, mint=address("m"), realized=250_000_000, sales=1, winning=1
+    )
     page = service.get(f"/bots/{made.bot.uid}").text
     assert '<progress id="progress" max="236" value="20">' in page
     assert '<noscript><meta http-equiv="refresh"' in page
@@ -90,6 +108,10 @@ def test_a_loading_profile_has_a_bar_and_follows_by_itself(service):
     # No color: nothing is decided yet.
     tiles = re.search(r'<dl class="tiles.*?</dl>', page, re.S)[0]
     assert 'class="amount up"' not in tiles
+    by_token = re.search(r'aria-labelledby="by-token".*?</section>', page, re.S)[0]
+    assert "Result per token so far" in by_token and "made a profit so far." in by_token
+    assert "0.2500" in by_token and "so-far" in by_token and 'class="amount up"' not in by_token
     Wallet.update(coverage=orjson.dumps({**coverage, "state": "complete"}).decode()).execute()
     page = service.get(f"/bots/{made.bot.uid}").text
     assert "<progress" not in page and "http-equiv" not in page and 'class="amount up"' in page
+    assert "so far" not in page and "+0.2500" in page[page.index("Result per token") :]
