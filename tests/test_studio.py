@@ -589,8 +589,12 @@ def test_a_rotated_key_may_work_on_for_a_while(service, browser, overlap, status
 def test_a_revoked_key_is_not_rotated(browser, nell):
     key = Key.get()
     browser.send(f"/keys/{key.uid}/revoke")
+    done = browser.get(f"/bots/{nell}/manage").text
+    assert '<p class="notice message" role="status">The key is revoked.' in done
     assert browser.send(f"/keys/{key.uid}/rotate").status_code == 302 and Key.select().count() == 1
-    assert "revoked or has expired" in browser.get(f"/bots/{nell}/manage").text
+    refused = browser.get(f"/bots/{nell}/manage").text
+    # What failed does not look like what was done.
+    assert re.search(r'<p class="notice error" role="alert">[^<]*revoked or has expired', refused)
 
 
 def test_the_twenty_first_key_is_refused_beside_its_field(browser, nell):
@@ -736,7 +740,8 @@ def test_a_signature_proves_the_wallet_once(service, browser, owned):
         and "owner proven" in browser.get(f"/bots/{uid}").text
     )
     assert service.get(f"/api/v1/bots/{uid}", key).json["wallet"]["ownership"] == "proven"
-    assert "no longer valid" in browser.get(prove(browser, uid, text).location).text
+    refused = browser.get(prove(browser, uid, text).location).text
+    assert re.search(r'<p class="notice error" role="alert">[^<]*no longer valid', refused)
 
 
 def test_a_proof_that_could_not_be_stored_may_be_sent_again(browser, owned, full_disk, monkeypatch):

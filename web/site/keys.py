@@ -78,7 +78,7 @@ def rotate_key(uid: str) -> ResponseReturnValue:
     try:
         return render_key(api_keys.rotate_key(key, g.now, overlap_ms))
     except Problem as problem:
-        flash(as_sentence(problem.detail))
+        flash(as_sentence(problem.detail), "error")
         return redirect(back)
 
 

@@ -119,9 +119,9 @@ def list_hooks(bot: Bot) -> list[ListedHook]:
     return found
 
 
-def return_to_manage(bot: Bot, message: str) -> ResponseReturnValue:
-    """Show the tab again, with a message."""
-    flash(message)
+def return_to_manage(bot: Bot, message: str, kind: str = "message") -> ResponseReturnValue:
+    """Show the tab again, with what was done, or what was not (`kind` is error)."""
+    flash(message, kind)
     return redirect(url_for("studio.show_manage", uid=bot.uid))
 
 

@@ -137,6 +137,7 @@ def render_proof(
         return return_to_manage(
             bot,
             "That text is no longer valid: it works once, for five minutes. Start the proof again.",
+            "error",
         )
     page = render_template(
         "proof.html", bot=bot, challenge=challenge, error=error, minutes=proof.MINUTES

@@ -37,7 +37,7 @@ def make_backup() -> ResponseReturnValue:
     try:
         name = stored_backups.begin_backup(settings(), now, tell)
     except Refused as refusal:
-        flash(f"Not begun: {refusal}.")
+        flash(f"Not begun: {refusal}.", "error")
     else:
         with writing():
             store_act("begin_backup", who, now, name)
