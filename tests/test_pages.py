@@ -4,6 +4,7 @@ they page.
 
 import html
 import re
+import time
 from types import SimpleNamespace
 
 import ground
@@ -12,11 +13,13 @@ import pytest
 from flask import url_for
 from service import NOW, Service, address, signature
 
+import jobs
 from accounts import influencers, posts, traders
 from app import create_app
 from chain.tables import TradeMint
 from market.tables import Token
 from models import Post, Wallet
+from storage import counters
 from web.api import timeline
 from web.site import pieces
 from web.site.reference import GROUPS
@@ -531,6 +534,22 @@ def test_addresses_of_pages_are_those_of_their_routes(tmp_path, base):
             == f"{root}/leaderboard?record=all&window=7d"
         )
         assert pieces.asset("candor.css").startswith(f"{root}/static/candor.css?v=")
+
+
+@pytest.mark.parametrize(
+    "broken, said", [("scout", "attention"), ("allowance", "attention"), ("", "works")]
+)
+def test_pages_and_health_agree_on_the_status(service, monkeypatch, broken, said):
+    now = time.time_ns() // 1_000_000
+    for name in ("observer", "scout", "paper"):
+        jobs.note_job(name, "ok", now, "no price service answers" if broken == name else None)
+    if broken == "allowance":
+        monkeypatch.setattr(counters, "find_problem", lambda *_: "OperationalError")
+    status = "ok" if said == "works" else "degraded"
+    words = f"{'everything' if said == 'works' else 'something needs'} {said}"
+    assert service.get("/api/health").json["status"] == status
+    assert f"Status: {words}" in service.get("/").text
+    assert words.capitalize() in service.get("/status").text
 
 
 # ---- the rest ------------------------------------------------------------------------------------

@@ -124,22 +124,32 @@ def show_health() -> Response:
 
 def read_health(now: int) -> tuple[dict[str, Any], int]:
     """Return (the health object, HTTP status); `now` in ms."""
-    config, store = find_app().settings, find_app().allowance.store
+    config = find_app().settings
     try:
-        shown, status = check_health(config, now), 200
+        shown, status = check_instance(now), 200
     except PeeweeException:
-        shown, status = show_unreachable(), 503
-    is_counting = counters.find_problem(store, now / 1000) is None
-    # Pages are served then, but the keyed interface answers 503.
-    if not is_counting and shown["status"] == "ok":
-        shown["status"] = "degraded"
+        shown, status = {**show_unreachable(), "allowance": show_allowance(now)}, 503
     return {
         **shown,
-        "allowance": {"ok": is_counting, "store": store.name},
         "connections": show_connections(config),
         "programs": show_programs(config),
         "simulated": True,
     }, status
+
+
+def check_instance(now: int) -> dict[str, Any]:
+    """Make the health object with its `allowance`: what pages and programs are told alike."""
+    shown, allowance = check_health(find_app().settings, now), show_allowance(now)
+    # Pages are served then, but the keyed interface answers 503.
+    if not allowance["ok"]:
+        shown["status"] = "degraded"
+    return {**shown, "allowance": allowance}
+
+
+def show_allowance(now: int) -> dict[str, Any]:
+    """Show whether requests can be counted, and where."""
+    store = find_app().allowance.store
+    return {"ok": counters.find_problem(store, now / 1000) is None, "store": store.name}
 
 
 def show_unreachable() -> dict[str, Any]:

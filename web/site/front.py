@@ -13,7 +13,6 @@ from web.api.post_statements import ContradictedRow
 from web.api.serialize import Json
 from web.server.application import find_app
 from web.server.cache import ListCache
-from web.server.gate import settings
 from web.site import pictures
 from web.site.kept_pages import keep_page
 from web.site.lists import add_etag, expand_json, read_cursor
@@ -55,7 +54,7 @@ class Side(NamedTuple):
     ranked: list[Json]
     contradicted: list[tuple[ContradictedRow, int]]
     wallets: int
-    observer: Json
+    health: Json
     race: str
 
 
@@ -146,6 +145,6 @@ def make_side() -> Side:
         ],
         found.most_common(MAX_CONTRADICTED),
         queries.count_tracked(),
-        health.check_health(settings(), g.now)["walletObserver"],
+        health.check_instance(g.now),
         pictures.draw_race(),
     )

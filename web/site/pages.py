@@ -49,6 +49,7 @@ def init_app(app: Flask) -> None:
         UNRANKED=words.UNRANKED,
         COVERAGE=words.COVERAGE,
         NO_BOOKS=money.NO_BOOKS,
+        INSTANCE_STATES=words.INSTANCE_STATES,
         JOB_STATES=words.JOB_STATES,
     )
     pieces.init_app(app)
@@ -99,7 +100,7 @@ def show_status() -> ResponseReturnValue:
     return render_template(
         "status.html",
         log_key=find_key(),
-        health=health.check_health(settings(), g.now),
+        health=health.check_instance(g.now),
         market=market.show_market_health(g.now),
         programs=health.show_programs(find_app().settings),
     )

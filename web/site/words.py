@@ -199,6 +199,7 @@ COVERAGE = {
     "partial": "partial history",
     "complete": "complete history",
 }
+INSTANCE_STATES = {"ok": "everything works", "degraded": "something needs attention"}
 JOB_STATES = {
     "ok": "working",
     "failing": "failing",

@@ -35,7 +35,7 @@ def show_overview() -> ResponseReturnValue:
         "admin/overview.html",
         reports=conduct.count_open(),
         findings=sorted(findings, key=lambda finding: LEVELS.index(finding.level)),
-        health=health.check_health(config, g.now),
+        health=health.check_instance(g.now),
         sizes=database.list_sizes(),
         free=shutil.disk_usage(config.data_dir).free,
         log=show_log(),
