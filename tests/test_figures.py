@@ -56,7 +56,12 @@ def test_the_amounts_of_a_column_have_the_same_places():
     assert written == ["+18.10", "−0.10", "0.00"]
     # 0.25 is the largest: four places, as it has by itself.
     assert figures.find_places(["0.25", "0.001"]) == 4
-    assert figures.find_places(["250000", "1"]) == 0
+    # One large amount does not make a neighbor's 0.6 a whole SOL.
+    places = figures.find_places(["250000", "0.6"])
+    assert [figures.write_number(one, True, places) for one in ("250000", "0.6")] == [
+        "+250,000.00",
+        "+0.60",
+    ]
     assert figures.find_places([]) == 4
     # Two places would make a loss of a thousandth nothing.
     assert figures.write_number("-0.001", True, 2) == "−0.001"

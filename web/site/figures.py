@@ -34,7 +34,6 @@ MIN_WITH_FIXED_PLACES = Decimal("0.01")
 MAX_SMALL_PLACES, MIN_SMALL = 5, Decimal("0.0001")
 # No column of money has fewer: its amounts would lose what they differ by.
 MIN_COLUMN_PLACES = 2
-MAX_COLUMN_WHOLE = Decimal(10_000)
 MINUS, UNKNOWN = "\u2212", "–"
 # Enough for every amount of a chain: no sum of tokens is ever rounded here by accident.
 EXACT = Context(prec=60)
@@ -140,8 +139,6 @@ def find_places(numbers: Iterable[Number | None]) -> int:
     largest = max(
         (abs(Decimal(str(one))) for one in numbers if one is not None), default=Decimal(0)
     )
-    if largest >= MAX_COLUMN_WHOLE:
-        return 0
     return max(MIN_COLUMN_PLACES, _choose_places(max(largest, MIN_WITH_FIXED_PLACES)))
 
 
