@@ -552,6 +552,12 @@ def test_pages_and_health_agree_on_the_status(service, monkeypatch, broken, said
     assert words.capitalize() in service.get("/status").text
 
 
+def test_a_feed_that_finds_nothing_leads_on_in_a_sentence(service, bot):
+    publish(service, bot, "e")
+    assert "No post matches. Show the whole feed ." in text_of(service.get("/?label=pending"))
+    assert "or show the whole feed" in text_of(service.get("/?token=NONE"))
+
+
 # ---- the rest ------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     "path",

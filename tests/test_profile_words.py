@@ -62,6 +62,10 @@ def test_the_time_left_follows_from_the_pace_so_far():
         "20 of 236 transactions, about 5 min left."
     )
     assert profile_words.describe_progress(*loading(0, 216, 30)) == "0 of 216 transactions."
+    assert profile_words.describe_progress(*loading(0, 1, 30)) == "0 of 1 transaction."
+    assert "The one transaction found so far is" in profile_words.describe_progress(
+        *loading(1, 0, 30)
+    )
     assert "All 236" in profile_words.describe_progress(*loading(236, 0, 30))
 
 

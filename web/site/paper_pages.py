@@ -23,7 +23,7 @@ MAX_TRADER_POSTS = 10
 SORTS = {"return": "returnPct", "closes": "closes", "wins": "winRate", "equity": "equitySol"}
 NO_SCOUT = (
     "This instance fetches no prices, so paper traders cannot trade. Whoever runs it can set"
-    " SCOUT_INTERVAL_SECONDS to 30 and start it again."
+    " SCOUT_INTERVAL_SECONDS to 60 and start it again."
 )
 NO_PRICES = (
     "No prices have been fetched yet. Paper traders begin with the first ones; if none come within"

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from web.api.serialize import Json
-from web.site import figures, money
+from web.site import figures, money, words
 
 MINUTE_SECONDS, HOUR_SECONDS, DAY_SECONDS = 60, 3_600, 86_400
 # Figures of the comparison, with how each is written.
@@ -105,11 +105,11 @@ def describe_progress(bot: Json, now: int) -> str:
     """Tell how much of a wallet's history is here, and when about the rest will be. `now`: ms."""
     known, pending = bot["coverage"]["receipts"], bot["coverage"]["pending"]
     if not pending:
-        return f"All {known:,} transactions found so far are loaded and being double-checked."
+        return f"{words.write_found(known)} loaded and being double-checked."
     begun = datetime.fromisoformat(bot["wallet"]["attachedAt"]).timestamp()
     left = find_time_left(known, pending, now / 1000 - begun)
     time = f", about {write_duration(left)} left" if left is not None else ""
-    return f"{known:,} of {known + pending:,} transactions{time}."
+    return f"{known:,} of {words.write_count(known + pending, 'transaction')}{time}."
 
 
 def find_time_left(known: int, pending: int, elapsed: float) -> int | None:

@@ -239,8 +239,9 @@ def describe_coverage(coverage: Json, now: int) -> str:
         return f"{_describe_complete(coverage)} {_describe_check(coverage, now)}"
     count, worst = coverage["receipts"], _name_worst(coverage)
     known = (
-        f"{_count(count, 'transaction')} of {_name_all(coverage)} {'is' if count == 1 else 'are'}"
-        f" known, but not {f'the whole history of {worst}' if worst else 'its whole history'}."
+        f"{write_count(count, 'transaction')} of {_name_all(coverage)}"
+        f" {'is' if count == 1 else 'are'} known, but not"
+        f" {f'the whole history of {worst}' if worst else 'its whole history'}."
     )
     return " ".join((known, *_describe_missing(coverage), _describe_check(coverage, now)))
 
@@ -255,17 +256,22 @@ def _name_worst(coverage: Json) -> str:
 
 
 def _describe_backfill(coverage: Json) -> str:
-    count = _count(coverage["receipts"], "transaction")
+    count = write_count(coverage["receipts"], "transaction")
     if coverage["pending"]:
         worst = _name_worst(coverage)
         return (
             f"The history{f' of {worst}' if worst else ''} is still loading: {count} so far,"
             f" {coverage['pending']:,} to come. Nothing below is final."
         )
-    return (
-        f"All {count} found so far are here. A second full scan will confirm that nothing"
-        " is missing."
-    )
+    found = write_found(coverage["receipts"])
+    return f"{found} here. A second full scan will confirm that nothing is missing."
+
+
+def write_found(count: int) -> str:
+    """Write the beginning of a sentence about all transactions found so far."""
+    if count == 1:
+        return "The one transaction found so far is"
+    return f"All {count:,} transactions found so far are"
 
 
 def _describe_complete(coverage: Json) -> str:
@@ -280,11 +286,11 @@ def _describe_complete(coverage: Json) -> str:
 def _describe_missing(coverage: Json) -> Iterator[str]:
     if coverage["gaps"]:
         yield (
-            f"{_count(len(coverage['gaps']), 'stretch', 'stretches')} of it could not be found yet;"
-            " sales after a gap get no result until it is filled."
+            f"{write_count(len(coverage['gaps']), 'stretch', 'stretches')} of it could not be found"
+            " yet; sales after a gap get no result until it is filled."
         )
     if coverage["openingInventoryUnknown"]:
-        held = _count(len(coverage["openingInventoryUnknown"]), "token")
+        held = write_count(len(coverage["openingInventoryUnknown"]), "token")
         yield f"It already held {held}, bought at an unknown price; sales of those are left out."
     if not coverage["gaps"] and not coverage["openingInventoryUnknown"] and coverage["note"]:
         yield coverage["note"]
@@ -300,14 +306,14 @@ def describe_results(results: Json) -> str:
     unmatched = results["unmatchedSells"]
     text = "no sale with a known purchase price yet"
     if counted:
-        text = f"from {_count(counted, 'sale')}"
+        text = f"from {write_count(counted, 'sale')}"
     if not unmatched:
         return text
     verb = "is" if unmatched == 1 else "are"
-    return f"{text}; {_count(unmatched, 'more sale')} {verb} left out: purchase price unknown"
+    return f"{text}; {write_count(unmatched, 'more sale')} {verb} left out: purchase price unknown"
 
 
-def _count(number: int, one: str, many: str | None = None) -> str:
+def write_count(number: int, one: str, many: str | None = None) -> str:
     """Write a number with its noun: `1 sale`, `1,200 sales`."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
@@ -323,11 +329,11 @@ def ago(at: Time, now: int) -> str:
     if seconds < 5:
         return "just now"
     if seconds < MINUTE_SECONDS:
-        return f"{_count(seconds, 'second')} ago"
+        return f"{write_count(seconds, 'second')} ago"
     if seconds < HOUR_SECONDS:
-        return f"{_count(seconds // MINUTE_SECONDS, 'minute')} ago"
+        return f"{write_count(seconds // MINUTE_SECONDS, 'minute')} ago"
     if seconds < DAY_SECONDS:
-        return f"{_count(seconds // HOUR_SECONDS, 'hour')} ago"
+        return f"{write_count(seconds // HOUR_SECONDS, 'hour')} ago"
     return day(at)
 
 
