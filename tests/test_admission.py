@@ -5,6 +5,9 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import orjson
+import pytest
+
 from web.server.admission import Admission, Slots
 
 Start = Callable[..., Any]
@@ -63,6 +66,28 @@ def test_behind_a_proxy_one_address_may_take_all_slots() -> None:
     for thread in crew:
         thread.join(20)
     assert admission.slots.free == 4
+
+
+def refused(admission: Admission, accept: str) -> tuple[str, dict[str, str], str]:
+    """Status, headers and body of what nobody has time for."""
+    told: list[Any] = []
+    environ = {"REMOTE_ADDR": "192.0.2.1", "CONTENT_LENGTH": "0", "HTTP_ACCEPT": accept}
+    body = admission(environ, lambda *given: told.extend(given))
+    return told[0], dict(told[1]), b"".join(body).decode()
+
+
+def test_a_browser_that_nobody_has_time_for_gets_a_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("web.server.admission.MAX_WAIT_SECONDS", 0)
+    admission = Admission(Counted(), 1, 10, lambda environ: None, https=False)
+    assert admission.slots.take(0)
+    status, headers, page = refused(admission, "text/html,application/xhtml+xml,*/*;q=0.8")
+    assert status == "503 Service Unavailable" and headers["Retry-After"] == "2"
+    assert headers["Content-Type"] == "text/html; charset=utf-8"
+    assert headers["Content-Length"] == str(len(page.encode()))
+    assert "Nothing was done: too many requests" in page and headers["X-Request-Id"] in page
+    status, headers, problem = refused(admission, "*/*")
+    assert status == "503 Service Unavailable" and orjson.loads(problem)["code"] == "busy"
+    assert headers["Content-Type"] == "application/problem+json"
 
 
 def wait_in_line(slots: Slots, number: int, served: list[int]) -> threading.Thread:

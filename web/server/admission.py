@@ -20,6 +20,16 @@ MAX_WAIT_SECONDS, RETRY_SECONDS = 10, 2
 # Addresses share these by chance, so that nobody can know whom he shares one with.
 ADDRESS_GROUPS = 1024
 _documentation = "/docs/errors"
+PAGE = """<!doctype html>
+<html lang="en">
+<head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark"><title>{title} · Candor</title></head>
+<body><main><h1>{title}</h1>
+<p>Nothing was done: {detail}. Try again in a few seconds.</p>
+<p>Request {requestId}: quote this ID to whoever runs this site.
+<a href="{errors}">About this error</a></p></main></body>
+</html>
+"""
 
 
 class Slots:
@@ -105,12 +115,16 @@ class Admission:
         except OSError:
             # The client went away, or its chunks are malformed.
             refusal = make_refusal(400, "bad_request", "the body did not arrive whole")
-            return refuse(start_response, refusal, {"Connection": "close"})
+            return refuse(start_response, show_to(environ, refusal), {"Connection": "close"})
         self.note_arrival(environ)
         taken = self.acquire(str(environ.get("REMOTE_ADDR", "")))
         if not taken:
             refusal = make_refusal(503, "busy", "too many requests are being worked on")
-            return refuse(start_response, refusal, {"Retry-After": str(RETRY_SECONDS)})
+            return refuse(
+                start_response,
+                show_to(environ, refusal),
+                {"Retry-After": str(RETRY_SECONDS)},
+            )
         try:
             return self.app(environ, self._add_headers(start_response))
         finally:
@@ -167,6 +181,18 @@ def refuse(start_response: StartResponse, refusal: Refusal, headers: dict[str, s
     given = list({**refusal.headers, **headers}.items())
     start_response(f"{refusal.status} {refusal.reason}", given)
     return [refusal.body]
+
+
+def show_to(environ: WSGIEnvironment, refusal: Refusal) -> Refusal:
+    """Return a refusal as a page, where a browser asks; else as it is. The templates belong to the
+    application, which has no time now.
+    """
+    if "text/html" not in environ.get("HTTP_ACCEPT", ""):
+        return refusal
+    problem = orjson.loads(refusal.body)
+    body = PAGE.format(**problem, errors=problem["type"]).encode()
+    headers = {"Content-Type": "text/html; charset=utf-8", "Content-Length": str(len(body))}
+    return refusal._replace(headers={**refusal.headers, **headers}, body=body)
 
 
 def document_errors_below(path: str) -> None:
