@@ -7,6 +7,7 @@ import os
 import resource
 import sys
 import threading
+from typing import Any
 
 from gunicorn.arbiter import Arbiter
 
@@ -54,7 +55,7 @@ limit_request_fields = 64
 limit_request_field_size = 8190
 
 
-def start_jobs():
+def start_jobs() -> None:
     """Load and start the jobs of this process. Where that fails the server ends, as it does where
     the application cannot be loaded.
     """
@@ -75,7 +76,7 @@ def start_jobs():
 _starting = threading.Thread(target=start_jobs, name="start", daemon=True)
 
 
-def post_worker_init(worker):
+def post_worker_init(worker: Any) -> None:
     """Start the jobs beside the first answers, and pin what answers to a processor."""
     from web.server.worker import shorten_turns
 
@@ -92,7 +93,7 @@ def post_worker_init(worker):
         )
 
 
-def worker_exit(server, worker):
+def worker_exit(server: Any, worker: Any) -> None:
     """End the jobs of this process."""
     # Of a worker that could not load the application they were never started.
     if _starting.is_alive():

@@ -269,7 +269,7 @@ class Bell:
             self.wanted = self.wanted if self.wanted == tuple(wallets) else tuple(wallets)
             for known in (self._rings, self._looked_at, self._unheard):
                 for wallet_id in known.keys() - ids:
-                    del known[wallet_id]  # type: ignore[attr-defined]
+                    del known[wallet_id]
 
 
 def _forget_endpoint(ring: Ring, endpoint: str) -> None:

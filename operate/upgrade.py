@@ -12,11 +12,12 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+import apsw
 from peewee import OperationalError
 
 import storage
 from config import VERSION, Config
-from operate import backups, database_checks, instance
+from operate import backups, database_checks, foreign_schema, instance
 from operate.findings import Finding
 from operate.instance import SIDE_FILES, Refused
 from storage import key_files, locks
@@ -115,7 +116,7 @@ def plan(schema: str, applied: list[str]) -> Upgraded:
 
 def _list_applied(path: Path) -> list[str]:
     with contextlib.closing(backups.open_reading(path)) as db:
-        return backups.foreign_schema.list_applied(db)
+        return foreign_schema.list_applied(db)
 
 
 def _upgrade_copy(
@@ -242,12 +243,12 @@ def _compare(old: Path, new: Path) -> list[str]:
         ]
 
 
-def _list_columns(db: backups.apsw.Connection, table: str, wanted: tuple[str, ...]) -> list[str]:
+def _list_columns(db: apsw.Connection, table: str, wanted: tuple[str, ...]) -> list[str]:
     present = {name for (name,) in db.execute("SELECT name FROM pragma_table_info(?)", (table,))}
     return [name for name in wanted if name in present]
 
 
-def _digest(db: backups.apsw.Connection, table: str, columns: list[str]) -> str:
+def _digest(db: apsw.Connection, table: str, columns: list[str]) -> str:
     digest = hashlib.sha256()
     for row in db.execute(f'SELECT {", ".join(columns)} FROM "{table}" ORDER BY id'):
         digest.update(repr(row).encode())

@@ -4,29 +4,14 @@ table. And how long a module may be.
 
 import ast
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-ROOMS = (
-    *(
-        "accounts",
-        "agents",
-        "chain",
-        "cli",
-        "demo",
-        "evidence",
-        "market",
-        "notify",
-        "observing",
-        "operate",
-        "paper",
-        "storage",
-        "voice",
-        "web",
-    ),
-)
+# The folders of the program; bench/ measures it.
+ROOMS = sorted({path.parent.name for path in ROOT.glob("*/__init__.py")} - {"bench"})
 WEB = {
     *("flask", "flask_limiter", "flask_wtf", "gunicorn", "limits", "markupsafe", "peewee"),
     "werkzeug",
@@ -204,6 +189,12 @@ def test_imports_point_down(name):
     roots = {module.split(".")[0] for module in imports_of(name)} - set(sys.stdlib_module_names)
     assert roots <= rules_for(name), f"{name} may not import {sorted(roots - rules_for(name))}"
     assert not set(imports_of(name)) & NEVER.get(name.split(".")[0], set())
+
+
+def test_types_are_checked_in_every_module():
+    told = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["mypy"]
+    assert set(told["files"]) == {*ROOMS, *(path.name for path in ROOT.glob("*.py"))}
+    assert told["disallow_untyped_defs"]
 
 
 def test_no_module_is_longer_than_450_lines():
