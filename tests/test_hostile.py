@@ -225,7 +225,7 @@ class Reading(HTMLParser):
         for tag, given in self.elements:
             addresses = [
                 given[name]
-                for name in ("href", "src", "action", "formaction", "data-follow", "data-samples")
+                for name in ("href", "src", "action", "formaction", "data-samples")
                 if given.get(name)
             ]
             if (

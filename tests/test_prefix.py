@@ -17,7 +17,7 @@ from models import Bot
 
 BASE = "https://candor.example/candor"
 LINKS = re.compile(
-    r"""(?:\s(?:href|src|action|data-follow|data-place|data-samples|data-test-post)|content)="([^"]*)\""""
+    r"""(?:\s(?:href|src|action|data-place|data-samples|data-test-post)|content)="([^"]*)\""""
 )
 SCHEMES = ("https://candor.example", "http://localhost")
 

@@ -78,3 +78,11 @@ def test_each_macro_is_called(name):
     for macro in re.findall(r"\{%-? macro (\w+)\(", TEMPLATES[name]):
         calls = re.findall(rf"(?<!macro )\b{macro}\(", told)
         assert calls, f"{macro} of {name}"
+
+
+def test_each_data_attribute_is_read():
+    css = (ROOT / "static" / "candor.css").read_text()
+    read, written = "\n".join([css, *SCRIPTS]), "\n".join(TEMPLATES.values())
+    for name in set(re.findall(r"\sdata-([a-z-]+)", written)):
+        property_name = re.sub(r"-(\w)", lambda found: found[1].upper(), name)
+        assert re.search(rf"[\[(]data-{name}\b|dataset\.{property_name}\b", read), name
