@@ -37,14 +37,6 @@ def read_positions(stretch):
     return stretch.closed, stretch.won, stretch.uncounted
 
 
-def tell_sales(results, held=None):
-    """The Stretch of sales alone, each held so many seconds."""
-    stretch = Stretch()
-    for one in results:
-        stretch.add_sale(one, held)
-    return stretch
-
-
 # ---- the curve -----------------------------------------------------------------------------------
 def sell_for(*results):
     """A ledger whose sales, of a token each, have these results. Each lot costs 1,000."""
