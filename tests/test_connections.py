@@ -76,6 +76,50 @@ def test_a_client_that_reads_a_byte_now_and_then_is_too_slow(
     assert (ours.sent, ours.waited) == (0, 0.0)
 
 
+class Waits:
+    """As select.poll, for a client that takes `seconds` to read a little; `asked`: how long each
+    wait for it may be, in ms.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds, self.asked = seconds, list[float]()
+        self.now = 0.0
+
+    def __call__(self) -> "Waits":
+        return self
+
+    def register(self, *given: object) -> None:
+        pass
+
+    def poll(self, ms: float) -> bool:
+        self.asked.append(ms)
+        self.now += min(self.seconds, ms / 1000)
+        return self.seconds * 1000 <= ms
+
+
+def test_how_long_an_answer_waits_follows_from_what_was_read_of_it(
+    pair: tuple[PacedSocket, socket.socket], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """15 s at a time, and 15 s and one more for each 4,096 bytes in all."""
+    ours, waits = pair[0], Waits(6.0)
+    monkeypatch.setattr(connections.select, "poll", waits)
+    monkeypatch.setattr(connections.time, "monotonic", lambda: waits.now)
+    # Of 15 s: 9 are left after 6, and 3 after 12.
+    for _ in range(2):
+        ours._wait_for_client()
+    with pytest.raises(ConnectionResetError):
+        ours._wait_for_client()
+    assert waits.asked == [15_000, 9_000, 3_000] and ours.waited == 15.0
+    # 10,000,000 / 4,096 = 2,441.40625 s more.
+    ours.sent, ours.waited = 10_000_000, 2_450.0
+    ours._wait_for_client()
+    assert waits.asked[3:] == [6_406.25]
+    ours.begin_answer()
+    ours.sent = 10_000_000
+    ours._wait_for_client()
+    assert waits.asked[4:] == [15_000]
+
+
 # ---- sending -----------------------------------------------------------------------------------
 HEAD = b"POST / HTTP/1.1\r\nHost: x\r\n"
 

@@ -8,6 +8,7 @@ from service import NOW, address, signature
 from accounts import posts
 from accounts.tables import IMPORTED
 from accounts.verification import judge_post, verify_posts
+from chain.group_tables import Companion
 from chain.packing import pack
 from chain.tables import TradeMint
 from evidence import log
@@ -258,3 +259,61 @@ def test_followers_and_the_log_are_told_of_what_moved(service, bot):
         *(uid, "verified"),
     )
     assert Post.get().checked_at == NOW + 7
+
+
+# ---- wallets that stand beside -------------------------------------------------------------------
+def hold_beside(bot, name, since=NOW - 5, until=None):
+    """A wallet that the bot proved and held beside the one that leads, from when to when (ms)."""
+    wallet = Wallet.create(bot=bot, address=name, created_at=NOW)
+    Companion.create(bot=bot, wallet=wallet, attached_at=since, detached_at=until)
+    return wallet
+
+
+def test_of_two_wallets_that_made_a_transaction_the_one_that_traded_tells(service, bot):
+    hold_beside(bot, address("b"))
+    uid = say(bot, "t")
+    service.observe_trade(W, "t", 1, kind="transfer_out")
+    service.observe_trade(address("b"), "t", 1, uid="trade_b")
+    verify("t")
+    assert judgment(uid) == ("verified", None, "trade_b")
+
+
+def test_a_transaction_that_names_a_wallet_beside_is_waited_for(service, bot):
+    wallet, uid = hold_beside(bot, story.address("bob")), say(bot, "t")
+    store_receipt("t", "bob")
+    verify()
+    assert judgment(uid) == ("pending", None, None)
+    # Nor does what is listed for it alone go missing.
+    WalletSignature.create(signature=signature("t"), wallet=wallet, slot=1, seen_at=NOW)
+    Wallet.update(observed_to=NOW // 1000 + TEN).execute()
+    verify()
+    assert judgment(uid) == ("pending", None, None)
+
+
+@pytest.mark.parametrize("behind", [W, address("b")])
+def test_nothing_is_missing_before_every_wallet_was_observed_long_after(service, bot, behind):
+    hold_beside(bot, address("b"))
+    uid = say(bot, "t")
+    Wallet.update(observed_to=NOW // 1000 + TEN).where(Wallet.address != behind).execute()
+    verify()
+    assert judgment(uid) == ("pending", None, None)
+    Wallet.update(observed_to=NOW // 1000 + TEN).execute()
+    verify()
+    assert judgment(uid) == ("not_found", None, None)
+
+
+@pytest.mark.parametrize(
+    ("since", "until", "status"),
+    [
+        (NOW, None, "verified"),
+        (NOW + 1, None, "pending"),
+        (NOW - 5, NOW, "verified"),
+        (NOW - 5, NOW - 1, "pending"),
+    ],
+)
+def test_a_wallet_beside_counts_while_it_was_held(service, bot, since, until, status):
+    hold_beside(bot, address("b"), since, until)
+    uid = say(bot, "t")
+    service.observe_trade(address("b"), "t", 1)
+    verify("t")
+    assert judgment(uid)[0] == status
