@@ -120,3 +120,56 @@ def test_who_gave_up_waiting_leaves_the_line() -> None:
     assert not slots.take(0.01)
     slots.give()
     assert slots.free == 1 and slots.take(0)
+
+
+class HandedOver:
+    """A lock in line whose turn comes at the moment at which its thread gives up waiting."""
+
+    def __init__(self, slots: Slots) -> None:
+        self.slots, self.is_held = slots, False
+
+    def acquire(self, timeout: float | None = None) -> bool:
+        if timeout is not None:
+            self.slots.give()
+            return False
+        self.is_held = True
+        return True
+
+    def release(self) -> None:
+        assert self.is_held
+
+
+def test_a_slot_that_is_handed_over_at_the_last_moment_is_taken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Or nobody would ever give it back."""
+    slots = Slots(1)
+    assert slots.take(0)
+    with monkeypatch.context() as patch:
+        patch.setattr("web.server.admission.threading.Lock", lambda: HandedOver(slots))
+        assert slots.take(0.01)
+    slots.give()
+    assert slots.free == 1
+
+
+def test_who_finds_no_slot_in_time_gives_back_the_one_of_the_address(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """And waits no longer for both together than for one."""
+    admission = Admission(lambda *given: [], 4, 10, lambda environ: None, https=False)
+    others = [admission.acquire(f"10.{number}.0.1") for number in range(4)]
+    clock, waited = [100.0], list[float]()
+
+    def take(slots: Slots, seconds: float) -> bool:
+        waited.append(seconds)
+        # The address's own was free after three seconds.
+        clock[0] += 3
+        return slots is not admission.slots and bool(taking(slots, 0))
+
+    taking = Slots.take
+    monkeypatch.setattr("web.server.admission.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr(Slots, "take", take)
+    assert admission.acquire("10.9.0.1") == () and waited == [10, 7]
+    (group,) = admission._find_group("10.9.0.1")
+    assert group.free == 3
+    assert all(others)

@@ -16,6 +16,7 @@ from service import Service
 import ratelimit
 from ratelimit import Allowance, Counters, Limit
 from storage import counters
+from web.server import gate
 
 # A whole minute, hour and half day.
 NOON = 1_793_880_000
@@ -405,6 +406,22 @@ def test_what_an_address_used_up_outlives_the_process(narrow):
     script = again.get("/static/candor.js", peer="2001:db8::2")
     assert script.status_code == 200
     script.close(), again.close()
+
+
+@pytest.mark.usefixtures("standing_clock")
+def test_each_kind_of_request_has_a_count_of_its_own_in_which_no_refused_one_is(tmp_path):
+    made = Service(tmp_path / "data", failed_auth_per_minute=2, evidence_per_minute=2)
+    uid = made.make_bot().bot.uid
+    failed = [made.get("/api/v1/feed", "cnd_read_x") for _ in range(5)]
+    assert [one.status_code for one in failed] == [401, 401, 429, 429, 429]
+    assert failed[-1].headers["Retry-After"] == "30"
+    key = RateLimitItemPerMinute(2).key_for(ratelimit.network_of("127.0.0.1"), "failed")
+    with made.app.test_request_context():
+        gate.begin()
+        assert gate.limiter.storage.get(key) == 2
+    read = [made.get(f"/bots/{uid}/evidence.json").status_code for _ in range(3)]
+    assert read == [200, 200, 429]
+    made.close()
 
 
 def test_last_uses_are_kept_beside_the_counters(given):
