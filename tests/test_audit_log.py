@@ -3,6 +3,7 @@ know accuses nobody.
 """
 
 import shutil
+from types import SimpleNamespace
 
 import ground
 import orjson
@@ -16,6 +17,7 @@ from story import ADA
 from accounts import influencers, posts
 from evidence import log_audit
 from evidence.memory import Memory
+from evidence.notes import Checkpoint
 from market.failures import FetchError
 from models import Bot, Post, Trade
 from storage import arrivals, database, writing
@@ -277,3 +279,44 @@ def test_what_was_kept_of_a_lie_is_read_again(told):
 
     run(told, memory, replace(told, "/log/tile/entries/000", lie))
     assert run(told, memory).verdict == "same"
+
+
+# ---- of which log --------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("origin", "seen_size", "before"),
+    [
+        # The log that was seen had more: what it held then counts.
+        ("candor/log_a", 12, 12),
+        ("candor/log_a", 9, 10),
+        # Another one, from before a restore, tells nothing of this one.
+        ("candor/log_b", 12, 10),
+        (None, 0, 10),
+    ],
+)
+def test_leaves_that_were_seen_count_where_they_are_of_the_same_log(
+    monkeypatch, origin, seen_size, before
+):
+    shown = Checkpoint("candor/log_a", 10, bytes(32))
+    seen = origin and SimpleNamespace(checkpoint=Checkpoint(origin, seen_size, bytes(32)))
+    monkeypatch.setattr(log_audit, "parse_note", lambda raw: SimpleNamespace(text=raw.decode()))
+    log = log_audit.LogAudit(
+        SimpleNamespace(read_log=lambda path: shown.write().encode()),
+        SimpleNamespace(find_seen=lambda: seen),
+        print,
+    )
+    assert log.measure() == before
+
+
+@pytest.mark.parametrize(
+    ("log", "index", "told"),
+    [
+        ("log_a", 9, None),
+        ("log_a", 10, "are younger than the log's checkpoint"),
+        ("log_b", 9, "are in an earlier log, from before a restore or another key"),
+        (None, 9, "are said to be in no log"),
+        ("log_a", None, "are said to be in no log"),
+    ],
+)
+def test_a_post_is_compared_with_the_log_that_holds_it(log, index, told):
+    post = SimpleNamespace(log=log, logIndex=index)
+    assert log_audit.excuse(post, Checkpoint("candor/log_a", 10, bytes(32))) == told

@@ -637,6 +637,29 @@ def test_a_wallet_is_no_receiver(service):
         hooks.check_url(service.config, address("ada"), "webhook")
 
 
+def test_hooks_that_fail_leave_places_to_others(private):
+    """Of 16 messages on their way 8 may be to hooks that failed before."""
+    made = outbox.Outbox(private.config, lambda after, limit: [])
+    fresh = plan.Progress("active", 0, False, 0, None, 0, None, None)
+    failed = fresh._replace(failures=1)
+    to = messages.Receiver("hook_x", "webhook", "https://hook.example/in", None)
+    where = (to, frozenset({"post"}), None, 0)
+    made._progress = {**dict.fromkeys(range(20), fresh), **dict.fromkeys(range(20, 40), failed)}
+    places = [
+        # busy: working, failing; may send: to one that works, to one that failed
+        (8, 7, True, True),
+        (0, 8, True, False),
+        (7, 8, True, False),
+        (8, 8, False, False),
+        (15, 0, True, True),
+        (16, 0, False, False),
+    ]
+    for working, failing, may_work, may_fail in places:
+        made._busy = {*range(working), *range(20, 20 + failing)}
+        may = [made._may_send(one, outbox.Target(one, *where), NOW) for one in (19, 39)]
+        assert may == [may_work, may_fail], (working, failing)
+
+
 # ---- while nothing happens -----------------------------------------------------------------------
 def test_events_are_read_again_only_where_somebody_wrote(private, monkeypatch):
     """PostgreSQL counts writers of the whole cluster, and the tests beside this one are some: what

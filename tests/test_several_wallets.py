@@ -7,7 +7,7 @@ import pytest
 import story
 import test_group_store as world
 from node import FakeNode, connect
-from service import NOW
+from service import NOW, address
 from story import FEE, Story
 from test_cli import cli, shown  # noqa: F401  (cli is a fixture)
 from test_companions import KEYS, A, B, C, held
@@ -23,6 +23,7 @@ from chain.tables import HourTotal
 from models import Bot, Post, Wallet
 from observer import Observer
 from observing.rebuilding import rebuild
+from web.api.held_wallets import list_wallets
 from web.site.words import short
 
 ADDRESSES = {"ada": A, "eve": B, "pam": C}
@@ -347,3 +348,13 @@ def observe(service, told):
     for turn in range(8):
         observer.run_tick(NOW + 3_600_000 + turn * 120_000)
     assert observer.problem is None
+
+
+def test_wallets_are_listed_the_leading_one_first_then_as_they_came(service):
+    """Whatever their numbers are, and though one stood beside an earlier lead."""
+    bot = service.make_bot("Ada", A).bot
+    for name, since in (("late", 9), ("early", -9), ("later", 9)):
+        wallet = Wallet.create(bot=bot, address=address(name), created_at=NOW)
+        Companion.create(bot=bot, wallet=wallet, attached_at=NOW + since)
+    shown = [one["address"] for one in list_wallets(bot.id)]
+    assert shown == [A, *map(address, ("early", "late", "later"))]

@@ -222,6 +222,27 @@ def test_one_deadline_is_over_both_ways_of_waiting(service):
     assert len(took) == 4 and max(took) < 1.8
 
 
+@pytest.mark.parametrize(
+    ("free", "failed", "told"),
+    [
+        # Too little for any write, whatever the last one did.
+        (trouble.DISK_FLOOR - 1, None, "disk_full"),
+        (trouble.DISK_FLOOR, None, None),
+        # A write failed, and there is hardly more room since.
+        (trouble.DISK_ROOM - 1, "disk_full", "disk_full"),
+        (trouble.DISK_ROOM, "disk_full", None),
+        # Room heals no other trouble.
+        (trouble.DISK_ROOM, "read_only", "read_only"),
+        (trouble.DISK_FLOOR - 1, "read_only", "disk_full"),
+    ],
+)
+def test_room_on_the_disk_tells_whether_it_is_full(service, monkeypatch, free, failed, told):
+    monkeypatch.setattr(sqlite, "find_free", lambda folder: free)
+    if failed:
+        database.obj.writes.fail(failed)
+    assert database.find_trouble() == told
+
+
 def test_every_cause_of_a_failed_write_is_named(tmp_path):
     def name(error):
         wrapped = OperationalError()

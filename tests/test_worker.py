@@ -6,6 +6,7 @@ import http.client
 import json
 import os
 import random
+import selectors
 import signal
 import socket
 import subprocess
@@ -13,6 +14,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import ground
 import pytest
@@ -22,6 +24,8 @@ import storage
 from accounts import api_keys, influencers
 from bench._ports import find_port
 from bench.malformed import spoil
+from web.server import worker
+from web.server.connections import Addresses, PacedSocket
 from web.server.worker import Deadlines
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -282,3 +286,62 @@ def test_an_overdue_connection_is_shut_down():
     deadlines.end(ours)
     assert deadlines.check(now + 60) == 0
     ours.close(), theirs.close()
+
+
+# ---- after the last answer -----------------------------------------------------------------------
+@pytest.fixture
+def lingering(monkeypatch):
+    """(worker, connection, the client's socket, a clock) after an answer that was the last one."""
+    clock = [100.0]
+    monkeypatch.setattr(worker.time, "monotonic", lambda: clock[0])
+    ours, theirs = socket.socketpair()
+    conn = worker.Connection(SimpleNamespace(), PacedSocket(fileno=ours.detach()), None, None)
+    made = worker.Worker.__new__(worker.Worker)
+    made.addresses, made.poller = Addresses(None), selectors.DefaultSelector()
+    made.waiting, made.next_sweep, made.nr_conns = {}, 0.0, 1
+    made.addresses.add(conn.address, conn)
+    made.linger(conn)
+    theirs.settimeout(60)
+    yield made, conn, theirs, clock
+    theirs.close()
+    conn.sock.close()
+    made.poller.close()
+
+
+def wake(made):
+    """What the poller does where a client sent something."""
+    for key, _ in made.poller.select(0):
+        key.data(key.fileobj)
+
+
+def test_a_client_is_told_that_no_more_comes_and_may_hang_up_first(lingering):
+    made, conn, theirs, _ = lingering
+    assert theirs.recv(1) == b"" and conn in made.waiting
+    theirs.sendall(b"late words")
+    wake(made)
+    assert conn in made.waiting
+    theirs.close()
+    wake(made)
+    assert not made.waiting and made.nr_conns == 0 and conn.sock.fileno() == -1
+
+
+def test_a_client_that_stays_is_left_after_two_seconds(lingering):
+    made, conn, _, clock = lingering
+    clock[0] += 2.0
+    made.murder_keepalived()
+    assert conn in made.waiting
+    clock[0] += 0.1
+    made.next_sweep = 0.0
+    made.murder_keepalived()
+    assert not made.waiting and made.nr_conns == 0
+
+
+def test_a_client_that_goes_on_sending_is_left_after_64_kilobytes(lingering):
+    made, conn, theirs, _ = lingering
+    for _ in range(8):
+        theirs.sendall(bytes(8 * 1024))
+        wake(made)
+    assert conn in made.waiting
+    theirs.sendall(b"x")
+    wake(made)
+    assert not made.waiting and made.nr_conns == 0
