@@ -4,14 +4,14 @@ rent and tokens. Pure; amounts in lamports and raw token units.
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Container, Iterator, Set
+from collections.abc import Container, Iterable, Iterator, Set
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple, TypeVar
 
 from chain.addresses import is_on_curve
 from chain.base58 import b58decode, b58encode
-from chain.instructions import ASSOCIATED, TOKEN, WRAPPED_SOL
+from chain.instructions import ASSOCIATED, TOKEN, WRAPPED_SOL, Operation
 from chain.receipts import Receipt
 
 T = TypeVar("T")
@@ -252,3 +252,26 @@ def _funders(
         if one.source not in own and one.source not in wallets:
             funded[one.source] += one.amount
     return funded
+
+
+def find_main_mint(
+    receipt: Receipt, own: Set[str], changes: Iterable[tuple[str, int, int]]
+) -> str | None:
+    """The one mint of `changes` ((mint, raw change, decimals), ...) that moved, shares and position
+    NFTs minted or burned for the `own` accounts left aside; of a two-way move the one that rose.
+    """
+    shares = {
+        _mint_of(receipt, o)
+        for o in receipt.operations()
+        if (o.name == "mint" and o.target in own) or (o.name == "burn" and o.source in own)
+    }
+    moved = [(m, change) for m, change, _ in changes if m not in shares]
+    risen = [m for m, change in moved if change > 0]
+    if len(moved) == 1:
+        return moved[0][0]
+    return risen[0] if len(moved) == 2 and len(risen) == 1 else None
+
+
+def _mint_of(receipt: Receipt, operation: Operation) -> str | None:
+    sides = receipt.tokens.get(operation.target or operation.source or "", (None, None))
+    return operation.mint or next((side.mint for side in sides if side), None)

@@ -13,7 +13,7 @@ from chain.groups import GroupLedger, Join, LedSpan, Parts, join_seen, list_in_q
 from chain.lots import Booked, Seen
 from chain.store import PendingLedger, book_entry
 from chain.trade_store import Row, make_trade_row
-from chain.verify import VERIFIED_KINDS
+from chain.verify import is_trade
 
 # The flag of a transaction between wallets of one bot, or that two of them made together.
 OWN_WALLETS = "own_wallets"
@@ -188,7 +188,7 @@ def _show_booked(parts: Parts, main: int, booked: Booked) -> Booked:
     if len(parts) == 1:
         return booked
     flags = tuple(sorted({*booked.flags, OWN_WALLETS}))
-    if booked.entry.kind in VERIFIED_KINDS:
+    if is_trade(booked.entry.kind, booked.flags):
         return booked._replace(flags=flags)
     return booked._replace(entry=_show_as(parts[main], booked.entry), flags=flags)
 
@@ -198,7 +198,7 @@ def _show_own(part: Entry, joined: Entry) -> Booked:
     own wallets.
     """
     shown = _show_as(part, joined)
-    if joined.kind in VERIFIED_KINDS:
+    if is_trade(joined.kind, joined.flags):
         shown = shown._replace(kind="transfer_self", venue=None, mint=None)
     return Booked(shown, (OWN_WALLETS,))
 

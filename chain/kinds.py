@@ -8,12 +8,19 @@ from dataclasses import dataclass, replace
 
 from chain.addresses import NATIVE
 from chain.calls import METEORA_DLMM, ORDER_CALLS, POSITION_CALLS, RECORD_CALLS
-from chain.effects import Effect
+from chain.effects import Effect, find_main_mint
 from chain.flows import Flows
-from chain.instructions import TOKEN_PROGRAMS, WRAPPED_SOL, Operation
+from chain.instructions import TOKEN_PROGRAMS, WRAPPED_SOL
 from chain.programs import Programs
 from chain.receipts import Instruction, Receipt
-from chain.value import Split, is_fee_income, split_fill, split_trade, venue_tokens
+from chain.value import (
+    Split,
+    is_fee_income,
+    split_fill,
+    split_trade,
+    split_unpriced,
+    venue_tokens,
+)
 
 # lamports: below 0.0001 SOL a SOL leg is no leg
 DUST = 100_000
@@ -28,7 +35,7 @@ TRADES = frozenset(("buy", "sell", "swap", "round_trip"))
 class Kind:
     """What a receipt was for a wallet. `mint`: the main one, where there is a single one.
     `residues`: mints whose change is left over from passing through. `split`: what of a priced
-    kind, or of a fill, was beside the venue.
+    kind, of a fill or of an `ambiguous` swap was beside the venue.
     """
 
     kind: str
@@ -42,7 +49,7 @@ class Kind:
 def decide_kind(receipt: Receipt, effect: Effect, programs: Programs) -> Kind:
     """Kind of a receipt for the wallet of `effect` under this program table."""
     acting = _acting(receipt, effect, programs)
-    venue, mint = _venue(acting, programs), _main_mint(receipt, effect)
+    venue, mint = _venue(acting, programs), find_main_mint(receipt, effect.own, effect.tokens)
     if receipt.failed:
         return Kind("failed", venue)
     families = _deciding_families(receipt, acting, effect, programs)
@@ -238,7 +245,8 @@ def _swap_kind(
     if kind:
         return replace(kind, venue=venue)
     if effect.tokens or _paid(receipt, effect, effect.sol):
-        return _ambiguous(receipt, effect, venue, _main_mint(receipt, effect))
+        kind = _ambiguous(receipt, effect, venue, find_main_mint(receipt, effect.own, changes))
+        return replace(kind, split=split_unpriced(flows))
     if effect.rent:
         return Kind("account_open" if effect.rent > 0 else "account_close", venue)
     return Kind("other", venue, None, ("fee_only",))
@@ -331,7 +339,9 @@ def _no_trade(receipt: Receipt, effect: Effect, flows: Flows, kind: Kind) -> Kin
         return kind
     if not is_fee_income(flows):
         return None
-    return replace(kind, mint=_main_mint(receipt, effect), flags=("fee_income",))
+    return replace(
+        kind, mint=find_main_mint(receipt, effect.own, effect.tokens), flags=("fee_income",)
+    )
 
 
 # ---- what has no family --------------------------------------------------------------------------
@@ -425,25 +435,3 @@ def _knows_any(receipt: Receipt, programs: Programs) -> bool:
     """Did a program with a family run, for whomever?"""
     every = (one.program for top in receipt.instructions for one in top.tree())
     return any(programs.family(program) for program in every)
-
-
-def _main_mint(receipt: Receipt, effect: Effect) -> str | None:
-    """The one mint that moved, shares and position NFTs minted or burned for the wallet left aside;
-    of a two-way move the one that rose.
-    """
-    shares = {
-        _mint_of(receipt, o)
-        for o in receipt.operations()
-        if (o.name == "mint" and o.target in effect.own)
-        or (o.name == "burn" and o.source in effect.own)
-    }
-    moved = [(m, change) for m, change, _ in effect.tokens if m not in shares]
-    risen = [m for m, change in moved if change > 0]
-    if len(moved) == 1:
-        return moved[0][0]
-    return risen[0] if len(moved) == 2 and len(risen) == 1 else None
-
-
-def _mint_of(receipt: Receipt, operation: Operation) -> str | None:
-    sides = receipt.tokens.get(operation.target or operation.source or "", (None, None))
-    return operation.mint or next((side.mint for side in sides if side), None)

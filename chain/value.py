@@ -72,6 +72,12 @@ def split_fill(flows: Flows) -> Split:
     return split_trade(flows, (), "got") if flows.effect.sol + flows.effect.fee > 0 else Split()
 
 
+def split_unpriced(flows: Flows) -> Split:
+    """Split of a trade that can be read in more than one way: nothing of it is explained."""
+    beside = flows.beside()
+    return Split(beside[WRAPPED_SOL], token_rows(flows, beside))
+
+
 def venue_tokens(flows: Flows) -> tuple[tuple[str, int, int], ...]:
     """((mint, raw change, decimals), ...) of the receipt without what is beside."""
     beside = flows.beside()

@@ -11,6 +11,13 @@ VERIFIED_KINDS = frozenset(("buy", "sell", "swap", "round_trip", "order_fill"))
 NO_PROOF = frozenset(("not_signer", "no_swap"))
 
 
+def is_trade(kind: str, flags: Collection[str]) -> bool:
+    """Is it a trade of the wallet, so that it may verify a post? A swap that could not be priced
+    (`ambiguous`) is one where the wallet signed it; other programs side by side are none.
+    """
+    return kind in VERIFIED_KINDS or ("ambiguous" in flags and not NO_PROOF & set(flags))
+
+
 def judge(
     kind: str,
     flags: Collection[str],
@@ -21,13 +28,12 @@ def judge(
     """(status, reason) of a post whose signature is a trade row of its own wallet.
 
     `mints`: tokens the trade moved; `explained_percent`: as in an Entry. Status `verified`, reason
-    None; or `mismatch` with failed | not_a_trade | value_unexplained | mint_not_in_trade. A swap
-    that could not be priced (`ambiguous`) counts only where the wallet signed it, an order's fill
-    only where it brought the wallet something.
+    None; or `mismatch` with failed | not_a_trade | value_unexplained | mint_not_in_trade. An
+    order's fill counts only where it brought the wallet something.
     """
     if kind == "failed":
         return "mismatch", "failed"
-    if kind not in VERIFIED_KINDS and ("ambiguous" not in flags or NO_PROOF & set(flags)):
+    if not is_trade(kind, flags):
         return "mismatch", "not_a_trade"
     if kind == "order_fill" and explained_percent is None:
         return "mismatch", "not_a_trade"

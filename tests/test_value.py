@@ -892,6 +892,31 @@ def test_a_venue_names_what_was_called_and_what_stood_beside():
     assert entry(scene, "ada").venue == "Jupiter v6 > Raydium v4, pump.fun; pump.fun"
 
 
+@pytest.mark.parametrize("got", [1, 0])
+def test_what_came_beside_an_unpriced_trade_is_no_part_of_it(got):
+    """One outlay buys CAT and DOG, or CAT comes and goes whole for lamports that go but never come
+    back: neither has a price. A friend sends 50 FOX and 2 SOL in the same transaction.
+    """
+    scene = (
+        scene_of().holds("curve", "DOG", 10**9).holds("ada", "FOX", 0).holds("friend", "FOX", 50)
+    )
+    with scene.call(PUMP, "ada", account_of("ada", "CAT"), account_of("ada", "DOG"), "curve"):
+        scene.pay("ada", "curve", SOL)
+        scene.send("CAT", "curve", "ada", 5)
+        if got:
+            scene.send("DOG", "curve", "ada", 5)
+        else:
+            scene.send("CAT", "ada", "curve", 5)
+    scene.send("FOX", "friend", "ada", 50)
+    scene.pay("friend", "ada", 2 * SOL)
+    found = entry(scene, "ada", "friend")
+    assert (found.kind, found.flags, found.explained_percent) == ("other", ("ambiguous",), None)
+    assert (found.mint, beside_tokens(found)) == (None, {address("FOX"): 50})
+    assert (found.beside_sol, found.venue_sol) == (2 * SOL, -SOL - FEE)
+    changes = {address("CAT"): 5, address("DOG"): 5} if got else {}
+    assert {mint: change for mint, change, _ in found.venue_tokens} == changes
+
+
 # ---- call by call --------------------------------------------------------------------------------
 def test_a_strangers_route_that_delivers_to_the_wallet_is_a_transfer():
     scene = scene_of()

@@ -8,7 +8,7 @@ from auditing import audit
 from lookout import BEGIN, Lookout
 from node import FakeNode
 from service import Service
-from story import ADA, Story, account_of, address
+from story import ADA, VENUE, Story, account_of, address
 from test_group_audit import CAME
 from test_group_audit import observe as observe_two
 
@@ -57,7 +57,7 @@ def test_a_token_that_only_came_beside_a_sale_verifies_nothing(tmp_path, observe
     sold = story.transact(
         "ada",
         [("tokens", "CAT", "ada", "maker", 60), ("lamports", "maker", "ada", 400_000)],
-        venue="6EF8rrecthR5Dkzon8Nwu78hRvfCKubJ14M5uBEwF6P",
+        venue=VENUE,
         beside=[("tokens", "DOG", "maker", "ada", 7)],
     )
     chain, service = story.chain(), Service(tmp_path / "data", evidence_per_minute=10**6)
@@ -67,6 +67,36 @@ def test_a_token_that_only_came_beside_a_sale_verifies_nothing(tmp_path, observe
         ("mismatch", "mint_not_in_trade"),
         ("verified", None),
     ]
+    assert find_differences(service, seen, chain) == []
+    service.close()
+
+
+@pytest.mark.parametrize("observe", [observe_one, observe_two])
+def test_a_token_that_only_came_beside_an_unpriced_trade_verifies_nothing(tmp_path, observe):
+    """Ada pays once for CAT and FOX; a stranger sends her 7 DOG in the same transaction, and eve,
+    whose wallet the bot may hold too, sends her 5 ELK.
+    """
+    story = Story()
+    story.fund("ada", 10**9)
+    story.fund("eve", 10**9)
+    story.receive("eve", "ELK", 5)
+    bought = story.transact(
+        "ada",
+        [
+            ("lamports", "ada", "maker", 400_000),
+            ("tokens", "CAT", "maker", "ada", 60),
+            ("tokens", "FOX", "maker", "ada", 60),
+        ],
+        venue=VENUE,
+        beside=[("tokens", "DOG", "maker", "ada", 7), ("tokens", "ELK", "eve", "ada", 5)],
+    )
+    chain, service = story.chain(), Service(tmp_path / "data", evidence_per_minute=10**6)
+    seen = observe(service.config, chain)
+    kinds = Trade.select(Trade.kind).where(Trade.signature == bought).order_by(Trade.id)
+    assert [kind for (kind,) in kinds.tuples()] == ["other", "transfer_self"][: len(seen.wallets)]
+    wrong = ("mismatch", "mint_not_in_trade")
+    told = [(bought, mint) for mint in ("CAT", "FOX", None, "DOG", "ELK")]
+    assert judge(seen, told) == [("verified", None)] * 3 + [wrong] * 2
     assert find_differences(service, seen, chain) == []
     service.close()
 
