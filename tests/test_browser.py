@@ -5,6 +5,7 @@ Skipped, saying so, where Debian's chromium is not installed.
 """
 
 import io
+import itertools
 import threading
 import time
 from pathlib import Path
@@ -532,6 +533,29 @@ def test_no_page_has_a_serious_finding_of_axe_or_scrolls_sideways(
         assert find_serious(page) == [], name
     page.evaluate("document.querySelector('h1').innerHTML = '<img src=\"data:,\"><input>'")
     assert {rule for rule, *_ in find_serious(page)} >= {"image-alt", "label"}
+
+
+def test_on_a_phone_the_search_is_whole_and_no_two_buttons_touch(open_page):
+    page = open_page(viewport={"width": 360, "height": 740})
+    page.goto("/market")
+    # The word in its font against the room for it, both in px. A box of this kind keeps about ten
+    # free for the cross that empties it.
+    needed, room = page.evaluate("""() => {
+        const box = document.querySelector('.find input'), style = getComputedStyle(box);
+        const pen = document.createElement('canvas').getContext('2d');
+        pen.font = style.font;
+        return [pen.measureText(box.placeholder).width,
+            box.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight)];
+    }""")
+    assert needed + 10 <= room
+    connect_bot(page)
+    page.goto("/connect")
+    boxes = page.evaluate("""() => [...document.querySelectorAll('main :is(button, a, .button)')]
+        .filter(one => one.checkVisibility({visibilityProperty: true}))
+        .map(one => one.getBoundingClientRect()).map(({top, bottom}) => [top, bottom])""")
+    boxes.sort()
+    apart = [after - end for (_, end), (after, _) in itertools.pairwise(boxes) if after >= end]
+    assert len(apart) >= 7 and min(apart) >= 8
 
 
 def find_serious(page):

@@ -431,6 +431,14 @@ def test_results_say_since_when_they_count(service, observed):
     assert "Realized PnL, all known history, from 3 sales −0.2500 SOL" in embedded
 
 
+def test_a_card_to_embed_is_the_main_part_of_its_page(service, observed):
+    told = publish(service, observed, "e")
+    for path in (f"bots/{observed.bot.uid}", told["id"]):
+        assert re.search(
+            r"<main>.*<article.*</article>\s*</main>", service.get(f"/embed/{path}").text, re.S
+        )
+
+
 def test_a_win_rate_says_of_what_it_is(service, observed):
     """A profile tells that of positions once they are worked out (test_risk_shown)."""
     shown = text_of(service.get(f"/bots/{observed.bot.uid}"))
