@@ -281,7 +281,33 @@ def test_the_board_lets_the_currency_be_chosen_without_a_script(service, bot):
     # Other sorts are of SOL.
     assert 'sort=volume&amp;window=all">' in quoted.text
     empty = text_of(service.get("/leaderboard?quote=PYUSD"))
-    assert "No bot of this list has traded in PYUSD yet." in empty
+    assert "No bot of this list has traded in PYUSD yet. Results in SOL , or connect a bot" in empty
+    narrow = service.get("/leaderboard?quote=PYUSD&window=24h")
+    assert "All wallets and all time , results in SOL" in text_of(narrow)
+    assert (
+        'href="/leaderboard?record=forward&amp;sort=pnl&amp;window=all&amp;quote=PYUSD"'
+        in narrow.text
+    )
+
+
+def test_of_a_bot_that_never_traded_for_sol_nothing_in_sol_is_shown(service, bot):
+    """It sold twice for USDC. Of SOL it paid 5,000 lamports, for a failed transaction."""
+    zero = {"volumeSol": "0", "volumeLamports": "0", "winningSells": 0}
+    service.observe_results(
+        W, 0, matched=0, **zero, failedTransactions=1, failedCostLamports="5000"
+    )
+    coverage = {**show_coverage(W, None), "state": "complete", "receipts": 3, "note": None}
+    Wallet.update(coverage=orjson.dumps(coverage).decode()).execute()
+    observe_quote(W, at=NOW // 1000, realized=1_500_000, trades=4, matched=2, winning=1)
+    for path in ("", "?tab=record"):
+        page = service.get(f"/bots/{bot.bot.uid}{path}")
+        assert "went to 0 SOL" not in page.text and "+1.500 USDC" in text_of(page)
+    overview = text_of(service.get(f"/bots/{bot.bot.uid}"))
+    assert "Nothing was bought or sold for SOL" in overview and "0 SOL no sale" not in overview
+    assert "Other fees 0.000005 SOL" in overview and "Max drawdown" not in overview
+    embedded = text_of(service.get(f"/embed/bots/{bot.bot.uid}"))
+    assert "0 SOL" not in embedded
+    assert "Realized PnL in USDC, all known history, from 2 sales +1.500 USDC" in embedded
 
 
 def test_what_is_shared_of_a_bot_names_its_stablecoins(service, bot):

@@ -78,6 +78,15 @@ def describe_quote_trade(trade: Json) -> str:
     )
 
 
+def is_only_quoted(results: Json) -> bool:
+    """Tell whether a wallet traded for stablecoins and never for SOL, where figures in SOL are all
+    zero and tell nothing.
+    """
+    is_quoted = any(one["observedTrades"] for one in results["byQuote"] or ())
+    sold = money.count_sales(results) + results["unmatchedSells"]
+    return is_quoted and not sold and results["volumeSol"] == "0"
+
+
 # Figures of the comparison, with how each is written.
 COMPARED: tuple[tuple[str, Callable[[Json], str]], ...] = (
     ("Realized PnL", lambda one: write(one, "realizedRaw", sign=True)),
@@ -144,6 +153,7 @@ def list_quote_windows(windows: list[Json], symbol: str) -> list[QuoteWindowLine
 FILTERS: dict[str, Callable[..., Any]] = {
     one.__name__: one
     for one in (
+        is_only_quoted,
         describe_cross,
         describe_quote_trades,
         describe_quote_trade,
