@@ -299,6 +299,7 @@ def test_the_race_is_on_the_front_page_where_somebody_is_ranked(service, ada, sa
     front, filtered = service.get("/").text, service.get("/?label=verified").text
     assert ("chart race" in front) == ("Only Ada has a rank for these days: " in front) == is_ranked
     assert "chart race" not in filtered
+    assert ('aria-label="The race as a table"' in front) == is_ranked
 
 
 def test_a_board_says_which_it_is(service, ada):

@@ -117,6 +117,8 @@ def test_in_a_race_the_best_is_first_and_no_label_covers_another():
         (2, "c0", 0),
     ]
     assert (race.lanes[-1].bot, race.lanes[-1].change) == ("b", -10)
+    # Of less than a day only the end is a row of the table, in the order of the lanes.
+    assert race.days == [(2 * HOUR, [20, 0, 0, 0, 0, 0, 0, -10])]
     heights = [one.label_y for one in race.lanes]
     assert all(b - a >= charts.LABEL_HEIGHT - 0.01 for a, b in itertools.pairwise(heights))
     assert heights[-1] <= charts.BOTTOM

@@ -307,10 +307,20 @@ class Lane(NamedTuple):
     is_partial: bool
 
 
+class RaceDay(NamedTuple):
+    """A row of the table beside a race. `at`: the Unix second at which a day (UTC) or the race
+    ends; `changes`: lamports since the race began, in the order of its lanes.
+    """
+
+    at: int
+    changes: list[int]
+
+
 class Race(NamedTuple):
-    """Realized PnL of several bots since one moment, the best first."""
+    """Realized PnL of several bots since one moment, the best first; `days`: oldest first."""
 
     lanes: list[Lane]
+    days: list[RaceDay]
     zero: float
     levels: list[Tick]
     dates: list[Tick]
@@ -333,7 +343,12 @@ def draw_race(times: Sequence[int], runners: Sequence[Runner]) -> Race | None:
         for place, (one, height) in enumerate(zip(ordered, heights, strict=True), 1)
     ]
     zero = scale.find_y(0)
-    return Race(lanes, zero, list_levels(scale), list_dates(axis), axis.begins, axis.ends)
+    days = [
+        RaceDay(at, [changes[lane.bot][n] for lane in lanes])
+        for n, at in enumerate(times)
+        if n and (at % DAY_SECONDS == 0 or at == axis.ends)
+    ]
+    return Race(lanes, days, zero, list_levels(scale), list_dates(axis), axis.begins, axis.ends)
 
 
 def _draw_lane(
