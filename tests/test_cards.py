@@ -143,6 +143,7 @@ def test_an_embedded_post_says_what_it_is(service, bot):
         "meta",
         "title",
         "link",
+        "main",
         "body",
         "article",
         "header",
