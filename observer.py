@@ -13,7 +13,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-import orjson
 from peewee import OperationalError
 
 import storage
@@ -21,6 +20,7 @@ from chain.coverage import find_overtaken
 from chain.holdings import HELD
 from chain.rpc import THROTTLED_SECONDS, Rpc, RpcError, Unavailable
 from chain.standing_store import refresh_standings
+from chain.summary import read_coverage
 from config import Config
 from models import IS_PROGRAM, Post, Wallet, WalletSignature
 from observing.answering import MAX_LOOK_SECONDS, Answering
@@ -443,7 +443,7 @@ def observe_once(
         sleep(pause_seconds)
         now += 1000 + int(1000 * pause_seconds)
     return {
-        wallet.address: orjson.loads(wallet.coverage)
+        wallet.address: read_coverage(wallet.coverage)
         for wallet in Wallet.select()
         if wallet.coverage is not None
     }

@@ -13,6 +13,8 @@ from chain.lots import Gap, Seen
 
 # receipts of one slot whose order is searched for; beyond that it stays unresolved
 MAX_TO_ORDER = 7
+# What a coverage may say, from the worst on.
+STATES = ("none", "backfilling", "partial", "complete")
 
 
 # ---- order ---------------------------------------------------------------------------------------

@@ -6,8 +6,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-import orjson
-
 import storage
 from chain.coverage import Progress
 from chain.entries import Entry
@@ -39,6 +37,7 @@ from chain.store import (
     show_quote_columns,
     show_summary,
 )
+from chain.summary import read_coverage
 from chain.trade_store import Row, read_digests, replace_trades, to_json
 from models import Wallet
 from storage.arrivals import store_arrival
@@ -229,7 +228,8 @@ def _replace_summary(lead: Wallet, pending: PendingGroup) -> bool:
         execute(SUMMARY, (lead.id,))
     for number in family.members - {family.lead}:
         execute(SUMMARY, (number,))
-    told, before = _join_coverages(family), orjson.loads(lead.coverage or "{}")
+    told = _join_coverages(family)
+    before = {} if lead.coverage is None else read_coverage(lead.coverage)
     values["coverage"] = to_json(told)
     columns = ", ".join(f"{name} = ?" for name in values)
     execute(f"UPDATE wallet SET {columns} WHERE id = ?", (*values.values(), lead.id))
@@ -247,9 +247,9 @@ def _join_coverages(family: Family) -> dict[str, Any]:
     own = {one.wallet_id: one.coverage for one in mine}
     stored = {one.id: one.coverage for one in Wallet.select().where(Wallet.id.in_(numbers))}
     told = {
-        family.addresses[number]: orjson.loads(own.get(number) or stored[number] or "null")
-        or NOT_LOOKED_AT
+        family.addresses[number]: NOT_LOOKED_AT if one is None else read_coverage(one)
         for number in numbers
+        for one in [own.get(number, stored[number])]
     }
     return join_coverages(told) if len(numbers) > 1 else next(iter(told.values()))
 

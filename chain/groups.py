@@ -12,7 +12,7 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from chain.average import Portion
-from chain.coverage import order_entries
+from chain.coverage import STATES, order_entries
 from chain.effects import Balance
 from chain.entries import Entry
 from chain.forward import Span
@@ -148,9 +148,6 @@ def _add_parts(parts: Parts) -> Entry:
 
 
 # ---- coverage ------------------------------------------------------------------------------------
-STATES = ("none", "backfilling", "partial", "complete")
-
-
 def join_coverages(told: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """The coverage of a group from those of its wallets, by address: the worst, and whose it is."""
     state = min((one["state"] for one in told.values()), key=STATES.index)

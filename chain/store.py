@@ -11,8 +11,6 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-import orjson
-
 import storage
 from chain.coverage import Progress, decide_state, order_entries
 from chain.entries import READING, Entry
@@ -35,6 +33,7 @@ from chain.risk import RiskBook
 from chain.risk_store import WHOLE, replace_risk, settle_risk
 from chain.standing_store import forget_standings_of
 from chain.summary import (
+    read_coverage,
     show_average,
     show_positions,
     show_quotes,
@@ -334,7 +333,7 @@ def _replace_summary(wallet: Wallet, pending: PendingLedger, progress: Progress 
     execute(f"UPDATE wallet SET {columns} WHERE id = ?", (*values.values(), wallet.id))
     if told is None:
         return results is None
-    said = orjson.loads(coverage) if coverage else {"state": "none", "gaps": []}
+    said = {"state": "none", "gaps": []} if coverage is None else read_coverage(coverage)
     if told["state"] != said["state"]:
         store_arrival("coverage", wallet=wallet.id)
     return results is None or bool(said["gaps"]) != bool(told["gaps"])

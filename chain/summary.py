@@ -6,6 +6,7 @@ from typing import Any
 import orjson
 
 from chain.amounts import show_lamports, sol
+from chain.coverage import STATES
 from chain.ledger import Ledger
 from chain.quote_book import QuoteBook
 
@@ -106,3 +107,29 @@ def show_time(seconds: int | None) -> str | None:
     # One document may hold thousands of times, and isoformat takes twice as long, strftime longer.
     moment = datetime.datetime.fromtimestamp(seconds, datetime.UTC)
     return orjson.dumps(moment, option=orjson.OPT_UTC_Z)[1:-1].decode()
+
+
+# ---- coverage ------------------------------------------------------------------------------------
+UNREADABLE: dict[str, Any] = {
+    "state": "none",
+    **dict.fromkeys(("observedFrom", "observedTo", "firstSlot", "lastSlot", "checkedAt")),
+    **{"receipts": 0, "pending": 0, "gaps": [], "openingInventoryUnknown": []},
+    "note": (
+        "What was stored here about how complete this wallet's history is cannot be read; the next"
+        " poll of the wallet writes it anew."
+    ),
+}
+
+
+def read_coverage(text: str) -> dict[str, Any]:
+    """Parse the stored Coverage of a wallet; UNREADABLE where that is none, as after a fault of the
+    disk: it is derived, so one damaged text must stop nothing.
+    """
+    try:
+        told: dict[str, Any] = orjson.loads(text)
+    except ValueError:
+        return UNREADABLE
+    is_whole = isinstance(told, dict) and UNREADABLE.keys() <= told.keys()
+    if not is_whole or told["state"] not in STATES or not isinstance(told["gaps"], list):
+        return UNREADABLE
+    return told

@@ -9,6 +9,7 @@ import orjson
 
 from chain.forward import HOUR_SECONDS
 from chain.ranks import ALL, NEVER, Ranked, Rows, StandingRow, Totals, make_standing
+from chain.summary import read_coverage
 
 END_OF_TIME = 2**31
 
@@ -103,7 +104,7 @@ def make_whole(
     ranked = Ranked(
         totals=totals,
         has_wallet=facts.wallet is not None,
-        has_gap=bool(facts.coverage and orjson.loads(facts.coverage)["gaps"]),
+        has_gap=facts.coverage is not None and bool(read_coverage(facts.coverage)["gaps"]),
         is_proven=facts.ownership == "proven",
         is_retired=facts.retired_at is not None,
         is_summed=is_summed,

@@ -5,10 +5,9 @@ poll had found it.
 from collections.abc import Iterable
 from dataclasses import replace
 
-import orjson
-
 from chain.coverage import find_overtaken, is_explained
 from chain.rpc import BadAnswer, Refused
+from chain.summary import read_coverage
 from models import Wallet
 from observing.balances import Balances
 from observing.bell import Changed, Ring
@@ -131,5 +130,5 @@ class Answering:
 
     @staticmethod
     def _was_closed(wallet: Wallet) -> bool:
-        stored = orjson.loads(wallet.coverage or b"{}")
-        return stored.get("state") in ("complete", "partial")
+        stored = wallet.coverage
+        return stored is not None and read_coverage(stored)["state"] in ("complete", "partial")

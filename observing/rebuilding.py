@@ -6,13 +6,16 @@ from typing import Any, NamedTuple
 import storage
 from accounts.delays import count_delays
 from chain.group_reading import list_kin
+from chain.group_tables import OwnCoverage
 from chain.standing_store import read_rows
+from chain.summary import UNREADABLE, read_coverage
 from chain.trade_store import mark_differing_trades, renew_traders
 from models import Post, Trade, Wallet
 from observing.entries import reread_entries
+from observing.progress import read_progress
 from observing.state import State
 
-SUMS = (Wallet.results, Wallet.positions, Wallet.realized, Wallet.last_trade_at)
+SUMS = (Wallet.results, Wallet.positions, Wallet.realized, Wallet.last_trade_at, Wallet.coverage)
 
 
 class RebuiltWallet(NamedTuple):
@@ -62,7 +65,10 @@ def _rebuild_kin(state: State, kin: list[Wallet], now: int) -> list[RebuiltWalle
         state.ledger_store.forget(wallet.id)
     for wallet in kin:
         state.ledger_store.apply(wallet)
-        state.ledger_store.publish(wallet, None, now)
+        # What nodes said last is known to a poll alone: a coverage is left as it is while it can be
+        # read.
+        progress = read_progress(state, wallet) if _is_coverage_damaged(wallet) else None
+        state.ledger_store.publish(wallet, progress, now)
         with storage.writing():
             for post in list(Post.select(Post.bot).where(Post.wallet == wallet.id).distinct()):
                 count_delays(post.bot_id)
@@ -70,6 +76,13 @@ def _rebuild_kin(state: State, kin: list[Wallet], now: int) -> list[RebuiltWalle
         _compare(wallet, before[wallet.id], entries[wallet.id].changed, entries[wallet.id].lost)
         for wallet in kin
     ]
+
+
+def _is_coverage_damaged(wallet: Wallet) -> bool:
+    own = OwnCoverage.select(OwnCoverage.coverage).where(OwnCoverage.wallet == wallet.id).scalar()
+    return any(
+        text is not None and read_coverage(text) is UNREADABLE for text in (wallet.coverage, own)
+    )
 
 
 def _compare(wallet: Wallet, before: _Derived, changed: int, lost: int) -> RebuiltWallet:

@@ -15,11 +15,11 @@ import storage
 from accounts.verification import MOVABLE
 from chain.coverage import Progress
 from chain.forward import SpanHoldings
-from chain.summary import show_time
+from chain.summary import UNREADABLE, read_coverage, show_time
 from chain.trade_store import to_json
 from models import Wallet
 from observing.listing import IS_DUE
-from observing.state import FULL_SCAN_INTERVAL_MS, State
+from observing.state import FULL_SCAN_INTERVAL_MS, State, log
 
 # What of a wallet each poll writes anew.
 OF_POLLS = frozenset(("looked_at", "due_at", "observed_to", "coverage"))
@@ -88,7 +88,7 @@ def _tell_times(wallet: Wallet, last_time: int | None) -> str:
     """The coverage of a wallet, as it would be told now."""
     observed_to = max(filter(None, (wallet.observed_to, last_time)), default=None)
     times = show_time(wallet.looked_at and wallet.looked_at // 1000), show_time(observed_to)
-    coverage = orjson.loads(wallet.coverage or "{}")
+    coverage = {} if wallet.coverage is None else read_coverage(wallet.coverage)
     return to_json(coverage | dict(zip(TOLD_ANEW, times, strict=True)))
 
 
@@ -126,7 +126,12 @@ def _digest(stored: list[Any]) -> bytes:
 
 
 def _list_own(wallet: Wallet) -> list[Any]:
-    told = orjson.loads(wallet.coverage or "{}")
+    told = {} if wallet.coverage is None else read_coverage(wallet.coverage)
+    if told is UNREADABLE:
+        # It differs from what was remembered, so a poll in full writes it anew.
+        log.warning(
+            "the stored coverage of wallet %s cannot be read and is written anew", wallet.address
+        )
     lasting = {name: one for name, one in told.items() if name not in TOLD_ANEW}
     return [lasting, *(wallet.__data__[name] for name in COLUMNS)]
 

@@ -10,6 +10,7 @@ from chain.coverage import Progress, add_trouble
 from chain.ledger import Ledger
 from chain.rpc import Resting, RpcError, Unavailable
 from chain.store import PendingLedger, show_coverage
+from chain.summary import read_coverage
 from models import IS_PROGRAM, Wallet
 from observing.state import MAX_SLEEP_SECONDS, State, log
 
@@ -94,7 +95,7 @@ class Attempts:
         if stored is None:
             coverage = show_coverage(wallet, PendingLedger(Ledger()), Progress(trouble=reason))
         else:
-            coverage = {**orjson.loads(stored), "note": add_trouble(None, reason)}
+            coverage = {**read_coverage(stored), "note": add_trouble(None, reason)}
         _update_trouble(wallet, coverage=orjson.dumps(coverage).decode())
 
     def refuse_program(self, wallet: Wallet) -> None:

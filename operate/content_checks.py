@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from accounts import quotas
+from chain.summary import UNREADABLE, read_coverage
 from config import Config
 from operate import instance
 from operate.findings import CLOCK_MS, Finding, fine, look, show_time, wrong
@@ -38,6 +39,7 @@ def check_contents(
     yield from check_jobs(execute, config, now, running)
     yield from check_budgets(execute, now)
     yield from check_receipts(execute)
+    yield from check_coverages(execute, "0060_companions" in applied)
     if "0067_quote_imbalance" in applied:
         yield from check_sums(execute)
     if "0027_witness" in applied:
@@ -169,6 +171,24 @@ def check_receipts(execute: Callable[..., Any]) -> Iterator[Finding]:
         )
     else:
         yield fine("no receipt is stuck")
+
+
+COVERAGES = "SELECT address, coverage FROM wallet WHERE coverage IS NOT NULL"
+OWN_COVERAGES = """
+SELECT w.address, o.coverage FROM own_coverage o JOIN wallet w ON w.id = o.wallet_id"""
+
+
+def check_coverages(execute: Callable[..., Any], has_groups: bool) -> Iterator[Finding]:
+    """Check that what is said of how complete each wallet's history is can be read."""
+    statements = (COVERAGES, OWN_COVERAGES) if has_groups else (COVERAGES,)
+    found = (row for sql in statements for row in execute(sql))
+    damaged = {address for address, text in found if read_coverage(text) is UNREADABLE}
+    for address in sorted(damaged):
+        yield wrong(
+            f"the stored coverage of wallet {address} cannot be read: pages say so, and no other"
+            " wallet is concerned",
+            "the observer's next poll writes it anew, and so does `app.py rebuild`; check the disk",
+        )
 
 
 class ImbalanceRow(NamedTuple):

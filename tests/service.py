@@ -14,6 +14,7 @@ from app import create_app
 from chain import base58, trade_store
 from chain.amounts import sol
 from chain.forward import SpanTotals
+from chain.group_store import NOT_LOOKED_AT
 from chain.tables import ForwardTotal, HourTotal, TokenTrader, TradeMint
 from models import Attachment, Trade, Wallet, WalletSignature
 
@@ -161,7 +162,7 @@ class Service:
             "openPositions": 0,
             **more,
         }
-        coverage = {"state": "complete", "gaps": list(gaps), "checkedAt": None}
+        coverage = {**NOT_LOOKED_AT, "state": "complete", "gaps": list(gaps), "note": None}
         Wallet.update(
             results=orjson.dumps(results).decode(), coverage=orjson.dumps(coverage).decode()
         ).where(Wallet.address == wallet).execute()

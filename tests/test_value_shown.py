@@ -10,6 +10,7 @@ import pytest
 from service import NOW, address, signature
 from test_pages import COVERAGE
 
+from chain.group_store import NOT_LOOKED_AT
 from chain.quotes import QUOTES
 from models import Post, Wallet
 from web.api.serialize import show_share
@@ -102,7 +103,7 @@ def test_a_bot_shows_where_its_money_went(service, bot, key):
 
 
 def set_state(state):
-    coverage = orjson.dumps({"state": state, "gaps": []}).decode()
+    coverage = orjson.dumps({**NOT_LOOKED_AT, "state": state, "note": None}).decode()
     Wallet.update(coverage=coverage).where(Wallet.address == W).execute()
 
 

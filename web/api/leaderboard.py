@@ -21,6 +21,7 @@ from chain.ranks import (
     find_reason,
     find_tier,
 )
+from chain.summary import read_coverage
 from web.api import risk, standings
 from web.api.quote_results import show_amount, show_quote
 from web.api.records import show_owners
@@ -153,9 +154,9 @@ def check_rank(
     """Tell why an entry has no rank, or None."""
     by_result, has_wallet = sort in BY_RESULT, row.address is not None
     reason = find_reason(totals, has_wallet, False, by_result)
-    if reason is None and by_result and row.coverage:
+    if reason is None and by_result and row.coverage is not None:
         # Read only where it decides.
-        has_gap = bool(orjson.loads(row.coverage)["gaps"])
+        has_gap = bool(read_coverage(row.coverage)["gaps"])
         reason = find_reason(totals, has_wallet, has_gap, by_result)
     return READING_AGAIN if reason is None and sort == "pnl_floor" and cost_left is None else reason
 

@@ -11,6 +11,7 @@ import orjson
 
 from accounts.fields import is_provable
 from chain.amounts import exact, show_lamports, sol
+from chain.summary import UNREADABLE, read_coverage
 from web.api.statements import ActivityRow, BotRow, TradeRow
 
 Json = dict[str, Any]
@@ -241,7 +242,7 @@ def _find_books_reason(row: BotRow) -> str | None:
         return HELD_BY_ANOTHER
     if row.reconciliation is not None:
         return None
-    state = orjson.loads(row.coverage)["state"] if row.coverage else "none"
+    state = "none" if row.coverage is None else read_coverage(row.coverage)["state"]
     return {"none": "not_observed", "backfilling": "backfilling"}.get(state, READING_AGAIN)
 
 
@@ -264,8 +265,9 @@ def _find_last_trade(row: BotRow) -> int | None:
 
 def show_coverage(address: str | bool | None, coverage: str | None) -> Any:
     """The stored Coverage, else one of state `none` that says why."""
-    if coverage:
-        return orjson.Fragment(coverage)
+    if coverage is not None:
+        is_whole = read_coverage(coverage) is not UNREADABLE
+        return orjson.Fragment(coverage) if is_whole else UNREADABLE
     return {
         "state": "none",
         "observedFrom": None,

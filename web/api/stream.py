@@ -20,6 +20,7 @@ from flask import Response, request
 from peewee import PeeweeException
 
 from accounts.problem import Problem
+from chain.summary import read_coverage
 from notify import messages
 from storage import database
 from web.api import paging, queries, v1
@@ -119,7 +120,7 @@ def list_events(base_url: str, after: int, limit: int) -> list[messages.Event]:
 
 def show_change(row: CoverageRow) -> dict[str, Any]:
     """Make what is told of a wallet whose coverage changed: as it is now."""
-    coverage = orjson.loads(row.coverage or "null")
+    coverage = None if row.coverage is None else read_coverage(row.coverage)
     return {
         "botId": row.bot,
         "botName": row.bot_name,

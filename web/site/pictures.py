@@ -14,6 +14,7 @@ import orjson
 from flask import Flask, current_app, g
 
 from chain.amounts import exact
+from chain.summary import read_coverage
 from web.api import history, leaderboard, quote_history, quote_results
 from web.api.serialize import Json, write_kept
 from web.api.standings import CompetitorRow
@@ -313,7 +314,7 @@ def _draw_race(keys: tuple[RunnerKey, ...], hour: int) -> str:
 
 def is_partial(coverage: str | None) -> bool:
     """Whether a wallet's stored Coverage says that its history is not complete."""
-    return coverage is None or orjson.loads(coverage)["state"] != "complete"
+    return coverage is None or read_coverage(coverage)["state"] != "complete"
 
 
 # ---- the trades of a token -----------------------------------------------------------------------

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from accounts.fields import clean_text
 from accounts.names import find_symbol
+from chain.summary import UNREADABLE
 from web.api.serialize import Json
 
 MINUTE_SECONDS, HOUR_SECONDS, DAY_SECONDS = 60, 3600, 86_400
@@ -231,6 +232,8 @@ def describe_coverage(coverage: Json, now: int) -> str:
     if state == "none":
         if "no wallet" in coverage["note"]:
             return NO_WALLET
+        if UNREADABLE["note"] in coverage["note"]:
+            return str(UNREADABLE["note"])
         whose = _name_worst(coverage) or "This wallet"
         return f"{whose} was just connected. Its history will be loaded next."
     if state == "backfilling":

@@ -1,0 +1,129 @@
+"""A wallet whose stored coverage cannot be read, as after a fault of a disk: that is its own
+trouble, which the doctor names and the next poll, or `rebuild`, mends.
+"""
+
+import html
+
+import pytest
+from lookout import BEGIN, Lookout
+from node import FakeNode
+from story import address, market
+
+from chain.group_tables import Companion, OwnCoverage
+from chain.summary import UNREADABLE
+from evidence.digests import DigestLog
+from models import Attachment, Bot, Wallet, WalletSignature
+from observing import rebuilding
+from operate import doctor
+
+ADA, EVE = address("ada"), address("eve")
+DAMAGED = pytest.mark.parametrize("text", ['{"state": "comp', "7", "[]", "{}", '{"state": 1}'])
+
+
+@pytest.fixture
+def seen(service):
+    """Two observed wallets of two bots."""
+    chain = market(3, ("ada", "eve"), 36)
+    return Lookout.begin(service.config, FakeNode(chain), wallets=[ADA, EVE]).settle()
+
+
+def damage(text, wallet=EVE):
+    Wallet.update(coverage=text).where(Wallet.address == wallet).execute()
+
+
+def complain(seen, **more):
+    """What the doctor says of it."""
+    found = doctor.examine(seen.config, seen.now, **more)
+    return [one for one in found if "coverage" in one.text and EVE in one.text]
+
+
+@DAMAGED
+def test_a_coverage_that_cannot_be_read_stops_no_observing_and_is_written_anew(seen, text, caplog):
+    right = seen.coverage(EVE)
+    damage(text)
+    seen.look(2)
+    assert seen.observer.problem is None and seen.state(ADA) == "complete"
+    assert seen.state(EVE) == right["state"] == "complete"
+    assert seen.coverage(EVE)["receipts"] == right["receipts"]
+    told = [record.getMessage() for record in caplog.records]
+    assert [one for one in told if EVE in one and "coverage" in one], told
+
+
+@DAMAGED
+def test_a_new_process_observes_beside_a_damaged_coverage(seen, text):
+    damage(text)
+    seen.restart()
+    seen.settle()
+    assert {seen.state(ADA), seen.state(EVE)} == {"complete"} and seen.observer.problem is None
+
+
+def test_a_fault_beside_a_damaged_coverage_is_still_that_wallets_alone(seen, monkeypatch):
+    work = type(seen.observer)._prepare
+
+    def fail(self, wallet):
+        if wallet.address == EVE:
+            raise KeyError("x")
+        return work(self, wallet)
+
+    damage("not JSON")
+    monkeypatch.setattr(type(seen.observer), "_prepare", fail)
+    seen.look(2)
+    assert seen.state(ADA) == "complete" and "fails at present" in seen.coverage(EVE)["note"]
+
+
+@DAMAGED
+def test_pages_and_the_interface_say_that_it_cannot_be_read(seen, service, text):
+    damage(text)
+    wallet = Wallet.get(Wallet.address == EVE)
+    bot = Bot.get_by_id(wallet.bot_id)
+    uid, key = bot.uid, service.make_read_key(bot.owner)
+    told = service.get(f"/api/v1/bots/{uid}", key).json
+    assert told["coverage"]["state"] == "none" and told["coverage"]["note"] == UNREADABLE["note"]
+    assert told["wallets"][0]["coverage"] == told["coverage"]
+    for path in (
+        *(f"/bots/{uid}", f"/bots/{uid}?tab=trades", f"/api/v1/trades?wallet={EVE}", "/"),
+        *("/api/v1/bots", "/api/v1/leaderboard", "/leaderboard", "/api/health"),
+        *(f"/bots/{uid}/evidence.json", f"/bots/{uid}.png"),
+    ):
+        assert service.get(path, key).status_code == 200, path
+    assert UNREADABLE["note"].split(";")[0] in html.unescape(service.get(f"/bots/{uid}").text)
+    DigestLog().run_tick(seen.now)
+
+
+@DAMAGED
+def test_the_doctor_names_it_and_rebuild_mends_it(seen, text):
+    damage(text)
+    (told,) = complain(seen)
+    assert told.level == "wrong" and "app.py rebuild" in told.advice
+    wallet = Wallet.get(Wallet.address == EVE)
+    (mended,) = rebuilding.rebuild(seen.observer.state, [wallet], seen.now)
+    assert mended.sums_changed
+    assert complain(seen) == [] and complain(seen, deep=True) == []
+    stored = WalletSignature.select().where(WalletSignature.wallet == wallet.id).count()
+    assert seen.coverage(EVE)["receipts"] == stored > 20
+    assert not rebuilding.rebuild(seen.observer.state, [wallet], seen.now)[0].changes
+    seen.settle()
+    assert seen.state(EVE) == "complete"
+
+
+@DAMAGED
+def test_a_wallet_of_several_whose_own_coverage_is_damaged(service, text):
+    """Its row holds the coverage of them together, its own stands beside."""
+    node = FakeNode(market(3, ("ada", "eve"), 36))
+    (ada,) = Lookout.begin(service.config, node, wallets=[ADA]).wallets
+    Attachment.update(ownership="proven").execute()
+    eve = Wallet.create(address=EVE, bot=ada.bot_id, created_at=BEGIN)
+    Companion.create(bot=ada.bot_id, wallet=eve, attached_at=BEGIN)
+    seen = Lookout(service.config, node).settle()
+    assert seen.state(ADA) == "complete"
+    OwnCoverage.update(coverage=text).where(OwnCoverage.wallet == eve.id).execute()
+    (told,) = complain(seen)
+    assert told.level == "wrong"
+    bot = Bot.get_by_id(ada.bot_id)
+    assert service.get(f"/bots/{bot.uid}").status_code == 200
+    seen.look(2)
+    assert seen.observer.problem is None and seen.state(ADA) == "complete"
+    rebuilding.rebuild(seen.observer.state, list(Wallet), seen.now)
+    assert complain(seen) == []
+    seen.settle()
+    assert seen.state(ADA) == "complete"
