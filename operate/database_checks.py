@@ -2,8 +2,6 @@
 
 import contextlib
 import itertools
-import os
-import stat
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,6 +20,11 @@ LARGE_WAL = 256_000_000
 MAX_DIFFERENCES = 200
 RESTORE = (
     "stop the server; restore the newest backup with --replace (the damaged file is kept aside)"
+)
+# A file that cannot be opened or locked may be whole: a restore would lose what is newer.
+NOT_DAMAGED = (
+    "nothing says that it is damaged: check its disk, and who may read and write it and its folder;"
+    " then run `app.py doctor` again"
 )
 DERIVED = "`app.py rebuild` recomputes it from the stored receipts; check the disk"
 WRITTEN = (
@@ -66,19 +69,15 @@ def check_file(config: Config, now: int) -> list[Finding]:
         with contextlib.closing(backups.open_reading(path)) as db:
             applied = foreign_schema.list_applied(db)
             return [
-                *check_writable(path),
                 *check_foreign(db, path),
                 *check_whole(db, path),
                 *check_schema(applied),
                 *check_contents(db.execute, applied, config, now),
             ]
+    except (apsw.NotADBError, apsw.CorruptError) as error:
+        return [wrong(f"{path} cannot be read: {error}", RESTORE)]
     except apsw.Error as error:
-        return [
-            wrong(
-                f"{path} cannot be read: {error}",
-                RESTORE,
-            )
-        ]
+        return [wrong(f"{path} cannot be read just now: {error}", NOT_DAMAGED)]
 
 
 def _was_used(config: Config) -> bool:
@@ -86,21 +85,6 @@ def _was_used(config: Config) -> bool:
     return any(
         (config.data_dir / name).exists() for name in ("secret_key", "ratelimit.db")
     ) or instance.is_in_use(config.data_dir)
-
-
-def check_writable(path: Path) -> Iterator[Finding]:
-    """Each file of the database can be written by this user. (For root every file can: then its
-    mode tells.)
-    """
-    for side in ("", "-wal", "-shm"):
-        file = path.with_name(path.name + side)
-        if file.exists() and not (
-            os.access(file, os.W_OK) and stat.S_IMODE(file.stat().st_mode) & 0o200
-        ):
-            yield wrong(
-                f"{file} is read-only: nothing can be stored",
-                f"chmod 600 {file}; check that its disk is mounted for writing, and run as owner",
-            )
 
 
 def check_deep(config: Config, now: int) -> Iterator[Finding]:
@@ -118,10 +102,9 @@ def check_deep(config: Config, now: int) -> Iterator[Finding]:
         differences = inspection.inspect(config, now, instance.is_in_use(config.data_dir))
         found = list(itertools.islice(differences, MAX_DIFFERENCES + 1))
     except (apsw.Error, OperationalError) as error:
-        yield wrong(
-            f"not everything can be read: {error}",
-            RESTORE,
-        )
+        is_damaged = isinstance(error, apsw.NotADBError | apsw.CorruptError)
+        advice = RESTORE if is_damaged else NOT_DAMAGED
+        yield wrong(f"not everything can be read: {error}", advice)
         return
     yield from _tell_differences(found)
 

@@ -7,7 +7,6 @@ doing something.
 
 import os
 import shutil
-import stat
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,12 +15,13 @@ from urllib.parse import urlsplit
 from chain.programs import BadPrograms, table
 from config import LOCAL_HOSTS, Config
 from operate import backups
+from operate.access_checks import can_look, check_access, is_open
 from operate.content_checks import check_jobs, check_witnessed
 from operate.database_checks import check_database, check_deep, check_schema
 from operate.findings import Finding, fine, look, wrong
 from operate.network_checks import check_endpoints, check_providers, check_redis
 from operate.stored_backups import LEAST_FREE
-from storage import locks
+from storage import key_files, locks
 
 OWN_FILES = {
     "app.db",
@@ -60,12 +60,15 @@ def list_checks(config: Config, now: int, online: bool, deep: bool) -> Iterator[
     programs = list(check_programs(config))
     yield programs
     if config.data_dir.is_dir():
-        yield check_folder(config)
-        yield check_disk(config)
-        yield check_files(config)
-        yield check_database(config, now)
-        if deep and not any(one.level == "wrong" for one in programs):
-            yield check_deep(config, now)
+        yield check_access(config)
+        if can_look(config):
+            yield check_disk(config)
+            yield check_files(config)
+            yield check_database(config, now)
+            if deep and not any(one.level == "wrong" for one in programs):
+                yield check_deep(config, now)
+        else:
+            yield [look("nothing else in DATA_DIR was checked: this user cannot read it")]
     else:
         yield [look(f"{config.data_dir} does not exist yet", "`make run` makes it")]
     if online:
@@ -85,7 +88,7 @@ def examine_lightly(
     return [
         *check_settings(config),
         *check_programs(config),
-        *check_folder(config),
+        *check_access(config),
         *check_disk(config),
         *check_files(config),
         *check_schema(applied),
@@ -114,7 +117,7 @@ def check_settings(config: Config) -> Iterator[Finding]:
             "SECRET_KEY is shorter than 32 characters: sessions could be forged",
             "leave it out, or set 64 random hexadecimal digits",
         )
-    if Path(".env").exists() and _is_open(Path(".env")):
+    if Path(".env").exists() and is_open(Path(".env")):
         yield wrong("other users of this machine can read .env", "chmod 600 .env")
 
 
@@ -133,25 +136,6 @@ def check_programs(config: Config) -> Iterator[Finding]:
             " that calls one of these counts as a trade in full, wherever its value came from",
             "that is for private chains and tests; a real venue belongs in DATA_DIR/programs.csv",
         )
-
-
-def check_folder(config: Config) -> Iterator[Finding]:
-    """Can this user write to DATA_DIR, and nobody else read it?"""
-    folder = config.data_dir
-    if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
-        yield wrong(
-            f"{folder} belongs to user {folder.stat().st_uid}, this is user {os.getuid()}: nothing"
-            " can be written",
-            "run as its owner, or chown -R it",
-        )
-    elif _is_open(folder):
-        yield look(f"other users of this machine can look into {folder}", f"chmod 700 {folder}")
-    else:
-        yield fine(f"{folder} is writable, and closed to others")
-
-
-def _is_open(path: Path) -> bool:
-    return bool(stat.S_IMODE(path.stat().st_mode) & 0o077)
 
 
 def check_disk(config: Config) -> Iterator[Finding]:
@@ -176,8 +160,8 @@ def check_disk(config: Config) -> Iterator[Finding]:
 def check_files(config: Config) -> Iterator[Finding]:
     """Check what lies in DATA_DIR: files that others can read, leftovers, missing counterparts."""
     files = sorted(path for path in config.data_dir.iterdir() if path.is_file())
-    opened = [path.name for path in files if _is_open(path)]
-    if opened and _is_open(config.data_dir):
+    opened = [path.name for path in files if is_open(path)]
+    if opened and is_open(config.data_dir):
         yield wrong(
             f"other users of this machine can read {', '.join(opened)}",
             f"chmod 600 {config.data_dir}/*",
@@ -188,7 +172,7 @@ def check_files(config: Config) -> Iterator[Finding]:
             "app.db-wal is there without its app.db",
             "put its app.db back beside it, or restore a backup with --replace",
         )
-    yield from _check_key_file(config)
+    yield from _check_key_files(config)
     rules = config.data_dir / "about.txt"
     if rules.exists() and not (rules.is_file() and os.access(rules, os.R_OK)):
         yield wrong(
@@ -217,15 +201,23 @@ def _name_leftovers(config: Config, files: list[Path]) -> Iterator[Finding]:
             )
 
 
-def _check_key_file(config: Config) -> Iterator[Finding]:
-    key = config.data_dir / "secret_key"
-    if (
-        key.is_file()
-        and not config.secret_key
-        and os.access(key, os.R_OK)
-        and len(key.read_text().strip()) < 32
-    ):
+def _check_key_files(config: Config) -> Iterator[Finding]:
+    secret, log = config.data_dir / "secret_key", config.data_dir / "log_key"
+    is_read = not config.secret_key and _is_readable(secret)
+    if is_read and len(key_files.read_secret(secret)) < key_files.MIN_SECRET:
         yield wrong(
             "secret_key is cut short: sessions and cursors could be forged",
-            f"rm {key}: the next start makes a new one, and everybody has to log in again",
+            f"rm {secret}: the next start makes a new one, and everybody has to log in again",
         )
+    if not config.log_key and _is_readable(log):
+        kept = key_files.read_secret(log)
+        if kept and not key_files.is_log_key(kept):
+            yield wrong(
+                "log_key does not hold 64 hexadecimal digits: no server starts with it",
+                f"put the copy you kept back; where there is none, rm {log}: the next start makes a"
+                " new one and begins a new log, which names the last checkpoint of this one",
+            )
+
+
+def _is_readable(path: Path) -> bool:
+    return path.is_file() and os.access(path, os.R_OK)

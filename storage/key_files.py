@@ -30,13 +30,18 @@ def log_key(config: Config) -> bytes:
     """
     path = config.data_dir / "log_key"
     kept = config.log_key or _keep_secret(path, 64, "begins a new log")
-    if not re.fullmatch("[0-9a-f]{64}", kept):
+    if not is_log_key(kept):
         raise BadSetting(f"{path} must hold 64 hexadecimal digits: put the kept one back")
     return bytes.fromhex(kept)
 
 
+def is_log_key(text: str) -> bool:
+    """Whether this is 32 bytes in hexadecimal digits."""
+    return re.fullmatch("[0-9a-f]{64}", text) is not None
+
+
 def _keep_secret(path: Path, least: int, effect: str) -> str:
-    secret = _read_secret(path) or _make_secret(path)
+    secret = read_secret(path) or _make_secret(path)
     if len(secret) < least:
         raise BadSetting(
             f"{path} must hold at least {least} characters: delete it and the next start makes a"
@@ -45,8 +50,8 @@ def _keep_secret(path: Path, least: int, effect: str) -> str:
     return secret
 
 
-def _read_secret(path: Path) -> str:
-    """What the file holds; "" where there is none, or only blanks and NUL bytes."""
+def read_secret(path: Path) -> str:
+    """Return what the file holds; "" where there is none, or only blanks and NUL bytes."""
     try:
         return path.read_text(errors="replace").strip("\0 \r\n\t")
     except FileNotFoundError:
@@ -58,12 +63,12 @@ def _make_secret(path: Path) -> str:
     folder = os.open(path.parent, os.O_RDONLY)
     try:
         fcntl.flock(folder, fcntl.LOCK_EX)
-        if not _read_secret(path):
+        if not read_secret(path):
             if path.exists():
                 log.warning("%s was empty, so it is made anew", path.name)
             _write_whole(path, os.urandom(32).hex())
             os.fsync(folder)
-        return _read_secret(path)
+        return read_secret(path)
     finally:
         # Frees the lock, too.
         os.close(folder)

@@ -1,0 +1,155 @@
+"""Files of DATA_DIR that this user, or the server's, cannot read or write: that is told as what it
+is, with no advice to restore a backup, and no command traces.
+"""
+
+import json
+import os
+import shutil
+import tempfile
+import traceback
+from pathlib import Path
+
+import ground
+import pytest
+
+import storage
+from cli import now_ms
+from config import load
+from operate import backups, doctor
+from storage import key_files, locks
+
+NOBODY = 65534
+pytestmark = ground.sqlite_only
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="root alone gives files to other users")
+
+
+@pytest.fixture
+def instance():
+    """The settings of an instance whose folder and files belong to a user that is not root."""
+    folder = Path(tempfile.mkdtemp(prefix="candor-access-"))
+    config = load({"DATA_DIR": str(folder)}, dotenv=None)
+    backups.migrate(config)
+    key_files.secret_key(config)
+    storage.database.close_all()
+    locks.unlock_data_dir()
+    if os.geteuid() == 0:
+        give(NOBODY, folder, *folder.iterdir())
+    yield config
+    folder.chmod(0o700)
+    shutil.rmtree(folder)
+
+
+def give(user, *paths):
+    for path in paths:
+        os.chown(path, user, user)
+
+
+def become_plain():
+    if os.geteuid() == 0:
+        os.setgroups([])
+        os.setgid(NOBODY)
+        os.setuid(NOBODY)
+
+
+def run_plain(function):
+    """What a function returns in another process, whose user is not root. JSON."""
+    # What it needs is loaded before: the library's folder may be closed to that user.
+    heard, told = os.pipe()
+    child = os.fork()
+    if not child:
+        try:
+            become_plain()
+            with open(told, "w") as file:
+                json.dump(function(), file)
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(0)
+    os.close(told)
+    with open(heard) as file:
+        text = file.read()
+    os.waitpid(child, 0)
+    return json.loads(text)
+
+
+def examine(config, deep=False):
+    """[level, text, advice] of what is not fine."""
+    found = doctor.examine(config, now_ms(), deep=deep)
+    return [[one.level, one.text, one.advice] for one in found if one.level != "fine"]
+
+
+def complain(config):
+    return run_plain(
+        lambda: [
+            f"{text} -> {advice}"
+            for level, text, advice in examine(config, True)
+            if level == "wrong"
+        ]
+    )
+
+
+def test_an_instance_of_this_user_has_nothing_wrong(instance):
+    assert complain(instance) == []
+
+
+@as_root
+@pytest.mark.parametrize("name", ["app.db", "open.lock", "log_key", "secret_key"])
+def test_a_file_that_root_left_is_named_and_no_restore_is_advised(instance, name):
+    give(0, instance.data_dir / name)
+    # Seen by the server's user, and by root, who can use everything.
+    for told in (
+        complain(instance),
+        [" -> ".join(one[1:]) for one in examine(instance) if one[0] == "wrong"],
+    ):
+        (one,) = told
+        assert f"{name} belong to user root: user nobody cannot use them" in one
+        assert f"chown -R {NOBODY}: {instance.data_dir}" in one and "restore no backup" in one
+
+
+@as_root
+def test_root_is_told_whose_instance_it_is(instance):
+    (told,) = [text for level, text, _ in examine(instance) if "this is root" in text]
+    assert "belongs to user nobody" in told
+
+
+@as_root
+def test_what_the_server_reads_alone_may_belong_to_root(instance):
+    """As an operator who is root writes it."""
+    for name in ("programs.csv", "about.txt"):
+        (instance.data_dir / name).write_text("")
+        (instance.data_dir / name).chmod(0o644)
+    assert complain(instance) == []
+
+
+@as_root
+def test_a_folder_of_another_user_is_told_as_that(instance):
+    give(0, instance.data_dir)
+    (told,) = complain(instance)
+    assert f"{instance.data_dir} belongs to user root, this is user nobody" in told
+    assert "restore no backup" in told
+
+
+@pytest.mark.parametrize("name", ["app.db", "open.lock", "log_key", "secret_key"])
+def test_a_file_that_its_own_user_cannot_read_is_no_damage(instance, name):
+    (instance.data_dir / name).chmod(0)
+    (told,) = complain(instance)
+    assert f"{name} cannot be read" in told and "chmod 600" in told and "restore" not in told
+
+
+@pytest.mark.parametrize("text", ["garbage", "0" * 63, "\xff" * 64])
+def test_a_log_key_that_is_none_is_named(instance, text):
+    (instance.data_dir / "log_key").write_bytes(text.encode("latin-1"))
+    (told,) = complain(instance)
+    assert "log_key does not hold 64 hexadecimal digits" in told and "put the copy" in told
+
+
+def test_a_database_that_another_program_keeps_locked_is_not_called_damaged(instance, monkeypatch):
+    import apsw
+
+    def refuse(path):
+        raise apsw.BusyError("database is locked")
+
+    monkeypatch.setattr(backups, "open_reading", refuse)
+    for deep in (False, True):
+        told = [one for one in examine(instance, deep) if one[0] == "wrong"]
+        assert told and not [one for one in told if "--replace" in one[2]]
