@@ -9,6 +9,7 @@ import datetime
 import json
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 # Where a module adds its commands; quoted, because argparse's class takes no argument at run time.
 Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
+NO_DATABASE = "DATA_DIR holds no database yet: run `app.py migrate` first"
 Run: TypeAlias = "Callable[[Config, argparse.Namespace], int | None]"
 
 
@@ -53,25 +55,48 @@ def add_group(commands: Commands, name: str, help: str) -> Commands:
     return group.add_subparsers(dest="action", required=True, metavar="ACTION")
 
 
+def read_file_name(text: str) -> Path:
+    """Read an argument that names a file."""
+    if not Path(text).name:
+        raise argparse.ArgumentTypeError("must name a file")
+    return Path(text)
+
+
 @contextlib.contextmanager
 def open_database(config: "Config") -> Iterator[None]:
-    """Open one connection to the migrated database.
+    """Open one connection to the database, which is of this version's schema.
 
-    Raises Problem `not_found` where there is no database, `busy` where it stays locked.
+    Raises Problem `not_found` where there is no database (and makes none), Refused where it stays
+    locked or its schema is of another version.
     """
-    from peewee import OperationalError
-
     import storage
     from accounts.problem import Problem
-    from storage import trouble
+    from operate.instance import refusing_trouble
 
-    with storage.connect(config).connection_context():
+    if not config.database_url and not config.database_path.exists():
+        raise Problem("not_found", NO_DATABASE)
+    with (
+        refusing_trouble(config.data_dir, "nothing was stored"),
+        storage.connect(config).connection_context(),
+    ):
         if not storage.database.table_exists("owner"):
-            raise Problem("not_found", "DATA_DIR holds no database yet: run `app.py migrate` first")
-        try:
-            yield
-        except OperationalError as error:
-            if not storage.is_busy(error):
-                raise
-            cause = trouble.TROUBLES[trouble.name_trouble(error, config.data_dir)]
-            raise Problem("busy", f"{cause}: nothing was stored") from None
+            raise Problem("not_found", NO_DATABASE)
+        check_version(storage.list_applied(storage.database), storage.list_migrations())
+        yield
+
+
+def check_version(applied: list[str], known: list[str]) -> None:
+    """Refuse a database whose migrations are not those of this version."""
+    from operate.instance import Refused
+
+    newer = sorted(set(applied) - set(known))
+    if newer:
+        raise Refused(
+            f"the database is of a newer version (it has {newer[0]}): install that version"
+        )
+    missing = [name for name in known if name not in applied]
+    if missing:
+        raise Refused(
+            f"the database is of an older version (it lacks {missing[0]}): restart the server, or"
+            " run `app.py migrate`, which bring it up to date"
+        )

@@ -7,6 +7,8 @@ from cli.people import with_database
 from config import Config
 
 MAX_LISTED = 1000
+# What a column of numbers holds.
+MAX_NUMBER = 2**63 - 1
 
 
 def add_commands(commands: Commands) -> None:
@@ -64,6 +66,8 @@ def run_admin_audit(config: Config, args: Namespace) -> None:
 
     if not 1 <= args.limit <= MAX_LISTED:
         raise invalid("--limit", f"must be a whole number from 1 to {MAX_LISTED}")
+    if args.before is not None and not 1 <= args.before <= MAX_NUMBER:
+        raise invalid("--before", f"must be a whole number from 1 to {MAX_NUMBER}")
     rows = [
         {
             "number": act.id,

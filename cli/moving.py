@@ -2,10 +2,9 @@
 
 import sys
 from argparse import Namespace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cli import Commands, add_command, now_ms, open_database, print_result
+from cli import Commands, add_command, now_ms, open_database, print_result, read_file_name
 from cli.server import refuse_demonstration
 from config import Config
 
@@ -23,7 +22,7 @@ def add_commands(commands: Commands) -> None:
         "bring the archive that an owner downloaded from another instance: bots and paper traders"
         " anew, for a new owner; all of it or nothing",
     )
-    command.add_argument("file", metavar="FILE", type=Path)
+    command.add_argument("file", metavar="FILE", type=read_file_name)
     command.add_argument(
         "--rename",
         metavar="ID=NAME",

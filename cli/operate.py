@@ -3,10 +3,9 @@
 import sys
 from argparse import Namespace
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cli import Commands, add_command, now_ms, print_result
+from cli import Commands, add_command, now_ms, print_result, read_file_name
 from config import Config
 
 if TYPE_CHECKING:
@@ -21,11 +20,11 @@ def add_commands(commands: Commands) -> None:
         "backup",
         run_backup,
         "write a verified copy of the database to one file, while the server runs",
-    ).add_argument("file", metavar="FILE", type=Path)
+    ).add_argument("file", metavar="FILE", type=read_file_name)
     restore = add_command(
         commands, "restore", run_restore, "put a backup in place; no server may be running"
     )
-    restore.add_argument("file", metavar="FILE", type=Path)
+    restore.add_argument("file", metavar="FILE", type=read_file_name)
     restore.add_argument(
         "--replace", action="store_true", help="replace existing data, which is kept aside"
     )

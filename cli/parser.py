@@ -95,3 +95,9 @@ def run_command(argv: Sequence[str] | None) -> int:
     except (Problem, settings.BadSetting, BadPrograms, Refused) as refusal:
         print(refusal, file=sys.stderr)
         return 1
+    except OSError as error:
+        # Of a file: what a pipe or a network did has no name.
+        if error.filename is None:
+            raise
+        print(f"{error.filename}: {error.strerror}", file=sys.stderr)
+        return 1

@@ -39,9 +39,9 @@ def run_witness(config: Config, args: Namespace) -> int:
     from evidence.notes import Signer
     from operate import backups
 
-    signer = Signer(log_key(config))
     backups.migrate(config)
     with open_database(config):
+        signer = Signer(log_key(config))
         if args.forget:
             known = witnessing.forget(args.url)
             print_result(args, {"forgotten": known}, "forgotten" if known else "nothing was seen")
@@ -59,8 +59,8 @@ def run_log(config: Config, args: Namespace) -> None:
     from evidence import catch_up, log
     from evidence.notes import Signer, encode
 
-    signer = Signer(log_key(config))
     with open_database(config):
+        signer = Signer(log_key(config))
         if args.renew:
             catch_up.renew_log("operator", now_ms())
             catch_up.store_key(signer)

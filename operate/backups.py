@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import apsw
-from peewee import OperationalError
+from peewee import OperationalError, ProgrammingError
 
 import config as settings
 import storage
@@ -398,12 +398,13 @@ def migrate(config: Config) -> Migrated:
     # Nobody upgrades now, or DATA_DIR could not be entered: a killed one left it.
     shutil.rmtree(config.data_dir / UPGRADE_FOLDER, ignore_errors=True)
     _remove_links(config)
-    if config.database_url:
-        migrated = Migrated(_migrate_server(database), None)
-    else:
-        migrated = _migrate_file(config, database)
-    catch_up_log(config, database, time.time_ns() // 1_000_000)
-    return migrated
+    with instance.refusing_trouble(config.data_dir, "the database was not brought up to date"):
+        if config.database_url:
+            migrated = Migrated(_migrate_server(database), None)
+        else:
+            migrated = _migrate_file(config, database)
+        catch_up_log(config, database, time.time_ns() // 1_000_000)
+        return migrated
 
 
 def catch_up_log(config: Config, database: Any, now: int) -> None:
@@ -414,12 +415,11 @@ def catch_up_log(config: Config, database: Any, now: int) -> None:
 
 
 def _migrate_file(config: Config, database: Any) -> Migrated:
-    copy = None
-    if config.database_path.exists() and _is_ours(config.database_path):
-        pending = _list_pending(config.database_path)
-        if pending:
-            copy = config.data_dir / f"app.db.before-{pending[0]}"
-            store_copy(config.database_path, copy)
+    path, copy = config.database_path, None
+    pending = _list_pending(path) if path.exists() and _is_ours(path) else []
+    if pending:
+        copy = config.data_dir / f"app.db.before-{pending[0]}"
+        store_copy(path, copy)
     return Migrated(storage.migrate(database), copy)
 
 
@@ -434,10 +434,11 @@ def _migrate_server(database: Any) -> list[str]:
                 " install that version"
             )
         return storage.migrate(database)
-    except OperationalError as error:
-        raise Refused(
-            f"the database of DATABASE_URL cannot be used: {str(error).strip()}"
-        ) from None
+    except (OperationalError, ProgrammingError) as error:
+        # A mistake in a migration is ours, and traces.
+        if not (isinstance(error, OperationalError) or database.is_forbidden(error)):
+            raise
+        raise Refused(f"the database of DATABASE_URL cannot be used: {error}".strip()) from None
 
 
 def _list_pending(path: Path) -> list[str]:

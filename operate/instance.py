@@ -2,11 +2,15 @@
 
 import contextlib
 import fcntl
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-from storage import locks
+from peewee import OperationalError
+
+import storage
+from storage import locks, trouble
 from storage.files import make_folder
 
 # Endings of the files of one SQLite database.
@@ -15,6 +19,26 @@ SIDE_FILES = ("", "-wal", "-shm", "-journal")
 
 class Refused(Exception):
     """A command cannot be done: a sentence for the operator. Nothing was changed."""
+
+
+@contextlib.contextmanager
+def refusing_trouble(data_dir: Path, effect: str) -> Iterator[None]:
+    """Refuse, with what came of it, where the database stays locked, is out of reach, or its disk
+    is full or fails.
+    """
+    try:
+        yield
+    except OperationalError as error:
+        # A full disk ends the transaction, and to go back inside it is then what fails.
+        known = trouble.name_trouble(error, data_dir)
+        if known == "unreachable" and not storage.is_busy(error):
+            raise
+        path = data_dir / "app.db"
+        if path.exists() and not os.access(path, os.R_OK):
+            cause = f"this user may not read {path}, `app.py doctor` says whose it is"
+        else:
+            cause = trouble.TROUBLES[known]
+        raise Refused(f"{cause}: {effect}") from None
 
 
 @contextlib.contextmanager

@@ -24,7 +24,11 @@ from peewee import (  # type: ignore[attr-defined]
 )
 from playhouse.pool import PooledDatabase
 from psycopg.conninfo import conninfo_to_dict
-from psycopg.errors import IdleInTransactionSessionTimeout, ReadOnlySqlTransaction
+from psycopg.errors import (
+    IdleInTransactionSessionTimeout,
+    InsufficientPrivilege,
+    ReadOnlySqlTransaction,
+)
 from psycopg.pq import TransactionStatus
 from psycopg.types.numeric import IntLoader
 from psycopg.types.string import StrDumperUnknown
@@ -323,6 +327,11 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):
         return isinstance(error, OperationalError) or isinstance(
             getattr(error, "orig", None), (IdleInTransactionSessionTimeout, ReadOnlySqlTransaction)
         )
+
+    @staticmethod
+    def is_forbidden(error: object) -> bool:
+        """Was it refused because the user of DATABASE_URL lacks a privilege?"""
+        return isinstance(getattr(error, "orig", None), InsufficientPrivilege)
 
     # ---- telling ---------------------------------------------------------------------------------
     def data_version(self) -> Hashable:

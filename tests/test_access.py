@@ -2,6 +2,8 @@
 is, with no advice to restore a backup, and no command traces.
 """
 
+import contextlib
+import io
 import json
 import os
 import shutil
@@ -13,7 +15,7 @@ import ground
 import pytest
 
 import storage
-from cli import now_ms
+from cli import now_ms, parser
 from config import load
 from operate import backups, doctor
 from storage import key_files, locks
@@ -88,6 +90,25 @@ def complain(config):
     )
 
 
+def run(config, *argv):
+    """Exit code and what a command printed, as a user that is not root."""
+    os.environ["DATA_DIR"] = str(config.data_dir)
+
+    def work():
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
+            code = parser.main(argv)
+        return [code, out.getvalue()]
+
+    # As this user first: then everything is loaded.
+    work()
+    storage.database.close_all()
+    locks.unlock_data_dir()
+    if os.geteuid() == 0:
+        give(NOBODY, *config.data_dir.iterdir())
+    return lambda: run_plain(work)
+
+
 def test_an_instance_of_this_user_has_nothing_wrong(instance):
     assert complain(instance) == []
 
@@ -153,3 +174,15 @@ def test_a_database_that_another_program_keeps_locked_is_not_called_damaged(inst
     for deep in (False, True):
         told = [one for one in examine(instance, deep) if one[0] == "wrong"]
         assert told and not [one for one in told if "--replace" in one[2]]
+
+
+@pytest.mark.parametrize("argv", [("bot", "list"), ("log",), ("doctor",), ("admin", "audit")])
+@pytest.mark.parametrize("name", ["app.db", "open.lock", "log_key", "."])
+def test_a_command_that_may_not_read_says_so(instance, monkeypatch, name, argv):
+    monkeypatch.setenv("DATA_DIR", str(instance.data_dir))
+    again = run(instance, *argv)
+    (instance.data_dir / name).chmod(0)
+    code, told = again()
+    assert "Traceback" not in told
+    if name != "log_key" or argv == ("log",) or argv == ("doctor",):
+        assert code == 1 and str(instance.data_dir) in told, told

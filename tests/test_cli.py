@@ -13,7 +13,7 @@ from service import address, signature
 import app
 from accounts import owners
 from models import Key, Post, Wallet
-from storage import database
+from storage import database, list_migrations
 
 ROOT = Path(__file__).resolve().parent.parent
 SEED = "abandon ability able about above absent absorb abstract absurd abuse access accident"
@@ -207,6 +207,60 @@ def test_a_database_that_was_never_migrated_says_so(tmp_path, cli, monkeypatch):
     ground.enter(monkeypatch, tmp_path / "fresh", migrated=False)
     code, _, err = cli("bot", "list")
     assert code == 1 and "migrate" in err
+
+
+READING = ("bot list", "key list", "hook list", "admin audit", "trader list", "log", "rebuild")
+
+
+@pytest.mark.parametrize("command", READING)
+@pytest.mark.parametrize("exists", [True, False])
+@ground.sqlite_only
+def test_a_command_that_finds_no_database_says_so_and_makes_none(
+    tmp_path, cli, monkeypatch, command, exists
+):
+    folder = tmp_path / "fresh"
+    monkeypatch.setenv("DATA_DIR", str(folder))
+    if exists:
+        folder.mkdir()
+    code, out, err = cli(*command.split())
+    assert (code, out) == (1, "") and "holds no database yet" in err and err.count("\n") == 1
+    assert not folder.exists() or list(folder.iterdir()) == []
+
+
+@pytest.mark.parametrize("version, words", [("older", "migrate"), ("newer", "install")])
+@pytest.mark.parametrize("command", READING)
+def test_a_database_of_another_version_is_refused_with_a_sentence(cli, version, words, command):
+    with database.connection_context():
+        if version == "older":
+            last = list_migrations()[-1]
+            database.execute_sql("DELETE FROM schema_migration WHERE name = ?", (last,))
+        else:
+            row = "('9999_future', '2030-01-01')"
+            database.execute_sql(f"INSERT INTO schema_migration (name, applied) VALUES {row}")
+    code, out, err = cli(*command.split())
+    assert (code, out) == (1, "") and f"{version} version" in err and words in err
+
+
+@pytest.mark.parametrize("command", ["backup", "restore", "import"])
+@pytest.mark.parametrize("name", ["", ".", "/"])
+def test_an_argument_that_names_no_file_is_wrong_usage(cli, command, name):
+    code, _, err = cli(command, name)
+    assert code == 2 and "FILE: must name a file" in err
+
+
+@pytest.mark.parametrize("number", ["0", "-1", str(2**63), str(10**40)])
+def test_a_number_that_no_line_has_is_refused(cli, number):
+    code, _, err = cli("admin", "audit", f"--before={number}")
+    assert code == 1 and err.startswith("--before") and str(2**63 - 1) in err
+    assert cli("admin", "audit", f"--before={2**63 - 1}")[0] == 0
+
+
+@pytest.mark.parametrize("days", ["0", "-1", str(10**40)])
+def test_days_that_no_key_lasts_are_refused(cli, days):
+    made = shown(cli, "bot", "create", "--name", "Nell")
+    argv = ("key", "create", "--owner", made["ownerId"], "--scope", "read", f"--days={days}")
+    code, _, err = cli(*argv)
+    assert code == 1 and "--days" in err
 
 
 # What a command that neither serves nor asks a node has no use for, and what takes longest to

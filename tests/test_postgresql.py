@@ -351,6 +351,24 @@ def test_a_newer_schema_is_refused(settings, db):
         backups.migrate(settings)
 
 
+def test_a_user_who_may_not_make_tables_is_told_so(tmp_path):
+    """As where the schema belongs to somebody else: since PostgreSQL 15 no one else may."""
+    given = config.load(ground.environ(tmp_path / "data", migrated=False), dotenv=None)
+    name = f"plain_{os.getpid()}"
+    made = storage.make_database(given)
+    with made.connection_context():
+        made.execute_sql(f"CREATE ROLE {name} LOGIN")
+    url = given.database_url.replace(given.database_url.split("//")[1].split("@")[0], name)
+    try:
+        with pytest.raises(instance.Refused, match="permission denied for schema public"):
+            backups.migrate(ground.change(given, database_url=url))
+    finally:
+        database.close_all()
+        with made.connection_context():
+            made.execute_sql(f"DROP ROLE {name}")
+        made.close_all()
+
+
 def test_a_session_that_several_connections_share_is_refused(settings, db, monkeypatch):
     """As PgBouncer gives them where it pools transactions (`bench drill pooled` has a real one)."""
     database, shared = storage.database.obj, storage.database.obj.open()

@@ -16,10 +16,11 @@ import pytest
 from peewee import OperationalError
 from service import Service, address
 
+import config
 import storage
 from accounts import posts
 from operate import backups, instance
-from storage import database, sqlite, trouble
+from storage import database, locks, sqlite, trouble
 from storage.trouble import LOCKED_SECONDS
 from web.api.health import read_health
 from web.server import logs
@@ -133,6 +134,23 @@ def test_a_backup_on_a_full_disk_says_so_in_a_sentence(small_disk, tmp_path):
         with open(small_disk / "filler", "wb") as file:
             file.write(bytes(shutil.disk_usage(small_disk).free - 65_536))
     service.close()
+
+
+@pytest.mark.parametrize("room", [0, 16_384, 262_144])
+def test_a_migration_on_a_full_disk_is_refused_with_a_sentence(small_disk, room):
+    """Whether there is room for nothing, for its beginning or for most of it."""
+    given = config.load({"DATA_DIR": str(small_disk)}, dotenv=None)
+    with open(small_disk / "filler", "wb") as file:
+        file.write(bytes(shutil.disk_usage(small_disk).free - room))
+    with pytest.raises(instance.Refused) as refused:
+        backups.migrate(given)
+    assert "full" in str(refused.value) or "No space left" in str(refused.value)
+    storage.database.close_all()
+    locks.unlock_data_dir()
+    (small_disk / "filler").unlink()
+    assert backups.migrate(given).names == storage.list_migrations()
+    storage.database.close_all()
+    locks.unlock_data_dir()
 
 
 # ---- a locked database ---------------------------------------------------------------------------
