@@ -12,6 +12,7 @@ import config as settings
 from accounts.problem import Problem
 from chain.programs import BadPrograms
 from operate.instance import Refused
+from storage.files import give_to_owner
 
 
 class Parser(argparse.ArgumentParser):
@@ -91,7 +92,11 @@ def run_command(argv: Sequence[str] | None) -> int:
     args = build_parser().parse_args(argv)
     os.umask(0o077)
     try:
-        return args.run(settings.load(), args) or 0
+        config = settings.load()
+        try:
+            return args.run(config, args) or 0
+        finally:
+            give_to_owner(config.data_dir)
     except (Problem, settings.BadSetting, BadPrograms, Refused) as refusal:
         print(refusal, file=sys.stderr)
         return 1

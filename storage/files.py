@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import stat
 from pathlib import Path
 
 
@@ -25,3 +26,26 @@ def make_folder(path: Path) -> None:
         # Who may add to a folder may not always read it.
         with contextlib.suppress(PermissionError):
             sync(one.parent)
+
+
+# What commands make in DATA_DIR; what else lies there is the operator's own.
+MADE = (
+    *("app.db*", "*.lock", "ratelimit.db*", "secret_key", "log_key", "upgrade", "upgrade/*"),
+    *("backups", "backups/*"),
+)
+
+
+def give_to_owner(folder: Path) -> None:
+    """As root, give what root made in a DATA_DIR of another user to that user: the server could not
+    use it. SQLite does so with the files beside a database.
+    """
+    if os.geteuid() != 0 or not folder.is_dir() or folder.stat().st_uid == 0:
+        return
+    owner = folder.stat()
+    for path in (path for pattern in MADE for path in folder.glob(pattern)):
+        # One may go meanwhile. A file of two names may be anybody's, and a link leads anywhere.
+        with contextlib.suppress(FileNotFoundError):
+            found = path.lstat()
+            is_plain = stat.S_ISREG(found.st_mode) and found.st_nlink == 1
+            if found.st_uid == 0 and (is_plain or stat.S_ISDIR(found.st_mode)):
+                os.chown(path, owner.st_uid, owner.st_gid, follow_symlinks=False)

@@ -186,3 +186,39 @@ def test_a_command_that_may_not_read_says_so(instance, monkeypatch, name, argv):
     assert "Traceback" not in told
     if name != "log_key" or argv == ("log",) or argv == ("doctor",):
         assert code == 1 and str(instance.data_dir) in told, told
+
+
+@as_root
+def test_what_a_command_of_root_makes_belongs_to_the_server(instance, monkeypatch, tmp_path):
+    """In the folder of an instance, and in one that is still empty, as systemd makes it."""
+    monkeypatch.setenv("DATA_DIR", str(instance.data_dir))
+    mine = instance.data_dir / "programs.csv"
+    mine.write_text("")
+    outside = tmp_path / "outside"
+    outside.write_text("root's")
+    (instance.data_dir / "app.db.before-link").symlink_to(outside)
+    os.link(outside, instance.data_dir / "app.db.before-name")
+    safe = tmp_path / "safe.db"
+    for argv in (
+        ("bot", "create", "--name", "Nell"),
+        ("backup", str(safe)),
+        ("restore", str(safe), "--replace"),
+        ("log",),
+    ):
+        assert parser.main(argv) == 0
+        storage.database.close_all()
+        locks.unlock_data_dir()
+    for path in instance.data_dir.glob("*"):
+        if path.name not in ("programs.csv", "app.db.before-link", "app.db.before-name"):
+            assert path.stat().st_uid == NOBODY, path
+    assert {one.stat().st_uid for one in (mine, outside, safe)} == {0}
+    mine.chmod(0o644)
+    for name in ("link", "name"):
+        (instance.data_dir / f"app.db.before-{name}").unlink()
+    assert complain(instance) == []
+    for path in instance.data_dir.iterdir():
+        path.unlink()
+    assert parser.main(["migrate"]) == 0
+    storage.database.close_all()
+    locks.unlock_data_dir()
+    assert complain(instance) == []

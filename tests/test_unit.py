@@ -2,6 +2,7 @@
 calls it sets.
 """
 
+import os
 import re
 import shutil
 import subprocess
@@ -98,3 +99,26 @@ def test_systemd_understands_the_unit(tmp_path: Path) -> None:
     assert copy.read_text() != text
     done = subprocess.run(["systemd-analyze", "verify", str(copy)], capture_output=True, text=True)
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
+
+
+# ---- the command beside it -----------------------------------------------------------------------
+def test_a_command_runs_as_the_service_does(tmp_path):
+    """What is asked of systemd-run is what the unit says; arguments come through as they are."""
+    fake = tmp_path / "systemd-run"
+    fake.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\nexit 3\n')
+    fake.chmod(0o755)
+    environ = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    argv = [UNIT.with_name("candor-command"), "bot", "create", "--name", "Nell $HOME; ls"]
+    done = subprocess.run(argv, env=environ, capture_output=True, text=True, timeout=20)
+    asked = done.stdout.splitlines()
+    assert done.returncode == 3
+    assert asked[-4:] == ["bot", "create", "--name", "Nell $HOME; ls"]
+    unit = dict(line.split("=", 1) for line in UNIT.read_text().splitlines() if "=" in line)
+    program, script = unit["ExecStart"].split()[:2]
+    assert asked[-6:-4] == [program, script]
+    assert f"--uid={unit['User']}" in asked and f"--gid={unit['Group']}" in asked
+    assert f"--working-directory={unit['WorkingDirectory']}" in asked
+    for name in ("EnvironmentFile", "UMask"):
+        assert f"--property={name}={unit[name]}" in asked
+    for one in unit["Environment"].split():
+        assert f"--setenv={one}" in asked
