@@ -141,20 +141,28 @@ def check_leaves(reader: Reader, told: Told) -> Iterator[Difference]:
     nodes = {(log, level, place): bytes(node) for log, level, place, node in reader.rows(NODES)}
     log, first, expected = 0, 0, 0
     levels: list[list[bytes]] = [[]]
+    begun = set()
     for number, data in reader.rows(LEAVES):
         for missing in range(expected, min(number, expected + 10)):
             yield Difference("log_leaf", f"leaf {missing} is missing")
         expected = number + 1
         if number in logs:
             (log, uid), first, levels = logs[number], number, [[]]
+            begun.add(uid)
         try:
             leaf = orjson.loads(data)
+            if number not in logs and leaf["kind"] == "opening":
+                what = f"leaf {number} opens {leaf['log']}, which is not there"
+                yield Difference("log", what)
             if number in logs and (leaf["kind"], leaf["log"]) != ("opening", uid):
                 yield Difference("log", f"{uid} does not begin with its opening")
             told.take(number, leaf)
         except UNREADABLE:
             yield Difference("log_leaf", f"leaf {number - first} cannot be read")
         yield from _add(nodes, log, levels, 0, number - first, hash_leaf(data.encode()))
+    for _, uid in logs.values():
+        if uid not in begun:
+            yield Difference("log", f"{uid}: its first leaf is not there")
     for _, level, place in nodes:
         yield Difference("log_node", f"level {level}, place {place}: no leaves lead to this hash")
 

@@ -200,3 +200,33 @@ def test_two_logs_are_compared_each_with_its_tree(grown):
     body = posts.PostBody(eventId="new", body="word")
     posts.publish(Post.get().bot_id, body, NOW, "api")
     assert find(grown) == []
+
+
+@pytest.mark.parametrize("count", [3, 260])
+def test_a_log_whose_row_is_gone_is_named(settings, db, count):
+    """However few its leaves are: no full tile tells of it then."""
+    made = influencers.create_bot(settings, "Ada", NOW)
+    for n in range(count):
+        posts.publish(made.bot.id, posts.PostBody(eventId=f"e{n}", body="word"), NOW, "api")
+    uid = log.find_log().uid
+    change("DELETE FROM log")
+    assert ("log", f"leaf 0 opens {uid}, which is not there") in find(settings)
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_of_two_logs_the_one_whose_row_is_gone_is_named(grown, which):
+    with writing():
+        arrivals.open_log(NOW)
+    one = log.list_logs()[which]
+    change("DELETE FROM log WHERE uid = ?", one.uid)
+    assert ("log", f"leaf {one.first_leaf} opens {one.uid}, which is not there") in find(grown)
+
+
+def test_a_log_without_leaves_is_named(grown):
+    with writing():
+        uid = arrivals.open_log(NOW)
+        database.execute_sql("DELETE FROM log_leaf WHERE id = (SELECT MAX(id) FROM log_leaf)")
+    assert ("log", f"{uid}: its first leaf is not there") in find(grown)
+    with writing():
+        database.execute_sql("DELETE FROM log_leaf")
+    assert ("log", f"{uid}: its first leaf is not there") in find(grown)
