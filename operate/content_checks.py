@@ -10,7 +10,16 @@ from accounts import quotas
 from chain.summary import UNREADABLE, read_coverage
 from config import Config
 from operate import instance
-from operate.findings import CLOCK_MS, Finding, fine, look, show_time, wrong
+from operate.findings import (
+    CLOCK_MS,
+    SET_CLOCK,
+    Finding,
+    fine,
+    look,
+    show_span,
+    show_time,
+    wrong,
+)
 
 # A job may fail for so long before somebody has to do something.
 MAX_FAILING_MS = 3_600_000
@@ -71,15 +80,23 @@ SCOUT = "SELECT details FROM job WHERE name = 'scout'"
 
 def check_clock(execute: Callable[..., Any], now: int) -> Iterator[Finding]:
     """Check that no stored time is later than `now` (ms), as after a clock was set back."""
-    newest = max(
-        execute(f"SELECT MAX({column}) FROM {name}").fetchone()[0] or 0
+    newest, place = max(
+        (execute(f"SELECT MAX({column}) FROM {name}").fetchone()[0] or 0, f"{name}.{column}")
         for name, column in (one.split(".") for one in DATED)
     )
-    if now < max(FIRST_DAY_MS, newest - CLOCK_MS):
+    if now < FIRST_DAY_MS:
         yield wrong(
-            f"the clock says {show_time(now)}, and what is stored here says"
-            f" {show_time(max(newest, FIRST_DAY_MS))}",
-            "set the clock: timedatectl set-ntp true",
+            f"the clock says {show_time(now)}, at least {show_span(FIRST_DAY_MS - now)} behind:"
+            " before this program was",
+            f"{SET_CLOCK}, then restart the server",
+        )
+    elif now < newest - CLOCK_MS:
+        yield wrong(
+            f"the clock says {show_time(now)}, {show_span(newest - now)} behind the newest time"
+            f" that is stored here ({place}: {show_time(newest)})",
+            f"compare it with another clock. If it is behind: {SET_CLOCK}. If it is right, it ran"
+            " ahead when that was stored: nothing needs to be done, and this ends once that time"
+            " has come",
         )
     else:
         yield fine(f"the clock says {show_time(now)}")

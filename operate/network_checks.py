@@ -6,7 +6,16 @@ from chain.rpc import Rpc, RpcError
 from config import Config
 from market.failures import FetchError
 from market.fetch import fetch_json, open_session
-from operate.findings import CLOCK_MS, Finding, fine, look, show_time, wrong
+from operate.findings import (
+    CLOCK_MS,
+    SET_CLOCK,
+    Finding,
+    fine,
+    look,
+    show_span,
+    show_time,
+    wrong,
+)
 from storage import counters
 
 # its genesis hash
@@ -35,11 +44,23 @@ def check_endpoints(config: Config, now: int) -> Iterator[Finding]:
         )
         yield check_finality(rpc, number)
         if isinstance(seconds, int) and abs(now - seconds * 1000) > CLOCK_MS:
-            yield wrong(
-                f"its newest final block is of {show_time(seconds * 1000)}, the clock here says"
-                f" {show_time(now)}",
-                "set the clock, or replace the endpoint if it lags",
-            )
+            yield compare_clock(number, seconds * 1000, now)
+
+
+def compare_clock(number: int, block_ms: int, now: int) -> Finding:
+    """Tell by how much the clock differs from the newest final block of a node."""
+    told = (
+        f"the newest final block of endpoint {number} is of {show_time(block_ms)}; the clock here"
+        f" says {show_time(now)}, {show_span(abs(now - block_ms))}"
+    )
+    # No block is of the future, and any node may lag.
+    if block_ms > now:
+        return wrong(f"{told} behind", f"the clock is wrong: {SET_CLOCK}")
+    return wrong(
+        f"{told} later",
+        f"if other endpoints say so too, the clock is ahead: {SET_CLOCK}; else the endpoint lags:"
+        " replace it",
+    )
 
 
 def check_finality(rpc: Rpc, number: int) -> Finding:

@@ -22,7 +22,7 @@ import models
 import storage
 from accounts import admin, posts
 from cli.operate import run_backup
-from operate import backups, database_checks, doctor, foreign_schema
+from operate import backups, database_checks, doctor, foreign_schema, network_checks
 from operate.instance import Refused
 from storage import locks
 
@@ -701,7 +701,24 @@ def test_the_doctor_notices_rows_from_the_future(service, change):
     models.Wallet.create(address="a", bot=bot.bot, created_at=NOW)
     assert complain(service.config) == ""
     storage.database.execute_sql(change, (NOW + 86_400_000,))
-    assert "the clock says" in complain(service.config)
+    told = complain(service.config)
+    assert "1 d behind the newest time" in told and "timedatectl set-ntp true" in told
+    assert "If it is right, it ran ahead" in told
+    assert "before this program was" in complain(service.config, 1_000)
+
+
+@pytest.mark.parametrize(
+    "off_seconds, words, advice",
+    [
+        (-7_500, "2 h 5 min behind", "the clock is wrong"),
+        (90_061, "1 d 1 h later", "the endpoint lags"),
+        (100, "1 min 40 s later", "the endpoint lags"),
+    ],
+)
+def test_the_doctor_says_by_how_much_the_clock_differs_from_a_node_s(off_seconds, words, advice):
+    told = network_checks.compare_clock(2, NOW, NOW + 1000 * off_seconds)
+    assert told.level == "wrong" and "endpoint 2" in told.text
+    assert told.text.endswith(words) and advice in told.advice and "timedatectl" in told.advice
 
 
 def test_what_a_killed_copy_left_is_told_and_removed(service, tmp_path):
