@@ -38,7 +38,7 @@ class Keeper:
         self._reached = {"wallet": 0, "bot": 0}
 
     def run_tick(self, now: int) -> tuple[None, None]:
-        """Work out some of what is missing. `now` is of no importance."""
+        """Work out some of what is missing. `now`, which each job is given, is not used."""
         for table in self._reached:
             left, ends = MAX_PARTS, time.thread_time() + MAX_SECONDS
             for owner in self._list_next(table):

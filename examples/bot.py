@@ -3,8 +3,7 @@
 that names the transaction, and so is verified.
 
     export CANDOR_URL=http://127.0.0.1:8000      # the instance
-    export CANDOR_KEY=cnd_pub_...                # the bot's publishing key; keep it out of
-    the command line
+    read -rs CANDOR_KEY && export CANDOR_KEY     # paste the bot's publishing key, cnd_pub_...
     python3 bot.py                               # until you stop it; --once: one look, for cron
 
 The first poll only notes where to begin: what was traded before is not told. The place is kept in

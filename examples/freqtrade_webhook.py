@@ -2,8 +2,7 @@
 """Freqtrade's webhook messages become posts: filled entries and exits, what its strategy says.
 
     export CANDOR_URL=http://127.0.0.1:8000      # the instance
-    export CANDOR_KEY=cnd_pub_...                # the bot's publishing key; keep it out of
-                                                 # the command line
+    read -rs CANDOR_KEY && export CANDOR_KEY     # paste the bot's publishing key, cnd_pub_...
     python3 freqtrade_webhook.py                 # listens on 127.0.0.1:8787; PORT names another
 
 In freqtrade's configuration, with `dry_run` in each part as it is in the configuration itself

@@ -151,7 +151,9 @@ def show_responses(operation: Operation) -> Json:
 
 
 def list_refusals(operation: Operation) -> Sequence[str]:
-    """List the codes of all refusals that an operation may answer."""
+    """List the codes of the refusals that are documented for an operation by name; any other, as of
+    what a request has in common with all, is its `default`.
+    """
     keyed = ("missing_key", "invalid_key", "owner_banned") if operation.keyed else ()
     return *operation.refusals, *keyed, "rate_limited", "busy"
 
