@@ -50,6 +50,7 @@ def check_contents(
     yield from check_receipts(execute)
     yield from check_coverages(execute, "0060_companions" in applied)
     if "0067_quote_imbalance" in applied:
+        yield from check_results(execute)
         yield from check_sums(execute)
     if "0027_witness" in applied:
         yield from check_witnessed(execute)
@@ -208,6 +209,33 @@ def check_coverages(execute: Callable[..., Any], has_groups: bool) -> Iterator[F
         )
 
 
+# What is shown of a wallet, as JSON: derived, like its coverage.
+SHOWN = "results", "positions", "reconciliation", "average_cost", "by_quote", "quote_imbalance"
+RESULTS = f"SELECT address, {', '.join(SHOWN)} FROM wallet ORDER BY id"
+
+
+def check_results(execute: Callable[..., Any]) -> Iterator[Finding]:
+    """Check that what is shown of each wallet can be read."""
+    for address, *texts in execute(RESULTS):
+        pairs = zip(SHOWN, texts, strict=True)
+        damaged = [name for name, text in pairs if text is not None and not _is_json(text)]
+        if damaged:
+            yield wrong(
+                f"{', '.join(damaged)} of wallet {address} cannot be read, nor can pages that show"
+                " them",
+                "the observer's next poll writes them anew, and so does `app.py rebuild`; check the"
+                " disk",
+            )
+
+
+def _is_json(text: str) -> bool:
+    try:
+        orjson.loads(text)
+    except ValueError:
+        return False
+    return True
+
+
 class ImbalanceRow(NamedTuple):
     """A wallet whose money the ledgers cannot follow, by how many lamports and by how many raw
     units of stablecoins: JSON by mint.
@@ -226,7 +254,7 @@ WHERE imbalance <> 0 OR quote_imbalance <> '{}' ORDER BY id"""
 def check_sums(execute: Callable[..., Any]) -> Iterator[Finding]:
     """Check that each wallet's results and transfers explain its balances, but for gaps."""
     rows = list(map(ImbalanceRow._make, execute(IMBALANCES)))
-    for row in rows:
+    for row in (row for row in rows if _is_json(row.quote_imbalance)):
         missing = [f"{row.imbalance} lamports"] if row.imbalance else []
         left_over = orjson.loads(row.quote_imbalance)
         missing += [f"{raw} raw units of {mint}" for mint, raw in left_over.items()]

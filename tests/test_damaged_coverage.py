@@ -127,3 +127,23 @@ def test_a_wallet_of_several_whose_own_coverage_is_damaged(service, text):
     assert complain(seen) == []
     seen.settle()
     assert seen.state(ADA) == "complete"
+
+
+SHOWN = ("results", "positions", "reconciliation", "average_cost", "by_quote", "quote_imbalance")
+
+
+@pytest.mark.parametrize("column", SHOWN)
+def test_other_text_of_a_wallet_that_cannot_be_read_is_named_and_mended(seen, column):
+    def list_wrong():
+        return [one.text for one in doctor.examine(seen.config, seen.now) if EVE in one.text]
+
+    for mend in ("rebuild", "poll"):
+        Wallet.update({column: '{"x'}).where(Wallet.address == EVE).execute()
+        (told,) = list_wrong()
+        assert told.startswith(f"{column} of wallet {EVE} cannot be read")
+        if mend == "rebuild":
+            eve = Wallet.get(Wallet.address == EVE)
+            rebuilding.rebuild(seen.observer.state, [eve], seen.now)
+        else:
+            seen.look(2)
+        assert list_wrong() == [] and seen.observer.problem is None
