@@ -60,7 +60,9 @@ def update_position(
     """Write one position off, mark it, or note that it has no usable price."""
     if snapshot is not None and flaw != "clock_skew":
         if position.pair and snapshot.pair and snapshot.pair != position.pair:
-            move_position(trader, position, snapshot)
+            moved = move_position(trader, position, snapshot)
+            # Two pools that take turns at being the deepest are no price either.
+            handle_missing_price(trader, moved, snapshot, market, at)
             return
         if is_gone(snapshot, position.liquidity):
             write_off_position(trader, position, snapshot, market)
@@ -79,13 +81,14 @@ def update_position(
     handle_missing_price(trader, position, snapshot, market, at)
 
 
-def move_position(trader: Trader, position: Position, snapshot: Snapshot) -> None:
-    """Follow a token to another pair: another market, whose liquidity is compared from now on. Its
-    first snapshot is neither a mark nor a loss.
+def move_position(trader: Trader, position: Position, snapshot: Snapshot) -> Position:
+    """Follow a token to another pair, and return the position there: another market, whose
+    liquidity is compared from now on. Its first snapshot is neither a mark nor a loss.
     """
     moved = replace(position, pair=snapshot.pair, liquidity=snapshot.liquidity)
     trader.account.positions[position.mint] = moved
     trader.journal.positions[moved.number] = moved
+    return moved
 
 
 def mark_position(trader: Trader, position: Position, snapshot: Snapshot, market: Market) -> None:

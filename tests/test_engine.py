@@ -1242,6 +1242,25 @@ def test_another_pair_is_another_market_and_no_loss():
     assert one.journal.positions[1].reason == "told" and adds_up(one)
 
 
+def test_a_token_whose_pair_changes_with_every_snapshot_has_no_usable_price():
+    """Two pools take turns at being the deepest, a tenth of the price below: nothing marks the
+    position, so round 6 asks and round 1443 closes it, as if no price had come.
+    """
+    one = told(0, mints=("A",))
+    tape = Tape([one], mints="AB", quiet={"pair": "first"}).play(3)
+    fallen = {"price": "0.0001", "pool": "100", "liquidity": "30000"}
+    while tape.number < 1442:
+        assert [alarm.code for alarm in one.journal.review_reasons] == ["missing_price"] * (
+            tape.number >= 6
+        )
+        tape.play(A={**fallen, "pair": "first" if tape.number % 2 else "second"})
+    assert one.account.positions
+    tape.play(A={**fallen, "pair": "first" if tape.number % 2 else "second"})
+    position = one.journal.positions[1]
+    assert (position.reason, position.closed_at) == ("price_gone", START + 1443 * MINUTE)
+    assert position.cash == -SOL - network_fees(one) and adds_up(one)
+
+
 def test_strategies_see_the_prices_of_one_pair_alone():
     tape = Tape([], quiet={"pair": "one"}).play(5)
     tape.quiet = {"pair": "another"}
