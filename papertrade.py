@@ -173,7 +173,7 @@ class PaperJob:
         first = load.find_first_new(cursor, now - BACKLOG_MS) if loaded else None
         rounds = 0
         if first is not None:
-            market = self._update_market(market, first, cursor, now, faults)
+            market = self._update_market(market, loaded, first, cursor, now, faults)
             rounds = self._play_rounds(
                 market, loaded, first, range(cursor + 1, newest + 1), now, faults
             )
@@ -201,7 +201,13 @@ class PaperJob:
         adaptive.run_heartbeat(trader, now)
 
     def _update_market(
-        self, market: Market | None, first: int, cursor: int, now: int, faults: Faults
+        self,
+        market: Market | None,
+        loaded: Sequence[load.LoadedTrader],
+        first: int,
+        cursor: int,
+        now: int,
+        faults: Faults,
     ) -> Market:
         """Return the market as it was at the cursor: the one of the last tick, or one made from the
         snapshots before `first`.
@@ -210,9 +216,9 @@ class PaperJob:
         if market is None:
             market = Market(self.interval_ms)
             market.memories = load.find_memories()
-            for snapshot in load.list_snapshots(
-                self.tokens, first - market.horizon_ms, range(cursor + 1), faults
-            ):
+            begin = first - market.horizon_ms
+            market.begin(begin, load.find_silences(load.find_oldest_mark(loaded, begin), begin))
+            for snapshot in load.list_snapshots(self.tokens, begin, range(cursor + 1), faults):
                 with faults.isolate():
                     faults.mint = snapshot.mint
                     market.push(snapshot, now)

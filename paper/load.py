@@ -16,9 +16,10 @@ from paper.account import Account, Close, Position, find_exclusion, public_id
 from paper.faults import Faults
 from paper.fills import MODEL, WRITE_OFFS, Fill, remember
 from paper.first_fills import ASSUMPTIONS_OF
-from paper.guard import DAY_MS, LOOK_BACK_MS, Pause, Phase
+from paper.guard import DAY_MS, HOUR_MS, LOOK_BACK_MS, Pause, Phase
 from paper.market import Check, Snapshot, Token, parse_snapshot
 from paper.pools import NEVER_TRADED, Memory, pool_key
+from paper.recent import Silence
 from paper.refill import Attempt, StoredAccount
 from paper.rows import SUSPECT, Columns, read_fill, read_order, read_position, select
 from paper.strategies import Strategy, parse_settings
@@ -108,6 +109,28 @@ def read_snapshot(row: rows.SnapshotRow | rows.NamedSnapshotRow, mint: str) -> S
         check.get("before"),
         check.get("price_sol"),
     )
+
+
+def find_oldest_mark(loaded: Iterable[LoadedTrader], until: int) -> int:
+    """Return when the position of a trader or a twin that waits longest for a price had the last
+    one; `until` (ms) where none waits since before that.
+    """
+    players = [one.trader for one in loaded]
+    players += [one.twin.player for one in players if one.twin]
+    held = (position for one in players for position in one.account.positions.values())
+    return min([until, *(position.marked_at for position in held)])
+
+
+def find_silences(since: int, until: int) -> list[Silence]:
+    """Return when no token had a snapshot between two times (ms), by the hour: of each hour the
+    first snapshots are kept for a month.
+    """
+    if since >= until:
+        return []
+    awake = select(rows.AwakeRow, rows.AWAKE_HOURS, (since, until))
+    ends = [since, *((row.hour + 1) * HOUR_MS for row in awake)]
+    starts = [*(row.hour * HOUR_MS for row in awake), until]
+    return [Silence(*one) for one in zip(ends, starts, strict=True) if one[0] < one[1]]
 
 
 def find_memories() -> dict[str, Memory]:

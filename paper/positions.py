@@ -12,7 +12,7 @@ from paper.orders import book_fill, end_order
 from paper.recent import Market
 from paper.trader import Trader
 
-# A held token without a usable price for so long is closed at nothing.
+# A held token without a usable price for so long, pauses of the scout apart, is closed at nothing.
 MAX_UNPRICED_MS = DAY_MS
 MISSES = {
     "unseen": ("missing_snapshot", "no snapshot came while a position was open"),
@@ -133,7 +133,7 @@ def handle_missing_price(
     """Open a review for a held token without a usable price for three intervals; after a day close
     it at nothing.
 
-    Time in which no token had a snapshot does not count: the scout was silent, not the token.
+    Time in which no token had a snapshot counts for neither: the scout was silent, not the token.
     """
     if at - max(position.marked_at, market.awake_since) <= market.patience_ms:
         return
@@ -141,7 +141,7 @@ def handle_missing_price(
     trader.open_review(
         code, position.marked_on, detail, at, position.symbol, f"position {position.number}"
     )
-    if at - position.marked_at > MAX_UNPRICED_MS:
+    if market.count_awake_ms(position.marked_at, at) > MAX_UNPRICED_MS:
         last = Snapshot(position.marked_on, position.mint, at, position.price)
         write_off_position(trader, position, last, market, "price_gone")
 

@@ -2,7 +2,8 @@
 done to its pools. Pure.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from paper.fills import RECORDED_COSTS, Fill, remember
 from paper.market import (
@@ -19,6 +20,16 @@ from paper.market import (
     find_flaw,
 )
 from paper.pools import NEVER_TRADED, Memory, pool_key
+
+# A silence that ended longer ago is forgotten.
+SILENCES_KEPT_MS = 30 * 86_400_000
+
+
+class Silence(NamedTuple):
+    """A time without a snapshot of any token, in ms."""
+
+    start: int
+    end: int
 
 
 class Market:
@@ -47,6 +58,8 @@ class Market:
         # When each token's present quote was first served.
         self.quoted_at: dict[str, int] = {}
         self.awake_since = self.newest_at = 0
+        # Oldest first.
+        self.silences: list[Silence] = []
         self.follow(tokens, flows or {})
 
     def follow(self, tokens: Iterable[Token], flows: Mapping[str, tuple[Flow, ...]]) -> None:
@@ -69,6 +82,7 @@ class Market:
         other.eligible = self.eligible
         other.quoted_at = dict(self.quoted_at)
         other.awake_since, other.newest_at = self.awake_since, self.newest_at
+        other.silences = list(self.silences)
         return other
 
     def beside(self, memories: dict[str, Memory]) -> "Market":
@@ -104,9 +118,22 @@ class Market:
         recent = [one for one in kept[1 - WINDOW :] if one.at >= snapshot.at - self.horizon_ms]
         self.windows[snapshot.mint] = (*recent, snapshot)
 
+    def begin(self, at: int, silences: Sequence[Silence]) -> None:
+        """Begin at a time (ms), after these silences."""
+        self.awake_since = self.newest_at = at
+        self.silences = list(silences)
+
+    def count_awake_ms(self, since: int, until: int) -> int:
+        """Return how much of a time was in no silence, as far back as those are known."""
+        silent = (min(one.end, until) - max(one.start, since) for one in self.silences)
+        return until - since - sum(one for one in silent if one > 0)
+
     def _note_time(self, at: int) -> None:
         if at - self.newest_at > max(self.patience_ms, SILENCE_MS):
             self.awake_since = at
+            if self.newest_at:
+                kept = [one for one in self.silences if one.end > at - SILENCES_KEPT_MS]
+                self.silences = [*kept, Silence(self.newest_at, at)]
         self.newest_at = max(self.newest_at, at)
 
     @property

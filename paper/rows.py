@@ -48,6 +48,17 @@ FROM snapshot WHERE token_id IN (SELECT id FROM token WHERE tracked_at IS NOT NU
 AND taken_at >= ? AND id >= ? AND id < ?"""
 
 
+class AwakeRow(NamedTuple):
+    """An hour, counted from 1970, in which a snapshot was taken."""
+
+    hour: int
+
+
+AWAKE_HOURS = """
+SELECT DISTINCT taken_at / 3600000 AS hour FROM snapshot WHERE taken_at >= ? AND taken_at < ?
+ORDER BY hour"""
+
+
 class NamedSnapshotRow(NamedTuple):
     """A snapshot that a fill names."""
 

@@ -87,6 +87,8 @@ def test_a_copy_of_a_market_knows_all_of_it_and_its_rounds_are_its_own():
     assert vars(copied) == vars(market)
     Tape([told(4)], market=copied, number=4).play(2)
     assert copied.newest_at > market.newest_at and copied.windows != market.windows
+    copied.push(quote(9, at=START + DAY), START + DAY)
+    assert copied.silences and not market.silences
 
 
 def test_a_window_counts_intervals_whatever_comes_between():
@@ -351,13 +353,20 @@ def test_a_token_without_a_usable_price_is_closed_after_a_day_and_counts(price, 
 
 
 def test_time_without_snapshots_of_any_token_is_not_missing():
-    """The scout was silent for two days; the first round after it has one token of the two."""
+    """The scout was silent for two days; the first round after it has one token of the two. The
+    mark is of round 2: a day in which others were quoted ends 1440 rounds after the silence.
+    """
     one = told(0, mints=("A",))
     tape = Tape([one], mints="AB").play(3).skip(2 * 1440).play(4, A=None)
     # Three intervals to be quoted again.
     assert one.account.positions and not one.journal.review_reasons
     tape.play(1, A=None)
-    assert not one.account.positions and one.journal.positions[1].reason == "price_gone"
+    assert one.account.positions and one.journal.review_reasons[0].code == "missing_snapshot"
+    tape.play(1440 - 4, A=None)
+    assert one.account.positions
+    tape.play(1, A=None)
+    position = one.journal.positions[1]
+    assert (position.reason, position.closed_at) == ("price_gone", tape.now)
 
 
 def test_a_snapshot_of_the_future_closes_nothing():
@@ -820,6 +829,10 @@ def test_tokens_are_awake_since_the_last_pause_of_all():
             seen.append((market.awake_since - START, market.newest_at - START))
         assert market.patience_ms == 3 * interval and market.horizon_ms == 28 * interval
         pause = 2 * patience + 1
+        assert market.silences == [(START + patience, START + pause)]
+        # Two milliseconds before it, and one after.
+        assert market.count_awake_ms(START + patience - 2, START + pause + 1) == 3
+        assert market.count_awake_ms(START + patience + 5, START + pause - 5) == 0
         assert seen == [
             *((0, 0), (0, patience), (pause, pause), (pause, pause)),
             (pause, pause + 1),

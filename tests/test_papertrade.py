@@ -788,17 +788,51 @@ def test_write_offs_that_shared_a_pool_are_made_again(stage):
     assert [papertrade.rebuild_trader(trader, stage.now) for trader in made] == [[]] * 4
 
 
+def stay_awake(stage, hours):
+    """Of another token the scout had prices meanwhile, of which one an hour is left. (Of the last
+    two hours all would be; those are played, and one an hour is a silence there.)
+    """
+    for _ in range(hours):
+        stage.round += 60
+        stage.snapshot("MintB")
+    stage.round += 1
+
+
+def go_on_without(stage):
+    """A new process, and six minutes in which only the other token has prices."""
+    stage.job = papertrade.PaperJob(stage.config)
+    for _ in range(6):
+        stage.snapshot("MintB")
+        stage.tick()
+        stage.round += 1
+
+
+def test_days_in_which_this_service_was_off_close_no_position(stage):
+    """Two days off and 22 hours on: six minutes without a price are asked about, but no day without
+    one is over. Six hours later it is.
+    """
+    stage.trader()
+    stage.list_token("MintB").play(RISE[:15])
+    stage.round += 2 * 1440
+    stay_awake(stage, 22)
+    go_on_without(stage)
+    (position,) = Position.select()
+    assert position.closed_at is None
+    assert [one["code"] for one in orjson.loads(Review.get().reasons)] == ["missing_snapshot"]
+    stay_awake(stage, 6)
+    go_on_without(stage)
+    (position,) = Position.select()
+    assert position.reason == "price_gone"
+
+
 def test_a_write_off_needs_no_snapshot_that_was_forgotten(stage):
     """The mark's snapshot is kept for two hours; nobody pins it before the position is given up a
     day later.
     """
     trader = stage.trader()
     stage.list_token("MintB").play(RISE[:15])
-    stage.round += 1441
-    for _ in range(6):
-        stage.snapshot("MintB")
-        stage.tick()
-        stage.round += 1
+    stay_awake(stage, 27)
+    go_on_without(stage)
     (position,) = Position.select()
     Snapshot.delete().where(Snapshot.expires_at.is_null(False)).execute()
     assert position.closed_at and papertrade.rebuild_trader(trader, stage.now) == []
