@@ -172,11 +172,16 @@ def _list_attempts(
 ) -> Iterator[Attempt]:
     """Yield a twin's fills in the order it made them, each with what its pool remembered."""
     memories: dict[str, Memory] = {}
+    # When each position was ordered, by its number.
+    ordered: dict[int, int] = {}
     for row in rows:
         done, known = read_fill(row), snapshots.get(row.snapshot)
         key = pool_key(known) if known else row.mint
         memory = memories.get(key, NEVER_TRADED)
-        if done.turn == 1 and may_forget(memory, done):
+        ordered_at = done.decided_at
+        if row.position is not None:
+            ordered_at = ordered.setdefault(row.position, ordered_at)
+        if done.turn == 1 and may_forget(memory, ordered_at):
             memory = NEVER_TRADED
         mark, is_taken = int(row.mark or 0), row.amount is None
         yield Attempt(done, known, (), mark, row.model, memory, is_taken)
@@ -184,12 +189,14 @@ def _list_attempts(
             memories[key] = remember(memory, done, known)
 
 
-def may_forget(memory: Memory, done: Fill) -> bool:
-    """Tell whether a twin may have forgotten a pool before a fill was decided: it keeps those it
-    trades in, and others for an hour (paper.twins.note_round).
+def may_forget(memory: Memory, ordered_at: int) -> bool:
+    """Tell whether a twin may have forgotten a pool before it ordered the token (ms): it keeps
+    those of tokens it holds, and others for an hour (paper.twins.note_round).
+
+    A sale may be in another pool than its purchase: the token's pair changes.
     """
     last: Snapshot | None = memory.last
-    return done.side == "buy" and last is not None and last.at + HOUR_MS <= done.decided_at
+    return last is not None and last.at + HOUR_MS <= ordered_at
 
 
 def read_fill(row: TwinFillRow) -> Fill:

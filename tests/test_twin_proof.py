@@ -110,11 +110,10 @@ def test_a_write_off_of_a_twin_is_filled_again(stage):
 def test_a_pool_may_be_forgotten_an_hour_after_its_last_trade():
     last = Snapshotted(1, "A", 5_000, 10**21)
     memory = twin_proof.Memory(7, last, 2)
-    bought = Fill(3, "A", "buy", 9, 0, 8, decided_at=5_000 + twin_proof.HOUR_MS)
-    assert twin_proof.may_forget(memory, bought)
-    assert not twin_proof.may_forget(memory, replace(bought, decided_at=bought.decided_at - 1))
-    assert not twin_proof.may_forget(memory, replace(bought, side="sell"))
-    assert not twin_proof.may_forget(twin_proof.NEVER_TRADED, bought)
+    ordered_at = 5_000 + twin_proof.HOUR_MS
+    assert twin_proof.may_forget(memory, ordered_at)
+    assert not twin_proof.may_forget(memory, ordered_at - 1)
+    assert not twin_proof.may_forget(twin_proof.NEVER_TRADED, ordered_at)
 
 
 # ---- without tables ------------------------------------------------------------------------------
@@ -185,3 +184,28 @@ def test_a_pool_that_a_twin_forgot_begins_again():
         # What it put in: 5 lamports.
         twin_proof.Memory(5, early, 1)
     )
+
+
+@pytest.mark.parametrize("ordered_after, begins_again", [(twin_proof.HOUR_MS, True), (0, False)])
+def test_a_pool_may_be_forgotten_before_the_purchase_of_what_is_sold_there(
+    ordered_after, begins_again
+):
+    """Bought in pool X, and again in pool Y, an hour later or at once; then the token's pair is X
+    again, and the sale there says that it was the first.
+    """
+    pools = {4: "X", 5: "Y", 6: "X"}
+    times = {4: 2_000, 5: 2_000 + ordered_after, 6: 3_000 + twin_proof.HOUR_MS}
+    known = {
+        number: Snapshotted(number, "A", times[number], 10**21, pair=pool)
+        for number, pool in pools.items()
+    }
+    rows = [
+        row(position=1),
+        row(order_number=2, position=2, snapshot=5, at=times[5], decided_at=times[5]),
+        row(
+            **dict(order_number=3, position=2, side="sell", snapshot=6),
+            **dict(at=times[6], decided_at=times[6]),
+        ),
+    ]
+    sold = list(twin_proof._list_attempts(rows, known))[2]
+    assert (sold.memory == twin_proof.NEVER_TRADED) is begins_again
