@@ -3,13 +3,19 @@
 from collections.abc import Sequence
 from typing import Any
 
-from paper.equity_tables import EquityMark
+import storage
 from paper.guard import DAY_MS, HOUR_MS
 from paper.load import LoadedTrader
 
 MARK_MS = 600_000
 # Marks older than a day are looked through for so long; what a stop of the job left stays.
 THINNED_DAYS = 3
+# Those that have an earlier one in their hour; integers are cut by division in every engine. Most
+# that are left begin an hour, and are looked at no further.
+THIN_OUT = f"""
+DELETE FROM equity_mark WHERE at < ? AND at > ? AND at / {HOUR_MS} * {HOUR_MS} <> at
+AND EXISTS (SELECT 1 FROM equity_mark e WHERE e.period_id = equity_mark.period_id
+            AND e.at >= equity_mark.at / {HOUR_MS} * {HOUR_MS} AND e.at < equity_mark.at)"""
 
 
 def list_marks(loaded: Sequence[LoadedTrader], now: int) -> list[dict[str, Any]]:
@@ -26,10 +32,7 @@ def list_marks(loaded: Sequence[LoadedTrader], now: int) -> list[dict[str, Any]]
 
 
 def thin_out(now: int) -> None:
-    """Delete all marks of an hour but its first, a day later. In the caller's transaction."""
-    EquityMark.delete().where(
-        EquityMark.at < now - DAY_MS,
-        EquityMark.at > now - THINNED_DAYS * DAY_MS,
-        # Integers are cut by division in every engine.
-        EquityMark.at / HOUR_MS * HOUR_MS != EquityMark.at,
-    ).execute()
+    """Delete all marks of an account in an hour but its first, a day later. In the caller's
+    transaction.
+    """
+    storage.database.execute_sql(THIN_OUT, (now - DAY_MS, now - THINNED_DAYS * DAY_MS))

@@ -103,13 +103,28 @@ def test_marks_are_thinned_to_one_an_hour_after_a_day(db):
     assert kept == [old, old + HOUR_MS, new, new + 600_000]
 
 
+def test_of_an_hour_that_had_no_mark_at_its_beginning_the_first_one_stays(db):
+    """The service ran from twenty past to ten to, two days ago; another account all of the hour."""
+    late, whole = (
+        accounts.create_trader(name, "momentum", NOW).trader.periods.get() for name in ("Ada", "Bo")
+    )
+    hour = NOW // HOUR_MS * HOUR_MS - 2 * DAY_MS
+    for period, minutes in ((late, (20, 30, 40)), (whole, (0, 10, 20, 30, 40, 50))):
+        for minute in minutes:
+            EquityMark.create(period=period, at=hour + minute * 60_000, equity=1, held=0)
+    equity_store.thin_out(NOW)
+    kept = [(one.period_id, one.at - hour) for one in EquityMark.select().order_by(EquityMark.id)]
+    assert kept == [(late.id, 20 * 60_000), (whole.id, 0)]
+
+
 def test_marks_are_thinned_for_three_days_alone(db):
     """At twenty past the hour: what is exactly a day old, and what the job missed for three days,
     stays.
     """
     period = accounts.create_trader("Ada", "momentum", NOW).trader.periods.get()
     now, step = NOW // HOUR_MS * HOUR_MS + 2 * MARK_MS, MARK_MS
-    stays = [now - 5 * DAY_MS, now - 3 * DAY_MS - step, now - 3 * DAY_MS, now - DAY_MS, now - step]
+    stays = [now - 5 * DAY_MS, now - 3 * DAY_MS - step, now - 3 * DAY_MS]
+    stays += [now - DAY_MS - 2 * step, now - DAY_MS, now - step]
     goes = [now - 3 * DAY_MS + step, now - DAY_MS - step]
     for at in stays + goes:
         EquityMark.create(period=period, at=at, equity=1, held=0)
