@@ -57,9 +57,13 @@ class Mint:
         return state.get("symbol"), state.get("name")
 
     @property
-    def transfer_fee_bps(self) -> int:
-        """What it keeps of every transfer, in basis points: of two fees, the higher one."""
-        state = (self.extensions or {}).get("transferFeeConfig") or {}
+    def transfer_fee_bps(self) -> int | None:
+        """What it keeps of every transfer, in basis points: of two fees, the higher one. None where
+        its extensions could not be read.
+        """
+        if self.extensions is None:
+            return None
+        state = self.extensions.get("transferFeeConfig") or {}
         fees = [state.get(name) or {} for name in ("olderTransferFee", "newerTransferFee")]
         return max(int(fee.get("transferFeeBasisPoints") or 0) for fee in fees)
 

@@ -331,7 +331,8 @@ def store_checks(
                 "decimals": token.decimals if decimals is None else decimals,
                 "symbol": token.symbol or symbol,
                 "name": token.name or name,
-                "transfer_fee_bps": fee,
+                # What was known of a fee is not unknown because it cannot be read now.
+                "transfer_fee_bps": token.transfer_fee_bps if fee is None else fee,
             },
         )
         for token, checks, decimals, symbol, name, fee in judged
@@ -341,8 +342,8 @@ def store_checks(
 def _read_account(
     account: dict[str, Any] | None,
 ) -> tuple[int | None, str | None, str | None, int | None]:
-    """Return decimals, symbol, name and transfer fee (basis points) of a mint account; None each
-    where it is not a mint.
+    """Return decimals, symbol, name and transfer fee (basis points) of a mint account, None where
+    it does not tell; None each where it is not a mint.
     """
     try:
         mint = parse_mint(account or {})

@@ -12,12 +12,14 @@ from typing import Any, ClassVar, NamedTuple
 
 from chain.amounts import exact
 from paper.account import Position
-from paper.market import KnownSum, Snapshot, Token, View, WindowSums
+from paper.market import Check, KnownSum, Snapshot, Token, View, WindowSums
 
 # Basis points in a whole.
 ONE = 10_000
 # Exits that take whatever the pool pays: a stop that may fail in a fall is none.
 STOPS = ("stop", "trailing_stop")
+# Of such a token nobody can say what a sale would bring.
+FEE_UNKNOWN = Check("transfer_fee", "unknown")
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +114,8 @@ class Strategy:
         if view.token.has_check("fail"):
             failed = ", ".join(key for key, status in view.token.checks if status == "fail")
             return Refusal("failed_check", f"structural check failed: {failed}")
+        if FEE_UNKNOWN in view.token.checks:
+            return Refusal("fee_unknown", "what the token keeps of a transfer is not known")
         return None
 
     def stop(self, view: View, position: Position) -> Exit | None:

@@ -34,7 +34,7 @@ from models import Job, Trade
 from operate.content_checks import check_budgets
 from scout import Scout, fetch_accounts
 from tests.fakemarket import BOOSTS, POOLS, PRICES, PROFILES, SOL, FakeMarket, FakeNode, address
-from tests.test_mints import KEY, mint_account
+from tests.test_mints import KEY, fees, mint_account
 from web.api import market as shown
 from web.api.serialize import show_time
 
@@ -354,6 +354,25 @@ def test_mint_accounts_are_read_again_after_ten_minutes_and_kept_when_the_node_f
         "lastError": None,
         "droppedRows": 0,
     }
+
+
+@pytest.mark.parametrize("account", [None, mint_account((1, b"\0" * 8))])
+def test_a_transfer_fee_that_cannot_be_read_any_more_is_the_last_one_known(world, account):
+    """The node knows no such account for once, or an extension that ends early: nothing about the
+    fee is known, least of all that there is none.
+    """
+    world.node.accounts = {ONE: mint_account((1, fees(300, 300)))}
+    discover(world, ONE)
+    world.tick()
+    assert Token.get(mint=ONE).transfer_fee_bps == 300
+    world.node.accounts = {ONE: account}
+    world.tick(minutes=11)
+    token = Token.get(mint=ONE)
+    assert (token.transfer_fee_bps, token.decimals) == (300, 6)
+    assert statuses(world)["transfer_fee"] == "unknown"
+    world.node.accounts = {ONE: mint_account()}
+    world.tick(minutes=11)
+    assert Token.get(mint=ONE).transfer_fee_bps == 0
 
 
 def test_names_of_the_mint_account_fill_what_providers_leave_open(world):

@@ -576,6 +576,12 @@ HIGH = [1000] * 12 + [1021]
             0,
             Refusal("failed_check", "structural check failed: a, c"),
         ),
+        (
+            Momentum(),
+            view(RISING, checks=(Check("decimals", "unknown"), Check("transfer_fee", "unknown"))),
+            0,
+            Refusal("fee_unknown", "what the token keeps of a transfer is not known"),
+        ),
     ],
 )
 def test_what_is_decided_is_said_in_words(strategy, shown, late, told):
