@@ -395,6 +395,15 @@ def test_wallet_posts_do_not_say_that_they_are_simulated(facts):
         ("Paper: ask @me", True),
         ("on paper \u202eevil", True),
         ("paper, will rise 99%", True),
+        # Messengers make links of these, too.
+        ("Closed RUG on paper, more at evil.example", True),
+        ("Closed RUG on paper: evil\uff0eexample/claim", True),
+        ("Closed RUG on paper: \u043f\u0440\u0438\u043c\u0435\u0440.\u0440\u0444", True),
+        ("Closed RUG on paper. Out, e.g. of patience.", False),
+        # What the label of a post says, no post of paper mode can be.
+        ("Closed RUG on paper, receipt Verified", True),
+        ("Closed RUG on paper, \uff56erified on chain", True),
+        ("Closed RUG on paper: unverifiable luck", False),
     ],
 )
 def test_what_a_model_wrote_is_checked(text, refused):

@@ -4,6 +4,7 @@ What it writes is checked; where it cannot be posted, the built-in words are.
 """
 
 import json
+import re
 import time
 import unicodedata
 from dataclasses import dataclass
@@ -20,6 +21,10 @@ MAX_LENGTH = 600
 # Unicode categories of control, invisible and private characters.
 UNWANTED_CATEGORIES = ("Cc", "Cf", "Co", "Cs")
 LINK_MARKS = ("http", "www.", "://", "@", "t.me", "discord")
+# A dot within a word, as in evil.example: messengers make a link of it.
+DOMAIN = re.compile(r"[^\W_][.\u3002][^\W\d_]{2}")
+# What the label of a post of paper mode never says.
+VERIFIED = re.compile(r"\bverified\b")
 SIMULATION_WORDS = ("simulat", "paper", "virtual")
 RULES = (
     "You write one short social post for the trading persona described in the JSON you are given."
@@ -88,16 +93,19 @@ def fetch_text(config: Config, persona: Persona, facts: Facts) -> str:
 def check_text(text: str, facts: Facts) -> str | None:
     """Return why a text of the model is not posted, or None.
 
-    Reasons are: empty or too long, control or invisible characters, a link, no word that it is
-    simulated, a foreign number.
+    Reasons are: empty or too long, control or invisible characters, a link, the word that labels
+    what the chain confirms, no word that it is simulated, a foreign number.
     """
     if not 1 <= len(text) <= MAX_LENGTH:
         return "its length"
     if any(unicodedata.category(one) in UNWANTED_CATEGORIES and one != "\n" for one in text):
         return "a control character"
-    if any(mark in text.lower() for mark in LINK_MARKS):
+    plain = unicodedata.normalize("NFKC", text).lower()
+    if DOMAIN.search(plain) or any(mark in plain for mark in LINK_MARKS):
         return "a link"
-    if not any(word in text.lower() for word in SIMULATION_WORDS):
+    if VERIFIED.search(plain):
+        return "it says that it is verified"
+    if not any(word in plain for word in SIMULATION_WORDS):
         return "it does not say that it is simulated"
     foreign = find_foreign_numbers(text, facts)
     return f"a foreign number: {foreign[0]}" if foreign else None
