@@ -1,5 +1,7 @@
 """The public interface of paper mode, through HTTP: shapes, labels, manners."""
 
+import time
+
 import orjson
 import pytest
 from service import NOW
@@ -357,6 +359,42 @@ def test_under_review_no_headline_is_left_anywhere(service, trader):
         service.get("/api/traders").json["data"][0]["performance"]["returnPct"] == 10.0
         and service.get("/api/strategies").json["families"][0]["meanReturnPct"] == 100.0
     )
+
+
+LESSON = {
+    **{"what": "lesson", "key": "reason stop", "text": "Of 9 closes by stop in 7 days, 8 won."},
+    **{"n": 9, "windowMs": 604_800_000, "closeIds": [], "expiresAt": 4_000_000_000_000},
+}
+
+
+def test_a_review_withholds_lessons_as_what_they_are_drawn_from(service, trader):
+    """What a lesson says is a rate. After an upheld review a new account does not bring back those
+    of the old one; the diary keeps the line.
+    """
+
+    def see():
+        shown = service.get(f"/api/traders/{trader.uid}").json
+        page = service.get(f"/traders/{trader.uid}").text
+        # The page's list of lessons ends before the diary.
+        return [one["n"] for one in shown["brain"]["lessons"]], page.split('id="diary"')[0]
+
+    period = Period.get(Period.trader == trader)
+    at = time.time_ns() // 1_000_000
+    DiaryEntry.create(period=period, at=at, kind="lesson", facts=orjson.dumps(LESSON).decode())
+    lessons, page = see()
+    assert lessons == [9] and "8 won" in page
+    traders.open_review(trader, "a look", NOW)
+    lessons, page = see()
+    assert lessons == [] and "8 won" not in page and "it learns from closed positions" not in page
+    traders.clear_review(trader, "all is well", NOW)
+    assert see()[0] == [9]
+    traders.open_review(trader, "another look", NOW)
+    traders.uphold_review(trader, "not so", NOW)
+    traders.reset_trader(trader, "begun anew", NOW)
+    lessons, page = see()
+    assert lessons == [] and "8 won" not in page
+    diary = service.get(f"/api/traders/{trader.uid}").json["diary"]
+    assert any(line["text"] == LESSON["text"] for line in diary)
 
 
 # ---- the feed ------------------------------------------------------------------------------------

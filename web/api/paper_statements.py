@@ -218,10 +218,15 @@ FROM diary_entry d JOIN period p ON p.id = d.period_id WHERE p.trader_id = ?"""
 DIARY = f"{LINE} ORDER BY d.id DESC LIMIT ?"
 # What was decided at these moments; {{}}: their marks.
 DECISIONS = f"{LINE} AND d.kind = 'decision' AND d.at IN ({{}}) ORDER BY d.id"
+# Without the lessons of an account that is under review, or of which a review was upheld: what they
+# say is drawn from its closes.
 PAUSES_AND_LESSONS = """
 SELECT d.id, d.at, d.kind, d.mint, d.facts, p.number AS period, NULL AS closed
 FROM diary_entry d JOIN period p ON p.id = d.period_id
-WHERE p.trader_id = ? AND d.kind IN ('pause', 'lesson') AND d.at >= ? ORDER BY d.id"""
+LEFT JOIN review r ON r.id = (SELECT MAX(id) FROM review WHERE period_id = p.id)
+WHERE p.trader_id = ? AND d.kind IN ('pause', 'lesson') AND d.at >= ?
+AND (d.kind = 'pause' OR r.state IS NULL OR r.state NOT IN ('under_review', 'upheld'))
+ORDER BY d.id"""
 
 
 class PeriodRow(NamedTuple):
