@@ -361,6 +361,29 @@ def test_under_review_no_headline_is_left_anywhere(service, trader):
     )
 
 
+def test_after_a_reset_an_upheld_review_still_warns_of_its_account(service, trader):
+    """Its posts and its cash are those of the old account, which does not count; the new one has
+    nothing to do with it.
+    """
+    Period.update(cash=2 * Period.cash).execute()
+    said(trader, 1, "up a lot")
+    traders.open_review(trader, "a look", NOW)
+    traders.uphold_review(trader, "not so", NOW)
+    traders.reset_trader(trader, "begun anew", NOW)
+    said(trader, 2, "up a little")
+    shown = service.get(f"/api/traders/{trader.uid}").json
+    assert shown["review"]["state"] == "clean" and not shown["performance"]["headlineSuppressed"]
+    assert [(one["number"], one["review"], bool(one["warning"])) for one in shown["periods"]] == [
+        *((1, "upheld", True), (2, "clean", False)),
+    ]
+    for posts in (shown["posts"], service.get("/api/feed").json["data"]):
+        assert [
+            (one["body"], one["headlineSuppressed"], bool(one["warning"])) for one in posts
+        ] == [("up a little", False, False), ("up a lot", True, True)]
+    page = service.get(f"/traders/{trader.uid}").text
+    assert "A review of this record was upheld: it does not count." in page.split('id="periods"')[1]
+
+
 LESSON = {
     **{"what": "lesson", "key": "reason stop", "text": "Of 9 closes by stop in 7 days, 8 won."},
     **{"n": 9, "windowMs": 604_800_000, "closeIds": [], "expiresAt": 4_000_000_000_000},

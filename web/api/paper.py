@@ -25,6 +25,7 @@ from web.api.paper_equity import read_history
 from web.api.paper_measured import show_measured
 from web.api.paper_records import (
     SUSPECT,
+    WARNINGS,
     find_percentage,
     find_value,
     read_close,
@@ -70,16 +71,6 @@ Json = dict[str, Any]
 MAX_CLOSES, MAX_LINES, MAX_POSTS = 200, 200, 50
 # Of a sparkline.
 SUMMED_DAYS, MAX_SUMS = 30, 60
-WARNINGS = {
-    "under_review": (
-        "Under review: returns and rates are withheld. Cash and records are simulated and are not"
-        " demonstrated performance."
-    ),
-    "upheld": (
-        "A review of this record was upheld: it does not count. Cash and records are simulated and"
-        " are not demonstrated performance."
-    ),
-}
 COVERAGE_NOTE = "Closes and days are evidence of volume. Coverage is not proof of profitability."
 
 

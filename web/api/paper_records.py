@@ -29,6 +29,16 @@ from web.server.rows import select
 Json = dict[str, Any]
 # states of a review in which nothing of the account counts
 SUSPECT = ("under_review", "upheld")
+WARNINGS = {
+    "under_review": (
+        "Under review: returns and rates are withheld. Cash and records are simulated and are not"
+        " demonstrated performance."
+    ),
+    "upheld": (
+        "A review of this record was upheld: it does not count. Cash and records are simulated and"
+        " are not demonstrated performance."
+    ),
+}
 
 
 def show_period(row: PeriodRow) -> Json:
@@ -40,6 +50,8 @@ def show_period(row: PeriodRow) -> Json:
         "openedAt": show_time(row.opened_at),
         "closedAt": show_time(row.closed_at),
         "reason": row.reason,
+        "review": row.state or "clean",
+        "warning": WARNINGS.get(row.state or ""),
         "simulated": True,
     }
 

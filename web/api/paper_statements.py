@@ -230,7 +230,7 @@ ORDER BY d.id"""
 
 
 class PeriodRow(NamedTuple):
-    """An account period."""
+    """An account period. `state`: of its last review, None without one."""
 
     number: int
     starting_cash: int
@@ -238,16 +238,19 @@ class PeriodRow(NamedTuple):
     opened_at: int
     closed_at: int | None
     reason: str | None
+    state: str | None
 
 
 PERIODS = """
-SELECT number, starting_cash, cash, opened_at, closed_at, closing_reason AS reason
-FROM period WHERE trader_id = ? ORDER BY number"""
+SELECT p.number, p.starting_cash, p.cash, p.opened_at, p.closed_at, p.closing_reason AS reason,
+       r.state
+FROM period p LEFT JOIN review r ON r.id = (SELECT MAX(id) FROM review WHERE period_id = p.id)
+WHERE p.trader_id = ? ORDER BY p.number"""
 
 
 class PaperPostRow(NamedTuple):
-    """A post of a paper trader. `state`: of the last review of the trader's open period; `closed`:
-    the number of the closed position it is about.
+    """A post of a paper trader. `state`: of the last review of the account period it was made in;
+    `closed`: the number of the closed position it is about.
     """
 
     id: int
@@ -271,8 +274,7 @@ class PaperPostRow(NamedTuple):
 PAPER_POSTS = f"""
 SELECT o.id, o.uid, t.uid AS trader, t.name, o.body, o.mint, o.symbol, o.writer, o.event_at,
        o.created_at, o.hidden_at, d.kind,
-       (SELECT r.state FROM review r JOIN period p ON p.id = r.period_id
-        WHERE p.trader_id = t.id AND p.closed_at IS NULL ORDER BY r.id DESC LIMIT 1) AS state,
+       (SELECT state FROM review WHERE period_id = d.period_id ORDER BY id DESC LIMIT 1) AS state,
        t.handle, t.family, {CLOSE_OF_LINE} AS closed
 FROM paper_post o JOIN trader t ON t.id = o.trader_id JOIN diary_entry d ON d.id = o.entry_id"""
 

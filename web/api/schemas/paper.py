@@ -234,6 +234,8 @@ class AccountPeriod(Simulated):
     openedAt: Time
     closedAt: Time | None
     reason: str | None = described("why it was closed")
+    review: Literal["clean", "under_review", "cleared", "upheld"] = described("of the last one")
+    warning: str | None = described("why its cash and records do not count")
 
 
 class DiaryLine(Simulated):
