@@ -310,7 +310,7 @@ class PaperJob:
                 DiaryLine(
                     "refusal",
                     now,
-                    {"reason": "put_off", "detail": trouble.what, "symbol": "every trade"},
+                    {"reason": "put_off", "detail": trouble.what, "symbol": diary.EVERY_TRADE},
                 ),
             )
             for trader, trouble in unnoted.items()

@@ -10,6 +10,7 @@ from typing import Any
 
 from chain.amounts import sol
 from paper.account import Close
+from paper.diary import quote_symbol
 from paper.guard import DAY_MS, LOOK_BACK_MS, MIN_CLOSES
 from paper.market import percent
 from paper.results import describe_rates
@@ -69,7 +70,7 @@ def _lesson(
     key: str, group: Sequence[Close], now: int, random: Mapping[str, list[Close]] | None
 ) -> Lesson:
     about = (
-        f"closes in {group[-1].symbol}"
+        f"closes in {quote_symbol(group[-1].symbol)}"
         if key.startswith("token ")
         else f"closes by {group[-1].reason.replace('_', ' ')}"
     )

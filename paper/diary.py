@@ -1,5 +1,6 @@
 """Put the lines of a trader's diary into sentences, and choose those worth a post. Pure."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -23,6 +24,10 @@ UNPOSTED_FACTS = {
 }
 # Sorts of lines that are posted.
 NEWS = {"bought", "reduced", "closed", "begun", "lesson", "guarded", "standard", "under_review"}
+
+TICKER = re.compile(r"[$#]?[^\W\d_][\w$-]*")
+# In the place of a symbol, where a trader as a whole is put off.
+EVERY_TRADE = "every trade"
 
 # Every effect counts alike: positions that were opened while the pause ran and are closed now.
 MEANWHILE = "{n} positions opened meanwhile have closed since, together {resultSol} SOL."
@@ -74,6 +79,14 @@ LINES = {
 }
 
 
+def quote_symbol(symbol: str) -> str:
+    """Return a token's name for a sentence: in quotation marks where it is no plain word, since
+    whoever made the token wrote it, and nothing in it may read as a fact.
+    """
+    is_plain = TICKER.fullmatch(symbol) and symbol.upper() != "SOL"
+    return symbol if is_plain else f"“{re.sub('[“”]', '', symbol)}”"
+
+
 def format_line(kind: str, facts: Mapping[str, Any]) -> str:
     """Return the sentence of a diary line; where its facts are not as they should be, one that
     names its kind only.
@@ -92,7 +105,9 @@ def _line_of(kind: str, facts: Mapping[str, Any]) -> str:
 
 
 def _plain(name: str, value: Any) -> Any:
-    """Return a code as words, any other fact as it is."""
+    """Return a code as words, the name of a token as one, any other fact as it is."""
+    if name == "symbol" and isinstance(value, str) and value != EVERY_TRADE:
+        return quote_symbol(value)
     return (
         value.replace("_", " ")
         if name in ("reason", "rule", "effect", "why") and isinstance(value, str)

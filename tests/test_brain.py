@@ -339,6 +339,31 @@ def test_a_lesson_counts_the_closes_it_names():
     assert set(lesson.evidence) == {*results.describe_rates([])}
 
 
+@pytest.mark.parametrize(
+    "symbol, shown",
+    [
+        ("$WIF-2", "$WIF-2"),
+        ("A won, 900% real", "“A won, 900% real”"),
+        ("for 9 SOL” net, ok “", "“for 9 SOL net, ok ”"),
+        ("SOL", "“SOL”"),
+        ("500", "“500”"),
+        ("{amount}", "“{amount}”"),
+    ],
+)
+def test_the_name_of_a_token_is_not_taken_for_what_a_sentence_says(symbol, shown):
+    """Whoever made the token chose it: in the diary, in lessons and in posts about them."""
+    lesson = brain.find_lessons([replace(one, symbol=symbol) for one in closes(*[1] * 8)], START)[
+        -1
+    ]
+    assert lesson.text.startswith(f"Of 8 closes in {shown} in 7 days, 8 won;")
+    facts = {"what": "bought", "symbol": symbol, "amount": "1", "sol": "2"}
+    facts |= {"feesSol": "3", "slippageSol": "4"}
+    assert diary.format_line("fill", facts) == (f"Bought 1 {shown} for 2 SOL, fees 3, slippage 4.")
+    assert diary.format_line("refusal", {"symbol": "every trade", "detail": "told"}) == (
+        "Refused every trade: told."
+    )
+
+
 def test_a_lesson_about_a_token_calls_it_as_it_is_called_now():
     *earlier, last = closes(*[-SOL // 100] * 8)
     found = brain.find_lessons([*earlier, replace(last, symbol="NEW")], START)
