@@ -145,7 +145,7 @@ class PaperJob:
         last, self.market = self.market, None
         for _ in range(MAX_PASSES):
             faults = Faults()
-            played = self._play_pass(last and last.copy(), cursor, newest, now, faults)
+            played = self._play_pass(last and last.copy_at(now), cursor, newest, now, faults)
             if not self._put_off(faults, now):
                 break
         else:
@@ -193,10 +193,8 @@ class PaperJob:
                 trader.add_line(
                     "refusal", now, mint, reason="put_off", detail=trouble.what, symbol=mint[:6]
                 )
-        if self.fresh:
-            drop_orders(trader, now)
-            if trader.twin:
-                drop_orders(trader.twin.player, now)
+        for player in [trader, *([trader.twin.player] if trader.twin else [])]:
+            drop_orders(player, now, all_of_them=self.fresh)
         adaptive.check_account(trader, now)
         adaptive.run_heartbeat(trader, now)
 

@@ -9,7 +9,7 @@ from paper import guard
 from paper.account import PIPELINE, STARTING_CASH, Close, Position, find_exclusion, public_id
 from paper.brain import find_new_lessons
 from paper.guard import DAY_MS, Pause
-from paper.market import percent
+from paper.market import SKEW_MS, percent
 from paper.trader import Trader
 
 
@@ -143,7 +143,7 @@ def change_phase(trader: Trader, name: str, at: int, why: str) -> None:
 
 def check_account(trader: Trader, at: int) -> None:
     """Open a review where the starting cash changed under an open account, or the pipeline while a
-    position was open.
+    position was open, and where one was marked on a clock ahead of this one.
     """
     if trader.starting_cash != STARTING_CASH:
         trader.open_review(
@@ -157,4 +157,13 @@ def check_account(trader: Trader, at: int) -> None:
                 "model or pipeline changed while a position was open",
                 at,
                 position.symbol,
+            )
+        if position.marked_at > at + SKEW_MS:
+            trader.open_review(
+                "clock_skew",
+                position.marked_on,
+                "a position's mark is ahead of the clock, which was set back",
+                at,
+                position.symbol,
+                f"position {position.number}",
             )

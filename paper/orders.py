@@ -17,7 +17,7 @@ from paper.fills import (
     is_gone,
     liquidate,
 )
-from paper.market import CheckedSnapshot, Snapshot, percent
+from paper.market import SKEW_MS, CheckedSnapshot, Snapshot, percent
 from paper.recent import Market
 from paper.trader import JournalFill, Trader
 
@@ -54,10 +54,15 @@ def end_order(trader: Trader, order: Order, state: str, at: int) -> None:
         )
 
 
-def drop_orders(trader: Trader, at: int) -> None:
-    """End all open orders after a restart: they count as not filled."""
+def drop_orders(trader: Trader, at: int, *, all_of_them: bool = True) -> None:
+    """End all open orders after a restart: they count as not filled. Not all of them: those that
+    were decided on a clock ahead of this one, and would be due when it gets there.
+    """
     for order in list(trader.account.orders.values()):
-        end_order(trader, order, "restart", at)
+        if all_of_them:
+            end_order(trader, order, "restart", at)
+        elif order.decided_at > at + SKEW_MS:
+            end_order(trader, order, "cancelled", at)
 
 
 def settle_orders(

@@ -10,6 +10,7 @@ from paper.market import (
     MISSING_INTERVALS,
     MOVES,
     SILENCE_MS,
+    SKEW_MS,
     WINDOW,
     WINDOW_INTERVALS,
     CheckedSnapshot,
@@ -84,6 +85,12 @@ class Market:
         other.awake_since, other.newest_at = self.awake_since, self.newest_at
         other.silences = list(self.silences)
         return other
+
+    def copy_at(self, now: int) -> "Market | None":
+        """Return a market that can be played at `now` (ms); None where this one has seen what is
+        later: the clock was set back, and beside that all would be out of date until it gets there.
+        """
+        return None if self.newest_at > now + SKEW_MS else self.copy()
 
     def beside(self, memories: dict[str, Memory]) -> "Market":
         """Return the same market with other memories, for trades that move nobody else's pool."""

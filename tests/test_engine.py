@@ -1054,15 +1054,16 @@ def test_what_changed_under_an_open_position_is_reviewed():
     Tape([one]).play(3)
     one.account.positions["A"] = replace(one.account.positions["A"], pipeline="paper/0")
     one.starting_cash = 1
-    adaptive.check_account(one, START)
-    adaptive.check_account(one, START)
+    at = START + 2 * MINUTE
+    adaptive.check_account(one, at)
+    adaptive.check_account(one, at)
     changed = "model or pipeline changed while a position was open"
     assert one.journal.review_reasons == [
         ReviewReason(
             *(f"starting_cash_changed:{10 * SOL}", "starting_cash_changed"),
-            *("the starting cash has changed", START),
+            *("the starting cash has changed", at),
         ),
-        ReviewReason(f"pipeline_changed:1:{PIPELINE}", "pipeline_changed", changed, START, "AA"),
+        ReviewReason(f"pipeline_changed:1:{PIPELINE}", "pipeline_changed", changed, at, "AA"),
     ]
     assert (
         find_exclusion("paper/0", (), False) == "old_pipeline"

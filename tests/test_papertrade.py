@@ -346,6 +346,49 @@ def test_a_restart_drops_what_was_on_its_way(stage):
     )
 
 
+def go_astray(stage):
+    """The clock is a day ahead for a round, and right again."""
+    stage.round += 1440
+    stage.play(["0.00136"])
+    stage.round -= 1440
+
+
+def test_a_clock_that_is_set_back_stops_nobody(stage):
+    """It would have been a day until snapshots were later again than what was seen."""
+    stage.trader()
+    stage.play(["0.001"] * 8)
+    go_astray(stage)
+    stage.play(RISE)
+    assert Position.get().reason == "trailing_stop" and not Review.select().exists()
+
+
+def test_what_was_marked_and_ordered_on_a_clock_ahead_is_asked_about_and_dropped(stage):
+    """In round 14 MintA is held; in the round ahead MintB, which rises as A did, is ordered."""
+    trader = stage.trader()
+    stage.list_token("MintB")
+    for number, price in enumerate(RISE[:15]):
+        stage.snapshot("MintB", price if number < 12 else "0.001")
+        stage.play([price])
+    (held,) = Position.select()
+    assert held.closed_at is None
+    stage.snapshot("MintA", "0.00118")
+    order = PaperOrder.create(
+        **dict(period=held.period, number=99, mint="MintB", symbol="BB", decimals=6, side="buy"),
+        **dict(amount="100000000", reason="momentum", decided_on=1, state="open"),
+        decided_at=stage.now + 1440 * MINUTE,
+        due_at=stage.now + 1440 * MINUTE,
+        expires_at=stage.now + 1441 * MINUTE,
+    )
+    Trader.update(next_order=100).execute()
+    go_astray(stage)
+    stage.play(["0.00118"])
+    assert PaperOrder.get_by_id(order.id).state == "cancelled"
+    # A day after the mark before, and then ahead of the clock.
+    codes = [one["code"] for one in orjson.loads(Review.get().reasons)]
+    assert codes == ["stale_snapshot", "clock_skew"]
+    assert Position.get().marked_at == stage.now - MINUTE and adds_up(trader.periods.get())
+
+
 def test_a_restart_keeps_positions_and_goes_on(stage):
     stage.trader()
     stage.play(RISE[:15])
