@@ -38,12 +38,13 @@ class SwapRow(NamedTuple):
     transfer_fee_bps: int | None
 
 
+# The newest first: those that cannot be measured are asked for again until they are too old.
 SWAPS = """
 SELECT t.uid, t.block_time, t.venue, t.kind, t.mint, t.token_changes, t.beside_tokens, t.sol_change,
        t.beside_sol, t.fee, t.tip, k.transfer_fee_bps
 FROM trade t JOIN token k ON k.mint = t.mint
 WHERE t.kind IN ('buy', 'sell') AND t.block_time >= ? AND t.venue IN (?, ?, ?, ?)
-AND NOT EXISTS (SELECT 1 FROM real_fill r WHERE r.uid = t.uid) ORDER BY t.id LIMIT ?"""
+AND NOT EXISTS (SELECT 1 FROM real_fill r WHERE r.uid = t.uid) ORDER BY t.id DESC LIMIT ?"""
 # The snapshot nearest before a moment, not older than another.
 SNAPSHOT_BEFORE = f"""{NAMED_SNAPSHOT}
 WHERE t.mint = ? AND s.taken_at <= ? AND s.taken_at >= ? ORDER BY s.taken_at DESC LIMIT 1"""

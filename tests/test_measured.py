@@ -209,6 +209,17 @@ def test_what_cannot_be_measured_is_left_out(db):
     assert [row.uid for row in RealFill.select()] == ["trade 1"]
 
 
+def test_swaps_that_cannot_be_measured_keep_no_newer_one_waiting(db, monkeypatch):
+    """Three of a token that had no snapshot yet, as a bot buys that is quicker than the scout."""
+    monkeypatch.setattr(measured_store, "MAX_SWAPS", 2)
+    for number in (1, 2, 3):
+        store_swap(number, 1_000, at=AT - measured.MAX_AGE_MS)
+    store_snapshot(AT - 5_000)
+    store_swap(4, 1_000)
+    assert measured_store.measure_swaps(AT + 60_000) == 1
+    assert [row.uid for row in RealFill.select()] == ["trade 4"]
+
+
 def test_ten_own_receipts_decide_whether_a_venue_counts(db):
     """Ten sales that brought a twentieth less than said: raydium no longer counts."""
     store_snapshot(AT - 5_000)
