@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import product
+from math import prod
 
 from accounts.problem import Problem, invalid
 from accounts.traders import START_MODES, check_choice, find_strategy
@@ -63,9 +64,10 @@ def find_candidates(
         if not found:
             raise invalid("set", "must look like riseBps=600, or riseBps=400,600 to try several")
         choices[found[1]] = [int(value) for value in found[2].split(",")]
-    combinations = [dict(zip(choices, one, strict=True)) for one in product(*choices.values())]
-    if len(combinations) > MAX_CANDIDATES:
+    # Counted before any is made: a few lines of values are more of them than memory holds.
+    if prod(map(len, choices.values())) > MAX_CANDIDATES:
         raise invalid("set", f"must be at most {MAX_CANDIDATES} combinations")
+    combinations = [dict(zip(choices, one, strict=True)) for one in product(*choices.values())]
     try:
         return tuple(find_strategy(family, one, own) for one in combinations)
     except BadSetting as error:

@@ -330,6 +330,13 @@ def test_combinations_are_candidates_and_bad_ones_are_refused(db):
         asked.check_request("momentum", [])
 
 
+def test_combinations_are_counted_before_they_are_made():
+    """Twelve settings with 24 values each: 24**12 combinations, more than any memory holds."""
+    values = ",".join(str(one) for one in range(24))
+    with pytest.raises(Problem, match="at most 24 combinations"):
+        asked.find_candidates("momentum", [f"setting{one}={values}" for one in range(12)])
+
+
 @pytest.mark.parametrize(
     "text, ms",
     [
