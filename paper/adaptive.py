@@ -88,7 +88,7 @@ def run_heartbeat(trader: Trader, now: int) -> None:
     """Note a new day's first equity, count the days of the phase, and end pauses and Guarded Start
     whose time has come.
     """
-    if now // DAY_MS != trader.day:
+    if guard.is_another_day(trader.day, now):
         trader.day, trader.day_equity = now // DAY_MS, trader.account.equity
     trader.phase = trader.phase.on_day(now)
     for pause in [one for one in trader.pauses if one.until <= now]:

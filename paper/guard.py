@@ -43,6 +43,13 @@ LOOKS = 30 * DAY_MS // LOOK_MS + 1
 CHANCE_SQUARES = 15
 
 
+def is_another_day(day: int, now: int) -> bool:
+    """Tell whether `now` (ms) is of another day than this one, counted from 1970. The day before is
+    no other one: a clock that is set back over midnight begins none again.
+    """
+    return now // DAY_MS not in (day - 1, day)
+
+
 @dataclass(frozen=True, slots=True)
 class Phase:
     """How far a trader is with Guarded Start."""
@@ -59,11 +66,9 @@ class Phase:
 
     def on_day(self, now: int) -> "Phase":
         """Return the phase with the day of `now` counted."""
-        return (
-            self
-            if now // DAY_MS == self.last_day
-            else replace(self, days=self.days + 1, last_day=now // DAY_MS)
-        )
+        if not is_another_day(self.last_day, now):
+            return self
+        return replace(self, days=self.days + 1, last_day=now // DAY_MS)
 
     @property
     def is_over(self) -> bool:

@@ -554,6 +554,21 @@ def test_guarded_start_stops_for_the_day_after_a_loss():
     assert len(fills(one)) == 6
 
 
+def test_a_clock_that_is_set_back_over_midnight_begins_no_day_again():
+    """A second over midnight, a second before it again, and over it: that is two days, and what the
+    second one began with stays its first equity.
+    """
+    one, midnight = trader(phase="guarded"), (START // DAY + 5) * DAY
+    for cash, at in ((10, -60_000), (9, 1_000), (8, -1_000), (7, 2_000)):
+        one.account.cash = cash * SOL
+        adaptive.run_heartbeat(one, midnight + at)
+    assert one.phase.days == 2 and one.phase.last_day == midnight // DAY
+    assert (one.day, one.day_equity) == (midnight // DAY, 9 * SOL)
+    # Two days back: the clock was wrong, and that day counts.
+    adaptive.run_heartbeat(one, midnight - 2 * DAY)
+    assert one.phase.days == 3 and (one.day, one.day_equity) == (midnight // DAY - 2, 7 * SOL)
+
+
 def test_guarded_start_ends_after_twenty_closes_and_fourteen_days_without_a_review():
     assert (
         not Phase(closes=19, days=14).is_over
