@@ -267,14 +267,16 @@ WHERE d.id > (SELECT entry FROM engine_state WHERE id = 1) ORDER BY d.id LIMIT ?
 
 
 class MintRow(NamedTuple):
-    """A token that somebody holds or has ordered."""
+    """A token that a trader who is not retired holds or has ordered."""
 
     mint: str
 
 
-HELD = """
-SELECT mint FROM position WHERE closed_at IS NULL
-UNION SELECT mint FROM paper_order WHERE state = 'open'"""
+# A position of a deleted account stays open, and nobody looks at its price again.
+_PLAYED = "JOIN period p ON p.id = period_id JOIN trader t ON t.id = p.trader_id"
+HELD = f"""
+SELECT mint FROM position c {_PLAYED} WHERE c.closed_at IS NULL AND t.retired_at IS NULL
+UNION SELECT mint FROM paper_order o {_PLAYED} WHERE o.state = 'open' AND t.retired_at IS NULL"""
 
 
 def select(row_type: type[Row], sql: str, values: Sequence[Any] = ()) -> list[Row]:

@@ -694,6 +694,8 @@ def test_a_trader_whose_owner_left_plays_no_more_and_its_open_position_stays(sta
         Position.get().closed_at is None
         and not PaperOrder.select().where(PaperOrder.state == "open").exists()
     )
+    # Nobody plays it on: its token is asked for no longer than others.
+    assert not Token.select().where(Token.held).exists()
     gone = traders.find_trader(trader.uid)
     assert gone.retired_at and gone.handle == trader.handle and gone.name != "Ada Paper"
     assert papertrade.rebuild_trader(gone, stage.now) == []
