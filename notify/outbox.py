@@ -25,8 +25,11 @@ from notify.messages import Event, Message, Receiver, write_message
 from notify.plan import Progress
 from storage import database, key_files, writing
 
-# Messages under way; hooks that failed last time send at most half of them, so no other waits.
-MAX_BUSY, MAX_FAILING = 16, 8
+# Messages under way; hooks of which it is to be expected that they hold their place for long send
+# at most half of them, so no other waits: those that failed last time, took SLOW_SECONDS to answer,
+# or never answered yet.
+MAX_BUSY, MAX_DOUBTFUL = 16, 8
+SLOW_SECONDS = 2.0
 POLL_SECONDS, STORE_SECONDS = 0.3, 1.0
 # Between two looks at whether anybody committed: a hook is told within 250 ms. Most of what they
 # cost is waking up.
@@ -35,6 +38,7 @@ COMMIT_SECONDS = 0.15
 PASS_SECONDS = 60.0
 # At most one message a second to a host.
 HOST_SECONDS = 1.0
+DEFAULT_PORTS = {"http": 80, "https": 443}
 # Events read at once for a hook: a few, for one is sent, and more where none of them concerns it,
 # so often in a row.
 FEW, BATCH, MAX_BATCHES = 4, 50, 20
@@ -60,11 +64,12 @@ class Target(NamedTuple):
 
 
 class Sent(NamedTuple):
-    """A message that was answered; without an `arrival` it was a ping."""
+    """A message that was answered, after `seconds`; without an `arrival` it was a ping."""
 
     row_id: int
     arrival: int | None
     answer: client.Answer
+    seconds: float
 
 
 def start_thread(work: Callable[[], None]) -> None:
@@ -94,6 +99,10 @@ class Outbox:
         self._progress: dict[int, Progress] = {}
         self._stored: dict[int, Progress] = {}
         self._busy: set[int] = set()
+        # Those that took long to answer last time.
+        self._slow: set[int] = set()
+        # When each was sent something last: who waited longest is next.
+        self._sent_at: dict[int, float] = {}
         self._host_free_at: dict[str, float] = {}
         # The database when hooks were read, and when events were.
         self._version: object = None
@@ -166,6 +175,8 @@ class Outbox:
             self._merge(row.id, _read_progress(row))
         for gone in self._progress.keys() - self._targets.keys():
             del self._progress[gone], self._stored[gone]
+            self._sent_at.pop(gone, None)
+            self._slow.discard(gone)
 
     def _merge(self, row_id: int, stored: Progress) -> None:
         """Take over what somebody else wrote; it is a ping that was asked for, a new hook, or one
@@ -198,9 +209,13 @@ class Outbox:
 
     # ---- messages --------------------------------------------------------------------------------
     def _dispatch(self, now: int) -> None:
-        """Send each hook its next message, where it is its turn."""
+        """Send each hook its next message, where it is its turn.
+
+        Many share a host, which gets a message a second: the one sent to last comes last.
+        """
         read: dict[int, list[Event]] = {}
-        for row_id, target in self._targets.items():
+        in_turn = sorted(self._targets.items(), key=lambda one: self._sent_at.get(one[0], 0.0))
+        for row_id, target in in_turn:
             if not self._may_send(row_id, target, now):
                 continue
             if self._progress[row_id].ping:
@@ -224,12 +239,18 @@ class Outbox:
             return False
         if not progress.ping and progress.state != "active":
             return False
-        failing = sum(
-            self._progress[one].failures > 0 for one in self._busy if one in self._progress
-        )
-        if len(self._busy) >= MAX_BUSY or (progress.failures and failing >= MAX_FAILING):
+        if len(self._busy) >= MAX_BUSY:
+            return False
+        if self._is_doubtful(row_id) and sum(map(self._is_doubtful, self._busy)) >= MAX_DOUBTFUL:
             return False
         return self._host_free_at.get(host_of(target), 0.0) <= time.monotonic()
+
+    def _is_doubtful(self, row_id: int) -> bool:
+        """Is a hook expected to hold its place for long? One that was removed meanwhile is."""
+        progress = self._progress.get(row_id)
+        if progress is None or row_id in self._slow:
+            return True
+        return progress.failures > 0 or progress.delivered_at is None
 
     def _find_next(self, target: Target, read: dict[int, list[Event]]) -> Event | None:
         """The next event that concerns a hook; what does not is passed over. `read`: the events
@@ -259,7 +280,8 @@ class Outbox:
         is_apprise = target.receiver.kind == hooks.APPRISE
         post = self._speakers.send if is_apprise else self._send
         self._busy.add(target.row_id)
-        self._host_free_at[host_of(target)] = time.monotonic() + HOST_SECONDS
+        began = self._sent_at[target.row_id] = time.monotonic()
+        self._host_free_at[host_of(target)] = began + HOST_SECONDS
         arrival = event.arrival if event else None
 
         def send() -> None:
@@ -268,7 +290,8 @@ class Outbox:
             try:
                 answer = post(message, private)
             finally:
-                self._answers.put(Sent(target.row_id, arrival, answer))
+                seconds = time.monotonic() - began
+                self._answers.put(Sent(target.row_id, arrival, answer, seconds))
 
         self._start(send)
 
@@ -283,6 +306,10 @@ class Outbox:
         progress = self._progress.get(sent.row_id)
         if progress is None or progress.state == OFF:
             return
+        if sent.seconds >= SLOW_SECONDS:
+            self._slow.add(sent.row_id)
+        else:
+            self._slow.discard(sent.row_id)
         now = time.time_ns() // 1_000_000
         self._progress[sent.row_id] = (
             plan.after_success(progress, now, sent.arrival)
@@ -353,5 +380,10 @@ def concerns(target: Target, event: Event) -> bool:
 
 
 def host_of(target: Target) -> str:
-    """Return the host and port of a hook."""
-    return urlsplit(target.receiver.url).netloc.lower()
+    """Return the host and port of a hook, the same however its address writes them."""
+    parts = urlsplit(target.receiver.url)
+    if parts.scheme not in DEFAULT_PORTS:
+        # An address of APPRISE_URLS may have anything where a port would be.
+        return parts.netloc.lower()
+    host = (parts.hostname or "").rstrip(".")
+    return f"{host}:{parts.port or DEFAULT_PORTS[parts.scheme]}"

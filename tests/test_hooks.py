@@ -237,6 +237,109 @@ def test_receivers_that_fail_delay_nobody_else(private, delivering, receivers):
     held.set()
 
 
+class HookClock:
+    """The clock of notify.outbox, which stands still until it is set: `now`, in seconds."""
+
+    def __init__(self):
+        self.now = 1_000.0
+
+    def monotonic(self):
+        return self.now
+
+    def time_ns(self):
+        return (NOW // 1000 + int(self.now)) * 10**9
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    made = HookClock()
+    monkeypatch.setattr(outbox, "time", made)
+    return made
+
+
+def deliver_each_second(made, clock, seconds):
+    """Have an outbox deliver once a second, by its own clock."""
+    with storage.database.connection_context():
+        made.synchronize()
+        for _ in range(seconds):
+            made.deliver()
+            clock.now += 1.0
+
+
+def test_hooks_of_one_host_are_told_in_turn(private, clock):
+    """Ada has six posts to tell, Otto two: her hook, the older one, must not have the host's one
+    message a second for itself until it has told all.
+    """
+    told = []
+    ada, otto = private.make_bot("Ada"), private.make_bot("Otto")
+    for bot, path in ((ada, "ada"), (otto, "otto")):
+        add(private, bot, f"https://messenger.example/{path}")
+    say(private, ada, *(f"a{n}" for n in range(6)))
+    say(private, otto, "o0", "o1")
+
+    def send(message, private):
+        told.append(message.url.rpartition("/")[2])
+        return client.Answer(204, None)
+
+    read = functools.partial(notices.list_notices, private.config.base_url)
+    made = outbox.Outbox(private.config, read, send, start=lambda work: work())
+    deliver_each_second(made, clock, 9)
+    assert told == ["ada", "otto", "ada", "otto", "ada", "ada", "ada", "ada"]
+
+
+def test_a_host_is_the_same_however_its_address_is_written(private, clock):
+    """Three hooks at one host: none of the ways to write it brings it three messages a second."""
+    told = []
+    bot = private.make_bot()
+    for host in ("x.example", "X.example:443", "x.example."):
+        add(private, bot, f"https://{host}/in")
+    say(private, bot, "one")
+
+    def send(message, private):
+        told.append(clock.now)
+        return client.Answer(204, None)
+
+    read = functools.partial(notices.list_notices, private.config.base_url)
+    made = outbox.Outbox(private.config, read, send, start=lambda work: work())
+    deliver_each_second(made, clock, 4)
+    assert told == [1_000.0, 1_001.0, 1_002.0]
+
+
+@pytest.mark.parametrize("answered_before", [False, True])
+def test_receivers_that_take_their_time_leave_room_for_others(
+    private, delivering, receivers, monkeypatch, answered_before
+):
+    """Twenty hooks take seconds to answer, and have not failed: never asked before, or they did
+    answer, late. Half of the places for messages under way stay for one that answers at once.
+    """
+    monkeypatch.setattr(outbox, "SLOW_SECONDS", 0.05)
+    good, late = receivers(2)
+    good_bot, late_bot = private.make_bot("Good"), private.make_bot("Late")
+    add(private, good_bot, good.url)
+    say(private, good_bot, "g0")
+    delivering()
+    until(lambda: len(good.got) == 1)
+    private.config = ground.change(private.config, max_hooks_per_owner=20)
+    for _ in range(20):
+        add(private, late_bot, late.url)
+    if answered_before:
+        late.behave(receiver.wait_first(0.1))
+        say(private, late_bot, "l0")
+        until(lambda: len(late.got) == 20)
+        with storage.database.connection_context():
+            mine = Hook.select().where(Hook.owner == late_bot.owner, Hook.delivered_at.is_null())
+            until(lambda: not mine.count())
+    late.got.clear()
+    held = threading.Event()
+    late.behave(receiver.hang(held))
+    say(private, late_bot, "l1")
+    until(lambda: len(late.got) >= 8)
+    say(private, good_bot, "g1")
+    until(lambda: len(good.got) == 2)
+    assert len(late.got) == 8
+    held.set()
+
+
 def test_a_new_hook_must_answer_a_ping_before_it_is_told_anything(private, delivering, receivers):
     mute, good = receivers(2)
     mute.behave(receiver.answer(404))
