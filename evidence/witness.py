@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from evidence.notes import (
+    MAX_SIZE,
     BadNote,
     Checkpoint,
     Note,
@@ -27,6 +28,8 @@ from storage import tree
 # Of one address of a log.
 LIMITS = Limits(connect_seconds=5, read_seconds=10, answer_seconds=20, max_bytes=2_000_000)
 MAX_REQUESTS, MAX_SECONDS = 64, 120.0
+# Why a log is followed by a new one.
+REASONS = ("restore", "key", "operator")
 # Fetches an address below `/log/` of the instance. Raises FetchError.
 Fetch = Callable[[str], bytes]
 
@@ -127,13 +130,16 @@ def _read_tiles(get: Fetch, prefix: str, size: int) -> tree.ReadHash:
 
 def _check_root(get: Fetch, prefix: str, checkpoint: Checkpoint) -> None:
     """Alarm unless the tiles lead to the root."""
+    if _find_root(get, prefix, checkpoint.size) != checkpoint.root:
+        raise Alarm("its tiles do not lead to the root that it signed")
+
+
+def _find_root(get: Fetch, prefix: str, size: int) -> bytes:
+    """Return the root that the tiles lead to; Alarm where they do not fit the size."""
     try:
-        read = _read_tiles(get, prefix, checkpoint.size)
-        found = tree.find_root(read, checkpoint.size)
+        return tree.find_root(_read_tiles(get, prefix, size), size)
     except tree.BadProof as error:
         raise Alarm(f"its tiles do not fit its checkpoint: {error}") from None
-    if found != checkpoint.root:
-        raise Alarm("its tiles do not lead to the root that it signed")
 
 
 def _check_growth(get: Fetch, prefix: str, old: Checkpoint, new: Checkpoint) -> None:
@@ -160,10 +166,10 @@ def _check_new_log(get: Fetch, old: Checkpoint, new: Checkpoint, now: Seen) -> N
     An Alarm about what a restore lost has `seen`: the new log is watched from then on.
     """
     previous = _read_previous(get, new)
-    if not previous or f"candor/{previous['log']}" != old.origin:
+    if previous is None or f"candor/{previous.log}" != old.origin:
         raise NewLog("NEW LOG: it shows another log, which does not continue the one that was seen")
-    size, kept, why = previous["size"], previous["kept"], previous["why"]
-    if size == old.size and decode(previous["root"]) != old.root:
+    size, kept, why = previous.size, previous.kept, previous.why
+    if size == old.size and previous.root != old.root:
         raise Alarm("FORK: the new log names another root of the old one than was seen", now)
     if kept < old.size:
         raise NewLog(
@@ -172,23 +178,47 @@ def _check_new_log(get: Fetch, old: Checkpoint, new: Checkpoint, now: Seen) -> N
             now,
         )
     # What it kept of the old one still begins with what was seen.
-    prefix = f"{previous['log']}/"
-    kept_root = tree.find_root(_read_tiles(get, prefix, kept), kept)
+    prefix = f"{previous.log}/"
+    kept_root = _find_root(get, prefix, kept)
     _check_growth(get, prefix, old, Checkpoint(old.origin, kept, kept_root))
 
 
-def _read_previous(get: Fetch, new: Checkpoint) -> dict[str, Any] | None:
-    """Return what the first leaf of a log says of the one before; Alarm where it is not in it."""
+class Previous(NamedTuple):
+    """What the first leaf of a log says of the one before: its last checkpoint, why it ended, and
+    how many of its leaves were kept.
+    """
+
+    log: str
+    size: int
+    root: bytes
+    kept: int
+    why: str
+
+
+def _read_previous(get: Fetch, new: Checkpoint) -> Previous | None:
+    """Return what the first leaf of a log says of the one before, None where that is the first;
+    Alarm where it is not in the log, or cannot be.
+    """
     width = tree.find_width(new.size, 0, 0)
     try:
         leaf = tree.cut_bundle(get(tree.write_path("entries", 0, width)), width)[0]
         path = tree.prove_inclusion(_read_tiles(get, "", new.size), 0, new.size)
         if tree.follow_inclusion(tree.hash_leaf(leaf), 0, new.size, path) != new.root:
             raise tree.BadProof("the first leaf is not in the tree")
-        previous = orjson.loads(leaf)["previous"]
-        if previous is None:
-            return None
-        named = {name: str(previous[name]) for name in ("log", "root", "why")}
-        return {**named, "size": int(previous["size"]), "kept": int(previous["kept"])}
-    except (tree.BadProof, ValueError, KeyError, TypeError, IndexError):
+        said = orjson.loads(leaf)["previous"]
+        return None if said is None else _parse_previous(said)
+    except (ValueError, KeyError, TypeError, IndexError):
         raise NewLog("NEW LOG: what its first leaf says cannot be read") from None
+
+
+def _parse_previous(said: dict[str, Any]) -> Previous:
+    """Read the member `previous`. Raises ValueError, KeyError or TypeError: nothing of it is
+    trusted, and what is shown of it is one of our own words.
+    """
+    told = Previous(said["log"], said["size"], decode(said["root"]), said["kept"], said["why"])
+    sizes = (told.size, told.kept)
+    if not all(type(size) is int and 0 <= size <= MAX_SIZE for size in sizes):
+        raise ValueError("no number of leaves")
+    if not isinstance(told.log, str) or told.why not in REASONS:
+        raise ValueError("no log, or no reason of ours")
+    return told

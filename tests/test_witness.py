@@ -167,6 +167,47 @@ def test_a_new_log_over_a_forged_past_is_told(grown):
     assert told.verdict == "alarm" and "FORK" in told.text
 
 
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        {"root": "no base64"},
+        {"root": "\u0663" * 44},
+        {"root": None},
+        {"size": "3\x00"},
+        {"size": 1e308},
+        {"size": -1},
+        {"kept": "9" * 5_000},
+        {"kept": True},
+        {"kept": 2**60},
+        {"why": "restore\n\x1b[2J ERROR all logs are forged"},
+        {"why": "x" * 10_000},
+        {"log": ["log"]},
+    ],
+)
+def test_what_a_hostile_log_says_of_the_one_before_stops_no_other_look(
+    grown, monkeypatch, caplog, hostile
+):
+    """It is told as an alarm, in our words, and the instance after it is looked at too."""
+    look(grown)
+    other = "https://other.example"
+    with writing():
+        previous = {**catch_up.describe_last(), "kept": 300, "why": "restore", **hostile}
+        arrivals.open_log(NOW, previous)
+    monkeypatch.setattr(witness, "make_fetch", lambda url: fetching(grown))
+    told = witnessing.run_tick([URL, other], SIGNER, NOW)
+    assert told.startswith(f"{URL}: NEW LOG: what its first leaf says cannot be read")
+    assert Witnessed.get(Witnessed.url == other).trouble is None
+    assert "ERROR all logs" not in caplog.text + told
+
+
+def test_tiles_of_the_log_before_that_are_cut_wrong_are_told(grown):
+    look(grown)
+    prefix = log.find_log().uid
+    catch_up.renew_log("restore", NOW)
+    told = look(grown, **{f"{prefix}/tile": b"short"})
+    assert told.verdict == "alarm" and "do not fit" in told.text
+
+
 # ---- no accusation -------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     "replaced",
