@@ -37,6 +37,8 @@ APPRISE, WEBSUB = "apprise", "websub"
 # The state of a hook that the operator switched off.
 OFF = "off"
 MAX_URL = 500
+# Of a webhook: on other ports stand services that speak something else.
+WEB_PORTS = (None, 80, 443)
 # What urlsplit would drop, or a request line cannot hold.
 PLAIN_URL = re.compile(r"[!-~]+")
 TELEGRAM_PATH = re.compile(r"/bot\d+:[\w-]+/sendMessage")
@@ -110,6 +112,8 @@ def check_url(config: Config, url: str, kind: str) -> None:
     hosts = HOSTS[kind] + (config.ntfy_hosts if kind == "ntfy" else ())
     if hosts and (parts.hostname not in hosts or parts.port is not None):
         raise invalid("url", f"must be an address at {' or '.join(hosts)}")
+    if parts.port not in WEB_PORTS and not private:
+        raise invalid("url", "must have port 80 or 443, or none")
     query = parse_qs(parts.query)
     if kind == "telegram" and not (TELEGRAM_PATH.fullmatch(parts.path) and "chat_id" in query):
         raise invalid(

@@ -622,6 +622,9 @@ REFUSED = [
     ("https://x.example/in#part", "webhook"),
     ("https://x.example/a b", "webhook"),
     ("https://x.example:0/", "webhook"),
+    ("https://x.example:22/", "webhook"),
+    ("https://x.example:6379/", "webhook"),
+    ("https://x.example:8443/in", "webhook"),
     ("https://x.example:99999/", "webhook"),
     ("https://[::1/", "webhook"),
     ("https://x.example/" + "a" * 500, "webhook"),
@@ -644,7 +647,8 @@ def test_addresses_that_are_refused(service, url, kind):
 def test_addresses_that_are_accepted(service):
     config = ground.change(service.config, ntfy_hosts=("ntfy.example",))
     for url, kind in (
-        ("https://x.example:8443/in?token=1", "webhook"),
+        ("https://x.example:443/in?token=1", "webhook"),
+        ("https://x.example:80/in", "webhook"),
         ("https://discord.com/api/webhooks/1/abc", "discord"),
         ("https://hooks.slack.com/services/T/B/x", "slack"),
         ("https://api.telegram.org/bot123:AB-c_d/sendMessage?chat_id=-100123", "telegram"),
@@ -652,6 +656,10 @@ def test_addresses_that_are_accepted(service):
         ("https://ntfy.example/topic", "ntfy"),
     ):
         hooks.check_url(config, url, kind)
+
+
+def test_where_hooks_may_be_private_they_may_have_any_port(private):
+    hooks.check_url(private.config, "http://127.0.0.1:8443/in", "webhook")
 
 
 def test_a_hook_names_known_events_and_own_bots(service):
