@@ -22,8 +22,11 @@ from notify.messages import Message
 from notify.plan import MAX_WAIT_SECONDS
 
 CONNECT_SECONDS, ANSWER_SECONDS = 5.0, 10.0
-# Public by themselves, these lead to IPv4 addresses that may not be: NAT64, 6to4.
-TRANSLATED = (ipaddress.ip_network("64:ff9b::/96"), ipaddress.ip_network("2002::/16"))
+# All of IPv6 that is given out. What lies elsewhere is for a network's own use (site-local, NAT64)
+# or carries an IPv4 address that may not be public; Python calls most of it global.
+UNICAST = ipaddress.ip_network("2000::/3")
+# 6to4 lies inside, and leads to IPv4 addresses likewise.
+TRANSLATED = ipaddress.ip_network("2002::/16")
 
 
 class Answer(NamedTuple):
@@ -155,6 +158,6 @@ def is_public(text: str) -> bool:
     if isinstance(address, ipaddress.IPv6Address):
         if address.ipv4_mapped is not None:
             return is_public(str(address.ipv4_mapped))
-        if any(address in network for network in TRANSLATED):
+        if address not in UNICAST or address in TRANSLATED:
             return False
     return address.is_global and not address.is_multicast
