@@ -7,14 +7,17 @@ Webhooks follow Standard Webhooks 1.0 (standardwebhooks.com): a receiver knows a
 import base64
 import hashlib
 import hmac
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlencode, urlsplit, urlunsplit
 
 import orjson
 
-# Discord takes 2,000 characters, Telegram and ntfy 4,096.
-MAX_TEXT = 1_800
+# Discord takes 2,000 characters, Telegram 4,096; ntfy 4,096 bytes, and makes a file of more.
+MAX_TEXT, MAX_BYTES = 1_800, 4_000
+# What Discord takes for markup; an address stays as it is, and what is in it formats nothing.
+MARKUP = re.compile(r"https?://[^\s<]+|[\\`*_~|<>\[\]#]")
 LABELS = {
     "verified": "Verified by a finalized transaction",
     "claimed": "Verified by a finalized transaction of a wallet that is claimed, not proven",
@@ -60,7 +63,8 @@ def write_message(to: Receiver, event: Event | None, now: int, base_url: str) ->
         return _write_webhook(to, event, now)
     if to.kind == "websub":
         return _write_websub(to, event, base_url)
-    text = write_text(event, base_url) if event else "Candor can reach you: this is a test."
+    quote = QUOTES.get(to.kind, str)
+    text = write_text(event, base_url, quote) if event else "Candor can reach you: this is a test."
     return WRITERS[to.kind](to.url, text)
 
 
@@ -105,24 +109,35 @@ def _write_websub(to: Receiver, event: Event | None, base_url: str) -> Message:
 
 
 # ---- for people ----------------------------------------------------------------------------------
-def write_text(event: Event, base_url: str) -> str:
+def write_text(event: Event, base_url: str, quote: Callable[[str], str] = str) -> str:
     """Write an event as a few lines of plain text: the words of a post before its label, and what
-    the chain says beside them.
+    the chain says beside them. `quote`: makes of words that others chose what shows them as text.
     """
-    shown = event.shown or {}
+    shown, fact = event.shown or {}, quote(event.fact)
     if "verification" in shown:
-        return _write_post(shown, event.fact, base_url)
-    return f"{event.fact}\n{base_url}/bots/{shown['botId']}?tab=trades"
+        return _write_post(shown, fact, base_url, quote)
+    return f"{fact}\n{base_url}/bots/{shown['botId']}?tab=trades"
 
 
-def _write_post(post: Mapping[str, Any], fact: str, base_url: str) -> str:
-    words = post["body"] or "(these words were taken down)"
+def _write_post(
+    post: Mapping[str, Any], fact: str, base_url: str, quote: Callable[[str], str]
+) -> str:
+    words = quote(post["body"] or "(these words were taken down)")
     label = LABELS[_find_label(post)]
-    head, link = f"{post['botName']}: ", f"{base_url}/posts/{post['id']}"
+    head, link = f"{quote(post['botName'])}: ", f"{base_url}/posts/{post['id']}"
     beside = "\n".join(filter(None, (label, fact, link)))
-    room = MAX_TEXT - len(head) - len(beside) - 1
-    cut = words if len(words) <= room else words[: room - 1] + "…"
-    return f"{head}{cut}\n{beside}"
+    return f"{head}{_cut(words, f'{head}{beside}')}\n{beside}"
+
+
+def _cut(words: str, beside: str) -> str:
+    """Cut words so that they fit, with what stands beside them and a line break."""
+    room, room_bytes = MAX_TEXT - len(beside) - 1, MAX_BYTES - len(beside.encode()) - 1
+    if len(words) <= room and len(words.encode()) <= room_bytes:
+        return words
+    fitting = words[: room - 1].encode()[: room_bytes - len("…".encode())].decode(errors="ignore")
+    # Half of a quoted sign would quote what follows.
+    halved = (len(fitting) - len(fitting.rstrip("\\"))) % 2
+    return fitting[: len(fitting) - halved] + "…"
 
 
 def _find_label(post: Mapping[str, Any]) -> str:
@@ -138,7 +153,7 @@ def _for_discord(url: str, text: str) -> Message:
 
 def _for_slack(url: str, text: str) -> Message:
     escaped = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    return _json(url, {"text": escaped, "unfurl_links": False})
+    return _json(url, {"text": escaped, "mrkdwn": False, "unfurl_links": False})
 
 
 def _for_telegram(url: str, text: str) -> Message:
@@ -146,7 +161,8 @@ def _for_telegram(url: str, text: str) -> Message:
     chat = parse_qs(parts.query)["chat_id"][0]
     bare = urlunsplit(parts._replace(query=""))
     return _json(
-        bare, {"chat_id": chat, "text": text, "link_preview_options": {"is_disabled": True}}
+        bare,
+        {"chat_id": chat, "text": _mute(text), "link_preview_options": {"is_disabled": True}},
     )
 
 
@@ -155,9 +171,16 @@ def _for_ntfy(url: str, text: str) -> Message:
 
 
 def _for_apprise(url: str, text: str) -> Message:
-    # As for Discord, whatever the service: no word begins with the sign that calls somebody.
-    plain = text.replace("@", "@\u200b").replace("<!", "<\u200b!")
-    return Message(url, {}, plain.encode())
+    return Message(url, {}, _mute(text).replace("<!", "<\u200b!").encode())
+
+
+def _mute(text: str) -> str:
+    """Return a text in which no word begins with the sign that calls somebody."""
+    return text.replace("@", "@\u200b")
+
+
+def _quote_markdown(text: str) -> str:
+    return MARKUP.sub(lambda found: found[0] if len(found[0]) > 1 else f"\\{found[0]}", text)
 
 
 def _json(url: str, value: Mapping[str, Any]) -> Message:
@@ -171,3 +194,5 @@ WRITERS = {
     "ntfy": _for_ntfy,
     "apprise": _for_apprise,
 }
+# How each shows words that others chose as text; str: it knows no markup.
+QUOTES = {"discord": _quote_markdown}

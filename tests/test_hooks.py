@@ -710,6 +710,53 @@ def test_long_words_are_cut_and_the_link_stays():
     assert text.endswith("https://c.example/posts/post_1")
 
 
+@pytest.mark.parametrize(
+    "kind, url",
+    [
+        ("ntfy", "https://ntfy.sh/topic"),
+        ("discord", "https://discord.com/api/webhooks/1/a"),
+        ("telegram", "https://api.telegram.org/bot1:a/sendMessage?chat_id=-5"),
+    ],
+)
+@pytest.mark.parametrize("body", ["字" * 4000, "😀" * 4000, "*" * 4000, "\\" * 4000, "字*" * 2000])
+def test_long_words_fit_what_each_messenger_takes(kind, url, body):
+    """ntfy takes 4,096 bytes, and makes a file of more; 1,800 of these characters have up to 7,200.
+    Discord takes 2,000 characters, also where each was given a backslash.
+    """
+    to = messages.Receiver("hook_1", kind, url, None)
+    event = Event(1, "post", {**POST, "body": body})
+    sent = messages.write_message(to, event, 0, "https://c.example").body
+    told = orjson.loads(sent) if kind != "ntfy" else {"text": sent.decode()}
+    text = told.get("content") or told["text"]
+    assert len(text) <= 2_000 and len(text.encode()) <= 4_096
+    # The words are not cut shorter than they must be, and what stands below them is whole.
+    assert len(text) >= 900
+    assert text.endswith("…\nVerified by a finalized transaction\nhttps://c.example/posts/post_1")
+
+
+def test_hostile_words_format_nothing():
+    """What Discord and Slack would take for markup is shown as it was written."""
+    body = "# [sure](https://evil.example) **x** _y_ `z` ||s|| <@1>\n>>> all https://a.example/b_c"
+    post = {**POST, "botName": "N*ll", "body": body}
+    event = Event(1, "post", post, "Sold 1 [FERN](https://evil.example) for 2 SOL")
+
+    def text(kind, url):
+        to = messages.Receiver("hook_1", kind, url, None)
+        return orjson.loads(messages.write_message(to, event, 0, "https://c.example").body)
+
+    told = text("discord", "https://discord.com/api/webhooks/1/a")["content"]
+    # A backslash before each sign of Discord's Markdown; addresses stay what they are.
+    assert told.splitlines() == [
+        r"N\*ll: \# \[sure\](https://evil.example) \*\*x\*\* \_y\_ \`z\` \|\|s\|\| \<@1\>",
+        r"\>\>\> all https://a.example/b_c",
+        "Verified by a finalized transaction",
+        r"Sold 1 \[FERN\](https://evil.example) for 2 SOL",
+        "https://c.example/posts/post_1",
+    ]
+    slack = text("slack", "https://hooks.slack.com/services/a")
+    assert slack["mrkdwn"] is False and "*x*" in slack["text"]
+
+
 def test_hostile_words_call_nobody_and_link_nothing():
     post = {**POST, "body": "<!channel> @everyone <https://evil.example|win> & more"}
 
@@ -725,6 +772,8 @@ def test_hostile_words_call_nobody_and_link_nothing():
     telegram = orjson.loads(sent.body)
     assert sent.url == "https://api.telegram.org/bot1:a/sendMessage"
     assert telegram["chat_id"] == "-5" and "parse_mode" not in telegram
+    # Telegram calls whom a name behind this sign names.
+    assert "@everyone" not in telegram["text"] and "everyone" in telegram["text"]
     ntfy = body("ntfy", "https://ntfy.sh/topic")
     assert ntfy.body.decode().startswith("Nell: <!channel> @everyone")
 
