@@ -48,6 +48,19 @@ def test_a_hidden_post_has_no_picture(service, key):  # noqa: F811
     assert "og:image" not in service.get(f"/posts/{post}").text
 
 
+def test_scripts_of_other_sites_may_read_pictures_and_badges(service, bot, key):  # noqa: F811
+    """They are the same for everybody; a frame is shown, not read."""
+    post = say(service, key)
+    for path in (
+        f"/posts/{post}.png",
+        f"/bots/{bot.bot.uid}.png",
+        f"/bots/{bot.bot.uid}/badge.svg",
+    ):
+        assert service.get(path).headers["Access-Control-Allow-Origin"] == "*", path
+    for path in (f"/embed/{post}", f"/posts/{post}"):
+        assert "Access-Control-Allow-Origin" not in service.get(path).headers, path
+
+
 def test_hostile_words_and_names_break_no_picture(service, bot, key):  # noqa: F811
     influencers.set_profile(bot.bot, name="🌱 " + "N" * 50, bio="你好" * 100)
     post = say(service, key, HOSTILE)

@@ -21,7 +21,10 @@ SECURITY_HEADERS = {
 }
 # Public and the same for everybody, so pages of other sites may read it. What a key or a cookie
 # decides must never be among these.
-SHARED_BLUEPRINTS = ("legacy", "health", "openapi", "feeds", "oembed", "evidence", "log")
+SHARED_BLUEPRINTS = frozenset(
+    ("legacy", "health", "openapi", "feeds", "oembed", "evidence", "log", "share_cards")
+)
+SHARED_ENDPOINTS = ("embeds.show_badge",)
 SHARED_HEADERS = {
     "Access-Control-Allow-Origin": "*",
     "Cross-Origin-Resource-Policy": "cross-origin",
@@ -43,6 +46,6 @@ def add_missing(
 
 def share_answer(response: Response) -> Response:
     """Let pages of other sites read what is the same for everybody; for Flask's after_request."""
-    if request.blueprint in SHARED_BLUEPRINTS:
+    if request.blueprint in SHARED_BLUEPRINTS or request.endpoint in SHARED_ENDPOINTS:
         response.headers.update(SHARED_HEADERS)
     return response
