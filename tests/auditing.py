@@ -1,5 +1,7 @@
 """An audit in this process: the application as the instance, fake nodes as the auditor's."""
 
+import hashlib
+import json
 import time
 
 from node import connect
@@ -46,3 +48,31 @@ def audit(service, *nodes, bot=None, **more):
     report = auditor.audit(bot or Bot.select().order_by(Bot.id).first().uid)
     assert time.monotonic() - begun < 60
     return report
+
+
+def digest_as_documented(told, pages):
+    """The digest of a document of evidence, by docs/check.md alone and without code of ours.
+
+    `pages`: the bytes of its full pages of receipts.
+    """
+    tail = {"page": len(pages) + 1, "receipts": told["receipts"]}
+    names = [hashlib.sha256(one).hexdigest() for one in (*pages, write_json(tail))]
+    wallet = dict(told["wallet"], coverage=_drop_polls(told["wallet"]["coverage"]))
+    if "group" in wallet:
+        group = wallet["group"]
+        wallet["group"] = dict(group, coverage=_drop_polls(group["coverage"]))
+    whole = write_json(["candor-evidence/1", wallet, names], sort_keys=True)
+    return hashlib.sha256(whole).hexdigest()
+
+
+def _drop_polls(coverage):
+    if coverage is None:
+        return None
+    return {
+        name: value for name, value in coverage.items() if name not in ("observedTo", "checkedAt")
+    }
+
+
+def write_json(value, **options):
+    """JSON without blanks, in UTF-8."""
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False, **options).encode()

@@ -7,10 +7,12 @@ import threading
 import ground
 import orjson
 import pytest
+from auditing import digest_as_documented
 from lookout import Lookout
 from node import FakeNode
 from service import NOW, Service, address, signature
 from story import ADA
+from test_worker import ROOT
 
 import storage
 from accounts import posts, wallets
@@ -91,6 +93,24 @@ def test_full_pages_are_named_by_their_digests_and_never_change(watched, monkeyp
     assert (old.status_code, old.json["code"]) == (404, "not_found")
     assert "immutable" not in read(watched, "?page=1").headers["Cache-Control"]
     assert read(watched).json["receiptPages"][0]["digest"] != first["digest"]
+
+
+def test_a_stranger_works_the_digest_out_from_the_documentation(watched, monkeypatch):
+    monkeypatch.setattr(pages, "PAGE_SIZE", 10)
+    told = read(watched).json
+    full = [
+        read(watched, f"?page={one['page']}&digest={one['digest']}").data
+        for one in told["receiptPages"]
+    ]
+    assert len(full) > 2 and told["digest"] == digest_as_documented(told, full)
+    text = (ROOT / "docs/check.md").read_text()
+    for said in (
+        '["candor-evidence/1", wallet, [digest of each page]]',
+        '{"page": N, "receipts": ',
+    ):
+        assert said in text
+    told["wallet"]["sums"]["realizedLamports"] = "1"
+    assert told["digest"] != digest_as_documented(told, full)
 
 
 def test_the_digest_of_a_wallet_moves_with_what_is_claimed_and_not_with_polls(watched):

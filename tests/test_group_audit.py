@@ -8,7 +8,7 @@ import shutil
 import ground
 import orjson
 import pytest
-from auditing import ask_service, audit, make_auditor
+from auditing import ask_service, audit, digest_as_documented, make_auditor
 from lookout import BEGIN, Lookout
 from node import FakeNode
 from service import NOW, Service
@@ -216,7 +216,9 @@ def test_digests_of_both_are_logged_and_move_with_what_is_claimed(tmp_path, chai
     ada, eve = (Wallet.get(Wallet.address == one) for one in (ADA, EVE))
     job, before = DigestLog(), [digest_wallet(one.id) for one in (ada, eve)]
     job.run_tick(NOW)
-    assert [read(service, f"?wallet={one}")["log"]["digest"] for one in (ADA, EVE)] == before
+    shown = [read(service, f"?wallet={one}") for one in (ADA, EVE)]
+    assert [one["log"]["digest"] for one in shown] == before
+    assert [digest_as_documented(one, []) for one in shown] == before
     # Polls alone move nothing.
     for table, mine in ((Wallet, Wallet.id == ada.id), (OwnCoverage, OwnCoverage.wallet == eve)):
         told = orjson.loads(table.get(mine).coverage) | {"checkedAt": "2027-01-01T00:00:00Z"}
