@@ -39,6 +39,7 @@ def run_witness(config: Config, args: Namespace) -> int:
     from evidence.notes import Signer
     from operate import backups
 
+    # First: a witness needs no instance of its own, and DATA_DIR is made here.
     backups.migrate(config)
     with open_database(config):
         signer = Signer(log_key(config))

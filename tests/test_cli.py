@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -45,6 +46,21 @@ def shown(cli, *argv):
     code, out, err = cli(*argv, "--json")
     assert (code, err) == (0, "")
     return json.loads(out)
+
+
+@pytest.mark.parametrize(
+    "argv, code, told",
+    [
+        (("witness", "http://127.0.0.1:1"), 3, "cannot_tell: http://127.0.0.1:1: it could not be"),
+        (("log",), 1, "DATA_DIR holds no database yet"),
+    ],
+)
+def test_a_witness_begins_with_nothing_and_a_log_says_what_is_missing(cli, argv, code, told):
+    """Who watches others has never run an instance: no DATA_DIR is there."""
+    database.close_all()
+    shutil.rmtree(os.environ["DATA_DIR"])
+    ended, out, err = cli(*argv)
+    assert (ended, told in out + err) == (code, True), out + err
 
 
 def test_from_nothing_to_keys(cli):
