@@ -147,7 +147,10 @@ class Auditor:
         self.memory.begin_posts()
         for page in self.instance.read_posts(scope, claims):
             report.posts += len(page)
-            self.memory.add_posts([(one.id, one.wallet, one.model_dump_json()) for one in page])
+            rows = [(one.id, one.wallet, one.model_dump_json()) for one in page]
+            if self.memory.add_posts(rows):
+                # Only one of them is judged; a reader may look at the other.
+                report.add([Difference(None, "posts", "an id twice", "each once")])
 
     def _check_log(self, log: LogAudit, before: int, report: Report) -> str | None:
         """Compare the posts with the log; return its origin, None where it could not be read."""

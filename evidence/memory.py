@@ -197,11 +197,15 @@ class Memory:
         """Forget the posts of the bot at hand."""
         self._posts.execute("DELETE FROM post")
 
-    def add_posts(self, rows: list[tuple[str, str | None, str]]) -> None:
-        """Add (id, address of its wallet or None, the line as JSON) of posts."""
+    def add_posts(self, rows: list[tuple[str, str | None, str]]) -> int:
+        """Add (id, address of its wallet or None, the line as JSON) of posts; return how many have
+        an id that an earlier one had.
+        """
+        before = self._posts.total_changes
         self._posts.execute("BEGIN")
-        self._posts.executemany("INSERT OR REPLACE INTO post VALUES (?, ?, ?)", rows)
+        self._posts.executemany("INSERT OR IGNORE INTO post VALUES (?, ?, ?)", rows)
         self._posts.execute("COMMIT")
+        return len(rows) - (self._posts.total_changes - before)
 
     def list_posts(self, wallet: str | None) -> Iterator[str]:
         """Yield the lines of the posts that are judged against a wallet, or against none."""

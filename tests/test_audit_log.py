@@ -93,6 +93,25 @@ def test_a_hidden_post_shows_neither_words_nor_salt(told):
     assert lines[shown]["logIndex"] - lines[hidden]["logIndex"] == 1
 
 
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_post_that_is_claimed_twice_is_named(told, is_first):
+    """One line as it was logged, and one that says that a lie was verified."""
+    asked = ask_service(told)
+
+    def ask(path):
+        body = asked(path)
+        if not path.endswith("evidence.json"):
+            return body
+        shown = orjson.loads(body)
+        true = next(one for one in shown["posts"] if one["words"])
+        forged = {**true, "status": "verified", "words": {**true["words"], "body": "a lie"}}
+        shown["posts"].insert(0 if is_first else len(shown["posts"]), forged)
+        return orjson.dumps(shown)
+
+    report = run(told, ask=ask)
+    assert report.verdict == "different" and "posts" in fields(report)
+
+
 @pytest.mark.parametrize(
     ("column", "value", "field"),
     [
