@@ -8,6 +8,7 @@ from chain.coverage import is_explained
 from chain.effects import touches
 from chain.entries import Entry
 from chain.programs import Programs
+from chain.summary import show_time
 from evidence import comparing
 from evidence.claims import ClaimedPost, ClaimedWallet, Claims, Nonsense, Scope
 from evidence.comparing import OWN_FIELDS, SHARED_FIELDS, Difference, Findings, show_sums
@@ -177,10 +178,12 @@ class WalletAudit:
     def _name_left_out(self) -> None:
         """Name transactions that the node lists and that the instance leaves out."""
         pending = {one.signature for one in self.claims.pending}
-        left_out, excused = [], dict[str, list[int]]()
+        left_out, excused, seen = [], dict[str, list[int]](), list[int]()
         for kept in self.memory.list_unclaimed():
             entry, why = kept.entry, None
             if self._is_newer(entry):
+                if self._says_it_saw(entry):
+                    seen.append(entry.slot)
                 continue
             if entry.signature in pending or self.claims.pendingCount > len(pending):
                 why = "it says that it has not fetched them yet"
@@ -194,6 +197,13 @@ class WalletAudit:
         for why, slots in excused.items():
             told = f"{len(slots)} transactions, slots {slots[0]} to {slots[-1]}, are not claimed"
             self._cannot_tell(f"{told}: {why}")
+        if seen:
+            # No difference: it may have them in a moment. Who reads `same` is to know all the same.
+            self.report.notes.append(
+                f"{self.wallet.address}: {len(seen)} transactions, slots {seen[0]} to {seen[-1]},"
+                " are not compared: they are younger than the last one that it claims, and older"
+                " than the moment up to which it says that it saw the wallet"
+            )
 
     @property
     def _coverage(self) -> dict[str, Any] | None:
@@ -203,6 +213,12 @@ class WalletAudit:
         """Did it happen after what the instance has looked at?"""
         last = (self._coverage or {}).get("lastSlot")
         return entry.slot > (last if isinstance(last, int) else -1)
+
+    def _says_it_saw(self, entry: Entry) -> bool:
+        """Did it happen before what the instance says that it looked at?"""
+        told = (self._coverage or {}).get("observedTo")
+        at = show_time(entry.block_time)
+        return isinstance(told, str) and at is not None and at <= told
 
     # ---- comparing -------------------------------------------------------------------------------
     def _compare_own(self) -> None:

@@ -15,6 +15,7 @@ from story import ADA, Story
 
 from bench import audit as bench_audit
 from chain.programs import table
+from chain.summary import show_time
 from evidence import claims, view
 from evidence.claims import Instance, Nonsense
 from evidence.memory import find_path, open_memory
@@ -233,6 +234,28 @@ def test_what_happened_since_is_no_difference(watched, chain):
     story.rows = []
     later = copy.deepcopy(chain.rows[-1])
     assert audit(watched, FakeNode(Chain([*chain.rows, later]))).verdict == "same"
+
+
+@pytest.mark.parametrize("says_it_saw", [True, False])
+def test_the_youngest_that_are_kept_quiet_are_noted(tmp_path, chain, says_it_saw):
+    """An instance whose numbers end before ada's last five transactions, though it says that it saw
+    the wallet after them. Numbers are compared as far as it claims some, so the verdict stays.
+    """
+    mine = chain.touching(ADA)
+    service = Service(tmp_path / "data")
+    Lookout.begin(service.config, FakeNode(chain, tip=mine[-6].slot), wallets=[ADA]).settle()
+    if says_it_saw:
+        coverage = orjson.loads(Wallet.get().coverage)
+        last = show_time(mine[-1].receipt["blockTime"])
+        told = orjson.dumps({**coverage, "observedTo": last, "checkedAt": last}).decode()
+        Wallet.update(coverage=told).execute()
+    report = audit(service, FakeNode(chain))
+    assert (report.verdict, report.unknown) == ("same", [])
+    assert len(report.notes) == says_it_saw
+    if says_it_saw:
+        slots = f"5 transactions, slots {mine[-5].slot} to {mine[-1].slot}, are not compared"
+        assert slots in report.notes[0]
+    service.close()
 
 
 def test_one_transaction_that_the_node_lacks_is_no_accusation(watched, chain):
