@@ -4,7 +4,7 @@ A transaction that the node lacks, an order or a time that it does not tell, oth
 these is a difference. What the balances of the chain disprove is one.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from chain.programs import BadPrograms, Programs
@@ -48,10 +48,10 @@ class Auditor:
 
     def audit(self, bot: str) -> Report:
         """Audit a bot. Raises NodeTrouble where the node stops answering."""
-        for _ in range(MAX_READINGS):
+        for left in reversed(range(MAX_READINGS)):
             report = Report(bot)
             try:
-                self._audit_once(report)
+                self._audit_once(report, rereads=left > 0)
             except Changed:
                 continue
             except Nonsense as error:
@@ -61,8 +61,9 @@ class Auditor:
         report.unknown.append("its evidence changed while it was read, again and again")
         return report
 
-    def _audit_once(self, report: Report) -> None:
-        scope, log = Scope(report.bot), LogAudit(self.instance, self.memory.log, self.tell)
+    def _audit_once(self, report: Report, rereads: bool) -> None:
+        scope = Scope(report.bot)
+        log = LogAudit(self.instance, self.memory.log, self.tell, rereads)
         before = log.measure() if self.reads_log else 0
         claims = self.instance.read_claims(scope)
         programs = self._accept(claims, report)
@@ -154,8 +155,11 @@ class Auditor:
 
     def _check_log(self, log: LogAudit, before: int, report: Report) -> str | None:
         """Compare the posts with the log; return its origin, None where it could not be read."""
-        lines = map(ClaimedPost.model_validate_json, self.memory.list_all_posts())
-        found = log.check(report.bot, before, lines, self.memory.has_post)
+
+        def list_posts() -> Iterator[ClaimedPost]:
+            return map(ClaimedPost.model_validate_json, self.memory.list_all_posts())
+
+        found = log.check(report.bot, before, list_posts, self.memory.has_post)
         report.add(found.differences)
         if report.posts:
             report.unknown += found.unknown

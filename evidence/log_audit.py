@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from chain.summary import show_time
 from evidence import witness
-from evidence.claims import ClaimedPost, Instance, Nonsense
+from evidence.claims import Changed, ClaimedPost, Instance, Nonsense
 from evidence.comparing import Difference
 from evidence.log import name_origin
 from evidence.log_holdings import Held, compare_held
@@ -51,11 +51,12 @@ class Verdict(NamedTuple):
 
 @dataclass(frozen=True)
 class LogAudit:
-    """The audit of an instance's log."""
+    """The audit of an instance's log. `rereads`: may the evidence be read once more?"""
 
     instance: Instance
     memory: LogMemory
     tell: Callable[[str], None]
+    rereads: bool = False
 
     def measure(self) -> int:
         """How many leaves there are before the evidence is read; 0 where that cannot be told."""
@@ -69,33 +70,62 @@ class LogAudit:
         return shown.size
 
     def check(
-        self, bot: str, before: int, posts: Iterable[ClaimedPost], knows: Callable[[str], bool]
+        self,
+        bot: str,
+        before: int,
+        list_posts: Callable[[], Iterable[ClaimedPost]],
+        knows: Callable[[str], bool],
     ) -> LogFindings:
-        """Compare the posts of a bot; `before`: from `measure`; `knows(id)`: is a post claimed?"""
+        """Compare the posts of a bot; `before`: from `measure`; `knows(id)`: is a post claimed?
+
+        Raises Changed where they fit only if leaves are younger than what is claimed.
+        """
         found = LogFindings()
         checkpoint = self._try_log(before, found)
-        if checkpoint is not None:
-            found.origin = checkpoint.origin
-            self._compare(found, checkpoint, min(before, checkpoint.size), bot, posts)
+        if checkpoint is None:
+            return found
+
+        def compare(before: int) -> LogFindings:
+            told = LogFindings(checkpoint.origin)
+            self._compare(told, checkpoint, min(before, checkpoint.size), bot, list_posts())
             left_out = self.memory.list_posts(checkpoint.origin, bot, before)
             for post in [one for one in left_out if not knows(one)][:MAX_LEFT_OUT]:
-                found.differences.append(Difference(None, f"posts.{post}", None, "it is logged"))
+                told.differences.append(Difference(None, f"posts.{post}", None, "it is logged"))
+            return told
+
+        return self._weigh_age(before, checkpoint.size, compare)
+
+    def _weigh_age(
+        self, before: int, size: int, compare: Callable[[int], LogFindings]
+    ) -> LogFindings:
+        """Compare with what was logged before; Changed where what is in the log now differs more.
+
+        The instance says how many leaves there were before, and may say too few: by the next
+        reading its log was read, and as many are known.
+        """
+        found = compare(before)
+        if self.rereads and before < size and compare(size).differences != found.differences:
+            raise Changed
         return found
 
     def check_held(self, origin: str, bot: str, before: int, held: set[Held]) -> list[Difference]:
-        """Compare when a bot is said to have held which wallets with a log that was read."""
+        """Compare when a bot is said to have held which wallets with a log that was read. Raises
+        Changed as `check` does.
+        """
         opening, again = self.memory.find_opening(origin), LogFindings()
         at = opening.get("at") if opening.get("previous") else 0
         begins_ms = at if isinstance(at, int) else 0
 
-        def compare() -> list[Difference]:
+        def compare(before: int) -> LogFindings:
             said = self.memory.list_held(origin, bot)
-            return list(compare_held(held, said, before, begins_ms))
+            return LogFindings(origin, list(compare_held(held, said, before, begins_ms)))
 
         # What happened since the log was read may be claimed, and is logged by now.
-        if compare() and self._try_log(before, again) is None:
+        if compare(before).differences and self._try_log(before, again) is None:
             return again.differences
-        return compare()
+        seen = self.memory.find_seen()
+        size = seen.checkpoint.size if seen else before
+        return self._weigh_age(before, size, compare).differences
 
     def _try_log(self, before: int, found: LogFindings) -> Checkpoint | None:
         """Read the log; None where that fails, and why is among what was found."""

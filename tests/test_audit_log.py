@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import ground
 import orjson
 import pytest
-from auditing import ask_service, make_auditor
+from auditing import ask_service, make_auditor, show_early
 from lookout import Lookout
 from node import FakeNode
 from service import Service
@@ -173,9 +173,11 @@ def test_verifications_are_as_the_log_has_them(tmp_path, chain):
     service.close()
 
 
-def test_a_verification_that_moves_while_the_evidence_is_read_accuses_nobody(told):
-    """It was logged after the evidence, and one between both may be in it or not."""
-    post, ask, moved = Post.get(Post.event_id == "e20"), ask_service(told), []
+def move_while_read(told, event, is_shown):
+    """Ask an instance that logs a verification after its evidence was read the first time;
+    `is_shown`: and shows it from then on.
+    """
+    post, ask, moved = Post.get(Post.event_id == event), ask_service(told), []
 
     def restless(path):
         answer = ask(path)
@@ -184,11 +186,56 @@ def test_a_verification_that_moves_while_the_evidence_is_read_accuses_nobody(tol
             with writing():
                 said = {"status": "pending", "statusReason": None, "eventAt": post.event_at}
                 arrivals.append_leaf("verification", NOW, post=post.uid, **said)
+                if is_shown:
+                    Post.update(status="pending").where(Post.id == post.id).execute()
         return answer
 
-    assert run(told, ask=restless).verdict == "same"
-    # From now on it is known before.
-    assert fields(run(told)) == {f"posts.{post.uid}.logged.status"}
+    return post.uid, restless
+
+
+def test_a_verification_that_moves_while_the_evidence_is_read_accuses_nobody(told):
+    """It was logged after the evidence, so that is read again; a bot without a wallet has none."""
+    uid, ask = move_while_read(told, "e20", is_shown=True)
+    report = run(told, ask=ask)
+    assert not any(".logged." in one for one in fields(report))
+    assert report.posts == COUNT and fields(report) == {f"posts.{uid}.status"}
+
+
+def test_a_verification_that_is_logged_and_never_shown_is_named(told):
+    uid, ask = move_while_read(told, "e20", is_shown=False)
+    assert fields(run(told, ask=ask)) == {f"posts.{uid}.logged.status"}
+
+
+def test_who_moves_all_the_time_is_judged_by_what_was_known_before(told):
+    """With each reading one more leaf comes, and shows only in the reading after it."""
+    ask, late = ask_service(told), []
+    waiting = [one.uid for one in Post.select().where(Post.hidden_at.is_null()).limit(9)]
+
+    def restless(path):
+        if "evidence.json" not in path:
+            return ask(path)
+        answer = ask(path)
+        posts.hide(waiting.pop(), NOW + 3)
+        late.append(path)
+        return answer
+
+    report = run(told, ask=restless)
+    assert (report.verdict, len(late)) == ("same", 3)
+
+
+def test_an_instance_that_first_says_that_its_log_is_short_hides_nothing_by_it(told):
+    """All other leaves would be younger than the evidence, which lacks a post."""
+    gone, ask = find_uid("e20"), show_early(told)
+
+    def lie(path):
+        if "evidence.json" not in path:
+            return ask(path)
+        said = orjson.loads(ask(path))
+        said["posts"] = [line for line in said["posts"] if line["id"] != gone]
+        return orjson.dumps(said)
+
+    report = run(told, ask=lie)
+    assert (report.verdict, fields(report)) == ("different", {f"posts.{gone}"})
 
 
 # ---- the log itself ------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """When a bot is said to have held which wallets is as it was logged, or it is named."""
 
 import pytest
-from auditing import ask_service, make_auditor
+from auditing import ask_service, make_auditor, show_early
 from node import FakeNode
 from service import NOW, Service
 from story import Story
@@ -47,6 +47,12 @@ def test_what_was_logged_is_what_is_said(told):
     assert audit(told).differences == []
     influencers.retire_bot(Bot.get(), NOW + 8)
     assert audit(told).differences == []
+
+
+def test_a_stay_that_is_kept_quiet_is_named_also_where_the_log_is_first_said_to_be_short(told):
+    Companion.delete().where(Companion.attached_at == NOW + 7).execute()
+    for ask in (ask_service(told), show_early(told)):
+        assert f"held.{B}" in fields(audit(told, ask=ask))
 
 
 @pytest.mark.parametrize("table", [Attachment, Companion])
