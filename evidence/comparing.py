@@ -226,13 +226,22 @@ def number_spans(spans: list[ClaimedSpan]) -> tuple[Span, ...]:
     return tuple(Span(number, one.attachedAtMs, one.detachedAtMs) for number, one in numbered)
 
 
+UNPUBLISHED: dict[str, Any] = {
+    **dict.fromkeys(
+        ("carriedInLamports", "openCostLamports", "openPositions", "realizedLamports"),
+    ),
+    **{name: str(value) for name, value in NOTHING._asdict().items()},
+    **dict.fromkeys(("seconds", "risk", "tokens"), totals.digest_rows(())),
+}
+
+
 def compare_spans(spans: list[ClaimedSpan], folded: Folded) -> Iterator[Difference]:
     """Compare the forward record of a wallet, span by span."""
     for number, ours in show_spans(folded).items():
         span = spans[number - 1]
         if span.openCostLamports is None:
-            # Not published since it began.
-            continue
+            # Not published since it began: then nothing is claimed of it.
+            ours = UNPUBLISHED
         theirs = {**span.totals, **span.model_dump(exclude={"totals"})}
         for name, value in ours.items():
             claimed = theirs.get(name, NOTHING_SAID)

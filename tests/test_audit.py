@@ -1,6 +1,7 @@
 """An audit names whatever was changed, and accuses nobody for what the auditor's node lacks."""
 
 import copy
+import hashlib
 import json
 import shutil
 
@@ -13,11 +14,13 @@ from node import Chain, FakeNode
 from service import Service, address, signature
 from story import ADA, Story
 
+from accounts import wallets
 from bench import audit as bench_audit
 from chain.programs import table
 from chain.summary import show_time
 from evidence import claims, view
 from evidence.claims import Instance, Nonsense
+from evidence.document import digest_claims
 from evidence.memory import find_path, open_memory
 from evidence.view import NodeTrouble
 from market.failures import FetchError
@@ -211,6 +214,54 @@ def test_a_post_verified_by_nothing_is_named(watched, chain):
     post = Post.get(Post.status == "verified")
     Post.update(signature=signature("nothing")).where(Post.id == post.id).execute()
     assert audit(watched, FakeNode(chain)).verdict == "different"
+
+
+def forge_span(ask, totals=None, **changes):
+    """What Instance asks with, where a claim of the wallet's span is another one: the digest
+    fits.
+    """
+
+    def answer(path):
+        told = orjson.loads(ask(path))
+        (span,) = told["wallet"]["spans"]
+        span["totals"] |= totals or {}
+        span |= changes
+        tail = orjson.dumps({"page": 1, "receipts": told["receipts"]})
+        told["digest"] = digest_claims(told["wallet"], [hashlib.sha256(tail).hexdigest()])
+        return orjson.dumps(told)
+
+    return answer
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        *({"realizedLamports": "9000000000"}, {"totals": {"realized": "9000000000"}}),
+        *({"openPositions": 7}, {"seconds": "0" * 64}),
+    ],
+)
+def test_a_forged_forward_record_is_found_also_where_it_says_that_nothing_was_published(
+    watched, chain, changes
+):
+    """A span that was not published since it began has null there, and nothing else."""
+    ask = forge_span(ask_service(watched), openCostLamports=None, **changes)
+    report = make_auditor(ask, FakeNode(chain)).audit(Bot.get().uid)
+    assert report.verdict == "different"
+    (name,) = changes
+    field = "realized" if name == "totals" else name
+    assert (None, f"spans.1.{field}") in named(report)
+
+
+def test_a_span_that_just_began_claims_nothing(watched, chain):
+    """Otto claims ada's wallet after its last publication."""
+    later = BEGIN + 24 * 3_600_000
+    bot = watched.make_bot("Otto").bot
+    wallets.attach_wallet(watched.config, Bot.get(), address("other"), later)
+    wallets.attach_wallet(watched.config, bot, ADA, later)
+    told = watched.get(f"/bots/{bot.uid}/evidence.json").json
+    assert told["wallet"]["spans"][1]["openCostLamports"] is None
+    report = make_auditor(ask_service(watched), FakeNode(chain)).audit(bot.uid)
+    assert (report.verdict, report.differences) == ("same", [])
 
 
 # ---- what is no difference -----------------------------------------------------------------------
