@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 # Suspects that are asked for again before anything is said of them.
 MAX_SUSPECTS = 500
+# So far may the clock of the chain run ahead of an instance's.
+MAX_AHEAD_SECONDS = 600
 
 
 @dataclass
@@ -104,11 +106,18 @@ class WalletAudit:
         self.findings.differences.append(Difference(signature, name, theirs, ours))
 
     def _read_receipts(self) -> int:
-        count = 0
+        count = early = 0
         for lines in self.auditor.instance.read_receipts(self.scope, self.claims):
             count += len(lines)
+            early += sum(map(_is_early, lines))
             if self.memory.add_claims(lines):
                 self._differs(None, "receipts", "a signature twice", "each once")
+        if early:
+            # From then they count in the forward record: no chain says whether that is so.
+            self._cannot_tell(
+                f"it says that it saw {early} transactions more than {MAX_AHEAD_SECONDS // 60}"
+                " minutes before they happened"
+            )
         self.report.receipts += count
         return count
 
@@ -348,6 +357,14 @@ class WalletAudit:
         if receipt is None:
             return None
         return not any(touches(receipt, one.wallet, one.addresses) for one in views)
+
+
+def _is_early(line: Mapping[str, Any]) -> bool:
+    """Is it said to have been seen long before its block time?"""
+    seen_ms, seconds = line.get("seenAtMs"), line.get("blockTime")
+    if not isinstance(seen_ms, int) or not isinstance(seconds, int):
+        return False
+    return seconds * 1000 - seen_ms > MAX_AHEAD_SECONDS * 1000
 
 
 def _moves(lines: list[dict[str, Any]]) -> bool:

@@ -25,6 +25,8 @@ from evidence.memory import find_path, open_memory
 from evidence.view import NodeTrouble
 from market.failures import FetchError
 from models import Attachment, Bot, Post, Trade, Wallet, WalletSignature
+from observer import Observer
+from observing import rebuilding
 from storage import database
 
 # Each test begins with a copy of one file. tests/test_evidence.py asks both engines.
@@ -250,6 +252,21 @@ def test_a_forged_forward_record_is_found_also_where_it_says_that_nothing_was_pu
     (name,) = changes
     field = "realized" if name == "totals" else name
     assert (None, f"spans.1.{field}") in named(report)
+
+
+@pytest.mark.parametrize(("minutes", "verdict"), [(9, "same"), (11, "cannot_tell")])
+def test_nobody_sees_a_transaction_long_before_it_happened(watched, chain, minutes, verdict):
+    """A transaction counts in the forward record from when it was seen, if that is before its
+    block time: an instance could say so of a loss, and it would stand before the attachment.
+    """
+    sale = Trade.get(Trade.kind == "sell", Trade.result.is_null(False))
+    seen_at = sale.block_time * 1000 - minutes * 60_000
+    mine = WalletSignature.signature == sale.signature
+    WalletSignature.update(seen_at=seen_at).where(mine).execute()
+    rebuilding.rebuild(Observer(watched.config).state, [Wallet.get()], BEGIN)
+    report = audit(watched, FakeNode(chain))
+    assert (report.verdict, report.count) == (verdict, 0)
+    assert len(report.unknown) == (verdict == "cannot_tell")
 
 
 def test_a_span_that_just_began_claims_nothing(watched, chain):
