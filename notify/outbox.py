@@ -311,11 +311,12 @@ class Outbox:
         else:
             self._slow.discard(sent.row_id)
         now = time.time_ns() // 1_000_000
+        answer, is_ping = sent.answer, sent.arrival is None
         self._progress[sent.row_id] = (
             plan.after_success(progress, now, sent.arrival)
-            if sent.answer.error is None
+            if answer.error is None
             else plan.after_failure(
-                progress, now, sent.answer.status, sent.answer.error, sent.answer.wait_seconds
+                progress, now, answer.status, answer.error, answer.wait_seconds, is_ping
             )
         )
 

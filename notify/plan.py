@@ -48,17 +48,24 @@ def after_success(progress: Progress, now: int, arrival: int | None) -> Progress
 
 
 def after_failure(
-    progress: Progress, now: int, status: int | None, error: str, wait_seconds: int = 0
+    progress: Progress,
+    now: int,
+    status: int | None,
+    error: str,
+    wait_seconds: int = 0,
+    is_ping: bool = False,
 ) -> Progress:
     """Note a refused message: it is tried again later, and no more after a day, or at once where
     the receiver says that it is gone. `wait_seconds`: it asked to be left alone for so long.
 
-    A ping that fails is not repeated: who asked for it sees why.
+    A ping that fails is not repeated: who asked for it sees why. One that was asked for while a
+    message was under way is still to come.
     """
     since = now if progress.failing_since is None else progress.failing_since
     noted = progress._replace(failures=progress.failures + 1, failing_since=since, last_error=error)
-    if progress.ping:
-        return noted._replace(ping=False)
+    if is_ping:
+        due_at = max(progress.due_at, now + wait_seconds * SECOND_MS)
+        return noted._replace(ping=False, due_at=due_at)
     if status == GONE or now - since >= DAY_MS:
         return noted._replace(state="paused")
     wait = WAITS_SECONDS[min(progress.failures, len(WAITS_SECONDS) - 1)]

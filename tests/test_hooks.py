@@ -540,6 +540,35 @@ def test_the_pause_that_a_receiver_asks_for(text, seconds):
     assert client.read_wait(text, 1_793_880_000) == seconds
 
 
+def test_a_test_that_is_asked_for_while_a_message_is_under_way_is_sent_too(private, clock):
+    """The message fails: it waits its five seconds, and the test comes after them, before it."""
+    sent = []
+    bot = private.make_bot()
+    made = add(private, bot, "https://x.example/in")
+    say(private, bot, "one")
+    with storage.database.connection_context():
+        Hook.update(delivered_at=NOW).execute()
+
+    def send(message, private):
+        sent.append((clock.now, json.loads(message.body)["type"]))
+        if len(sent) == 1:
+            hooks.ask_for_ping(made.hook.uid, clock.time_ns() // 1_000_000)
+            box.synchronize()
+        return (
+            client.Answer(500, "answered HTTP 500") if len(sent) == 1 else client.Answer(204, None)
+        )
+
+    read = functools.partial(notices.list_notices, private.config.base_url)
+    box = outbox.Outbox(private.config, read, send, start=lambda work: work())
+    deliver_each_second(box, clock, 9)
+    assert sent == [(1_000.0, "post"), (1_006.0, "ping"), (1_007.0, "post")]
+
+
+def test_a_ping_that_is_told_to_wait_makes_what_follows_wait():
+    failed = plan.after_failure(progress(ping=True), 0, 429, "answered HTTP 429", 30, is_ping=True)
+    assert (failed.ping, failed.due_at) == (False, 30_000)
+
+
 def test_success_forgets_failures():
     failed = plan.after_failure(progress(), 10, None, "did not answer in time")
     assert plan.after_success(failed, 20, 8) == progress(delivered=8, due_at=20, delivered_at=20)
