@@ -78,6 +78,7 @@ class Auditor:
             held = self._audit_each(report, programs, claims, wallets)
         if origin is not None:
             report.add(log.check_held(origin, report.bot, before, held))
+            report.notes += log.note_held(origin, held)
         self._check_other_posts(report, wallets)
 
     def _audit_each(

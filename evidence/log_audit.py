@@ -112,9 +112,7 @@ class LogAudit:
         """Compare when a bot is said to have held which wallets with a log that was read. Raises
         Changed as `check` does.
         """
-        opening, again = self.memory.find_opening(origin), LogFindings()
-        at = opening.get("at") if opening.get("previous") else 0
-        begins_ms = at if isinstance(at, int) else 0
+        again, begins_ms = LogFindings(), self._find_begin(origin)
 
         def compare(before: int) -> LogFindings:
             said = self.memory.list_held(origin, bot)
@@ -126,6 +124,21 @@ class LogAudit:
         seen = self.memory.find_seen()
         size = seen.checkpoint.size if seen else before
         return self._weigh_age(before, size, compare).differences
+
+    def note_held(self, origin: str, held: set[Held]) -> list[str]:
+        """Say how much of when a bot is said to have held wallets the log cannot show."""
+        begins_ms = self._find_begin(origin)
+        count = sum(one.attached_ms < begins_ms for one in held)
+        if not count:
+            return []
+        began = _show_ms(begins_ms) or "a time that cannot be"
+        return [f"its log began at {began}; {count} times with a wallet began earlier: its word"]
+
+    def _find_begin(self, origin: str) -> int:
+        """When a log began that continues an earlier one, in ms; 0 of a first one."""
+        opening = self.memory.find_opening(origin)
+        at = opening.get("at") if opening.get("previous") else 0
+        return at if isinstance(at, int) else 0
 
     def _try_log(self, before: int, found: LogFindings) -> Checkpoint | None:
         """Read the log; None where that fails, and why is among what was found."""

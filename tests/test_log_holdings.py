@@ -9,6 +9,7 @@ from test_companions import A, B, C, D, E
 
 from accounts import influencers, wallets
 from chain.group_tables import Companion
+from evidence import catch_up
 from evidence.log_holdings import Held, compare_held
 from evidence.log_memory import Said
 from evidence.memory import Memory
@@ -53,6 +54,20 @@ def test_a_stay_that_is_kept_quiet_is_named_also_where_the_log_is_first_said_to_
     Companion.delete().where(Companion.attached_at == NOW + 7).execute()
     for ask in (ask_service(told), show_early(told)):
         assert f"held.{B}" in fields(audit(told, ask=ask))
+
+
+def test_what_stands_in_an_earlier_log_is_noted(told):
+    """All its times with a wallet, leading or beside, began before the new log; then one begins."""
+    assert audit(told).notes == []
+    earlier = sum(one.select().count() for one in (Attachment, Companion))
+    catch_up.renew_log("operator", NOW + 8)
+    wallets.add_wallet(told.config, Bot.get(), E, NOW + 9)
+    report = audit(told)
+    assert report.differences == []
+    assert report.notes == [
+        f"its log began at 2026-11-05T12:00:00Z; {earlier} times with a wallet began earlier:"
+        " its word"
+    ]
 
 
 @pytest.mark.parametrize("table", [Attachment, Companion])
