@@ -99,6 +99,8 @@ def audit_bots(auditor: "Auditor", bot: str | None) -> "tuple[list[Report], str 
         for uid in [bot] if bot else auditor.instance.list_bots():
             tell(f"auditing {uid}")
             reports.append(auditor.audit(uid))
+        if bot is None:
+            reports += auditor.audit_unlisted(one.bot for one in reports)
     except NodeTrouble as trouble:
         return reports, f"{trouble}; run the audit again to go on"
     except Nonsense as trouble:

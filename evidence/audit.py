@@ -4,7 +4,7 @@ A transaction that the node lacks, an order or a time that it does not tell, oth
 these is a difference. What the balances of the chain disprove is one.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from chain.programs import BadPrograms, Programs
@@ -60,6 +60,20 @@ class Auditor:
         report = Report(bot)
         report.unknown.append("its evidence changed while it was read, again and again")
         return report
+
+    def audit_unlisted(self, listed: Iterable[str]) -> list[Report]:
+        """Report on bots of which there are leaves, and that the instance's list leaves out. Raises
+        Nonsense.
+        """
+        log = LogAudit(self.instance, self.memory.log, self.tell)
+        missing = set(log.list_bots() if self.reads_log else ()) - set(listed)
+        if missing:
+            # They may have come since.
+            missing -= set(self.instance.list_bots())
+        reports = [Report(bot) for bot in sorted(missing)]
+        for report in reports:
+            report.add([Difference(None, "log.bot", None, "it is logged, and in no list of bots")])
+        return reports
 
     def _audit_once(self, report: Report, rereads: bool) -> None:
         scope = Scope(report.bot)

@@ -125,6 +125,11 @@ class LogAudit:
         size = seen.checkpoint.size if seen else before
         return self._weigh_age(before, size, compare).differences
 
+    def list_bots(self) -> list[str]:
+        """The ids of all bots that the log tells of; none where it cannot be read."""
+        checkpoint = self._try_log(self.measure(), LogFindings())
+        return [] if checkpoint is None else self.memory.list_bots(checkpoint.origin)
+
     def note_held(self, origin: str, held: set[Held]) -> list[str]:
         """Say how much of when a bot is said to have held wallets the log cannot show."""
         begins_ms = self._find_begin(origin)

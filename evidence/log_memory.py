@@ -95,6 +95,14 @@ class LogMemory:
         )
         return [post for (post,) in rows]
 
+    def list_bots(self, origin: str) -> list[str]:
+        """The ids of all bots that leaves are about."""
+        rows = self._kept.execute(
+            "SELECT DISTINCT bot FROM log_said WHERE origin = ? AND bot IS NOT NULL ORDER BY bot",
+            (origin,),
+        )
+        return [bot for (bot,) in rows]
+
     def list_held(self, origin: str, bot: str) -> list[Said]:
         """What the leaves say of when a bot held which wallet, in their order."""
         rows = self._kept.execute(

@@ -238,6 +238,27 @@ def test_an_instance_that_first_says_that_its_log_is_short_hides_nothing_by_it(t
     assert (report.verdict, fields(report)) == ("different", {f"posts.{gone}"})
 
 
+def test_a_bot_that_the_list_leaves_out_is_named(told):
+    """Otto made no post, and had a wallet: his leaf says that he is there."""
+    ada, otto = Bot.get().uid, told.make_bot("Otto", ADA).bot.uid
+    told.make_bot("Quiet")
+
+    def leave_out(body):
+        said = orjson.loads(body)
+        said["bots"] = [one for one in said["bots"] if one["botId"] != otto]
+        return orjson.dumps(said)
+
+    for ask, missing in (
+        (ask_service(told), []),
+        (replace(told, "/evidence.json", leave_out), [otto]),
+        (replace(told, "/log/", None), []),
+    ):
+        auditor = make_auditor(ask, reads_log=True)
+        reports = auditor.audit_unlisted([ada])
+        assert [one.bot for one in reports] == missing
+        assert all(one.verdict == "different" for one in reports)
+
+
 # ---- the log itself ------------------------------------------------------------------------------
 def edit_leaf(event):
     number = Post.get(Post.event_id == event).leaf_id
