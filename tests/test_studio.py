@@ -108,6 +108,16 @@ def test_a_form_makes_an_influencer_whose_key_works_and_is_shown_once(service, b
     )
 
 
+def test_no_shared_cache_keeps_what_a_session_was_shown(service, browser):
+    """With each page goes the cookie, which signs in whoever has it."""
+    _, uid, _, _ = browser.create()
+    for path in ("/", f"/bots/{uid}", "/leaderboard", "/docs", "/market", "/search?q=x", "/log/"):
+        mine, others = browser.get(path), service.get(path)
+        assert mine.headers["Cache-Control"] == "private, no-cache", path
+        assert "Set-Cookie" not in others.headers and "ETag" in others.headers, path
+        assert others.headers["Cache-Control"] == "no-cache", path
+
+
 def test_the_database_holds_fingerprints_only(service, browser, tmp_path):
     _, _, key, code = browser.create()
     with browser.client.session_transaction() as cookie:

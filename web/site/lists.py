@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import orjson
-from flask import Response, request, url_for
+from flask import Response, request, session, url_for
 
 from accounts.problem import Problem
 from web.api import paging
@@ -37,8 +37,12 @@ def link_to_older(name: str, cursor: str) -> str:
 
 
 def add_etag(response: Response) -> Response:
-    """Answer 304 where the browser already has the page."""
-    response.headers.setdefault("Cache-Control", "no-cache")
+    """Answer 304 where the browser already has the page.
+
+    A page for a session, and the cookie that renews it, are for this browser alone: not every cache
+    that others share heeds `Vary`.
+    """
+    response.headers.setdefault("Cache-Control", "private, no-cache" if session else "no-cache")
     if response.status_code == 200:
         response.add_etag()
         response.make_conditional(request)

@@ -8,8 +8,10 @@ from flask.typing import ResponseReturnValue
 
 from evidence import log, openings, witnessed
 from web.server.application import find_app
+from web.site.lists import add_etag
 
 blueprint = Blueprint("log_page", __name__)
+blueprint.after_request(add_etag)
 
 
 @blueprint.get("/log/")
