@@ -118,6 +118,25 @@ def test_no_shared_cache_keeps_what_a_session_was_shown(service, browser):
         assert others.headers["Cache-Control"] == "no-cache", path
 
 
+def test_the_cookie_goes_with_nothing_that_is_everybodys(service, browser):
+    """Pictures, tiles of the log and scripts may be kept for a year by whatever stands between:
+    with the cookie in it, such an answer would sign in whoever gets it.
+    """
+    _, uid, _, _ = browser.create(wallet=address("w"))
+    for path in (
+        *("/feed.json", "/feed.atom", f"/bots/{uid}/feed.json", "/api/health", "/api/market"),
+        *("/log/checkpoint", "/log/tile/0/000.p/1", f"/bots/{uid}/evidence.json"),
+        *(f"/bots/{uid}/badge.svg", f"/bots/{uid}.png", f"/embed/bots/{uid}", "/robots.txt"),
+        *(f"/bots/{uid}/trades.csv", "/openapi.json", "/skill.md", "/static/candor.js"),
+    ):
+        answer = browser.get(path)
+        assert answer.status_code == 200 and "Set-Cookie" not in answer.headers, path
+        answer.close()
+    # It lives on with each page.
+    for path in ("/", f"/bots/{uid}", "/connect"):
+        assert "Set-Cookie" in browser.get(path).headers, path
+
+
 def test_the_database_holds_fingerprints_only(service, browser, tmp_path):
     _, _, key, code = browser.create()
     with browser.client.session_transaction() as cookie:

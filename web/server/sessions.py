@@ -71,9 +71,16 @@ class Cookies(SecureCookieSessionInterface):
         return NEVER if session.permanent else None
 
     def save_session(self, app: Flask, session: SessionMixin, response: Response) -> None:
-        """Set the cookie where the session changed."""
+        """Set the cookie where the session changed, and anew with each page of its owner, since
+        browsers drop one after a while. It signs in whoever has it, so it never goes with an
+        answer that a cache may give to others.
+        """
         # Where nobody read it and nothing is in it, no attribute of a cookie is worked out.
         if not (session.accessed or session.modified or session):
+            return
+        if session and _is_shareable(response):
+            if session.accessed:
+                response.vary.add("Cookie")
             return
         super().save_session(app, session, response)
         is_renamed = self.get_cookie_name(app) != PLAIN_NAME and PLAIN_NAME in request.cookies
@@ -85,6 +92,12 @@ class Cookies(SecureCookieSessionInterface):
                 httponly=True,
                 samesite="Lax",
             )
+
+
+def _is_shareable(response: Response) -> bool:
+    """May a cache that many use keep this answer?"""
+    control = response.cache_control
+    return "Cache-Control" in response.headers and not (control.private or control.no_store)
 
 
 def init_app(app: Application) -> None:
