@@ -13,6 +13,7 @@ import ssl
 import threading
 import time
 from collections.abc import Iterator
+from datetime import UTC
 from functools import cache
 from typing import NamedTuple
 from urllib.parse import SplitResult, urlsplit
@@ -71,7 +72,9 @@ def read_wait(text: str | None, now: float) -> int:
         seconds = float(text or 0)
     except ValueError:
         try:
-            seconds = email.utils.parsedate_to_datetime(text or "").timestamp() - now
+            moment = email.utils.parsedate_to_datetime(text or "")
+            # A date of HTTP without a zone is UTC (RFC 9110, 5.6.7), not what this machine has.
+            seconds = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() - now
         except (ValueError, OverflowError):
             return 0
     return math.ceil(min(max(seconds, 0), MAX_WAIT_SECONDS)) if seconds == seconds else 0

@@ -569,6 +569,17 @@ def test_a_ping_that_is_told_to_wait_makes_what_follows_wait():
     assert (failed.ping, failed.due_at) == (False, 30_000)
 
 
+def test_a_pause_until_a_date_without_a_zone_is_until_utc(monkeypatch):
+    """The oldest form of HTTP's dates, on a machine fourteen hours ahead: a minute after 0."""
+    monkeypatch.setenv("TZ", "Pacific/Kiritimati")
+    time.tzset()
+    try:
+        assert client.read_wait("Thu Jan  1 00:01:00 1970", 0.0) == 60
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
 def test_success_forgets_failures():
     failed = plan.after_failure(progress(), 10, None, "did not answer in time")
     assert plan.after_success(failed, 20, 8) == progress(delivered=8, due_at=20, delivered_at=20)
