@@ -7,6 +7,7 @@ import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC
 from decimal import Decimal
 from email.utils import parsedate_to_datetime
 from typing import Any
@@ -141,7 +142,9 @@ def _read_wait(response: requests.Response) -> float | None:
     if re.fullmatch(r"\d{1,9}", asked):
         return min(int(asked), MAX_WAIT_SECONDS)
     try:
-        until = parsedate_to_datetime(asked).timestamp()
-    except ValueError:
+        moment = parsedate_to_datetime(asked)
+        # Without a zone it is UTC (RFC 9110, 5.6.7).
+        until = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
         return DEFAULT_WAIT_SECONDS
     return min(max(0, until - time.time()), MAX_WAIT_SECONDS)

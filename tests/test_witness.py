@@ -249,17 +249,37 @@ class Endless(http.server.BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def endless():
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Endless)
+def serving(request):
+    handler = getattr(request, "param", Endless)
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield f"http://127.0.0.1:{server.server_port}"
     server.shutdown()
     server.server_close()
 
 
-def test_an_endless_answer_is_cut(service, endless):
-    told = witnessing.look_at(endless, SIGNER, NOW)
+def test_an_endless_answer_is_cut(service, serving):
+    told = witnessing.look_at(serving, SIGNER, NOW)
     assert told.verdict == "cannot_tell" and "far too much data" in told.text
+
+
+class Busy(http.server.BaseHTTPRequestHandler):
+    """A server that is busy until a date which no clock can hold."""
+
+    def do_GET(self):
+        self.send_response(503)
+        self.send_header("Retry-After", "Sun, 06 Nov 99999999999 08:49:37 GMT")
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *_):
+        """Say nothing."""
+
+
+@pytest.mark.parametrize("serving", [Busy], indirect=True)
+def test_a_pause_that_cannot_be_ends_no_look(service, serving):
+    told = witnessing.look_at(serving, SIGNER, NOW)
+    assert (told.verdict, told.text) == ("cannot_tell", "it answered HTTP 503")
 
 
 def test_so_many_requests_and_no_more(monkeypatch):
