@@ -345,7 +345,9 @@ def _raise_error(error: Any, headers: Any) -> NoReturn:
 
 def _retry_after(headers: Any) -> float:
     value = headers.get("Retry-After") or ""
-    return float(min(int(value), MAX_REST_SECONDS)) if value.isdecimal() else THROTTLED_SECONDS
+    # Python reads no number of thousands of digits.
+    seconds = int(value[:9]) if value.isdecimal() else THROTTLED_SECONDS
+    return float(min(seconds, MAX_REST_SECONDS))
 
 
 # ---- a deadline that also ends dripped headers ---------------------------------------------------
