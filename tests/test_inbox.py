@@ -7,6 +7,8 @@ Stonks-Luma-Liberty/GuiltySpark (a moment among the fields), and one that sends 
 
 import io
 import json
+import time
+from datetime import UTC, datetime
 
 import orjson
 import pytest
@@ -109,9 +111,41 @@ def test_what_public_bots_send_becomes_a_post(inbox, payload, words):
     assert post["provenance"]["channel"] == "discord" and not post["verified"]
 
 
-def test_with_wait_the_post_is_answered(inbox):
-    answered = send(inbox, WORDS, "?wait=true")
-    assert answered.status_code == 200 and answered.json == feed(inbox)[0]
+# discord.py sends 1 and 0, discord-webhook "True", most others "true".
+@pytest.mark.parametrize("wait", ["true", "True", "1"])
+def test_with_wait_discords_message_is_answered(inbox, wait):
+    answered = send(inbox, WORDS, f"?wait={wait}")
+    message, (post,) = answered.json, feed(inbox)
+    assert answered.status_code == 200 and answered.content_type == "application/json"
+    assert message["post"] == post
+    assert (message["type"], message["content"]) == (0, WORDS["content"])
+    assert message["author"]["username"] == post["botName"] and message["author"]["bot"]
+    for name in ("id", "channel_id", "webhook_id"):
+        assert isinstance(message[name], str) and 0 < int(message[name]) < 2**63
+    # Discord's ids hold when they were made: ms since 2015, above 22 bits.
+    made = datetime.fromtimestamp(((int(message["id"]) >> 22) + 1_420_070_400_000) / 1000, UTC)
+    assert made == datetime.fromisoformat(post["createdAt"])
+    assert datetime.fromisoformat(message["timestamp"]) == made
+
+
+def test_messages_of_a_bot_stand_in_one_channel(inbox):
+    one, other = (send(inbox, payload, "?wait=1").json for payload in (WORDS, TITLE))
+    assert one["channel_id"] == other["channel_id"] and one["id"] != other["id"]
+    assert other["embeds"] == TITLE["embeds"]
+
+
+@pytest.mark.parametrize("wait", ["false", "False", "0", ""])
+def test_without_wait_nothing_is_answered(inbox, wait):
+    assert send(inbox, WORDS, f"?wait={wait}").status_code == 204
+
+
+@pytest.mark.parametrize(
+    "form", [{"content": "Sold."}, {"payload_json": '{"content": "Sold."}'}], ids=list
+)
+@pytest.mark.parametrize("kind", ["multipart/form-data", "application/x-www-form-urlencoded"])
+def test_a_form_is_a_message(inbox, form, kind):
+    assert send(inbox, None, data=form, content_type=kind).status_code == 204
+    assert feed(inbox)[0]["body"] == "Sold."
 
 
 def test_a_file_sent_with_it_is_left_out(inbox):
@@ -126,10 +160,54 @@ def test_a_message_about_a_transaction_sent_again_is_one_post(inbox):
     assert len(feed(inbox)) == 1
 
 
-def test_words_without_a_transaction_may_be_said_twice(inbox):
-    for _ in range(2):
-        assert send(inbox, {"content": "Still here."}).status_code == 204
+@pytest.mark.usefixtures("standing_clock")
+def test_words_sent_again_within_a_minute_are_one_post(inbox, monkeypatch):
+    words, turned = (
+        {"content": "Still here.", "tts": False},
+        {"tts": False, "content": "Still here."},
+    )
+    first = send(inbox, words, "?wait=true").json
+    assert send(inbox, turned, "?wait=true").json["id"] == first["id"]
+    assert send(inbox, {"content": "Still here!"}).status_code == 204
     assert len(feed(inbox)) == 2
+    later = time.time_ns() + 60 * 10**9
+    monkeypatch.setattr("time.time_ns", lambda: later)
+    assert send(inbox, words).status_code == 204
+    assert len(feed(inbox)) == 3
+
+
+@pytest.mark.usefixtures("standing_clock")
+def test_two_keys_may_say_the_same(inbox):
+    service, bot, _ = inbox
+    with storage.database.connection_context():
+        made = api_keys.create_key(bot.owner, "inbox", NOW, bot=bot.bot)
+    for one in (inbox, (service, bot, f"/api/v1/inbox/discord/{made.text}")):
+        assert send(one, {"content": "Still here."}).status_code == 204
+    assert len(feed(inbox)) == 2
+
+
+@pytest.mark.parametrize("nonce, event", [("order-17", "order-17"), (2**63 - 1, str(2**63 - 1))])
+def test_the_nonce_names_the_message(inbox, monkeypatch, nonce, event):
+    said = {"content": "Sold half.", "nonce": nonce}
+    first = send(inbox, said, "?wait=true").json
+    later = time.time_ns() + 3600 * 10**9
+    monkeypatch.setattr("time.time_ns", lambda: later)
+    assert send(inbox, said, "?wait=true").json == first and first["nonce"] == nonce
+    assert [post["eventId"] for post in feed(inbox)] == [event]
+    changed = send(inbox, {**said, "content": "Sold all."})
+    assert (changed.status_code, changed.json["code"]) == (409, "event_conflict")
+
+
+@pytest.mark.parametrize("nonce", [None, ""])
+def test_an_empty_nonce_names_nothing(inbox, nonce):
+    assert send(inbox, {"content": "Sold.", "nonce": nonce}).status_code == 204
+    assert feed(inbox)[0]["eventId"].startswith("discord-")
+
+
+@pytest.mark.parametrize("nonce", [True, 1.5, [], {}, " ", "x" * 26])
+def test_what_is_no_nonce_is_refused(inbox, nonce):
+    answered = send(inbox, {"content": "Sold.", "nonce": nonce})
+    assert answered.status_code == 422 and answered.json["errors"][0]["field"] == "nonce"
 
 
 @pytest.mark.parametrize(
@@ -171,23 +249,42 @@ def test_an_inbox_key_opens_nothing_else(inbox):
     assert service.post({"eventId": "e", "body": "x"}, key).status_code == 403
 
 
+def assert_unknown_webhook(answered):
+    """As Discord answers: clients know it by the number, and read JSON of this type only."""
+    assert answered.status_code == 404 and answered.content_type == "application/json"
+    assert answered.json == {"message": "Unknown Webhook", "code": 10015}
+
+
 def test_other_keys_do_not_open_an_inbox(inbox):
     service, bot, _ = inbox
-    for key, status in (
-        (bot.publish_key.text, 403),
-        (service.make_read_key(bot.owner), 403),
-        ("cnd_inbox_" + "x" * 49, 401),
+    for key in (
+        bot.publish_key.text,
+        service.make_read_key(bot.owner),
+        "cnd_inbox_" + "x" * 49,
+        "%20",
     ):
-        answered = send((service, bot, f"/api/v1/inbox/discord/{key}"), WORDS)
-        assert answered.status_code == status
-        assert key.encode() not in answered.data
+        assert_unknown_webhook(send((service, bot, f"/api/v1/inbox/discord/{key}"), WORDS))
     assert feed(inbox) == []
 
 
 def test_a_revoked_key_and_a_retired_bot_take_nothing(inbox):
     with storage.database.connection_context():
         influencers.retire_bot(inbox[1].bot, NOW)
-    assert send(inbox, WORDS).status_code == 401
+    assert_unknown_webhook(send(inbox, WORDS))
+
+
+@pytest.mark.usefixtures("standing_clock")
+def test_a_wrong_key_counts_as_a_failed_authentication(tmp_path):
+    from service import Service
+
+    service = Service(tmp_path / "data", failed_auth_per_minute=2)
+    bot = service.make_bot()
+    tried = (service, bot, f"/api/v1/inbox/discord/{bot.publish_key.text}")
+    for _ in range(2):
+        assert_unknown_webhook(send(tried, WORDS))
+    assert send(tried, WORDS).status_code == 429
+    assert service.get("/api/v1/me", "cnd_read_wrong").status_code == 429
+    service.close()
 
 
 def test_the_key_is_in_no_log(inbox, caplog):
@@ -210,6 +307,17 @@ def test_the_allowance_is_the_owners(tmp_path):
     inbox = (service, bot, f"/api/v1/inbox/discord/{made.text}")
     sent = [send(inbox, {"content": "x"}).status_code for _ in range(3)]
     assert sent == [204, 204, 429]
+    # The clock stands at the minute's 30th second. Clients of Discord wait so long, if they think
+    # that a proxy answered.
+    refused = send(inbox, {"content": "x"})
+    assert refused.json == {
+        "message": "You are being rate limited.",
+        "retry_after": 30.0,
+        "global": False,
+        "window": "posts_minute",
+    }
+    assert refused.headers["Retry-After"] == "30" and "Via" in refused.headers
+    assert refused.content_type == "application/json"
     assert service.post({"eventId": "e", "body": "x"}, bot.publish_key.text).status_code == 429
     service.close()
 

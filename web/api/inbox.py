@@ -4,18 +4,29 @@ Its inbox key is the one key that may stand in an address: it is good for nothin
 is ever logged here (web.server.gate logs routes).
 """
 
-import secrets
+from typing import Any
 
 import orjson
 from flask import Blueprint, Response, request
 
 from accounts import discord, posts
 from accounts.problem import Problem
-from web.api import v1
-from web.server import gate
+from web.api import queries, v1
+from web.api.posts import show_posts
+from web.server import errors, gate
 from web.server.application import JsonResponse, find_app
 
 blueprint = Blueprint("inbox", __name__, url_prefix="/api/v1/inbox")
+
+
+FORMS = ("multipart/form-data", "application/x-www-form-urlencoded")
+FORM_FIELDS = ("content", "nonce")
+# What Discord answers where an address names no webhook.
+UNKNOWN_WEBHOOK = {"message": "Unknown Webhook", "code": 10015}
+# Refusals of the key in the address.
+KEY_REFUSALS = ("missing_key", "invalid_key", "insufficient_scope")
+# Clients of Discord send no other words for yes: Python's, JSON's, a number.
+YES = ("true", "True", "1")
 
 
 @blueprint.before_request
@@ -25,28 +36,63 @@ def check_inbox_key() -> None:
     gate.admit(f"Bearer {text}", "inbox")
 
 
+@blueprint.errorhandler(Problem)
+def answer_refusal(problem: Problem) -> Response:
+    """Answer as Discord does what clients of Discord act on: an address without a webhook, and
+    too many requests. Everything else is a problem document.
+    """
+    if problem.code in KEY_REFUSALS:
+        return JsonResponse(orjson.dumps(UNKNOWN_WEBHOOK), 404)
+    if problem.code != "rate_limited":
+        return errors.answer(problem)
+    shown = {
+        "message": "You are being rate limited.",
+        "retry_after": float(problem.headers["Retry-After"]),
+        "global": False,
+        "window": problem.more["window"],
+    }
+    # Clients of Discord wait only where the answer came by way of a proxy: without this they give
+    # the message up.
+    return JsonResponse(orjson.dumps(shown), 429, {**problem.headers, "Via": "1.1 candor"})
+
+
 @blueprint.post("/discord/<key>")
 def take_message(key: str) -> Response:
-    """Store a Discord message as a post: 204, or with `?wait=true` 200 and the post."""
+    """Store a Discord message as a post: 204, or with `?wait=true` 200 and Discord's message
+    object, which has the Post as `post`.
+    """
     app, context, caller = find_app(), gate.find_context(), gate.find_caller()
     if caller.bot_id is None:
         raise Problem("bot_retired", "the bot of this key is retired")
-    given = discord.read_message(posts.parse_json(read_body()))
-    event_id = v1.read_event_id() or given["eventId"] or f"discord-{secrets.token_hex(16)}"
+    value = read_message()
+    given = discord.read_message(value)
+    event_id = v1.read_event_id() or discord.name_event(
+        value, given.get("signature"), caller.key_uid, context.now
+    )
     body, sanitized = posts.parse_post({**given, "eventId": event_id})
     with app.list_cache.writing():
         done = posts.publish(
             caller.bot_id, body, context.now, "discord", caller.key_id, sanitized, app.settings
         )
-    if request.args.get("wait") != "true":
+    if request.args.get("wait") not in YES:
         return Response(status=204)
-    return JsonResponse(orjson.dumps(v1.find_post(done.uid)))
+    return JsonResponse(orjson.dumps(make_message(value, done.uid, caller.key_uid)))
 
 
-def read_body() -> bytes:
-    """Return the JSON of the message: the body, or the part `payload_json` of a form."""
-    if request.mimetype == "multipart/form-data":
-        return request.form.get("payload_json", "").encode()
-    if request.mimetype != "application/json":
+def make_message(value: dict[str, Any], uid: str, key_uid: str) -> dict[str, Any]:
+    """Make the answer to a message that is stored as the post `uid`."""
+    row = queries.find_post(uid)
+    assert row is not None
+    message = discord.show_message(value, row.uid, row.bot, row.bot_name, key_uid, row.created_at)
+    return {**message, "post": show_posts([row])[0]}
+
+
+def read_message() -> dict[str, Any]:
+    """Return the message: the body as JSON or, of a form, its part `payload_json` or `content`."""
+    if request.mimetype == "application/json":
+        return posts.parse_json(request.get_data())
+    if request.mimetype not in FORMS:
         raise Problem("unsupported_media_type", "send Content-Type: application/json")
-    return request.get_data()
+    if "payload_json" in request.form:
+        return posts.parse_json(request.form["payload_json"].encode())
+    return {name: request.form[name] for name in FORM_FIELDS if name in request.form}
