@@ -268,18 +268,20 @@ def renew_traders(wallet_id: int) -> None:
 
 
 def list_moved(row: Row) -> list[tuple[str, str | None, int, int]]:
-    """[(mint, side or None, slot, place), ...] of a trade row, in the order of its changes. Only
-    what passed through the venue of a trade of explained value was bought or sold; what a round
-    trip left over was neither.
+    """[(mint, side or None, slot, place), ...] of a trade row, in the order of its changes, last
+    its own mint where nothing of it was left.
+
+    Only what passed through the venue of a trade of explained value was bought or sold; what a
+    round trip left over was neither, nor was what it bought and sold back whole.
     """
     changes, slot, place = _read_changes(row["token_changes"]), row["slot"], row["place"]
-    if row["kind"] not in SIDED or UNEXPLAINED in orjson.loads(row["flags"]):
-        return [(mint, None, slot, place) for mint in changes]
-    beside = _read_changes(row["beside_tokens"])
-    return [
-        (mint, find_side(change - beside.get(mint, 0)), slot, place)
-        for mint, change in changes.items()
-    ]
+    own, sides = row["mint"], dict[str, str | None].fromkeys(changes)
+    if row["kind"] in SIDED and UNEXPLAINED not in orjson.loads(row["flags"]):
+        beside = _read_changes(row["beside_tokens"])
+        sides = {mint: find_side(change - beside.get(mint, 0)) for mint, change in changes.items()}
+    if own and own not in sides:
+        sides[own] = None
+    return [(mint, side, slot, place) for mint, side in sides.items()]
 
 
 def _read_changes(text: str) -> dict[str, int]:

@@ -424,7 +424,7 @@ def test_only_what_passed_through_the_venue_of_a_trade_was_bought_or_sold(kind, 
     """Of 5 C all stood beside, of 5 D that came 6 did: one of them was sold."""
     changes = [["A", "1", 6], ["B", "-1", 6], ["C", "5", 6], ["D", "5", 6]]
     row = {
-        **{"kind": kind, "flags": to_json(flags), "slot": 7, "place": 3},
+        **{"kind": kind, "flags": to_json(flags), "mint": "A", "slot": 7, "place": 3},
         "token_changes": to_json(changes),
         "beside_tokens": to_json([["C", "5", 6], ["D", "6", 6], ["E", "1", 6]]),
     }

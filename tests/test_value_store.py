@@ -2,6 +2,7 @@
 migration from before.
 """
 
+import importlib
 import json
 import random
 from pathlib import Path
@@ -127,6 +128,30 @@ def test_nobody_bought_what_has_no_explained_value(empty):
 def test_what_a_round_trip_left_over_was_not_bought(empty):
     publish(empty(), Teller().write("round_trip", 50, FEE, [("A", 1)], "A").entries)
     assert [moved.side for moved in TradeMint.select()] == [None]
+
+
+MINTS_OF_TRADES = """
+SELECT m.trade_id, n.address, m.side, m.slot, m.place FROM trade_mint m
+JOIN mint n ON n.id = m.mint_id ORDER BY m.trade_id, m.id"""
+
+
+def test_a_trade_moved_its_own_mint_where_nothing_of_it_was_left(empty):
+    """A round trip that left nothing of A, and one of C that left a B. Rows of before 0083 name
+    what was left alone; it adds the rest.
+    """
+    t = Teller().write("round_trip", 50, FEE, [], "A")
+    publish(empty(), t.write("round_trip", 50, FEE, [("B", 1)], "C").buy("A", 10, 100).entries)
+    ask = storage.database.execute_sql
+    found = ask(MINTS_OF_TRADES).fetchall()
+    own = [("A", None), ("B", None), ("C", None), ("A", "buy")]
+    assert [row[1:3] for row in found] == own
+    ask("DELETE FROM trade_mint WHERE side IS NULL AND mint_id IN (1, 3)")
+    ask("DELETE FROM mint WHERE id = 3")
+    up = importlib.import_module("migrations.0083_own_mints").up
+    for _ in range(2):
+        with storage.writing():
+            up(None, storage.database)
+        assert ask(MINTS_OF_TRADES).fetchall() == found
 
 
 def test_running_totals_carry_what_left_without_a_sale(empty):
