@@ -81,6 +81,37 @@ def test_arrivals_of_a_kind_come_once_each(service, key, trades):
     assert seen == [signature(f"t{n}") for n in (13, 15, 17)]
 
 
+@pytest.mark.parametrize("path", ["", f"&mint={M}", f"&wallet={W}"])
+def test_arrivals_of_a_kind_fill_a_page(service, key, bot, path):
+    """Five sales among 250 purchases: each page looks on until it is full."""
+    since = service.get(f"/api/v1/trades?kind=sell{path}", key).json["newestCursor"]
+    sold = [3, 120, 121, 240, 249]
+    for n in range(250):
+        service.observe_trade(W, f"a{n}", slot=n, mint=M, kind="sell" if n in sold else "buy")
+    pages = []
+    for _ in range(4):
+        page = service.get(f"/api/v1/trades?kind=sell&limit=2{path}&since={since}", key).json
+        pages.append(names(page["data"]))
+        before, since = since, page["newestCursor"]
+    assert pages == [
+        [signature(f"a{n}") for n in some] for some in (sold[:2], sold[2:4], sold[4:], ())
+    ]
+    # Nothing came: the cursor stands.
+    assert before == since
+
+
+def test_arrivals_of_a_kind_are_looked_for_among_so_many(service, key, bot, monkeypatch):
+    monkeypatch.setattr(look_back, "MAX_LOOK_BACK", 4)
+    monkeypatch.setattr(look_back, "BATCH", 2)
+    since = service.get("/api/v1/trades?kind=sell", key).json["newestCursor"]
+    for n in range(6):
+        service.observe_trade(W, f"a{n}", slot=n, mint=M, kind="sell" if n == 5 else "buy")
+    page = service.get(f"/api/v1/trades?kind=sell&since={since}", key).json
+    assert page["data"] == [] and page["newestCursor"] != since
+    page = service.get(f"/api/v1/trades?kind=sell&since={page['newestCursor']}", key).json
+    assert names(page["data"]) == [signature("a5")]
+
+
 def test_a_table_of_a_kind_is_whole(service, key, trades, monkeypatch):
     monkeypatch.setattr(look_back, "MAX_LOOK_BACK", 3)
     table = service.get("/api/v1/trades?kind=buy", key, headers={"Accept": "text/csv"})

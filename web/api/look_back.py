@@ -1,4 +1,6 @@
-"""Trades of a kind: searched for among the latest of each wallet, never among all there are."""
+"""Trades of a kind: searched for among the latest of each wallet, or among those that arrived next,
+never among all there are.
+"""
 
 from collections.abc import Sequence
 from operator import attrgetter
@@ -10,6 +12,8 @@ from web.api.statements import TradePosition, TradeRow, WalletSpan
 
 # Trades of a wallet, a token or the instance that are looked at for one page.
 MAX_LOOK_BACK = 2_000
+# Arrivals of a kind are looked for among so many at once.
+BATCH = 100
 TRADE_KINDS: tuple[str, ...] = get_args(TradeKind)
 
 
@@ -49,6 +53,34 @@ def find_trades(
     if len(newest) > limit:
         return Found(newest[:limit], newest[limit - 1].position)
     return Found(newest, floor, floor is not None)
+
+
+class Arrived(NamedTuple):
+    """A page of trades in order of arrival. `arrival`: of the last one that was looked at."""
+
+    rows: Sequence[TradeRow]
+    arrival: int
+
+
+def find_arrived(wanted: Wanted, limit: int, after: int) -> Arrived:
+    """Find a page of trades that arrived after this arrival; of a kind among MAX_LOOK_BACK of them.
+    `wanted` names one mint at most.
+    """
+    (mint,) = _list_mints(wanted)
+    rows: list[TradeRow] = []
+    size, looked = BATCH if wanted.kind else limit, 0
+    while looked < MAX_LOOK_BACK:
+        arrived = queries.list_trades_since(size, after, wanted.spans, mint)
+        looked += size
+        for one in arrived:
+            after = one.arrival
+            if wanted.kind in (None, one.row.kind):
+                rows.append(one.row)
+            if len(rows) == limit:
+                return Arrived(rows, after)
+        if len(arrived) < size:
+            break
+    return Arrived(rows, after)
 
 
 def _find_floor(wanted: Wanted, before: TradePosition | None) -> TradePosition | None:

@@ -216,7 +216,8 @@ OPERATIONS = [
                 "kind",
                 {"type": "string", "enum": list(TRADE_KINDS)},
                 f"of this kind; a page looks at {MAX_LOOK_BACK:,} trades of each wallet, so it may "
-                "have fewer rows than `limit`, or none, and still a `nextCursor`",
+                "have fewer rows than `limit`, or none, and still a `nextCursor`; with `since` at "
+                "as many arrivals, and there is no more once `newestCursor` stays as it is",
             ),
             LIMIT,
             CURSOR,

@@ -26,7 +26,7 @@ from web.api import (
 from web.api.connected import show_connected
 from web.api.estimates import add_estimates
 from web.api.held_wallets import list_wallets
-from web.api.look_back import TRADE_KINDS, Wanted, find_trades
+from web.api.look_back import TRADE_KINDS, Wanted, find_arrived, find_trades
 from web.api.posts import show_posts
 from web.api.records import show_records
 from web.api.serialize import (
@@ -359,12 +359,11 @@ def list_trades(args: Args) -> Json:
     coverage = show_coverage(True, spans[0].coverage) if spans and len(spans) == 1 else None
     after = read_since(args, scope, queries.find_trade_arrival)
     if after is not None:
-        arrived = queries.list_trades_since(limit, after, spans, args.get("mint"))
-        of_kind = [one.row for one in arrived if wanted.kind in (None, one.row.kind)]
+        arrived = find_arrived(wanted, limit, after)
         return show_list(
-            show_trades(of_kind),
+            show_trades(arrived.rows),
             limit,
-            newestCursor=write_newest(scope, arrived[-1].arrival if arrived else after),
+            newestCursor=write_newest(scope, arrived.arrival),
             coverage=coverage,
         )
     position, head = read_cursor(args, scope, TradePosition), queries.find_head()
