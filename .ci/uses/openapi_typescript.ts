@@ -4,7 +4,8 @@ import createClient from "openapi-fetch";
 import type { components, paths } from "./schema";
 
 const [url, key] = [process.env.CANDOR_URL!, process.env.CANDOR_KEY!];
-const client = createClient<paths>({ baseUrl: url, headers: { Authorization: `Bearer ${key}` } });
+// JSON, of answers and of refusals: the list of trades could also come as a table.
+const client = createClient<paths, `application/${string}`>({ baseUrl: url, headers: { Authorization: `Bearer ${key}` } });
 
 function check(holds: unknown, words: string): asserts holds {
   if (!holds) throw new Error(words);

@@ -3,7 +3,8 @@ import createClient from "openapi-fetch";
 import type { paths } from "./candor";
 
 const { CANDOR_URL, CANDOR_KEY } = process.env;
-const client = createClient<paths>({
+// JSON, of answers and of refusals: the list of trades could also come as a table.
+const client = createClient<paths, `application/${string}`>({
   baseUrl: CANDOR_URL,
   headers: { Authorization: `Bearer ${CANDOR_KEY}` },
 });

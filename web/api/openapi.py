@@ -159,12 +159,15 @@ def list_refusals(operation: Operation) -> Sequence[str]:
 
 
 def show_answer(operation: Operation) -> Json:
-    """Make the Response Object of success: of one media type, or the type of an answer is a choice
-    in generated clients.
+    """Make the Response Object of success. JSON comes first: generators of Python clients take the
+    first media type; those of TypeScript ask which one.
     """
     content: Json = {"text/event-stream": {"schema": {"type": "string"}}}
     if operation.answer:
         content = {"application/json": {"schema": reference(operation.answer)}}
+    if operation.columns:
+        words = f"RFC 4180, UTF-8. Columns: {', '.join(operation.columns)}"
+        content["text/csv"] = {"schema": {"type": "string", "description": words}}
     headers = {"headers": HEADERS} if operation.keyed else {}
     return {"description": operation.summary, "content": content, **headers}
 

@@ -10,6 +10,7 @@ from chain.quotes import QUOTES
 from web.api.leaderboard import OWNERSHIPS, RECORDS, SORTS, WINDOWS
 from web.api.look_back import MAX_LOOK_BACK, TRADE_KINDS
 from web.api.schemas import bots, health, market, paper, posts, search, trades
+from web.api.spreadsheet import TRADE_COLUMNS
 
 # A part of the OpenAPI document.
 Json = dict[str, Any]
@@ -62,6 +63,8 @@ class Operation:
     refusals: tuple[str, ...] = ()
     body: type[BaseModel] | None = None
     keyed: bool = True
+    # What a table of it has in each line, where it is answered to `Accept: text/csv`, too.
+    columns: tuple[str, ...] = ()
 
 
 def query(name: str, schema: Json, description: str, required: bool = False) -> Json:
@@ -224,6 +227,7 @@ OPERATIONS = [
             SINCE,
         ),
         PAGED,
+        columns=TRADE_COLUMNS,
     ),
     Operation(
         "get",
