@@ -121,6 +121,7 @@ class PostBody(BaseModel):
         return text
 
 
+NO_EVENT_ID = "is required, here or as the header Idempotency-Key"
 # Why a field was refused, by the library's type of the error.
 REFUSALS = {
     "missing": "is required",
@@ -192,9 +193,9 @@ def parse_post(value: dict[str, Any], idempotency_key: str | None = None) -> Par
     try:
         body = PostBody.model_validate(_without_crowd(value))
     except ValidationError as error:
-        raise _unaccepted(error) from None
+        raise _unaccepted(error, lacks_event=value.get("eventId") is None) from None
     if body.eventId is None:
-        raise invalid("eventId", "is required, here or as the header Idempotency-Key")
+        raise invalid("eventId", NO_EVENT_ID)
     given = (
         value[name]
         for name in ("eventId", "body", "symbol", "reason")
@@ -210,8 +211,10 @@ def _without_crowd(value: dict[str, Any]) -> dict[str, Any]:
     return {name: given for name, given in value.items() if name not in crowd} if crowd else value
 
 
-def _unaccepted(error: ValidationError) -> Problem:
-    errors = [
+def _unaccepted(error: ValidationError, lacks_event: bool) -> Problem:
+    # The library takes a body without it, as the header may have it.
+    errors = [{"field": "eventId", "message": NO_EVENT_ID}] if lacks_event else []
+    errors += [
         {"field": (field := _name(one["loc"])), "message": _tell(one["type"], field, one["msg"])}
         for one in error.errors(include_url=False, include_input=False, include_context=False)
     ]

@@ -284,6 +284,21 @@ def test_a_refusal_says_what_is_allowed_in_our_words(service, bot):
     assert missing["detail"] == "body: is required"
 
 
+def test_every_missing_field_is_named(service, bot):
+    """And what is wrong besides."""
+    event_id = "is required, here or as the header Idempotency-Key"
+    both = {"eventId": event_id, "body": "is required"}
+    for body, named in (
+        ({}, both),
+        ({"mint": "x"}, {**both, "mint": "must be base58 of 32 bytes"}),
+    ):
+        answer = service.post(body, bot.publish_key.text)
+        refused(answer, 422, "validation_failed")
+        assert {one["field"]: one["message"] for one in answer.json["errors"]} == named
+    told = service.post({}, bot.publish_key.text, headers={"Idempotency-Key": "e"}).json
+    assert told["detail"] == "body: is required"
+
+
 def test_what_is_more_than_twice_too_long_is_refused_unread():
     """8,000 characters are looked at, and 8,001 only counted."""
     for length, why in ((8_000, "control characters"), (8_001, "1 to 4,000 characters")):
