@@ -32,7 +32,8 @@ from accounts.archives import (
     read_time,
 )
 from accounts.fields import check_wallet, has_control, holds_secret
-from accounts.posts import PostBody, parse_json, parse_post
+from accounts.json_body import parse_json
+from accounts.posts import PostBody, parse_post
 from accounts.problem import Problem
 
 MAX_ARCHIVE_BYTES = 500_000_000

@@ -4,11 +4,10 @@ Nothing in a request can make a post verified.
 """
 
 import hashlib
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 import orjson
 from peewee import IntegrityError
@@ -140,40 +139,7 @@ class Published:
     salt: str | None = None
 
 
-# ---- from bytes to a body ------------------------------------------------------------------------
-def parse_json(raw: bytes) -> dict[str, Any]:
-    """Parse the JSON object of a request body.
-
-    Problem `invalid_json` also for what parsers of RFC 8259 read differently: keys given twice,
-    NaN, lone surrogates, great depth.
-    """
-    try:
-        value = json.loads(
-            raw.decode("utf-8"), object_pairs_hook=_no_key_twice, parse_constant=_no_constant
-        )
-        # Refuses lone surrogates, integers beyond 64 bits and great depth.
-        orjson.dumps(value)
-    except (ValueError, RecursionError, TypeError):
-        raise Problem(
-            "invalid_json",
-            "the body must be one JSON object in UTF-8, without duplicate keys or NaN",
-        ) from None
-    if not isinstance(value, dict):
-        raise Problem("invalid_json", "the body must be a JSON object")
-    return value
-
-
-def _no_key_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    value = dict(pairs)
-    if len(value) != len(pairs):
-        raise ValueError("a key twice")
-    return value
-
-
-def _no_constant(name: str) -> NoReturn:
-    raise ValueError(name)
-
-
+# ---- from JSON to a body -------------------------------------------------------------------------
 class ParsedPost(NamedTuple):
     """A body that was accepted. `sanitized`: something invisible was removed from its texts."""
 

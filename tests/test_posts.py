@@ -12,6 +12,7 @@ from service import NOW, address, signature
 
 from accounts import influencers, posts, wallets
 from accounts.fields import HOLDS_SECRET
+from accounts.json_body import parse_json
 from accounts.problem import Problem
 from chain.base58 import b58encode
 from models import Arrival, Post
@@ -211,7 +212,7 @@ def test_a_body_that_is_no_json_object_is_refused(service, bot, raw):
 )
 def test_what_is_wrong_with_a_body_is_said(raw, told):
     with pytest.raises(Problem) as caught:
-        posts.parse_json(raw)
+        parse_json(raw)
     assert caught.value.detail == told
 
 

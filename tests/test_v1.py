@@ -197,10 +197,18 @@ def test_since_takes_what_was_given_out_and_no_cursor_beside_it(service, key):
         "leaderboard?sort=luck",
         "leaderboard?window=2y",
         "leaderboard?sort=",
+        "trades?botId=",
+        "trades?wallet=",
+        "trades?mint=",
+        "trades?kind=",
+        "activity?mint=",
     ],
 )
 def test_a_bad_query_value(service, key, path):
-    assert problem(service.get(f"/api/v1/{path}", key)) == (400, "invalid_parameter")
+    answer = service.get(f"/api/v1/{path}", key)
+    assert problem(answer) == (400, "invalid_parameter")
+    name = path.partition("?")[2].partition("=")[0] or "mint"
+    assert name in answer.json["detail"]
 
 
 def test_unknown_is_empty_and_unknown_names_are_ignored(service, key):

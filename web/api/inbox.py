@@ -10,6 +10,7 @@ import orjson
 from flask import Blueprint, Response, request
 
 from accounts import discord, posts
+from accounts.json_body import parse_json
 from accounts.problem import Problem
 from web.api import queries, v1
 from web.api.posts import show_posts
@@ -90,9 +91,9 @@ def make_message(value: dict[str, Any], uid: str, key_uid: str) -> dict[str, Any
 def read_message() -> dict[str, Any]:
     """Return the message: the body as JSON or, of a form, its part `payload_json` or `content`."""
     if request.mimetype == "application/json":
-        return posts.parse_json(request.get_data())
+        return parse_json(request.get_data())
     if request.mimetype not in FORMS:
         raise Problem("unsupported_media_type", "send Content-Type: application/json")
     if "payload_json" in request.form:
-        return posts.parse_json(request.form["payload_json"].encode())
+        return parse_json(request.form["payload_json"].encode())
     return {name: request.form[name] for name in FORM_FIELDS if name in request.form}

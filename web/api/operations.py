@@ -213,7 +213,7 @@ OPERATIONS = [
         trades.TradePage,
         (
             query("wallet", ADDRESS, "of this wallet"),
-            query("botId", {"type": "string"}, "of this bot"),
+            query("botId", {"type": "string", "minLength": 1}, "of this bot"),
             MINT,
             query(
                 "kind",

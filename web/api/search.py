@@ -14,6 +14,7 @@ from chain.holdings import HOLDINGS
 from chain.trade_store import LISTED_TRADE
 from storage import search
 from web.api import paging, queries, v1
+from web.api.arguments import Args
 from web.api.post_statements import PostRow
 from web.api.serialize import show_time
 from web.api.statements import TradeRow
@@ -155,7 +156,7 @@ def find_posts(query: str, limit: int, below: int = END) -> list[PostRow]:
 
 # ---- the list of the API -------------------------------------------------------------------------
 @v1.cached_list("/search", "limit", "cursor", "q")
-def search_everything(args: v1.Args) -> Json:
+def search_everything(args: Args) -> Json:
     """Make the list of what a query finds: posts after everything else."""
     limit, query = paging.read_limit(args), read_query(args.get("q", ""))
     if not query:

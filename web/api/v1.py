@@ -1,15 +1,15 @@
 """/api/v1: every route needs a key; read, validate, query, answer."""
 
 import functools
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import orjson
 from flask import Blueprint, Response, g, request
 
 from accounts import posts
+from accounts.json_body import parse_json
 from accounts.problem import Problem, invalid
-from chain.base58 import is_base58
 from evidence import log
 from evidence.notes import encode
 from ratelimit import list_limits, show_windows
@@ -23,6 +23,7 @@ from web.api import (
     risk,
     spreadsheet,
 )
+from web.api.arguments import Args, read_address, read_bot, read_choice
 from web.api.connected import show_connected
 from web.api.estimates import add_estimates
 from web.api.held_wallets import list_wallets
@@ -51,7 +52,6 @@ LATEST = 20
 JSON, CSV = "application/json", "text/csv"
 TRADE_ARGUMENTS = ("limit", "cursor", "since", "wallet", "mint", "botId", "kind")
 Json = dict[str, Any]
-Args = Mapping[str, str]
 
 
 def respond(shown: Json) -> JsonResponse:
@@ -117,22 +117,6 @@ def start_of_minute(now: int) -> int:
 
 
 # ---- arguments of a query ------------------------------------------------------------------------
-def read_address(args: Args, name: str) -> str | None:
-    """Return a base58 address of the query, or None where it is not given."""
-    text = args.get(name)
-    if text is not None and not is_base58(text, 32):
-        raise Problem("invalid_parameter", f"{name} must be base58 of 32 bytes")
-    return text
-
-
-def read_choice(args: Args, name: str, allowed: Collection[str], default: str) -> str:
-    """Return one of the allowed words; Problem where the query has another one."""
-    text = args.get(name, default)
-    if text not in allowed:
-        raise Problem("invalid_parameter", f"{name} must be one of: {', '.join(allowed)}")
-    return text
-
-
 def read_cursor(
     args: Args, scope: paging.Scope, kind: Callable[..., paging.Kind]
 ) -> paging.Kind | None:
@@ -287,7 +271,7 @@ def publish() -> JsonResponse:
         raise Problem("insufficient_scope", "posting needs a publishing key; this is a read key")
     if request.mimetype != "application/json":
         raise Problem("unsupported_media_type", "send Content-Type: application/json")
-    body, sanitized = posts.parse_post(posts.parse_json(request.get_data()), read_event_id())
+    body, sanitized = posts.parse_post(parse_json(request.get_data()), read_event_id())
     if body.botId not in (None, caller.bot_uid):
         raise Problem("bot_mismatch", "botId names another bot than the one this key belongs to")
     with app.list_cache.writing():
@@ -344,7 +328,7 @@ def export_trades(args: Args) -> Response:
 
 def read_wanted(args: Args) -> tuple[Wanted, paging.Scope]:
     """Return which trades are asked for, and the scope of their cursors."""
-    bot, wallet, mint = args.get("botId"), read_address(args, "wallet"), read_address(args, "mint")
+    bot, wallet, mint = read_bot(args), read_address(args, "wallet"), read_address(args, "mint")
     kind = read_choice(args, "kind", TRADE_KINDS, "") if "kind" in args else None
     spans = queries.find_wallets(wallet, bot) if wallet or bot else None
     scope = ("trades", wallet, mint, bot, *([kind] if kind else []))

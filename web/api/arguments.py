@@ -1,0 +1,34 @@
+"""What a query may say, as values; Problem 400 names the argument that cannot be accepted."""
+
+from collections.abc import Collection, Mapping
+
+from accounts.problem import Problem
+from chain.base58 import is_base58
+
+Args = Mapping[str, str]
+
+
+def read_address(args: Args, name: str) -> str | None:
+    """Return a base58 address of the query, or None where it is not given."""
+    text = args.get(name)
+    if text is not None and not is_base58(text, 32):
+        raise Problem("invalid_parameter", f"{name} must be base58 of 32 bytes")
+    return text
+
+
+def read_bot(args: Args) -> str | None:
+    """Return the bot's id of the query, or None where it is not given. An empty one is a mistake of
+    the caller's, who would otherwise take the trades of all for those of one.
+    """
+    text = args.get("botId")
+    if text == "":
+        raise Problem("invalid_parameter", "botId must be the id of a bot; leave it out for all")
+    return text
+
+
+def read_choice(args: Args, name: str, allowed: Collection[str], default: str) -> str:
+    """Return one of the allowed words; Problem where the query has another one."""
+    text = args.get(name, default)
+    if text not in allowed:
+        raise Problem("invalid_parameter", f"{name} must be one of: {', '.join(allowed)}")
+    return text
