@@ -361,6 +361,30 @@ def test_an_address_has_its_limit_whatever_it_asks_for(narrow):
 
 
 @pytest.mark.usefixtures("standing_clock")
+def test_an_address_that_is_full_is_named_to_a_caller_with_a_key(tmp_path):
+    """The owner has requests left: window and headers are those of the address. The clock stands at
+    the minute's 30th second.
+    """
+    service = Service(tmp_path / "data", ip_limit_per_minute=2)
+    bot = service.make_bot()
+    key = bot.publish_key.text
+    for _ in range(2):
+        assert service.get("/api/v1/feed", key).status_code == 200
+    for answer in (
+        service.get("/api/v1/feed", key),
+        service.post({"eventId": "e", "body": "b"}, key),
+        service.get("/api/v1/me", key),
+    ):
+        assert (answer.status_code, answer.json["window"]) == (429, "address")
+        assert "2 a minute" in answer.json["detail"]
+        assert headers(answer) == ("2", "0", "30") and answer.headers["Retry-After"] == "30"
+    elsewhere = service.get("/api/v1/feed", key, peer="192.0.2.9")
+    # A million a minute, of which two were used up: a refusal costs nothing.
+    assert headers(elsewhere)[:2] == ("1000000", "999997")
+    service.close()
+
+
+@pytest.mark.usefixtures("standing_clock")
 def test_forwarded_addresses_count_only_behind_a_trusted_proxy(tmp_path):
     behind = Service(tmp_path / "data", trusted_proxies=1, ip_limit_per_minute=2)
     codes = [

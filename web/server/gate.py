@@ -30,13 +30,15 @@ FREE = ("v1.show_me", "mcp.answer_agent")
 REPORTS_PER_MINUTE = 5
 # Archives of accounts, by address: each reads all that an owner has.
 EXPORTS_PER_MINUTE = 3
+# What the interface calls the window of an address.
+ADDRESS = "address"
 access_log = logging.getLogger("candor.access")
 # What a window counts, for a sentence.
 PERIODS = {
     "minute": "requests a minute",
     "hour": "requests an hour",
     "day": "requests a day",
-    "address": "a minute",
+    ADDRESS: "a minute",
     "posts_minute": "posts a minute",
     "creations_minute": "new bots a minute",
 }
@@ -115,7 +117,17 @@ def count_in(name: str, most: int, what: str) -> None:
     key = item.key_for(network, name)
     limiter.storage.incr(key, item.get_expiry(), -1)
     reset = int(limiter.storage.get_expiry(key) - g.now // 1000)
-    raise limited(ratelimit.Window("address", most, 0, reset), f"{what} from your address")
+    raise refuse_address(ratelimit.Window(ADDRESS, most, 0, reset), what)
+
+
+def refuse_address(window: ratelimit.Window, what: str) -> Problem:
+    """Return Problem 429 of an address's window. With a working key the headers are of this window,
+    too: the owner's allowance is not what refused.
+    """
+    context = find_context()
+    if context.caller is not None:
+        context.rate_limit = ratelimit.RateLimitState(False, (window,))
+    return limited(window, f"{what} from your address")
 
 
 # ---- what every request passes -------------------------------------------------------------------
@@ -213,7 +225,7 @@ def admit(header: str, *scopes: str) -> None:
     address, *windows = state.windows
     context.rate_limit = ratelimit.RateLimitState(state.admitted, tuple(windows))
     if not state.admitted and not address.remaining:
-        raise limited(address, "requests from your address")
+        raise refuse_address(address._replace(name=ADDRESS), "requests")
     if not state.admitted:
         raise limited(context.rate_limit.tightest, "this account")
 
