@@ -290,8 +290,18 @@ def finish(config: Config, response: Response) -> Response:
     context = find_context()
     # As pairs: Werkzeug looks into each value of a dict.
     response.headers.extend(list(list_headers(config, context).items()))
+    if response.status_code == 503 and context.rate_limit is not None:
+        wait_for_reset(response, context.rate_limit)
     log_request(context, response.status_code)
     return response
+
+
+def wait_for_reset(response: Response, state: ratelimit.RateLimitState) -> None:
+    """Let Retry-After name no moment before RateLimit-Reset: clients that read both would not know
+    which one to believe.
+    """
+    wait = max(int(response.headers.get("Retry-After", 0)), state.tightest.reset)
+    response.headers["Retry-After"] = str(wait)
 
 
 def list_headers(config: Config, context: RequestContext) -> dict[str, str]:
