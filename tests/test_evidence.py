@@ -17,7 +17,7 @@ from test_worker import ROOT
 import storage
 from accounts import posts, wallets
 from chain.programs import table
-from evidence import document, index, kept, log, pages
+from evidence import claims, document, index, kept, log, pages
 from evidence.logged import append_digest
 from models import Bot, Receipt, Trade, Wallet, WalletSignature
 from observing.entries import digest_stored
@@ -59,6 +59,25 @@ def test_it_names_every_receipt_with_what_the_trade_says(watched):
     assert told["wallet"]["coverage"]["state"] == "complete"
     assert told["wallet"]["sums"]["results"] == orjson.loads(wallet.results)
     assert (told["markers"], told["addedPrograms"], told["pending"]) == ([], [], [])
+
+
+def test_evidence_of_a_demonstration_says_so_and_can_be_checked(tmp_path, chain, monkeypatch):
+    """The document says it as a whole: digests are over lines and pages as they stand."""
+    service = Service(tmp_path / "data", demonstration=True)
+    Lookout.begin(service.config, FakeNode(chain), wallets=[ADA]).settle()
+    monkeypatch.setattr(pages, "PAGE_SIZE", 10)
+    told = read(service).json
+    assert told["demonstration"] is True and told["receiptPages"]
+    assert service.get("/evidence.json").json["demonstration"] is True
+    page = told["receiptPages"][0]
+    body = read(service, f"?page=1&digest={page['digest']}").data
+    assert hashlib.sha256(body).hexdigest() == page["digest"]
+    reader = claims.Instance("", ask=lambda path: service.get(path).data)
+    scope = claims.Scope(Bot.get().uid, None)
+    lines = [one for some in reader.read_receipts(scope, reader.read_claims(scope)) for one in some]
+    assert len(lines) == Trade.select().count()
+    assert list(reader.list_bots()) == [scope.bot]
+    service.close()
 
 
 def test_receipts_of_an_earlier_version_get_their_digests(watched):

@@ -14,7 +14,9 @@ from flask import Flask, Response, request
 from web.api.serialize import Json
 
 # Blueprints whose answers are objects; the API's description is not among them.
-MARKED_BLUEPRINTS = ("v1", "legacy", "health", "feeds")
+MARKED_BLUEPRINTS = ("v1", "legacy", "health", "feeds", "inbox", "evidence")
+# Queries for a page of evidence, which the digest of its bytes names.
+DIGESTED = {"page", "posts"}
 LINK_FIELDS = ("explorerUrl", "pairUrl")
 RECEIPT_LINK = re.compile(rb'<link rel="related" [^>]*/>')
 ATOM_MARK = b'<category term="demonstration" /></entry>'
@@ -34,12 +36,21 @@ def mark_answer(response: Response) -> Response:
         return response
     if response.mimetype == "text/event-stream":
         response.response = map(mark_events, response.response)  # type: ignore[arg-type]
+    elif request.blueprint == "evidence":
+        mark_evidence(response)
     elif response.mimetype in ("application/json", "application/feed+json"):
         response.set_data(orjson.dumps(mark(orjson.loads(response.get_data()))))
     elif response.mimetype == "application/atom+xml":
         unlinked = RECEIPT_LINK.sub(b"", response.get_data())
         response.set_data(unlinked.replace(b"</entry>", ATOM_MARK))
     return response
+
+
+def mark_evidence(response: Response) -> None:
+    """Mark a document of evidence as a whole: digests are of its lines and pages as they stand."""
+    if response.mimetype == "application/json" and not DIGESTED & request.args.keys():
+        shown = orjson.loads(response.get_data())
+        response.set_data(orjson.dumps({**shown, "demonstration": True}))
 
 
 def mark_events(raw: bytes) -> bytes:
