@@ -301,7 +301,7 @@ def is_settled(service, given):
         unscanned = Address.select().where(Address.walks < 2).exists()
         if unscanned or Wallet.select().where(Wallet.accounts_at.is_null()).exists():
             return False
-    return given.faults == "off" or health["bell"]["walletsHeard"] == given.people
+    return given.faults == "off" or health["bell"]["heard"] == given.people
 
 
 def wait_for(test, seconds):

@@ -101,9 +101,9 @@ class Listener:
     ) -> None:
         self.label, self._url, self._bell, self._clock = label, url, bell, clock
         self._max_subscriptions = max_subscriptions
-        # For health: connecting | listening | resting, subscriptions, and when it last told of
-        # something (ms).
-        self.state, self.subscriptions = "connecting", 0
+        # For health: connecting | listening | resting, subscriptions, how many were refused, and
+        # when it last told of something (ms).
+        self.state, self.subscriptions, self.refused = "connecting", 0, 0
         self.noticed_at: int | None = None
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"bell {label}", daemon=True)
@@ -153,7 +153,7 @@ class Listener:
             user_agent_header="candor",
             logger=SILENT,
         ) as connection:
-            line = Line(connection, self._max_subscriptions)
+            line, self.refused = Line(connection, self._max_subscriptions), 0
             while not self._ending.is_set():
                 self._step(line)
 
@@ -235,6 +235,7 @@ class Listener:
         if reply.subscription is not None:
             line.numbers[reply.subscription] = one
             return
+        self.refused += 1
         # It allows no more than it has; what else was asked for it may refuse, too.
         line.limit = min(line.limit, len(line.numbers))
         if not line.limit and not line.asked:

@@ -155,6 +155,7 @@ class Ringing:
             "endpoints": {one.label: one.state for one in self._listeners},
             "subscriptions": sum(one.subscriptions for one in self._listeners),
             "heard": self._bell.count_heard(),
+            "refused": sum(one.refused for one in self._listeners),
             "noticedAt": max(told, default=None),
         }
 

@@ -32,7 +32,7 @@ def say(bot, trade, seconds, event=None):
 
 
 def show(service, bot):
-    return service.get(f"/api/v1/bots/{bot.bot.uid}", bot.publish_key.text).json["posting"]
+    return service.get(f"/api/v1/bots/{bot.bot.uid}", bot.publish_key.text).json["pace"]
 
 
 def judge_again(*trades):
@@ -40,7 +40,7 @@ def judge_again(*trades):
 
 
 def test_a_bot_that_never_posted_about_a_trade(service, bot):
-    nothing = {"withinMinuteShare": None, "medianDelaySeconds": None}
+    nothing = {"postedWithinMinuteShare": None, "postDelaySecondsMedian": None}
     assert show(service, bot) == {"tradesPosted": 0, "withinMinute": 0, **nothing}
 
 
@@ -58,8 +58,8 @@ def test_the_first_verified_post_of_each_trade_counts(service, bot):
     assert show(service, bot) == {
         "tradesPosted": 4,
         "withinMinute": 2,
-        "withinMinuteShare": 0.5,
-        "medianDelaySeconds": 60,
+        "postedWithinMinuteShare": 0.5,
+        "postDelaySecondsMedian": 60,
     }
     row = DelayTotal.get()
     assert orjson.loads(row.delays) == [[5, 1], [60, 1], [61, 1], [4_000, 1]]

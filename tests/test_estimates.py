@@ -39,9 +39,10 @@ def test_the_value_is_the_amount_at_the_last_price(service, bot):
     position, shown = show(service, bot)
     assert position["estimate"] == {
         "valueLamports": "1852367",
+        "valueSol": "0.001852367",
         "priceSol": "0.0000012345",
         "source": "dexscreener",
-        "asOf": "2026-11-05T12:00:00Z",
+        "priceAt": "2026-11-05T12:00:00Z",
         "stale": True,
     }
     assert (position["costLamports"], position["estimateReason"]) == ("90", None)

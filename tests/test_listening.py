@@ -144,6 +144,7 @@ def test_an_endpoint_that_allows_few_tells_of_the_busiest(node, listen):
     asked = len(node.requests)
     time.sleep(0.3)
     assert len(node.requests) == asked and listener.bell.hears(2, 0.0)
+    assert listener.refused == asked - 2 > 0
 
 
 def test_an_endpoint_that_allows_none_is_given_up_quietly(node, listen, caplog):
@@ -152,6 +153,8 @@ def test_an_endpoint_that_allows_none_is_given_up_quietly(node, listen, caplog):
     until(lambda: listener.state == "resting")
     time.sleep(0.5)
     assert node.connections == 1 and not caplog.records
+    # Health goes on to tell of it.
+    assert listener.refused == len(node.requests) > 0
 
 
 def test_the_setting_is_a_cap(node, listen):
@@ -302,13 +305,13 @@ def test_health_tells_how_many_are_heard_and_when_last(look, node, monkeypatch):
     free, now = contextlib.nullcontext, time.time
     job = ringing.Ringing(settings, state, answer, free, free, note, lambda: int(1000 * now()))
     job.start()
-    until(lambda: show()["walletsHeard"] == 1)
+    until(lambda: show()["heard"] == 1)
     assert (show()["state"], show()["lastNoticeAt"]) == ("listening", None)
     node.announce(next(row for row in market().rows if ADA in row.keys))
     until(lambda: show()["lastNoticeAt"] is not None)
     heard = round(1000 * datetime.fromisoformat(show()["lastNoticeAt"]).timestamp())
     assert began <= heard <= time.time_ns() // 1_000_000
-    assert show()["subscriptions"] == len(node.list_places()) > 1
+    assert show()["subscriptions"] == len(node.list_places()) > 1 and show()["refused"] == 0
     job.stop(5)
 
 

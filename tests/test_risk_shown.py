@@ -11,6 +11,7 @@ from chain.risk import Stretch
 from chain.risk_store import dump_stretch, load_risk
 from chain.tables import DelayTotal, RiskTotal, TokenTotal
 from models import Attachment, Wallet
+from web.api import token_results
 from web.api.serialize import show_coverage, show_time
 
 W, OTHER, THIRD = address("w"), address("other"), address("third")
@@ -64,6 +65,7 @@ def test_risk_stands_beside_results_and_record(service, bot):
     assert (shown["risk"], shown["riskReason"], shown["record"]["risk"]) == (risk, None, risk)
     listed = service.get("/api/v1/bots", bot.publish_key.text).json["data"]
     assert listed[0]["risk"] == risk
+    assert shown["activeDays"] == listed[0]["activeDays"] == 4
     cover(W)
     page = service.get(f"/bots/{bot.bot.uid}").text
     tile = re.sub(r"<[^>]+>|\s+", " ", page[page.index("Win rate") :])
@@ -73,6 +75,7 @@ def test_risk_stands_beside_results_and_record(service, bot):
 def test_a_reason_stands_where_there_is_no_risk(service, bot):
     assert show(service, service.make_bot("Mute"))["riskReason"] == "no_wallet"
     assert show(service, bot)["riskReason"] == "not_observed"
+    assert show(service, bot)["activeDays"] is None
     service.observe_results(W, 5)
     assert (show(service, bot)["risk"], show(service, bot)["riskReason"]) == (None, "reading_again")
 
@@ -153,6 +156,50 @@ def test_results_by_token(service, bot):
 
 
 # ---- the board -----------------------------------------------------------------------------------
+def test_the_best_and_the_worst_sale_are_named(service, bot):
+    """Of two sales with the best result, the earlier one; purchases and other hours are not
+    looked at.
+    """
+    observe(service, W)
+    observe_risk(W, [50, -90, 50])
+    hour = NOW // 3_600_000
+    observe_risk(W, [50, -90], hours=1, begins=hour - 2)
+    observe_risk(W, [50], hours=1, begins=hour)
+    for name, slot, ago, result, kind in (
+        *(("later", 9, 0, 50, "sell"), ("first", 3, 2, 50, "sell"), ("last", 4, 2, -90, "sell")),
+        *(("other", 2, 2, 7, "sell"), ("bought", 1, 2, 50, "buy")),
+    ):
+        time = {"block_time": (hour - ago) * 3_600 + slot}
+        service.observe_trade(W, name, slot, kind=kind, result=result, **time)
+    shown = show(service, bot)
+    assert shown["best"] == {"tradeId": "trade_first", "resultLamports": "50"}
+    assert shown["worst"] == {"tradeId": "trade_last", "resultLamports": "-90"}
+
+
+def test_nothing_sold_has_no_best_and_no_worst(service, bot):
+    observe(service, W)
+    shown = show(service, bot)
+    assert (shown["best"], shown["worst"], shown["byToken"]) == (None, None, [])
+    assert show(service, service.make_bot("Mute"))["byToken"] is None
+
+
+def test_results_by_token_are_listed(service, bot, monkeypatch):
+    """Of -5, 1 and 4 lamports the two that moved most, the best first."""
+    observe(service, W)
+    (first,) = Attachment.select()
+    for number, realized in enumerate((1, -5, 4)):
+        columns = {"realized": realized, "sales": 2, "winning": int(realized > 0)}
+        TokenTotal.create(wallet=first.wallet, span=0, mint=address(f"m{number}"), **columns)
+    monkeypatch.setattr(token_results, "MAX_LISTED", 2)
+    assert show(service, bot)["byToken"] == [
+        {"mint": address(f"m{number}"), "symbol": None, "sells": 2, **told}
+        for number, told in (
+            (2, {"realizedLamports": "4", "wins": 1}),
+            (1, {"realizedLamports": "-5", "wins": 0}),
+        )
+    ]
+
+
 def board(service, bot, **query):
     asked = "&".join(f"{name}={value}" for name, value in query.items())
     with pytest.MonkeyPatch.context() as patch:
@@ -177,7 +224,7 @@ def test_the_board_tells_the_fall_within_its_window(service, bot):
 def test_beside_the_board_stand_all_wallets_that_were_ever_connected(service, bot):
     """Three observed wallets realized -50, 10 and 90, one was never observed; two are given up."""
     key = bot
-    assert board(service, key)["connected"] == {
+    assert board(service, key)["instance"] == {
         "walletsEver": 1,
         "walletsHeld": 1,
         "walletsObserved": 0,
@@ -188,7 +235,7 @@ def test_beside_the_board_stand_all_wallets_that_were_ever_connected(service, bo
         move(service, bot, wallet)
         if realized is not None:
             observe(service, wallet, realized)
-    assert board(service, key)["connected"] == {
+    assert board(service, key)["instance"] == {
         "walletsEver": 4,
         "walletsHeld": 1,
         "walletsObserved": 3,

@@ -177,6 +177,21 @@ def test_an_entry_has_the_documented_fields(world):
     ]
 
 
+def test_an_entry_names_exchange_and_pool(world):
+    world.market.profile(ONE)
+    world.market.price(ONE, dexId="raydium", labels=["CLMM"])
+    world.tick()
+    found = entry(world)
+    assert (found["venue"], found["dexId"], found["pairId"]) == (
+        "raydium/clmm",
+        "raydium",
+        address(8),
+    )
+    world.market.price(ONE, dexId=None)
+    world.tick()
+    assert entry(world)["dexId"] is None
+
+
 def test_other_chains_and_wrapped_sol_are_not_listed(world):
     world.market.profile("0x" + "a" * 40, chain="ethereum")
     world.market.profile(SOL)

@@ -6,7 +6,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from web.api import market
-from web.api.serialize import Json, show_time
+from web.api.serialize import Json, show_sol, show_time
 from web.server.rows import select, write_marks
 
 LAMPORTS = 10**9
@@ -51,11 +51,13 @@ def show_estimate(position: Json, row: PriceRow | None, current: int) -> Json:
         return {"estimate": None, "estimateReason": "no_price"}
     if row.absurd:
         return {"estimate": None, "estimateReason": "price_doubtful"}
+    value = find_value(int(position["amountRaw"]), position["decimals"], price)
     estimate = {
-        "valueLamports": str(find_value(int(position["amountRaw"]), position["decimals"], price)),
+        "valueLamports": str(value),
+        "valueSol": show_sol(value),
         "priceSol": f"{Decimal(row.price_sol or 0):f}",
         "source": row.source,
-        "asOf": show_time(row.quoted_at),
+        "priceAt": show_time(row.quoted_at),
         "stale": row.quoted_at < current,
     }
     return {"estimate": estimate, "estimateReason": None}

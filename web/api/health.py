@@ -360,7 +360,8 @@ def _show_bell(row: JobRow | None, observer: str, now: int) -> dict[str, Any]:
     listening = state == "listening"
     return {
         "state": state,
-        "walletsHeard": details.get("heard", 0) if listening else 0,
+        "heard": details.get("heard", 0) if listening else 0,
+        "refused": details.get("refused", 0) if listening or state == "silent" else 0,
         "subscriptions": details.get("subscriptions", 0) if listening else 0,
         "lastNoticeAt": show_time(details.get("noticedAt")),
         "endpoints": endpoints if listening or state == "silent" else {},

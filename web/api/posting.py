@@ -20,19 +20,19 @@ POSTINGS = "SELECT bot_id, posted, within_minute, median FROM delay_total WHERE 
 
 
 def add_postings(bots: Sequence[Json], bot_ids: Sequence[int]) -> None:
-    """Add `posting` to Bots."""
+    """Add `pace` to Bots."""
     rows = select(PostingRow, f"{POSTINGS}({write_marks(bot_ids)})", bot_ids)
     found = {row.bot_id: row for row in rows}
     for bot, number in zip(bots, bot_ids, strict=True):
-        bot["posting"] = show_posting(found.get(number, PostingRow(number, 0, 0, None)))
+        bot["pace"] = show_pace(found.get(number, PostingRow(number, 0, 0, None)))
 
 
-def show_posting(row: PostingRow) -> Json:
-    """Make the Posting."""
+def show_pace(row: PostingRow) -> Json:
+    """Make the Pace."""
     return {
         "tradesPosted": row.posted,
         "withinMinute": row.within_minute,
         # a share, no money: a number
-        "withinMinuteShare": round(row.within_minute / row.posted, 4) if row.posted else None,
-        "medianDelaySeconds": row.median,
+        "postedWithinMinuteShare": round(row.within_minute / row.posted, 4) if row.posted else None,
+        "postDelaySecondsMedian": row.median,
     }

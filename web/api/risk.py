@@ -118,6 +118,7 @@ def add_risks(bots: Sequence[Json], bot_ids: Sequence[int]) -> None:
         reason = find_reason(bot, number in results)
         bot["risk"] = None if reason else show_risk(results[number])
         bot["riskReason"] = reason
+        bot["activeDays"] = None if reason else results[number].stretch.days
         if bot["record"]:
             bot["record"]["risk"] = show_risk(records.get(number))
 

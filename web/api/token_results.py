@@ -9,6 +9,8 @@ from web.server.rows import select, select_one
 
 # Tokens that are listed at each end.
 MAX_TOKENS = 5
+# Tokens that are listed in all.
+MAX_LISTED = 100
 
 
 class Span(NamedTuple):
@@ -75,6 +77,30 @@ def show_spans(spans: Sequence[Span]) -> Json | None:
     best, worst = ([show_token(row, symbols) for row in rows] for rows in ends)
     counted = select_one(TokenCountRow, COUNT.format(sql), values) or TokenCountRow(0, 0)
     return {**counted._asdict(), "best": best, "worst": worst}
+
+
+def list_by_token(bot: Json, bot_id: int) -> list[Json] | None:
+    """List the TokenSums of all that a bot's wallet did, the best first: of the MAX_LISTED tokens
+    that moved its results most. None where its risk is.
+    """
+    spans = select(Span, SPANS_OF_RESULTS, [bot_id])
+    if bot["riskReason"] or not spans:
+        return None
+    values: list[Any] = [number for span in spans for number in span]
+    sql = OF_MANY.format(" OR ".join([f"({OF_SPAN})"] * len(spans)))
+    ranked = f"SELECT * FROM ({sql}) t ORDER BY ABS(realized) DESC, mint LIMIT {MAX_LISTED}"
+    rows = select(TokenRow, ranked, values)
+    symbols = market.find_symbols(sorted(row.mint for row in rows))
+    return [
+        {
+            "mint": row.mint,
+            "symbol": symbols.get(row.mint),
+            "realizedLamports": str(row.realized),
+            "sells": row.sales,
+            "wins": row.winning,
+        }
+        for row in sorted(rows, key=lambda row: (-row.realized, row.mint))
+    ]
 
 
 def show_token(row: TokenRow, symbols: dict[str, str]) -> Json:

@@ -25,6 +25,7 @@ from web.api import (
 )
 from web.api.arguments import Args, read_address, read_bot, read_choice
 from web.api.connected import show_connected
+from web.api.ends import show_ends
 from web.api.estimates import add_estimates
 from web.api.held_wallets import list_wallets
 from web.api.look_back import TRADE_KINDS, Wanted, find_arrived, find_trades
@@ -39,7 +40,7 @@ from web.api.serialize import (
     write_kept,
 )
 from web.api.statements import BotRow, TradePosition
-from web.api.token_results import show_token_results
+from web.api.token_results import list_by_token, show_token_results
 from web.api.trades import show_trades
 from web.server import gate
 from web.server.application import NO_STORE, JsonResponse, find_app
@@ -209,6 +210,8 @@ def make_bot(uid: str, now: int) -> Json:
         "wallets": list_wallets(row.id),
         "riskWindows": risk.list_windows(bot, row.id, now),
         "tokenResults": show_token_results(bot, row.id),
+        "byToken": list_by_token(bot, row.id),
+        **show_ends(bot),
         "latestTrades": show_trades(queries.list_trades(LATEST, spans=spans)),
         "feed": show_posts(queries.list_posts(LATEST, bot=uid)),
         "openPositions": show_positions(positions_of(row), now),
@@ -390,7 +393,7 @@ def show_leaderboard(args: Args) -> Json:
     limit, board, now = paging.read_limit(args), read_board(args), start_of_minute(g.now)
     entries = leaderboard.list_entries(board, now, limit)
     rows = leaderboard.show_entries(entries, board, now)
-    return show_list(rows, limit, **leaderboard.show_board(board), connected=show_connected())
+    return show_list(rows, limit, **leaderboard.show_board(board), instance=show_connected())
 
 
 def read_board(args: Args) -> leaderboard.Board:

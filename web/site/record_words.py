@@ -44,16 +44,16 @@ def list_window_lines(windows: list[Json]) -> list[WindowLine]:
     ]
 
 
-def describe_posting(posting: Json) -> str:
+def describe_pace(pace: Json) -> str:
     """Tell how soon a bot posts about its trades."""
-    count = posting["tradesPosted"]
+    count = pace["tradesPosted"]
     if not count:
         return "None of its posts about trades has a verified receipt yet."
-    share = figures.write_percent(posting["withinMinuteShare"])
+    share = figures.write_percent(pace["postedWithinMinuteShare"])
     return (
         f"It posted about {count:,} {'trade' if count == 1 else 'trades'} with a verified receipt:"
         f" {share} within a minute of the trade, half of them within"
-        f" {write_duration(posting['medianDelaySeconds'])}."
+        f" {write_duration(pace['postDelaySecondsMedian'])}."
         " Trades it never posted about are not counted."
     )
 
@@ -73,5 +73,5 @@ def describe_owner(owner: Json) -> str:
 
 
 FILTERS: dict[str, Callable[..., Any]] = {
-    one.__name__: one for one in (list_window_lines, describe_posting, describe_owner)
+    one.__name__: one for one in (list_window_lines, describe_pace, describe_owner)
 }

@@ -19,7 +19,9 @@ from web.api.schemas.wallets import (
     Results,
     Risk,
     RiskWindow,
+    SaleEnd,
     TokenResults,
+    TokenSum,
 )
 
 
@@ -34,7 +36,7 @@ class Voice(Shape):
     emoji: str
 
 
-class Posting(Shape):
+class Pace(Shape):
     """How soon a bot posts about its trades: by the first verified post about each, from the block
     time of the trade to the moment the post was received here.
     """
@@ -43,8 +45,8 @@ class Posting(Shape):
         "trades with a verified post; observedTrades has how many it made"
     )
     withinMinute: int = described("of them, posted within 60 seconds")
-    withinMinuteShare: float | None = described("withinMinute of tradesPosted, 0 to 1")
-    medianDelaySeconds: int | None = described(
+    postedWithinMinuteShare: float | None = described("withinMinute of tradesPosted, 0 to 1")
+    postDelaySecondsMedian: int | None = described(
         "rounded down to two significant digits; of an even number the lower of the two in the "
         "middle; null without such a post"
     )
@@ -87,7 +89,8 @@ class Bot(Shape):
     riskReason: Literal["no_wallet", "not_observed", "reading_again", "held_by_another"] | None = (
         described("why there is no risk")
     )
-    posting: Posting
+    pace: Pace
+    activeDays: int | None = described("UTC days with a trade; null where there is no risk")
     owner: Owner
     coverage: Coverage
     createdAt: Time
@@ -113,3 +116,9 @@ class BotDetail(Bot):
     openPositions: list[Position]
     riskWindows: list[RiskWindow]
     tokenResults: TokenResults
+    byToken: list[TokenSum] | None = described(
+        "of all its wallet did, the best first: at most 100 tokens, those that moved its results "
+        "most; null where its risk is"
+    )
+    best: SaleEnd | None = described("the best result of a sale; null without one")
+    worst: SaleEnd | None

@@ -107,7 +107,8 @@ class BellHealth(Shape):
     """
 
     state: Literal["listening", "silent", "off", "unknown"]
-    walletsHeard: int = described("of which a node tells everything")
+    heard: int = described("wallets of which a node tells everything")
+    refused: int = described("subscriptions that nodes refused on their last connections")
     subscriptions: int
     lastNoticeAt: Time | None = described("when a node last told of something")
     endpoints: dict[str, Literal["connecting", "listening", "resting"]]

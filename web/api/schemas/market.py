@@ -36,7 +36,8 @@ class MarketEntry(Shape):
     poolSol: Exact | None = described("the pool's side in SOL")
     poolTokens: Exact | None = described("the pool's other side, in whole tokens")
     venue: str | None = described("the exchange, with the kind of its pool where that is told")
-    pairAddress: str | None = described("of the pool")
+    dexId: str | None = described("the exchange alone, as the price service calls it")
+    pairId: str | None = described("address of the pool")
     pairCreatedAt: Time | None
     pairUrl: str | None = described("null in a demonstration")
     checks: list[MarketCheck]

@@ -264,4 +264,4 @@ class Leaderboard(Page):
     sort: Literal["pnl", "pnl_floor", "volume", "trades"]
     window: Literal["24h", "7d", "30d", "all"]
     quote: Quote = absent("the stablecoin whose results are ranked, where one was asked for")
-    connected: Connected
+    instance: Connected

@@ -216,6 +216,23 @@ class TokenResult(Shape):
     winningSells: int
 
 
+class TokenSum(Shape):
+    """What all sells of a token earned together."""
+
+    mint: Address
+    symbol: str | None = described("untrusted")
+    realizedLamports: Whole
+    sells: int = described("with a result")
+    wins: int = described("those of them that gained")
+
+
+class SaleEnd(Shape):
+    """A sale at one end of all results."""
+
+    tradeId: str | None = described("null where its time is not known")
+    resultLamports: Whole
+
+
 class TokenList(Shape):
     """Results by token: the best and the worst."""
 
@@ -264,9 +281,10 @@ class Estimate(Shape):
     """
 
     valueLamports: Whole
+    valueSol: Exact
     priceSol: Exact
     source: str = described("the price service")
-    asOf: Time = described("when the price was taken")
+    priceAt: Time = described("when the price was taken")
     stale: bool = described("the scout has no newer one, though it should")
 
 
