@@ -45,6 +45,7 @@ from paper.tables import (
 from paper.trader import Trader as Player
 from paper.twin_tables import TwinClose, TwinFill, TwinState
 from web.api import paper
+from web.api.paper_figures import ACCOUNT_FIGURES
 
 MINUTE = 60_000
 START = 1_800_000_000_000
@@ -322,11 +323,19 @@ def test_a_twin_lives_in_the_tables_and_what_it_closed_is_never_changed(stage):
     assert random["returnPct"] == round(100 * done.net / STARTING_CASH, 2)
     assert random["intervalReason"] == "too few clusters: 1 of the 8 an interval needs"
     assert (
-        shown["holdingSol"]["returnPct"] == 0
+        shown["holdSol"]["returnPct"] == 0
         and [(one["fired"], one["firedOnTwin"]) for one in shown["rules"]] == [(0, 0)] * 4
     )
-    momentum, *_ = paper.compare_families(stage.now)["families"]
+    compared = paper.compare_families(stage.now)
+    momentum, *_ = compared["families"]
     assert momentum["controls"]["randomEntry"]["eligibleCloses"] == 1
+    assert momentum["controls"]["holdSol"] == {"returnPct": 0.0}
+    kind = {"method": "clustered bootstrap", "level": 95}
+    assert momentum["interval"] == momentum["controls"]["randomEntry"]["interval"] == kind
+    assert list(momentum["atCost"]) == ["1x", "2x", "3x"]
+    assert momentum["atCost"]["1x"]["meanReturnPct"] == momentum["meanReturnPct"]
+    venues = [one["venue"] for one in compared["fills"]["venues"]]
+    assert [one["venue"] for one in compared["fillErrors"]] == venues
     # What a tick plays again after a restart is stored once.
     stage.job = papertrade.PaperJob(stage.config)
     stage.play(["0.0011"] * 3)
@@ -616,7 +625,7 @@ def test_a_jump_opens_a_review_and_the_headline_goes_with_it(stage):
     ] == ["price_jump"]
     hidden = {name for name, value in shown["performance"].items() if value is None}
     assert (
-        hidden == {"returnPct", "realizedSol", "equitySol", "winRate"}
+        hidden == {"returnPct", "realizedSol", "equitySol", "winRate", *ACCOUNT_FIGURES}
         and shown["performance"]["headlineSuppressed"]
         and shown["performance"]["cashSol"]
     )

@@ -22,6 +22,12 @@ from web.api.paper_controls import (
     show_family_controls,
 )
 from web.api.paper_equity import read_history
+from web.api.paper_figures import (
+    list_fill_errors,
+    name_interval,
+    show_account_figures,
+    show_at_cost,
+)
 from web.api.paper_measured import show_measured
 from web.api.paper_records import (
     SUSPECT,
@@ -98,8 +104,10 @@ def find_trader(uid: str, now: int) -> Json | None:
     closes = select(CloseRow, CLOSES, (row.id, MAX_CLOSES))
     totals = _read_totals(row.id).get(row.period_id)
     of_trader = PAPER_POSTS + " WHERE o.trader_id = ? ORDER BY o.id DESC LIMIT ?"
+    shown, figures = show_trader(row, totals, sum(map(find_value, held))), show_metrics(row)
     return {
-        **show_trader(row, totals, sum(map(find_value, held))),
+        **shown,
+        "performance": {**shown["performance"], **show_account_figures(figures)},
         "imported": show_import(select_one(ImportedTraderRow, IMPORTED_TRADER, (row.id,))),
         "periods": show_each(select(PeriodRow, PERIODS, (row.id,)), show_period),
         "positions": show_each(held, lambda one: show_position(row.handle, one, now)),
@@ -109,7 +117,7 @@ def find_trader(uid: str, now: int) -> Json | None:
             select(DiaryRow, DIARY, (row.id, MAX_LINES)), lambda one: show_line(row.handle, one)
         ),
         "posts": show_each(select(PaperPostRow, of_trader, (row.id, MAX_POSTS)), show_post),
-        "metrics": show_metrics(row),
+        "metrics": figures,
         "evidence": show_evidence(row),
         "controls": show_controls(row.period_id, row.starting_cash, withheld=row.state in SUSPECT),
         "brain": show_brain(
@@ -140,7 +148,7 @@ def show_evidence(row: TraderRow) -> Json | None:
         read_close(str(row.id), close)
         for close in select(ComparedRow, PERIOD_CLOSES, (row.period_id,))
     ]
-    return {**results.describe(closes, row.starting_cash), "simulated": True}
+    return name_interval({**results.describe(closes, row.starting_cash), "simulated": True})
 
 
 def _read_totals(trader_id: int | None) -> dict[int, PeriodTotalsRow]:
@@ -361,12 +369,13 @@ def _compare(now: int) -> Json:
     traders = select(TraderRow, TRADERS + " WHERE t.retired_at IS NULL")
     number = Counter(row.family for row in traders)
     reviewed = Counter(row.family for row in traders if row.state == "under_review")
+    measured = show_measured(now)
     families = [
         {
             "family": family,
             "traders": number[family],
             "tradersUnderReview": reviewed[family],
-            **results.compare(closes[family], _count_accounts(closes[family]) * STARTING_CASH),
+            **show_compared(closes[family]),
             "controls": show_family_controls(random.get(family, [])),
             "simulated": True,
         }
@@ -377,11 +386,18 @@ def _compare(now: int) -> Json:
         "pipeline": PIPELINE,
         "families": families,
         "ownTraders": sum(family not in FAMILIES for family in number.elements()),
-        "fills": show_measured(now),
+        "fills": measured,
+        "fillErrors": list_fill_errors(measured["venues"]),
         "note": brain.NOTE,
         "suggestedStartMode": "guarded",
         "simulated": True,
     }
+
+
+def show_compared(closes: list[Close]) -> Json:
+    """Make what a Family has of its own closes."""
+    compared = results.compare(closes, _count_accounts(closes) * STARTING_CASH)
+    return {**name_interval(compared), "atCost": show_at_cost(compared["atCosts"])}
 
 
 def _count_accounts(closes: list[Close]) -> int:

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from paper import brain, diary, guard
 from paper.account import Close, public_id
+from web.api.paper_figures import name_interval
 from web.api.paper_statements import PAUSES_AND_LESSONS, DiaryRow
 from web.api.serialize import show_time
 from web.api.stored import parse_stored, show_each
@@ -126,7 +127,7 @@ def _show_lesson(
         "closeIds": list(close_ids),
         "createdAt": show_time(created_at),
         "expiresAt": show_time(expires_at),
-        "evidence": evidence,
+        "evidence": evidence and name_interval(evidence),
         "simulated": True,
     }
 

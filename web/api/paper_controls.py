@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 from paper import guard, results
 from paper.account import STARTING_CASH, Close
 from paper.twin_closes import OF_PERIOD, SINCE, TwinCloseRow, read_twin_close
+from web.api.paper_figures import name_interval
 from web.api.serialize import show_sol, show_time
 from web.api.stored import parse_stored
 from web.server.rows import select, select_many
@@ -53,7 +54,7 @@ def show_controls(period: int, starting_cash: int, *, withheld: bool) -> Json:
     row = found[0] if found else None
     closes = list_twin_closes(period)
     return {
-        "holdingSol": show_holding(row, withheld=withheld),
+        "holdSol": show_holding(row, withheld=withheld),
         "randomEntry": None
         if row is None or withheld
         else show_random_entry(row, closes, starting_cash),
@@ -80,7 +81,7 @@ def show_random_entry(row: TwinRow, closes: list[Close], starting_cash: int) -> 
         "returnPct": round(100 * (equity - starting_cash) / starting_cash, 2),
         "closes": len(closes),
         "lessons": row.lessons,
-        **results.describe(closes, starting_cash),
+        **name_interval(results.describe(closes, starting_cash)),
         "simulated": True,
     }
 
@@ -119,9 +120,9 @@ def show_family_controls(closes: list[Close]) -> Json:
     """Make the FamilyControls: what the twins of a family's traders closed."""
     accounts = len({close.id for close in closes})
     return {
-        "holdingSol": {"returnPct": 0.0},
+        "holdSol": {"returnPct": 0.0},
         "randomEntry": {
-            **results.describe(closes, accounts * STARTING_CASH),
+            **name_interval(results.describe(closes, accounts * STARTING_CASH)),
             "simulated": True,
         },
     }

@@ -22,10 +22,12 @@ from web.api.schemas.bots import Voice
 from web.api.schemas.health import MarketHealth
 from web.api.schemas.market import MarketEntry
 from web.api.schemas.paper_evidence import (
+    AtCost,
     Controls,
     Described,
     Evidence,
     FamilyControls,
+    FillError,
     LessonRates,
     MeasuredFills,
 )
@@ -93,6 +95,20 @@ class PaperPerformance(Shape):
     startingCashSol: Exact
     period: int = described("number of the account period; a reset begins another")
     since: Time = described("when the period began")
+
+
+class AccountPerformance(PaperPerformance):
+    """Performance with the figures of the open account; null where there is too little to say, or
+    while they are withheld.
+    """
+
+    maxDrawdownPct: float | None
+    sharpeDaily: float | None = described("of daily returns; null under 20 days")
+    sortinoDaily: float | None = described("of daily returns; null under 20 days")
+    expectancySol: Exact | None = described("mean net result of a close")
+    profitFactor: float | None = described("gains over losses; null without a loss")
+    exposurePct: float | None = described("mean share of the equity in positions, in percent")
+    feeShare: float | None = described("all costs of closes over what was spent on them")
 
 
 class ReviewReason(Shape):
@@ -364,6 +380,7 @@ class TraderDetail(Trader):
     """A paper trader with everything it noted and did."""
 
     asOf: Time
+    performance: AccountPerformance
     imported: ImportedTraderFrom | None = described("null for one that was made here")
     periods: list[AccountPeriod]
     diary: list[DiaryLine]
@@ -410,6 +427,7 @@ class Family(Described, Simulated):
     traders: int
     tradersUnderReview: int
     controls: FamilyControls
+    atCost: dict[str, AtCost] = described("`atCosts` by name: 1x, 2x, 3x")
     daysCovered: int
     medianReturnPct: float | None
     worstCloseReturnPct: float | None
@@ -426,6 +444,7 @@ class Strategies(Simulated):
         "traders that follow strategies of this instance's operator, which count in no family"
     )
     fills: MeasuredFills
+    fillErrors: list[FillError] = described("of `fills`, in short")
     note: str
     suggestedStartMode: Literal["guarded"]
     asOf: Time

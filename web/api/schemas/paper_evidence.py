@@ -15,13 +15,39 @@ class AtCosts(Shape):
     winRate: float | None
 
 
+class IntervalKind(Shape):
+    """What intervals are: in so many percent of cases, by drawing clusters again."""
+
+    method: Literal["clustered bootstrap"]
+    level: int = described("percent")
+
+
+class AtCost(Shape):
+    """What closes came to at some costs."""
+
+    meanReturnPct: float | None
+    winRate: float | None
+
+
+class FillError(Shape):
+    """How far fills are off at a venue, in basis points whatever the sign; null where none is
+    known.
+    """
+
+    venue: str = described("the provider's id of the exchange")
+    medianBps: int | None
+    p90Bps: int | None
+    receipts: int
+    eligible: bool = described("closes there may be compared")
+
+
 class Rates(Shape):
     """Win rate and mean return of closes that count, each with its interval; null of nothing."""
 
     eligibleCloses: int
     clusters: int = described("closes of one token, entered within an hour, are one")
     sample: Literal["none", "thin", "some", "enough"] = described("named by its clusters")
-    interval: str = described("what the intervals are: 95 %, by drawing clusters again")
+    interval: IntervalKind
     intervalReason: str | None = described("why the intervals are null; null where they are not")
     meanReturnPct: float | None
     meanReturnInterval: list[float] | None = described("low, high; see interval")
@@ -83,14 +109,14 @@ class FiredRule(Shape):
 class FamilyControls(Shape):
     """What a family is compared with."""
 
-    holdingSol: HoldingSol
+    holdSol: HoldingSol
     randomEntry: RandomEntry
 
 
 class Controls(Simulated):
     """What an account is compared with. What they show, too, is nothing that was learned."""
 
-    holdingSol: HoldingSol
+    holdSol: HoldingSol
     randomEntry: RandomEntry | None = described("null before its first round or while withheld")
     rules: list[FiredRule]
     note: str
