@@ -59,8 +59,10 @@ def test_a_post_has_the_receipt_of_its_transaction(service, key):
     assert receipt_of(service, key, post) is None
     observe(service)
     assert receipt_of(service, key, post) == {
+        "status": "finalized",
         "kind": "sell",
         "side": "sell",
+        "wallet": W,
         "mint": M,
         "symbol": None,
         # 879,500 raw units of a token with 3 decimals
@@ -77,6 +79,24 @@ def test_a_post_has_the_receipt_of_its_transaction(service, key):
         "slot": 1,
         "eventAt": "2026-11-05T11:00:00Z",
     }
+
+
+def test_a_receipt_of_what_failed_has_no_amounts(service, key):
+    post = say(service, key)
+    observe(
+        service, kind="failed", token_changes="[]", sol_change=-5_000, realized="not_applicable"
+    )
+    shown = receipt_of(service, key, post)
+    assert (shown["status"], shown["kind"], shown["side"]) == ("failed", "failed", None)
+    assert (shown["amount"], shown["solChange"], shown["tokenChanges"]) == (None, None, [])
+    page = service.get(f"/posts/{post}")
+    assert page.status_code == 200 and "failed" in page.text
+
+
+def test_a_swap_is_a_side(service, key):
+    post = say(service, key)
+    observe(service, kind="swap")
+    assert receipt_of(service, key, post)["side"] == "swap"
 
 
 def test_what_passed_beside_a_trade_is_not_in_its_receipt(service, key):

@@ -53,6 +53,7 @@ class PostRow(NamedTuple):
     hidden_at: int | None
     ownership: str | None
     trade_kind: str | None
+    trade_wallet: str | None
     trade_mint: str | None
     trade_symbol: str | None
     token_changes: str | None
@@ -106,9 +107,10 @@ SELECT p.id, p.uid, b.uid AS bot, b.name AS bot_name, p.event_id, p.body, p.mint
        COALESCE(p.symbol, s.symbol) AS symbol, p.signature, p.reason, p.source, p.status,
        t.uid AS trade, p.checked_at, p.status_reason, p.event_at, p.created_at, p.channel,
        k.uid AS "key", w.address AS wallet, p.sanitized, p.hidden_at, {POST_OWNERSHIP},
-       t.kind AS trade_kind, t.mint AS trade_mint, n.symbol AS trade_symbol, t.token_changes,
-       t.beside_tokens, t.sol_change, t.beside_sol, t.realized, t.result, t.cost, t.explained,
-       t.slot, t.block_time, t.flags AS trade_flags, t.digest AS trade_digest, q.quote,
+       t.kind AS trade_kind, v.address AS trade_wallet, t.mint AS trade_mint,
+       n.symbol AS trade_symbol, t.token_changes, t.beside_tokens, t.sol_change, t.beside_sol,
+       t.realized, t.result, t.cost, t.explained, t.slot,
+       t.block_time, t.flags AS trade_flags, t.digest AS trade_digest, q.quote,
        {", ".join(f"q.{name} AS quote_{name}" for name in QuoteSale._fields)}, {IS_UNREAD},
        g.uid AS log, p.leaf_id - g.first_leaf AS log_place, i.original_uid, i.original_at,
        i.instance AS original_instance
@@ -116,6 +118,7 @@ FROM post p JOIN bot b ON b.id = p.bot_id LEFT JOIN "key" k ON k.id = p.key_id
 LEFT JOIN imported_post i ON p.channel = 'import' AND i.post_id = p.id
 LEFT JOIN log g ON g.id = (SELECT MAX(id) FROM log WHERE first_leaf <= p.leaf_id)
 LEFT JOIN wallet w ON w.id = p.wallet_id LEFT JOIN trade t ON t.id = p.trade_id
+LEFT JOIN wallet v ON v.id = t.wallet_id
 LEFT JOIN token s ON s.mint = p.mint LEFT JOIN token n ON n.mint = t.mint
 {ITS_QUOTE}"""
 

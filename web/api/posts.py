@@ -84,28 +84,31 @@ def show_posts(rows: Iterable[PostRow]) -> list[Json]:
 
 # ---- receipts ------------------------------------------------------------------------------------
 # Kinds that take a side; the others say by their kind what they are.
-SIDES = {"buy": "buy", "sell": "sell"}
+SIDES = ("buy", "sell", "swap")
 
 
 def show_receipt(row: PostRow) -> Json | None:
     """Make the Receipt of the trade that a post names; None while none was observed.
 
-    Amounts are those of the trade itself, without what passed beside it.
+    Amounts are those of the trade itself, without what passed beside it; what failed moved none.
     """
     if row.trade_kind is None:
         return None
     moved = list_moved(row)
     own = next((change for change in moved if change.mint == row.trade_mint), None)
+    failed = row.trade_kind == "failed"
     return {
+        "status": "failed" if failed else "finalized",
         "kind": row.trade_kind,
-        "side": SIDES.get(row.trade_kind),
+        "side": row.trade_kind if row.trade_kind in SIDES else None,
+        "wallet": row.trade_wallet,
         "mint": row.trade_mint,
         "symbol": row.trade_symbol,
         "amount": exact(abs(int(own.raw)), own.decimals) if own else None,
         "tokenChanges": [
             {"mint": one.mint, "change": exact(int(one.raw), one.decimals)} for one in moved
         ],
-        "solChange": show_sol((row.sol_change or 0) - (row.beside_sol or 0)),
+        "solChange": None if failed else show_sol((row.sol_change or 0) - (row.beside_sol or 0)),
         "realized": row.realized,
         "resultSol": show_sol(row.result),
         "resultPct": show_percentage(row.result, row.cost),

@@ -237,7 +237,8 @@ def _tell_deed(receipt: Json, symbols: Mapping[str, str], style: Style) -> Any:
     parts = {
         "token": style.name(name),
         "tokens": _tell_tokens(receipt["amount"], name, style),
-        "sol": style.sol(receipt["solChange"].lstrip("-")),
+        # Null of what failed.
+        "sol": style.sol((receipt["solChange"] or "0").lstrip("-")),
         **_tell_sides(receipt, symbols, style),
     }
     deed = DEEDS.get(kind, DEEDS["other"])

@@ -59,13 +59,15 @@ class PostReceipt(Shape):
     Amounts are those of the trade itself, without what passed beside it in the same transaction.
     """
 
+    status: Literal["finalized", "failed"]
     kind: TradeKind
-    side: Literal["buy", "sell"] | None
+    side: Literal["buy", "sell", "swap"] | None
+    wallet: Address = described("the one of the bot's that it happened in")
     mint: Address | None
     symbol: str | None = described("untrusted: the creator of the token chose it")
     amount: Exact | None = described("tokens of `mint` that moved, without a sign")
     tokenChanges: list[ReceiptChange]
-    solChange: Exact
+    solChange: Exact | None = described("null of a failed transaction, which moved nothing")
     realized: Matching
     resultSol: Exact | None = described(
         "first in, first out, after costs; null where no purchase is known, and may become known"
