@@ -69,7 +69,12 @@ def trim_post(post: JsonObject, max_bytes: int = MAX_BODY_BYTES) -> JsonObject:
     }
     kept = omit(post, "provenance", "simulated", "sanitized", "tokenAddresses", "url")
     receipt = post["receipt"] and omit(
-        post["receipt"], "tokenChanges", "slot", *_list_unquoted(post["receipt"])
+        post["receipt"],
+        "tokenChanges",
+        "slot",
+        "status",
+        "wallet",
+        *_list_unquoted(post["receipt"]),
     )
     trust = post["provenance"]["contentTrust"]
     return {**kept, **words, "receipt": receipt, "contentTrust": trust}
@@ -133,10 +138,12 @@ def trim_bot(bot: JsonObject) -> JsonObject:
 
 
 def trim_detail(bot: JsonObject) -> JsonObject:
-    """Shorten a bot with its latest trades, posts and positions."""
+    """Shorten a bot with its latest trades, posts and positions. Of its results by token the best
+    and the worst are enough.
+    """
     positions = bot["openPositions"][:MAX_POSITIONS]
     return {
-        **trim_bot(bot),
+        **omit(trim_bot(bot), "byToken"),
         "wallets": [{**one, "coverage": trim_coverage(one["coverage"])} for one in bot["wallets"]],
         "reconciliation": bot["reconciliation"],
         "reconciliationReason": bot["reconciliationReason"],
@@ -162,4 +169,4 @@ def trim_token(entry: JsonObject) -> JsonObject:
     """Keep the result of each check; the sentences about them are on the token's page."""
     names = {name: clip(entry[name], MAX_TEXT_BYTES) for name in ("symbol", "name")}
     checks = {check["key"]: check["status"] for check in entry["checks"]}
-    return {**omit(entry, "pairUrl"), **names, "checks": checks}
+    return {**omit(entry, "pairUrl", "dexId"), **names, "checks": checks}

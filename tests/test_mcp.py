@@ -17,7 +17,9 @@ from service import address, signature
 from agents import answers as agents
 from agents.client import Client as Asking
 from agents.tools import Kind, build_server
+from chain.tables import TokenTotal
 from market.tables import Token
+from models import Wallet
 from web.api import leaderboard
 from web.api.schemas.base import TradeKind
 
@@ -259,6 +261,7 @@ def crowded(service):
     with service.database.connection_context():
         for n in range(25):
             add_token(n)
+        add_sold_tokens(address("w24"))
     service.instance = Direct(service, made.publish_key.text)
     service.bot = made.bot.uid
     return service
@@ -279,6 +282,15 @@ def add_token(n):
         checks=orjson.dumps(checks).decode(),
         checked_at=n,
     )
+
+
+def add_sold_tokens(wallet):
+    """A hundred tokens with a result, as many as a bot's answer lists."""
+    Wallet.update(forward_realized=1).where(Wallet.address == wallet).execute()
+    number = Wallet.get(Wallet.address == wallet)
+    for n in range(100):
+        told = {"realized": 10**12 + n, "sales": 1, "winning": 1}
+        TokenTotal.create(wallet=number, span=0, mint=address(f"sold {n}"), **told)
 
 
 def ask_tools(instance, calls):
