@@ -249,7 +249,7 @@ EQUIVALENTS = {
             'letters = base64.b32encode(secrets.token_bytes(16)).decode().rstrip("XX=XX")',
         ): "the last letter stands for three bits and is no X",
     },
-    "accounts/posts.py": {
+    "accounts/json_body.py": {
         ("raise ValueError(name)", "raise ValueError(None)"): "is caught, and says nothing more",
     },
     "accounts/proof.py": {

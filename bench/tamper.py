@@ -64,6 +64,9 @@ class Trial:
         self.node = FakeNode(Chain.recorded(history))
         self.wallets, self.memory = [history["wallets"][n - 1] for n in numbers], Memory(None)
         self.lookout = Lookout.begin(self.service.config, self.node, wallets=self.wallets)
+        # Nobody sees a transaction before it happened.
+        ends = max(row.receipt["blockTime"] or 0 for row in self.node.chain.rows)
+        self.lookout.clock.sleep(max(0, ends - self.lookout.now // 1000))
         self.lookout.settle()
 
     def __enter__(self):

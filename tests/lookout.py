@@ -9,6 +9,7 @@ from node import FakeClock, connect
 import models
 import storage
 from accounts.influencers import VOICE
+from accounts.keys import hash_secret
 from chain.quote_tables import QuoteTotal, QuoteTrade
 from chain.tables import ForwardTotal, RiskTotal, TokenTotal
 from models import Attachment, Bot, Owner, Trade, Wallet
@@ -197,7 +198,8 @@ def without_time(coverage):
 
 def watch(address, number=0):
     """A bot of an owner of its own with this wallet."""
-    owner = Owner.create(uid=new_uid("owner"), created_at=BEGIN)
+    uid = new_uid("owner")
+    owner = Owner.create(uid=uid, recovery_hash=hash_secret(uid), created_at=BEGIN)
     bot = Bot.create(
         uid=new_uid("bot"),
         owner=owner,

@@ -841,7 +841,7 @@ def test_a_wallet_is_no_receiver(service):
 def test_hooks_that_fail_leave_places_to_others(private):
     """Of 16 messages on their way 8 may be to hooks that failed before."""
     made = outbox.Outbox(private.config, lambda after, limit: [])
-    fresh = plan.Progress("active", 0, False, 0, None, 0, None, None)
+    fresh = plan.Progress("active", 0, False, 0, None, 0, NOW, None)
     failed = fresh._replace(failures=1)
     to = messages.Receiver("hook_x", "webhook", "https://hook.example/in", None)
     where = (to, frozenset({"post"}), None, 0)

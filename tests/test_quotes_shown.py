@@ -283,7 +283,7 @@ def test_the_board_lets_the_currency_be_chosen_without_a_script(service, bot):
     empty = text_of(service.get("/leaderboard?quote=PYUSD"))
     assert "No bot of this list has traded in PYUSD yet. Results in SOL , or connect a bot" in empty
     narrow = service.get("/leaderboard?quote=PYUSD&window=24h")
-    assert "All wallets and all time , results in SOL" in text_of(narrow)
+    assert "All time , results in SOL" in text_of(narrow)
     assert (
         'href="/leaderboard?record=forward&amp;sort=pnl&amp;window=all&amp;quote=PYUSD"'
         in narrow.text

@@ -10,7 +10,7 @@ from web.server.rows import select, select_one
 # Tokens that are listed at each end.
 MAX_TOKENS = 5
 # Tokens that are listed in all.
-MAX_LISTED = 100
+MAX_LISTED = 20
 
 
 class Span(NamedTuple):
@@ -67,16 +67,27 @@ def show_spans(spans: Sequence[Span]) -> Json | None:
     """Make the TokenList of these spans together; None without any."""
     if not spans:
         return None
-    values: list[Any] = [number for span in spans for number in span]
-    sql = OF_ONE if len(spans) == 1 else OF_MANY.format(" OR ".join([f"({OF_SPAN})"] * len(spans)))
-    ends = [
-        select(TokenRow, f"{sql} ORDER BY realized {way}, mint LIMIT {MAX_TOKENS}", values)
-        for way in ("DESC", "ASC")
-    ]
+    sql, values = write_totals(spans)
+    ends = find_ends(spans, MAX_TOKENS)
     symbols = market.find_symbols(sorted({row.mint for rows in ends for row in rows}))
     best, worst = ([show_token(row, symbols) for row in rows] for rows in ends)
     counted = select_one(TokenCountRow, COUNT.format(sql), values) or TokenCountRow(0, 0)
     return {**counted._asdict(), "best": best, "worst": worst}
+
+
+def write_totals(spans: Sequence[Span]) -> tuple[str, list[Any]]:
+    """SQL of the TokenRows of these spans together, and its values."""
+    sql = OF_ONE if len(spans) == 1 else OF_MANY.format(" OR ".join([f"({OF_SPAN})"] * len(spans)))
+    return sql, [number for span in spans for number in span]
+
+
+def find_ends(spans: Sequence[Span], limit: int) -> list[list[TokenRow]]:
+    """The tokens that earned most, and those that earned least."""
+    sql, values = write_totals(spans)
+    return [
+        select(TokenRow, f"{sql} ORDER BY realized {way}, mint LIMIT {limit}", values)
+        for way in ("DESC", "ASC")
+    ]
 
 
 def list_by_token(bot: Json, bot_id: int) -> list[Json] | None:
@@ -86,11 +97,10 @@ def list_by_token(bot: Json, bot_id: int) -> list[Json] | None:
     spans = select(Span, SPANS_OF_RESULTS, [bot_id])
     if bot["riskReason"] or not spans:
         return None
-    values: list[Any] = [number for span in spans for number in span]
-    sql = OF_MANY.format(" OR ".join([f"({OF_SPAN})"] * len(spans)))
-    ranked = f"SELECT * FROM ({sql}) t ORDER BY ABS(realized) DESC, mint LIMIT {MAX_LISTED}"
-    rows = select(TokenRow, ranked, values)
-    symbols = market.find_symbols(sorted(row.mint for row in rows))
+    # Whatever moved results most is among the first at one of the ends, which an index finds.
+    found = {row.mint: row for rows in find_ends(spans, MAX_LISTED) for row in rows}
+    ranked = sorted(found.values(), key=lambda row: (-abs(row.realized), row.mint))[:MAX_LISTED]
+    symbols = market.find_symbols(sorted(row.mint for row in ranked))
     return [
         {
             "mint": row.mint,
@@ -99,7 +109,7 @@ def list_by_token(bot: Json, bot_id: int) -> list[Json] | None:
             "sells": row.sales,
             "wins": row.winning,
         }
-        for row in sorted(rows, key=lambda row: (-row.realized, row.mint))
+        for row in sorted(ranked, key=lambda row: (-row.realized, row.mint))
     ]
 
 

@@ -117,7 +117,7 @@ class BotDetail(Bot):
     riskWindows: list[RiskWindow]
     tokenResults: TokenResults
     byToken: list[TokenSum] | None = described(
-        "of all its wallet did, the best first: at most 100 tokens, those that moved its results "
+        "of all its wallet did, the best first: at most 20 tokens, those that moved its results "
         "most; null where its risk is"
     )
     best: SaleEnd | None = described("the best result of a sale; null without one")
