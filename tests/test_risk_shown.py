@@ -165,6 +165,8 @@ def test_the_best_and_the_worst_sale_are_named(service, bot):
     hour = NOW // 3_600_000
     observe_risk(W, [50, -90], hours=1, begins=hour - 2)
     observe_risk(W, [50], hours=1, begins=hour)
+    # Both hours are of one day.
+    observe_risk(W, [50, -90, 50], hours=24, begins=hour - hour % 24)
     for name, slot, ago, result, kind in (
         *(("later", 9, 0, 50, "sell"), ("first", 3, 2, 50, "sell"), ("last", 4, 2, -90, "sell")),
         *(("other", 2, 2, 7, "sell"), ("bought", 1, 2, 50, "buy")),

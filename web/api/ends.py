@@ -2,19 +2,22 @@
 
 from collections.abc import Sequence
 
-from web.api import queries
+from web.api import look_back, queries
 from web.api.serialize import Json
 from web.server.rows import select_value, write_marks
 
-# The hour of a result: that of the first sale that had it.
-HOUR = """
-SELECT MIN(begins) FROM risk_total
-WHERE hours = 1 AND span = 0 AND {end} = ? AND wallet_id IN ({marks})"""
-# Found among the sales of its hour, by the index of kinds.
+# The first stretch of so many hours in which a sale had this result, the best or worst of all.
+STRETCH = """
+SELECT MIN(begins) FROM risk_total WHERE hours = ? AND span = 0 AND begins >= ? AND begins < ?
+AND {end} = ? AND wallet_id IN ({marks})"""
+DAY_HOURS, NEVER = 24, 2**31 - 1
+# Found among the first trades of its hour, by the index of kinds.
 SALE = """
-SELECT t.uid FROM trade t WHERE t.kind IN ('sell', 'swap', 'round_trip', 'order_fill')
-AND t.block_time >= ? AND t.block_time < ? AND t.result = ? AND t.wallet_id IN ({marks})
-ORDER BY t.slot, t.place LIMIT 1"""
+SELECT t.uid FROM (
+    SELECT uid, result, wallet_id, slot, place FROM trade
+    WHERE kind IN ('sell', 'swap', 'round_trip', 'order_fill')
+    AND block_time >= ? AND block_time < ? LIMIT ?) t
+WHERE t.result = ? AND t.wallet_id IN ({marks}) ORDER BY t.slot, t.place LIMIT 1"""
 HOUR_SECONDS = 3_600
 
 
@@ -32,12 +35,20 @@ def _show_end(end: str, result: str | None, wallets: Sequence[int]) -> Json | No
 
 
 def _find_sale(end: str, result: int, wallets: Sequence[int]) -> str | None:
-    """Return the public id of the first sale with this result; None where its time is unknown."""
+    """Return the public id of the first sale with this result; None where its time is unknown, or
+    it is not among the first MAX_LOOK_BACK trades of its hour.
+    """
     marks = write_marks(wallets)
-    hour = select_value(HOUR.format(end=end, marks=marks), [result, *wallets])
+    stretch = STRETCH.format(end=end, marks=marks)
+    # The day first: there are hours by the thousand.
+    day = select_value(stretch, [DAY_HOURS, 0, NEVER, result, *wallets])
+    if day is None:
+        return None
+    hour = select_value(stretch, [1, day, day + DAY_HOURS, result, *wallets])
     if hour is None:
         return None
     begins = hour * HOUR_SECONDS
     sale = SALE.format(marks=marks)
-    uid: str | None = select_value(sale, [begins, begins + HOUR_SECONDS, result, *wallets])
+    among = [begins, begins + HOUR_SECONDS, look_back.MAX_LOOK_BACK]
+    uid: str | None = select_value(sale, [*among, result, *wallets])
     return uid

@@ -229,7 +229,9 @@ class TokenSum(Shape):
 class SaleEnd(Shape):
     """A sale at one end of all results."""
 
-    tradeId: str | None = described("null where its time is not known")
+    tradeId: str | None = described(
+        "null where its time is not known, or thousands of trades happened in its hour"
+    )
     resultLamports: Whole
 
 
