@@ -9,6 +9,7 @@ early, or an answer is a 5xx.
 """
 
 import argparse
+import contextlib
 import itertools
 import sys
 import tempfile
@@ -91,14 +92,20 @@ class Trial:
         from chain import rpc
 
         history, expected = read_history(), read_expected()
-        self.wallets, self.answers, self._deadline = (
-            history["wallets"][:wallets],
-            Counter(),
-            rpc.DEADLINE_SECONDS,
-        )
-        rpc.DEADLINE_SECONDS = DEADLINE
-        self.node = ReplayNode(folder, "--hang", HANG, "--huge", HUGE)
-        self.service = Service(folder / "data", extra_swap_programs=(history["venue"],))
+        self.wallets, self.answers = history["wallets"][:wallets], Counter()
+        # Where something fails in here, too: a node left behind and a short deadline would fail
+        # others.
+        with contextlib.ExitStack() as undo:
+            undo.callback(setattr, rpc, "DEADLINE_SECONDS", rpc.DEADLINE_SECONDS)
+            rpc.DEADLINE_SECONDS = DEADLINE
+            self.node = undo.enter_context(ReplayNode(folder, "--hang", HANG, "--huge", HUGE))
+            self.service = Service(folder / "data", extra_swap_programs=(history["venue"],))
+            undo.callback(self.service.close)
+            self._look_without_faults(expected)
+            self._undo = undo.pop_all()
+
+    def _look_without_faults(self, expected):
+        """What is true: a look at everything while nothing misbehaves."""
         self.moving = {
             w: sum(
                 any(
@@ -124,11 +131,7 @@ class Trial:
         return self
 
     def __exit__(self, *exc):
-        from chain import rpc
-
-        rpc.DEADLINE_SECONDS = self._deadline
-        self.service.close()
-        self.node.__exit__()
+        self._undo.close()
 
     def run(self, names, rate, seed, truth):
         """(Lookout, looks it took, how often coverage said `complete` too early)."""

@@ -8,7 +8,6 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import orjson
 from flask import Response, request, session, url_for
 
-from accounts.problem import Problem
 from web.api import paging
 from web.server.application import find_app
 
@@ -69,14 +68,6 @@ def cut_page(
         return ListPage(shown, None)
     position = find_position(shown[-1])
     return ListPage(shown, paging.write_cursor(find_app().secret, scope, position))
-
-
-def read_choice(name: str, allowed: Sequence[str], default: str) -> str:
-    """Return an argument of the query that must be one of `allowed`."""
-    text = request.args.get(name, default)
-    if text not in allowed:
-        raise Problem("invalid_parameter", f"{name} must be one of: {', '.join(allowed)}")
-    return text
 
 
 def expand_json(shown: Any) -> Any:

@@ -3,17 +3,18 @@
 from collections.abc import Sequence
 from decimal import Decimal
 
-from flask import Blueprint, g, render_template
+from flask import Blueprint, g, render_template, request
 from flask.typing import ResponseReturnValue
 
 from accounts.problem import Problem
 from web.api import market, paper
+from web.api.arguments import read_choice
 from web.api.serialize import Json
 from web.server import sessions
 from web.server.gate import settings
 from web.site import charts
 from web.site.account_history import draw_account
-from web.site.lists import add_etag, read_choice
+from web.site.lists import add_etag
 from web.site.pieces import draw_posts
 
 blueprint = Blueprint("paper", __name__)
@@ -38,7 +39,7 @@ FAILING = (
 @blueprint.get("/traders")
 def show_traders() -> ResponseReturnValue:
     """Show all paper traders, oldest first or by a column."""
-    sort, traders = read_choice("sort", ("", *SORTS), ""), paper.list_traders()
+    sort, traders = read_choice(request.args, "sort", ("", *SORTS), ""), paper.list_traders()
     return render_template(
         "traders.html",
         traders=sort_traders(traders, sort) if sort else traders,

@@ -11,6 +11,7 @@ from accounts.fields import holds_secret
 from accounts.problem import Problem
 from chain.amounts import exact
 from web.api import paging, queries, risk, v1
+from web.api.arguments import read_choice
 from web.api.estimates import add_estimates
 from web.api.held_wallets import list_wallets
 from web.api.look_back import MAX_LOOK_BACK, TRADE_KINDS, Found, Wanted, find_trades
@@ -29,7 +30,6 @@ from web.site.lists import (
     add_etag,
     cut_page,
     expand_json,
-    read_choice,
     read_cursor,
 )
 from web.site.pieces import draw_posts, draw_trades, find_symbols
@@ -66,7 +66,7 @@ def is_own(uid: str) -> bool:
 @keep_page
 def show_profile(uid: str) -> ResponseReturnValue:
     """Show a bot: what the chain shows of it, or one of its tabs."""
-    tab, bot = read_choice("tab", tuple(CONTENTS), ""), find_profile(uid)
+    tab, bot = read_choice(request.args, "tab", tuple(CONTENTS), ""), find_profile(uid)
     return render_template(
         "bot.html", bot=bot, tab=tab, own=is_own(uid), exact=exact, **CONTENTS[tab](bot)
     )
@@ -100,7 +100,7 @@ def read_filter() -> TradeFilter:
     token = request.args.get("token", "").strip()
     if len(token) > MAX_FILTER or holds_secret(token):
         token = ""
-    return TradeFilter(read_choice("kind", ("", *TRADE_KINDS), ""), token)
+    return TradeFilter(read_choice(request.args, "kind", ("", *TRADE_KINDS), ""), token)
 
 
 def find_wanted(uid: str, asked: TradeFilter) -> Wanted:

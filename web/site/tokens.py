@@ -10,13 +10,14 @@ from flask.typing import ResponseReturnValue
 from accounts.problem import Problem
 from chain.addresses import is_address
 from web.api import market, queries, quotes
+from web.api.arguments import read_choice
 from web.api.posts import show_posts
 from web.api.serialize import Json, parse_changes, show_activity, show_change
 from web.api.statements import ActivityRow, TradePosition
 from web.server.gate import settings
 from web.site import charts, pictures
 from web.site.kept_pages import keep_page
-from web.site.lists import add_etag, cut_page, read_choice, read_cursor
+from web.site.lists import add_etag, cut_page, read_cursor
 from web.site.money import venue_changes
 from web.site.pieces import draw_activity, draw_posts
 
@@ -90,8 +91,8 @@ def time_trade(row: ActivityRow) -> charts.TimedTrade:
 def show_market() -> ResponseReturnValue:
     """Show the tokens that the scout tracks, as a table."""
     query = quotes.Query(
-        read_choice("sort", quotes.SORTS, quotes.SORTS[0]),
-        read_choice("show", quotes.FILTERS, quotes.FILTERS[0]),
+        read_choice(request.args, "sort", quotes.SORTS, quotes.SORTS[0]),
+        read_choice(request.args, "show", quotes.FILTERS, quotes.FILTERS[0]),
     )
     page, interval = read_page(), settings().scout_interval_seconds
     table = quotes.list_table(query, g.now, (page - 1) * MARKET_SIZE, MARKET_SIZE)
