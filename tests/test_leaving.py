@@ -181,7 +181,7 @@ def test_a_deleted_account_leaves_its_record_and_none_of_its_words(service, life
     assert not [t for t in (Key, Hook, Session) if t.select().exists()]
     assert Owner.get(Owner.id == life.owner.id).recovery_hash is None
     bot = Bot.get()
-    assert bot.retired_at and bot.bio == "" and "ada" not in (bot.name + bot.handle).lower()
+    assert bot.retired_at and bot.bio == "" and "lovelace" not in (bot.name + bot.handle).lower()
     assert not Attachment.select().where(Attachment.detached_at.is_null()).exists()
     assert {post.body for post in Post.select()} == {""}
     assert all(post.event_id == post.uid and not post.hidden_hash for post in Post.select())
