@@ -48,6 +48,8 @@ def shown(cli, *argv):
     return json.loads(out)
 
 
+# On PostgreSQL a deleted DATA_DIR takes no database with it.
+@ground.sqlite_only
 @pytest.mark.parametrize(
     "argv, code, told",
     [
