@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import orjson
 from peewee import OperationalError
 
-from accounts import conduct
+from accounts import conduct, influencers
 from config import Config
 from paper import (
     adaptive,
@@ -122,12 +122,8 @@ class PaperJob:
             rounds = 0
         written = self.write_posts(now)
         self.troubles = {key: one for key, one in self.troubles.items() if one.until > now}
-        return (
-            self._name_troubles(),
-            orjson.dumps(
-                {"rounds": rounds, "posts": written.posts, "writer": written.model_problem}
-            ).decode(),
-        )
+        details = {"rounds": rounds, "posts": written.posts, "writer": written.model_problem}
+        return self._name_troubles(), orjson.dumps(details).decode()
 
     def play(self, now: int) -> int:
         """Play what the scout took since the last tick and store it; return the number of rounds.
@@ -365,7 +361,8 @@ class PaperJob:
             return None
         if entry.trader not in authors:
             history = store.read_post_history(entry.trader, RECENT_POSTS)
-            authors[entry.trader] = Author(entry.handle, orjson.loads(entry.voice), *history)
+            voice = influencers.read_voice(entry.voice)
+            authors[entry.trader] = Author(entry.handle, voice, *history)
         author = authors[entry.trader]
         body = author.write(facts, model)
         return {

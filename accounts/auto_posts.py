@@ -5,6 +5,7 @@ from typing import Any
 
 import orjson
 
+from accounts.influencers import read_voice
 from accounts.names import STABLECOINS, find_symbol
 from accounts.posts import store_post
 from accounts.verification import MAX_AT_ONCE, verify_posts
@@ -77,7 +78,7 @@ def _post_trade(bot: Bot, wallet: Wallet, trade: Trade, now: int) -> None:
     latest: Any = told.order_by(Post.id.desc()).limit(20).tuples()
     recent = [body for (body,) in latest][::-1]
     facts = _tell_facts(trade)
-    body = builtin.write(orjson.loads(bot.voice), facts, f"{bot.uid} {trade.uid}", recent)
+    body = builtin.write(read_voice(bot.voice), facts, f"{bot.uid} {trade.uid}", recent)
     store_post(
         bot=bot,
         source="observer",

@@ -25,6 +25,8 @@ from accounts.archives import (
     write_time,
 )
 from accounts.export_sheets import BOT_ROWS, POST_ROWS, SHEETS, TRADER_ROWS, WALLET_ROWS, Sheet
+from accounts.influencers import read_voice
+from chain.stored import read_stored
 from models import Owner
 from storage import database, snapshot
 
@@ -121,7 +123,7 @@ def _list_bot_lines(owner: Owner) -> Iterator[bytes]:
     for row in list_rows(WALLET_ROWS, owner):
         held.setdefault(row.pop("botId"), []).append(row)
     for bot in list_rows(BOT_ROWS, owner):
-        bot["voice"] = orjson.loads(bot["voice"])
+        bot["voice"] = read_voice(bot["voice"])
         yield _write_json({**bot, "wallets": held.get(bot["id"], [])})
 
 
@@ -132,7 +134,10 @@ def _list_post_lines(owner: Owner) -> Iterator[bytes]:
 
 def _list_trader_lines(owner: Owner) -> Iterator[bytes]:
     for row in list_rows(TRADER_ROWS, owner):
-        parsed = {name: orjson.loads(row[name]) for name in ("voice", "settings")}
+        parsed = {
+            "voice": read_voice(row["voice"]),
+            "settings": read_stored(row["settings"], dict) or {},
+        }
         yield _write_json({**row, **parsed})
 
 

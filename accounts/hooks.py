@@ -19,6 +19,7 @@ from accounts import quotas
 from accounts.owners import check_present
 from accounts.problem import invalid, refuse_full, refuse_unknown
 from accounts.tables import Hook
+from chain.stored import NAMES, read_stored
 from config import Config
 from models import Arrival, Bot, Owner
 from storage import new_uid, writing
@@ -232,7 +233,7 @@ def mask_url(url: str) -> str:
     return f"{parts.scheme}://{parts.netloc}/…"
 
 
-def read_list(text: str) -> list[str]:
-    """Read the words that a hook's column holds."""
-    words: list[str] = orjson.loads(text)
+def read_list(text: str) -> list[str] | None:
+    """Read the words that a hook's column holds; None where they are damaged."""
+    words: list[str] | None = read_stored(text, NAMES)
     return words

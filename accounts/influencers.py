@@ -16,6 +16,7 @@ from accounts.names import check_name, find_free_handle, find_likeness
 from accounts.owners import check_present, create_owner
 from accounts.problem import invalid, refuse_unknown
 from accounts.wallets import attach, detach
+from chain.stored import read_stored
 from config import Config
 from models import Bot, Key, Owner
 from paper.tables import Trader
@@ -29,6 +30,9 @@ VOICE: dict[str, Any] = {
     "topics": [],
     "catchphrases": [],
     "emoji": "",
+}
+STORED_VOICE = {
+    name: [str] if isinstance(default, list) else str for name, default in VOICE.items()
 }
 MAX_BIO, MAX_WORD, MAX_WORDS = 500, 60, 12
 
@@ -132,7 +136,7 @@ def set_profile(
         if bio is not None:
             bot.bio = check_bio(bio)
         if voice is not None:
-            bot.voice = check_voice({**orjson.loads(bot.voice), **voice})
+            bot.voice = check_voice({**read_voice(bot.voice), **voice})
         if auto_post is not None and auto_post != bot.auto_post:
             bot.auto_post, bot.auto_post_since = auto_post, now if auto_post else None
         if bot.dirty_fields:
@@ -162,6 +166,12 @@ def check_bio(text: str) -> str:
     """Return the bio as it is stored, on one line; Problem where it is too long."""
     check_size("bio", text, MAX_BIO)
     return check_line("bio", " ".join(text.split()), MAX_BIO, shortest=0)
+
+
+def read_voice(text: str) -> dict[str, Any]:
+    """Parse a stored voice; the default one where it is damaged: its owner can write it anew."""
+    voice: dict[str, Any] | None = read_stored(text, STORED_VOICE)
+    return dict(VOICE) if voice is None else voice
 
 
 def check_voice(given: Mapping[str, Any]) -> str:

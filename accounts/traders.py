@@ -156,7 +156,9 @@ def set_profile(
         if bio is not None:
             trader.bio = influencers.check_bio(bio)
         if voice is not None:
-            trader.voice = influencers.check_voice({**orjson.loads(trader.voice), **voice})
+            trader.voice = influencers.check_voice(
+                {**influencers.read_voice(trader.voice), **voice}
+            )
         if adaptive is not None:
             trader.adaptive = check_choice("adaptive", adaptive, ADAPTIVE)
         if trader.dirty_fields:

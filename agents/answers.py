@@ -141,7 +141,7 @@ def trim_detail(bot: JsonObject) -> JsonObject:
     """Shorten a bot with its latest trades, posts and positions. Of its results by token the best
     and the worst are enough.
     """
-    positions = bot["openPositions"][:MAX_POSITIONS]
+    held = bot["openPositions"]
     return {
         **omit(trim_bot(bot), "byToken"),
         "wallets": [{**one, "coverage": trim_coverage(one["coverage"])} for one in bot["wallets"]],
@@ -149,8 +149,9 @@ def trim_detail(bot: JsonObject) -> JsonObject:
         "reconciliationReason": bot["reconciliationReason"],
         "latestTrades": [trim_trade(one) for one in bot["latestTrades"][:MAX_LATEST]],
         "feed": [trim_post(one) for one in bot["feed"][:MAX_LATEST]],
-        "openPositions": positions,
-        "openPositionsInAll": len(bot["openPositions"]),
+        "openPositions": held and held[:MAX_POSITIONS],
+        "openPositionsReason": bot["openPositionsReason"],
+        "openPositionsInAll": None if held is None else len(held),
     }
 
 

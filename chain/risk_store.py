@@ -9,6 +9,7 @@ import orjson
 import storage
 from chain.lots import find_lower_median
 from chain.risk import Period, RiskBook, Stretch, TokenResult, join_stretches
+from chain.stored import HOLDINGS, read_stored
 from chain.tables import RiskTotal, TokenTotal
 
 # The span that stands for all that a wallet ever did.
@@ -54,8 +55,8 @@ def dump_stretch(stretch: Stretch) -> dict[str, Any]:
     }
 
 
-def load_risk(parts: Sequence[Mapping[str, Any]]) -> StoredRisk:
-    """Join the stretches of stored columns, in the order of time."""
+def load_risk(parts: Sequence[Mapping[str, Any]]) -> StoredRisk | None:
+    """Join the stretches of stored columns, in the order of time; None where they are damaged."""
     joined = join_stretches(Stretch(*(part[name] for name in NUMBERS)) for part in parts)
     if len(parts) == 1:
         # What nearly every bot of a list has: the middle is stored, thousands need not be counted.
@@ -63,7 +64,10 @@ def load_risk(parts: Sequence[Mapping[str, Any]]) -> StoredRisk:
     # Not a Counter, which takes half as long again: a bot that trades much has thousands.
     holdings: dict[int, int] = {}
     for part in parts:
-        for seconds, count in orjson.loads(part["holdings"]):
+        stored = read_stored(part["holdings"], HOLDINGS)
+        if stored is None:
+            return None
+        for seconds, count in stored:
             holdings[seconds] = holdings.get(seconds, 0) + count
     return StoredRisk(joined, find_lower_median(sorted(holdings.items())))
 

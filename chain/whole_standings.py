@@ -5,10 +5,9 @@ attached.
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-import orjson
-
 from chain.forward import HOUR_SECONDS
 from chain.ranks import ALL, NEVER, Ranked, Rows, StandingRow, Totals, make_standing
+from chain.stored import RESULTS, read_stored
 from chain.summary import read_coverage
 
 END_OF_TIME = 2**31
@@ -88,7 +87,7 @@ def work_out(rows: Rows, seconds: int, now: int, bots: Sequence[int]) -> list[St
     found = {} if since is None else find_totals_since(rows, wallets, since)
     standings = []
     for one in facts:
-        results = orjson.loads(one.results or "{}")
+        results = read_stored(one.results, RESULTS) or {}
         end = ends[one.wallet] + seconds if one.wallet in ends else NEVER
         totals = _find_own(rows, one, results, since, found)
         # Null until the transactions were read since it is summed.

@@ -2,17 +2,18 @@
 
 from typing import Any
 
-import orjson
-
+from chain.stored import Nullable, read_stored
 from evidence import log
+
+OPENING = {"log": str, "size": int, "root": str, "why": str}
 
 
 def read_opening(one: log.LogRow) -> dict[str, Any] | None:
     """Return what a log's first leaf says of the log before it: `log`, `size`, `root`, `kept` and
-    `why`; None for the first log.
+    `why`; None for the first log, and where that leaf is damaged, which `doctor` names.
     """
-    previous: dict[str, Any] | None = orjson.loads(log.read_leaves(one, 0, 1)[0])["previous"]
-    return previous
+    leaf: dict[str, Any] | None = read_stored(log.read_leaves(one, 0, 1)[0], {"previous": Nullable(OPENING)})
+    return leaf["previous"] if leaf else None
 
 
 def list_openings() -> list[dict[str, Any]]:

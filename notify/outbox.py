@@ -6,6 +6,7 @@ again after a crash carries the id that it had.
 """
 
 import contextlib
+import logging
 import queue
 import threading
 import time
@@ -47,6 +48,7 @@ MAX_UNSTORED = 1_000
 # Given an arrival and a limit: what arrived after it, in order.
 Reader = Callable[[int, int], list[Event]]
 Send = Callable[[Message, bool], client.Answer]
+log = logging.getLogger("candor.hooks")
 # Runs what sends a message, beside this thread.
 Start = Callable[[Callable[[], None]], None]
 
@@ -168,10 +170,9 @@ class Outbox:
             Bot.owner.in_({row.owner_id for row in rows})
         ):
             bots.setdefault(bot.owner_id, set()).add(bot.uid)
-        self._targets = {
-            row.id: _read_target(row, bots.get(row.owner_id, set()), urls) for row in rows
-        }
-        for row in rows:
+        targets = [(row, _read_target(row, bots.get(row.owner_id, set()), urls)) for row in rows]
+        self._targets = {row.id: target for row, target in targets if target}
+        for row in (row for row in rows if row.id in self._targets):
             self._merge(row.id, _read_progress(row))
         for gone in self._progress.keys() - self._targets.keys():
             del self._progress[gone], self._stored[gone]
@@ -344,14 +345,20 @@ def keep_operator_hooks(config: Config, now: int) -> dict[str, str]:
     return urls
 
 
-def _read_target(row: Hook, own: set[str], urls: Mapping[str, str]) -> Target:
-    """Read a hook; `own`: the uids of its owner's bots; `urls`: as keep_operator_hooks has them."""
-    chosen = set(orjson.loads(row.bots))
+def _read_target(row: Hook, own: set[str], urls: Mapping[str, str]) -> Target | None:
+    """Read a hook; `own`: the uids of its owner's bots; `urls`: as keep_operator_hooks has them.
+    None for one of which nobody knows what it is to be told: it waits, and no other does.
+    """
+    events, named = hooks.read_list(row.events), hooks.read_list(row.bots)
+    if events is None or named is None:
+        log.error("hook %s is told nothing: what it is for is damaged", row.uid)
+        return None
+    chosen = set(named)
     bots = None if row.owner_id is None else frozenset(chosen & own if chosen else own)
     return Target(
         row.id,
         Receiver(row.uid, row.kind, urls.get(row.url, row.url), row.secret),
-        frozenset(orjson.loads(row.events)),
+        frozenset(events),
         bots,
         row.created_at,
     )

@@ -1,12 +1,10 @@
 """Check what a database tells of its instance: clock, jobs, transactions, quotas."""
 
-import json
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-import orjson
-
 from accounts import quotas
+from chain.stored import QUOTE_IMBALANCE, WALLET_COLUMNS, read_stored
 from chain.summary import UNREADABLE, read_coverage
 from config import Config
 from operate import instance
@@ -129,7 +127,7 @@ def check_budgets(execute: Callable[..., Any], now: int) -> Iterator[Finding]:
     budgets = [
         (name, one)
         for (details,) in execute(SCOUT)
-        for name, one in json.loads(details).get("budgets", {}).items()
+        for name, one in (read_stored(details, dict) or {}).get("budgets", {}).items()
         if one["day"] == now // DAY_MS
     ]
     for name, one in budgets:
@@ -210,30 +208,24 @@ def check_coverages(execute: Callable[..., Any], has_groups: bool) -> Iterator[F
 
 
 # What is shown of a wallet, as JSON: derived, like its coverage.
-SHOWN = "results", "positions", "reconciliation", "average_cost", "by_quote", "quote_imbalance"
-RESULTS = f"SELECT address, {', '.join(SHOWN)} FROM wallet ORDER BY id"
+RESULTS = f"SELECT address, {', '.join(WALLET_COLUMNS)} FROM wallet ORDER BY id"
 
 
 def check_results(execute: Callable[..., Any]) -> Iterator[Finding]:
     """Check that what is shown of each wallet can be read."""
     for address, *texts in execute(RESULTS):
-        pairs = zip(SHOWN, texts, strict=True)
-        damaged = [name for name, text in pairs if text is not None and not _is_json(text)]
+        pairs = zip(WALLET_COLUMNS.items(), texts, strict=True)
+        damaged = [
+            name
+            for (name, shape), text in pairs
+            if text is not None and read_stored(text, shape) is None
+        ]
         if damaged:
             yield wrong(
-                f"{', '.join(damaged)} of wallet {address} cannot be read, nor can pages that show"
-                " them",
+                f"{', '.join(damaged)} of wallet {address} cannot be read, so nobody is shown them",
                 "the observer's next poll writes them anew, and so does `app.py rebuild`; check the"
                 " disk",
             )
-
-
-def _is_json(text: str) -> bool:
-    try:
-        orjson.loads(text)
-    except ValueError:
-        return False
-    return True
 
 
 class ImbalanceRow(NamedTuple):
@@ -254,9 +246,12 @@ WHERE imbalance <> 0 OR quote_imbalance <> '{}' ORDER BY id"""
 def check_sums(execute: Callable[..., Any]) -> Iterator[Finding]:
     """Check that each wallet's results and transfers explain its balances, but for gaps."""
     rows = list(map(ImbalanceRow._make, execute(IMBALANCES)))
-    for row in (row for row in rows if _is_json(row.quote_imbalance)):
+    for row in rows:
+        left_over = read_stored(row.quote_imbalance, QUOTE_IMBALANCE)
+        if left_over is None:
+            # check_results names it.
+            continue
         missing = [f"{row.imbalance} lamports"] if row.imbalance else []
-        left_over = orjson.loads(row.quote_imbalance)
         missing += [f"{raw} raw units of {mint}" for mint, raw in left_over.items()]
         yield wrong(
             f"the books of {row.address} do not balance: {' and '.join(missing)} are missing",

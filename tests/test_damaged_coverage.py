@@ -12,9 +12,10 @@ from story import address, market
 from chain.group_tables import Companion, OwnCoverage
 from chain.summary import UNREADABLE
 from evidence.digests import DigestLog
-from models import Attachment, Bot, Wallet, WalletSignature
+from models import Attachment, Bot, Trade, Wallet, WalletSignature
 from observing import rebuilding
 from operate import doctor
+from web.server.cache import ListCache
 
 ADA, EVE = address("ada"), address("eve")
 DAMAGED = pytest.mark.parametrize("text", ['{"state": "comp', "7", "[]", "{}", '{"state": 1}'])
@@ -129,6 +130,8 @@ def test_a_wallet_of_several_whose_own_coverage_is_damaged(service, text):
     assert seen.state(ADA) == "complete"
 
 
+# Where a page shows them, but for the first one.
+TABS = {"positions": "holdings", "reconciliation": "record"}
 SHOWN = ("results", "positions", "reconciliation", "average_cost", "by_quote", "quote_imbalance")
 
 
@@ -147,3 +150,64 @@ def test_other_text_of_a_wallet_that_cannot_be_read_is_named_and_mended(seen, co
         else:
             seen.look(2)
         assert list_wrong() == [] and seen.observer.problem is None
+
+
+@pytest.mark.parametrize(
+    ("column", "shown", "reason"),
+    [
+        ("results", "results", "resultsReason"),
+        ("positions", "openPositions", "openPositionsReason"),
+        ("reconciliation", "reconciliation", "reconciliationReason"),
+        ("average_cost", "averageCost", None),
+    ],
+)
+@pytest.mark.parametrize("text", ['{"x', "null", "7", '{"realizedLamports": null}'])
+def test_what_is_damaged_is_null_with_a_reason_until_the_next_poll(
+    seen, service, column, shown, reason, text
+):
+    bot = Bot.get_by_id(Wallet.get(Wallet.address == EVE).bot_id)
+    key = service.make_read_key(bot.owner)
+
+    def read():
+        return service.get(f"/api/v1/bots/{bot.uid}", key).json
+
+    right = read()
+    assert right[shown] is not None and (reason is None or right[reason] is None)
+    Wallet.update({column: text}).where(Wallet.address == EVE).execute()
+    told = read()
+    assert told[shown] is None and (reason is None or told[reason] == "damaged")
+    assert told["coverage"] == right["coverage"] and told["latestTrades"] == right["latestTrades"]
+    if reason:
+        page = service.get(f"/bots/{bot.uid}?tab={TABS.get(column, '')}")
+        assert "cannot be read" in page.text
+    seen.look(2)
+    assert read()[shown] == right[shown]
+
+
+def test_a_damaged_trade_is_left_out_and_the_others_stay(seen, service, caplog):
+    bot = Bot.get_by_id(Wallet.get(Wallet.address == EVE).bot_id)
+    key, path = service.make_read_key(bot.owner), f"/api/v1/trades?wallet={EVE}&limit=2"
+    first, second = service.get(path, key).json["data"]
+    Trade.update(lots="{").where(Trade.uid == first["id"]).execute()
+    page = service.get(path, key).json
+    # As many rows as were asked for were looked at, so that the next page begins where it would.
+    assert page["data"] == [second] and page["nextCursor"]
+    assert [one for one in caplog.records if getattr(one, "shown", {}).get("damaged") == ["lots"]]
+    named = [one for one in doctor.examine(seen.config, seen.now, deep=True) if "lots" in one.text]
+    assert named and {one.level for one in named} == {"wrong"}
+    assert any(first["signature"] in one.text for one in named)
+    rebuilding.rebuild(seen.observer.state, list(Wallet), seen.now)
+    assert service.get(path, key).json["data"] == [first, second]
+
+
+@DAMAGED
+def test_health_names_a_damaged_coverage_until_a_poll_mends_it(seen, service, text):
+    def named():
+        service.app.health_cache = ListCache(1)
+        return service.get("/api/health").json["walletObserver"]["damagedCoverage"]
+
+    assert named() == []
+    damage(text)
+    assert named() == [EVE]
+    seen.look(2)
+    assert named() == []

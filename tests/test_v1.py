@@ -4,6 +4,7 @@ import base64
 import time
 
 import ground
+import orjson
 import pytest
 from service import NOW, address, signature
 
@@ -370,7 +371,9 @@ def test_a_bot_without_a_wallet_is_unverified(service):
 
 def test_a_bot_in_detail(service, bot, key):
     service.observe_results(W, 1_500)
-    Wallet.update(positions='[{"mint":"x"}]', last_trade_at=NOW).execute()
+    held = {"mint": "x", "amountRaw": "1", "decimals": 0, "costLamports": None}
+    positions = orjson.dumps([held | {"unknownBasisRaw": "1"}]).decode()
+    Wallet.update(positions=positions, last_trade_at=NOW).execute()
     for n in range(22):
         service.observe_trade(W, f"t{n}", slot=n)
     made = post_many(service, key, 22)

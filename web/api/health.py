@@ -5,7 +5,6 @@ when the database cannot be read.
 import time
 from typing import Any, NamedTuple
 
-import orjson
 from flask import Blueprint
 from peewee import PeeweeException
 from werkzeug.wrappers import Response
@@ -13,12 +12,14 @@ from werkzeug.wrappers import Response
 from accounts import quotas
 from chain.holdings import COUNT_HELD, IS_HELD, IS_LEADING
 from chain.programs import table
+from chain.stored import QUOTE_IMBALANCE, read_stored
+from chain.summary import UNREADABLE, read_coverage
 from config import VERSION, Config
 from models import IS_PROGRAM
 from storage import counters, database
 from storage.trouble import TROUBLES
 from web.api.legacy import respond
-from web.api.market import show_market_health
+from web.api.market import read_details, show_market_health
 from web.api.quote_results import show_differences
 from web.api.serialize import show_time
 from web.server import connections
@@ -42,11 +43,12 @@ class JobRow(NamedTuple):
 
 
 class LagRow(NamedTuple):
-    """When a wallet was polled, and how many of its transactions are not fetched yet."""
+    """When a wallet was polled, how many of its transactions are not fetched yet, its Coverage."""
 
     address: str
     looked_at: int | None
     pending: int
+    coverage: str | None
 
 
 class RefusedRow(NamedTuple):
@@ -88,7 +90,7 @@ SELECT {COUNT_HELD} - (SELECT COUNT(*) FROM wallet w
 # Most wallets are held, so that few are passed over.
 LAGGING = f"""
 SELECT w.address, w.looked_at, (SELECT COUNT(*) FROM sighting s
-       WHERE s.wallet_id = w.id AND s.state = 'pending') AS pending
+       WHERE s.wallet_id = w.id AND s.state = 'pending') AS pending, w.coverage
 FROM wallet w WHERE {IS_HELD} AND (w.trouble IS NULL OR w.trouble <> ?)
 ORDER BY w.looked_at NULLS FIRST LIMIT ?"""
 PENDING = f"""
@@ -282,6 +284,12 @@ def _show_backlog(now: int) -> dict[str, Any]:
             }
             for row in lagging
         ],
+        # The next poll writes it anew: one that stays belongs to a wallet polled long ago.
+        "damagedCoverage": [
+            row.address
+            for row in lagging
+            if row.coverage is not None and read_coverage(row.coverage) is UNREADABLE
+        ],
         "refused": [
             {
                 "wallet": row.address,
@@ -324,7 +332,9 @@ def _show_differences() -> dict[str, Any]:
             {
                 "wallet": row.address,
                 "differenceLamports": str(row.imbalance),
-                "byQuote": show_differences(orjson.loads(row.quote_imbalance)),
+                "byQuote": show_differences(
+                    read_stored(row.quote_imbalance, QUOTE_IMBALANCE) or {}
+                ),
             }
             for row in select(DifferenceRow, DIFFERENCES, (MAX_WALLETS,))
         ],
@@ -336,7 +346,7 @@ def _show_requests(row: JobRow | None) -> dict[str, Any]:
     """Show what the last pass noted of the nodes: requests in a minute, endpoints that rest, what
     is being waited for.
     """
-    details = orjson.loads(row.details) if row else {}
+    details = read_details(row and row.details)
     return {
         name: details.get(name)
         for name in ("requestsLastMinute", "endpoints", "resting", "waitingFor")
@@ -347,7 +357,7 @@ def _show_bell(row: JobRow | None, observer: str, now: int) -> dict[str, Any]:
     """Show whether nodes tell of transactions by themselves: how many wallets they tell of, and
     when they last did. Where none does, polls alone find them, and that is no fault.
     """
-    details = orjson.loads(row.details) if row else {}
+    details = read_details(row and row.details)
     heartbeat_at = row.heartbeat_at if row else None
     late = heartbeat_at is None or now - heartbeat_at > STALE_MS
     endpoints = details.get("endpoints") or {}

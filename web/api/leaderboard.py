@@ -5,8 +5,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import orjson
-
 from accounts.problem import Problem
 from chain.amounts import show_lamports
 from chain.quotes import QUOTES, Quote, find_quote
@@ -21,6 +19,7 @@ from chain.ranks import (
     find_reason,
     find_tier,
 )
+from chain.stored import RESULTS, read_stored
 from chain.summary import read_coverage
 from web.api import risk, standings
 from web.api.quote_results import show_amount, show_quote
@@ -131,7 +130,7 @@ def _make_entry(board: Board, row: CompetitorRow, standing: StandingRow, tier: i
     if (
         board.quote is None
         and board.record == ALL
-        and orjson.loads(row.results or "{}").get("costLeftLamports") is None
+        and (read_stored(row.results, RESULTS) or {}).get("costLeftLamports") is None
     ):
         # Null until the transactions were read since it is summed.
         cost_left = None

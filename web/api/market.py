@@ -6,9 +6,8 @@ import functools
 from collections.abc import Collection
 from typing import Any, NamedTuple
 
-import orjson
-
 from chain.mints import CHECKS
+from chain.stored import Nullable, read_stored
 from web.api.serialize import show_time
 from web.server.rows import select, select_many, select_one, select_value, write_marks
 
@@ -20,6 +19,8 @@ NOT_CHECKED = [
     "sell_simulation",
 ]
 MINUTE_MS, DAY_MS = 60_000, 86_400_000
+STORED_CHECKS = [{"key": str, "label": str, "status": str, "detail": Nullable(str)}]
+DAMAGED = "what was stored of this check cannot be read; the mint account is read again in time"
 
 
 class MarketPosition(NamedTuple):
@@ -125,7 +126,7 @@ def find_current(now_ms: int) -> int:
     A quote is stale after three passes without a new one, and at once where the pass that should
     have renewed it failed.
     """
-    details = _read_details()
+    details = read_details(select_value(SCOUT))
     oldest = now_ms - max(MINUTE_MS, int(3000 * details.get("intervalSeconds", 0)))
     prices = details.get("discovery", {}).get("feeds", {}).get("dexscreenerPrices", {})
     return max(oldest, prices["lastAttemptAt"]) if prices.get("lastError") else oldest
@@ -172,14 +173,14 @@ def _show_checks(stored: str | None, checked_at: str | None) -> list[dict[str, A
     """All checks of one account were made at once: their time is shown once for all. Not to be
     changed: answers share it.
     """
-    if stored is None:
+    checks: list[dict[str, Any]] | None = read_stored(stored, STORED_CHECKS)
+    if checks is None:
         unread = {
             "status": "unknown",
-            "detail": "the mint account has not been read yet",
+            "detail": "the mint account has not been read yet" if stored is None else DAMAGED,
             "checkedAt": None,
         }
         return [{"key": key, "label": label, **unread} for key, (label, _) in CHECKS.items()]
-    checks: list[dict[str, Any]] = orjson.loads(stored)
     for check in checks:
         check["checkedAt"] = checked_at
     return checks
@@ -191,7 +192,7 @@ def show_market_health(now_ms: int) -> dict[str, Any]:
     question and provider. `waiting`: not asked yet. Ages are of the last success. `budgets`:
     {provider: ProviderBudget}.
     """
-    details = _read_details()
+    details = read_details(select_value(SCOUT))
     discovery = details.get("discovery", {})
     feeds = {name: _show_part(feed, now_ms) for name, feed in discovery.get("feeds", {}).items()}
     return {
@@ -240,6 +241,9 @@ def _show_part(part: dict[str, Any], now_ms: int) -> dict[str, Any]:
     }
 
 
-def _read_details() -> dict[str, Any]:
-    details = select_value(SCOUT)
-    return orjson.loads(details) if details is not None else {}
+def read_details(stored: str | None) -> dict[str, Any]:
+    """Parse what a job wrote for health; empty where it wrote nothing yet, and where that is
+    damaged: its next pass writes it.
+    """
+    details: dict[str, Any] = read_stored(stored, dict) or {}
+    return details

@@ -9,6 +9,7 @@ from collections import Counter, defaultdict
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
+from accounts.influencers import read_voice
 from paper import brain, guard, results
 from paper.account import PIPELINE, STARTING_CASH, Close, public_id
 from paper.fills import MODEL
@@ -177,7 +178,7 @@ def show_trader(row: TraderRow, totals: PeriodTotalsRow | None, held_value: int)
         "name": row.name,
         "bio": row.bio,
         "mode": "paper",
-        "voice": parse_stored(row.voice, {}),
+        "voice": read_voice(row.voice),
         "strategy": {
             "family": row.family,
             "own": row.family not in FAMILIES,

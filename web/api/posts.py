@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from chain.amounts import exact
+from chain.stored import CHANGES, NAMES, read_stored
 from web.api.post_statements import PostRow
 from web.api.quote_trades import show_quoted, show_unquoted
 from web.api.serialize import (
@@ -24,6 +25,9 @@ def show_post(row: PostRow, base_url: str) -> Json:
     instance, without a slash at its end.
     """
     hidden = row.hidden_at is not None
+    if is_damaged(row):
+        # As before the trade was observed: there is no receipt to show.
+        row = row._replace(trade_kind=None, token_changes=None)
     moved = [one.mint for one in parse_changes(row.token_changes or "[]")]
     return {
         "id": row.uid,
@@ -63,6 +67,16 @@ def show_post(row: PostRow, base_url: str) -> Json:
         "logIndex": row.log_place,
         "imported": show_import(row),
     }
+
+
+def is_damaged(row: PostRow) -> bool:
+    """Tell whether what is stored of the trade that a post names cannot be read."""
+    stored = (
+        (row.token_changes, CHANGES),
+        (row.beside_tokens, CHANGES),
+        (row.trade_flags, NAMES),
+    )
+    return any(text is not None and read_stored(text, shape) is None for text, shape in stored)
 
 
 def show_import(row: PostRow) -> Json | None:

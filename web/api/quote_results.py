@@ -11,6 +11,7 @@ from chain.amounts import exact
 from chain.quote_book import QuoteTotals
 from chain.quote_standings import END_OF_TIME
 from chain.quotes import QUOTES, Quote
+from chain.stored import BY_QUOTE, read_stored
 from web.api.serialize import Json
 from web.api.statements import BotRow
 from web.server.rows import select, write_marks
@@ -147,9 +148,9 @@ def add_quotes(bots: Sequence[Json], rows: Sequence[BotRow]) -> None:
     ids = [row.id for row in rows]
     results, records = find_ledgers(OF_RESULTS, ids), find_ledgers(OF_RECORD, ids)
     for bot, row in zip(bots, rows, strict=True):
-        books = orjson.loads(row.by_quote) if row.by_quote else {}
+        books: Json | None = read_stored(row.by_quote, BY_QUOTE)
         # What it moved and never traded with is a ledger too.
-        moved = {mint: QuoteTotals() for mint in books}
+        moved = {mint: QuoteTotals() for mint in books or {}}
         if bot["results"] is not None:
             told = results.get(row.id)
             bot["results"] = {
@@ -162,7 +163,7 @@ def add_quotes(bots: Sequence[Json], rows: Sequence[BotRow]) -> None:
         if bot["reconciliation"] is not None:
             bot["reconciliation"] = {
                 **orjson.loads(row.reconciliation or "{}"),
-                "byQuote": None if row.by_quote is None else show_books(books),
+                "byQuote": None if books is None else show_books(books),
             }
 
 

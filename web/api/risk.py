@@ -7,7 +7,7 @@ from chain.amounts import show_lamports
 from chain.risk import HOURS_A_DAY, Curve, join_curves
 from chain.risk_store import StoredRisk, load_risk
 from web.api import quote_results
-from web.api.serialize import READING_AGAIN, Json, show_time
+from web.api.serialize import DAMAGED, READING_AGAIN, Json, show_time
 from web.server.rows import select, write_marks
 
 HOUR_MS, HOUR_SECONDS = 3_600_000, 3_600
@@ -100,9 +100,11 @@ def find_drawdowns(sql: str, bot_ids: Sequence[int], since: int | None) -> dict[
     }
 
 
-def find_risks(sql: str, bot_ids: Sequence[int], since: int | None = None) -> dict[int, StoredRisk]:
+def find_risks(
+    sql: str, bot_ids: Sequence[int], since: int | None = None
+) -> dict[int, StoredRisk | None]:
     """Return {bot id: the risk} of OF_RECORD or OF_RESULTS, in all or from an hour on that is
-    counted from 1970. A bot of which nothing was derived yet is left out.
+    counted from 1970. A bot of which nothing was derived yet is left out; None: it is damaged.
     """
     rows = _read_rows(RiskRow, COLUMNS, sql, bot_ids, since)
     return {
@@ -115,10 +117,12 @@ def add_risks(bots: Sequence[Json], bot_ids: Sequence[int]) -> None:
     """Add `risk` and `riskReason` to Bots, and `risk` to their records."""
     results, records = (find_risks(sql, bot_ids) for sql in (OF_RESULTS, OF_RECORD))
     for bot, number in zip(bots, bot_ids, strict=True):
-        reason = find_reason(bot, number in results)
-        bot["risk"] = None if reason else show_risk(results[number])
+        risk, reason = results.get(number), find_reason(bot, number in results)
+        if reason is None and risk is None:
+            reason = DAMAGED
+        bot["risk"] = None if reason else show_risk(risk)
         bot["riskReason"] = reason
-        bot["activeDays"] = None if reason else results[number].stretch.days
+        bot["activeDays"] = risk.stretch.days if risk and not reason else None
         if bot["record"]:
             bot["record"]["risk"] = show_risk(records.get(number))
 

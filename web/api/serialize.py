@@ -10,7 +10,16 @@ from typing import Any, NamedTuple, overload
 import orjson
 
 from accounts.fields import is_provable
+from accounts.influencers import read_voice
 from chain.amounts import exact, show_lamports, sol
+from chain.stored import (
+    AVERAGE_COST,
+    POSITIONS,
+    RECONCILIATION,
+    RESULTS,
+    Shape,
+    read_stored,
+)
 from chain.summary import UNREADABLE, read_coverage
 from web.api.statements import ActivityRow, BotRow, TradeRow
 
@@ -185,12 +194,16 @@ def show_activity(row: ActivityRow, mint: str) -> Json:
 HELD_BY_ANOTHER = "held_by_another"
 # Why sums are missing that an upgrade added: the stored transactions are read again first.
 READING_AGAIN = "reading_again"
+# Why something is missing whose stored text a fault of the disk damaged: the next poll writes it.
+DAMAGED = "damaged"
 
 
-def positions_of(row: BotRow) -> list[Json]:
-    """List the bot's open positions; the costs of a merely claimed wallet's are not its own."""
-    positions: list[Json] = orjson.loads(row.positions or "[]")
-    if row.since is None:
+def positions_of(row: BotRow) -> list[Json] | None:
+    """List the bot's open positions; the costs of a merely claimed wallet's are not its own. None
+    where they cannot be read.
+    """
+    positions: list[Json] | None = read_stored(row.positions or "[]", POSITIONS)
+    if row.since is None or positions is None:
         return positions
     return [{**one, "costLamports": None, "unknownBasisRaw": one["amountRaw"]} for one in positions]
 
@@ -205,14 +218,14 @@ def show_bot(row: BotRow, former_wallets: Sequence[str], base_url: str) -> Json:
         "name": row.name,
         "bio": row.bio,
         "mode": "wallet",
-        "voice": orjson.Fragment(row.voice),
+        "voice": read_voice(row.voice),
         "avatarUrl": row.avatar_url,
         "profileUrl": f"{base_url}/bots/{row.uid}",
         "wallet": _show_wallet(row),
         "provable": is_provable(row.address) if row.address else None,
         "performance": "observed" if row.address else "unverified",
-        "results": orjson.Fragment(row.results) if row.results and not claim else None,
-        "resultsReason": HELD_BY_ANOTHER if claim else None,
+        "results": None if claim else _show_stored(row.results, RESULTS),
+        "resultsReason": HELD_BY_ANOTHER if claim else find_damage(row.results, RESULTS),
         **_show_books(row),
         "coverage": show_coverage(row.address, row.coverage),
         "createdAt": show_time(row.created_at),
@@ -227,12 +240,22 @@ def show_bot(row: BotRow, former_wallets: Sequence[str], base_url: str) -> Json:
 def _show_books(row: BotRow) -> Json:
     """Show where the wallet's money went, and the average cost beside FIFO, or why not."""
     reason = _find_books_reason(row)
-    average = orjson.Fragment(row.average_cost) if row.average_cost else None
+    average = _show_stored(row.average_cost, AVERAGE_COST)
     return {
-        "reconciliation": None if reason else orjson.Fragment(row.reconciliation or "null"),
+        "reconciliation": None if reason else _show_stored(row.reconciliation, RECONCILIATION),
         "reconciliationReason": reason,
         "averageCost": None if row.since is not None else average,
     }
+
+
+def _show_stored(text: str | None, shape: Shape) -> orjson.Fragment | None:
+    """Show a stored document as it stands; None where there is none or it is damaged."""
+    return None if text is None or find_damage(text, shape) else orjson.Fragment(text)
+
+
+def find_damage(text: str | None, shape: Shape) -> str | None:
+    """Return DAMAGED where a stored document is of no such shape; None where there is none."""
+    return None if text is None or read_stored(text, shape) is not None else DAMAGED
 
 
 def _find_books_reason(row: BotRow) -> str | None:
@@ -241,7 +264,7 @@ def _find_books_reason(row: BotRow) -> str | None:
     if row.since is not None:
         return HELD_BY_ANOTHER
     if row.reconciliation is not None:
-        return None
+        return find_damage(row.reconciliation, RECONCILIATION)
     state = "none" if row.coverage is None else read_coverage(row.coverage)["state"]
     return {"none": "not_observed", "backfilling": "backfilling"}.get(state, READING_AGAIN)
 

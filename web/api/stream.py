@@ -102,7 +102,9 @@ def list_events(base_url: str, after: int, limit: int) -> list[messages.Event]:
     arrivals = queries.list_arrivals(limit, after)
     posts = queries.find_posts(sorted({one.post_id for one in arrivals if one.post_id}))
     rows = queries.find_trades([one.trade_id for one in arrivals if one.trade_id])
-    trades = dict(zip(rows, show_trades(list(rows.values())), strict=True))
+    # Without those that cannot be read.
+    shown = {one["id"]: one for one in show_trades(list(rows.values()))}
+    trades = {number: shown.get(row.uid) for number, row in rows.items()}
     wallets = queries.find_coverages([one.wallet_id for one in arrivals if one.wallet_id])
     return [
         messages.Event(

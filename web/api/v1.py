@@ -32,8 +32,8 @@ from web.api.look_back import TRADE_KINDS, Wanted, find_arrived, find_trades
 from web.api.posts import show_posts
 from web.api.records import show_records
 from web.api.serialize import (
+    DAMAGED,
     positions_of,
-    show_activity,
     show_bot,
     show_coverage,
     show_time,
@@ -41,7 +41,7 @@ from web.api.serialize import (
 )
 from web.api.statements import BotRow, TradePosition
 from web.api.token_results import list_by_token, show_token_results
-from web.api.trades import show_trades
+from web.api.trades import show_activities, show_trades
 from web.server import gate
 from web.server.application import NO_STORE, JsonResponse, find_app
 
@@ -214,17 +214,22 @@ def make_bot(uid: str, now: int) -> Json:
         **show_ends(bot),
         "latestTrades": show_trades(queries.list_trades(LATEST, spans=spans)),
         "feed": show_posts(queries.list_posts(LATEST, bot=uid)),
-        "openPositions": show_positions(positions_of(row), now),
+        **show_positions(positions_of(row), now),
     }
 
 
-def show_positions(positions: Sequence[Json], now: int) -> list[Json]:
-    """Add to stored positions the symbols that the market knows, and what they may be worth."""
+def show_positions(positions: Sequence[Json] | None, now: int) -> Json:
+    """Show open positions with the symbols that the market knows and what they may be worth, or why
+    they cannot be told.
+    """
+    if positions is None:
+        return {"openPositions": None, "openPositionsReason": DAMAGED}
     symbols = market.find_symbols([position["mint"] for position in positions])
-    return [
+    shown = [
         {**position, "symbol": symbols.get(position["mint"])}
         for position in add_estimates(positions, now)
     ]
+    return {"openPositions": shown, "openPositionsReason": None}
 
 
 # ---- posts ---------------------------------------------------------------------------------------
@@ -376,7 +381,7 @@ def list_activity(args: Args) -> Json:
     )
     sides = queries.count_sides(mint)
     return show_list(
-        [show_activity(row, mint) for row in rows],
+        show_activities(rows, mint),
         limit,
         write_cursor(scope, rows[-1].position) if more else None,
         mint=mint,

@@ -9,8 +9,10 @@ from flask.typing import ResponseReturnValue
 
 from accounts import backtest_runs, backtests
 from accounts.problem import Problem
+from chain.stored import read_stored
 from paper.account import STARTING_CASH
 from paper.strategies import FAMILIES, Strategy, show_settings
+from paper.tables import Backtest
 from web.api.paper_equity import EquityPoint
 from web.server import sessions
 from web.server.gate import settings
@@ -28,6 +30,7 @@ blueprint.after_request(forbid_caching)
 SOL = 10**9
 # It earns nothing in SOL, by definition.
 HOLDING = {"meanReturnPct": 0.0, "winRate": None, "maxDrawdownPct": None}
+REPORT = {"kind": str, "equity": list, "closes": list, "candidates": list}
 
 
 @blueprint.get("/backtests")
@@ -48,7 +51,7 @@ def render_form(
         errors=errors or {},
         families=FAMILY_TEXTS,
         settings={family: list_settings(kind()) for family, kind in FAMILIES.items()},
-        runs=[(run, orjson.loads(run.asked)) for run in runs],
+        runs=[(run, backtest_runs.read_asked(run)) for run in runs],
     )
     return page, status, headers or {}
 
@@ -75,11 +78,11 @@ def begin_backtest() -> ResponseReturnValue:
 def show_backtest(uid: str) -> ResponseReturnValue:
     """Show how far a backtest is, or what came of it."""
     run = backtest_runs.find_backtest(settings(), require_owner(), uid, g.now)
-    report = orjson.loads(run.result or "{}") if run.state == "done" else None
+    report = read_report(run) if run.state == "done" else None
     return render_template(
         "backtest.html",
         run=run,
-        asked=orjson.loads(run.asked),
+        asked=backtest_runs.read_asked(run),
         report=report,
         equity=draw(report) if report else None,
         started=STARTING_CASH,
@@ -127,18 +130,26 @@ def name_candidate(shown: dict[str, int], report: Any) -> str:
 @blueprint.get("/backtests/<uid>.json")
 def show_json(uid: str) -> ResponseReturnValue:
     """Serve a finished backtest as JSON."""
-    return Response(find_result(uid), mimetype="application/json")
+    return Response(orjson.dumps(find_report(uid)), mimetype="application/json")
 
 
 @blueprint.get("/backtests/<uid>.csv")
 def show_csv(uid: str) -> ResponseReturnValue:
     """Serve the closes of a finished backtest as CSV."""
-    return Response(backtests.write_table(orjson.loads(find_result(uid))), mimetype="text/csv")
+    return Response(backtests.write_table(find_report(uid)), mimetype="text/csv")
 
 
-def find_result(uid: str) -> str:
-    """Return the JSON of a finished backtest of the owner; Problem `not_found` otherwise."""
-    result = backtest_runs.find_backtest(settings(), require_owner(), uid, g.now).result
-    if result is None:
+def find_report(uid: str) -> Any:
+    """Return the result of a finished backtest of the owner; Problem `not_found` otherwise."""
+    run = backtest_runs.find_backtest(settings(), require_owner(), uid, g.now)
+    if run.result is None:
         raise Problem("not_found", "this backtest has no result")
-    return str(result)
+    return read_report(run)
+
+
+def read_report(run: Backtest) -> Any:
+    """Parse the result of a finished backtest; Problem `not_found` where it is damaged."""
+    report = read_stored(run.result, REPORT)
+    if report is None:
+        raise Problem("not_found", "what came of this backtest cannot be read; run it again")
+    return report

@@ -3,7 +3,6 @@
 import secrets
 from typing import NamedTuple
 
-import orjson
 from flask import flash, g, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 
@@ -35,6 +34,7 @@ HOOK_KINDS = {
     "telegram": "Telegram",
     "ntfy": "ntfy",
 }
+UNREADABLE = "nothing: what it is for cannot be read, so remove it and connect it again"
 HOOK_EVENTS = {
     "post": "posts",
     "trade": "trades",
@@ -61,7 +61,7 @@ def render_manage(
     """Render the tab. `typed` and `errors` belong to the one form that was refused; the others show
     what is stored.
     """
-    voice = orjson.loads(bot.voice)
+    voice = influencers.read_voice(bot.voice)
     page = render_template(
         "manage.html",
         bot=profiles.find_profile(bot.uid),
@@ -80,7 +80,7 @@ def render_manage(
 
 def _list_stored(bot: Bot) -> Texts:
     """Return the bot's profile as its form writes it."""
-    voice = orjson.loads(bot.voice)
+    voice = influencers.read_voice(bot.voice)
     lists = {name: ("\n" if name == "catchphrases" else ", ").join(voice[name]) for name in LISTS}
     return {
         "name": bot.name,
@@ -109,7 +109,8 @@ def list_hooks(bot: Bot) -> list[ListedHook]:
     for hook in hooks.list_hooks(bot.owner):
         bots = hooks.read_list(hook.bots)
         if not bots or bot.uid in bots:
-            events = [HOOK_EVENTS[event] for event in hooks.read_list(hook.events)]
+            stored = hooks.read_list(hook.events)
+            events = [UNREADABLE] if stored is None else [HOOK_EVENTS[one] for one in stored]
             url, state = hooks.mask_url(hook.url), hook.state
             found.append(
                 ListedHook(

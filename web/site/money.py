@@ -16,6 +16,7 @@ NO_BOOKS = {
     "backfilling": "its history is still loading; partial sums would mislead",
     "reading_again": words.UNRANKED["reading_again"],
     "held_by_another": words.UNRANKED["held_by_another"],
+    "damaged": words.UNRANKED["damaged"],
 }
 # Member of the reconciliation, its sign, and what it is.
 GAP = "Moved where transactions are missing"

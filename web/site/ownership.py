@@ -10,6 +10,7 @@ from flask.typing import ResponseReturnValue
 from accounts import holdings, proof, wallets
 from accounts.fields import check_wallet, is_provable
 from accounts.problem import Problem, invalid
+from chain.stored import read_stored
 from models import Bot, Session
 from storage import writing
 from web.api.serialize import show_time
@@ -52,6 +53,9 @@ class Challenge:
     wallet: str
     endsAt: int
     action: str = "replace"
+
+
+CHALLENGE = {"text": str, "bot": str, "wallet": str, "endsAt": int, "action": str}
 
 
 # ---- attach and detach ---------------------------------------------------------------------------
@@ -178,7 +182,8 @@ def _attach_proven(bot: Bot, challenge: Challenge) -> None:
 def find_challenge(bot: Bot) -> Challenge | None:
     """Return this browser's challenge if it is for this bot and still valid."""
     stored = sessions.require_session().challenge
-    challenge = Challenge(**orjson.loads(stored)) if stored else None
+    told = read_stored(stored, CHALLENGE)
+    challenge = Challenge(**told) if told else None
     if challenge is None or challenge.bot != bot.uid or challenge.endsAt <= g.now:
         return None
     return challenge

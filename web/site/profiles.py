@@ -126,9 +126,11 @@ def read_trades(bot: Json) -> dict[str, Any]:
 
 def read_holdings(bot: Json) -> dict[str, Any]:
     """Read the tab of holdings."""
+    positions = bot["openPositions"]
     return {
-        "symbols": find_symbols(bot["openPositions"]),
-        "positions": add_estimates(bot["openPositions"], g.now),
+        "is_damaged": positions is None,
+        "symbols": find_symbols(positions or ()),
+        "positions": add_estimates(positions or (), g.now),
     }
 
 

@@ -14,6 +14,7 @@ from web.api.arguments import read_choice
 from web.api.posts import show_posts
 from web.api.serialize import Json, parse_changes, show_activity, show_change
 from web.api.statements import ActivityRow, TradePosition
+from web.api.trades import list_moving
 from web.server.gate import settings
 from web.site import charts, pictures
 from web.site.kept_pages import keep_page
@@ -50,7 +51,7 @@ def show_token(mint: str) -> ResponseReturnValue:
         "token.html",
         mint=mint,
         entry=find_entry(mint),
-        activity=draw_activity([show_row(row, mint) for row in page.rows], mint),
+        activity=draw_activity([show_row(row, mint) for row in list_moving(page.rows, mint)], mint),
         cursor=page.cursor,
         sides=queries.count_sides(mint),
         tracked=queries.count_tracked(),

@@ -70,25 +70,33 @@ class Bot(Shape):
     )
     performance: Literal["observed", "unverified"] = described("unverified: no wallet is connected")
     results: Results | None
-    resultsReason: Literal["held_by_another"] | None = Field(
+    resultsReason: Literal["held_by_another", "damaged"] | None = Field(
         description=(
             "why an observed wallet has no results: another bot had held it before this one "
-            "claimed it, so only what came after is shown, and that is not added up apart"
+            "claimed it, so only what came after is shown, and that is not added up apart; or "
+            "what was stored of them cannot be read, until the next poll"
         )
     )
     reconciliation: Reconciliation | None
     reconciliationReason: (
-        Literal["no_wallet", "not_observed", "backfilling", "reading_again", "held_by_another"]
+        Literal[
+            "no_wallet",
+            "not_observed",
+            "backfilling",
+            "reading_again",
+            "held_by_another",
+            "damaged",
+        ]
         | None
     ) = described("why there is no reconciliation")
     averageCost: AverageCost | None = described(
-        "null where there are no results, or they are still read again"
+        "null where there are no results, they are still read again, or what was stored is damaged"
     )
     record: Record | None = described("null until a wallet was observed")
     risk: Risk | None = described("of `results`; that of the record stands in it")
-    riskReason: Literal["no_wallet", "not_observed", "reading_again", "held_by_another"] | None = (
-        described("why there is no risk")
-    )
+    riskReason: (
+        Literal["no_wallet", "not_observed", "reading_again", "held_by_another", "damaged"] | None
+    ) = described("why there is no risk")
     pace: Pace
     activeDays: int | None = described("UTC days with a trade; null where there is no risk")
     owner: Owner
@@ -113,7 +121,11 @@ class BotDetail(Bot):
     wallets: list[HeldWallet] = described("that it holds now; its results stand under the first")
     latestTrades: list[Trade]
     feed: list[Post]
-    openPositions: list[Position]
+    openPositions: list[Position] | None
+    openPositionsReason: Literal["damaged"] | None = described(
+        "why there are no openPositions: what was stored of them cannot be read, until the next "
+        "poll"
+    )
     riskWindows: list[RiskWindow]
     tokenResults: TokenResults
     byToken: list[TokenSum] | None = described(

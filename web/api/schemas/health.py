@@ -121,6 +121,9 @@ class ObserverHealth(JobHealth):
     lagSeconds: int | None = described("of the wallet polled longest ago")
     pending: int
     byWallet: list[WalletLag] = described("the ones polled longest ago")
+    damagedCoverage: list[Address] = described(
+        "of these, whose stored coverage cannot be read: the next poll writes it anew"
+    )
     refused: list[RefusedReceipt]
     troubled: list[TroubledWallet] = described("wallets that observing fails for at present")
     troubledWallets: int

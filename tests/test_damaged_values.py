@@ -1,0 +1,259 @@
+"""JSON text that cannot be read, in any column of any table, as after a fault of a disk: it shows
+as null with a reason, or its row is left out. Every answer is still an answer, and what is told of
+everybody else stays the same.
+"""
+
+import time
+
+import ground
+import orjson
+import pytest
+from dearest import Reader
+from peewee import TextField
+from service import address
+from test_demo import chain, recording, show, staged  # noqa: F401  the demonstration, filled
+from test_shapes import add_rare_things
+
+import models
+from accounts.tables import Hook
+from chain.stored import (
+    CHANGES,
+    LOTS,
+    POSITIONS,
+    RECONCILIATION,
+    RESULTS,
+    WHOLE,
+    Each,
+    Nullable,
+    read_stored,
+)
+from paper.tables import Backtest
+from storage import database
+
+# A demonstration is a file, whatever engine the tests run on.
+pytestmark = ground.sqlite_only
+DAMAGES = ("{", "null", "[]", '"x"', "7", "{}")
+
+
+# ---- how it is read ------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("text", "shape", "value"),
+    [
+        ('["a"]', [str], ["a"]),
+        ("[]", [str], []),
+        ('{"n": 1, "more": 2}', {"n": int}, {"n": 1, "more": 2}),
+        ('{"n": null}', {"n": Nullable(WHOLE)}, {"n": None}),
+        ('{"a": "-7"}', Each(WHOLE), {"a": "-7"}),
+        ('[["a", "1", 2]]', CHANGES, [["a", "1", 2]]),
+        ('[[null, "5", null]]', LOTS, [[None, "5", None]]),
+    ],
+)
+def test_what_is_whole_is_read(text, shape, value):
+    assert read_stored(text, shape) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "shape"),
+    [
+        (None, [str]),
+        ("", [str]),
+        ("null", Each(int)),
+        ("[7]", [str]),
+        ('{"n": true}', {"n": int}),
+        ('{"m": 1}', {"n": int}),
+        ('{"n": null}', {"n": int}),
+        ('{"a": "1.5"}', Each(WHOLE)),
+        ('{"a": "7\\n"}', Each(WHOLE)),
+        ('[["a", "1"]]', CHANGES),
+        ('[["a", "NaN", 2]]', CHANGES),
+        ('[["a", "1", 2.5]]', CHANGES),
+        ('{"n": NaN}', {"n": float}),
+        ("[" * 5_000 + "]" * 5_000, list),
+        *((text, shape) for text in DAMAGES for shape in (RESULTS, RECONCILIATION)),
+        *((text, POSITIONS) for text in DAMAGES if text != "[]"),
+    ],
+)
+def test_what_is_damaged_is_not(text, shape):
+    assert read_stored(text, shape) is None
+
+
+# ---- what is answered ----------------------------------------------------------------------------
+class Damage:
+    """Damages the JSON columns of one bot, of one paper trader, and of what nobody has alone."""
+
+    def __init__(self):
+        (self.bot, self.owner) = database.execute_sql(
+            "SELECT id, owner_id FROM bot ORDER BY id"
+        ).fetchone()
+        (self.wallet,) = database.execute_sql("SELECT id FROM wallet ORDER BY id").fetchone()
+        (self.trader,) = database.execute_sql("SELECT id FROM trader ORDER BY id").fetchone()
+        self.columns = {one: self.find_rows(*one) for one in list_columns()}
+
+    def find_rows(self, table, column):
+        """[(rowid, text), ...] that are damaged of a column."""
+        own = {
+            "wallet_id": self.wallet,
+            "bot_id": self.bot,
+            "trader_id": self.trader,
+            "owner_id": self.owner,
+        }
+        names = {one.name for one in database.get_columns(table)}
+        where = next((f"{name} = {one}" for name, one in own.items() if name in names), None)
+        if table in ("wallet", "bot", "trader"):
+            where = f"id = {getattr(self, table)}"
+        elif where is None and "period_id" in names:
+            where = f"period_id IN (SELECT id FROM period WHERE trader_id = {self.trader})"
+        elif where is None:
+            where = f"rowid = (SELECT MIN(rowid) FROM {table} WHERE {column} IS NOT NULL)"
+        sql = f"SELECT rowid, {column} FROM {table} WHERE {where} AND {column} IS NOT NULL"
+        rows = database.execute_sql(sql).fetchall()
+        # Reasons for a review are rare: that of whoever has one.
+        return (
+            rows or database.execute_sql(f"SELECT rowid, {column} FROM {table} LIMIT 1").fetchall()
+        )
+
+    def write(self, one, text):
+        """Write a text to all these rows of a column; None: what was there."""
+        table, column = one
+        with database.connection_context(), database.atomic():
+            for number, stored in self.columns[one]:
+                database.execute_sql(
+                    f"UPDATE {table} SET {column} = ? WHERE rowid = ?",
+                    (stored if text is None else text, number),
+                )
+
+
+def list_columns():
+    """[(table, column), ...] of the text columns that hold JSON: objects or lists."""
+    tables = {one._meta.table_name: one for one in list_models(models.Base)}
+    found = []
+    for table in sorted(tables.keys() & set(database.get_tables())):
+        for field in tables[table]._meta.sorted_fields:
+            if isinstance(field, TextField):
+                texts = database.execute_sql(
+                    f"SELECT {field.column_name} FROM {table}"
+                    f" WHERE substr({field.column_name}, 1, 1) IN ('{{', '[') LIMIT 5"
+                ).fetchall()
+                if texts and all(is_json(text) for (text,) in texts):
+                    found.append((table, field.column_name))
+    return found
+
+
+def list_models(above):
+    for one in above.__subclasses__():
+        yield one
+        yield from list_models(one)
+
+
+def is_json(text):
+    try:
+        orjson.loads(text)
+    except ValueError:
+        return False
+    return True
+
+
+def add_what_owners_have(owner, now):
+    """What a demonstration has none of: a hook and a backtest."""
+    Hook.create(
+        uid="hook_x",
+        owner=owner,
+        kind="discord",
+        url="https://discord.com/api/webhooks/1/x",
+        events='["post"]',
+        bots="[]",
+        state="active",
+        delivered=0,
+        created_at=now,
+    )
+    asked = dict.fromkeys(("family", "set", "from", "to", "start"), "")
+    report = {"kind": "backtest", "equity": [], "closes": [], "candidates": []}
+    Backtest.create(
+        uid="backtest_x",
+        owner=owner,
+        asked=orjson.dumps(asked).decode(),
+        result=orjson.dumps(report).decode(),
+        state="failed",
+        error="it was interrupted",
+        created_at=now,
+    )
+
+
+def add_challenge():
+    """The session of whoever asks has a proof of ownership under way."""
+    challenge = {"text": "t", "bot": "b", "wallet": address("w"), "endsAt": 1, "action": "add"}
+    models.Session.update(challenge=orjson.dumps(challenge).decode()).execute()
+
+
+@pytest.fixture
+def asking(show):  # noqa: F811
+    """(Damage, ask): `ask` gets every route and returns what is wrong with the answers."""
+    now = time.time_ns() // 10**6
+    add_rare_things(show, now)
+    with database.connection_context():
+        owner = models.Bot.select().order_by(models.Bot.id).first().owner
+        add_what_owners_have(owner, now)
+    # Which closes it at the end.
+    database.connect()
+    reader = Reader(show.app)
+    with database.connection_context():
+        add_challenge()
+        damage = Damage()
+        asked = choose(reader.list_requests())
+
+    def ask():
+        reader.forget()
+        return {one.path: why for one in asked if (why := find_fault(reader.ask(one)))}
+
+    return damage, ask
+
+
+def choose(requests):
+    """Of each path the plain request, the next one and the last."""
+    paths = {}
+    for one in requests:
+        paths.setdefault(one.path.partition("?")[0], []).append(one)
+    return list(dict.fromkeys(one for of in paths.values() for one in (*of[:2], of[-1])))
+
+
+def find_fault(answer):
+    """What is wrong with an answer, or None."""
+    with answer:
+        # Also what is streamed.
+        body = answer.get_data()
+        if answer.status_code >= 500:
+            return answer.status_code
+        return None if answer.mimetype != "application/json" or is_json(body) else "no JSON"
+
+
+def tell_others(show, damage):  # noqa: F811
+    """What the interface tells of everybody but those whose columns are damaged."""
+    with database.connection_context():
+        bot = models.Bot.get_by_id(damage.bot).uid
+    key = show.keys.read_key
+    bots = show.get("/api/v1/bots?limit=100", key).json["data"]
+    board = show.get("/api/v1/leaderboard?limit=100", key).json["data"]
+    trades = show.get("/api/v1/trades?limit=100", key).json["data"]
+    return (
+        [one for one in bots if one["id"] != bot],
+        [{**one, "rank": None} for one in board if one["botId"] != bot],
+        [one for one in trades if one["botId"] != bot],
+    )
+
+
+def test_a_damaged_column_stops_no_answer_and_changes_nothing_of_others(show, asking):  # noqa: F811
+    damage, ask = asking
+    assert len(damage.columns) >= 35 and ask() == {}
+    right = tell_others(show, damage)
+    assert len(right[0]) >= 5 and right[1] and right[2]
+    for one in damage.columns:
+        damage.write(one, DAMAGES[0])
+        assert ask() == {}, one
+        assert tell_others(show, damage) == right, one
+        damage.write(one, None)
+    # And all of them together.
+    for text in DAMAGES[1:]:
+        for one in damage.columns:
+            damage.write(one, text)
+        assert ask() == {}, text
+        assert tell_others(show, damage) == right, text
