@@ -12,7 +12,9 @@ def read_opening(one: log.LogRow) -> dict[str, Any] | None:
     """Return what a log's first leaf says of the log before it: `log`, `size`, `root`, `kept` and
     `why`; None for the first log, and where that leaf is damaged, which `doctor` names.
     """
-    leaf: dict[str, Any] | None = read_stored(log.read_leaves(one, 0, 1)[0], {"previous": Nullable(OPENING)})
+    leaf: dict[str, Any] | None = read_stored(
+        log.read_leaves(one, 0, 1)[0], {"previous": Nullable(OPENING)}
+    )
     return leaf["previous"] if leaf else None
 
 
