@@ -52,6 +52,7 @@ STEADY_SECONDS = 60.0
 # How long an endpoint that tells of nothing true is left alone.
 MISTRUST_SECONDS = 600.0
 SILENT = logging.getLogger("candor.websocket")
+log = logging.getLogger("candor.bell")
 SILENT.disabled = True
 
 
@@ -130,6 +131,9 @@ class Listener:
             # ValueError: what the handshake answered is no HTTP.
             except (OSError, WebSocketException, EOFError, ValueError):
                 pass
+            except Exception as error:
+                # Ours, and outlived as any other. Its text, and so its stack, may hold the URL.
+                log.error("listening to %s failed: %s", self.label, type(error).__name__)
             self._note_end()
             tries = 0 if self._clock() - begun_at >= STEADY_SECONDS else tries + 1
             seconds = max(least, min(MAX_PAUSE_SECONDS, MIN_PAUSE_SECONDS * 2 ** min(tries, 10)))

@@ -25,6 +25,8 @@ MAX_LISTENERS = 4
 # Between two looks at which wallets there are, and between two notes for health.
 REFRESH_SECONDS, NOTE_SECONDS = 3.0, 15.0
 STEP_SECONDS = 0.5
+# After a fault of ours it begins again so late.
+FAULT_SECONDS = 5.0
 # After an answer polls have a chance to take the observer's lock.
 REST_SECONDS = 0.02
 BUSY_MS = 7 * 86_400_000
@@ -115,6 +117,10 @@ class Ringing:
                 # The lock is lost, or the database busy or away: polls tell of it.
                 log.info("the bell rests: %s", type(error).__name__)
                 self._ending.wait(1.0)
+            except Exception as error:
+                # Whatever it was: this thread dies with the process alone, as that of the jobs.
+                log.error("the bell stopped by a fault, and begins again", exc_info=error)
+                self._ending.wait(FAULT_SECONDS)
 
     def _keep_up(self) -> None:
         """Read which wallets there are, and let health know who listens."""

@@ -20,6 +20,7 @@ from observing import listening, ringing
 from observing.bell import Audible, Bell
 from observing.listening import Listener
 from observing.ringing import list_websockets
+from observing.state import State
 from web.api.health import check_health
 
 CAT = address(account_of("ada", "CAT"))
@@ -313,6 +314,40 @@ def test_health_tells_how_many_are_heard_and_when_last(look, node, monkeypatch):
     assert began <= heard <= time.time_ns() // 1_000_000
     assert show()["subscriptions"] == len(node.list_places()) > 1 and show()["refused"] == 0
     job.stop(5)
+
+
+def test_the_bell_outlives_a_fault_of_ours(settings, db, caplog, monkeypatch):
+    monkeypatch.setattr(ringing, "FAULT_SECONDS", 0.05)
+    faults, noted = [ZeroDivisionError("x"), KeyError("x")], []
+
+    def note(*told):
+        if faults:
+            raise faults.pop()
+        noted.append(told)
+
+    state = State(ground.change(settings, solana_ws_urls=("ws://127.0.0.1:9",)), None)
+    free = contextlib.nullcontext
+    job = ringing.Ringing(state.config, state, lambda now: None, free, free, note, lambda: 0)
+    job.start()
+    until(lambda: noted)
+    job.stop(5)
+    logged = [one.exc_info[0] for one in caplog.records if one.exc_info]
+    assert logged == [KeyError, ZeroDivisionError]
+
+
+def test_a_listener_outlives_a_fault_of_ours(node, listen, monkeypatch, caplog):
+    """Its text may hold the address, and with it a token: the log has its type."""
+    read, faults = listening.read_message, [ZeroDivisionError("canary-of-the-bell")]
+
+    def fail_once(value):
+        if faults:
+            raise faults.pop()
+        return read(value)
+
+    monkeypatch.setattr(listening, "read_message", fail_once)
+    listener = listen(node)
+    until(lambda: listener.bell.count_heard() == 2)
+    assert "ZeroDivisionError" in caplog.text and "canary" not in caplog.text
 
 
 # ---- where it listens ----------------------------------------------------------------------------

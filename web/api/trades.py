@@ -56,7 +56,6 @@ def _is_damaged(row: TradeRow | ActivityRow) -> bool:
         if name in columns and read_stored(columns[name], shape) is None
     ]
     if damaged:
-        # At each reading until it is mended, so that web.server.logs counts it.
-        shown = {"signature": row.signature, "damaged": damaged}
-        log.warning("a trade cannot be read", extra={"often": True, "shown": shown})
+        # At each reading until it is mended: web.server.logs writes a line that repeats once.
+        log.warning("trade %s cannot be read: %s", row.signature, ", ".join(damaged))
     return bool(damaged)
