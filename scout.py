@@ -18,6 +18,7 @@ from typing import Any
 import orjson
 
 from chain.rpc import Rpc, RpcError
+from chain.stored import Each, Nullable, Shape, read_stored
 from config import Config
 from market import store
 from market.budgets import USED_UP, Budget
@@ -41,6 +42,10 @@ HELD_SECONDS = 6
 SECOND_LIMITS = Limits(connect_seconds=2, read_seconds=3, answer_seconds=4, max_bytes=1_000_000)
 # A limit of getMultipleAccounts.
 ACCOUNTS_PER_CALL = 100
+# What is read again after a restart, of what the job told of itself.
+TIMES: Shape = {"lastAttemptAt": Nullable(int), "lastSuccessAt": Nullable(int)}
+COUNTS: Shape = {**dict.fromkeys(("day", "requests", "heldBack"), int), "heldBackAt": Nullable(int)}
+DETAILS: Shape = {"safety": TIMES, "discovery": {"feeds": Each(TIMES)}, "budgets": Each(COUNTS)}
 # Gives the time in ms.
 Clock = Callable[[], int]
 
@@ -321,14 +326,16 @@ class Scout:
         if self.is_restored:
             return
         row = Job.get_or_none(Job.name == "scout")
-        details = orjson.loads(row.details) if row else {}
-        stored = {"safety": details.get("safety"), **details.get("discovery", {}).get("feeds", {})}
-        for name, feed in {"safety": self.safety, **self._feeds()}.items():
-            if stored.get(name):
-                feed.attempted_at = stored[name]["lastAttemptAt"]
-                feed.success_at = stored[name]["lastSuccessAt"]
-        for name, budget in self.budgets.items():
-            budget.restore(details.get("budgets", {}).get(name, {}))
+        # Damaged, it is as at the first start; this pass writes it anew.
+        details = read_stored(row.details, DETAILS) if row else None
+        if details is not None:
+            stored = {"safety": details["safety"], **details["discovery"]["feeds"]}
+            for name, feed in {"safety": self.safety, **self._feeds()}.items():
+                if name in stored:
+                    feed.attempted_at = stored[name]["lastAttemptAt"]
+                    feed.success_at = stored[name]["lastSuccessAt"]
+            for name, budget in self.budgets.items():
+                budget.restore(details["budgets"].get(name, {}))
         self.is_restored = True
 
 

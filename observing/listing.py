@@ -14,6 +14,7 @@ from chain.entries import Entry
 from chain.instructions import TOKEN_PROGRAMS
 from chain.rpc import BadAnswer, Refused
 from chain.store import list_entries
+from chain.stored import Nullable, Shape, read_stored
 from models import Address, Wallet, WalletSignature
 from observing.entries import list_addresses, reread_entries
 from observing.state import FINALIZED, FULL_SCAN_INTERVAL_MS, SLICE, State
@@ -72,6 +73,12 @@ class ScanCursor:
     def is_finished(self) -> bool:
         """Whether the end is reached; where nothing is listed at all, two empty pages say so."""
         return self.empty >= (1 if self.listed else 2)
+
+
+SCAN_CURSOR: Shape = {
+    "before": Nullable(str),
+    **dict.fromkeys(("new", "top", "listed", "empty"), int),
+}
 
 
 class Listing:
@@ -171,7 +178,9 @@ class Listing:
         row = self._find_due_scan(wallet, now)
         if row is None:
             return False
-        cursor = ScanCursor(**orjson.loads(row.walk_cursor)) if row.walk_cursor else ScanCursor()
+        # A damaged place is none: the scan begins again.
+        stored = read_stored(row.walk_cursor, SCAN_CURSOR) or {}
+        cursor = ScanCursor(**{name: stored[name] for name in SCAN_CURSOR if stored})
         try:
             page, label = self._fetch_page(row.address, cursor.before, FULL_PAGE)
         except (BadAnswer, Refused):

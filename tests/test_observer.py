@@ -503,6 +503,18 @@ def test_a_full_scan_goes_on_where_it_was(look, chain, monkeypatch):
     assert seen.settle().state() == "complete"
 
 
+@pytest.mark.parametrize("text", ["{", "[7]", '{"before": 7}', '{"before": "x", "new": "1"}'])
+def test_a_full_scan_whose_place_is_damaged_begins_again(look, chain, monkeypatch, text):
+    monkeypatch.setattr(listing, "FULL_PAGE", 5)
+    node = FakeNode(chain)
+    seen = look(node)
+    node.fail("getTransaction", -32603)
+    seen.observer.listing.scan_page(Wallet.get(), seen.now)
+    Address.update(walk_cursor=text).execute()
+    node.restore()
+    assert seen.settle().state() == "complete" and len(seen.trades()) == len(chain.touching(ADA))
+
+
 @pytest.mark.parametrize("trading", [True, False], ids=["with token accounts", "without"])
 @pytest.mark.parametrize("age", [0, 7_200, 400_000])
 def test_no_wallet_of_a_small_instance_lags_two_intervals(look, trading, age):

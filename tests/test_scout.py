@@ -632,6 +632,19 @@ def test_an_empty_market_says_why(world):
     )
 
 
+@pytest.mark.parametrize(
+    "text", ["{", "[]", '{"discovery": []}', '{"safety": {}, "discovery": {}, "budgets": {}}']
+)
+def test_a_damaged_report_is_as_none_and_is_written_anew(world, text):
+    discover(world, ONE)
+    world.tick()
+    Job.update(details=text).where(Job.name == "scout").execute()
+    world.scout.session.close()
+    world.scout = Scout(world.settings, world.node, lambda: world.seconds)
+    world.tick()
+    assert health(world)["discovery"]["state"] == "ok"
+
+
 def test_a_restart_remembers_when_things_went_well(world):
     discover(world, ONE)
     world.tick()
