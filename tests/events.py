@@ -39,7 +39,7 @@ def split_lines(chunks):
 class Connection:
     """A stream over a socket. Cut it whenever you like."""
 
-    def __init__(self, port, key, last_id=None, timeout=10):
+    def __init__(self, port, key, last_id=None, timeout=60):
         self.http = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout)
         self.http.request(
             "GET",

@@ -45,7 +45,7 @@ class Live(Server):
             env=environ,
             capture_output=True,
             text=True,
-            timeout=30,
+            timeout=60,
         )
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)

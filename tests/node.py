@@ -354,7 +354,7 @@ class ReplayNode:
 
     def __exit__(self, *exc):
         self._process.terminate()
-        self._process.communicate(timeout=10)
+        self._process.communicate(timeout=60)
 
     def control(self, **change):
         return self._call("/control", json.dumps(change).encode())
@@ -363,5 +363,5 @@ class ReplayNode:
         return self._call("/stats")
 
     def _call(self, path, body=None):
-        with urllib.request.urlopen(self.url + path, data=body, timeout=10) as answer:
+        with urllib.request.urlopen(self.url + path, data=body, timeout=60) as answer:
             return json.load(answer)

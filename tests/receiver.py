@@ -76,6 +76,6 @@ def trickle(seconds):
 
 def hang(event):
     def behave(handler):
-        event.wait(30)
+        event.wait(60)
 
     return behave

@@ -42,7 +42,7 @@ class RedisServer:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
-        end = time.monotonic() + 10
+        end = time.monotonic() + 60
         while True:
             try:
                 return self.client.ping()
@@ -55,7 +55,7 @@ class RedisServer:
     def stop(self):
         self.process.send_signal(signal.SIGCONT)
         self.process.terminate()
-        self.process.wait(10)
+        self.process.wait(60)
 
     def pause(self):
         self.process.send_signal(signal.SIGSTOP)

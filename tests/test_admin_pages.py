@@ -377,7 +377,7 @@ def test_one_backup_is_made_at_a_time(service, operator, monkeypatch):
     from operate import backups
 
     go, store = threading.Event(), backups.store_backup
-    monkeypatch.setattr(backups, "store_backup", lambda *given: go.wait(20) and store(*given))
+    monkeypatch.setattr(backups, "store_backup", lambda *given: go.wait(60) and store(*given))
     operator.send("/admin/backups", page="/admin/backups")
     assert "is being made." in operator.get("/admin/backups").text
     operator.send("/admin/backups", page="/admin/backups")

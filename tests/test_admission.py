@@ -23,7 +23,7 @@ class Counted:
         with self.changed:
             self.working.append(environ["REMOTE_ADDR"])
             self.changed.notify_all()
-        self.go_on.wait(20)
+        self.go_on.wait(60)
         start("200 OK", [])
         return [b""]
 
@@ -52,7 +52,7 @@ def test_one_address_leaves_slots_to_others() -> None:
     assert counted.working.count("192.0.2.1") == 6
     counted.go_on.set()
     for thread in crew + others:
-        thread.join(20)
+        thread.join(60)
     assert len(counted.working) == 23 and admission.slots.free == 8
     assert all(share.free == 6 for share in admission.group_slots)
 
@@ -64,7 +64,7 @@ def test_behind_a_proxy_one_address_may_take_all_slots() -> None:
     counted.wait_for(4)
     counted.go_on.set()
     for thread in crew:
-        thread.join(20)
+        thread.join(60)
     assert admission.slots.free == 4
 
 

@@ -75,7 +75,7 @@ class CaddyFront(Front):
             stdout=self.log,
             stderr=self.log,
         )
-        end = time.monotonic() + 30
+        end = time.monotonic() + 60
         while not self._is_up():
             assert self.process.poll() is None and time.monotonic() < end, self.read_log()
             time.sleep(0.05)

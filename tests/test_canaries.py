@@ -191,7 +191,7 @@ class Searched(Live):
 
     def ask(self, method, path, body=None, headers=None, keep=True):
         """(status, text) of an answer."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         with contextlib.closing(connection):
             connection.putrequest(method, path, skip_host="Host" in (headers or {}))
             for name, value in {"Content-Length": str(len(body or b"")), **(headers or {})}.items():
@@ -413,7 +413,7 @@ def rotate(server, uid):
 
 
 def look_at_everything(server, uid, backup):
-    end = time.monotonic() + 20
+    end = time.monotonic() + 120
     while not all(failing(server)) and time.monotonic() < end:
         time.sleep(0.2)
     # Each job met the careless provider.

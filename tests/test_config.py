@@ -182,7 +182,7 @@ def test_all_who_start_at_once_have_the_same_secret_key(tmp_path):
     c, begin = load(DATA_DIR=str(tmp_path)), threading.Barrier(8)
 
     def make(_):
-        begin.wait(10)
+        begin.wait(60)
         return key_files.secret_key(c)
 
     for left in (None, b""):

@@ -43,7 +43,7 @@ def test_a_reader_that_reads_gets_all_of_it(pair: tuple[PacedSocket, socket.sock
     reader = threading.Thread(target=read)
     reader.start()
     ours.sendall(sent)
-    reader.join(20)
+    reader.join(60)
     assert bytes(got) == sent and ours.sent == len(sent) and ours.waits_since is None
 
 
@@ -242,7 +242,7 @@ def ended(opened: list[socket.socket]) -> list[socket.socket]:
 
 
 def wait_for_end(opened: list[socket.socket], count: int) -> list[socket.socket]:
-    end = time.monotonic() + 20
+    end = time.monotonic() + 60
     while len(ended(opened)) < count and time.monotonic() < end:
         time.sleep(0.05)
     return ended(opened)

@@ -243,7 +243,7 @@ class Hook:
         self.port = int(self.process.stdout.readline().split("/ for")[0].rpartition(":")[2])
 
     def send(self, message, kind="application/json", method="POST"):
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         connection.request(
             method,
             "/",
@@ -256,7 +256,7 @@ class Hook:
 
     def stop(self):
         self.process.terminate()
-        self.process.wait(10)
+        self.process.wait(60)
         self.process.stdout.close()
 
 

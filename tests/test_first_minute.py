@@ -37,7 +37,7 @@ def started(folder, port, **settings):
         yield server
     finally:
         server.terminate()
-        server.communicate(timeout=20)
+        server.communicate(timeout=60)
 
 
 def test_it_says_what_it_does_where_it_serves_and_what_is_next(tmp_path):
@@ -55,7 +55,7 @@ def test_a_taken_port_is_one_sentence(tmp_path):
     with started(tmp_path / "one", port) as server:
         server.stdout.readline(), server.stdout.readline()
         with started(tmp_path / "two", port) as second:
-            out, told = second.communicate(timeout=30)
+            out, told = second.communicate(timeout=60)
             assert second.returncode == 1 and out == ""
             assert told.count("\n") == 1 and f"port {port}" in told and "PORT=" in told
 
@@ -83,14 +83,14 @@ def put_before_library(folder, text):
 
 
 def wait_for(test):
-    latest = time.monotonic() + 30
+    latest = time.monotonic() + 60
     while not test():
         assert time.monotonic() < latest, "it did not happen"
         time.sleep(0.01)
 
 
 def ask_health(port):
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/health", timeout=20) as answer:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/health", timeout=60) as answer:
         return json.load(answer)
 
 
@@ -106,7 +106,7 @@ def test_it_answers_before_the_jobs_are_loaded_and_says_that_they_never_ran(tmp_
         (slow / "go").touch()
         wait_for(lambda: ask_health(port)["strategyEngine"]["state"] == "ok")
         server.terminate()
-        assert server.wait(20) == 0
+        assert server.wait(60) == 0
 
 
 @pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGINT])
@@ -118,7 +118,7 @@ def test_one_that_ends_while_the_jobs_are_loaded_ends_them(tmp_path, ending):
         wait_for((slow / "begun").exists)
         server.send_signal(ending)
         (slow / "go").touch()
-        _, told = server.communicate(timeout=20)
+        _, told = server.communicate(timeout=60)
         assert server.returncode == 0 and "Traceback" not in told
 
 
@@ -129,7 +129,7 @@ def test_it_ends_where_the_jobs_cannot_be_loaded(tmp_path, workers, statuses):
     """
     settings = put_before_library(tmp_path / "broken", BROKEN)
     with started(tmp_path / "data", find_port(), WEB_CONCURRENCY=workers, **settings) as server:
-        _, told = server.communicate(timeout=30)
+        _, told = server.communicate(timeout=60)
         assert server.returncode in statuses
         assert "the jobs cannot be started" in told and "apscheduler is broken" in told
 

@@ -301,11 +301,11 @@ def locked():
     def lock():
         with database.connection_context(), database.atomic():
             begun.set()
-            done.wait(10)
+            done.wait(60)
 
     thread = threading.Thread(target=lock)
     thread.start()
-    begun.wait(10)
+    assert begun.wait(60)
     try:
         yield
     finally:

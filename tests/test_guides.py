@@ -30,7 +30,7 @@ def run(live, script, **more):
         env=environ,
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=60,
     )
 
 

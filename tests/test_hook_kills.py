@@ -45,7 +45,7 @@ def make_bot(folder, url):
 
 def post(server, key, event):
     """Post it; return whether it was accepted."""
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=20)
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
     try:
         headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
         body = json.dumps({"eventId": event, "body": "b"})

@@ -144,7 +144,7 @@ def test_a_hook_that_is_switched_off_on_its_way_is_told_nothing_more(
     bot = private.make_bot()
 
     def wait_and_accept(handler):
-        go.wait(30)
+        go.wait(60)
         receiver.answer(204)(handler)
 
     made = add(private, bot, slow.behave(wait_and_accept).url)

@@ -40,7 +40,7 @@ def test_the_working_directory_is_where_settings_and_data_are_and_nothing_is_imp
         with socket.create_connection(("127.0.0.1", port), 20):
             assert (tmp_path / "data" / "app.db").exists()
         server.terminate()
-        assert server.wait(20) == 0
+        assert server.wait(60) == 0
 
 
 @pytest.mark.parametrize(

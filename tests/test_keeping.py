@@ -785,7 +785,7 @@ def test_a_running_server_is_backed_up_and_not_restored_into(tmp_path):
         assert "a server is running here" in command("doctor").stdout
     finally:
         server.terminate()
-        server.wait(20)
+        server.wait(60)
     done = command("restore", str(tmp_path / "backup.db"), "--replace", "--json")
     assert done.returncode == 0 and "keptAside" in done.stdout
     assert command("doctor").returncode == 0

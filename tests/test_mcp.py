@@ -209,7 +209,7 @@ def test_mcp_names_the_setting_it_needs(live, environ, said):
         env={**live.environ, **environ},
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=60,
     )
     assert (done.returncode, done.stdout) == (1, "") and said in done.stderr
 
@@ -223,7 +223,7 @@ def test_mcp_without_its_sdk_says_how_to_install_it(live, tmp_path):
         env={**live.environ, "PYTHONPATH": str(tmp_path)},
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=60,
     )
     assert done.returncode == 1 and "'.[mcp]'" in done.stderr and "Traceback" not in done.stderr
 

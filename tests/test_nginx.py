@@ -85,7 +85,7 @@ class Front:
         tested = subprocess.run([*command, "-t"], capture_output=True, text=True)
         assert tested.returncode == 0 and "warn" not in tested.stderr, tested.stderr
         self.process = subprocess.Popen(command)
-        end = time.monotonic() + 20
+        end = time.monotonic() + 60
         while not self._is_up():
             assert self.process.poll() is None and time.monotonic() < end, (
                 folder / "error.log"
@@ -158,7 +158,7 @@ class Front:
 
     def stop(self):
         self.process.terminate()
-        self.process.wait(20)
+        self.process.wait(60)
         self.live.stop()
 
 

@@ -307,7 +307,7 @@ def test_commands_say_in_a_sentence_that_it_is_down(tmp_path):
             env=environ,
             capture_output=True,
             text=True,
-            timeout=30,
+            timeout=60,
         )
         said = done.stdout + done.stderr
         assert (
@@ -439,7 +439,7 @@ def publish(machine, number):
         f"http://127.0.0.1:{machine.port}/api/v1/posts",
         json={"eventId": f"e{number}", "body": f"word{number}"},
         headers={"Authorization": f"Bearer {machine.bot.publish_key.text}"},
-        timeout=20,
+        timeout=60,
     )
     assert answer.status_code == 201, answer.text
     return answer.json()["id"]

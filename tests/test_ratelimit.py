@@ -146,7 +146,7 @@ def test_processes_share_exactly_and_a_restart_forgets_nothing(given):
     results = context.Queue()
     crew = [context.Process(target=take_many, args=(given, 70, results)) for _ in range(2)]
     [process.start() for process in crew]
-    admitted = [results.get(timeout=30) for _ in crew]
+    admitted = [results.get(timeout=120) for _ in crew]
     [process.join() for process in crew]
     assert [sum(counts) for counts in zip(*admitted, strict=False)] == [120, 50]
     again = Allowance(counters.open_store(given))

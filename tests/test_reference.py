@@ -100,7 +100,7 @@ def paste(live, language, name, text):
     )
     if name == "streamEvents":
         return check_stream(command, environ)
-    done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=30)
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, f"{language} {name}: {done.stderr}"
     # Python fails by itself.
     assert language == "python" or "code" not in json.loads(done.stdout), f"{name}: {done.stdout}"

@@ -322,16 +322,16 @@ def test_a_drip_ends_at_the_deadline(node, clock, monkeypatch, raw):
     """Every byte comes in time, the whole never: the deadline is of the whole answer, headers
     included.
     """
-    monkeypatch.setattr(rpc, "DEADLINE_SECONDS", 0.4)
+    monkeypatch.setattr(rpc, "DEADLINE_SECONDS", 1)
     url, asked = node(drip(raw), good)
     begun = time.monotonic()
     assert line_to(clock, url).call("getSlot", [])[0] == {"asked": "getSlot"}
     # The whole drip takes 25 seconds.
-    assert 0.3 < time.monotonic() - begun < 5 and len(asked) == 2
+    assert 0.9 < time.monotonic() - begun < 20 and len(asked) == 2
 
 
 def test_silence_ends_at_the_deadline(node, clock, monkeypatch):
-    monkeypatch.setattr(rpc, "DEADLINE_SECONDS", 0.3)
+    monkeypatch.setattr(rpc, "DEADLINE_SECONDS", 1)
     answered = threading.Event()
     # Who waited for an answer would wait until the test ends it.
     url, asked = node(lambda handler, query: answered.wait(60), good)

@@ -81,9 +81,13 @@ def undisturbed(settings, chain):
     began = time.monotonic()
     assert wait_for(fork(settings, chain)) == 0
     span = time.monotonic() - began
+    begin_anew(settings)
+    return span
+
+
+def begin_anew(settings):
     with opened(settings):
         Lookout.begin(settings, wallets=[ADA, EVE])
-    return span
 
 
 def check(settings, truth):
@@ -99,20 +103,26 @@ def test_killed_at_any_moment(story):
     """
     settings, chain, truth = story
     dice, kills, span = random.Random(11), 0, undisturbed(settings, chain)
-    for _ in range(200):
+    while kills < 25:
         pid = fork(settings, chain)
         # Of this machine: a fast one is done before a fixed time is over.
         time.sleep(dice.uniform(0, span / 10))
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-        if wait_for(pid) == 0:
+        code = wait_for(pid)
+        if code == 0 and kills >= 5:
             break
+        if code == 0:
+            # The machine was busier while it was measured: sooner, and from the beginning.
+            span /= 2
+            begin_anew(settings)
+            continue
+        # A fault of the process itself is no kill.
+        assert code == -signal.SIGKILL
         kills += 1
         with opened(settings):
             ground.check()
-        if kills == 25:
-            break
-    assert kills >= 5 and wait_for(fork(settings, chain)) == 0
+    assert wait_for(fork(settings, chain)) == 0
     check(settings, truth)
 
 

@@ -109,7 +109,7 @@ def test_a_command_runs_as_the_service_does(tmp_path):
     fake.chmod(0o755)
     environ = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
     argv = [UNIT.with_name("candor-command"), "bot", "create", "--name", "Nell $HOME; ls"]
-    done = subprocess.run(argv, env=environ, capture_output=True, text=True, timeout=20)
+    done = subprocess.run(argv, env=environ, capture_output=True, text=True, timeout=60)
     asked = done.stdout.splitlines()
     assert done.returncode == 3
     assert asked[-4:] == ["bot", "create", "--name", "Nell $HOME; ls"]

@@ -64,7 +64,7 @@ class Server:
         self.wait()
 
     def wait(self):
-        end = time.monotonic() + 30
+        end = time.monotonic() + 60
         while time.monotonic() < end:
             try:
                 return self.get("/api/health")
@@ -108,7 +108,7 @@ class Server:
     def stop(self):
         if self.process.poll() is None:
             os.killpg(self.process.pid, signal.SIGTERM)
-            self.process.wait(20)
+            self.process.wait(60)
         self.log.close()
 
 
