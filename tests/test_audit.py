@@ -193,6 +193,15 @@ def test_a_coverage_that_says_more_than_there_is_is_named(watched, chain):
     assert named(audit(watched, FakeNode(chain))) == {(None, "coverage.receipts")}
 
 
+def test_a_history_with_gaps_is_not_complete(watched, chain):
+    """It admits a gap and calls itself complete all the same."""
+    gap = {"fromSlot": 1, "toSlot": 2, "reason": "x"}
+    coverage = orjson.loads(Wallet.get().coverage)
+    assert (coverage["state"], coverage["gaps"]) == ("complete", [])
+    Wallet.update(coverage=orjson.dumps({**coverage, "gaps": [gap]}).decode()).execute()
+    assert (None, "coverage.state") in named(audit(watched, FakeNode(chain)))
+
+
 @pytest.mark.parametrize(
     ("was", "changes"),
     [

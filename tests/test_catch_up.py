@@ -137,6 +137,15 @@ def test_another_log_key_that_was_set_is_refused(settings, first_edition):
         catch_up.catch_up(ground.change(settings, log_key="00" * 32), Signer(bytes(31) + b"1"), NOW)
 
 
+def test_where_other_machines_may_have_the_right_key_another_is_refused(settings, first_edition):
+    """With a database that several machines share a file that is new here says nothing."""
+    catch_up.catch_up(settings, SIGNER, NOW)
+    before, shared = log.find_log().uid, ground.change(settings, database_url="postgresql://x/y")
+    with pytest.raises(BadSetting, match="the file log_key in DATA_DIR"):
+        catch_up.catch_up(shared, Signer(bytes(31) + b"1"), NOW)
+    assert log.find_log().uid == before
+
+
 # ---- a restore -----------------------------------------------------------------------------------
 def fill(settings, folder):
     """An instance with two posts, a backup of it, and one post more; the log as it was last."""

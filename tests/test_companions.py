@@ -121,6 +121,14 @@ def test_where_the_lead_goes_the_oldest_beside_it_leads(service, ada, when):
     check_log(service)
 
 
+def test_a_wallet_that_went_in_the_millisecond_it_came_was_given_up(service, ada):
+    add(service, ada, B)
+    wallets.remove_wallet(ada, B, NOW + 1)
+    came, went = Companion.select(Companion.attached_at, Companion.detached_at).tuples().get()
+    assert (came, went) == (NOW + 1, NOW + 1)
+    assert quotas.find_wallet_changes(service.config, ada.owner_id, NOW + HOUR).used == 1
+
+
 def test_a_wallet_that_was_handed_over_can_go_and_come_again(service, ada):
     add(service, ada, B)
     wallets.remove_wallet(ada, A, NOW + HOUR)

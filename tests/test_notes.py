@@ -150,5 +150,14 @@ def test_what_is_no_key_is_refused(text):
         notes.Verifier.parse(text)
 
 
+# The first three have bits that belong to no byte: `AA==`, `AA==` and `AAA=` say the same.
+@pytest.mark.parametrize("text", ["AB==", "AP==", "AAB=", "AA", "A A==", "AA==\n"])
+def test_bytes_are_written_in_one_way_only(text):
+    """Who may write a signature or a root in two ways has two notes that say the same."""
+    assert notes.decode("AA==") == b"\0"
+    with pytest.raises(notes.BadNote, match="not base64"):
+        notes.decode(text)
+
+
 def test_a_checkpoint_comes_back_as_it_was_written():
     assert notes.parse_checkpoint(TEXT) == notes.Checkpoint("candor/log_1", 5, ROOT)

@@ -81,6 +81,15 @@ def test_windows_are_aligned_to_the_clock(allowance):
     assert left(allowance.charge(limits(), NOON + 60)) == {"minute": 2, "hour": 3}
 
 
+def test_a_window_that_was_made_smaller_has_nothing_left_and_never_less(allowance):
+    """Three were admitted before the operator allowed but two."""
+    for _ in range(3):
+        allowance.charge(limits(), NOON)
+    smaller = limits(2, 5)
+    assert left(allowance.peek(smaller, NOON)) == {"minute": 0, "hour": 2}
+    assert not allowance.charge(smaller, NOON).admitted
+
+
 def test_looking_costs_nothing(allowance):
     assert [left(allowance.peek(limits(), NOON)) for _ in range(5)] == [
         {"minute": 3, "hour": 5}
