@@ -138,6 +138,18 @@ def test_a_receipt_left_out_with_all_its_traces_is_named(watched, chain):
     assert (quiet.signature, "receipt") in named(report)
 
 
+@pytest.mark.parametrize("place", [0, -1], ids=["the first", "the last"])
+def test_what_is_left_out_at_either_end_of_what_is_claimed_is_named(watched, chain, place):
+    """Its coverage still begins and ends with these slots: neither older nor younger excuses."""
+    coverage = orjson.loads(Wallet.get().coverage) | {"state": "partial"}
+    Wallet.update(coverage=orjson.dumps(coverage).decode()).execute()
+    quiet = list(Trade.select().order_by(Trade.slot, Trade.place))[place]
+    assert quiet.slot == coverage["lastSlot" if place else "firstSlot"]
+    Post.update(trade=None, status="none").execute()
+    Trade.delete().where(Trade.id == quiet.id).execute()
+    assert (quiet.signature, "receipt") in named(audit(watched, FakeNode(chain)))
+
+
 def test_a_made_up_trade_is_disproved_by_the_balances(watched, chain):
     first = Trade.select().where(Trade.kind == "sell").order_by(Trade.id).first()
     columns = {name: getattr(first, name) for name in Trade._meta.fields if name != "id"}
@@ -191,6 +203,27 @@ def test_a_coverage_that_says_more_than_there_is_is_named(watched, chain):
     coverage = orjson.loads(Wallet.get().coverage) | {"receipts": 7}
     Wallet.update(coverage=orjson.dumps(coverage).decode()).execute()
     assert named(audit(watched, FakeNode(chain))) == {(None, "coverage.receipts")}
+
+
+@pytest.mark.parametrize("state", ["complete", "partial"])
+def test_a_gap_that_is_kept_quiet_is_named(tmp_path, chain, state):
+    """Nobody's node has one of its transactions, so that the balances do not join; its coverage
+    admits nothing.
+    """
+    lost = next(row for row in chain.moving(ADA)[5:] if ADA in row.keys)
+    node = FakeNode(chain)
+    node.withhold(lost.signature)
+    service = Service(tmp_path / "data")
+    Lookout.begin(service.config, node, wallets=[ADA]).settle()
+    coverage = orjson.loads(Wallet.get().coverage)
+    gaps = [(one["fromSlot"], one["toSlot"]) for one in coverage["gaps"]]
+    assert gaps and all(first <= lost.slot <= last for first, last in gaps)
+    quiet = {**coverage, "gaps": [], "state": state}
+    Wallet.update(coverage=orjson.dumps(quiet).decode()).execute()
+    told = [one for one in audit(service, node).differences if one.field == "coverage.gaps"]
+    assert [(one.signature, one.theirs) for one in told] == [(None, 0)]
+    assert told[0].ours in [f"a gap from slot {first} to {last}" for first, last in gaps]
+    service.close()
 
 
 def test_a_history_with_gaps_is_not_complete(watched, chain):
