@@ -205,6 +205,16 @@ def standing_clock(monkeypatch):
 
 
 @pytest.fixture
+def agreed_clock(monkeypatch):
+    """The clock of requests stands a minute after the time that tests agree on: by the machine's,
+    what they made then would one day have left a window of 30 days.
+    """
+    from service import NOW
+
+    monkeypatch.setattr("time.time_ns", lambda: (NOW + 60_000) * 10**6)
+
+
+@pytest.fixture
 def service(tmp_path):
     """The application over an empty database; limits are out of the way."""
     from service import Service

@@ -235,6 +235,7 @@ def test_the_detail_adds_diary_positions_closes_posts_and_brain(service, trader)
         ("[]", "paper/1 amm-cp/1", "old_pipeline"),
     ],
 )
+@pytest.mark.usefixtures("agreed_clock")
 def test_why_a_close_does_not_count(service, trader, marks, pipeline, reason):
     closed(trader, 1, 5, marks=marks, pipeline=pipeline)
     close = service.get(f"/api/traders/{trader.uid}").json["closes"][0]
@@ -324,6 +325,7 @@ def test_everything_says_simulated(service, trader):
         ), path
 
 
+@pytest.mark.usefixtures("agreed_clock")
 def test_under_review_no_headline_is_left_anywhere(service, trader):
     closed(trader, 1, SOL)
     said(trader, 1)

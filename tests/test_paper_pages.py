@@ -44,6 +44,7 @@ def test_the_table_sorts_by_each_column_and_says_so(service, four):
     assert service.get("/traders?sort=name").status_code == 400
 
 
+@pytest.mark.usefixtures("agreed_clock")
 def test_rows_have_their_line_and_withheld_records_none(service, four):
     page = service.get("/traders").text
     assert re.findall(r'aria-label="([^"]+) in 30 days, simulated"', page) == [
@@ -52,6 +53,7 @@ def test_rows_have_their_line_and_withheld_records_none(service, four):
     ]
 
 
+@pytest.mark.usefixtures("agreed_clock")
 def test_a_sum_is_of_the_open_account_and_of_thirty_days(service):
     trader = make_trader(service, "Old")
     closed(trader, 1, SOL, closed_at=NOW - 31 * 86_400_000)
@@ -70,6 +72,7 @@ def test_who_makes_a_trader_is_told_when_there_are_no_prices(service, monkeypatc
         assert NO_SCOUT in service.get(path).text, path
 
 
+@pytest.mark.usefixtures("agreed_clock")
 def test_strategies_without_a_close_are_an_empty_state(service):
     page = service.get("/strategies").text
     assert "Nothing to compare yet" in page
