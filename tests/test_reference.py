@@ -51,7 +51,7 @@ def test_the_reference_names_every_request_field_refusal_and_limit(tmp_path):
         limit in page
         for limit in (
             "121 a minute",
-            "2,002 a hour",
+            "2,002 an hour",
             "10,003 a day",
             "posts: 24 a minute",
             "New bots: 5 a minute",

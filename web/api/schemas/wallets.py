@@ -230,7 +230,8 @@ class SaleEnd(Shape):
     """A sale at one end of all results."""
 
     tradeId: str | None = described(
-        "null where its time is not known, or thousands of trades happened in its hour"
+        "null where its time is not known, or where it is not among the 2,000 trades of its hour"
+        " that are looked at"
     )
     resultLamports: Whole
 

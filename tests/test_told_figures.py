@@ -1,0 +1,84 @@
+"""Limits that the book tells are those of the code: a bound that moves takes its sentence along."""
+
+from pathlib import Path
+
+import pytest
+
+import config
+from accounts import (
+    admin,
+    api_keys,
+    archive_reading,
+    archives,
+    backtest_runs,
+    backtests,
+    conduct,
+    posts,
+)
+from agents import answers
+from evidence import pages as evidence_pages
+from evidence import witness
+from notify import client, plan
+from web.api import look_back, stream, token_results
+from web.server import gate
+from web.site import pages
+
+DOCS = Path(__file__).resolve().parent.parent / "docs"
+NUMBERS = {3: "three", 5: "five", 10: "ten", 12: "twelve", 20: "twenty"}
+MB, GB, KB = 1_000_000, 1_000_000_000, 1024
+TOLD = {
+    "results.md": (
+        f"the best and the worst {NUMBERS[token_results.MAX_TOKENS]};",
+        f"`byToken` lists the {NUMBERS[token_results.MAX_LISTED]}",
+        f"the {look_back.MAX_LOOK_BACK:,} trades of its hour that are looked at",
+    ),
+    "check.md": (
+        f"A page has {evidence_pages.PAGE_SIZE:,} lines.",
+        f"up to {witness.LIMITS.max_bytes // MB} MB, a look takes {witness.MAX_REQUESTS} requests",
+    ),
+    "follow.md": (
+        f"One process serves {stream.MAX_STREAMS} streams;",
+        f"A comment comes every {stream.COMMENT_SECONDS} seconds",
+        f"An answer has at most {answers.MAX_ANSWER_BYTES:,} bytes;",
+    ),
+    "interface.md": (f"since the cursor of the page; {stream.MAX_PAGE_STREAMS_OF_ADDRESS} for an",),
+    "hooks.md": (
+        f"Any 2xx response within {client.ANSWER_SECONDS:.0f} seconds",
+        f"after {', '.join(str(wait) for wait in plan.WAITS_SECONDS[:-1])} seconds, then",
+    ),
+    "moving.md": (
+        f"at most {NUMBERS[gate.EXPORTS_PER_MINUTE]} a minute from an address",
+        f"which were `cut` at {archives.MAX_ROWS:,}",
+        f"over {archive_reading.MAX_ARCHIVE_BYTES // MB} MB or"
+        f" {archive_reading.MAX_BYTES // GB} GB unpacked, more than {archives.MAX_BOTS} bots,"
+        f" {archives.MAX_TRADERS} paper traders or {archives.MAX_ROWS:,} posts",
+        f"a line over {archive_reading.MAX_LINE_BYTES // KB} KiB",
+    ),
+    "operate.md": (
+        f"once and within {NUMBERS[admin.LOGIN_MS // 60_000]} minutes",
+        f"The session lasts {NUMBERS[admin.SESSION_MS // 3_600_000]} hours",
+        f"{NUMBERS[gate.REPORTS_PER_MINUTE]} times a minute from one address",
+        f"A post takes {conduct.MAX_OPEN_OF_POST} open reports, an instance {conduct.MAX_OPEN:,}.",
+        f"(text of up to {pages.MAX_ABOUT_BYTES:,} bytes",
+    ),
+    "paper.md": (
+        f"{backtests.MAX_CANDIDATES} combinations at most",
+        f"{NUMBERS[backtest_runs.MAX_AN_HOUR]} an hour for an"
+        f" account at most, the last {NUMBERS[backtest_runs.MAX_KEPT]} are kept",
+        f"within {NUMBERS[backtest_runs.MAX_SECONDS // 60]} minutes and 1 GB",
+    ),
+    "programs.md": (f"At most {config.MAX_PROGRAMS_BYTES:,} bytes",),
+    "settings.md": (f"their words and {posts.POST_OVERHEAD_BYTES} bytes each",),
+}
+
+
+@pytest.mark.parametrize("page", TOLD)
+def test_a_page_tells_the_limits_of_the_code(page):
+    # Sentences run on over the ends of lines.
+    text = " ".join((DOCS / page).read_text().split())
+    assert [sentence for sentence in TOLD[page] if sentence not in text] == []
+
+
+def test_the_number_of_active_keys_is_told():
+    templates = DOCS.parent / "templates"
+    assert f"up to {api_keys.MAX_ACTIVE_KEYS} active keys" in (templates / "docs.html").read_text()
