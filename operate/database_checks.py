@@ -119,10 +119,12 @@ def _tell_differences(found: Sequence[Difference]) -> Iterator[Finding]:
     if len(found) > MAX_DIFFERENCES:
         yield wrong(f"more than {MAX_DIFFERENCES} differences; the others are not listed", DERIVED)
     if not any(one.level == "wrong" for one in found):
+        # What is named was not compared, or not to its end.
+        but = "but for what is named above, " if found else ""
         yield fine(
-            "every wallet was rebuilt from its receipts and is the same; every post, verification"
-            " and attachment is as the log has it; names and profiles have nothing to be compared"
-            " with"
+            f"{but}every wallet was rebuilt from its receipts and is the same; every post,"
+            " verification and attachment is as the log has it; names and profiles have nothing to"
+            " be compared with"
         )
 
 

@@ -36,6 +36,8 @@ OWN_FILES = {
     "log_key",
     "programs.csv",
     "about.txt",
+    # A demonstration's: `app.py demo` writes it and says where it is.
+    "server.log",
     "jobs.lock",
     "work.lock",
     locks.DATA_DIR_LOCK,

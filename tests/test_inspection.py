@@ -22,7 +22,7 @@ from evidence import catch_up
 from evidence.notes import Signer
 from models import Bot, Owner, Post, Receipt, Trade, Wallet, WalletSignature
 from observing import rebuilding
-from operate import backups, doctor, inspection
+from operate import backups, database_checks, doctor, inspection
 
 ADA, EVE = address("ada"), address("eve")
 
@@ -55,12 +55,20 @@ def differences(seen, running=False):
     return list(inspection.inspect(seen.config, seen.now, running, sleep=lambda _: None))
 
 
+def sum_up(seen):
+    """What `doctor --deep` says of all where it finds nothing wrong."""
+    found = database_checks.check_deep(seen.config, seen.now)
+    (told,) = [one.text for one in found if one.level == "fine"]
+    return told
+
+
 def places(seen):
     return {(one.table, one.field) for one in differences(seen)}
 
 
 def test_an_instance_that_agrees_with_itself(seen):
     assert differences(seen) == [] and Post.get().status == "verified"
+    assert sum_up(seen).startswith("every wallet was rebuilt")
 
 
 def first_sell():
@@ -185,6 +193,8 @@ def test_entries_of_other_rules_are_not_called_wrong(seen):
         row.entry = pack_text(unpack_text(row.entry) + " ")
         row.save()
     assert {(one.table, one.level) for one in differences(seen)} == {("sighting", "look")}
+    # Nor does it say that they were compared.
+    assert sum_up(seen).startswith("but for what is named above, every wallet was rebuilt")
 
 
 def test_receipts_that_wait_for_the_next_look_are_no_damage(seen):

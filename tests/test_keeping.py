@@ -617,6 +617,7 @@ def test_the_doctor_says_what_is_wrong_and_what_to_do(service):
     (folder / "secret_key").write_text("")
     (folder / "app.db.before-0002_market").write_bytes(b"x")
     (folder / "notes.txt").write_text("mine")
+    (folder / "server.log").touch(0o600)
     os.chmod(folder / "notes.txt", 0o644)
     os.chmod(folder, 0o755)
     service.make_bot()
@@ -636,6 +637,8 @@ def test_the_doctor_says_what_is_wrong_and_what_to_do(service):
     assert any("before a migration" in text for text in looked) and any(
         "notes.txt" in text and "does not know" in text for text in looked
     )
+    # What `app.py demo` writes, and says where.
+    assert not any("server.log" in text for text in looked)
     assert "the clock says" in complain(service.config, NOW - 3_600_000)
     leave()
     with contextlib.closing(apsw.Connection(str(database))) as db:
