@@ -10,11 +10,13 @@ import pytest
 from corpus import read_expected
 
 from accounts.problem import CODES
+from chain import verify
 from chain.amounts import exact
 from chain.effects import Balance
 from chain.entries import Entry
 from chain.kinds import TRADES
 from chain.ledger import Ledger
+from web.site import words
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -53,6 +55,22 @@ def test_every_code_is_named_with_its_status():
         for n in range(len(CODES))
     )
     assert rows == {code: str(status) for code, (status, _) in CODES.items()}
+
+
+def test_every_flag_of_a_trade_is_named_and_said_in_words(service):
+    """In the book, in the OpenAPI document and on pages: whatever `chain` gives a trade."""
+    text = (ROOT / "docs" / "verified.md").read_text()
+    table = re.search(r"\n## Flags\n.*?(?=\n## )", text, re.S)[0]
+    named = {
+        flag for row in re.findall(r"^\| (`.*?) \|", table, re.M) for flag in row.split("`")[1::2]
+    }
+    schemas = service.get("/openapi.json").get_json()["components"]["schemas"]
+    described = schemas["Trade"]["properties"]["flags"]["description"].partition(": ")[2]
+    assert named == set(described.split(", ")) == set(words.FLAGS)
+    sources = "".join(path.read_text() for path in (ROOT / "chain").glob("*.py"))
+    given = re.findall(r"flags=\(\"(\w+)\",\)|add_flags\(entry, \"(\w+)\"|\*\[\"(\w+)\"\]", sources)
+    assert {flag for one in given for flag in one if flag} | verify.NO_PROOF <= named
+    assert all(f'"{flag}"' in sources for flag in named)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -100,6 +100,7 @@ FLAGS = {
     ),
     "unrecognised_program": "an unknown program moved this; it is not counted as a trade",
     "ambiguous": "it can be read in more than one way, so it gets no result",
+    "not_signer": "this wallet did not sign it, so it verifies no post",
     "no_swap": "no swap took part in it, so it verifies no post",
     "basis_carried": "the cost of what was given carries over to what was received",
     "order_unresolved": "its order within the block is not known",

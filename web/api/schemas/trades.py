@@ -133,7 +133,12 @@ class Trade(Shape):
     beside: Beside | None = described(
         "the part of tokenChanges and solChange that is not the trade's; null: all of it is"
     )
-    flags: list[str] = described("what to know before relying on its numbers")
+    flags: list[str] = described(
+        "what to know before relying on its numbers: ambiguous, basis_carried,"
+        " counterparty_signed, fee_income, fee_only, incomplete_history, no_swap, not_signer,"
+        " opening_inventory_unknown, order_unresolved, owner_inferred, residue, sponsored_rent,"
+        " tip_only, unrecognised_program, value_unexplained"
+    )
     source: Literal["chain"]
     verified: bool = described("always true: it is finalized on the chain")
     explorerUrl: str | None = described("null in a demonstration")
@@ -215,7 +220,7 @@ class LeaderboardRow(Shape):
         | None
     ) = described(
         "why there is no rank; too_few_sells: under three with a result; open_gap: a part of the "
-        "history is missing; held_by_another: the wallet's past belongs to that bot"
+        "history is missing; held_by_another: another bot held the wallet first and keeps its past"
     )
     coverage: Coverage
     retiredAt: Time | None = described("a retired bot stays on the board of its time")
