@@ -163,6 +163,22 @@ def test_what_is_no_request_is_refused_in_our_own_words(server, raw, status):
     assert "canary" not in server.words() and "Traceback" not in server.words()
 
 
+@pytest.mark.parametrize(
+    "raw, said",
+    [
+        (b"GET /api/v1/search?q=" + b"a" * 5000 + b" HTTP/1.1\r\n\r\n", "the URL is too long"),
+        (
+            b"GET / HTTP/1.1\r\n" + b"".join(b"X-%d: 1\r\n" % n for n in range(100)) + b"\r\n",
+            "there are too many headers, or one is too long",
+        ),
+        (b"BLAH\r\n\r\n", "this was no request that is understood here"),
+    ],
+    ids=("url", "headers", "noise"),
+)
+def test_what_is_too_long_for_a_request_is_named(server, raw, said):
+    assert json.loads(server.send(raw).partition(b"\r\n\r\n")[2])["detail"] == said
+
+
 def test_malformed_requests_crash_nothing(server):
     """Requests cut, doubled, shuffled and sown with bytes: whatever comes back is an HTTP answer
     below 500 or nothing.

@@ -48,6 +48,8 @@ STATUS = {
     errors.UnsupportedTransferCoding: 501,
     errors.ExpectationFailed: 417,
 }
+# What is told of them; of anything else that is no request nothing is known.
+DETAILS = {414: "the URL is too long", 431: "there are too many headers, or one is too long"}
 log = logging.getLogger("candor")
 
 
@@ -422,7 +424,8 @@ def shut_down(connection: Closable) -> None:
 
 def write_refusal(status: int, code: str) -> bytes:
     """Write a complete HTTP answer, after which the connection ends."""
-    refusal = make_refusal(status, code, "this was no request that is understood here")
+    detail = DETAILS.get(status, "this was no request that is understood here")
+    refusal = make_refusal(status, code, detail)
     lines = [
         f"HTTP/1.1 {status} {refusal.reason}",
         "Connection: close",
