@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from corpus import read_expected
 
+from accounts import archives
 from accounts.problem import CODES
 from chain import verify
 from chain.amounts import exact
@@ -71,6 +72,29 @@ def test_every_flag_of_a_trade_is_named_and_said_in_words(service):
     given = re.findall(r"flags=\(\"(\w+)\",\)|add_flags\(entry, \"(\w+)\"|\*\[\"(\w+)\"\]", sources)
     assert {flag for one in given for flag in one if flag} | verify.NO_PROOF <= named
     assert all(f'"{flag}"' in sources for flag in named)
+
+
+def test_every_file_of_an_archive_is_named():
+    text = (ROOT / "docs" / "moving.md").read_text()
+    named = re.findall(r"`([\w*]+\.\w+)`", "".join(re.findall(r"^\| (.*?) \|", text, re.M)))
+    assert [name for name in archives.NAMES if not any(map(Path(name).match, named))] == []
+    assert [
+        name for name in named if not any(Path(one).match(name) for one in archives.NAMES)
+    ] == []
+
+
+def test_links_to_a_heading_find_it():
+    headings = {
+        page: {
+            re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
+            for heading in re.findall(r"^#+ (.*)$", page.read_text(), re.M)
+        }
+        for page in PAGES
+    }
+    for page in PAGES:
+        for name, heading in re.findall(r"\]\(([\w./-]*\.md)?#([^)]+)\)", page.read_text()):
+            target = (page.parent / name).resolve() if name else page
+            assert heading in headings[target], (page.name, name, heading)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
