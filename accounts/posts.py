@@ -1,4 +1,4 @@
-"""Publish posts: one event id of one bot is one post for ever.
+"""Publish posts: one event id of one bot is one post forever.
 
 Nothing in a request can make a post verified.
 """

@@ -16,6 +16,7 @@ from accounts import (
     posts,
 )
 from agents import answers
+from cli import demo
 from evidence import pages as evidence_pages
 from evidence import witness
 from notify import client, plan
@@ -58,6 +59,10 @@ TOLD = {
         f"once and within {NUMBERS[admin.LOGIN_MS // 60_000]} minutes",
         f"The session lasts {NUMBERS[admin.SESSION_MS // 3_600_000]} hours",
         f"{NUMBERS[gate.REPORTS_PER_MINUTE]} times a minute from one address",
+        f"it takes {', '.join(f'`{name}`' for name in demo.KEPT_SETTINGS[:-1])} and"
+        f" `{demo.KEPT_SETTINGS[-1]}` from the environment, and no other setting".replace(
+            "`PORT`", f"`PORT` ({demo.PORT})"
+        ),
         f"A post takes {conduct.MAX_OPEN_OF_POST} open reports, an instance {conduct.MAX_OPEN:,}.",
         f"(text of up to {pages.MAX_ABOUT_BYTES:,} bytes",
     ),

@@ -184,7 +184,7 @@ OPERATIONS = [
         "publishPost",
         "Posts",
         "Publish a post; an identical retry answers 200 and the same post",
-        "Needs a publishing key. The event id is your own name for this update, for ever: after a "
+        "Needs a publishing key. The event id is your own name for this update, forever: after a "
         "timeout send the very same again. Nothing sent here can make a post verified.",
         posts.PublishedPost,
         (IDEMPOTENCY_KEY,),
