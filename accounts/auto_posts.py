@@ -10,6 +10,7 @@ from accounts.names import STABLECOINS, find_symbol
 from accounts.posts import store_post
 from accounts.verification import MAX_AT_ONCE, verify_posts
 from chain.amounts import exact, sol
+from chain.beside import list_venue_changes
 from chain.holdings import HOLDINGS
 from chain.kinds import TRADES
 from chain.quote_tables import QuoteTrade
@@ -141,11 +142,8 @@ def _tell_quote_result(trade: Trade) -> dict[str, str]:
 
 def _read_venue_changes(trade: Trade) -> dict[str, tuple[int, int]]:
     """{mint: (raw change, decimals)} of a trade without what passed beside its venue."""
-    beside = {mint: int(raw) for mint, raw, _ in orjson.loads(trade.beside_tokens)}
-    return {
-        mint: (int(raw) - beside.get(mint, 0), decimals)
-        for mint, raw, decimals in orjson.loads(trade.token_changes)
-    }
+    whole, beside = orjson.loads(trade.token_changes), orjson.loads(trade.beside_tokens)
+    return {one.mint: (one.raw, one.decimals) for one in list_venue_changes(whole, beside)}
 
 
 def _read_venue_sol(trade: Trade) -> int:

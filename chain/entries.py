@@ -7,6 +7,7 @@ from collections.abc import Set
 from sys import intern
 from typing import Any, NamedTuple
 
+from chain.beside import list_venue_changes
 from chain.effects import Balance, Effect, read_effect
 from chain.kinds import decide_kind
 from chain.packing import pack_text, unpack_text
@@ -77,12 +78,7 @@ class Entry(NamedTuple):
         """((mint, raw change, decimals), ...) that passed through the venue, zeros left out."""
         if not self.beside_tokens:
             return self.tokens
-        beside = {mint: change for mint, change, _ in self.beside_tokens}
-        whole = {mint: (change, decimals) for mint, change, decimals in self.tokens}
-        for mint, _, decimals in self.beside_tokens:
-            whole.setdefault(mint, (0, decimals))
-        rows = ((m, c - beside.get(m, 0), d) for m, (c, d) in sorted(whole.items()))
-        return tuple(row for row in rows if row[1])
+        return tuple(sorted(list_venue_changes(self.tokens, self.beside_tokens)))
 
     def show(self) -> str:
         """Make its JSON, without what its row says beside it."""

@@ -11,6 +11,7 @@ import orjson
 
 import storage
 from chain.amounts import show_lamports
+from chain.beside import list_venue_changes
 from chain.lots import UNEXPLAINED, Booked
 from chain.tables import NUMBER_OF_MINT, Mint, TokenTrader, TradeMint
 from models import Trade
@@ -268,30 +269,22 @@ def renew_traders(wallet_id: int) -> None:
 
 
 def list_moved(row: Row) -> list[tuple[str, str | None, int, int]]:
-    """[(mint, side or None, slot, place), ...] of a trade row, in the order of its changes, last
-    its own mint where nothing of it was left.
+    """[(mint, side or None, slot, place), ...] of a trade row, in the order of its changes, then of
+    those beside it, last its own mint where it changed in neither.
 
     Only what passed through the venue of a trade of explained value was bought or sold; what a
-    round trip left over was neither, nor was what it bought and sold back whole.
+    trade left over of another token was neither, nor was what a round trip bought and sold back.
     """
-    changes, slot, place = _read_changes(row["token_changes"]), row["slot"], row["place"]
-    own, sides = row["mint"], dict[str, str | None].fromkeys(changes)
+    whole, beside = orjson.loads(row["token_changes"]), orjson.loads(row["beside_tokens"])
+    own, slot, place = row["mint"], row["slot"], row["place"]
+    sides = dict[str, str | None].fromkeys(mint for mint, *_ in (*whole, *beside))
+    if own:
+        sides.setdefault(own, None)
     if row["kind"] in SIDED and UNEXPLAINED not in orjson.loads(row["flags"]):
-        beside = _read_changes(row["beside_tokens"])
-        sides = {mint: find_side(change - beside.get(mint, 0)) for mint, change in changes.items()}
-    if own and own not in sides:
-        sides[own] = None
+        for mint, change, _ in list_venue_changes(whole, beside):
+            # What rises in a trade beside its own mint is a residue: it has no price.
+            sides[mint] = "sell" if change < 0 else "buy" if mint == own else None
     return [(mint, side, slot, place) for mint, side in sides.items()]
-
-
-def _read_changes(text: str) -> dict[str, int]:
-    """{mint: signed raw amount} of a column."""
-    return {mint: int(change) for mint, change, _ in orjson.loads(text)}
-
-
-def find_side(change: int) -> str | None:
-    """The side of a signed raw amount."""
-    return ("buy" if change > 0 else "sell") if change else None
 
 
 # As text, for thousands of rows: a model's columns are converted one by one.

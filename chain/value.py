@@ -5,6 +5,7 @@ the calls traded with. Pure; the rules in words: docs/verified.md.
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from chain.beside import list_venue_changes
 from chain.flows import Amounts, Flows
 from chain.instructions import WRAPPED_SOL
 
@@ -80,14 +81,8 @@ def split_unpriced(flows: Flows) -> Split:
 
 def venue_tokens(flows: Flows) -> tuple[tuple[str, int, int], ...]:
     """((mint, raw change, decimals), ...) of the receipt without what is beside."""
-    beside = flows.beside()
-    decimals = {mint: places for mint, _, places in token_rows(flows, beside)}
-    changes = {mint: change for mint, change, _ in flows.effect.tokens}
-    decimals |= {mint: places for mint, _, places in flows.effect.tokens}
-    rows = (
-        (mint, changes.get(mint, 0) - beside[mint], decimals[mint]) for mint in sorted(decimals)
-    )
-    return tuple(row for row in rows if row[1])
+    beside = token_rows(flows, flows.beside())
+    return tuple(sorted(list_venue_changes(flows.effect.tokens, beside)))
 
 
 def token_rows(flows: Flows, amounts: Amounts) -> tuple[tuple[str, int, int], ...]:

@@ -2,9 +2,10 @@
 the only evidence.
 """
 
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
+
+from chain.beside import list_venue_changes
 
 VERIFIED_KINDS = frozenset(("buy", "sell", "swap", "round_trip", "order_fill"))
 # With one of these an `ambiguous` transaction stands for no trade of the wallet.
@@ -53,10 +54,5 @@ def list_moved_mints(
     """Tokens that a trade moved: those of its rows (mint, raw change, decimals) less the rows of
     what passed beside it, and its own where it is a round trip, which leaves nothing of it.
     """
-    moved: dict[str, int] = defaultdict(int)
-    for name, change, _ in token_changes:
-        moved[name] += int(change)
-    for name, change, _ in beside_tokens:
-        moved[name] -= int(change)
-    mints = {name for name, change in moved.items() if change}
+    mints = {change.mint for change in list_venue_changes(token_changes, beside_tokens)}
     return mints | {mint} if mint and kind == "round_trip" else mints

@@ -121,6 +121,16 @@ def test_a_gift_beside_a_sale_is_not_told_as_its_proceeds(wallet):
     assert not find_foreign_numbers(sold.body, {**facts, "resultSol": "-0.65"})
 
 
+def test_what_was_bought_and_sent_on_at_once_is_told_as_bought(wallet):
+    """The balance of the token changed by nothing; 2.5 units were bought for 1.25 SOL."""
+    sent_on = BUY._replace(
+        tokens=(), beside_tokens=((MINT, -2_500_000, 6),), balances=BUY.balances[:1]
+    )
+    arrive(wallet, sent_on, NOW + 1)
+    (post,) = publish(wallet)
+    assert "2.5" in post.body and "1.25" in post.body
+
+
 def test_unexplained_value_is_not_told(wallet):
     arrive(wallet, BUY, NOW + 1)
     arrive(wallet, SELL._replace(flags=("value_unexplained",), explained_percent=3), NOW + 2)

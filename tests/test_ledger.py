@@ -104,7 +104,9 @@ class Teller:
             fee=fee,
             tip=tip,
             rent=rent,
-            tokens=tuple((mint_of(name), change, 0) for name, change in sorted(whole.items())),
+            tokens=tuple(
+                (mint_of(name), change, 0) for name, change in sorted(whole.items()) if change
+            ),
             balances=tuple(balances),
             others=tuple(others),
             sponsored=sponsored,

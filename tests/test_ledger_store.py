@@ -412,23 +412,25 @@ def test_a_trade_row_holds_the_booked_amounts(empty):
 @pytest.mark.parametrize(
     "kind, flags, sides",
     [
-        ("buy", [], ["buy", "sell", None, "sell"]),
-        ("sell", ["residue"], ["buy", "sell", None, "sell"]),
-        ("swap", [], ["buy", "sell", None, "sell"]),
-        ("swap", ["value_unexplained"], [None] * 4),
-        ("round_trip", [], [None] * 4),
-        ("transfer_in", [], [None] * 4),
+        ("buy", [], ["buy", "sell", None, "sell", "sell"]),
+        ("sell", ["residue"], ["buy", "sell", None, "sell", "sell"]),
+        ("swap", [], ["buy", "sell", None, "sell", "sell"]),
+        ("swap", ["value_unexplained"], [None] * 5),
+        ("round_trip", [], [None] * 5),
+        ("transfer_in", [], [None] * 5),
     ],
 )
 def test_only_what_passed_through_the_venue_of_a_trade_was_bought_or_sold(kind, flags, sides):
-    """Of 5 C all stood beside, of 5 D that came 6 did: one of them was sold."""
+    """Of 5 C all stood beside; of 5 D that came 6 did, and all of E: one of each was sold."""
     changes = [["A", "1", 6], ["B", "-1", 6], ["C", "5", 6], ["D", "5", 6]]
     row = {
         **{"kind": kind, "flags": to_json(flags), "mint": "A", "slot": 7, "place": 3},
         "token_changes": to_json(changes),
         "beside_tokens": to_json([["C", "5", 6], ["D", "6", 6], ["E", "1", 6]]),
     }
-    assert list_moved(row) == [(mint, side, 7, 3) for mint, side in zip("ABCD", sides, strict=True)]
+    assert list_moved(row) == [
+        (mint, side, 7, 3) for mint, side in zip("ABCDE", sides, strict=True)
+    ]
 
 
 def test_coverage_is_said_in_the_shape_of_the_interface(empty):

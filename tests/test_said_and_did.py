@@ -108,6 +108,21 @@ def test_what_passed_beside_a_trade_is_not_in_its_receipt(service, key):
     assert (shown["amount"], shown["solChange"]) == ("880", "0.3")
 
 
+def test_a_sale_of_what_arrived_in_the_same_transaction_has_its_amount(service, key):
+    """879.5 arrived beside and were sold: as a whole nothing of the token changed."""
+    beside = orjson.dumps([[M, "879500", 3]]).decode()
+    post = say(service, key)
+    observe(service, token_changes="[]", beside_tokens=beside)
+    shown = service.get(f"/api/v1/posts/{post}", key).json
+    assert shown["receipt"]["amount"] == "879.5"
+    assert shown["receipt"]["tokenChanges"] == [{"mint": M, "change": "-879.5"}]
+    assert shown["tokenAddresses"] == [M]
+    (told,) = re.findall(
+        r'property="og:description" content="([^"]*)', service.get(f"/posts/{post}").text
+    )
+    assert "Sold 879.5" in told
+
+
 def test_a_trade_of_another_token_is_told_as_it_was(service, key):
     Token.create(mint=M, symbol="FERN", discovered_at=NOW, found_by="[]")
     post = say(service, key, mint=OTHER, symbol="TARN")

@@ -375,6 +375,46 @@ def test_a_trade_opens_to_where_its_value_came_from(service, bot):
     assert "+0.0001 SOL" in text_of(service.get(f"/tokens/{M}"))
 
 
+def observe_sent_on(service):
+    """2 of a token with 3 decimals were bought for 0.5 SOL and sent on in the same transaction."""
+    beside = orjson.dumps([[M, "-2000", 3]]).decode()
+    more = {"kind": "buy", "mint": M, "sol": -500_000_000, "explained": 100}
+    service.observe_trade(W, "sent", 1, token_changes="[]", beside_tokens=beside, **more)
+
+
+def test_what_was_bought_and_sent_on_at_once_was_bought(service, bot, key):
+    observe_sent_on(service)
+    (row,) = service.get(f"/api/v1/activity?mint={M}", key).json["data"]
+    assert (row["side"], row["amountRaw"], row["amount"], row["decimals"]) == (
+        "buy",
+        "2000",
+        "2",
+        3,
+    )
+    (gone,) = row["beside"]["tokenChanges"]
+    assert (gone["changeRaw"], row["solChangeLamports"]) == ("-2000", "-500000000")
+    page = profile(service, bot)
+    assert f"Bought +2 {M[:4]}…{M[-4:]} −0.5" in page
+    assert f"no part of the trade: −2 {M[:4]}…{M[-4:]}." in page
+    assert f'href="/tokens/{M}"' in service.get(f"/bots/{bot.bot.uid}?tab=trades").text
+    assert "2 −0.5000 SOL" in text_of(service.get(f"/tokens/{M}"))
+
+
+def test_lots_of_a_sale_out_of_a_greater_gift_are_in_units_of_their_token(service, bot):
+    """1.5 sold, 5 arrived beside: as a whole the token rose."""
+    lots = orjson.dumps([[None, "1500", None]]).decode()
+    gift = orjson.dumps([[M, "5000", 3]]).decode()
+    observe_sale(service, "small", raw=3_500, beside_tokens=gift, lots=lots)
+    assert "held before observation began 1.5 unknown" in profile(service, bot)
+
+
+def test_the_page_of_a_token_tells_what_was_bought_without_what_arrived_beside(service, bot):
+    """1 bought for 0.5 SOL, 5 arrived beside."""
+    gift = orjson.dumps([[M, "5000", 3]]).decode()
+    service.observe_trade(W, "b", 1, mint=M, raw=6_000, sol=-500_000_000, beside_tokens=gift)
+    assert "1 −0.5000 SOL" in text_of(service.get(f"/tokens/{M}"))
+
+
 def test_a_trade_whose_value_is_unexplained_counts_for_nothing(service, bot):
     observe_sale(
         service,

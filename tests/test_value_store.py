@@ -154,6 +154,37 @@ def test_a_trade_moved_its_own_mint_where_nothing_of_it_was_left(empty):
         assert ask(MINTS_OF_TRADES).fetchall() == found
 
 
+def test_what_was_sent_on_or_arrived_at_once_was_traded_all_the_same(empty):
+    """10 A bought and all sent on; 4 B that arrived and were sold; both changed nothing as a whole.
+    A swap gives C that arrived for D and leaves a residue of E, which nobody bought. Rows of before
+    0084 have no side and no trader of those, but one of the residue.
+    """
+    t = Teller().write("buy", -100, FEE, [("A", 10)], "A", beside=[("A", -10)])
+    t.write("sell", 60, FEE, [("B", -4)], "B", beside=[("B", 4)])
+    changes = [("C", -7), ("D", 3), ("E", 1)]
+    t.write("swap", -FEE, FEE, changes, "D", residues="E", beside=[("C", 7)], flags=["residue"])
+    publish(empty(), t.entries)
+    ask = storage.database.execute_sql
+    found, traded = ask(MINTS_OF_TRADES).fetchall(), list_traded()
+    sides = [row[1:3] for row in found]
+    swap = [("D", "buy"), ("E", None), ("C", "sell")]
+    assert sides == [("A", "buy"), ("B", "sell"), *swap]
+    assert traded == [("A", "buy"), ("B", "sell"), ("C", "sell"), ("D", "buy")]
+    of = {name: f"(SELECT id FROM mint WHERE address = '{name}')" for name in "ABCE"}
+    ask(f"UPDATE trade_mint SET side = NULL WHERE mint_id IN ({of['A']}, {of['B']})")
+    ask(f"UPDATE trade_mint SET side = 'buy' WHERE mint_id = {of['E']}")
+    ask(f"DELETE FROM trade_mint WHERE mint_id = {of['C']}")
+    ask("DELETE FROM mint WHERE address = 'C'")
+    ask("UPDATE token_trader SET mint = 'E', side = 'buy' WHERE mint = 'C'")
+    ask("DELETE FROM token_trader WHERE mint IN ('A', 'B')")
+    up = importlib.import_module("migrations.0084_moved_beside").up
+    for _ in range(2):
+        with storage.writing():
+            up(None, storage.database)
+        assert ask(MINTS_OF_TRADES).fetchall() == found and list_traded() == traded
+    assert not mark_differing_trades(Wallet.get().id)
+
+
 def test_running_totals_carry_what_left_without_a_sale(empty):
     """Two hours apart: 10@100 bought; then 4 leave."""
     t = Teller().buy("A", 10, 100)

@@ -3,12 +3,12 @@
 from collections.abc import Iterable
 
 from chain.amounts import exact
+from chain.beside import Change, list_venue_changes
 from chain.stored import CHANGES, NAMES, read_stored
 from web.api.post_statements import PostRow
 from web.api.quote_trades import show_quoted, show_unquoted
 from web.api.serialize import (
     Json,
-    TokenChange,
     parse_changes,
     show_seconds,
     show_share,
@@ -27,8 +27,7 @@ def show_post(row: PostRow, base_url: str) -> Json:
     hidden = row.hidden_at is not None
     if is_damaged(row):
         # As before the trade was observed: there is no receipt to show.
-        row = row._replace(trade_kind=None, token_changes=None)
-    moved = [one.mint for one in parse_changes(row.token_changes or "[]")]
+        row = row._replace(trade_kind=None, token_changes=None, beside_tokens=None)
     return {
         "id": row.uid,
         "botId": row.bot,
@@ -50,7 +49,7 @@ def show_post(row: PostRow, base_url: str) -> Json:
         },
         "eventAt": show_time(row.event_at),
         "createdAt": show_time(row.created_at),
-        "tokenAddresses": list(dict.fromkeys(([row.mint] if row.mint else []) + moved)),
+        "tokenAddresses": _list_mints(row),
         "provenance": {
             "channel": row.channel,
             "keyId": row.key,
@@ -77,6 +76,13 @@ def is_damaged(row: PostRow) -> bool:
         (row.trade_flags, NAMES),
     )
     return any(text is not None and read_stored(text, shape) is None for text, shape in stored)
+
+
+def _list_mints(row: PostRow) -> list[str]:
+    """List the tokens of a post: the one it names, and those its transaction moved or traded."""
+    changes = (*parse_changes(row.token_changes or "[]"), *parse_changes(row.beside_tokens or "[]"))
+    mints = (row.mint, *(one.mint for one in changes), row.trade_mint)
+    return list(dict.fromkeys(mint for mint in mints if mint))
 
 
 def show_import(row: PostRow) -> Json | None:
@@ -118,9 +124,9 @@ def show_receipt(row: PostRow) -> Json | None:
         "wallet": row.trade_wallet,
         "mint": row.trade_mint,
         "symbol": row.trade_symbol,
-        "amount": exact(abs(int(own.raw)), own.decimals) if own else None,
+        "amount": exact(abs(own.raw), own.decimals) if own else None,
         "tokenChanges": [
-            {"mint": one.mint, "change": exact(int(one.raw), one.decimals)} for one in moved
+            {"mint": one.mint, "change": exact(one.raw, one.decimals)} for one in moved
         ],
         "solChange": None if failed else show_sol((row.sol_change or 0) - (row.beside_sol or 0)),
         "realized": row.realized,
@@ -137,12 +143,11 @@ def show_receipt(row: PostRow) -> Json | None:
     }
 
 
-def list_moved(row: PostRow) -> list[TokenChange]:
+def list_moved(row: PostRow) -> list[Change]:
     """List what the trade moved of each token, less what passed beside it; zeros left out."""
-    beside = {one.mint: int(one.raw) for one in parse_changes(row.beside_tokens or "[]")}
-    whole = parse_changes(row.token_changes or "[]")
-    net = [one._replace(raw=str(int(one.raw) - beside.get(one.mint, 0))) for one in whole]
-    return [one for one in net if one.raw != "0"]
+    return list_venue_changes(
+        parse_changes(row.token_changes or "[]"), parse_changes(row.beside_tokens or "[]")
+    )
 
 
 def show_percentage(result: int | None, cost: int | None) -> str | None:

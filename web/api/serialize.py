@@ -12,6 +12,7 @@ import orjson
 from accounts.fields import is_provable
 from accounts.influencers import read_voice
 from chain.amounts import exact, show_lamports, sol
+from chain.beside import list_venue_changes
 from chain.stored import (
     AVERAGE_COST,
     POSITIONS,
@@ -164,9 +165,10 @@ def explorer_url(signature: str) -> str:
 
 
 def show_activity(row: ActivityRow, mint: str) -> Json:
-    """Make the ActivityRow of the interface: what the trade moved of this mint."""
-    change = next(one for one in parse_changes(row.token_changes) if one.mint == mint)
-    amount = abs(int(change.raw))
+    """Make the ActivityRow of the interface: what the trade bought or sold of this mint."""
+    moved = list_venue_changes(parse_changes(row.token_changes), parse_changes(row.beside_tokens))
+    change = next(one for one in moved if one.mint == mint)
+    amount = abs(change.raw)
     return {
         "side": row.side,
         "botId": row.bot,

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
-from chain.amounts import exact
 from web.api.posts import show_percentage
 from web.api.serialize import Json
 from web.site import figures, words
+from web.site.money import venue_changes, venue_sol
 
 # By kind of transaction; `{tokens}`: an amount with its token, `{sol}`: without a sign.
 DEEDS = {
@@ -132,12 +132,7 @@ def write_trade(trade: Json) -> str:
 
 def _show_receipt(trade: Json) -> Json:
     """Make of a Trade the Receipt that a post about it would carry: without what passed beside."""
-    beside = trade["beside"] or {"solLamports": "0", "tokenChanges": []}
-    aside = {one["mint"]: int(one["changeRaw"]) for one in beside["tokenChanges"]}
-    moved = {
-        one["mint"]: exact(int(one["changeRaw"]) - aside.get(one["mint"], 0), one["decimals"])
-        for one in trade["tokenChanges"]
-    }
+    moved = {one["mint"]: one["change"] for one in venue_changes(trade)}
     realized = trade["realized"]
     result, cost = (
         None if realized[name] is None else int(realized[name])
@@ -147,10 +142,8 @@ def _show_receipt(trade: Json) -> Json:
     return {
         **trade,
         "amount": own and own.lstrip("-"),
-        "tokenChanges": [
-            {"mint": mint, "change": change} for mint, change in moved.items() if change != "0"
-        ],
-        "solChange": exact(int(trade["solChangeLamports"]) - int(beside["solLamports"]), 9),
+        "tokenChanges": [{"mint": mint, "change": change} for mint, change in moved.items()],
+        "solChange": venue_sol(trade),
         "realized": realized["status"],
         "resultSol": realized["resultSol"],
         "resultPct": show_percentage(result, cost),

@@ -1,11 +1,12 @@
 """The words about where a wallet's money went and where a trade's value came from. Text only."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from chain.amounts import exact, sol
+from chain.amounts import sol
+from chain.beside import list_venue_changes
 from chain.value import MIN_EXPLAINED_PERCENT
-from web.api.serialize import Json
+from web.api.serialize import Json, TokenChange, show_change
 from web.site import figures, words
 
 # Accounts that are named of those a trade's value came from.
@@ -175,15 +176,16 @@ def name_token(change: Json, symbols: Mapping[str, str]) -> str:
 
 def venue_changes(trade: Json) -> list[Json]:
     """List the token changes of a trade without what passed beside it."""
-    beside = {
-        one["mint"]: int(one["changeRaw"]) for one in (trade["beside"] or NONE)["tokenChanges"]
-    }
-    changes = []
-    for one in trade["tokenChanges"]:
-        raw = int(one["changeRaw"]) - beside.get(one["mint"], 0)
-        if raw:
-            changes.append({**one, "change": exact(raw, one["decimals"])})
-    return changes
+    whole, beside = trade["tokenChanges"], (trade["beside"] or NONE)["tokenChanges"]
+    symbols = {one["mint"]: one["symbol"] for one in (*whole, *beside)}
+    moved = list_venue_changes(_read_changes(whole), _read_changes(beside))
+    return [
+        show_change(TokenChange(one.mint, str(one.raw), one.decimals), symbols) for one in moved
+    ]
+
+
+def _read_changes(changes: Iterable[Json]) -> list[TokenChange]:
+    return [TokenChange(one["mint"], one["changeRaw"], one["decimals"]) for one in changes]
 
 
 def venue_sol(shown: Json) -> str:

@@ -213,11 +213,11 @@ def _match(lot: Json, origin: OriginRow | None, decimals: int) -> MatchedLot:
 
 
 def _find_sold_decimals(trade: Json) -> int:
-    """Return the decimals of the token that was sold: the one whose balance fell."""
+    """Return the decimals of the token that was sold: the one that was given for it."""
     return next(
         (
             change["decimals"]
-            for change in trade["tokenChanges"]
+            for change in money.venue_changes(trade)
             if change["changeRaw"].startswith("-")
         ),
         0,
@@ -265,6 +265,7 @@ def _mints_of(shown: Json) -> list[str]:
         shown.get("mint"),
         *shown.get("tokenAddresses", ()),
         *(change["mint"] for change in shown.get("tokenChanges", ())),
+        *(change["mint"] for change in (shown.get("beside") or money.NONE)["tokenChanges"]),
     )
     return [mint for mint in mints if mint]
 

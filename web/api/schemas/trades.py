@@ -151,10 +151,10 @@ class ActivityRow(Shape):
     botId: str
     botName: str = described("untrusted")
     wallet: Address
-    amountRaw: Whole
+    amountRaw: Whole = described("what was bought or sold, without what passed beside it")
     amount: Exact
     decimals: int
-    solChangeLamports: Whole
+    solChangeLamports: Whole = described("of the whole transaction, as in Trade")
     solChange: Exact
     eventAt: Time | None
     slot: int

@@ -1,0 +1,32 @@
+"""Which token changes of a transaction passed through its venue, for all who book, judge or tell
+them. Pure; the rules in words: docs/verified.md.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+
+class Change(NamedTuple):
+    """What moved of a token: signed raw units."""
+
+    mint: str
+    raw: int
+    decimals: int
+
+
+def list_venue_changes(
+    whole: Iterable[Sequence[Any]], beside: Iterable[Sequence[Any]]
+) -> list[Change]:
+    """The changes of a whole transaction less those beside its venue, in that order, zeros left
+    out. Rows are (mint, raw change as a number or text, decimals).
+
+    What was bought and sent on at once, or arrived and was sold at once, changed nothing as a
+    whole: it stands beside alone, and passed through the venue all the same.
+    """
+    raws: dict[str, int] = {}
+    places: dict[str, int] = {}
+    for sign, rows in ((1, whole), (-1, beside)):
+        for mint, raw, decimals in rows:
+            raws[mint] = raws.get(mint, 0) + sign * int(raw)
+            places.setdefault(mint, decimals)
+    return [Change(mint, raw, places[mint]) for mint, raw in raws.items() if raw]
