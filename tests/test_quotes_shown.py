@@ -298,6 +298,7 @@ def test_of_a_bot_that_never_traded_for_sol_nothing_in_sol_is_shown(service, bot
     )
     coverage = {**show_coverage(W, None), "state": "complete", "receipts": 3, "note": None}
     Wallet.update(coverage=orjson.dumps(coverage).decode()).execute()
+    observe_quote(W, "USDT", at=NOW // 1000)
     observe_quote(W, at=NOW // 1000, realized=1_500_000, trades=4, matched=2, winning=1)
     for path in ("", "?tab=record"):
         page = service.get(f"/bots/{bot.bot.uid}{path}")
@@ -308,6 +309,16 @@ def test_of_a_bot_that_never_traded_for_sol_nothing_in_sol_is_shown(service, bot
     embedded = text_of(service.get(f"/embed/bots/{bot.bot.uid}"))
     assert "0 SOL" not in embedded
     assert "Realized PnL in USDC, all known history, from 2 sales +1.500 USDC" in embedded
+    card = service.get(f"/bots/{bot.bot.uid}").text
+    described = re.search(r'property="og:description" content="([^"]+)"', card).group(1)
+    assert described == "+1.500 USDC realized, from 2 sales; complete history."
+    badge = service.get(f"/bots/{bot.bot.uid}/badge.svg").text
+    assert "on Candor: +1.500 USDC; " in badge and "SOL" not in badge
+    shown = orjson.loads(orjson.dumps(show(service, bot)))
+    with service.app.app_context():
+        content = describe_bot(shown, find_strip(bot.bot.uid))
+    assert content["result"] == "+1.500 USDC" and content["small"][1].startswith("wallet ")
+    assert content["told"] == "Realized PnL: from 2 sales"
 
 
 def test_what_is_shared_of_a_bot_names_its_stablecoins(service, bot):

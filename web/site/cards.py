@@ -7,6 +7,7 @@ from flask import Flask
 from web.api.serialize import Json
 from web.server.gate import settings
 from web.site import facts, figures, words
+from web.site.quote_words import is_only_quoted, list_traded
 
 MAX_TITLE, MAX_DESCRIPTION = 80, 300
 TAKEN_DOWN = "The operator or its owner removed this text."
@@ -52,12 +53,8 @@ def _describe_record(bot: Json) -> str:
     results = bot["results"]
     if bot["wallet"] and results:
         coverage = words.COVERAGE[bot["coverage"]["state"]]
-        return (
-            f"{figures.write_sol(results['realizedSol'], True)} realized,"
-            f" {words.describe_results(results)}{_describe_cost_left(results)};"
-            f"{_describe_quotes(results)}"
-            f" {coverage}."
-        )
+        in_sol = "" if is_only_quoted(results) else _describe_sol(results)
+        return f"{in_sol}{_describe_quotes(results)}{coverage}."
     if bot["resultsReason"]:
         reason = words.UNRANKED[bot["resultsReason"]]
     else:
@@ -67,27 +64,31 @@ def _describe_record(bot: Json) -> str:
     return f"Performance not verified: {reason}."
 
 
-def _describe_cost_left(results: Json) -> str:
+def _describe_sol(results: Json) -> str:
+    """Tell what was realized in SOL, and what left unsold."""
     cost = results["costLeftLamports"]
-    return (
-        f"; {figures.write_lamports(cost)} of cost left unsold" if cost not in (None, "0") else ""
-    )
+    left = "" if cost in (None, "0") else f"{figures.write_lamports(cost)} of cost left unsold; "
+    earned = figures.write_sol(results["realizedSol"], True)
+    return f"{earned} realized, {words.describe_results(results)}; {left}"
 
 
-def write_quotes(results: Json) -> str:
-    """Write what was realized in each stablecoin: `+2.500 USDC, −1.000 USDT`."""
-    return ", ".join(
+def list_earned(results: Json) -> list[str]:
+    """List what was realized in each currency that was traded for, SOL first: `+18.00 SOL`, `−1.000
+    USDT`. Of a wallet that trades for stablecoins alone those alone.
+    """
+    in_sol = [] if is_only_quoted(results) else [figures.write_sol(results["realizedSol"], True)]
+    return in_sol + [
         figures.write_units(one["realizedRaw"], one["symbol"], one["decimals"], True)
-        for one in results["byQuote"] or ()
-    )
+        for one in list_traded(results)
+    ]
 
 
 def _describe_quotes(results: Json) -> str:
     """Tell what was realized in each stablecoin."""
     return "".join(
-        f" {figures.write_units(one['realizedRaw'], one['symbol'], one['decimals'], True)}"
-        f" realized, {words.describe_results(one)};"
-        for one in results["byQuote"] or ()
+        f"{figures.write_units(one['realizedRaw'], one['symbol'], one['decimals'], True)}"
+        f" realized, {words.describe_results(one)}; "
+        for one in list_traded(results)
     )
 
 

@@ -13,8 +13,8 @@ from accounts.problem import Problem
 from web.api import timeline
 from web.api.serialize import Json
 from web.server.gate import settings
-from web.site import candor, figures, words
-from web.site.cards import write_quotes
+from web.site import candor, words
+from web.site.cards import list_earned
 from web.site.profiles import find_profile
 
 blueprint = Blueprint("embeds", __name__)
@@ -78,8 +78,7 @@ def draw_badge(bot: Json, strip: candor.Strip) -> str:
     results, made_up = bot["results"], "made up: " if settings().demonstration else ""
     earned = "no results"
     if results:
-        in_sol, in_others = figures.write_sol(results["realizedSol"], True), write_quotes(results)
-        earned = f"{in_sol}, {in_others}" if in_others else in_sol
+        earned = ", ".join(list_earned(results))
     text = f"{made_up}{earned} · {strip.matching} of {strip.total} claims match"
     first, second = round(6 * LETTER), round(len(text) * LETTER)
     left = first + 2 * PADDING

@@ -82,9 +82,15 @@ def is_only_quoted(results: Json) -> bool:
     """Tell whether a wallet traded for stablecoins and never for SOL, where figures in SOL are all
     zero and tell nothing.
     """
-    is_quoted = any(one["observedTrades"] for one in results["byQuote"] or ())
     sold = money.count_sales(results) + results["unmatchedSells"]
-    return is_quoted and not sold and results["volumeSol"] == "0"
+    return bool(list_traded(results)) and not sold and results["volumeSol"] == "0"
+
+
+def list_traded(results: Json) -> list[Json]:
+    """List the QuoteResults of the stablecoins that a wallet traded for, without those it only
+    moved.
+    """
+    return [one for one in results["byQuote"] or () if one["observedTrades"]]
 
 
 # Figures of the comparison, with how each is written.

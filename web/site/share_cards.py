@@ -17,7 +17,8 @@ from web.api import queries, timeline
 from web.api.serialize import Json, write_kept
 from web.api.v1 import show_bots
 from web.server.gate import settings
-from web.site import candor, cards, facts, figures, words
+from web.site import candor, cards, facts, words
+from web.site.quote_words import is_only_quoted, list_traded
 
 blueprint = Blueprint("share_cards", __name__)
 # Of about 80 KB each.
@@ -141,7 +142,7 @@ def describe_post(post: Json) -> Json:
 def describe_bot(bot: Json, strip: candor.Strip) -> Json:
     """Return the receipt_image.Content of a bot."""
     results, link = bot["results"], bot["profileUrl"]
-    quotes = cards.write_quotes(results) if results else ""
+    earned, *quotes = cards.list_earned(results) if results else [""]
     proven = bot["wallet"] and bot["wallet"]["ownership"] == "proven"
     wallet = f"wallet {words.short(bot['wallet']['address'])}" if bot["wallet"] else "no wallet"
     return {
@@ -152,12 +153,12 @@ def describe_bot(bot: Json, strip: candor.Strip) -> Json:
         "stamp": "wallet proven" if proven else "claimed" if bot["wallet"] else "no wallet",
         "stamp_note": _mark("" if proven else "wallet not proven" if bot["wallet"] else ""),
         "told": _tell_results(bot) if results else strip.sentence,
-        "result": figures.write_sol(results["realizedSol"], True) if results else "",
+        "result": earned,
         "beside": "",
         "small": [
             strip.sentence if results else "Performance not verified.",
             # Its end may be cut off, and stands in the code beside it.
-            " · ".join(filter(None, (quotes, wallet, _shorten(link)))),
+            " · ".join(filter(None, (", ".join(quotes), wallet, _shorten(link)))),
         ],
         "link": link,
     }
@@ -165,7 +166,9 @@ def describe_bot(bot: Json, strip: candor.Strip) -> Json:
 
 def _tell_results(bot: Json) -> str:
     so_far = " so far, history loading" if bot["coverage"]["state"] == "backfilling" else ""
-    return f"Realized PnL{so_far}: {words.describe_results(bot['results'])}"
+    results = bot["results"]
+    first = list_traded(results)[0] if is_only_quoted(results) else results
+    return f"Realized PnL{so_far}: {words.describe_results(first)}"
 
 
 def _mark(note: str) -> str:
