@@ -1,5 +1,6 @@
 """What the fill model assumes, in sentences that each close shows. Pure."""
 
+from chain.amounts import sol
 from paper.fills import FAILURE_BPS, ONE, RENT, SLIPPAGE_LIMIT_BPS, WIDE_BPS
 
 ASSUMPTIONS = (
@@ -15,7 +16,7 @@ ASSUMPTIONS = (
     f"an attempt that would fill more than {SLIPPAGE_LIMIT_BPS // 100}% (or what the strategy"
     " allows) worse than quoted at the decision fails",
     "a token's own transfer fee is taken on the way in and on the way out",
-    f"rent {RENT} lamports paid on the first buy and returned on the close",
+    f"rent of {sol(RENT)} SOL paid on the first buy and returned on the close",
     "a price under a twentieth of the last one is believed where a second provider, or the next"
     " snapshot, says so",
     "open positions are valued at what the pool would pay for them",

@@ -7,6 +7,7 @@ is on integers and rounds against the trader.
 import hashlib
 from typing import Any, NamedTuple
 
+from chain.amounts import sol
 from paper.fills import (
     FAILURE_BPS,
     ONE,
@@ -39,17 +40,17 @@ FIRST_ASSUMPTIONS = (
         " points each way"
     ),
     (
-        f"network fee {NETWORK_FEE} lamports per attempt ({BASE_FEE} base, {PRIORITY_FEE}"
-        " priority), failed attempts included"
+        f"network fee of {sol(NETWORK_FEE)} SOL per attempt ({sol(BASE_FEE)} base,"
+        f" {sol(PRIORITY_FEE)} priority), failed attempts included"
     ),
-    f"rent {RENT} lamports paid on the first buy and returned on the close",
+    f"rent of {sol(RENT)} SOL paid on the first buy and returned on the close",
     (
         f"at most {POOL_SHARE_BPS // 100}% of the pool per snapshot, shared by all simulated"
         " traders; the pool itself does not react"
     ),
     (
         f"where liquidity is unknown: a price {UNKNOWN_PENALTY_BPS // 100}% worse, one fill per"
-        f" snapshot, of at most {UNKNOWN_MAX} lamports"
+        f" snapshot, of at most {sol(UNKNOWN_MAX)} SOL"
     ),
 )
 ASSUMPTIONS = (

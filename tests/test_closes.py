@@ -126,6 +126,16 @@ def test_a_close_has_a_page_with_its_decision_fills_and_costs(service, close):
     assert "<script" not in re.sub(r'<script src="/static/[^"]+" defer></script>', "", answer.text)
 
 
+def test_what_the_model_assumes_is_told_in_sol(service, close):
+    trader, shown = close
+    for path in (
+        f"/traders/{trader.uid}",
+        f"/traders/{trader.uid}/closes/{shown['closes'][0]['id']}",
+    ):
+        page = text_of(service.get(path))
+        assert "rent of 0.00203928 SOL paid on the first buy" in page and "lamports" not in page
+
+
 def test_costs_are_shown_once_twice_and_three_times(service, close):
     trader, shown = close
     row = shown["closes"][0]

@@ -220,6 +220,9 @@ def test_the_constants_of_the_model_are_what_its_assumptions_publish():
         "UNKNOWN_MAX": 10**9,
     }
     assert {name: getattr(fills, name) for name in published} == published
+    told = " ".join(fills.ASSUMPTIONS)
+    assert "0.000055 SOL per attempt (0.000005 base, 0.00005 priority)" in told
+    assert "rent of 0.00203928 SOL" in told and "of at most 1 SOL" in told
 
 
 def test_a_failed_attempt_takes_nothing_from_the_pool():
