@@ -81,8 +81,10 @@ def test_gaps_marks_and_the_connection_stand_at_their_time():
     "begins, ends, labels",
     [
         (0, 4 * HOUR, ["1 Jan", "01:00", "02:00", "03:00", "04:00"]),
-        # The first time has its date, for which the next one makes room; a new day has its own.
-        (2 * HOUR, 7 * HOUR, ["1 Jan 02:00", "04:00", "05:00", "06:00", "07:00"]),
+        # The first time has its date, for which the next one makes room, as does the last for the
+        # one before; a new day has its own, and near by tells the first one's.
+        (2 * HOUR, 7 * HOUR, ["1 Jan 02:00", "04:00", "05:00", "06:00"]),
+        (23 * HOUR, 27 * HOUR, ["23:00", "2 Jan", "01:00", "02:00", "03:00"]),
         (20 * HOUR, 28 * HOUR, ["1 Jan 20:00", "2 Jan", "02:00", "04:00"]),
         (HOUR, 4 * 86_400, ["2 Jan", "3 Jan", "4 Jan", "5 Jan"]),
         (0, 20 * 86_400, ["1 Jan", "8 Jan", "15 Jan"]),
@@ -92,6 +94,20 @@ def test_an_axis_has_full_hours_or_days(begins, ends, labels):
     ticks = charts.list_dates(Axis(begins, ends))
     assert [tick.label for tick in ticks] == labels
     assert [tick.at for tick in ticks] == sorted(tick.at for tick in ticks)
+
+
+@given(st.integers(1_700_000_000, 1_900_000_000), st.integers(120, 400 * 86_400))
+def test_dates_stand_apart_on_a_phone_and_times_have_their_day(begins, duration):
+    """On a screen of 320 pixels a drawing has 254, a character 6.6 at most."""
+    ticks = charts.list_dates(Axis(begins, begins + duration))
+    edges = []
+    for tick in ticks:
+        width = len(tick.label) * 6.6
+        shift = {"start": 0, "middle": width / 2, "end": width}[tick.anchor]
+        edges.append((tick.at * 2.54 - shift, tick.at * 2.54 - shift + width))
+    assert ticks and edges[0][0] >= -6 and edges[-1][1] <= 260
+    assert all(right[0] - left[1] >= 7 for left, right in itertools.pairwise(edges))
+    assert any(" " in tick.label for tick in ticks)
 
 
 def test_amounts_beside_a_curve_are_round():

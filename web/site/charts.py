@@ -25,8 +25,9 @@ DATE_STEPS = (
 # Lamports between two amounts of an axis: 1, 2, 5, 10...
 ROUND_AMOUNTS = [factor * int("1" + power * "0") for power in range(20) for factor in (1, 2, 5)]
 SPARK_HEIGHT, SPARK_MARGIN = 20, 1.5
-# A first date with its time takes this much of the width, where a screen is narrow.
-DATED_WIDTH = 28.0
+# Of the width of a drawing on a screen of 320 pixels: what a character of a date takes, the room
+# between two dates, and how far one may reach out of the drawing.
+CHARACTER_WIDTH, DATE_GAP, DATE_EXCESS = 2.6, 3.0, 2.0
 # A label takes this much of the height of the race.
 LABEL_HEIGHT = 8.0
 
@@ -230,25 +231,56 @@ def _find_size(height: int) -> int:
 
 
 def list_dates(axis: Axis) -> list[Tick]:
-    """List full minutes, hours or days on an axis, at most MAX_DATES and one. The first time of a
-    day has its date.
+    """List full minutes, hours or days on an axis, at most MAX_DATES and one, none too close to
+    another on a phone. The first time has its date, where that of the next day leaves room for it.
     """
     duration = axis.ends - axis.begins
     size = next((one for one in DATE_STEPS if one * MAX_DATES >= duration), DATE_STEPS[-1])
     times = range(-(-axis.begins // size) * size, axis.ends + 1, size)[: MAX_DATES + 1]
-    ticks = [_draw_date(axis, at, size) for at in times]
-    if not times or size >= DAY_SECONDS or times[0] % DAY_SECONDS == 0:
-        return ticks
-    label, anchor = _write_time(times[0], "%-d %b %H:%M"), ticks[0].anchor
-    anchor = "start" if ticks[0].at < DATED_WIDTH / 2 else anchor
-    first = ticks[0]._replace(label=label, anchor=anchor)
-    return [first, *(one for one in ticks[1:] if one.at - first.at >= DATED_WIDTH)]
+    ticks = [_draw_date(axis, at, "%-d %b" if _is_date(at, size) else "%H:%M") for at in times]
+    if times and not _is_date(times[0], size):
+        first = _draw_date(axis, times[0], "%-d %b %H:%M")
+        midnight = next((one for one in ticks if _tells_day(one)), None)
+        if midnight is None or _are_apart(first, midnight):
+            ticks[0] = first
+    return _thin_out(ticks)
 
 
-def _draw_date(axis: Axis, at: int, size: int) -> Tick:
-    x, is_date = axis.find_x(at), size >= DAY_SECONDS or at % DAY_SECONDS == 0
-    text = _write_time(at, "%-d %b" if is_date else "%H:%M")
-    return Tick(x, text, "start" if x < 6 else "end" if x > 94 else "middle")
+def _is_date(at: int, size: int) -> bool:
+    return size >= DAY_SECONDS or at % DAY_SECONDS == 0
+
+
+def _draw_date(axis: Axis, at: int, pattern: str) -> Tick:
+    x, text = axis.find_x(at), _write_time(at, pattern)
+    room = len(text) * CHARACTER_WIDTH / 2 - DATE_EXCESS
+    return Tick(x, text, "start" if x < room else "end" if x > 100 - room else "middle")
+
+
+def _thin_out(ticks: Sequence[Tick]) -> list[Tick]:
+    """Leave out what stands too close to the one before; of a day and a time, the time."""
+    kept: list[Tick] = []
+    for one in ticks:
+        if kept and not _are_apart(kept[-1], one):
+            if not _tells_day(one) or _tells_day(kept[-1]):
+                continue
+            kept.pop()
+        kept.append(one)
+    return kept
+
+
+def _tells_day(tick: Tick) -> bool:
+    return ":" not in tick.label
+
+
+def _are_apart(left: Tick, right: Tick) -> bool:
+    return _find_edges(right)[0] - _find_edges(left)[1] >= DATE_GAP
+
+
+def _find_edges(tick: Tick) -> tuple[float, float]:
+    """Where a date begins and ends on a narrow screen, in percent of the width."""
+    width = len(tick.label) * CHARACTER_WIDTH
+    left = tick.at - {"start": 0.0, "middle": width / 2, "end": width}[tick.anchor]
+    return left, left + width
 
 
 def _write_time(at: int, pattern: str) -> str:
