@@ -5,6 +5,7 @@ from typing import Any
 
 import orjson
 
+import storage
 from accounts.influencers import read_voice
 from accounts.names import STABLECOINS, find_symbol
 from accounts.posts import store_post
@@ -27,6 +28,7 @@ from voice.facts import shorten_name
 POSTER = f"""
 SELECT b.* FROM bot b JOIN {HOLDINGS} a ON a.bot_id = b.id AND a.detached_at IS NULL
 WHERE a.wallet_id = ? AND b.auto_post = ? AND b.retired_at IS NULL"""
+COUNT_WALLETS = f"SELECT COUNT(*) FROM {HOLDINGS} a WHERE a.bot_id = ? AND a.detached_at IS NULL"
 ARRIVED = f"""
 SELECT t.* FROM {LISTED_TRADE} WHERE s.wallet_id = ? AND s.signature IN ({{}}) AND s.head = ?
 AND s.seen_at >= ? AND t.kind IN ({{}}) ORDER BY t.slot, t.place"""
@@ -78,7 +80,7 @@ def _post_trade(bot: Bot, wallet: Wallet, trade: Trade, now: int) -> None:
     told = Post.select(Post.body).where(Post.bot == bot, Post.source == "observer")
     latest: Any = told.order_by(Post.id.desc()).limit(20).tuples()
     recent = [body for (body,) in latest][::-1]
-    facts = _tell_facts(trade)
+    facts = _tell_facts(trade, _count_wallets(bot) == 1)
     body = builtin.write(read_voice(bot.voice), facts, f"{bot.uid} {trade.uid}", recent)
     store_post(
         bot=bot,
@@ -98,8 +100,18 @@ def _post_trade(bot: Bot, wallet: Wallet, trade: Trade, now: int) -> None:
     )
 
 
-def _tell_facts(trade: Trade) -> dict[str, Any]:
+def _count_wallets(bot: Bot) -> int:
+    """How many wallets the bot holds now."""
+    rows: Any = storage.database.execute_sql(COUNT_WALLETS, (bot.id,))
+    return int(rows.fetchone()[0])
+
+
+def _tell_facts(trade: Trade, is_alone: bool = True) -> dict[str, Any]:
     """Collect what the voice may say of a trade, as exact texts: of what passed through the venue.
+
+    `is_alone`: its wallet is the only one of its bot. Of several each is read by itself, and what
+    another did a moment before may still change which lots a sale took. Such a result, and one of a
+    part of a sale, stands in the post's receipt alone, which is always as the books are.
 
     A token without a known symbol, or with that of a stablecoin which it is not, is called by the
     first letters of its mint.
@@ -111,7 +123,7 @@ def _tell_facts(trade: Trade) -> dict[str, Any]:
     facts = {
         "kind": trade.kind,
         "symbol": names.get(traded, traded[:4]),
-        "resultSol": None if trade.result is None else sol(trade.result),
+        "resultSol": _tell_result(trade) if is_alone or trade.kind == "round_trip" else None,
     }
     if trade.kind == "round_trip":
         return facts
@@ -120,7 +132,14 @@ def _tell_facts(trade: Trade) -> dict[str, Any]:
     for mint, (given, places) in changes.items():
         if trade.kind == "swap" and given < 0:
             facts |= {"fromSymbol": names.get(mint, mint[:4]), "fromAmount": exact(-given, places)}
-    return facts | _tell_quote_result(trade)
+    return facts | (_tell_quote_result(trade) if is_alone else {})
+
+
+def _tell_result(trade: Trade) -> str | None:
+    """What a sale earned in SOL, where that is known of all that was sold."""
+    if trade.result is None or trade.realized != "matched":
+        return None
+    return sol(trade.result)
 
 
 def _find_symbols(mints: list[str]) -> dict[str, str]:
@@ -131,11 +150,11 @@ def _find_symbols(mints: list[str]) -> dict[str, str]:
 
 
 def _tell_quote_result(trade: Trade) -> dict[str, str]:
-    """What a sale for a stablecoin earned in it, where that is known."""
+    """What a sale for a stablecoin earned in it, where that is known of all that was sold."""
     sales = QuoteTrade.select().where(QuoteTrade.trade == trade, QuoteTrade.kind == "sell")
     sale: QuoteTrade | None = sales.first()
     quote = find_quote(sale.quote) if sale else None
-    if sale is None or quote is None or sale.result is None:
+    if sale is None or quote is None or sale.result is None or sale.status != "matched":
         return {}
     return {"result": exact(sale.result, quote.decimals), "currency": quote.symbol}
 

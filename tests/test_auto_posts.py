@@ -11,6 +11,7 @@ from accounts.auto_posts import update_posts
 from chain.coverage import Progress
 from chain.effects import Balance
 from chain.entries import Entry
+from chain.group_tables import Companion
 from chain.quote_tables import QuoteTrade
 from chain.quotes import QUOTES
 from chain.store import LedgerStore
@@ -129,6 +130,31 @@ def test_what_was_bought_and_sent_on_at_once_is_told_as_bought(wallet):
     arrive(wallet, sent_on, NOW + 1)
     (post,) = publish(wallet)
     assert "2.5" in post.body and "1.25" in post.body
+
+
+def test_a_result_of_a_part_is_not_told_as_that_of_the_sale(wallet):
+    """Half a unit was held before anything was seen; of the one sold, half has a known cost."""
+    for entry in (
+        trade("buy", 1, 500_000, 2_500_000, 10_000_000_000, -1_250_000_000),
+        trade("sell", 2, 3_000_000, -1_000_000, 8_750_000_000, 750_000_000),
+    ):
+        arrive(wallet, entry, NOW + entry.slot)
+    sold = publish(wallet)[1]
+    # The half brought 0.375 SOL and cost 0.25.
+    assert (sold.trade.realized, sold.trade.result) == ("partial", 125_000_000)
+    assert not find_foreign_numbers(sold.body, {"amount": "1", "sol": "0.75"})
+
+
+def test_of_several_wallets_no_result_is_told_that_another_may_change(wallet):
+    """What the other one sold before is perhaps not read yet: the lots were then others."""
+    other = Wallet.create(address="Other", bot=wallet.bot, created_at=1, whole=True)
+    Companion.create(bot=wallet.bot, wallet=other, attached_at=1)
+    posts = []
+    for entry in (BUY, SELL):
+        arrive(wallet, entry, NOW + entry.slot)
+        posts = publish(wallet)
+    assert posts[1].trade.result == 250_000_000
+    assert not find_foreign_numbers(posts[1].body, {"amount": "1", "sol": "0.75"})
 
 
 def test_unexplained_value_is_not_told(wallet):
