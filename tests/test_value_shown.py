@@ -375,6 +375,16 @@ def test_a_trade_opens_to_where_its_value_came_from(service, bot):
     assert "+0.0001 SOL" in text_of(service.get(f"/tokens/{M}"))
 
 
+def test_the_picture_of_sales_says_which_it_leaves_out(service, bot):
+    """A sale for 3 that cost 2, and a round trip, which has no cost: two sales with a result."""
+    service.observe_results(W, 3, matched=2)
+    observe_sale(service, "sold", result=1, cost=2)
+    service.observe_trade(W, "trip", 2, kind="round_trip", mint=M, realized="matched", result=2)
+    page = text_of(service.get(f"/bots/{bot.bot.uid}?tab=record"))
+    assert "Sales with a known cost – 2" in page
+    assert "0 of 1 sales with a known cost lost, 1 gained. 1 round trip is not among them" in page
+
+
 def observe_sent_on(service):
     """2 of a token with 3 decimals were bought for 0.5 SOL and sent on in the same transaction."""
     beside = orjson.dumps([[M, "-2000", 3]]).decode()

@@ -216,14 +216,15 @@ def draw_bot_sales(bot: Json) -> str:
 def _draw_sales(key: bytes, today: int) -> str:
     """Draw a histogram, and a calendar that ends today, counted in days from 1970."""
     address = orjson.loads(key)["address"]
+    found = history.list_sales(address)
     sales = [
-        (row.result, row.cost)
-        for row in history.list_sales(address)
-        if row.result is not None and row.cost is not None
+        (row.result, row.cost) for row in found if row.result is not None and row.cost is not None
     ]
+    # They have no cost of their own to set a result against.
+    trips = sum(row.kind == "round_trip" and row.result is not None for row in found)
     days = {one.day: (one.realized, one.trades) for one in history.list_days(address)}
     calendar = outcomes.draw_calendar(days, today)
-    return cast(str, _macros().sales(outcomes.group_returns(sales), calendar, len(sales)))
+    return cast(str, _macros().sales(outcomes.group_returns(sales), calendar, len(sales), trips))
 
 
 # ---- sparklines ----------------------------------------------------------------------------------
