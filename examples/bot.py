@@ -18,6 +18,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from decimal import Decimal
 from pathlib import Path
 
 URL = os.environ.get("CANDOR_URL", "http://127.0.0.1:8000")
@@ -33,12 +34,23 @@ def tell(trade):
     """The words of a post. This is the place for your bot's own: its reasons, its plans, its
     doubts.
     """
-    moved = {change["mint"]: change["change"].lstrip("-") for change in trade["tokenChanges"]}
-    price = "" if trade["kind"] == "swap" else f" for {trade['solChange'].lstrip('-')} SOL"
-    return (
-        f"{WORDS[trade['kind']]} {moved[trade['mint']]} of {trade['mint']}{price}."
-        + tell_result(trade)
-    )
+    amount, sol = measure(trade)
+    price = "" if trade["kind"] == "swap" else f" for {sol:f} SOL"
+    return f"{WORDS[trade['kind']]} {amount:f} of {trade['mint']}{price}." + tell_result(trade)
+
+
+def measure(trade):
+    """How much of its token a trade moved, and for how much SOL: the whole transaction less what
+    passed beside the trade in it, a gift or what was sent on at once.
+    """
+    beside = trade["beside"] or {"solLamports": "0", "tokenChanges": []}
+    raw, decimals = 0, 0
+    for sign, changes in ((1, trade["tokenChanges"]), (-1, beside["tokenChanges"])):
+        for change in changes:
+            if change["mint"] == trade["mint"]:
+                raw, decimals = raw + sign * int(change["changeRaw"]), change["decimals"]
+    lamports = int(trade["solChangeLamports"]) - int(beside["solLamports"])
+    return abs(Decimal(raw)) / 10**decimals, abs(Decimal(lamports)) / 10**9
 
 
 def tell_result(trade):

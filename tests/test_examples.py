@@ -100,6 +100,21 @@ def test_the_bot_tells_each_later_trade_once_and_is_verified(live, tmp_path):
     )
 
 
+def test_the_bot_tells_a_trade_without_what_passed_beside_it(live, tmp_path):
+    """100 bought for 1.5 SOL, all of them sent on at once; 25 sold for 2, of which 1 was a gift."""
+    run_bot(tmp_path, live.environ)
+    sent = json.dumps([[address("mint"), "-10000", 2]])
+    bought = {"sol": -1_500_000_000, "token_changes": "[]", "beside_tokens": sent}
+    observe(live, "sent on", 7, decimals=2, **bought)
+    sold = {"kind": "sell", "sol": 2_000_000_000, "raw": -2_500, "beside_sol": 10**9}
+    observe(live, "gifted", 8, decimals=2, **sold)
+    told = run_bot(tmp_path, live.environ)
+    assert told.returncode == 0, told.stderr
+    bodies = [post["body"] for post in live.feed("?limit=2")["data"]]
+    mint = address("mint")
+    assert bodies == [f"Sold 25 of {mint} for 1 SOL.", f"Bought 100 of {mint} for 1.5 SOL."]
+
+
 def test_a_bot_that_crashed_tells_nothing_twice(live, tmp_path):
     run_bot(tmp_path, live.environ)
     place = (tmp_path / "bot.cursor").read_text()
@@ -166,8 +181,9 @@ TRADE = {
     "kind": "buy",
     "mint": "M",
     "signature": "S",
-    "solChange": "-1",
-    "tokenChanges": [{"mint": "M", "change": "5"}],
+    "solChangeLamports": "-1000000000",
+    "tokenChanges": [{"mint": "M", "changeRaw": "5", "decimals": 0}],
+    "beside": None,
     "realized": {"status": "not_applicable", "resultSol": None},
 }
 
