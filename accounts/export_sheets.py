@@ -67,7 +67,8 @@ SHEETS = {
         "feeLamports=x.fee tipLamports=x.tip rentLamports=x.rent status=x.realized "
         "resultLamports=x.result proceedsLamports=x.proceeds costLamports=x.cost "
         "quoteMint=q.quote quoteChangeRaw=q.change quoteStatus=q.status "
-        "quoteRealizedRaw=q.result quoteProceedsRaw=q.proceeds quoteCostRaw=q.cost",
+        "quoteRealizedRaw=q.result quoteProceedsRaw=q.proceeds quoteCostRaw=q.cost "
+        "besideLamports=x.beside_sol besideTokenChanges=x.beside_tokens",
         # Of two stablecoins the one it brought, as the API has it.
         "FROM trade x JOIN wallet w ON w.id = x.wallet_id LEFT JOIN quote_trade q ON "
         "q.trade_id = x.id AND q.quote = (SELECT p.quote FROM quote_trade p WHERE "

@@ -16,6 +16,7 @@ from models import Post, Wallet
 from web.api.serialize import show_share
 
 W, M, POOL = address("w"), address("m"), address("pool")
+CSV = {"headers": {"Accept": "text/csv"}}
 # 10 SOL at first, 12 at last: 3 earned, 1 brought by what had no known cost, 2 spent on what is
 # held, 1 on what left, 5 received, 3 sent, 0.5 and 0.25 in fees, and 0.25 less by what is no trade.
 BOOKS = {
@@ -408,6 +409,15 @@ def test_what_was_bought_and_sent_on_at_once_was_bought(service, bot, key):
     assert f"no part of the trade: −2 {M[:4]}…{M[-4:]}." in page
     assert f'href="/tokens/{M}"' in service.get(f"/bots/{bot.bot.uid}?tab=trades").text
     assert "2 −0.5000 SOL" in text_of(service.get(f"/tokens/{M}"))
+
+
+def test_tables_tell_what_was_no_part_of_a_trade(service, bot, key):
+    observe_sent_on(service)
+    for path, more in ((f"/bots/{bot.bot.uid}/trades.csv", {}), ("/api/v1/trades", CSV)):
+        table = service.get(path, key, **more).text.splitlines()
+        row = dict(zip(*(line.split(",") for line in table), strict=True))
+        assert (row["solChangeLamports"], row["besideLamports"]) == ("-500000000", "0")
+        assert (row["tokenChanges"], row["besideTokenChanges"]) == ("", f"{M} -2")
 
 
 def test_lots_of_a_sale_out_of_a_greater_gift_are_in_units_of_their_token(service, bot):

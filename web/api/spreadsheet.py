@@ -22,6 +22,7 @@ NUMBERS = frozenset(
         *("feeLamports", "tipLamports", "rentLamports", "resultLamports", "proceedsLamports"),
         *("costLamports", "matchedRaw", "unmatchedRaw", "explainedShare", "amountRaw", "lot"),
         *("quoteChangeRaw", "quoteRealizedRaw", "quoteProceedsRaw", "quoteCostRaw"),
+        "besideLamports",
     )
 )
 OF_TRADE = (
@@ -36,7 +37,9 @@ OF_RESULT = (
 # Of the member `quote` of a Trade, with that word before the name.
 OF_QUOTE = ("mint", "symbol", "changeRaw", "status", "realizedRaw", "proceedsRaw", "costRaw")
 QUOTE_COLUMNS = {f"quote{name[0].upper()}{name[1:]}": name for name in OF_QUOTE}
-TRADE_COLUMNS = (*OF_TRADE, *OF_RESULT, "tokenChanges", "flags", *QUOTE_COLUMNS)
+# What of solChangeLamports and tokenChanges did not pass through the venue.
+BESIDE_COLUMNS = ("besideLamports", "besideTokenChanges")
+TRADE_COLUMNS = (*OF_TRADE, *OF_RESULT, "tokenChanges", "flags", *QUOTE_COLUMNS, *BESIDE_COLUMNS)
 Cells = dict[str, object]
 ShowTrades = Callable[[Sequence[TradeRow]], list[Json]]
 
@@ -99,10 +102,17 @@ def write_cell(column: str, value: object) -> str:
 
 def make_trade_cells(trade: Json) -> Cells:
     """Return the cells of a trade, by column."""
+    beside = trade["beside"] or {"solLamports": "0", "tokenChanges": []}
     return {
         **{name: trade[name] for name in OF_TRADE},
         **{name: trade["realized"][name] for name in OF_RESULT},
-        "tokenChanges": "; ".join(f"{t['mint']} {t['change']}" for t in trade["tokenChanges"]),
+        "tokenChanges": _list_changes(trade["tokenChanges"]),
         "flags": " ".join(trade["flags"]),
         **{column: trade["quote"] and trade["quote"][n] for column, n in QUOTE_COLUMNS.items()},
+        "besideLamports": beside["solLamports"],
+        "besideTokenChanges": _list_changes(beside["tokenChanges"]),
     }
+
+
+def _list_changes(changes: Iterable[Json]) -> str:
+    return "; ".join(f"{one['mint']} {one['change']}" for one in changes)
