@@ -7,7 +7,8 @@ of orders that filled nothing.
 
 import hashlib
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from paper.fills import (
@@ -188,6 +189,17 @@ def find_exclusion(pipeline: str, marks: Collection[str], reviewed: bool) -> str
     if pipeline != PIPELINE:
         return "old_pipeline"
     return next((mark for mark in EXCLUDING if mark in marks), None)
+
+
+_read_columns = attrgetter(*[one.name for one in fields(Close)[1:-1]])
+
+
+def read_close(ident: str, row: Any, marks: Collection[str], *, reviewed: bool) -> Close:
+    """Return the close that a row stores: a NamedTuple with a `pipeline` and the fields of Close
+    from `mint` to `spent`. `marks`: the row's, parsed; `reviewed`: its account is under review.
+    """
+    values = ident, *_read_columns(row), find_exclusion(row.pipeline, marks, reviewed)
+    return Close(*values)
 
 
 def public_id(handle: str, noun: str, number: int | str) -> str:

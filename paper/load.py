@@ -12,7 +12,7 @@ import orjson
 
 import storage
 from paper import rows
-from paper.account import Account, Close, Position, find_exclusion, public_id
+from paper.account import Account, Position, public_id, read_close
 from paper.faults import Faults
 from paper.fills import MODEL, WRITE_OFFS, Fill, remember
 from paper.first_fills import ASSUMPTIONS_OF
@@ -267,25 +267,9 @@ def _remember_closes(
         if row.trader in loaded:
             with faults.isolate(row.trader):
                 trader = loaded[row.trader].trader
-                trader.closes.append(
-                    read_close(row, trader.handle, states.get(row.period) in SUSPECT)
-                )
-
-
-def read_close(row: rows.CloseRow, handle: str, reviewed: bool) -> Close:
-    """Return what rules count of a stored close; `reviewed`: its account is under review."""
-    return Close(
-        public_id(handle, "close", row.number),
-        row.mint,
-        row.symbol,
-        row.opened_at,
-        row.closed_at,
-        row.reason,
-        row.gross,
-        row.cash,
-        row.spent,
-        find_exclusion(row.pipeline, orjson.loads(row.marks), reviewed),
-    )
+                ident = public_id(trader.handle, "close", row.number)
+                marks, reviewed = orjson.loads(row.marks), states.get(row.period) in SUSPECT
+                trader.closes.append(read_close(ident, row, marks, reviewed=reviewed))
 
 
 def _remember_lines(loaded: Mapping[int, LoadedTrader], now: int, faults: Faults) -> None:

@@ -202,7 +202,7 @@ class CloseRow(NamedTuple):
     closed_at: int
     reason: str
     gross: int
-    cash: int
+    net: int
     spent: int
     pipeline: str
     marks: str
@@ -210,8 +210,8 @@ class CloseRow(NamedTuple):
 
 CLOSES = """
 SELECT c.period_id AS period, p.trader_id AS trader, c.number, c.mint, c.symbol, c.opened_at,
-       c.closed_at, c.reason, c.mid_sold - c.mid_bought AS gross, c.cash, c.spent, c.pipeline,
-       c.marks
+       c.closed_at, c.reason, c.mid_sold - c.mid_bought AS gross, c.cash AS net, c.spent,
+       c.pipeline, c.marks
 FROM position c JOIN period p ON p.id = c.period_id
 WHERE c.closed_at >= ? ORDER BY c.closed_at, c.id"""
 

@@ -1,9 +1,9 @@
 """The closes of twins as they are stored, for the job, its proofs and the pages."""
 
-from collections.abc import Sequence
+from collections.abc import Collection
 from typing import NamedTuple
 
-from paper.account import Close, find_exclusion
+from paper.account import Close, read_close
 
 
 class TwinCloseRow(NamedTuple):
@@ -34,19 +34,8 @@ OF_PERIOD = f"{_CLOSES} c.period_id = ? ORDER BY c.closed_at, c.id"
 SINCE = f"{_CLOSES} c.closed_at >= ? ORDER BY c.closed_at, c.id"
 
 
-def read_twin_close(ident: str, row: TwinCloseRow, marks: Sequence[str]) -> Close:
-    """Return what rules and comparisons count of a close of a twin; id and read marks are the
-    caller's.
+def read_twin_close(ident: str, row: TwinCloseRow, marks: Collection[str]) -> Close:
+    """Return the close of a twin that a row stores. No review is opened about a twin: the mark
+    `under_review` stands for one.
     """
-    return Close(
-        ident,
-        row.mint,
-        row.symbol,
-        row.opened_at,
-        row.closed_at,
-        row.reason,
-        row.gross,
-        row.net,
-        row.spent,
-        find_exclusion(row.pipeline, marks, "under_review" in marks),
-    )
+    return read_close(ident, row, marks, reviewed="under_review" in marks)

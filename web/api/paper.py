@@ -13,6 +13,7 @@ from accounts.influencers import read_voice
 from paper import brain, guard, results
 from paper.account import PIPELINE, STARTING_CASH, Close, public_id
 from paper.fills import MODEL
+from paper.rows import SUSPECT
 from paper.strategies import FAMILIES, BadSetting, parse_settings, show_settings
 from storage import database
 from web.api.paper_brain import find_close_id, show_brain, show_line
@@ -31,7 +32,6 @@ from web.api.paper_figures import (
 )
 from web.api.paper_measured import show_measured
 from web.api.paper_records import (
-    SUSPECT,
     WARNINGS,
     find_percentage,
     find_value,

@@ -2,7 +2,7 @@
 
 from typing import Any, NamedTuple
 
-from paper.account import Close, find_exclusion
+from paper.account import Close, read_close
 from paper.equity_store import MARK_MS
 from paper.metrics import Group, Mark, describe_account, group_closes
 from web.api.stored import parse_stored
@@ -148,21 +148,10 @@ def read_history(uid: str) -> AccountHistory | None:
         account.starting_cash,
         account.opened_at,
         [Mark(*row) for row in select(MarkRow, MARKS, (account.period_id,))],
-        [read_close(one) for one in select(AccountCloseRow, ACCOUNT_CLOSES, (account.period_id,))],
+        [_read_close(one) for one in select(AccountCloseRow, ACCOUNT_CLOSES, (account.period_id,))],
     )
 
 
-def read_close(row: AccountCloseRow) -> Close:
-    """Return what figures count of a close."""
-    return Close(
-        "",
-        row.mint,
-        row.symbol,
-        row.opened_at,
-        row.closed_at,
-        row.reason,
-        row.gross,
-        row.net,
-        row.spent,
-        find_exclusion(row.pipeline, parse_stored(row.marks, []), reviewed=False),
-    )
+def _read_close(row: AccountCloseRow) -> Close:
+    # Figures of the account name no close, and are withheld as a whole while it is under review.
+    return read_close("", row, parse_stored(row.marks, []), reviewed=False)

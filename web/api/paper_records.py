@@ -5,7 +5,7 @@ from collections import defaultdict
 from typing import Any
 
 from chain.amounts import exact
-from paper import guard
+from paper import account, guard
 from paper.account import Close, find_exclusion, public_id
 from paper.assumptions import ASSUMPTIONS
 from paper.fills import MODEL
@@ -13,6 +13,7 @@ from paper.fingerprint import MODEL_HASH
 from paper.first_fills import ASSUMPTIONS_OF
 from paper.market import ALL_SOL, SCALE, percent, value_of
 from paper.results import COST_FACTORS
+from paper.rows import SUSPECT
 from web.api.paper_statements import (
     FILLS,
     CloseRow,
@@ -27,8 +28,6 @@ from web.api.stored import parse_stored
 from web.server.rows import select
 
 Json = dict[str, Any]
-# states of a review in which nothing of the account counts
-SUSPECT = ("under_review", "upheld")
 WARNINGS = {
     "under_review": (
         "Under review: returns and rates are withheld. Cash and records are simulated and are not"
@@ -225,15 +224,5 @@ def show_snapshot_id(number: int) -> str:
 
 def read_close(ident: str, row: CloseRow | ComparedRow) -> Close:
     """Return what rules and lessons count of a close; `ident` is its public id."""
-    return Close(
-        ident,
-        row.mint,
-        row.symbol,
-        row.opened_at,
-        row.closed_at,
-        row.reason,
-        row.gross,
-        row.net,
-        row.spent,
-        find_exclusion(row.pipeline, parse_stored(row.marks, []), row.state in SUSPECT),
-    )
+    reviewed = row.state in SUSPECT
+    return account.read_close(ident, row, parse_stored(row.marks, []), reviewed=reviewed)
