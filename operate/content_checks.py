@@ -8,16 +8,7 @@ from chain.stored import QUOTE_IMBALANCE, WALLET_COLUMNS, read_stored
 from chain.summary import UNREADABLE, read_coverage
 from config import Config
 from operate import instance
-from operate.findings import (
-    CLOCK_MS,
-    SET_CLOCK,
-    Finding,
-    fine,
-    look,
-    show_span,
-    show_time,
-    wrong,
-)
+from operate.findings import CLOCK_MS, SET_CLOCK, Finding, fine, look, show_span, show_time, wrong
 
 # A job may fail for so long before somebody has to do something.
 MAX_FAILING_MS = 3_600_000

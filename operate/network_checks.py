@@ -6,16 +6,7 @@ from chain.rpc import Rpc, RpcError
 from config import Config
 from market.failures import FetchError
 from market.fetch import fetch_json, open_session
-from operate.findings import (
-    CLOCK_MS,
-    SET_CLOCK,
-    Finding,
-    fine,
-    look,
-    show_span,
-    show_time,
-    wrong,
-)
+from operate.findings import CLOCK_MS, SET_CLOCK, Finding, fine, look, show_span, show_time, wrong
 from storage import counters
 
 # its genesis hash

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import storage
 from config import Config
 from operate import backups
+from storage import snapshots
 
 ROWS_AT_ONCE = 200
 
@@ -40,14 +41,9 @@ class FileReader:
         """Yield the rows of a query."""
         return iter(self._db.execute(sql))
 
-    @contextlib.contextmanager
-    def snapshot(self) -> Iterator[None]:
+    def snapshot(self) -> contextlib.AbstractContextManager[None]:
         """Show one state of the database to all queries inside."""
-        self._db.execute("BEGIN")
-        try:
-            yield
-        finally:
-            self._db.execute("ROLLBACK")
+        return snapshots.hold(self._db.execute, snapshots.BEGIN_SQLITE)
 
     def close(self) -> None:
         """Close the file."""
@@ -66,14 +62,9 @@ class ServerReader:
             cursor.itersize = ROWS_AT_ONCE
             yield from cursor.execute(sql)
 
-    @contextlib.contextmanager
-    def snapshot(self) -> Iterator[None]:
+    def snapshot(self) -> contextlib.AbstractContextManager[None]:
         """Show one state of the database to all queries inside."""
-        self._connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-        try:
-            yield
-        finally:
-            self._connection.execute("ROLLBACK")
+        return snapshots.hold(self._connection.execute, snapshots.BEGIN_POSTGRESQL)
 
     def close(self) -> None:
         """Close the connection."""

@@ -148,7 +148,7 @@ def writing() -> Iterator[None]:
 @contextlib.contextmanager
 def snapshot() -> Iterator[None]:
     """One state of the database for all queries inside; others write meanwhile, nobody inside."""
-    # Who writes sees one state anyway: nobody else writes.
+    # A writer sees one state anyway: nobody else writes.
     with contextlib.nullcontext() if database.in_transaction() else database.snapshot():
         yield
 

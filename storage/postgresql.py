@@ -34,6 +34,7 @@ from psycopg.types.numeric import IntLoader
 from psycopg.types.string import StrDumperUnknown
 
 from config import BadSetting
+from storage import snapshots
 from storage.trouble import Writes, name_trouble
 
 # Numbers of advisory locks, which belong to the database.
@@ -300,14 +301,9 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):
         if self.watchful and self.in_transaction():
             raise RuntimeError(f"{what} inside a transaction")
 
-    @contextlib.contextmanager
-    def snapshot(self) -> Iterator[None]:
-        """As SQLite.snapshot."""
-        self.execute_sql("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-        try:
-            yield
-        finally:
-            self.execute_sql("ROLLBACK")
+    def snapshot(self) -> contextlib.AbstractContextManager[None]:
+        """Show one state of the database to this thread's queries inside."""
+        return snapshots.hold(self.execute_sql, snapshots.BEGIN_POSTGRESQL)
 
     def erasing(self) -> contextlib.AbstractContextManager[None]:
         """Nothing to add: overwritten rows stay in PostgreSQL's files until its vacuum."""

@@ -18,6 +18,7 @@ from peewee import OperationalError, __exception_wrapper__  # type: ignore[attr-
 from playhouse.apsw_ext import APSWDatabase
 from playhouse.pool import PooledDatabase
 
+from storage import snapshots
 from storage.files import sync
 from storage.locks import FileLock
 from storage.trouble import (
@@ -325,14 +326,9 @@ class SQLite(PooledDatabase, APSWDatabase):
             self._mine.impatient = False
             connection.set_busy_timeout(self.busy_ms)
 
-    @contextlib.contextmanager
-    def snapshot(self) -> Iterator[None]:
+    def snapshot(self) -> contextlib.AbstractContextManager[None]:
         """Show one state of the database to this thread's queries inside."""
-        self.execute_sql("BEGIN DEFERRED")
-        try:
-            yield
-        finally:
-            self.execute_sql("ROLLBACK")
+        return snapshots.hold(self.execute_sql, snapshots.BEGIN_SQLITE)
 
     @contextlib.contextmanager
     def erasing(self) -> Iterator[None]:
