@@ -135,10 +135,6 @@ def _count_losses(closes: Sequence["Close"], reasons: Container[str] | None = No
     return f"{lost} of {len(groups)} separate closes lost" if is_rare(lost, len(groups)) else None
 
 
-def _losing_streak(closes: Sequence["Close"]) -> str | None:
-    return _count_losses(closes)
-
-
 def _stop_cluster(closes: Sequence["Close"]) -> str | None:
     """Count stops that lost; a trailing stop that won did what it is for."""
     found = _count_losses(closes, STOPS)
@@ -174,7 +170,7 @@ def _poor_mint(closes: Sequence["Close"]) -> str | None:
 
 
 RULES = (
-    Rule("cool_down", "long_cooldown", DAY_MS, MIN_CLOSES, 12 * HOUR_MS, _losing_streak),
+    Rule("cool_down", "long_cooldown", DAY_MS, MIN_CLOSES, 12 * HOUR_MS, _count_losses),
     Rule("stop_cluster", "pause_family", DAY_MS, MIN_CLOSES, 6 * HOUR_MS, _stop_cluster),
     Rule("drawdown", "half_size", LOOK_BACK_MS, MIN_CLOSES, DAY_MS, _drawdown),
     Rule("poor_mint", "pause_mint", LOOK_BACK_MS, MIN_CLOSES, 3 * DAY_MS, _poor_mint, by_mint=True),
