@@ -40,7 +40,7 @@ from storage import in_parts
 
 # Passes in trouble, in a row, after which the command line gives up.
 MAX_FAILED_PASSES = 3
-# As text: in each poll, or of each wallet in it.
+# Plain SQL: it runs in each poll, or for each wallet in it.
 ANY_WELL = f"SELECT 1 FROM wallet WHERE id IN {HELD} AND trouble IS NULL LIMIT 1"
 COUNT = "SELECT COUNT(*) FROM address WHERE wallet_id IN ({marks})"
 # One that failed is due later: it does not keep the others waiting.
@@ -300,7 +300,7 @@ class Observer:
         """Work on the wallets in turn, so that one long backfill does not starve the others; return
         whether work was left.
 
-        Who had no turn in the last pass has the first one in this.
+        Wallets that had no turn in the last pass come first in this one.
         """
         watches = self.state.watches
         turns = deque(sorted(wallets, key=lambda w: watches[w.id].worked_at))

@@ -24,7 +24,7 @@ from storage import mark
 from voice import builtin
 from voice.facts import shorten_name
 
-# As text: asked whenever trades changed, and most bots do not post automatically.
+# Plain SQL: it runs whenever trades changed, and most bots do not post automatically.
 POSTER = f"""
 SELECT b.* FROM bot b JOIN {HOLDINGS} a ON a.bot_id = b.id AND a.detached_at IS NULL
 WHERE a.wallet_id = ? AND b.auto_post = ? AND b.retired_at IS NULL"""

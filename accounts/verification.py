@@ -19,8 +19,8 @@ from storage import arrivals
 NOT_FOUND_AFTER_MS = 10 * 60_000
 # With more changed trades than this, all posts of the wallet are judged again.
 MAX_AT_ONCE = 400
-# As text: asked with each publication of a wallet, and building it would take longer than the
-# answer, which is mostly empty.
+# Plain SQL: it runs with each publication of a wallet, and peewee would take longer to build it
+# than SQLite to run it; it mostly finds nothing.
 SIGNED = "SELECT * FROM post p WHERE wallet_id = ? AND signature IS NOT NULL"
 MOVABLE = """status = 'pending'
 OR status = 'not_found' AND (

@@ -3,7 +3,7 @@
 from chain.base58 import is_base58
 from chain.programs import Programs, table
 
-# Addresses of the runtime itself: native programs and loaders, and what burns what it is sent.
+# Addresses of the runtime itself: native programs, loaders and the incinerator.
 # docs.anza.xyz/runtime/programs, and the crate solana-sdk-ids.
 NATIVE = frozenset(
     """

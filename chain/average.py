@@ -28,11 +28,13 @@ class Pool:
         self.unknown += portion.unknown
 
     def forget(self) -> None:
-        """Make the cost of all unknown."""
+        """Make the cost of all that is held unknown."""
         self.known, self.cost, self.unknown = 0, 0, self.known + self.unknown
 
     def take(self, amount: int) -> Portion:
-        """Take from both parts by their share; more than there is, is of unknown cost."""
+        """Take an amount out of both parts in proportion; what exceeds the pool has an unknown
+        cost.
+        """
         held = self.known + self.unknown
         here = min(amount, held)
         unknown = here * self.unknown // held if held else 0
@@ -80,8 +82,8 @@ class AverageCost:
         self.matched += 1
 
     def carry(self, given: Portion, mint: str, amount: int, spent: int) -> None:
-        """Exchange a portion for an amount of another mint, which takes over its cost and what was
-        spent beside, by share.
+        """Exchange a portion for an amount of another mint, which takes over its cost and, in
+        proportion to the part of known cost, the lamports spent on the exchange.
         """
         whole = given.known + given.unknown
         unknown = amount * given.unknown // whole
@@ -89,7 +91,7 @@ class AverageCost:
         self._pool(mint).add(Portion(amount - unknown, cost, unknown))
 
     def forget(self) -> None:
-        """Begin anew in another money: nothing was earned, and no cost is known."""
+        """Begin anew in another currency: nothing was earned in it yet, and no cost is known."""
         self.realized = self.matched = 0
         for pool in self.pools.values():
             pool.forget()
@@ -106,7 +108,7 @@ class AverageCost:
 
 
 def is_dust(unknown: int, amount: int) -> bool:
-    """Is this less than a thousandth of a sale? A stranger's dust takes the word "matched" from
-    nobody.
+    """Is this less than a thousandth of a sale? Dust that a stranger sent must not cost a sale the
+    word "matched".
     """
     return unknown * 1000 < amount

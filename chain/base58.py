@@ -31,7 +31,8 @@ def b58decode(text: str) -> bytes:
 
 def is_base58(text: object, size: int) -> bool:
     """Is this base58 of exactly `size` bytes?"""
-    # A byte takes one letter (a leading zero) to 1.366; decoding what is longer would be wasted.
+    # A byte becomes one letter (a leading zero) to 1.366 letters; decoding anything longer would be
+    # wasted.
     if not isinstance(text, str) or not size <= len(text) <= size * 11 // 8:
         return False
     try:

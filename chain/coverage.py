@@ -1,4 +1,4 @@
-"""The order of a wallet's receipts, and what may be said of how whole its history is. Pure."""
+"""The order of a wallet's receipts, and how complete its history may be said to be. Pure."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -11,9 +11,9 @@ from chain.entries import Entry
 from chain.ledger import Ledger
 from chain.lots import Gap, Seen
 
-# receipts of one slot whose order is searched for; beyond that it stays unresolved
+# The most receipts of one slot whose order is searched for; that of more stays unresolved.
 MAX_TO_ORDER = 7
-# What a coverage may say, from the worst on.
+# States of a coverage, the worst first.
 STATES = ("none", "backfilling", "partial", "complete")
 
 
@@ -47,7 +47,9 @@ def _after(entry: Entry) -> dict[str, Seen]:
 
 
 def _begun(entry: Entry) -> Iterable[Balance]:
-    """What each account began with: of one that was opened again for another mint, the first."""
+    """Return what each account held before the entry: of one that was closed and opened again for
+    another mint, the first of its two balances.
+    """
     return {balance.address: balance for balance in reversed(entry.balances)}.values()
 
 
@@ -87,8 +89,8 @@ def _order_by_balances(group: list[Entry], held: Mapping[str, Seen]) -> list[Ent
 def _search(
     rest: list[Entry], held: Mapping[str, Seen], path: tuple[Entry, ...] = ()
 ) -> list[list[Entry]]:
-    """The orders of `rest` in which every balance joins the one before; two are enough to know that
-    it is not one.
+    """List orders of `rest` in which every balance joins the one before, two at most: with a second
+    one the order is ambiguous.
     """
     if not rest:
         return [list(path)]

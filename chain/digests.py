@@ -1,4 +1,4 @@
-"""A digest of a transaction that every honest node gives alike, whatever it adds beside. Pure."""
+"""A digest of a transaction that is the same from every honest node, whatever it adds. Pure."""
 
 import hashlib
 

@@ -15,7 +15,7 @@ from chain.programs import TIP_ACCOUNTS, Programs
 from chain.receipts import Receipt
 from chain.value import Split
 
-# one more whenever receipts are read differently: stored entries are then read anew
+# Raised whenever receipts are read differently: stored entries are then read again.
 READING = 4
 
 
@@ -97,7 +97,8 @@ class Entry(NamedTuple):
         damaged.
         """
         values: list[Any] = _read_json(unpack_text(body))[0]
-        # Those of the first versions end earlier. By place: by name takes eight times as long.
+        # Entries of the first versions have fewer values. Set by position: by name takes eight
+        # times as long.
         values += DEFAULTS[len(values) :]
         for place in OF_WORDS:
             values[place] = tuple(values[place])
@@ -112,14 +113,14 @@ class Entry(NamedTuple):
         return Entry._make((signature, slot, tx_index, *values, seen_at))
 
 
-# What stands in the row of an entry, and what is stored as its JSON.
+# The fields that are columns of an entry's row, and those that are stored as its JSON.
 OF_THE_ROW, STORED = Entry._fields[:3], Entry._fields[3:-1]
 BALANCES, MINT, TOKENS = map(STORED.index, ("balances", "mint", "tokens"))
 OF_WORDS = [STORED.index(name) for name in ("flags", "residues", "unowned", "counterparties")]
 OF_ROWS = [STORED.index(name) for name in ("others", "beside_tokens")]
 DEFAULTS = tuple(Entry._field_defaults.get(name) for name in STORED)
-# Exact for integers of any size, as a quicker reader of JSON is not; without the search for white
-# space around it, which is not stored.
+# Exact for integers of any size, unlike faster JSON parsers. raw_decode skips the search for white
+# space around the value, which is never stored.
 _read_json = json.JSONDecoder().raw_decode
 
 

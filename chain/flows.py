@@ -181,7 +181,7 @@ class Flows:
             self.trading -= gifts
 
     def _passed(self, call: Call) -> bool:
-        """Did a token come and go, so that what is left may be less of everything?"""
+        """Did a token come and go, so that the wallet may be left with less of everything?"""
         return any(call.got[mint] for mint in call.given.keys() - {WRAPPED_SOL})
 
     def _settled(self, place: int) -> set[int]:

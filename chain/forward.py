@@ -117,7 +117,9 @@ class SpanRecord:
         return happened_at is not None and happened_at >= self.span.begins_ms
 
     def _skip(self, entry: Entry) -> None:
-        """One without a block time, or from before the span, moves lots and counts for nothing."""
+        """Book an entry that moves lots and counts for nothing: it has no block time, or is from
+        before the span.
+        """
         totals = replace(self.ledger.totals)
         booked = self.ledger.apply(entry)
         self.ledger.totals = totals
@@ -187,7 +189,7 @@ class Forward:
             self._close_over()
 
     def _close_over(self) -> None:
-        """Close the open span where the latest time is past it: its ledger stands still."""
+        """Close the open span once the latest time is past its end: its ledger changes no more."""
         if self._open and self._open.span.is_over(self._now_ms):
             self._open.separate()
             self._open = None

@@ -105,7 +105,7 @@ def make_forward(facts: Facts, record: Record | None, seconds: int) -> StandingR
 
 
 def _find_end(record: Record | None, seconds: int) -> int:
-    """The Unix second from which on the window is another one: something left it."""
+    """Find the Unix second from which the window's content is another, as something has left it."""
     left = [record.given_up_at, record.went_at] if record else []
     known = [time // 1000 for time in left if time is not None]
     known += [record.left_at] if record and record.left_at is not None else []

@@ -9,7 +9,8 @@ from chain.forward import Forward, Span, SpanHoldings, SpanTotals
 from chain.ledger import Ledger
 from chain.tables import ForwardTotal
 
-# As text: asked before each step of a poll, and building it would take longer than the answer.
+# Plain SQL: it runs before each step of a poll, and peewee would take longer to build it than
+# SQLite to run it.
 SPANS = "SELECT id, attached_at, detached_at FROM attachment WHERE wallet_id = ?"
 HOLDINGS = f"SELECT id, {', '.join(SpanHoldings._fields)} FROM attachment WHERE id IN"
 REPLACE_HOLDINGS = f"""
@@ -38,7 +39,7 @@ def read_stored_totals(spans: Iterable[Span]) -> StoredTotals:
 
 
 def settle_forward(forward: Forward, stored: StoredTotals) -> None:
-    """As chain.store.settle, of the totals of spans."""
+    """Like chain.store.settle, for the totals of spans."""
     for span in forward.spans:
         record, rows = forward.records.get(span.number), stored[span.number].take()
         if record:
@@ -48,7 +49,7 @@ def settle_forward(forward: Forward, stored: StoredTotals) -> None:
 
 
 def settle_past(forward: Forward, stored: StoredTotals) -> None:
-    """As settle_forward, of the totals that no later entry changes."""
+    """Like settle_forward, for the totals that no later entry changes."""
     for number, record in forward.records.items():
         storage.leave_changes(record.rows, stored[number].take(forward.second - 1))
 

@@ -88,8 +88,8 @@ class PendingGroup(PendingLedger):
 def begin_group(
     family: Family, ledgers: dict[int, GroupLedger], join: Join, whole: GroupLedger | None = None
 ) -> PendingGroup:
-    """Empty books of a family. `ledgers`: an empty one for each wallet; `whole`: for all members,
-    made of theirs where it is not given.
+    """Begin the books of a family, empty. `ledgers`: an empty one for each wallet; `whole`: one for
+    all members, joined from theirs where it is not given.
     """
     forward = GroupForward(
         tuple(led.span for led in family.led_spans),
@@ -107,7 +107,7 @@ def begin_group(
 
 
 def restart_group(pending: PendingGroup) -> PendingGroup:
-    """Empty books that know what these found out about the beginnings."""
+    """Begin the books anew, knowing what `pending` found out about how its accounts began."""
     whole = pending.ledger.restart()
     assert isinstance(whole, GroupLedger)
     ledgers = {number: one.restart() for number, one in pending.ledgers.items()}
@@ -131,15 +131,15 @@ def _walk(pending: PendingGroup, entries: Entries) -> Iterator[Row]:
 
 
 def apply_slot(pending: PendingGroup, listed: Iterable[tuple[int, Entry]]) -> list[Row]:
-    """Book the transactions of one slot: their trade rows."""
+    """Book the transactions of one slot; return their trade rows."""
     entries = list(listed)
-    # One alone needs no order.
+    # A single one needs no order.
     seen = pending.list_seen() if len(entries) > 1 else {}
     return [row for parts in merge_slot(entries, seen) for row in apply_parts(pending, parts)]
 
 
 def apply_parts(pending: PendingGroup, parts: Parts) -> list[Row]:
-    """Book a transaction: the trade rows of the members that it concerns."""
+    """Book a transaction; return the trade rows of the members that it concerns."""
     pending.group_forward.take(parts)
     mine = {number: part for number, part in parts.items() if number in pending.family.members}
     if not mine:
@@ -157,7 +157,7 @@ def apply_parts(pending: PendingGroup, parts: Parts) -> list[Row]:
 
 # ---- trade rows ----------------------------------------------------------------------------------
 def _make_rows(pending: PendingGroup, parts: Parts, place: int, booked: Booked) -> list[Row]:
-    """The row that holds what was booked, and one of each other wallet that took part."""
+    """Make the row that holds what was booked, and one for each other wallet that took part."""
     main = find_main(parts, booked.entry)
     pending.origins[booked.entry.signature] = pending.family.addresses[main]
     shown = _show_booked(parts, main, booked)

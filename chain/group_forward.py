@@ -142,8 +142,8 @@ class GroupForward(Forward):
         return stays
 
     def _settle(self, span: Span) -> tuple[SpanRecord, Company]:
-        """A span as it stands now, where no transaction told yet that it began, or of who came and
-        went last.
+        """Return the record of a span as of now: since it began, or since a wallet came or went, no
+        transaction may have been booked yet.
         """
         record = self.records.get(span.number)
         if record is None:

@@ -44,7 +44,7 @@ class _StayRow(NamedTuple):
     ends_ms: int | None
 
 
-# As text: asked before each step of a poll.
+# Plain SQL: it runs before each step of a poll.
 SPANS = "SELECT id, bot_id, attached_at, detached_at FROM attachment WHERE wallet_id = {wallet}"
 STAYS = """
 SELECT id, bot_id, wallet_id, attached_at, detached_at FROM companion
@@ -152,19 +152,19 @@ class Reader:
 
 
 def read_whole(rows: Rows, family: Family) -> dict[int, bool]:
-    """Whether the history of each wallet of a family was listed to its end."""
+    """Return {wallet: whether its history was listed to its end} for a family."""
     found = rows(WHOLE.format(wallets=_list(family.wallets)))
     return {number: bool(whole) for number, whole in found}
 
 
 def read_openings(rows: Rows, number: int) -> dict[str, Opening]:
-    """What accounts hold that no known transaction touched, by address."""
+    """Return {address: Opening} for accounts that hold something no known transaction touched."""
     found = map(Untouched._make, rows(UNTOUCHED.format(wallet=number)))
     return {row.address: open_untouched(row) for row in found}
 
 
 def list_family_entries(rows: Rows, numbers: Sequence[int]) -> Iterator[tuple[int, Entry]]:
-    """All stored entries of these wallets by slot: (number of the wallet, entry)..."""
+    """Yield (number of the wallet, entry) for all stored entries of these wallets, by slot."""
 
     def name(number: int) -> Iterator[tuple[int, Entry]]:
         return ((number, Entry.load(*row)) for row in rows(ENTRIES.format(wallet=number)))

@@ -42,7 +42,7 @@ from chain.trade_store import Row, read_digests, replace_trades, to_json
 from models import Wallet
 from storage.arrivals import store_arrival
 
-# As text: asked with each publication.
+# Plain SQL: it runs with each publication.
 SUMMARY = """
 UPDATE wallet SET results = NULL, positions = NULL, last_trade_at = NULL, realized = NULL,
 cost_left = NULL, reconciliation = NULL, average_cost = NULL, by_quote = '{}', imbalance = 0,
@@ -145,7 +145,9 @@ class GroupStore(LedgerStore):
                 self._follow_up(wallet, changed, now)
 
     def _bring_up(self, family: Family) -> PendingGroup:
-        """The books of a family with all that is stored: folded anew where they cannot go on."""
+        """Return the books of a family with everything that is stored; they are folded anew where
+        the cached ones cannot go on.
+        """
         begun, kept = _read_begun(family), self._groups.get(family.lead)
         if kept and kept.begun == begun and _goes_on(kept):
             apply_all(kept.pending, sorted(kept.news, key=lambda one: one[1].slot))

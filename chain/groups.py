@@ -74,7 +74,7 @@ def merge_slot(listed: Iterable[tuple[int, Entry]], seen: Mapping[str, Seen]) ->
 
 
 def _outline(parts: Parts) -> Entry:
-    """What tells the place of a transaction: any part with the balances of all."""
+    """Return what decides the place of a transaction: one part, with the balances of all."""
     first = next(iter(parts.values()))
     if len(parts) == 1:
         return first
@@ -88,7 +88,7 @@ def _list_balances(parts: Parts) -> tuple[Balance, ...]:
 
 
 def _place(part: Entry, outline: Entry) -> Entry:
-    """A part, with what its transaction's place is by now known to be."""
+    """Return a part with what is known by now of its transaction's place."""
     flags = part.flags
     if UNRESOLVED in outline.flags and UNRESOLVED not in flags:
         flags = tuple(sorted((*flags, UNRESOLVED)))
@@ -98,8 +98,9 @@ def _place(part: Entry, outline: Entry) -> Entry:
 
 
 def join_parts(parts: Parts, read: Callable[[str, frozenset[int]], Entry]) -> Entry:
-    """One Entry of a transaction's parts. `read(signature, wallets)` reads it as one owner's, where
-    it concerns several; ValueError where it cannot: it is fetched again, and then read.
+    """Make one Entry of a transaction's parts. `read(signature, wallets)` reads it as one owner's,
+    where it concerns several. It raises ValueError where the stored transaction cannot be read: the
+    parts are added up until it was fetched again.
     """
     first = next(iter(parts.values()))
     if len(parts) == 1:
@@ -175,8 +176,8 @@ def _pick(choose: Callable[..., Any], told: Mapping[str, Mapping[str, Any]], nam
 
 
 def join_seen(parts: Iterable[Mapping[str, Seen]]) -> dict[str, Seen]:
-    """What the accounts of several wallets held last. One that was handed over is empty to who gave
-    it: what its present owner saw counts.
+    """Join what the accounts of several wallets held last. An account that was handed over is empty
+    for the wallet that gave it away: what its present owner saw counts.
     """
     joined: dict[str, Seen] = {}
     for address, seen in (one for part in parts for one in part.items()):
@@ -204,7 +205,7 @@ class GroupLedger(Ledger):
         )
 
     def learn(self, entry: Entry, own: "GroupLedger") -> None:
-        """Note of the accounts of an entry how the ledger of their wallet alone began."""
+        """Note how the ledger of their own wallet began, for the accounts of an entry."""
         self.births |= {balance.address: own._born for balance in entry.balances}
 
     def _open(self, entry: Entry, balance: Balance) -> None:

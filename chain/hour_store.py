@@ -33,7 +33,7 @@ HOURS = f"SELECT hour, {', '.join(RUNNING)} FROM hour_total WHERE wallet_id = ?"
 
 
 def read_running(totals: Totals) -> RunningTotals:
-    """What is kept of these sums at the end of an hour."""
+    """Return what is stored of these sums at the end of an hour."""
     return RunningTotals._make(_read_columns(totals))
 
 
@@ -41,7 +41,7 @@ _read_columns = attrgetter(*RUNNING)
 
 
 def read_hours(wallet_id: int) -> Iterator[tuple[int, RunningTotals]]:
-    """Yield the stored ones of a wallet, each with its hour."""
+    """Yield a wallet's stored running totals, each with its hour."""
     for hour, *totals in storage.database.execute_sql(HOURS, (wallet_id,)):
         yield hour, RunningTotals._make(totals)
 

@@ -115,8 +115,8 @@ class Inventory:
             self.lots.setdefault(mint, []).append(lot)
 
     def turn_costs(self, quote: str) -> None:
-        """Go on in the raw units of a mint of which nothing was held yet: what has a cost was paid
-        for in something else, and the mint itself is money.
+        """Continue in the raw units of a quote, of which nothing was held before: what has a known
+        cost was paid for in something else, and the quote itself has no lots.
         """
         for lot in (lot for lots in self.lots.values() for lot in lots):
             lot.paid_in = lot.paid_in or (PAID_IN_SOL if lot.cost is not None else "")

@@ -89,7 +89,9 @@ def _acting(receipt: Receipt, effect: Effect, programs: Programs) -> list[Instru
 
 
 def _outermost(instruction: Instruction, programs: Programs) -> Iterator[Instruction]:
-    """Known calls that no known call made. What a token's transfer hook calls is nobody's."""
+    """List known calls that no other known call made. What a token's transfer hook calls is
+    nobody's.
+    """
     if programs.family(instruction.program):
         yield instruction
         return
@@ -100,8 +102,8 @@ def _outermost(instruction: Instruction, programs: Programs) -> Iterator[Instruc
 
 
 def _concerns(instruction: Instruction, own: Set[str]) -> bool:
-    """A call that names no account at all (a marker) speaks of the whole transaction. One that
-    only records balances acts for nobody.
+    """Does a call concern these accounts? One that names no account at all (a marker) speaks of the
+    whole transaction; one that only records balances acts for nobody.
     """
     if instruction.data[:8] in RECORD_CALLS:
         return False
@@ -147,7 +149,9 @@ def _moves_shares(instruction: Instruction, own: Set[str]) -> bool:
 
 
 def _moves_position(instruction: Instruction) -> bool:
-    """Does it change a position that is a plain account, by its name? Nothing is minted then."""
+    """Does the name of an instruction say that it changes a position kept in a plain account?
+    Nothing is minted then.
+    """
     return any(
         one.program == METEORA_DLMM and one.data[:8] in POSITION_CALLS for one in instruction.tree()
     )
@@ -162,7 +166,7 @@ def _moves_value(instruction: Instruction, own: Set[str]) -> bool:
 
 
 def _moves_anything(receipt: Receipt, instruction: Instruction) -> bool:
-    """Did it move value of anybody's, or is not known what it called?"""
+    """Did it move anybody's value, or is it unknown what it called?"""
     operations = (one.operation for one in instruction.tree() if one.operation)
     return not receipt.inner_told or any(o.name in (*MOVES, "close") for o in operations)
 
@@ -187,7 +191,9 @@ def _order_kind(
     programs: Programs,
     kind: Kind,
 ) -> Kind:
-    """Opened, filled or canceled. A fill tells too whether what came in left known calls."""
+    """Tell whether an order was opened, filled or canceled; of a fill, also whether what came in
+    had left known calls.
+    """
     name = _order_step(receipt, effect, acting, programs)
     if name != "order_fill":
         return replace(kind, kind=name)

@@ -103,9 +103,7 @@ class Ledger:
 
     @property
     def stale(self) -> bool:
-        """Was anything booked by another beginning, or with fewer or more gaps, than the entries
-        tell?
-        """
+        """Was anything booked with another beginning, or other gaps, than the entries show?"""
         return (
             self._late
             or any(
@@ -399,8 +397,8 @@ class Ledger:
             )
 
     def _find(self, address: str, opening: Opening) -> None:
-        """Opening inventory stands before all lots, whenever it is found: in time only where
-        nothing of its mint was booked yet.
+        """Lay opening inventory before all lots, whenever it is found. What is booked stays right
+        only where nothing of its mint was booked yet.
         """
         self.openings.add(opening.mint)
         self.found[address] = opening
@@ -409,7 +407,7 @@ class Ledger:
             self.inventory.lay(opening)
 
     def _adjust(self, mint: str | None, more: int, decimals: int) -> None:
-        """Inventory that arrived or left unobserved. `decimals`: where none of it was seen."""
+        """Book inventory that arrived or left unobserved. `decimals`: where none of it was seen."""
         if not mint or not self._has_lots(mint) or not more:
             return
         self.decimals.setdefault(mint, decimals)
@@ -420,8 +418,8 @@ class Ledger:
             self._lapsed = (*self._lapsed, mint)
 
     def _break(self, gap: Gap, mint: str | None) -> None:
-        """No sale after the beginning of a gap has a result, also where the gap shows only later,
-        on another account of the mint.
+        """Note a gap: no sale after its beginning has a result, even where it shows only later, on
+        another account of the mint.
         """
         mint = mint if self._has_lots(mint) else None
         if gap not in self.gaps:
@@ -440,7 +438,7 @@ class Ledger:
         return bool(self.quote) and any(s.cost is None and s.lot.paid_in not in own for s in slices)
 
     def turn_gaps(self, quote: str) -> None:
-        """Go on with this mint as money: after a gap of it nothing has a result."""
+        """Continue with this mint as the money: after a gap of it nothing has a result."""
         self._broken_all = self._broken_all or quote in self._broken
 
     def _mark_broken(self, mint: str | None) -> None:

@@ -76,7 +76,7 @@ def place_calls(receipt: Receipt, calls: Sequence[Instruction]) -> list[Placed]:
 
 
 def is_read(instruction: Instruction) -> bool:
-    """Does what native operations say of this instruction tell all that it can have moved?"""
+    """Do the decoded native operations show all that this instruction can have moved?"""
     operation = instruction.operation
     return instruction.program in READ_PROGRAMS and not (operation and operation.name == "unread")
 

@@ -24,8 +24,8 @@ FOLDER = Path(__file__).resolve().parent
 # A tenth smaller than at 3, for 30 us a transaction; higher ones take many times that for a
 # fiftieth.
 LEVEL = 9
-# Of a transaction's signature, which its row has, so many letters are compressed with it: enough to
-# tell that it is the row's, and 60 bytes less. Those of earlier versions have all of it.
+# Only this many letters of a transaction's signature, which its row has, are compressed with it:
+# enough to tell that it is the row's, and 60 bytes less. Bodies of earlier versions have all of it.
 KEPT = 8
 # How transactions of the first versions begin, which are compressed by zlib.
 ZLIB = b"\x78"

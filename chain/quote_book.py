@@ -69,7 +69,9 @@ def _find_kind(entry: Entry, through: int) -> str:
 
 
 def _find_flags(entry: Entry) -> tuple[str, ...]:
-    """Ask no explained value of what was traded for SOL; a purchase was paid for elsewhere."""
+    """Adjust the flags: what was traded for SOL needs no explained value here, and a purchase for
+    SOL was paid for elsewhere.
+    """
     if entry.kind not in TRADES or entry.kind == "swap":
         return entry.flags
     if UNEXPLAINED in entry.flags:
@@ -83,8 +85,8 @@ def _find_sold(entry: Entry, quote: str) -> str | None:
 
 # ---- the ledger of a quote -----------------------------------------------------------------------
 def begin_ledger(whole: Ledger, quote: str) -> Ledger:
-    """The ledger in a quote that begins where `whole`, the one in SOL, stands. Up to here nothing
-    was paid in the quote, so that no cost in it is known.
+    """Begin the ledger in a quote where `whole`, the one in SOL, stands. Up to here nothing was
+    paid in the quote, so that no cost in it is known.
     """
     ledger = copy.deepcopy(whole)
     ledger.quote, ledger.totals = quote, Totals()
@@ -102,12 +104,12 @@ def begin_ledger(whole: Ledger, quote: str) -> Ledger:
 
 
 def _keep_lots(openings: dict[str, Opening], quote: str) -> dict[str, Opening]:
-    """Leave out those of the quote, which is money and has no lots."""
+    """Leave out openings of the quote itself, which is money and has no lots."""
     return {address: one for address, one in openings.items() if one.mint != quote}
 
 
 def _turn_starts(starts: dict[str | None, int], quote: str) -> dict[str | None, int]:
-    """Make of a gap of the quote one of all that is paid in it."""
+    """Make a gap in the quote's own history one of everything that is paid in it."""
     kept: dict[str | None, int] = {}
     for mint, slot in starts.items():
         whose = None if mint == quote else mint
@@ -206,7 +208,9 @@ class QuoteSale(NamedTuple):
 
 
 def read_sale(booked: Booked) -> QuoteSale | None:
-    """What is kept of a trade against the quote whose ledger booked it; None of all else."""
+    """Return what is stored of a trade against the quote whose ledger booked it; None for anything
+    else.
+    """
     if booked.entry.kind not in AGAINST or not booked.counts:
         return None
     return QuoteSale(
@@ -233,7 +237,7 @@ class QuoteBook:
         return any(record.ledger.stale for record in self.records.values())
 
     def list_ledgers(self) -> list[Ledger]:
-        """Those in which something is held or was."""
+        """List the ledgers in which something is held, or was."""
         return [record.ledger for record in self.records.values()]
 
     def find_imbalances(self) -> dict[str, int]:

@@ -8,7 +8,7 @@ from chain import forward_standings, whole_standings
 from chain.ranks import NEVER, Rows, StandingRow, Totals
 from chain.whole_standings import subtract
 
-# Behind every time there is, in Unix seconds.
+# Later than any time that occurs, in Unix seconds.
 END_OF_TIME = 2**40
 
 
@@ -19,7 +19,7 @@ def _last(name: str, wallet: str, span: str) -> str:
         AND l.span = {span} AND l.quote = '{{mint}}' AND l.time < {{{name}_until}})"""
 
 
-# As forward_standings.RECORDS, but for what was still held when a wallet was given up.
+# Like forward_standings.RECORDS, without what was still held when a wallet was given up.
 RECORDS = f"""
 SELECT a.bot_id,
        MAX(CASE WHEN e.trades > 0 AND NOT EXISTS (
@@ -93,7 +93,7 @@ def _find_running(rows: Rows, mint: str, wallets: Collection[int], until: int) -
 def _find_ends(
     rows: Rows, mint: str, wallets: Collection[int], seconds: int, since: int
 ) -> dict[int, int]:
-    """Return {wallet: the Unix second from which on its window is another one}."""
+    """Return {wallet: the Unix second from which the content of its window is another}."""
     if not seconds or not wallets:
         return {}
     firsts = rows(FIRST.format(mint=mint, since=since, wallets=_list(wallets)))

@@ -64,12 +64,12 @@ def settle_quotes(
     books: Mapping[int, QuoteBook],
     wallets: Collection[int],
 ) -> None:
-    """As chain.store.settle, of what was done in quotes. `wallets`: numbers of those whose trades
-    the books are made of.
+    """Like chain.store.settle, for what was done in quotes. `wallets`: numbers of those whose
+    trades the books are made of.
     """
     pending.take_totals(books)
     totals = load_totals(_read(TOTALS.format(wallet=wallet_id)))
-    # Who has no totals has no trades either, and these are many to look through.
+    # A wallet without totals has no trades either, and there are many of these to look through.
     sales = load_sales(_read(write_sales(wallets))) if totals or pending.totals else {}
     storage.leave_changes(pending.totals, totals.items())
     storage.leave_changes(pending.sales, sales.items())

@@ -18,9 +18,9 @@ ARE_UNSEEN = {PROVEN_UNSEEN, CLAIMED_UNSEEN, UNATTACHED_UNSEEN}
 FORWARD, ALL = "forward", "all"
 # The quote of a standing whose amounts are lamports.
 IN_SOL = ""
-# Of windows: what is of all time never runs out; Unix seconds.
+# The `ends` of an all-time standing, which never runs out: a Unix second.
 NEVER = 2**40
-# In no list: a retired bot that did nothing in the time that is asked for.
+# The tier that is in no list: a retired bot that did nothing in the time asked for.
 HIDDEN = 8
 
 
@@ -40,11 +40,11 @@ class Totals(NamedTuple):
 
 
 class StandingRow(NamedTuple):
-    """What a bot did in a window of so many `seconds` (0: all time), as it is ranked: a row of
-    `standing_total`, but for its number of the bot being `bot`.
+    """What a bot did in a window of `seconds` (0: all time), as it is ranked: a row of
+    `standing_total`, except that the number of the bot is called `bot`.
 
     `record`: forward | all; `quote`: the mint that its amounts are in, or IN_SOL; `ends`: the Unix
-    second from which on the window may be another one.
+    second from which the window's content may be another.
     """
 
     bot: int

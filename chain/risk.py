@@ -16,8 +16,8 @@ HOURS_A_DAY = 24
 
 
 class Period(NamedTuple):
-    """A stretch of UTC time: so many `hours` from the hour `begins` on, counted from 1970; of 0
-    hours: all that was.
+    """A stretch of UTC time: `hours` from the hour `begins` on, counted from 1970; 0 hours: all
+    time.
     """
 
     hours: int
@@ -102,10 +102,11 @@ class Stretch:
         for seconds, count in later.holdings.items():
             self.holdings[seconds] = self.holdings.get(seconds, 0) + count
 
-    # What follows one by one, without a Stretch of its own: a rebuild adds each to six.
+    # Sales, positions and days are added one by one, without a Stretch of their own: a rebuild adds
+    # each of them to six.
     def add_sale(self, result: int, held: int | None) -> None:
-        """Let a sale follow: its result in lamports, and for how many seconds (round_down) it was
-        held, None where that is unknown.
+        """Add a sale that followed: its result in lamports, and for how many seconds (round_down)
+        it was held, None where that is unknown.
         """
         self.realized = realized = self.realized + result
         if realized > self.high:
@@ -124,14 +125,14 @@ class Stretch:
             self.holdings[held] = self.holdings.get(held, 0) + 1
 
     def add_position(self, ended: "PositionSoFar") -> None:
-        """Let the end of a position follow."""
+        """Add a position that ended next."""
         counts = ended.sold and not ended.unknown
         self.closed += counts
         self.won += counts and ended.result > 0
         self.uncounted += not counts
 
     def add_day(self, day: int) -> None:
-        """Let a trade of a day follow, which is not before any other."""
+        """Add a trade's day, which is no earlier than any added before."""
         self.days += day != self.last_day
         self.first_day = day if self.first_day is None else self.first_day
         self.last_day = day
@@ -251,10 +252,11 @@ class RiskBook:
             self.positions.pop(mint, None)
 
     def _follow_positions(self, booked: Booked) -> list[PositionSoFar]:
-        """Those that end with this transaction."""
+        """Count a transaction into its positions; return those that end with it."""
         ended = []
         if booked.entry.kind == "round_trip" and booked.result is not None:
-            # From empty to empty in one transaction; what else is held of the token is no part.
+            # From empty to empty in one transaction: what else is held of the token is not part of
+            # it.
             ended.append(PositionSoFar(booked.result, sold=True))
         elif booked.sold:
             position = self._find_position(booked.sold)

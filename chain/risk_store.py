@@ -59,7 +59,8 @@ def load_risk(parts: Sequence[Mapping[str, Any]]) -> StoredRisk | None:
     """Join the stretches of stored columns, in the order of time; None where they are damaged."""
     joined = join_stretches(Stretch(*(part[name] for name in NUMBERS)) for part in parts)
     if len(parts) == 1:
-        # What nearly every bot of a list has: the middle is stored, thousands need not be counted.
+        # The usual case, for nearly every bot of a list: the median is stored, so thousands of
+        # sales need not be counted.
         return StoredRisk(joined, parts[0]["median_holding"])
     # Not a Counter, which takes half as long again: a bot that trades much has thousands.
     holdings: dict[int, int] = {}
@@ -73,7 +74,7 @@ def load_risk(parts: Sequence[Mapping[str, Any]]) -> StoredRisk | None:
 
 
 def list_stretches(books: Mapping[int, RiskBook]) -> Iterator[tuple[PeriodKey, Stretch | None]]:
-    """What is not written yet of the books of a wallet, by span."""
+    """Yield what is not written yet of the books of a wallet, by span."""
     for span, book in books.items():
         for period, stretch in book.rows.items():
             yield PeriodKey(span, *period), stretch
@@ -87,8 +88,8 @@ def list_tokens(books: Mapping[int, RiskBook]) -> Iterator[tuple[TokenKey, Token
 
 
 def settle_risk(wallet_id: int, books: dict[int, RiskBook]) -> None:
-    """As chain.store.settle, of the risk. `books` gains an empty one for each span that has stored
-    rows and no book.
+    """Like chain.store.settle, for the risk. `books` gains an empty one for each span that has
+    stored rows and no book.
     """
     execute = storage.database.execute_sql
     for span, hours, begins, *values in execute(STRETCHES, (wallet_id,)):

@@ -20,7 +20,7 @@ from models import Bot
 WINDOWS = (0, 86_400, 604_800, 2_592_000)
 # Of each record its windows.
 BOARDS = tuple((record, seconds) for record in (FORWARD, ALL) for seconds in WINDOWS)
-# So many are worked out in a transaction, for which others wait.
+# This many are worked out in one transaction, for which other writers wait.
 MAX_AT_ONCE = 200
 # The same boards in each stablecoin: (record, mint, seconds).
 QUOTE_BOARDS = tuple(
@@ -66,7 +66,7 @@ AND (id IN (SELECT bot_id FROM attachment WHERE wallet_id = ?)
 
 
 def forget_standings_of(wallet_id: int) -> None:
-    """As forget_standings, of the bots that hold or held this wallet."""
+    """Like forget_standings, for the bots that hold or held this wallet."""
     storage.database.execute_sql(FORGET, (wallet_id, wallet_id))
 
 
@@ -75,7 +75,7 @@ ENDED = """SELECT bot_id FROM standing_total
 WHERE record = '{record}' AND quote = '{quote}' AND seconds = {seconds} AND ends <= {now}"""
 
 
-# As text: of each board in each stablecoin, after whatever anybody traded.
+# Plain SQL: it runs for each board in each stablecoin, after whatever anybody traded.
 DROP = """DELETE FROM standing_total
 WHERE record = ? AND quote = ? AND seconds = ? AND bot_id IN ({marks})"""
 
@@ -105,7 +105,8 @@ def _refresh_some(now_ms: int) -> int:
         }
         for board, bots in found.items():
             _store(work_out(read_rows, *board, now, bots))
-        # Of all time nothing ends: these were forgotten, and are worked out in all windows.
+        # An all-time standing never ends: these bots were forgotten, and are worked out in all
+        # windows.
         done = [bot for bot in found[FORWARD, 0] if all(bot in bots for bots in found.values())]
         for record, quote, seconds in QUOTE_BOARDS:
             _refresh_quoted(record, quote, seconds, now, done)

@@ -201,17 +201,17 @@ def _rebuild(wallet: Wallet, pending: PendingLedger) -> None:
 
 
 def _drop(signatures: Iterable[str], pending: PendingLedger) -> None:
-    """Note stored trades that were not made; of those whose stored slot is wrong a row was made
-    already, or will be.
+    """Note stored trades that the rebuild did not make, to be dropped. Where only the stored slot
+    is wrong, a row was made already, or will be.
     """
     for signature in signatures:
         pending.rows.setdefault(signature, None)
 
 
 def settle(wallet_id: int, pending: PendingLedger, totals: StoredTotals) -> None:
-    """Leave of the sums that a rebuild made those to be written: what differs from the stored ones,
-    and None for what is stored and was not made. `totals`: the stored totals of
-    spans that were not compared yet.
+    """Reduce the sums that a rebuild made to those to be written: what differs from the stored
+    ones, and None for what is stored and was not made. `totals`: the stored totals of spans that
+    were not compared yet.
     """
     storage.leave_changes(pending.hours, read_hours(wallet_id))
     settle_forward(pending.forward, totals)
@@ -270,7 +270,7 @@ class Untouched(NamedTuple):
     held_decimals: int
 
 
-# As text: asked with each rebuild of a ledger, and what nodes hold is compared in each poll.
+# Plain SQL: it runs with each rebuild of a ledger, and in each poll to compare what nodes hold.
 # `{wallet}`: its number, or the mark of a value.
 UNTOUCHED = f"""
 SELECT {", ".join(Untouched._fields)} FROM address
@@ -300,12 +300,12 @@ def list_entries(wallet_id: int) -> Iterator[Entry]:
 
 
 def name_rules(programs: object) -> str:
-    """Names the rules by which entries are read: where they change, entries are read anew."""
+    """Name the rules by which entries are read: where they change, entries are read anew."""
     return hashlib.sha256(f"{READING} {programs!r}".encode()).hexdigest()[:16]
 
 
 # ---- the wallet's summary ------------------------------------------------------------------------
-# As text: asked with each publication.
+# Plain SQL: it runs with each publication.
 KINDS = ", ".join(f"'{kind}'" for kind in sorted(TRADES))
 LAST_TRADE = f"""
 SELECT block_time FROM trade WHERE wallet_id = ? AND kind IN ({KINDS}) ORDER BY slot DESC LIMIT 1"""

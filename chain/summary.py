@@ -104,7 +104,7 @@ def show_time(seconds: int | None) -> str | None:
     """RFC 3339 of Unix seconds."""
     if seconds is None:
         return None
-    # One document may hold thousands of times, and isoformat takes twice as long, strftime longer.
+    # One document may hold thousands of timestamps; isoformat takes twice as long, strftime longer.
     moment = datetime.datetime.fromtimestamp(seconds, datetime.UTC)
     return orjson.dumps(moment, option=orjson.OPT_UTC_Z)[1:-1].decode()
 

@@ -171,9 +171,9 @@ class DelayTotal(Base):
 
 
 class StandingTotal(Base):
-    """What a bot did in a window of so many `seconds` (0: all time), as it is ranked: its forward
-    `record`, or all that is known of its wallet; in SOL, or in a `quote` (the mint of chain.quotes;
-    of SOL it is empty). Derived; right until `ends` (Unix seconds), unless it is to be worked out
+    """What a bot did in a window of `seconds` (0: all time), as it is ranked: its forward `record`,
+    or all that is known of its wallet; in SOL, or in a `quote` (the mint of chain.quotes; of SOL it
+    is empty). Derived; right until `ends` (Unix seconds), unless it is to be worked out
     (Bot.standing_at).
 
     `floor`: `realized` less `cost_left`; the tiers are parts of a list (chain.ranks): of those by
@@ -221,7 +221,7 @@ for tier, column in (
         )
     )
 
-# What is rare has an index of it alone, so that health finds it however much else there is.
+# Rare rows have a partial index each, so that health finds them however many others there are.
 for name, model, columns, rare in (
     ("wallet_in_trouble", Wallet, (Wallet.trouble_at, Wallet.id), "trouble IS NOT NULL"),
     (

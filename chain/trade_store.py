@@ -29,7 +29,7 @@ DIGESTED = sorted(Trade._meta.fields.keys() - {"id", "uid", "wallet", "digest"})
 # long: they are found through this, or as trade_uid names them.
 LISTED_TRADE = """sighting s JOIN trade t
 ON t.wallet_id = s.wallet_id AND t.slot = s.slot AND t.signature = s.signature"""
-# As text: asked with each publication.
+# Plain SQL: it runs with each publication.
 ADDRESS = "SELECT address FROM wallet WHERE id = ?"
 FOUND = "SELECT signature, id, digest FROM trade WHERE uid IN"
 
@@ -121,7 +121,7 @@ def digest_trade(row: Row) -> str:
 
 
 def digest_columns(columns: Row) -> str:
-    """As digest_trade, of a row that has no other columns."""
+    """Like digest_trade, for a row that has no other columns."""
     text = orjson.dumps(columns, default=repr, option=orjson.OPT_SORT_KEYS)
     return hashlib.sha256(text).hexdigest()[:24]
 
@@ -167,12 +167,12 @@ def find_trades(wallet_id: int, signatures: Iterable[str]) -> dict[str, StoredTr
 
 
 def _read_trades(uids: Sequence[str]) -> dict[str, StoredTrade]:
-    """As find_trades, by public ids; no more than one statement can bind."""
+    """Like find_trades, by public ids; no more of them than one statement can bind."""
     rows = storage.database.execute_sql(f"{FOUND} ({storage.mark(uids)})", uids).fetchall()
     return {row.signature: row for row in map(StoredTrade._make, rows)}
 
 
-# As text: asked with each rebuild.
+# Plain SQL: it runs with each rebuild.
 DIGESTS = "SELECT signature, digest FROM trade WHERE wallet_id = ?"
 DIGESTS_BY_SLOT = "SELECT slot, signature, digest FROM trade WHERE wallet_id = ? ORDER BY slot"
 
@@ -287,7 +287,7 @@ def list_moved(row: Row) -> list[tuple[str, str | None, int, int]]:
     return [(mint, side, slot, place) for mint, side in sides.items()]
 
 
-# As text, for thousands of rows: a model's columns are converted one by one.
+# Plain SQL, for thousands of rows: a model's columns are converted one by one.
 STORED = f"SELECT id, digest, {', '.join(DIGESTED)} FROM trade WHERE wallet_id = ?"
 STORED_MINTS = """
 SELECT m.trade_id, n.address, m.side, m.slot, m.place FROM trade_mint m
@@ -324,7 +324,7 @@ def store_trades(rows: Sequence[Row]) -> dict[str, int]:
 
 
 def _write_trades(rows: Sequence[Row], known: Collection[str]) -> dict[str, int]:
-    """As store_trades; `known`: signatures that are stored already."""
+    """Like store_trades; `known`: signatures that are stored already."""
     written = storage.write_rows(Trade, rows, ("uid",), ("signature", "id"))
     ids: dict[str, int] = dict(written)
     fresh = [row["signature"] for row in rows if row["signature"] not in known]

@@ -9,7 +9,7 @@ from chain.beside import list_venue_changes
 from chain.flows import Amounts, Flows
 from chain.instructions import WRAPPED_SOL
 
-# of what was got and of what was given, so much has to be explained
+# Of what was got and of what was given, this much has to be explained.
 MIN_EXPLAINED_PERCENT = 95
 
 

@@ -178,9 +178,9 @@ def subtract(totals: Totals, before: Totals) -> Totals:
 
 
 def _find_ends(rows: Rows, wallets: Sequence[int], since: int) -> dict[int, int]:
-    """Return {wallet: the `since` from which on what is counted may be another}: exact within the
-    hour; of a later hour it is the begin. When an hour with trades ends, it is looked at again:
-    one of them may have a block time from before.
+    """Return {wallet: the `since` from which the count may differ}: exact within the hour; of a
+    later hour its begin. When an hour with trades ends, it is looked at again: one of them may have
+    a block time from before.
     """
     hour = since // HOUR_SECONDS
     later = rows(FIRST_HOUR.format(wallets=_list(wallets), hour=hour))

@@ -98,8 +98,8 @@ class Answering:
         return unexplained
 
     def _list_again(self, wallet: Wallet, listed: list[Changed]) -> None:
-        """Where that explains nothing, the node is behind who told of it, and the next poll may be
-        far: have them listed again soon.
+        """Have them listed again soon where that explains nothing: the node lags behind the one
+        that told of the change, and the next poll may be far off.
         """
         bell, unexplained = self._state.bell, self._find_unexplained(wallet, listed)
         for changed in listed:

@@ -19,7 +19,7 @@ from storage import in_parts
 
 RECHECK_SECONDS = 60.0
 ACCOUNTS_A_CALL = 100
-# One call asks for the balances of so many wallets: up to that number none sleeps.
+# One call asks for the balances of this many wallets: up to that number no poll has to pause.
 MAX_AWAKE = 100
 HOUR_SECONDS, DAY_SECONDS = 3_600, 86_400
 # How many times longer a head rests of which nodes tell all the time. Once they fall silent it is
@@ -27,7 +27,8 @@ HOUR_SECONDS, DAY_SECONDS = 3_600, 86_400
 MAX_TOLD_RESTS = 4
 # How long the decimals of a mint that no node knows are not asked for again; doubled each time.
 MIN_DECIMALS_WAIT_SECONDS, MAX_DECIMALS_WAIT_SECONDS = 60.0, 86_400.0
-# As text: asked of each wallet in each poll, and building them would take longer than the answers.
+# Plain SQL: it runs for each wallet in each poll, and peewee would take longer to build it than
+# SQLite to run it.
 SCANNED = "SELECT COUNT(*) FROM address WHERE wallet_id = ? AND walks > 0"
 COMPARED = """
 SELECT a.wallet_id, a.address FROM address a JOIN wallet w ON w.id = a.wallet_id
@@ -305,13 +306,15 @@ class Balances:
 
 
 def _count_polls(idle_seconds: float, heard: bool) -> float:
-    """How many polls a head may rest: a half less than the poll that is to list it again."""
+    """How many polls a head may rest: half a poll less than that, so that the poll that is due
+    lists it.
+    """
     polls = 1 if idle_seconds < HOUR_SECONDS else 2 if idle_seconds < DAY_SECONDS else 4
     return (2 * polls if heard else polls) - 0.5
 
 
 def _list_asked(wallets: Iterable[Wallet]) -> list[list[Asked]]:
-    """Of each wallet the accounts whose balances are compared: itself, and those scanned once."""
+    """List the accounts of each wallet that are compared: itself, and those scanned once."""
     found: dict[int, list[Asked]] = {wallet.id: [] for wallet in wallets}
     by_id = {wallet.id: wallet for wallet in wallets}
     for part in in_parts(by_id):

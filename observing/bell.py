@@ -234,8 +234,8 @@ class Bell:
             self._fruitless[endpoint] = 0 if fruitful else before + 1
 
     def note_found(self, wallet_id: int, address: str, signature: str, now: float) -> None:
-        """Note what a poll found in the list of an address. Where nobody told of it, nor does
-        within some seconds, who listens is not relied on for a while.
+        """Note what a poll found in the list of an address. Where no notice told of it, nor does
+        within some seconds, the wallet passes for unheard for a while.
         """
         with self._news:
             looked_at = self._looked_at.get(wallet_id, -math.inf)

@@ -21,7 +21,7 @@ REREAD_BATCH = 500
 UNREADABLE = ""
 # In `Wallet.rules`, between the digest of the rules and the id up to which entries were read again.
 DONE_UP_TO = "@"
-# As text: asked with each slice of transactions, and in each poll.
+# Plain SQL: it runs with each slice of transactions, and in each poll.
 ADDRESSES = "SELECT address FROM address WHERE wallet_id = ?"
 
 
@@ -157,7 +157,7 @@ def _refetch(wallet: Wallet, signatures: Collection[str]) -> None:
 
 
 def drop_receipts(signatures: Sequence[str]) -> None:
-    """Delete transactions that the disk damaged; who needs one fetches it again."""
+    """Delete transactions that the disk damaged; whichever wallet needs one fetches it again."""
     Receipt.delete().where(Receipt.signature.in_(signatures)).execute()
 
 

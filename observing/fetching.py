@@ -36,8 +36,8 @@ class Pending(NamedTuple):
     seen_at: int
 
 
-# As text: these are asked several times a step, and building them would take longer than the
-# answers.
+# Plain SQL: these run several times a step, and peewee would take longer to build them than SQLite
+# to run them.
 COLUMNS = ", ".join(f"s.{name}" for name in Pending._fields)
 LISTED = f"SELECT {COLUMNS} FROM sighting s WHERE s.wallet_id = ?"
 # By an index, however many others wait. What is due later than any pause was put off by a clock
@@ -277,8 +277,8 @@ class Fetching:
 
 
 def end_with_slot(rows: list[Pending]) -> list[Pending]:
-    """Leave the last slot of a full slice to the next one, which has all that waits of it: a ledger
-    to which half of a slot was applied is rebuilt for the other half.
+    """Leave the last slot of a full slice to the next slice, which then has all of it: a ledger to
+    which half of a slot was applied is rebuilt for the other half.
     """
     last = rows[-1].slot
     if len(rows) < SLICE or rows[0].slot == last:

@@ -38,7 +38,7 @@ from observing.state import FINALIZED
 # Silence shows within both together.
 PING_SECONDS = 20.0
 OPEN_SECONDS = 10.0
-# What waits in memory of one endpoint: so many frames of at most so much.
+# What may wait in memory of one endpoint: this many frames of at most this many bytes.
 MAX_MESSAGE_BYTES, MAX_FRAMES = 128 * 1024, 16
 # Notices read in a second; more wait in the network.
 MAX_NOTICES = 500
@@ -47,7 +47,7 @@ MAX_REQUESTS, REPLY_SECONDS = 50, 30.0
 # Seconds between looks at what is wanted.
 STEP_SECONDS = 0.5
 MIN_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 1.0, 600.0
-# A connection that lived so long is begun again soon.
+# A connection that lived this long is begun again soon.
 STEADY_SECONDS = 60.0
 # How long an endpoint that tells of nothing true is left alone.
 MISTRUST_SECONDS = 600.0

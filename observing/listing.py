@@ -24,7 +24,7 @@ HEAD_PAGE, FULL_PAGE = 100, 1000
 # Where something new was, slots below the covered head are listed again: a lagging node may have
 # left something out.
 OVERLAP_SLOTS = 512
-# As text: asked in each step, and building them would take longer than the answers.
+# Plain SQL: it runs in each step, and peewee would take longer to build it than SQLite to run it.
 COUNT = "SELECT COUNT(*) FROM sighting WHERE wallet_id = ?"
 KNOWN = "SELECT signature FROM sighting WHERE wallet_id = ?"
 HEADS = """

@@ -22,7 +22,8 @@ class Scanned(NamedTuple):
     walk_new: int | None
 
 
-# As text: asked after each step of a poll, and building it would take longer than the answer.
+# Plain SQL: it runs after each step of a poll, and peewee would take longer to build it than SQLite
+# to run it.
 SCANNED = f"SELECT {', '.join(Scanned._fields)} FROM address WHERE wallet_id = ?"
 COUNT = "SELECT COUNT(*) FROM sighting WHERE wallet_id = ?"
 PENDING = f"{COUNT} AND state = 'pending'"

@@ -38,8 +38,8 @@ SELECT wallet_id, address FROM (
     FROM address d JOIN wallet w ON w.id = d.wallet_id AND w.address <> d.address
     WHERE d.wallet_id IN {HELD}) ranked
 WHERE place <= ? ORDER BY wallet_id, place"""
-# As text: asked after whatever anybody writes, and building these would take longer than the
-# answers.
+# Plain SQL: it runs after whatever anybody writes, and peewee would take longer to build it than
+# SQLite to run it.
 WALLETS = f"""
 SELECT id, address FROM wallet WHERE id IN {HELD} AND (trouble IS NULL OR trouble <> ?)"""
 # What a post of a bot names may be a trade of a wallet beside the one it was posted under.
@@ -95,7 +95,7 @@ class Ringing:
         self._thread.start()
 
     def stop(self, seconds: float) -> None:
-        """Listen no more; wait so long for what goes on."""
+        """Listen no more; wait up to so many seconds for what goes on."""
         self._ending.set()
         for listener in self._listeners:
             listener.stop()

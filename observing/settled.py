@@ -25,7 +25,7 @@ from observing.state import FULL_SCAN_INTERVAL_MS, State, log
 OF_POLLS = frozenset(("looked_at", "due_at", "observed_to", "coverage"))
 COLUMNS = [name for name in Wallet._meta.sorted_field_names if name not in OF_POLLS]
 TOLD_ANEW = "checkedAt", "observedTo"
-# As text, of up to 200 wallets at once. What is stored:
+# Plain SQL, for up to 200 wallets at once. What is stored:
 STORED = (
     """SELECT wallet_id, COUNT(*) FROM sighting
     WHERE wallet_id IN ({marks}) GROUP BY wallet_id""",

@@ -24,8 +24,8 @@ from observing.bell import Bell
 SLICE = 20
 FULL_SCAN_INTERVAL_MS = 86_400_000
 MIN_REPAIR_WAIT_MS, MAX_REPAIR_WAIT_MS = 30_000, 6 * 3_600_000
-# At most one part in so many of the time goes into showing work: what took a second is not repeated
-# for nine where one wallet is worked on, for nineteen where two are.
+# At most one part in this many of the time goes into showing work: what took a second is not
+# repeated for nine where one wallet is worked on, for nineteen where two are.
 SHOW_PARTS = 10
 # A sleeping wallet is polled no less often than this.
 MAX_SLEEP_SECONDS = 300.0
