@@ -3,16 +3,16 @@ results by what closes share.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from paper.account import Close
 from paper.guard import DAY_MS
 from paper.metrics import Group, Mark, find_exposure, list_falls
 from web.api.paper_equity import AccountHistory, TradeRow, read_history
 from web.site.account_curves import draw_equity, draw_exposure, draw_falls
-from web.site.charts import Curve, TimedTrade
+from web.site.charts import Curve, TimedTrade, thin_out
 
-# More points than these are drawn by every so-manieth, and of marks the newest.
+# Of more points than these every nth is drawn, and of marks the newest.
 MAX_DRAWN = MAX_MARKED = 400
 MAX_GROUPS = 12
 
@@ -51,25 +51,16 @@ def draw_account(uid: str, until: int) -> AccountPicture | None:
     history = read_history(uid)
     if history is None:
         return None
-    points = thin_out(history.list_points(until))
+    points = thin_out(history.list_points(until), MAX_DRAWN)
     return AccountPicture(
         draw_equity(points, until, list_marks(history.list_trades(), history.closes)),
         draw_falls(points, until),
-        draw_exposure(thin_out(history.list_shares(until)), until),
+        draw_exposure(thin_out(history.list_shares(until), MAX_DRAWN), until),
         points[-1].lamports - history.start,
         list_days(history),
         history.group("mint")[:MAX_GROUPS],
         history.group("reason"),
     )
-
-
-Point = TypeVar("Point")
-
-
-def thin_out(points: list[Point]) -> list[Point]:
-    """Return every so-manieth point, and the last."""
-    chosen = points[:: -(-len(points) // MAX_DRAWN)]
-    return chosen if chosen[-1] is points[-1] else [*chosen, points[-1]]
 
 
 def list_marks(trades: Sequence[TradeRow], closes: Sequence[Close]) -> list[TimedTrade]:

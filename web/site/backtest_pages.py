@@ -17,8 +17,8 @@ from web.api.paper_equity import EquityPoint
 from web.server import sessions
 from web.server.gate import settings
 from web.site.account_curves import draw_equity
-from web.site.account_history import thin_out
-from web.site.charts import Curve
+from web.site.account_history import MAX_DRAWN
+from web.site.charts import Curve, thin_out
 from web.site.creator import forbid_caching, require_owner
 from web.site.forms import Texts, list_errors, read_texts, without_secrets
 from web.site.new_trader import FAMILIES as FAMILY_TEXTS
@@ -86,7 +86,7 @@ def show_backtest(uid: str) -> ResponseReturnValue:
         report=report,
         equity=draw(report) if report else None,
         started=STARTING_CASH,
-        points=thin_out(report["equity"]) if report else [],
+        points=thin_out(report["equity"], MAX_DRAWN) if report else [],
         chosen=name_chosen(report) if report else "",
         candidates=list_compared(report) if report else [],
     )

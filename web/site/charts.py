@@ -7,7 +7,7 @@ import functools
 import itertools
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from chain.amounts import sol
 from web.site.figures import write_tokens
@@ -30,6 +30,7 @@ SPARK_HEIGHT, SPARK_MARGIN = 20, 1.5
 CHARACTER_WIDTH, DATE_GAP, DATE_EXCESS = 2.6, 3.0, 2.0
 # A label takes this much of the height of the race.
 LABEL_HEIGHT = 8.0
+Point = TypeVar("Point")
 
 
 class Step(NamedTuple):
@@ -115,6 +116,12 @@ class Axis(NamedTuple):
         """Return the place of a time; what lies outside stands at the edge."""
         x = 100 * (at - self.begins) / ((self.ends - self.begins) or 1)
         return round(min(100.0, max(0.0, x)), 2)
+
+
+def thin_out(points: Sequence[Point], most: int) -> Sequence[Point]:
+    """Return every nth of some points, so that no more than `most` are left, and the last."""
+    chosen = points[:: -(-len(points) // most)]
+    return chosen if chosen[-1] == points[-1] else [*chosen, points[-1]]
 
 
 class Scale(NamedTuple):
@@ -395,7 +402,7 @@ def _draw_lane(
 
 
 def spread(heights: Sequence[float]) -> list[float]:
-    """Move labels, given from the top down, so far apart that none covers another."""
+    """Move labels, given from the top down, apart until none covers another."""
     placed: list[float] = []
     for height in heights:
         placed.append(max(height, placed[-1] + LABEL_HEIGHT) if placed else height)

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import NamedTuple
 
-from web.site.charts import Axis, Scale, Tick, list_dates
+from web.site.charts import Axis, Scale, Tick, list_dates, thin_out
 
 # Whole numbers stand for prices while they are drawn.
 PRICE_SCALE = 10**24
 MAX_LEVELS = 6
-# More quotes than these are drawn by every so-manieth.
+# Of more quotes than these every nth is drawn.
 MAX_DRAWN = 120
 
 
@@ -38,7 +38,7 @@ class PricePath(NamedTuple):
     levels: list[Tick]
     dates: list[Tick]
     marks: list[PaidMark]
-    drawn: list[PricePoint]
+    drawn: Sequence[PricePoint]
     begins: int
     ends: int
     bought: Decimal | None
@@ -56,7 +56,7 @@ def draw_path(
     """
     if len(quotes) < 2:
         return None
-    drawn = thin_out(quotes)
+    drawn = thin_out(quotes, MAX_DRAWN)
     prices = [_scale(one.price) for one in (*drawn, *bought, *sold)]
     scale = Scale(max(prices), min(prices))
     axis = Axis(quotes[0].at, quotes[-1].at)
@@ -78,13 +78,6 @@ def draw_path(
         bought[0].price if bought else None,
         sold[-1].price if sold else None,
     )
-
-
-def thin_out(quotes: Sequence[PricePoint]) -> list[PricePoint]:
-    """Return every so-manieth quote, and the last."""
-    step = -(-len(quotes) // MAX_DRAWN)
-    chosen = list(quotes[::step])
-    return chosen if chosen[-1] == quotes[-1] else [*chosen, quotes[-1]]
 
 
 def _draw_line(drawn: Sequence[PricePoint], axis: Axis, scale: Scale) -> str:
