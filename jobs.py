@@ -38,16 +38,16 @@ from storage import heaps
 from storage.key_files import log_key
 
 TAKEOVER_SECONDS = 0.5
-# After so long without any answer of a node health says so, though the pass is still waiting. One
+# After this long without any answer of a node health says so, though the pass is still waiting. One
 # call may not take as long (chain.rpc), so one wallet's call cannot be the cause. Nor is a job
-# failing before its passes fail for so long: the next one makes up for endpoints that all rest.
+# failing before its passes fail for this long: the next one makes up for endpoints that all rest.
 SILENT_SECONDS = 40.0
-# A running pass is given so long when the process ends.
+# A running pass is given this long when the process ends.
 GRACE_SECONDS = 5.0
 # Until a failed pass of the hooks is tried again; others last a minute and follow one another.
 HOOKS_SECONDS = 5.0
 WITNESS_SECONDS, DIGEST_SECONDS, KEPT_SECONDS, MEMORY_SECONDS = 600.0, 3600.0, 60.0, 300.0
-# After a fault outside of any pass a process asks for the lock again so late.
+# After a fault outside of any pass a process asks for the lock again this much later.
 FAULT_SECONDS = 5.0
 # Where the wall clock moves more against the monotonic one, the jobs are planned anew.
 CLOCK_STEP_SECONDS = 1.0
@@ -62,7 +62,7 @@ Check = Callable[[], None]
 
 
 class Work(NamedTuple):
-    """A job: `tick(now)` every so many `seconds`; 0: it is off."""
+    """A job: `tick(now)` every `seconds`; 0: it is off."""
 
     name: str
     seconds: float
@@ -113,7 +113,7 @@ class DaemonThreads(BaseExecutor):
 
 
 class Every(BaseTrigger):
-    """Plan a job so many seconds after its last time, whatever a clock set forward left out.
+    """Plan a job `seconds` after its last time, whatever a clock set forward left out.
     (APScheduler's own interval lists each of those times: a year of them takes minutes.)
     """
 

@@ -1,4 +1,4 @@
-"""What the operator does, and the list of all that he did: each act and its line are one
+"""What the operator does, and the list of all that was done: each act and its line are one
 transaction.
 
 `who` is COMMAND_LINE or the uid of a session. `now` is UTC milliseconds. What was done already is

@@ -1,4 +1,4 @@
-"""Tables of the operator: how he gets in, and what he did. Units as in models.py."""
+"""Tables of the operator: the ways in, and what was done there. Units as in models.py."""
 
 from peewee import AutoField, BigIntegerField, TextField
 

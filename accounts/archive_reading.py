@@ -46,7 +46,7 @@ MAX_ENTRIES = 64
 MAX_RECORD_BYTES = 1_000
 END, END_64 = b"PK\x05\x06", b"PK\x06\x07"
 END_RECORD = struct.Struct("<4s4H2LH")
-# A clock that goes before, between two instances.
+# How far ahead of this instance's clock another's may be.
 DAY_MS = 86_400_000
 # Candor did not exist before.
 FIRST_MS = 1_500_000_000_000

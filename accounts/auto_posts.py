@@ -59,7 +59,7 @@ def post_trades(wallet: Wallet, changed: Collection[str], now: int) -> None:
     sql = ARRIVED.format(mark(changed), mark(TRADES))
     values = wallet.id, *sorted(changed), True, bot.auto_post_since or now, *sorted(TRADES)
     for trade in list(Trade.raw(sql, *values)):
-        # What would verify no post of the bot's own is not told either.
+        # What could not verify a post of the bot's own is not posted here either.
         status, _ = judge(trade.kind, orjson.loads(trade.flags), (), None, trade.explained)
         if trade.mint and status == "verified":
             _post_trade(bot, wallet, trade, now)

@@ -24,7 +24,7 @@ ABOUT = {
     "other": "Something else",
 }
 MAX_NOTE = 500
-# Of one post, and of all: who sends more is not heard better.
+# Of one post, and of all: sending more of them makes nobody heard better.
 MAX_OPEN_OF_POST, MAX_OPEN = 20, 10_000
 BANNED = "SELECT reason FROM ban WHERE kind = ? AND target = ?"
 SILENT_TRADERS = """

@@ -27,7 +27,7 @@ def delete_owner(owner: Owner, now: int) -> None:
         Hook.delete().where(Hook.owner == owner).execute()
     while not _forget(owner, now):
         for bot in influencers.list_bots_of(owner):
-            # Retired first: nothing is posted any more, by the observer neither.
+            # Retired first: nothing is posted any more, not even by the observer.
             influencers.retire_bot(bot, now)
             while _erase_some(bot, now):
                 pass
@@ -55,7 +55,7 @@ def _find_said(bots: list[Bot]) -> Any:
 
 
 def _forget_event(post: Post) -> None:
-    """Erase what a retry is told by: none can come any more."""
+    """Erase what a retry is recognized by: none can come any more."""
     Post.update(event_id=post.uid, hidden_hash=None).where(Post.id == post.id).execute()
 
 

@@ -121,7 +121,7 @@ def _number(uid: str) -> str:
 
 
 def _number_at(uid: str, created_at: int) -> str:
-    """As _number, with the moment in it, as in Discord's own."""
+    """Like _number, with the moment in it, as in Discord's own ids."""
     low = int(_number(uid)) & ((1 << SNOWFLAKE_BITS) - 1)
     return str((created_at - SNOWFLAKE_EPOCH) << SNOWFLAKE_BITS | low)
 

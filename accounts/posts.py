@@ -178,7 +178,7 @@ def _without_crowd(value: dict[str, Any]) -> dict[str, Any]:
 
 
 def _unaccepted(error: ValidationError, lacks_event: bool) -> Problem:
-    # The library takes a body without it, as the header may have it.
+    # pydantic accepts a body without the eventId, which the header may carry.
     errors = [{"field": "eventId", "message": NO_EVENT_ID}] if lacks_event else []
     errors += [
         {"field": (field := _name(one["loc"])), "message": _tell(one["type"], field, one["msg"])}

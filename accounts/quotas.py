@@ -108,7 +108,7 @@ def find_wallet_changes(config: Config, owner_id: int, now: int) -> Use:
 
 
 def find_wallets(config: Config, owner_id: int, given_up: int = 0) -> Use:
-    """Wallets held now by the owner's bots, but for so many that are given up for a new one."""
+    """Wallets held now by the owner's bots, less the `given_up` that make room for a new one."""
     held = database.execute_sql(WALLETS, (owner_id,)).fetchone()[0]
     return Use("wallets", config.max_wallets_per_owner, held - given_up)
 

@@ -15,7 +15,7 @@ from chain.verify import judge, list_moved_mints
 from models import Address, Post, Receipt, Trade, Wallet, WalletSignature
 from storage import arrivals
 
-# A signature that is missing so long after its post, by the chain's time, is not found.
+# A signature that is still missing this long after its post, by the chain's time, is not found.
 NOT_FOUND_AFTER_MS = 10 * 60_000
 # With more changed trades than this, all posts of the wallet are judged again.
 MAX_AT_ONCE = 400

@@ -126,7 +126,7 @@ def give_up(held: Holding, now: int) -> None:
 
 
 def _check_company(bot: Bot, lead: Attachment | None, ownership: str, is_added: bool) -> None:
-    """Refuse wallets beside one another of which one is merely claimed."""
+    """Refuse to put a wallet beside another where either of them is merely claimed."""
     if is_added and lead and lead.ownership != "proven":
         raise invalid("wallet", CLAIMED_FIRST)
     if ownership != "proven" and list_companions(bot):

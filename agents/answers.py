@@ -55,7 +55,7 @@ def omit(value: JsonObject, *names: str) -> JsonObject:
 
 
 def clip(text: str | None, max_bytes: int) -> str | None:
-    """Return at most so many bytes of a text, marked where something was cut off."""
+    """Return at most `max_bytes` of a text, marked where something was cut off."""
     if text is None or len(text.encode()) <= max_bytes:
         return text
     return text.encode()[: max_bytes - len(CUT)].decode(errors="ignore") + CUT

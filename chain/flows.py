@@ -327,7 +327,7 @@ class Flows:
     # ---- who else --------------------------------------------------------------------------------
     def paid_by_others(self, mint: str) -> int:
         """What others put into the trade beside the wallet, of what the wallet gave: other signers,
-        or whoever let the wallet spend from an account of his.
+        or whoever let the wallet spend from an account of theirs.
         """
         if self.whole:
             return 0

@@ -32,7 +32,7 @@ from evidence.wallet_audit import WalletAudit
 
 @dataclass(frozen=True)
 class Auditor:
-    """Who audits: the instance, the auditor's node, and what he accepts of the operator's word.
+    """Who audits: the instance, the auditor's node, and what is accepted of the operator's word.
 
     `own`: the auditor's own programs and markers, which need no acceptance.
     """

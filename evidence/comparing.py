@@ -38,7 +38,7 @@ SHARED_FIELDS = frozenset(
 # Some nodes do not tell these.
 UNTOLD = frozenset(("transactionIndex", "blockTime"))
 UNRESOLVED = "order_unresolved"
-# What is missing in a document stands as this.
+# Shown in place of a member that a document lacks.
 NOTHING_SAID = "(not said)"
 MAX_SHOWN = 300
 

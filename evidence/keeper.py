@@ -14,8 +14,8 @@ from evidence.posts import POSTS
 from evidence.receipts import RECEIPTS
 from storage import database, writing
 
-# In a tick so many wallets are looked at, in turn, and so many of their parts are worked out, until
-# so much time of the processor has gone; and of bots likewise. A page takes some 7 ms.
+# One tick looks at so many wallets in turn, and works out so many of their parts, until it has
+# taken so many seconds of the processor; and of bots likewise. A page takes some 7 ms.
 MAX_OWNERS, MAX_PARTS, MAX_SECONDS = 50, 50, 0.3
 NEXT = f"SELECT id FROM {{table}} WHERE id > ? ORDER BY id LIMIT {MAX_OWNERS}"
 SPANS = "SELECT id FROM attachment WHERE wallet_id = ? ORDER BY id"

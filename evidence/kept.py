@@ -24,7 +24,7 @@ CONFIRM = """
 UPDATE kept_digest SET digest = ? WHERE kind = ? AND owner = ? AND place = ? AND claim = ?"""
 
 
-# So many rows of totals take as long as a page.
+# This many rows of totals take as long as a page.
 TOTALS_A_PAGE = 10_000
 Row = tuple[Any, ...]
 

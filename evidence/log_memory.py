@@ -123,7 +123,9 @@ class LogMemory:
 
 
 def _make_row(origin: str, place: int, leaf: bytes) -> tuple[Any, ...] | None:
-    """The row of a leaf that is kept; None of any other, and of one that cannot be read."""
+    """Make the row of a leaf that is kept; None for any other leaf, and for one that cannot be
+    read.
+    """
     try:
         made = orjson.loads(leaf)
     except ValueError:

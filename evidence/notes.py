@@ -21,7 +21,7 @@ BEGIN = "\N{EM DASH} "
 
 
 class BadNote(ValueError):
-    """A note that is not written as specified, or not signed by who should have."""
+    """A note that is not written as specified, or not signed by the expected key."""
 
 
 def encode(raw: bytes) -> str:

@@ -76,8 +76,8 @@ def show_words(row: PostRow) -> dict[str, Any]:
 
 
 def find_logged_at(leaf: str | None) -> str | None:
-    """When a post that was stored before there was a log was logged; None of any other, and of a
-    leaf that somebody damaged.
+    """When a post that was stored before there was a log was logged; None for any other post, and
+    for one whose leaf somebody damaged.
     """
     if leaf is None or '"loggedAt"' not in leaf:
         return None

@@ -20,8 +20,8 @@ class Accepted(NamedTuple):
 
 
 def accept_programs(claims: Claims, own: Programs, accepts: bool) -> Accepted:
-    """Decide by which programs to read. `own`: the auditor's; `accepts`: does he take the
-    operator's word for what is not among these? Raises BadPrograms.
+    """Decide by which programs to read. `own`: the auditor's; `accepts`: is the operator's word
+    taken for what is not among these? Raises BadPrograms.
     """
     if claims.reading != READING or claims.programTable != name_rules(table()):
         told = f"it reads by the rules of version {claims.version}, this is {VERSION}: they differ"
@@ -33,7 +33,7 @@ def accept_programs(claims: Claims, own: Programs, accepts: bool) -> Accepted:
     strange = {one.id for one in claims.addedPrograms} - own.added
     strange |= set(claims.markers) - own.markers
     if strange and not accepts:
-        told = "its operator decides what some programs are; --accept-programs takes his word"
+        told = "its operator decides what some programs are; --accept-programs takes their word"
         return Accepted(None, notes, [told])
     programs = table(claims.markers, _write_added(claims))
     if name_rules(programs) != claims.rules:

@@ -74,22 +74,22 @@ def read_each(sql: str) -> Iterator[tuple[Any, ...]]:
 
 # ---- as worked out -------------------------------------------------------------------------------
 def digest_hours(hours: Mapping[int, RunningTotals | None]) -> str:
-    """As digest_stored of hours."""
+    """Like digest_stored, of hours that were worked out."""
     return digest_rows([hour, *row] for hour, row in sorted(hours.items()) if row is not None)
 
 
 def digest_span(rows: Mapping[int, SpanTotals | None]) -> str:
-    """As digest_stored of seconds."""
+    """Like digest_stored, of seconds that were worked out."""
     return digest_rows([time, *row] for time, row in sorted(rows.items()) if row is not None)
 
 
 def digest_risk(book: RiskBook) -> str:
-    """As digest_stored of risk, of a book of which nothing was written yet."""
+    """Like digest_stored, of risk: of a book of which nothing was written yet."""
     rows = ((period, stretch) for period, stretch in sorted(book.rows.items()) if stretch)
     return digest_rows([*period, *dump_stretch(stretch).values()] for period, stretch in rows)
 
 
 def digest_tokens(book: RiskBook) -> str:
-    """As digest_stored of tokens, likewise."""
+    """Like digest_stored, of tokens: of a book of which nothing was written yet."""
     rows = ((mint, token) for mint, token in sorted(book.token_rows.items()) if token)
     return digest_rows([mint, *astuple(token)] for mint, token in rows)

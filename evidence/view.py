@@ -38,7 +38,7 @@ REPORT_SECONDS = 2.0
 
 
 class NodeTrouble(Exception):
-    """The auditor's node does not answer; the message says so to him."""
+    """The auditor's node does not answer; the message says so to the auditor."""
 
 
 class Node:

@@ -207,7 +207,7 @@ class WalletAudit:
             told = f"{len(slots)} transactions, slots {slots[0]} to {slots[-1]}, are not claimed"
             self._cannot_tell(f"{told}: {why}")
         if seen:
-            # No difference: it may have them in a moment. Who reads `same` is to know all the same.
+            # No difference: it may have them in a moment. But whoever reads `same` has to know.
             self.report.notes.append(
                 f"{self.wallet.address}: {len(seen)} transactions, slots {seen[0]} to {seen[-1]},"
                 " are not compared: they are younger than the last one that it claims, and older"
@@ -350,7 +350,7 @@ class WalletAudit:
         return comparing.judge_unseen(post, False if is_known else self._is_foreign(post, views))
 
     def _is_foreign(self, post: ClaimedPost, views: Iterable[View]) -> bool | None:
-        """Does the transaction exist and name no account of these wallets? None: who knows."""
+        """Does the transaction exist and name no account of these wallets? None: nobody knows."""
         if post.status in ("pending", "not_found") or post.signature is None:
             return None
         receipt = self.memory.find_receipt(post.signature) or self.view.fetch(post.signature)

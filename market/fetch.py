@@ -60,7 +60,7 @@ class Pace:
         return True
 
     def pause(self, seconds: float) -> None:
-        """Send no request for so many seconds."""
+        """Send no request for `seconds`."""
         self.resume_at = self.monotonic() + seconds
 
 

@@ -20,11 +20,11 @@ from notify.client import Answer
 from notify.messages import Message
 from storage.children import Limits, start_python
 
-# A message is given so long, its child's start included; Apprise itself gives up after some 8 s.
+# A message is given this long, its child's start included; Apprise itself gives up after some 8 s.
 ANSWER_SECONDS = 30.0
-# A child ends after so long without a message: it holds about 50 MB.
+# A child ends after this long without a message: it holds about 50 MB.
 IDLE_SECONDS = 60.0
-# What is under way when the process ends is given so long.
+# What is under way when the process ends is given this long.
 END_SECONDS = 1.0
 MISSING = "needs Apprise, which is not installed here"
 TOO_LATE = "did not answer in time"

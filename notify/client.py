@@ -146,7 +146,8 @@ def tls_context() -> ssl.SSLContext:
 def find_address(host: str, port: int, private: bool) -> str:
     """Resolve a host to the address to connect to. Raises OSError where it has none.
 
-    One that is not public refuses the whole name: who runs it means no good, or is mistaken.
+    One address that is not public refuses the whole name: whoever runs it means no good, or is
+    mistaken.
     """
     resolved = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     found = [str(where[0]) for _, _, _, _, where in resolved]

@@ -26,22 +26,22 @@ from notify.messages import Event, Message, Receiver, write_message
 from notify.plan import Progress
 from storage import database, key_files, writing
 
-# Messages under way; hooks of which it is to be expected that they hold their place for long send
-# at most half of them, so no other waits: those that failed last time, took SLOW_SECONDS to answer,
-# or never answered yet.
+# Messages under way. Hooks that are likely to hold their place for long send at most half of them,
+# so that no other waits: those that failed last time, took SLOW_SECONDS to answer, or never
+# answered yet.
 MAX_BUSY, MAX_DOUBTFUL = 16, 8
 SLOW_SECONDS = 2.0
 POLL_SECONDS, STORE_SECONDS = 0.3, 1.0
-# Between two looks at whether anybody committed: a hook is told within 250 ms. Most of what they
+# Seconds between two checks for a commit: a hook is told within 250 ms. Most of what the checks
 # cost is waking up.
 COMMIT_SECONDS = 0.15
-# A pass lasts so long; then health is told, and the next one begins.
+# A pass lasts this long; then health is told, and the next one begins.
 PASS_SECONDS = 60.0
 # At most one message a second to a host.
 HOST_SECONDS = 1.0
 DEFAULT_PORTS = {"http": 80, "https": 443}
-# Events read at once for a hook: a few, for one is sent, and more where none of them concerns it,
-# so often in a row.
+# Events read at once for a hook: a few, as one is sent; more where none of them concerns it, and at
+# most so many times in a row.
 FEW, BATCH, MAX_BATCHES = 4, 50, 20
 # What a hook passed over is stored now and then: after a crash it is passed over again.
 MAX_UNSTORED = 1_000

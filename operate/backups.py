@@ -360,7 +360,7 @@ def _remove_links(config: Config) -> None:
 def _empty_wal(path: Path) -> None:
     """Write the whole WAL into the file by leaving WAL mode.
 
-    SQLite allows that only to one who is alone with the database; Refused otherwise.
+    SQLite allows that only to a connection that is alone with the database; Refused otherwise.
     """
     try:
         with contextlib.closing(_open(path, apsw.SQLITE_OPEN_READWRITE)) as db:

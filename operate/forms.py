@@ -1,4 +1,6 @@
-"""The form of what has no second source: every text, number and date can be what it stands for."""
+"""Check what has no second source by its form alone: whether each text, number and date can be what
+it stands for.
+"""
 
 import re
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""Who uses a DATA_DIR now; being alone in it."""
+"""Tell whether a DATA_DIR is in use, and hold one alone."""
 
 import contextlib
 import fcntl

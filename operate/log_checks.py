@@ -23,7 +23,7 @@ SELECT p.uid, b.uid, w.address, p.source, p.channel, p.mint, p.signature, p.stat
        p.symbol, p.reason, l.data, p.leaf_id
 FROM post p JOIN bot b ON b.id = p.bot_id LEFT JOIN wallet w ON w.id = p.wallet_id
 LEFT JOIN log_leaf l ON l.id = p.leaf_id ORDER BY p.id"""
-# Nothing was ever logged here, and there is something to log.
+# Where a row is found, nothing was ever logged here and there is something to log.
 UNOPENED = """
 SELECT 1 WHERE NOT EXISTS (SELECT 1 FROM log) AND NOT EXISTS (SELECT 1 FROM log_leaf)
 AND NOT EXISTS (SELECT 1 FROM post WHERE leaf_id IS NOT NULL)

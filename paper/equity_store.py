@@ -8,7 +8,8 @@ from paper.guard import DAY_MS, HOUR_MS
 from paper.load import LoadedTrader
 
 MARK_MS = 600_000
-# Marks older than a day are looked through for so long; what a stop of the job left stays.
+# Marks between one day and this many days old are thinned out; a longer stop of the job leaves its
+# marks as they are.
 THINNED_DAYS = 3
 # Those that have an earlier one in their hour; integers are cut by division in every engine. Most
 # that are left begin an hour, and are looked at no further.

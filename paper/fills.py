@@ -32,7 +32,7 @@ WAIT_INTERVALS = 3
 SLIPPAGE_LIMIT_BPS = 500
 # Liquidity is gone below a twentieth of what it was at entry,
 GONE_SHARE = 20
-# ... and below so much.
+# ... and below this much.
 GONE_USD_CENTS = 100_00
 
 

@@ -34,7 +34,7 @@ LOOK_BACK_MS = 7 * DAY_MS
 STOPS = ("stop", "trailing_stop", "liquidity_gone", "price_gone")
 # Eligible closes that a rule needs.
 MIN_CLOSES = 8
-# A fair coin may set each rule off in one account out of so many within thirty days. Rules look
+# A fair coin may set each rule off in one account out of ACCOUNTS within thirty days. Rules look
 # once in six hours at most, so that each look may go wrong once in ACCOUNTS * LOOKS times.
 ACCOUNTS = 5
 LOOK_MS = 6 * HOUR_MS
@@ -44,8 +44,10 @@ CHANCE_SQUARES = 15
 
 
 def is_another_day(day: int, now: int) -> bool:
-    """Tell whether `now` (ms) is of another day than this one, counted from 1970. The day before is
-    no other one: a clock that is set back over midnight begins none again.
+    """Tell whether `now` (ms) is of another day than this one, counted from 1970.
+
+    The day before counts as the same one: a clock that is set back over midnight begins no day
+    again.
     """
     return now // DAY_MS not in (day - 1, day)
 

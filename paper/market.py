@@ -18,7 +18,7 @@ SCALE = 10**24
 LAMPORTS = 10**9
 # Usable snapshots of a token kept for the strategies,
 WINDOW = 14
-# ... none older than so many scout intervals: a return over N snapshots must not span a night.
+# ... none older than this many scout intervals: a return over N snapshots must not span a night.
 WINDOW_INTERVALS = 28
 # Scout intervals without a usable price, or without any snapshot, that open no review.
 MISSING_INTERVALS = 3

@@ -18,7 +18,7 @@ VENUE_IDS = {
     "Raydium v4": "raydium",
     "Raydium CPMM": "raydium/cpmm",
 }
-# A venue counts with at least so many receipts, nine in ten of which are this near.
+# A venue counts with at least this many receipts, nine in ten of which are this near.
 MIN_RECEIPTS = 10
 MAX_ERROR_BPS = 300
 # A snapshot older than this tells nothing of a swap.
@@ -105,12 +105,12 @@ def measure(swap: RealSwap, snapshot: Snapshot) -> Measured | None:
 
 
 def find_quantile(sorted_values: Sequence[int], percent: int) -> int:
-    """Return the smallest value that so many percent do not exceed (nearest rank)."""
+    """Return the smallest value that `percent` of them do not exceed (nearest rank)."""
     return sorted_values[find_place(len(sorted_values), percent)]
 
 
 def find_place(count: int, percent: int) -> int:
-    """Return the place of this quantile, from 0, among so many sorted values."""
+    """Return the place of this quantile, from 0, among `count` sorted values."""
     return max(0, -(-count * percent // 100) - 1)
 
 

@@ -17,7 +17,7 @@ from paper.rows import NAMED_SNAPSHOT, Columns, NamedSnapshotRow, select
 # A swap that was seen later than this has no snapshot any more.
 LATE_MS = 2 * HOUR_MS
 MAX_SWAPS = 200
-# What is measured counts for so long.
+# What is measured counts for this long.
 KEPT_MS = 30 * DAY_MS
 
 
@@ -195,7 +195,7 @@ def list_costs() -> list[CostsFrom]:
 
 
 def _measure_costs(now: int) -> NetworkCosts | None:
-    """Work out and store the network costs of the last thirty days (ms); None of too few swaps."""
+    """Work out and store the network costs of the last thirty days (ms); None for too few swaps."""
     begin = (now - KEPT_MS) // 1000
     (paid,) = select(PaidRow, COUNT_PAID, (begin,))
     if paid.since is None or paid.swaps < measured.MIN_PAID:

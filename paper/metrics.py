@@ -54,7 +54,7 @@ def describe_closes(closes: Sequence[Close], start: int) -> dict[str, Any]:
 
 
 def find_max_drawdown(marks: Sequence[Mark], start: int) -> float | None:
-    """Return the deepest fall of equity below its highest so far, in percent; None of no marks."""
+    """Return the deepest fall of equity below its peak so far, in percent; None without marks."""
     if not marks:
         return None
     return round(max(100 * fall / peak for fall, peak in list_falls(marks, start) if peak), 2)

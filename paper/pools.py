@@ -13,9 +13,9 @@ from paper.venues import Venue, find_venue
 
 # Launch curves follow from the price alone: virtual lamports times virtual raw units,
 CURVE = 30 * LAMPORTS * 1_073_000_000 * 10**6
-# ... beginning with so many lamports nobody can take out,
+# ... beginning with this many lamports, which nobody can take out,
 CURVE_VIRTUAL_SOL = 30 * LAMPORTS
-# ... and so many raw units that nobody can buy.
+# ... and this many raw units, which nobody can buy.
 CURVE_KEPT_RAW = 279_900_000 * 10**6
 CURVE_DECIMALS = 6
 MINUTE_MS = 60_000

@@ -12,7 +12,8 @@ from paper.orders import book_fill, end_order
 from paper.recent import Market
 from paper.trader import Trader
 
-# A held token without a usable price for so long, pauses of the scout apart, is closed at nothing.
+# A held token without a usable price for this long, not counting pauses of the scout, is closed at
+# nothing.
 MAX_UNPRICED_MS = DAY_MS
 MISSES = {
     "unseen": ("missing_snapshot", "no snapshot came while a position was open"),

@@ -16,7 +16,7 @@ from paper.clusters import Interval, Share
 from paper.guard import DAY_MS
 
 COMPARED_DAYS = 30
-# Names of sample sizes, each for up to so many clusters of eligible closes.
+# Names of sample sizes, each for up to this many clusters of eligible closes.
 SAMPLES = ((0, "none"), (9, "thin"), (29, "some"))
 # How many times each cost counts where results are shown at other costs.
 COST_FACTORS = (1, 2, 3)
@@ -87,7 +87,7 @@ def list_returns(closes: Sequence[Close]) -> list[Decimal]:
 
 
 def find_mean(returns: Sequence[Decimal]) -> float | None:
-    """Return the mean of percentages with two decimals; None of nothing."""
+    """Return the mean of percentages with two decimals; None without any."""
     return _round(sum(returns, Decimal(0)) / len(returns), 2) if returns else None
 
 

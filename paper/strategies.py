@@ -413,12 +413,12 @@ class Volume(NamedTuple):
     before: KnownSum
 
     def is_over(self, bps: int) -> bool:
-        """Tell whether it is this share of the mean before it, which is no nothing."""
+        """Tell whether it is at least this share (basis points) of a mean before it above zero."""
         return self.now * self.before.known * ONE >= self.before.total * bps > 0
 
     @property
     def times(self) -> str:
-        """How many times the mean before it is, as in `2.4 times`."""
+        """Write how many times the mean before it this is, as in `2.4 times`."""
         return f"{exact(self.now * self.before.known * 10 // self.before.total, 1)} times"
 
 

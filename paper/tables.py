@@ -157,7 +157,7 @@ class PaperFill(Base):
     # JSON list
     marks = TextField()
     model = TextField()
-    # What its pool remembered: lamports, and the how-manieth trade it was; 0 before amm-cp/2.
+    # What its pool remembered: lamports, and which trade in it this was, from 1; 0 before amm-cp/2.
     flow = BigIntegerField(default=0)
     turn = BigIntegerField(default=0)
     # JSON list: what its network fee was drawn from.

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 # A refusal is noted once in this time,
 REFUSAL_MS = guard.HOUR_MS
-# ... and no more than so many different ones.
+# ... and no more than this many different ones.
 MAX_REFUSALS = 10
 # Refusals that do not depend on the token.
 ACCOUNT_REFUSALS = {

@@ -25,7 +25,7 @@ CLOSED = ("mint", "opened_at", "closed_at", "reason", "gross", "net", "spent")
 
 
 class TwinFillRow(NamedTuple):
-    """A fill of a twin. What it was made of (from `decided_at` on) is None of an early one."""
+    """A fill of a twin. What it was made of (from `decided_at` on) is None for an early one."""
 
     order_number: int
     position: int | None

@@ -181,12 +181,12 @@ def in_parts(values: Iterable[Any], size: int = ROWS_A_STATEMENT) -> Iterator[li
 
 
 def mark(values: Sized) -> str:
-    """The question marks that stand for these values in a statement, with commas between."""
+    """Return the question marks that stand for these values in a statement, with commas between."""
     return ", ".join("?" * len(values))
 
 
 def leave_changes(made: dict[Key, Row | None], stored: Iterable[tuple[Key, Row]]) -> None:
-    """Leave of the rows that were made those to be written, by key: what differs from the stored
+    """Reduce the rows that were made to those to be written, by key: what differs from the stored
     ones, and None for what is stored and was not made. `stored` is read one by one.
     """
     for key, row in stored:

@@ -43,9 +43,9 @@ LOCKS = {
     "jobs": 2,
     "work": 3,
 }
-# After so long a silence inside a transaction its client is taken for dead: other writers wait.
+# A client that is silent this long inside a transaction is taken for dead: other writers wait.
 HUNG_MS = 10_000
-# Only the server knows whether a write would succeed now: a failure is reported for so long.
+# Only the server knows whether a write would succeed now: a failure is reported for this long.
 TROUBLE_SECONDS = 15
 # Joins are written in the order that is meant; planning others took 3/4 of a short read.
 PLANNING = "SET join_collapse_limit = 1; SET jit = off"
@@ -246,7 +246,7 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):
                 raise
 
     def _note(self, trouble: str) -> None:
-        # To who does not wait, a lock is no trouble.
+        # For a caller that does not wait, a lock is no trouble.
         if trouble != "locked" or not getattr(self._mine, "impatient", False):
             self.writes.fail(trouble)
 

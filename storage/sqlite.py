@@ -72,7 +72,8 @@ def _keep_plans(connection: apsw.Connection) -> None:
     """Plan a statement once, whatever is bound.
 
     By itself SQLite plans each run anew where a bound value might show that a partial index serves:
-    85 of the 95 us of reading one post. Who needs such an index writes its values into the text.
+    85 of the 95 us of reading one post. A statement that needs such an index has its values written
+    into its text.
     """
     connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
 
@@ -183,7 +184,7 @@ class SQLite(PooledDatabase, APSWDatabase):
         try:
             yield
         except OperationalError as error:
-            # To who does not wait, a lock is no trouble.
+            # For a caller that does not wait, a lock is no trouble.
             if self.is_busy(error) and not getattr(self._mine, "impatient", False):
                 self.writes.fail(name_trouble(error, Path(self.database).parent))
             raise

@@ -16,9 +16,10 @@ TROUBLES = {
     "locked": "another program keeps the database locked",
     "unreachable": "what this instance keeps its data in cannot be reached",
 }
-# Bytes: with less free no write is expected to succeed; with so much, a full disk is tried again.
+# Bytes: with less free no write is expected to succeed; with this many free, a full disk is tried
+# again.
 DISK_FLOOR, DISK_ROOM = 128 * 1024, 4 * 1024 * 1024
-# For so long a lock that is met again and again may be an ordinary write.
+# A lock that is met again and again for up to this long may be an ordinary write.
 LOCKED_SECONDS = 2
 CAUSES = (
     (apsw.FullError, "disk_full"),

@@ -46,7 +46,7 @@ TONES: dict[str, Clauses] = {
 }
 # Posts whose clauses are not repeated.
 RECENT_POSTS = 20
-# A catchphrase is in no more than one of so many posts.
+# A catchphrase is in no more than one of this many posts.
 CATCHPHRASE_POSTS = 10
 # The clauses of an event; of what has a result, its sign names them.
 EVENTS = {

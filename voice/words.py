@@ -18,8 +18,7 @@ def list_lines(text: str) -> tuple[str, ...]:
 
 
 # Sentences by kind of fact, or by kind and `what`, without their full stop. A write-off is a close
-# that brought nothing. One is told whose
-# facts are known; the last of each needs the fewest.
+# that brought nothing. One whose facts are all known is chosen; the last of each needs the fewest.
 SPEECH = {
     "buy": (
         "Bought {amount} {symbol} for {sol} SOL",

@@ -6,7 +6,7 @@ from web.api import look_back, queries
 from web.api.serialize import Json
 from web.server.rows import select_value, write_marks
 
-# The first stretch of so many hours in which a sale had this result, the best or worst of all.
+# The first stretch of this many hours in which a sale had this result, the best or worst of all.
 STRETCH = """
 SELECT MIN(begins) FROM risk_total WHERE hours = ? AND span = 0 AND begins >= ? AND begins < ?
 AND {end} = ? AND wallet_id IN ({marks})"""

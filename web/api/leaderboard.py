@@ -92,7 +92,7 @@ class Entry:
         return find_tier(self.reason, self.totals is not None, self.ownership == "proven")
 
 
-# By tier: who has no rank is one group, observed or not; of each group there are `limit` rows.
+# By tier: bots without a rank are one group, observed or not. There are `limit` rows of each group.
 GROUP_OF = (0, 1, 2, 2, 3, 3, 3, 3)
 
 

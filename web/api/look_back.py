@@ -12,7 +12,7 @@ from web.api.statements import TradePosition, TradeRow, WalletSpan
 
 # Trades of a wallet, a token or the instance that are looked at for one page.
 MAX_LOOK_BACK = 2_000
-# Arrivals of a kind are looked for among so many at once.
+# Arrivals of a kind are looked for among this many at once.
 BATCH = 100
 TRADE_KINDS: tuple[str, ...] = get_args(TradeKind)
 

@@ -24,7 +24,7 @@ def name_interval(figures: Mapping[str, Any]) -> Json:
 
 
 def show_at_cost(at_costs: Sequence[Json]) -> Json:
-    """Make the AtCost: {"1x": what closes came to at so many times their costs, ...}."""
+    """Make the AtCost: {"1x": what closes came to at their costs, "2x": at twice these, ...}."""
     return {
         f"{one['costs']}x": {name: value for name, value in one.items() if name != "costs"}
         for one in at_costs

@@ -190,7 +190,7 @@ def show_at_costs(row: CloseRow) -> list[Json]:
 
 
 def find_percentage(part: int, whole: int) -> float | None:
-    """Return a percentage with two decimals, cut toward zero; None of nothing."""
+    """Return a percentage with two decimals, cut toward zero; None of a whole that is zero."""
     return float(percent(part, whole)) if whole else None
 
 

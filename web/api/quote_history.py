@@ -56,9 +56,7 @@ class QuoteDay(NamedTuple):
 
 
 def list_days(address: str, mint: str, most: int) -> list[QuoteDay]:
-    """Return the last days, at most so many, on which a wallet traded against a stablecoin, in
-    order.
-    """
+    """Return the last `most` days on which a wallet traded against a stablecoin, in order."""
     sql = DAY_ENDS.format(ledger=LEDGER, day=DAY_SECONDS, most=most)
     ends = select(DayTotals, sql, (address, mint) * 3)
     # What came before the oldest of too many is not known, so it only tells where the next began.

@@ -74,7 +74,7 @@ class MintRow(NamedTuple):
 
 
 class SearchPosition(NamedTuple):
-    """Where a page of results begins: after so many that are no posts, below this post's id."""
+    """Where a page of results begins: after this many that are no posts, below this post's id."""
 
     others: int
     post: int

@@ -41,7 +41,7 @@ MAX_PAGE_STREAMS, MAX_PAGE_STREAMS_OF_ADDRESS = 64, 4
 STREAMED = ("post", "trade", "verification")
 # Events read at once, events buffered for all.
 BATCH, MAX_BUFFERED = 100, 1_000
-# Between two looks at whether anybody committed; without a commit keys are checked so often.
+# Seconds between two checks for a commit; without a commit keys are checked this often.
 POLL_SECONDS, KEYS_SECONDS = 0.05, 1.0
 COMMENT_SECONDS, RETRY_SECONDS, PAGE_RETRY_SECONDS = 15, 5, 60
 # One line: an empty one after it would end an event, and some clients yield that one, without data.

@@ -17,7 +17,7 @@ from ratelimit import network_of
 from web.server.headers import HTTPS_ONLY, SECURITY_HEADERS, add_missing
 
 MAX_WAIT_SECONDS, RETRY_SECONDS = 10, 2
-# Addresses share these by chance, so that nobody can know whom he shares one with.
+# Addresses share these by chance, so that nobody can know who shares theirs.
 ADDRESS_GROUPS = 1024
 _documentation = "/docs/errors"
 PAGE = """<!doctype html>
@@ -46,7 +46,7 @@ class Slots:
         self._waiting: list[threading.Lock] = []
 
     def take(self, seconds: float) -> bool:
-        """Take a slot; False where none was free within so many seconds."""
+        """Take a slot; False where none was free within `seconds`."""
         with self._lock:
             if self.free:
                 self.free -= 1

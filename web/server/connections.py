@@ -14,10 +14,10 @@ import time
 from collections.abc import Iterable
 from typing import Generic, Protocol, TypeVar
 
-# A client that reads nothing for so long is cut off, and so is one that reads fewer bytes a second
-# than this over the time that sending waits for it.
+# A client that reads nothing for this long is cut off, and so is one that reads fewer bytes a
+# second than this over the time that sending waits for it.
 STALL_SECONDS, MIN_BYTES_PER_SECOND = 15.0, 4096
-# A connection that has waited so long may be closed to make room for another one. In a burst that
+# A connection that has waited this long may be closed to make room for another one. In a burst that
 # is faster the newest are closed: the others have not had the time to send anything yet.
 MIN_WAIT_SECONDS = 0.5
 MAX_HEAD = 32 * 1024

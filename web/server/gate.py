@@ -87,8 +87,8 @@ def count_evidence() -> None:
 
 
 def count_more_evidence(pages: int) -> None:
-    """Count so many more pages of evidence for this address: it is answered, and waits with what it
-    asks for next.
+    """Count this many more pages of evidence for this address. The present request is answered;
+    what the address asks for next has to wait.
     """
     item = RateLimitItemPerMinute(find_app().settings.evidence_per_minute)
     limiter.limiter.hit(item, find_network(), "evidence", cost=pages)

@@ -10,8 +10,8 @@ class Prefix:
     """WSGI middleware that tells the application where it stands.
 
     BASE_URL decides, and no header: a proxy may pass the path on or strip it, with the same result.
-    Proxies pass on X-Forwarded-Prefix unless they are told not to, and a stranger's would put links
-    of his choice on our pages.
+    Proxies pass on X-Forwarded-Prefix unless they are told not to, and a stranger could put any
+    link on our pages by it.
     """
 
     def __init__(self, app: WSGIApplication, path: str) -> None:

@@ -32,10 +32,10 @@ from web.server.admission import make_refusal
 from web.server.connections import Addresses, PacedSocket, RequestProgress, closed
 
 ARRIVAL_SECONDS = 15
-# After the last answer a client has so long to hang up, and may have sent so much meanwhile.
+# After the last answer a client has this long to hang up, and may have sent this much meanwhile.
 LINGER_SECONDS, MAX_LINGER_BYTES = 2.0, 64 * 1024
 SWEEP_SECONDS = 1.0
-# Where no connection can be closed to make room, new ones are looked for again after so long.
+# Where no connection can be closed to make room, new ones are looked for again after this long.
 CROWDED_SECONDS = 0.02
 # How many are accepted before others are looked after.
 MAX_ACCEPTED_AT_ONCE = 64

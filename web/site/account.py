@@ -13,7 +13,7 @@ from web.site.creator import blueprint, require_owner
 
 # What has to be typed.
 CONFIRMATION = "delete my account"
-# An archive is kept in memory up to so many bytes.
+# An archive is kept in memory up to this many bytes.
 MAX_IN_MEMORY = 4_000_000
 
 

@@ -170,7 +170,7 @@ def recover() -> ResponseReturnValue:
 
 @blueprint.post("/recovery-code")
 def renew_recovery_code() -> ResponseReturnValue:
-    """Replace the recovery code by who knows the present one; show it, once."""
+    """Replace the recovery code for an owner who knows the present one; show the new one, once."""
     present = request.form.get("present", "")[:MAX_CODE]
     code = owners.renew_recovery_code(require_owner(), present)
     if code is None:

@@ -230,7 +230,7 @@ def _tell_deed(receipt: Json, symbols: Mapping[str, str], style: Style) -> Any:
     parts = {
         "token": style.name(name),
         "tokens": _tell_tokens(receipt["amount"], name, style),
-        # Null of what failed.
+        # Null for a failed transaction.
         "sol": style.sol((receipt["solChange"] or "0").lstrip("-")),
         **_tell_sides(receipt, symbols, style),
     }

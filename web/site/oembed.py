@@ -53,7 +53,7 @@ def show_oembed() -> ResponseReturnValue:
 
 
 def show_embedded(shown: Embedded, width: int, height: int) -> Json:
-    """Make the answer for a frame of so many pixels."""
+    """Make the answer for a frame of this width and height in pixels."""
     base_url = settings().base_url
     return {
         "version": "1.0",

@@ -132,7 +132,7 @@ def draw_quote_curves(bot: Json) -> dict[str, str]:
 
 
 def _draw_quote_curve(key: bytes, hour: int) -> str:
-    """As _draw_curve, of a stablecoin."""
+    """Like _draw_curve, in a stablecoin."""
     bot = orjson.loads(key)
     quote = bot["quote"]
     curve = _draw_realized(

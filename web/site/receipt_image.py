@@ -1,7 +1,7 @@
 """A receipt as a picture, 1200 x 630: words, what was done, a stamp, a QR code. Pure.
 
-Only this module loads Pillow, and it is imported where a picture is drawn: who shows none pays for
-none.
+Only this module loads Pillow, and it is imported where a picture is drawn: an instance that shows
+none does not pay for it.
 """
 
 import io
@@ -113,7 +113,7 @@ def _fit(text: str, width: int, size: int) -> str:
 
 
 def wrap(text: str, width: int, size: int, rows: int) -> list[str]:
-    """Break text into at most so many lines of this many pixels, also inside of long words."""
+    """Break text into at most `rows` lines of `width` pixels, also inside of long words."""
     most, lines = int(width / (size * ADVANCE)), [""]
     for word in text.split():
         while word:

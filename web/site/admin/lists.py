@@ -1,5 +1,5 @@
 """The operator's lists: owners, bots, wallets, keys, hooks, posts, posts of paper traders, reports,
-bans, and what he did; and the page of one owner.
+bans and acts; and the page of one owner.
 """
 
 import re
@@ -100,7 +100,7 @@ def list_bans() -> ResponseReturnValue:
 
 @blueprint.get("/acts")
 def list_acts() -> ResponseReturnValue:
-    """List what the operator did."""
+    """List the operator's acts."""
     return render_list("acts")
 
 
