@@ -8,10 +8,11 @@ from itertools import product
 from math import prod
 
 from accounts.problem import Problem, invalid
+from accounts.spreadsheet import disarm, write_lines
 from accounts.traders import START_MODES, check_choice, find_strategy
 from config import Config
 from paper import backtests, recordings
-from paper.backtest_report import Json, show_backtest, write_csv
+from paper.backtest_report import COLUMNS, Json, show_backtest
 from paper.faults import OwnFault
 from paper.own import OwnFiles
 from paper.recordings import MAX_SPAN_MS, Span
@@ -117,4 +118,6 @@ def run_backtest(
 
 def write_table(report: Json) -> str:
     """Return the closes of a report as CSV, those of random entries after the strategy's."""
-    return write_csv([*report["closes"], *report.get("randomCloses", [])])
+    closes = [*report["closes"], *report.get("randomCloses", [])]
+    told = ({**close, "symbol": disarm(close["symbol"])} for close in closes)
+    return write_lines([COLUMNS, *([close[name] for name in COLUMNS] for close in told)])

@@ -4,8 +4,6 @@ Never in it: hashes of keys, of recovery codes and of sessions, secrets and whol
 hooks, salts. It is of one moment, and read a page of rows at a time.
 """
 
-import csv
-import io
 import zipfile
 from collections.abc import Iterator, Mapping
 from typing import IO, Any, NamedTuple
@@ -26,13 +24,12 @@ from accounts.archives import (
 )
 from accounts.export_sheets import BOT_ROWS, POST_ROWS, SHEETS, TRADER_ROWS, WALLET_ROWS, Sheet
 from accounts.influencers import read_voice
+from accounts.spreadsheet import disarm, write_lines
 from chain.stored import read_stored
 from models import Owner
 from storage import database, snapshot
 
 PAGE_ROWS = 500
-# A spreadsheet takes a cell that begins so for a formula.
-FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 TOLD = """Everything that this account holds at {instance}, as of {at}.
 
 bots.jsonl, posts.jsonl and traders.jsonl: one JSON value a line; with export.json they are what
@@ -147,19 +144,9 @@ def _write_json(value: Mapping[str, Any]) -> bytes:
 
 def _list_csv_lines(sheet: Sheet, owner: Owner) -> Iterator[bytes]:
     """Yield the names of the columns, then the rows. Text that looks like a formula is quoted."""
-    yield _write_csv(sheet.names)
+    yield write_lines([sheet.names]).encode()
     for row in list_rows(sheet, owner):
         if "host" in row:
             row["host"] = hooks.mask_url(row["host"])
-        yield _write_csv([_write_cell(value) for value in row.values()])
-
-
-def _write_csv(cells: list[str]) -> bytes:
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\r\n").writerow(cells)
-    return text.getvalue().encode()
-
-
-def _write_cell(value: Any) -> str:
-    text = "" if value is None else str(value)
-    return f"'{text}" if isinstance(value, str) and text.startswith(FORMULA) else text
+        cells = [disarm(one) if isinstance(one, str) else one for one in row.values()]
+        yield write_lines([cells]).encode()

@@ -1,7 +1,5 @@
-"""A backtest as JSON and as CSV. It is simulated, of the past, and says so. Pure."""
+"""A backtest as JSON. It is simulated, of the past, and says so. Pure."""
 
-import csv
-import io
 from collections.abc import Sequence
 from typing import Any
 
@@ -31,6 +29,7 @@ NOTES = (
     " holding SOL, show no skill.",
     "Not mixed with the records of paper traders: it is in no comparison and in no profile.",
 )
+# Of a table of closes.
 COLUMNS = (
     *("closedAt", "openedAt", "mint", "symbol", "reason", "grossLamports", "netLamports"),
     *("spentLamports", "returnPct", "excluded", "account"),
@@ -198,19 +197,3 @@ def _show_line(line: DiaryLine | None) -> Json | None:
 
 def _show_time(ms: int) -> str | None:
     return show_time(ms // 1000)
-
-
-def write_csv(closes: Sequence[Json]) -> str:
-    """Return closes, as show_close shows them, as CSV by RFC 4180. Text that a spreadsheet would
-    take for a formula begins with an apostrophe.
-    """
-    text = io.StringIO()
-    writer = csv.DictWriter(text, COLUMNS)
-    writer.writeheader()
-    for close in closes:
-        writer.writerow({**close, "symbol": _disarm(close["symbol"])})
-    return text.getvalue()
-
-
-def _disarm(text: str) -> str:
-    return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text

@@ -11,13 +11,13 @@ from test_cli import cli  # noqa: F401  (a fixture)
 from test_papertrade import RISE, Stage
 
 from accounts import backtests as asked
-from accounts.backtests import write_table as asked_table
+from accounts.backtests import write_table
 from accounts.problem import Problem
 from market.tables import Snapshot
 from paper import backtest_report, backtests, recordings, results
 from paper.account import Close
 from paper.account import Position as Held
-from paper.backtest_report import COLUMNS, show_backtest, write_csv
+from paper.backtest_report import COLUMNS, show_backtest
 from paper.backtests import Recording
 from paper.fills import RECORDED_COSTS, NetworkCosts
 from paper.guard import Phase
@@ -179,7 +179,7 @@ def test_random_entries_of_the_same_sizes_stand_beside_the_result_and_change_not
         means = [at["meanReturnPct"] for at in figures["atCosts"]]
         assert means[0] > means[1] > means[2] and means[0] == figures["meanReturnPct"]
     assert report["controls"]["holdingSol"] == {"returnPct": 0.0, "usdChangePct": None}
-    table = list(csv.DictReader(io.StringIO(asked_table(report))))
+    table = list(csv.DictReader(io.StringIO(write_table(report))))
     assert [row["account"] for row in table] == ["strategy"] * 2 + ["random"] * 2
 
     monkeypatch.setattr("paper.engine.play_twin", lambda *arguments: None)
@@ -475,15 +475,15 @@ def test_a_result_is_told_in_full():
     }
 
 
-def test_a_table_of_closes_is_csv_and_harmless():
+@pytest.mark.parametrize("symbol", ["=cmd|' /C calc'!A0", "\n=1+1", "\t=1+1"])
+def test_a_table_of_closes_is_csv_and_harmless(symbol):
     found = backtests.run_backtest(recording_of(["0.001"] * 12), [closes_at(0, 6)])
     closes = show_backtest(found, "told", "standard")["closes"]
-    closes[0]["symbol"] = "=cmd|' /C calc'!A0"
-    table = list(csv.DictReader(io.StringIO(write_csv(closes))))
+    closes[0]["symbol"] = symbol
+    table = list(csv.DictReader(io.StringIO(write_table({"closes": closes}), newline="")))
     assert tuple(table[0]) == COLUMNS and len(table) == 2
-    assert (
-        table[0]["symbol"].startswith("'=") and table[1]["netLamports"] == closes[1]["netLamports"]
-    )
+    assert table[0]["symbol"] == f"'{symbol}"
+    assert table[1]["netLamports"] == closes[1]["netLamports"]
 
 
 # ---- the command ---------------------------------------------------------------------------------

@@ -1,20 +1,17 @@
 """Lists as CSV, for spreadsheets: UTF-8 by RFC 4180, streamed a page of rows at a time."""
 
-import csv
-import io
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import orjson
 from flask import Response
 
+from accounts.spreadsheet import disarm, write_lines
 from storage import database
 from web.api.look_back import Wanted, find_trades
 from web.api.serialize import Json
 from web.api.statements import TradePosition, TradeRow
 
 PAGE_SIZE = 100
-# A spreadsheet takes a cell that begins so for a formula.
-FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 # Columns of numbers, which stand as they are.
 NUMBERS = frozenset(
     (
@@ -88,16 +85,10 @@ def write_table(
         yield write_lines([[write_cell(name, row[name]) for name in columns] for row in rows])
 
 
-def write_lines(lines: Iterable[Sequence[object]]) -> str:
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\r\n").writerows(lines)
-    return text.getvalue()
-
-
 def write_cell(column: str, value: object) -> str:
     """Return what stands in a cell. Unknown: nothing. Text that looks like a formula is quoted."""
     text = "" if value is None else str(value)
-    return f"'{text}" if column not in NUMBERS and text.startswith(FORMULA) else text
+    return text if column in NUMBERS else disarm(text)
 
 
 def make_trade_cells(trade: Json) -> Cells:
