@@ -1,6 +1,7 @@
 """Which addresses can be a wallet, and which of those somebody can hold a key of. Pure."""
 
 from chain.base58 import is_base58
+from chain.instructions import WRAPPED_SOL
 from chain.programs import Programs, table
 
 # Addresses of the runtime itself: native programs, loaders and the incinerator.
@@ -46,7 +47,6 @@ SYSVARS = frozenset(
     SysvarStakeHistory1111111111111111111111111
 """.split()
 )
-WRAPPED_SOL = "So11111111111111111111111111111111111111112"
 # Of Curve25519 in Edwards form (RFC 8032, 5.1): the prime of its field, and d.
 PRIME = 2**255 - 19
 D = -121665 * pow(121666, -1, PRIME) % PRIME

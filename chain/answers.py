@@ -56,14 +56,15 @@ def _check_listed(one: Any) -> ListedSignature:
     if not (
         isinstance(signature, str)
         and SIGNATURE.fullmatch(signature)
-        and _is_number(slot, MAX_BIGINT)
-        and (index is None or _is_number(index, 2**31))
+        and is_number(slot)
+        and (index is None or is_number(index, 2**31))
     ):
         raise ValueError("a malformed signature entry")
     return ListedSignature(signature, slot, index)
 
 
-def _is_number(value: Any, limit: int) -> TypeGuard[int]:
+def is_number(value: Any, limit: int = MAX_BIGINT) -> TypeGuard[int]:
+    """Is this a whole number from 0 to below the limit? A bool is none."""
     return type(value) is int and 0 <= value < limit
 
 
@@ -90,7 +91,7 @@ def check_holdings(result: Any, owned: Sequence[tuple[str, str]]) -> tuple[int, 
     """
     try:
         slot, accounts = result["context"]["slot"], result["value"]
-        if not _is_number(slot, MAX_BIGINT) or len(accounts) != len(owned):
+        if not is_number(slot) or len(accounts) != len(owned):
             raise ValueError("not one answer for each account")
         return slot, [
             _read_holding(account, *pair, slot)
@@ -104,7 +105,7 @@ def _read_holding(account: Any, wallet: str, address: str, slot: int) -> Holding
     """The first 72 bytes of a token account are mint, owner and amount."""
     if account is None:
         return Holding(slot, 0, 0)
-    if not _is_number(account["lamports"], 2**64):
+    if not is_number(account["lamports"], 2**64):
         raise ValueError("no lamports")
     if address == wallet:
         return Holding(slot, 0, account["lamports"], executable=account.get("executable") is True)
@@ -146,6 +147,6 @@ def check_block(result: Any) -> dict[str, int]:
 
 def check_time(result: Any) -> int | None:
     """getBlockTime: Unix seconds, or None."""
-    if result is None or _is_number(result, LATEST_TIME):
+    if result is None or is_number(result, LATEST_TIME):
         return result
     raise ValueError("no block time")

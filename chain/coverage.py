@@ -13,6 +13,8 @@ from chain.lots import Gap, Seen
 
 # The most receipts of one slot whose order is searched for; that of more stays unresolved.
 MAX_TO_ORDER = 7
+# The flag of an entry whose place among those of its slot nobody knows.
+UNRESOLVED = "order_unresolved"
 # States of a coverage, the worst first.
 STATES = ("none", "backfilling", "partial", "complete")
 
@@ -81,9 +83,7 @@ def _order_by_balances(group: list[Entry], held: Mapping[str, Seen]) -> list[Ent
         orders = _search(group, held) or _search(group, {})
         if len(orders) == 1:
             return orders[0]
-    return [
-        entry._replace(flags=tuple(sorted({*entry.flags, "order_unresolved"}))) for entry in group
-    ]
+    return [entry._replace(flags=tuple(sorted({*entry.flags, UNRESOLVED}))) for entry in group]
 
 
 def _search(

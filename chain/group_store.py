@@ -22,12 +22,12 @@ from chain.group_reading import (
 )
 from chain.group_tables import OwnCoverage
 from chain.groups import join_coverages
-from chain.kinds import TRADES
 from chain.ledger import Ledger
 from chain.programs import Programs, table
 from chain.quote_store import PendingQuotes
 from chain.standing_store import forget_standings_of, read_rows
 from chain.store import (
+    KINDS,
     FollowUp,
     LedgerStore,
     PendingLedger,
@@ -49,7 +49,6 @@ cost_left = NULL, reconciliation = NULL, average_cost = NULL, by_quote = '{}', i
 quote_imbalance = '{}' WHERE id = ?"""
 REPLACE_STAY = "UPDATE companion SET carried_in = ?, open_cost = ? WHERE id = ?"
 STAY = "SELECT carried_in, open_cost FROM companion WHERE id = ?"
-KINDS = ", ".join(f"'{kind}'" for kind in sorted(TRADES))
 LAST_TRADE = f"SELECT MAX(block_time) FROM trade WHERE kind IN ({KINDS}) AND wallet_id IN "
 
 

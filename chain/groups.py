@@ -12,7 +12,7 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from chain.average import Portion
-from chain.coverage import STATES, order_entries
+from chain.coverage import STATES, UNRESOLVED, order_entries
 from chain.effects import Balance
 from chain.entries import Entry
 from chain.forward import Span
@@ -25,7 +25,6 @@ from chain.quote_book import QuoteBook
 Parts = dict[int, Entry]
 # Makes one Entry of the parts of a transaction.
 Join = Callable[[Parts], Entry]
-UNRESOLVED = "order_unresolved"
 
 
 # ---- whose when ----------------------------------------------------------------------------------

@@ -19,9 +19,8 @@ from typing import Any
 
 from chain import base58
 from chain.amounts import exact
+from chain.instructions import TOKEN, TOKEN_2022
 
-TOKEN = "TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA"
-TOKEN_2022 = "TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb"
 MINT_BYTES, INITIALIZED_AT, TYPE_AT, EXTENSIONS_AT, IS_MINT = 82, 45, 165, 166, 1
 # basis points: from here on a transfer fee is a fail, not a warning
 HIGH_FEE = 1000

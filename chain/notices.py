@@ -2,9 +2,9 @@
 Pure; a node may say anything.
 """
 
-from typing import Any, NamedTuple, TypeGuard
+from typing import Any, NamedTuple
 
-from chain.answers import MAX_BIGINT, Holding, check_holdings
+from chain.answers import Holding, check_holdings, is_number
 from chain.receipts import SIGNATURE
 
 # What of a token account is asked for: mint, owner and amount.
@@ -43,7 +43,7 @@ def read_message(message: Any) -> Message | None:
         return _read_reply(message)
     try:
         number, result = (message["params"][name] for name in ("subscription", "result"))
-        if not _is_number(number):
+        if not is_number(number):
             raise ValueError("a notice of no subscription")
         if message["method"] == "accountNotification":
             return AccountNotice(number, result)
@@ -64,16 +64,12 @@ def read_holding(result: Any, wallet: str, address: str) -> Holding:
 
 def _read_reply(message: dict[str, Any]) -> Reply | None:
     ident, result = message.get("id"), message.get("result")
-    if not _is_number(ident) or (type(result) is bool and "error" not in message):
+    if not is_number(ident) or (type(result) is bool and "error" not in message):
         return None
-    return Reply(ident, result if _is_number(result) else None)
+    return Reply(ident, result if is_number(result) else None)
 
 
 def _check_signature(value: Any) -> str:
     if not isinstance(value, str) or not SIGNATURE.fullmatch(value):
         raise ValueError("a malformed signature")
     return value
-
-
-def _is_number(value: Any) -> TypeGuard[int]:
-    return type(value) is int and 0 <= value < MAX_BIGINT

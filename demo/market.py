@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 from chain.base58 import b58encode
+from chain.instructions import WRAPPED_SOL
 
-WRAPPED_SOL = "So11111111111111111111111111111111111111112"
 SOL_USD = 160.0
 DAY = 86_400
 # Pools on a page of new ones.

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from chain.amounts import show_lamports
-from chain.coverage import ACCOUNTS_CAPPED, CAPPED
+from chain.coverage import ACCOUNTS_CAPPED, CAPPED, UNRESOLVED
 from chain.entries import Entry
 from chain.forward import NOTHING, Span
 from chain.lots import Booked
@@ -37,7 +37,6 @@ SHARED_FIELDS = frozenset(
 )
 # Some nodes do not tell these.
 UNTOLD = frozenset(("transactionIndex", "blockTime"))
-UNRESOLVED = "order_unresolved"
 # Shown in place of a member that a document lacks.
 NOTHING_SAID = "(not said)"
 MAX_SHOWN = 300

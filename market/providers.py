@@ -14,9 +14,9 @@ from decimal import Decimal
 from typing import Any, NamedTuple, TypeVar
 
 from chain.addresses import is_address
+from chain.instructions import WRAPPED_SOL
 from market.failures import FetchError
 
-WRAPPED_SOL = "So11111111111111111111111111111111111111112"
 ADDRESSES_PER_CALL = 30
 # In characters.
 MAX_SYMBOL, MAX_NAME = 32, 100

@@ -8,13 +8,13 @@ from pathlib import Path
 
 from config import Config
 from operate.findings import Finding, fine, look, wrong
+from operate.instance import SIDE_FILES
 from storage import locks
 
 ROOT = 0
 # What the server reads alone; it writes the other files of its own.
 READ_ALONE = {"secret_key", "log_key", "programs.csv", "about.txt"}
 WRITTEN = "app.db", "ratelimit.db", "jobs.lock", "work.lock", locks.DATA_DIR_LOCK
-SIDES = "", "-wal", "-shm", "-journal"
 
 
 def check_access(config: Config) -> Iterator[Finding]:
@@ -49,7 +49,7 @@ def check_access(config: Config) -> Iterator[Finding]:
 
 def _check_files(folder: Path, user: int) -> Iterator[Finding]:
     """Name the files that a user cannot use as the server has to."""
-    written = {name + side for name in WRITTEN for side in SIDES}
+    written = {name + side for name in WRITTEN for side in SIDE_FILES}
     paths = [folder / name for name in sorted(written | READ_ALONE) if (folder / name).is_file()]
     closed = [path for path in paths if not _can_use(path, path.name in written, user)]
     for path in (path for path in closed if path.stat().st_uid == user):
@@ -88,7 +88,7 @@ def can_look(config: Config) -> bool:
     folder = config.data_dir
     if not os.access(folder, os.R_OK | os.X_OK):
         return False
-    names = [name + side for name in ("app.db", locks.DATA_DIR_LOCK) for side in SIDES]
+    names = [name + side for name in ("app.db", locks.DATA_DIR_LOCK) for side in SIDE_FILES]
     paths = [folder / name for name in names]
     return all(os.access(path, os.R_OK) for path in paths if path.exists())
 

@@ -124,7 +124,7 @@ def _list_form_checks(model: Any, now: int) -> Iterator[tuple[str, Any]]:
         elif isinstance(one, BooleanField):
             yield one.column_name, lambda value: value in (0, 1)
         elif one.name in JSON:
-            yield one.column_name, _is_json
+            yield one.column_name, is_json
         elif isinstance(one, BigIntegerField) and one.name.endswith("_at"):
             latest = now + DAY_MS * (4_000 if one.name in AHEAD else 1)
             yield (
@@ -137,7 +137,8 @@ def _list_form_checks(model: Any, now: int) -> Iterator[tuple[str, Any]]:
             yield one.column_name, _is_text
 
 
-def _is_json(value: Any) -> bool:
+def is_json(value: Any) -> bool:
+    """Tell whether a text is JSON."""
     try:
         orjson.loads(value)
     except ValueError:

@@ -17,7 +17,7 @@ from operate import backups, instance
 from operate.instance import Refused
 from storage.files import make_folder
 
-# bytes, beside room for a backup and a migration's copy
+# Bytes that are to be left, beside room for the copies that are made.
 LEAST_FREE = 200_000_000
 FOLDER, LOCK = "backups", ".lock"
 MAX_LISTED = 20

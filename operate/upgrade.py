@@ -20,12 +20,11 @@ from config import VERSION, Config
 from operate import backups, database_checks, foreign_schema, instance
 from operate.findings import Finding
 from operate.instance import SIDE_FILES, Refused
+from operate.stored_backups import LEAST_FREE
 from storage import key_files, locks
 
 # The name of the newest migration of each release, oldest release first.
 RELEASES = (("0.1.0", "0010_watcher"),)
-# bytes, beside room for two copies of the database
-LEAST_FREE = 200_000_000
 MAX_NAMED = 5
 # What people wrote and nodes told: no migration may change a row of it. Columns that the older
 # schema has not are left out.

@@ -5,6 +5,7 @@ wallets, and how whole the history of all is. Each by hand.
 import pytest
 from story import FEE, Story, address
 
+from chain.coverage import UNRESOLVED
 from chain.effects import Balance
 from chain.entries import Entry
 from chain.forward import Span
@@ -27,7 +28,6 @@ from chain.group_reading import (
     read_family,
 )
 from chain.groups import (
-    UNRESOLVED,
     GroupLedger,
     LedSpan,
     Stay,

@@ -13,13 +13,12 @@ from test_ledger import Teller
 from test_quote_store import take_for_quotes
 
 from chain.average import Pool
-from chain.coverage import order_entries
+from chain.coverage import UNRESOLVED, order_entries
 from chain.entries import read_entry
 from chain.forward import Forward, Span, SpanHoldings
 from chain.group_book import OWN_WALLETS, Family, begin_group, fold_group
 from chain.group_book import Member as Wallet
 from chain.groups import (
-    UNRESOLVED,
     GroupLedger,
     LedSpan,
     Stay,

@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 
 from markupsafe import escape
 
+from chain.instructions import WRAPPED_SOL
 from web.api import queries
 from web.api.serialize import Json
 
 SCHEMA_PREFIX = "#/components/schemas/"
-WRAPPED_SOL = "So11111111111111111111111111111111111111112"
 # The pages of fields, one for each module of web.api.schemas.
 GROUPS = (
     *("bots", "wallets", "posts", "trades", "market", "search", "health"),
