@@ -409,7 +409,9 @@ def _check_trader(number: int, line: TraderLine, origin: Origin) -> GivenTrader:
 def _find_origin(
     name: str, number: int, line: PostLine | TraderLine, instance: str, latest: int
 ) -> Origin:
-    """Return where something first stood; of what was imported there, too, what was said of it."""
+    """Return where something first stood. Of what was imported there, too, it is what its archive
+    said of it.
+    """
     uid, at = line.id, line.createdAt
     if line.originalId and line.originallyAt and line.originalInstance:
         uid, at, instance = line.originalId, line.originallyAt, line.originalInstance

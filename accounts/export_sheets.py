@@ -43,7 +43,8 @@ POST_ROWS = Sheet(
     "?",
 )
 OWN_BOTS = "(SELECT id FROM bot WHERE owner_id = ?)"
-# Those that led, then those that stood beside: of what a bot holds the first one leads.
+# Wallets that led, then those beside them: the first of those that a bot holds is the one that
+# leads.
 STAYS = """(
 SELECT id, bot_id, wallet_id, ownership, attached_at, detached_at FROM attachment UNION ALL
 SELECT id + 1000000000000, bot_id, wallet_id, 'proven', attached_at, detached_at FROM companion)"""

@@ -128,7 +128,7 @@ def _split_url(url: str) -> SplitResult:
         if PLAIN_URL.fullmatch(url) and len(url) <= MAX_URL and parts.hostname and parts.port != 0:
             return parts
     except ValueError:
-        # The brackets of an address, or a port that is none.
+        # Malformed brackets around a host, or a port that is no number.
         pass
     raise invalid("url", f"must be a web address of at most {MAX_URL} characters")
 

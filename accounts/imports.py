@@ -102,7 +102,7 @@ def store_archive(
 
 
 def check_names(given: list[str]) -> dict[str, str]:
-    """Read `ID=NAME` pairs. Problem where one is none, or the name could deceive."""
+    """Read `ID=NAME` pairs. Problem where one is not such a pair, or the name could deceive."""
     pairs = [one.partition("=") for one in given]
     if not all(uid and sign for uid, sign, _ in pairs):
         raise Problem("validation_failed", "--rename wants ID=NAME, with an id of the archive")

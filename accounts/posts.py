@@ -192,8 +192,8 @@ def _unaccepted(error: ValidationError, lacks_event: bool) -> Problem:
 
 
 def _tell(kind: str, field: str, message: str) -> str:
-    """Say why a field was refused: for the library's kinds of errors in words of ours, for our own
-    kinds as they were raised.
+    """Say why a field was refused: in words of ours for pydantic's kinds of errors, as they were
+    raised for our own.
     """
     if kind in REFUSALS:
         return REFUSALS[kind]

@@ -64,7 +64,7 @@ def _check_listed(one: Any) -> ListedSignature:
 
 
 def is_number(value: Any, limit: int = MAX_BIGINT) -> TypeGuard[int]:
-    """Is this a whole number from 0 to below the limit? A bool is none."""
+    """Is this a whole number from 0 to below the limit, and not a bool?"""
     return type(value) is int and 0 <= value < limit
 
 

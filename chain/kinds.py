@@ -172,7 +172,9 @@ def _moves_anything(receipt: Receipt, instruction: Instruction) -> bool:
 
 
 def _venue(acting: list[Instruction], programs: Programs) -> str | None:
-    """`A > B, C; D`: A calls the known B and C; D beside it. None where no known program acts."""
+    """Write the venue: `A > B, C; D` where A calls the known B and C, and D runs beside it. None
+    where no known program acts.
+    """
     parts = []
     for one in acting:
         called = dict.fromkeys(
@@ -206,8 +208,8 @@ def _order_kind(
 def _order_step(
     receipt: Receipt, effect: Effect, acting: list[Instruction], programs: Programs
 ) -> str:
-    """Tell the step by the instruction's name; where its data is not there, by what the wallet
-    signed and what moved.
+    """Tell the step by the instruction's name; where its data is missing, by what the wallet signed
+    and what moved.
     """
     for one in acting:
         if programs.family(one.program) == "order":
@@ -326,7 +328,7 @@ def _shape(flows: Flows, up: list[str], down: list[str], x: int) -> Kind | None:
 def _residues(
     receipt: Receipt, effect: Effect, changes: tuple[tuple[str, int, int], ...]
 ) -> list[str]:
-    """Mints of which little stayed of what passed through."""
+    """List the mints of which little was left of what passed through."""
     passed = _passed_on(receipt, effect)
     return [mint for mint, change, _ in changes if 0 < change * RESIDUE_SHARE < passed[mint]]
 

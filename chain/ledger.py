@@ -291,7 +291,7 @@ class Ledger:
         return Booked(entry, entry.flags, cost_left=lost)
 
     def _fill_escrows(self, entry: Entry, fell: Amounts) -> Amounts:
-        """Hold what reached the escrow of each mint; return the rest of what fell."""
+        """Move into the escrow of each mint what reached it; return the rest of what fell."""
         rest = dict(fell)
         for mint, amount in fell.items():
             reached, address = find_escrow(entry, mint)
@@ -303,7 +303,7 @@ class Ledger:
     def _book_fill(
         self, entry: Entry, left: list[Released], mint: str, amount: int, lost: int
     ) -> Booked:
-        """What an order brought takes over the cost of what left its escrow."""
+        """Book what an order brought: it takes over the cost of what left its escrow."""
         if self._broken & {one.mint for one in left}:
             self._broken.add(mint)
         carried = self.inventory.carry(
@@ -368,7 +368,7 @@ class Ledger:
             self._adjust(mint, change, balance.decimals)
 
     def _count_money(self, mint: str | None, amount: int, lamports: int) -> int:
-        """How much of what an account holds is the money of this ledger."""
+        """Return how much of what an account holds is money in this ledger."""
         if not self.quote:
             return lamports
         return amount if mint == self.quote else 0

@@ -125,6 +125,6 @@ def _mints(receipt: Receipt) -> dict[str, str]:
         for one in receipt.operations()
         if one.name in ("initialize", "associate") and one.target and one.mint
     }
-    # Of an account that was another mint's before, by what it was.
+    # An account that held another mint before counts as one of that mint.
     told = ((address, side) for address, sides in receipt.tokens.items() for side in sides[::-1])
     return mints | {address: side.mint for address, side in told if side}

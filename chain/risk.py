@@ -146,7 +146,7 @@ class Stretch:
 
 
 def pick(choose: Callable[[Iterable[int]], int], *values: int | None) -> int | None:
-    """The one that `choose` takes of what is known; None where nothing is."""
+    """Return the one of the known values that `choose` takes; None where neither is known."""
     known = [value for value in values if value is not None]
     return choose(known) if known else None
 

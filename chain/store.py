@@ -86,17 +86,19 @@ class PendingLedger:
     place: tuple[int | None, int] = (None, 0)
 
     def list_risk(self) -> dict[int, RiskBook]:
-        """The risk of all that the wallet did, and of each of its spans, by span."""
+        """Return the RiskBook of each span, by span, and of all that the wallet did."""
         spans = {number: record.risk for number, record in self.forward.records.items()}
         return {WHOLE: self.risk, **spans}
 
     def list_quotes(self) -> dict[int, QuoteBook]:
-        """The ledgers in quotes, by span likewise."""
+        """Return the QuoteBook of each span, and of all that the wallet did, likewise."""
         spans = {number: record.quotes for number, record in self.forward.records.items()}
         return {WHOLE: self.quotes, **spans}
 
     def list_wallets(self, wallet_id: int) -> list[int]:
-        """Numbers of those whose trades this is made of; `wallet_id`: it is stored under."""
+        """List the numbers of the wallets whose trades this is made of. `wallet_id`: the one that
+        it is stored under.
+        """
         return [wallet_id]
 
     @property

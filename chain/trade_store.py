@@ -249,7 +249,7 @@ DELETE FROM token_trader WHERE wallet_id = ? AND mint = ? AND side = ? AND NOT E
 
 
 def _forget_traders(wallet_id: int, lost: Iterable[Traded]) -> None:
-    """Forget of what trades had bought and sold what no other trade of the wallet did."""
+    """Delete what trades had bought and sold where no other trade of the wallet did so, too."""
     for traded in lost:
         storage.database.execute_sql(TRADES_NO_MORE, (wallet_id, *traded))
 

@@ -14,7 +14,7 @@ NO_PROOF = frozenset(("not_signer", "no_swap"))
 
 def is_trade(kind: str, flags: Collection[str]) -> bool:
     """Is it a trade of the wallet, so that it may verify a post? A swap that could not be priced
-    (`ambiguous`) is one where the wallet signed it; other programs side by side are none.
+    (`ambiguous`) is a trade where the wallet signed it, unless other programs stood side by side.
     """
     return kind in VERIFIED_KINDS or ("ambiguous" in flags and not NO_PROOF & set(flags))
 

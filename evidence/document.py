@@ -170,7 +170,7 @@ def digest_claims(wallet: Mapping[str, Any], pages: Iterable[str]) -> str:
 
 
 def drop_polls(told: Mapping[str, Any]) -> Json:
-    """The same without the times of polls in its `coverage`."""
+    """Return what is claimed without the times of polls in its `coverage`."""
     coverage = told.get("coverage")
     if isinstance(coverage, dict):
         coverage = {name: value for name, value in coverage.items() if name not in POLLED}

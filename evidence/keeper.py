@@ -49,7 +49,7 @@ class Keeper:
         return None, None
 
     def _list_next(self, table: str) -> list[int]:
-        """The owners to look at now; after the last one, the first one again."""
+        """List the owners to look at now; after the last one the first one follows again."""
         sql = NEXT.format(table=table)
         found = database.execute_sql(sql, (self._reached[table],)).fetchall()
         if len(found) < MAX_OWNERS:
@@ -92,7 +92,7 @@ def list_totals(wallet_id: int) -> Iterator[Total]:
 
 
 def work_out(part: Part) -> str | None:
-    """The digest of a claimed part; None where it may not be kept."""
+    """Work out the digest of a claimed part; None where it may not be kept."""
     paged: Paged | None = PAGED.get(part.kind)
     if paged is None:
         return totals.digest_stored(totals.read_each, part.kind, part.owner, part.place)

@@ -79,7 +79,7 @@ NO_PAGE = KeptRow(0, 0, None)
 
 
 def list_kept(rows: Rows, kind: str, owner: int) -> list[KeptRow]:
-    """All that is kept of one kind of an owner, in the order of places."""
+    """List all that is kept of one kind of an owner, in the order of places."""
     return [KeptRow(*row) for row in rows(f"{KEPT.format(kind=kind, owner=owner)} ORDER BY place")]
 
 

@@ -113,7 +113,7 @@ class LogMemory:
         return [Said(place, orjson.loads(leaf)) for place, leaf in rows]
 
     def find_opening(self, origin: str) -> dict[str, Any]:
-        """The first leaf of a log, empty where it is none."""
+        """Return the first leaf of a log; empty where that is no opening, or not known."""
         found = self._kept.execute(
             "SELECT leaf FROM log_said WHERE origin = ? AND place = 0 AND kind = 'opening'",
             (origin,),

@@ -243,7 +243,7 @@ class Memory:
 
 
 def find_path(url: str, node_urls: str) -> Path:
-    """The file of what this node told about this instance: in XDG_CACHE_HOME, else ~/.cache."""
+    """Return the file of what this node told of this instance: in XDG_CACHE_HOME, else ~/.cache."""
     named = os.environ.get("XDG_CACHE_HOME") or ""
     folder = Path(named) if named.startswith("/") else Path.home() / ".cache"
     name = hashlib.sha256(f"{url} {node_urls}".encode()).hexdigest()[:16]

@@ -150,7 +150,7 @@ class Note(NamedTuple):
 
 
 def parse_note(raw: bytes) -> Note:
-    """Read a note; BadNote where it is none."""
+    """Read a note; BadNote for any other text."""
     if len(raw) > MAX_NOTE_BYTES:
         raise BadNote("the note is too long")
     try:
@@ -199,7 +199,7 @@ class Checkpoint(NamedTuple):
 
 
 def parse_checkpoint(text: str) -> Checkpoint:
-    """Read the text of a checkpoint; BadNote where it is none. Further lines are not ours."""
+    """Read the text of a checkpoint; BadNote for any other. Further lines are not ours."""
     found = re.fullmatch(r"([^\n]*)\n(0|[1-9]\d{0,14})\n([^\n]*)\n", text, re.ASCII)
     if not found:
         raise BadNote("not a checkpoint")

@@ -92,7 +92,7 @@ def read_page(rows: Rows, paged: Paged, owner: int, number: int) -> Page:
 
 
 def find_last(rows: Rows, paged: Paged, owner: int, after: int, count: int) -> int | None:
-    """The id of the line that is so many lines (from 1) above the id `after`; None without it."""
+    """Return the id of the line `count` lines (from 1) above the id `after`; None without it."""
     sql = LAST.format(
         table=paged.table,
         owner_column=paged.owner_column,

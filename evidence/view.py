@@ -214,7 +214,7 @@ class View:
             self._reread(fresh)
 
     def _reread(self, fresh: set[str]) -> None:
-        """Read those again that name these accounts without their owner (of 2021)."""
+        """Read again the transactions of 2021 that name these accounts without their owner."""
         for signature in sorted(set().union(*(self._ownerless.pop(a, ()) for a in fresh))):
             receipt, kept = self.memory.find_receipt(signature), self.memory.find_entry(signature)
             if receipt is not None and kept is not None:

@@ -164,8 +164,8 @@ class WalletAudit:
         return False
 
     def _disproves(self, missing: list[dict[str, Any]]) -> bool:
-        """Whether the balances join from the beginning to what the node says now without these,
-        though together they would have moved something.
+        """Do the balances join, from the beginning to what the node says now, without these
+        transactions, though together they would have moved something?
         """
         if not _moves(missing):
             return False

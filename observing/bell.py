@@ -144,7 +144,9 @@ class Bell:
                 ring.overflown = True
 
     def _forgive(self, wallet_id: int, now: float, told: str) -> None:
-        """A poll was ahead of this notice, of a signature or an account."""
+        """Forget what a poll found just before this notice: it was on its way. `told`: a signature,
+        or an account.
+        """
         unheard = self._unheard.get(wallet_id, {})
         for signature, found in list(unheard.items()):
             if told in (signature, found.address) and now - found.at < GRACE_SECONDS:

@@ -67,7 +67,9 @@ def _count(sql: str, wallet: Wallet) -> int:
 
 
 def _list_unexplained(state: State, wallet: Wallet) -> tuple[tuple[str, int, int], ...]:
-    """Address, last slot that the ledger knows of it, and slot of the node's answer."""
+    """List each unexplained balance: address, the last slot that the ledger knows of it, and the
+    slot of the node's answer.
+    """
     addresses = state.list_unexplained(wallet)
     if not addresses:
         return ()

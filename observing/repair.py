@@ -63,7 +63,7 @@ class Repair:
                     self._replace_receipt(wallet, row, *old, now)
 
     def _count_wrong(self, wallet: Wallet) -> int:
-        """Gaps, and balances that the ledger does not explain as of the last comparison."""
+        """Count gaps, and balances that the ledger did not explain at the last comparison."""
         gaps = self._state.apply_entries(wallet).gaps
         checked = self._state.check_balances(wallet).values()
         return len(gaps) + sum(explained is False for explained in checked)

@@ -74,7 +74,7 @@ def is_settled(state: State, wallet: Wallet, progress: Progress) -> bool:
 
 
 def tell_polls(state: State, polls: Collection[tuple[Wallet, int]]) -> None:
-    """Store of settled wallets when nodes last told of them, and when each is due again (ms)."""
+    """Store when nodes last told of settled wallets, and when each is due again (ms)."""
     if not polls:
         return
     with storage.writing():
@@ -85,7 +85,7 @@ def tell_polls(state: State, polls: Collection[tuple[Wallet, int]]) -> None:
 
 
 def _tell_times(wallet: Wallet, last_time: int | None) -> str:
-    """The coverage of a wallet, as it would be told now."""
+    """Return the coverage of a wallet as it would be shown now."""
     observed_to = max(filter(None, (wallet.observed_to, last_time)), default=None)
     times = show_time(wallet.looked_at and wallet.looked_at // 1000), show_time(observed_to)
     coverage = {} if wallet.coverage is None else read_coverage(wallet.coverage)

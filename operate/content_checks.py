@@ -10,11 +10,11 @@ from config import Config
 from operate import instance
 from operate.findings import CLOCK_MS, SET_CLOCK, Finding, fine, look, show_span, show_time, wrong
 
-# A job may fail for so long before somebody has to do something.
+# A job may fail for this long before somebody has to do something.
 MAX_FAILING_MS = 3_600_000
-# A job is late after so many intervals and so many ms, as in health.
+# A job is late after this many intervals, and at least this many ms, as in health.
 LATE_INTERVALS, LATE_MS = 4, 120_000
-# A transaction is stuck after so many tries.
+# A transaction is stuck after this many tries.
 STUCK_TRIES = 5
 DAY_MS = 86_400_000
 # Candor did not exist before: a clock that is earlier is wrong.

@@ -8,7 +8,7 @@ import config as settings
 import storage
 from storage import SCHEMA_OBJECTS, SchemaObject
 
-# What belongs in no migration and is nobody's harm, in this form only: what SQLite keeps for itself
+# What no migration makes and does no harm, in exactly this form: what SQLite keeps for itself
 # (statistics of ANALYZE, the last numbers given out), and where Litestream notes what it copied.
 KNOWN = {
     ("table", "sqlite_stat1", "createtablesqlite_stat1(tbl,idx,stat)"),

@@ -57,7 +57,7 @@ def check_kept(reader: Reader) -> Iterator[Difference]:
 
 
 def _list_wrong(reader: Reader, parts: list[KeptPart]) -> Iterator[KeptPart]:
-    """Those of the parts of one kind of an owner that are not what is kept."""
+    """List the parts of one kind of an owner whose digest is not the one that is kept."""
     paged = PAGED.get(parts[0].kind)
     if paged:
         yield from _list_wrong_pages(reader, paged, parts)
@@ -68,7 +68,7 @@ def _list_wrong(reader: Reader, parts: list[KeptPart]) -> Iterator[KeptPart]:
 
 
 def _list_wrong_pages(reader: Reader, paged: Paged, parts: list[KeptPart]) -> Iterator[KeptPart]:
-    """Likewise of pages, which are read from the first on."""
+    """Like _list_wrong, for pages, which are read from the first on."""
     kept = {one.number: one for one in parts}
     number = after = 0
     while kept:

@@ -207,7 +207,7 @@ def _migrate(config: Config, now: int, derive: Derive, tell: Tell) -> None:
 
 
 def count_steps(what: str, tell: Tell) -> Callable[[int, int, str], None]:
-    """Return what tells `migration 3 of 29: NAME, 0.4 s so far`."""
+    """Return a function that tells `migration 3 of 29: NAME, 0.4 s so far`."""
     began = time.monotonic()
     return lambda number, all_of_them, name: tell(
         f"{what} {number} of {all_of_them}: {name} ({time.monotonic() - began:.1f} s)"
@@ -229,7 +229,7 @@ def list_wrong(findings: Iterable[Finding]) -> list[str]:
 
 
 def _compare(old: Path, new: Path) -> list[str]:
-    """What of KEPT is not the same in both databases."""
+    """List what of KEPT is not the same in both databases."""
     with (
         contextlib.closing(backups.open_reading(old)) as before,
         contextlib.closing(backups.open_reading(new)) as after,

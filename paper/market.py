@@ -258,8 +258,8 @@ def _divide(cents: int | None, price_sol: str | None) -> int | None:
 
 
 def _scaled(text: str | None, scale: int, maximum: int) -> int | None:
-    """Read a decimal text as a whole number of 1/scale, floored; None where it is none, negative,
-    not finite or beyond `maximum`.
+    """Read a decimal text as a whole number of 1/scale, floored; None for any other text, and for
+    what is negative, not finite or beyond `maximum`.
     """
     try:
         # None is a TypeError here.

@@ -23,7 +23,7 @@ MAX_SECONDS = 30
 
 
 class NotAStrategy(Exception):
-    """The file has no STRATEGY, or that is none."""
+    """The file has no STRATEGY, or one that is no class of Strategy."""
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -93,7 +93,7 @@ def _show_bounds(one: Any) -> list[int]:
 
 
 def show_found(found: object) -> Any:
-    """Return a decision as JSON; whatever is none as the name of its type."""
+    """Return a decision as JSON; anything that is no decision as the name of its type."""
     if found is None:
         return None
     if isinstance(found, Enter | Refusal):

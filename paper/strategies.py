@@ -16,7 +16,7 @@ from paper.market import Check, KnownSum, Snapshot, Token, View, WindowSums
 
 # Basis points in a whole.
 ONE = 10_000
-# Exits that take whatever the pool pays: a stop that may fail in a fall is none.
+# Exits that take whatever the pool pays: a stop that may fail in a fall would be no stop.
 STOPS = ("stop", "trailing_stop")
 # Of such a token nobody can say what a sale would bring.
 FEE_UNKNOWN = Check("transfer_fee", "unknown")

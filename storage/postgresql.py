@@ -388,7 +388,7 @@ class SessionLock:
                 self._session.execute(f"SELECT pg_advisory_xact_lock({LOCKS['writing']})")
                 return True
             except BaseException:
-                # Raised again: half a lock is none.
+                # Raised again: a lock that was half taken is given back.
                 self.release()
                 raise
 

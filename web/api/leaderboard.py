@@ -142,7 +142,7 @@ def _make_entry(board: Board, row: CompetitorRow, standing: StandingRow, tier: i
 
 
 def find_group(entry: Entry) -> int:
-    """Return the number of the group that `limit` is of."""
+    """Return the number of an entry's group, of which there are up to `limit` rows."""
     return GROUP_OF[entry.tier]
 
 

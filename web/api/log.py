@@ -77,7 +77,7 @@ def show_tile(uid: str | None, level: str, place: str) -> Response:
 
 
 def read_place(text: str) -> tuple[int, int]:
-    """Return number and width of a tile's address; Problem where it is none."""
+    """Return number and width of a tile's address; Problem for a malformed one."""
     path, _, partial = text.partition(".p/")
     number = tree.read_index(path)
     width = tree.TILE_WIDTH if path == text else int(partial) if partial.isdecimal() else 0
