@@ -16,7 +16,7 @@ from accounts.names import check_name, find_free_handle, find_likeness
 from accounts.owners import check_present, create_owner
 from accounts.problem import invalid, refuse_unknown
 from accounts.wallets import attach, detach
-from chain.stored import read_stored
+from chain.stored import has_shape, read_stored
 from config import Config
 from models import Bot, Key, Owner
 from paper.tables import Trader
@@ -169,9 +169,14 @@ def check_bio(text: str) -> str:
 
 
 def read_voice(text: str) -> dict[str, Any]:
-    """Parse a stored voice; the default one where it is damaged: its owner can write it anew."""
-    voice: dict[str, Any] | None = read_stored(text, STORED_VOICE)
-    return dict(VOICE) if voice is None else voice
+    """Parse a stored voice. What is damaged or missing of it is as by default: its owner can write
+    it anew.
+    """
+    voice: dict[str, Any] = read_stored(text, dict) or {}
+    return {
+        name: voice[name] if name in voice and has_shape(voice[name], shape) else VOICE[name]
+        for name, shape in STORED_VOICE.items()
+    }
 
 
 def check_voice(given: Mapping[str, Any]) -> str:

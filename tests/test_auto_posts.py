@@ -8,6 +8,7 @@ import pytest
 import models
 from accounts import auto_posts
 from accounts.auto_posts import update_posts
+from accounts.influencers import VOICE
 from chain.coverage import Progress
 from chain.effects import Balance
 from chain.entries import Entry
@@ -275,9 +276,9 @@ def test_the_voice_is_told_what_the_bot_said_itself_and_nothing_else(wallet, mon
     seeds = [f"bot_1 {trades[f'buy{number}']}" for number in range(22)]
     assert [seed for _, seed, _ in asked] == seeds
     assert asked[:3] == [
-        ({"tone": "dry"}, seeds[0], []),
-        ({"tone": "dry"}, seeds[1], ["said 1"]),
-        ({"tone": "dry"}, seeds[2], ["said 1", "said 2"]),
+        ({**VOICE, "tone": "dry"}, seeds[0], []),
+        ({**VOICE, "tone": "dry"}, seeds[1], ["said 1"]),
+        ({**VOICE, "tone": "dry"}, seeds[2], ["said 1", "said 2"]),
     ]
     # The twenty-second is told after twenty-one.
     assert asked[21][2] == [f"said {number}" for number in range(2, 22)]

@@ -10,10 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from web.api.paper_equity import EquityPoint, SharePoint
-from web.site import account_curves, charts, outcomes
-from web.site.charts import Axis, Runner, Scale, Step, TimedTrade
+from web.site import account_curves, axes, charts, outcomes
+from web.site.axes import Axis, Scale
+from web.site.charts import Runner, Step, TimedTrade
 
-HOUR = charts.HOUR_SECONDS
+HOUR = axes.HOUR_SECONDS
 
 
 def read_path(path):
@@ -54,7 +55,7 @@ def test_no_loss_is_drawn_as_a_gain(given_steps):
     curve = charts.draw_curve(given_steps)
     for run in curve.runs:
         heights = [y for _, y in read_path(run.line)]
-        assert all(charts.TOP <= y <= charts.BOTTOM for y in heights)
+        assert all(axes.TOP <= y <= axes.BOTTOM for y in heights)
         assert run.side != "up" or all(y <= curve.zero for y in heights)
         assert run.side != "down" or all(y >= curve.zero for y in heights)
     sides = [charts.find_side(step.value) for step in given_steps]
@@ -91,7 +92,7 @@ def test_gaps_marks_and_the_connection_stand_at_their_time():
     ],
 )
 def test_an_axis_has_full_hours_or_days(begins, ends, labels):
-    ticks = charts.list_dates(Axis(begins, ends))
+    ticks = axes.list_dates(Axis(begins, ends))
     assert [tick.label for tick in ticks] == labels
     assert [tick.at for tick in ticks] == sorted(tick.at for tick in ticks)
 
@@ -99,7 +100,7 @@ def test_an_axis_has_full_hours_or_days(begins, ends, labels):
 @given(st.integers(1_700_000_000, 1_900_000_000), st.integers(120, 400 * 86_400))
 def test_dates_stand_apart_on_a_phone_and_times_have_their_day(begins, duration):
     """On a screen of 320 pixels a drawing has 254, a character 6.6 at most."""
-    ticks = charts.list_dates(Axis(begins, begins + duration))
+    ticks = axes.list_dates(Axis(begins, begins + duration))
     edges = []
     for tick in ticks:
         width = len(tick.label) * 6.6
@@ -112,9 +113,9 @@ def test_dates_stand_apart_on_a_phone_and_times_have_their_day(begins, duration)
 
 def test_amounts_beside_a_curve_are_round():
     # 7 SOL in at most four pieces: by 2 SOL.
-    ticks = charts.list_levels(Scale(5 * 10**9, -2 * 10**9))
+    ticks = axes.list_levels(Scale(5 * 10**9, -2 * 10**9))
     assert [tick.label for tick in ticks] == ["−2", "0", "+2", "+4"]
-    assert ticks[0].at == charts.BOTTOM and ticks[1].at == round(5 + 83 * 5 / 7, 2)
+    assert ticks[0].at == axes.BOTTOM and ticks[1].at == round(5 + 83 * 5 / 7, 2)
 
 
 def test_a_sparkline_shows_what_changed_since_it_began():
@@ -137,7 +138,7 @@ def test_in_a_race_the_best_is_first_and_no_label_covers_another():
     assert race.days == [(2 * HOUR, [20, 0, 0, 0, 0, 0, 0, -10])]
     heights = [one.label_y for one in race.lanes]
     assert all(b - a >= charts.LABEL_HEIGHT - 0.01 for a, b in itertools.pairwise(heights))
-    assert heights[-1] <= charts.BOTTOM
+    assert heights[-1] <= axes.BOTTOM
 
 
 def test_sales_are_counted_by_what_they_returned():
@@ -167,7 +168,7 @@ def test_purchases_stand_above_the_line_and_sales_below():
     timeline = charts.draw_timeline([TimedTrade(200, "sell", 500), TimedTrade(100, "buy", -1000)])
     buy, sell = timeline.bars
     assert (timeline.begins, timeline.ends) == (100, 200)
-    middle = charts.BOTTOM / 2
+    middle = axes.BOTTOM / 2
     assert (buy.side, buy.y + buy.height) == ("buy", middle) and (sell.side, sell.y) == (
         "sell",
         middle,
@@ -178,7 +179,7 @@ def test_purchases_stand_above_the_line_and_sales_below():
 def test_a_swap_has_a_bar_of_the_least_height_for_nothing_says_its_worth():
     trades = [TimedTrade(100, "buy", -1000), TimedTrade(200, "gave", 0), TimedTrade(300, "got", 0)]
     _, gave, got = charts.draw_timeline(trades).bars
-    middle = charts.BOTTOM / 2
+    middle = axes.BOTTOM / 2
     assert (gave.y, gave.height) == (middle, 4) and got.y == middle - 4
 
 
@@ -209,4 +210,4 @@ def test_exposure_is_a_share_on_the_axis_of_the_equity():
     assert [run.side for run in curve.runs] == ["flat", "held", "flat"]
     # A quarter in at most four pieces of 10%; the highest stands at the top.
     assert [tick.label for tick in curve.levels] == ["0%", "10%", "20%"]
-    assert [y for _, y in read_path(curve.runs[1].line)] == [charts.TOP]
+    assert [y for _, y in read_path(curve.runs[1].line)] == [axes.TOP]

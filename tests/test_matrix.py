@@ -194,7 +194,7 @@ def place(service):
         owner=stored.owner,
         asked="{}",
         state="failed",
-        result='{"closes": []}',
+        result='{"kind": "replay", "equity": [], "closes": [], "candidates": []}',
         created_at=NOW,
     )
     conduct.report_post(post, "spam", "", NOW)

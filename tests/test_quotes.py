@@ -17,7 +17,10 @@ MINUTE_MS = quotes.MINUTE_MS
 def checks(**statuses):
     """Stored checks: key=status."""
     return orjson.dumps(
-        [{"key": key, "label": key.title(), "status": status} for key, status in statuses.items()]
+        [
+            {"key": key, "label": key.title(), "status": status, "detail": None}
+            for key, status in statuses.items()
+        ]
     ).decode()
 
 

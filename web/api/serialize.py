@@ -12,7 +12,7 @@ import orjson
 from accounts.fields import is_provable
 from accounts.influencers import read_voice
 from chain.amounts import exact, show_lamports, sol
-from chain.beside import list_venue_changes
+from chain.beside import Change, list_venue_changes
 from chain.stored import (
     AVERAGE_COST,
     POSITIONS,
@@ -164,10 +164,14 @@ def explorer_url(signature: str) -> str:
     return f"https://solscan.io/tx/{signature}"
 
 
+def list_moved(row: ActivityRow) -> list[Change]:
+    """List what a trade bought and sold: its changes less those beside its venue."""
+    return list_venue_changes(parse_changes(row.token_changes), parse_changes(row.beside_tokens))
+
+
 def show_activity(row: ActivityRow, mint: str) -> Json:
     """Make the ActivityRow of the interface: what the trade bought or sold of this mint."""
-    moved = list_venue_changes(parse_changes(row.token_changes), parse_changes(row.beside_tokens))
-    change = next(one for one in moved if one.mint == mint)
+    change = next(one for one in list_moved(row) if one.mint == mint)
     amount = abs(change.raw)
     return {
         "side": row.side,

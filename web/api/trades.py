@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from chain.stored import TRADE_COLUMNS, read_stored
 from web.api import market, quote_trades
-from web.api.serialize import Json, parse_changes, show_activity, show_trade
+from web.api.serialize import Json, list_moved, parse_changes, show_activity, show_trade
 from web.api.statements import ActivityRow, TradeRow
 
 Row = TypeVar("Row", TradeRow, ActivityRow)
@@ -35,9 +35,7 @@ def show_activities(rows: Iterable[ActivityRow], mint: str) -> list[Json]:
 def list_moving(rows: Iterable[ActivityRow], mint: str) -> list[ActivityRow]:
     """List those of the rows that can be read and say what they moved of the token."""
     return [
-        row
-        for row in leave_damaged(rows)
-        if any(change.mint == mint for change in parse_changes(row.token_changes))
+        row for row in leave_damaged(rows) if any(change.mint == mint for change in list_moved(row))
     ]
 
 

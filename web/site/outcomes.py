@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from web.site.charts import BOTTOM, DAY_SECONDS, find_side
+from web.site.axes import BOTTOM, DAY_SECONDS
+from web.site.charts import find_side
 
 
 # ---- how single sales went -----------------------------------------------------------------------

@@ -19,7 +19,7 @@ from web.api import history, leaderboard, quote_history, quote_results
 from web.api.serialize import Json, write_kept
 from web.api.standings import CompetitorRow
 from web.site import charts, figures, money, outcomes, words
-from web.site.charts import DAY_SECONDS, HOUR_SECONDS
+from web.site.axes import DAY_SECONDS, HOUR_SECONDS, write_gain
 
 MAX_PICTURES, MAX_TIMELINES = 256, 32
 MAX_RUNNERS, MAX_GAPS, MAX_MARKS, MAX_DAYS_LISTED = 8, 20, 80, 60
@@ -91,7 +91,7 @@ def _draw_curve(key: bytes, hour: int) -> str:
     """Draw a curve up to the end of an hour, counted from 1970."""
     bot = orjson.loads(key)
     address = bot["wallet"]["address"]
-    curve = _draw_realized(bot, hour, history.OF_WALLET, find_marks(address), charts.write_gain)
+    curve = _draw_realized(bot, hour, history.OF_WALLET, find_marks(address), write_gain)
     days, loading = list_day_results(address), bot["coverage"]["state"] == "backfilling"
     return cast(str, _macros().curve(curve, days, loading)) if curve and days else ""
 

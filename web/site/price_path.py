@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import NamedTuple
 
-from web.site.charts import Axis, Scale, Tick, list_dates, thin_out
+from web.site.axes import Axis, Scale, Tick, list_dates
+from web.site.charts import thin_out
 
 # Whole numbers stand for prices while they are drawn.
 PRICE_SCALE = 10**24
