@@ -83,7 +83,8 @@ def take_message(key: str) -> Response:
 def make_message(value: dict[str, Any], uid: str, key_uid: str) -> dict[str, Any]:
     """Make the answer to a message that is stored as the post `uid`."""
     row = queries.find_post(uid)
-    assert row is not None
+    if row is None:
+        raise Problem("not_found", "the post is stored, and its account was deleted meanwhile")
     message = discord.show_message(value, row.uid, row.bot, row.bot_name, key_uid, row.created_at)
     return {**message, "post": show_posts([row])[0]}
 
