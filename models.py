@@ -134,15 +134,15 @@ class Wallet(Base):
     bot_since = BigIntegerField(null=True)
     created_at = BigIntegerField()
     # When a node last told of it, it is polled next, its token accounts were last listed.
-    looked_at = BigIntegerField(null=True, index=True)
+    polled_at = BigIntegerField(null=True, index=True)
     due_at = BigIntegerField(default=0)
     accounts_at = BigIntegerField(null=True)
     # When it was given up, until all that it did before was seen.
     closing_at = BigIntegerField(null=True)
     # Backfilled: every address was scanned to its end at least once.
-    whole = BooleanField(default=False)
+    backfilled = BooleanField(default=False)
     # A gap is repaired no earlier than this.
-    heal_at = BigIntegerField(default=0)
+    repair_at = BigIntegerField(default=0)
     # Digest of the rules its entries were read with; while they are read again, the id reached.
     rules = TextField(default="")
     # Block time up to which a node's view was seen.
@@ -214,8 +214,8 @@ class Address(Base):
     """A watched address of a wallet: itself, or a token account it ever owned. Its coverage, as
     docs/observing.md defines it.
 
-    Everything listed up to `head_slot` was seen at least once. `walks` counts full scans,
-    `walk_new` what the last one listed that was unknown, `walk_cursor` (JSON) is one under way, so
+    Everything listed up to `head_slot` was seen at least once. `full_scans` counts full scans,
+    `scan_new` what the last one listed that was unknown, `scan_cursor` (JSON) is one under way, so
     that a restart resumes it; `endpoint` labels the node that served it.
     """
 
@@ -223,10 +223,10 @@ class Address(Base):
     wallet = ForeignKeyField(Wallet, backref="addresses", index=False)
     address = TextField()
     head_slot = BigIntegerField(null=True)
-    walks = IntegerField(default=0)
-    walk_new = IntegerField(null=True)
-    walked_at = BigIntegerField(null=True)
-    walk_cursor = TextField(null=True)
+    full_scans = IntegerField(default=0)
+    scan_new = IntegerField(null=True)
+    scanned_at = BigIntegerField(null=True)
+    scan_cursor = TextField(null=True)
     endpoint = TextField(null=True)
     # What a node says the token account holds (raw units), where no known transaction touched it.
     held_mint = TextField(null=True)

@@ -23,7 +23,7 @@ from chain.standing_store import refresh_standings
 from chain.summary import read_coverage
 from config import Config
 from models import IS_PROGRAM, Post, Wallet, WalletSignature
-from observing.answering import MAX_LOOK_SECONDS, Answering
+from observing.answering import MAX_ANSWER_SECONDS, Answering
 from observing.balances import Balances
 from observing.bell import Bell, Ring
 from observing.closing import Closing, is_closing, is_held
@@ -120,17 +120,17 @@ class Observer:
 
     def _answer_bell(self) -> None:
         """Look at the wallets that were rung for, between two steps of whatever goes on, for no
-        longer than one look may take.
+        longer than one answer may take.
         """
-        state, end = self.state, self.state.clock() + MAX_LOOK_SECONDS
+        state, end = self.state, self.state.clock() + MAX_ANSWER_SECONDS
         while state.clock() < end and (ring := state.bell.take(state.clock())):
             # A wallet that is to be read by new rules first is left to its poll.
             of_ring = Wallet.id == ring.wallet_id, Wallet.rules == state.rules
             wallet = _select_watched(state.now).where(*of_ring).first()
-            if wallet is not None and not self.attempts.attempt(self._look, wallet, ring):
+            if wallet is not None and not self.attempts.attempt(self._answer, wallet, ring):
                 return
 
-    def _look(self, wallet: Wallet, ring: Ring) -> bool:
+    def _answer(self, wallet: Wallet, ring: Ring) -> bool:
         """Look at a wallet that was rung for; return whether nodes answer. Where they do not, the
         next poll finds what there is, and tells of the trouble.
         """
@@ -138,13 +138,13 @@ class Observer:
         now = state.now + int(1000 * (state.clock() - state.begun_at))
         try:
             self._prepare(wallet)
-            self.answering.look(wallet, ring, now)
+            self.answering.answer(wallet, ring, now)
         except RpcError:
             return False
         return True
 
     def _in_turn(self, wallets: Iterable[Wallet]) -> Iterator[Wallet]:
-        """Yield these wallets; before each, look at those that were rung for."""
+        """Yield these wallets; before each, answer those that were rung for."""
         for wallet in wallets:
             self._answer_bell()
             yield wallet
@@ -247,7 +247,7 @@ class Observer:
             return
         moved, fetched = _find_moved(state, wallet), 0
         if moved and (ring := state.bell.take_early(wallet.id, state.clock())):
-            self._look(wallet, ring)
+            self._answer(wallet, ring)
             moved = _find_moved(state, wallet)
         if wallet.address in moved:
             moved, fetched = self._list_own_head(wallet, moved, now)
@@ -273,7 +273,7 @@ class Observer:
         return _find_moved(state, wallet) | overtaken, fetched
 
     def _list_own_heads(self, wallets: Sequence[Wallet], until: float, now: int) -> None:
-        """List the wallets' own heads: where a post or a last look waits, or the last list failed;
+        """List the wallets' own heads: where a post or a last poll waits, or the last list failed;
         then, as time and spare requests allow, the others, longest unlisted first.
 
         A transaction that names a wallet and moves nothing of it shows there alone.
@@ -349,14 +349,14 @@ class Observer:
             pause_ms = 0 if more else int(1000 * self.balances.find_pause(wallet, now))
             if self.balances.note_poll(wallet, now) or pause_ms:
                 polls.append((wallet, now + pause_ms))
-        # A look meanwhile told of what it found.
+        # An answer to the bell meanwhile told of what it found.
         tell_polls(self.state, [one for one in polls if self.state.watches[one[0].id].settled])
 
     def _finish(self, wallet: Wallet, now: int, more: bool) -> None:
         """End the poll of a wallet: repair where something is wrong, publish, plan the next."""
         progress = read_progress(self.state, wallet)
         self.balances.note_poll(wallet, now)
-        if wallet.whole and progress.pending == progress.stuck:
+        if wallet.backfilled and progress.pending == progress.stuck:
             self.balances.count_unexplained(wallet)
             try:
                 self.attempts.attempt(self.balances.store_untouched, wallet)
@@ -398,7 +398,7 @@ IS_WALLET = Wallet.trouble.is_null() | (Wallet.trouble != IS_PROGRAM)
 
 
 def _select_watched(now: int) -> Any:
-    """Select the wallets that a bot holds, and those that are due for a last look."""
+    """Select the wallets that a bot holds, and those that are due for a last poll."""
     return Wallet.select().where(is_held() | is_closing(now), IS_WALLET)
 
 

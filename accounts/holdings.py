@@ -65,7 +65,7 @@ def begin(bot: Bot, address: str, ownership: str, now: int) -> None:
 
 
 def end(held: Holding, now: int) -> None:
-    """End a holding; the wallet is due for a last look."""
+    """End a holding; the wallet is due for a last poll."""
     table = type(held)
     table.update(detached_at=now).where(table.id == held.id).execute()
     Wallet.update(closing_at=now, due_at=0).where(Wallet.id == held.wallet_id).execute()

@@ -198,8 +198,8 @@ EQUIVALENTS = {
             )
         },
         (
-            'values |= {"coverage": to_json(told), "looked_at": wallet.looked_at}',
-            'values |= {"coverage": to_json(told), "LOOKED_AT": wallet.looked_at}',
+            'values |= {"coverage": to_json(told), "polled_at": wallet.polled_at}',
+            'values |= {"coverage": to_json(told), "POLLED_AT": wallet.polled_at}',
         ): "SQL knows no case",
     },
     "chain/trade_store.py": _unchecked(

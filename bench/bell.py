@@ -298,7 +298,7 @@ def is_settled(service, given):
     if not health or health["pending"] or health["lagSeconds"] is None:
         return False
     with storage.connect(config.load(service.environ, dotenv=None)).connection_context():
-        unscanned = Address.select().where(Address.walks < 2).exists()
+        unscanned = Address.select().where(Address.full_scans < 2).exists()
         if unscanned or Wallet.select().where(Wallet.accounts_at.is_null()).exists():
             return False
     return given.faults == "off" or health["bell"]["heard"] == given.people

@@ -116,7 +116,7 @@ def measure(settings, given):
             asked, ticks = asked or (node.calls.copy(), clock()), ticks + 1
             looked.append(
                 max(
-                    (BEGIN_TIME * 1000 + 1000 * (clock() - start) - w.looked_at) / 1000
+                    (BEGIN_TIME * 1000 + 1000 * (clock() - start) - w.polled_at) / 1000
                     for w in models.Wallet.select()
                 )
             )

@@ -96,7 +96,7 @@ def measure(settings, given):
     begun, calls, ages, spent = clock(), node.calls.copy(), [], []
     while clock() - begun < given.minutes * 60:
         spent.append(run_pass())
-        ages.append(now() / 1000 - min(w.looked_at for w in models.Wallet.select()) / 1000)
+        ages.append(now() / 1000 - min(w.polled_at for w in models.Wallet.select()) / 1000)
     minutes = (clock() - begun) / 60
     print(
         f"{given.wallets} sleeping wallets of 5 addresses, {given.endpoints} endpoint(s), interval"

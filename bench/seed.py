@@ -1,5 +1,5 @@
-"""Fill a database: wallets with receipts read and not kept, their trades folded as the observer
-folds them, and posts about them.
+"""Fill a database: wallets with receipts read and not kept, their trades booked as the observer
+books them, and posts about them.
 
     DATA_DIR=FOLDER python -m bench seed [--trades 10000] [--posts 10000] [--wallets 50]
 
@@ -265,7 +265,7 @@ def token_account(wallet, mint):
 
 
 def watch(wallet, story, times, rules, now):
-    """What a wallet's observation leaves behind, folded and published as the observer does it."""
+    """What a wallet's observation leaves behind, booked and published as the observer does it."""
     entries = [story.tell(*at) for at in times]
     with storage.writing():
         for first in range(0, len(entries), BATCH):
@@ -278,16 +278,16 @@ def watch(wallet, story, times, rules, now):
                 for mint in story.held
             ]
         ).execute()
-        Address.update(walks=2, walk_new=0, walked_at=now, head_slot=times[-1][0]).where(
+        Address.update(full_scans=2, scan_new=0, scanned_at=now, head_slot=times[-1][0]).where(
             Address.wallet == wallet.id
         ).execute()
-        Wallet.update(whole=True, rules=rules, accounts_at=now).where(
+        Wallet.update(backfilled=True, rules=rules, accounts_at=now).where(
             Wallet.id == wallet.id
         ).execute()
-    wallet.whole, wallet.observed_to, ledger_store = True, now // 1000, LedgerStore()
+    wallet.backfilled, wallet.observed_to, ledger_store = True, now // 1000, LedgerStore()
     ledger_store.apply(wallet)
     ledger_store.publish(
-        wallet, Progress(looked=True, listed=True, confirmed=True, closed=True), now
+        wallet, Progress(polled=True, listed=True, confirmed=True, closed=True), now
     )
 
 

@@ -121,10 +121,10 @@ class Progress:
 
     `listed`: every address was scanned to its end once. `confirmed`: and again, with nothing new.
     `closed`: the node's balances were the ledger's at the last poll. `unexplained`: [(address, last
-    slot known, slot of the look), ...] balances that scanning did not explain.
+    slot known, slot of the poll), ...] balances that scanning did not explain.
     """
 
-    looked: bool = False
+    polled: bool = False
     listed: bool = False
     confirmed: bool = False
     closed: bool = False
@@ -199,7 +199,7 @@ OLDER = (
 def _decide_state(ledger: Ledger, progress: Progress) -> tuple[str, list[Gap], str | None]:
     if progress.program:
         return "none", [], IS_PROGRAM
-    if not progress.looked:
+    if not progress.polled:
         return "none", [], NOT_POLLED
     if not progress.listed or progress.pending > progress.stuck:
         return "backfilling", [], FETCHING

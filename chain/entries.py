@@ -1,5 +1,5 @@
 """One receipt as it concerns one wallet: the line that goes into the wallet's ledger. Pure; kept as
-packed JSON so that folding needs no parsing.
+packed JSON so that rebuilding needs no parsing.
 """
 
 import json

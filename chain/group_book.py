@@ -1,4 +1,4 @@
-"""The books of several wallets of one bot: their transactions folded into one ledger, and trade
+"""The books of several wallets of one bot: their transactions booked into one ledger, and trade
 rows that stay each wallet's. Pure.
 """
 
@@ -115,17 +115,17 @@ def restart_group(pending: PendingGroup) -> PendingGroup:
     return begin_group(pending.family, ledgers, pending.join, whole)
 
 
-def fold_group(begun: PendingGroup, entries: Entries, tell: Tell) -> PendingGroup:
-    """Fold all entries of a family into books that were begun."""
-    for _ in _walk(begun, entries):
+def rebuild_group(begun: PendingGroup, entries: Entries, tell: Tell) -> PendingGroup:
+    """Book all entries of a family, and then again, knowing how its accounts began."""
+    for _ in _apply_all(begun, entries):
         pass
-    folded = restart_group(begun)
-    for row in _walk(folded, entries):
+    rebuilt = restart_group(begun)
+    for row in _apply_all(rebuilt, entries):
         tell(row)
-    return folded
+    return rebuilt
 
 
-def _walk(pending: PendingGroup, entries: Entries) -> Iterator[Row]:
+def _apply_all(pending: PendingGroup, entries: Entries) -> Iterator[Row]:
     for _, group in groupby(entries(), key=lambda one: one[1].slot):
         yield from apply_slot(pending, group)
 

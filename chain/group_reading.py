@@ -57,7 +57,7 @@ SELECT DISTINCT a.wallet_id FROM companion c JOIN attachment a ON a.bot_id = c.b
 WHERE c.wallet_id = {wallet} AND (a.detached_at IS NULL OR a.detached_at > c.attached_at)
 AND (c.detached_at IS NULL OR c.detached_at > a.attached_at) ORDER BY a.wallet_id"""
 ADDRESSES = "SELECT id, address FROM wallet WHERE id IN ({wallets})"
-WHOLE = "SELECT id, whole FROM wallet WHERE id IN ({wallets}) ORDER BY id"
+BACKFILLED = "SELECT id, backfilled FROM wallet WHERE id IN ({wallets}) ORDER BY id"
 KNOWN = "SELECT address FROM address WHERE wallet_id IN ({wallets})"
 ENTRIES = """
 SELECT signature, slot, tx_index, entry, seen_at FROM sighting
@@ -151,10 +151,10 @@ class Reader:
         )
 
 
-def read_whole(rows: Rows, family: Family) -> dict[int, bool]:
+def read_backfilled(rows: Rows, family: Family) -> dict[int, bool]:
     """Return {wallet: whether its history was listed to its end} for a family."""
-    found = rows(WHOLE.format(wallets=_list(family.wallets)))
-    return {number: bool(whole) for number, whole in found}
+    found = rows(BACKFILLED.format(wallets=_list(family.wallets)))
+    return {number: bool(backfilled) for number, backfilled in found}
 
 
 def read_openings(rows: Rows, number: int) -> dict[str, Opening]:
@@ -178,15 +178,15 @@ def keep_all(row: Row) -> bool:
     return True
 
 
-def fold_family(
+def rebuild_family(
     rows: Rows, family: Family, programs: Programs, keeps: Keeps = keep_all
 ) -> PendingGroup:
-    """Fold the stored entries of a family; its trade rows are in `wallet_rows`, None for those that
+    """Book the stored entries of a family; its trade rows are in `wallet_rows`, None for those that
     are not to be kept in memory.
     """
     ledgers = {
-        number: GroupLedger(backfilled=whole, untouched=read_openings(rows, number))
-        for number, whole in read_whole(rows, family).items()
+        number: GroupLedger(backfilled=backfilled, untouched=read_openings(rows, number))
+        for number, backfilled in read_backfilled(rows, family).items()
     }
     pending = begin_group(family, ledgers, Reader(rows, family, programs).join)
     apply_all(pending, list_family_entries(rows, family.wallets), keeps)

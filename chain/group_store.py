@@ -14,11 +14,11 @@ from chain.group_book import Family, PendingGroup
 from chain.group_forward import StayHoldings
 from chain.group_reading import (
     apply_all,
-    fold_family,
     list_leads,
+    read_backfilled,
     read_family,
     read_openings,
-    read_whole,
+    rebuild_family,
 )
 from chain.group_tables import OwnCoverage
 from chain.groups import join_coverages
@@ -53,7 +53,7 @@ LAST_TRADE = f"SELECT MAX(block_time) FROM trade WHERE kind IN ({KINDS}) AND wal
 
 
 class _Begun(NamedTuple):
-    """What the books of a family begin with: where it changes, they are folded anew."""
+    """What the books of a family begin with: where it changes, they are rebuilt."""
 
     family: Family
     backfilled: tuple[bool, ...]
@@ -123,7 +123,7 @@ class GroupStore(LedgerStore):
         told = to_json(show_coverage(wallet, pending, progress))
         rows = [{"wallet": wallet.id, "coverage": told}]
         storage.write_rows(OwnCoverage, rows, ("wallet",))
-        Wallet.update(looked_at=wallet.looked_at, observed_to=wallet.observed_to).where(
+        Wallet.update(polled_at=wallet.polled_at, observed_to=wallet.observed_to).where(
             Wallet.id == wallet.id
         ).execute()
 
@@ -144,7 +144,7 @@ class GroupStore(LedgerStore):
                 self._follow_up(wallet, changed, now)
 
     def _bring_up(self, family: Family) -> PendingGroup:
-        """Return the books of a family with everything that is stored; they are folded anew where
+        """Return the books of a family with everything that is stored; they are rebuilt where
         the cached ones cannot go on.
         """
         begun, kept = _read_begun(family), self._groups.get(family.lead)
@@ -153,14 +153,14 @@ class GroupStore(LedgerStore):
             kept.news = []
             if not kept.pending.is_stale:
                 return kept.pending
-        pending = _fold_anew(family, self._programs)
+        pending = _rebuild_stored(family, self._programs)
         self._groups[family.lead] = _CachedBooks(begun, pending)
         return pending
 
 
 def _read_begun(family: Family) -> _Begun:
     untouched = (sorted(read_openings(read_rows, one).items()) for one in family.wallets)
-    backfilled = tuple(read_whole(read_rows, family).values())
+    backfilled = tuple(read_backfilled(read_rows, family).values())
     return _Begun(family, backfilled, tuple(map(tuple, untouched)))
 
 
@@ -181,8 +181,8 @@ def _discard(pending: PendingLedger) -> None:
     pending.quote_rows = PendingQuotes()
 
 
-def _fold_anew(family: Family, programs: Programs) -> PendingGroup:
-    """Fold all that is stored of a family; keep what differs from the stored rows, and drop what is
+def _rebuild_stored(family: Family, programs: Programs) -> PendingGroup:
+    """Rebuild what is stored of a family; keep what differs from the stored rows, and drop what is
     stored and was not made.
     """
     stored = {number: read_digests(number) for number in sorted(family.members)}
@@ -190,7 +190,7 @@ def _fold_anew(family: Family, programs: Programs) -> PendingGroup:
     def differs(row: Row) -> bool:
         return bool(stored[row["wallet"]].get(row["signature"]) != row["digest"])
 
-    pending = fold_family(_stream, family, programs, differs)
+    pending = rebuild_family(_stream, family, programs, differs)
     for number, digests in stored.items():
         made = pending.wallet_rows.get(number, {})
         differing = {signature: row for signature, row in made.items() if row is not None}
@@ -248,14 +248,14 @@ def _join_coverages(family: Family) -> dict[str, Any]:
     own = {one.wallet_id: one.coverage for one in mine}
     stored = {one.id: one.coverage for one in Wallet.select().where(Wallet.id.in_(numbers))}
     told = {
-        family.addresses[number]: NOT_LOOKED_AT if one is None else read_coverage(one)
+        family.addresses[number]: NOT_POLLED if one is None else read_coverage(one)
         for number in numbers
         for one in [own.get(number, stored[number])]
     }
     return join_coverages(told) if len(numbers) > 1 else next(iter(told.values()))
 
 
-NOT_LOOKED_AT: dict[str, Any] = {
+NOT_POLLED: dict[str, Any] = {
     "state": "none",
     **dict.fromkeys(("observedFrom", "observedTo", "firstSlot", "lastSlot", "checkedAt")),
     **{"receipts": 0, "pending": 0, "gaps": [], "openingInventoryUnknown": []},

@@ -128,11 +128,11 @@ class LedgerStore:
         if (
             pending is None
             or pending.forward.spans != spans
-            or pending.ledger.backfilled != wallet.whole
+            or pending.ledger.backfilled != wallet.backfilled
             or not _extends(pending.ledger, new)
         ):
             pending = self._pending[wallet.id] = PendingLedger(
-                Ledger(backfilled=wallet.whole, untouched=read_untouched(wallet.id)),
+                Ledger(backfilled=wallet.backfilled, untouched=read_untouched(wallet.id)),
                 Forward(spans),
             )
             _rebuild(wallet, pending)
@@ -330,7 +330,7 @@ def _replace_summary(wallet: Wallet, pending: PendingLedger, progress: Progress 
     told = None if progress is None else show_coverage(wallet, pending, progress)
     results, coverage = execute(TOLD, (wallet.id,)).fetchone()
     if told is not None:
-        values |= {"coverage": to_json(told), "looked_at": wallet.looked_at}
+        values |= {"coverage": to_json(told), "polled_at": wallet.polled_at}
     columns = ", ".join(f"{name} = ?" for name in values)
     execute(f"UPDATE wallet SET {columns} WHERE id = ?", (*values.values(), wallet.id))
     if told is None:
@@ -376,7 +376,7 @@ def show_coverage(wallet: Wallet, pending: PendingLedger, progress: Progress) ->
         "observedTo": show_time(observed_to),
         "firstSlot": ledger.first_slot,
         "lastSlot": ledger.last_slot,
-        "checkedAt": show_time(wallet.looked_at and wallet.looked_at // 1000),
+        "checkedAt": show_time(wallet.polled_at and wallet.polled_at // 1000),
         "receipts": ledger.count,
         "pending": progress.pending,
         "gaps": [{"fromSlot": g.from_slot, "toSlot": g.to_slot, "reason": g.reason} for g in gaps],

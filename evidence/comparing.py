@@ -19,8 +19,8 @@ from chain.trade_store import make_trade_row, trade_uid
 from chain.verify import judge, list_moved_mints
 from evidence import totals
 from evidence.claims import ClaimedPost, ClaimedSpan
-from evidence.folding import Folded
 from evidence.pages import Line
+from evidence.rebuilding import RebuiltLedger
 from evidence.receipts import make_line
 
 # What follows from the transaction alone; the rest follows from all that were before it.
@@ -134,34 +134,34 @@ def compare_sums(
             yield Difference(None, name, cut(claimed), cut(value))
 
 
-def show_sums(folded: Folded) -> dict[str, Any]:
+def show_sums(rebuilt: RebuiltLedger) -> dict[str, Any]:
     """The `sums` of a document, worked out."""
-    told = show_summary(folded.ledger)
+    told = show_summary(rebuilt.ledger)
     parsed = {name: orjson.loads(told[name] or "null") for name in ("results", "positions")}
     return {
         **parsed,
         "realizedLamports": str(told["realized"]),
         "costLeftLamports": str(told["cost_left"]),
-        "lastTradeAt": show_time(folded.last_trade),
+        "lastTradeAt": show_time(rebuilt.last_trade),
         "reconciliation": orjson.loads(told["reconciliation"] or "null"),
         "averageCost": orjson.loads(told["average_cost"] or "null"),
-        "forwardRealizedLamports": show_lamports(folded.pending.forward.sum_realized()),
-        "hours": totals.digest_hours(folded.pending.hours),
-        "risk": totals.digest_risk(folded.pending.risk),
-        "tokens": totals.digest_tokens(folded.pending.risk),
+        "forwardRealizedLamports": show_lamports(rebuilt.pending.forward.sum_realized()),
+        "hours": totals.digest_hours(rebuilt.pending.hours),
+        "risk": totals.digest_risk(rebuilt.pending.risk),
+        "tokens": totals.digest_tokens(rebuilt.pending.risk),
     }
 
 
 def compare_coverage(
-    coverage: Mapping[str, Any], folded: Folded, timeless: bool
+    coverage: Mapping[str, Any], rebuilt: RebuiltLedger, timeless: bool
 ) -> Iterator[Difference]:
     """Compare what is said of how whole the history is with what its transactions tell."""
-    ledger = folded.ledger
+    ledger = rebuilt.ledger
     worked_out = {
         "receipts": ledger.count,
         "firstSlot": ledger.first_slot,
         "lastSlot": ledger.last_slot,
-        "observedFrom": show_time(folded.pending.first_time),
+        "observedFrom": show_time(rebuilt.pending.first_time),
         "openingInventoryUnknown": sorted(ledger.openings),
     }
     if timeless:
@@ -220,7 +220,7 @@ def excuse(coverage: Mapping[str, Any] | None, slot: int) -> str | None:
 
 # ---- the forward record --------------------------------------------------------------------------
 def number_spans(spans: list[ClaimedSpan]) -> tuple[Span, ...]:
-    """The spans of a wallet, as a fold takes them: numbered from 1, as they are claimed."""
+    """The spans of a wallet, as a rebuild takes them: numbered from 1, as they are claimed."""
     numbered = enumerate(spans, 1)
     return tuple(Span(number, one.attachedAtMs, one.detachedAtMs) for number, one in numbered)
 
@@ -234,9 +234,9 @@ UNPUBLISHED: dict[str, Any] = {
 }
 
 
-def compare_spans(spans: list[ClaimedSpan], folded: Folded) -> Iterator[Difference]:
+def compare_spans(spans: list[ClaimedSpan], rebuilt: RebuiltLedger) -> Iterator[Difference]:
     """Compare the forward record of a wallet, span by span."""
-    for number, ours in show_spans(folded).items():
+    for number, ours in show_spans(rebuilt).items():
         span = spans[number - 1]
         if span.openCostLamports is None:
             # Not published since it began: then nothing is claimed of it.
@@ -248,10 +248,10 @@ def compare_spans(spans: list[ClaimedSpan], folded: Folded) -> Iterator[Differen
                 yield Difference(None, f"spans.{number}.{name}", cut(claimed), value)
 
 
-def show_spans(folded: Folded) -> dict[int, dict[str, Any]]:
+def show_spans(rebuilt: RebuiltLedger) -> dict[int, dict[str, Any]]:
     """What happened in each span, by its number, as far as it is worked out."""
-    forward, found = folded.pending.forward, {}
-    for number, holdings in forward.find_holdings(folded.ledger).items():
+    forward, found = rebuilt.pending.forward, {}
+    for number, holdings in forward.find_holdings(rebuilt.ledger).items():
         record = forward.records.get(number)
         last = record.last if record else NOTHING
         book = record.risk if record else RiskBook()

@@ -41,7 +41,7 @@ class WalletRow(NamedTuple):
 
     id: int
     address: str
-    whole: bool
+    backfilled: bool
     rules: str
     coverage: str | None
     results: str | None
@@ -115,7 +115,7 @@ def show_wallet(row: WalletRow, work: Work) -> Json:
     return {
         "address": row.address,
         "rules": row.rules,
-        "backfilled": bool(row.whole),
+        "backfilled": bool(row.backfilled),
         "addresses": [address for (address,) in addresses.fetchall()],
         "untouched": [_show_untouched(Untouched(*one)) for one in untouched],
         "coverage": _parse(own or row.coverage),

@@ -9,8 +9,8 @@ from typing import Any
 from chain.amounts import show_lamports
 from chain.entries import Entry, read_entry
 from chain.forward import Span
-from chain.group_book import Family, PendingGroup, begin_group, fold_group
-from chain.group_store import NOT_LOOKED_AT
+from chain.group_book import Family, PendingGroup, begin_group, rebuild_group
+from chain.group_store import NOT_POLLED
 from chain.groups import GroupLedger, LedSpan, Stay, join_coverages, join_parts
 from chain.kinds import TRADES
 from chain.lots import Opening
@@ -32,9 +32,9 @@ from evidence.comparing import (
     show_sums,
 )
 from evidence.document import drop_polls
-from evidence.folding import Folded, Row
 from evidence.memory import Memory
 from evidence.pages import Line
+from evidence.rebuilding import RebuiltLedger, Row
 from evidence.receipts import make_line
 from evidence.view import View
 
@@ -137,10 +137,10 @@ def _is_held(bot: str, wallet: ClaimedWallet, parts: Mapping[str, Part]) -> bool
 
 
 # ---- its books -----------------------------------------------------------------------------------
-def fold_parts(
+def rebuild_parts(
     group: Group, parts: Mapping[str, Part], programs: Programs, tell: Tell
-) -> tuple[PendingGroup, Folded]:
-    """Fold what the node told of all wallets of a group. `tell` is given the address and each trade
+) -> tuple[PendingGroup, RebuiltLedger]:
+    """Book what the node told of all wallets of a group. `tell` is given the address and each trade
     row of a member, as the books finally have it.
     """
     family, addresses = group.family, group.family.addresses
@@ -157,8 +157,8 @@ def fold_parts(
             last_trade[:] = [max([row["block_time"], *last_trade])]
         tell(addresses[row["wallet"]], row)
 
-    pending = fold_group(begun, lambda: _list_entries(mine), take)
-    return pending, Folded(pending, last_trade[0] if last_trade else None)
+    pending = rebuild_group(begun, lambda: _list_entries(mine), take)
+    return pending, RebuiltLedger(pending, last_trade[0] if last_trade else None)
 
 
 def list_untouched(wallet: ClaimedWallet) -> dict[str, Opening]:
@@ -224,13 +224,13 @@ def compare_group(
     def compare(address: str, row: Row) -> None:
         found.add(compare_row(parts[address].memory, row))
 
-    pending, folded = fold_parts(group, parts, programs, compare)
+    pending, rebuilt = rebuild_parts(group, parts, programs, compare)
     found.differences += compare_group_coverage(group, parts)
     if group.is_whole:
-        ours = show_group_sums(group, folded)
+        ours = show_group_sums(group, rebuilt)
         found.differences += compare_sums(wallet.sums, ours, found.timeless)
     if not found.timeless:
-        found.differences += compare_spans(wallet.spans, folded)
+        found.differences += compare_spans(wallet.spans, rebuilt)
         found.differences += compare_stays(group, pending)
     return found, []
 
@@ -243,12 +243,12 @@ def compare_row(memory: Memory, row: Row, fields: Collection[str] | None = None)
     return compare_line(kept.line, make_line(row, kept.digest, kept.entry.seen_at), fields)
 
 
-def show_group_sums(group: Group, folded: Folded) -> dict[str, Any]:
+def show_group_sums(group: Group, rebuilt: RebuiltLedger) -> dict[str, Any]:
     """The `sums` of its document, worked out. A wallet beside another has none of its own."""
     if not group.stands_beside:
-        return show_sums(folded)
+        return show_sums(rebuilt)
     none = totals.digest_rows(())
-    forward = folded.pending.forward.sum_realized()
+    forward = rebuilt.pending.forward.sum_realized()
     return {
         **dict.fromkeys(("results", "positions", "realizedLamports", "costLeftLamports")),
         **dict.fromkeys(("lastTradeAt", "reconciliation", "averageCost")),
@@ -274,7 +274,7 @@ def compare_stays(group: Group, pending: PendingGroup) -> Iterator[Difference]:
 def compare_group_coverage(group: Group, parts: Mapping[str, Part]) -> Iterator[Difference]:
     """Compare the coverage of a group with those that are claimed of its members."""
     members = [group.family.addresses[number] for number in sorted(group.family.members)]
-    told = {one: parts[one].claimed.coverage or NOT_LOOKED_AT for one in members}
+    told = {one: parts[one].claimed.coverage or NOT_POLLED for one in members}
     if not told:
         return
     try:

@@ -144,7 +144,7 @@ class Memory:
         return len(lines) - (self._work.total_changes - before)
 
     def add_left_out(self, signatures: list[str]) -> None:
-        """Take transactions that nobody claims into what is folded."""
+        """Take transactions that nobody claims into what is rebuilt."""
         self._work.executemany(
             "INSERT OR IGNORE INTO claim SELECT signature, slot, NULL FROM entry"
             " WHERE signature = ?",
@@ -152,7 +152,7 @@ class Memory:
         )
 
     def drop_claim(self, signature: str) -> None:
-        """Leave a claimed line out of what is folded."""
+        """Leave a claimed line out of what is rebuilt."""
         self._work.execute("DELETE FROM claim WHERE signature = ?", (signature,))
 
     def find_entry(self, signature: str) -> KeptEntry | None:

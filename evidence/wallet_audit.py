@@ -12,7 +12,6 @@ from chain.summary import show_time
 from evidence import comparing
 from evidence.claims import ClaimedPost, ClaimedWallet, Claims, Nonsense, Scope
 from evidence.comparing import OWN_FIELDS, SHARED_FIELDS, Difference, Findings, show_sums
-from evidence.folding import Begin, Folded, fold
 from evidence.group_audit import (
     Part,
     check_place,
@@ -24,6 +23,7 @@ from evidence.group_audit import (
     list_untouched,
 )
 from evidence.memory import KeptEntry, Memory
+from evidence.rebuilding import Begin, RebuiltLedger, rebuild
 from evidence.report import Report
 from evidence.view import View
 
@@ -47,7 +47,7 @@ class WalletAudit:
     claims: Claims
     memory: Memory
     findings: Findings = field(default_factory=Findings)
-    # Whether all that is claimed is there to be folded.
+    # Whether all that is claimed is there to be rebuilt.
     is_whole: bool = False
 
     def run(self) -> None:
@@ -169,7 +169,7 @@ class WalletAudit:
         """
         if not _moves(missing):
             return False
-        whole = fold(Begin(self.view.wallet), self._list_all, lambda row: None).ledger
+        whole = rebuild(Begin(self.view.wallet), self._list_all, lambda row: None).ledger
         holdings = self.view.ask_holdings()
         if not holdings or whole.gaps or whole.first_slot is None:
             return False
@@ -249,7 +249,7 @@ class WalletAudit:
         return False
 
     def _compare_all(self) -> None:
-        """Fold what is claimed and compare everything."""
+        """Rebuild what is claimed and compare everything."""
         before = list(self.findings.differences)
         wallet, compared = self.wallet, Findings()
         fields = SHARED_FIELDS if wallet.group else None
@@ -257,12 +257,12 @@ class WalletAudit:
         def compare(row: dict[str, Any]) -> None:
             compared.add(compare_row(self.memory, row, fields))
 
-        folded = fold(self._begin(), self._list_claimed, compare)
-        if self._is_disjoint(folded, compared):
+        rebuilt = rebuild(self._begin(), self._list_claimed, compare)
+        if self._is_disjoint(rebuilt, compared):
             self.is_whole = False
             return
-        if wallet.coverage is not None or folded.ledger.count:
-            self._compare_whole(folded, compared)
+        if wallet.coverage is not None or rebuilt.ledger.count:
+            self._compare_whole(rebuilt, compared)
         self.findings = compared
         self.findings.differences += before
         self._weigh_order()
@@ -276,25 +276,25 @@ class WalletAudit:
     def _list_claimed(self) -> Iterator[Entry]:
         return (kept.entry for kept in self.memory.list_claimed())
 
-    def _is_disjoint(self, folded: Folded, compared: Findings) -> bool:
+    def _is_disjoint(self, rebuilt: RebuiltLedger, compared: Findings) -> bool:
         """Does the node tell other transactions, whose balances do not join? Then it is wrong."""
         others = [one for one in compared.differences if one.field == "receipt"]
         said = comparing.list_gaps(self._coverage)
-        broken = [g for g in folded.ledger.gaps if (g.from_slot, g.to_slot) not in said]
+        broken = [g for g in rebuilt.ledger.gaps if (g.from_slot, g.to_slot) not in said]
         if others and broken:
             gap = f"slots {broken[0].from_slot} to {broken[0].to_slot}"
             self._cannot_tell(f"your node's transactions do not join at {gap}")
         return bool(others and broken)
 
-    def _compare_whole(self, folded: Folded, compared: Findings) -> None:
+    def _compare_whole(self, rebuilt: RebuiltLedger, compared: Findings) -> None:
         wallet, timeless = self.wallet, compared.timeless
         found = compared.differences
-        found += comparing.compare_coverage(wallet.coverage or {}, folded, timeless)
+        found += comparing.compare_coverage(wallet.coverage or {}, rebuilt, timeless)
         if timeless:
             self._cannot_tell("some block times are known to one side only")
         if wallet.group is None:
-            found += comparing.compare_sums(wallet.sums, show_sums(folded), timeless)
-            found += () if timeless else comparing.compare_spans(wallet.spans, folded)
+            found += comparing.compare_sums(wallet.sums, show_sums(rebuilt), timeless)
+            found += () if timeless else comparing.compare_spans(wallet.spans, rebuilt)
 
     # ---- of several ------------------------------------------------------------------------------
     def make_part(self) -> Part:

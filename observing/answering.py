@@ -1,5 +1,5 @@
-"""Looks at wallets that were rung for: what was announced is asked of a node, and taken in as if a
-poll had found it.
+"""Answers the bell: what was announced of a wallet is asked of a node, and taken in as if a poll
+had found it.
 """
 
 from collections.abc import Iterable
@@ -16,8 +16,8 @@ from observing.listing import Listing
 from observing.progress import read_progress
 from observing.state import State
 
-# A look takes no longer, so that every other wallet has its turn.
-MAX_LOOK_SECONDS = 5.0
+# An answer takes no longer, so that every other wallet has its turn.
+MAX_ANSWER_SECONDS = 5.0
 
 
 class Answering:
@@ -29,10 +29,10 @@ class Answering:
         self._state, self._listing = state, listing
         self._fetching, self._balances = fetching, balances
 
-    def look(self, wallet: Wallet, ring: Ring, now: int) -> None:
+    def answer(self, wallet: Wallet, ring: Ring, now: int) -> None:
         """Ask for what was announced of a wallet and publish what is new; `now` in ms."""
         state, until = self._state, self._state.work_until
-        state.work_until = max(until, state.clock() + MAX_LOOK_SECONDS)
+        state.work_until = max(until, state.clock() + MAX_ANSWER_SECONDS)
         try:
             ledger = state.apply_entries(wallet)
             before, seen = ledger.count, dict(ledger.seen)

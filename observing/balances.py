@@ -29,11 +29,11 @@ MAX_TOLD_RESTS = 4
 MIN_DECIMALS_WAIT_SECONDS, MAX_DECIMALS_WAIT_SECONDS = 60.0, 86_400.0
 # Plain SQL: it runs for each wallet in each poll, and peewee would take longer to build it than
 # SQLite to run it.
-SCANNED = "SELECT COUNT(*) FROM address WHERE wallet_id = ? AND walks > 0"
+SCANNED = "SELECT COUNT(*) FROM address WHERE wallet_id = ? AND full_scans > 0"
 COMPARED = """
 SELECT a.wallet_id, a.address FROM address a JOIN wallet w ON w.id = a.wallet_id
-WHERE a.wallet_id IN ({marks}) AND (a.walks > 0 OR a.address = w.address) ORDER BY a.id"""
-LOOKED_AT = "UPDATE wallet SET looked_at = ? WHERE id IN ({marks})"
+WHERE a.wallet_id IN ({marks}) AND (a.full_scans > 0 OR a.address = w.address) ORDER BY a.id"""
+POLLED_AT = "UPDATE wallet SET polled_at = ? WHERE id IN ({marks})"
 WAITING = "SELECT 1 FROM post WHERE wallet_id = ? AND status = 'pending' LIMIT 1"
 
 
@@ -119,7 +119,7 @@ class Balances:
         )
         checked = self._state.check_balances(wallet)
         return (
-            wallet.whole
+            wallet.backfilled
             and any(checked.get(a) is None for a in list_addresses(wallet.id))
             and not pending.exists()
         )
@@ -187,17 +187,17 @@ class Balances:
         """Store when a node last answered about these wallets: at once, for the work after it may
         be long.
         """
-        polled = {wallet.id: wallet.looked_at for wallet in wallets if self.note_poll(wallet, now)}
+        polled = {wallet.id: wallet.polled_at for wallet in wallets if self.note_poll(wallet, now)}
         for part in in_parts(polled):
-            looked_at = max(at or 0 for at in polled.values())
-            sql = LOOKED_AT.format(marks=storage.mark(part))
-            storage.database.execute_sql(sql, (looked_at, *part))
+            polled_at = max(at or 0 for at in polled.values())
+            sql = POLLED_AT.format(marks=storage.mark(part))
+            storage.database.execute_sql(sql, (polled_at, *part))
 
     def note_poll(self, wallet: Wallet, now: int) -> bool:
         """Set when a node last answered about the wallet; return whether one did in this poll."""
         state, answered_at = self._state, self._state.watches[wallet.id].answered_at
         if answered_at >= state.begun_at:
-            wallet.looked_at = now + int(1000 * (answered_at - state.begun_at))
+            wallet.polled_at = now + int(1000 * (answered_at - state.begun_at))
         return answered_at >= state.begun_at
 
     def read_time(self, wallets: Sequence[Wallet]) -> None:

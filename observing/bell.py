@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 from chain.answers import Holding
 
-# Between two looks at a wallet; how long a look waits for what belongs to the first notice.
+# Between two answers for a wallet; how long one waits for what belongs to the first notice.
 MIN_PAUSE_SECONDS, SETTLE_SECONDS = 1.0, 0.2
-# Of a wallet, waiting for a look. Beyond that its newest signatures are listed instead.
+# Of a wallet, waiting for an answer. Beyond that its newest signatures are listed instead.
 MAX_WAITING = 100
 # How often a transaction is asked for that no node has yet, and an account listed that lists
 # nothing new.
@@ -95,7 +95,7 @@ class Found(NamedTuple):
 
 @dataclass
 class Ring:
-    """What was told of a wallet since the last look at it."""
+    """What was told of a wallet since it was last answered for."""
 
     wallet_id: int
     begun_at: float
@@ -111,7 +111,7 @@ class Bell:
     def __init__(self) -> None:
         self._news = threading.Condition()
         self._rings: dict[int, Ring] = {}
-        self._looked_at: dict[int, float] = {}
+        self._asked_at: dict[int, float] = {}
         # By wallet, what polls found and no notice told of yet: by signature, the address that
         # listed it, and when.
         self._unheard: dict[int, dict[str, Found]] = {}
@@ -175,7 +175,7 @@ class Bell:
 
     # ---- for the observer ------------------------------------------------------------------------
     def wait(self, clock: Callable[[], float], seconds: float) -> bool:
-        """Wait, at most so long, until a wallet is to be looked at; return whether one is."""
+        """Wait, at most so long, until a wallet is to be asked about; return whether one is."""
         end = clock() + seconds
         with self._news:
             while True:
@@ -186,12 +186,12 @@ class Bell:
                 self._news.wait(min(due, end) - now)
 
     def _find_due(self, ring: Ring) -> float:
-        looked_at = self._looked_at.get(ring.wallet_id, -math.inf)
-        return max(ring.begun_at + SETTLE_SECONDS, looked_at + MIN_PAUSE_SECONDS)
+        asked_at = self._asked_at.get(ring.wallet_id, -math.inf)
+        return max(ring.begun_at + SETTLE_SECONDS, asked_at + MIN_PAUSE_SECONDS)
 
     def take(self, now: float) -> Ring | None:
-        """Take what is to be looked at now, the earliest; None: nothing. A wallet is looked at no
-        more than once a second.
+        """Take what is to be asked about now, the earliest; None: nothing. A wallet has its turn
+        once a second at most.
         """
         with self._news:
             due = [ring for ring in self._rings.values() if self._find_due(ring) <= now]
@@ -199,19 +199,19 @@ class Bell:
                 return None
             first = min(due, key=lambda ring: ring.begun_at)
             del self._rings[first.wallet_id]
-            self._looked_at[first.wallet_id] = now
+            self._asked_at[first.wallet_id] = now
             return first
 
     def take_early(self, wallet_id: int, now: float) -> Ring | None:
         """Take what was told of a wallet without waiting for what belongs to it; None where nothing
-        was, or it was looked at less than a second ago.
+        was, or it was asked about less than a second ago.
         """
         with self._news:
-            if now - self._looked_at.get(wallet_id, -math.inf) < MIN_PAUSE_SECONDS:
+            if now - self._asked_at.get(wallet_id, -math.inf) < MIN_PAUSE_SECONDS:
                 return None
             ring = self._rings.pop(wallet_id, None)
             if ring is not None:
-                self._looked_at[wallet_id] = now
+                self._asked_at[wallet_id] = now
             return ring
 
     def try_again(self, wallet_id: int, announced: Announced, now: float) -> bool:
@@ -240,9 +240,9 @@ class Bell:
         within some seconds, the wallet passes for unheard for a while.
         """
         with self._news:
-            looked_at = self._looked_at.get(wallet_id, -math.inf)
-            # Where the wallet rings, or was looked at just before, it may have been told of.
-            if wallet_id in self._rings or now - looked_at < 2 * MIN_PAUSE_SECONDS:
+            asked_at = self._asked_at.get(wallet_id, -math.inf)
+            # Where the wallet rings, or was asked about just before, it may have been told of.
+            if wallet_id in self._rings or now - asked_at < 2 * MIN_PAUSE_SECONDS:
                 return
             known = self._unheard.get(wallet_id, {})
             young = {s: one for s, one in known.items() if now - one.at < DISTRUST_SECONDS}
@@ -269,7 +269,7 @@ class Bell:
         with self._news:
             # The same tuple where nothing changed: then listeners have nothing to compare.
             self.wanted = self.wanted if self.wanted == tuple(wallets) else tuple(wallets)
-            for known in (self._rings, self._looked_at, self._unheard):
+            for known in (self._rings, self._asked_at, self._unheard):
                 for wallet_id in known.keys() - ids:
                     del known[wallet_id]
 

@@ -1,4 +1,4 @@
-"""The last look at a wallet that was given up: a loss of its last seconds counts, too."""
+"""The last poll at a wallet that was given up: a loss of its last seconds counts, too."""
 
 import math
 from typing import Any
@@ -11,7 +11,7 @@ from models import Wallet
 from observing.balances import Balances
 from observing.state import State
 
-# A wallet whose last look comes to no end in this time is left alone; its coverage says so.
+# A wallet whose last poll comes to no end in this time is left alone; its coverage says so.
 MAX_CLOSING_MS = 86_400_000
 
 
@@ -21,11 +21,11 @@ def is_held() -> Any:
 
 
 def is_closing(now: int) -> Any:
-    """Condition: the wallet was given up and is due for its last look; `now` in ms."""
+    """Condition: the wallet was given up and is due for its last poll; `now` in ms."""
     # What was given up further ahead was given up by a clock that ran wrong.
     lately = Wallet.closing_at.between(now - MAX_CLOSING_MS, now + MAX_CLOSING_MS)
     # However long this service stood still: what is due since no pass ended with the wallet is
-    # looked at once, so that its coverage tells of it.
+    # polled once, so that its coverage tells of it.
     return lately | (Wallet.closing_at.is_null(False) & (Wallet.due_at == 0))
 
 
@@ -55,6 +55,6 @@ class Closing:
         """Whether no step is left to do or failed."""
         state, watch = self._state, self._state.watches[wallet.id]
         listed_at = watch.listed_at.get(wallet.address, -math.inf)
-        whole = wallet.whole and progress.closed and not progress.pending
+        whole = wallet.backfilled and progress.closed and not progress.pending
         failed = wallet.id in state.troubled or watch.postponed.keys() - {"close"}
         return bool(whole and listed_at >= state.begun_at and not failed)

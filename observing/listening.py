@@ -44,7 +44,7 @@ MAX_MESSAGE_BYTES, MAX_FRAMES = 128 * 1024, 16
 MAX_NOTICES = 500
 # Requests that wait for their reply, and how long they may.
 MAX_REQUESTS, REPLY_SECONDS = 50, 30.0
-# Seconds between looks at what is wanted.
+# Seconds between two checks of what is wanted.
 STEP_SECONDS = 0.5
 MIN_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 1.0, 600.0
 # A connection that lived this long is begun again soon.

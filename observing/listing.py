@@ -29,15 +29,17 @@ COUNT = "SELECT COUNT(*) FROM sighting WHERE wallet_id = ?"
 KNOWN = "SELECT signature FROM sighting WHERE wallet_id = ?"
 HEADS = """
 SELECT id, address, head_slot FROM address
-WHERE wallet_id = ? AND walks > 0 AND address IN ({marks})"""
-UNSCANNED = "SELECT 1 FROM address WHERE wallet_id = ? AND walks = 0 LIMIT 1"
-IS_DUE = "walks < 2 OR walk_new > 0 OR walked_at IS NULL OR NOT walked_at BETWEEN ? AND ?"
-DUE_SCAN = f"SELECT * FROM address WHERE wallet_id = ? AND ({IS_DUE}) ORDER BY walks, id LIMIT 1"
+WHERE wallet_id = ? AND full_scans > 0 AND address IN ({marks})"""
+UNSCANNED = "SELECT 1 FROM address WHERE wallet_id = ? AND full_scans = 0 LIMIT 1"
+IS_DUE = "full_scans < 2 OR scan_new > 0 OR scanned_at IS NULL OR NOT scanned_at BETWEEN ? AND ?"
+DUE_SCAN = (
+    f"SELECT * FROM address WHERE wallet_id = ? AND ({IS_DUE}) ORDER BY full_scans, id LIMIT 1"
+)
 
-GO_ON_SCANNING = "UPDATE address SET endpoint = ?, walk_cursor = ? WHERE id = ?"
+GO_ON_SCANNING = "UPDATE address SET endpoint = ?, scan_cursor = ? WHERE id = ?"
 END_SCAN = """
 UPDATE address
-SET endpoint = ?, walk_cursor = NULL, walks = ?, walk_new = ?, walked_at = ?, head_slot = ?
+SET endpoint = ?, scan_cursor = NULL, full_scans = ?, scan_new = ?, scanned_at = ?, head_slot = ?
 WHERE id = ?"""
 
 
@@ -167,7 +169,7 @@ class Listing:
         One page: whether anything is missing before it, the next poll shows.
         """
         row = Address.get_or_none(Address.wallet == wallet.id, Address.address == address)
-        if row is None or not row.walks:
+        if row is None or not row.full_scans:
             return 0
         page, _ = self._fetch_page(address, None, HEAD_PAGE)
         return len(self.store_new(wallet, page, now, head=True))
@@ -179,13 +181,13 @@ class Listing:
         if row is None:
             return False
         # A damaged place is none: the scan begins again.
-        stored = read_stored(row.walk_cursor, SCAN_CURSOR) or {}
+        stored = read_stored(row.scan_cursor, SCAN_CURSOR) or {}
         cursor = ScanCursor(**{name: stored[name] for name in SCAN_CURSOR if stored})
         try:
             page, label = self._fetch_page(row.address, cursor.before, FULL_PAGE)
         except (BadAnswer, Refused):
             # The node may not know the place any more: begin again.
-            Address.update(walk_cursor=None).where(Address.id == row.id).execute()
+            Address.update(scan_cursor=None).where(Address.id == row.id).execute()
             raise
         new = self.store_new(wallet, page, now, head=False)
         cursor.add(page, sum(one.slot <= (row.head_slot or one.slot) for one in new))
@@ -196,14 +198,16 @@ class Listing:
         """Scan the addresses that are new, in a wallet of which all others were scanned, while
         there is time.
         """
-        new = Address.select().where(Address.wallet == wallet.id, Address.walks < 2)
-        while wallet.whole and self._state.clock() < self._state.work_until and new.exists():
+        new = Address.select().where(Address.wallet == wallet.id, Address.full_scans < 2)
+        while wallet.backfilled and self._state.clock() < self._state.work_until and new.exists():
             self.scan_page(wallet, now)
 
     @staticmethod
     def find_scanned(wallet: Wallet) -> set[str]:
         """Find the addresses of a wallet that were scanned to their end."""
-        rows = Address.select(Address.address).where(Address.wallet == wallet.id, Address.walks > 0)
+        rows = Address.select(Address.address).where(
+            Address.wallet == wallet.id, Address.full_scans > 0
+        )
         return set(rows.scalars())
 
     def _find_due_scan(self, wallet: Wallet, now: int) -> Address | None:
@@ -213,10 +217,10 @@ class Listing:
 
     def mark_backfilled(self, wallet: Wallet) -> None:
         """Let results count once every address was scanned to its end."""
-        if wallet.whole or storage.database.execute_sql(UNSCANNED, (wallet.id,)).fetchone():
+        if wallet.backfilled or storage.database.execute_sql(UNSCANNED, (wallet.id,)).fetchone():
             return
-        wallet.whole = True
-        Wallet.update(whole=True).where(Wallet.id == wallet.id).execute()
+        wallet.backfilled = True
+        Wallet.update(backfilled=True).where(Wallet.id == wallet.id).execute()
 
     # ---- accounts --------------------------------------------------------------------------------
     def list_token_accounts(self, wallet: Wallet, now: int) -> bool:
@@ -258,7 +262,7 @@ class Listing:
         """Stop watching accounts for which no transaction was ever listed; return how many."""
         unlisted = Address.select(Address.id, Address.address).where(
             Address.wallet == wallet.id,
-            Address.walk_cursor.is_null(),
+            Address.scan_cursor.is_null(),
             Address.head_slot.is_null() | (Address.head_slot == 0),
         )
         named = self._state.apply_entries(wallet).seen.keys() | {wallet.address}
@@ -299,7 +303,7 @@ def _store_scan(row: Address, cursor: ScanCursor, label: str, now: int) -> None:
     """Store how far a full scan has come, or that it is finished."""
     if cursor.is_finished():
         top = max(row.head_slot or 0, cursor.top)
-        values = label, row.walks + 1, cursor.new, now, top, row.id
+        values = label, row.full_scans + 1, cursor.new, now, top, row.id
         storage.database.execute_sql(END_SCAN, values)
     else:
         text = orjson.dumps(asdict(cursor)).decode()

@@ -17,9 +17,9 @@ class Scanned(NamedTuple):
     """How far an address was scanned: see models.Address."""
 
     address: str
-    walks: int
-    walk_cursor: str | None
-    walk_new: int | None
+    full_scans: int
+    scan_cursor: str | None
+    scan_new: int | None
 
 
 # Plain SQL: it runs after each step of a poll, and peewee would take longer to build it than SQLite
@@ -40,10 +40,10 @@ def read_progress(state: State, wallet: Wallet) -> Progress:
     listed, pending = _count(COUNT, wallet), _count(PENDING, wallet)
     left_out = ledger.seen.keys() - {row.address for row in addresses}
     return Progress(
-        looked=any(row.walks or row.walk_cursor for row in addresses),
-        listed=wallet.whole and all(row.walks for row in addresses),
+        polled=any(row.full_scans or row.scan_cursor for row in addresses),
+        listed=wallet.backfilled and all(row.full_scans for row in addresses),
         confirmed=wallet.accounts_at is not None
-        and all(row.walks > 1 and row.walk_new == 0 for row in addresses),
+        and all(row.full_scans > 1 and row.scan_new == 0 for row in addresses),
         closed=all(checked.get(row.address) for row in addresses),
         pending=pending,
         refused=tuple(_read(REFUSED, wallet)) if pending else (),

@@ -28,17 +28,17 @@ class Repair:
             watch.repair_wait_ms = MIN_REPAIR_WAIT_MS // 2
             return False
         # What is due later than any wait was set by a clock that ran wrong.
-        if now < wallet.heal_at <= now + MAX_REPAIR_WAIT_MS:
+        if now < wallet.repair_at <= now + MAX_REPAIR_WAIT_MS:
             return False
         self._state.report(f"{wallet.address}: scanning again, {wrong} gaps")
-        Address.update(walked_at=None).where(Address.wallet == wallet.id).execute()
+        Address.update(scanned_at=None).where(Address.wallet == wallet.id).execute()
         slots = [(gap.from_slot, gap.to_slot) for gap in ledger.gaps]
         slots += [(ledger.seen[a].slot,) * 2 for a in unexplained if a in ledger.seen]
         for around in slots[:SLICE]:
             self._recheck(wallet, around, now)
         watch.repair_wait_ms = min(MAX_REPAIR_WAIT_MS, 2 * watch.repair_wait_ms)
-        heal_at = now + watch.repair_wait_ms
-        Wallet.update(heal_at=heal_at).where(Wallet.id == wallet.id).execute()
+        repair_at = now + watch.repair_wait_ms
+        Wallet.update(repair_at=repair_at).where(Wallet.id == wallet.id).execute()
         return True
 
     def _recheck(self, wallet: Wallet, slots: tuple[int, int], now: int) -> None:

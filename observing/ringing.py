@@ -1,4 +1,4 @@
-"""The job that listens: a WebSocket to each endpoint, and looks at wallets as soon as one rings.
+"""The job that listens: a WebSocket to each endpoint, and asks about wallets as soon as one rings.
 
 The observer's polls go on beside it as they would without it.
 """
@@ -22,7 +22,7 @@ from storage import database
 
 # Endpoints listened to at once: more would say the same.
 MAX_LISTENERS = 4
-# Between two looks at which wallets there are, and between two notes for health.
+# Between two checks of which wallets there are, and between two notes for health.
 REFRESH_SECONDS, NOTE_SECONDS = 3.0, 15.0
 STEP_SECONDS = 0.5
 # After a fault of ours it begins again so late.
@@ -85,7 +85,7 @@ class Ringing:
             for number, url in enumerate(urls[:MAX_LISTENERS], 1)
         ]
         self._refreshed_at = self._noted_at = float("-inf")
-        # The database when it was last looked at for wallets.
+        # The database when it was last read for wallets.
         self._version: object = None
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._run, name="bell", daemon=True)
@@ -140,7 +140,7 @@ class Ringing:
             self._version = version
 
     def _answer_next(self) -> None:
-        """Wait for the next look that is due, at most until it is time to keep up, and do it."""
+        """Wait for the next answer that is due, at most until it is time to keep up, and do it."""
         if not self._bell.wait(self._clock, STEP_SECONDS):
             return
         with self._working():

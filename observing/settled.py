@@ -22,7 +22,7 @@ from observing.listing import IS_DUE
 from observing.state import FULL_SCAN_INTERVAL_MS, State, log
 
 # What of a wallet each poll writes anew.
-OF_POLLS = frozenset(("looked_at", "due_at", "observed_to", "coverage"))
+OF_POLLS = frozenset(("polled_at", "due_at", "observed_to", "coverage"))
 COLUMNS = [name for name in Wallet._meta.sorted_field_names if name not in OF_POLLS]
 TOLD_ANEW = "checkedAt", "observedTo"
 # Plain SQL, for up to 200 wallets at once. What is stored:
@@ -43,7 +43,7 @@ WAITING = (
     AND bot_id IN (SELECT bot_id FROM companion)""",
 )
 DUE = f"SELECT wallet_id FROM address WHERE ({IS_DUE}) AND wallet_id IN ({{marks}})"
-TELL = "UPDATE wallet SET coverage = ?, looked_at = ?, observed_to = ?, due_at = ? WHERE id = ?"
+TELL = "UPDATE wallet SET coverage = ?, polled_at = ?, observed_to = ?, due_at = ? WHERE id = ?"
 
 
 def find_awake(state: State, wallets: Sequence[Wallet], now: int) -> list[Wallet]:
@@ -67,7 +67,7 @@ def list_awake(state: State, wallets: Iterable[Wallet]) -> list[Wallet]:
 def is_settled(state: State, wallet: Wallet, progress: Progress) -> bool:
     """Whether a poll in full found nothing more to do for a wallet."""
     watch = state.watches[wallet.id]
-    whole = wallet.whole and progress.confirmed and progress.closed
+    whole = wallet.backfilled and progress.confirmed and progress.closed
     undone = progress.pending or progress.unexplained or watch.ambiguous_slots or watch.postponed
     wrong = wallet.trouble or wallet.id in state.troubled or state.apply_entries(wallet).gaps
     return bool(whole and not undone and not wrong and wallet.closing_at is None)
@@ -80,14 +80,14 @@ def tell_polls(state: State, polls: Collection[tuple[Wallet, int]]) -> None:
     with storage.writing():
         for wallet, due_at in polls:
             coverage = _tell_times(wallet, state.ledger_store.last_time(wallet.id))
-            values = coverage, wallet.looked_at, wallet.observed_to, due_at, wallet.id
+            values = coverage, wallet.polled_at, wallet.observed_to, due_at, wallet.id
             storage.database.execute_sql(TELL, values)
 
 
 def _tell_times(wallet: Wallet, last_time: int | None) -> str:
     """Return the coverage of a wallet as it would be shown now."""
     observed_to = max(filter(None, (wallet.observed_to, last_time)), default=None)
-    times = show_time(wallet.looked_at and wallet.looked_at // 1000), show_time(observed_to)
+    times = show_time(wallet.polled_at and wallet.polled_at // 1000), show_time(observed_to)
     coverage = {} if wallet.coverage is None else read_coverage(wallet.coverage)
     return to_json(coverage | dict(zip(TOLD_ANEW, times, strict=True)))
 

@@ -1,6 +1,6 @@
 """Check what a database tells of its instance: clock, jobs, transactions, quotas."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from accounts import quotas
@@ -33,7 +33,7 @@ def check_contents(
         if running
         else look("no server is running here", "`make run` starts one")
     )
-    yield from check_clock(execute, now)
+    yield from check_clock(execute, now, DATED if "0085_names_of_columns" in applied else DATED[1:])
     yield from check_jobs(execute, config, now, running)
     yield from check_budgets(execute, now)
     yield from check_receipts(execute)
@@ -48,8 +48,10 @@ def check_contents(
 
 
 DATED = (
+    # Named otherwise before 0085.
+    "wallet.polled_at",
     *("owner.created_at", "bot.created_at", "key.created_at", "session.seen_at"),
-    *("wallet.created_at", "wallet.looked_at", "attachment.attached_at", "post.created_at"),
+    *("wallet.created_at", "attachment.attached_at", "post.created_at"),
     "job.heartbeat_at",
 )
 
@@ -68,11 +70,13 @@ JOBS = "SELECT name, state, heartbeat_at, last_success_at, last_error FROM job"
 SCOUT = "SELECT details FROM job WHERE name = 'scout'"
 
 
-def check_clock(execute: Callable[..., Any], now: int) -> Iterator[Finding]:
-    """Check that no stored time is later than `now` (ms), as after a clock was set back."""
+def check_clock(execute: Callable[..., Any], now: int, columns: Iterable[str]) -> Iterator[Finding]:
+    """Check that no time in these columns is later than `now` (ms), as after a clock was set
+    back.
+    """
     newest, place = max(
         (execute(f"SELECT MAX({column}) FROM {name}").fetchone()[0] or 0, f"{name}.{column}")
-        for name, column in (one.split(".") for one in DATED)
+        for name, column in (one.split(".") for one in columns)
     )
     if now < FIRST_DAY_MS:
         yield wrong(

@@ -79,8 +79,8 @@ def _was_backfilled(wallet: Any) -> bool:
     """Was the history listed to its end when the wallet was published last? It is listed in one
     transaction and published in a later one.
     """
-    if not wallet.whole or wallet.reconciliation is not None:
-        return bool(wallet.whole)
+    if not wallet.backfilled or wallet.reconciliation is not None:
+        return bool(wallet.backfilled)
     try:
         said = orjson.loads(wallet.coverage or "{}")
         return bool(said.get("state") != "backfilling")

@@ -59,11 +59,11 @@ FORMS = {
     "imported_trader": {"original_uid": "trader_[0-9a-f]{24}", "instance": "https?://[!-~]+"},
 }
 JSON = {
-    *("voice", "coverage", "results", "positions", "walk_cursor", "token_changes", "lots"),
+    *("voice", "coverage", "results", "positions", "scan_cursor", "token_changes", "lots"),
     *("flags", "details", "checks", "fall_check", "challenge"),
 }
 COUNTS = {
-    *("slot", "head_slot", "tries", "walks", "walk_new", "place", "tx_index", "posts_bytes"),
+    *("slot", "head_slot", "tries", "full_scans", "scan_new", "place", "tx_index", "posts_bytes"),
 }
 NUMBER = r"-?\d+(\.\d+)?([eE][+-]?\d+)?"
 # By the column's name, in every table.
@@ -77,7 +77,7 @@ EVERYWHERE = {
     **dict.fromkeys(("volume5m_usd", "volume1h_usd", "volume24h_usd"), NUMBER),
 }
 # What is planned may lie ahead.
-AHEAD = {"due_at", "heal_at", "expires_at", "auto_post_since"}
+AHEAD = {"due_at", "repair_at", "expires_at", "auto_post_since"}
 # In ms: before that nothing of this program was, but pairs that others made.
 FIRST_MS = 1_500_000_000_000
 DAY_MS = 86_400_000

@@ -8,7 +8,7 @@ import orjson
 
 from chain import store
 from chain.group_book import Family, Member, PendingGroup
-from chain.group_reading import fold_family
+from chain.group_reading import rebuild_family
 from chain.kinds import TRADES
 from chain.programs import Programs
 from chain.verify import list_moved_mints
@@ -35,7 +35,7 @@ def check_family(
 ) -> Iterator[Difference]:
     """Differences in what stands under a wallet that leads others, or stands beside one."""
     try:
-        pending = fold_family(reader.rows, family, programs)
+        pending = rebuild_family(reader.rows, family, programs)
     except UNREADABLE:
         # What is unreadable is reported where it stands.
         return

@@ -38,7 +38,7 @@ from operate.standing_checks import check_standings
 TRIES, PAUSE_SECONDS = 5, 1.0
 WALLET = (
     "address",
-    "whole",
+    "backfilled",
     "rules",
     "results",
     "positions",

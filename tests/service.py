@@ -14,7 +14,7 @@ from app import create_app
 from chain import base58, trade_store
 from chain.amounts import sol
 from chain.forward import SpanTotals
-from chain.group_store import NOT_LOOKED_AT
+from chain.group_store import NOT_POLLED
 from chain.tables import ForwardTotal, HourTotal, TokenTrader, TradeMint
 from models import Attachment, Trade, Wallet, WalletSignature
 
@@ -105,7 +105,7 @@ class Service:
         decimals=3,
         **more,
     ):
-        """A trade row as the fold writes it; `more` overrides columns."""
+        """A trade row as the ledger store writes it; `more` overrides columns."""
         wallet = Wallet.get(Wallet.address == wallet)
         mint = mint or address("mint")
         columns = {
@@ -142,7 +142,7 @@ class Service:
         return trade
 
     def observe_results(self, wallet, realized, matched=3, gaps=(), **more):
-        """Results and coverage of a wallet as the fold writes them."""
+        """Results and coverage of a wallet as the ledger store writes them."""
         results = {
             "realizedLamports": str(realized),
             "realizedSol": sol(realized),
@@ -162,7 +162,7 @@ class Service:
             "openPositions": 0,
             **more,
         }
-        coverage = {**NOT_LOOKED_AT, "state": "complete", "gaps": list(gaps), "note": None}
+        coverage = {**NOT_POLLED, "state": "complete", "gaps": list(gaps), "note": None}
         Wallet.update(
             results=orjson.dumps(results).decode(), coverage=orjson.dumps(coverage).decode()
         ).where(Wallet.address == wallet).execute()
@@ -170,7 +170,7 @@ class Service:
     def observe_span(
         self, wallet, carried_in=0, open_cost=0, open_positions=0, at=NOW // 1000, **totals
     ):
-        """The record of a wallet's latest attachment at this Unix second, as the fold writes it."""
+        """The record of a wallet's latest attachment at this Unix second, as it is stored."""
         attachment = (
             Attachment.select()
             .join(Wallet)
@@ -188,7 +188,7 @@ class Service:
 
 
 def sum_hours(wallet):
-    """Running totals of the trades observed so far, as the fold keeps them."""
+    """Running totals of the trades observed so far, as they are stored."""
     sums = dict.fromkeys(
         ("realized", "volume", "trades", "matched", "partial", "unmatched", "winning", "cost_left"),
         0,

@@ -70,7 +70,7 @@ def metrics(tmp_path):
     """
     service = Service(tmp_path / "data", metrics="on")
     service.make_bot(wallet=address("wallet"))
-    models.Wallet.update(looked_at=NOW).execute()
+    models.Wallet.update(polled_at=NOW).execute()
     for task in ("observer", "scout", "paper"):
         jobs.note_job(task, "ok", NOW)
     service.post({"eventId": "e", "body": "words"}, service.make_bot("Ben").publish_key.text)

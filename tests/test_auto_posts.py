@@ -37,9 +37,9 @@ def wallet(db):
         auto_post=True,
         auto_post_since=NOW,
     )
-    wallet = Wallet.create(address="Wallet", bot=bot, created_at=1, whole=True)
+    wallet = Wallet.create(address="Wallet", bot=bot, created_at=1, backfilled=True)
     Attachment.create(bot=bot, wallet=wallet, attached_at=1)
-    Address.create(wallet=wallet, address="Wallet", walks=2, walk_new=0)
+    Address.create(wallet=wallet, address="Wallet", full_scans=2, scan_new=0)
     return wallet
 
 
@@ -84,7 +84,7 @@ def arrive(wallet, entry, seen_at, head=True):
 def publish(wallet, ledger_store=None, now=NOW + 5000):
     ledger_store = ledger_store or LedgerStore(update_posts)
     ledger_store.apply(wallet)
-    ledger_store.publish(wallet, Progress(looked=True), now)
+    ledger_store.publish(wallet, Progress(polled=True), now)
     return list(Post.select().order_by(Post.id))
 
 
@@ -148,7 +148,7 @@ def test_a_result_of_a_part_is_not_told_as_that_of_the_sale(wallet):
 
 def test_of_several_wallets_no_result_is_told_that_another_may_change(wallet):
     """What the other one sold before is perhaps not read yet: the lots were then others."""
-    other = Wallet.create(address="Other", bot=wallet.bot, created_at=1, whole=True)
+    other = Wallet.create(address="Other", bot=wallet.bot, created_at=1, backfilled=True)
     Companion.create(bot=wallet.bot, wallet=other, attached_at=1)
     posts = []
     for entry in (BUY, SELL):
@@ -210,8 +210,8 @@ def test_a_trade_without_a_block_time_is_of_the_moment_it_was_seen(wallet):
 
 def test_another_wallets_part_of_a_transaction_is_not_told(wallet):
     """Two wallets that are watched traded in one transaction: the bot tells what its own did."""
-    other = Wallet.create(address="Other", bot=wallet.bot, created_at=1, whole=True)
-    Address.create(wallet=other, address="Other", walks=2, walk_new=0)
+    other = Wallet.create(address="Other", bot=wallet.bot, created_at=1, backfilled=True)
+    Address.create(wallet=other, address="Other", full_scans=2, scan_new=0)
     arrive(wallet, BUY, NOW + 1)
     arrive(other, SELL._replace(signature=BUY.signature), NOW + 1)
     publish(other)

@@ -51,7 +51,7 @@ def attach(service, made, wallet, now, ownership="claimed"):
 def observe(wallet, entries, now=NOW):
     """As the observer does it, all at once."""
     row = Wallet.get(Wallet.address == wallet)
-    Wallet.update(whole=True).where(Wallet.id == row.id).execute()
+    Wallet.update(backfilled=True).where(Wallet.id == row.id).execute()
     for e in entries:
         WalletSignature.insert(
             wallet=row,
@@ -331,7 +331,7 @@ FIRST = ("0001_begin", "0002_market", "0003_paper", "0004_session", "0006_arriva
 @ground.sqlite_only
 def test_a_database_of_the_first_edition_gets_its_record_from_the_ledger(tmp_path):
     """Two attachments, the first one over: after all migrations the stored transactions make the
-    totals that a fold of the entries makes, and a second rebuild changes nothing.
+    totals that a rebuild of the entries makes, and a second rebuild changes nothing.
     """
     chain, ada = market(3, length=40), address_of("ada")
     entries = [e._replace(seen_at=None) for e in entries_of(chain)]

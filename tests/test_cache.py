@@ -250,10 +250,10 @@ def test_a_commit_makes_the_cache_stale_whoever_made_it(service, key):
     # PostgreSQL counts those of other tests' databases, too.
     assert ground.SERVER or storage.database.data_version() == versions[0]
     # Our own
-    Wallet.update(looked_at=1).execute()
+    Wallet.update(polled_at=1).execute()
     versions.append(storage.database.data_version())
     stranger = storage.make_database(service.config)
-    stranger.execute_sql("UPDATE wallet SET looked_at = 2")
+    stranger.execute_sql("UPDATE wallet SET polled_at = 2")
     stranger.close_all()
     versions.append(storage.database.data_version())
     assert len(set(versions)) == 3

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from lookout import BEGIN, ledger_of
 from story import market
 from test_ledger import Teller
-from test_ledger_store import ADA, DONE, empty, entries_of, fold, store
+from test_ledger_store import ADA, DONE, empty, entries_of, rebuild, store
 
 import chain.store
 from accounts.auto_posts import update_posts
@@ -223,7 +223,7 @@ def attach_at(wallet, *spans):
 @given(seed=st.integers(0, 10**6), data=st.data())
 def test_the_order_of_arrival_leaves_no_trace(empty, seed, data):
     """Spans that begin and end anywhere, made known anywhere between transactions that come in any
-    order and in any batches: the rows of one fold.
+    order and in any batches: the rows of one rebuild.
     """
     entries = entries_of(market(seed, length=30))
     times = st.sampled_from(sorted({entry.block_time for entry in entries}))
@@ -231,7 +231,7 @@ def test_the_order_of_arrival_leaves_no_trace(empty, seed, data):
     spans = (first, end), (second, None)
     wallet = empty()
     attach_at(wallet, *spans)
-    truth = fold(wallet, entries), read_holdings()
+    truth = rebuild(wallet, entries), read_holdings()
     dice, wallet, ledger_store = random.Random(seed), empty(), LedgerStore(update_posts)
     rest, told = dice.sample(entries, len(entries)), False
     while rest or not told:
@@ -258,13 +258,13 @@ def test_a_rebuild_mends_the_stored_record(empty):
     wallet = empty()
     attach_at(wallet, (after(t), None))
     t.buy("A", 10, 100).sell("A", 10, 150).buy("A", 1, 7)
-    truth = fold(wallet, t.entries)
+    truth = rebuild(wallet, t.entries)
     bought, sold, _ = ForwardTotal.select().order_by(ForwardTotal.time)
     assert (bought.realized, sold.realized, read_holdings()) == (0, 50, [(0, 7, 1)])
     ForwardTotal.update(realized=1).where(ForwardTotal.time == bought.time).execute()
     ForwardTotal.update(time=9).where(ForwardTotal.time == sold.time).execute()
     Attachment.update(open_cost=None).execute()
-    assert fold(wallet, []) == truth
+    assert rebuild(wallet, []) == truth
     assert read_holdings() == [(0, 7, 1)]
 
 
@@ -275,7 +275,7 @@ def test_a_rebuild_of_what_is_stored_holds_no_long_past(empty, monkeypatch):
     attach_at(wallet, (after(t), None))
     for _ in range(20):
         t.buy("A", 10, 100).sell("A", 10, 150)
-    fold(wallet, t.entries)
+    rebuild(wallet, t.entries)
     assert ForwardTotal.select().count() == 40
     monkeypatch.setattr(chain.store, "SLOTS_AT_ONCE", 4)
     most, settle = [], chain.store.settle_past
@@ -299,7 +299,7 @@ def test_a_rebuild_writes_nothing_anew_where_the_clock_of_the_chain_runs_ahead(e
     store(wallet, t.entries)
     WalletSignature.update(seen_at=t.entries[0].block_time * 1000).execute()
     Attachment.update(attached_at=0).execute()
-    fold(wallet, [])
+    rebuild(wallet, [])
     assert ForwardTotal.select().count() == 1
     monkeypatch.setattr(chain.store, "SLOTS_AT_ONCE", 1)
     again = LedgerStore()
@@ -335,16 +335,16 @@ def test_a_wallet_given_up_before_there_was_a_record_gets_one(empty):
     wallet = empty()
     attach_at(wallet, (after(t), 10**9))
     t.buy("A", 10, 100).sell("A", 10, 150)
-    truth = fold(wallet, t.entries), read_holdings()
+    truth = rebuild(wallet, t.entries), read_holdings()
     ForwardTotal.delete().execute()
     Attachment.update(carried_in=None, open_cost=None, open_positions=None).execute()
     assert _find_without_record().id == wallet.id
-    fold(wallet, [])
+    rebuild(wallet, [])
     assert (_find_without_record(), ledger_of([ADA]), read_holdings()) == (None, *truth)
     # Its record is known, and what it did in stablecoins is not.
     Wallet.update(by_quote=None).execute()
     assert _find_without_record().id == wallet.id
-    fold(wallet, [])
+    rebuild(wallet, [])
     assert _find_without_record() is None
 
 
@@ -395,7 +395,7 @@ def test_what_is_found_later_went_by_its_block_time(empty):
     t.buy("A", 10, 100).sell("A", 10, 150)
     wallet = empty()
     attach_at(wallet, (begin, after(t)))
-    fold(wallet, t.entries)
+    rebuild(wallet, t.entries)
     assert WalletSignature.select().where(WalletSignature.seen_at < after(t) * 1000).count() == 0
     assert ForwardTotal.select().order_by(ForwardTotal.time.desc()).first().realized == 50
 
@@ -409,8 +409,8 @@ def test_when_it_was_seen_is_read_with_each_entry(empty):
     t.sell("A", 10, 40)
     wallet = empty()
     attach_at(wallet, (begin, end))
-    fold(wallet, t.entries)
+    rebuild(wallet, t.entries)
     assert ForwardTotal.select().order_by(ForwardTotal.time.desc()).first().realized == 0
     WalletSignature.update(seen_at=end * 1000 - 1).execute()
-    fold(wallet, [])
+    rebuild(wallet, [])
     assert ForwardTotal.select().order_by(ForwardTotal.time.desc()).first().realized == -60

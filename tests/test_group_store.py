@@ -54,7 +54,7 @@ def empty(db):
         Attachment.update(attached_at=0, ownership="proven").execute()
         eve = Wallet.create(address=PEOPLE["eve"], bot=ada.bot, created_at=BEGIN)
         Companion.create(bot=ada.bot_id, wallet=eve, attached_at=begins)
-        Wallet.update(whole=True, looked_at=BEGIN).execute()
+        Wallet.update(backfilled=True, polled_at=BEGIN).execute()
         return {"ada": Wallet.get_by_id(ada.id), "eve": Wallet.get_by_id(eve.id)}
 
     return make
@@ -105,7 +105,7 @@ def publish(groups, wallets, new=None):
         groups.publish(wallet, DONE, BEGIN)
 
 
-def fold(wallets, found):
+def rebuild(wallets, found):
     store(wallets, found)
     publish(GroupStore(update_posts), wallets)
     return told()
@@ -127,7 +127,7 @@ def told():
 def test_fold_equals_refold(empty, seed, later, data):
     found = listed(two_people(seed, 24).rows)
     begins = (BEGIN_TIME + later) * 1_000
-    truth, dice = fold(empty(begins), found), random.Random(data.draw(st.integers(0, 10**6)))
+    truth, dice = rebuild(empty(begins), found), random.Random(data.draw(st.integers(0, 10**6)))
     wallets, groups = empty(begins), GroupStore(update_posts)
     rest = dice.sample(found, len(found)) if data.draw(st.booleans()) else list(found)
     while rest:
@@ -143,7 +143,7 @@ def test_fold_equals_refold(empty, seed, later, data):
 
 def test_the_books_stand_under_the_lead_and_trades_keep_their_wallet(empty):
     wallets = empty()
-    fold(wallets, listed(TRIP.rows))
+    rebuild(wallets, listed(TRIP.rows))
     ada, eve = (Wallet.get_by_id(one.id) for one in wallets.values())
     results = orjson.loads(ada.results)
     assert results["realizedLamports"] == str(400_000 - 2 * FEE) and results["matchedSells"] == 1
@@ -198,7 +198,7 @@ def test_who_judges_posts_is_told_once_what_changed_of_all_wallets(empty):
 
 def test_doctor_derives_the_same(empty, settings):
     wallets = empty()
-    fold(wallets, listed(TRIP.rows))
+    rebuild(wallets, listed(TRIP.rows))
     assert find_differences(settings, wallets) == []
     Trade.update(result=1).where(Trade.kind == "sell").execute()
     HourTotal.update(realized=7).execute()
@@ -225,7 +225,7 @@ def test_what_a_wallet_beside_another_sold_for_a_stablecoin_is_its_leads(
     other = Bot.create(**{**Bot.get().__data__, "id": None, "uid": "other", "handle": "other"})
     stay = {"ownership": "proven", "attached_at": 0, "detached_at": came}
     Attachment.create(bot=other, wallet=wallets["eve"], **stay)
-    truth = fold(wallets, listed(story.rows))
+    truth = rebuild(wallets, listed(story.rows))
     results = [sale.result for sale in QuoteTrade.select().order_by(QuoteTrade.trade)]
     assert results == [None, 50, None, 70]
     assert find_differences(settings, wallets) == []
@@ -239,7 +239,7 @@ def test_what_a_wallet_beside_another_sold_for_a_stablecoin_is_its_leads(
 
 def test_coverage_is_the_worst_of_them_and_names_it(empty):
     wallets = empty()
-    fold(wallets, listed(TRIP.rows))
+    rebuild(wallets, listed(TRIP.rows))
     ada = Wallet.get_by_id(wallets["ada"].id)
     assert orjson.loads(ada.coverage)["state"] == "complete"
     groups = GroupStore(update_posts)
@@ -262,7 +262,7 @@ def test_coverage_is_the_worst_of_them_and_names_it(empty):
 def test_who_stands_alone_again_has_rows_of_its_own(empty):
     wallets = empty()
     found = listed(TRIP.rows)
-    truth = fold(wallets, found)
+    truth = rebuild(wallets, found)
     groups = GroupStore(update_posts)
     publish(groups, wallets)
     ended = BEGIN_TIME * 1_000 + 10**9
@@ -284,7 +284,7 @@ def test_what_cannot_be_read_together_is_added_up_until_it_is_fetched_again(empt
     fee and the rent.
     """
     wallets, found = empty(), listed(TRIP.rows)
-    truth, wallets = fold(wallets, found), empty()
+    truth, wallets = rebuild(wallets, found), empty()
     store(wallets, found)
     sent = Receipt.get(Receipt.signature == TRIP.rows[3].signature)
     stored = sent.body
@@ -312,7 +312,7 @@ def test_an_account_that_shows_late_is_booked_from_the_beginning(empty):
     story.sell("ada", "CAT", 40, 400_000)
     story.sell("eve", "CAT", 50, 700_000)
     found = listed(story.rows)
-    truth, wallets = fold(empty(), found), empty()
+    truth, wallets = rebuild(empty(), found), empty()
     groups = GroupStore(update_posts)
     for some in (found[:3], found[3:]):
         publish(groups, wallets, store(wallets, some))
@@ -328,7 +328,7 @@ def test_who_was_beside_a_wallet_before_it_came_is_none_of_its_group(empty):
     Companion.update(attached_at=0, detached_at=1_000).execute()
     Attachment.update(attached_at=2_000).execute()
     found = listed(TRIP.rows)
-    fold(wallets, found)
+    rebuild(wallets, found)
     assert not OwnCoverage.select().exists()
     ada = Wallet.get_by_id(wallets["ada"].id)
     assert orjson.loads(ada.results)["realizedLamports"] == "0"
@@ -358,7 +358,7 @@ def test_posts_are_judged_against_each_wallet_that_the_bot_held(empty):
     bot = wallets["ada"].bot
     body = posts.PostBody(eventId="e", body="Sold.", signature=signature)
     before = posts.publish(bot.id, body, BEGIN, "api")
-    fold(wallets, listed(TRIP.rows))
+    rebuild(wallets, listed(TRIP.rows))
     post = Post.get(Post.uid == before.uid)
     assert (post.status, post.wallet_id) == ("verified", wallets["ada"].id)
     assert post.trade.wallet_id == wallets["eve"].id
@@ -373,7 +373,7 @@ def test_posts_are_judged_against_each_wallet_that_the_bot_held(empty):
 @pytest.mark.parametrize("seconds", [0, 3_600, 86_400])
 def test_a_window_of_a_group_is_the_sum_of_its_trades(empty, seconds):
     wallets = empty()
-    fold(wallets, listed(two_people(5, 24).rows))
+    rebuild(wallets, listed(two_people(5, 24).rows))
     end = BEGIN_TIME + 10
     rows = whole_standings.work_out(read_rows, seconds, end, [wallets["ada"].bot_id])
     trades = [
@@ -385,7 +385,7 @@ def test_a_window_of_a_group_is_the_sum_of_its_trades(empty, seconds):
     assert rows[0].realized == sum(one.result or 0 for one in trades)
 
 
-def rebuild(settings):
+def rebuild_all(settings):
     """{person: what deriving all again changed}."""
     state = Observer(settings).state
     return {
@@ -399,18 +399,18 @@ def rebuild(settings):
 def test_a_rebuild_tells_of_each_wallet_what_was_wrong_with_it(empty, settings):
     """The lead is derived first, and all that hangs together with it: none of that is lost."""
     wallets = empty()
-    fold(wallets, listed(TRIP.rows))
+    rebuild(wallets, listed(TRIP.rows))
     truth = told()
-    assert [one.changes for one in rebuild(settings).values()] == [0, 0]
+    assert [one.changes for one in rebuild_all(settings).values()] == [0, 0]
     Trade.update(result=1).where(Trade.wallet == wallets["eve"], Trade.kind == "sell").execute()
     Wallet.update(realized=8).where(Wallet.id == wallets["ada"].id).execute()
     # As one that led alone until now and was not published since.
     Wallet.update(realized=9, results="{}").where(Wallet.id == wallets["eve"].id).execute()
-    changed = rebuild(settings)
+    changed = rebuild_all(settings)
     assert (changed["ada"].trades_changed, changed["ada"].sums_changed) == (0, True)
     assert (changed["eve"].trades_changed, changed["eve"].sums_changed) == (1, True)
     assert told() == truth
-    assert [one.changes for one in rebuild(settings).values()] == [0, 0]
+    assert [one.changes for one in rebuild_all(settings).values()] == [0, 0]
 
 
 def test_books_hang_together_across_bots_and_times(empty):

@@ -16,7 +16,7 @@ from chain.average import Pool
 from chain.coverage import UNRESOLVED, order_entries
 from chain.entries import read_entry
 from chain.forward import Forward, Span, SpanHoldings
-from chain.group_book import OWN_WALLETS, Family, begin_group, fold_group
+from chain.group_book import OWN_WALLETS, Family, begin_group, rebuild_group
 from chain.group_book import Member as Wallet
 from chain.groups import (
     GroupLedger,
@@ -69,7 +69,7 @@ class Told:
         return sorted(listed, key=lambda one: one[1].slot)
 
 
-def fold(told, span, *stays, members=(ADA, EVE), lead=ADA):
+def rebuild(told, span, *stays, members=(ADA, EVE), lead=ADA):
     """The books of a span (begins, ends) that a wallet led, and of those beside it (number, wallet,
     begins, ends), in Unix seconds, None for no end.
     """
@@ -79,7 +79,7 @@ def fold(told, span, *stays, members=(ADA, EVE), lead=ADA):
     ledgers = {one: GroupLedger() for one in family.wallets}
     rows = []
     begun = begin_group(family, ledgers, told.join)
-    return fold_group(begun, lambda: told.list_slots(family.wallets), rows.append), rows
+    return rebuild_group(begun, lambda: told.list_slots(family.wallets), rows.append), rows
 
 
 def ms(second):
@@ -245,7 +245,7 @@ def test_one_queue_of_lots_for_all_wallets(seed):
         else:
             for mint, change in moved.items():
                 queue.put(mint, change, None) if change > 0 else queue.take(mint, -change)
-    pending, _ = fold(told, (0, None), (2, EVE, 0, None))
+    pending, _ = rebuild(told, (0, None), (2, EVE, 0, None))
     assert pending.ledger.totals.realized == queue.realized
     assert {mint: sum(lot[2] for lot in lots) for mint, lots in queue.lots.items() if lots} == {
         one.mint: one.amount for one in pending.ledger.positions()
@@ -279,7 +279,7 @@ def carry(queue, moved, spent):
 def test_the_books_close_and_every_quantity_is_the_chains(seed):
     story = two_people(seed)
     told = Told(story.chain())
-    pending, rows = fold(told, (0, None), (2, EVE, 0, None))
+    pending, rows = rebuild(told, (0, None), (2, EVE, 0, None))
     assert show_reconciliation(pending.ledger)["differenceLamports"] == "0"
     assert not pending.ledger.gaps and not pending.ledger.opened
     held = Counter()
@@ -301,7 +301,7 @@ def test_the_books_close_and_every_quantity_is_the_chains(seed):
 @settings(max_examples=6, deadline=None)
 def test_since_both_were_attached_from_the_beginning_the_record_is_the_whole(seed):
     told = Told(two_people(seed).chain())
-    pending, _ = fold(told, (0, None), (2, EVE, 0, None))
+    pending, _ = rebuild(told, (0, None), (2, EVE, 0, None))
     whole = pending.ledger.totals
     assert last(pending)[:7] == (
         *(whole.realized, whole.volume, whole.trades),
@@ -316,7 +316,7 @@ def test_since_both_were_attached_from_the_beginning_the_record_is_the_whole(see
 @settings(max_examples=6, deadline=None)
 def test_a_family_of_one_has_the_rows_of_one(seed):
     told = Told(two_people(seed).chain())
-    pending, rows = fold(told, (0, None), members=(ADA,))
+    pending, rows = rebuild(told, (0, None), members=(ADA,))
     single, expected = alone(told, ADA, Span(1, 0, None))
     assert rows == expected
     assert show_results(pending.ledger) == show_results(single.ledger)
@@ -342,7 +342,7 @@ def trip(seller):
 def test_sold_from_the_other_wallet_it_earned_the_same():
     results = {}
     for seller in ("ada", "eve"):
-        pending, rows = fold(trip(seller), (0, None), (2, EVE, 0, None))
+        pending, rows = rebuild(trip(seller), (0, None), (2, EVE, 0, None))
         results[seller] = pending.ledger.totals
         sale = next(row for row in rows if row["kind"] == "sell")
         # Bought for 500,000 and a fee, sold for 900,000 less a fee; the rent is no cost.
@@ -358,7 +358,7 @@ def test_sold_from_the_other_wallet_it_earned_the_same():
 
 
 def test_each_row_is_its_wallets():
-    _, rows = fold(trip("eve"), (0, None), (2, EVE, 0, None))
+    _, rows = rebuild(trip("eve"), (0, None), (2, EVE, 0, None))
     sent = [row for row in rows if OWN_WALLETS in row["flags"]]
     assert [(row["wallet"], row["kind"]) for row in sent] == [
         (ADA, "account_open"),
@@ -376,7 +376,7 @@ def test_beside_a_trade_the_other_wallets_row_is_a_move_between_own_ones():
         story.fund(person, 10**9)
     moves = [("lamports", "ada", "maker", 500_000), ("tokens", "CAT", "maker", "eve", 100)]
     story.transact("ada", moves, venue=VENUE)
-    _, rows = fold(Told(story.chain()), (0, None), (2, EVE, 0, None))
+    _, rows = rebuild(Told(story.chain()), (0, None), (2, EVE, 0, None))
     shown = {row["kind"]: (row["venue"], row["mint"]) for row in rows[-2:]}
     assert shown == {"buy": ("pump.fun", address("CAT")), "transfer_self": (None, None)}
 
@@ -396,7 +396,7 @@ def test_what_came_before_is_not_told_anew():
     story.buy("ada", "DOG", 1, 1_000)
     told = Told(story.chain())
     single, _ = alone(told, ADA, Span(1, 0, None))
-    pending, _ = fold(told, (0, None), (2, EVE, before + 1, None))
+    pending, _ = rebuild(told, (0, None), (2, EVE, before + 1, None))
     # 100,000 less a fee, for 900,000 and a fee.
     assert last(single).realized == last(pending).realized == -800_000 - 2 * FEE
 
@@ -412,7 +412,7 @@ def test_who_comes_later_brings_units_of_unknown_cost():
     story.transact("eve", [("tokens", "DOG", "eve", "ada", 10)])
     story.sell("ada", "DOG", 10, 700_000)
     told = Told(story.chain())
-    pending, _ = fold(told, (0, None), (2, EVE, begins, None))
+    pending, _ = rebuild(told, (0, None), (2, EVE, begins, None))
     record = last(pending)
     # The sale of CAT has no result, that of DOG has: 700,000 - 300,000 and two fees.
     assert (record.realized, record.matched, record.unmatched) == (400_000 - 2 * FEE, 1, 1)
@@ -429,7 +429,7 @@ def test_who_comes_in_the_second_of_its_sale_came_before_it():
         story.fund(person, 10**9)
     story.buy("eve", "CAT", 100, 1_000)
     story.sell("eve", "CAT", 50, 800_000)
-    pending, _ = fold(Told(story.chain()), (0, None), (2, EVE, now(story), None))
+    pending, _ = rebuild(Told(story.chain()), (0, None), (2, EVE, now(story), None))
     assert pending.forward.find_stays() == {2: (1_000 + FEE, 0)}
     assert (last(pending).unmatched, last(pending).matched) == (1, 0)
 
@@ -451,7 +451,7 @@ def test_who_leaves_takes_along_what_it_holds():
     story.sell("eve", "CAT", 100, 1)
     story.buy("ada", "DOG", 1, 1_000)
     told = Told(story.chain())
-    pending, _ = fold(told, (0, None), (2, EVE, 0, left), members=(ADA,))
+    pending, _ = rebuild(told, (0, None), (2, EVE, 0, left), members=(ADA,))
     found = pending.forward.find_holdings(pending.ledger)
     # Its cost left without a sale, with the attachment that ended.
     assert pending.forward.find_stays() == {2: (0, 500_000 + FEE)}
@@ -467,7 +467,7 @@ def test_leaving_counts_before_the_next_transaction_tells_of_it(later):
     left = now(story) + 1
     if later:
         story.fund("ada", 1)
-    pending, _ = fold(Told(story.chain()), (0, None), (2, EVE, 0, left), members=(ADA,))
+    pending, _ = rebuild(Told(story.chain()), (0, None), (2, EVE, 0, left), members=(ADA,))
     found = pending.forward.find_holdings(pending.ledger)
     assert pending.forward.find_stays() == {2: (0, 500_000 + FEE)}
     assert found[1].open_cost == 0
@@ -494,7 +494,7 @@ def test_a_position_ends_when_the_rest_leaves_with_a_wallet(kept, results):
     left = now(story) + 1
     story.buy("ada", "CAT", 10, 3_000_000)
     story.sell("ada", "CAT", 10 + kept, 1_000_000)
-    pending, _ = fold(Told(story.chain()), (0, None), (2, EVE, 0, left), members=(ADA,))
+    pending, _ = rebuild(Told(story.chain()), (0, None), (2, EVE, 0, left), members=(ADA,))
     record = pending.forward.records[1]
     stretch = record.risk.rows[ALL]
     assert (stretch.closed, stretch.won, stretch.uncounted) == (*results, 0)
@@ -511,7 +511,7 @@ def test_one_that_leaves_whole_with_a_wallet_counts_for_nothing():
     story.sell("ada", "DOG", 5, 700_000)
     left = now(story) + 1
     story.fund("ada", 1)
-    pending, _ = fold(Told(story.chain()), (0, None), (2, EVE, 0, left), members=(ADA,))
+    pending, _ = rebuild(Told(story.chain()), (0, None), (2, EVE, 0, left), members=(ADA,))
     stretch = pending.forward.records[1].risk.rows[ALL]
     assert (stretch.closed, stretch.won, stretch.uncounted) == (0, 0, 1)
 
@@ -527,7 +527,7 @@ def test_a_span_between_two_transactions_brings_in_what_all_of_them_held():
     story.buy("eve", "DOG", 10, 30_000)
     begins = now(story) + 1
     story.sell("ada", "CAT", 100, 700_000)
-    pending, _ = fold(Told(story.chain()), (begins, begins + 1), (2, EVE, 0, None))
+    pending, _ = rebuild(Told(story.chain()), (begins, begins + 1), (2, EVE, 0, None))
     (found,) = pending.forward.find_holdings(pending.ledger).values()
     assert found == SpanHoldings(500_000 + 30_000 + 2 * FEE, 0, 0, 0)
     assert pending.forward.find_stays() == {2: (30_000 + FEE, 0)}
@@ -540,13 +540,13 @@ def test_a_span_that_waits_brings_in_what_all_of_them_hold():
         story.fund(person, 10**9)
         story.buy(person, "CAT", 100, 500_000)
     later = now(story) + 1
-    pending, _ = fold(Told(story.chain()), (later, None), (2, EVE, 0, None))
+    pending, _ = rebuild(Told(story.chain()), (later, None), (2, EVE, 0, None))
     found = pending.forward.find_holdings(pending.ledger)
     assert found == {1: SpanHoldings(2 * (500_000 + FEE), 0, 0)}
     assert pending.forward.find_stays() == {2: (500_000 + FEE, 0)}
     # The next transaction changes nothing of it.
     story.fund("ada", 1)
-    pending, _ = fold(Told(story.chain()), (later, None), (2, EVE, 0, None))
+    pending, _ = rebuild(Told(story.chain()), (later, None), (2, EVE, 0, None))
     assert pending.forward.find_holdings(pending.ledger) == found
     assert pending.forward.find_stays() == {2: (500_000 + FEE, 0)}
 
@@ -562,7 +562,7 @@ def test_what_it_takes_along_in_a_stablecoin_has_no_result_there(monkeypatch):
     left = now(story) + 1
     story.swap("ada", "CAT", 100, "FOX", 50)
     story.swap("ada", "FOX", 50, "CAT", 150)
-    pending, _ = fold(Told(story.chain()), (0, None), (2, EVE, 0, left), members=(ADA,))
+    pending, _ = rebuild(Told(story.chain()), (0, None), (2, EVE, 0, left), members=(ADA,))
     pending.forward.find_stays()
     (record,) = pending.forward.records[1].quotes.records.values()
     assert (record.last.matched, record.last.realized) == (1, 50)
@@ -576,7 +576,7 @@ def test_what_has_no_block_time_moves_lots_and_counts_in_no_span():
     told = trip("eve")
     bought = told.raw[2]["transaction"]["signatures"][0]
     told.receipts[bought] = parse_receipt({**told.raw[2], "transactionIndex": 0, "blockTime": None})
-    pending, _ = fold(told, (0, None), (2, EVE, 0, None))
+    pending, _ = rebuild(told, (0, None), (2, EVE, 0, None))
     record = last(pending)
     assert pending.ledger.totals.realized == 400_000 - 2 * FEE
     assert (record.realized, record.matched, record.unmatched) == (0, 0, 1)
@@ -678,7 +678,7 @@ def test_a_wallet_older_than_its_history_makes_no_gap_of_the_others():
     story.buy("eve", "DOG", 100, 500_000)
     story.sell("eve", "DOG", 100, 900_000)
     story.sell("ada", "CAT", 100, 900_000)
-    pending, _ = fold(Told(story.chain()), (0, None), (2, EVE, 0, None))
+    pending, _ = rebuild(Told(story.chain()), (0, None), (2, EVE, 0, None))
     assert not pending.ledger.gaps and pending.ledger.opened
     assert pending.ledger.totals.matched == 2
     assert pending.ledger.totals.realized == 2 * (400_000 - 2 * FEE)
@@ -694,7 +694,7 @@ def test_nor_does_it_in_a_stablecoin(monkeypatch):
     story.buy("eve", "DOG", 100, 500_000)
     story.swap("ada", "CAT", 100, "FOX", 50)
     story.swap("ada", "FOX", 50, "CAT", 150)
-    pending, _ = fold(Told(story.chain()), (0, None), (2, EVE, 0, None))
+    pending, _ = rebuild(Told(story.chain()), (0, None), (2, EVE, 0, None))
     for book in (pending.quotes, pending.forward.records[1].quotes):
         (record,) = book.records.values()
         assert not record.ledger.gaps and (record.last.matched, record.last.realized) == (1, 50)
@@ -707,7 +707,7 @@ def test_a_missing_transaction_is_a_gap_of_all(seed, data):
     told = Told(story.chain())
     gone = data.draw(st.sampled_from([one.signature for one in told.entries(EVE)[1:-1]]))
     del told.receipts[gone]
-    pending, _ = fold(told, (0, None), (2, EVE, 0, None))
+    pending, _ = rebuild(told, (0, None), (2, EVE, 0, None))
     own = {one: alone(told, one)[0].ledger for one in NAMES}
     assert bool(pending.ledger.gaps) == any(one.gaps for one in own.values())
     assert pending.ledger.reconcile().imbalance == 0

@@ -66,10 +66,10 @@ def test_health_names_its_trouble(bot, service):
     Wallet.update(**trouble).where(Wallet.address.in_([BESIDE, GONE])).execute()
     told = health(service)
     assert ([one["wallet"] for one in told["troubled"]], told["troubledWallets"]) == ([BESIDE], 1)
-    Wallet.update(trouble=None, looked_at=NOW).where(Wallet.address != GONE).execute()
+    Wallet.update(trouble=None, polled_at=NOW).where(Wallet.address != GONE).execute()
     counts = {name: select_value(sql) for name, _, sql in metrics.COUNTS}
     assert (counts["wallets"], counts["wallets_in_trouble"]) == (2, 0)
-    Wallet.update(looked_at=NOW - 1).where(Wallet.address == BESIDE).execute()
+    Wallet.update(polled_at=NOW - 1).where(Wallet.address == BESIDE).execute()
     assert select_value(metrics.OLDEST_POLL, (IS_PROGRAM,)) == NOW - 1
 
 
@@ -81,7 +81,7 @@ def test_health_counts_neither_programs_nor_what_is_held_no_more(bot, service):
     Wallet.update(**program).where(Wallet.address == BESIDE).execute()
     assert (health(service)["wallets"], health(service)["lagSeconds"]) == (1, None)
     polled_at = time.time_ns() // 10**6 - 120_000
-    Wallet.update(looked_at=polled_at).where(Wallet.address == LEAD).execute()
+    Wallet.update(polled_at=polled_at).where(Wallet.address == LEAD).execute()
     told = health(service)
     assert told["wallets"] == 1 and 120 <= told["lagSeconds"] < 180
     assert [one["wallet"] for one in told["byWallet"]] == [LEAD]

@@ -693,7 +693,7 @@ def test_the_doctor_notices_a_read_only_or_missing_database(service):
     "change",
     [
         "UPDATE session SET seen_at = ?",
-        "UPDATE wallet SET looked_at = ?",
+        "UPDATE wallet SET polled_at = ?",
         "UPDATE key SET created_at = ?",
     ],
 )

@@ -161,7 +161,7 @@ def mint_of(name):
     return name.partition("/")[0]
 
 
-def fold(entries, untouched=()):
+def rebuild(entries, untouched=()):
     """(Ledger, [Booked, ...]) of entries, applied again where they tell of the beginning late; a
     second time is enough.
     """
@@ -458,7 +458,7 @@ def test_a_gap_that_shows_late_reaches_back_to_a_fill_too():
     t.write("order_fill", changes=[("B", 3)], orders=[("e", "A", -10)])
     t.slip("A/2", 1).gain("A/2", 1)
     assert t.ledger.stale
-    ledger, booked = fold(t.sell("B", 3, 70).entries)
+    ledger, booked = rebuild(t.sell("B", 3, 70).entries)
     assert show(booked) == [("unmatched", None, "", ("incomplete_history",))]
     assert ledger.gaps == [Gap(140, 160, "balance_break")]
 
@@ -542,7 +542,7 @@ def test_opening_inventory_found_after_a_sale_stands_before_all_lots():
     """
     t = Teller(lamports=10**12, **{"A/2": 4}).buy("A", 10, 100).sell("A", 10, 60).sell("A/2", 4, 20)
     assert t.ledger.stale
-    ledger, booked = fold(t.entries)
+    ledger, booked = rebuild(t.entries)
     assert show(booked) == [
         ("partial", -24, "4@? 6@60", ("opening_inventory_unknown",)),
         ("matched", -20, "4@40", ()),
@@ -556,7 +556,7 @@ def test_opening_inventory_found_after_a_sale_stands_before_all_lots():
 
 def test_opening_inventory_found_before_anything_was_booked_needs_no_second_fold():
     t = Teller(lamports=10**12, A=5, B=2).buy("A", 5, 50).sell("B", 2, 30).sell("A", 10, 200)
-    assert not t.ledger.stale and show(fold(t.entries)[1])[-1] == (
+    assert not t.ledger.stale and show(rebuild(t.entries)[1])[-1] == (
         "partial",
         50,
         "5@? 5@50",
@@ -572,7 +572,7 @@ def test_what_an_account_holds_that_no_receipt_touched_stands_before_all_lots():
     the sale took 4@? and 6@60 and brings -24; 4@40 are left.
     """
     t = Teller().buy("A", 10, 100).sell("A", 10, 60)
-    ledger, booked = fold(t.entries, UNTOUCHED)
+    ledger, booked = rebuild(t.entries, UNTOUCHED)
     assert show(booked) == [("partial", -24, "4@? 6@60", ("opening_inventory_unknown",))]
     assert ledger.positions() == [("A", 4, 0, 40, 0)] and ledger.openings == {"A"} and ledger.opened
 
@@ -581,10 +581,10 @@ def test_a_receipt_that_touches_the_account_makes_what_was_said_of_it_void():
     """It tells itself what was there: 4 A from before, sold last for 20 (4@40: -20), or none."""
     held = Teller(lamports=10**12, **{"A/2": 4}).buy("A", 10, 100).sell("A", 10, 60)
     held.sell("A/2", 4, 20)
-    assert fold(held.entries, UNTOUCHED) == fold(held.entries)
+    assert rebuild(held.entries, UNTOUCHED) == rebuild(held.entries)
     empty = Teller().buy("A", 10, 100).sell("A", 10, 60).gain("A/2", 4)
-    assert show(fold(empty.entries, UNTOUCHED)[1]) == [("matched", -40, "10@100", ())]
-    assert fold(empty.entries, UNTOUCHED)[0].openings == set()
+    assert show(rebuild(empty.entries, UNTOUCHED)[1]) == [("matched", -40, "10@100", ())]
+    assert rebuild(empty.entries, UNTOUCHED)[0].openings == set()
 
 
 def test_opening_inventory_of_several_accounts_stands_in_the_order_they_were_seen():
@@ -601,7 +601,7 @@ def test_opening_inventory_of_several_accounts_stands_in_the_order_they_were_see
     at_once = [entry._replace(slot=t.entries[1].slot) for entry in t.entries[:2]]
     # In one slot it is the place there that tells.
     for entries in (t.entries, [*at_once, *t.entries[2:]]):
-        assert [x[2] for x in show(fold(entries)[1])] == ["3@? 3@?", "1@? 1@? 2@10"]
+        assert [x[2] for x in show(rebuild(entries)[1])] == ["3@? 3@?", "1@? 1@? 2@10"]
 
 
 def test_an_order_put_back_comes_after_the_opening_inventory():
@@ -614,7 +614,7 @@ def test_an_order_put_back_comes_after_the_opening_inventory():
     t.write("order_cancel", changes=[("A", 10)], orders=[("e", "A", -10)]).sell("A", 10, 100).sell(
         "A/2", 4, 50
     )
-    assert [x[:3] for x in show(fold(t.entries)[1])] == [
+    assert [x[:3] for x in show(rebuild(t.entries)[1])] == [
         ("partial", 0, "4@? 4@40 2@20"),
         ("matched", 10, "4@40"),
     ]
@@ -626,7 +626,7 @@ def test_a_gap_that_shows_late_reaches_back_to_its_beginning():
     """
     t = Teller().buy("A", 10, 100).buy("A/2", 5, 80).slip("A/2", -5).sell("A", 5, 90).gain("A/2", 1)
     assert t.ledger.stale
-    ledger, booked = fold(t.entries)
+    ledger, booked = rebuild(t.entries)
     assert (
         show(booked) == [("unmatched", None, "", ("incomplete_history",))]
         and ledger.gaps == [Gap(130, 150, "balance_break")]
@@ -644,7 +644,7 @@ def test_a_gap_of_wrapped_sol_that_shows_late_is_the_whole_wallets():
     seen = Balance("ada's SOL", WRAPPED_SOL, 9, 9, 9, RENT + 9, RENT + 9)
     bought = bought._replace(balances=(*bought.balances, opened))
     last = last._replace(balances=(*last.balances, seen))
-    ledger, booked = fold([first, bought, sold, last])
+    ledger, booked = rebuild([first, bought, sold, last])
     assert show(booked) == [("unmatched", None, "", ("incomplete_history",))]
     assert ledger.gaps == [Gap(bought.slot, last.slot, "balance_break")]
 
@@ -659,7 +659,7 @@ def test_a_sale_before_a_gap_keeps_its_result():
         .slip("A/2", 2)
         .gain("A/2", 1)
     )
-    assert not t.ledger.stale and show(fold(t.entries)[1]) == [("matched", 40, "5@50", ())]
+    assert not t.ledger.stale and show(rebuild(t.entries)[1]) == [("matched", 40, "5@50", ())]
 
 
 def test_an_account_that_held_something_when_the_wallet_began_otherwise_is_a_gap():
@@ -795,7 +795,7 @@ def test_the_recorded_wallets_earned_what_the_oracle_says(history, expected, enc
             read_entry(r, wallet, programs, frozenset(own)) for r in receipts if own & set(r.keys)
         ]
         want = expected[wallet]
-        ledger, booked = fold(order_entries(entries))
+        ledger, booked = rebuild(order_entries(entries))
         assert [show_row(b.entry) for b in booked] == [
             {k: v for k, v in row.items() if k != "flags"} for row in want["rows"]
         ]
@@ -1027,7 +1027,7 @@ def test_whenever_opening_inventory_is_found_the_ledger_is_the_oracles(before, s
     replayed = Teller(lamports=10**12, **before)
     for _ in play(steps, replayed, Merged(oracle)):
         pass
-    ledger, booked = fold(teller.entries)
+    ledger, booked = rebuild(teller.entries)
     assert [b.result for b in booked if b.entry.kind == "sell"] == oracle.results
     assert ledger.totals.realized == sum(r or 0 for r in oracle.results)
 

@@ -1,4 +1,4 @@
-"""From stored entries to rows: whatever order receipts came in, and however often they were folded,
+"""From stored entries to rows: whatever order receipts came in, and however often they were booked,
 the same bytes stand there.
 """
 
@@ -55,7 +55,7 @@ from models import Post, Trade, Wallet, WalletSignature
 from operate import schema
 
 ADA, PROGRAMS = address("ada"), table()
-DONE = Progress(looked=True, listed=True, confirmed=True, closed=True)
+DONE = Progress(polled=True, listed=True, confirmed=True, closed=True)
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def empty(db):
         for model in reversed(schema.TABLES):
             model.delete().execute()
         wallet = watch(ADA)
-        wallet.whole, wallet.looked_at = True, BEGIN
+        wallet.backfilled, wallet.polled_at = True, BEGIN
         wallet.save()
         return wallet
 
@@ -100,7 +100,7 @@ def store(wallet, entries):
         ).on_conflict_ignore().execute()
 
 
-def fold(wallet, entries):
+def rebuild(wallet, entries):
     store(wallet, entries)
     ledger_store = LedgerStore(update_posts)
     ledger_store.apply(wallet)
@@ -112,10 +112,10 @@ def fold(wallet, entries):
 @given(seed=st.integers(0, 10**6), indexed=st.booleans(), data=st.data())
 def test_fold_equals_refold(empty, seed, indexed, data):
     """Receipts in any order, in any batches, some twice, some lost from memory on the way: byte for
-    byte the ledger of one fold.
+    byte the ledger of one rebuild.
     """
     entries = entries_of(market(seed, length=30), indexed)
-    truth, dice = fold(empty(), entries), random.Random(data.draw(st.integers(0, 10**6)))
+    truth, dice = rebuild(empty(), entries), random.Random(data.draw(st.integers(0, 10**6)))
     wallet, ledger_store = empty(), LedgerStore(update_posts)
     rest = dice.sample(entries, len(entries)) if data.draw(st.booleans()) else list(entries)
     while rest:
@@ -149,7 +149,7 @@ def test_fold_equals_refold_for_any_order_of_discovery(
     empty, steps, choices, before, missing, seed
 ):
     """A wallet older than its history, two accounts of each mint, gaps: whichever receipt, account
-    or gap is found first, the ledger is that of one fold.
+    or gap is found first, the ledger is that of one rebuild.
     """
     teller, picks, dice = Teller(lamports=10**12, **before), iter(choices), random.Random(seed)
     steps = [
@@ -163,7 +163,7 @@ def test_fold_equals_refold_for_any_order_of_discovery(
     for _ in play(steps, teller, Silent()):
         pass
     entries = [e for n, e in enumerate(teller.entries) if n not in missing]
-    truth = fold(empty(), entries)
+    truth = rebuild(empty(), entries)
     wallet, ledger_store = empty(), LedgerStore(update_posts)
     rest = list(entries) if dice.random() < 0.5 else dice.sample(entries, len(entries))
     while rest:
@@ -190,7 +190,7 @@ def test_a_batch_is_ordered_after_what_was_held_before(empty):
     story.same_slot()
     story.transact("bank", [("lamports", "eve", "ada", 10)])
     first, *pair = entries_of(story.chain(), indexed=False)
-    truth = fold(empty(), [first, *pair])
+    truth = rebuild(empty(), [first, *pair])
     wallet, ledger_store = empty(), LedgerStore(update_posts)
     for batch in ([first], pair):
         store(wallet, batch)
@@ -211,9 +211,9 @@ def test_a_refold_writes_only_what_differs(empty):
         story.sell("ada", "CAT", 5, 3_000_000)
     entries = entries_of(story.chain())
     wallet = empty()
-    fold(wallet, [e for e in entries if e.signature != first])
+    rebuild(wallet, [e for e in entries if e.signature != first])
     before = {t.signature: (t.id, t.uid, t.digest) for t in Trade.select()}
-    fold(wallet, entries)
+    rebuild(wallet, entries)
     after = {t.signature: (t.id, t.uid, t.digest) for t in Trade.select()}
     assert all(after[s][:2] == before[s][:2] for s in before)
     changed = {s for s in before if after[s] != before[s]}
@@ -234,9 +234,9 @@ def test_a_refold_writes_only_what_differs(empty):
 @pytest.mark.parametrize("slots", [1, 7, 10**6])
 def test_a_rebuild_is_the_same_in_parts_of_any_size(empty, monkeypatch, slots):
     entries = entries_of(market(length=60), indexed=False)
-    truth = fold(empty(), entries)
+    truth = rebuild(empty(), entries)
     monkeypatch.setattr(chain.store, "SLOTS_AT_ONCE", slots)
-    assert fold(empty(), entries) == truth
+    assert rebuild(empty(), entries) == truth
 
 
 @pytest.mark.parametrize("slot", [0, 2**40], ids=["before all", "after all"])
@@ -244,11 +244,11 @@ def test_a_trade_whose_stored_slot_is_wrong_is_put_right(empty, monkeypatch, slo
     """Stored trades are met where their slots say, before or after they are made."""
     monkeypatch.setattr(chain.store, "SLOTS_AT_ONCE", 2)
     wallet, entries = empty(), entries_of(market(length=12))
-    truth = fold(wallet, entries)
+    truth = rebuild(wallet, entries)
     numbers = dict(Trade.select(Trade.signature, Trade.id).tuples())
     Trade.update(slot=slot).where(Trade.signature == entries[5].signature).execute()
     assert mark_differing_trades(wallet.id) == 1
-    assert fold(wallet, []) == truth
+    assert rebuild(wallet, []) == truth
     assert dict(Trade.select(Trade.signature, Trade.id).tuples()) == numbers
 
 
@@ -270,7 +270,7 @@ def test_a_fold_of_what_is_stored_holds_none_of_it(empty):
     """A start with many long pasts would take all the memory there is."""
     wallet, again = empty(), LedgerStore(update_posts)
     entries = entries_of(market(length=20))
-    fold(wallet, entries)
+    rebuild(wallet, entries)
     assert again.apply(wallet).count == len(entries) and again._pending[wallet.id].rows == {}
     Trade.update(digest="").where(Trade.signature == entries[3].signature).execute()
     again.forget(wallet.id)
@@ -329,7 +329,7 @@ def test_whatever_is_read_again_the_trades_are_those_of_a_fresh_fold(empty, seed
             )
             for model in (models.Arrival, TradeMint, Trade, HourTotal):
                 model.delete().execute()
-            fold(wallet, [])
+            rebuild(wallet, [])
             assert (
                 ledger_of([ADA]),
                 list(HourTotal.select().order_by(HourTotal.hour).tuples()),
@@ -341,10 +341,10 @@ def test_whatever_is_read_again_the_trades_are_those_of_a_fresh_fold(empty, seed
 def test_rows_that_are_no_trade_of_the_wallet_any_more_are_dropped(empty):
     wallet = empty()
     entries = entries_of(market(length=12))
-    fold(wallet, entries)
+    rebuild(wallet, entries)
     gone = entries[4].signature
     WalletSignature.delete().where(WalletSignature.signature == gone).execute()
-    fold(wallet, [])
+    rebuild(wallet, [])
     assert (
         not Trade.select().where(Trade.signature == gone).exists()
         and Trade.select().count() == len(entries) - 1
@@ -355,7 +355,7 @@ def test_rows_that_are_no_trade_of_the_wallet_any_more_are_dropped(empty):
 def test_what_differs_is_told_with_what_is_gone(empty):
     """Posts that name either are judged anew."""
     wallet = empty()
-    fold(wallet, entries_of(market(length=6)))
+    rebuild(wallet, entries_of(market(length=6)))
     one, other = (dict(row) for row in Trade.select().limit(2).dicts())
     del one["id"]
     changed = replace_trades(
@@ -373,7 +373,7 @@ def test_a_trade_row_holds_the_booked_amounts(empty):
     story.fund("ada", 10**9)
     bought = story.buy("ada", "CAT", 10, 1_000_000)
     story.sell("ada", "CAT", 4, 600_000)
-    fold(empty(), entries_of(story.chain()))
+    rebuild(empty(), entries_of(story.chain()))
     t = Trade.select().order_by(Trade.slot.desc()).get()
     assert (t.kind, t.realized, t.result, t.proceeds, t.cost, t.matched_raw, t.unmatched_raw) == (
         "sell",
@@ -436,7 +436,7 @@ def test_only_what_passed_through_the_venue_of_a_trade_was_bought_or_sold(kind, 
 def test_coverage_is_said_in_the_shape_of_the_interface(empty):
     chain = market(length=12)
     wallet = empty()
-    fold(wallet, entries_of(chain))
+    rebuild(wallet, entries_of(chain))
     said, rows = orjson.loads(Wallet.get().coverage), chain.touching(ADA)
     assert said == {
         "state": "complete",
@@ -460,7 +460,7 @@ def test_what_is_missing_is_said_by_slots_and_why(empty):
     story.buy("ada", "CAT", 100, 500_000)
     story.sell("ada", "CAT", 100, 700_000)
     first, _, last = entries_of(story.chain())
-    fold(wallet, [first, last])
+    rebuild(wallet, [first, last])
     told = orjson.loads(Wallet.get().coverage)
     between = {"fromSlot": first.slot, "toSlot": last.slot}
     assert told["state"] == "partial" and told["openingInventoryUnknown"] == [address("CAT")]
@@ -498,13 +498,13 @@ def test_a_kind_that_changes_moves_every_post_that_named_it(empty):
             event_at=0,
             created_at=BEGIN,
         )
-    fold(wallet, entries)
+    rebuild(wallet, entries)
     assert {p.status for p in Post.select()} == {"verified"}
     for e in entries[1:]:
         WalletSignature.update(entry=e._replace(kind="lending").dump()).where(
             WalletSignature.signature == e.signature
         ).execute()
-    fold(wallet, [])
+    rebuild(wallet, [])
     assert {(p.status, p.status_reason) for p in Post.select()} == {("mismatch", "not_a_trade")}
 
 
@@ -558,23 +558,23 @@ def test_a_verified_post_waits_again_while_its_trade_is_gone(empty, source, mint
     bought = story.buy("ada", "CAT", 10, 1_000_000)
     entries = entries_of(story.chain())
     post = post_of(wallet, bought, source, mint=mint and address(mint))
-    fold(wallet, entries)
+    rebuild(wallet, entries)
     assert verification_of(post) == right and told() == [post.id]
     WalletSignature.update(state="pending", entry=None).where(
         WalletSignature.signature == bought
     ).execute()
-    fold(wallet, [])
+    rebuild(wallet, [])
     assert verification_of(post) == ("pending", None, False) and told() == [post.id] * 2
     WalletSignature.update(state="stored", entry=entries[1].dump()).where(
         WalletSignature.signature == bought
     ).execute()
-    fold(wallet, [])
+    rebuild(wallet, [])
     assert verification_of(post) == right and told() == [post.id] * 3
 
 
 def test_a_trade_that_was_taken_out_of_the_database_leaves_no_verified_post(empty):
     """Somebody deleted the row by hand while the ledger were in memory: the next publication takes
-    the word back, the next fold brings both again.
+    the word back, the next rebuild brings both again.
     """
     wallet, story, ledger_store = empty(), Story(), LedgerStore(update_posts)
     story.fund("ada", 10**9)
@@ -586,7 +586,7 @@ def test_a_trade_that_was_taken_out_of_the_database_leaves_no_verified_post(empt
     Trade.delete().where(Trade.signature == bought).execute()
     ledger_store.publish(wallet, DONE, BEGIN)
     assert verification_of(post) == ("pending", None, False)
-    fold(wallet, [])
+    rebuild(wallet, [])
     assert verification_of(post) == ("verified", None, True)
 
 
@@ -600,7 +600,7 @@ def test_a_signature_is_not_found_ten_minutes_of_the_chain_later(empty, seconds,
     wallet = empty()
     post = post_of(wallet, "5" * 88)
     wallet.observed_to = BEGIN // 1000 + seconds
-    fold(wallet, [])
+    rebuild(wallet, [])
     assert verification_of(post) == (status, None, False)
 
 
@@ -608,10 +608,10 @@ def test_what_is_listed_and_not_given_yet_is_waited_for_however_long(empty):
     wallet = empty()
     post = post_of(wallet, "5" * 88)
     wallet.observed_to = BEGIN // 1000 + 10**6
-    fold(wallet, [])
+    rebuild(wallet, [])
     assert verification_of(post) == ("not_found", None, False)
     WalletSignature.create(wallet=wallet, signature="5" * 88, slot=7, seen_at=BEGIN)
-    fold(wallet, [])
+    rebuild(wallet, [])
     assert verification_of(post) == ("pending", None, False)
 
 
@@ -627,7 +627,7 @@ SUM(CASE WHEN result > 0 THEN 1 END), SUM(cost_left) FROM trade WHERE block_time
 @effort(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 10**6), data=st.data())
 def test_a_window_is_the_sum_of_its_trades(empty, seed, data):
-    """Running totals by the hour against adding up all trades: folded at once, in parts, late, and
+    """Running totals by the hour against adding up all trades: booked at once, in parts, late, and
     again by a new process.
     """
     wallet, begin = empty(), BEGIN // 1000
@@ -647,13 +647,13 @@ def test_a_window_is_the_sum_of_its_trades(empty, seed, data):
         check_windows(begin, len(entries))
     # As a database that has just got the table.
     HourTotal.delete().execute()
-    fold(wallet, [])
+    rebuild(wallet, [])
     check_windows(begin, len(entries))
 
 
 def test_running_totals_that_are_wrong_missing_or_too_many_are_put_right(empty):
     wallet = empty()
-    fold(
+    rebuild(
         wallet,
         [
             entry._replace(block_time=BEGIN // 1000 + n * 1_700)
@@ -668,14 +668,14 @@ def test_running_totals_that_are_wrong_missing_or_too_many_are_put_right(empty):
     HourTotal.delete().where(HourTotal.hour == hours[2]).execute()
     HourTotal.update(hour=hours[-1] + 99).where(HourTotal.hour == hours[3]).execute()
     assert list(rows.tuples()) != right
-    fold(wallet, [])
+    rebuild(wallet, [])
     assert list(rows.tuples()) == right
 
 
 def test_the_risk_of_a_span_that_is_no_more_is_dropped(empty):
     """Also of a token that was not sold; what is right stays as it stands."""
     wallet = empty()
-    fold(wallet, entries_of(market(7)))
+    rebuild(wallet, entries_of(market(7)))
     stretches, tokens = RiskTotal.select().tuples(), TokenTotal.select().tuples()
     right = sorted(stretches, key=repr), sorted(tokens, key=repr)
     assert all(right)
@@ -683,7 +683,7 @@ def test_the_risk_of_a_span_that_is_no_more_is_dropped(empty):
     RiskTotal.create(**planted, hours=0, begins=0, **dump_stretch(Stretch()))
     for span, mint in ((99, "M"), (0, "never sold")):
         TokenTotal.create(wallet=wallet, span=span, mint=mint, realized=1, sales=1, winning=1)
-    fold(wallet, [])
+    rebuild(wallet, [])
     assert (sorted(stretches.clone(), key=repr), sorted(tokens.clone(), key=repr)) == right
 
 

@@ -5,7 +5,7 @@ import pytest
 from lookout import watch
 from story import Story, address
 from tape import Tape, Told, quote, token, trader
-from test_ledger_store import ADA, entries_of, fold
+from test_ledger_store import ADA, entries_of, rebuild
 
 import models
 from market.tables import Snapshot, Token
@@ -188,7 +188,7 @@ def test_a_trade_is_measured_as_the_ledger_wrote_it(db):
     bought = story.rows[-1].receipt["blockTime"] * 1000
     store_snapshot(bought - 20_000)
     Token.update(mint=address("CAT")).execute()
-    fold(watch(ADA), entries_of(story.chain()))
+    rebuild(watch(ADA), entries_of(story.chain()))
     models.Trade.update(venue="Raydium v4").execute()
     assert measured_store.measure_swaps(bought + 60_000) == 1
     row = RealFill.get()

@@ -151,7 +151,7 @@ def test_the_metrics_hold_no_secret(watched):
 def test_operate_tells_each_metric(watched):
     jobs.note_job("observer", "ok", NOW)
     watched.make_bot(wallet=address("wallet"))
-    models.Wallet.update(looked_at=NOW).execute()
+    models.Wallet.update(polled_at=NOW).execute()
     watched.post({"eventId": "e", "body": "words"}, watched.make_bot("Ben").publish_key.text)
     told = (Path(__file__).resolve().parent.parent / "docs" / "operate.md").read_text()
     documented = set(re.findall(r"`candor_(\w+)", told))

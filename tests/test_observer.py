@@ -55,7 +55,7 @@ def test_complete_needs_a_second_full_scan_and_the_closing_balances(look, chain)
         states.append(
             (
                 seen.state(),
-                all(a.walks > 1 for a in Address.select()),
+                all(a.full_scans > 1 for a in Address.select()),
                 bool(seen.observer.state.watches[1].holdings),
             )
         )
@@ -328,7 +328,7 @@ def test_what_is_fetched_again_for_one_stays_with_another_who_rests(look):
     seen = look(story.chain(), wallets=(ADA, address("eve"))).settle()
     eve = Wallet.get(Wallet.address == address("eve"))
     detach_wallet(Bot.get(Bot.id == eve.bot_id), seen.now)
-    # Its last look is done.
+    # Its last poll is done.
     Wallet.update(closing_at=None).where(Wallet.id == eve.id).execute()
     Receipt.update(body=b"no zlib").where(Receipt.signature == given).execute()
     Wallet.update(rules="").execute()
@@ -392,8 +392,8 @@ def test_a_start_with_long_histories_polls_those_that_are_read_already(look, mon
     for _ in range(3):
         seen.clock.sleep(3_600)
         began, more = seen.now, seen.observer.run_tick(seen.now)
-        looked_at = Wallet.select(Wallet.looked_at).order_by(Wallet.id).tuples()
-        polled.append((more, [moment >= began for (moment,) in looked_at]))
+        polled_at = Wallet.select(Wallet.polled_at).order_by(Wallet.id).tuples()
+        polled.append((more, [moment >= began for (moment,) in polled_at]))
     assert polled == [
         (True, [True, True, True, False, False]),
         (False, [True] * 5),
@@ -488,16 +488,16 @@ def test_a_full_scan_goes_on_where_it_was(look, chain, monkeypatch):
     node.fail("getTransaction", -32603)
     seen.observer.listing.scan_page(Wallet.get(), seen.now)
     seen.observer.listing.scan_page(Wallet.get(), seen.now)
-    cursor = Address.get().walk_cursor
+    cursor = Address.get().scan_cursor
     node.fail("getSignaturesForAddress", -32603)
     seen.look(2)
     seen.restart()
     seen.look(2)
-    assert Address.get().walk_cursor == cursor
+    assert Address.get().scan_cursor == cursor
     node.fail("getSignaturesForAddress", -32020)
     seen.clock.sleep(400)
     seen.look(3)
-    assert Address.get().walk_cursor is None
+    assert Address.get().scan_cursor is None
     node.restore()
     seen.clock.sleep(400)
     assert seen.settle().state() == "complete"
@@ -510,7 +510,7 @@ def test_a_full_scan_whose_place_is_damaged_begins_again(look, chain, monkeypatc
     seen = look(node)
     node.fail("getTransaction", -32603)
     seen.observer.listing.scan_page(Wallet.get(), seen.now)
-    Address.update(walk_cursor=text).execute()
+    Address.update(scan_cursor=text).execute()
     node.restore()
     assert seen.settle().state() == "complete" and len(seen.trades()) == len(chain.touching(ADA))
 
@@ -535,7 +535,7 @@ def test_no_wallet_of_a_small_instance_lags_two_intervals(look, trading, age):
     for _ in range(16):
         begun = seen.clock()
         seen.observer.run_tick(seen.now)
-        polls.append(Wallet.get(Wallet.address == ADA).looked_at)
+        polls.append(Wallet.get(Wallet.address == ADA).polled_at)
         # as the jobs do: an interval after the last one began, at once where that took longer
         seen.clock.sleep(max(0.0, seen.config.observer_interval_seconds - seen.clock() + begun))
     assert node.asked.total() > 100

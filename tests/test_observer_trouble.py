@@ -43,11 +43,11 @@ def test_a_wallet_no_node_answered_about_was_not_polled(look, chain):
     """Health shows the lag of each wallet by this: it grows while no node answers."""
     node = FakeNode(chain)
     seen = look(node).settle()
-    looked, checked = Wallet.get().looked_at, seen.coverage()["checkedAt"]
+    looked, checked = Wallet.get().polled_at, seen.coverage()["checkedAt"]
     for method in ("getMultipleAccounts", "getSignaturesForAddress"):
         node.fail(method)
     seen.look(3)
-    assert (Wallet.get().looked_at, seen.coverage()["checkedAt"]) == (
+    assert (Wallet.get().polled_at, seen.coverage()["checkedAt"]) == (
         looked,
         checked,
     ) and seen.observer.problem
@@ -56,7 +56,7 @@ def test_a_wallet_no_node_answered_about_was_not_polled(look, chain):
     node.restore()
     seen.clock.sleep(400)
     seen.look()
-    assert Wallet.get().looked_at == seen.now and seen.observer.problem is None
+    assert Wallet.get().polled_at == seen.now and seen.observer.problem is None
 
 
 def test_a_program_is_refused_as_a_wallet_and_harms_no_other(look):
@@ -248,7 +248,7 @@ def test_balances_are_compared_though_one_wallet_spoils_the_common_call(look):
     node.answer = refuse_eve
     seen.clock.sleep(3_600)
     seen.look()
-    looked = dict(Wallet.select(Wallet.address, Wallet.looked_at).tuples())
+    looked = dict(Wallet.select(Wallet.address, Wallet.polled_at).tuples())
     assert looked[ADA] == seen.now and seen.observer.problem is None
     assert [
         row["wallet"] for row in check_health(seen.config, seen.now)["walletObserver"]["troubled"]

@@ -971,7 +971,7 @@ def test_a_decision_by_flow_is_made_again_from_what_is_stored(stage, service_tra
 
 @pytest.fixture
 def service_trades(db):
-    """Observed buys, as the fold writes them."""
+    """Observed buys, as the ledger store writes them."""
 
     def buy(name, owner, at):
         owner, _ = models.Owner.get_or_create(uid=owner, defaults={"created_at": 0})

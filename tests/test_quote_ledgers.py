@@ -13,7 +13,7 @@ from math import floor
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_ledger import FEE, Teller, fold, mint_of
+from test_ledger import FEE, Teller, mint_of, rebuild
 from test_receipts import read_truth
 from test_reconciliation import UNEXPLAINED
 
@@ -543,7 +543,7 @@ def opening_of(entries, mint):
 @settings(max_examples=60, deadline=None)
 @given(drawn=st.lists(DRAWN, max_size=25), seed=st.integers(0, 10**6), missing=st.integers(0, 3))
 def test_in_any_order_the_same_and_the_difference_is_what_is_missing(drawn, seed, missing):
-    """Quantity and cost are conserved, and a second fold is enough, whatever is missing."""
+    """Quantity and cost are conserved, and a second rebuild is enough, whatever is missing."""
     entries, dice = play(drawn, Teller(lamports=10**12, Q=90, A=20)), random.Random(seed)
     gone = set(dice.sample(range(len(entries)), min(missing, len(entries))))
     found = [e for place, e in enumerate(entries) if place not in gone]
@@ -689,5 +689,5 @@ def test_the_recorded_history_closes_with_any_of_its_tokens_as_money(history, mo
             assert (books.difference, books.imbalance) == (0, 0)
             assert books.closing == held(entries, mint)
             closed += 1
-        assert fold(entries)[0].reconcile().difference == 0
+        assert rebuild(entries)[0].reconcile().difference == 0
     assert closed > len(history["wallets"])

@@ -11,7 +11,7 @@ from lookout import BEGIN, Lookout, ledger_of, read_quotes, watch
 from node import FakeNode
 from story import address, market
 from test_ledger import Teller
-from test_ledger_store import ADA, DONE, entries_of, fold, store
+from test_ledger_store import ADA, DONE, entries_of, rebuild, store
 
 import storage
 from chain import ledger, quote_book
@@ -33,7 +33,7 @@ def fresh(db):
         for model in reversed(schema.TABLES):
             model.delete().execute()
         wallet = watch(ADA)
-        wallet.whole, wallet.looked_at = True, BEGIN
+        wallet.backfilled, wallet.polled_at = True, BEGIN
         wallet.save()
         return wallet
 
@@ -63,7 +63,7 @@ def test_rows_of_a_wallet_and_of_its_span(fresh):
     first = t.entries[-1].slot
     Attachment.update(attached_at=1000 * first + 1).execute()
     t.swap("A", 4, USDC, 60).swap(USDC, 50, "B", 5).swap("B", 5, USDC, 70)
-    fold(wallet, t.entries)
+    rebuild(wallet, t.entries)
     whole, sales = read_quotes(wallet)
     bought, sold, *_ = (entry.slot for entry in t.entries[2:])
     assert [row for row in whole if row[0] == 0] == [
@@ -87,7 +87,7 @@ def test_rows_of_a_wallet_and_of_its_span(fresh):
 
 def test_what_a_wallet_tells_of_its_quotes(fresh):
     wallet = fresh()
-    fold(wallet, Teller().gain(USDC, 500).swap(USDC, 100, "A", 10).entries)
+    rebuild(wallet, Teller().gain(USDC, 500).swap(USDC, 100, "A", 10).entries)
     (books,) = orjson.loads(Wallet.get().by_quote).values()
     told = {name: value for name, value in books["reconciliation"].items() if value not in ("0", 0)}
     assert told == {"closingRaw": "400", "receivedRaw": "500", "openCostRaw": "100"}
@@ -100,12 +100,12 @@ def test_books_that_do_not_close_in_a_stablecoin_are_told(fresh):
     were paid for what is held, so 3 are missing.
     """
     wallet, t = fresh(), Teller().gain(USDC, 500).swap(USDC, 100, "A", 10)
-    fold(wallet, t.entries)
+    rebuild(wallet, t.entries)
     assert Wallet.get().quote_imbalance == "{}"
     tokens = [(m, -97 if m == USDC else change, d) for m, change, d in t.entries[-1].tokens]
     t.entries[-1] = t.entries[-1]._replace(tokens=tuple(tokens))
     wallet = fresh()
-    fold(wallet, t.entries)
+    rebuild(wallet, t.entries)
     told = Wallet.get()
     assert orjson.loads(told.quote_imbalance) == {USDC: -3} and told.imbalance == 0
     (books,) = orjson.loads(told.by_quote).values()
@@ -119,7 +119,7 @@ def test_books_that_do_not_close_in_a_stablecoin_are_told(fresh):
 
 
 def test_a_wallet_without_stablecoins_has_no_rows(fresh):
-    fold(fresh(), Teller().buy("A", 10, 100).sell("A", 10, 130).entries)
+    rebuild(fresh(), Teller().buy("A", 10, 100).sell("A", 10, 130).entries)
     assert Wallet.get().by_quote == "{}"
     assert not QuoteTotal.select().count() + QuoteTrade.select().count()
 
@@ -128,7 +128,7 @@ def test_a_wallet_without_stablecoins_has_no_rows(fresh):
 @pytest.mark.parametrize("seed", range(1, 7))
 def test_fold_equals_refold(fresh, foxes, seed):
     entries, dice = entries_of(market(seed, length=30)), random.Random(seed)
-    truth, wallet, ledger_store = fold(fresh(), entries), fresh(), LedgerStore()
+    truth, wallet, ledger_store = rebuild(fresh(), entries), fresh(), LedgerStore()
     rest = entries if seed % 2 else dice.sample(entries, len(entries))
     assert QuoteTotal.select().count() == 0
     while rest:
@@ -146,9 +146,9 @@ def test_fold_equals_refold(fresh, foxes, seed):
 def test_no_row_in_sol_is_another_one(fresh, monkeypatch, seed):
     entries = entries_of(market(seed, length=40))
     take_for_quotes(monkeypatch, ())
-    alone = orjson.loads(fold(fresh(), entries))
+    alone = orjson.loads(rebuild(fresh(), entries))
     take_for_quotes(monkeypatch, {address("FOX"), address("CAT")})
-    beside = orjson.loads(fold(fresh(), entries))
+    beside = orjson.loads(rebuild(fresh(), entries))
     for one, other in zip(alone, beside, strict=True):
         address_, trades, mints, traded, forward, risk, in_quotes, *told, by_quote = other
         assert in_quotes != [[], []] and by_quote != "{}"
@@ -199,11 +199,11 @@ def test_a_trade_that_is_read_anew_as_none_has_no_line_in_a_quote(fresh):
     """Its venue is known by now, and lends: 10 A for 100 USDC are no purchase."""
     wallet, t = fresh(), Teller()
     t.gain(USDC, 500).swap(USDC, 100, "A", 10).swap(USDC, 50, "B", 5)
-    fold(wallet, t.entries)
+    rebuild(wallet, t.entries)
     first, second = t.entries[-2:]
     dump = first._replace(kind="lending").dump()
     WalletSignature.update(entry=dump).where(WalletSignature.signature == first.signature).execute()
-    fold(wallet, [])
+    rebuild(wallet, [])
     told = {row.signature: row.id for row in Trade.select()}
     assert first.signature in told
     assert [row.trade_id for row in QuoteTrade.select()] == [told[second.signature]]
@@ -212,10 +212,10 @@ def test_a_trade_that_is_read_anew_as_none_has_no_line_in_a_quote(fresh):
 def test_a_transaction_that_is_not_listed_any_more_leaves_no_line_in_a_quote(fresh):
     wallet, t = fresh(), Teller()
     t.gain(USDC, 500).swap(USDC, 100, "A", 10).swap(USDC, 50, "B", 5)
-    fold(wallet, t.entries)
+    rebuild(wallet, t.entries)
     first, second = t.entries[-2:]
     WalletSignature.delete().where(WalletSignature.signature == first.signature).execute()
-    fold(wallet, [])
+    rebuild(wallet, [])
     assert not Trade.select().where(Trade.signature == first.signature).exists()
     assert [row.trade.signature for row in QuoteTrade.select()] == [second.signature]
 
@@ -223,10 +223,10 @@ def test_a_transaction_that_is_not_listed_any_more_leaves_no_line_in_a_quote(fre
 def test_what_is_no_stablecoin_any_more_leaves_no_line(fresh, monkeypatch):
     """One was exchanged for the other: the same trade stays told of in the one that still is."""
     wallet, t = fresh(), Teller().gain(USDC, 500).swap(USDC, 100, USDT, 90)
-    fold(wallet, t.entries)
+    rebuild(wallet, t.entries)
     for left in ([USDC, USDT], [USDC], []):
         take_for_quotes(monkeypatch, left)
-        fold(wallet, [])
+        rebuild(wallet, [])
         assert {row.quote for row in QuoteTrade.select()} == set(left)
         assert {row.quote for row in QuoteTotal.select()} == set(left)
 
@@ -240,7 +240,7 @@ def test_what_has_no_block_time_counts_in_no_span_in_no_quote(fresh):
     bought = t.entries[-2]
     entries = [e._replace(block_time=None) if e is bought else e for e in t.entries]
     Attachment.update(attached_at=0).execute()
-    fold(wallet, entries)
+    rebuild(wallet, entries)
     ends = {row.span: row for row in QuoteTotal.select().order_by(QuoteTotal.time)}
     whole, since = ends[0], ends[Attachment.get().id]
     assert (whole.realized, whole.matched, whole.volume, whole.trades) == (10, 1, 160, 2)

@@ -11,7 +11,7 @@ from math import floor
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_ledger import FEE, Teller, fold
+from test_ledger import FEE, Teller, rebuild
 from test_receipts import read_truth
 
 from chain.coverage import order_entries
@@ -543,8 +543,8 @@ def test_in_any_order_the_same_and_the_difference_is_what_is_missing(drawn, seed
     inside = entries[1:-1]
     gone = {e.signature for e in dice.sample(inside, min(missing, len(inside)))}
     found = [e for e in entries if e.signature not in gone]
-    ledger, booked = fold(found)
-    assert fold(order_entries(dice.sample(found, len(found)))) == (ledger, booked)
+    ledger, booked = rebuild(found)
+    assert rebuild(order_entries(dice.sample(found, len(found)))) == (ledger, booked)
     assert ledger.reconcile().imbalance == 0
     if not ledger.gaps:
         assert ledger.reconcile().difference == 0
@@ -560,7 +560,7 @@ def test_the_books_of_the_recorded_wallets_close(history):
         ]
         for wallet in history["wallets"]:
             entries = [read_entry(r, wallet, programs) for r in receipts]
-            ledger, _ = fold(order_entries(e for e in entries if e.balances))
+            ledger, _ = rebuild(order_entries(e for e in entries if e.balances))
             told = ledger.reconcile()
             final = int(history["final"][wallet]["lamports"])
             assert ledger.seen[wallet].lamports == final

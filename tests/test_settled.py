@@ -90,7 +90,7 @@ def test_what_is_told_is_what_a_poll_in_full_tells(look, chain):
     seen.look(3)
     assert is_settled(seen) == {ADA: True}
     told, before, now = seen.coverage(), seen.ledger(), seen.now
-    assert Wallet.get().looked_at == now
+    assert Wallet.get().polled_at == now
     seen.restart()
     seen.observer.run_tick(now)
     assert (seen.coverage(), seen.ledger()) == (told, before)
@@ -145,7 +145,7 @@ def test_a_wallet_that_goes_to_another_bot_begins_a_record_at_the_next_poll(look
 @pytest.mark.parametrize(
     "write",
     [
-        lambda one: Address.update(walked_at=None).where(Address.wallet == one),
+        lambda one: Address.update(scanned_at=None).where(Address.wallet == one),
         lambda one: Wallet.update(results=None),
         lambda one: Wallet.update(rules="others"),
         lambda one: Wallet.update(coverage='{"state": "none", "gaps": []}'),
@@ -181,11 +181,11 @@ def test_trouble_with_a_settled_wallet_is_told(look, chain):
 def test_a_day_later_all_is_scanned_again(look, chain):
     node = FakeNode(chain)
     seen = settle(look(node))
-    walks = sum(one.walks for one in Address.select())
+    full_scans = sum(one.full_scans for one in Address.select())
     seen.clock.sleep(86_400)
     seen.look(3)
     count = Address.select().count()
-    assert sum(one.walks for one in Address.select()) == walks + count
+    assert sum(one.full_scans for one in Address.select()) == full_scans + count
     assert orjson.loads(Wallet.get().coverage)["state"] == "complete"
 
 

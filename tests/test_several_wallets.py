@@ -75,7 +75,7 @@ class Watched:
         self.groups = GroupStore(update_posts)
 
     def store(self, told, people=("ada", "eve")):
-        Wallet.update(whole=True, looked_at=world.BEGIN).execute()
+        Wallet.update(backfilled=True, polled_at=world.BEGIN).execute()
         found = [(person, row) for person, row in world.listed(told.rows) if person in people]
         world.store(find_wallets(people), found)
 
@@ -229,7 +229,7 @@ def test_a_proof_may_replace_the_one_that_leads(browser, bot):
 def test_who_joins_keeps_no_totals_of_its_own_and_gets_them_again(
     service, browser, bot, trip, watched
 ):
-    """Eve led another bot before: what stands under the group is what a fresh fold makes."""
+    """Eve led another bot before: what stands under the group is what a fresh rebuild makes."""
     uid, _ = bot
     _, other, _, _ = Browser(service).create("Otto", wallet=B)
     watched.store(trip)

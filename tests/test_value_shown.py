@@ -10,7 +10,7 @@ import pytest
 from service import NOW, address, signature
 from test_pages import COVERAGE
 
-from chain.group_store import NOT_LOOKED_AT
+from chain.group_store import NOT_POLLED
 from chain.quotes import QUOTES
 from models import Post, Wallet
 from web.api.serialize import show_share
@@ -51,7 +51,7 @@ def key(bot):
 
 
 def observe_books(wallet=W, **changes):
-    """Where a wallet's money went, as the fold writes it."""
+    """Where a wallet's money went, as the ledger store writes it."""
     columns = {
         "reconciliation": orjson.dumps({**BOOKS, **changes}).decode(),
         "average_cost": orjson.dumps(AVERAGE).decode(),
@@ -104,7 +104,7 @@ def test_a_bot_shows_where_its_money_went(service, bot, key):
 
 
 def set_state(state):
-    coverage = orjson.dumps({**NOT_LOOKED_AT, "state": state, "note": None}).decode()
+    coverage = orjson.dumps({**NOT_POLLED, "state": state, "note": None}).decode()
     Wallet.update(coverage=coverage).where(Wallet.address == W).execute()
 
 

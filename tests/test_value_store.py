@@ -65,7 +65,7 @@ def test_a_wallet_tells_where_its_money_went(empty):
 
 def test_until_the_history_is_whole_there_is_no_reconciliation(empty):
     wallet = empty()
-    wallet.whole = False
+    wallet.backfilled = False
     wallet.save()
     assert publish(wallet, Teller().buy("A", 10, 100).entries).reconciliation is None
 

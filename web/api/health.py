@@ -46,7 +46,7 @@ class LagRow(NamedTuple):
     """When a wallet was polled, how many of its transactions are not fetched yet, its Coverage."""
 
     address: str
-    looked_at: int | None
+    polled_at: int | None
     pending: int
     coverage: str | None
 
@@ -89,10 +89,10 @@ SELECT {COUNT_HELD} - (SELECT COUNT(*) FROM wallet w
        WHERE w.trouble IS NOT NULL AND w.trouble = ? AND {IS_HELD})"""
 # Most wallets are held, so that few are passed over.
 LAGGING = f"""
-SELECT w.address, w.looked_at, (SELECT COUNT(*) FROM sighting s
+SELECT w.address, w.polled_at, (SELECT COUNT(*) FROM sighting s
        WHERE s.wallet_id = w.id AND s.state = 'pending') AS pending, w.coverage
 FROM wallet w WHERE {IS_HELD} AND (w.trouble IS NULL OR w.trouble <> ?)
-ORDER BY w.looked_at NULLS FIRST LIMIT ?"""
+ORDER BY w.polled_at NULLS FIRST LIMIT ?"""
 PENDING = f"""
 SELECT CAST(COALESCE(SUM(p.pending), 0) AS BIGINT)
 FROM (SELECT wallet_id, COUNT(*) AS pending FROM sighting WHERE state = 'pending'
@@ -274,12 +274,12 @@ def _show_backlog(now: int) -> dict[str, Any]:
     lagging = select(LagRow, LAGGING, (IS_PROGRAM, MAX_WALLETS))
     return {
         "wallets": select_value(COUNT_OBSERVED, (IS_PROGRAM,)),
-        "lagSeconds": count_seconds(lagging[0].looked_at, now) if lagging else None,
+        "lagSeconds": count_seconds(lagging[0].polled_at, now) if lagging else None,
         "pending": select_value(PENDING),
         "byWallet": [
             {
                 "wallet": row.address,
-                "lagSeconds": count_seconds(row.looked_at, now),
+                "lagSeconds": count_seconds(row.polled_at, now),
                 "pending": row.pending,
             }
             for row in lagging

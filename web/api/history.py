@@ -93,15 +93,15 @@ SELECT id FROM wallet WHERE address = ? UNION
 SELECT c.wallet_id FROM wallet w
 JOIN attachment a ON a.wallet_id = w.id AND a.detached_at IS NULL
 JOIN companion c ON c.bot_id = a.bot_id AND c.detached_at IS NULL WHERE w.address = ?"""
-MAX_LOOKED_AT = 1_000
+MAX_READ = 1_000
 
 
 def list_sales(address: str) -> list[SaleRow]:
-    """Return purchases and sales among the newest MAX_LOOKED_AT transactions of the wallet of this
+    """Return purchases and sales among the newest MAX_READ transactions of the wallet of this
     address and of each that stands beside it, newest first.
     """
     wallets = select(int, LED, (address, address))
-    found = [select(SaleRow, SALES, (number, MAX_LOOKED_AT)) for number in wallets]
+    found = [select(SaleRow, SALES, (number, MAX_READ)) for number in wallets]
     # Each list has its order already, by more than the second.
     return list(heapq.merge(*found, key=lambda row: row.at or 0, reverse=True))
 

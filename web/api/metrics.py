@@ -93,8 +93,8 @@ COUNTS = (
 POSTS = "SELECT status, COUNT(*) AS posts FROM post GROUP BY status"
 JOBS = "SELECT name, state, heartbeat_at, last_success_at FROM job ORDER BY name"
 OLDEST_POLL = f"""
-SELECT w.looked_at FROM wallet w WHERE w.looked_at IS NOT NULL AND {IS_HELD}
-AND (w.trouble IS NULL OR w.trouble <> ?) ORDER BY w.looked_at LIMIT 1"""
+SELECT w.polled_at FROM wallet w WHERE w.polled_at IS NOT NULL AND {IS_HELD}
+AND (w.trouble IS NULL OR w.trouble <> ?) ORDER BY w.polled_at LIMIT 1"""
 JOB_STATES = ("ok", "failing", "off")
 
 

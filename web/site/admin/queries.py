@@ -42,13 +42,13 @@ class BotRow(NamedTuple):
 class WalletRow(NamedTuple):
     """A wallet, the bot that holds or held it last, and how observing it goes.
 
-    `attached_at` is None for one that nobody holds; `whole`: all of its past was listed.
+    `attached_at` is None for one that nobody holds; `backfilled`: all of its past was listed.
     """
 
     id: int
     address: str
-    looked_at: int | None
-    whole: bool
+    polled_at: int | None
+    backfilled: bool
     trouble: str | None
     bot_uid: str
     bot_name: str
@@ -203,7 +203,7 @@ LEFT JOIN wallet w ON w.id = a.wallet_id {where}""",
     ),
     "wallets": Listing(
         WalletRow,
-        """SELECT w.id, w.address, w.looked_at, w.whole, w.trouble, b.uid AS bot_uid,
+        """SELECT w.id, w.address, w.polled_at, w.backfilled, w.trouble, b.uid AS bot_uid,
        b.name AS bot_name, o.uid AS owner_uid,
        COALESCE(a.attached_at, c.attached_at) AS attached_at,
        CASE WHEN c.id IS NULL THEN a.ownership ELSE 'proven' END AS ownership

@@ -1,4 +1,4 @@
-"""The last look at a wallet that was given up: a loss of its last second counts like any other."""
+"""The last poll at a wallet that was given up: a loss of its last second counts like any other."""
 
 import pytest
 from lookout import BEGIN, watch

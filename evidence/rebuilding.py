@@ -1,4 +1,4 @@
-"""Fold what a node told of a wallet with the code of the server, without a database. Pure."""
+"""Rebuild what a node told of a wallet with the code of the server, without a database. Pure."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ Row = dict[str, Any]
 
 
 @dataclass
-class Folded:
+class RebuiltLedger:
     """A wallet's ledger with its hours and its forward record; `last_trade`: Unix seconds."""
 
     pending: PendingLedger
@@ -33,7 +33,7 @@ class Folded:
 
 @dataclass(frozen=True)
 class Begin:
-    """What a fold begins with: the wallet, whether its whole history was listed, what its accounts
+    """What a rebuild begins with: the wallet, whether all its history was listed, what its accounts
     held that no transaction touched, and the spans of its forward record.
     """
 
@@ -43,27 +43,33 @@ class Begin:
     spans: tuple[Span, ...] = ()
 
 
-def fold(begin: Begin, entries: Entries, tell: Callable[[Row], None]) -> Folded:
-    """Fold entries, which come by slot, each time they are asked for. `tell` is given each trade
+def rebuild(begin: Begin, entries: Entries, tell: Callable[[Row], None]) -> RebuiltLedger:
+    """Book entries, which come by slot, each time they are asked for. `tell` is given each trade
     row (chain.trade_store) as the ledger finally has it.
     """
     ledger = Ledger(backfilled=begin.backfilled, untouched=dict(begin.untouched))
-    for _ in _walk(SimpleNamespace(id=0, address=begin.wallet), PendingLedger(ledger), entries):
+    for _ in _apply_all(
+        SimpleNamespace(id=0, address=begin.wallet), PendingLedger(ledger), entries
+    ):
         pass
     again = (
         ledger.restart()
         if ledger.stale
         else Ledger(backfilled=begin.backfilled, untouched=dict(begin.untouched))
     )
-    folded = Folded(PendingLedger(again, Forward(begin.spans)))
-    for entry, row in _walk(SimpleNamespace(id=0, address=begin.wallet), folded.pending, entries):
+    rebuilt = RebuiltLedger(PendingLedger(again, Forward(begin.spans)))
+    for entry, row in _apply_all(
+        SimpleNamespace(id=0, address=begin.wallet), rebuilt.pending, entries
+    ):
         if entry.kind in TRADES:
-            folded.last_trade = entry.block_time
+            rebuilt.last_trade = entry.block_time
         tell(row)
-    return folded
+    return rebuilt
 
 
-def _walk(wallet: Any, pending: PendingLedger, entries: Entries) -> Iterator[tuple[Entry, Row]]:
+def _apply_all(
+    wallet: Any, pending: PendingLedger, entries: Entries
+) -> Iterator[tuple[Entry, Row]]:
     for _, group in groupby(entries(), key=attrgetter("slot")):
         for entry in order_entries(group, pending.ledger.seen):
             yield entry, apply_entry(wallet, pending, entry)
