@@ -47,12 +47,12 @@ def run_witness(config: Config, args: Namespace) -> int:
             known = witnessing.forget(args.url)
             print_result(args, {"forgotten": known}, "forgotten" if known else "nothing was seen")
             return 0
-        look = witnessing.look_at(args.url, signer, now_ms())
-    print_result(args, look._asdict(), f"{look.verdict}: {look.url}: {look.text}")
-    if look.verdict == "alarm":
-        print(f"ALARM: {look.url}: {look.text}", file=sys.stderr)
+        outcome = witnessing.observe_log(args.url, signer, now_ms())
+    print_result(args, outcome._asdict(), f"{outcome.verdict}: {outcome.url}: {outcome.text}")
+    if outcome.verdict == "alarm":
+        print(f"ALARM: {outcome.url}: {outcome.text}", file=sys.stderr)
         return ALARM
-    return CANNOT_TELL if look.verdict == "cannot_tell" else 0
+    return CANNOT_TELL if outcome.verdict == "cannot_tell" else 0
 
 
 def run_log(config: Config, args: Namespace) -> None:

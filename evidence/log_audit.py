@@ -170,7 +170,7 @@ class LogAudit:
     def _read_log(self) -> Checkpoint:
         """Read all leaves up to the present checkpoint, and return that."""
         try:
-            seen = witness.look(self._get, self.memory.find_seen())
+            seen = witness.read_log(self._get, self.memory.find_seen())
         except witness.Alarm as error:
             if error.seen is not None:
                 self.memory.keep_seen(error.seen)

@@ -76,7 +76,7 @@ def make_fetch(url: str) -> Fetch:
 
 
 # ---- looking -------------------------------------------------------------------------------------
-def look(get: Fetch, seen: Seen | None) -> Seen:
+def read_log(get: Fetch, seen: Seen | None) -> Seen:
     """Return the log's present checkpoint, found to continue `seen` (None: nothing was seen).
 
     Raises Alarm for a fork or a rollback, CannotTell where there is no answer to judge.

@@ -13,53 +13,53 @@ from storage import tree, writing
 logger = logging.getLogger("candor.log")
 
 
-class Look(NamedTuple):
-    """How a look at another instance's log ended: `verdict` is consistent | alarm | cannot_tell."""
+class Outcome(NamedTuple):
+    """How observing another instance's log ended: `verdict` is consistent | alarm | cannot_tell."""
 
     url: str
     verdict: str
     text: str
 
 
-def look_at(url: str, signer: Signer, now: int, get: witness.Fetch | None = None) -> Look:
-    """Look at the log of the instance at `url`; keep and cosign its checkpoint where it continues
+def observe_log(url: str, signer: Signer, now: int, get: witness.Fetch | None = None) -> Outcome:
+    """Observe the log of the instance at `url`; keep and cosign its checkpoint where it continues
     the last one. `now` in ms.
     """
     url = url.rstrip("/")
     row = Witnessed.get_or_none(Witnessed.url == url)
     seen = witness.Seen(row.key, row.note) if row else None
     try:
-        found = witness.look(get or witness.make_fetch(url), seen)
+        found = witness.read_log(get or witness.make_fetch(url), seen)
     except witness.Alarm as alarm:
         _note_trouble(url, str(alarm), now)
         if alarm.seen is not None:
             _keep(url, seen, alarm.seen, signer, now)
-        return Look(url, "alarm", str(alarm))
+        return Outcome(url, "alarm", str(alarm))
     except witness.CannotTell as reason:
-        return Look(url, "cannot_tell", str(reason))
+        return Outcome(url, "cannot_tell", str(reason))
     size = found.checkpoint.size
     _keep(url, seen, found, signer, now)
     told = f"{size} leaves, consistent with " + (
         f"the {seen.checkpoint.size} seen before" if seen else "themselves; seen for the first time"
     )
-    return Look(url, "consistent", told)
+    return Outcome(url, "consistent", told)
 
 
 def run_tick(urls: Sequence[str], signer: Signer, now: int) -> str | None:
-    """Look at each of these instances, and at what each saw of ours; return what is wrong in a
+    """Observe each of these instances, and at what each saw of ours; return what is wrong in a
     sentence, None where nothing is.
     """
     wrong = []
     for url in urls:
         get = witness.make_fetch(url)
-        looks = (look_at(url, signer, now, get), ask_about_us(url, signer, get))
-        wrong += [f"{one.url}: {one.text}" for one in looks if one.verdict == "alarm"]
+        outcomes = (observe_log(url, signer, now, get), ask_about_us(url, signer, get))
+        wrong += [f"{one.url}: {one.text}" for one in outcomes if one.verdict == "alarm"]
     for one in wrong:
         logger.error("log witness: %s", one)
     return "; ".join(wrong) or None
 
 
-def ask_about_us(url: str, signer: Signer, get: witness.Fetch) -> Look:
+def ask_about_us(url: str, signer: Signer, get: witness.Fetch) -> Outcome:
     """Compare what another instance saw of this one's log with the log: a checkpoint that we signed
     and no longer have means that this database is not the one that was shown.
     """
@@ -67,7 +67,7 @@ def ask_about_us(url: str, signer: Signer, get: witness.Fetch) -> Look:
     try:
         blocks = get("witness").decode().split("\n\n")[1:]
     except (FetchError, UnicodeDecodeError):
-        return Look(url, "cannot_tell", "it does not say what it saw of this log")
+        return Outcome(url, "cannot_tell", "it does not say what it saw of this log")
     for text, lines in zip(blocks[::2], blocks[1::2], strict=False):
         if one and text.split("\n")[0] == one.origin:
             try:
@@ -75,19 +75,21 @@ def ask_about_us(url: str, signer: Signer, get: witness.Fetch) -> Look:
                 check_note(note, signer.verifier(one.origin))
                 return _compare(url, one, parse_checkpoint(note.text))
             except BadNote as error:
-                return Look(url, "cannot_tell", f"what it saw of this log cannot be read: {error}")
-    return Look(url, "cannot_tell", "it has not seen this log")
+                return Outcome(
+                    url, "cannot_tell", f"what it saw of this log cannot be read: {error}"
+                )
+    return Outcome(url, "cannot_tell", "it has not seen this log")
 
 
-def _compare(url: str, one: log.LogRow, theirs: Checkpoint) -> Look:
+def _compare(url: str, one: log.LogRow, theirs: Checkpoint) -> Outcome:
     if theirs.size > one.size:
         text = f"it has seen {theirs.size} leaves of this log, which has {one.size}: ROLLBACK here"
-        return Look(url, "alarm", text)
+        return Outcome(url, "alarm", text)
     root = tree.find_root(log.make_reader(one, theirs.size), theirs.size)
     if root != theirs.root:
         text = f"it has seen another root of {theirs.size} leaves of this log: FORK here"
-        return Look(url, "alarm", text)
-    return Look(url, "consistent", f"it has seen {theirs.size} leaves of this log")
+        return Outcome(url, "alarm", text)
+    return Outcome(url, "consistent", f"it has seen {theirs.size} leaves of this log")
 
 
 def _keep(

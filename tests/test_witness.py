@@ -51,7 +51,7 @@ def fetching(service, **replaced):
 
 
 def look(service, **replaced):
-    return witnessing.look_at(URL, SIGNER, NOW, fetching(service, **replaced))
+    return witnessing.observe_log(URL, SIGNER, NOW, fetching(service, **replaced))
 
 
 def edit(sql, *values):
@@ -259,7 +259,7 @@ def serving(request):
 
 
 def test_an_endless_answer_is_cut(service, serving):
-    told = witnessing.look_at(serving, SIGNER, NOW)
+    told = witnessing.observe_log(serving, SIGNER, NOW)
     assert told.verdict == "cannot_tell" and "far too much data" in told.text
 
 
@@ -278,7 +278,7 @@ class Busy(http.server.BaseHTTPRequestHandler):
 
 @pytest.mark.parametrize("serving", [Busy], indirect=True)
 def test_a_pause_that_cannot_be_ends_no_look(service, serving):
-    told = witnessing.look_at(serving, SIGNER, NOW)
+    told = witnessing.observe_log(serving, SIGNER, NOW)
     assert (told.verdict, told.text) == ("cannot_tell", "it answered HTTP 503")
 
 
@@ -295,7 +295,7 @@ def test_nobody_overwrites_what_another_look_stored_meanwhile(grown):
     look(grown)
     seen = witness.Seen(Witnessed.get().key, "other note")
     grow(310)
-    found = witness.look(fetching(grown), None)
+    found = witness.read_log(fetching(grown), None)
     witnessing._keep(URL, seen, found, SIGNER, NOW)
     assert Witnessed.get().note.split("\n")[1] == "300"
 
