@@ -251,7 +251,7 @@ def test_a_balance_is_explained_or_not(seen, held, verdict):
 
 
 # ---- what is said --------------------------------------------------------------------------------
-DONE = {"looked": True, "listed": True, "confirmed": True, "closed": True}
+DONE = {"polled": True, "listed": True, "confirmed": True, "closed": True}
 GAP = Gap(5, 9, "balance_break")
 
 
@@ -259,7 +259,7 @@ GAP = Gap(5, 9, "balance_break")
     "ledger, progress, state, gaps",
     [
         (Ledger(), {}, "none", []),
-        (Ledger(), {"looked": True}, "backfilling", []),
+        (Ledger(), {"polled": True}, "backfilling", []),
         (Ledger(), {**DONE, "pending": 1}, "backfilling", []),
         # One walk proves nothing.
         (Ledger(), {**DONE, "confirmed": False}, "backfilling", []),
@@ -309,7 +309,7 @@ def test_notes_can_be_read_by_anybody():
     """Each is whole sentences without the words of the trade."""
     cases = [
         (Ledger(), {}),
-        (Ledger(), {"looked": True}),
+        (Ledger(), {"polled": True}),
         (Ledger(gaps=[GAP]), DONE),
         (Ledger(opened=True), DONE),
         (Ledger(), {**DONE, "stuck": 1, "pending": 1}),
