@@ -487,7 +487,8 @@ def test_a_table_of_closes_is_csv_and_harmless(symbol):
 
 
 # ---- the command ---------------------------------------------------------------------------------
-def test_the_command_plays_what_is_recorded(cli, settings):  # noqa: F811
+def test_the_command_plays_what_is_recorded(cli, settings, monkeypatch):  # noqa: F811
+    monkeypatch.setattr("time.time_ns", lambda: (START + 60 * MINUTE) * 10**6)
     code, _, err = cli("trader", "backtest", "--family", "momentum")
     assert code == 1 and "nothing is recorded" in err
     stage = Stage(settings).list_token()
