@@ -11,7 +11,7 @@ from pathlib import Path
 
 import config as settings
 from cli import Commands, add_command
-from cli.server import refuse_taken_port
+from cli.server import refuse_unusable_port
 from config import Config
 
 # Settings of the environment that a demonstration keeps.
@@ -54,7 +54,7 @@ def run_demo(config: Config, args: Namespace) -> int:
     planned = cast.plan_posts(chain.transactions, recording["mints"])
     environ = make_environ(os.environ, recording["venue"], address_of(start_server(chain, market)))
     config = settings.load(environ, dotenv=None)
-    refuse_taken_port(config)
+    refuse_unusable_port(config)
     print("Setting the stage: a recorded chain, an invented market, some bots.", flush=True)
     stage.clear_folder(config.data_dir)
     past = [post for post in planned if post.at < 0]

@@ -69,7 +69,7 @@ def run_server(config: Config, args: Namespace) -> None:
     # What is made at the start stays; a worker that is ready begins to collect (serving.py).
     gc.disable()
     refuse_demonstration(config)
-    refuse_taken_port(config)
+    refuse_unusable_port(config)
     print(f"Candor {VERSION}: preparing the database in {config.data_dir}.", flush=True)
     # What is missing or wrong is reported here once, not by every worker.
     table(config.extra_swap_programs, config.added_programs)
@@ -80,8 +80,10 @@ def run_server(config: Config, args: Namespace) -> None:
     serve()
 
 
-def refuse_taken_port(config: Config) -> None:
-    """Refuse a port on which another program listens; gunicorn would try five times, then trace."""
+def refuse_unusable_port(config: Config) -> None:
+    """Refuse a HOST and PORT that cannot be listened on: gunicorn would try five times, then say
+    nothing of settings.
+    """
     # A listener that somebody hands over is no other program.
     if {"GUNICORN_FD", "LISTEN_FDS"} & os.environ.keys():
         return
@@ -95,6 +97,16 @@ def refuse_taken_port(config: Config) -> None:
                 raise BadSetting(
                     f"port {config.port} of {config.host} is taken: stop the program that listens"
                     f" there, or choose another port, as in PORT={config.port + 1}"
+                ) from None
+            if error.errno in (errno.EACCES, errno.EPERM):
+                raise BadSetting(
+                    f"PORT must be one that this user may listen on: {config.port} is refused;"
+                    " from 1024 on most systems refuse none"
+                ) from None
+            if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
+                raise BadSetting(
+                    "HOST must be an address of this machine or a name of one, such as 127.0.0.1;"
+                    f" {config.host} cannot be listened on"
                 ) from None
 
 

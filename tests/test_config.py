@@ -1,5 +1,6 @@
 """Settings: defaults, what is refused, and that a refusal names the setting and never its value."""
 
+import errno
 import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import config
+from cli import server
 from storage import key_files
 
 DOCS = Path(__file__).resolve().parent.parent / "docs" / "settings.md"
@@ -195,3 +197,18 @@ def test_all_who_start_at_once_have_the_same_secret_key(tmp_path):
 def test_every_setting_is_documented():
     documented = set(re.findall(r"`([A-Z_]{4,})`", DOCS.read_text()))
     assert documented >= config.NAMES
+
+
+@pytest.mark.parametrize("host", ["8.8.8.8", "999.1.1.1", "no-such-host.invalid"])
+def test_a_host_that_is_not_of_this_machine_is_refused_by_its_setting(host):
+    with pytest.raises(config.BadSetting, match=f"^HOST must be .*{re.escape(host)}"):
+        server.refuse_unusable_port(load(HOST=host, PORT="8123"))
+
+
+def test_a_port_this_user_may_not_open_is_refused_by_its_setting(monkeypatch):
+    def refuse(_socket, _address):
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(server.socket.socket, "bind", refuse)
+    with pytest.raises(config.BadSetting, match="^PORT must be .*80 is refused"):
+        server.refuse_unusable_port(load(HOST="127.0.0.1", PORT="80"))
