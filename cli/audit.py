@@ -39,9 +39,16 @@ def add_commands(commands: Commands) -> None:
 
 
 def run_audit(config: Config, args: Namespace) -> int:
-    """Audit one bot or all, telling progress on stderr; print the verdicts."""
+    """Audit one bot or all, telling progress on stderr; print the verdicts.
+
+    BadSetting where a URL cannot be used, before a file is made for it.
+    """
+    from config import BadSetting
     from evidence import memory
 
+    for name, url in (("URL", args.url), ("--rpc", args.rpc)):
+        if not url.startswith(("http://", "https://")):
+            raise BadSetting(f"{name} must begin with http:// or https://")
     path = memory.find_path(args.url, args.rpc)
     kept = memory.open_memory(path)
     where = f"kept in {path}" if kept.path else "kept for this run only"
@@ -67,17 +74,13 @@ def tell(text: str) -> None:
 
 
 def make_auditor(config: Config, args: Namespace, kept: Any) -> "Auditor":
-    """Make the auditor that these arguments name. BadSetting where a URL cannot be used."""
+    """Make the auditor that these arguments name."""
     from chain.programs import table
     from chain.rpc import Rpc
-    from config import BadSetting
     from evidence.audit import Auditor
     from evidence.claims import Instance
     from evidence.view import Node
 
-    for name, url in (("URL", args.url), ("--rpc", args.rpc)):
-        if not url.startswith(("http://", "https://")):
-            raise BadSetting(f"{name} must begin with http:// or https://")
     urls = [url.strip() for url in args.rpc.split(",") if url.strip()]
     return Auditor(
         Instance(args.url),
