@@ -119,6 +119,14 @@ def check_settings(config: Config) -> Iterator[Finding]:
             "SECRET_KEY is shorter than 32 characters: sessions could be forged",
             "leave it out, or set 64 random hexadecimal digits",
         )
+    if bool(config.llm_base_url) != bool(config.llm_model):
+        given, missing = (
+            ("LLM_BASE_URL", "LLM_MODEL") if config.llm_base_url else ("LLM_MODEL", "LLM_BASE_URL")
+        )
+        yield look(
+            f"{given} is set without {missing}: most endpoints write nothing then",
+            f"set {missing} too, or leave out both",
+        )
     if Path(".env").exists() and is_open(Path(".env")):
         yield wrong("other users of this machine can read .env", "chmod 600 .env")
 
