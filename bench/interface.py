@@ -153,7 +153,7 @@ def store_one(bot, wallet, mint, number, now):
         body="What the chain does not say.",
         signature=signature,
         mint=mint,
-        wallet=wallet,
+        wallet=wallet.id,
         status="verified",
         trade=trade,
         event_at=now,

@@ -269,7 +269,7 @@ class Attaching(Scenario):
             yield f"what act {done} changed is not there whole"
 
 
-class Folding(Scenario):
+class Rebuilding(Scenario):
     """Transactions of a wallet are observed; a post waits for one of them to be verified."""
 
     def prepare(self, folder):
@@ -563,7 +563,7 @@ SCENARIOS = {
     "posting": Posting,
     "hiding": Hiding,
     "attaching": Attaching,
-    "folding": Folding,
+    "rebuilding": Rebuilding,
     "delivering": Delivering,
     "starting": Starting,
     "migrating": Migrating,
