@@ -80,15 +80,15 @@ def measure(settings, given):
         story.fund(person, 10**10)
         for mint in ("CAT", "DOG", "FOX", "OWL"):
             story.buy(person, mint, 1_000, 1_000_000)
-    happened, begun = {}, FIRST_SLOT + settle
+    happened, begun, busy = {}, FIRST_SLOT + settle, max(1, min(given.busy, given.wallets))
     for second in range(length):
         if second % max(1, 60 // max(1, given.busy)) == 0:
             story.slot = begun + second - 1
             happened[
                 (
-                    story.receive(people[(second // 12) % given.busy], "CAT", 5)
+                    story.receive(people[(second // 12) % busy], "CAT", 5)
                     if second % 24
-                    else story.buy(people[(second // 12) % given.busy], "CAT", 5, 5_000)
+                    else story.buy(people[(second // 12) % busy], "CAT", 5, 5_000)
                 )
             ] = story.slot
     clock = FakeClock()
