@@ -20,6 +20,7 @@ from werkzeug.serving import WSGIRequestHandler, make_server
 import models
 import storage
 from accounts import admin, traders
+from accounts.names import MAX_NAME
 from observer import Observer
 from storage import arrivals
 
@@ -431,10 +432,11 @@ def full(site):
     made the bot.
     """
     told, sale = tell_story()
-    made = site.make_bot("Observed Otto", WALLET)
+    # The longest names, of the widest letter and without a place to break.
+    made = site.make_bot("W" * MAX_NAME, WALLET)
     site.observe(told)
     for event, more in (
-        ("1", {"signature": sale}),
+        ("1", {"signature": sale, "symbol": "W" * 32}),
         ("2", {"signature": told.rows[0].signature}),
         ("3", {"body": HOSTILE}),
         ("4", {"body": "lengthy remarks " * 240, "reason": "Because."}),
@@ -446,7 +448,7 @@ def full(site):
             == 201
         )
     with storage.database.connection_context():
-        trader = traders.create_trader("Penny", "momentum", NOW).trader
+        trader = traders.create_trader("M" * MAX_NAME, "momentum", NOW).trader
         post = models.Post.select().order_by(models.Post.id).first()
     return [
         "/",
