@@ -173,23 +173,16 @@ def _add_layers(app: Application, config: settings.Config) -> None:
     """Wrap the application in what a request passes before Flask, the innermost first."""
     from werkzeug.middleware.proxy_fix import ProxyFix
 
-    from web.server import admission, prefix, worker
+    from web.server.headers import Headers
+    from web.server.prefix import Prefix
 
     layers: WSGIApplication = app.wsgi_app
     if config.trusted_proxies:
         layers = ProxyFix(layers, x_for=config.trusted_proxies, x_proto=config.trusted_proxies)
-    admission.document_errors_below(config.base_path)
     if config.base_path:
-        layers = prefix.Prefix(layers, config.base_path)
+        layers = Prefix(layers, config.base_path)
     # Flask's documented place for layers, which its types call a method.
-    app.wsgi_app = admission.Admission(  # type: ignore[method-assign]
-        layers,
-        config.threads,
-        MAX_BODY_BYTES,
-        worker.note_arrival,
-        config.base_url.startswith("https:"),
-        shared=config.trusted_proxies > 0,
-    )
+    app.wsgi_app = Headers(layers, config.base_url.startswith("https:"))  # type: ignore[method-assign]
 
 
 if __name__ == "__main__":

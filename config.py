@@ -271,7 +271,7 @@ class Config(BaseSettings):
     )
     trusted_proxies: Whole = _whole(0, 0, 10)
     web_concurrency: Whole = _whole(1, 1, 64)
-    threads: Whole = _whole(8, 1, 256)
+    threads: Whole = _whole(8, 2, 256)
     ratelimit_storage_url: Annotated[str, _fulfills(_is_redis_url)] = Field(
         "",
         repr=False,

@@ -1,7 +1,6 @@
 """How `app.py run` serves: workers with threads, one of which holds the lock and runs the jobs."""
 
 import functools
-import gc
 import logging.config
 import os
 import resource
@@ -15,8 +14,6 @@ import config as settings
 from web.server import logs
 
 _config = settings.load()
-# Threads beyond THREADS, which wait for slow clients and hold streams.
-RESERVE = 400
 
 
 def raise_descriptors(wanted: int) -> int:
@@ -38,13 +35,11 @@ bind = (
 )
 workers = _config.web_concurrency
 worker_class = "web.server.worker.Worker"
-logger_class = "web.server.worker.ServerLog"
-threads = _config.threads + RESERVE
+logger_class = "web.server.logs.ServerLog"
+threads = _config.threads
 # An idle connection costs a descriptor and no thread. Some descriptors are kept for files, the
 # database and the nodes.
 worker_connections = max(64, min(4096, raise_descriptors(8192) - 256))
-# Files are sent like all answers: with a deadline.
-sendfile = False
 keepalive = 30
 graceful_timeout = 5
 control_socket_disable = True
@@ -67,9 +62,6 @@ def start_jobs() -> None:
     except Exception:
         logging.getLogger("candor").exception("the jobs cannot be started")
         os._exit(Arbiter.WORKER_BOOT_ERROR)
-    # What the start allocated lives as long as the process: the collector skips it.
-    gc.freeze()
-    gc.enable()
 
 
 # What the jobs alone need takes a tenth of a start: the first answers do not wait for it.
@@ -77,13 +69,8 @@ _starting = threading.Thread(target=start_jobs, name="start", daemon=True)
 
 
 def post_worker_init(worker: Any) -> None:
-    """Start the jobs beside the first answers, and pin what answers to a processor."""
-    from web.server.worker import shorten_turns
-
-    # Before: threads are pinned where the one is that starts them.
+    """Start the jobs beside the first answers."""
     _starting.start()
-    worker.pin_to_processor()
-    shorten_turns()
     # Of workers that follow, another one serves already.
     if worker.age == 1:
         print(

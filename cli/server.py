@@ -1,7 +1,6 @@
 """Commands of a server: run, migrate, observe, rebuild."""
 
 import errno
-import gc
 import os
 import socket
 import sys
@@ -64,10 +63,8 @@ def run_server(config: Config, args: Namespace) -> None:
     from chain.programs import table
     from cli.processes import serve
     from operate import backups
-    from storage import counters, heaps
+    from storage import counters
 
-    # What is made at the start stays; a worker that is ready begins to collect (serving.py).
-    gc.disable()
     refuse_demonstration(config)
     refuse_unusable_port(config)
     print(f"Candor {VERSION}: preparing the database in {config.data_dir}.", flush=True)
@@ -76,7 +73,6 @@ def run_server(config: Config, args: Namespace) -> None:
     counters.open_store(config).close()
     backups.migrate(config)
     storage.database.close_all()
-    heaps.share()
     serve()
 
 

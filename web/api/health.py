@@ -22,7 +22,6 @@ from web.api.legacy import respond
 from web.api.market import read_details, show_market_health
 from web.api.quote_results import show_differences
 from web.api.serialize import show_time
-from web.server import connections
 from web.server.application import find_app
 from web.server.rows import select, select_value
 
@@ -168,7 +167,7 @@ def show_unreachable() -> dict[str, Any]:
 def show_connections(config: Config) -> dict[str, Any]:
     """Show how many connections an address may have in each worker, and how many were closed."""
     most = None if config.trusted_proxies else config.max_connections_per_address
-    return {"maxPerAddress": most, "closed": connections.closed.total()}
+    return {"maxPerAddress": most, "closed": find_app().crowded_out}
 
 
 def show_programs(config: Config) -> dict[str, Any]:

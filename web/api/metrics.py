@@ -22,7 +22,6 @@ from config import VERSION, Config
 from models import IS_PROGRAM
 from storage import counters, database
 from storage.trouble import TROUBLES
-from web.server import connections
 from web.server.application import find_app
 from web.server.rows import select, select_value
 
@@ -207,7 +206,7 @@ class Instance(Collector):
         yield number(
             "connections_closed",
             "Connections closed since the start, for an address that had too many",
-            connections.closed.total(),
+            find_app().crowded_out,
         )
         refused = CounterMetricFamily(
             "candor_busy_answers",

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, cast
 
 from flask import Flask, Response
 from flask.globals import app_ctx
-from werkzeug.routing import Rule
 
 if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIEnvironment
@@ -26,27 +25,9 @@ if TYPE_CHECKING:
 NO_STORE = {"Cache-Control": "no-store"}
 
 
-class LazyRule(Rule):
-    """A rule whose addresses are compiled when one is first built, not at the start: two functions
-    for each of 120 rules took a tenth of a second, and most are never called.
-    """
-
-    def _compile_builder(self, append_unknown: bool = True) -> Callable[..., tuple[str, str]]:
-        compile_now = super()._compile_builder
-        compiled: list[Callable[..., tuple[str, str]]] = []
-
-        def build(rule: Rule, /, **values: Any) -> tuple[str, str]:
-            if not compiled:
-                compiled.append(compile_now(append_unknown))
-            return compiled[0](rule, **values)
-
-        return build
-
-
 class Application(Flask):
     """The Flask application, with what its requests share."""
 
-    url_rule_class = LazyRule
     allowance: Allowance
     list_cache: ListCache[bytes]
     page_cache: ListCache[KeptPage]
@@ -60,6 +41,8 @@ class Application(Flask):
     log_signer: Signer
     # Answers `busy` of this process, by what was in the way.
     busy_answers: Counter[str]
+    # Connections this process closed because an address, or the instance, had too many.
+    crowded_out = 0
 
     @property
     def settings(self) -> Config:
@@ -70,12 +53,6 @@ class Application(Flask):
     def secret(self) -> str:
         """The key that cursors and cookies are signed with."""
         return cast("str", self.config["SECRET_KEY"])
-
-    def ensure_sync(self, func: Callable[..., Any]) -> Callable[..., Any]:
-        """Return `func` as it is: no view is a coroutine, and asking took a tenth of Flask's time
-        at each request.
-        """
-        return func
 
 
 def find_app() -> Application:

@@ -3,10 +3,13 @@ elsewhere, a request id on both.
 """
 
 import logging
+import secrets
 from collections import Counter
+from http import HTTPStatus
 
 import orjson
 from flask import Response, g, render_template, request
+from gunicorn.http import errors as http
 from peewee import PeeweeException
 from werkzeug.exceptions import HTTPException
 from werkzeug.wrappers import Response as AnyResponse
@@ -15,6 +18,8 @@ import storage
 from accounts.problem import CODES, Problem
 from storage import trouble
 from web.server.application import Application, find_app
+from web.server.connections import BodyTooLarge
+from web.server.headers import SECURITY_HEADERS
 
 # What Flask refuses by itself, by status.
 FLASK_CODES = {
@@ -32,6 +37,18 @@ DETAILS = {
     "not_found": "there is nothing here",
     "method_not_allowed": "this path takes other methods; see the Allow header",
     "body_too_large": "a request body may have at most 64 KiB",
+}
+# What the server refuses before the application sees it, by gunicorn's word for it.
+MALFORMED = {
+    http.LimitRequestLine: (414, "bad_request", "the URL is too long"),
+    http.LimitRequestHeaders: (
+        *(431, "bad_request"),
+        "there are too many headers, or one of them is too long",
+    ),
+    http.UnsupportedTransferCoding: (501, "bad_request", "this transfer coding isn't supported"),
+    http.ExpectationFailed: (417, "bad_request", "only 100-continue can be expected"),
+    http.NoMoreData: (400, "bad_request", "the request ended before it was complete"),
+    BodyTooLarge: (413, "body_too_large", DETAILS["body_too_large"]),
 }
 RETRY_SECONDS = 2
 log = logging.getLogger("candor")
@@ -128,3 +145,33 @@ def answer_unexpected(error: Exception) -> Response:
             "something went wrong on our side; the log names this request ID",
         )
     )
+
+
+# ---- without the application ---------------------------------------------------------------------
+def write_refusal(error: Exception, base_path: str) -> bytes:
+    """Write the complete HTTP answer to what never became a request, or never reached Flask."""
+    status, code, detail = 500, "internal_error", "something went wrong on our side"
+    if isinstance(error, http.ParseException):
+        not_http = (400, "bad_request", "this is not an HTTP request we understand")
+        status, code, detail = MALFORMED.get(type(error), not_http)
+        shown = {"problem": type(error).__name__, "status": status}
+        log.warning("malformed request", extra={"shown": shown})
+    phrase, request_id = HTTPStatus(status).phrase, f"req_{secrets.token_hex(12)}"
+    problem = {
+        "type": f"{base_path}/docs/errors#{code}",
+        "title": phrase,
+        "status": status,
+        "detail": detail,
+        "code": code,
+        "requestId": request_id,
+    }
+    body = orjson.dumps(problem)
+    headers = {
+        "Content-Type": "application/problem+json",
+        "Content-Length": str(len(body)),
+        "Connection": "close",
+        "X-Request-Id": request_id,
+        **SECURITY_HEADERS,
+    }
+    lines = [f"HTTP/1.1 {status} {phrase}", *(f"{name}: {text}" for name, text in headers.items())]
+    return "\r\n".join([*lines, "", ""]).encode() + body

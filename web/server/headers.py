@@ -1,8 +1,7 @@
-"""Headers that every answer carries, whoever gives it: the application, the admission in front of
-it, or the server for what never became a request.
-"""
+"""Headers that every answer carries: the application's, and the server's refusals."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 from flask import Response, request
 
@@ -30,6 +29,21 @@ SHARED_HEADERS = {
     "Cross-Origin-Resource-Policy": "cross-origin",
 }
 HTTPS_ONLY = {"Strict-Transport-Security": "max-age=31536000"}
+
+
+class Headers:
+    """WSGI middleware that adds these headers to every answer that doesn't bring its own."""
+
+    def __init__(self, app: WSGIApplication, https: bool) -> None:
+        self.app, self.headers = app, {**SECURITY_HEADERS, **(HTTPS_ONLY if https else {})}
+
+    def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        return self.app(
+            environ,
+            lambda status, headers, exc_info=None: start_response(
+                status, add_missing(headers, self.headers), exc_info
+            ),
+        )
 
 
 def add_missing(

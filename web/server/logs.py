@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import orjson
+from gunicorn.glogging import Logger
 
 # No line shows where it was logged from, by which thread or process (Logging HOWTO,
 # "Optimization"): finding that out takes as long as writing the line.
@@ -145,3 +146,17 @@ def make_config(log_format: str, is_terminal: bool) -> dict[str, Any]:
     chosen = log_format or ("plain" if is_terminal else "json")
     handlers = {"stderr": {**CONFIG["handlers"]["stderr"], "formatter": chosen}}
     return {**CONFIG, "handlers": handlers}
+
+
+class ServerLog(Logger):
+    """gunicorn's messages, as the root logger writes them. Its access log stays off: the gate logs
+    requests, without paths.
+    """
+
+    def setup(self, cfg: Any) -> None:
+        super().setup(cfg)
+        self.error_log.handlers.clear()
+        self.error_log.propagate = True
+
+    def access(self, resp: Any, req: Any, environ: Any, request_time: Any) -> None:
+        pass
