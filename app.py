@@ -67,7 +67,7 @@ def fill_memory(app: Application) -> None:
     what streams share.
     """
     from web.api import rendered_posts, stream
-    from web.server import cache
+    from web.server import cache, places
 
     base_url = app.settings.base_url
     app.list_cache = cache.ListCache(MAX_CACHED_LISTS)
@@ -79,6 +79,7 @@ def fill_memory(app: Application) -> None:
     app.rendered_posts = rendered_posts.RenderedPosts(
         MAX_RENDERED_POSTS, partial(rendered_posts.render_posts, base_url=base_url)
     )
+    app.places = places.Places()
     app.stream_hub = stream.StreamHub(app.secret, base_url)
 
 

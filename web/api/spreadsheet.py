@@ -1,5 +1,6 @@
 """Lists as CSV, for spreadsheets: UTF-8 by RFC 4180, streamed a page of rows at a time."""
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import orjson
@@ -10,8 +11,10 @@ from storage import database
 from web.api.look_back import Wanted, find_trades
 from web.api.serialize import Json
 from web.api.statements import TradePosition, TradeRow
+from web.server import gate
+from web.server.application import find_app
 
-PAGE_SIZE = 100
+PAGE_SIZE, COUNTED_ROWS = 100, 1_000
 # Columns of numbers, which stand as they are.
 NUMBERS = frozenset(
     (
@@ -48,15 +51,32 @@ def respond_table(
     make_rows: Callable[[Json], Iterable[Cells]],
     cache_control: str,
 ) -> Response:
-    """Answer with a table that is read while it is sent."""
-    return Response(
-        write_table(pages, columns, make_rows),
+    """Answer with a table that is read while it is sent, if there is a place for one more. Each
+    1,000 trades count as a page of evidence.
+    """
+    gate.count_evidence()
+    app, network = find_app(), gate.find_network()
+    leave = app.places.take(network)
+
+    def read_pages() -> Iterator[list[Json]]:
+        try:
+            for number, page in enumerate(pages, 1):
+                yield page
+                if number % (COUNTED_ROWS // PAGE_SIZE) == 0:
+                    gate.count_more_evidence(app, network, 1, time.time())
+        finally:
+            leave()
+
+    response = Response(
+        write_table(read_pages(), columns, make_rows),
         mimetype="text/csv",
         headers={
             "Content-Disposition": f'attachment; filename="{file_name}.csv"',
             "Cache-Control": cache_control,
         },
     )
+    response.call_on_close(leave)
+    return response
 
 
 def list_trade_pages(

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from web.api.stream import StreamHub
     from web.server.auth import ApiCaller
     from web.server.cache import ListCache
+    from web.server.places import Places
     from web.site.feeds import RenderedFeed
     from web.site.kept_pages import KeptPage
 
@@ -39,6 +40,8 @@ class Application(Flask):
     stream_hub: StreamHub
     # Signs checkpoints and promises of the log.
     log_signer: Signer
+    # Of answers that take long.
+    places: Places
     # Answers `busy` of this process, by what was in the way.
     busy_answers: Counter[str]
     # Connections this process closed because an address, or the instance, had too many.

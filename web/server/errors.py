@@ -6,6 +6,7 @@ import logging
 import secrets
 from collections import Counter
 from http import HTTPStatus
+from urllib.parse import urlsplit, urlunsplit
 
 import orjson
 from flask import Response, g, render_template, request
@@ -97,10 +98,14 @@ def answer(problem: Problem) -> Response:
 
 def answer_http(error: HTTPException) -> AnyResponse:
     """Answer what Flask refuses by itself: unknown paths and methods, bodies that are too large or
-    cut short. A redirect stays one.
+    cut short. A redirect stays one, without the host and port that a client sent.
     """
     if error.code is None or error.code < 400:
-        return error.get_response()
+        response = error.get_response()
+        if target := response.headers.get("Location"):
+            parts = urlsplit(target)
+            response.headers["Location"] = urlunsplit(("", "", parts.path, parts.query, ""))
+        return response
     allowed = getattr(error, "valid_methods", None)
     code = FLASK_CODES.get(error.code, "bad_request" if error.code < 500 else "internal_error")
     return answer(
@@ -151,7 +156,7 @@ def answer_unexpected(error: Exception) -> Response:
 def write_refusal(error: Exception, base_path: str) -> bytes:
     """Write the complete HTTP answer to what never became a request, or never reached Flask."""
     status, code, detail = 500, "internal_error", "something went wrong on our side"
-    if isinstance(error, http.ParseException):
+    if isinstance(error, http.ParseException | http.NoMoreData):
         not_http = (400, "bad_request", "this is not an HTTP request we understand")
         status, code, detail = MALFORMED.get(type(error), not_http)
         shown = {"problem": type(error).__name__, "status": status}

@@ -8,6 +8,8 @@ import random
 import time
 from dataclasses import dataclass, field
 from typing import cast
+from urllib.parse import urlsplit
+from wsgiref.types import WSGIEnvironment
 
 from flask import Response, g, request
 from flask.globals import request_ctx
@@ -86,12 +88,12 @@ def count_evidence() -> None:
     count_in("evidence", find_app().settings.evidence_per_minute, "evidence")
 
 
-def count_more_evidence(pages: int) -> None:
-    """Count this many more pages of evidence for this address. The present request is answered;
-    what the address asks for next has to wait.
+def count_more_evidence(app: Application, network: str, pages: int, now: float) -> None:
+    """Count this many more pages of evidence for an address, at `now` in Unix seconds. The present
+    request is answered; what the address asks for next has to wait.
     """
-    item = RateLimitItemPerMinute(find_app().settings.evidence_per_minute)
-    limiter.limiter.hit(item, find_network(), "evidence", cost=pages)
+    key = RateLimitItemPerMinute(app.settings.evidence_per_minute).key_for(network, "evidence")
+    app.allowance.add([Limit(key, "", 60, ratelimit.UNLIMITED)], pages, now)
 
 
 def count_report() -> None:
@@ -171,7 +173,10 @@ def enter(config: Config) -> None:
     # The object behind Flask's proxy, looked up once: each look costs as much as the attribute.
     this = request_ctx.request
     begin(this.method, this.url_rule.rule if this.url_rule else None)
-    if not is_served(config, this.host):
+    hosts = list_hosts(this.environ)
+    if not hosts and this.environ["SERVER_PROTOCOL"] != "HTTP/1.0":
+        raise Problem("bad_request", "the header Host is missing")
+    if not all(is_served(config, host) for host in hosts):
         raise Problem(
             "misdirected_request",
             "this instance does not serve that host; its operator can add it to ALLOWED_HOSTS",
@@ -185,6 +190,14 @@ def begin(method: str = "", route: str | None = None) -> None:
     """Give the present request its context."""
     g.context = context = RequestContext(method, route)
     g.now = context.now
+
+
+def list_hosts(environ: WSGIEnvironment) -> list[str]:
+    """Return the hosts a request names: its header's and, of an absolute URI, that URI's."""
+    hosts, uri = [environ.get("HTTP_HOST", "")], environ.get("RAW_URI", "")
+    if "://" in uri and not uri.startswith("/"):
+        hosts.append(urlsplit(uri).netloc)
+    return [host for host in hosts if host]
 
 
 def is_served(config: Config, host: str) -> bool:

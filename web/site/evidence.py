@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 import orjson
-from flask import Blueprint, Response, request
+from flask import Blueprint, Response, g, request
 from flask.typing import ResponseReturnValue
 from werkzeug.http import generate_etag
 
@@ -18,7 +18,7 @@ from evidence.receipts import RECEIPTS
 from storage import database
 from web.api.serialize import write_kept
 from web.server.application import find_app
-from web.server.gate import count_evidence, count_more_evidence, settings
+from web.server.gate import count_evidence, count_more_evidence, find_network, settings
 
 blueprint = Blueprint("evidence", __name__)
 # A page is named by its digest: what is served under that name never changes.
@@ -50,21 +50,24 @@ def show_evidence(uid: str) -> ResponseReturnValue:
         )
     if "page" in request.args:
         return show_page("page", lambda number: find_receipts(wallet_id, number))
-    name = ("evidence", bot, wallet_id)
-    return respond(
-        find_app().evidence_cache.find(
-            name,
-            database.data_version(),
-            lambda: render(bot, wallet_id),
+    leave = find_app().places.take(find_network())
+    try:
+        return respond(
+            find_app().evidence_cache.find(
+                ("evidence", bot, wallet_id),
+                database.data_version(),
+                lambda: render(bot, wallet_id),
+            )
         )
-    )
+    finally:
+        leave()
 
 
 def render(bot: int, wallet_id: int | None) -> bytes:
     """Render the document, with the leaf of the log that last held a digest of the wallet."""
     told, work = document.make_document(bot, wallet_id, find_programs())
     # A long history whose digests are not kept yet takes seconds of the processor.
-    count_more_evidence(work.cost)
+    count_more_evidence(find_app(), find_network(), work.cost, g.now / 1000)
     return write_kept({**told, "log": wallet_id and show_logged(wallet_id)})
 
 
