@@ -5,8 +5,10 @@ from types import SimpleNamespace
 from web.server.admission import Queue
 
 
-def request(address: str, name: str = "", writes: bool = False) -> SimpleNamespace:
-    return SimpleNamespace(address=address, name=name, is_writing=writes)
+def request(address: str, name: str = "", method: str | None = "GET") -> SimpleNamespace:
+    """A connection with a request by this method, or (None) with an answer that goes on."""
+    asked = method and SimpleNamespace(method=method)
+    return SimpleNamespace(address=address, name=name, request=asked)
 
 
 def take_all(queue: Queue) -> list[SimpleNamespace]:
@@ -48,27 +50,36 @@ def test_addresses_take_turns_however_much_one_of_them_asks() -> None:
 def test_writers_leave_half_of_the_threads_to_readers() -> None:
     queue = Queue(8, is_proxied=False)
     for number in range(20):
-        queue.add(request(f"bot{number}", writes=True))
+        queue.add(request(f"bot{number}", method="POST"))
     for number in range(20):
         queue.add(request(f"reader{number}"))
     taken = take_all(queue)
-    assert [one.is_writing for one in taken].count(True) == 4 and len(taken) == 8
+    assert [one.work for one in taken].count("write") == 4 and len(taken) == 8
 
 
 def test_a_reader_does_not_wait_behind_writers_of_its_own_address() -> None:
     """Behind a proxy they all have one address."""
     queue = Queue(4, is_proxied=True)
     for _ in range(10):
-        queue.add(request("proxy", writes=True))
+        queue.add(request("proxy", method="POST"))
     queue.add(request("proxy", "reader"))
     assert "reader" in [one.name for one in take_all(queue)]
 
 
 def test_a_turn_that_ends_makes_room_for_the_next() -> None:
     queue = Queue(2, is_proxied=False)
-    first, second = request("a", writes=True), request("b", writes=True)
+    first, second = request("a", method="POST"), request("b", method="POST")
     queue.add(first)
     queue.add(second)
     assert take_all(queue) == [first]
     queue.give_back(first)
     assert take_all(queue) == [second]
+
+
+def test_long_answers_go_on_one_at_a_time() -> None:
+    queue = Queue(8, is_proxied=False)
+    for number in range(4):
+        queue.add(request(f"table{number}", method=None))
+    assert len(take_all(queue)) == 1
+    queue.add(request("reader"))
+    assert [one.address for one in take_all(queue)] == ["reader"]

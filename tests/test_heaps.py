@@ -1,4 +1,4 @@
-"""What the server takes of memory is given back (storage/heaps.py), or not taken at all."""
+"""Freed memory is given back to the system (storage/heaps.py), or never allocated."""
 
 import platform
 import subprocess
@@ -12,7 +12,6 @@ from web.api.serialize import write_kept
 
 ROOT = Path(__file__).resolve().parent.parent
 READ_RSS = """
-import threading
 from pathlib import Path
 from storage import heaps
 
@@ -20,22 +19,7 @@ def read_rss():
     return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
 
 kept = []
-heaps.share()
 before = read_rss()
-"""
-HUGE_ANSWERS = """
-def read_answer():
-    body = bytearray()
-    while len(body) < 16_000_000:
-        body += b"x" * 65_536
-    text = bytes(body).decode()
-    kept.append([text[:length] for length in range(1_000, 1_200)])
-
-for _ in range(5):
-    thread = threading.Thread(target=read_answer)
-    thread.start()
-    thread.join()
-print(read_rss() - before)
 """
 # Of 40 MB in pieces of 1,000 bytes every hundredth is still in use.
 SCATTERED = """
@@ -56,13 +40,6 @@ def measure(program):
     command = [sys.executable, "-c", READ_RSS + program]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, check=True)
     return [int(number) for number in done.stdout.split()]
-
-
-@needs_glibc
-def test_what_large_answers_took_is_given_back():
-    """Five of 16 MB, each read in a thread: without the server's settings of glibc 97 MB stayed."""
-    (grown,) = measure(HUGE_ANSWERS)
-    assert grown < 8_000_000
 
 
 @needs_glibc

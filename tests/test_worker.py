@@ -262,3 +262,29 @@ def test_a_connection_is_answered_again_and_again(server):
                 assert json.loads(
                     answers.read(int(http.client.parse_headers(answers)["Content-Length"]))
                 )["status"]
+
+
+# ---- hosts ---------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "raw, status",
+    [
+        (b"GET /api/health HTTP/1.1\r\n\r\n", b"400"),
+        (b"GET /api/health HTTP/1.0\r\n\r\n", b"200"),
+        (b"GET http://localhost/api/health HTTP/1.1\r\nHost: localhost\r\n\r\n", b"200"),
+        (b"GET http://evil.example/api/health HTTP/1.1\r\nHost: localhost\r\n\r\n", b"421"),
+        (b"GET http://localhost@evil.example/ HTTP/1.1\r\nHost: localhost\r\n\r\n", b"421"),
+        (b"GET http://localhost/api/health HTTP/1.1\r\nHost: evil.example\r\n\r\n", b"421"),
+    ],
+)
+def test_a_request_names_a_host_of_ours(server, raw, status):
+    assert server.send(raw).startswith(b"HTTP/1.1 " + status) or (
+        status == b"200" and server.send(raw).startswith(b"HTTP/1.0 200")
+    )
+
+
+def test_a_redirect_repeats_no_port_of_the_client(server):
+    answer = server.send(
+        b"GET /bots HTTP/1.1\r\nHost: localhost:6666\r\nConnection: close\r\n\r\n"
+        b"GET /docs HTTP/1.1\r\nHost: localhost:6666\r\nConnection: close\r\n\r\n"
+    )
+    assert b"6666" not in answer

@@ -61,9 +61,9 @@ def respond_table(
     def read_pages() -> Iterator[list[Json]]:
         try:
             for number, page in enumerate(pages, 1):
-                yield page
-                if number % (COUNTED_ROWS // PAGE_SIZE) == 0:
+                if number > 1 and (number - 1) % (COUNTED_ROWS // PAGE_SIZE) == 0:
                     gate.count_more_evidence(app, network, 1, time.time())
+                yield page
         finally:
             leave()
 

@@ -1,7 +1,8 @@
 """The queue in front of the application: which request is answered next.
 
 Addresses take turns, and one holds at most three quarters of the threads. Requests that may write
-hold at most half of them: while another program locks the database, readers have the rest.
+hold at most half of them: while another program locks the database, readers have the rest. What
+follows the first turn of a long answer holds an eighth: it is work for the processor.
 """
 
 from collections import Counter, deque
@@ -10,36 +11,37 @@ from web.server.connections import Connection
 
 
 class Queue:
-    """Connections with a request, in lines: for each address one that reads and one that writes."""
+    """Connections that need a thread, in lines: one for each address and kind of work."""
 
     def __init__(self, threads: int, is_proxied: bool) -> None:
-        self.threads, self.most_writers = threads, threads // 2
+        self.most = {"read": threads, "write": threads // 2, "rest": max(1, threads // 8)}
         self.most_of_address = threads if is_proxied else threads * 3 // 4
         # The first line has waited longest for its turn.
-        self._lines: dict[tuple[str, bool], deque[Connection]] = {}
-        self._answering = Counter[str]()
-        self._writers = 0
+        self._lines: dict[tuple[str, str], deque[Connection]] = {}
+        self._of_address, self._of_work = Counter[str](), Counter[str]()
 
     def add(self, conn: Connection) -> None:
-        self._lines.setdefault((conn.address, conn.is_writing), deque()).append(conn)
+        reads = conn.request and conn.request.method in ("GET", "HEAD", "OPTIONS")
+        conn.work = "rest" if conn.request is None else "read" if reads else "write"
+        self._lines.setdefault((conn.address, conn.work), deque()).append(conn)
 
     def take(self) -> Connection | None:
         """Take the connection whose turn it is, or None until another one is given back."""
-        if self._answering.total() >= self.threads:
+        if self._of_work.total() >= self.most["read"]:
             return None
-        for (address, is_writing), line in self._lines.items():
-            is_full = is_writing and self._writers >= self.most_writers
-            if not is_full and self._answering[address] < self.most_of_address:
-                del self._lines[address, is_writing]
+        for (address, work), line in self._lines.items():
+            has_room = self._of_work[work] < self.most[work]
+            if has_room and self._of_address[address] < self.most_of_address:
+                del self._lines[address, work]
                 conn = line.popleft()
                 if line:
-                    self._lines[address, is_writing] = line
-                self._answering[address] += 1
-                self._writers += is_writing
+                    self._lines[address, work] = line
+                self._of_address[address] += 1
+                self._of_work[work] += 1
                 return conn
         return None
 
     def give_back(self, conn: Connection) -> None:
-        self._answering[conn.address] -= 1
-        self._answering += Counter()
-        self._writers -= conn.is_writing
+        self._of_work[conn.work] -= 1
+        self._of_address[conn.address] -= 1
+        self._of_address += Counter()

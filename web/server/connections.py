@@ -45,14 +45,14 @@ class Connection:
     """A client's connection. It belongs to the poller or to one thread, so nothing is locked.
 
     Times are those of time.monotonic(). `waits_since`, `timeout`: since when and until when it
-    waits for its client; `request`: complete, and not answered; `unread`: to be sent.
+    waits for its client; `request`: complete, and not answered; `work`: its kind, for the queue.
     """
 
     waits_since, timeout, arrived, began = 0.0, 0.0, 0.0, 0.0
     request: Request | None = None
     response: Any = None
-    is_writing = is_stream = is_continued = False
-    parse_seconds, sent = 0.0, 0
+    is_stream = is_continued = False
+    work, parse_seconds, sent = "", 0.0, 0
     parts: Iterable[bytes] = ()
 
     def __init__(self, accepted: TConn) -> None:
@@ -66,8 +66,7 @@ class Connection:
 
         ParseException if it is malformed, too long, or takes too long to parse.
         """
-        received, request = IterUnreader(read_once(self.received)), None
-        began = time.thread_time()
+        received, request, began = IterUnreader(read_once(self.received)), None, time.thread_time()
         try:
             request = Request(self.cfg, received, self.client)
             body = request.body.read(max_body_bytes + 1)
@@ -79,8 +78,8 @@ class Connection:
             raise BodyTooLarge
         self.received = bytearray(received.take_buffered())
         request.body, request._expected_100_continue = io.BytesIO(body), False
-        self.request, self.is_writing = request, request.method not in ("GET", "HEAD", "OPTIONS")
-        self.arrived, self.parse_seconds, self.is_continued = time.monotonic(), 0.0, False
+        self.request, self.arrived = request, time.monotonic()
+        self.parse_seconds, self.is_continued = 0.0, False
         return True
 
     def _ask_for_more(self, request: Request | None) -> None:

@@ -162,9 +162,10 @@ def write_refusal(error: Exception, base_path: str) -> bytes:
         shown = {"problem": type(error).__name__, "status": status}
         log.warning("malformed request", extra={"shown": shown})
     phrase, request_id = HTTPStatus(status).phrase, f"req_{secrets.token_hex(12)}"
+    usual, title = CODES[code]
     problem = {
         "type": f"{base_path}/docs/errors#{code}",
-        "title": phrase,
+        "title": title if status == usual else phrase,
         "status": status,
         "detail": detail,
         "code": code,

@@ -194,10 +194,12 @@ def begin(method: str = "", route: str | None = None) -> None:
 
 def list_hosts(environ: WSGIEnvironment) -> list[str]:
     """Return the hosts a request names: its header's and, of an absolute URI, that URI's."""
-    hosts, uri = [environ.get("HTTP_HOST", "")], environ.get("RAW_URI", "")
+    hosts, uri = [], environ.get("RAW_URI", "")
+    if "HTTP_HOST" in environ:
+        hosts.append(environ["HTTP_HOST"])
     if "://" in uri and not uri.startswith("/"):
         hosts.append(urlsplit(uri).netloc)
-    return [host for host in hosts if host]
+    return hosts
 
 
 def is_served(config: Config, host: str) -> bool:
