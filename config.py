@@ -280,10 +280,6 @@ class Config(BaseSettings):
     )
     # Off: no page of another site may read what is public.
     cors: Literal["on", "off"] = Field("on", description="must be one of: on, off")
-    # The WebSub hub that feeds name; empty: none.
-    websub_hub: Annotated[str, _fulfills(_is_http_url)] = Field(
-        "", description="must be a URL beginning with http:// or https://"
-    )
     # On: hooks may lead to loopback, private and link-local addresses, and without TLS.
     hooks_private: Literal["off", "on"] = Field("off", description="must be one of: off, on")
     # On: paper traders may follow files of the operator in DATA_DIR/strategies.

@@ -18,7 +18,7 @@ class Hook(Base):
     comes from the operator's settings. What remains to be told stands in Arrival: a hook keeps the
     last one that was delivered to it, so nothing is stored twice.
 
-    `kind`: webhook | discord | slack | telegram | ntfy, and without an owner apprise | websub;
+    `kind`: webhook | discord | slack | telegram | ntfy, and without an owner apprise;
     `url` (of apprise a digest) and `secret` (of a webhook alone) are shown once. `events`: words of
     accounts.hooks.EVENTS, `bots`: uids, or empty for all of the owner's; both JSON lists. `state`:
     waiting (for the answer to a first ping) | active | paused | off (by the operator).
