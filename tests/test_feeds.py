@@ -698,7 +698,6 @@ ANYBODYS = (
     "/api/health",
     "/openapi.json",
     "/api/traders/nobody",
-    "/oembed",
 )
 SOMEBODYS = (
     "/api/v1/bots",

@@ -95,8 +95,6 @@ READ = {
         ],
         EVERYBODY,
     ),
-    # No page without `url`.
-    "/oembed": dict.fromkeys(EVERYBODY, 404),
     **dict.fromkeys(
         ["/bots/{bot}/manage", "/bots/{bot}/retire", "/bots/{bot}/wallet/detach"], ITS_CREATOR
     ),
