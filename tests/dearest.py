@@ -347,7 +347,6 @@ QUERIES = {
     "evidence.show_index": lambda reader: plain([{"after": reader.ids["bot"]}]),
     "tokens.show_token": list_token,
     "tokens.show_market": list_market,
-    "docs_search.show_found": lambda reader: plain([{"q": COMMON}, {"q": "trade"}]),
     "guides.show_skill": lambda reader: plain([{"bot": reader.ids["bot"]}]),
     "admin.find_one": lambda reader: plain([{"q": one or "none"} for one in reader.ids.values()]),
     **{f"admin.list_{name}": list_admin(name) for name in lists.LISTINGS},

@@ -467,7 +467,6 @@ def full(site):
         "/docs",
         "/docs/errors",
         "/docs/example",
-        "/docs/search?q=key",
         "/docs/fields",
         "/docs/fields/paper",
     ]

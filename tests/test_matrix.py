@@ -46,7 +46,6 @@ READ = {
             "/docs",
             "/docs/errors",
             "/docs/example",
-            "/docs/search",
             "/docs/fields",
             "/docs/fields/{group}",
             "/create",
