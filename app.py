@@ -92,8 +92,7 @@ def _add_hooks(app: Application, config: settings.Config) -> None:
     sessions.init_app(app)
     pages.init_app(app)
     cards.init_app(app)
-    if config.cors == "on":
-        app.after_request(headers.share_answer)
+    app.after_request(headers.share_answer)
     if config.demonstration:
         demonstration.init_app(app)
 

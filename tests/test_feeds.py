@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import ground
 import orjson
 import pytest
-from service import NOW, Service, address, signature
+from service import NOW, address, signature
 
 from accounts import influencers, posts, verification
 from models import Bot, Post, Wallet
@@ -729,14 +729,3 @@ def test_other_sites_may_read_what_is_everybodys_and_nothing_else(service, bot, 
         answer = service.get(path, key if path.startswith("/api") else None)
         assert "Access-Control-Allow-Origin" not in answer.headers, path
         assert answer.headers["Cross-Origin-Resource-Policy"] == "same-origin", path
-
-
-def test_cors_off_closes_it(tmp_path):
-    service = Service(tmp_path / "data", cors="off")
-    for path in ANYBODYS:
-        answer = service.get(path)
-        assert (
-            "Access-Control-Allow-Origin" not in answer.headers
-            and answer.headers["Cross-Origin-Resource-Policy"] == "same-origin"
-        )
-    service.close()

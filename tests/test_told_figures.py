@@ -37,6 +37,7 @@ TOLD = {
         f"up to {witness.LIMITS.max_bytes // MB} MB, a look takes {witness.MAX_REQUESTS} requests",
     ),
     "follow.md": (
+        f"An owner may have {stream.MAX_STREAMS_OF_OWNER} streams open;",
         f"One process serves {stream.MAX_STREAMS} streams;",
         f"A comment comes every {stream.COMMENT_SECONDS} seconds",
         f"An answer has at most {answers.MAX_ANSWER_BYTES:,} bytes;",

@@ -167,7 +167,7 @@ def show_unreachable() -> dict[str, Any]:
 
 def show_connections(config: Config) -> dict[str, Any]:
     """Show how many connections an address may have in each worker, and how many were closed."""
-    most = None if config.trusted_proxies else config.max_connections_per_address
+    most = None if config.trusted_proxies else connections.MAX_CONNECTIONS_OF_ADDRESS
     return {"maxPerAddress": most, "closed": connections.closed.total()}
 
 

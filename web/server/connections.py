@@ -20,6 +20,8 @@ STALL_SECONDS, MIN_BYTES_PER_SECOND = 15.0, 4096
 # A connection that has waited this long may be closed to make room for another one. In a burst that
 # is faster the newest are closed: the others have not had the time to send anything yet.
 MIN_WAIT_SECONDS = 0.5
+# Open at once, in each worker; behind a proxy all are the proxy's.
+MAX_CONNECTIONS_OF_ADDRESS = 256
 MAX_HEAD = 32 * 1024
 MAX_CHUNK_LINE = 1024
 HEAD_END = b"\r\n\r\n"

@@ -29,7 +29,13 @@ from gunicorn.workers.gthread import TConn, ThreadWorker
 import config as settings
 from ratelimit import network_of
 from web.server.admission import make_refusal
-from web.server.connections import Addresses, PacedSocket, RequestProgress, closed
+from web.server.connections import (
+    MAX_CONNECTIONS_OF_ADDRESS,
+    Addresses,
+    PacedSocket,
+    RequestProgress,
+    closed,
+)
 
 ARRIVAL_SECONDS = 15
 # After the last answer a client has this long to hang up, and may have sent this much meanwhile.
@@ -153,7 +159,7 @@ class Worker(ThreadWorker):
         super().__init__(*args, **kwargs)
         config = settings.load()
         self.addresses = Addresses[Connection](
-            None if config.trusted_proxies else config.max_connections_per_address
+            None if config.trusted_proxies else MAX_CONNECTIONS_OF_ADDRESS
         )
         # gunicorn stops accepting at its limit, whoever holds the connections; here the newest find
         # room.
