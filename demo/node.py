@@ -54,8 +54,11 @@ class RecordedTransaction:
 
 
 def load_recording(slow_count: int = SLOW_COUNT) -> JsonObject:
-    """Return the recorded chain: JSON of demo/record/record.py, and what that lacks. `slow_count`:
-    transactions of the wallet whose history loads slowly.
+    """Return the recorded chain, with the wallets and oddities that it lacks.
+
+    A real Solana runtime (Surfpool 1.5.0) executed it: four bots that trade with one maker for
+    twelve days, each trade marked by a Memo. `slow_count`: transactions of the wallet whose
+    history loads slowly.
     """
     with gzip.open(RECORDING) as file:
         recording: JsonObject = json.load(file)

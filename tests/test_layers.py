@@ -118,7 +118,6 @@ MAY_IMPORT = {
         *("demo", "accounts", "chain", "market", "operate", "papertrade", "scout", "voice", *BELOW),
         *("apsw", "peewee", "requests"),
     },
-    "demo.record.record": {"solders", "spl"},
     "cli": {
         *(
             "cli",
