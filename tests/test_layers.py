@@ -52,7 +52,6 @@ MAY_IMPORT = {
     "paper.load": {"storage", "market", "orjson", "peewee"},
     "paper.store": {"storage", "market", "orjson"},
     "paper.tables": {"models", "peewee"},
-    "paper.equity_store": {"storage"},
     "paper.equity_tables": {"models", "peewee"},
     "paper.measured_store": {"storage", "orjson"},
     "paper.measured_tables": {"models", "peewee"},
