@@ -276,7 +276,7 @@ class Backtest(Base):
     state = TextField()
     # In percent.
     progress = IntegerField(default=0)
-    # JSON; see paper.backtest_report.
+    # JSON; see paper.backtests.
     result = TextField(null=True)
     # A sentence, where it failed.
     error = TextField(null=True)
