@@ -86,16 +86,14 @@ def fill_memory(app: Application) -> None:
 def _add_hooks(app: Application, config: settings.Config) -> None:
     """Install the hooks that run for every request inside Flask."""
     from web.server import errors, gate, headers, sessions
-    from web.site import cards, demonstration, oembed, pages
+    from web.site import cards, demonstration, pages
 
     gate.init_app(app, config)
     errors.init_app(app)
     sessions.init_app(app)
     pages.init_app(app)
     cards.init_app(app)
-    oembed.init_app(app)
-    if config.cors == "on":
-        app.after_request(headers.share_answer)
+    app.after_request(headers.share_answer)
     if config.demonstration:
         demonstration.init_app(app)
 
@@ -121,7 +119,6 @@ def _list_pages() -> list[ModuleType]:
         board,
         browsers,
         closes,
-        docs_search,
         documentation,
         embeds,
         evidence,
@@ -132,7 +129,6 @@ def _list_pages() -> list[ModuleType]:
         live,
         log_pages,
         new_trader,
-        oembed,
         pages,
         paper_pages,
         profiles,
@@ -148,7 +144,6 @@ def _list_pages() -> list[ModuleType]:
         exports,
         feeds,
         embeds,
-        oembed,
         share_cards,
         guides,
         log_pages,
@@ -162,7 +157,6 @@ def _list_pages() -> list[ModuleType]:
         profiles,
         board,
         tokens,
-        docs_search,
         documentation,
         studio,
         admin,

@@ -6,6 +6,7 @@ docs/settings.md lists them.
 import os
 import re
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
@@ -219,8 +220,6 @@ class Config(BaseSettings):
         repr=False,
         description='must be one or more ws(s) URLs separated by commas, or "off"',
     )
-    # Of each endpoint.
-    max_subscriptions: Whole = _whole(1_000, 1, 10**6)
     # Of each endpoint and method.
     rpc_requests_per_second: Number = _number(2.0, 0.1, 10_000)
     # 0 switches a job off.
@@ -252,15 +251,11 @@ class Config(BaseSettings):
     )
     max_wallets_per_owner: Whole = _whole(5, 1, 10**6)
     max_receipts_per_wallet: Whole = _whole(50_000, 1, 10**8)
-    # The wallet itself and its token accounts.
-    max_addresses_per_wallet: Whole = _whole(2_000, 1, 10**6)
     # 1 MB is 1,000,000 bytes.
     max_posts_kept_mb: Whole = _whole(200, 1, 10**8)
     max_wallet_changes_per_day: Whole = _whole(5, 1, 10**6)
     max_traders_per_owner: Whole = _whole(10, 1, 10**6)
     max_hooks_per_owner: Whole = _whole(5, 1, 10**6)
-    max_streams_per_owner: Whole = _whole(4, 1, 10**6)
-    max_connections_per_address: Whole = _whole(256, 1, 10**6)
     allowed_hosts: Hosts = Field(
         LOCAL_HOSTS,
         description="must be host names without port, separated by commas",
@@ -277,12 +272,6 @@ class Config(BaseSettings):
         repr=False,
         description="must be redis[s]://[[user]:password@]host[:port][/database], signs in the"
         " password as %XX",
-    )
-    # Off: no page of another site may read what is public.
-    cors: Literal["on", "off"] = Field("on", description="must be one of: on, off")
-    # The WebSub hub that feeds name; empty: none.
-    websub_hub: Annotated[str, _fulfills(_is_http_url)] = Field(
-        "", description="must be a URL beginning with http:// or https://"
     )
     # On: hooks may lead to loopback, private and link-local addresses, and without TLS.
     hooks_private: Literal["off", "on"] = Field("off", description="must be one of: off, on")
@@ -315,10 +304,6 @@ class Config(BaseSettings):
     llm_base_url: HttpUrl = Field("", repr=False)
     llm_model: str = ""
     llm_api_key: str = Field("", repr=False)
-    # No setting: DATA_DIR is one that `app.py demo` made.
-    demonstration: bool = False
-    # No setting: the text of DATA_DIR/programs.csv; chain.programs tells what its rows must be.
-    added_programs: str = Field("", repr=False)
 
     @classmethod
     def settings_customise_sources(
@@ -337,6 +322,19 @@ class Config(BaseSettings):
         bare = {k: v.strip() if isinstance(v, str) else v for k, v in given.items()}
         return {name: value for name, value in bare.items() if value != ""}
 
+    @cached_property
+    def demonstration(self) -> bool:
+        """Whether `app.py demo` made DATA_DIR."""
+        return is_demonstration(self.database_path)
+
+    @cached_property
+    def added_programs(self) -> str:
+        """The text of DATA_DIR/programs.csv, "" without one; chain.programs checks its rows.
+
+        BadSetting where it cannot be read, is too large or no UTF-8.
+        """
+        return _read_programs(self.data_dir / "programs.csv")
+
     @property
     def base_path(self) -> str:
         """The path of BASE_URL, below which everything is served and linked: "" or "/candor"."""
@@ -353,10 +351,8 @@ class Config(BaseSettings):
         return self.data_dir / "ratelimit.db"
 
 
-# What DATA_DIR holds, and no environment sets.
-FOUND: dict[str, Any] = {"DEMONSTRATION": False, "ADDED_PROGRAMS": ""}
 # What the environment may set.
-NAMES = frozenset(name.upper() for name in Config.model_fields) - set(FOUND)
+NAMES = frozenset(name.upper() for name in Config.model_fields)
 
 
 def load(environ: Mapping[str, str] | None = None, dotenv: str | None = ".env") -> Config:
@@ -367,11 +363,8 @@ def load(environ: Mapping[str, str] | None = None, dotenv: str | None = ".env") 
     file, process = DotEnvSettingsSource(Config, env_file=dotenv), EnvSettingsSource(Config)
     if environ is not None:
         process.env_vars = environ
-    given = {**file.env_vars, **process.env_vars}
-    if (given.get("OBSERVERS") or "one").strip() not in ("", "one"):
-        raise BadSetting("OBSERVERS is gone: one process observes all wallets. Remove the setting")
     try:
-        config = Config(**{**file(), **process(), **FOUND})
+        config = Config(**{**file(), **process()})
     except ValidationError as refused:
         raise BadSetting(_tell(refused)) from None
     return _complete(config)
@@ -384,18 +377,15 @@ def _tell(refused: ValidationError) -> str:
 
 
 def _complete(config: Config) -> Config:
-    """Add what follows from other settings, and from what is in DATA_DIR."""
+    """Add what follows from other settings, and read what is in DATA_DIR."""
     given = "base_url" in config.model_fields_set
     base_url = config.base_url if given else f"http://{_in_url(config.host)}:{config.port}"
     host = _in_url(urlsplit(base_url).hostname or "")
-    return config.model_copy(
-        update={
-            "base_url": base_url,
-            "allowed_hosts": tuple(dict.fromkeys((*config.allowed_hosts, host))),
-            "demonstration": is_demonstration(config.database_path),
-            "added_programs": _read_programs(config.data_dir / "programs.csv"),
-        }
-    )
+    hosts = tuple(dict.fromkeys((*config.allowed_hosts, host)))
+    complete = config.model_copy(update={"base_url": base_url, "allowed_hosts": hosts})
+    # Read now, so that the start refuses a bad file, and later changes need a restart.
+    _ = complete.demonstration, complete.added_programs
+    return complete
 
 
 def _in_url(host: str) -> str:
@@ -428,10 +418,6 @@ def is_demonstration(path: Path | str) -> bool:
 
 
 def _read_programs(path: Path) -> str:
-    """Return the text of the operator's programs.csv; "" where there is none.
-
-    BadSetting where it cannot be read, is too large or no UTF-8.
-    """
     try:
         with open(path, "rb") as file:
             raw = file.read(MAX_PROGRAMS_BYTES + 1)

@@ -168,7 +168,7 @@ class Wallet(Base):
     trouble = TextField(null=True)
     trouble_at = BigIntegerField(null=True)
     trouble_tries = IntegerField(default=0)
-    # Token accounts beyond MAX_ADDRESSES_PER_WALLET in the last list of them.
+    # Token accounts beyond listing.MAX_ADDRESSES in the last list of them.
     accounts_left_out = IntegerField(default=0)
 
 

@@ -21,11 +21,12 @@ from chain.rpc import Rpc, RpcError
 from chain.stored import Each, Nullable, Shape, read_stored
 from config import Config
 from market import store
-from market.budgets import USED_UP, Budget
 from market.failures import FetchError
 from market.fetch import PROVIDER_LIMITS, Limits, Pace, fetch_json, open_session
 from market.providers import (
     ADDRESSES_PER_CALL,
+    USED_UP,
+    Budget,
     Quote,
     RowCount,
     parse_list,

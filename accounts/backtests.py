@@ -12,7 +12,7 @@ from accounts.spreadsheet import disarm, write_lines
 from accounts.traders import START_MODES, check_choice, find_strategy
 from config import Config
 from paper import backtests, recordings
-from paper.backtest_report import COLUMNS, Json, show_backtest
+from paper.backtests import COLUMNS, Json, show_backtest
 from paper.faults import OwnFault
 from paper.own import OwnFiles
 from paper.recordings import MAX_SPAN_MS, Span

@@ -9,7 +9,6 @@ from typing import Any
 
 import orjson
 
-from accounts.tables import IMPORTED
 from chain.lots import find_lower_median
 from chain.risk import round_down
 from chain.tables import DelayTotal
@@ -61,9 +60,7 @@ def _list_posts(where: Any) -> list[Any]:
         *(Post.id, Post.bot, Post.trade, Post.delay, Post.status, Post.created_at),
         Trade.block_time,
     )
-    # The time of an imported post is that of the import, which delays nothing.
-    said_here = Post.channel != IMPORTED
-    found: Any = Post.select(*columns).left_outer_join(Trade).where(where & said_here)
+    found: Any = Post.select(*columns).left_outer_join(Trade).where(where)
     return list(found.order_by(Post.created_at, Post.id).namedtuples())
 
 

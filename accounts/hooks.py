@@ -33,8 +33,8 @@ HOSTS = {
     "telegram": ("api.telegram.org",),
     "ntfy": ("ntfy.sh",),
 }
-# Kinds that only the operator's settings make.
-APPRISE, WEBSUB = "apprise", "websub"
+# The kind that only the operator's settings make.
+APPRISE = "apprise"
 # The state of a hook that the operator switched off.
 OFF = "off"
 MAX_URL = 500
@@ -170,7 +170,7 @@ def remove_hook(uid: str) -> None:
     """
     with writing():
         if Hook.get_or_none(Hook.uid == uid, Hook.owner.is_null()):
-            raise invalid("hook", "comes from APPRISE_URLS or WEBSUB_HUB: take it out there")
+            raise invalid("hook", "comes from APPRISE_URLS: take it out there")
         if not Hook.delete().where(Hook.uid == uid).execute():
             refuse_unknown("hook")
 

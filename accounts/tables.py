@@ -10,10 +10,7 @@ from peewee import (
     TextField,
 )
 
-from models import Base, Owner, Post
-
-# `Post.channel` of what an import brought. Lists of all bots leave it out (accounts.imports).
-IMPORTED = "import"
+from models import Base, Owner
 
 
 class Hook(Base):
@@ -21,7 +18,7 @@ class Hook(Base):
     comes from the operator's settings. What remains to be told stands in Arrival: a hook keeps the
     last one that was delivered to it, so nothing is stored twice.
 
-    `kind`: webhook | discord | slack | telegram | ntfy, and without an owner apprise | websub;
+    `kind`: webhook | discord | slack | telegram | ntfy, and without an owner apprise;
     `url` (of apprise a digest) and `secret` (of a webhook alone) are shown once. `events`: words of
     accounts.hooks.EVENTS, `bots`: uids, or empty for all of the owner's; both JSON lists. `state`:
     waiting (for the answer to a first ping) | active | paused | off (by the operator).
@@ -49,20 +46,7 @@ class Hook(Base):
     created_at = BigIntegerField()
 
 
-class ImportedPost(Base):
-    """What the archive says of a post that it brought: nobody checked it.
-
-    `original_uid`, `original_at`: its id and when it was received at `instance` (a web address).
-    """
-
-    post = ForeignKeyField(Post, primary_key=True, backref="imported")
-    original_uid = TextField()
-    original_at = BigIntegerField()
-    instance = TextField()
-
-
-Post.add_index(Post.index(Post.id, where=SQL("channel <> 'import'"), name="post_said_here"))
 Owner.add_index(
     Owner.index(Owner.posts_bytes, where=SQL("posts_bytes >= 1000000"), name="owner_of_many_posts")
 )
-TABLES = (Hook, ImportedPost)
+TABLES = (Hook,)

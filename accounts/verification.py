@@ -7,7 +7,6 @@ import orjson
 
 import storage
 from accounts.delays import time_posts
-from accounts.tables import IMPORTED
 from chain.effects import touches
 from chain.packing import read_stored
 from chain.trade_store import LISTED_TRADE
@@ -60,9 +59,7 @@ def verify_posts(wallet: Wallet, changed: Collection[str], now: int) -> None:
             Post.update(
                 status=status, status_reason=reason, trade=trade, checked_at=now, event_at=event_at
             ).where(Post.id == post.id).execute()
-            # Followers never heard of an imported post.
-            if post.channel != IMPORTED:
-                arrivals.store_arrival("verification", post=post)
+            arrivals.store_arrival("verification", post=post)
             arrivals.append_leaf(
                 "verification",
                 now,

@@ -137,7 +137,7 @@ EQUIVALENTS = {
             "compressor = _tools.compressors.get(None)",
         ): "made anew, it compresses the same",
     },
-    "chain/pricing.py": _unchecked(
+    "chain/ledger.py": _unchecked(
         "for (_, quantity, spent), part in zip(slices, shares, strict=True):",
         "there is a share of each slice",
     ),

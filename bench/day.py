@@ -41,6 +41,7 @@ from bench._ports import find_port
 from bench._servers import Server, list_history_wallets, replay_node
 from demo import node as demo_node
 from demo.market import Market
+from demo.recording import load_recording
 from demo.server import address_of, start_server
 from paper.strategies import FAMILIES
 
@@ -92,7 +93,7 @@ def spend(folder, given):
     seconds = 60 * given.minutes
     # When the day is over, nothing of it lies in the future.
     clock = Clock(given.rate, time.time() + seconds + 2 * PATIENCE_SECONDS)
-    start, recording = int(clock.time()), demo_node.load_recording()
+    start, recording = int(clock.time()), load_recording()
     write_accounts(folder / "accounts", recording["accounts"])
     market = Market(recording["mints"], start)
     stand_in = start_server(demo_node.Node(recording, start), market, clock.time)

@@ -25,6 +25,7 @@ import config
 import storage
 from accounts import influencers, posts
 from bench._ports import find_port
+from web.api.stream import MAX_STREAMS_OF_OWNER
 
 ROOT = Path(__file__).resolve().parent.parent
 SETTINGS = {
@@ -32,7 +33,6 @@ SETTINGS = {
     "POSTS_PER_MINUTE": "1000000",
     "IP_LIMIT_PER_MINUTE": "100000000",
     "FAILED_AUTH_PER_MINUTE": "100000000",
-    "MAX_STREAMS_PER_OWNER": "1000",
     "OBSERVER_INTERVAL_SECONDS": "0",
     "SCOUT_INTERVAL_SECONDS": "0",
     "PAPER_INTERVAL_SECONDS": "0",
@@ -53,10 +53,10 @@ def main(arguments):
     parser.add_argument("--rounds", type=int, default=3)
     given = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as folder:
-        key = seed(folder)
+        key, listening = seed(folder), add_owners(folder)
         port, server = start_server(folder)
         try:
-            alone, beside, events = measure(port, key, given.rounds, given.seconds)
+            alone, beside, events = measure(port, key, listening, given.rounds, given.seconds)
         finally:
             server.terminate()
             server.wait()
@@ -93,6 +93,18 @@ def seed(folder):
     return bot.publish_key.text
 
 
+def add_owners(folder):
+    """Publishing keys for all streams: an owner may have only so many."""
+    settings = config.load({"DATA_DIR": folder}, dotenv=None)
+    database = storage.connect(settings)
+    owners = -(-STREAMS // MAX_STREAMS_OF_OWNER)
+    with database.connection_context():
+        now = time.time_ns() // 1_000_000
+        bots = [influencers.create_bot(settings, f"Reader {n}", now) for n in range(owners)]
+    database.close_all()
+    return [bot.publish_key.text for bot in bots for _ in range(MAX_STREAMS_OF_OWNER)]
+
+
 def start_server(folder):
     port = find_port()
     server = subprocess.Popen(
@@ -110,13 +122,13 @@ def start_server(folder):
             time.sleep(0.1)
 
 
-def measure(port, key, rounds, seconds):
+def measure(port, key, listening, rounds, seconds):
     """(seconds of each request alone, beside streams, events the streams got)"""
     alone, beside, delivered = [], [], multiprocessing.Value("i", 0)
     posted = itertools.count()
     for _ in range(rounds):
         read_beside_writer(port, key, seconds, alone, posted)
-        crowd = multiprocessing.Process(target=listen_all, args=(port, key, delivered))
+        crowd = multiprocessing.Process(target=listen_all, args=(port, listening, delivered))
         crowd.start()
         # Until all that may are connected.
         time.sleep(1)
@@ -163,8 +175,8 @@ def write(port, key, end, posted):
         time.sleep(POST_SECONDS)
 
 
-def listen_all(port, key, delivered):
-    for _ in range(STREAMS):
+def listen_all(port, keys, delivered):
+    for key in keys[:STREAMS]:
         threading.Thread(target=listen, args=(port, key, delivered), daemon=True).start()
     threading.Event().wait()
 

@@ -5,13 +5,15 @@ A `Ledger` applies entries one after another; applying them again from the start
 ledger.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
+from chain.average import is_dust
 from chain.effects import Balance
 from chain.entries import Entry
 from chain.instructions import WRAPPED_SOL
 from chain.inventory import Cut, Inventory, Position, Released, join_released, sum_known
-from chain.legs import Amounts, add_flags, find_escrow, find_traded, split_changes
 from chain.lots import (
     PAID_ELSEWHERE,
     PAID_IN_SOL,
@@ -23,12 +25,79 @@ from chain.lots import (
     Seen,
     Slice,
     find_holding_seconds,
+    share,
 )
-from chain.pricing import price_sale
 from chain.quotes import MINTS
 from chain.reconciliation import Reconciliation, Totals
 
+# ---- what a transaction changed ------------------------------------------------------------------
+# Raw changes by mint, all above 0.
+Amounts = dict[str, int]
 
+
+def split_changes(tokens: Iterable[tuple[str, int, int]]) -> tuple[Amounts, Amounts]:
+    """Part ((mint, raw change, decimals), ...) into (what rose, what fell)."""
+    rose: Amounts = {}
+    fell: Amounts = {}
+    for mint, change, _ in tokens:
+        if change > 0:
+            rose[mint] = change
+        elif change < 0:
+            fell[mint] = -change
+    return rose, fell
+
+
+def find_traded(entry: Entry, amounts: Amounts) -> str:
+    """The mint of one side of a trade: what is no residue."""
+    if entry.mint in amounts:
+        return entry.mint
+    return next(mint for mint in amounts if mint not in entry.residues)
+
+
+def add_flags(entry: Entry, *more: str) -> tuple[str, ...]:
+    """The flags of an entry with more, in order."""
+    return tuple(sorted({*entry.flags, *more}))
+
+
+def find_escrow(entry: Entry, mint: str) -> tuple[int, str]:
+    """What reached the escrow of an order, in raw units of a mint, and its address: the account
+    that received most of it. 0 and no address where none did.
+    """
+    gains = [
+        (after - before, address)
+        for address, of, before, after in entry.others
+        if of == mint and after > before
+    ]
+    return max(gains, default=(0, ""))
+
+
+# ---- what a sale earned --------------------------------------------------------------------------
+class Price(NamedTuple):
+    """What a sale earned, in lamports and raw units, as a Booked has it."""
+
+    status: str
+    result: int | None
+    proceeds: int | None
+    cost: int | None
+    matched: int
+    unmatched: int
+    unmatched_proceeds: int
+
+
+def price_sale(slices: list[Slice], amount: int, proceeds: int) -> Price:
+    """Price a sale: proceeds are shared by quantity, and only lots of known cost have a result."""
+    matched = gross = cost = 0
+    shares = share(proceeds, [one.amount for one in slices])
+    for (_, quantity, spent), part in zip(slices, shares, strict=True):
+        if spent is not None:
+            matched, gross, cost = matched + quantity, gross + part, cost + spent
+    if not matched:
+        return Price("unmatched", None, None, None, 0, amount, proceeds)
+    status, rest = "matched" if is_dust(amount - matched, amount) else "partial", amount - matched
+    return Price(status, gross - cost, gross, cost, matched, rest, proceeds - gross)
+
+
+# ---- the ledger ----------------------------------------------------------------------------------
 @dataclass
 class Ledger:
     """The ledger of one wallet, in SOL or in a `quote`.

@@ -47,9 +47,10 @@ def run_demo(config: Config, args: Namespace) -> int:
         serve_staged()
     from demo import cast, node, stage
     from demo.market import Market
+    from demo.recording import load_recording
     from demo.server import address_of, start_server
 
-    start, recording = int(time.time()), node.load_recording()
+    start, recording = int(time.time()), load_recording()
     chain, market = node.Node(recording, start), Market(recording["mints"], start)
     planned = cast.plan_posts(chain.transactions, recording["mints"])
     environ = make_environ(os.environ, recording["venue"], address_of(start_server(chain, market)))

@@ -43,7 +43,6 @@ def build_parser() -> Parser:
         demo,
         hooks,
         mcp,
-        moving,
         operate,
         people,
         programs,
@@ -60,7 +59,7 @@ def build_parser() -> Parser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for module in (
         *(server, demo, operate, upgrades, admin, audit, witness),
-        *(programs, people, moving, hooks, traders, mcp),
+        *(programs, people, hooks, traders, mcp),
     ):
         module.add_commands(commands)
     return parser

@@ -16,8 +16,8 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from demo.market import BY_SYMBOL, DAY, TOKENS, price
-from demo.newcomers import USDC
 from demo.node import RecordedTransaction
+from demo.recording import USDC
 from voice import builtin
 
 POSTED_KINDS = ("buy", "sell", "swap")

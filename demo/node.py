@@ -1,25 +1,20 @@
 """A Solana node out of the recording: what the observer and the scout ask for, as of a moment, with
 the time shifted to now. Pure.
 
-The recording (`chain.json.gz`, made by record/) holds receipts of a real runtime. Slot, block time
-and place in the block are set anew: the second `at` of the demonstration is its start plus `at`,
-and slots last 0.4 s. Everything else is as it was executed.
+The recording (demo.recording) holds receipts of a real runtime. Slot, block time and place in the
+block are set anew: the second `at` of the demonstration is its start plus `at`, and slots last
+0.4 s. Everything else is as it was executed.
 """
 
 import base64
 import bisect
-import gzip
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, TypeAlias
 
 from chain.base58 import b58decode
-from demo.newcomers import SLOW, SLOW_COUNT, SLOW_SECONDS, add_newcomers
-from demo.oddities import add_oddities
+from demo.recording import SLOW, SLOW_SECONDS
 
-RECORDING = Path(__file__).parent / "chain.json.gz"
 # The slot at second 0.
 START_SLOT = 480_000_000
 SYSTEM = "11111111111111111111111111111111"
@@ -51,15 +46,6 @@ class RecordedTransaction:
     slot: int
     keys: tuple[str, ...]
     receipt: JsonObject
-
-
-def load_recording(slow_count: int = SLOW_COUNT) -> JsonObject:
-    """Return the recorded chain: JSON of demo/record/record.py, and what that lacks. `slow_count`:
-    transactions of the wallet whose history loads slowly.
-    """
-    with gzip.open(RECORDING) as file:
-        recording: JsonObject = json.load(file)
-    return add_newcomers(add_oddities(recording), slow_count)
 
 
 def slot_of(at: int) -> int:

@@ -10,7 +10,7 @@ import hmac
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
-from urllib.parse import parse_qs, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qs, urlsplit, urlunsplit
 
 import orjson
 
@@ -61,8 +61,6 @@ def write_message(to: Receiver, event: Event | None, now: int, base_url: str) ->
     """Write what a receiver is sent of an event, or a ping without one; `now` in ms."""
     if to.kind == "webhook":
         return _write_webhook(to, event, now)
-    if to.kind == "websub":
-        return _write_websub(to, event, base_url)
     quote = QUOTES.get(to.kind, str)
     text = write_text(event, base_url, quote) if event else "Candor can reach you: this is a test."
     return WRITERS[to.kind](to.url, text)
@@ -95,17 +93,6 @@ def sign(secret: str, message_id: str, seconds: str, body: bytes) -> str:
     key = base64.b64decode(secret.removeprefix("whsec_"))
     signed = b"%b.%b.%b" % (message_id.encode(), seconds.encode(), body)
     return "v1," + base64.b64encode(hmac.digest(key, signed, hashlib.sha256)).decode()
-
-
-def _write_websub(to: Receiver, event: Event | None, base_url: str) -> Message:
-    """Tell a WebSub hub which feeds have changed, in the words that hubs have in common."""
-    folders = [base_url]
-    if event and event.shown:
-        folders.append(f"{base_url}/bots/{event.shown['botId']}")
-    feeds = [f"{folder}/feed.{kind}" for folder in folders for kind in ("atom", "json")]
-    form = urlencode([("hub.mode", "publish"), *(("hub.url", feed) for feed in feeds)])
-    kind = "application/x-www-form-urlencoded"
-    return Message(to.url, {"Content-Type": kind}, form.encode())
 
 
 # ---- for people ----------------------------------------------------------------------------------

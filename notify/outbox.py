@@ -338,9 +338,6 @@ def keep_operator_hooks(config: Config, now: int) -> dict[str, str]:
     secret = key_files.secret_key(config) if config.apprise_urls else ""
     urls = {apprising.name_url(url, secret): url for url in config.apprise_urls}
     wanted = [hooks.OperatorHook(hooks.APPRISE, name, config.apprise_events) for name in urls]
-    if config.websub_hub:
-        feeds = ("post", "verification")
-        wanted.append(hooks.OperatorHook(hooks.WEBSUB, config.websub_hub, feeds))
     hooks.keep_operator_hooks(wanted, now)
     return urls
 

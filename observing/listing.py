@@ -21,6 +21,8 @@ from observing.state import FINALIZED, FULL_SCAN_INTERVAL_MS, SLICE, State
 from storage import in_parts
 
 HEAD_PAGE, FULL_PAGE = 100, 1000
+# Of one wallet: itself and its token accounts.
+MAX_ADDRESSES = 2_000
 # Where something new was, slots below the covered head are listed again: a lagging node may have
 # left something out.
 OVERLAP_SLOTS = 512
@@ -250,7 +252,7 @@ class Listing:
         """
         known = list_addresses(wallet.id)
         fresh = sorted(set(addresses) - known)
-        room = self._state.config.max_addresses_per_wallet - len(known)
+        room = MAX_ADDRESSES - len(known)
         if named and len(fresh) > room:
             room += self._drop_unnamed(wallet, len(fresh) - room)
         fresh = fresh[: max(0, room)]

@@ -22,6 +22,8 @@ from storage import database
 
 # Endpoints listened to at once: more would say the same.
 MAX_LISTENERS = 4
+# Of each endpoint; one that allows fewer says so, and gets fewer.
+MAX_SUBSCRIPTIONS = 1_000
 # Between two checks of which wallets there are, and between two notes for health.
 REFRESH_SECONDS, NOTE_SECONDS = 3.0, 15.0
 STEP_SECONDS = 0.5
@@ -78,10 +80,10 @@ class Ringing:
     ) -> None:
         self._bell, self._clock = state.bell, state.clock
         self._answer, self._working, self._reading = answer, working, reading
-        self._note, self._now, self._max = note, now, config.max_subscriptions
+        self._note, self._now = note, now
         urls = list_websockets(config) if config.observer_interval_seconds else ()
         self._listeners = [
-            Listener(url, f"endpoint {number}", self._bell, self._max, self._clock)
+            Listener(url, f"endpoint {number}", self._bell, MAX_SUBSCRIPTIONS, self._clock)
             for number, url in enumerate(urls[:MAX_LISTENERS], 1)
         ]
         self._refreshed_at = self._noted_at = float("-inf")
@@ -136,7 +138,7 @@ class Ringing:
         """Read which wallets there are, where anybody wrote since the last time."""
         if version != self._version:
             with self._reading():
-                self._bell.want(list_audible(self._max, self._now()))
+                self._bell.want(list_audible(MAX_SUBSCRIPTIONS, self._now()))
             self._version = version
 
     def _answer_next(self) -> None:

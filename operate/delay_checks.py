@@ -27,7 +27,7 @@ class TimedPost(NamedTuple):
 POSTS = """
 SELECT p.uid, p.bot_id, p.trade_id, p.delay, p.status, p.created_at, t.block_time
 FROM post p LEFT JOIN trade t ON t.id = p.trade_id
-WHERE (p.delay IS NOT NULL OR p.status = 'verified') AND p.channel <> 'import'
+WHERE p.delay IS NOT NULL OR p.status = 'verified'
 ORDER BY p.created_at, p.id"""
 
 

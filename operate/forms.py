@@ -46,17 +46,15 @@ FORMS = {
         "mint": ADDRESS,
         "signature": SIGNATURE,
         "source": "bot|observer",
-        "channel": "api|studio|discord|observer|import",
+        "channel": "api|studio|discord|observer",
         "status": "none|pending|verified|mismatch|not_found",
         "hidden_hash": HASH,
         "status_reason": "other_wallet|failed|not_a_trade|mint_not_in_trade|value_unexplained",
     },
-    "imported_post": {"original_uid": "post_[0-9a-f]{24}", "instance": "https?://[!-~]+"},
     "arrival": {"kind": "post|trade|verification|coverage|restore"},
     "mint": {"address": ADDRESS},
     "token": {"mint": ADDRESS},
     "trader": {"uid": "trader_[0-9a-f]{24}"},
-    "imported_trader": {"original_uid": "trader_[0-9a-f]{24}", "instance": "https?://[!-~]+"},
 }
 JSON = {
     *("voice", "coverage", "results", "positions", "scan_cursor", "token_changes", "lots"),

@@ -1,7 +1,7 @@
 """The fill model `amm-cp/2`: what an order would get from the pool it names, to the lamport. Pure.
 
 All arithmetic is on integers and rounds against the trader. `paper.pools` says what a pool is and
-what it remembers, `paper.venues` what each venue takes; `paper.assumptions` says what the model
+what it remembers, `paper.venues` what each venue takes; `paper.fill_model` says what the model
 assumes. Fills of earlier models are made again by `paper.first_fills`.
 """
 

@@ -8,9 +8,9 @@ import orjson
 
 import storage
 from market import store as market_store
-from paper import equity_store, rows
+from paper import rows
 from paper.equity_tables import EquityMark
-from paper.guard import Phase
+from paper.guard import DAY_MS, HOUR_MS, Phase
 from paper.load import LoadedTrader
 from paper.rows import SUSPECT, Columns, select, show_fill, show_line, show_order, show_position
 from paper.tables import (
@@ -97,8 +97,8 @@ def store_round(
             _store_trader(one)
         _store_journals(journals)
         _insert(DiaryEntry, lines)
-        _insert(EquityMark, equity_store.list_marks(loaded, now), ("period", "at"))
-        equity_store.thin_out(now)
+        _insert(EquityMark, list_marks(loaded, now), ("period", "at"))
+        thin_out(now)
         _pin_snapshots([one.trader for one in loaded], _store_twins(loaded))
         EngineState.insert(id=1, snapshot=cursor).on_conflict(
             conflict_target=[EngineState.id], update={"snapshot": cursor}
@@ -263,3 +263,36 @@ def store_posts(posts: Sequence[Columns], last_entry: int) -> None:
     with storage.writing():
         _insert(PaperPost, posts)
         EngineState.update(entry=last_entry).where(EngineState.id == 1).execute()
+
+
+# ---- what accounts are worth ---------------------------------------------------------------------
+MARK_MS = 600_000
+# Marks between one day and this many days old are thinned out; a longer stop of the job leaves its
+# marks as they are.
+THINNED_DAYS = 3
+# Those that have an earlier one in their hour; integers are cut by division in every engine. Most
+# that are left begin an hour, and are looked at no further.
+THIN_OUT = f"""
+DELETE FROM equity_mark WHERE at < ? AND at > ? AND at / {HOUR_MS} * {HOUR_MS} <> at
+AND EXISTS (SELECT 1 FROM equity_mark e WHERE e.period_id = equity_mark.period_id
+            AND e.at >= equity_mark.at / {HOUR_MS} * {HOUR_MS} AND e.at < equity_mark.at)"""
+
+
+def list_marks(loaded: Sequence[LoadedTrader], now: int) -> list[dict[str, Any]]:
+    """Return the rows of what traders are worth at `now` (ms)."""
+    return [
+        {
+            "period": one.row.period,
+            "at": now // MARK_MS * MARK_MS,
+            "equity": one.trader.account.equity,
+            "held": one.trader.account.equity - one.trader.account.cash,
+        }
+        for one in loaded
+    ]
+
+
+def thin_out(now: int) -> None:
+    """Delete all marks of an account in an hour but its first, a day later. In the caller's
+    transaction.
+    """
+    storage.database.execute_sql(THIN_OUT, (now - DAY_MS, now - THINNED_DAYS * DAY_MS))

@@ -49,18 +49,6 @@ class Trader(Base):
     version = IntegerField(default=0)
 
 
-class ImportedTrader(Base):
-    """What the archive says of a trader that it brought: nobody checked it.
-
-    `original_uid`, `original_at`: its id and when it was made at `instance` (a web address).
-    """
-
-    trader = ForeignKeyField(Trader, primary_key=True, backref="imported")
-    original_uid = TextField()
-    original_at = BigIntegerField()
-    instance = TextField()
-
-
 class Period(Base):
     """A numbered account of a trader. A reset closes it and opens the next; a closed one stays
     readable.
@@ -288,7 +276,7 @@ class Backtest(Base):
     state = TextField()
     # In percent.
     progress = IntegerField(default=0)
-    # JSON; see paper.backtest_report.
+    # JSON; see paper.backtests.
     result = TextField(null=True)
     # A sentence, where it failed.
     error = TextField(null=True)
@@ -332,7 +320,6 @@ class EngineState(Base):
 
 TABLES = (
     Trader,
-    ImportedTrader,
     Period,
     PaperOrder,
     PaperFill,

@@ -1,4 +1,4 @@
-// What a script adds to pages that work without it: copy buttons, times that tick, keys, a preview, a test post, a wallet's signature.
+// What a script adds to pages that work without it: copy buttons, times that tick, a preview, a test post, a wallet's signature.
 "use strict";
 
 document.documentElement.classList.add("js");
@@ -69,46 +69,12 @@ function tick() {
 }
 setInterval(tick, TICK_MS);
 
-function showExact() {
-  exact = !exact;
-  one("[data-times]")?.setAttribute("aria-pressed", exact);
-  tick();
-}
-
-// ---- keys
-const KEYS = [["j", "next post or row"], ["k", "previous post or row"], ["Enter", "open it"], ["/", "search"], ["t", "exact times: yours and UTC"], ["?", "this list"]];
-const STOPS = "[data-post], .trade > summary, .market summary, .hits a";
-
-function showKeys() {
-  const dialog = one("dialog.keys") || document.body.appendChild(document.createElement("dialog"));
-  dialog.className = "keys";
-  dialog.setAttribute("aria-label", "Keyboard shortcuts");
-  const names = KEYS.map(([key, does]) => `<dt><kbd>${key}</kbd></dt><dd>${does}</dd>`).join("");
-  dialog.innerHTML = `<dl>${names}</dl><form method="dialog"><button>Close</button></form>`;
-  dialog.showModal();
-}
-
-function move(step) {
-  const stops = all(STOPS);
-  const here = stops.findIndex((stop) => stop.contains(document.activeElement));
-  const next = stops[Math.max(0, here < 0 ? 0 : here + step)];
-  if (!next) return;
-  if (next.dataset.post) next.tabIndex = -1;
-  next.focus({ focusVisible: true });
-  next.scrollIntoView({ block: "nearest" });
-}
-
-document.addEventListener("keydown", (event) => {
-  if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, textarea, select, dialog")) return;
-  const post = document.activeElement.dataset?.post;
-  const act = { j: () => move(1), k: () => move(-1), "/": () => one(".find input")?.focus(), "?": showKeys, t: showExact, Enter: post && (() => document.activeElement.querySelector("a.at")?.click()) }[event.key];
-  if (!act) return;
-  event.preventDefault();
-  act();
-});
 document.addEventListener("click", (event) => {
-  if (event.target.closest("[data-keys]")) showKeys();
-  if (event.target.closest("[data-times]")) showExact();
+  const button = event.target.closest("[data-times]");
+  if (!button) return;
+  exact = !exact;
+  button.setAttribute("aria-pressed", exact);
+  tick();
 });
 
 // ---- preview a bot while one types

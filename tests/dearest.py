@@ -311,11 +311,6 @@ def list_market(reader):
     return plain(reader.combine(sort=quotes.SORTS, show=quotes.FILTERS, page=["1", "2", "25"]))
 
 
-def list_embeds(reader):
-    base, ids = reader.app.settings.base_url, reader.ids
-    return plain([{"url": f"{base}/bots/{ids['bot']}"}, {"url": f"{base}/posts/{ids['post']}"}])
-
-
 def list_admin(name):
     def listing(reader):
         given = {one: [reader.ids.get(one) or "none"] for one in lists.LISTINGS[name].filters}
@@ -352,8 +347,6 @@ QUERIES = {
     "evidence.show_index": lambda reader: plain([{"after": reader.ids["bot"]}]),
     "tokens.show_token": list_token,
     "tokens.show_market": list_market,
-    "oembed.show_oembed": list_embeds,
-    "docs_search.show_found": lambda reader: plain([{"q": COMMON}, {"q": "trade"}]),
     "guides.show_skill": lambda reader: plain([{"bot": reader.ids["bot"]}]),
     "admin.find_one": lambda reader: plain([{"q": one or "none"} for one in reader.ids.values()]),
     **{f"admin.list_{name}": list_admin(name) for name in lists.LISTINGS},

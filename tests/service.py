@@ -26,7 +26,6 @@ GENEROUS = {
     "ip_limit_per_minute": 10**6,
     "failed_auth_per_minute": 10**6,
     "creations_per_minute": 10**6,
-    "max_streams_per_owner": 10**6,
 }
 
 

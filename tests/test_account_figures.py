@@ -11,12 +11,12 @@ from test_closes import order_of
 from test_legacy import SOL, closed, make_trader
 
 from accounts import traders as accounts
-from paper import equity_store, metrics
+from paper import metrics, store
 from paper.account import STARTING_CASH, Close
-from paper.equity_store import MARK_MS
 from paper.equity_tables import EquityMark
 from paper.guard import DAY_MS, HOUR_MS
 from paper.metrics import Mark
+from paper.store import MARK_MS
 from paper.tables import Period
 from web.api.paper_equity import EquityPoint, TradeRow
 from web.site import account_curves, account_history
@@ -98,7 +98,7 @@ def test_marks_are_thinned_to_one_an_hour_after_a_day(db):
     old, new = NOW // HOUR_MS * HOUR_MS - 2 * DAY_MS, NOW // HOUR_MS * HOUR_MS
     for at in (old, old + 600_000, old + HOUR_MS, new, new + 600_000):
         EquityMark.create(period=period, at=at, equity=1, held=0)
-    equity_store.thin_out(NOW)
+    store.thin_out(NOW)
     kept = [one.at for one in EquityMark.select().order_by(EquityMark.at)]
     assert kept == [old, old + HOUR_MS, new, new + 600_000]
 
@@ -112,7 +112,7 @@ def test_of_an_hour_that_had_no_mark_at_its_beginning_the_first_one_stays(db):
     for period, minutes in ((late, (20, 30, 40)), (whole, (0, 10, 20, 30, 40, 50))):
         for minute in minutes:
             EquityMark.create(period=period, at=hour + minute * 60_000, equity=1, held=0)
-    equity_store.thin_out(NOW)
+    store.thin_out(NOW)
     kept = [(one.period_id, one.at - hour) for one in EquityMark.select().order_by(EquityMark.id)]
     assert kept == [(late.id, 20 * 60_000), (whole.id, 0)]
 
@@ -128,14 +128,14 @@ def test_marks_are_thinned_for_three_days_alone(db):
     goes = [now - 3 * DAY_MS + step, now - DAY_MS - step]
     for at in stays + goes:
         EquityMark.create(period=period, at=at, equity=1, held=0)
-    equity_store.thin_out(now)
+    store.thin_out(now)
     assert [one.at for one in EquityMark.select().order_by(EquityMark.at)] == stays
 
 
 def test_a_mark_is_of_its_ten_minutes_and_tells_what_is_in_positions():
     account = SimpleNamespace(equity=12 * SOL, cash=9 * SOL)
     loaded = SimpleNamespace(row=SimpleNamespace(period=7), trader=SimpleNamespace(account=account))
-    marks = equity_store.list_marks([loaded], 5 * MARK_MS + 1)
+    marks = store.list_marks([loaded], 5 * MARK_MS + 1)
     assert marks == [{"period": 7, "at": 5 * MARK_MS, "equity": 12 * SOL, "held": 3 * SOL}]
 
 

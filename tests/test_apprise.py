@@ -1,4 +1,4 @@
-"""APPRISE_URLS and WEBSUB_HUB: what the operator's settings send, by the outbox of the hooks."""
+"""APPRISE_URLS: what the operator's settings send, by the outbox of the hooks."""
 
 import importlib.util
 import json
@@ -153,12 +153,11 @@ def test_an_address_that_is_no_longer_named_is_forgotten(service):
         assert hooks.list_hooks() == []
 
 
-def test_an_owner_cannot_have_the_kinds_of_the_operator(service):
+def test_an_owner_cannot_have_the_kind_of_the_operator(service):
     owner = service.make_bot("Ada").owner
-    for kind in ("apprise", "websub"):
-        with pytest.raises(Problem) as refused:
-            hooks.add_hook(service.config, owner, "https://x.example", NOW, kind)
-        assert refused.value.errors[0]["field"] == "kind"
+    with pytest.raises(Problem) as refused:
+        hooks.add_hook(service.config, owner, "https://x.example", NOW, "apprise")
+    assert refused.value.errors[0]["field"] == "kind"
 
 
 @pytest.mark.parametrize(
@@ -208,29 +207,3 @@ def test_social_networks_that_apprise_speaks_are_refused():
         for attribute in ("protocol", "secure_protocol"):
             given = getattr(plugin, attribute) or ()
             assert {given} if isinstance(given, str) else set(given) <= settings.SOCIAL
-
-
-# ---- WebSub --------------------------------------------------------------------------------------
-def test_a_hub_is_told_which_feeds_changed(private, delivering, receivers):  # noqa: F811
-    (hub,) = receivers()
-    change(private, websub_hub=hub.url, hooks_private="off")
-    ada = private.make_bot("Ada")
-    delivering()
-    until(rows)
-    say(private, ada, "one")
-    until(lambda: hub.got)
-    headers, body = hub.got[0]
-    assert headers["content-type"] == "application/x-www-form-urlencoded"
-    root = "http://127.0.0.1:8000"
-    assert urllib.parse.parse_qs(body.decode(), strict_parsing=True) == {
-        "hub.mode": ["publish"],
-        "hub.url": [
-            f"{root}/feed.atom",
-            f"{root}/feed.json",
-            f"{root}/bots/{ada.bot.uid}/feed.atom",
-            f"{root}/bots/{ada.bot.uid}/feed.json",
-        ],
-    }
-    # What a hub is told to fetch is there.
-    for url in urllib.parse.parse_qs(body.decode())["hub.url"]:
-        assert private.get(url.removeprefix(root)).status_code == 200

@@ -14,11 +14,10 @@ from accounts import backtests as asked
 from accounts.backtests import write_table
 from accounts.problem import Problem
 from market.tables import Snapshot
-from paper import backtest_report, backtests, recordings, results
+from paper import backtests, recordings, results
 from paper.account import Close
 from paper.account import Position as Held
-from paper.backtest_report import COLUMNS, show_backtest
-from paper.backtests import Recording
+from paper.backtests import COLUMNS, Recording, show_backtest
 from paper.fills import RECORDED_COSTS, NetworkCosts
 from paper.guard import Phase
 from paper.market import Flow, View
@@ -359,7 +358,7 @@ def test_other_times_are_refused(text):
 @pytest.mark.parametrize(("spent", "shown"), [(3 * SOL, 33.33), (0, None)])
 def test_a_close_is_shown_in_lamports_and_in_percent_of_what_was_spent(spent, shown):
     close = Close("7", "A", "AA", START, START + 1_000, "stop", 2 * SOL, SOL, spent, "stale_price")
-    assert backtest_report.show_close(close) == {
+    assert backtests.show_close(close) == {
         "closedAt": "2027-01-15T08:00:01Z",
         "openedAt": "2027-01-15T08:00:00Z",
         **{"mint": "A", "symbol": "AA", "reason": "stop", "grossLamports": "2000000000"},
@@ -444,8 +443,8 @@ def test_a_result_is_told_in_full():
         **{"from": at, "to": end, "intervalSeconds": 60, "snapshots": 7, "tokens": 1},
         **mine,
         "equity": [{"at": at, "sol": "10"}, {"at": "2027-01-15T08:00:01Z", "sol": "11"}],
-        "closes": [backtest_report.show_close(close) for close in closes],
-        "randomCloses": [{**backtest_report.show_close(random[0]), "account": "random"}],
+        "closes": [backtests.show_close(close) for close in closes],
+        "randomCloses": [{**backtests.show_close(random[0]), "account": "random"}],
         "networkCosts": [{**cost, "p90Lamports": "3047000", "receipts": 102, "source": "recorded"}],
         "venues": [
             {
@@ -471,7 +470,7 @@ def test_a_result_is_told_in_full():
                 "ended": {"at": "2027-01-15T08:00:02Z", "text": "Refused AA: too thin."},
             },
         },
-        "notes": list(backtest_report.NOTES),
+        "notes": list(backtests.NOTES),
     }
 
 
@@ -524,7 +523,7 @@ def test_costs_that_were_known_before_the_recording_are_its_first():
     own = [NetworkCosts(number, 8, 9) for number in range(4)]
     moments = (START - 60 * MINUTE, START - MINUTE, START + 2 * MINUTE, START + 5 * MINUTE)
     costs = tuple(CostsFrom(at, one, 40) for at, one in zip(moments, own, strict=True))
-    shown = backtest_report._show_costs(replace(recording_of(["0.001"] * 5), costs=costs))
+    shown = backtests._show_costs(replace(recording_of(["0.001"] * 5), costs=costs))
     assert [(one["from"], one["p50Lamports"]) for one in shown] == [
         ("2027-01-15T08:00:00Z", "1"),
         ("2027-01-15T08:02:00Z", "2"),

@@ -339,30 +339,10 @@ def test_the_ring_shows_where_the_keyboard_is(site, full, open_page, scheme):
         assert places > 5 and ringless == [], path
 
 
-def test_keys_move_through_posts_and_lead_to_the_search(site, full, open_page):
-    page = open_page()
-    page.goto("/")
-    focused = "document.activeElement.dataset.post || document.activeElement.name || ''"
-    posts = page.evaluate("[...document.querySelectorAll('[data-post]')].map(p => p.dataset.post)")
-    seen = []
-    for key in "jjk":
-        page.keyboard.press(key)
-        seen.append(page.evaluate(focused))
-    assert seen == [posts[0], posts[1], posts[0]]
-    assert page.evaluate(RING) == ""
-    page.keyboard.press("?")
-    page.get_by_role("dialog").get_by_text("search").wait_for()
-    page.keyboard.press("Escape")
-    page.keyboard.press("/")
-    assert page.evaluate(focused) == "q"
-    page.keyboard.type("j otto")
-    assert page.get_by_role("searchbox").input_value() == "j otto"
-
-
 def test_times_tell_the_readers_zone_and_utc(site, full, open_page):
     page = open_page(timezone_id="Asia/Tokyo")
     page.goto("/")
-    page.keyboard.press("t")
+    page.get_by_role("button", name="Exact times").click()
     shown = page.locator("article time").first.inner_text()
     assert "GMT+9" in shown and "UTC" in shown
     assert page.locator("article time").first.get_attribute("title").endswith("UTC")
@@ -467,7 +447,6 @@ def full(site):
         "/docs",
         "/docs/errors",
         "/docs/example",
-        "/docs/search?q=key",
         "/docs/fields",
         "/docs/fields/paper",
     ]

@@ -104,7 +104,6 @@ PATHS = (
     "/connect?key={0}",
     "/connect/preview?tone={0}&catchphrases={0}",
     "/docs?key={0}",
-    "/docs/search?q={0}",
 )
 HEADERS = (
     "Cookie",
@@ -431,7 +430,6 @@ def look_at_everything(server, uid, backup):
         "/docs",
         "/docs/errors",
         "/docs/example",
-        "/docs/search?q=key",
         "/create",
         "/connect",
         f"/bots/{uid}",

@@ -259,7 +259,7 @@ def test_a_database_of_another_version_is_refused_with_a_sentence(cli, version, 
     assert (code, out) == (1, "") and f"{version} version" in err and words in err
 
 
-@pytest.mark.parametrize("command", ["backup", "restore", "import"])
+@pytest.mark.parametrize("command", ["backup", "restore"])
 @pytest.mark.parametrize("name", ["", ".", "/"])
 def test_an_argument_that_names_no_file_is_wrong_usage(cli, command, name):
     code, _, err = cli(command, name)

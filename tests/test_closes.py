@@ -12,7 +12,7 @@ from test_legacy import SOL, closed, make_trader
 
 from accounts import traders as accounts
 from market.tables import Snapshot, Token
-from paper.fingerprint import MODEL_HASH
+from paper.fill_model import MODEL_HASH
 from paper.tables import DiaryEntry, PaperFill, PaperOrder, PaperPost, Trader
 from web.site import price_path
 from web.site.price_path import PricePoint

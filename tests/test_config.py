@@ -127,13 +127,6 @@ def test_redis_urls_that_can_be_used(url):
     assert load(RATELIMIT_STORAGE_URL=url).ratelimit_storage_url == url
 
 
-@pytest.mark.parametrize("environ", [{"OBSERVERS": "shared"}, {"OBSERVERS": " many"}])
-def test_a_setting_that_is_gone_says_so(environ):
-    with pytest.raises(config.BadSetting, match="OBSERVERS is gone: one process observes all"):
-        load(**environ)
-    assert load(OBSERVERS="one") == load()
-
-
 def test_allowance_in_any_order_shortest_window_first():
     assert load(ALLOWANCE="5/day; 2/minute").allowance == (("minute", 2), ("day", 5))
 

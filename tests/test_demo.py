@@ -30,9 +30,10 @@ from accounts import posts
 from bench._ports import find_port
 from bench.backups import wait_for
 from chain.rpc import Refused
-from demo import cast, newcomers, stage
+from demo import cast, stage
 from demo.market import BY_SYMBOL, TOKENS, Market, price
-from demo.node import BadCall, Node, load_recording
+from demo.node import BadCall, Node
+from demo.recording import SLOW, SLOW_SECONDS, load_recording
 from market.providers import parse_list, parse_pairs, parse_pools
 from observer import Observer, observe_once
 from operate import backups, instance
@@ -116,7 +117,7 @@ def set_up(folder, chain, recording):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(stage, "PAST_SECONDS", 600)
         keys = stage.fill_database(given, recording, lines, market)
-    slow = [row.signature for row in chain.transactions if row.wallet == newcomers.SLOW]
+    slow = [row.signature for row in chain.transactions if row.wallet == SLOW]
     with storage.connect(given).connection_context():
         observer = Observer(given, rpc=connect(AsOf(chain, 0, slow[SLOW_GIVEN:])))
         # Who slept for an hour is looked at again only after a while.
@@ -141,7 +142,7 @@ def test_ledgers_end_with_what_the_node_said_each_wallet_held(db, settings, chai
     from accounts import influencers
 
     # Of the newcomers the recording says nothing.
-    recorded = recording["wallets"][: newcomers.SLOW]
+    recorded = recording["wallets"][:SLOW]
     for number, wallet in enumerate(recorded):
         influencers.create_bot(settings, f"Bot {number}", START * 1000, wallet)
     given = config.load(
@@ -164,8 +165,8 @@ def test_ledgers_end_with_what_the_node_said_each_wallet_held(db, settings, chai
         }
         assert {one["mint"]: one["amountRaw"] for one in orjson.loads(wallet.positions)} == held
     kinds = Counter(kind for (kind,) in models.Trade.select(models.Trade.kind).tuples())
-    told = Counter(row["kind"] for row in recording["transactions"] if row["who"] < newcomers.SLOW)
-    # demo.oddities adds two purchases, one of them unexplained, a sale and a round trip.
+    told = Counter(row["kind"] for row in recording["transactions"] if row["who"] < SLOW)
+    # demo.recording adds two purchases, one of them unexplained, a sale and a round trip.
     assert (kinds["buy"], kinds["sell"], kinds["swap"], kinds["failed"]) == (
         told["buy"] + 2,
         told["sell"] + 1,
@@ -478,7 +479,7 @@ def test_a_slow_wallet_alone_is_waited_for(chain):
         row.wallet: chain.find_pause("getTransaction", [row.signature])
         for row in chain.transactions
     }
-    assert waits.pop(newcomers.SLOW) == newcomers.SLOW_SECONDS and not any(waits.values())
+    assert waits.pop(SLOW) == SLOW_SECONDS and not any(waits.values())
     assert not any(
         chain.find_pause(*call) for call in (("getTransaction", []), ("getSlot", [{}]), (7, [[]]))
     )

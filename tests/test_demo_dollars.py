@@ -7,13 +7,14 @@ import pytest
 from test_demo import chain, recording, show, staged, text_of  # noqa: F401  the demonstration
 
 from chain.quotes import QUOTES
-from demo import cast, newcomers
+from demo import cast
 from demo.market import BY_SYMBOL, SOL_USD, price
+from demo.recording import DOLLAR_SYMBOL, DOLLARS, GIVEN_USD
 
 USDC = QUOTES[0]
 # The demonstration is always SQLite.
 pytestmark = ground.sqlite_only
-DORA = next(one for one in cast.BOTS if one.wallet == newcomers.DOLLARS)
+DORA = next(one for one in cast.BOTS if one.wallet == DOLLARS)
 
 
 @pytest.fixture
@@ -30,17 +31,15 @@ def dora(show, key):  # noqa: F811
 
 def list_changes(chain, until):  # noqa: F811
     """What its swaps moved of USDC up to a second of the demonstration, in raw units, in order."""
-    rows = [
-        one for one in chain.transactions if one.wallet == newcomers.DOLLARS and one.at <= until
-    ]
+    rows = [one for one in chain.transactions if one.wallet == DOLLARS and one.at <= until]
     return [cast._read_change(one).tokens[USDC.mint] for one in rows if one.kind == "swap"]
 
 
 def test_its_trades_were_made_at_the_prices_the_market_shows(chain):  # noqa: F811
     """A SOL is 160 dollars there, and the pool keeps 0.4 %."""
-    token, seen = BY_SYMBOL[newcomers.DOLLAR_SYMBOL], 0
+    token, seen = BY_SYMBOL[DOLLAR_SYMBOL], 0
     for row in chain.transactions:
-        if row.wallet == newcomers.DOLLARS and row.kind == "swap":
+        if row.wallet == DOLLARS and row.kind == "swap":
             moved = cast._read_change(row).tokens
             dollars = abs(moved.pop(USDC.mint)) / 10**6
             ((_, raw),) = moved.items()
@@ -51,7 +50,7 @@ def test_its_trades_were_made_at_the_prices_the_market_shows(chain):  # noqa: F8
 
 
 def test_it_never_pays_what_it_does_not_have(chain):  # noqa: F811
-    held = newcomers.GIVEN_USD * 10**6
+    held = GIVEN_USD * 10**6
     for change in list_changes(chain, 10**6):
         held += change
         assert held >= 0
@@ -70,8 +69,8 @@ def test_its_result_is_what_its_turns_left_in_usdc(chain, dora):  # noqa: F811
     assert dora["results"]["matchedSells"] == 0
     assert dora["coverage"]["state"] == "complete"
     (books,) = dora["reconciliation"]["byQuote"]
-    assert books["receivedRaw"] == str(newcomers.GIVEN_USD * 10**6)
-    assert int(books["closingRaw"]) == newcomers.GIVEN_USD * 10**6 + sum(changes)
+    assert books["receivedRaw"] == str(GIVEN_USD * 10**6)
+    assert int(books["closingRaw"]) == GIVEN_USD * 10**6 + sum(changes)
     assert books["differenceRaw"] == "0"
 
 

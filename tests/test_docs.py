@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from corpus import read_expected
 
-from accounts import archives
+from accounts import exports
 from accounts.problem import CODES
 from chain import verify
 from chain.amounts import exact
@@ -75,12 +75,10 @@ def test_every_flag_of_a_trade_is_named_and_said_in_words(service):
 
 
 def test_every_file_of_an_archive_is_named():
-    text = (ROOT / "docs" / "moving.md").read_text()
+    text = (ROOT / "docs" / "leaving.md").read_text()
     named = re.findall(r"`([\w*]+\.\w+)`", "".join(re.findall(r"^\| (.*?) \|", text, re.M)))
-    assert [name for name in archives.NAMES if not any(map(Path(name).match, named))] == []
-    assert [
-        name for name in named if not any(Path(one).match(name) for one in archives.NAMES)
-    ] == []
+    assert [name for name in exports.NAMES if not any(map(Path(name).match, named))] == []
+    assert [name for name in named if not any(Path(one).match(name) for one in exports.NAMES)] == []
 
 
 def test_links_to_a_heading_find_it():

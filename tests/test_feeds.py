@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import ground
 import orjson
 import pytest
-from service import NOW, Service, address, signature
+from service import NOW, address, signature
 
 from accounts import influencers, posts, verification
 from models import Bot, Post, Wallet
@@ -687,23 +687,6 @@ def test_a_cursor_works_in_its_own_feed_only(service, bot, paths):
         )
 
 
-def test_a_hub_is_named_by_the_newest_page(tmp_path):
-    """RFC 4287 links and JSON Feed 1.1 `hubs`; older pages do not change, so nobody subscribes."""
-    service = Service(tmp_path / "data", websub_hub="https://hub.example/push/")
-    with service.database.connection_context():
-        key = service.make_bot("Ada", W).publish_key.text
-    for n in range(51):
-        service.post({"eventId": f"e{n}", "body": "b"}, key)
-    hubs = [{"type": "WebSub", "url": "https://hub.example/push/"}]
-    newest = service.get("/feed.json").json
-    assert newest["hubs"] == hubs and find_json_faults(newest) == []
-    older = service.get(newest["next_url"].removeprefix("http://127.0.0.1:8000")).json
-    assert len(older["items"]) == 1 and "hubs" not in older
-    root = ET.fromstring(service.get("/feed.atom").data)
-    assert root.find(f"{ATOM}link[@rel='hub']").get("href") == "https://hub.example/push/"
-    service.close()
-
-
 # ---- for scripts of other sites ------------------------------------------------------------------
 ANYBODYS = (
     "/feed.json",
@@ -715,7 +698,6 @@ ANYBODYS = (
     "/api/health",
     "/openapi.json",
     "/api/traders/nobody",
-    "/oembed",
 )
 SOMEBODYS = (
     "/api/v1/bots",
@@ -747,14 +729,3 @@ def test_other_sites_may_read_what_is_everybodys_and_nothing_else(service, bot, 
         answer = service.get(path, key if path.startswith("/api") else None)
         assert "Access-Control-Allow-Origin" not in answer.headers, path
         assert answer.headers["Cross-Origin-Resource-Policy"] == "same-origin", path
-
-
-def test_cors_off_closes_it(tmp_path):
-    service = Service(tmp_path / "data", cors="off")
-    for path in ANYBODYS:
-        answer = service.get(path)
-        assert (
-            "Access-Control-Allow-Origin" not in answer.headers
-            and answer.headers["Cross-Origin-Resource-Policy"] == "same-origin"
-        )
-    service.close()

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tape import MINUTE, START, quote
 
-from paper import fills, fingerprint, pools
+from paper import fill_model, fills, pools
 from paper.fills import (
     RENT,
     NetworkCosts,
@@ -289,11 +289,11 @@ def test_changing_a_constant_without_a_new_id_fails(monkeypatch):
     """All that decides what a fill pays, beside the model's id. A change needs a new id, and the
     digest of that.
     """
-    assert (fills.MODEL, fingerprint.MODEL_HASH) == ("amm-cp/2", "d7e6e4073d1d96b7")
+    assert (fills.MODEL, fill_model.MODEL_HASH) == ("amm-cp/2", "d7e6e4073d1d96b7")
     monkeypatch.setattr(fills, "FAILURE_BPS", 500)
-    constants = fingerprint.list_constants()
+    constants = fill_model.list_constants()
     assert ("RENT", 2_039_280) in constants and ("failing", 500) in constants
-    assert hashlib.sha256(repr(constants).encode()).hexdigest()[:16] == fingerprint.MODEL_HASH
+    assert hashlib.sha256(repr(constants).encode()).hexdigest()[:16] == fill_model.MODEL_HASH
 
 
 # ---- what is held --------------------------------------------------------------------------------

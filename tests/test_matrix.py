@@ -46,7 +46,6 @@ READ = {
             "/docs",
             "/docs/errors",
             "/docs/example",
-            "/docs/search",
             "/docs/fields",
             "/docs/fields/{group}",
             "/create",
@@ -95,8 +94,6 @@ READ = {
         ],
         EVERYBODY,
     ),
-    # No page without `url`.
-    "/oembed": dict.fromkeys(EVERYBODY, 404),
     **dict.fromkeys(
         ["/bots/{bot}/manage", "/bots/{bot}/retire", "/bots/{bot}/wallet/detach"], ITS_CREATOR
     ),

@@ -15,6 +15,7 @@ from accounts.wallets import attach_wallet
 from chain import rpc
 from chain.instructions import TOKEN
 from models import Address, Bot, Wallet, WalletSignature
+from observing import listing
 from observing.balances import Balances
 from observing.fetching import Fetching
 from observing.listing import Listing
@@ -116,7 +117,7 @@ def test_a_wallet_of_12000_token_accounts_delays_no_other(look):
     count_accounts = Address.select().join(Wallet).where(Wallet.address == eve).count
     while count_accounts() < 2_000:
         seen.look()
-    assert count_accounts() == 2_000 == seen.config.max_addresses_per_wallet
+    assert count_accounts() == 2_000 == listing.MAX_ADDRESSES
     watch(ADA, 1)
     seen.restart()
     seen.pace()
@@ -130,16 +131,18 @@ def test_a_wallet_of_12000_token_accounts_delays_no_other(look):
     assert health["troubled"] == [] and seen.observer.problem is None
 
 
-def test_accounts_beyond_the_cap_are_left_out_and_coverage_names_it(look, chain):
+def test_accounts_beyond_the_cap_are_left_out_and_coverage_names_it(look, chain, monkeypatch):
     """Known transactions name ada's accounts: those stay, whatever a list tells besides."""
-    seen = look(Hoarder(chain, ADA, 100), max_addresses_per_wallet=20).settle()
+    monkeypatch.setattr(listing, "MAX_ADDRESSES", 20)
+    seen = look(Hoarder(chain, ADA, 100)).settle()
     own = {ADA, *(address(account_of("ada", mint)) for mint in ("CAT", "DOG", "FOX"))}
     assert own < {a.address for a in Address.select()} and Address.select().count() == 20
     assert seen.state() == "partial" and "more token accounts" in seen.coverage()["note"]
     assert Wallet.get().accounts_left_out == 100 - (20 - len(own))
 
 
-def test_an_account_named_later_replaces_the_unnamed_one(look):
+def test_an_account_named_later_replaces_the_unnamed_one(look, monkeypatch):
+    monkeypatch.setattr(listing, "MAX_ADDRESSES", 10)
     story = Story()
     story.fund("ada", 10**9)
     story.buy("ada", "CAT", 100, 5_000)
@@ -147,7 +150,7 @@ def test_an_account_named_later_replaces_the_unnamed_one(look):
     chain = story.chain()
     node = Hoarder(chain, ADA, 50)
     node.tip = chain.rows[1].slot
-    seen = look(node, max_addresses_per_wallet=10)
+    seen = look(node)
     seen.observer.state.work_until = seen.clock() + 10**6
     seen.observer.listing.list_token_accounts(Wallet.get(), seen.now)
     node.tip = None

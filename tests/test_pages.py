@@ -581,7 +581,6 @@ def test_a_feed_that_finds_nothing_leads_on_in_a_sentence(service, bot):
         "/docs",
         "/docs/errors",
         "/docs/example",
-        "/docs/search",
         "/docs/fields",
         *(f"/docs/fields/{group}" for group in GROUPS),
         "/connect",

@@ -64,7 +64,6 @@ def test_a_post_says_what_it_is(service, bot):
             "untrustedFields": ["body", "reason", "symbol"],
         },
         "receipt": None,
-        "imported": None,
     }
 
 

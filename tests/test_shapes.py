@@ -27,8 +27,6 @@ ELSEWHERE = {
     "Market.note",
     # 429 (test_ratelimit)
     "Problem.window",
-    # test_leaving
-    *(f"ImportedFrom.{one}" for one in ("instance", "postId", "createdAt")),
     # test_quotas
     *(f"Problem.{one}" for one in ("quota", "setting", "limit", "used")),
 }
@@ -196,8 +194,6 @@ def add_quote(wallet):
 
 
 def add_paper(period, now):
-    said = {"original_uid": "trader_1", "original_at": now, "instance": "https://old.example"}
-    paper_tables.ImportedTrader.create(trader=period.trader_id, **said)
     for number, side in enumerate(("buy", "sell")):
         paper_tables.PaperOrder.create(
             period=period,

@@ -26,6 +26,11 @@ W = address("w")
 NUMBERS = itertools.count()
 
 
+@pytest.fixture(autouse=True)
+def many_streams(monkeypatch):
+    monkeypatch.setattr(stream, "MAX_STREAMS_OF_OWNER", 10**6)
+
+
 @pytest.fixture
 def bot(service):
     return service.make_bot("Ada", W)
@@ -318,11 +323,12 @@ def test_silence_is_filled_with_comments(service, key, follow, monkeypatch):
     assert list(Events(split_lines(sent))) == []
 
 
-def test_one_more_stream_of_an_owner_ends_its_oldest(tmp_path):
+def test_one_more_stream_of_an_owner_ends_its_oldest(tmp_path, monkeypatch):
     """Four of one owner, whichever of its keys opens them; those of others stay, and so does the
     total.
     """
-    made = Service(tmp_path / "data", max_streams_per_owner=4)
+    monkeypatch.setattr(stream, "MAX_STREAMS_OF_OWNER", 4)
+    made = Service(tmp_path / "data")
     try:
         ada, eve = made.make_bot("Ada"), made.make_bot("Eve")
         keys = [ada.publish_key.text, made.make_read_key(ada.owner)]
@@ -344,7 +350,8 @@ def test_one_more_stream_of_an_owner_ends_its_oldest(tmp_path):
 
 def test_the_total_stays_and_an_owner_may_still_change_its_own(tmp_path, monkeypatch):
     monkeypatch.setattr(stream, "MAX_STREAMS", 3)
-    made = Service(tmp_path / "data", max_streams_per_owner=2)
+    monkeypatch.setattr(stream, "MAX_STREAMS_OF_OWNER", 2)
+    made = Service(tmp_path / "data")
     try:
         keys = [made.make_bot(name).publish_key.text for name in ("Ada", "Bea", "Eve")]
         opened = [made.get("/api/v1/stream", keys[n], buffered=False) for n in (0, 0, 1)]

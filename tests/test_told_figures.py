@@ -8,11 +8,10 @@ import config
 from accounts import (
     admin,
     api_keys,
-    archive_reading,
-    archives,
     backtest_runs,
     backtests,
     conduct,
+    exports,
     posts,
 )
 from agents import answers
@@ -38,6 +37,7 @@ TOLD = {
         f"up to {witness.LIMITS.max_bytes // MB} MB, a look takes {witness.MAX_REQUESTS} requests",
     ),
     "follow.md": (
+        f"An owner may have {stream.MAX_STREAMS_OF_OWNER} streams open;",
         f"One process serves {stream.MAX_STREAMS} streams;",
         f"A comment comes every {stream.COMMENT_SECONDS} seconds",
         f"An answer has at most {answers.MAX_ANSWER_BYTES:,} bytes;",
@@ -47,13 +47,9 @@ TOLD = {
         f"Any 2xx response within {client.ANSWER_SECONDS:.0f} seconds",
         f"after {', '.join(str(wait) for wait in plan.WAITS_SECONDS[:-1])} seconds, then",
     ),
-    "moving.md": (
+    "leaving.md": (
         f"at most {NUMBERS[gate.EXPORTS_PER_MINUTE]} a minute from an address",
-        f"which were `cut` at {archives.MAX_ROWS:,}",
-        f"over {archive_reading.MAX_ARCHIVE_BYTES // MB} MB or"
-        f" {archive_reading.MAX_BYTES // GB} GB unpacked, more than {archives.MAX_BOTS} bots,"
-        f" {archives.MAX_TRADERS} paper traders or {archives.MAX_ROWS:,} posts",
-        f"a line over {archive_reading.MAX_LINE_BYTES // KB} KiB",
+        f"which were `cut` at {exports.MAX_ROWS:,}",
     ),
     "operate.md": (
         f"once and within {NUMBERS[admin.LOGIN_MS // 60_000]} minutes",

@@ -6,7 +6,6 @@ import story
 from service import NOW, address, signature
 
 from accounts import posts
-from accounts.tables import IMPORTED
 from accounts.verification import judge_post, verify_posts
 from chain.group_tables import Companion
 from chain.packing import pack
@@ -180,14 +179,6 @@ def test_with_more_than_400_changed_trades_all_posts_are_judged(service, bot):
     assert judgment(uid)[0] == "verified"
     verify(*[f"other {number}" for number in range(401)])
     assert judgment(uid) == ("mismatch", "failed", "trade_t")
-
-
-def test_nobody_hears_of_an_imported_post(service, bot):
-    say(bot, "t")
-    Post.update(channel=IMPORTED).execute()
-    service.observe_trade(W, "t", 1)
-    verify("t")
-    assert Post.get().status == "verified" and count_heard() == 0
 
 
 def test_posts_without_a_signature_and_of_other_wallets_are_left_alone(service, bot):

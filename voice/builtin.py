@@ -24,7 +24,6 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any, TypeVar
 
-from voice.even_tones import CALM, DRY, PLAIN
 from voice.facts import (
     NAMES,
     Facts,
@@ -33,7 +32,7 @@ from voice.facts import (
     round_number,
     round_numbers,
 )
-from voice.strong_tones import BOLD, CHEERFUL, SOLEMN
+from voice.tones import BOLD, CALM, CHEERFUL, DRY, PLAIN, SOLEMN
 from voice.words import CATCHPHRASES, DEFAULT_TONE, REASONS, RESULTS, SPEECH, Clauses
 
 TONES: dict[str, Clauses] = {

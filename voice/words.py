@@ -1,5 +1,5 @@
 """How facts are told: a sentence for each event, whatever the tone, and the words for results and
-reasons. The clauses that may follow stand in `voice.even_tones` and `voice.strong_tones`.
+reasons. The clauses that may follow are in `voice.tones`.
 
 `voice.builtin` puts them together. Posts are seeded by the order of these lists: to change one is
 to change what comes next; posts that were written keep their words.

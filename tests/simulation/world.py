@@ -29,7 +29,7 @@ from notify.outbox import Outbox
 from observer import Observer
 from observing.bell import Announced, Changed
 from observing.rebuilding import rebuild
-from observing.ringing import list_audible
+from observing.ringing import MAX_SUBSCRIPTIONS, list_audible
 from papertrade import PaperJob
 from simulation import invariants
 from simulation.clients import Follower, Poster, Receiver, StreamReader
@@ -277,7 +277,7 @@ class World:
         bell, rows = self.observer.bell, self.tale.chain.rows
         row = rows[-1 - place % len(rows)]
         with self.speaking():
-            bell.want(list_audible(self.config.max_subscriptions, self.clock.now()))
+            bell.want(list_audible(MAX_SUBSCRIPTIONS, self.clock.now()))
             for own in list(Address.select(Address, Wallet).join(Wallet)):
                 if own.address in row.keys:
                     self._tell(own, row)

@@ -23,6 +23,7 @@ from web.api.market import read_details, show_market_health
 from web.api.quote_results import show_differences
 from web.api.serialize import show_time
 from web.server.application import find_app
+from web.server.connections import MAX_OF_ADDRESS
 from web.server.rows import select, select_value
 
 blueprint = Blueprint("health", __name__)
@@ -166,7 +167,7 @@ def show_unreachable() -> dict[str, Any]:
 
 def show_connections(config: Config) -> dict[str, Any]:
     """Show how many connections an address may have in each worker, and how many were closed."""
-    most = None if config.trusted_proxies else config.max_connections_per_address
+    most = None if config.trusted_proxies else MAX_OF_ADDRESS
     return {"maxPerAddress": most, "closed": find_app().crowded_out}
 
 

@@ -46,7 +46,6 @@ from web.api.paper_statements import (
     COMPARED,
     DIARY,
     GENERATION,
-    IMPORTED_TRADER,
     ORDERS,
     PAPER_POSTS,
     PERIOD_CLOSES,
@@ -58,7 +57,6 @@ from web.api.paper_statements import (
     CloseRow,
     ComparedRow,
     DiaryRow,
-    ImportedTraderRow,
     OrderRow,
     PaperGeneration,
     PaperPostRow,
@@ -109,7 +107,6 @@ def find_trader(uid: str, now: int) -> Json | None:
     return {
         **shown,
         "performance": {**shown["performance"], **show_account_figures(figures)},
-        "imported": show_import(select_one(ImportedTraderRow, IMPORTED_TRADER, (row.id,))),
         "periods": show_each(select(PeriodRow, PERIODS, (row.id,)), show_period),
         "positions": show_each(held, lambda one: show_position(row.handle, one, now)),
         "orders": show_each(select(OrderRow, ORDERS, (row.id,)), show_order),
@@ -155,17 +152,6 @@ def show_evidence(row: TraderRow) -> Json | None:
 def _read_totals(trader_id: int | None) -> dict[int, PeriodTotalsRow]:
     """Return {period id: totals} of the open periods of a trader, or of all for None."""
     return {row.period_id: row for row in select_many(PeriodTotalsRow, PERIOD_TOTALS, (trader_id,))}
-
-
-def show_import(row: ImportedTraderRow | None) -> Json | None:
-    """Make the ImportedTraderFrom of a trader that came in an archive; None for another."""
-    if row is None:
-        return None
-    return {
-        "traderId": row.original_uid,
-        "createdAt": show_time(row.original_at),
-        "instance": row.instance,
-    }
 
 
 def show_trader(row: TraderRow, totals: PeriodTotalsRow | None, held_value: int) -> Json:

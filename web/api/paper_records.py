@@ -7,9 +7,8 @@ from typing import Any
 from chain.amounts import exact
 from paper import account, guard
 from paper.account import Close, find_exclusion, public_id
-from paper.assumptions import ASSUMPTIONS
+from paper.fill_model import ASSUMPTIONS, MODEL_HASH
 from paper.fills import MODEL
-from paper.fingerprint import MODEL_HASH
 from paper.first_fills import ASSUMPTIONS_OF
 from paper.market import ALL_SOL, SCALE, percent, value_of
 from paper.results import COST_FACTORS

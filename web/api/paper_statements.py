@@ -47,19 +47,6 @@ FROM trader t JOIN period p ON p.trader_id = t.id AND p.closed_at IS NULL
 LEFT JOIN review r ON r.id = (SELECT MAX(id) FROM review WHERE period_id = p.id)"""
 
 
-class ImportedTraderRow(NamedTuple):
-    """Where an imported trader was before, as the archive says."""
-
-    original_uid: str
-    original_at: int
-    instance: str
-
-
-IMPORTED_TRADER = (
-    "SELECT original_uid, original_at, instance FROM imported_trader WHERE trader_id = ?"
-)
-
-
 class PeriodTotalsRow(NamedTuple):
     """What the closes of an open period add up to."""
 

@@ -82,10 +82,6 @@ class PostRow(NamedTuple):
     log: str | None
     # The index of its leaf there.
     log_place: int | None
-    # Of an imported one: its id, its time (ms) and its instance, as the archive says.
-    original_uid: str | None
-    original_at: int | None
-    original_instance: str | None
 
     @property
     def sale(self) -> QuoteSale:
@@ -112,10 +108,8 @@ SELECT p.id, p.uid, b.uid AS bot, b.name AS bot_name, p.event_id, p.body, p.mint
        t.realized, t.result, t.cost, t.explained, t.slot,
        t.block_time, t.flags AS trade_flags, t.digest AS trade_digest, q.quote,
        {", ".join(f"q.{name} AS quote_{name}" for name in QuoteSale._fields)}, {IS_UNREAD},
-       g.uid AS log, p.leaf_id - g.first_leaf AS log_place, i.original_uid, i.original_at,
-       i.instance AS original_instance
+       g.uid AS log, p.leaf_id - g.first_leaf AS log_place
 FROM post p JOIN bot b ON b.id = p.bot_id LEFT JOIN "key" k ON k.id = p.key_id
-LEFT JOIN imported_post i ON p.channel = 'import' AND i.post_id = p.id
 LEFT JOIN log g ON g.id = (SELECT MAX(id) FROM log WHERE first_leaf <= p.leaf_id)
 LEFT JOIN wallet w ON w.id = p.wallet_id LEFT JOIN trade t ON t.id = p.trade_id
 LEFT JOIN wallet v ON v.id = t.wallet_id
@@ -169,4 +163,4 @@ class ContradictedRow(NamedTuple):
 
 CONTRADICTED = """
 SELECT b.uid, b.name FROM post p JOIN bot b ON b.id = p.bot_id WHERE p.status = 'mismatch'
-AND p.channel <> 'import' ORDER BY p.id DESC LIMIT ?"""
+ORDER BY p.id DESC LIMIT ?"""

@@ -64,7 +64,6 @@ def show_post(row: PostRow, base_url: str) -> Json:
         "url": f"{base_url}/posts/{row.uid}",
         "logId": row.log,
         "logIndex": row.log_place,
-        "imported": show_import(row),
     }
 
 
@@ -83,17 +82,6 @@ def _list_mints(row: PostRow) -> list[str]:
     changes = (*parse_changes(row.token_changes or "[]"), *parse_changes(row.beside_tokens or "[]"))
     mints = (row.mint, *(one.mint for one in changes), row.trade_mint)
     return list(dict.fromkeys(mint for mint in mints if mint))
-
-
-def show_import(row: PostRow) -> Json | None:
-    """Make the ImportedFrom of a post that came in an archive; None for one that was sent here."""
-    if row.original_uid is None:
-        return None
-    return {
-        "postId": row.original_uid,
-        "createdAt": show_time(row.original_at),
-        "instance": row.original_instance,
-    }
 
 
 def show_posts(rows: Iterable[PostRow]) -> list[Json]:

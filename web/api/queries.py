@@ -73,9 +73,7 @@ def _select(head: str, conditions: Iterable[Condition], tail: str) -> tuple[str,
 def list_posts(
     limit: int, before: int | None = None, bot: str | None = None, mint: str | None = None
 ) -> list[PostRow]:
-    """Return posts, newest first, below the id `before`. `bot`: its uid; without it, imported
-    posts are left out.
-    """
+    """Return posts, newest first, below the id `before`. `bot`: its uid."""
     sql, values = _select(POST, _post_filters(before, bot, mint), "ORDER BY p.id DESC LIMIT ?")
     return select(PostRow, sql, [*values, limit])
 
@@ -102,7 +100,7 @@ def list_post_states(limit: int, before: int) -> list[PostStateRow]:
     """Return the states of posts, newest first, below the id `before`: half of what reading the
     posts takes.
     """
-    sql = f"{POST_STATE}WHERE p.id < ? AND p.channel <> 'import' ORDER BY p.id DESC LIMIT ?"
+    sql = f"{POST_STATE}WHERE p.id < ? ORDER BY p.id DESC LIMIT ?"
     return select(PostStateRow, sql, (before, limit))
 
 
@@ -114,9 +112,7 @@ def state_of_post(row: PostRow) -> PostStateRow:
 def _post_filters(before: int | None, bot: str | None, mint: str | None) -> Sequence[Condition]:
     return (
         ("p.id < ?", before) if before else None,
-        ("p.bot_id = (SELECT id FROM bot WHERE uid = ?)", bot)
-        if bot
-        else ("p.channel <> 'import'",),
+        ("p.bot_id = (SELECT id FROM bot WHERE uid = ?)", bot) if bot else None,
         ("p.mint = ?", mint) if mint else None,
     )
 

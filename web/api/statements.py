@@ -268,8 +268,7 @@ BOT = """
 SELECT b.id, b.uid, b.handle, b.name, b.bio, b.voice, b.avatar_url, b.auto_post, b.created_at,
        b.retired_at, w.address, a.attached_at, a.ownership, w.results, w.coverage, w.positions,
        w.reconciliation, w.average_cost, w.by_quote, w.last_trade_at,
-       (SELECT p.created_at FROM post p WHERE p.bot_id = b.id AND p.channel <> 'import'
-        ORDER BY p.id DESC LIMIT 1)
+       (SELECT p.created_at FROM post p WHERE p.bot_id = b.id ORDER BY p.id DESC LIMIT 1)
        AS last_post_at, w.bot_since AS since
 FROM bot b LEFT JOIN attachment a ON a.bot_id = b.id AND a.detached_at IS NULL
 LEFT JOIN wallet w ON w.id = a.wallet_id

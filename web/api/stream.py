@@ -35,6 +35,8 @@ from web.server.auth import ApiCaller
 SCOPE = ("feed",)
 # Of one process.
 MAX_STREAMS = 32
+# Of one owner; one more closes the oldest.
+MAX_STREAMS_OF_OWNER = 4
 # Of pages: of the whole instance, and of one address.
 MAX_PAGE_STREAMS, MAX_PAGE_STREAMS_OF_ADDRESS = 64, 4
 # What streams tell; hooks are told more.
@@ -57,7 +59,7 @@ def open_stream() -> Response:
         request.args, SCOPE, queries.find_post_arrival, request.headers.get("Last-Event-ID")
     )
     newest, hub = queries.find_last_id("arrival"), app.stream_hub
-    subscriber = hub.subscribe(gate.find_caller(), newest, app.settings.max_streams_per_owner)
+    subscriber = hub.subscribe(gate.find_caller(), newest, MAX_STREAMS_OF_OWNER)
     response = Response(
         hub.read_events(subscriber, newest if after is None else after),
         content_type="text/event-stream",

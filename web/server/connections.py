@@ -21,7 +21,8 @@ STALL_SECONDS, MIN_BYTES_PER_SECOND = 15.0, 4096
 MAX_HEAD_BYTES, MAX_REQUEST_BYTES = 32 * 1024, 128 * 1024
 # Processor time for parsing a request, which starts over with each piece that arrives.
 MAX_PARSE_SECONDS = 0.1
-# How much of an answer is made in one turn.
+# Open connections of an address, in each worker process. Behind a proxy all come from the proxy.
+MAX_OF_ADDRESS = 256
 TURN_BYTES = 256 * 1024
 # From the last byte of a request on, how long all that it needs may make it wait.
 ANSWER_SECONDS = 5.0

@@ -71,7 +71,7 @@ def wants_json() -> bool:
     one that programs alone ask for.
     """
     path = request.path
-    return path in ("/api", "/oembed", "/mcp") or path.startswith("/api/") or path.endswith(".json")
+    return path in ("/api", "/mcp") or path.startswith("/api/") or path.endswith(".json")
 
 
 def answer(problem: Problem) -> Response:

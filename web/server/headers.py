@@ -21,7 +21,7 @@ SECURITY_HEADERS = {
 # Public and the same for everybody, so pages of other sites may read it. What a key or a cookie
 # decides must never be among these.
 SHARED_BLUEPRINTS = frozenset(
-    ("legacy", "health", "openapi", "feeds", "oembed", "evidence", "log", "share_cards")
+    ("legacy", "health", "openapi", "feeds", "evidence", "log", "share_cards")
 )
 SHARED_ENDPOINTS = ("embeds.show_badge",)
 SHARED_HEADERS = {

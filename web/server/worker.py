@@ -20,7 +20,7 @@ from gunicorn.workers.gthread import TConn, ThreadWorker
 
 import config as settings
 from web.server.admission import Queue
-from web.server.connections import STALL_SECONDS, Connection
+from web.server.connections import MAX_OF_ADDRESS, STALL_SECONDS, Connection
 from web.server.errors import write_refusal
 
 # From the first byte of a request to its last; from the last answer until the client hangs up.
@@ -35,10 +35,9 @@ class Worker(ThreadWorker):
     """gunicorn's threaded worker, with all of its connections in the poller."""
 
     def init_process(self) -> None:
-        config = settings.load()
-        is_proxied = config.trusted_proxies > 0
+        is_proxied = settings.load().trusted_proxies > 0
         self.queue = Queue(self.cfg.threads, is_proxied)
-        self.most_of_address = inf if is_proxied else config.max_connections_per_address
+        self.most_of_address = inf if is_proxied else MAX_OF_ADDRESS
         self.of_address = Counter[str]()
         # Connections in the poller: the keys are in the order in which they began to wait.
         self.waiting: dict[Connection, None] = {}
@@ -98,8 +97,6 @@ class Worker(ThreadWorker):
     def murder_keepalived(self, force: bool = False) -> None:
         """Close what has waited too long for its client. gunicorn calls this after each event."""
         now = time.monotonic()
-        if not self.alive:
-            self.wsgi.stream_hub.stop()
         if now >= self.next_sweep or force:
             self.next_sweep = now + 1
             for conn in [one for one in self.waiting if force or one.timeout < now]:
@@ -109,6 +106,7 @@ class Worker(ThreadWorker):
             self.crowd_out(list(self.waiting))
 
     def _cap_keepalive(self, deadline: float) -> None:
+        self.wsgi.stream_hub.stop()
         for conn in self.waiting:
             conn.timeout = min(conn.timeout, deadline)
 

@@ -55,7 +55,7 @@ class Feed(NamedTuple):
 
     `page`, `path`: the addresses below `base_url` of the page for readers and of the feed itself;
     `posts`: as the API shows them, newest first; `next`: the cursor of older posts; `cursor`: that
-    of this page, None for the newest posts; `hub`: of WebSub, "" where there is none.
+    of this page, None for the newest posts.
     """
 
     base_url: str
@@ -65,7 +65,6 @@ class Feed(NamedTuple):
     posts: list[Json]
     next: str | None
     cursor: str | None
-    hub: str
 
     @property
     def first_url(self) -> str:
@@ -188,9 +187,7 @@ def make_feed(title: str, page: str, path: str, found: timeline.Page, scope: Sco
         title = f"{title} (demonstration)"
     following = paging.write_cursor(find_app().secret, scope, found.next) if found.next else None
     before = request.args.get("before")
-    # What is older than a page does not change as the feed does.
-    hub = "" if before else config.websub_hub
-    return Feed(config.base_url, title, page, path, found.posts, following, before, hub)
+    return Feed(config.base_url, title, page, path, found.posts, following, before)
 
 
 def cut_to_size(posts: list[Json]) -> list[Json]:
@@ -272,7 +269,6 @@ def write_json(feed: Feed) -> bytes:
             "description": NOTICE,
             "home_page_url": feed.base_url + feed.page,
             "feed_url": feed.first_url,
-            **({"hubs": [{"type": "WebSub", "url": feed.hub}]} if feed.hub else {}),
             **({"next_url": feed.page_url(feed.next)} if feed.next else {}),
             "items": [show_item(post, feed.base_url) for post in feed.posts],
         }
@@ -328,8 +324,6 @@ def write_atom(feed: Feed) -> bytes:
     add(root, "link", rel="self", type=ATOM_TYPE, href=feed.page_url(feed.cursor))
     # RFC 5005: a paged feed.
     add(root, "link", rel="first", type=ATOM_TYPE, href=feed.first_url)
-    if feed.hub:
-        add(root, "link", rel="hub", href=feed.hub)
     if feed.next:
         add(root, "link", rel="next", type=ATOM_TYPE, href=feed.page_url(feed.next))
     add(root, "link", rel="alternate", type="text/html", href=feed.base_url + feed.page)

@@ -365,23 +365,11 @@ class PaperMetrics(Simulated):
     worstLamports: Whole | None
 
 
-class ImportedTraderFrom(Shape):
-    """Where an imported trader was before, as the archive says: nobody checked it.
-
-    Nothing of its record came along: its account began with the import, at its `createdAt` here.
-    """
-
-    traderId: str
-    createdAt: Time
-    instance: str = described("untrusted: the address of that instance")
-
-
 class TraderDetail(Trader):
     """A paper trader with everything it noted and did."""
 
     asOf: Time
     performance: AccountPerformance
-    imported: ImportedTraderFrom | None = described("null for one that was made here")
     periods: list[AccountPeriod]
     diary: list[DiaryLine]
     positions: list[PaperPosition]

@@ -1,11 +1,16 @@
-"""Wallets that the recording lacks: one whose long history loads slowly while you look, one whose
-bot retired, and one that pays and is paid in a stablecoin.
+"""The recorded chain, and what it lacks: transactions of one wallet, and wallets that load slowly,
+retired, or trade in a stablecoin.
 """
+
+import gzip
+import json
+from pathlib import Path
 
 from chain.quotes import QUOTES
 from demo.market import BY_SYMBOL, DAY, SOL_USD, price
-from demo.receipts import JsonObject, Plan, Receipts, make_address
+from demo.receipts import FEE, JsonObject, Plan, Receipts, make_address
 
+RECORDING = Path(__file__).parent / "chain.json.gz"
 # Numbers of the wallets.
 SLOW, RETIRED, DOLLARS = 4, 5, 6
 SOL = 10**9
@@ -26,6 +31,19 @@ DOLLAR_SYMBOL, DOLLAR_RAW = "EMBER", (20_000 * 10**6, 10_000 * 10**6, -30_000 * 
 SPREAD = 0.004
 
 
+def load_recording(slow_count: int = SLOW_COUNT) -> JsonObject:
+    """Return the recorded chain, with the wallets and oddities that it lacks.
+
+    A real Solana runtime (Surfpool 1.5.0) executed it: four bots that trade with one maker for
+    twelve days, each trade marked by a Memo. `slow_count`: transactions of the wallet whose
+    history loads slowly.
+    """
+    with gzip.open(RECORDING) as file:
+        recording: JsonObject = json.load(file)
+    return add_newcomers(add_oddities(recording), slow_count)
+
+
+# ---- wallets that it lacks -----------------------------------------------------------------------
 def add_newcomers(recording: JsonObject, slow_count: int = SLOW_COUNT) -> JsonObject:
     """Return the recording with these wallets and their transactions."""
     slow, retired, dollars = (
@@ -111,3 +129,53 @@ def _buy(made: Receipts, raw: int, lamports: int, kind: str) -> None:
 def _sell(made: Receipts, raw: int, lamports: int, kind: str) -> None:
     got = made.pay(made.pool, made.plan.wallet, lamports)
     made.add([made.give(made.own, made.vault, raw), got], kind=kind)
+
+
+# ---- transactions that it lacks ------------------------------------------------------------------
+# Number of the wallet; seconds before the start at which it begins; seconds between two.
+WHO, BEGIN, APART = 1, -5_000, 61
+DECIMALS, WHOLE = 6, 10**6
+
+
+def add_oddities(recording: JsonObject) -> JsonObject:
+    """Return the recording with these transactions in their places."""
+    wallet, mint = recording["wallets"][WHO], sorted(recording["accounts"])[0]
+    lamports = _find_lamports(recording, wallet)
+    plan = Plan(WHO, wallet, mint, DECIMALS, range(BEGIN, 0, APART))
+    made = _make_rows(Receipts(plan, lamports), lamports)
+    rows = sorted([*recording["transactions"], *made], key=lambda row: row["at"])
+    return {**recording, "transactions": rows}
+
+
+def _find_lamports(recording: JsonObject, wallet: str) -> int:
+    """Return what the wallet holds when the first of them begins."""
+    held = 0
+    for row in recording["transactions"]:
+        keys = [one["pubkey"] for one in row["receipt"]["transaction"]["message"]["accountKeys"]]
+        if row["at"] < BEGIN and wallet in keys:
+            held = row["receipt"]["meta"]["postBalances"][keys.index(wallet)]
+    return held
+
+
+def _make_rows(made: Receipts, lamports: int) -> list[JsonObject]:
+    """Make them all. `lamports`: what the wallet holds before them and after them."""
+    wallet, pool, own, vault, friend = (
+        made.plan.wallet,
+        made.pool,
+        made.own,
+        made.vault,
+        made.friend,
+    )
+    made.add([made.open(), made.pay(wallet, pool, 400_000_000), made.give(vault, own, 4 * WHOLE)])
+    gift = [made.pay(friend, wallet, 250_000_000)]
+    made.add([made.give(own, vault, 1 * WHOLE), made.pay(pool, wallet, 90_000_000)], gift)
+    there = [made.pay(wallet, pool, 200_000_000), made.give(vault, own, 2 * WHOLE)]
+    back = [made.give(own, vault, 2 * WHOLE), made.pay(pool, wallet, 203_000_000)]
+    made.add([*there, *back])
+    paid = [made.pay(wallet, pool, 10_000_000), made.pay(friend, pool, 190_000_000)]
+    made.add([*paid, made.give(vault, own, 2 * WHOLE)])
+    made.add([], [made.give(own, vault, 5 * WHOLE), made.close()])
+    rest = made.lamports[wallet] - FEE - lamports
+    payer, target = (wallet, friend) if rest > 0 else (friend, wallet)
+    made.add([], [made.pay(payer, target, abs(rest))])
+    return made.rows

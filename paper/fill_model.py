@@ -1,7 +1,34 @@
-"""What the fill model assumes, in sentences that each close shows. Pure."""
+"""What the fill model assumes, and a digest of its constants. Pure."""
+
+import hashlib
 
 from chain.amounts import sol
+from paper import fills, pools, venues
 from paper.fills import FAILURE_BPS, ONE, RENT, SLIPPAGE_LIMIT_BPS, WIDE_BPS
+
+# Numbers that decide what a fill pays, by module.
+OF_FILLS = (
+    *("ONE", "RENT", "WIDE_BPS", "UNKNOWN_MAX", "MAX_ATTEMPTS", "WAIT_INTERVALS"),
+    *("SLIPPAGE_LIMIT_BPS", "GONE_SHARE", "GONE_USD_CENTS", "MAX_NETWORK_FEE"),
+)
+OF_POOLS = ("CURVE", "CURVE_VIRTUAL_SOL", "CURVE_KEPT_RAW", "CURVE_DECIMALS")
+
+
+def list_constants() -> list[tuple[object, ...]]:
+    """List all constants that decide what a fill pays, the table of venues among them."""
+    table = {**venues.VENUES, "": venues.UNCALIBRATED}
+    return [
+        *((name, getattr(fills, name)) for name in OF_FILLS),
+        ("costs", tuple(fills.RECORDED_COSTS)),
+        ("failing", fills.FAILURE_BPS),
+        *((name, getattr(pools, name)) for name in OF_POOLS),
+        *((name, one.kind, [tuple(step) for step in one.steps]) for name, one in table.items()),
+    ]
+
+
+# Sixteen digits of SHA-256.
+MODEL_HASH = hashlib.sha256(repr(list_constants()).encode()).hexdigest()[:16]
+
 
 ASSUMPTIONS = (
     "decided on one snapshot, filled on the first one after the stated latency that brings another"
