@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from typing import IO, Any
 
 import orjson
+from filelock import lock_descriptor
 
 from accounts.backtests import check_request
 from accounts.owners import check_present
@@ -106,12 +107,10 @@ def _lock(config: Config) -> int:
     """
     held = os.open(config.data_dir / LOCK, os.O_CREAT | os.O_RDWR, 0o600)
     for _ in range(LOCK_TRIES):
-        try:
-            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if lock_descriptor(held, blocking=False):
             return held
-        except BlockingIOError:
-            # Maybe by a page that looks (_is_left), which is done at once.
-            time.sleep(LOCK_PAUSE_SECONDS)
+        # Maybe a page is looking at it (_is_left), which is done at once.
+        time.sleep(LOCK_PAUSE_SECONDS)
     os.close(held)
     raise Problem("busy", "another backtest is being played: try again in some minutes")
 
