@@ -20,7 +20,7 @@ BELOW = {"models", "storage", "config"}
 # A room may import what stands beside it; what a module alone may import has its own line.
 MAY_IMPORT = {
     "config": {"pydantic", "pydantic_settings"},
-    "storage": {"storage", "config", "apsw", "peewee", "playhouse"},
+    "storage": {"storage", "config", "apsw", "filelock", "peewee", "playhouse"},
     "storage.arrivals": {"orjson"},
     "storage.sqlite": {"orjson"},
     "storage.postgresql": {"psycopg"},
@@ -70,6 +70,7 @@ MAY_IMPORT = {
         *("accounts", "chain", "market", "paper", "voice", *BELOW),
         *("mnemonic", "nacl", "orjson", "peewee", "pydantic", "pydantic_core"),
     },
+    "accounts.backtest_runs": {"filelock"},
     "evidence": {
         *("evidence", "accounts", "chain", "market", *BELOW),
         *("nacl", "orjson", "peewee", "pydantic"),
@@ -92,7 +93,7 @@ MAY_IMPORT = {
     },
     "operate": {
         *("operate", "accounts", "chain", "evidence", "market", "paper", "ratelimit", *BELOW),
-        *("apsw", "orjson", "peewee", "playhouse"),
+        *("apsw", "filelock", "orjson", "peewee", "playhouse"),
     },
     "web": {
         *(
@@ -111,6 +112,7 @@ MAY_IMPORT = {
         *("itsdangerous", "orjson", "prometheus_client", "pydantic"),
     },
     "web.api.mcp": {"mcp"},
+    "web.server.logs": {"pythonjsonlogger"},
     "web.site.admin.backups": {"operate"},
     "web.site.admin.overview": {"operate"},
     "web.site.receipt_image": {"PIL", "segno"},
