@@ -25,7 +25,7 @@ from accounts.archives import (
 from accounts.export_sheets import BOT_ROWS, POST_ROWS, SHEETS, TRADER_ROWS, WALLET_ROWS, Sheet
 from accounts.influencers import read_voice
 from accounts.spreadsheet import disarm, write_lines
-from chain.stored import read_stored
+from chain.stored import OBJECT, read_stored
 from models import Owner
 from storage import database, snapshot
 
@@ -133,7 +133,7 @@ def _list_trader_lines(owner: Owner) -> Iterator[bytes]:
     for row in list_rows(TRADER_ROWS, owner):
         parsed = {
             "voice": read_voice(row["voice"]),
-            "settings": read_stored(row["settings"], dict) or {},
+            "settings": read_stored(row["settings"], OBJECT) or {},
         }
         yield _write_json({**row, **parsed})
 

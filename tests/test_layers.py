@@ -30,7 +30,7 @@ MAY_IMPORT = {
     "chain.digests": {"orjson"},
     "chain.packing": {"orjson", "zstandard"},
     "chain.rpc": {"orjson", "requests", "urllib3"},
-    "chain.stored": {"orjson"},
+    "chain.stored": {"orjson", "pydantic"},
     "chain.summary": {"orjson"},
     "chain.store": BELOW,
     "chain.forward_store": {*BELOW, "peewee"},
