@@ -18,7 +18,7 @@ from typing import Any
 import orjson
 
 from chain.rpc import Rpc, RpcError
-from chain.stored import Each, Nullable, Shape, read_stored
+from chain.stored import make_object, make_shape, read_stored
 from config import Config
 from market import store
 from market.failures import FetchError
@@ -44,9 +44,10 @@ SECOND_LIMITS = Limits(connect_seconds=2, read_seconds=3, answer_seconds=4, max_
 # A limit of getMultipleAccounts.
 ACCOUNTS_PER_CALL = 100
 # What is read again after a restart, of what the job told of itself.
-TIMES: Shape = {"lastAttemptAt": Nullable(int), "lastSuccessAt": Nullable(int)}
-COUNTS: Shape = {**dict.fromkeys(("day", "requests", "heldBack"), int), "heldBackAt": Nullable(int)}
-DETAILS: Shape = {"safety": TIMES, "discovery": {"feeds": Each(TIMES)}, "budgets": Each(COUNTS)}
+TIMES: Any = make_object(lastAttemptAt=int | None, lastSuccessAt=int | None)
+COUNTS: Any = make_object(day=int, requests=int, heldBack=int, heldBackAt=int | None)
+FEEDS: Any = make_object(feeds=dict[str, TIMES])
+DETAILS = make_shape(make_object(safety=TIMES, discovery=FEEDS, budgets=dict[str, COUNTS]))
 # Gives the time in ms.
 Clock = Callable[[], int]
 

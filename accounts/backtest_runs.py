@@ -14,11 +14,12 @@ from collections.abc import Mapping
 from typing import IO, Any
 
 import orjson
+from filelock import lock_descriptor
 
 from accounts.backtests import check_request
 from accounts.owners import check_present
 from accounts.problem import Problem
-from chain.stored import read_stored
+from chain.stored import make_shape, read_stored
 from config import Config
 from models import Owner
 from paper.tables import Backtest
@@ -37,7 +38,7 @@ COMMAND = "cli.parser"
 LOCK_TRIES, LOCK_PAUSE_SECONDS = 10, 0.02
 LOCK, MAX_UID_BYTES = "backtest.lock", 200
 FIELDS = ("family", "set", "from", "to", "start")
-ASKED = dict.fromkeys(FIELDS, str)
+ASKED = make_shape(dict[str, str])
 INTERRUPTED = "It was interrupted: the server was started again."
 # The single file has no Python that another process could run.
 FROZEN = (
@@ -106,12 +107,10 @@ def _lock(config: Config) -> int:
     """
     held = os.open(config.data_dir / LOCK, os.O_CREAT | os.O_RDWR, 0o600)
     for _ in range(LOCK_TRIES):
-        try:
-            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if lock_descriptor(held, blocking=False):
             return held
-        except BlockingIOError:
-            # Maybe by a page that looks (_is_left), which is done at once.
-            time.sleep(LOCK_PAUSE_SECONDS)
+        # Maybe a page is looking at it (_is_left), which is done at once.
+        time.sleep(LOCK_PAUSE_SECONDS)
     os.close(held)
     raise Problem("busy", "another backtest is being played: try again in some minutes")
 
@@ -136,8 +135,7 @@ def list_backtests(config: Config, owner: Owner, now: int) -> list[Backtest]:
 
 def read_asked(run: Backtest) -> dict[str, str]:
     """Parse what was asked for; where it is damaged, every field is empty."""
-    asked: dict[str, str] | None = read_stored(run.asked, ASKED)
-    return asked or dict.fromkeys(FIELDS, "")
+    return {**dict.fromkeys(FIELDS, ""), **(read_stored(run.asked, ASKED) or {})}
 
 
 def find_backtest(config: Config, owner: Owner, uid: str, now: int) -> Backtest:

@@ -15,7 +15,7 @@ from accounts import hooks
 from accounts.influencers import read_voice
 from accounts.spreadsheet import disarm, write_lines
 from chain.holdings import HOLDINGS
-from chain.stored import read_stored
+from chain.stored import OBJECT, read_stored
 from models import Owner
 from storage import database, snapshot
 
@@ -262,7 +262,7 @@ def _list_trader_lines(owner: Owner) -> Iterator[bytes]:
     for row in list_rows(TRADER_ROWS, owner):
         parsed = {
             "voice": read_voice(row["voice"]),
-            "settings": read_stored(row["settings"], dict) or {},
+            "settings": read_stored(row["settings"], OBJECT) or {},
         }
         yield _write_json({**row, **parsed})
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import orjson
+from pydantic import Field
 
 from accounts.api_keys import NewKey, insert_key
 from accounts.fields import HOLDS_SECRET, check_line, check_size, check_wallet, holds_secret
@@ -16,7 +17,7 @@ from accounts.names import check_name, find_free_handle, find_likeness
 from accounts.owners import check_present, create_owner
 from accounts.problem import invalid, refuse_unknown
 from accounts.wallets import attach, detach
-from chain.stored import has_shape, read_stored
+from chain.stored import Stored, make_shape, read_stored
 from config import Config
 from models import Bot, Key, Owner
 from paper.tables import Trader
@@ -31,9 +32,18 @@ VOICE: dict[str, Any] = {
     "catchphrases": [],
     "emoji": "",
 }
-STORED_VOICE = {
-    name: [str] if isinstance(default, list) else str for name, default in VOICE.items()
-}
+
+
+class StoredVoice(Stored):
+    tone: str = ""
+    style: list[str] = Field(default_factory=list)
+    adjectives: list[str] = Field(default_factory=list)
+    topics: list[str] = Field(default_factory=list)
+    catchphrases: list[str] = Field(default_factory=list)
+    emoji: str = ""
+
+
+STORED_VOICE = make_shape(StoredVoice)
 MAX_BIO, MAX_WORD, MAX_WORDS = 500, 60, 12
 
 
@@ -169,14 +179,10 @@ def check_bio(text: str) -> str:
 
 
 def read_voice(text: str) -> dict[str, Any]:
-    """Parse a stored voice. What is damaged or missing of it is as by default: its owner can write
-    it anew.
+    """Parse a stored voice, with default values for missing members. A damaged voice is the default
+    one: its owner can write it again.
     """
-    voice: dict[str, Any] = read_stored(text, dict) or {}
-    return {
-        name: voice[name] if name in voice and has_shape(voice[name], shape) else VOICE[name]
-        for name, shape in STORED_VOICE.items()
-    }
+    return {**VOICE, **(read_stored(text, STORED_VOICE) or {})}
 
 
 def check_voice(given: Mapping[str, Any]) -> str:

@@ -2,99 +2,89 @@
 of its row alone: it reads as None, and whoever shows it says so or leaves the row out. Pure.
 """
 
-import re
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Annotated, Any
 
 import orjson
+from pydantic import BaseModel, ConfigDict, StringConstraints, TypeAdapter, create_model
 
-# What a value has to be. A mapping: an object with at least these members; a list of one shape: an
-# array of such values; a tuple: an array of exactly these; a pattern: text it matches; else a type.
-Shape = Any
-
-
-class Each(NamedTuple):
-    """The shape of an object whose members have any names, and all this shape."""
-
-    shape: Shape
+# Whole numbers and exact decimals, as text.
+Whole = Annotated[str, StringConstraints(pattern=r"^-?[0-9]+$")]
+Exact = Annotated[str, StringConstraints(pattern=r"^-?[0-9]+(\.[0-9]+)?$")]
+Shape = TypeAdapter[Any]
 
 
-class Nullable(NamedTuple):
-    """The shape of what may be null."""
+class Stored(BaseModel):
+    """A JSON object with at least these members."""
 
-    shape: Shape
+    model_config = ConfigDict(strict=True, defer_build=True)
+
+
+def make_object(**kinds: Any) -> Any:
+    """Return a Stored with members of these types."""
+    members: dict[str, Any] = {name: (kind, ...) for name, kind in kinds.items()}
+    return create_model("Object", __base__=Stored, **members)
+
+
+def make_shape(kind: Any) -> Shape:
+    """Return what a stored text has to be: JSON of a Stored, or of another type."""
+    if isinstance(kind, type) and issubclass(kind, Stored):
+        return TypeAdapter(kind)
+    return TypeAdapter(kind, config=ConfigDict(strict=True, defer_build=True))
 
 
 def read_stored(text: str | bytes | None, shape: Shape) -> Any:
     """Parse a stored text; None where there is none and where it is damaged: no JSON, or of another
     shape.
     """
-    if text == "[]" and isinstance(shape, list):
-        # Most lists of a trade are: of a page of them a third of the time is saved.
-        return []
     try:
-        value = orjson.loads(text or "null")
+        shape.validate_json(text or "null")
+        return orjson.loads(text or "null")
     except ValueError:
         return None
-    return value if has_shape(value, shape) else None
-
-
-def has_shape(value: Any, shape: Shape) -> bool:
-    """Tell whether a parsed value has a shape."""
-    match shape:
-        case Nullable():
-            return value is None or has_shape(value, shape.shape)
-        case Each():
-            return isinstance(value, dict) and all(
-                has_shape(one, shape.shape) for one in value.values()
-            )
-        case Mapping():
-            return isinstance(value, dict) and all(
-                name in value and has_shape(value[name], inner) for name, inner in shape.items()
-            )
-        case list():
-            return isinstance(value, list) and all(has_shape(one, shape[0]) for one in value)
-        case tuple():
-            is_long = isinstance(value, list) and len(value) == len(shape)
-            return is_long and all(map(has_shape, value, shape))
-        case re.Pattern():
-            return isinstance(value, str) and shape.fullmatch(value) is not None
-    # Python's bool is an int, JSON's is none.
-    return isinstance(value, shape) and not isinstance(value, bool)
 
 
 # ---- of wallets and trades -----------------------------------------------------------------------
-# Whole numbers and exact decimals, as text.
-WHOLE, EXACT = re.compile(r"-?[0-9]+"), re.compile(r"-?[0-9]+(\.[0-9]+)?")
-# What an upgrade added may be missing until the transactions were read again.
-RESULTS: Shape = {
-    "realizedLamports": WHOLE,
-    "realizedSol": EXACT,
-    **dict.fromkeys(("matchedSells", "partialSells", "unmatchedSells", "winningSells"), int),
-    "volumeLamports": WHOLE,
-    "volumeSol": EXACT,
-    **dict.fromkeys(("observedTrades", "failedTransactions", "openPositions"), int),
-    **dict.fromkeys(("failedCostLamports", "overheadLamports"), WHOLE),
-}
-POSITIONS: Shape = [
-    {
-        "mint": str,
-        "amountRaw": WHOLE,
-        "decimals": int,
-        "costLamports": Nullable(WHOLE),
-        "unknownBasisRaw": WHOLE,
-    }
-]
+class Results(Stored):
+    realizedLamports: Whole
+    realizedSol: Exact
+    matchedSells: int
+    partialSells: int
+    unmatchedSells: int
+    winningSells: int
+    volumeLamports: Whole
+    volumeSol: Exact
+    observedTrades: int
+    failedTransactions: int
+    openPositions: int
+    failedCostLamports: Whole
+    overheadLamports: Whole
+
+
+class Position(Stored):
+    mint: str
+    amountRaw: Whole
+    decimals: int
+    costLamports: Whole | None
+    unknownBasisRaw: Whole
+
+
 LINES = (
     *("opening", "closing", "realized", "unmatchedProceeds", "openCost", "costLeft", "received"),
     *("sent", "overhead", "failedCost", "other", "difference", "gap"),
 )
-RECONCILIATION: Shape = {**{f"{one}Lamports": WHOLE for one in LINES}, "costLeftReceipts": int}
-AVERAGE_COST: Shape = {"realizedLamports": WHOLE, "matchedSells": int}
-BY_QUOTE = Each(
-    {"reconciliation": Nullable({**{f"{one}Raw": WHOLE for one in LINES}, "costLeftReceipts": int})}
-)
-QUOTE_IMBALANCE = Each(int)
+
+
+def _make_books(unit: str) -> Any:
+    return make_object(**{f"{one}{unit}": Whole for one in LINES}, costLeftReceipts=int)
+
+
+RESULTS = make_shape(Results)
+AVERAGE_COST = make_shape(make_object(realizedLamports=Whole, matchedSells=int))
+POSITIONS = make_shape(list[Position])
+RECONCILIATION = make_shape(_make_books("Lamports"))
+QUOTE_BOOKS: Any = make_object(reconciliation=_make_books("Raw") | None)
+BY_QUOTE = make_shape(dict[str, QUOTE_BOOKS])
+QUOTE_IMBALANCE = make_shape(dict[str, int])
 WALLET_COLUMNS: dict[str, Shape] = {
     "results": RESULTS,
     "positions": POSITIONS,
@@ -105,11 +95,12 @@ WALLET_COLUMNS: dict[str, Shape] = {
 }
 # What a trade moved, [mint, raw units, decimals] each; what a sale took from, [trade, raw units,
 # lamports] each.
-CHANGES: Shape = [(str, WHOLE, int)]
-LOTS: Shape = [(Nullable(str), int | str, Nullable(int | str))]
-NAMES: Shape = [str]
+CHANGES = make_shape(list[tuple[str, Whole, int]])
+LOTS = make_shape(list[tuple[str | None, int | str, int | str | None]])
+NAMES = make_shape(list[str])
 # How many sales were held how long, [seconds, count] each.
-HOLDINGS: Shape = [(int, int)]
+HOLDINGS = make_shape(list[tuple[int, int]])
+OBJECT = make_shape(dict[str, Any])
 TRADE_COLUMNS: dict[str, Shape] = {
     "token_changes": CHANGES,
     "beside_tokens": CHANGES,

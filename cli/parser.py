@@ -56,6 +56,7 @@ def build_parser() -> Parser:
         prog=name_program(sys.argv[0]),
         description="Candor: trading bots post; the chain shows what they did.",
     )
+    parser.add_argument("--version", action="version", version=f"candor {settings.VERSION}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for module in (
         *(server, demo, operate, upgrades, admin, audit, witness),

@@ -63,11 +63,14 @@ def run_server(config: Config, args: Namespace) -> None:
     from chain.programs import table
     from cli.processes import serve
     from operate import backups
+    from operate.filesystems import check_filesystem
     from storage import counters
 
     refuse_demonstration(config)
     refuse_unusable_port(config)
     print(f"Candor {VERSION}: preparing the database in {config.data_dir}.", flush=True)
+    for warning in check_filesystem(config):
+        print(f"Warning: {warning.text}. To fix it: {warning.advice}.", flush=True)
     # What is missing or wrong is reported here once, not by every worker.
     table(config.extra_swap_programs, config.added_programs)
     counters.open_store(config).close()

@@ -2,19 +2,18 @@
 
 from typing import Any
 
-from chain.stored import Nullable, read_stored
+from chain.stored import make_object, make_shape, read_stored
 from evidence import log
 
-OPENING = {"log": str, "size": int, "root": str, "why": str}
+OPENING = make_object(log=str, size=int, root=str, why=str)
+FIRST_LEAF = make_shape(make_object(previous=OPENING | None))
 
 
 def read_opening(one: log.LogRow) -> dict[str, Any] | None:
     """Return what a log's first leaf says of the log before it: `log`, `size`, `root`, `kept` and
     `why`; None for the first log, and where that leaf is damaged, which `doctor` names.
     """
-    leaf: dict[str, Any] | None = read_stored(
-        log.read_leaves(one, 0, 1)[0], {"previous": Nullable(OPENING)}
-    )
+    leaf: dict[str, Any] | None = read_stored(log.read_leaves(one, 0, 1)[0], FIRST_LEAF)
     return leaf["previous"] if leaf else None
 
 

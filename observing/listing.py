@@ -14,7 +14,7 @@ from chain.entries import Entry
 from chain.instructions import TOKEN_PROGRAMS
 from chain.rpc import BadAnswer, Refused
 from chain.store import list_entries
-from chain.stored import Nullable, Shape, read_stored
+from chain.stored import make_object, make_shape, read_stored
 from models import Address, Wallet, WalletSignature
 from observing.entries import list_addresses, reread_entries
 from observing.state import FINALIZED, FULL_SCAN_INTERVAL_MS, SLICE, State
@@ -79,10 +79,8 @@ class ScanCursor:
         return self.empty >= (1 if self.listed else 2)
 
 
-SCAN_CURSOR: Shape = {
-    "before": Nullable(str),
-    **dict.fromkeys(("new", "top", "listed", "empty"), int),
-}
+STORED_CURSOR = make_object(before=str | None, new=int, top=int, listed=int, empty=int)
+SCAN_CURSOR = make_shape(STORED_CURSOR)
 
 
 class Listing:
@@ -184,7 +182,7 @@ class Listing:
             return False
         # A damaged place is none: the scan begins again.
         stored = read_stored(row.scan_cursor, SCAN_CURSOR) or {}
-        cursor = ScanCursor(**{name: stored[name] for name in SCAN_CURSOR if stored})
+        cursor = ScanCursor(**{name: stored[name] for name in STORED_CURSOR.model_fields if stored})
         try:
             page, label = self._fetch_page(row.address, cursor.before, FULL_PAGE)
         except (BadAnswer, Refused):

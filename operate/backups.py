@@ -6,7 +6,6 @@ found whole.
 """
 
 import contextlib
-import fcntl
 import os
 import shutil
 import time
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import apsw
+from filelock import lock_descriptor
 from peewee import OperationalError, ProgrammingError
 
 import config as settings
@@ -111,7 +111,7 @@ def store_copy(source: Path, target: Path) -> Holding:
     # Locked while it is written: what a killed process left can be told from it.
     held = os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
     try:
-        fcntl.flock(held, fcntl.LOCK_EX)
+        lock_descriptor(held)
         _copy_pages(source, partial)
         holding = check_database(partial)
         sync(partial)
@@ -149,7 +149,7 @@ def _remove(path: Path) -> None:
 def _is_held(path: Path) -> bool:
     try:
         with open(path) as file:
-            return not instance.lock_alone(file)
+            return not lock_descriptor(file.fileno(), blocking=False)
     except FileNotFoundError:
         return True
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from accounts import quotas
-from chain.stored import QUOTE_IMBALANCE, WALLET_COLUMNS, read_stored
+from chain.stored import OBJECT, QUOTE_IMBALANCE, WALLET_COLUMNS, read_stored
 from chain.summary import UNREADABLE, read_coverage
 from config import Config
 from operate import instance
@@ -122,7 +122,7 @@ def check_budgets(execute: Callable[..., Any], now: int) -> Iterator[Finding]:
     budgets = [
         (name, one)
         for (details,) in execute(SCOUT)
-        for name, one in (read_stored(details, dict) or {}).get("budgets", {}).items()
+        for name, one in (read_stored(details, OBJECT) or {}).get("budgets", {}).items()
         if one["day"] == now // DAY_MS
     ]
     for name, one in budgets:

@@ -18,6 +18,7 @@ from operate import backups
 from operate.access_checks import can_look, check_access, is_open
 from operate.content_checks import check_jobs, check_witnessed
 from operate.database_checks import check_database, check_deep, check_schema
+from operate.filesystems import check_filesystem
 from operate.findings import Finding, fine, look, wrong
 from operate.network_checks import check_endpoints, check_providers, check_redis
 from operate.stored_backups import LEAST_FREE
@@ -61,6 +62,7 @@ def list_checks(config: Config, now: int, online: bool, deep: bool) -> Iterator[
     yield check_settings(config)
     programs = list(check_programs(config))
     yield programs
+    yield check_filesystem(config)
     if config.data_dir.is_dir():
         yield check_access(config)
         if can_look(config):
@@ -90,6 +92,7 @@ def examine_lightly(
     return [
         *check_settings(config),
         *check_programs(config),
+        *check_filesystem(config),
         *check_access(config),
         *check_disk(config),
         *check_files(config),

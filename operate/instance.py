@@ -1,12 +1,11 @@
 """Tell whether a DATA_DIR is in use, and hold one alone."""
 
 import contextlib
-import fcntl
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
 
+from filelock import lock_descriptor
 from peewee import OperationalError
 
 import storage
@@ -49,7 +48,7 @@ def alone(data_dir: Path) -> Iterator[None]:
     """
     make_folder(data_dir)
     with open(data_dir / locks.DATA_DIR_LOCK, "a") as file:
-        if not lock_alone(file):
+        if not lock_descriptor(file.fileno(), blocking=False):
             raise Refused(f"a server or a command is using {data_dir}: stop it first")
         yield
 
@@ -58,15 +57,6 @@ def is_in_use(data_dir: Path) -> bool:
     """Is a server or a command at work there?"""
     try:
         with open(data_dir / locks.DATA_DIR_LOCK) as file:
-            return not lock_alone(file)
+            return not lock_descriptor(file.fileno(), blocking=False)
     except FileNotFoundError:
-        return False
-
-
-def lock_alone(file: IO[str]) -> bool:
-    """Lock an open file unless another process holds it; return whether it is locked now."""
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return True
-    except BlockingIOError:
         return False

@@ -3,7 +3,6 @@ goes on, one at a time.
 """
 
 import contextlib
-import fcntl
 import os
 import shutil
 import threading
@@ -12,8 +11,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from filelock import lock_descriptor
+
 from config import Config
-from operate import backups, instance
+from operate import backups
 from operate.instance import Refused
 from storage.files import make_folder
 
@@ -51,7 +52,7 @@ def is_at_work(config: Config) -> bool:
     """Is a backup being made by any process?"""
     try:
         with open(find_folder(config) / LOCK) as file:
-            return not instance.lock_alone(file)
+            return not lock_descriptor(file.fileno(), blocking=False)
     except FileNotFoundError:
         return False
 
@@ -71,11 +72,9 @@ def begin_backup(config: Config, now: int, tell: Callable[[str, str | None], Non
     folder = find_folder(config)
     make_folder(folder)
     held = os.open(folder / LOCK, os.O_CREAT | os.O_WRONLY, 0o600)
-    try:
-        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+    if not lock_descriptor(held, blocking=False):
         os.close(held)
-        raise Refused("a backup is being made already") from None
+        raise Refused("a backup is being made already")
     moment = time.strftime("%Y%m%dT%H%M%S", time.gmtime(now // 1000))
     name = f"candor-{moment}.{now % 1000:03}Z.db"
     # An ending process need not wait for it: what is left of it is removed by the next one.

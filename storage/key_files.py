@@ -1,10 +1,11 @@
 """The instance's secrets: settings, or files in DATA_DIR that are made on first use."""
 
-import fcntl
 import logging
 import os
 import re
 from pathlib import Path
+
+from filelock import lock_descriptor
 
 from config import BadSetting, Config
 
@@ -62,7 +63,7 @@ def _make_secret(path: Path) -> str:
     """Write a secret unless another process just did; return the one that is there."""
     folder = os.open(path.parent, os.O_RDONLY)
     try:
-        fcntl.flock(folder, fcntl.LOCK_EX)
+        lock_descriptor(folder)
         if not read_secret(path):
             if path.exists():
                 log.warning("%s was empty, so it is made anew", path.name)

@@ -3,7 +3,8 @@
 import fcntl
 import os
 from pathlib import Path
-from typing import IO
+
+from filelock import Timeout, UnixFileLock
 
 # Locked, shared, by every process that may open the database of a DATA_DIR.
 DATA_DIR_LOCK = "open.lock"
@@ -14,28 +15,23 @@ class FileLock:
     """A lock between processes; the kernel frees it when its process dies."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-        # Open as long as the lock is held or waited for.
-        self._file: IO[str] | None = None
+        # One thread may take it and another release it.
+        self._lock = UnixFileLock(path, thread_local=False)
 
     def take(self, wait: bool = False) -> bool:
         """Take the lock; return whether it is held now."""
-        if self._file is None:
-            self._file = open(self._path, "w")  # noqa: SIM115
         try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-            return True
-        except BlockingIOError:
+            self._lock.acquire(blocking=wait)
+        except Timeout:
             return False
+        return True
 
     def check(self) -> None:
         """Nothing to check: it cannot be lost."""
 
     def release(self) -> None:
         """Let another process take the lock; it may be taken again."""
-        file, self._file = self._file, None
-        if file is not None:
-            file.close()
+        self._lock.release(force=True)
 
 
 def lock_data_dir(data_dir: Path) -> None:

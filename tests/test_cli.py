@@ -13,6 +13,7 @@ from service import address, signature
 
 import app
 from accounts import owners
+from config import VERSION
 from models import Key, Post, Wallet
 from storage import database, list_migrations
 
@@ -46,6 +47,10 @@ def shown(cli, *argv):
     code, out, err = cli(*argv, "--json")
     assert (code, err) == (0, "")
     return json.loads(out)
+
+
+def test_the_version(cli):
+    assert cli("--version") == (0, f"candor {VERSION}\n", "")
 
 
 # On PostgreSQL a deleted DATA_DIR takes no database with it.

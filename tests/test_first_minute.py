@@ -158,6 +158,30 @@ def test_the_log_is_plain_at_a_terminal_unless_told_otherwise(log_format, termin
     assert made["handlers"]["stderr"]["filters"] == ["repeats"]
 
 
+def test_a_json_line_shows_what_it_names_and_no_other_attribute():
+    """A library may attach anything to a record, such as a request with its headers."""
+    try:
+        raise ValueError("broken")
+    except ValueError:
+        fault = sys.exc_info()
+    record = logging.LogRecord("candor", logging.ERROR, "", 0, "odd\n%s", ("é",), fault)
+    record.created, record.repeated, record.request = 1_700_000_000.25, 3, "Authorization: secret"
+    record.shown = {"requestId": "req_1", "folder": Path("/data")}
+    text = logs.JsonLines().format(record)
+    line = json.loads(text)
+    assert text.isascii() and "\n" not in text
+    assert line.pop("trace").endswith("ValueError: broken")
+    assert list(line.items()) == [
+        ("at", "2023-11-14T22:13:20.250+00:00"),
+        ("level", "error"),
+        ("logger", "candor"),
+        ("message", "odd\né"),
+        ("requestId", "req_1"),
+        ("folder", "/data"),
+        ("repeated", 3),
+    ]
+
+
 def test_a_plain_line_holds_one_line_whatever_somebody_sent():
     record = logging.LogRecord("candor", logging.WARNING, "", 0, "odd\nwords\x1b[31m", (), None)
     record.shown = {"route": "/a\nb"}

@@ -20,7 +20,7 @@ BELOW = {"models", "storage", "config"}
 # A room may import what stands beside it; what a module alone may import has its own line.
 MAY_IMPORT = {
     "config": {"pydantic", "pydantic_settings"},
-    "storage": {"storage", "config", "apsw", "peewee", "playhouse"},
+    "storage": {"storage", "config", "apsw", "filelock", "peewee", "playhouse"},
     "storage.arrivals": {"orjson"},
     "storage.sqlite": {"orjson"},
     "storage.postgresql": {"psycopg"},
@@ -30,7 +30,7 @@ MAY_IMPORT = {
     "chain.digests": {"orjson"},
     "chain.packing": {"orjson", "zstandard"},
     "chain.rpc": {"orjson", "requests", "urllib3"},
-    "chain.stored": {"orjson"},
+    "chain.stored": {"orjson", "pydantic"},
     "chain.summary": {"orjson"},
     "chain.store": BELOW,
     "chain.forward_store": {*BELOW, "peewee"},
@@ -69,6 +69,7 @@ MAY_IMPORT = {
         *("accounts", "chain", "market", "paper", "voice", *BELOW),
         *("mnemonic", "nacl", "orjson", "peewee", "pydantic", "pydantic_core"),
     },
+    "accounts.backtest_runs": {"filelock"},
     "evidence": {
         *("evidence", "accounts", "chain", "market", *BELOW),
         *("nacl", "orjson", "peewee", "pydantic"),
@@ -91,7 +92,7 @@ MAY_IMPORT = {
     },
     "operate": {
         *("operate", "accounts", "chain", "evidence", "market", "paper", "ratelimit", *BELOW),
-        *("apsw", "orjson", "peewee", "playhouse"),
+        *("apsw", "filelock", "orjson", "peewee", "playhouse"),
     },
     "web": {
         *(
@@ -110,6 +111,7 @@ MAY_IMPORT = {
         *("itsdangerous", "orjson", "prometheus_client", "pydantic"),
     },
     "web.api.mcp": {"mcp"},
+    "web.server.logs": {"pythonjsonlogger"},
     "web.site.admin.backups": {"operate"},
     "web.site.admin.overview": {"operate"},
     "web.site.receipt_image": {"PIL", "segno"},

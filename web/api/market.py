@@ -7,7 +7,7 @@ from collections.abc import Collection
 from typing import Any, NamedTuple
 
 from chain.mints import CHECKS
-from chain.stored import Nullable, read_stored
+from chain.stored import OBJECT, make_object, make_shape, read_stored
 from web.api.serialize import show_time
 from web.server.rows import select, select_many, select_one, select_value, write_marks
 
@@ -19,7 +19,8 @@ NOT_CHECKED = [
     "sell_simulation",
 ]
 MINUTE_MS, DAY_MS = 60_000, 86_400_000
-STORED_CHECKS = [{"key": str, "label": str, "status": str, "detail": Nullable(str)}]
+CHECK: Any = make_object(key=str, label=str, status=str, detail=str | None)
+STORED_CHECKS = make_shape(list[CHECK])
 DAMAGED = "what was stored of this check cannot be read; the mint account is read again in time"
 
 
@@ -245,5 +246,5 @@ def read_details(stored: str | None) -> dict[str, Any]:
     """Parse what a job wrote for health; empty where it wrote nothing yet, and where that is
     damaged: its next pass writes it.
     """
-    details: dict[str, Any] = read_stored(stored, dict) or {}
+    details: dict[str, Any] = read_stored(stored, OBJECT) or {}
     return details

@@ -8,59 +8,59 @@ import threading
 import time
 from collections.abc import Callable, Hashable
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, NamedTuple
 
-import orjson
 from gunicorn.glogging import Logger
+from pythonjsonlogger.core import LogData
+from pythonjsonlogger.json import JsonFormatter
 
 # No line shows where it was logged from, by which thread or process (Logging HOWTO,
 # "Optimization"): finding that out takes as long as writing the line.
 logging._srcfile = None
 logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
-escape_all = json.JSONEncoder(ensure_ascii=True, default=str).encode
+escape_all = json.JSONEncoder(default=str).encode
 
 
-def encode(line: dict[str, Any]) -> str:
-    """Write one line of ASCII: what somebody sent cannot pretend to be another line of the log."""
-    try:
-        text = orjson.dumps(line, default=str).decode()
-    except TypeError:
-        return escape_all(line)
-    return text if text.isascii() else escape_all(line)
+class JsonLines(JsonFormatter):
+    """Writes {"at", "level", "logger", "message"}, then what the record carries as `shown`,
+    "repeated" if `Repeats` counted, and "trace" for an exception.
 
-
-class JsonLines(logging.Formatter):
-    """A formatter of {"at", "level", "logger", "message"}, then what the record carries as `shown`,
-    "repeated" where `Repeats` counted, and "trace" for an exception.
+    A line is ASCII, so that text from a request can't pretend to be another line. Other attributes
+    of a record are left out: a library may put a secret there.
     """
 
-    def format(self, record: logging.LogRecord) -> str:
-        """Write a record as one line."""
-        line = {
-            "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
-            "level": record.levelname.lower(),
-            "logger": record.name,
-            "message": record.getMessage(),
-            **getattr(record, "shown", {}),
-        }
-        repeated = getattr(record, "repeated", 0)
-        if repeated:
-            line["repeated"] = repeated
-        if record.exc_info:
-            line["trace"] = self.formatException(record.exc_info)
-        return encode(line)
+    def __init__(self) -> None:
+        write = partial(json.dumps, separators=(",", ":"))
+        super().__init__(json_default=str, json_serializer=write)
+
+    def add_fields(
+        self, log_data: LogData, record: logging.LogRecord, message_dict: dict[str, Any]
+    ) -> None:
+        """Fill `log_data`; `message_dict` has the trace of an exception as `exc_info`."""
+        at = datetime.fromtimestamp(record.created, UTC)
+        log_data["at"] = at.isoformat(timespec="milliseconds")
+        log_data["level"] = record.levelname.lower()
+        log_data["logger"] = record.name
+        log_data["message"] = record.getMessage()
+        log_data |= getattr(record, "shown", {})
+        if getattr(record, "repeated", 0):
+            log_data["repeated"] = record.repeated  # type: ignore[attr-defined]
+        if "exc_info" in message_dict:
+            log_data["trace"] = message_dict["exc_info"]
 
 
 class PlainLines(JsonLines):
-    """A formatter of `14:03:09 warning: message name=value ...`, for a person at a terminal."""
+    """Writes `14:03:09 warning: message name=value ...`, for a person at a terminal, and the trace
+    of an exception below it.
+    """
 
-    def format(self, record: logging.LogRecord) -> str:
-        """Write a record as one line, and the trace of an exception below it."""
-        line = json.loads(super().format(record))
+    def jsonify_log_record(self, log_data: LogData) -> str:
+        """Write the fields as text; the library calls this to write JSON."""
         at, level, _, message, trace = (
-            line.pop(name, "") for name in ("at", "level", "logger", "message", "trace")
+            log_data.pop(name, "") for name in ("at", "level", "logger", "message", "trace")
         )
-        shown = "".join(f" {name}={escape_all(value)}" for name, value in line.items())
+        shown = "".join(f" {name}={escape_all(value)}" for name, value in log_data.items())
         grade = "" if level == "info" else f"{level}: "
         text = f"{at[11:19]} {grade}{escape_all(message)[1:-1]}{shown}"
         return f"{text}\n{trace}" if trace else text

@@ -9,7 +9,7 @@ from flask.typing import ResponseReturnValue
 
 from accounts import backtest_runs, backtests
 from accounts.problem import Problem
-from chain.stored import read_stored
+from chain.stored import make_object, make_shape, read_stored
 from paper.account import STARTING_CASH
 from paper.strategies import FAMILIES, Strategy, show_settings
 from paper.tables import Backtest
@@ -30,7 +30,7 @@ blueprint.after_request(forbid_caching)
 SOL = 10**9
 # It earns nothing in SOL, by definition.
 HOLDING = {"meanReturnPct": 0.0, "winRate": None, "maxDrawdownPct": None}
-REPORT = {"kind": str, "equity": list, "closes": list, "candidates": list}
+REPORT = make_shape(make_object(kind=str, equity=list[Any], closes=list[Any], candidates=list[Any]))
 
 
 @blueprint.get("/backtests")

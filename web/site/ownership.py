@@ -1,7 +1,6 @@
 """The wallets of a bot: attached, detached, and proven by a signature of their holder."""
 
 import secrets
-from dataclasses import dataclass
 
 import orjson
 from flask import g, redirect, render_template, request, url_for
@@ -10,7 +9,7 @@ from flask.typing import ResponseReturnValue
 from accounts import holdings, proof, wallets
 from accounts.fields import check_wallet, is_provable
 from accounts.problem import Problem, invalid
-from chain.stored import read_stored
+from chain.stored import Stored, make_shape, read_stored
 from models import Bot, Session
 from storage import writing
 from web.api.serialize import show_time
@@ -40,8 +39,7 @@ LEAD_LEAVING = (
 )
 
 
-@dataclass(frozen=True)
-class Challenge:
+class Challenge(Stored):
     """A text that the holder of a wallet is to sign, stored as JSON in the browser's session.
 
     `bot`: the id of the bot it is for; `endsAt`: ms; `action`: `add` the wallet to those that the
@@ -52,10 +50,10 @@ class Challenge:
     bot: str
     wallet: str
     endsAt: int
-    action: str = "replace"
+    action: str
 
 
-CHALLENGE = {"text": str, "bot": str, "wallet": str, "endsAt": int, "action": str}
+CHALLENGE = make_shape(Challenge)
 
 
 # ---- attach and detach ---------------------------------------------------------------------------
@@ -123,7 +121,7 @@ def _write_challenge(bot: Bot, wallet: str, action: str) -> Challenge:
     ends_text = show_time(ends_at // 1000 * 1000) or ""
     nonce = secrets.token_hex(12)
     text = proof.write_challenge(settings().base_url, bot.uid, wallet, nonce, ends_text)
-    return Challenge(text, bot.uid, wallet, ends_at, action)
+    return Challenge(text=text, bot=bot.uid, wallet=wallet, endsAt=ends_at, action=action)
 
 
 @blueprint.get("/bots/<uid>/proof")
