@@ -8,7 +8,6 @@ tick took two seconds, or one answer in a hundred more than 100 ms.
 """
 
 import argparse
-import gc
 import itertools
 import random
 import statistics
@@ -24,7 +23,6 @@ import storage
 from market import tables as market_tables
 from paper import tables as paper_tables
 from paper.strategies import FAMILIES
-from web.server.worker import shorten_turns
 
 MINUTE = 60_000
 MAX_TICK_SECONDS, MAX_ANSWER_SECONDS = 2.0, 0.1
@@ -55,9 +53,6 @@ def main(arguments):
     with tempfile.TemporaryDirectory() as folder:
         settings = config.load({"DATA_DIR": folder, "IP_LIMIT_PER_MINUTE": str(10**8)}, dotenv=None)
         reader = Reader(settings)
-        # As a server does (serving.py).
-        shorten_turns()
-        gc.freeze()
         storage.migrate()
         with storage.database.connection_context():
             missed = measure(settings, args, reader)

@@ -23,7 +23,7 @@ SMALL = 10_000
 # Where the history of the recorded node trades.
 VENUE = "Memo1UhkJRfHyvLMcVucJwxXeuD728EqVDDwQDxFMNo"
 # As serving.py has it.
-THREADS = config.Config().threads + 400
+THREADS = config.Config().threads
 
 
 class Seeded:
