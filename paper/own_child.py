@@ -69,10 +69,12 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def forbid_processes() -> None:
-    """Let this process start no other one: they could outlive it, and the server. Threads end with
-    it, so they stay allowed where the system can tell them apart.
+    """Keep this process from starting others, which could outlive it and the server. Threads end
+    with it, so a filter of system calls allows them.
     """
-    calls = CALLS.get(platform.machine()) if sys.platform == "linux" else None
+    # A 32-bit Python uses another ABI than its kernel.
+    knows = sys.platform == "linux" and sys.maxsize > 2**32
+    calls = CALLS.get(platform.machine()) if knows else None
     if calls is None:
         # Counts threads, too, and doesn't bind root.
         resource.setrlimit(resource.RLIMIT_NPROC, (0, 0))
