@@ -683,18 +683,36 @@ def test_success_forgets_failures():
 
 
 # ---- addresses -----------------------------------------------------------------------------------
-@pytest.mark.parametrize(
-    "text",
-    """127.0.0.1 10.1.2.3 172.16.0.1 192.168.1.1 169.254.169.254 100.64.0.1 0.0.0.0 224.0.0.1
-    255.255.255.255 ::1 :: fe80::1 fe80::1%eth0 fc00::1 ff02::1 ::ffff:127.0.0.1 ::ffff:10.0.0.1
-    fec0::1 ::7f00:1 ::ffff:0:127.0.0.1 64:ff9b:1::a9fe:a9fe 4000::1
-    64:ff9b::7f00:1 2002:7f00:1:: 2001::1 198.18.0.1 192.0.2.1""".split(),
-)
+# By the registries of IANA for special purposes (IPv4 and IPv6), and the documents of clouds.
+NOT_PUBLIC = {
+    "this machine": "127.0.0.1 0.0.0.0 ::1 ::",
+    "private networks": "10.1.2.3 172.16.0.1 192.168.1.1 100.64.0.1 fc00::1 fec0::1",
+    "link-local": "169.254.1.1 fe80::1 fe80::1%eth0",
+    "metadata of clouds": "169.254.169.254 192.0.0.192 168.63.129.16 100.100.100.200 fd00:ec2::254",
+    "protocol assignments": "192.0.0.1 192.0.0.9 192.0.0.10 192.0.0.170 2001:1::1 2001:4:112::1",
+    "relays": "192.88.99.1 192.88.99.255",
+    "benchmarks and ORCHID": "198.18.0.1 2001:2::1 2001:20::1 2001:30::1",
+    "documentation": "192.0.2.1 198.51.100.1 203.0.113.1 2001:db8::1 3fff::1 3fff:fff:ffff::1",
+    "multicast": "224.0.0.1 239.255.255.255 ff02::1 ff0e::1",
+    "reserved": "240.0.0.1 255.255.255.255 4000::1 5f00::1 100::1 100:0:0:1::1",
+    "IPv4-mapped": "::ffff:127.0.0.1 ::ffff:10.0.0.1 ::ffff:168.63.129.16 ::ffff:192.0.0.192",
+    "IPv4-compatible": "::7f00:1 ::a9fe:a9fe ::ffff:0:127.0.0.1",
+    "NAT64": "64:ff9b::7f00:1 64:ff9b::a9fe:a9fe 64:ff9b:1::a9fe:a9fe",
+    "6to4": "2002:7f00:1:: 2002:a9fe:a9fe::1",
+    "Teredo": "2001::1 2001:0:7f00:1::",
+}
+# The last ones are next to what is refused.
+PUBLIC = """1.1.1.1 93.184.216.34 2606:4700::1111 2a00:1450:4001::1 ::ffff:1.1.1.1
+    191.255.255.255 192.0.1.1 168.63.129.15 168.63.129.17 192.88.98.255 192.88.100.0
+    2001:200::1 2003::1 3ffe:ffff::1 3fff:1000::1"""
+
+
+@pytest.mark.parametrize("text", " ".join(NOT_PUBLIC.values()).split())
 def test_addresses_that_are_not_public(text):
     assert not client.is_public(text)
 
 
-@pytest.mark.parametrize("text", ["1.1.1.1", "2606:4700::1111", "::ffff:1.1.1.1"])
+@pytest.mark.parametrize("text", PUBLIC.split())
 def test_addresses_that_are_public(text):
     assert client.is_public(text)
 
