@@ -8,7 +8,6 @@ import errno
 import importlib.util
 import json
 import os
-import platform
 import resource
 import signal
 import struct
@@ -74,7 +73,7 @@ def forbid_processes() -> None:
     """
     # A 32-bit Python uses another ABI than its kernel.
     knows = sys.platform == "linux" and sys.maxsize > 2**32
-    calls = CALLS.get(platform.machine()) if knows else None
+    calls = CALLS.get(os.uname().machine) if knows else None
     if calls is None:
         # Counts threads, too, and doesn't bind root.
         resource.setrlimit(resource.RLIMIT_NPROC, (0, 0))

@@ -144,10 +144,10 @@ def test_a_relative_data_dir_is_found(place, monkeypatch):
 
 
 def test_an_endless_loop_ends(place, monkeypatch):
-    monkeypatch.setattr(own, "MAX_SECONDS", 1.5)
     place.write("mine", BEGINNING.format(enter="return None", leave="return None"))
     follow(place, "own:mine")
     follow(place, "own:mine", "Dara")
+    monkeypatch.setattr(own, "MAX_SECONDS", 1.5)
     place.write("mine", BEGINNING.format(enter="\n        while True: pass", leave="return None"))
     place.play(["0.001"])
     # One of them waited for it; both are put off.
