@@ -5,12 +5,10 @@ An address holds passwords and tokens. It is given to its child alone, by standa
 database knows it by a keyed digest.
 """
 
-import contextlib
 import hashlib
 import hmac
 import importlib.util
 import os
-import subprocess
 import threading
 import time
 
@@ -18,7 +16,7 @@ import orjson
 
 from notify.client import Answer
 from notify.messages import Message
-from storage.children import Limits, start_python
+from storage.children import Child, Limits, start_python
 
 # A message is given this long, its child's start included; Apprise itself gives up after some 8 s.
 ANSWER_SECONDS = 30.0
@@ -53,7 +51,7 @@ class Speaker:
 
     def __init__(self, url: str, site: str) -> None:
         self._begin = orjson.dumps({"url": url, "site": site}) + b"\n"
-        self._child: subprocess.Popen[bytes] | None = None
+        self._child: Child | None = None
         self._lock = threading.Lock()
         self._used_at = 0.0
 
@@ -88,13 +86,10 @@ class Speaker:
     def _end(self) -> None:
         child, self._child = self._child, None
         if child is not None:
-            child.kill()
-            # Closes its pipes and waits for it; what is left in them has no reader.
-            with contextlib.suppress(OSError), child:
-                pass
+            child.end()
 
 
-def start_child() -> "subprocess.Popen[bytes]":
+def start_child() -> Child:
     """Start a child that finds modules where this process does."""
     known = {
         name: value
@@ -104,7 +99,7 @@ def start_child() -> "subprocess.Popen[bytes]":
     return start_python("notify.apprise_child", [], known, LIMITS)
 
 
-def _ask(child: "subprocess.Popen[bytes]", lines: bytes) -> Answer:
+def _ask(child: Child, lines: bytes) -> Answer:
     """Give a child its lines; return what its next word means."""
     assert child.stdin is not None and child.stdout is not None
     expired = threading.Event()

@@ -26,8 +26,26 @@ CONNECT_SECONDS, ANSWER_SECONDS = 5.0, 10.0
 # All of IPv6 that is given out. What lies elsewhere is for a network's own use (site-local, NAT64)
 # or carries an IPv4 address that may not be public; Python calls most of it global.
 UNICAST = ipaddress.ip_network("2000::/3")
-# 6to4 lies inside, and leads to IPv4 addresses likewise.
-TRANSLATED = ipaddress.ip_network("2002::/16")
+# Not for everybody, though some release of Python calls them global.
+SPECIAL = tuple(
+    map(
+        ipaddress.ip_network,
+        (
+            # Protocol assignments; Oracle Cloud's metadata, some anycast of the nearest network.
+            "192.0.0.0/24",
+            # Azure's metadata and DHCP.
+            "168.63.129.16/32",
+            # Relays of 6to4.
+            "192.88.99.0/24",
+            # Protocol assignments: Teredo (carries IPv4 addresses), benchmarks, ORCHID.
+            "2001::/23",
+            # 6to4, which carries IPv4 addresses.
+            "2002::/16",
+            # Documentation.
+            "3fff::/20",
+        ),
+    )
+)
 
 
 class Answer(NamedTuple):
@@ -162,6 +180,7 @@ def is_public(text: str) -> bool:
     if isinstance(address, ipaddress.IPv6Address):
         if address.ipv4_mapped is not None:
             return is_public(str(address.ipv4_mapped))
-        if address not in UNICAST or address in TRANSLATED:
+        if address not in UNICAST:
             return False
-    return address.is_global and not address.is_multicast
+    special = any(address in network for network in SPECIAL)
+    return address.is_global and not address.is_multicast and not special

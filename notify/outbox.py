@@ -26,11 +26,11 @@ from notify.messages import Event, Message, Receiver, write_message
 from notify.plan import Progress
 from storage import database, key_files, writing
 
-# Messages under way. Hooks that are likely to hold their place for long send at most half of them,
-# so that no other waits: those that failed last time, took SLOW_SECONDS to answer, or never
-# answered yet.
-MAX_BUSY, MAX_DOUBTFUL = 16, 8
-SLOW_SECONDS = 2.0
+# Messages under way, each in a thread of its own. A receiver that took SLOW_SECONDS to answer, or
+# didn't, is in the slow lane for SLOW_LANE_SECONDS: there only MAX_SLOW messages are under way. All
+# others are sent at once, so a receiver that hangs now and then delays nobody.
+MAX_BUSY, MAX_SLOW = 256, 16
+SLOW_SECONDS, SLOW_LANE_SECONDS = 2.0, 600.0
 POLL_SECONDS, STORE_SECONDS = 0.3, 1.0
 # Seconds between two checks for a commit: a hook is told within 250 ms. Most of what the checks
 # cost is waking up.
@@ -63,6 +63,11 @@ class Target(NamedTuple):
     events: frozenset[str]
     bots: frozenset[str] | None
     created_at: int
+
+    @property
+    def is_operators(self) -> bool:
+        """Does it come from the operator's settings?"""
+        return self.bots is None
 
 
 class Sent(NamedTuple):
@@ -101,8 +106,8 @@ class Outbox:
         self._progress: dict[int, Progress] = {}
         self._stored: dict[int, Progress] = {}
         self._busy: set[int] = set()
-        # Those that took long to answer last time.
-        self._slow: set[int] = set()
+        # Until when each receiver that took long to answer is in the slow lane.
+        self._slow_until: dict[int, float] = {}
         # When each was sent something last: who waited longest is next.
         self._sent_at: dict[int, float] = {}
         self._host_free_at: dict[str, float] = {}
@@ -177,7 +182,7 @@ class Outbox:
         for gone in self._progress.keys() - self._targets.keys():
             del self._progress[gone], self._stored[gone]
             self._sent_at.pop(gone, None)
-            self._slow.discard(gone)
+            self._slow_until.pop(gone, None)
 
     def _merge(self, row_id: int, stored: Progress) -> None:
         """Take over what somebody else wrote; it is a ping that was asked for, a new hook, or one
@@ -215,16 +220,18 @@ class Outbox:
         Many share a host, which gets a message a second: the one sent to last comes last.
         """
         read: dict[int, list[Event]] = {}
+        slow_places = MAX_SLOW - sum(map(self._is_slow, self._busy))
         in_turn = sorted(self._targets.items(), key=lambda one: self._sent_at.get(one[0], 0.0))
         for row_id, target in in_turn:
             if not self._may_send(row_id, target, now):
                 continue
-            if self._progress[row_id].ping:
-                self._send_soon(target, None, now)
+            is_slow, is_ping = self._is_slow(row_id), self._progress[row_id].ping
+            if is_slow and slow_places <= 0:
                 continue
-            event = self._find_next(target, read)
-            if event is not None and not self._is_off(row_id):
+            event = None if is_ping else self._find_next(target, read)
+            if is_ping or (event is not None and not self._is_off(row_id)):
                 self._send_soon(target, event, now)
+                slow_places -= is_slow
 
     def _is_off(self, row_id: int) -> bool:
         """Was the hook switched off or removed since hooks were read, up to a second ago?"""
@@ -240,18 +247,12 @@ class Outbox:
             return False
         if not progress.ping and progress.state != "active":
             return False
-        if len(self._busy) >= MAX_BUSY:
-            return False
-        if self._is_doubtful(row_id) and sum(map(self._is_doubtful, self._busy)) >= MAX_DOUBTFUL:
+        if len(self._busy) >= MAX_BUSY and not target.is_operators:
             return False
         return self._host_free_at.get(host_of(target), 0.0) <= time.monotonic()
 
-    def _is_doubtful(self, row_id: int) -> bool:
-        """Is a hook expected to hold its place for long? One that was removed meanwhile is."""
-        progress = self._progress.get(row_id)
-        if progress is None or row_id in self._slow:
-            return True
-        return progress.failures > 0 or progress.delivered_at is None
+    def _is_slow(self, row_id: int) -> bool:
+        return time.monotonic() < self._slow_until.get(row_id, 0.0)
 
     def _find_next(self, target: Target, read: dict[int, list[Event]]) -> Event | None:
         """The next event that concerns a hook; what does not is passed over. `read`: the events
@@ -277,7 +278,7 @@ class Outbox:
         """Send an event, or a ping without one, beside this thread."""
         message = write_message(target.receiver, event, now, self.config.base_url)
         # Where the operator's own settings lead is the operator's decision.
-        private = self.config.hooks_private == "on" or target.bots is None
+        private = self.config.hooks_private == "on" or target.is_operators
         is_apprise = target.receiver.kind == hooks.APPRISE
         post = self._speakers.send if is_apprise else self._send
         self._busy.add(target.row_id)
@@ -307,10 +308,9 @@ class Outbox:
         progress = self._progress.get(sent.row_id)
         if progress is None or progress.state == OFF:
             return
-        if sent.seconds >= SLOW_SECONDS:
-            self._slow.add(sent.row_id)
-        else:
-            self._slow.discard(sent.row_id)
+        # The operator's are few, and wait for nobody's.
+        if sent.seconds >= SLOW_SECONDS and not self._targets[sent.row_id].is_operators:
+            self._slow_until[sent.row_id] = time.monotonic() + SLOW_LANE_SECONDS
         now = time.time_ns() // 1_000_000
         answer, is_ping = sent.answer, sent.arrival is None
         self._progress[sent.row_id] = (

@@ -8,7 +8,6 @@ import json
 import os
 import re
 import stat
-import subprocess
 import sys
 import threading
 from collections.abc import Mapping, Sequence
@@ -16,6 +15,7 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, NoReturn
 
+from market.providers import parse_text
 from paper.account import Position
 from paper.faults import OwnFault
 from paper.market import Flow, Snapshot, View
@@ -29,7 +29,7 @@ from paper.strategies import (
     parse_settings,
     public_name,
 )
-from storage.children import Limits, start_python
+from storage.children import Child, Limits, start_python
 
 PREFIX, FOLDER = "own:", "strategies"
 NAME = re.compile(r"own:([a-z][a-z0-9_]{0,39})")
@@ -47,7 +47,7 @@ class OwnFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._child: subprocess.Popen[bytes] | None = None
+        self._child: Child | None = None
         self._changed_at = 0
         # Why it failed in this tick: it is not asked again before the next one.
         self._failed: str | None = None
@@ -63,9 +63,7 @@ class OwnFile:
         """End its process."""
         child, self._child, self._bounds = self._child, None, None
         if child:
-            child.kill()
-            with child:
-                pass
+            child.end()
 
     @property
     def bounds(self) -> dict[str, list[int]]:
@@ -100,18 +98,20 @@ class OwnFile:
     def _read(self, line: bytes) -> Any:
         if not line.endswith(b"\n"):
             self.fail(f"no answer within {MAX_SECONDS:g} s, or its process ended")
-        answer = json.loads(line)
-        if "error" in answer:
-            self.fail(str(answer["error"])[:MAX_DETAIL])
-        return answer["answer"]
+        match _parse(line):
+            case {"error": str(error)}:
+                self.fail(error)
+            case {"answer": answer}:
+                return answer
+        self.fail("its process wrote something else than answers")
 
     def fail(self, why: str) -> NoReturn:
         """Stop its process, remember why, and raise OwnFault."""
         self.stop()
-        self._failed = f"its strategy file {self.path.name} failed ({why})"
+        self._failed = f"its strategy file {self.path.name} failed ({_clean(why)})"
         raise OwnFault(self._failed)
 
-    def _start(self) -> subprocess.Popen[bytes]:
+    def _start(self) -> Child:
         if getattr(sys, "frozen", False):
             self.fail("the single file has no Python to run it with: use candor.pyz or pip")
         self._check_file()
@@ -144,6 +144,18 @@ class OwnFile:
             return self.path.lstat().st_mtime_ns
         except OSError:
             return -1
+
+
+def _parse(line: bytes) -> Any:
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _clean(text: str) -> str:
+    """Return what a file says as the diary may show it: plain text on one line."""
+    return parse_text(text, MAX_DETAIL) or ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -190,7 +202,7 @@ class OwnStrategy(Strategy):
                 reason
             ):
                 made = Enter if kind == "Enter" else Refusal
-                return made(reason, detail[:MAX_DETAIL])
+                return made(reason, _clean(detail))
         self._refuse(found)
 
     def _refuse(self, found: Any) -> NoReturn:

@@ -3,10 +3,14 @@
 It keeps nothing between two lines but what the file keeps itself.
 """
 
+import ctypes
+import errno
 import importlib.util
 import json
 import os
+import resource
 import signal
+import struct
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
@@ -20,6 +24,22 @@ from paper.strategies import Enter, Exit, Refusal, Strategy, public_name
 # The parent kills it before; this is for a child whose parent is gone, where the system does not
 # end it.
 MAX_SECONDS = 30
+# From Linux's prctl.h, filter.h and seccomp.h.
+PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 38, 22, 2
+LOAD, IF_EQUAL, IF_ANY_BIT, RETURN = 0x20, 0x15, 0x45, 0x06
+ALLOW, DENY, MISSING = 0x7FFF0000, 0x50000 | errno.EPERM, 0x50000 | errno.ENOSYS
+# Offsets in `struct seccomp_data`.
+CALL, ABI, FIRST_ARGUMENT = 0, 4, 16
+# `clone` starts a thread if it has this flag, otherwise a process.
+CLONE_THREAD = 0x10000
+# The flags of clone3 are out of a filter's reach. Without clone3, libc starts threads with clone.
+CLONE3 = 435
+# By machine: its ABI, the number of clone, and those of fork and vfork.
+CALLS = {
+    "x86_64": (0xC000003E, 56, (57, 58)),
+    "aarch64": (0xC00000B7, 220, ()),
+    "riscv64": (0xC00000F3, 220, ()),
+}
 
 
 class NotAStrategy(Exception):
@@ -31,6 +51,7 @@ def main(arguments: Sequence[str]) -> None:
     the file prints goes nowhere.
     """
     (path,) = arguments
+    forbid_processes()
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     kind: type[Strategy] | None = None
@@ -44,6 +65,52 @@ def main(arguments: Sequence[str]) -> None:
             answer = {"error": describe_error(error, path)}
         signal.alarm(0)
         _write(answers, answer)
+
+
+def forbid_processes() -> None:
+    """Keep this process from starting others, which could outlive it and the server. Threads end
+    with it, so a filter of system calls allows them.
+    """
+    # A 32-bit Python uses another ABI than its kernel.
+    knows = sys.platform == "linux" and sys.maxsize > 2**32
+    calls = CALLS.get(os.uname().machine) if knows else None
+    if calls is None:
+        # Counts threads, too, and doesn't bind root.
+        resource.setrlimit(resource.RLIMIT_NPROC, (0, 0))
+        return
+    rules = write_filter(*calls)
+    code = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *rule) for rule in rules))
+    # struct sock_fprog
+    program = ctypes.create_string_buffer(struct.pack("@HP", len(rules), ctypes.addressof(code)))
+    prctl = ctypes.CDLL(None, use_errno=True).prctl
+    prctl.argtypes = [ctypes.c_int, *[ctypes.c_ulong] * 4]
+    if prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) or prctl(
+        PR_SET_SECCOMP, SECCOMP_MODE_FILTER, ctypes.addressof(program), 0, 0
+    ):
+        raise OSError(ctypes.get_errno(), "this system can't filter system calls")
+
+
+def write_filter(abi: int, clone: int, forks: Sequence[int]) -> list[tuple[int, int, int, int]]:
+    """Return a filter that refuses to start processes: (instruction, how many to skip if true, if
+    false, value).
+    """
+    return [
+        (LOAD, 0, 0, ABI),
+        (IF_EQUAL, 1, 0, abi),
+        (RETURN, 0, 0, DENY),
+        (LOAD, 0, 0, CALL),
+        *(
+            rule
+            for call, answer in ((CLONE3, MISSING), *((fork, DENY) for fork in forks))
+            for rule in ((IF_EQUAL, 0, 1, call), (RETURN, 0, 0, answer))
+        ),
+        (IF_EQUAL, 1, 0, clone),
+        (RETURN, 0, 0, ALLOW),
+        (LOAD, 0, 0, FIRST_ARGUMENT),
+        (IF_ANY_BIT, 1, 0, CLONE_THREAD),
+        (RETURN, 0, 0, DENY),
+        (RETURN, 0, 0, ALLOW),
+    ]
 
 
 def _write(answers: IO[str], answer: Mapping[str, Any]) -> None:

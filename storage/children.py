@@ -2,8 +2,10 @@
 given, and ended by the system when this process ends.
 """
 
+import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -42,6 +44,24 @@ class Limits(NamedTuple):
     niceness: int = 5
 
 
+class Child(subprocess.Popen[bytes]):
+    """A child process, first of a session of its own."""
+
+    def kill(self) -> None:
+        """Kill it with its session: what it started would hold its pipes open."""
+        # Nobody else gets its number before it is waited for.
+        if self.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.pid, signal.SIGKILL)
+
+    def end(self) -> None:
+        """Kill it with its session, close its pipes and wait for it."""
+        self.kill()
+        # Text left in its standard input has no reader.
+        with contextlib.suppress(OSError), self:
+            pass
+
+
 _lock = threading.Lock()
 # By process id: a fork has no threads of its parent.
 _starters: dict[int, ThreadPoolExecutor] = {}
@@ -55,7 +75,7 @@ def start_python(
     folder: Path | None = None,
     output: int | IO[bytes] = subprocess.PIPE,
     errors: int = subprocess.DEVNULL,
-) -> "subprocess.Popen[bytes]":
+) -> Child:
     """Start `main(arguments)` of a module, which is found as this process finds it, with a pipe to
     its standard input. It inherits no other descriptor, and of the environment what is given.
     """
@@ -68,8 +88,8 @@ def start_python(
         "cpu": limits.cpu_seconds,
     }
 
-    def begin() -> "subprocess.Popen[bytes]":
-        return subprocess.Popen(
+    def begin() -> Child:
+        return Child(
             [sys.executable, "-c", BOOT, json.dumps(told), *arguments],
             env=dict(environment),
             cwd=folder,

@@ -127,12 +127,11 @@ def test_an_address_that_apprise_does_not_know_is_named_so_and_a_child_is_ended_
 
 def test_a_child_is_told_no_secret_of_ours(monkeypatch):
     monkeypatch.setenv("SECRET_KEY", SECRET)
-    seen = {}
-    monkeypatch.setattr(
-        apprising.subprocess, "Popen", lambda words, env, **_: seen.update(env=env, words=words)
-    )
+    given = []
+    monkeypatch.setattr(apprising, "start_python", lambda *words: given.extend(words))
     apprising.start_child()
-    assert "SECRET_KEY" not in seen["env"] and not any("://" in word for word in seen["words"])
+    _, arguments, environment, _ = given
+    assert "PATH" in environment and "SECRET_KEY" not in environment and arguments == []
 
 
 # ---- the hooks that settings make ----------------------------------------------------------------

@@ -1,5 +1,6 @@
 """Processes of Python that this one starts: their limits, what they inherit, and their end."""
 
+import contextlib
 import json
 import os
 import select
@@ -43,6 +44,14 @@ import os, time
 
 def main(arguments):
     print(os.getpid(), flush=True)
+    time.sleep(600)
+"""
+# Starts a process, which holds the same pipes.
+FAMILY = """
+import subprocess, time
+
+def main(arguments):
+    print(subprocess.Popen(["sleep", "600"]).pid, flush=True)
     time.sleep(600)
 """
 
@@ -118,3 +127,35 @@ def test_a_child_ends_with_its_parent_however_that_ends(tmp_path):
         # Readable once the process is gone.
         assert select.select([ended], [], [], 30)[0] == [ended]
     os.close(ended)
+
+
+@pytest.mark.parametrize("verb", ["kill", "end"])
+@pytest.mark.skipif(sys.platform != "linux", reason="pidfd_open is Linux's")
+def test_a_child_is_killed_with_its_session(tmp_path, monkeypatch, verb):
+    (tmp_path / "family.py").write_text(FAMILY)
+    monkeypatch.syspath_prepend(tmp_path)
+    with start_python("family", [], {"PATH": os.defpath}, LIMITS) as child:
+        pid = int(child.stdout.readline())
+        ended = os.pidfd_open(pid)
+        try:
+            getattr(child, verb)()
+            assert select.select([ended], [], [], 10)[0] == [ended]
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(ended, signal.SIGKILL)
+            os.close(ended)
+    assert child.returncode == -signal.SIGKILL
+
+
+def test_a_child_that_reads_nothing_can_be_ended(tmp_path, monkeypatch):
+    """Closing its pipe fails: half a megabyte is still to be written there."""
+    (tmp_path / "waiting.py").write_text(WAITING)
+    monkeypatch.syspath_prepend(tmp_path)
+    child = start_python("waiting", [], {}, LIMITS)
+    child.stdout.readline()
+    threading.Timer(0.1, child.kill).start()
+    with pytest.raises(BrokenPipeError):
+        child.stdin.write(b"x" * 2**19)
+        child.stdin.flush()
+    child.end()
+    assert child.returncode == -signal.SIGKILL

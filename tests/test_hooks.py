@@ -305,38 +305,135 @@ def test_a_host_is_the_same_however_its_address_is_written(private, clock):
     assert told == [1_000.0, 1_001.0, 1_002.0]
 
 
-@pytest.mark.parametrize("answered_before", [False, True])
-def test_receivers_that_take_their_time_leave_room_for_others(
-    private, delivering, receivers, monkeypatch, answered_before
-):
-    """Twenty hooks take seconds to answer, and have not failed: never asked before, or they did
-    answer, late. Half of the places for messages under way stay for one that answers at once.
-    """
-    monkeypatch.setattr(outbox, "SLOW_SECONDS", 0.05)
-    good, late = receivers(2)
-    good_bot, late_bot = private.make_bot("Good"), private.make_bot("Late")
-    add(private, good_bot, good.url)
-    say(private, good_bot, "g0")
-    delivering()
-    until(lambda: len(good.got) == 1)
-    private.config = ground.change(private.config, max_hooks_per_owner=20)
-    for _ in range(20):
-        add(private, late_bot, late.url)
-    if answered_before:
-        late.behave(receiver.wait_first(0.1))
-        say(private, late_bot, "l0")
-        until(lambda: len(late.got) == 20)
+# How many receivers hang in the tests below.
+HANGING = 60
+KINDS = ("webhook", "discord", "slack", "telegram", "ntfy")
+
+
+def add_many(service, made, one, count):
+    """Add hooks of all kinds at a receiver: their paths are /0, /1, ..."""
+    service.config = ground.change(service.config, max_hooks_per_owner=count)
+    for number in range(count):
+        url = f"{one.url.removesuffix('/hook')}/{number}"
+        kind = KINDS[number % len(KINDS)]
+        with_chat = f"{url}?chat_id=1" if kind == "telegram" else url
+        hook = add(service, made, with_chat).hook
         with storage.database.connection_context():
-            mine = Hook.select().where(Hook.owner == late_bot.owner, Hook.delivered_at.is_null())
-            until(lambda: not mine.count())
-    late.got.clear()
-    held = threading.Event()
-    late.behave(receiver.hang(held))
-    say(private, late_bot, "l1")
-    until(lambda: len(late.got) >= 8)
-    say(private, good_bot, "g1")
-    until(lambda: len(good.got) == 2)
-    assert len(late.got) == 8
+            # Their hosts are fixed, and none of them is here.
+            Hook.update(kind=kind).where(Hook.id == hook.id).execute()
+
+
+def hang_now_and_then(held, under_way):
+    """At each path accept every other message and hang at the others, in turn; `under_way`: how
+    many hang at the moment of each request.
+    """
+    counts, hanging, lock = {}, [], threading.Lock()
+
+    def behave(handler):
+        path = handler.path.partition("?")[0]
+        with lock:
+            counts[path] = counts.get(path, 0) + 1
+            hangs = counts[path] % 2 == 0
+            under_way.append(len(hanging))
+            if hangs:
+                hanging.append(path)
+        if hangs:
+            # The client hangs up.
+            handler.connection.settimeout(60)
+            while not held.is_set() and handler.connection.recv(1):
+                pass
+            with lock:
+                hanging.remove(path)
+        else:
+            receiver.answer(204)(handler)
+
+    return behave
+
+
+def measure_news(service, bot, honest, event):
+    """Say something; return the seconds until all hooks of the honest receiver were told."""
+    honest.got.clear()
+    say(service, bot, event)
+    began = time.monotonic()
+    until(lambda: len(honest.got) == len(KINDS))
+    return time.monotonic() - began
+
+
+def test_receivers_that_hang_now_and_then_delay_nobody(private, delivering, receivers, monkeypatch):
+    """Sixty receivers accept a message and hang at the next one. An honest receiver is told before
+    any of them is given up, also right after a restart.
+    """
+    monkeypatch.setattr(client, "ANSWER_SECONDS", 3.0)
+    monkeypatch.setattr(plan, "WAITS_SECONDS", (0,))
+    held, under_way = threading.Event(), []
+    honest, bad = receivers(2)
+    bad.behave(hang_now_and_then(held, under_way))
+    good_bot, bad_bot = private.make_bot("Good"), private.make_bot("Bad")
+    add_many(private, good_bot, honest, len(KINDS))
+    add_many(private, bad_bot, bad, HANGING)
+    say(private, bad_bot, *(f"b{number}" for number in range(9)))
+    delivering()
+    until(lambda: len(bad.got) >= HANGING)
+    seconds = [measure_news(private, good_bot, honest, f"g{number}") for number in range(4)]
+    delivering.stop()
+    delivering()
+    seconds += [measure_news(private, good_bot, honest, f"h{number}") for number in range(4)]
+    held.set()
+    assert max(seconds) < 2.5, seconds
+
+
+def test_receivers_that_hung_share_a_lane_for_a_while(private, delivering, receivers, monkeypatch):
+    """Few messages to them are under way, and each receiver gets all of its own in order."""
+    monkeypatch.setattr(client, "ANSWER_SECONDS", 0.5)
+    monkeypatch.setattr(plan, "WAITS_SECONDS", (0,))
+    monkeypatch.setattr(outbox, "SLOW_SECONDS", 0.3)
+    monkeypatch.setattr(outbox, "MAX_SLOW", 4)
+    held, under_way = threading.Event(), []
+    (bad,) = receivers()
+    bad.behave(hang_now_and_then(held, under_way))
+    bot = private.make_bot()
+    add_many(private, bot, bad, 20)
+    delivering()
+    say(private, bot, "a", "b")
+    # Accepted; at the next one all hung for the first time; then in the lane.
+    until(lambda: len(bad.got) == 60)
+    assert max(under_way[20:40]) > 4 >= max(under_way[45:])
+    under_way.clear()
+    say(private, bot, "c")
+    until(lambda: len(bad.got) == 100)
+    assert max(under_way) <= 4
+    told = [one["eventId"] for one in map(read_data, bad.got) if one]
+    # Four of the hooks are webhooks.
+    assert len(told) == 20 and sorted(told) == sorted([*"abbcc"] * 4)
+    held.set()
+
+
+def read_data(got):
+    """What a webhook was told; None for a message of another kind."""
+    headers, body = got
+    return json.loads(body)["data"] if "webhook-id" in headers else None
+
+
+def test_the_operators_own_receivers_wait_for_nobody(private, delivering, receivers, monkeypatch):
+    """Also where messages to others take all places there are."""
+    monkeypatch.setattr(outbox, "MAX_BUSY", 2)
+    private.config = ground.change(private.config, apprise_urls=("json://127.0.0.1/in",))
+    told, held = [], threading.Event()
+
+    def send(self, message, private=True):
+        told.append(message.body.decode())
+        return client.Answer(None, None)
+
+    monkeypatch.setattr(outbox.apprising.Speakers, "send", send)
+    (bad,) = receivers()
+    bot = private.make_bot()
+    add_many(private, bot, bad.behave(receiver.hang(held)), 3)
+    delivering()
+    say(private, bot, "one")
+    until(lambda: len(bad.got) == 2)
+    say(private, bot, "two")
+    until(lambda: len(told) == 2)
+    assert "words of two" in told[1] and len(bad.got) == 2
     held.set()
 
 
@@ -586,18 +683,36 @@ def test_success_forgets_failures():
 
 
 # ---- addresses -----------------------------------------------------------------------------------
-@pytest.mark.parametrize(
-    "text",
-    """127.0.0.1 10.1.2.3 172.16.0.1 192.168.1.1 169.254.169.254 100.64.0.1 0.0.0.0 224.0.0.1
-    255.255.255.255 ::1 :: fe80::1 fe80::1%eth0 fc00::1 ff02::1 ::ffff:127.0.0.1 ::ffff:10.0.0.1
-    fec0::1 ::7f00:1 ::ffff:0:127.0.0.1 64:ff9b:1::a9fe:a9fe 4000::1
-    64:ff9b::7f00:1 2002:7f00:1:: 2001::1 198.18.0.1 192.0.2.1""".split(),
-)
+# By the registries of IANA for special purposes (IPv4 and IPv6), and the documents of clouds.
+NOT_PUBLIC = {
+    "this machine": "127.0.0.1 0.0.0.0 ::1 ::",
+    "private networks": "10.1.2.3 172.16.0.1 192.168.1.1 100.64.0.1 fc00::1 fec0::1",
+    "link-local": "169.254.1.1 fe80::1 fe80::1%eth0",
+    "metadata of clouds": "169.254.169.254 192.0.0.192 168.63.129.16 100.100.100.200 fd00:ec2::254",
+    "protocol assignments": "192.0.0.1 192.0.0.9 192.0.0.10 192.0.0.170 2001:1::1 2001:4:112::1",
+    "relays": "192.88.99.1 192.88.99.255",
+    "benchmarks and ORCHID": "198.18.0.1 2001:2::1 2001:20::1 2001:30::1",
+    "documentation": "192.0.2.1 198.51.100.1 203.0.113.1 2001:db8::1 3fff::1 3fff:fff:ffff::1",
+    "multicast": "224.0.0.1 239.255.255.255 ff02::1 ff0e::1",
+    "reserved": "240.0.0.1 255.255.255.255 4000::1 5f00::1 100::1 100:0:0:1::1",
+    "IPv4-mapped": "::ffff:127.0.0.1 ::ffff:10.0.0.1 ::ffff:168.63.129.16 ::ffff:192.0.0.192",
+    "IPv4-compatible": "::7f00:1 ::a9fe:a9fe ::ffff:0:127.0.0.1",
+    "NAT64": "64:ff9b::7f00:1 64:ff9b::a9fe:a9fe 64:ff9b:1::a9fe:a9fe",
+    "6to4": "2002:7f00:1:: 2002:a9fe:a9fe::1",
+    "Teredo": "2001::1 2001:0:7f00:1::",
+}
+# The last ones are next to what is refused.
+PUBLIC = """1.1.1.1 93.184.216.34 2606:4700::1111 2a00:1450:4001::1 ::ffff:1.1.1.1
+    191.255.255.255 192.0.1.1 168.63.129.15 168.63.129.17 192.88.98.255 192.88.100.0
+    2001:200::1 2003::1 3ffe:ffff::1 3fff:1000::1"""
+
+
+@pytest.mark.parametrize("text", " ".join(NOT_PUBLIC.values()).split())
 def test_addresses_that_are_not_public(text):
     assert not client.is_public(text)
 
 
-@pytest.mark.parametrize("text", ["1.1.1.1", "2606:4700::1111", "::ffff:1.1.1.1"])
+@pytest.mark.parametrize("text", PUBLIC.split())
 def test_addresses_that_are_public(text):
     assert client.is_public(text)
 
@@ -836,29 +951,6 @@ def test_the_signature_of_the_specification():
 def test_a_wallet_is_no_receiver(service):
     with pytest.raises(Problem):
         hooks.check_url(service.config, address("ada"), "webhook")
-
-
-def test_hooks_that_fail_leave_places_to_others(private):
-    """Of 16 messages on their way 8 may be to hooks that failed before."""
-    made = outbox.Outbox(private.config, lambda after, limit: [])
-    fresh = plan.Progress("active", 0, False, 0, None, 0, NOW, None)
-    failed = fresh._replace(failures=1)
-    to = messages.Receiver("hook_x", "webhook", "https://hook.example/in", None)
-    where = (to, frozenset({"post"}), None, 0)
-    made._progress = {**dict.fromkeys(range(20), fresh), **dict.fromkeys(range(20, 40), failed)}
-    places = [
-        # busy: working, failing; may send: to one that works, to one that failed
-        (8, 7, True, True),
-        (0, 8, True, False),
-        (7, 8, True, False),
-        (8, 8, False, False),
-        (15, 0, True, True),
-        (16, 0, False, False),
-    ]
-    for working, failing, may_work, may_fail in places:
-        made._busy = {*range(working), *range(20, 20 + failing)}
-        may = [made._may_send(one, outbox.Target(one, *where), NOW) for one in (19, 39)]
-        assert may == [may_work, may_fail], (working, failing)
 
 
 # ---- while nothing happens -----------------------------------------------------------------------

@@ -47,7 +47,7 @@ MAY_IMPORT = {
     "chain.group_tables": {"models", "peewee"},
     "paper": {"paper", "chain"},
     "paper.flows": {"models", "storage"},
-    "paper.own": {"storage"},
+    "paper.own": {"storage", "market"},
     "paper.rows": {"storage", "orjson"},
     "paper.load": {"storage", "market", "orjson", "peewee"},
     "paper.store": {"storage", "market", "orjson"},

@@ -1,10 +1,12 @@
 """Strategies of the operator's own: a file decides as a family does, and fails alone."""
 
+import contextlib
 import io
 import json
 import os
 import re
 import shutil
+import signal
 import sys
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -142,15 +144,109 @@ def test_a_relative_data_dir_is_found(place, monkeypatch):
 
 
 def test_an_endless_loop_ends(place, monkeypatch):
-    monkeypatch.setattr(own, "MAX_SECONDS", 1.5)
     place.write("mine", BEGINNING.format(enter="return None", leave="return None"))
     follow(place, "own:mine")
     follow(place, "own:mine", "Dara")
+    monkeypatch.setattr(own, "MAX_SECONDS", 1.5)
     place.write("mine", BEGINNING.format(enter="\n        while True: pass", leave="return None"))
     place.play(["0.001"])
     # One of them waited for it; both are put off.
     assert len(place.job.troubles) == 2
     assert all("no answer within" in one.what for one in place.job.troubles.values())
+
+
+# Five at most. Each leaves its session, as its own child, and would sleep beyond the server.
+FORKS = """
+for number in range(5):
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            open(f"started-{os.getpid()}", "w").close()
+            time.sleep(600)
+        os._exit(0)
+    os.wait()
+"""
+SPAWNS = """
+with open("started-" + str(subprocess.Popen(["sleep", "600"]).pid), "w"):
+    pass
+"""
+# posix_spawn uses vfork.
+POSIX_SPAWNS = """
+with open("started-" + str(os.posix_spawn("/bin/sleep", ["sleep", "600"], {})), "w"):
+    pass
+"""
+WORKS = """
+process = multiprocessing.get_context("fork").Process(target=time.sleep, args=(600,))
+process.start()
+open(f"started-{process.pid}", "w").close()
+"""
+
+
+@pytest.fixture
+def started(place):
+    """started() -> the processes that files said they started; they are killed in the end"""
+
+    def find():
+        return [int(one.name.removeprefix("started-")) for one in place.folder.glob("started-*")]
+
+    yield find
+    for pid in find():
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("text", [FORKS, SPAWNS, POSIX_SPAWNS, WORKS])
+def test_a_file_cannot_start_processes(place, started, text):
+    """Not one that leaves its session either, so none outlives the strategy or the server."""
+    imports = "import multiprocessing, os, subprocess, time\n"
+    place.write("mine", imports + text + BEGINNING.format(enter="return None", leave="return None"))
+    with pytest.raises(Problem, match=r"strategy file mine.py failed \((Permission|BlockingIO)Err"):
+        follow(place, "own:mine")
+    assert started() == []
+
+
+def test_a_file_may_start_threads(place):
+    text = "import threading\none = threading.Thread(target=print)\none.start()\none.join()\n"
+    place.write("mine", text + BEGINNING.format(enter="return None", leave="return None"))
+    assert follow(place, "own:mine").family == "own:mine"
+
+
+@pytest.mark.parametrize("kind", ["Enter", "Refusal"])
+def test_control_characters_of_a_file_reach_no_diary(place, kind):
+    """NUL, ESC, a C1 control, half a surrogate pair, a bidi override and a line break."""
+    hostile = r"'a\0b\x1b[31mc\x9bd\ud800e\u202ef\n\tg'"
+    enter = f"from paper.strategies import Refusal\n        return {kind}('go', {hostile})"
+    place.write("mine", BEGINNING.format(enter=enter, leave="return None"))
+    follow(place, "own:mine")
+    place.play(["0.001"] * 4)
+    assert not place.job.troubles
+    details = {one["detail"] for one in facts("decision" if kind == "Enter" else "refusal")}
+    assert details == {"ab[31mcdef g"}
+
+
+def test_control_characters_of_what_a_file_raises_reach_no_diary(place):
+    place.write("mine", BEGINNING.format(enter="return None", leave="return None"))
+    follow(place, "own:mine")
+    enter = r"raise type('Bad\x1b[2J\x07', (Exception,), {})"
+    place.write("mine", BEGINNING.format(enter=enter, leave="return None"))
+    place.play(["0.001"])
+    (line,) = [one for one in facts("refusal") if one["reason"] == "put_off"]
+    assert "(Bad[2J in line 9)" in line["detail"] and line["detail"].isprintable()
+
+
+@pytest.mark.parametrize("line", ["no JSON", "7", "[" * 100_000, '{"error": 7}', "{}"])
+def test_a_file_that_writes_into_its_answers_fails_alone(place, line):
+    place.write("mine", BEGINNING.format(enter="return None", leave="return None"))
+    follow(place, "own:mine")
+    enter = (
+        "import gc, io, os\n        [out] = [one for one in gc.get_objects() if"
+        " isinstance(one, io.TextIOWrapper) and one.fileno() > 2]\n"
+        f"        out.write({line!r} + chr(10))"
+    )
+    place.write("mine", BEGINNING.format(enter=enter, leave="return None"))
+    place.play(["0.001"])
+    (trouble,) = place.job.troubles.values()
+    assert "wrote something else than answers" in trouble.what
 
 
 def test_a_file_that_others_may_write_is_not_run(place):
@@ -309,13 +405,10 @@ class Child:
         return self.line
 
     def kill(self):
-        self.killed = True
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *told):
         pass
+
+    def end(self):
+        self.killed = True
 
 
 def with_child(path, line=None):
@@ -444,6 +537,8 @@ def answer(monkeypatch, path, *questions):
     }
     fake = SimpleNamespace(**told)
     monkeypatch.setattr(own_child, "os", fake)
+    # It would bind this process for good.
+    monkeypatch.setattr(own_child, "forbid_processes", lambda: None)
     monkeypatch.setattr(own_child.signal, "alarm", alarms.append)
     monkeypatch.setattr(sys, "stdin", io.StringIO("".join(f"{line}\n" for line in lines)))
     monkeypatch.setattr(sys, "dont_write_bytecode", sys.dont_write_bytecode)
