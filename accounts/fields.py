@@ -51,6 +51,7 @@ INVISIBLE = re.compile(
     "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb"
     "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
+WHOLE, BEYOND = re.compile(r"0|[1-9][0-9]*"), 10**18
 ZERO_WIDTH_JOINER, EMOJI_STYLE, KEYCAPS = "\u200d", "\ufe0f", "0123456789#*"
 
 
@@ -194,6 +195,16 @@ def _keep_in_emoji(found: re.Match[str]) -> str:
 def _is_symbol(character: str) -> bool:
     """Is this an emoji or a skin tone that follows one?"""
     return character != "" and unicodedata.category(character) in ("So", "Sk")
+
+
+def parse_whole(text: str) -> int | None:
+    """Return a whole number written in ASCII digits without leading zeros; None for anything else.
+
+    A number too long to be read is returned as BEYOND, which every upper bound refuses.
+    """
+    if not WHOLE.fullmatch(text):
+        return None
+    return int(text) if len(text) < len(str(BEYOND)) else BEYOND
 
 
 def check_size(field: str, text: str, longest: int, shortest: int = 0) -> None:
