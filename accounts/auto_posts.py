@@ -7,7 +7,6 @@ import orjson
 
 import storage
 from accounts.influencers import read_voice
-from accounts.names import STABLECOINS, find_symbol
 from accounts.posts import store_post
 from accounts.verification import MAX_AT_ONCE, verify_posts
 from chain.amounts import exact, sol
@@ -16,6 +15,7 @@ from chain.holdings import HOLDINGS
 from chain.kinds import TRADES
 from chain.quote_tables import QuoteTrade
 from chain.quotes import find_quote
+from chain.symbols import find_imitated, show_symbol
 from chain.trade_store import LISTED_TRADE
 from chain.verify import judge
 from market.tables import Token
@@ -143,10 +143,11 @@ def _tell_result(trade: Trade) -> str | None:
 
 
 def _find_symbols(mints: list[str]) -> dict[str, str]:
-    """Return {mint: symbol} of those that have one of their own."""
+    """Return {mint: symbol} of those that have one of their own, and of all stablecoins."""
     rows: Any = Token.select(Token.mint, Token.symbol).where(Token.mint.in_(mints)).tuples()
-    told = {mint: shorten_name(symbol) for mint, symbol in rows if symbol} | STABLECOINS
-    return {mint: name for mint in mints if (name := find_symbol(mint, told.get(mint, "")))}
+    told = {mint: shorten_name(symbol) for mint, symbol in rows if symbol}
+    own = {mint: told.get(mint) for mint in mints if not find_imitated(mint, told.get(mint))}
+    return {mint: name for mint, symbol in own.items() if (name := show_symbol(mint, symbol))}
 
 
 def _tell_quote_result(trade: Trade) -> dict[str, str]:

@@ -22,8 +22,8 @@ from paper.strategies import BadSetting, Strategy
 MAX_CANDIDATES = 24
 # The scout's interval where the scout is switched off.
 DEFAULT_INTERVAL_MS = 60_000
-SETTING = re.compile(r"([A-Za-z0-9]{1,40})=(-?\d{1,12}(?:,-?\d{1,12}){0,23})")
-DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
+SETTING = re.compile(r"([A-Za-z0-9]{1,40})=(-?[0-9]{1,12}(?:,-?[0-9]{1,12}){0,23})")
+DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 EXAMPLE = "such as 2026-11-01 or 2026-11-01T12:00:00Z"
 
 

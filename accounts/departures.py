@@ -7,9 +7,9 @@ observed. `now` is UTC milliseconds.
 from typing import Any
 
 from accounts import hiding, influencers
-from accounts.names import find_likeness
 from accounts.posts import erase_words
 from accounts.tables import Hook
+from chain.letters import find_skeleton
 from models import Bot, Key, Owner, Post, Session
 from paper.tables import Backtest, PaperOrder, PaperPost, Period, Trader
 from storage import erasing, writing
@@ -64,7 +64,7 @@ def _empty_bot(bot: Bot) -> None:
     name = f"Deleted {bot.uid[-10:]}"
     Bot.update(
         name=name,
-        likeness=find_likeness(name),
+        likeness=find_skeleton(name),
         handle=f"deleted-{bot.uid[-24:]}",
         bio="",
         voice=influencers.check_voice({}),
@@ -85,7 +85,7 @@ def _empty_trader(trader: Trader, now: int) -> None:
         retired_at=trader.retired_at or now,
         version=Trader.version + 1,
         name=name,
-        likeness=find_likeness(name),
+        likeness=find_skeleton(name),
         bio="",
         voice=influencers.check_voice({}),
     ).where(Trader.id == trader.id).execute()

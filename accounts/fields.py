@@ -13,6 +13,7 @@ from accounts.keys import is_well_formed
 from accounts.problem import invalid
 from chain import base58
 from chain.addresses import is_address, is_nobodys, is_on_curve
+from chain.letters import clean_text
 
 SEED_LENGTHS = (12, 15, 18, 21, 24)
 # Longer than any address, a seed phrase of 24 words or a secret key written as 64 numbers.
@@ -44,14 +45,8 @@ SECRET_KEY_FORMS = (
         lambda text: bytes(int(number) % 256 for number in re.findall(r"\d+", text)),
     ),
 )
-# Unicode's Default_Ignorable_Code_Point, the bidi controls and the interlinear marks: readers do
-# not see them, machines read them.
-INVISIBLE = re.compile(
-    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
-    "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb"
-    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
-)
-ZERO_WIDTH_JOINER, EMOJI_STYLE, KEYCAPS = "\u200d", "\ufe0f", "0123456789#*"
+# A whole number without leading zeros, and what longer ones are read as.
+WHOLE, BEYOND = re.compile(r"0|[1-9][0-9]*"), 10**18
 
 
 def looks_secret(text: str) -> bool:
@@ -172,28 +167,14 @@ def has_control(text: str) -> bool:
     return any(unicodedata.category(c) == "Cc" and c not in "\n\t" for c in text)
 
 
-def clean_text(text: str) -> str:
-    """Remove invisible format characters, but joiners and styles that belong to an emoji."""
-    return INVISIBLE.sub(_keep_in_emoji, text)
+def parse_whole(text: str) -> int | None:
+    """Return a whole number written in ASCII digits without leading zeros; None for anything else.
 
-
-def _keep_in_emoji(found: re.Match[str]) -> str:
-    text, at = found.string, found.start()
-    before, after = text[at - 1 : at], text[at + 1 : at + 2]
-    if found[0] == EMOJI_STYLE and (_is_symbol(before) or (before and before in KEYCAPS)):
-        return EMOJI_STYLE
-    if (
-        found[0] == ZERO_WIDTH_JOINER
-        and (_is_symbol(before) or before == EMOJI_STYLE)
-        and _is_symbol(after)
-    ):
-        return ZERO_WIDTH_JOINER
-    return ""
-
-
-def _is_symbol(character: str) -> bool:
-    """Is this an emoji or a skin tone that follows one?"""
-    return character != "" and unicodedata.category(character) in ("So", "Sk")
+    A number too long to be read is returned as BEYOND, which every upper bound refuses.
+    """
+    if not WHOLE.fullmatch(text):
+        return None
+    return int(text) if len(text) < len(str(BEYOND)) else BEYOND
 
 
 def check_size(field: str, text: str, longest: int, shortest: int = 0) -> None:

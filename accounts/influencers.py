@@ -13,10 +13,11 @@ from pydantic import Field
 
 from accounts.api_keys import NewKey, insert_key
 from accounts.fields import HOLDS_SECRET, check_line, check_size, check_wallet, holds_secret
-from accounts.names import check_name, find_free_handle, find_likeness
+from accounts.names import check_name, find_free_handle
 from accounts.owners import check_present, create_owner
 from accounts.problem import invalid, refuse_unknown
 from accounts.wallets import attach, detach
+from chain.letters import find_skeleton
 from chain.stored import Stored, make_shape, read_stored
 from config import Config
 from models import Bot, Key, Owner
@@ -162,13 +163,17 @@ def rename(bot: Bot | Trader, name: str) -> None:
 
 def find_free_likeness(name: str, holder: Bot | Trader | None = None) -> str:
     """Return the name's likeness; Problem where another than `holder` has it."""
-    likeness = find_likeness(name)
+    likeness = find_skeleton(name)
     for table in (Bot, Trader):
         alike = table.select().where(table.likeness == likeness)
         if isinstance(holder, table):
             alike = alike.where(table.id != holder.id)
         if alike.exists():
-            raise invalid("name", "is taken, or looks too much like a name that is")
+            raise invalid(
+                "name",
+                "is taken, or looks too much like a name that is: it has to differ in more than"
+                " spaces, punctuation, accents and letters that look alike",
+            )
     return likeness
 
 

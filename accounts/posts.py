@@ -16,10 +16,11 @@ from pydantic_core import PydanticCustomError
 
 from accounts import quotas
 from accounts.delays import time_posts
-from accounts.fields import HOLDS_SECRET, clean_text, has_control, holds_secret
+from accounts.fields import HOLDS_SECRET, has_control, holds_secret
 from accounts.problem import Problem, invalid, refuse_full, refuse_unknown
 from accounts.verification import judge_stored
 from chain.base58 import is_base58
+from chain.letters import clean_text
 from chain.trade_store import LISTED_TRADE
 from config import Config
 from models import Bot, Post

@@ -25,7 +25,7 @@ import config
 import storage
 from accounts import influencers, posts
 from bench._ports import find_port
-from web.api.stream import MAX_STREAMS_OF_OWNER
+from web.api.stream import MAX_STREAMS_EACH
 
 ROOT = Path(__file__).resolve().parent.parent
 SETTINGS = {
@@ -97,12 +97,12 @@ def add_owners(folder):
     """Publishing keys for all streams: an owner may have only so many."""
     settings = config.load({"DATA_DIR": folder}, dotenv=None)
     database = storage.connect(settings)
-    owners = -(-STREAMS // MAX_STREAMS_OF_OWNER)
+    owners = -(-STREAMS // MAX_STREAMS_EACH)
     with database.connection_context():
         now = time.time_ns() // 1_000_000
         bots = [influencers.create_bot(settings, f"Reader {n}", now) for n in range(owners)]
     database.close_all()
-    return [bot.publish_key.text for bot in bots for _ in range(MAX_STREAMS_OF_OWNER)]
+    return [bot.publish_key.text for bot in bots for _ in range(MAX_STREAMS_EACH)]
 
 
 def start_server(folder):

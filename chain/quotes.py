@@ -27,7 +27,7 @@ QUOTES = (
     ),
     # Of Token-2022.
     Quote(
-        "2b1kV6DkPAnxd5ixfnxQPpxmKwqjjaYmCZfHsFu24GXo",
+        "2b1kV6DkPAnxd5ixfnxCpjxmKwqjjaYmCZfHsFu24GXo",
         "PYUSD",
         6,
         "https://docs.paxos.com/guides/stablecoin/pyusd/mainnet",

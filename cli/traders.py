@@ -83,10 +83,13 @@ def read_family(text: str) -> str:
 
 def read_setting(text: str) -> tuple[str, int]:
     """Read NAME=N; ArgumentTypeError for anything else."""
+    from accounts.fields import parse_whole
+
     name, _, value = text.partition("=")
-    if not value.isdecimal() or len(value) > 12:
+    number = parse_whole(value)
+    if number is None:
         raise ArgumentTypeError("must look like riseBps=600")
-    return name, int(value)
+    return name, number
 
 
 @with_database

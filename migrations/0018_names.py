@@ -4,7 +4,7 @@ stay.
 
 from peewee import TextField
 
-from accounts.names import find_likeness
+from chain.letters import find_skeleton
 
 
 def up(migrator, db):
@@ -15,5 +15,5 @@ def up(migrator, db):
         )
         for number, name in db.execute_sql(f'SELECT id, name FROM "{table}"').fetchall():
             db.execute_sql(
-                f'UPDATE "{table}" SET likeness = ? WHERE id = ?', (find_likeness(name), number)
+                f'UPDATE "{table}" SET likeness = ? WHERE id = ?', (find_skeleton(name), number)
             )

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import orjson
 
 import storage
+from chain.symbols import show_symbol
 from paper import rows
 from paper.account import Account, Position, public_id, read_close
 from paper.faults import Faults
@@ -158,7 +159,7 @@ def find_tokens(faults: Faults, statement: str = rows.TOKENS) -> dict[int, Token
             faults.mint = row.mint
             tokens[row.id] = Token(
                 row.mint,
-                row.symbol or row.mint[:6],
+                show_symbol(row.mint, row.symbol) or row.mint[:6],
                 row.decimals,
                 row.pair_created_at,
                 row.discovered_at or 0,

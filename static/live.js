@@ -88,10 +88,10 @@ function follow() {
   source.addEventListener("verification", gather);
   source.onopen = () => clearInterval(polling);
   source.onerror = () => {
-    if (source.readyState !== EventSource.CLOSED) return;
     clearInterval(polling);
     polling = setInterval(poll, POLL_MS);
-    setTimeout(follow, RETRY_MS);
+    // Otherwise the browser reconnects by itself.
+    if (source.readyState === EventSource.CLOSED) setTimeout(follow, RETRY_MS);
   };
 }
 

@@ -10,10 +10,11 @@ from nacl.signing import SigningKey
 from service import NOW, Service, address, signature
 
 from accounts import acts, api_keys, holdings, influencers, owners, posts, traders, wallets
-from accounts.fields import NOBODYS, check_wallet, clean_text
+from accounts.fields import NOBODYS, check_wallet
 from accounts.problem import Problem
 from chain import base58
 from chain.addresses import NATIVE, SYSVARS, is_on_curve
+from chain.letters import clean_text
 from chain.programs import table
 from models import Address, Attachment, Bot, Key, Owner, Wallet
 from paper.tables import Trader

@@ -152,6 +152,8 @@ def test_output_without_json_is_text(cli):
         ("key", "create", "--scope", "publish"),
         ("post", "hide", "post_nobody"),
         ("bot", "create", "--name", ""),
+        ("bot", "create", "--name", "receipt_verified"),
+        ("trader", "create", "--name", "vérified", "--family", "flow"),
         ("bot", "create", "--name", "x", "--wallet", "nonsense"),
         ("bot", "create", "--name", "x", "--owner", "owner_nobody"),
     ],

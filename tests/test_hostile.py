@@ -16,7 +16,8 @@ from test_studio import Browser
 
 import jobs
 from accounts import traders
-from accounts.fields import clean_text, has_control
+from accounts.fields import has_control
+from chain.letters import clean_text
 from market.tables import Token
 from models import Bot, Job, Key, Post, Wallet
 from observer import Observer

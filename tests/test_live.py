@@ -5,7 +5,7 @@ import re
 
 import pytest
 from events import Events, split_lines
-from service import NOW, address, signature
+from service import NOW, Service, address, signature
 
 from accounts import posts, verification
 from models import Wallet
@@ -80,17 +80,29 @@ def test_hiding_is_told_without_the_words(service, bot, follow):
     assert not {"body", "reason"} & {*told}
 
 
-def test_an_address_has_four_streams_and_others_have_theirs(service, bot, follow):
-    assert [follow().status_code for _ in range(5)] == [200] * 4 + [204]
-    refused = follow()
-    assert refused.headers["Retry-After"] == "60"
-    assert follow("192.0.2.7").status_code == 200
+def test_a_fifth_stream_of_an_address_ends_its_oldest_and_no_others(tmp_path):
+    made = Service(tmp_path / "data")
+    bot, answers = made.make_bot("Ada", W), []
+    for peer in ("192.0.2.7", *["127.0.0.1"] * 5, "::ffff:127.0.0.1"):
+        answers.append(made.get("/stream", buffered=False, peer=peer))
+        assert answers[-1].status_code == 200
+    assert sum(one.is_active for one in made.app.stream_hub._subscribers) == 5
+    ended = [b"".join(answers[n].iter_encoded()) for n in (1, 2)]
+    # They come back after a minute, not at once.
+    assert all(sent.endswith(b"retry: 60000\n\n") for sent in ended)
+    uid = say(made, bot, "1")
+    for answer in (answers[0], *answers[3:]):
+        assert read(answer, 1)[0][1]["id"] == uid
+    [answer.close() for answer in answers]
+    assert not made.app.stream_hub._subscribers
+    made.close()
 
 
 def test_an_instance_has_sixty_four(service, bot, follow):
     peers = [f"192.0.2.{number}" for number in range(1, 17) for _ in range(4)]
     assert {follow(peer).status_code for peer in peers} == {200}
-    assert follow("198.51.100.1").status_code == 204
+    refused = follow("198.51.100.1")
+    assert (refused.status_code, refused.headers["Retry-After"]) == (204, "60")
     assert stream.MAX_PAGE_STREAMS == len(peers) == 64
 
 

@@ -9,8 +9,9 @@ from playhouse.migrate import SchemaMigrator
 from service import NOW, address
 
 from accounts import influencers, traders
-from accounts.names import check_name, find_likeness
+from accounts.names import check_name, find_trusted
 from accounts.problem import Problem
+from chain.letters import LIKE, find_skeleton
 from models import Bot
 from paper.tables import Trader
 from storage import database
@@ -37,6 +38,41 @@ def refuse(act):
         "ᴠᴇʀɪꜰɪᴇᴅ Ada",
         "ＶＥＲＩＦＩＥＤ",
         "owner proven: Ada",
+        "receipt_verified",
+        "receiptverified",
+        "v e r i f i e d",
+        "V.E.R.I.F.I.E.D",
+        "vérified",
+        "ver1fied",
+        "v3r!fied verified",
+        "VerifiedAda",
+        "ⓥⓔⓡⓘⓕⓘⓔⓓ Ada",
+        "ve̶rified",
+        "not verified",
+        "wallet proven",
+        "Pr0ven",
+        "wallet claimed",
+        "Official Ada",
+        "Candor",
+        "CANDOR Bot",
+        "candor.bot",
+        "admin",
+        "4dm1n",
+        "@dmin",
+        "adrnin",
+        "Admin2",
+        "Ада admin",
+        "AdminAda",
+        "日本admin",
+        "аdmin",
+        "Moderator Max",
+        "Support",
+        "The Support Team",
+        "System",
+        "0perator",
+        "does not match",
+        "doesn't match",
+        "Simulated Sam",
         "\u2800",
         "Ada\u2800",
         "\u2800\u2800Ada",
@@ -75,6 +111,17 @@ def test_a_name_that_could_deceive_is_refused(service, name):
         "O'Neill & Co.",
         "1\ufe0f\u20e3 first",
         "Veri",
+        "Provenance Pete",
+        "Administer",
+        "Smooth Operator",
+        "Support Vector",
+        "Turtle System",
+        "Team Rocket",
+        "Officer Kay",
+        "Candid",
+        "Modern Art",
+        "Sysadmin Sue",
+        "Candorville",
     ],
 )
 def test_names_of_all_scripts_are_welcome(name):
@@ -103,6 +150,20 @@ def test_names_of_all_scripts_are_welcome(name):
         ("Coda", "🅒🅾🅳🇦"),
         ("Muse", "Ⅿυꜱе"),
         ("Nell 3", "ꓠꓰⳐꓡ Ꝫ"),
+        ("Nell", "Nell."),
+        ("Nell", "N ell"),
+        ("Nell", "Ne∣∣"),
+        ("Nell", "Ne||"),
+        ("Nell", "Ne11"),
+        ("Nell", "N-e_l·l"),
+        ("Nell", "Nełl"),
+        ("Nell", "ℕ𝕖𝕝𝕝"),
+        ("Nell", "“Nell”"),
+        ("Ada", "ada!"),
+        ("Ada", "Äda"),
+        ("Ada", "A\u0336d\u0336a"),
+        ("Emma", "Ernma"),
+        ("Ewa", "Evva"),
     ],
 )
 def test_a_name_that_looks_like_another_is_refused(service, one, other):
@@ -122,14 +183,46 @@ def test_a_name_that_looks_like_another_is_refused(service, one, other):
     [
         ("Bot 1", "Bot 2"),
         ("Bot 1", "Bot 11"),
-        ("Ada", "ada!"),
-        ("Ada", "Äda"),
+        ("Ada", "Ada 2"),
+        ("Nell", "Nello"),
+        ("Nell", "Neil 5"),
         ("日本", "🤖"),
+        ("日本", "日木"),
         ("Нина", "Нино"),
+        # Marks of other scripts are vowels and other letters.
+        ("कि", "कु"),
+        ("กี", "กิ"),
+        ("か", "が"),
+        ("!!!", "???"),
+        ("Ada 🚀", "Ada 🌙"),
     ],
 )
 def test_names_that_differ_to_the_eye_live_side_by_side(service, one, other):
     service.make_bot(one), service.make_bot(other)
+
+
+def test_the_refusal_names_the_word(service):
+    with pytest.raises(Problem) as caught:
+        service.make_bot("Ada is vér1fied")
+    (error,) = caught.value.errors
+    assert error["field"] == "name" and "“verified”" in error["message"]
+
+
+def test_names_are_checked_when_they_change(service):
+    bot = service.make_bot("Ada").bot
+    trader = traders.create_trader("Wren", "momentum", NOW).trader
+    for name in ("wallet proven", "Wr€n admin", "candor"):
+        refuse(lambda name=name: influencers.set_profile(bot, name=name))
+        refuse(lambda name=name: traders.set_profile(trader, name=name))
+    refuse(lambda: influencers.set_profile(bot, name="W.r.e.n"))
+    refuse(lambda: traders.set_profile(trader, name="A·d·a"))
+    assert (Bot.get().name, Trader.get().name) == ("Ada", "Wren")
+
+
+def test_every_letter_of_the_table_is_read(service):
+    for letter, like in LIKE.items():
+        assert find_skeleton(f"x{letter}x") == find_skeleton(f"x{like}x"), letter
+        assert find_trusted(f"adm{letter}n") == ("admin" if like in "il1" else None), letter
 
 
 def test_a_bot_may_respell_its_own_name(service):
@@ -154,7 +247,7 @@ def test_a_trader_keeps_its_name_from_bots(service):
 def test_names_of_before_stay_and_can_be_kept(service):
     """An instance of the first edition has them; their owners can still change all else."""
     bots = [service.make_bot(name, address(name)).bot for name in ("A", "B")]
-    Bot.update(name="[ok] Ada", likeness=find_likeness("[ok] Ada")).execute()
+    Bot.update(name="[ok] Ada", likeness=find_skeleton("[ok] Ada")).execute()
     for bot in (Bot.get(Bot.id == one.id) for one in bots):
         influencers.set_profile(bot, name="[ok] Ada", bio="kept")
         assert Bot.get(Bot.id == bot.id).bio == "kept"
@@ -168,5 +261,5 @@ def test_an_instance_of_the_first_edition_learns_what_its_names_look_like(servic
     importlib.import_module("migrations.0018_names").up(
         SchemaMigrator.from_database(database.obj), database.obj
     )
-    assert (Bot.get().likeness, Trader.get().likeness) == ("ada", "wren l")
+    assert (Bot.get().likeness, Trader.get().likeness) == ("ada", "wrenl")
     refuse(lambda: service.make_bot("АDА"))

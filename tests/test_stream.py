@@ -28,7 +28,7 @@ NUMBERS = itertools.count()
 
 @pytest.fixture(autouse=True)
 def many_streams(monkeypatch):
-    monkeypatch.setattr(stream, "MAX_STREAMS_OF_OWNER", 10**6)
+    monkeypatch.setattr(stream, "MAX_STREAMS_EACH", 10**6)
 
 
 @pytest.fixture
@@ -327,13 +327,15 @@ def test_one_more_stream_of_an_owner_ends_its_oldest(tmp_path, monkeypatch):
     """Four of one owner, whichever of its keys opens them; those of others stay, and so does the
     total.
     """
-    monkeypatch.setattr(stream, "MAX_STREAMS_OF_OWNER", 4)
+    monkeypatch.setattr(stream, "MAX_STREAMS_EACH", 4)
     made = Service(tmp_path / "data")
     try:
         ada, eve = made.make_bot("Ada"), made.make_bot("Eve")
         keys = [ada.publish_key.text, made.make_read_key(ada.owner)]
         begin = newest(made, keys[0])
-        others = made.get(f"/api/v1/stream?since={begin}", eve.publish_key.text, buffered=False)
+        others = made.get(
+            f"/api/v1/stream?since={begin}", eve.publish_key.text, buffered=False, peer="192.0.2.7"
+        )
         opened = [
             made.get(f"/api/v1/stream?since={begin}", keys[n % 2], buffered=False) for n in range(6)
         ]
@@ -348,16 +350,78 @@ def test_one_more_stream_of_an_owner_ends_its_oldest(tmp_path, monkeypatch):
         made.close()
 
 
+def test_nine_owners_at_one_address_have_four_streams_together(tmp_path, monkeypatch):
+    monkeypatch.setattr(stream, "MAX_STREAMS_EACH", 4)
+    made = Service(tmp_path / "data")
+    try:
+        keys = [made.make_bot(f"Bot {n}").publish_key.text for n in range(9)]
+        begin = newest(made, keys[0])
+        path = f"/api/v1/stream?since={begin}"
+        other = made.get(path, keys[0], buffered=False, peer="192.0.2.7")
+        opened = [made.get(path, key, buffered=False) for key in keys]
+        assert sum(one.is_active for one in made.app.stream_hub._subscribers) == 5
+        lines = [split_lines(answer.iter_encoded()) for answer in opened]
+        assert [list(Events(line)) for line in lines[:5]] == [[]] * 5
+        uid = made.post({"eventId": "1", "body": "b"}, keys[0]).json["id"]
+        for line in (*lines[5:], split_lines(other.iter_encoded())):
+            assert take(Events(line), 1)[0][1]["id"] == uid
+        [answer.close() for answer in (*opened, other)]
+        assert not made.app.stream_hub._subscribers
+    finally:
+        made.close()
+
+
+def test_the_address_a_trusted_proxy_names_counts(tmp_path, monkeypatch):
+    monkeypatch.setattr(stream, "MAX_STREAMS_EACH", 2)
+    made = Service(tmp_path / "data", trusted_proxies=1)
+    try:
+        keys = [made.make_bot(f"Bot {n}").publish_key.text for n in range(6)]
+        opened = [
+            made.get(
+                "/api/v1/stream",
+                key,
+                buffered=False,
+                headers={"X-Forwarded-For": f"203.0.113.9, 198.51.100.{n // 2}"},
+            )
+            for n, key in enumerate(keys)
+        ]
+        assert len(made.app.stream_hub._subscribers) == 6
+        assert all(one.is_active for one in made.app.stream_hub._subscribers)
+        [answer.close() for answer in opened]
+    finally:
+        made.close()
+
+
+def test_an_owner_at_several_addresses_has_no_more_streams(tmp_path, monkeypatch):
+    monkeypatch.setattr(stream, "MAX_STREAMS_EACH", 2)
+    made = Service(tmp_path / "data")
+    try:
+        key = made.make_bot("Ada").publish_key.text
+        opened = [
+            made.get("/api/v1/stream", key, buffered=False, peer=f"192.0.2.{n}") for n in range(4)
+        ]
+        active = [one for one in made.app.stream_hub._subscribers if one.is_active]
+        assert [one.network for one in active] == ["192.0.2.2", "192.0.2.3"]
+        [answer.close() for answer in opened]
+    finally:
+        made.close()
+
+
 def test_the_total_stays_and_an_owner_may_still_change_its_own(tmp_path, monkeypatch):
     monkeypatch.setattr(stream, "MAX_STREAMS", 3)
-    monkeypatch.setattr(stream, "MAX_STREAMS_OF_OWNER", 2)
+    monkeypatch.setattr(stream, "MAX_STREAMS_EACH", 2)
     made = Service(tmp_path / "data")
     try:
         keys = [made.make_bot(name).publish_key.text for name in ("Ada", "Bea", "Eve")]
-        opened = [made.get("/api/v1/stream", keys[n], buffered=False) for n in (0, 0, 1)]
-        assert made.get("/api/v1/stream", keys[2]).status_code == 503
-        assert made.get("/api/v1/stream", keys[1]).status_code == 503
-        opened.append(made.get("/api/v1/stream", keys[0], buffered=False))
+
+        def follow(number):
+            peer = f"192.0.2.{number}"
+            return made.get("/api/v1/stream", keys[number], buffered=False, peer=peer)
+
+        opened = [follow(number) for number in (0, 0, 1)]
+        assert follow(2).status_code == 503
+        assert follow(1).status_code == 503
+        opened.append(follow(0))
         assert opened[-1].status_code == 200
         [answer.close() for answer in opened]
     finally:

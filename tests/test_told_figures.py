@@ -37,12 +37,12 @@ TOLD = {
         f"up to {witness.LIMITS.max_bytes // MB} MB, a look takes {witness.MAX_REQUESTS} requests",
     ),
     "follow.md": (
-        f"An owner may have {stream.MAX_STREAMS_OF_OWNER} streams open;",
+        f"An owner may have {stream.MAX_STREAMS_EACH} streams open, and so may an address",
         f"One process serves {stream.MAX_STREAMS} streams;",
         f"A comment comes every {stream.COMMENT_SECONDS} seconds",
         f"An answer has at most {answers.MAX_ANSWER_BYTES:,} bytes;",
     ),
-    "interface.md": (f"since the cursor of the page; {stream.MAX_PAGE_STREAMS_OF_ADDRESS} for an",),
+    "interface.md": (f"since the cursor of the page; {stream.MAX_STREAMS_EACH} for an",),
     "hooks.md": (
         f"Any 2xx response within {client.ANSWER_SECONDS:.0f} seconds",
         f"after {', '.join(str(wait) for wait in plan.WAITS_SECONDS[:-1])} seconds, then",

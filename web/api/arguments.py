@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping
 
+from accounts.fields import parse_whole
 from accounts.problem import Problem
 from chain.base58 import is_base58
 
@@ -12,7 +13,7 @@ def read_address(args: Args, name: str) -> str | None:
     """Return a base58 address of the query, or None where it is not given."""
     text = args.get(name)
     if text is not None and not is_base58(text, 32):
-        raise Problem("invalid_parameter", f"{name} must be base58 of 32 bytes")
+        raise refuse(name, "must be base58 of 32 bytes")
     return text
 
 
@@ -22,7 +23,7 @@ def read_bot(args: Args) -> str | None:
     """
     text = args.get("botId")
     if text == "":
-        raise Problem("invalid_parameter", "botId must be the id of a bot; leave it out for all")
+        raise refuse("botId", "must be the id of a bot; leave it out for all")
     return text
 
 
@@ -30,5 +31,21 @@ def read_choice(args: Args, name: str, allowed: Collection[str], default: str) -
     """Return one of the allowed words; Problem where the query has another one."""
     text = args.get(name, default)
     if text not in allowed:
-        raise Problem("invalid_parameter", f"{name} must be one of: {', '.join(allowed)}")
+        raise refuse(name, f"must be one of: {', '.join(allowed)}")
     return text
+
+
+def read_whole(args: Args, name: str, least: int, most: int, default: int | None = None) -> int:
+    """Return a whole number of the query from `least` to `most`; Problem for anything else."""
+    text = args.get(name, "" if default is None else str(default))
+    number = parse_whole(text)
+    if number is None or not least <= number <= most:
+        raise refuse(name, f"must be a whole number from {least} to {most}")
+    return number
+
+
+def refuse(name: str, message: str) -> Problem:
+    """Return the Problem of one parameter of the query: 400."""
+    return Problem(
+        "invalid_parameter", f"{name} {message}", errors=[{"field": name, "message": message}]
+    )

@@ -5,6 +5,7 @@ Below /log stands the log that grows, below /log/{id} each one by its id.
 
 from flask import Blueprint, Response
 
+from accounts.fields import parse_whole
 from accounts.problem import Problem
 from evidence import log, witnessed
 from evidence.log import LogRow
@@ -64,15 +65,14 @@ def show_tile(uid: str | None, level: str, place: str) -> Response:
     """Answer the hashes of a tile, or (level `entries`) the leaves below it."""
     one, number, width = find_log(uid), *read_place(place)
     leaves = level == "entries"
-    if not leaves and (not level.isdecimal() or level not in map(str, range(tree.MAX_LEVEL + 1))):
-        raise Problem("not_found", "there is no such tile")
-    if width > tree.find_width(one.size, 0 if leaves else int(level), number):
+    height = 0 if leaves else read_part(level, 0, tree.MAX_LEVEL)
+    if width > tree.find_width(one.size, height, number):
         raise Problem("not_found", "the log has no such tile yet")
     if leaves:
         begin = number * tree.TILE_WIDTH
         body = tree.write_bundle(log.read_leaves(one, begin, begin + width))
     else:
-        body = b"".join(log.read_hashes(one, int(level), number, width))
+        body = b"".join(log.read_hashes(one, height, number, width))
     return Response(body, headers=FOR_EVER, content_type="application/octet-stream")
 
 
@@ -80,7 +80,14 @@ def read_place(text: str) -> tuple[int, int]:
     """Return number and width of a tile's address; Problem for a malformed one."""
     path, _, partial = text.partition(".p/")
     number = tree.read_index(path)
-    width = tree.TILE_WIDTH if path == text else int(partial) if partial.isdecimal() else 0
-    if number is None or (path != text and partial not in map(str, range(1, tree.TILE_WIDTH))):
+    if number is None:
         raise Problem("not_found", "there is no such tile")
-    return number, width
+    return number, tree.TILE_WIDTH if path == text else read_part(partial, 1, tree.TILE_WIDTH - 1)
+
+
+def read_part(text: str, least: int, most: int) -> int:
+    """Return a number of a tile's address; Problem if it's anything else."""
+    number = parse_whole(text)
+    if number is None or not least <= number <= most:
+        raise Problem("not_found", "there is no such tile")
+    return number

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from chain.mints import CHECKS
 from chain.stored import OBJECT, make_object, make_shape, read_stored
+from chain.symbols import mark_name, show_symbol
 from web.api.serialize import show_time
 from web.server.rows import select, select_many, select_one, select_value, write_marks
 
@@ -113,12 +114,13 @@ def find_entry(now_ms: int, mint: str) -> dict[str, Any] | None:
 
 
 def find_symbols(mints: Collection[str]) -> dict[str, str]:
-    """Return {mint: symbol} of those that have one; hostile text."""
+    """Return {mint: symbol} of those that have one, as chain.symbols shows it; hostile text."""
     if not mints:
         return {}
     asked = list(mints)
     found = select(SymbolRow, f"{SYMBOLS}({write_marks(asked)})", asked)
-    return {row.mint: row.symbol for row in found}
+    shown = {row.mint: show_symbol(row.mint, row.symbol) for row in found}
+    return {mint: symbol for mint, symbol in shown.items() if symbol}
 
 
 def find_current(now_ms: int) -> int:
@@ -140,8 +142,8 @@ def show_entry(row: TokenRow, current: int) -> dict[str, Any]:
     as_of = row.quoted_at or row.discovered_at
     return {
         "mint": row.mint,
-        "symbol": row.symbol,
-        "name": row.name,
+        "symbol": show_symbol(row.mint, row.symbol),
+        "name": mark_name(row.mint, row.name),
         "source": row.found_by,
         "discoveredAt": show_time(row.discovered_at),
         "priceSol": row.price_sol,

@@ -9,11 +9,12 @@ import base64
 import binascii
 import hashlib
 import hmac
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
+from accounts.fields import parse_whole
 from accounts.problem import Problem
+from web.api.arguments import refuse
 
 DEFAULT_LIMIT, MAX_LIMIT = 20, 100
 MAC_BYTES = 9
@@ -32,16 +33,16 @@ class IdPosition(NamedTuple):
 
 
 def read_limit(args: Mapping[str, str]) -> int:
-    """Return `limit` of a query: 20 without one, at most 100 (clamped); Problem where it is no
+    """Return `limit` of a query: 20 by default, at most 100 (clamped); Problem if it isn't a
     whole number from 1.
     """
-    text = args.get("limit", str(DEFAULT_LIMIT))
-    if not re.fullmatch(r"[0-9]{1,40}", text) or int(text) < 1:
-        raise Problem(
-            "invalid_parameter",
-            f"limit must be a whole number from 1; more than {MAX_LIMIT} is taken as {MAX_LIMIT}",
+    number = parse_whole(args.get("limit", str(DEFAULT_LIMIT)))
+    if not number:
+        raise refuse(
+            "limit",
+            f"must be a whole number from 1; more than {MAX_LIMIT} is taken as {MAX_LIMIT}",
         )
-    return min(int(text), MAX_LIMIT)
+    return min(number, MAX_LIMIT)
 
 
 def write_cursor(secret: str, scope: Scope, position: Position) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from chain.amounts import exact
 from chain.beside import Change, list_venue_changes
 from chain.stored import CHANGES, NAMES, read_stored
+from chain.symbols import show_symbol
 from web.api.post_statements import PostRow
 from web.api.quote_trades import show_quoted, show_unquoted
 from web.api.serialize import (
@@ -35,7 +36,7 @@ def show_post(row: PostRow, base_url: str) -> Json:
         "eventId": row.event_id,
         "body": None if hidden else row.body,
         "mint": row.mint,
-        "symbol": None if hidden else row.symbol,
+        "symbol": None if hidden else _show_symbol(row),
         "signature": row.signature,
         "reason": None if hidden else row.reason,
         "source": row.source,
@@ -90,6 +91,11 @@ def show_posts(rows: Iterable[PostRow]) -> list[Json]:
     return [show_post(row, base_url) for row in rows]
 
 
+def _show_symbol(row: PostRow) -> str | None:
+    """Return the symbol that a bot told, which nobody owns as long as it names no mint."""
+    return show_symbol(row.mint, row.symbol) if row.mint else row.symbol
+
+
 # ---- receipts ------------------------------------------------------------------------------------
 # Kinds that take a side; the others say by their kind what they are.
 SIDES = ("buy", "sell", "swap")
@@ -111,7 +117,7 @@ def show_receipt(row: PostRow) -> Json | None:
         "side": row.trade_kind if row.trade_kind in SIDES else None,
         "wallet": row.trade_wallet,
         "mint": row.trade_mint,
-        "symbol": row.trade_symbol,
+        "symbol": show_symbol(row.trade_mint, row.trade_symbol),
         "amount": exact(abs(own.raw), own.decimals) if own else None,
         "tokenChanges": [
             {"mint": one.mint, "change": exact(one.raw, one.decimals)} for one in moved

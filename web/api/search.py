@@ -11,6 +11,7 @@ from accounts.fields import holds_secret
 from accounts.problem import Problem
 from chain.base58 import is_base58
 from chain.holdings import HOLDINGS
+from chain.symbols import mark_name, show_symbol
 from chain.trade_store import LISTED_TRADE
 from storage import search
 from web.api import paging, queries, v1
@@ -125,7 +126,7 @@ def _find_named(table: str, name: str) -> list[NamedRow]:
 def _find_tokens(name: str) -> list[FoundTokenRow]:
     exact = name.lower()
     values = (_escape(exact) + "%", _inside(exact), exact, MAX_OTHERS)
-    return select(FoundTokenRow, TOKENS, values)
+    return [_show(one) for one in select(FoundTokenRow, TOKENS, values)]
 
 
 def _find_token(mint: str) -> list[FoundTokenRow]:
@@ -133,7 +134,13 @@ def _find_token(mint: str) -> list[FoundTokenRow]:
     known = select_one(FoundTokenRow, TOKEN, (mint,))
     if known is None and select(MintRow, MOVED, (mint,)):
         known = FoundTokenRow(mint, None, None, None)
-    return [known] if known else []
+    return [_show(known)] if known else []
+
+
+def _show(token: FoundTokenRow) -> FoundTokenRow:
+    return token._replace(
+        symbol=show_symbol(token.mint, token.symbol), name=mark_name(token.mint, token.name)
+    )
 
 
 def _escape(text: str) -> str:

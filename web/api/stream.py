@@ -33,12 +33,10 @@ from web.server.auth import ApiCaller
 
 # The cursors of GET /feed?since= and of the stream are the same.
 SCOPE = ("feed",)
-# Of one process.
-MAX_STREAMS = 32
-# Of one owner; one more closes the oldest.
-MAX_STREAMS_OF_OWNER = 4
-# Of pages: of the whole instance, and of one address.
-MAX_PAGE_STREAMS, MAX_PAGE_STREAMS_OF_ADDRESS = 64, 4
+# Of one process with keys; of the whole instance for pages.
+MAX_STREAMS, MAX_PAGE_STREAMS = 32, 64
+# Of one owner, and of one address; one more closes the oldest.
+MAX_STREAMS_EACH = 4
 # What streams tell; hooks are told more.
 STREAMED = ("post", "trade", "verification")
 # Events read at once, events buffered for all.
@@ -59,7 +57,7 @@ def open_stream() -> Response:
         request.args, SCOPE, queries.find_post_arrival, request.headers.get("Last-Event-ID")
     )
     newest, hub = queries.find_last_id("arrival"), app.stream_hub
-    subscriber = hub.subscribe(gate.find_caller(), newest, MAX_STREAMS_OF_OWNER)
+    subscriber = hub.subscribe(gate.find_caller(), gate.find_network(), newest)
     response = Response(
         hub.read_events(subscriber, newest if after is None else after),
         content_type="text/event-stream",
@@ -160,15 +158,20 @@ def write_id(secret: str, arrival: int) -> bytes:
 
 @dataclass(eq=False)
 class Subscriber:
-    """One open stream. `is_active` ends when its key is revoked or expires, its owner opens too
-    many, or the process stops. A page's has no key and no owner, but a `network`: its reader's
-    address.
+    """One open stream from `network`, the address as limits count it; a page's has no key and no
+    owner. `is_active` ends when its key is revoked or expires, its owner or address opens too many
+    (`is_displaced`), or the process stops.
     """
 
     key_id: int | None
     owner_id: int | None
-    network: str = ""
+    network: str
     is_active: bool = True
+    is_displaced: bool = False
+
+    @property
+    def is_page(self) -> bool:
+        return self.key_id is None
 
 
 class StreamHub:
@@ -189,36 +192,44 @@ class StreamHub:
         self._version: object = None
 
     # ---- for streams -----------------------------------------------------------------------------
-    def subscribe(self, caller: ApiCaller, newest: int, most: int) -> Subscriber:
-        """Open a stream; Problem where this process has no room for another one.
+    def subscribe(self, caller: ApiCaller, network: str, newest: int) -> Subscriber:
+        """Open a stream; Problem if this process has no room for another one.
 
         `newest`: the last arrival there is, from which on the hub polls if it does not yet. An
-        owner has at most `most`: one more ends its oldest, which a bot that was restarted has
-        forgotten.
+        owner and an address each have at most MAX_STREAMS_EACH: one more ends the oldest, which a
+        bot that was restarted has forgotten.
         """
         with self._news:
-            active = [one for one in self._subscribers if one.is_active and one.key_id]
+            active = [one for one in self._subscribers if one.is_active and not one.is_page]
             own = [one for one in active if one.owner_id == caller.owner_id]
-            oldest = own[: max(0, len(own) - most + 1)]
+            oldest = _list_surplus(own)
+            near = [one for one in active if one.network == network and one not in oldest]
+            oldest += _list_surplus(near)
             if len(active) - len(oldest) >= MAX_STREAMS:
                 raise Problem(
                     "busy",
                     f"all {MAX_STREAMS} streams are taken; try again later, or poll with since",
                     headers={"Retry-After": str(RETRY_SECONDS)},
                 )
-            self._end(oldest)
-            return self._add(Subscriber(caller.key_id, caller.owner_id), newest)
+            self._displace(oldest)
+            return self._add(Subscriber(caller.key_id, caller.owner_id, network), newest)
 
-    def subscribe_page(self, network: str, newest: int, most: int) -> Subscriber | None:
-        """Open the stream of a page; None where `most` are open in this process, or too many from
-        its address.
+    def subscribe_page(self, network: str, newest: int, room: int) -> Subscriber | None:
+        """Open the stream of a page; None if `room` are open in this process. An address has at
+        most MAX_STREAMS_EACH: one more ends its oldest.
         """
         with self._news:
-            pages = [one for one in self._subscribers if one.is_active and one.network]
-            own = sum(one.network == network for one in pages)
-            if len(pages) >= most or own >= MAX_PAGE_STREAMS_OF_ADDRESS:
+            pages = [one for one in self._subscribers if one.is_active and one.is_page]
+            oldest = _list_surplus([one for one in pages if one.network == network])
+            if len(pages) - len(oldest) >= room:
                 return None
+            self._displace(oldest)
             return self._add(Subscriber(None, None, network), newest)
+
+    def _displace(self, oldest: list[Subscriber]) -> None:
+        for subscriber in oldest:
+            subscriber.is_displaced = True
+        self._end(oldest)
 
     def _add(self, subscriber: Subscriber, newest: int) -> Subscriber:
         self._subscribers[subscriber] = None
@@ -247,8 +258,12 @@ class StreamHub:
                     events = read_events(self.secret, self.base_url, after, BATCH)
             after = events[-1].arrival if events else after
             if subscriber.is_active:
-                shown = (one.public if subscriber.network else one.raw for one in events)
+                shown = (one.public if subscriber.is_page else one.raw for one in events)
                 yield b"".join(shown) or COMMENT
+        # Many readers can share an address: if each browser came back at once, they would spend the
+        # requests of that address on displacing each other.
+        if subscriber.is_displaced and subscriber.is_page:
+            yield b"retry: %d\n\n" % (1000 * PAGE_RETRY_SECONDS)
 
     def _wait(self, subscriber: Subscriber, after: int) -> list[Event] | None:
         """Return the events after this arrival once there are some, none after a while without;
@@ -341,6 +356,11 @@ class StreamHub:
             subscriber.is_active = False
         if subscribers:
             self._news.notify_all()
+
+
+def _list_surplus(opened: list[Subscriber]) -> list[Subscriber]:
+    """Return the oldest of these streams that have to end for one more to be opened."""
+    return opened[: max(0, len(opened) - MAX_STREAMS_EACH + 1)]
 
 
 def _read_version() -> object:

@@ -16,6 +16,7 @@ from evidence.pages import Page, read_page
 from evidence.posts import POSTS
 from evidence.receipts import RECEIPTS
 from storage import database
+from web.api.arguments import read_whole
 from web.api.serialize import write_kept
 from web.server.application import find_app
 from web.server.gate import count_evidence, count_more_evidence, find_network, settings
@@ -88,10 +89,8 @@ def show_page(name: str, read: Callable[[int], Page], keeps: bool = True) -> Res
     """Serve the page that the query names; by its digest, if that is given. `keeps`: caches may
     keep that for ever.
     """
-    text = request.args[name]
-    if not (text.isascii() and text.isdecimal() and 1 <= int(text[:9]) <= MAX_PAGE):
-        raise Problem("invalid_parameter", f"{name}: must be a whole number from 1")
-    page, wanted = read(int(text)), request.args.get("digest")
+    page = read(read_whole(request.args, name, 1, MAX_PAGE))
+    wanted = request.args.get("digest")
     if wanted not in (None, page.digest):
         raise Problem("not_found", "the page has changed: evidence.json names it as it is now")
     return respond(page.body, keeps and wanted is not None and page.is_full)

@@ -13,7 +13,7 @@ from flask.typing import ResponseReturnValue
 from accounts.problem import Problem
 from config import Config
 from web.api import queries
-from web.api.stream import MAX_STREAMS, MAX_STREAMS_OF_OWNER
+from web.api.stream import MAX_STREAMS, MAX_STREAMS_EACH
 from web.server.gate import settings
 
 blueprint = Blueprint("guides", __name__)
@@ -71,6 +71,6 @@ def render_guide(config: Config, template: str, bot: GuidedBot | None) -> str:
         url=config.base_url,
         operations=OPERATIONS,
         streams=MAX_STREAMS,
-        streams_of_owner=MAX_STREAMS_OF_OWNER,
+        streams_each=MAX_STREAMS_EACH,
         bot=bot,
     )

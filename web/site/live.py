@@ -13,16 +13,16 @@ blueprint = Blueprint("live", __name__)
 def open_stream() -> Response:
     """Answer with the posts and moved verifications since the page was written: public fields only.
 
-    204 where there are too many streams: it tells a browser to stop, without an error in its
-    console, and the page polls. A page that was left holds its stream for some seconds.
+    204 if the instance has too many streams: it tells a browser to stop, without an error in its
+    console, and the page polls. One stream too many of an address ends its oldest.
     """
     app = find_app()
     after = v1.read_since(
         request.args, stream.SCOPE, queries.find_post_arrival, request.headers.get("Last-Event-ID")
     )
     hub, newest = app.stream_hub, queries.find_last_id("arrival")
-    most = max(1, stream.MAX_PAGE_STREAMS // app.settings.web_concurrency)
-    subscriber = hub.subscribe_page(gate.find_network(), newest, most)
+    room = max(1, stream.MAX_PAGE_STREAMS // app.settings.web_concurrency)
+    subscriber = hub.subscribe_page(gate.find_network(), newest, room)
     if subscriber is None:
         return Response(status=204, headers={"Retry-After": str(stream.PAGE_RETRY_SECONDS)})
     response = Response(

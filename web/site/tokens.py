@@ -1,6 +1,5 @@
 """The market, and the page of a token."""
 
-import re
 from collections.abc import Sequence
 from decimal import Decimal
 
@@ -10,7 +9,7 @@ from flask.typing import ResponseReturnValue
 from accounts.problem import Problem
 from chain.addresses import is_address
 from web.api import market, queries, quotes
-from web.api.arguments import read_choice
+from web.api.arguments import read_choice, read_whole
 from web.api.posts import show_posts
 from web.api.serialize import Json, parse_changes, show_activity, show_change
 from web.api.statements import ActivityRow, TradePosition
@@ -24,7 +23,7 @@ from web.site.pieces import draw_activity, draw_posts
 
 blueprint = Blueprint("tokens", __name__)
 blueprint.after_request(add_etag)
-PAGE_SIZE, MAX_POSTS, MAX_MARKS, MARKET_SIZE = 20, 10, 200, 40
+PAGE_SIZE, MAX_POSTS, MAX_MARKS, MARKET_SIZE, MAX_PAGE = 20, 10, 200, 40, 9_999
 # What a swap for another token is on the timeline, by its side.
 SWAPPED = {"buy": "got", "sell": "gave"}
 # Of 24 in a day. Two drew a line over the whole width that stood for a day and knew two hours.
@@ -95,7 +94,8 @@ def show_market() -> ResponseReturnValue:
         read_choice(request.args, "sort", quotes.SORTS, quotes.SORTS[0]),
         read_choice(request.args, "show", quotes.FILTERS, quotes.FILTERS[0]),
     )
-    page, interval = read_page(), settings().scout_interval_seconds
+    page = read_whole(request.args, "page", 1, MAX_PAGE, default=1)
+    interval = settings().scout_interval_seconds
     table = quotes.list_table(query, g.now, (page - 1) * MARKET_SIZE, MARKET_SIZE)
     return render_template(
         "market.html",
@@ -108,14 +108,6 @@ def show_market() -> ResponseReturnValue:
         scout_off=not interval,
         scout_seconds=f"{interval:g}",
     )
-
-
-def read_page() -> int:
-    """Return the number of the page that is asked for, from 1."""
-    text = request.args.get("page", "1")
-    if not re.fullmatch(r"[1-9][0-9]{0,3}", text):
-        raise Problem("invalid_parameter", "page must be a number from 1 to 9999")
-    return int(text)
 
 
 def draw_prices(prices: Sequence[str]) -> charts.Spark | None:

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from accounts.fields import clean_text
-from accounts.names import find_symbol
+from chain.letters import write_line
 from chain.summary import UNREADABLE
+from chain.symbols import find_imitated, show_symbol
 from web.api.serialize import Json
 
 MINUTE_SECONDS, HOUR_SECONDS, DAY_SECONDS = 60, 3600, 86_400
@@ -373,16 +373,14 @@ def short(address: str) -> str:
 
 def plain(text: str) -> str:
     """Write a name that a stranger chose: one line, no invisible characters, at most MAX_NAME."""
-    text = " ".join("".join(c if c.isprintable() else " " for c in clean_text(text)).split())
+    text = write_line(text)
     return text if len(text) <= MAX_NAME else text[: MAX_NAME - 1] + "…"
 
 
 @functools.lru_cache(1_024)
 def name_token(mint: str | None, symbol: str | None) -> str:
-    """Write what a token is called: a stablecoin by its own symbol, any other as its maker says;
-    empty where nobody says it, or where it would be taken for a stablecoin.
-    """
-    return find_symbol(mint, plain(symbol or ""))
+    """Write what a token is called, as chain.symbols shows it; empty without a symbol."""
+    return plain(show_symbol(mint, symbol) or "")
 
 
 def hue(name: str) -> int:
@@ -425,6 +423,7 @@ FILTERS: dict[str, Callable[..., Any]] = {
         short,
         plain,
         name_token,
+        find_imitated,
         hue,
         initials,
     )

@@ -1,0 +1,157 @@
+"""Symbols of tokens: a stranger's token never passes for a well-known one, wherever it is shown."""
+
+import orjson
+import pytest
+from service import NOW, address, signature
+
+from chain.base58 import is_base58
+from chain.quotes import QUOTES
+from chain.symbols import OWNED, SYMBOLS, find_imitated, show_symbol
+from market.tables import Token
+from models import Wallet
+
+M, W = address("mint"), address("w")
+SHORT = f"{M[:4]}…{M[-4:]}"
+USDC = "EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v"
+IMITATIONS = {
+    "USDC": "USDC",
+    "usdc": "USDC",
+    "$USDC": "USDC",
+    "USDC\u200b": "USDC",
+    "U\u2060S\u00adDC": "USDC",
+    "USDС": "USDC",
+    "ＵＳＤＣ": "USDC",
+    "U.S.D.C": "USDC",
+    "U$DC": "USDC",
+    "U5DC": "USDC",
+    "ÜSDĆ": "USDC",
+    "USDC\u202e": "USDC",
+    "USDC 💵": "USDC",
+    "USD Coin": "USDC",
+    "USDT": "USDT",
+    "PΥUSD": "PYUSD",
+    "USD1": "USD1",
+    "USDl": "USD1",
+    "EURC": "EURC",
+    "SOL": "SOL",
+    "S0L": "SOL",
+    "WSOL": "SOL",
+    "Solana": "SOL",
+    "JitoSOL": "JitoSOL",
+    "W1F": "WIF",
+    "BOИK": None,
+    "PINE": None,
+    "USDX": None,
+    "SOLO": None,
+    "Нина": None,
+    "🚀": None,
+}
+FAKES = [told for told, symbol in IMITATIONS.items() if symbol]
+
+
+@pytest.mark.parametrize("told, symbol", IMITATIONS.items())
+def test_a_symbol_that_looks_like_a_well_known_one_is_shown_with_its_mint(told, symbol):
+    assert find_imitated(M, told) == symbol
+    shown = show_symbol(M, told)
+    assert shown.endswith(f" ({SHORT})") if symbol else shown == told
+    assert find_imitated(M, shown) == symbol
+    assert show_symbol(M, shown) == shown
+
+
+@pytest.mark.parametrize("mint, symbol", SYMBOLS.items())
+def test_a_well_known_token_keeps_its_own_symbol(mint, symbol):
+    assert is_base58(mint, 32)
+    for told in (symbol, "FAKE", "", None):
+        assert show_symbol(mint, told) == symbol and find_imitated(mint, told) is None
+
+
+def test_no_two_well_known_tokens_share_a_symbol():
+    assert len(set(SYMBOLS.values())) == len(SYMBOLS) and set(OWNED.values()) == {*SYMBOLS.values()}
+
+
+def test_pyusd_is_the_mint_that_its_issuer_names():
+    assert {one.symbol: one.mint for one in QUOTES}["PYUSD"] == (
+        "2b1kV6DkPAnxd5ixfnxCpjxmKwqjjaYmCZfHsFu24GXo"
+    )
+
+
+@pytest.mark.parametrize("told", ["\u202e\u2066PINE\u2069", "PI\u200bNE", " PINE\n", "PINE\x00"])
+def test_invisible_characters_never_pass(told):
+    assert show_symbol(M, told) == "PINE"
+
+
+@pytest.mark.parametrize("told", [None, "", " ", "\u200b\u202e", "\u3164"])
+def test_a_token_without_a_readable_symbol_has_none(told):
+    assert show_symbol(M, told) is None
+
+
+def observe(service, told):
+    """A bot that bought the stranger's token and posted about it, and the key of it."""
+    bot = service.make_bot("Ada", W)
+    Token.create(mint=M, symbol=told, name=told, discovered_at=NOW, tracked_at=NOW, found_by="[]")
+    service.observe_trade(W, "buy", 1, mint=M)
+    position = {
+        "mint": M,
+        "amountRaw": "5",
+        "decimals": 0,
+        "costLamports": "4",
+        "unknownBasisRaw": "0",
+    }
+    Wallet.update(positions=orjson.dumps([position]).decode()).execute()
+    key = bot.publish_key.text
+    sent = {"eventId": "1", "body": "Words.", "mint": M, "symbol": told}
+    service.post({**sent, "signature": signature("buy")}, key)
+    return bot.bot.uid, key
+
+
+def list_symbols(shown):
+    """Every `symbol` beside this mint in an answer."""
+    if isinstance(shown, list):
+        return [one for part in shown for one in list_symbols(part)]
+    if not isinstance(shown, dict):
+        return []
+    own = [shown["symbol"]] if shown.get("mint") == M and "symbol" in shown else []
+    return own + [one for part in shown.values() for one in list_symbols(part)]
+
+
+@pytest.mark.parametrize("told", ["USDC", "USDC\u200b", "USDС", "S0L"])
+def test_the_interface_shows_an_imitation_with_its_mint(service, told):
+    uid, key = observe(service, told)
+    plain = told.replace("\u200b", "")
+    for path, count in (
+        ("/api/market", 1),
+        ("/api/v1/market", 1),
+        ("/api/v1/trades", 2),
+        (f"/api/v1/activity?mint={M}", 1),
+        ("/api/v1/feed", 1),
+        (f"/api/v1/bots/{uid}", 4),
+    ):
+        shown = list_symbols(service.get(path, key).json)
+        assert len(shown) >= count and set(shown) == {f"{plain} ({SHORT})"}, path
+    table = service.get("/api/v1/trades", key, headers={"Accept": "text/csv"}).text
+    assert f"{plain} ({SHORT})" in table
+    (hit,) = (
+        one
+        for one in service.get(f"/api/v1/search?q={M}", key).json["data"]
+        if one["kind"] == "token"
+    )
+    assert hit["title"] == hit["text"] == f"{plain} ({SHORT})"
+
+
+@pytest.mark.parametrize("told", ["USDC", "USDC\u200b", "USDС"])
+def test_pages_warn_of_an_imitation(service, told):
+    uid, _key = observe(service, told)
+    plain = told.replace("\u200b", "")
+    for path in (f"/tokens/{M}", "/market", f"/search?q={M}"):
+        page = service.get(path).text
+        assert f"{plain} ({SHORT})" in page and "the well-known USDC" in page, path
+    for path in ("/", f"/bots/{uid}", f"/bots/{uid}?tab=trades", f"/tokens/{M}", "/market"):
+        page = service.get(path).text
+        assert f"<bdi>{plain}</bdi>" not in page and "\u200b" not in page, path
+
+
+def test_a_well_known_token_is_shown_by_its_symbol(service):
+    Token.create(mint=USDC, symbol="FAKE", name="x", discovered_at=NOW, tracked_at=NOW)
+    assert service.get("/api/market").json["data"][0]["symbol"] == "USDC"
+    page = service.get(f"/tokens/{USDC}").text
+    assert "<bdi>USDC</bdi>" in page and "well-known" not in page
