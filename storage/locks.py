@@ -5,6 +5,8 @@ import os
 from pathlib import Path
 from typing import IO
 
+from storage.trouble import Unusable
+
 # Locked, shared, by every process that may open the database of a DATA_DIR.
 DATA_DIR_LOCK = "open.lock"
 _held: int | None = None
@@ -19,14 +21,20 @@ class FileLock:
         self._file: IO[str] | None = None
 
     def take(self, wait: bool = False) -> bool:
-        """Take the lock; return whether it is held now."""
+        """Take the lock; return whether it is held now. Unusable where its folder is gone."""
         if self._file is None:
-            self._file = open(self._path, "w")  # noqa: SIM115
+            self._file = self._open()
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
             return True
         except BlockingIOError:
             return False
+
+    def _open(self) -> IO[str]:
+        try:
+            return open(self._path, "w")
+        except FileNotFoundError:
+            raise Unusable("gone") from None
 
     def check(self) -> None:
         """Nothing to check: it cannot be lost."""
