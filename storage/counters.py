@@ -20,9 +20,13 @@ from typing import Any, NamedTuple, Protocol
 import apsw
 
 from config import BadSetting, Config
-from storage.trouble import DISK_FLOOR, find_free
+from storage.deadline import BusyHandler
+from storage.files import Identity, identify
+from storage.trouble import name_trouble
 
 SWEEP_SECONDS, GRACE_SECONDS = 600, 60
+# How long a store that failed is left alone.
+REST_SECONDS = 2
 PROBES = 2**53
 log = logging.getLogger("candor")
 
@@ -86,6 +90,38 @@ def find_problem(store: Store, now: float) -> str | None:
     return None
 
 
+class Rest:
+    """A store that failed rests: requests fail at once, and one of them, now and then, tries it
+    again. Otherwise all of them would wait for it, pages too.
+    """
+
+    def __init__(self, failure: type[Exception]) -> None:
+        self._failure = failure
+        # The kind of the last failure, None after a success.
+        self._failed: type[Exception] | None = None
+        # By time.monotonic().
+        self.until = 0.0
+
+    def check(self) -> None:
+        """Raise the kind of the last failure while the store rests."""
+        if self._failed is not None and time.monotonic() < self.until:
+            raise self._failed(f"it failed less than {REST_SECONDS} s ago")
+
+    @contextlib.contextmanager
+    def trying(self) -> Iterator[None]:
+        """Use the store inside, unless it rests; after a failure it does."""
+        self.check()
+        if self._failed is not None:
+            # This request tries for all others.
+            self.until = time.monotonic() + REST_SECONDS
+        try:
+            yield
+        except self._failure as error:
+            self._failed, self.until = type(error), time.monotonic() + REST_SECONDS
+            raise
+        self._failed = None
+
+
 # ---- a file of its own, so that a long write to the main database delays nobody ------------------
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS counted (
@@ -108,7 +144,8 @@ LOOK = (
 NOTE_USE = (
     "INSERT INTO used VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET at = MAX(at, excluded.at)"
 )
-BUSY_MS = 2000
+# A count takes less than a millisecond, so that a lock that lasts belongs to another program.
+BUSY_SECONDS = 0.4
 BROKEN = (apsw.CorruptError, apsw.NotADBError, apsw.CantOpenError, apsw.IOError, apsw.ReadOnlyError)
 
 
@@ -122,57 +159,74 @@ class File:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        # The other failures keep nobody waiting.
+        self.rest = Rest(apsw.BusyError)
         self._lock = threading.Lock()
         self._connection: apsw.Connection | None = None
+        self._opened: Identity | None = None
         self._swept_at = 0.0
 
     def count(self, counters: Sequence[Counter], amount: int, now: float) -> Count:
         """Add `amount` to all counters, or to none where one has its most; 0 only looks. `now`:
         Unix seconds.
 
-        Raises one of `unusable`; a damaged file is made anew first.
+        Raises one of `unusable`; a damaged file is replaced first.
         """
-        with self._lock:
+        with self._trying():
             try:
                 return _count(self._enter(now), counters, amount)
             except BROKEN as error:
-                # with so little free it could not be made anew
-                if find_free(self.path.parent) < DISK_FLOOR:
+                if name_trouble(error, self.path.parent) in ("disk_full", "gone"):
                     raise
                 log.error("allowance file made anew", exc_info=error)
-                self._remove()
+                self._remove(error)
                 return _count(self._enter(now), counters, amount)
 
     def note_use(self, key: str, at: int) -> None:
         """Keep that this key was used `at`, in ms, unless a later use is known. Raises one of
         `unusable`.
         """
-        with self._lock:
+        with self._trying():
             self._enter(at / 1000)(NOTE_USE, (key, at))
 
     def find_uses(self) -> dict[str, int]:
         """{key: when it was last used, ms}. Raises one of `unusable`."""
-        with self._lock:
-            return dict((self._connection or self._open()).execute("SELECT key, at FROM used"))
+        with self._trying():
+            return dict(self._connect().execute("SELECT key, at FROM used"))
 
     def close(self) -> None:
         """Close the file; the next use opens it again."""
         with self._lock:
             self._forget()
 
+    @contextlib.contextmanager
+    def _trying(self) -> Iterator[None]:
+        """Have the connection alone. A thread that waits for SQLite holds up others once, for
+        BUSY_SECONDS: those that wait for it meet a store that rests, later ones do not wait.
+        """
+        self.rest.check()
+        with self._lock, self.rest.trying():
+            yield
+
     def _enter(self, now: float) -> Callable[..., Any]:
-        execute = (self._connection or self._open()).execute
+        execute = self._connect().execute
         if now - self._swept_at > SWEEP_SECONDS:
-            self._swept_at = now
             execute("DELETE FROM counted WHERE ends <= ?", (int(now) - GRACE_SECONDS,))
+            self._swept_at = now
         return execute
+
+    def _connect(self) -> apsw.Connection:
+        """Return a connection to the file of this path now, which may be another than before."""
+        if self._connection is not None and identify(self.path) != self._opened:
+            self._forget()
+        return self._connection or self._open()
 
     def _open(self) -> apsw.Connection:
         """No power cut is worth an fsync here, hence `synchronous=OFF`. While another process makes
         a new file a WAL, SQLite waits for nobody: that is asked again.
         """
-        connection, end = apsw.Connection(str(self.path)), time.monotonic() + BUSY_MS / 1000
-        connection.set_busy_timeout(BUSY_MS)
+        connection, end = apsw.Connection(str(self.path)), time.monotonic() + BUSY_SECONDS
+        connection.set_busy_handler(BusyHandler(lambda: BUSY_SECONDS))
         while True:
             try:
                 connection.execute(
@@ -183,7 +237,7 @@ class File:
                 if time.monotonic() > end:
                     raise
                 time.sleep(0.01)
-        self._connection = connection
+        self._connection, self._opened = connection, identify(self.path)
         return connection
 
     def _forget(self) -> None:
@@ -191,11 +245,14 @@ class File:
             self._connection.close(True)
             self._connection = None
 
-    def _remove(self) -> None:
+    def _remove(self, damage: Exception) -> None:
         self._forget()
-        for suffix in ("", "-wal", "-shm"):
-            with contextlib.suppress(FileNotFoundError):
-                self.path.with_name(self.path.name + suffix).unlink()
+        try:
+            for suffix in ("", "-wal", "-shm"):
+                self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
+        except OSError:
+            # The folder is read-only.
+            raise damage from None
 
 
 def _count(execute: Callable[..., Any], counters: Sequence[Counter], amount: int) -> Count:
@@ -225,13 +282,11 @@ return {counted and 1 or 0, used}
 """
 PREFIX = "candor"
 USES = f"{PREFIX}:used"
-TIMEOUT_SECONDS, REST_SECONDS = 1, 2
+TIMEOUT_SECONDS = 1
 
 
 class Redis:
-    """Counters in Redis, shared by whoever names the same one. After a failure it is left alone for
-    a moment: waiting for it would hold up pages too.
-    """
+    """Counters in Redis, shared by all instances that name the same one."""
 
     name = "redis"
 
@@ -247,7 +302,7 @@ class Redis:
                 " --editable '.[redis]'"
             ) from None
         self.unusable: tuple[type[Exception], ...] = (redis.RedisError,)
-        self._unreachable = redis.ConnectionError
+        self.rest = Rest(redis.RedisError)
         # what was sent twice might be counted twice
         self._client: Any = redis.Redis.from_url(
             url,
@@ -257,7 +312,6 @@ class Redis:
             retry=Retry(NoBackoff(), 0),
         )
         self._script = self._client.register_script(SCRIPT)
-        self._rests_until = 0.0
 
     def count(self, counters: Sequence[Counter], amount: int, now: float) -> Count:
         """As File's."""
@@ -267,34 +321,20 @@ class Redis:
             for _, _, ends, most in counters
             for value in (most, ends - int(now) + GRACE_SECONDS)
         ]
-        with self._trying():
+        with self.rest.trying():
             counted, used = self._script(keys, [amount, *kept])
         return Count(bool(counted), used)
 
     def note_use(self, key: str, at: int) -> None:
         """As File's. (Of two machines that note the same minute either may be the last.)"""
-        with self._trying():
+        with self.rest.trying():
             self._client.hset(USES, key, at)
 
     def find_uses(self) -> dict[str, int]:
         """As File's."""
-        with self._trying():
+        with self.rest.trying():
             return {key.decode(): int(at) for key, at in self._client.hgetall(USES).items()}
 
     def close(self) -> None:
         """Close the connections."""
         self._client.close()
-
-    @contextlib.contextmanager
-    def _trying(self) -> Iterator[None]:
-        """While it rests only one request, now and then, waits to see whether it is back."""
-        resting, now = self._rests_until, time.monotonic()
-        if now < resting:
-            raise self._unreachable(f"Redis failed less than {REST_SECONDS} s ago")
-        self._rests_until = now + REST_SECONDS if resting else 0.0
-        try:
-            yield
-        except self.unusable:
-            self._rests_until = time.monotonic() + REST_SECONDS
-            raise
-        self._rests_until = 0.0

@@ -5,6 +5,9 @@ import os
 import stat
 from pathlib import Path
 
+# Device and inode.
+Identity = tuple[int, int]
+
 
 def sync(path: Path) -> None:
     """Bring to the disk what a file holds, or the names that a folder holds."""
@@ -13,6 +16,15 @@ def sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def identify(path: Path | str) -> Identity | None:
+    """Return what tells a file from another one that takes its place, None where there is none."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def make_folder(path: Path) -> None:

@@ -6,6 +6,8 @@ from pathlib import Path
 
 from filelock import Timeout, UnixFileLock
 
+from storage.trouble import Unusable
+
 # Locked, shared, by every process that may open the database of a DATA_DIR.
 DATA_DIR_LOCK = "open.lock"
 _held: int | None = None
@@ -16,10 +18,14 @@ class FileLock:
 
     def __init__(self, path: Path) -> None:
         # One thread may take it and another release it.
-        self._lock = UnixFileLock(path, thread_local=False)
+        self._path, self._lock = path, UnixFileLock(path, thread_local=False)
 
     def take(self, wait: bool = False) -> bool:
-        """Take the lock; return whether it is held now."""
+        """Take the lock; return whether it is held now. Unusable if its folder is gone, which the
+        library would create again.
+        """
+        if not self._path.parent.is_dir():
+            raise Unusable("gone")
         try:
             self._lock.acquire(blocking=wait)
         except Timeout:

@@ -34,7 +34,7 @@ from psycopg.types.numeric import IntLoader
 from psycopg.types.string import StrDumperUnknown
 
 from config import BadSetting
-from storage import snapshots
+from storage import deadline, snapshots
 from storage.trouble import Writes, name_trouble
 
 # Numbers of advisory locks, which belong to the database.
@@ -49,7 +49,10 @@ HUNG_MS = 10_000
 TROUBLE_SECONDS = 15
 # Joins are written in the order that is meant; planning others took 3/4 of a short read.
 PLANNING = "SET join_collapse_limit = 1; SET jit = off"
-BEGIN = f"BEGIN ISOLATION LEVEL READ COMMITTED; SELECT pg_advisory_xact_lock({LOCKS['writing']})"
+BEGIN = (
+    "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = {ms};"
+    f" SELECT pg_advisory_xact_lock({LOCKS['writing']})"
+)
 WRITES = re.compile(r"\s*(INSERT|UPDATE|DELETE)\b")
 ALIVE = {
     "connect_timeout": "5",
@@ -205,17 +208,6 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):
                 conn.close()
         return bool(conn.closed)
 
-    @contextlib.contextmanager
-    def impatient(self) -> Iterator[None]:
-        """Inside, a locked database is refused at once (OperationalError) instead of waited for."""
-        self.execute_sql("SET lock_timeout = 1")
-        self._mine.impatient = True
-        try:
-            yield
-        finally:
-            self._mine.impatient = False
-            self.execute_sql(f"SET lock_timeout = {self.busy_ms}")
-
     def stream(self, sql: str, rows_at_once: int) -> Iterator[Any]:
         """Yield the rows of a query, a few at a time; needs a transaction."""
         with __exception_wrapper__, self.connection().cursor(name="stream") as cursor:
@@ -234,7 +226,9 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):
         with __exception_wrapper__:
             cursor = self.cursor()
             try:
-                cursor.execute(BEGIN, prepare=False)
+                # 0 would be no limit.
+                ms = max(1, int(1000 * deadline.left(self.busy_ms / 1000)))
+                cursor.execute(BEGIN.format(ms=ms), prepare=False)
                 for check in self._checks:
                     check()
             except BaseException as error:
@@ -247,7 +241,7 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):
 
     def _note(self, trouble: str) -> None:
         # For a caller that does not wait, a lock is no trouble.
-        if trouble != "locked" or not getattr(self._mine, "impatient", False):
+        if trouble != "locked" or deadline.is_patient():
             self.writes.fail(trouble)
 
     def commit(self) -> None:

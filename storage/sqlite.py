@@ -3,6 +3,8 @@
 import contextlib
 import datetime
 import logging
+import math
+import os
 import re
 import sys
 import threading
@@ -18,14 +20,14 @@ from peewee import OperationalError, __exception_wrapper__  # type: ignore[attr-
 from playhouse.apsw_ext import APSWDatabase
 from playhouse.pool import PooledDatabase
 
-from storage import snapshots
-from storage.files import sync
+from storage import deadline, snapshots
+from storage.files import Identity, identify, sync
 from storage.locks import FileLock
 from storage.trouble import (
     DISK_FLOOR,
     DISK_ROOM,
     LOCKED_SECONDS,
-    TurnMissed,
+    Unusable,
     Writes,
     find_free,
     name_trouble,
@@ -44,6 +46,9 @@ UNEMPTIED = (
     "words that were erased may stand in the file app.db-wal for a while: another program reads an"
     " older state of the database; a later write of this process empties it"
 )
+# app.db and its WAL, as `identify` tells them.
+Files = tuple[Identity | None, Identity | None]
+IN_MEMORY: Files = (None, None)
 WRITES = re.compile(r"\s*(INSERT|UPDATE|DELETE|REPLACE)\b", re.IGNORECASE)
 
 
@@ -109,6 +114,8 @@ class SQLite(PooledDatabase, APSWDatabase):
         self._watch: apsw.Connection | None = None
         self._turn, self._mine = threading.Lock(), threading.local()
         self.writes = Writes()
+        # The files that the connections have open; None before the first connection.
+        self._opened: Files | None = None
         self._locked_since: float | None = None
         # When to try again to empty the WAL, by time.monotonic(); None: it holds nothing erased.
         self._empty_at: float | None = None
@@ -116,7 +123,6 @@ class SQLite(PooledDatabase, APSWDatabase):
             "journal_mode": "wal",
             "synchronous": "full",
             "foreign_keys": 1,
-            "busy_timeout": self.busy_ms,
             # 400 KB: a dozen threads have each a connection of their own.
             "cache_size": -400,
             # Pages that a merge of the search index frees may hold words that are hidden later.
@@ -132,9 +138,49 @@ class SQLite(PooledDatabase, APSWDatabase):
         )
 
     def _add_conn_hooks(self, conn: Any) -> None:
+        conn.set_busy_handler(self._make_busy_handler())
         super()._add_conn_hooks(conn)
         # The migration history has the only datetimes.
         conn.convert_binding = _bind
+        self._note_files(conn)
+
+    def _make_busy_handler(self) -> deadline.BusyHandler:
+        return deadline.BusyHandler(lambda: self.busy_ms / 1000)
+
+    # ---- the files -------------------------------------------------------------------------------
+    def _note_files(self, conn: apsw.Connection) -> None:
+        """Remember the files of the first connection; Unusable for a later connection to others."""
+        if self._opened is None:
+            # The first read creates the WAL.
+            conn.execute("SELECT COUNT(*) FROM sqlite_schema").fetchall()
+            self._opened = self._identify_files()
+            # Where DATA_DIR was replaced, no connection creates an empty database there.
+            self.connect_params["flags"] = apsw.SQLITE_OPEN_READWRITE
+        elif self._identify_files() != self._opened:
+            raise Unusable("gone")
+
+    def _identify_files(self) -> Files:
+        return identify(self.database), identify(f"{self.database}-wal")
+
+    def _find_file_trouble(self) -> str | None:
+        """Return why a commit would not be kept in DATA_DIR: `gone`, `read_only`, or None. SQLite
+        itself goes on writing to files that were removed.
+        """
+        if self._opened in (None, IN_MEMORY):
+            return None
+        if self._identify_files() != self._opened:
+            return "gone"
+        is_writable = all(
+            os.access(p, os.W_OK) for p in (self.database, Path(self.database).parent)
+        )
+        return None if is_writable else "read_only"
+
+    def _check_files(self) -> None:
+        trouble = self._find_file_trouble()
+        if trouble:
+            raise Unusable(trouble)
+
+    # ---- writing ---------------------------------------------------------------------------------
 
     def _is_closed(self, conn: Any) -> bool:
         try:
@@ -150,33 +196,20 @@ class SQLite(PooledDatabase, APSWDatabase):
         with the disk idle meanwhile.
         """
         self.check_queries("a transaction")
-        end = time.monotonic() + self.busy_ms / 1000
-        if not self._turn.acquire(timeout=self.busy_ms / 1000):
-            self.writes.fail("locked")
-            raise TurnMissed("somebody else is writing")
-        self._mine.turn = True
-        try:
-            with self._noting(), self._until(end):
-                super().begin(lock_type)
-        except BaseException:
-            # Raised again: whoever waits for this turn gets it.
-            self._pass_on()
-            raise
-
-    @contextlib.contextmanager
-    def _until(self, end: float) -> Iterator[None]:
-        """Wait for other processes until `end` (monotonic seconds) inside.
-
-        So waiting for this process's writers and for others share one deadline.
-        """
-        connection, impatient = self.connection(), getattr(self._mine, "impatient", False)
-        connection.set_busy_timeout(
-            0 if impatient else max(1, int(1000 * (end - time.monotonic())))
-        )
-        try:
-            yield
-        finally:
-            connection.set_busy_timeout(0 if impatient else self.busy_ms)
+        self._check_files()
+        # Waiting for this process's writers and for other processes share one limit.
+        with deadline.within(self.busy_ms / 1000):
+            if not self._turn.acquire(timeout=deadline.left(math.inf)):
+                self._note("locked")
+                raise Unusable("locked")
+            self._mine.turn = True
+            try:
+                with self._noting():
+                    super().begin(lock_type)
+            except BaseException:
+                # Raised again: whoever waits for this turn gets it.
+                self._pass_on()
+                raise
 
     @contextlib.contextmanager
     def _noting(self) -> Iterator[None]:
@@ -184,15 +217,20 @@ class SQLite(PooledDatabase, APSWDatabase):
         try:
             yield
         except OperationalError as error:
-            # For a caller that does not wait, a lock is no trouble.
-            if self.is_busy(error) and not getattr(self._mine, "impatient", False):
-                self.writes.fail(name_trouble(error, Path(self.database).parent))
+            if self.is_busy(error):
+                self._note(name_trouble(error, Path(self.database).parent))
             raise
 
+    def _note(self, trouble: str) -> None:
+        # For a caller that does not wait, a lock is no trouble.
+        if trouble != "locked" or deadline.is_patient():
+            self.writes.fail(trouble)
+
     def commit(self) -> None:
-        """Commit, and note whether writing works."""
+        """Commit, and note whether writing works. Unusable where the file was removed meanwhile."""
         with self._noting():
             super().commit()
+        self._check_files()
         self.writes.succeed()
         self._pass_on()
         self._empty_again()
@@ -219,8 +257,10 @@ class SQLite(PooledDatabase, APSWDatabase):
 
     def execute_sql(self, sql: str, params: Any = None) -> Any:
         """Execute a statement; a failure is noted for health."""
-        if self.watchful and WRITES.match(sql):
+        if WRITES.match(sql):
             self.check_queries(sql)
+            if not self.connection().in_transaction:
+                self._check_files()
         with self._noting():
             return super().execute_sql(sql, params)
 
@@ -244,8 +284,12 @@ class SQLite(PooledDatabase, APSWDatabase):
 
         Writes nothing: the write lock is tried and freed.
         """
+        if trouble := self._find_file_trouble():
+            return trouble
         folder, now = Path(self.database).parent, time.monotonic()
         free, tried, last = find_free(folder), self._try_lock(), self.writes.trouble
+        if free is None:
+            return "gone"
         if tried != "locked":
             self._locked_since = None
         elif self._locked_since is None or self._locked_since < self.writes.done_at:
@@ -302,30 +346,27 @@ class SQLite(PooledDatabase, APSWDatabase):
         """
         with self._watch_lock, __exception_wrapper__:
             if self._watch is None:
-                self._watch = apsw.Connection(self.database)
-                self._watch.set_busy_timeout(self.busy_ms)
+                self._watch = apsw.Connection(self.database, apsw.SQLITE_OPEN_READWRITE)
+                self._watch.set_busy_handler(self._make_busy_handler())
             # With the connection, because another one counts anew.
             return self._watch, self._watch.execute("PRAGMA data_version").get
+
+    def close_idle(self) -> None:
+        """Close the connections that nobody uses."""
+        super().close_idle()
+        if not self._in_use:
+            self._opened = None
+            self.connect_params.pop("flags", None)
 
     def close_all(self) -> None:
         """Close the connections of all threads."""
         super().close_all()
+        # No connection is in use any more.
+        self.close_idle()
         with self._watch_lock:
             if self._watch is not None:
                 self._watch.close()
                 self._watch = None
-
-    @contextlib.contextmanager
-    def impatient(self) -> Iterator[None]:
-        """Inside, a locked database is refused at once (OperationalError) instead of waited for."""
-        connection = self.connection()
-        connection.set_busy_timeout(0)
-        self._mine.impatient = True
-        try:
-            yield
-        finally:
-            self._mine.impatient = False
-            connection.set_busy_timeout(self.busy_ms)
 
     def snapshot(self) -> contextlib.AbstractContextManager[None]:
         """Show one state of the database to this thread's queries inside."""
@@ -356,7 +397,7 @@ class SQLite(PooledDatabase, APSWDatabase):
         """Empty a WAL that was in use when it was to be emptied. Waits for nobody."""
         if self._empty_at is not None and time.monotonic() >= self._empty_at:
             # The commit before it stands, whatever happens here.
-            with contextlib.suppress(OperationalError), self.impatient():
+            with contextlib.suppress(OperationalError), deadline.impatient():
                 self._empty_wal()
 
     @contextlib.contextmanager

@@ -13,6 +13,7 @@ TROUBLES = {
     "disk_full": "the disk of this instance is full",
     "read_only": "the database or its disk is read-only",
     "disk_error": "the disk of this instance fails",
+    "gone": "the data folder of this instance was removed or replaced",
     "locked": "another program keeps the database locked",
     "unreachable": "what this instance keeps its data in cannot be reached",
 }
@@ -29,33 +30,49 @@ CAUSES = (
 )
 
 
-class TurnMissed(OperationalError):
-    """Other writers of this process took longer than the busy timeout."""
+class Unusable(OperationalError):
+    """The database can't be used now, which `trouble` explains: a key of TROUBLES."""
+
+    def __init__(self, trouble: str) -> None:
+        super().__init__(TROUBLES[trouble])
+        self.trouble = trouble
 
 
 def name_trouble(error: BaseException, folder: Path) -> str:
     """Return the key of TROUBLES for an error of reading or writing."""
     cause: BaseException | None = error
     while cause is not None:
-        if isinstance(cause, TurnMissed):
-            return "locked"
+        if isinstance(cause, Unusable):
+            return cause.trouble
         if type(cause).__name__ in ("DiskFull", "LockNotAvailable"):
             return "disk_full" if type(cause).__name__ == "DiskFull" else "locked"
         if isinstance(cause, OSError) and cause.errno == errno.ENOSPC:
             return "disk_full"
         for kinds, word in CAUSES:
             if isinstance(cause, kinds):
-                # A full disk looks like a failing one where a file beside the database cannot grow.
-                return (
-                    "disk_full" if word == "disk_error" and find_free(folder) < DISK_FLOOR else word
-                )
+                return _look_at_disk(folder) if word == "disk_error" else word
         cause = cause.__cause__ or cause.__context__
     return "unreachable"
 
 
-def find_free(folder: Path) -> int:
-    """Bytes that this process may still write on the disk of `folder`."""
-    return shutil.disk_usage(folder).free
+def _look_at_disk(folder: Path) -> str:
+    """Name what looks like a failing disk: a full one where a file beside the database cannot grow,
+    or none.
+    """
+    free = find_free(folder)
+    if free is None:
+        return "gone"
+    return "disk_full" if free < DISK_FLOOR else "disk_error"
+
+
+def find_free(folder: Path) -> int | None:
+    """Return the bytes that this process may still write on the disk of `folder`; None where the
+    folder is gone.
+    """
+    try:
+        return shutil.disk_usage(folder).free
+    except FileNotFoundError:
+        return None
 
 
 class Writes:

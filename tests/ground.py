@@ -179,11 +179,8 @@ def shrink():
 
 
 def wait_no_longer(ms):
-    """From now on, on this thread's connection, a locked database is refused after so many ms."""
+    """From now on a locked database is refused after so many ms."""
     storage.database.obj.busy_ms = ms
-    # Afterwards it waits as long as it is told to.
-    with storage.database.impatient():
-        pass
 
 
 def check():

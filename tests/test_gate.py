@@ -16,7 +16,7 @@ from accounts import api_keys, influencers
 from accounts.keys import make_key
 from accounts.problem import Problem
 from models import Bot, Key, Post, Session
-from storage import database
+from storage import counters, database
 from web.api import openapi
 from web.server import gate, headers
 from web.server.logs import JsonLines
@@ -397,9 +397,10 @@ def test_a_faulty_statement_is_not_called_busy(service, callers, monkeypatch):
 
 
 @ground.file_only
-def test_a_locked_allowance_is_busy(service, callers):
+def test_a_locked_allowance_is_busy(service, callers, monkeypatch):
+    monkeypatch.setattr(counters, "REST_SECONDS", 0)
+    monkeypatch.setattr(counters, "BUSY_SECONDS", 0.02)
     other = apsw.Connection(str(service.config.ratelimit_path))
-    service.app.allowance.store._open().set_busy_timeout(20)
     other.execute("BEGIN IMMEDIATE")
     answer = service.get("/api/v1/feed", callers["a read key"])
     other.execute("ROLLBACK")

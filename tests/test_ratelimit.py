@@ -361,12 +361,12 @@ def test_wrong_keys_are_refused_by_address_and_a_right_one_is_still_served(narro
 def test_an_address_has_its_limit_whatever_it_asks_for(narrow):
     codes = [
         narrow.get(
-            "/api/health" if n % 2 else "/nothing", headers={"X-Forwarded-For": f"10.0.0.{n}"}
+            "/api/market" if n % 2 else "/nothing", headers={"X-Forwarded-For": f"10.0.0.{n}"}
         ).status_code
         for n in range(23)
     ]
     assert sorted(codes) == [200] * 10 + [404] * 10 + [429] * 3
-    assert narrow.get("/api/health", peer="192.0.2.9").status_code == 200
+    assert narrow.get("/api/market", peer="192.0.2.9").status_code == 200
 
 
 @pytest.mark.usefixtures("standing_clock")
@@ -398,7 +398,7 @@ def test_forwarded_addresses_count_only_behind_a_trusted_proxy(tmp_path):
     behind = Service(tmp_path / "data", trusted_proxies=1, ip_limit_per_minute=2)
     codes = [
         behind.get(
-            "/api/health", headers={"X-Forwarded-For": f"198.51.100.9, 192.0.2.{n}"}
+            "/api/market", headers={"X-Forwarded-For": f"198.51.100.9, 192.0.2.{n}"}
         ).status_code
         for n in range(4)
     ]
@@ -406,7 +406,7 @@ def test_forwarded_addresses_count_only_behind_a_trusted_proxy(tmp_path):
     assert codes == [200] * 4
     codes = [
         behind.get(
-            "/api/health", headers={"X-Forwarded-For": f"192.0.2.{n}, 198.51.100.9"}
+            "/api/market", headers={"X-Forwarded-For": f"192.0.2.{n}, 198.51.100.9"}
         ).status_code
         for n in range(4)
     ]
@@ -433,7 +433,7 @@ def test_what_an_address_used_up_outlives_the_process(narrow):
         "address",
         "50",
     ) and answer.content_type == "application/problem+json"
-    codes = [again.get("/api/health", peer="2001:db8::2").status_code for _ in range(20)]
+    codes = [again.get("/api/market", peer="2001:db8::2").status_code for _ in range(20)]
     # 20 less the four above.
     assert codes == [200] * 16 + [429] * 4
     script = again.get("/static/candor.js", peer="2001:db8::2")

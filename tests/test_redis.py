@@ -148,7 +148,7 @@ def test_a_redis_that_says_nothing_is_waited_for_once(service, key, shared_redis
     ).status_code == 503
     assert len(asked) == 1
     shared_redis.go_on()
-    service.app.allowance.store._rests_until = time.monotonic()
+    service.app.allowance.store.rest.until = time.monotonic()
     # Once awake it counted the one it had been sent, too: nobody can take that back.
     assert remaining(service, key) == 97
 

@@ -277,11 +277,12 @@ def test_every_cause_of_a_failed_write_is_named(tmp_path):
             OSError(),
         )
     ] == ["disk_full", "read_only", "disk_error", "locked", "unreachable"]
-    assert trouble.name_trouble(trouble.TurnMissed(), tmp_path) == "locked"
+    assert trouble.name_trouble(trouble.Unusable("gone"), tmp_path) == "gone"
     assert set(trouble.TROUBLES) == {
         "disk_full",
         "read_only",
         "disk_error",
+        "gone",
         "locked",
         "unreachable",
     }

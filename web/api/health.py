@@ -1,5 +1,5 @@
-"""GET /api/health: whether this instance serves, and how its background jobs are. Public; 503 only
-when the database cannot be read.
+"""GET /api/health: whether this instance serves, and how its background jobs are. Public; 503 when
+the database can't be read, or DATA_DIR is gone or read-only.
 """
 
 import time
@@ -17,7 +17,7 @@ from chain.summary import UNREADABLE, read_coverage
 from config import VERSION, Config
 from models import IS_PROGRAM
 from storage import counters, database
-from storage.trouble import TROUBLES
+from storage.trouble import TROUBLES, name_trouble
 from web.api.legacy import respond
 from web.api.market import read_details, show_market_health
 from web.api.quote_results import show_differences
@@ -27,6 +27,8 @@ from web.server.connections import MAX_OF_ADDRESS
 from web.server.rows import select, select_value
 
 blueprint = Blueprint("health", __name__)
+# Troubles that end only when the operator acts.
+DOWN = ("gone", "read_only")
 # A heartbeat is late after four intervals, but never before two minutes.
 STALE_INTERVALS, STALE_MS = 4, 120_000
 
@@ -128,9 +130,11 @@ def read_health(now: int) -> tuple[dict[str, Any], int]:
     """Return (the health object, HTTP status); `now` in ms."""
     config = find_app().settings
     try:
-        shown, status = check_instance(now), 200
-    except PeeweeException:
-        shown, status = {**show_unreachable(), "allowance": show_allowance(now)}, 503
+        shown = check_instance(now)
+    except PeeweeException as error:
+        trouble = name_trouble(error, config.data_dir)
+        shown = {**show_unreachable(trouble), "allowance": show_allowance(now)}
+    status = 503 if shown["status"] == "down" else 200
     return {
         **shown,
         "connections": show_connections(config),
@@ -143,7 +147,7 @@ def check_instance(now: int) -> dict[str, Any]:
     """Make the health object with its `allowance`: what pages and programs are told alike."""
     shown, allowance = check_health(find_app().settings, now), show_allowance(now)
     # Pages are served then, but the keyed interface answers 503.
-    if not allowance["ok"]:
+    if not allowance["ok"] and shown["status"] == "ok":
         shown["status"] = "degraded"
     return {**shown, "allowance": allowance}
 
@@ -154,13 +158,13 @@ def show_allowance(now: int) -> dict[str, Any]:
     return {"ok": counters.find_problem(store, now / 1000) is None, "store": store.name}
 
 
-def show_unreachable() -> dict[str, Any]:
+def show_unreachable(trouble: str) -> dict[str, Any]:
     """Make what can be said where the database cannot be read."""
     known = {
         "ok": False,
         database.engine: database.version(),
         "journal": None,
-        **show_writing("unreachable"),
+        **show_writing(trouble),
     }
     return {"status": "down", "mode": "simulated", "database": known, "version": VERSION}
 
@@ -191,8 +195,9 @@ def check_health(config: Config, now: int) -> dict[str, Any]:
     scout = _show_job(jobs.get("scout"), config.scout_interval_seconds, now)
     engine = _show_job(jobs.get("paper"), config.paper_interval_seconds, now)
     is_unwell, trouble = any(map(_is_unwell, (observer, scout, engine))), database.find_trouble()
+    status = "degraded" if trouble or is_unwell else "ok"
     return {
-        "status": "degraded" if trouble or is_unwell else "ok",
+        "status": "down" if trouble in DOWN else status,
         "mode": "simulated",
         "engine": {name: engine[name] for name in ("heartbeatAt", "ageSeconds", "state")},
         "strategyEngine": engine,
@@ -206,7 +211,7 @@ def check_health(config: Config, now: int) -> dict[str, Any]:
         },
         "scout": {**scout, **show_market_health(now)},
         "database": {
-            "ok": True,
+            "ok": trouble != "gone",
             database.engine: database.version(),
             "journal": database.journal(),
             **show_writing(trouble),

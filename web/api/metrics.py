@@ -5,7 +5,6 @@ Requests are not counted: the access log and the proxy have each of them.
 """
 
 import os
-import shutil
 import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
@@ -21,7 +20,7 @@ from chain.holdings import COUNT_HELD, IS_HELD
 from config import VERSION, Config
 from models import IS_PROGRAM
 from storage import counters, database
-from storage.trouble import TROUBLES
+from storage.trouble import TROUBLES, find_free
 from web.server.application import find_app
 from web.server.rows import select, select_value
 
@@ -186,11 +185,9 @@ class Instance(Collector):
         yield gauge(
             "database_bytes", "Size of the database and of its write-ahead log", sizes, ("file",)
         )
-        yield number(
-            "disk_free_bytes",
-            "Free on the disk of DATA_DIR",
-            shutil.disk_usage(self.config.data_dir).free,
-        )
+        free = find_free(self.config.data_dir)
+        if free is not None:
+            yield number("disk_free_bytes", "Free on the disk of DATA_DIR", free)
         yield number(
             "database_writable",
             "0 where the last write failed or one would",

@@ -15,6 +15,7 @@ from gunicorn.http.unreader import IterUnreader
 from gunicorn.workers.gthread import TConn
 
 from ratelimit import network_of
+from storage.deadline import REQUEST_SECONDS
 
 # A client must read something within this time, and this many bytes a second on average.
 STALL_SECONDS, MIN_BYTES_PER_SECOND = 15.0, 4096
@@ -24,8 +25,6 @@ MAX_PARSE_SECONDS = 0.1
 # Open connections of an address, in each worker process. Behind a proxy all come from the proxy.
 MAX_OF_ADDRESS = 256
 TURN_BYTES = 256 * 1024
-# From the last byte of a request on, how long all that it needs may make it wait.
-ANSWER_SECONDS = 5.0
 
 
 class Incomplete(Exception):
@@ -101,7 +100,7 @@ class Connection:
         request, self.request, self.response = self.request, None, None
         self.began, self.sent = time.monotonic(), 0
         response, environ = wsgi.create(request, self, self.client, self.server, self.cfg)
-        environ["candor.deadline"] = self.arrived + ANSWER_SECONDS
+        environ["candor.deadline"] = self.arrived + REQUEST_SECONDS
         self.response, self.parts = response, app(environ, response.start_response)
         self._rest = iter(self.parts)
         self.is_stream = "text/event-stream" in dict(response.headers).get("Content-Type", "")

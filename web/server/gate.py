@@ -20,7 +20,7 @@ import ratelimit
 from accounts.problem import Problem
 from config import Config
 from ratelimit import Limit
-from storage import counters, database
+from storage import counters, database, deadline
 from web.server import auth
 from web.server.application import Application, find_app
 
@@ -28,6 +28,9 @@ from web.server.application import Application, find_app
 KEYED = ("v1", "inbox", "mcp")
 # Routes of them that cost nothing of the allowance; what an agent asks by a tool does.
 FREE = ("v1.show_me", "mcp.answer_agent")
+# Files of the pages' own looks, of which a page asks for several, and what monitors ask for: they
+# are not counted, so they never wait for the counters.
+UNCOUNTED = ("static", "health.show_health")
 # Nobody reads faster.
 REPORTS_PER_MINUTE = 5
 # Archives of accounts, by address: each reads all that an owner has.
@@ -146,6 +149,7 @@ def init_app(app: Application, config: Config) -> None:
     app.extensions["limiter"] = {limiter}
     limiter.init_app(app)
     app.after_request(functools.partial(finish, config))
+    app.teardown_request(lambda _: deadline.end())
 
 
 @dataclass(slots=True)
@@ -173,6 +177,8 @@ def enter(config: Config) -> None:
     # The object behind Flask's proxy, looked up once: each look costs as much as the attribute.
     this = request_ctx.request
     begin(this.method, this.url_rule.rule if this.url_rule else None)
+    # Set by the server when the request arrived: waiting for a thread counts.
+    deadline.begin(this.environ.get("candor.deadline"))
     hosts = list_hosts(this.environ)
     if not hosts and this.environ["SERVER_PROTOCOL"] != "HTTP/1.0":
         raise Problem("bad_request", "the header Host is missing")
@@ -181,8 +187,7 @@ def enter(config: Config) -> None:
             "misdirected_request",
             "this instance does not serve that host; its operator can add it to ALLOWED_HOSTS",
         )
-    # Files of the pages' own looks cost nothing: a page asks for several.
-    if this.blueprint not in KEYED and this.endpoint != "static":
+    if this.blueprint not in KEYED and this.endpoint not in UNCOUNTED:
         count_address()
 
 

@@ -19,7 +19,7 @@ from peewee import OperationalError
 from accounts.keys import hash_secret
 from accounts.problem import Problem
 from models import Owner, Session
-from storage import database
+from storage import deadline
 from web.server.application import Application, find_app
 
 # Without a request.
@@ -210,5 +210,5 @@ def _load(name: str, now: int) -> Session | None:
 
 def _note_seen(found: Session, now: int) -> None:
     # Where nothing can be written just now, reading goes on.
-    with contextlib.suppress(OperationalError), database.impatient():
+    with contextlib.suppress(OperationalError), deadline.impatient():
         Session.update(seen_at=now).where(Session.id == found.id).execute()

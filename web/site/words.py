@@ -202,7 +202,11 @@ COVERAGE = {
     "partial": "partial history",
     "complete": "complete history",
 }
-INSTANCE_STATES = {"ok": "everything works", "degraded": "something needs attention"}
+INSTANCE_STATES = {
+    "ok": "everything works",
+    "degraded": "something needs attention",
+    "down": "nothing can be stored",
+}
 JOB_STATES = {
     "ok": "working",
     "failing": "failing",

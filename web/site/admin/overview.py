@@ -1,6 +1,5 @@
 """The first page of the operator: what is wrong, how the jobs are, what is stored and was done."""
 
-import shutil
 from typing import Any
 
 from flask import g, render_template
@@ -12,6 +11,7 @@ from accounts.acts import ACTS
 from evidence import log, witnessed
 from operate import stored_backups
 from storage import database
+from storage.trouble import find_free
 from web.api import health
 from web.server.application import find_app
 from web.server.gate import settings
@@ -37,7 +37,7 @@ def show_overview() -> ResponseReturnValue:
         findings=sorted(findings, key=lambda finding: LEVELS.index(finding.level)),
         health=health.check_instance(g.now),
         sizes=database.list_sizes(),
-        free=shutil.disk_usage(config.data_dir).free,
+        free=find_free(config.data_dir),
         log=show_log(),
         session=find_session(),
         sessions=admin.list_sessions(g.now),
