@@ -34,10 +34,8 @@ LABELS = _by_letters(
     *("verified", "wallet claimed", "waiting for the chain", "does not match", "doesn’t match")
 )
 # No name consists of these alone.
-ROLES = _by_letters(
-    *("operator", "support", "system", "staff", "team", "help", "owner", "root", "mod")
-)
-FILLERS = _by_letters("the", "a", "bot", "desk", "account")
+ROLES = _by_letters("operator", "support", "system", "staff")
+FILLERS = _by_letters("the", "a", "bot", "team", "desk", "account")
 WORD, CAPITAL = re.compile(r"[a-z]+"), re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 

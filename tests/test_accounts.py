@@ -156,7 +156,7 @@ def test_a_bot_comes_with_owner_key_and_watched_wallet(service):
 
 
 def test_handles_are_unique_and_never_empty(service):
-    handles = [service.make_bot(name).bot.handle for name in ("Ada", "ada!", "日本", "🤖")]
+    handles = [service.make_bot(name).bot.handle for name in ("Ada", "ada 🌙", "日本", "🤖")]
     assert (
         handles[0] == "ada"
         and handles[1].startswith("ada-")

@@ -547,7 +547,7 @@ def test_a_bad_trader_is_refused_whole(service, changes, field):
 
 def test_two_traders_whose_names_make_one_handle(service):
     one = make_trader(service)
-    two = make_trader(service, "Ada Paper!", owner=one.owner)
+    two = make_trader(service, "Ada Paper 🌙", owner=one.owner)
     assert (
         one.handle != two.handle
         and two.handle.startswith("ada-paper-")
