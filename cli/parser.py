@@ -49,7 +49,6 @@ def build_parser() -> Parser:
         programs,
         server,
         traders,
-        upgrades,
         witness,
     )
 
@@ -59,7 +58,7 @@ def build_parser() -> Parser:
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for module in (
-        *(server, demo, operate, upgrades, admin, audit, witness),
+        *(server, demo, operate, admin, audit, witness),
         *(programs, people, moving, hooks, traders, mcp),
     ):
         module.add_commands(commands)

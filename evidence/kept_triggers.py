@@ -1,5 +1,5 @@
-"""Triggers that drop kept digests (evidence.kept) in the transaction of whatever changes the part of
-a document they are of.
+"""Triggers that drop kept digests (evidence.kept) in the transaction that changes their part of a
+document.
 
 Of a page whose lines stay where they are, that one; where lines come or go, all from there on.
 """

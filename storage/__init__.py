@@ -8,7 +8,7 @@ import functools
 import itertools
 import math
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
+from collections.abc import Iterable, Iterator, Mapping, Sized
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 

@@ -18,10 +18,9 @@ import storage
 from accounts import departures, posts
 from chain.programs import table
 from chain.standing_store import read_rows
-from evidence import catch_up, document, keeper, kept, pages
+from evidence import document, keeper, kept, openings, pages
 from evidence.digests import DigestLog
 from evidence.keeper import Keeper
-from evidence.notes import Signer
 from evidence.posts import POSTS
 from evidence.receipts import RECEIPTS
 from evidence.tables import KeptDigest
@@ -43,7 +42,6 @@ def seen(settings, db, monkeypatch):
     for wallet in seen.wallets:
         for number, trade in enumerate(seen.trades(wallet.address)[:8]):
             say(seen, wallet.bot_id, f"e{number}", trade.signature)
-    catch_up.catch_up(settings, Signer(bytes(32)), seen.now)
     return seen.settle()
 
 
@@ -467,7 +465,7 @@ def log_digest(seen, dice):
 
 
 def renew_log(seen, dice):
-    catch_up.renew_log("operator", seen.now)
+    openings.renew_log("operator", seen.now)
 
 
 def restart(seen, dice):
