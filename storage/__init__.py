@@ -96,7 +96,8 @@ def migrate(db: Any = None) -> list[str]:
             return []
         runner = Runner(db, str(MIGRATIONS), table_name="schema_migration")
         if applied:
-            return runner.up()
+            names: list[str] = runner.up()
+            return names
         return [*runner.up(known[0]), *runner.fake()]
 
 

@@ -84,6 +84,7 @@ def store(wallets, found):
             body=pack(raw),
             endpoint="",
             stored_at=BEGIN,
+            digest="",
         ).on_conflict_ignore().execute()
         WalletSignature.create(
             wallet=wallets[person],

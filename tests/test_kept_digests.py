@@ -5,7 +5,6 @@ The oracle is the same document, made with nothing kept.
 
 import itertools
 import random
-import runpy
 
 import ground
 import orjson
@@ -444,11 +443,6 @@ def lose_receipt(seen, dice):
     seen.look(2)
 
 
-def forget_digests(seen, dice):
-    run("UPDATE receipt SET digest = NULL WHERE signature = ?", pick(dice, Trade).signature)
-    entries.digest_stored(dice.randint(1, 5))
-
-
 def withhold(seen, dice):
     node = seen.nodes[0]
     node.withhold(dice.choice(node.chain.rows).signature)
@@ -483,7 +477,7 @@ def delete_account(seen, dice):
 
 
 DONE = [
-    *(hide_one, say_more, go_on, go_on, go_on, rebuild, damage, lose_receipt, forget_digests),
+    *(hide_one, say_more, go_on, go_on, go_on, rebuild, damage, lose_receipt),
     *(withhold, give, log_digest, renew_log, restart, tick, tick, delete_account),
 ]
 
@@ -510,20 +504,6 @@ def test_whatever_happens_documents_are_those_made_with_nothing_kept(
             most = max(most, count_kept())
             assert show() == show_anew(), (step, done.__name__)
     assert most > 20
-
-
-def test_the_migration_finds_the_leaves_that_were_logged_before(seen):
-    for later in range(2):
-        run("UPDATE wallet SET results = ? WHERE id = ?", f"[{later}]", seen.wallets[0].id)
-        DigestLog().run_tick(seen.now)
-    before = run("SELECT wallet_id, leaf_id FROM logged_wallet ORDER BY wallet_id").fetchall()
-    assert len(before) == 2
-    run("DELETE FROM logged_wallet")
-    path = storage.MIGRATIONS / "0077_kept_digests.py"
-    runpy.run_path(str(path))["fill_logged"](storage.database)
-    assert (
-        run("SELECT wallet_id, leaf_id FROM logged_wallet ORDER BY wallet_id").fetchall() == before
-    )
 
 
 # ---- doctor --------------------------------------------------------------------------------------
