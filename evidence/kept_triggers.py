@@ -79,7 +79,6 @@ def list_triggers() -> Iterator[Trigger]:
     yield Trigger("log_insert", "INSERT ON log", LOG_OF_LEAVES)
     yield Trigger("log_update", "UPDATE OF id, uid, first_leaf ON log", ALL_POSTS)
     yield Trigger("log_delete", "DELETE ON log", ALL_POSTS)
-    yield Trigger("leaf_update", "UPDATE ON log_leaf", ALL_POSTS)
     yield Trigger("leaf_delete", "DELETE ON log_leaf", ALL_POSTS)
     yield from list_triggers_of_totals()
 

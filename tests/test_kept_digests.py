@@ -274,7 +274,6 @@ def change_total(name, owner, number):
 
 def list_changes(scene):
     """[(name of the trigger that notices it, statement, values)]."""
-    said = orjson.dumps({"loggedAt": BEGIN}).decode()
     yield from [
         ("trade_insert", *scene.taken["trade"]),
         ("trade_update", "UPDATE trade SET fee = fee + 1 WHERE id = ?", (scene.trade,)),
@@ -309,7 +308,6 @@ def list_changes(scene):
         ),
         ("log_update", "UPDATE log SET uid = 'log_x'", ()),
         ("log_delete", "DELETE FROM log", ()),
-        ("leaf_update", "UPDATE log_leaf SET data = ? WHERE id = ?", (said, scene.leaf)),
         ("leaf_delete", "DELETE FROM log_leaf WHERE id = ?", (scene.leaf,)),
     ]
     for name, owner, number in (
