@@ -66,7 +66,6 @@ def has_shape(value: Any, shape: Shape) -> bool:
 # ---- of wallets and trades -----------------------------------------------------------------------
 # Whole numbers and exact decimals, as text.
 WHOLE, EXACT = re.compile(r"-?[0-9]+"), re.compile(r"-?[0-9]+(\.[0-9]+)?")
-# What an upgrade added may be missing until the transactions were read again.
 RESULTS: Shape = {
     "realizedLamports": WHOLE,
     "realizedSol": EXACT,
@@ -74,7 +73,8 @@ RESULTS: Shape = {
     "volumeLamports": WHOLE,
     "volumeSol": EXACT,
     **dict.fromkeys(("observedTrades", "failedTransactions", "openPositions"), int),
-    **dict.fromkeys(("failedCostLamports", "overheadLamports"), WHOLE),
+    **dict.fromkeys(("failedCostLamports", "overheadLamports", "costLeftLamports"), WHOLE),
+    **dict.fromkeys(("costLeftReceipts", "carriedLots"), int),
 }
 POSITIONS: Shape = [
     {

@@ -9,7 +9,7 @@ import random
 import ground
 import orjson
 import pytest
-from lookout import BEGIN, Lookout
+from lookout import Lookout
 from node import FakeNode
 from story import address, market
 
