@@ -123,7 +123,6 @@ def list_boards(record, now):
             (
                 one.row.uid,
                 one.totals,
-                (one.totals and one.totals.cost_left),
                 one.reason,
                 one.ownership,
             )
