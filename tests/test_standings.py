@@ -120,12 +120,7 @@ def make_observed(service, dice, now, count=6):
 def list_boards(record, now):
     return {
         (sort, window, ownership): [
-            (
-                one.row.uid,
-                one.totals,
-                one.reason,
-                one.ownership,
-            )
+            (one.row.uid, one.totals, one.reason, one.ownership)
             for one in leaderboard.list_entries(
                 leaderboard.Board(record, sort, window, ownership), now * 1000, 4
             )
