@@ -75,8 +75,8 @@ Bot.add_index(Bot.index(Bot.id, where=SQL("standing_at IS NULL"), name="bot_with
 class Key(Base):
     """An API key, of which only the hash is stored; a read key has no bot.
 
-    `scope`: read | publish | inbox; `prefix`: cnd_read_ | cnd_pub_ | cnd_inbox_. `last_used_at`:
-    of the first edition; now kept with the rate-limit counters, so that no cached list changes.
+    `scope`: read | publish | inbox; `prefix`: cnd_read_ | cnd_pub_ | cnd_inbox_. When it was last
+    used is in the rate-limit counters, so that no cached list changes.
     """
 
     id = AutoField()
@@ -92,8 +92,9 @@ class Key(Base):
     hash = TextField(unique=True)
     created_at = BigIntegerField()
     expires_at = BigIntegerField(null=True)
-    last_used_at = BigIntegerField(null=True)
     revoked_at = BigIntegerField(null=True)
+    # No column; filled in by accounts.api_keys.list_keys.
+    last_used_at: int | None = None
 
 
 class Session(Base):
@@ -241,8 +242,7 @@ class Address(Base):
 
 class Receipt(Base):
     """A finalized transaction as the node gave it (`body`: chain.packing), stored once for all
-    wallets it names. `tx_index` is its place in the block, `digest` is chain.digests' of it (null:
-    not worked out yet).
+    wallets it names. `tx_index` is its place in the block, `digest` is chain.digests' of it.
     """
 
     id = AutoField()
@@ -253,12 +253,7 @@ class Receipt(Base):
     body = BlobField()
     endpoint = TextField()
     stored_at = BigIntegerField()
-    digest = TextField(null=True)
-
-
-Receipt.add_index(
-    Receipt.index(Receipt.id, where=SQL("digest IS NULL"), name="receipt_without_digest")
-)
+    digest = TextField()
 
 
 class WalletSignature(Base):
@@ -283,7 +278,6 @@ class WalletSignature(Base):
     seen_at = BigIntegerField()
 
     class Meta:
-        # Its name since the first edition; a rename would lock the largest table for no reader.
         table_name = "sighting"
         indexes = (
             (("signature", "wallet"), True),
@@ -401,9 +395,6 @@ class Post(Base):
             (("bot", "source", "status", "id"), False),
             (("bot", "mint", "source", "status", "id"), False),
         )
-
-
-Post.add_index(Post.index(Post.id, where=SQL("leaf_id IS NULL"), name="post_unlogged"))
 
 
 class Arrival(Base):

@@ -27,11 +27,10 @@ from observing.answering import MAX_ANSWER_SECONDS, Answering
 from observing.balances import Balances
 from observing.bell import Bell, Ring
 from observing.closing import Closing, is_closing, is_held
-from observing.entries import digest_stored, refetch_missing, reread_by_new_rules
+from observing.entries import refetch_missing, reread_by_new_rules
 from observing.fetching import Fetching
 from observing.listing import Listing
 from observing.progress import read_progress
-from observing.rebuilding import rebuild
 from observing.repair import Repair
 from observing.settled import find_awake, is_settled, list_awake, tell_polls
 from observing.state import MAX_SLEEP_SECONDS, State, ignore_progress
@@ -43,12 +42,6 @@ MAX_FAILED_PASSES = 3
 # Plain SQL: it runs in each poll, or for each wallet in it.
 ANY_WELL = f"SELECT 1 FROM wallet WHERE id IN {HELD} AND trouble IS NULL LIMIT 1"
 COUNT = "SELECT COUNT(*) FROM address WHERE wallet_id IN ({marks})"
-# One that failed is due later: it does not keep the others waiting.
-WITHOUT_RECORD = f"""
-SELECT id FROM wallet WHERE coverage IS NOT NULL AND id NOT IN {HELD} AND id IN (
-    SELECT wallet_id FROM attachment
-    WHERE detached_at IS NOT NULL AND (open_cost IS NULL OR wallet.by_quote IS NULL))
-ORDER BY due_at, id LIMIT 1"""
 STORED = "SELECT COUNT(*) FROM sighting WHERE wallet_id = ? AND state = 'stored'"
 PLAN = "UPDATE wallet SET due_at = ? WHERE id = ?"
 
@@ -93,11 +86,8 @@ class Observer:
         self.state.begin_pass(now)
         due = self._list_due(now)
         try:
-            digest_stored()
             wallets = self._prepare_due(due, now)
             more = self._poll(wallets, now)
-            if former := _find_without_record():
-                self.attempts.attempt(self._derive_former, former, now)
             self._end_polls(wallets, now, more)
             refresh_standings(now)
         except OperationalError:
@@ -203,10 +193,6 @@ class Observer:
         except Unavailable as error:
             state.problem = str(error)
             return True
-
-    def _derive_former(self, wallet: Wallet, now: int) -> None:
-        rebuild(self.state, [wallet], now)
-        self.state.forget_wallet(wallet.id)
 
     def _reread(self, wallet: Wallet) -> None:
         """Read the wallet's entries by the rules that hold now, telling how far it has come."""
@@ -416,12 +402,6 @@ def _count_addresses(wallets: Sequence[Wallet]) -> int:
     execute = storage.database.execute_sql
     found = (execute(COUNT.format(marks=storage.mark(part)), part).fetchone() for part in parts)
     return sum(count for (count,) in found)
-
-
-def _find_without_record() -> Wallet | None:
-    """A wallet that was given up before there were forward records, or ledgers in stablecoins."""
-    found = storage.database.execute_sql(WITHOUT_RECORD).fetchone()
-    return None if found is None else Wallet.get_by_id(found[0])
 
 
 # ---- the command line ----------------------------------------------------------------------------

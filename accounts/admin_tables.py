@@ -3,6 +3,7 @@
 from peewee import AutoField, BigIntegerField, TextField
 
 from models import Base
+from storage.triggers import refuse_changes
 
 
 class AdminLogin(Base):
@@ -45,3 +46,4 @@ class AdminAct(Base):
 
 
 TABLES = (AdminLogin, AdminSession, AdminAct)
+STATEMENTS = refuse_changes("admin_act", "what the operator did is kept as it was written")

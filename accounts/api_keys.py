@@ -75,7 +75,7 @@ def find_key(uid: str) -> Key:
 def list_keys(owner: Owner | None = None, uses: dict[str, int] | None = None) -> list[Key]:
     """List keys with their owners and bots, the oldest first; of one owner or of all.
 
-    `uses`: {uid: ms} of what ratelimit.Allowance knows of later uses.
+    `uses`: {uid: ms} of what ratelimit.Allowance knows of uses.
     """
     keys = (
         Key.select(Key, Owner, Bot)
@@ -86,7 +86,7 @@ def list_keys(owner: Owner | None = None, uses: dict[str, int] | None = None) ->
     )
     listed = list(keys.where(Key.owner == owner) if owner else keys)
     for key in listed:
-        key.last_used_at = (uses or {}).get(key.uid, key.last_used_at)
+        key.last_used_at = (uses or {}).get(key.uid)
     return listed
 
 

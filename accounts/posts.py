@@ -346,11 +346,8 @@ def store_post(**columns: Any) -> Published:
     return Published(uid, replayed=False, leaf=leaf.data, salt=salt)
 
 
-def log_post(row: Mapping[str, Any], **more: Any) -> Appended:
-    """Append the leaf of a post whose columns are `row`. `more`: what else it says.
-
-    A post that was hidden has no salt, and its leaf no hash of words.
-    """
+def log_post(row: Mapping[str, Any]) -> Appended:
+    """Append the leaf of a post whose columns are `row`."""
     bot, wallet = getattr(row["bot"], "id", row["bot"]), row.get("wallet")
     said = {name: row.get(name) for name in ("mint", "signature", "source", "channel")}
     ((bot_uid, address),) = database.execute_sql(NAMES_OF, (wallet, bot)).fetchall()
@@ -364,9 +361,8 @@ def log_post(row: Mapping[str, Any], **more: Any) -> Appended:
         status=row.get("status", "none"),
         statusReason=row.get("status_reason"),
         eventAt=row["event_at"],
-        words=hash_words(row["salt"], *texts) if row["salt"] else None,
+        words=hash_words(row["salt"], *texts),
         **said,
-        **more,
     )
 
 

@@ -1,6 +1,7 @@
-"""Power cuts: each of posting, hiding, attaching, observing, delivering, the first start, an
-upgrade, backups, restoring and copying is recorded write by write, then cut at chance moments, with
-chance leftovers of what was not synced. Is all there that somebody was told, and does it go on?
+"""Power cuts: each of posting, hiding, attaching, observing, delivering, the first start, a
+migration, backups, restoring and copying is recorded write by write, then cut at chance moments,
+with chance leftovers of what was not synced. Is all there that somebody was told, and does it go
+on?
 
     python -m bench cuts [--cuts 10000] [--seed N] [--only NAME,NAME] [--number N] [--keep FOLDER]
 

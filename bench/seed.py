@@ -21,6 +21,7 @@ import config
 import models
 import storage
 from accounts import influencers
+from accounts.posts import log_post
 from chain import base58
 from chain.coverage import Progress
 from chain.effects import Balance
@@ -32,6 +33,7 @@ from evidence import keeper
 from market.tables import Token
 from models import Address, Bot, Key, Receipt, Trade, Wallet, WalletSignature
 from observer import Observer
+from storage.arrivals import new_salt
 
 DAYS, FIRST_SLOT, SLOT_MS = 90, 300_000_000, 400
 MINTS, POPULAR_SHARE, HELD_AT_ONCE = 200, 0.1, 4
@@ -363,7 +365,7 @@ def store_posts(wallets, count, now):
             for n in range(start, min(start + BATCH, count))
         ]
         with storage.writing():
-            store_rows(models.Post, rows)
+            store_rows(models.Post, [log_row(row) for row in rows])
             store_rows(
                 models.Arrival,
                 [
@@ -371,6 +373,13 @@ def store_posts(wallets, count, now):
                     for number in range(start + 1, start + len(rows) + 1)
                 ],
             )
+
+
+def log_row(row):
+    """The row of a post, once its leaf is in the log."""
+    row = {**row, "salt": new_salt()}
+    leaf = log_post({**row, "bot": row["bot_id"], "wallet": row["wallet_id"]})
+    return {**row, "leaf_id": leaf.id}
 
 
 def store_rows(model, rows):

@@ -1,13 +1,11 @@
-"""Transactions and entries as they are stored: JSON, compressed with words that all of them share.
+"""Transactions and entries as they are stored: JSON, compressed with a dictionary trained on
+transactions (`python -m bench dictionary`).
 
-A dictionary is a file beside this module, trained by `python -m bench dictionary`, and whatever is
-stored tells which one it was compressed with. So a new one is a new file with a new number:
-those that were ever used stay.
+Whatever is stored needs that dictionary: training another one makes stored rows unreadable.
 """
 
 import functools
 import threading
-import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,28 +15,32 @@ import zstandard
 
 from chain.receipts import Receipt, parse_receipt
 
-# The numbers of the dictionaries that are used now, for transactions and for entries. A file is
-# named by its number, and holds it.
-DICTIONARY, ENTRIES = 1_000_001, 1_000_002
-FOLDER = Path(__file__).resolve().parent
+DICTIONARY = Path(__file__).resolve().parent / "zstd.dictionary"
 # A tenth smaller than at 3, for 30 us a transaction; higher ones take many times that for a
 # fiftieth.
 LEVEL = 9
 # Only this many letters of a transaction's signature, which its row has, are compressed with it:
-# enough to tell that it is the row's, and 60 bytes less. Bodies of earlier versions have all of it.
+# enough to tell that it is the row's, and 60 bytes less.
 KEPT = 8
-# How transactions of the first versions begin, which are compressed by zlib.
-ZLIB = b"\x78"
 # No transaction is larger; what claims to be is damaged.
 MAX_BYTES = 64 * 2**20
 
 
 class Tools(threading.local):
-    """The compressors and decompressors of a thread, by dictionary; no two may use one at once."""
+    """The compressor and decompressor of a thread; no two threads may use one at once."""
 
     def __init__(self) -> None:
-        self.compressors: dict[int, zstandard.ZstdCompressor] = {}
-        self.decompressors: dict[int, zstandard.ZstdDecompressor] = {}
+        words = read_dictionary()
+        self.compressor = zstandard.ZstdCompressor(LEVEL, words, write_checksum=True)
+        self.decompressor = zstandard.ZstdDecompressor(words)
+
+
+@functools.cache
+def read_dictionary() -> zstandard.ZstdCompressionDict:
+    """Read the dictionary, prepared for compression."""
+    words = zstandard.ZstdCompressionDict(DICTIONARY.read_bytes())
+    words.precompute_compress(level=LEVEL)
+    return words
 
 
 _tools = Tools()
@@ -49,12 +51,12 @@ def pack(raw: Mapping[str, Any]) -> bytes:
     transaction = raw["transaction"]
     signature, *others = transaction["signatures"]
     named = {**transaction, "signatures": [signature[:KEPT], *others]}
-    return _compress(orjson.dumps({**raw, "transaction": named}), DICTIONARY)
+    return _tools.compressor.compress(orjson.dumps({**raw, "transaction": named}))
 
 
 def pack_text(text: str) -> bytes:
     """Compress the JSON of an entry, likewise."""
-    return _compress(text.encode(), ENTRIES)
+    return _tools.compressor.compress(text.encode())
 
 
 def unpack_text(body: bytes) -> str:
@@ -70,11 +72,10 @@ def unpack(body: bytes, signature: str) -> Any:
     or another's.
     """
     try:
-        text = zlib.decompress(body) if body[:1] == ZLIB else _decompress(body)
-        raw = orjson.loads(text)
+        raw = orjson.loads(_decompress(body))
         signatures = raw["transaction"]["signatures"]
         is_its_own = signature.startswith(signatures[0] or " ")
-    except (zlib.error, zstandard.ZstdError, TypeError, KeyError, IndexError) as error:
+    except (zstandard.ZstdError, TypeError, KeyError, IndexError) as error:
         raise ValueError("a damaged transaction") from error
     if not is_its_own:
         raise ValueError("another transaction")
@@ -95,37 +96,7 @@ def read_stored(body: bytes, signature: str) -> Receipt | None:
         return None
 
 
-def _compress(text: bytes, number: int) -> bytes:
-    compressor = _tools.compressors.get(number)
-    if compressor is None:
-        words = read_dictionary(number)
-        compressor = zstandard.ZstdCompressor(LEVEL, words, write_checksum=True)
-        _tools.compressors[number] = compressor
-    return compressor.compress(text)
-
-
 def _decompress(body: bytes) -> bytes:
-    told = zstandard.get_frame_parameters(body)
-    if told.content_size > MAX_BYTES:
+    if zstandard.frame_content_size(body) > MAX_BYTES:
         raise ValueError("a damaged transaction")
-    decompressor = _tools.decompressors.get(told.dict_id)
-    if decompressor is None:
-        decompressor = zstandard.ZstdDecompressor(read_dictionary(told.dict_id))
-        _tools.decompressors[told.dict_id] = decompressor
-    return decompressor.decompress(body)
-
-
-def find_file(number: int) -> Path:
-    """Where a dictionary is."""
-    return FOLDER / f"{number}.dictionary"
-
-
-@functools.cache
-def read_dictionary(number: int) -> zstandard.ZstdCompressionDict:
-    """Read a dictionary by its number. ValueError where there is none."""
-    try:
-        words = zstandard.ZstdCompressionDict(find_file(number).read_bytes())
-    except OSError as error:
-        raise ValueError(f"no dictionary {number}: a newer version stored this") from error
-    words.precompute_compress(level=LEVEL)
-    return words
+    return _tools.decompressor.decompress(body)

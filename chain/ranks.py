@@ -53,7 +53,6 @@ class StandingRow(NamedTuple):
     seconds: int
     ends: int
     result_tier: int
-    floor_tier: int
     count_tier: int
     realized: int
     floor: int
@@ -71,16 +70,13 @@ class StandingRow(NamedTuple):
 
 
 class Ranked(NamedTuple):
-    """What decides about the tiers of a bot. `totals`: None where nothing was observed;
-    `is_summed`: is the cost that left known?
-    """
+    """What decides about the tiers of a bot. `totals`: None where nothing was observed."""
 
     totals: Totals | None
     has_wallet: bool
     has_gap: bool
     is_proven: bool
     is_retired: bool
-    is_summed: bool = True
 
 
 def make_standing(bot: int, record: str, seconds: int, ends: int, one: Ranked) -> StandingRow:
@@ -88,11 +84,10 @@ def make_standing(bot: int, record: str, seconds: int, ends: int, one: Ranked) -
     totals = one.totals or Totals()
     floor = totals.realized - totals.cost_left
     tiers = [_find_tier(one, by_result) for by_result in (True, False)]
-    floor_tier = tiers[0] if one.is_summed else max(tiers[0], PROVEN if one.is_proven else CLAIMED)
     if one.is_retired and not totals.trades:
-        tiers, floor_tier = [HIDDEN, HIDDEN], HIDDEN
+        tiers = [HIDDEN, HIDDEN]
     shown = {**totals._asdict(), "floor": floor}
-    return StandingRow(bot, record, IN_SOL, seconds, ends, tiers[0], floor_tier, tiers[1], **shown)
+    return StandingRow(bot, record, IN_SOL, seconds, ends, *tiers, **shown)
 
 
 def _find_tier(one: Ranked, by_result: bool) -> int:

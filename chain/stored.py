@@ -58,6 +58,9 @@ class Results(Stored):
     openPositions: int
     failedCostLamports: Whole
     overheadLamports: Whole
+    costLeftLamports: Whole
+    costLeftReceipts: int
+    carriedLots: int
 
 
 class Position(Stored):

@@ -177,7 +177,7 @@ class StandingTotal(Base):
     (Bot.standing_at).
 
     `floor`: `realized` less `cost_left`; the tiers are parts of a list (chain.ranks): of those by
-    result, by floor, and by volume or trades. Other columns as in HourTotal.
+    result or floor, and by volume or trades. Other columns as in HourTotal.
     """
 
     bot = ForeignKeyField(Bot, index=False)
@@ -186,7 +186,6 @@ class StandingTotal(Base):
     seconds = IntegerField()
     ends = BigIntegerField()
     result_tier = IntegerField()
-    floor_tier = IntegerField()
     count_tier = IntegerField()
     realized = BigIntegerField()
     floor = BigIntegerField()
@@ -205,7 +204,7 @@ class StandingTotal(Base):
 
 for tier, column in (
     (StandingTotal.result_tier, StandingTotal.realized),
-    (StandingTotal.floor_tier, StandingTotal.floor),
+    (StandingTotal.result_tier, StandingTotal.floor),
     (StandingTotal.count_tier, StandingTotal.volume),
     (StandingTotal.count_tier, StandingTotal.trades),
 ):

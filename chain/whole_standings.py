@@ -90,15 +90,11 @@ def work_out(rows: Rows, seconds: int, now: int, bots: Sequence[int]) -> list[St
         results = read_stored(one.results, RESULTS) or {}
         end = ends[one.wallet] + seconds if one.wallet in ends else NEVER
         totals = _find_own(rows, one, results, since, found)
-        # Null until the transactions were read since it is summed.
-        is_summed = results.get("costLeftLamports") is not None
-        standings.append(make_whole(one, seconds, end, totals, is_summed))
+        standings.append(make_whole(one, seconds, end, totals))
     return standings
 
 
-def make_whole(
-    facts: Facts, seconds: int, ends: int, totals: Totals | None, is_summed: bool = True
-) -> StandingRow:
+def make_whole(facts: Facts, seconds: int, ends: int, totals: Totals | None) -> StandingRow:
     """Rank all that is known of what a bot's wallet did in a window."""
     ranked = Ranked(
         totals=totals,
@@ -106,7 +102,6 @@ def make_whole(
         has_gap=facts.coverage is not None and bool(read_coverage(facts.coverage)["gaps"]),
         is_proven=facts.ownership == "proven",
         is_retired=facts.retired_at is not None,
-        is_summed=is_summed,
     )
     return make_standing(facts.bot, ALL, seconds, ends, ranked)
 
@@ -140,7 +135,7 @@ def _parse(results: dict[str, Any]) -> Totals:
         results["partialSells"],
         results["unmatchedSells"],
         results["winningSells"],
-        int(results.get("costLeftLamports") or 0),
+        int(results["costLeftLamports"]),
     )
 
 

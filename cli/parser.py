@@ -48,7 +48,6 @@ def build_parser() -> Parser:
         programs,
         server,
         traders,
-        upgrades,
         witness,
     )
 
@@ -59,7 +58,7 @@ def build_parser() -> Parser:
     parser.add_argument("--version", action="version", version=f"candor {settings.VERSION}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for module in (
-        *(server, demo, operate, upgrades, admin, audit, witness),
+        *(server, demo, operate, admin, audit, witness),
         *(programs, people, hooks, traders, mcp),
     ):
         module.add_commands(commands)

@@ -172,7 +172,7 @@ class ClaimedWords(BaseModel):
 
 
 class ClaimedPost(BaseModel):
-    """The line of a post. An instance of an earlier version tells nothing of the log."""
+    """The line of a post."""
 
     id: ID
     wallet: ADDRESS | None
@@ -189,7 +189,6 @@ class ClaimedPost(BaseModel):
     hidden: bool = False
     log: ID | None = None
     logIndex: SLOT | None = None
-    loggedAt: TIME | None = None
     words: ClaimedWords | None = None
 
 

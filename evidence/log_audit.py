@@ -271,9 +271,8 @@ def compare_post(
     pairs = {name: (getattr(post, name), leaf.get(name)) for name in SAME_NAMES}
     pairs["botId"] = (bot, leaf.get("bot"))
     pairs["createdAt"] = (post.createdAt, _show_ms(leaf.get("at")))
-    pairs["loggedAt"] = (post.loggedAt, _show_ms(leaf.get("loggedAt")))
     pairs |= _compare_verdict(post, leaf, said, before)
-    pairs["hidden"] = (post.hidden, _find_hidden(post, leaf, said, before))
+    pairs["hidden"] = (post.hidden, _find_hidden(post, said, before))
     for name, (theirs, ours) in pairs.items():
         if theirs != ours:
             yield name, theirs, ours
@@ -298,12 +297,10 @@ def _read_verdict(leaf: dict[str, Any]) -> Verdict:
     return Verdict(leaf.get("status"), leaf.get("statusReason"), _show_ms(leaf.get("eventAt")))
 
 
-def _find_hidden(post: ClaimedPost, leaf: dict[str, Any], said: list[Said], before: int) -> bool:
+def _find_hidden(post: ClaimedPost, said: list[Said], before: int) -> bool:
     """Whether the post was hidden, by the log."""
     hidings = [one.place for one in said if one.leaf["kind"] == "hiding"]
-    if leaf.get("hiddenAt") is not None or any(place < before for place in hidings):
-        return True
-    return post.hidden and bool(hidings)
+    return any(place < before for place in hidings) or (post.hidden and bool(hidings))
 
 
 def _is_said(post: ClaimedPost, words: Any) -> bool:

@@ -4,8 +4,6 @@ words where they are shown. In order of arrival, paged.
 
 from typing import Any, NamedTuple
 
-import orjson
-
 from chain.summary import show_time
 from evidence.pages import Line, Paged
 
@@ -13,7 +11,7 @@ LINES = """
 SELECT p.id, p.leaf_id IS NULL OR f.id IS NOT NULL,
        p.uid, p.created_at, p.event_at, p.checked_at, p.mint, p.signature, w.address, p.status,
        p.status_reason, t.uid, p.hidden_at, p.source, p.channel, p.salt, p.event_id, p.body,
-       p.symbol, p.reason, l.uid, p.leaf_id - l.first_leaf, f.data
+       p.symbol, p.reason, l.uid, p.leaf_id - l.first_leaf
 FROM post p LEFT JOIN wallet w ON w.id = p.wallet_id LEFT JOIN trade t ON t.id = p.trade_id
 LEFT JOIN log_leaf f ON f.id = p.leaf_id
 LEFT JOIN log l ON l.id = (SELECT MAX(id) FROM log WHERE first_leaf <= f.id)
@@ -43,7 +41,6 @@ class PostRow(NamedTuple):
     reason: str | None
     log: str | None
     place: int | None
-    leaf: str | None
 
 
 def show_post(row: PostRow) -> Line:
@@ -64,7 +61,6 @@ def show_post(row: PostRow) -> Line:
         "channel": row.channel,
         "log": row.log,
         "logIndex": row.place,
-        "loggedAt": find_logged_at(row.leaf),
         "words": show_words(row) if row.hidden_at is None else None,
     }
 
@@ -73,19 +69,6 @@ def show_words(row: PostRow) -> dict[str, Any]:
     """Make what the hash in the leaf is over: the salt, and all free text of a post."""
     texts = {"body": row.body, "symbol": row.symbol, "reason": row.reason}
     return {"salt": row.salt, "eventId": row.event_id, **texts}
-
-
-def find_logged_at(leaf: str | None) -> str | None:
-    """When a post that was stored before there was a log was logged; None for any other post, and
-    for one whose leaf somebody damaged.
-    """
-    if leaf is None or '"loggedAt"' not in leaf:
-        return None
-    try:
-        ms = orjson.loads(leaf).get("loggedAt")
-        return None if ms is None else show_time(ms // 1000)
-    except (ValueError, AttributeError, TypeError):
-        return None
 
 
 POSTS = Paged("posts", "post", "bot_id", LINES, lambda values: show_post(PostRow._make(values)))

@@ -9,8 +9,6 @@ from typing import Any
 import orjson
 
 from chain.amounts import show_lamports
-from chain.digests import digest_receipt
-from chain.packing import read_stored
 from evidence.pages import Line, Paged
 
 # What a line says of a receipt, and the column of the trade that holds it: texts and numbers,
@@ -50,12 +48,10 @@ NESTED = {
 COLUMNS = (*PLAIN.values(), *AMOUNTS.values(), *NESTED.values())
 AMOUNTS_FROM, NESTED_FROM = len(PLAIN), len(PLAIN) + len(AMOUNTS)
 # A signature that was listed before its block time counts from then (Entry.happened_at). A change
-# of a receipt is noticed through its listed signature, which leads to the trade by its slot. Its
-# body where it has no digest yet.
+# of a receipt is noticed through its listed signature, which leads to the trade by its slot.
 LINES = f"""
 SELECT t.id, s.slot = t.slot, {", ".join(f"t.{name}" for name in COLUMNS)},
-       t.signature, r.digest, CASE WHEN COALESCE(r.digest, '') = '' THEN r.body END,
-       CASE WHEN s.seen_at < t.block_time * 1000 THEN s.seen_at END
+       r.digest, CASE WHEN s.seen_at < t.block_time * 1000 THEN s.seen_at END
 FROM trade t LEFT JOIN receipt r ON r.signature = t.signature
 LEFT JOIN sighting s ON s.wallet_id = t.wallet_id AND s.signature = t.signature
 WHERE t.wallet_id = {{owner}} AND t.id > {{after}} ORDER BY t.id LIMIT {{most}}"""
@@ -88,16 +84,8 @@ def _show_nested(text: str) -> Any:
 
 def show_receipt(values: list[Any]) -> Line:
     """Make the line of a row of LINES."""
-    *told, signature, digest, body, seen_at = values
-    if body is not None:
-        digest = _digest_body(body, signature)
+    *told, digest, seen_at = values
     return _make_line(told, digest, seen_at)
-
-
-def _digest_body(body: bytes, signature: str) -> str | None:
-    """The digest of a stored transaction, worked out now; None where it cannot be read."""
-    receipt = read_stored(body, signature)
-    return None if receipt is None else digest_receipt(receipt)
 
 
 RECEIPTS = Paged("receipts", "trade", "wallet_id", LINES, show_receipt)

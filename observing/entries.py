@@ -8,17 +8,14 @@ from peewee import JOIN, chunked, fn
 
 import storage
 from chain.answers import Holding
-from chain.digests import digest_receipt
 from chain.entries import Entry, read_entry
-from chain.packing import parse_stored, read_stored, unpack_text
+from chain.packing import parse_stored, unpack_text
 from chain.programs import Programs
 from models import Address, Receipt, Wallet, WalletSignature
 from storage import in_parts
 
 # Transactions read again in one step: held in memory, and written in one transaction.
 REREAD_BATCH = 500
-# In `Receipt.digest` of a transaction that cannot be read.
-UNREADABLE = ""
 # In `Wallet.rules`, between the digest of the rules and the id up to which entries were read again.
 DONE_UP_TO = "@"
 # Plain SQL: it runs with each slice of transactions, and in each poll.
@@ -172,21 +169,3 @@ def refetch_missing(wallet: Wallet) -> int:
         with storage.writing():
             _refetch(wallet, signatures)
     return len(signatures)
-
-
-def digest_stored(max_count: int = REREAD_BATCH) -> int:
-    """Store the digests of transactions that have none yet; return of how many."""
-    columns = Receipt.id, Receipt.signature, Receipt.body
-    query = Receipt.select(*columns).where(Receipt.digest.is_null()).limit(max_count)
-    rows = list(query.namedtuples())
-    found = [(row.id, _digest_one(row)) for row in rows]
-    if found:
-        with storage.writing():
-            for number, digest in found:
-                Receipt.update(digest=digest).where(Receipt.id == number).execute()
-    return len(found)
-
-
-def _digest_one(row: Any) -> str:
-    receipt = read_stored(row.body, row.signature)
-    return UNREADABLE if receipt is None else digest_receipt(receipt)

@@ -1,5 +1,6 @@
 """Where the chain of balances breaks: scan again, and ask another node about what it says."""
 
+from chain.digests import digest_receipt
 from chain.packing import pack, read_stored
 from chain.rpc import BadAnswer, Refused
 from models import Address, Receipt, Wallet, WalletSignature
@@ -57,10 +58,10 @@ class Repair:
                 # The gap stays, and is rechecked.
                 continue
             if answer.receipt and answer.receipt != read_stored(row.body, row.signature):
-                before, old = self._count_wrong(wallet), (row.body, row.endpoint)
-                self._replace_receipt(wallet, row, pack(answer.raw), answer.endpoint, now)
+                before, new = self._count_wrong(wallet), digest_receipt(answer.receipt)
+                self._replace_receipt(wallet, row, pack(answer.raw), answer.endpoint, new, now)
                 if self._count_wrong(wallet) >= before:
-                    self._replace_receipt(wallet, row, *old, now)
+                    self._replace_receipt(wallet, row, row.body, row.endpoint, row.digest, now)
 
     def _count_wrong(self, wallet: Wallet) -> int:
         """Count gaps, and balances that the ledger did not explain at the last comparison."""
@@ -69,9 +70,9 @@ class Repair:
         return len(gaps) + sum(explained is False for explained in checked)
 
     def _replace_receipt(
-        self, wallet: Wallet, row: Receipt, body: bytes, endpoint: str, now: int
+        self, wallet: Wallet, row: Receipt, body: bytes, endpoint: str, digest: str, now: int
     ) -> None:
-        Receipt.update(body=body, endpoint=endpoint, stored_at=now, digest=None).where(
+        Receipt.update(body=body, endpoint=endpoint, stored_at=now, digest=digest).where(
             Receipt.id == row.id
         ).execute()
         reread_entries(wallet, self._state.programs, [row.signature])

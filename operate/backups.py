@@ -7,7 +7,6 @@ found whole.
 
 import contextlib
 import os
-import shutil
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -21,23 +20,22 @@ from peewee import OperationalError, ProgrammingError
 import config as settings
 import storage
 from config import Config
-from evidence import catch_up
+from evidence import openings
 from evidence.notes import Signer
 from operate import foreign_schema, instance, new_log
 from operate.instance import SIDE_FILES, Refused
 from storage import key_files, trouble
 from storage.files import sync
+from storage.sqlite import SQLite
 
 BUSY_MS = 5000
-# In DATA_DIR, while `upgrade` works in a copy there (operate.upgrade).
-UPGRADE_FOLDER = "upgrade"
 
 
 @dataclass(frozen=True)
 class Holding:
     """What a database file holds. `schema` is the name of its newest migration.
 
-    `foreign` are sentences about what stands in its schema and no migration made.
+    `foreign` are sentences about what its schema holds that Candor did not make.
     """
 
     schema: str
@@ -193,8 +191,8 @@ def _open(path: Path, flags: int) -> apsw.Connection:
 def check_database(path: Path, foreign_ok: bool = True) -> Holding:
     """Read a database to its end; Refused where it is damaged, not Candor's, or of a newer version.
 
-    Without `foreign_ok`, one whose schema is not what the migrations make is refused too, before
-    any trigger or check of that schema is evaluated.
+    Without `foreign_ok`, one of this version whose schema is another one is refused too, before any
+    trigger or check of that schema is evaluated.
     """
     try:
         with contextlib.closing(open_reading(path)) as db:
@@ -284,7 +282,8 @@ def restore_backup(config: Config, source: Path, replace: bool, now: int) -> Res
         # A journal or WAL of an interrupted restore would be played into the new file.
         _remove(restored)
         _remove_links(config)
-        holding = store_copy(source, restored)
+        store_copy(source, restored)
+        holding = _update(restored)
         _skip_arrivals(restored, now)
         _log_operator_out(restored)
         new_log.open_after_restore(restored, config.database_path, now)
@@ -305,21 +304,36 @@ def _check_source(config: Config, source: Path) -> None:
     check_database(source, foreign_ok=False)
 
 
+def _update(restored: Path) -> Holding:
+    """Bring a copy to this version's schema; refuse one that then has another schema.
+
+    Only then can it be told: an older version's schema is not known any more.
+    """
+    database = SQLite(restored)
+    try:
+        storage.migrate(database)
+        database.close_all()
+        return check_database(restored, foreign_ok=False)
+    except Refused:
+        _remove(restored)
+        raise
+    finally:
+        database.close_all()
+
+
 def _skip_arrivals(path: Path, now: int) -> None:
     """Number what arrives from now on above every number the replaced database gave out.
 
     So its followers miss nothing. `now`, in ms, is above: there were fewer arrivals than ms.
     """
     with contextlib.closing(_open(path, apsw.SQLITE_OPEN_READWRITE)) as db:
-        if "0006_arrival" in foreign_schema.list_applied(db):
-            db.execute("INSERT INTO arrival (id, kind) VALUES (?, 'restore')", (now,))
+        db.execute("INSERT INTO arrival (id, kind) VALUES (?, 'restore')", (now,))
 
 
 def _log_operator_out(path: Path) -> None:
     """Forget links and sessions of the operator: some that a backup holds were ended since."""
     with contextlib.closing(_open(path, apsw.SQLITE_OPEN_READWRITE)) as db:
-        if "0038_admin" in foreign_schema.list_applied(db):
-            db.execute("DELETE FROM admin_login; DELETE FROM admin_session")
+        db.execute("DELETE FROM admin_login; DELETE FROM admin_session")
 
 
 def _put_aside(config: Config, now: int) -> Path:
@@ -374,53 +388,40 @@ def _empty_wal(path: Path) -> None:
         raise Refused(f"another program has {path} open: close it first")
 
 
-def replace_database(source: Path, path: Path) -> None:
-    """Put the closed database `source` in the place of `path`, at one moment and on the disk.
-
-    The caller is alone in the folder. A crash leaves the one or the other, whole.
-    """
-    _empty_wal(source)
-    sync(source)
-    os.chmod(source, 0o600)
-    _empty_wal(path)
-    # Its WAL and journal must not come back beside the other one.
-    sync(path.parent)
-    os.replace(source, path)
-    sync(path.parent)
-
-
 # ---- migrating -----------------------------------------------------------------------------------
 @_refusing()
 def migrate(config: Config) -> Migrated:
-    """Bring the schema and the log up to date; Refused where the database is damaged or newer."""
+    """Bring the schema up to date and open the log; Refused if the database is damaged or newer."""
     database = storage.connect(config)
     remove_partials(config.data_dir)
-    # Nobody upgrades now, or DATA_DIR could not be entered: a killed one left it.
-    shutil.rmtree(config.data_dir / UPGRADE_FOLDER, ignore_errors=True)
     _remove_links(config)
     with instance.refusing_trouble(config.data_dir, "the database was not brought up to date"):
         if config.database_url:
             migrated = Migrated(_migrate_server(database), None)
         else:
             migrated = _migrate_file(config, database)
-        catch_up_log(config, database, time.time_ns() // 1_000_000)
+        with database.connection_context():
+            signer = Signer(key_files.log_key(config))
+            openings.ensure_log(config, signer, time.time_ns() // 1_000_000)
         return migrated
 
 
-def catch_up_log(config: Config, database: Any, now: int) -> None:
-    """Bring the log of a migrated database up to date; `now` in ms."""
-    with database.connection_context():
-        if database.table_exists("log"):
-            catch_up.catch_up(config, Signer(key_files.log_key(config)), now)
-
-
 def _migrate_file(config: Config, database: Any) -> Migrated:
+    """Copy a database that is out of date, then migrate it.
+
+    Locked: a second process would replace the copy with one of the migrated database.
+    """
     path, copy = config.database_path, None
-    pending = _list_pending(path) if path.exists() and _is_ours(path) else []
-    if pending:
-        copy = config.data_dir / f"app.db.before-{pending[0]}"
-        store_copy(path, copy)
-    return Migrated(storage.migrate(database), copy)
+    lock = database.lock("migrating")
+    lock.take(wait=True)
+    try:
+        pending = _list_pending(path) if path.exists() and _is_ours(path) else []
+        if pending:
+            copy = config.data_dir / f"app.db.before-{pending[0]}"
+            store_copy(path, copy)
+        return Migrated(storage.migrate(database), copy)
+    finally:
+        lock.release()
 
 
 def _migrate_server(database: Any) -> list[str]:

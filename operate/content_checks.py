@@ -1,6 +1,6 @@
 """Check what a database tells of its instance: clock, jobs, transactions, quotas."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from accounts import quotas
@@ -21,37 +21,30 @@ DAY_MS = 86_400_000
 FIRST_DAY_MS = 1_790_000_000_000
 
 
-def check_contents(
-    execute: Callable[..., Any], applied: list[str], config: Config, now: int
-) -> Iterator[Finding]:
-    """Check what the tables hold: times, jobs, transactions that stay pending."""
-    if "0004_session" not in applied:
-        return
+def check_contents(execute: Callable[..., Any], config: Config, now: int) -> Iterator[Finding]:
+    """Check what the tables of a current schema hold: times, jobs, transactions that stay
+    pending.
+    """
     running = instance.is_in_use(config.data_dir)
     yield (
         fine("a server is running here")
         if running
         else look("no server is running here", "`make run` starts one")
     )
-    yield from check_clock(execute, now, DATED if "0085_names_of_columns" in applied else DATED[1:])
+    yield from check_clock(execute, now)
     yield from check_jobs(execute, config, now, running)
     yield from check_budgets(execute, now)
     yield from check_receipts(execute)
-    yield from check_coverages(execute, "0060_companions" in applied)
-    if "0067_quote_imbalance" in applied:
-        yield from check_results(execute)
-        yield from check_sums(execute)
-    if "0027_witness" in applied:
-        yield from check_witnessed(execute)
-    if "0060_companions" in applied:
-        yield from check_use(execute, config, now)
+    yield from check_coverages(execute)
+    yield from check_results(execute)
+    yield from check_sums(execute)
+    yield from check_witnessed(execute)
+    yield from check_use(execute, config, now)
 
 
 DATED = (
-    # Named otherwise before 0085.
-    "wallet.polled_at",
     *("owner.created_at", "bot.created_at", "key.created_at", "session.seen_at"),
-    *("wallet.created_at", "attachment.attached_at", "post.created_at"),
+    *("wallet.created_at", "wallet.polled_at", "attachment.attached_at", "post.created_at"),
     "job.heartbeat_at",
 )
 
@@ -70,13 +63,13 @@ JOBS = "SELECT name, state, heartbeat_at, last_success_at, last_error FROM job"
 SCOUT = "SELECT details FROM job WHERE name = 'scout'"
 
 
-def check_clock(execute: Callable[..., Any], now: int, columns: Iterable[str]) -> Iterator[Finding]:
-    """Check that no time in these columns is later than `now` (ms), as after a clock was set
+def check_clock(execute: Callable[..., Any], now: int) -> Iterator[Finding]:
+    """Check that no time in the columns DATED is later than `now` (ms), as after a clock was set
     back.
     """
     newest, place = max(
         (execute(f"SELECT MAX({column}) FROM {name}").fetchone()[0] or 0, f"{name}.{column}")
-        for name, column in (one.split(".") for one in columns)
+        for name, column in (one.split(".") for one in DATED)
     )
     if now < FIRST_DAY_MS:
         yield wrong(
@@ -184,15 +177,14 @@ def check_receipts(execute: Callable[..., Any]) -> Iterator[Finding]:
         yield fine("no receipt is stuck")
 
 
-COVERAGES = "SELECT address, coverage FROM wallet WHERE coverage IS NOT NULL"
-OWN_COVERAGES = """
-SELECT w.address, o.coverage FROM own_coverage o JOIN wallet w ON w.id = o.wallet_id"""
+COVERAGES = """
+SELECT address, coverage FROM wallet WHERE coverage IS NOT NULL
+UNION ALL SELECT w.address, o.coverage FROM own_coverage o JOIN wallet w ON w.id = o.wallet_id"""
 
 
-def check_coverages(execute: Callable[..., Any], has_groups: bool) -> Iterator[Finding]:
+def check_coverages(execute: Callable[..., Any]) -> Iterator[Finding]:
     """Check that what is said of how complete each wallet's history is can be read."""
-    statements = (COVERAGES, OWN_COVERAGES) if has_groups else (COVERAGES,)
-    found = (row for sql in statements for row in execute(sql))
+    found = execute(COVERAGES)
     damaged = {address for address, text in found if read_coverage(text) is UNREADABLE}
     for address in sorted(damaged):
         yield wrong(

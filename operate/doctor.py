@@ -41,6 +41,7 @@ OWN_FILES = {
     "server.log",
     "jobs.lock",
     "work.lock",
+    "migrating.lock",
     locks.DATA_DIR_LOCK,
 }
 LEFTOVERS = {
@@ -195,11 +196,6 @@ def check_files(config: Config) -> Iterator[Finding]:
 
 def _name_leftovers(config: Config, files: list[Path]) -> Iterator[Finding]:
     partials = backups.list_partials(config.data_dir)
-    if (config.data_dir / backups.UPGRADE_FOLDER).exists():
-        yield look(
-            f"{config.data_dir / backups.UPGRADE_FOLDER} was left by an interrupted upgrade",
-            "the next start or upgrade removes it; app.db was not touched",
-        )
     for path in files:
         size = f"{path.stat().st_size / 1e6:.1f} MB"
         if path in partials:

@@ -1,4 +1,4 @@
-"""What stands in a file's schema and no migration of Candor made."""
+"""What a file's schema holds that Candor did not make."""
 
 import re
 
@@ -33,19 +33,18 @@ def list_applied(db: apsw.Connection) -> list[str]:
 
 
 def list_foreign(db: apsw.Connection) -> list[str]:
-    """Sentences about what differs from the schema that this file's own migrations make; none where
-    nothing does, or where it is not ours.
+    """Sentences about what differs from this version's schema; none if nothing does, or if the file
+    is not ours or is of another version.
 
     Compared are all tables (with columns, checks, generated columns), indexes, triggers, views and
     virtual tables, by their SQL.
     """
-    applied = list_applied(db)
-    if not applied or set(applied) - set(storage.list_migrations()):
-        return []
-    fresh = storage.read_fresh_schema(tuple(applied))
-    if fresh is None:
+    applied, known = list_applied(db), storage.list_migrations()
+    if not set(applied) - set(known) and applied != known[: len(applied)]:
         return ["its list of migrations is one that no version of Candor leaves"]
-    due = {_name_object(row): row for row in fresh}
+    if applied != known:
+        return []
+    due = {_name_object(row): row for row in storage.read_fresh_schema()}
     found = {}
     for row in map(SchemaObject._make, db.execute(SCHEMA_OBJECTS)):
         if (row.type, row.name, _plain(row.sql)) not in KNOWN:
@@ -82,7 +81,14 @@ def _name_object(row: SchemaObject) -> str:
 
 
 def _is_same(due: SchemaObject, found: SchemaObject) -> bool:
-    return due.table == found.table and _plain(due.sql) == _plain(found.sql)
+    return due.table == found.table and _sort_columns(due.sql) == _sort_columns(found.sql)
+
+
+def _sort_columns(sql: str | None) -> list[str]:
+    """The parts of a statement in one order: a column that a migration added is the last one."""
+    head, _, rest = (_plain(sql) or "").partition("(")
+    body, _, tail = rest.rpartition(")")
+    return [head, *sorted(body.split(",")), tail]
 
 
 def _plain(sql: str | None) -> str | None:

@@ -215,10 +215,9 @@ def _check_columns(wallet: Any, listed: ListedReceipt, receipt: Any) -> Iterator
         ("receipt", "slot", listed.receipt_slot, receipt.slot),
         ("receipt", "tx_index", listed.receipt_tx_index, receipt.tx_index),
         ("receipt", "block_time", listed.receipt_block_time, receipt.block_time),
+        ("receipt", "digest", listed.receipt_digest, digest_receipt(receipt)),
         ("sighting", "slot", listed.slot, receipt.slot),
     ]
-    if listed.receipt_digest is not None:
-        columns.append(("receipt", "digest", listed.receipt_digest, digest_receipt(receipt)))
     if receipt.tx_index is not None:
         columns.append(("sighting", "tx_index", listed.tx_index, receipt.tx_index))
     for table_name, name, stored, said in columns:

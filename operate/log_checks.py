@@ -12,23 +12,15 @@ from operate.readers import Reader
 from storage.arrivals import hash_words
 from storage.tree import TILE_WIDTH, hash_leaf, hash_tile
 
-NEXT_START = "the next start logs what was stored before"
 LOGS = "SELECT id, uid, first_leaf FROM log ORDER BY id"
-OPENED_AT = "SELECT MIN(opened_at) FROM log"
 NODES = "SELECT log_id, level, place, hash FROM log_node"
 LEAVES = "SELECT id, data FROM log_leaf ORDER BY id"
 POSTS = """
 SELECT p.uid, b.uid, w.address, p.source, p.channel, p.mint, p.signature, p.status,
        p.status_reason, p.event_at, p.created_at, p.hidden_at, p.salt, p.event_id, p.body,
-       p.symbol, p.reason, l.data, p.leaf_id
+       p.symbol, p.reason, l.data
 FROM post p JOIN bot b ON b.id = p.bot_id LEFT JOIN wallet w ON w.id = p.wallet_id
 LEFT JOIN log_leaf l ON l.id = p.leaf_id ORDER BY p.id"""
-# Where a row is found, nothing was ever logged here and there is something to log.
-UNOPENED = """
-SELECT 1 WHERE NOT EXISTS (SELECT 1 FROM log) AND NOT EXISTS (SELECT 1 FROM log_leaf)
-AND NOT EXISTS (SELECT 1 FROM post WHERE leaf_id IS NOT NULL)
-AND (EXISTS (SELECT 1 FROM post) OR EXISTS (SELECT 1 FROM attachment)
-     OR EXISTS (SELECT 1 FROM bot WHERE retired_at IS NOT NULL))"""
 POST_LEAVES = "SELECT leaf_id FROM post WHERE leaf_id IS NOT NULL ORDER BY leaf_id"
 ATTACHED = """
 SELECT b.uid, w.address, a.ownership, a.attached_at, a.detached_at
@@ -60,7 +52,6 @@ class PostRow(NamedTuple):
     symbol: str | None
     reason: str | None
     leaf: str | None
-    leaf_id: int | None
 
 
 class Verdict(NamedTuple):
@@ -119,9 +110,6 @@ class Told:
 
 def check_log(reader: Reader) -> Iterator[Difference]:
     """Yield every difference between the log and the tables, in one snapshot."""
-    if any(reader.rows(UNOPENED)):
-        yield Difference("log", f"it was not begun yet: {NEXT_START}", level="look")
-        return
     told = Told()
     yield from check_leaves(reader, told)
     yield from check_posts(reader, told)
@@ -189,24 +177,14 @@ def _add(
 
 # ---- posts ---------------------------------------------------------------------------------------
 def check_posts(reader: Reader, told: Told) -> Iterator[Difference]:
-    """Compare each post with its leaf, and with what was logged of it since.
-
-    Those of an earlier version are logged some at a time, so an upgrade that was interrupted leaves
-    others without a leaf.
-    """
-    ((opened_at,),), waiting = reader.rows(OPENED_AT), 0
+    """Compare each post with its leaf, and with what was logged of it since."""
     for row in reader.rows(POSTS):
         post = PostRow(*row)
-        if post.leaf_id is None and post.created_at < (opened_at or 0):
-            waiting += 1
-            continue
         try:
             for field in _list_different(post, told):
                 yield Difference("post", f"{post.uid} is not as the log has it", field=field)
         except UNREADABLE:
             yield Difference("post", f"{post.uid}: its leaf cannot be read")
-    if waiting:
-        yield Difference("post", f"{waiting} have no leaf yet: {NEXT_START}", level="look")
     for uid in {**told.verdicts, **told.hidden}:
         yield Difference("post", f"the log tells of {uid}, which is not there")
 
@@ -219,7 +197,6 @@ def _list_different(post: PostRow, told: Told) -> Iterator[str]:
         return
     leaf = orjson.loads(post.leaf)
     verdict = verdict or Verdict(leaf["status"], leaf["statusReason"], leaf["eventAt"])
-    hidden = leaf.get("hiddenAt") if hidden is None else hidden
     pairs = {
         "uid": (post.uid, leaf["post"]),
         "bot": (post.bot, leaf["bot"]),

@@ -8,28 +8,24 @@ from typing import Any
 import apsw
 from peewee import PeeweeException
 
-from evidence import catch_up, log
+from evidence import log, openings
 from storage.sqlite import SQLite
 
 
-def open_after_restore(restored: Path, replaced: Path, now: int) -> str | None:
+def open_after_restore(restored: Path, replaced: Path, now: int) -> str:
     """Open a new log in the database `restored`, which names the last checkpoint of the one it
     takes the place of, or else its own; return its uid. `now` in ms.
-
-    None where it is of an earlier version: the next start opens its first log.
     """
     last = _read_last(replaced) if replaced.exists() else None
     with _open(restored) as database:
-        if not database.table_exists("log"):
-            return None
-        return catch_up.renew_log("restore", now, last, database)
+        return openings.renew_log("restore", now, last, database)
 
 
 def _read_last(replaced: Path) -> dict[str, Any] | None:
     """The last checkpoint of a database that may be damaged: perhaps the reason for restoring."""
     try:
         with _open(replaced) as database:
-            return catch_up.describe_last(database) if database.table_exists("log") else None
+            return openings.describe_last(database)
     except (apsw.Error, PeeweeException, log.Damaged, UnicodeDecodeError):
         return None
 

@@ -1,16 +1,22 @@
-"""Every table of the database."""
+"""The schema: every table, and the SQL that models can't declare."""
+
+from typing import Any
+
+from peewee import SchemaManager
 
 import models
 from accounts import admin_tables, conduct_tables
 from accounts import tables as accounts_tables
 from chain import group_tables, quote_tables
 from chain import tables as chain_tables
+from evidence import kept_triggers
 from evidence import tables as evidence_tables
 from market import tables as market_tables
 from paper import equity_tables, measured_tables, twin_tables
 from paper import tables as paper_tables
+from storage import search
 
-# In this order rows can be inserted: what a row names stands in a table before it.
+# Each table comes after those that its rows refer to.
 TABLES = (
     *models.TABLES,
     *accounts_tables.TABLES,
@@ -26,3 +32,14 @@ TABLES = (
     *equity_tables.TABLES,
     *measured_tables.TABLES,
 )
+# Triggers and full-text indexes, by engine.
+STATEMENTS = (search.STATEMENTS, admin_tables.STATEMENTS, kept_triggers.STATEMENTS)
+
+
+def create(db: Any) -> None:
+    """Create the newest schema in an empty database."""
+    for model in TABLES:
+        SchemaManager(model, db).create_all(safe=False)
+    for statements in STATEMENTS:
+        for sql in statements[db.engine]:
+            db.execute_sql(sql)

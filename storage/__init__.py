@@ -8,11 +8,11 @@ import functools
 import itertools
 import math
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
+from collections.abc import Iterable, Iterator, Mapping, Sized
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from peewee import DatabaseProxy, PeeweeException
+from peewee import DatabaseProxy
 from playhouse.migrations import Runner
 
 from config import BadSetting, Config
@@ -83,22 +83,22 @@ def list_applied(db: Any) -> list[str]:
     )
 
 
-def migrate(db: Any = None, tell: Callable[[int, int, str], None] | None = None) -> list[str]:
+def migrate(db: Any = None) -> list[str]:
     """Apply the missing migrations, in order, all or nothing; return their names.
 
-    A second process that migrates at the same time waits, then finds nothing to do. `tell(number,
-    of how many, name)` is called before each.
+    The first one creates the newest schema in an empty database, so later ones have nothing to do
+    there. A second process that migrates at the same time waits, then finds nothing to do.
     """
     db = db or database.obj
     with db.connection_context(), db.atomic():
+        applied, known = list_applied(db), list_migrations()
+        if applied == known:
+            return []
         runner = Runner(db, str(MIGRATIONS), table_name="schema_migration")
-        applied = list_applied(db)
-        pending = [name for name in list_migrations() if name not in applied]
-        for number, name in enumerate(pending, 1):
-            if tell:
-                tell(number, len(pending), name)
-            runner.up(name)
-        return pending
+        if applied:
+            names: list[str] = runner.up()
+            return names
+        return [*runner.up(known[0]), *runner.fake()]
 
 
 class SchemaObject(NamedTuple):
@@ -113,27 +113,13 @@ class SchemaObject(NamedTuple):
 SCHEMA_OBJECTS = "SELECT type, name, tbl_name, sql FROM sqlite_schema"
 
 
-class _Only(Runner):
-    """A Runner of some of the migrations."""
-
-    names: tuple[str, ...] = ()
-
-    def migrations(self) -> list[Any]:
-        return [one for one in super().migrations() if one.name in self.names]
-
-
 @functools.cache
-def read_fresh_schema(names: tuple[str, ...]) -> list[SchemaObject] | None:
-    """Return the schema that exactly these migrations make; None where they cannot stand alone."""
+def read_fresh_schema() -> list[SchemaObject]:
+    """Return the schema that this version makes in an empty SQLite database."""
     fresh = SQLite(":memory:")
     try:
-        with fresh.connection_context(), fresh.atomic():
-            runner = _Only(fresh, str(MIGRATIONS), table_name="schema_migration")
-            runner.names = names
-            runner.up()
-            return list(map(SchemaObject._make, fresh.execute_sql(SCHEMA_OBJECTS)))
-    except PeeweeException:
-        return None
+        migrate(fresh)
+        return list(map(SchemaObject._make, fresh.execute_sql(SCHEMA_OBJECTS)))
     finally:
         fresh.close_all()
 

@@ -42,7 +42,7 @@ def make_folder(path: Path) -> None:
 
 # What commands make in DATA_DIR; what else lies there is the operator's own.
 MADE = (
-    *("app.db*", "*.lock", "ratelimit.db*", "secret_key", "log_key", "upgrade", "upgrade/*"),
+    *("app.db*", "*.lock", "ratelimit.db*", "secret_key", "log_key"),
     *("backups", "backups/*"),
 )
 

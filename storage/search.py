@@ -1,7 +1,6 @@
 """Full-text search over the words of posts: FTS5 on SQLite, a GIN index on PostgreSQL.
 
-Migration 0032 makes both. They change in the transaction that changes a post, so that hidden words
-leave the index with the post.
+Both change in the transaction that changes a post, so hidden words leave the index with the post.
 """
 
 import contextlib
@@ -15,13 +14,33 @@ MAX_WORDS = 8
 MAX_MS = 1_500
 SQLITE = """
 SELECT rowid FROM post_words WHERE post_words MATCH ? AND rowid < ? ORDER BY rowid DESC LIMIT ?"""
-# The expression of the index, word for word.
-POSTGRESQL = """
-SELECT id FROM post
-WHERE to_tsvector('simple', translate(
+WORDS = """to_tsvector('simple', translate(
     body || ' ' || COALESCE(symbol, '') || ' ' || COALESCE(reason, ''),
-    '-/.:@_+#', '        ')) @@ plainto_tsquery('simple', ?)
-AND id < ? ORDER BY id DESC LIMIT ?"""
+    '-/.:@_+#', '        '))"""
+POSTGRESQL = f"""
+SELECT id FROM post
+WHERE {WORDS} @@ plainto_tsquery('simple', ?) AND id < ? ORDER BY id DESC LIMIT ?"""
+ADD = (
+    "INSERT INTO post_words (rowid, body, symbol, reason)"
+    " VALUES (new.id, new.body, new.symbol, new.reason);"
+)
+REMOVE = (
+    "INSERT INTO post_words (post_words, rowid, body, symbol, reason)"
+    " VALUES ('delete', old.id, old.body, old.symbol, old.reason);"
+)
+# What makes the index. `secure-delete` takes the words of a hidden post out of its pages.
+STATEMENTS = {
+    "sqlite": [
+        "CREATE VIRTUAL TABLE post_words USING fts5(body, symbol, reason, content='post',"
+        " content_rowid='id', detail='none', tokenize=\"unicode61 remove_diacritics 2\")",
+        "INSERT INTO post_words (post_words, rank) VALUES ('secure-delete', 1)",
+        f"CREATE TRIGGER post_words_added AFTER INSERT ON post BEGIN {ADD} END",
+        "CREATE TRIGGER post_words_changed AFTER UPDATE OF body, symbol, reason ON post"
+        f" BEGIN {REMOVE} {ADD} END",
+        f"CREATE TRIGGER post_words_removed AFTER DELETE ON post BEGIN {REMOVE} END",
+    ],
+    "postgresql": [f"CREATE INDEX post_words ON post USING gin ({WORDS})"],
+}
 
 
 def find_post_ids(words: Sequence[str], below: int, limit: int) -> list[int]:

@@ -6,6 +6,7 @@ the doctor finds nothing, all that was told is there once, and the same run goes
 its end.
 """
 
+import atexit
 import contextlib
 import functools
 import random
@@ -29,12 +30,11 @@ import config
 import storage
 from accounts import api_keys, hooks, influencers, posts, wallets
 from accounts.tables import Hook
-from cli import upgrades
 from evidence import log
 from evidence.notes import Signer
 from models import Attachment, Bot, Key, Post
 from notify import client, outbox
-from operate import backups, copy, doctor, schema, stored_backups, upgrade
+from operate import backups, copy, doctor, schema, stored_backups
 from storage import key_files, locks, tree
 from web.site import notices
 
@@ -136,6 +136,10 @@ class Scenario:
 
     def keep_keys(self, settings):
         key_files.secret_key(settings), key_files.log_key(settings)
+
+    def version(self):
+        """Inside, this process is of the version that runs."""
+        return contextlib.nullcontext()
 
     def run(self, folder, tell):
         raise NotImplementedError
@@ -380,36 +384,30 @@ class Starting(Scenario):
                 yield from check_seen(told)
 
 
+@functools.cache
+def add_step():
+    """The folder of the migrations with an invented second one."""
+    folder = Path(tempfile.mkdtemp())
+    atexit.register(shutil.rmtree, folder)
+    shutil.copytree(storage.MIGRATIONS, folder, dirs_exist_ok=True)
+    step = "def up(migrator, db):\n    db.execute_sql('UPDATE post SET sanitized = TRUE')\n"
+    (folder / "0002_more.py").write_text(step)
+    return folder
+
+
 class Migrating(Scenario):
-    """The start after an upgrade from a version without a log."""
+    """The first start of a version with one more migration; a killed server left a WAL."""
 
     def prepare(self, folder):
-        settings = settings_of(folder)
-        settings.data_dir.mkdir(mode=0o700, parents=True)
-        made = storage.make_database(settings)
-        runner = storage._Only(made, str(storage.MIGRATIONS), table_name="schema_migration")
-        runner.names = tuple(name for name in storage.list_migrations() if name < "0026")
-        with made.connection_context():
-            with made.atomic():
-                runner.up()
-            self.insert(made, "owner", uid=f"owner_{1:024x}", created_at=NOW, posts_bytes=0)
-            who = dict(handle="ada", name="Ada", bio="", likeness="ada", auto_post=0)
-            voice = orjson.dumps(influencers.VOICE).decode()
-            self.insert(
-                made, "bot", uid=f"bot_{1:024x}", owner_id=1, created_at=NOW, voice=voice, **who
-            )
-            said = dict(source="bot", channel="api", sanitized=0, status="none", event_at=NOW)
-            for n in range(self.size):
-                words = dict(uid=f"post_{n:024x}", event_id=f"e-{n}", body="some words")
-                self.insert(made, "post", bot_id=1, created_at=NOW, **said, **words)
-        made.close_all()
-        self.keep_keys(settings)
+        super().prepare(folder)
+        leave_wal(settings_of(folder).database_path)
 
-    def insert(self, made, table, **row):
-        marks = ", ".join("?" * len(row))
-        made.execute_sql(
-            f"INSERT INTO {table} ({', '.join(row)}) VALUES ({marks})", list(row.values())
-        )
+    def fill(self, settings, bot):
+        for n in range(self.size):
+            publish(bot, f"e-{n}")
+
+    def version(self):
+        return mock.patch.object(storage, "MIGRATIONS", add_step())
 
     def run(self, folder, tell):
         settings = settings_of(folder)
@@ -428,20 +426,6 @@ class Migrating(Scenario):
                 if storage.list_applied(storage.database) != storage.list_migrations():
                     yield "a migration came undone"
                 yield from check_seen(told)
-
-
-class Upgrading(Migrating):
-    """The same upgrade by the command, which works in a copy; a killed server left a WAL."""
-
-    def prepare(self, folder):
-        super().prepare(folder)
-        leave_wal(settings_of(folder).database_path)
-
-    def run(self, folder, tell):
-        settings = settings_of(folder)
-        now = time.time_ns() // 10**6
-        done = upgrade.upgrade(settings, now, upgrades.derive, lambda line: None)
-        tell(("migrated", done.copy and done.copy.name))
 
 
 def leave_wal(path):
@@ -567,7 +551,6 @@ SCENARIOS = {
     "delivering": Delivering,
     "starting": Starting,
     "migrating": Migrating,
-    "upgrading": Upgrading,
     "backing-up": BackingUp,
     "restoring": Restoring,
     "copying": Copying,
@@ -584,7 +567,7 @@ class Trial:
         self._known = {}
         with folder_in_memory() as folder:
             self.scenario.prepare(folder)
-            with disk.Recorder(folder, seed) as self.tape:
+            with disk.Recorder(folder, seed) as self.tape, self.scenario.version():
                 self.scenario.run(folder, self.tape.tell)
         self.turns = self.tape.find_turns()
 
@@ -606,7 +589,7 @@ class Trial:
         left, told = self.left(cut), self.tape.told(cut.step)
         key = left.digest(), len(told), go_on
         if key not in self._known:
-            with folder_in_memory() as folder:
+            with folder_in_memory() as folder, self.scenario.version():
                 left.write_to(folder / "left")
                 self._known[key] = list(self._find_wrong(folder / "left", told, go_on))
         return self._known[key]

@@ -3,28 +3,16 @@
 import re
 import time
 
-import ground
 import pytest
-from playhouse.sqlite_ext import SqliteDatabase
 from service import NOW, address
-from story import address as address_of
-from story import market
-from test_forward import last
 from test_ledger import Teller
-from test_ledger_store import DONE, entries_of
+from test_ledger_store import DONE
 
-import storage
 from accounts import influencers, wallets
 from accounts.auto_posts import update_posts
-from chain.forward import Forward, Span
-from chain.ledger import Ledger
-from chain.packing import pack
 from chain.standing_store import refresh_standings
 from chain.store import LedgerStore
-from chain.tables import ForwardTotal
 from models import Attachment, Bot, Wallet, WalletSignature
-from observer import Observer
-from observing.rebuilding import rebuild
 from web.api import standings
 
 W, OTHER, HOUR_MS = address("w"), address("other"), 3_600_000
@@ -322,87 +310,6 @@ def test_a_page_that_is_cut_tells_where_the_rest_is(service, ada, monkeypatch):
     page = service.get("/leaderboard?sort=pnl").text
     assert "The first 1 of each group" in page and "Bob" not in page
     assert service.get(re.search(rf'href="([^"]*{rest})"', page).group(1)).status_code == 200
-
-
-# ---- from the first edition ----------------------------------------------------------------------
-FIRST = ("0001_begin", "0002_market", "0003_paper", "0004_session", "0006_arrival")
-
-
-@ground.sqlite_only
-def test_a_database_of_the_first_edition_gets_its_record_from_the_ledger(tmp_path):
-    """Two attachments, the first one over: after all migrations the stored transactions make the
-    totals that a rebuild of the entries makes, and a second rebuild changes nothing.
-    """
-    chain, ada = market(3, length=40), address_of("ada")
-    entries = [e._replace(seen_at=None) for e in entries_of(chain)]
-    times = sorted({e.block_time for e in entries})
-    spans = Span(1, times[5] * 1000, times[20] * 1000), Span(2, times[25] * 1000, None)
-    settings = ground.settings_of(tmp_path / "data")
-    settings.data_dir.mkdir()
-    old = SqliteDatabase(str(settings.data_dir / "app.db"))
-    runner = storage._Only(old, str(storage.MIGRATIONS), table_name="schema_migration")
-    runner.names = FIRST
-    with old.connection_context(), old.atomic():
-        runner.up()
-        insert_first_edition(old, chain, ada, spans)
-    old.close()
-    database = storage.connect(settings)
-    storage.migrate(database)
-    with database.connection_context():
-        now = times[-1] * 1000
-        found = [rebuild(Observer(settings).state, list(Wallet.select()), now)[0] for _ in range(2)]
-        stored = [
-            (row.attachment_id, row.realized, row.trades, row.cost_left)
-            for row in ForwardTotal.select().order_by(ForwardTotal.attachment, ForwardTotal.time)
-        ]
-        holdings = {row.id: (row.carried_in, row.open_cost) for row in Attachment.select()}
-    database.close_all()
-    ledger, forward = Ledger(backfilled=True), Forward(spans)
-    for entry in entries:
-        forward.apply(entry, ledger)
-    assert stored == [
-        (number, totals.realized, totals.trades, totals.cost_left)
-        for number in (1, 2)
-        for _, totals in sorted(forward.records[number].rows.items())
-    ]
-    assert last(forward, 1).trades > 0 and last(forward, 2).trades > 0
-    held = forward.find_holdings(ledger)
-    assert holdings == {n: (one.carried_in, one.open_cost) for n, one in held.items()}
-    assert found[0].changes > 0 and found[1].changes == 0
-
-
-def insert_first_edition(old, chain, ada, spans):
-    def insert(table, **values):
-        marks = ", ".join("?" * len(values))
-        old.execute_sql(
-            f"INSERT INTO {table} ({', '.join(values)}) VALUES ({marks})", list(values.values())
-        )
-
-    insert("owner", id=1, uid="owner_1", created_at=1)
-    common = {"owner_id": 1, "voice": "{}", "created_at": 1, "bio": "", "auto_post": 0}
-    insert("bot", id=1, uid="bot_1", handle="ada", name="Ada", **common)
-    insert(
-        "wallet", id=1, address=ada, bot_id=1, created_at=1, due_at=0, whole=1, heal_at=0, rules=""
-    )
-    insert("address", wallet_id=1, address=ada, walks=2)
-    for span in spans:
-        insert(
-            "attachment",
-            id=span.number,
-            bot_id=1,
-            wallet_id=1,
-            ownership="claimed",
-            attached_at=span.begins_ms,
-            detached_at=span.ends_ms,
-        )
-    for row in chain.touching(ada):
-        place = {"signature": row.signature, "slot": row.slot, "tx_index": row.index}
-        body = pack({**row.receipt, "transactionIndex": row.index})
-        when = {"block_time": row.receipt["blockTime"], "stored_at": 1}
-        insert("receipt", **place, **when, body=body, endpoint="node")
-        listed = {"wallet_id": 1, "head": 0, "state": "stored", "tries": 0, "due_at": 0}
-        later = row.receipt["blockTime"] * 1000 + 5_000
-        insert("sighting", **place, **listed, entry="[]", seen_at=later)
 
 
 def test_the_race_works_out_no_standing_that_is_ready(service, ada, monkeypatch):

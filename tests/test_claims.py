@@ -1,6 +1,5 @@
 """What a bot has proven stays with it: who claims its former wallet shows what came after."""
 
-import importlib
 import time
 
 import orjson
@@ -11,7 +10,6 @@ from service import NOW, address, signature
 from accounts import wallets
 from chain import base58
 from models import Attachment, Wallet
-from storage import database
 from web.api import leaderboard, queries
 
 # An address that a key signs for, so that it can be proven.
@@ -224,33 +222,6 @@ def test_the_bot_that_held_an_unproven_wallet_first_comes_back_to_all_of_it(serv
     claim_in_turn(service, ada, eve, ada)
     service.observe_trade(W, "old", slot=1)
     assert shown_trades(service, ada) == ["old"]
-
-
-def test_an_unproven_wallet_of_before_is_divided_by_the_migration(service):
-    ada, eve, bob = (service.make_bot(name).bot for name in ("Ada", "Eve", "Bob"))
-    claim_in_turn(service, ada, eve, bob)
-    row = Wallet.get()
-    shares = (row.earlier_bot_id, row.bot_since)
-    assert shares == (ada.id, CLAIMED + 6 * HOUR)
-    Wallet.update(earlier_bot=None, bot_since=None).execute()
-    importlib.import_module("migrations.0080_earlier_bot").divide(database)
-    row = Wallet.get()
-    assert (row.earlier_bot_id, row.bot_since) == shares
-
-
-def test_an_instance_of_the_first_edition_gets_the_same(world):
-    """The migration derives from the attachments what is stored since."""
-    after = [(row.earlier_bot_id, row.bot_since) for row in Wallet.select()]
-    assert after == [(world.ada.bot.id, CLAIMED)]
-    database.execute_sql("DROP INDEX IF EXISTS wallet_earlier_bot_id")
-    database.execute_sql("ALTER TABLE wallet DROP COLUMN earlier_bot_id")
-    database.execute_sql("ALTER TABLE wallet DROP COLUMN bot_since")
-    from playhouse.migrate import SchemaMigrator
-
-    again = importlib.import_module("migrations.0013_prover")
-    again.up(SchemaMigrator.from_database(database.obj), database.obj)
-    importlib.import_module("migrations.0080_earlier_bot").up(None, database)
-    assert [(row.earlier_bot_id, row.bot_since) for row in Wallet.select()] == after
 
 
 def test_ranks_of_proven_and_claimed_wallets_are_counted_apart(service):

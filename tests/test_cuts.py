@@ -137,7 +137,7 @@ def test_after_a_cut_everything_acknowledged_is_there(name):
         assert trial.judge(cut, go_on=number < 3) == [], f"{cut} of {name}, seed {SEED}"
 
 
-@pytest.mark.parametrize("name", ["upgrading", "restoring"])
+@pytest.mark.parametrize("name", ["migrating", "restoring"])
 def test_no_old_journal_comes_back_beside_another_database(name, monkeypatch):
     """Of all names that changed since a folder was synced, the disk kept only the last."""
     monkeypatch.setitem(disk.KEEPS, "last", lambda steps, dice: steps[-1:])

@@ -20,7 +20,6 @@ from chain.programs import table
 from evidence import claims, document, index, kept, log, pages
 from evidence.logged import append_digest
 from models import Bot, Receipt, Trade, Wallet, WalletSignature
-from observing.entries import digest_stored
 from storage import writing
 from storage.arrivals import append_leaf
 
@@ -78,17 +77,6 @@ def test_evidence_of_a_demonstration_says_so_and_can_be_checked(tmp_path, chain,
     assert len(lines) == Trade.select().count()
     assert list(reader.list_bots()) == [scope.bot]
     service.close()
-
-
-def test_receipts_of_an_earlier_version_get_their_digests(watched):
-    before = read(watched).json["receipts"]
-    Receipt.update(digest=None).execute()
-    # Worked out while they are missing.
-    assert read(watched).json["receipts"] == before
-    count = Receipt.select().count()
-    assert (digest_stored(7), digest_stored()) == (7, count - 7)
-    assert not Receipt.select().where(Receipt.digest.is_null()).exists()
-    assert read(watched).json["receipts"] == before
 
 
 def test_full_pages_are_named_by_their_digests_and_never_change(watched, monkeypatch):

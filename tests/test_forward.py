@@ -21,8 +21,7 @@ from chain.ledger import Ledger
 from chain.risk import ALL
 from chain.store import LedgerStore
 from chain.tables import ForwardTotal
-from models import Attachment, Wallet, WalletSignature
-from observer import _find_without_record
+from models import Attachment, WalletSignature
 
 # a fixture
 assert empty
@@ -327,38 +326,6 @@ def test_what_happens_after_the_end_is_another_spans(empty):
         )
         Attachment.update(detached_at=end * 1000).execute()
     assert realized == [40, 50]
-
-
-def test_a_wallet_given_up_before_there_was_a_record_gets_one(empty):
-    """10@100 sold for 150, all before the first poll of a version that knows of it: 50."""
-    t = Teller().gain("B", 1)
-    wallet = empty()
-    attach_at(wallet, (after(t), 10**9))
-    t.buy("A", 10, 100).sell("A", 10, 150)
-    truth = rebuild(wallet, t.entries), read_holdings()
-    ForwardTotal.delete().execute()
-    Attachment.update(carried_in=None, open_cost=None, open_positions=None).execute()
-    assert _find_without_record().id == wallet.id
-    rebuild(wallet, [])
-    assert (_find_without_record(), ledger_of([ADA]), read_holdings()) == (None, *truth)
-    # Its record is known, and what it did in stablecoins is not.
-    Wallet.update(by_quote=None).execute()
-    assert _find_without_record().id == wallet.id
-    rebuild(wallet, [])
-    assert _find_without_record() is None
-
-
-def test_one_that_cannot_be_derived_does_not_keep_other_former_wallets_waiting(empty):
-    """The first failed, and is due again in a minute; nobody ever looked at the other's."""
-    first = empty()
-    other = Wallet.create(address="other", bot=first.bot_id, created_at=BEGIN)
-    for wallet in (first, other):
-        Attachment.create(bot=first.bot_id, wallet=wallet, attached_at=0, detached_at=1)
-    Attachment.update(detached_at=1).execute()
-    Wallet.update(coverage="{}", by_quote=None).execute()
-    assert _find_without_record().id == first.id
-    Wallet.update(due_at=BEGIN + 60_000).where(Wallet.id == first.id).execute()
-    assert _find_without_record().id == other.id
 
 
 def seen(entries, at):

@@ -20,6 +20,7 @@ from test_quote_store import take_for_quotes
 from accounts import posts
 from accounts.auto_posts import update_posts
 from chain import whole_standings
+from chain.digests import digest_receipt
 from chain.entries import read_entry
 from chain.group_reading import list_kin, read_family
 from chain.group_store import GroupStore
@@ -84,6 +85,7 @@ def store(wallets, found):
             body=pack(raw),
             endpoint="",
             stored_at=BEGIN,
+            digest=digest_receipt(parse_receipt(raw)),
         ).on_conflict_ignore().execute()
         WalletSignature.create(
             wallet=wallets[person],

@@ -15,11 +15,9 @@ from node import FakeNode
 from peewee import fn
 from story import address, market
 
-import storage
+from accounts import posts
 from chain.packing import pack_text, read_dictionary, unpack_text
 from chain.tables import HourTotal, Mint, TokenTrader, TradeMint
-from evidence import catch_up
-from evidence.notes import Signer
 from models import Bot, Owner, Post, Receipt, Trade, Wallet, WalletSignature
 from observing import rebuilding
 from operate import backups, database_checks, doctor, inspection
@@ -33,21 +31,8 @@ def seen(settings, db):
     chain = market(3, ("ada", "eve"), 36)
     seen = Lookout.begin(settings, FakeNode(chain), wallets=[ADA, EVE]).settle()
     bought = Trade.get(Trade.kind == "buy", Trade.wallet == seen.wallets[0])
-    Post.create(
-        uid=storage.new_uid("post"),
-        bot=seen.wallets[0].bot,
-        source="bot",
-        channel="api",
-        event_id="e",
-        body="words " * 40,
-        signature=bought.signature,
-        wallet=seen.wallets[0],
-        status="pending",
-        event_at=seen.now,
-        created_at=seen.now,
-    )
-    # What stands there without a leaf is logged, as at an upgrade.
-    catch_up.catch_up(settings, Signer(bytes(32)), seen.now)
+    said = posts.PostBody(eventId="e", body="words " * 40, signature=bought.signature)
+    posts.publish(seen.wallets[0].bot_id, said, seen.now, "api")
     return seen.settle()
 
 
@@ -308,8 +293,7 @@ def read_rows(path):
 
 
 def read_packed(stored):
-    words = read_dictionary(zstandard.get_frame_parameters(stored).dict_id)
-    return zstandard.ZstdDecompressor(words).decompress(stored)
+    return zstandard.ZstdDecompressor(read_dictionary()).decompress(stored)
 
 
 def list_cells(path, tables):

@@ -429,21 +429,15 @@ def test_what_litestream_notes_is_nobodys_harm_in_its_own_form_alone(backup, tmp
     assert told == ["the table '_litestream_lock' is none of Candor's"]
 
 
-def test_a_list_of_migrations_that_is_no_table_or_no_history_is_refused(backup, tmp_path):
-    view, history = tmp_path / "view.db", tmp_path / "history.db"
-    for path in (view, history):
-        path.write_bytes(backup.read_bytes())
-    with contextlib.closing(apsw.Connection(str(view))) as db:
+def test_a_list_of_migrations_that_is_no_table_is_refused(backup, tmp_path):
+    with contextlib.closing(apsw.Connection(str(backup))) as db:
         db.execute("ALTER TABLE schema_migration RENAME TO kept")
         db.execute(
             "CREATE VIEW schema_migration AS WITH RECURSIVE n(name) AS (SELECT 'a' UNION ALL SELECT"
             " name FROM n) SELECT name FROM n"
         )
-    with contextlib.closing(apsw.Connection(str(history))) as db:
-        db.execute("DELETE FROM schema_migration WHERE name < '0006'")
-    for path, why in ((view, "not a Candor database"), (history, "list of migrations")):
-        with pytest.raises(Refused, match=why):
-            backups.restore_backup(settings_for(tmp_path / "elsewhere"), path, False, NOW)
+    with pytest.raises(Refused, match="not a Candor database"):
+        backups.restore_backup(settings_for(tmp_path / "elsewhere"), backup, False, NOW)
 
 
 def test_names_that_are_no_text_are_refused_with_a_sentence(backup, tmp_path):
@@ -452,27 +446,6 @@ def test_names_that_are_no_text_are_refused_with_a_sentence(backup, tmp_path):
     backup.write_bytes(backup.read_bytes().replace(b"xyzzyplugh", b"xyzzy\xff\xfeugh"))
     with pytest.raises(Refused, match="UTF-8|differs from what Candor creates"):
         backups.restore_backup(settings_for(tmp_path / "elsewhere"), backup, False, NOW)
-
-
-def test_every_level_of_the_schema_is_recognized_as_ours(tmp_path, monkeypatch):
-    """A backup of any former version restores: its schema is compared with what its own migrations
-    make.
-    """
-    given = settings_for(tmp_path / "data")
-    levels = tmp_path / "migrations"
-    levels.mkdir()
-    for name in storage.list_migrations():
-        (levels / f"{name}.py").write_text((ROOT / "migrations" / f"{name}.py").read_text())
-        with monkeypatch.context() as patch:
-            patch.setattr(storage, "MIGRATIONS", levels)
-            storage.migrate(storage.connect(given))
-            leave()
-        with contextlib.closing(apsw.Connection(str(given.database_path))) as db:
-            db.execute("ANALYZE")
-            assert foreign_schema.list_foreign(db) == []
-        assert "cannot be read" not in complain(given)
-        restored = settings_for(tmp_path / f"restored-{name}")
-        backups.restore_backup(restored, given.database_path, False, NOW)
 
 
 def test_a_backup_of_a_changed_schema_is_made_and_says_so(service, tmp_path, capsys):
@@ -545,25 +518,6 @@ def test_storing_a_post_opens_no_file_to_undo_it(service):
 
 
 # ---- migrating -----------------------------------------------------------------------------------
-def test_a_copy_is_made_before_a_migration_and_only_then(tmp_path, monkeypatch):
-    given, names = settings_for(tmp_path / "data"), storage.list_migrations()
-    migrations = tmp_path / "migrations"
-    migrations.mkdir()
-    (migrations / f"{names[0]}.py").write_text((ROOT / "migrations" / f"{names[0]}.py").read_text())
-    monkeypatch.setattr(storage, "MIGRATIONS", migrations)
-    # Nothing was there to copy.
-    assert backups.migrate(given) == (names[:1], None)
-    assert backups.migrate(given) == ([], None)
-    (migrations / "0002_more.py").write_text(
-        "def up(migrator, db):\n    db.execute_sql('CREATE TABLE more (id INTEGER)')\n"
-    )
-    applied, copy = backups.migrate(given)
-    assert (applied, copy) == (["0002_more"], given.data_dir / "app.db.before-0002_more")
-    assert backups.check_database(copy).schema == names[0]
-    assert backups.check_database(given.database_path).schema == "0002_more"
-    leave()
-
-
 def test_a_newer_or_damaged_database_is_not_migrated(backup, service, monkeypatch):
     path = service.config.database_path
     with contextlib.closing(apsw.Connection(str(path))) as db:
@@ -615,7 +569,7 @@ def test_a_transaction_that_was_cut_off_is_undone_before_reading(tmp_path, servi
 def test_the_doctor_says_what_is_wrong_and_what_to_do(service):
     folder, database = service.config.data_dir, service.config.database_path
     (folder / "secret_key").write_text("")
-    (folder / "app.db.before-0002_market").write_bytes(b"x")
+    (folder / "app.db.before-0002_more").write_bytes(b"x")
     (folder / "notes.txt").write_text("mine")
     (folder / "server.log").touch(0o600)
     os.chmod(folder / "notes.txt", 0o644)
@@ -730,8 +684,8 @@ def test_what_a_killed_copy_left_is_told_and_removed(service, tmp_path):
     """
     folder = service.config.data_dir
     for name in (
-        ".app.db.before-0002_market.77.partial",
-        ".app.db.before-0002_market.77.partial-journal",
+        ".app.db.before-0002_more.77.partial",
+        ".app.db.before-0002_more.77.partial-journal",
     ):
         (folder / name).write_bytes(b"half")
     (tmp_path / ".backup.db.77.partial").write_bytes(b"half")

@@ -5,12 +5,11 @@ The oracle is the same document, made with nothing kept.
 
 import itertools
 import random
-import runpy
 
 import ground
 import orjson
 import pytest
-from lookout import BEGIN, Lookout
+from lookout import Lookout
 from node import FakeNode
 from story import address, market
 
@@ -18,10 +17,9 @@ import storage
 from accounts import departures, posts
 from chain.programs import table
 from chain.standing_store import read_rows
-from evidence import catch_up, document, keeper, kept, pages
+from evidence import document, keeper, kept, openings, pages
 from evidence.digests import DigestLog
 from evidence.keeper import Keeper
-from evidence.notes import Signer
 from evidence.posts import POSTS
 from evidence.receipts import RECEIPTS
 from evidence.tables import KeptDigest
@@ -43,7 +41,6 @@ def seen(settings, db, monkeypatch):
     for wallet in seen.wallets:
         for number, trade in enumerate(seen.trades(wallet.address)[:8]):
             say(seen, wallet.bot_id, f"e{number}", trade.signature)
-    catch_up.catch_up(settings, Signer(bytes(32)), seen.now)
     return seen.settle()
 
 
@@ -277,7 +274,6 @@ def change_total(name, owner, number):
 
 def list_changes(scene):
     """[(name of the trigger that notices it, statement, values)]."""
-    said = orjson.dumps({"loggedAt": BEGIN}).decode()
     yield from [
         ("trade_insert", *scene.taken["trade"]),
         ("trade_update", "UPDATE trade SET fee = fee + 1 WHERE id = ?", (scene.trade,)),
@@ -312,7 +308,6 @@ def list_changes(scene):
         ),
         ("log_update", "UPDATE log SET uid = 'log_x'", ()),
         ("log_delete", "DELETE FROM log", ()),
-        ("leaf_update", "UPDATE log_leaf SET data = ? WHERE id = ?", (said, scene.leaf)),
         ("leaf_delete", "DELETE FROM log_leaf WHERE id = ?", (scene.leaf,)),
     ]
     for name, owner, number in (
@@ -446,11 +441,6 @@ def lose_receipt(seen, dice):
     seen.look(2)
 
 
-def forget_digests(seen, dice):
-    run("UPDATE receipt SET digest = NULL WHERE signature = ?", pick(dice, Trade).signature)
-    entries.digest_stored(dice.randint(1, 5))
-
-
 def withhold(seen, dice):
     node = seen.nodes[0]
     node.withhold(dice.choice(node.chain.rows).signature)
@@ -467,7 +457,7 @@ def log_digest(seen, dice):
 
 
 def renew_log(seen, dice):
-    catch_up.renew_log("operator", seen.now)
+    openings.renew_log("operator", seen.now)
 
 
 def restart(seen, dice):
@@ -485,7 +475,7 @@ def delete_account(seen, dice):
 
 
 DONE = [
-    *(hide_one, say_more, go_on, go_on, go_on, rebuild, damage, lose_receipt, forget_digests),
+    *(hide_one, say_more, go_on, go_on, go_on, rebuild, damage, lose_receipt),
     *(withhold, give, log_digest, renew_log, restart, tick, tick, delete_account),
 ]
 
@@ -512,20 +502,6 @@ def test_whatever_happens_documents_are_those_made_with_nothing_kept(
             most = max(most, count_kept())
             assert show() == show_anew(), (step, done.__name__)
     assert most > 20
-
-
-def test_the_migration_finds_the_leaves_that_were_logged_before(seen):
-    for later in range(2):
-        run("UPDATE wallet SET results = ? WHERE id = ?", f"[{later}]", seen.wallets[0].id)
-        DigestLog().run_tick(seen.now)
-    before = run("SELECT wallet_id, leaf_id FROM logged_wallet ORDER BY wallet_id").fetchall()
-    assert len(before) == 2
-    run("DELETE FROM logged_wallet")
-    path = storage.MIGRATIONS / "0077_kept_digests.py"
-    runpy.run_path(str(path))["fill_logged"](storage.database)
-    assert (
-        run("SELECT wallet_id, leaf_id FROM logged_wallet ORDER BY wallet_id").fetchall() == before
-    )
 
 
 # ---- doctor --------------------------------------------------------------------------------------

@@ -162,14 +162,6 @@ def test_a_key_whose_last_use_is_not_known_has_none(service):
     assert people.show_key(shown)["lastUsedAt"] is None
 
 
-def test_what_the_main_database_says_of_a_use_stands_where_no_later_one_is_known(service):
-    first, second = service.make_bot("Ada"), service.make_bot("Bob")
-    Key.update(last_used_at=NOW).execute()
-    uses = {second.publish_key.key.uid: NOW + 5}
-    assert [key.last_used_at for key in api_keys.list_keys(uses=uses)] == [NOW, NOW + 5]
-    assert [key.owner for key in api_keys.list_keys()] == [first.owner, second.owner]
-
-
 def read_main_database():
     """Everything that a use of a key could change in the main database, and on SQLite also that no
     transaction was committed. (PostgreSQL counts those of the whole cluster, so also of the tests

@@ -9,7 +9,7 @@ from test_companions import A, B, C, D, E
 
 from accounts import influencers, wallets
 from chain.group_tables import Companion
-from evidence import catch_up
+from evidence import openings
 from evidence.log_holdings import Held, compare_held
 from evidence.log_memory import Said
 from evidence.memory import Memory
@@ -60,7 +60,7 @@ def test_what_stands_in_an_earlier_log_is_noted(told):
     """All its times with a wallet, leading or beside, began before the new log; then one begins."""
     assert audit(told).notes == []
     earlier = sum(one.select().count() for one in (Attachment, Companion))
-    catch_up.renew_log("operator", NOW + 8)
+    openings.renew_log("operator", NOW + 8)
     wallets.add_wallet(told.config, Bot.get(), E, NOW + 9)
     report = audit(told)
     assert report.differences == []

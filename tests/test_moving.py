@@ -56,7 +56,7 @@ def file(tmp_path):
         Service.observe_trade(None, address("ada"), "gone", 11)
         Trade.delete().where(Trade.signature == signature("gone")).execute()
         models.Receipt.create(
-            signature="s", slot=1, body=bytes(range(256)), endpoint="1", stored_at=NOW
+            signature="s", slot=1, body=bytes(range(256)), endpoint="1", stored_at=NOW, digest=""
         )
         market_tables.Token.create(mint=address("t"), held=True, symbol="\\.", asked_at=2**62)
         # Last: what is inserted at the other side before them would drop them there.

@@ -2,10 +2,7 @@
 
 # Letters that look like others are what this file is about.
 
-import importlib
-
 import pytest
-from playhouse.migrate import SchemaMigrator
 from service import NOW, address
 
 from accounts import influencers, traders
@@ -14,7 +11,6 @@ from accounts.problem import Problem
 from chain.letters import LIKE, find_skeleton
 from models import Bot
 from paper.tables import Trader
-from storage import database
 
 
 def refuse(act):
@@ -245,21 +241,9 @@ def test_a_trader_keeps_its_name_from_bots(service):
 
 
 def test_names_of_before_stay_and_can_be_kept(service):
-    """An instance of the first edition has them; their owners can still change all else."""
+    """Their owners can still change all else."""
     bots = [service.make_bot(name, address(name)).bot for name in ("A", "B")]
     Bot.update(name="[ok] Ada", likeness=find_skeleton("[ok] Ada")).execute()
     for bot in (Bot.get(Bot.id == one.id) for one in bots):
         influencers.set_profile(bot, name="[ok] Ada", bio="kept")
         assert Bot.get(Bot.id == bot.id).bio == "kept"
-
-
-def test_an_instance_of_the_first_edition_learns_what_its_names_look_like(service):
-    service.make_bot("Ada"), traders.create_trader("Wren 1", "momentum", NOW)
-    for table in ("bot", "trader"):
-        database.execute_sql(f"DROP INDEX {table}_likeness")
-        database.execute_sql(f"ALTER TABLE {table} DROP COLUMN likeness")
-    importlib.import_module("migrations.0018_names").up(
-        SchemaMigrator.from_database(database.obj), database.obj
-    )
-    assert (Bot.get().likeness, Trader.get().likeness) == ("ada", "wrenl")
-    refuse(lambda: service.make_bot("АDА"))

@@ -197,7 +197,6 @@ def test_the_feed_filters_by_bot_and_by_ticker_or_address(service, bot):
     theirs = publish(service, other, "3")["id"]
     for query in (
         f"token={MINT}",
-        f"mint={MINT}",
         "token=tarn",
         "token=$TARN",
         "token=TARN&bot=ada",

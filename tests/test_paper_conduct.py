@@ -13,7 +13,6 @@ from test_admin_pages import list_done, log_in
 from test_pages import HOSTILE
 from test_studio import Browser
 
-import storage
 from accounts import acts, conduct, departures, traders
 from accounts.conduct_tables import Report
 from accounts.exports import write_archive
@@ -197,22 +196,3 @@ def test_a_report_is_of_one_post(service, wren, posts):
     both = {"post": 1, "paper_post": 1} if posts == "both" else {}
     with pytest.raises(IntegrityError), database.atomic():
         Report.create(uid="report_x", about="spam", note="", at=NOW, **both)
-
-
-@ground.sqlite_only
-def test_reports_of_before_are_kept(tmp_path):
-    """SQLite makes the table anew, as a column of it cannot lose its NOT NULL."""
-    old = storage.make_database(ground.settings_of(tmp_path))
-    runner = storage._Only(old, str(storage.MIGRATIONS), table_name="schema_migration")
-    runner.names = tuple(name for name in storage.list_migrations() if name < "0070")
-    row = (7, "report_x", 1, "spam", "it is", NOW, None)
-    with old.connection_context():
-        with old.atomic():
-            runner.up()
-        # The post of a report need not be there for this.
-        old.execute_sql("PRAGMA foreign_keys = OFF")
-        old.execute_sql("INSERT INTO report VALUES (?, ?, ?, ?, ?, ?, ?)", row)
-        storage.migrate(old)
-        columns = "id, uid, post_id, about, note, at, dismissed_at, paper_post_id"
-        assert old.execute_sql(f"SELECT {columns} FROM report").fetchall() == [(*row, None)]
-    old.close_all()

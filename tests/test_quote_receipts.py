@@ -144,9 +144,6 @@ def test_a_ledger_that_changes_shows_at_once_though_post_and_trade_do_not(
 def test_a_sale_that_is_found_or_taken_back_shows_at_once(service, key):
     say(service, key)
     sell(service)
-    Wallet.update(by_quote=None).execute()
-    assert reason_in_feed(service, key) == "reading_again"
-    derive(W, {})
     assert reason_in_feed(service, key) == "no_stablecoin"
     quote_trade("trade_sale", **SOLD)
     assert reason_in_feed(service, key) is None

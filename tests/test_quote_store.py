@@ -16,7 +16,7 @@ from test_ledger_store import ADA, DONE, entries_of, rebuild, store
 import storage
 from chain import ledger, quote_book
 from chain.quote_tables import QuoteTotal, QuoteTrade
-from chain.quotes import MINTS, QUOTES
+from chain.quotes import QUOTES
 from chain.store import LedgerStore
 from models import Attachment, Trade, Wallet, WalletSignature
 from observing import rebuilding
@@ -246,14 +246,3 @@ def test_what_has_no_block_time_counts_in_no_span_in_no_quote(fresh):
     assert (whole.realized, whole.matched, whole.volume, whole.trades) == (10, 1, 160, 2)
     assert (since.realized, since.matched, since.unmatched) == (0, 0, 1)
     assert (since.volume, since.trades) == (60, 1)
-
-
-def test_a_database_of_before_is_derived_by_the_next_poll(seen):
-    """As after an upgrade: nothing is known of any quote, and the observer works it out."""
-    truth = seen.ledger()
-    QuoteTrade.delete().execute()
-    QuoteTotal.delete().execute()
-    Wallet.update(by_quote=None).execute()
-    seen.restart()
-    seen.settle()
-    assert seen.ledger() == truth and MINTS.isdisjoint({address("FOX")})

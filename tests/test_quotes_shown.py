@@ -213,11 +213,6 @@ def test_a_trade_tells_its_result_in_the_stablecoin_or_why_it_has_none(service, 
     page = text_of(service.get(f"/bots/{bot.bot.uid}?tab=trades"))
     assert "Proceeds 12.5 USDC, less the cost 10 USDC: +2.5 USDC." in page
     assert "was paid for in another currency, so it has a result in neither" in page
-    Wallet.update(by_quote=None).execute()
-    trades = service.get("/api/v1/trades", bot.publish_key.text).json["data"]
-    assert {one["quoteReason"] for one in trades if one["id"] == "trade_swapped"} == {
-        "reading_again"
-    }
 
 
 def test_one_stablecoin_for_another_is_a_sale_in_the_one_it_brought(service, bot):

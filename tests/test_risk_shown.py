@@ -77,7 +77,7 @@ def test_a_reason_stands_where_there_is_no_risk(service, bot):
     assert show(service, bot)["riskReason"] == "not_observed"
     assert show(service, bot)["activeDays"] is None
     service.observe_results(W, 5)
-    assert (show(service, bot)["risk"], show(service, bot)["riskReason"]) == (None, "reading_again")
+    assert (show(service, bot)["risk"], show(service, bot)["riskReason"]) == (None, "damaged")
 
 
 def test_nothing_sold_yet_is_no_risk_that_is_unknown(service, bot):

@@ -961,7 +961,6 @@ def test_the_status_page_tells_how_much_of_a_budget_is_used(service, standing_cl
         _, _, page = service.get("/status").text.partition("What price services")
         return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", page))
 
-    # As it was stored before waiting was counted.
-    assert "DexScreener 129,600 518,400 25% never" in show({})
+    assert "DexScreener 129,600 518,400 25% never" in show({"heldBack": 0, "heldBackAt": None})
     told = show({"heldBack": 2, "heldBackAt": time.time_ns() // 1_000_000})
     assert "25% 2 times, last" in told and "asked for in the next pass" in told

@@ -4,10 +4,9 @@ import ground
 import pytest
 from service import NOW, address, signature
 
-import storage
 from accounts import posts, traders
 from market.tables import Token
-from storage import database, search
+from storage import search
 
 WALLET, MINT = address("wallet"), address("mint")
 
@@ -175,23 +174,6 @@ def test_names_of_strangers_are_text(service, bot):
     page_by_name = service.get("/search?q=script").text
     assert "<b>TARN" not in page and "&lt;b&gt;TARN" not in page
     assert "<script>1" not in page_by_name and "&lt;script&gt;1" in page_by_name
-
-
-def test_posts_from_before_the_index_are_found(service, bot, ask):
-    publish(service, bot, "1", "Old marmalade.")
-    names = ("post_words_added", "post_words_changed", "post_words_removed")
-    with storage.writing():
-        if database.engine == "sqlite":
-            for name in names:
-                database.execute_sql(f"DROP TRIGGER {name}")
-            database.execute_sql("DROP TABLE post_words")
-        else:
-            database.execute_sql("DROP INDEX post_words")
-        for index in ("post_signature", "post_status_id"):
-            database.execute_sql(f"DROP INDEX {index}")
-        database.execute_sql("DELETE FROM schema_migration WHERE name = '0032_search'")
-    assert storage.migrate() == ["0032_search"]
-    assert len(ask("marmalade")) == 1
 
 
 def test_more_words_than_are_looked_for_do_no_harm(service, bot, ask):

@@ -120,7 +120,7 @@ def make_observed(service, dice, now, count=6):
 def list_boards(record, now):
     return {
         (sort, window, ownership): [
-            (one.row.uid, one.totals, one.cost_left, one.reason, one.ownership)
+            (one.row.uid, one.totals, one.reason, one.ownership)
             for one in leaderboard.list_entries(
                 leaderboard.Board(record, sort, window, ownership), now * 1000, 4
             )
@@ -257,31 +257,28 @@ SEEN = Ranked(DID, has_wallet=True, has_gap=False, is_proven=True, is_retired=Fa
 
 
 @pytest.mark.parametrize(
-    "one, by_result, by_floor, by_count",
+    "one, by_result, by_count",
     [
-        (SEEN, 0, 0, 0),
-        (SEEN._replace(is_proven=False), 1, 1, 1),
-        (SEEN._replace(has_gap=True), 2, 2, 0),
-        (SEEN._replace(has_gap=True, is_proven=False), 4, 4, 1),
-        (SEEN._replace(totals=DID._replace(partial=0)), 2, 2, 0),
-        # What left at a known cost is not known: there is no floor to be ranked by.
-        (SEEN._replace(is_summed=False), 0, 2, 0),
-        (SEEN._replace(is_summed=False, is_proven=False), 1, 4, 1),
-        (SEEN._replace(totals=None), 3, 3, 3),
-        (SEEN._replace(totals=None, is_proven=False), 5, 5, 5),
-        (SEEN._replace(has_wallet=False, is_summed=False), 6, 6, 6),
-        (SEEN._replace(has_wallet=False, totals=None), 7, 7, 7),
-        (SEEN._replace(is_retired=True), 0, 0, 0),
-        (SEEN._replace(is_retired=True, totals=DID._replace(trades=0)), 8, 8, 8),
-        (SEEN._replace(is_retired=True, totals=None, is_summed=False), 8, 8, 8),
+        (SEEN, 0, 0),
+        (SEEN._replace(is_proven=False), 1, 1),
+        (SEEN._replace(has_gap=True), 2, 0),
+        (SEEN._replace(has_gap=True, is_proven=False), 4, 1),
+        (SEEN._replace(totals=DID._replace(partial=0)), 2, 0),
+        (SEEN._replace(totals=None), 3, 3),
+        (SEEN._replace(totals=None, is_proven=False), 5, 5),
+        (SEEN._replace(has_wallet=False), 6, 6),
+        (SEEN._replace(has_wallet=False, totals=None), 7, 7),
+        (SEEN._replace(is_retired=True), 0, 0),
+        (SEEN._replace(is_retired=True, totals=DID._replace(trades=0)), 8, 8),
+        (SEEN._replace(is_retired=True, totals=None), 8, 8),
     ],
 )
-def test_where_a_bot_stands_by_each_order(one, by_result, by_floor, by_count):
+def test_where_a_bot_stands_by_each_order(one, by_result, by_count):
     """Of what was realized, 50 lamports, 20 less at worst are left: the cost that went unsold."""
     made = make_standing(7, ALL, DAY, 123, one)
     did = one.totals or Totals()
     sums = (*did[:1], did.realized - did.cost_left, *did[1:])
-    assert made == (7, ALL, IN_SOL, DAY, 123, by_result, by_floor, by_count, *sums)
+    assert made == (7, ALL, IN_SOL, DAY, 123, by_result, by_count, *sums)
     assert made.totals == did
 
 

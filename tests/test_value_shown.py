@@ -110,7 +110,7 @@ def set_state(state):
 
 @pytest.mark.parametrize(
     "state, reason",
-    [("backfilling", "backfilling"), ("complete", "reading_again"), ("partial", "reading_again")],
+    [("backfilling", "backfilling"), ("complete", "damaged")],
 )
 def test_no_reconciliation_says_why(service, bot, key, state, reason):
     service.observe_results(W, 1)
@@ -151,7 +151,6 @@ def test_the_floor_ranks_by_the_result_less_the_cost_that_left(service, bot, key
         ("Twin", 400, "300", 3),
         ("Poor", -5, "0", 3),
         ("Lucky", 10_000, "0", 2),
-        ("Upgraded", 700, None, 3),
     ):
         service.make_bot(name, address(name))
         service.observe_results(address(name), realized, matched, costLeftLamports=cost_left)
@@ -163,14 +162,9 @@ def test_the_floor_ranks_by_the_result_less_the_cost_that_left(service, bot, key
         ("Ada", 4, "0", None),
         ("Poor", 5, "0", None),
         ("Lucky", None, "0", "too_few_sells"),
-        ("Upgraded", None, None, "reading_again"),
     ]
-    # by the result alone both hidden losses and what an upgrade has yet to read keep their rank
-    assert [row[:2] for row in board(service, key, "sort=pnl")][:3] == [
-        ("Hider", 1),
-        ("Upgraded", 2),
-        ("Plain", 3),
-    ]
+    # by the result alone hidden losses keep their rank
+    assert [row[:2] for row in board(service, key, "sort=pnl")][:2] == [("Hider", 1), ("Plain", 2)]
 
 
 def test_a_gap_takes_the_rank_of_the_floor_too(service, bot, key):
@@ -323,19 +317,11 @@ def test_what_does_not_close_is_named(service, bot, difference, gaps, said, rest
     assert ("Moved where transactions are missing" in page) == bool(gaps)
 
 
-@pytest.mark.parametrize(
-    "state, said",
-    [
-        ("backfilling", "Not available: its history is still loading"),
-        ("complete", "Not available: its transactions are being read again after an upgrade"),
-    ],
-)
-def test_a_profile_without_books_says_why(service, bot, state, said):
-    left = {"costLeftLamports": None, "costLeftReceipts": None, "carriedLots": None}
-    service.observe_results(W, 1, realizedSol="1", volumeSol="1", **left)
-    Wallet.update(coverage=orjson.dumps({**COVERAGE, "state": state}).decode()).execute()
-    page = profile(service, bot)
-    assert said in page and "Cost that left unsold – its transactions are being read again" in page
+def test_a_profile_without_books_says_why(service, bot):
+    service.observe_results(W, 1, realizedSol="1", volumeSol="1")
+    coverage = orjson.dumps({**COVERAGE, "state": "backfilling"}).decode()
+    Wallet.update(coverage=coverage).execute()
+    assert "Not available: its history is still loading" in profile(service, bot)
 
 
 def test_the_board_shows_the_cost_that_left_and_sorts_by_the_rest(service, bot):

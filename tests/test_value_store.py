@@ -1,11 +1,7 @@
-"""What is stored of a trade's value and of where the money went: columns, running totals, the
-migration from before.
-"""
+"""What is stored of a trade's value and of where the money went: columns and running totals."""
 
-import importlib
 import json
 import random
-from pathlib import Path
 
 from hypothesis import HealthCheck, given
 from hypothesis import settings as effort
@@ -136,28 +132,17 @@ JOIN mint n ON n.id = m.mint_id ORDER BY m.trade_id, m.id"""
 
 
 def test_a_trade_moved_its_own_mint_where_nothing_of_it_was_left(empty):
-    """A round trip that left nothing of A, and one of C that left a B. Rows of before 0083 name
-    what was left alone; it adds the rest.
-    """
+    """A round trip that left nothing of A, and one of C that left a B."""
     t = Teller().write("round_trip", 50, FEE, [], "A")
     publish(empty(), t.write("round_trip", 50, FEE, [("B", 1)], "C").buy("A", 10, 100).entries)
     ask = storage.database.execute_sql
-    found = ask(MINTS_OF_TRADES).fetchall()
     own = [("A", None), ("B", None), ("C", None), ("A", "buy")]
-    assert [row[1:3] for row in found] == own
-    ask("DELETE FROM trade_mint WHERE side IS NULL AND mint_id IN (1, 3)")
-    ask("DELETE FROM mint WHERE id = 3")
-    up = importlib.import_module("migrations.0083_own_mints").up
-    for _ in range(2):
-        with storage.writing():
-            up(None, storage.database)
-        assert ask(MINTS_OF_TRADES).fetchall() == found
+    assert [row[1:3] for row in ask(MINTS_OF_TRADES).fetchall()] == own
 
 
 def test_what_was_sent_on_or_arrived_at_once_was_traded_all_the_same(empty):
     """10 A bought and all sent on; 4 B that arrived and were sold; both changed nothing as a whole.
-    A swap gives C that arrived for D and leaves a residue of E, which nobody bought. Rows of before
-    0084 have no side and no trader of those, but one of the residue.
+    A swap gives C that arrived for D and leaves a residue of E, which nobody bought.
     """
     t = Teller().write("buy", -100, FEE, [("A", 10)], "A", beside=[("A", -10)])
     t.write("sell", 60, FEE, [("B", -4)], "B", beside=[("B", 4)])
@@ -170,18 +155,6 @@ def test_what_was_sent_on_or_arrived_at_once_was_traded_all_the_same(empty):
     swap = [("D", "buy"), ("E", None), ("C", "sell")]
     assert sides == [("A", "buy"), ("B", "sell"), *swap]
     assert traded == [("A", "buy"), ("B", "sell"), ("C", "sell"), ("D", "buy")]
-    of = {name: f"(SELECT id FROM mint WHERE address = '{name}')" for name in "ABCE"}
-    ask(f"UPDATE trade_mint SET side = NULL WHERE mint_id IN ({of['A']}, {of['B']})")
-    ask(f"UPDATE trade_mint SET side = 'buy' WHERE mint_id = {of['E']}")
-    ask(f"DELETE FROM trade_mint WHERE mint_id = {of['C']}")
-    ask("DELETE FROM mint WHERE address = 'C'")
-    ask("UPDATE token_trader SET mint = 'E', side = 'buy' WHERE mint = 'C'")
-    ask("DELETE FROM token_trader WHERE mint IN ('A', 'B')")
-    up = importlib.import_module("migrations.0084_moved_beside").up
-    for _ in range(2):
-        with storage.writing():
-            up(None, storage.database)
-        assert ask(MINTS_OF_TRADES).fetchall() == found and list_traded() == traded
     assert not mark_differing_trades(Wallet.get().id)
 
 
@@ -254,48 +227,6 @@ def derived():
     names = [field for name, field in HourTotal._meta.fields.items() if name != "wallet"]
     hours = list(HourTotal.select(*names).order_by(HourTotal.hour).tuples())
     return ledger_of([ADA]), hours
-
-
-# ---- from before ---------------------------------------------------------------------------------
-def test_a_database_from_before_opens_and_a_rebuild_fills_it(empty):
-    """Columns are taken away again, as if they had never been; the migration brings them back, and
-    the next publication writes what one without a past would have.
-    """
-    t = Teller().buy("A", 10, 100).sell("A", 4, 60).lose("A", 2)
-    wallet = publish(empty(), t.entries)
-    before = derived()
-    db = storage.database
-    up, rare = read_migration("0020_value"), dict(read_migration("0072_rare_rows").RARE)
-    # A later level has it, over one of the columns.
-    db.execute_sql("DROP INDEX wallet_with_difference")
-    for table, columns in up.COLUMNS.items():
-        for name in columns:
-            db.execute_sql(f'ALTER TABLE "{table}" DROP COLUMN "{name}"')
-    old = json.loads(wallet.results)
-    for name in up.NOT_SUMMED_YET:
-        del old[name]
-    db.execute_sql("UPDATE wallet SET results = ?", (json.dumps(old),))
-    with db.atomic():
-        up.up(None, db)
-    db.execute_sql(f"CREATE INDEX wallet_with_difference ON {rare['wallet_with_difference']}")
-    now = Wallet.get(Wallet.address == ADA)
-    assert json.loads(now.results)["costLeftLamports"] is None
-    assert (now.cost_left, now.reconciliation, now.imbalance) == (None, None, 0)
-    assert {t.cost_left for t in Trade.select()} == {0}
-    # digests are of other columns than before
-    Trade.update(digest="").execute()
-    publish(now, [])
-    assert derived() == before
-
-
-def read_migration(name):
-    from importlib.util import module_from_spec, spec_from_file_location
-
-    path = Path(storage.MIGRATIONS) / f"{name}.py"
-    spec = spec_from_file_location(name, path)
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def test_a_text_of_which_the_disk_made_bytes_has_another_digest():

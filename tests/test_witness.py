@@ -8,7 +8,7 @@ import threading
 import pytest
 from test_notes import check_cosignature
 
-from evidence import catch_up, log, notes, witness, witnessed, witnessing
+from evidence import log, notes, openings, witness, witnessed, witnessing
 from evidence.notes import COSIGNATURE, Signer, Verifier
 from evidence.tables import Witnessed
 from market.failures import FetchError
@@ -90,7 +90,7 @@ def test_what_was_seen_is_served(grown):
 
 def test_a_new_log_that_names_all_that_was_seen_is_followed(grown):
     look(grown)
-    catch_up.renew_log("restore", NOW)
+    openings.renew_log("restore", NOW)
     told = look(grown)
     assert told.verdict == "consistent" and told.text.startswith("1 leaves")
 
@@ -141,9 +141,9 @@ def test_another_key_is_told(grown):
 
 def test_a_restore_that_lost_leaves_is_told_and_then_followed(grown):
     look(grown)
-    old = catch_up.describe_last()
+    old = openings.describe_last()
     edit("DELETE FROM log_leaf WHERE id > 290")
-    catch_up.renew_log("restore", NOW, old)
+    openings.renew_log("restore", NOW, old)
     told = look(grown)
     assert told.verdict == "alarm" and "of the 300 leaves that were seen" in told.text
     assert "it kept 291" in told.text
@@ -162,7 +162,7 @@ def test_a_new_log_that_names_nothing_is_told(grown):
 def test_a_new_log_over_a_forged_past_is_told(grown):
     look(grown)
     edit("UPDATE log_leaf SET data = '{}' WHERE id = 17")
-    catch_up.renew_log("restore", NOW)
+    openings.renew_log("restore", NOW)
     told = look(grown)
     assert told.verdict == "alarm" and "FORK" in told.text
 
@@ -191,7 +191,7 @@ def test_what_a_hostile_log_says_of_the_one_before_stops_no_other_look(
     look(grown)
     other = "https://other.example"
     with writing():
-        previous = {**catch_up.describe_last(), "kept": 300, "why": "restore", **hostile}
+        previous = {**openings.describe_last(), "kept": 300, "why": "restore", **hostile}
         arrivals.open_log(NOW, previous)
     monkeypatch.setattr(witness, "make_fetch", lambda url: fetching(grown))
     told = witnessing.run_tick([URL, other], SIGNER, NOW)
@@ -203,7 +203,7 @@ def test_what_a_hostile_log_says_of_the_one_before_stops_no_other_look(
 def test_tiles_of_the_log_before_that_are_cut_wrong_are_told(grown):
     look(grown)
     prefix = log.find_log().uid
-    catch_up.renew_log("restore", NOW)
+    openings.renew_log("restore", NOW)
     told = look(grown, **{f"{prefix}/tile": b"short"})
     assert told.verdict == "alarm" and "do not fit" in told.text
 

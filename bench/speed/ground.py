@@ -16,7 +16,6 @@ from bench import _servers as servers
 from bench._clients import write_request
 from bench.seed import WALLETS, fill
 from chain.standing_store import refresh_standings
-from operate.backups import catch_up_log
 
 MEDDLING = "UPDATE wallet SET due_at = due_at + 1 WHERE id = (SELECT MIN(id) FROM wallet)"
 SMALL = 10_000
@@ -44,8 +43,6 @@ class Seeded:
                 )
             self.made = json.loads((self.folder / "made.json").read_text())
             self._make_keys()
-            # Its first start would: a million posts take longer than a start is waited for.
-            catch_up_log(self.settings, database, time.time_ns() // 1_000_000)
         database.close_all()
         self.file = self.folder / "app.db"
         self.paths = {

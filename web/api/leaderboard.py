@@ -19,14 +19,12 @@ from chain.ranks import (
     find_reason,
     find_tier,
 )
-from chain.stored import RESULTS, read_stored
 from chain.summary import read_coverage
 from web.api import risk, standings
 from web.api.quote_results import show_amount, show_quote
 from web.api.records import show_owners
 from web.api.serialize import (
     HELD_BY_ANOTHER,
-    READING_AGAIN,
     Json,
     show_coverage,
     show_sol,
@@ -80,8 +78,6 @@ class Entry:
 
     row: CompetitorRow
     totals: Totals | None
-    # known cost that left without a sale, in lamports; None until it was summed
-    cost_left: int | None
     # why it has no rank
     reason: str | None
     # claimed | proven; None without a wallet
@@ -126,19 +122,11 @@ def list_entries(board: Board, now: int, limit: int) -> list[Entry]:
 
 def _make_entry(board: Board, row: CompetitorRow, standing: StandingRow, tier: int) -> Entry:
     totals = None if tier in ARE_UNSEEN else standing.totals
-    cost_left = totals and totals.cost_left
-    if (
-        board.quote is None
-        and board.record == ALL
-        and (read_stored(row.results, RESULTS) or {}).get("costLeftLamports") is None
-    ):
-        # Null until the transactions were read since it is summed.
-        cost_left = None
-    reason = check_rank(board.sort, row, totals, cost_left)
+    reason = check_rank(board.sort, row, totals)
     if board.record == ALL and row.is_claim:
         reason = HELD_BY_ANOTHER
     ownership = row.ownership and ("proven" if tier in ARE_PROVEN else "claimed")
-    return Entry(row, totals, cost_left, reason, ownership)
+    return Entry(row, totals, reason, ownership)
 
 
 def find_group(entry: Entry) -> int:
@@ -147,9 +135,7 @@ def find_group(entry: Entry) -> int:
 
 
 # ---- ranks ---------------------------------------------------------------------------------------
-def check_rank(
-    sort: str, row: CompetitorRow, totals: Totals | None, cost_left: int | None
-) -> str | None:
+def check_rank(sort: str, row: CompetitorRow, totals: Totals | None) -> str | None:
     """Tell why an entry has no rank, or None."""
     by_result, has_wallet = sort in BY_RESULT, row.address is not None
     reason = find_reason(totals, has_wallet, False, by_result)
@@ -157,7 +143,7 @@ def check_rank(
         # Read only where it decides.
         has_gap = bool(read_coverage(row.coverage)["gaps"])
         reason = find_reason(totals, has_wallet, has_gap, by_result)
-    return READING_AGAIN if reason is None and sort == "pnl_floor" and cost_left is None else reason
+    return reason
 
 
 def score(entry: Entry, sort: str) -> int:
@@ -239,7 +225,7 @@ def _show_amounts(entry: Entry, totals: Totals | None) -> Json:
     return {
         "realizedLamports": totals and show_lamports(totals.realized),
         "realizedSol": totals and show_sol(totals.realized),
-        "costLeftLamports": totals and show_lamports(entry.cost_left),
+        "costLeftLamports": totals and show_lamports(totals.cost_left),
         "volumeLamports": totals and show_lamports(totals.volume),
         "volumeSol": totals and show_sol(totals.volume),
     }

@@ -213,9 +213,8 @@ def _show_budget(budget: dict[str, Any], now_ms: int) -> dict[str, Any]:
     return {
         "requestsToday": budget["requests"] if is_today else 0,
         "allowedToday": budget["allowed"],
-        # Not told by what was stored before an upgrade.
-        "heldBackToday": budget.get("heldBack", 0) if is_today else 0,
-        "heldBackAt": show_time(budget.get("heldBackAt") if is_today else None),
+        "heldBackToday": budget["heldBack"] if is_today else 0,
+        "heldBackAt": show_time(budget["heldBackAt"] if is_today else None),
     }
 
 

@@ -26,7 +26,7 @@ class PostRow(NamedTuple):
     it, null without one. `trade_digest` differs wherever anything of that trade does.
 
     `quote`: the mint of the stablecoin that the trade was made against, null without one, and with
-    it the rest of QuoteTradeRow; `is_unread`: 1 where nobody knows yet.
+    it the rest of QuoteTradeRow.
     """
 
     id: int
@@ -78,7 +78,6 @@ class PostRow(NamedTuple):
     quote_matched_raw: str | None
     quote_unmatched_raw: str | None
     quote_is_cross: int | None
-    is_unread: int
     log: str | None
     # The index of its leaf there.
     log_place: int | None
@@ -95,9 +94,6 @@ ITS_QUOTE = """LEFT JOIN quote_trade q ON q.trade_id = t.id AND NOT EXISTS (
     SELECT 1 FROM quote_trade o WHERE o.trade_id = q.trade_id
     AND (o.kind > q.kind OR o.kind = q.kind AND o.quote < q.quote))
 """
-IS_UNREAD = """CASE WHEN t.kind = 'swap' AND q.quote IS NULL
-    AND (SELECT o.by_quote FROM wallet o WHERE o.id = t.wallet_id) IS NULL
-    THEN 1 ELSE 0 END AS is_unread"""
 POST = f"""
 SELECT p.id, p.uid, b.uid AS bot, b.name AS bot_name, p.event_id, p.body, p.mint,
        COALESCE(p.symbol, s.symbol) AS symbol, p.signature, p.reason, p.source, p.status,
@@ -107,7 +103,7 @@ SELECT p.id, p.uid, b.uid AS bot, b.name AS bot_name, p.event_id, p.body, p.mint
        n.symbol AS trade_symbol, t.token_changes, t.beside_tokens, t.sol_change, t.beside_sol,
        t.realized, t.result, t.cost, t.explained, t.slot,
        t.block_time, t.flags AS trade_flags, t.digest AS trade_digest, q.quote,
-       {", ".join(f"q.{name} AS quote_{name}" for name in QuoteSale._fields)}, {IS_UNREAD},
+       {", ".join(f"q.{name} AS quote_{name}" for name in QuoteSale._fields)},
        g.uid AS log, p.leaf_id - g.first_leaf AS log_place
 FROM post p JOIN bot b ON b.id = p.bot_id LEFT JOIN "key" k ON k.id = p.key_id
 LEFT JOIN log g ON g.id = (SELECT MAX(id) FROM log WHERE first_leaf <= p.leaf_id)
@@ -140,7 +136,6 @@ class PostStateRow(NamedTuple):
     quote_cost: int | None
     quote_matched_raw: str | None
     quote_is_cross: int | None
-    is_unread: int
 
 
 POST_STATE = f"""
@@ -148,7 +143,7 @@ SELECT p.id, b.name AS bot_name, COALESCE(p.symbol, s.symbol) AS symbol, p.statu
        p.checked_at, p.status_reason, p.event_at, p.hidden_at, {POST_OWNERSHIP},
        n.symbol AS trade_symbol, t.digest AS trade_digest, q.quote, q.status AS quote_status,
        q.result AS quote_result, q.cost AS quote_cost, q.matched_raw AS quote_matched_raw,
-       q.is_cross AS quote_is_cross, {IS_UNREAD}
+       q.is_cross AS quote_is_cross
 FROM post p JOIN bot b ON b.id = p.bot_id LEFT JOIN trade t ON t.id = p.trade_id
 LEFT JOIN token s ON s.mint = p.mint LEFT JOIN token n ON n.mint = t.mint
 {ITS_QUOTE}"""

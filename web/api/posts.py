@@ -129,7 +129,7 @@ def show_receipt(row: PostRow) -> Json | None:
         **(
             show_quoted(row.quote, row.sale)
             if row.quote
-            else show_unquoted(row.trade_kind, row.trade_flags or "[]", bool(row.is_unread))
+            else show_unquoted(row.trade_kind, row.trade_flags or "[]")
         ),
         "explainedShare": show_share(row.explained),
         "slot": row.slot,

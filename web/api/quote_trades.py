@@ -7,7 +7,7 @@ from chain.lots import UNEXPLAINED
 from chain.quote_book import QuoteSale
 from chain.quotes import QUOTES, Quote
 from web.api.quote_results import show_amount, show_quote
-from web.api.serialize import READING_AGAIN, Json
+from web.api.serialize import Json
 from web.api.statements import TradeRow
 from web.server.rows import select, write_marks
 
@@ -44,7 +44,6 @@ class QuoteTradeRow(NamedTuple):
 QUOTED = f"""
 SELECT {", ".join(QuoteTradeRow._fields)} FROM quote_trade WHERE trade_id IN ({{trades}})
 ORDER BY kind DESC, quote"""
-UNDERIVED = "SELECT address FROM wallet WHERE by_quote IS NULL AND address IN "
 TABLE = {quote.mint: quote for quote in QUOTES}
 
 
@@ -54,19 +53,12 @@ def find_quotes(rows: Sequence[TradeRow]) -> dict[int, Json]:
     found: dict[int, QuoteTradeRow] = {}
     for one in select(QuoteTradeRow, QUOTED.format(trades=write_marks(ids)), ids):
         found.setdefault(one.trade_id, one)
-    unread = _find_underived([row.wallet for row in rows if row.id not in found])
     return {
         row.id: show_quoted(found[row.id].quote, found[row.id].sale)
         if row.id in found
-        else show_unquoted(row.kind, row.flags, row.wallet in unread)
+        else show_unquoted(row.kind, row.flags)
         for row in rows
     }
-
-
-def _find_underived(addresses: Sequence[str]) -> set[str]:
-    """Return those of these wallets whose ledgers in stablecoins were not derived yet."""
-    asked = sorted(set(addresses))
-    return set(select(str, f"{UNDERIVED}({write_marks(asked)})", asked)) if asked else set()
 
 
 def show_quoted(mint: str, sale: QuoteSale) -> Json:
@@ -74,20 +66,16 @@ def show_quoted(mint: str, sale: QuoteSale) -> Json:
     return {"quote": show_quote_trade(TABLE[mint], sale), "quoteReason": None}
 
 
-def show_unquoted(kind: str, flags: str, is_unread: bool) -> Json:
-    """Make `quote` and `quoteReason` of a trade against none. `flags`: JSON; `is_unread`: the
-    ledgers in stablecoins of its wallet were not derived yet.
-    """
-    return {"quote": None, "quoteReason": _find_reason(kind, flags, is_unread)}
+def show_unquoted(kind: str, flags: str) -> Json:
+    """Make `quote` and `quoteReason` of a trade against none. `flags`: JSON."""
+    return {"quote": None, "quoteReason": _find_reason(kind, flags)}
 
 
-def _find_reason(kind: str, flags: str, is_unread: bool) -> str:
+def _find_reason(kind: str, flags: str) -> str:
     if kind not in PRICED:
         return "not_a_trade"
     if kind in AGAINST_SOL:
         return "in_sol"
-    if is_unread:
-        return READING_AGAIN
     return UNEXPLAINED if f'"{UNEXPLAINED}"' in flags else "no_stablecoin"
 
 

@@ -7,7 +7,7 @@ from chain.amounts import show_lamports
 from chain.risk import HOURS_A_DAY, Curve, join_curves
 from chain.risk_store import StoredRisk, load_risk
 from web.api import quote_results
-from web.api.serialize import DAMAGED, READING_AGAIN, Json, show_time
+from web.api.serialize import DAMAGED, Json, show_time
 from web.server.rows import select, write_marks
 
 HOUR_MS, HOUR_SECONDS = 3_600_000, 3_600
@@ -117,7 +117,7 @@ def add_risks(bots: Sequence[Json], bot_ids: Sequence[int]) -> None:
     """Add `risk` and `riskReason` to Bots, and `risk` to their records."""
     results, records = (find_risks(sql, bot_ids) for sql in (OF_RESULTS, OF_RECORD))
     for bot, number in zip(bots, bot_ids, strict=True):
-        risk, reason = results.get(number), find_reason(bot, number in results)
+        risk, reason = results.get(number), find_reason(bot)
         if reason is None and risk is None:
             reason = DAMAGED
         bot["risk"] = None if reason else show_risk(risk)
@@ -127,13 +127,13 @@ def add_risks(bots: Sequence[Json], bot_ids: Sequence[int]) -> None:
             bot["record"]["risk"] = show_risk(records.get(number))
 
 
-def find_reason(bot: Json, is_derived: bool) -> str | None:
+def find_reason(bot: Json) -> str | None:
     """Tell why a Bot has no risk of its results, or None."""
     if bot["wallet"] is None:
         return "no_wallet"
     if bot["results"] is None:
         return bot["resultsReason"] or "not_observed"
-    return None if is_derived else READING_AGAIN
+    return None
 
 
 def show_risk(risk: StoredRisk | None) -> Json | None:

@@ -198,8 +198,6 @@ def show_activity(row: ActivityRow, mint: str) -> Json:
 # Why a bot that claims a wallet has no results: the wallet's sums hold what another bot did, who
 # held it before. What happened since the claim is not added up apart.
 HELD_BY_ANOTHER = "held_by_another"
-# Why sums are missing that an upgrade added: the stored transactions are read again first.
-READING_AGAIN = "reading_again"
 # Why something is missing whose stored text a fault of the disk damaged: the next poll writes it.
 DAMAGED = "damaged"
 
@@ -272,7 +270,7 @@ def _find_books_reason(row: BotRow) -> str | None:
     if row.reconciliation is not None:
         return find_damage(row.reconciliation, RECONCILIATION)
     state = "none" if row.coverage is None else read_coverage(row.coverage)["state"]
-    return {"none": "not_observed", "backfilling": "backfilling"}.get(state, READING_AGAIN)
+    return {"none": "not_observed", "backfilling": "backfilling"}.get(state, DAMAGED)
 
 
 def _show_wallet(row: BotRow) -> Json | None:

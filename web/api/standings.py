@@ -54,7 +54,7 @@ class Order(NamedTuple):
 
 ORDERS = {
     "pnl": Order("realized", "result_tier"),
-    "pnl_floor": Order("floor", "floor_tier"),
+    "pnl_floor": Order("floor", "result_tier"),
     "volume": Order("volume", "count_tier"),
     "trades": Order("trades", "count_tier"),
 }

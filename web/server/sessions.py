@@ -47,22 +47,13 @@ class Cookies(SecureCookieSessionInterface):
         """Read the cookie of a request; an empty session without a valid one."""
         if "Cookie" not in request.headers:
             return self.session_class()
-        name = self.get_cookie_name(app)
-        opened = self._read(app, request.cookies.get(name))
-        if opened or name == PLAIN_NAME:
-            return opened
-        # Set before this instance's cookies had their present name: it gets the new one now.
-        former = self._read(app, request.cookies.get(PLAIN_NAME))
-        former.modified = bool(former)
-        return former
-
-    def _read(self, app: Flask, value: str | None) -> SecureCookieSession:
+        value = request.cookies.get(self.get_cookie_name(app), "")
         signer = self.get_signing_serializer(app)
         if signer is None:
             return self.session_class()
         try:
             # Without max_age the second in the signature is not checked.
-            return self.session_class(signer.loads(value or ""))
+            return self.session_class(signer.loads(value))
         except BadSignature:
             return self.session_class()
 
@@ -83,15 +74,6 @@ class Cookies(SecureCookieSessionInterface):
                 response.vary.add("Cookie")
             return
         super().save_session(app, session, response)
-        is_renamed = self.get_cookie_name(app) != PLAIN_NAME and PLAIN_NAME in request.cookies
-        if session.modified and is_renamed:
-            response.delete_cookie(
-                PLAIN_NAME,
-                path=self.get_cookie_path(app),
-                secure=True,
-                httponly=True,
-                samesite="Lax",
-            )
 
 
 def _is_shareable(response: Response) -> bool:

@@ -105,9 +105,7 @@ def list_compared(report: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     for one in report["candidates"]:
         name = name_candidate(one["settings"], report)
         rows.append((name, one["comparison"]))
-        # A result of before had none.
-        if "controls" in one:
-            rows.append((f"{name}: random entries", one["controls"]["randomEntry"]))
+        rows.append((f"{name}: random entries", one["controls"]["randomEntry"]))
     return [*rows, ("Holding SOL", HOLDING)]
 
 

@@ -95,8 +95,6 @@ def show_feed() -> ResponseReturnValue:
 def read_filter() -> tuple[Filter, str | None]:
     """Return the filters of the query, and what is wrong with them: a choice that is none."""
     given = {name: request.args.get(name, "").strip() for name in Filter._fields}
-    # Its name on the pages of the first edition.
-    given["token"] = given["token"] or request.args.get("mint", "").strip()
     # What was typed is shown again, unless it may be a secret that somebody pasted.
     for name in ("bot", "token"):
         if len(given[name]) > MAX_FILTER or holds_secret(given[name]):

@@ -15,7 +15,6 @@ NO_BOOKS = {
     "no_wallet": "no wallet is connected",
     "not_observed": "this wallet has not been observed yet",
     "backfilling": "its history is still loading; partial sums would mislead",
-    "reading_again": words.UNRANKED["reading_again"],
     "held_by_another": words.UNRANKED["held_by_another"],
     "damaged": words.UNRANKED["damaged"],
 }
@@ -78,8 +77,6 @@ def describe_rest(books: Json) -> str:
 def describe_cost_left(results: Json) -> str:
     """Tell with how many transactions the cost left."""
     count = results["costLeftReceipts"]
-    if count is None:
-        return words.UNRANKED["reading_again"]
     if not count:
         return "everything bought was sold or is still held"
     noun = "transaction" if count == 1 else "transactions"

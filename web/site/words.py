@@ -123,7 +123,6 @@ UNRANKED = {
     "not_observed": "not observed yet",
     "too_few_sells": "fewer than 3 sales with a known cost",
     "open_gap": "part of the history is missing",
-    "reading_again": "its transactions are being read again after an upgrade",
     "damaged": "what was stored here cannot be read; the next poll writes it anew",
     "held_by_another": (
         "another bot held this wallet first; until this one proves it, it has no results"

@@ -83,20 +83,19 @@ class Bot(Shape):
             "no_wallet",
             "not_observed",
             "backfilling",
-            "reading_again",
             "held_by_another",
             "damaged",
         ]
         | None
     ) = described("why there is no reconciliation")
     averageCost: AverageCost | None = described(
-        "null where there are no results, they are still read again, or what was stored is damaged"
+        "null where there are no results, or what was stored is damaged"
     )
     record: Record | None = described("null until a wallet was observed")
     risk: Risk | None = described("of `results`; that of the record stands in it")
-    riskReason: (
-        Literal["no_wallet", "not_observed", "reading_again", "held_by_another", "damaged"] | None
-    ) = described("why there is no risk")
+    riskReason: Literal["no_wallet", "not_observed", "held_by_another", "damaged"] | None = (
+        described("why there is no risk")
+    )
     pace: Pace
     activeDays: int | None = described("UTC days with a trade; null where there is no risk")
     owner: Owner

@@ -84,9 +84,7 @@ class QuoteTrade(Quote):
     )
 
 
-QuoteReason = Literal[
-    "not_a_trade", "in_sol", "no_stablecoin", "value_unexplained", "reading_again"
-]
+QuoteReason = Literal["not_a_trade", "in_sol", "no_stablecoin", "value_unexplained"]
 
 
 class Beside(Shape):
@@ -184,9 +182,7 @@ class LeaderboardRow(Shape):
     )
     realizedLamports: Whole | None
     realizedSol: Exact | None
-    costLeftLamports: Whole | None = described(
-        "known cost of what left without a sale; null until it was summed"
-    )
+    costLeftLamports: Whole | None = described("known cost of what left without a sale")
     maxDrawdownLamports: Whole | None = described(
         "as in Risk, from the full hour on in which the window begins; null until it was worked out"
     )
@@ -215,7 +211,6 @@ class LeaderboardRow(Shape):
             "too_few_sells",
             "open_gap",
             "held_by_another",
-            "reading_again",
         ]
         | None
     ) = described(

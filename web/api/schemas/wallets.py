@@ -125,14 +125,12 @@ class Results(Shape):
     failedTransactions: int
     failedCostLamports: Whole
     overheadLamports: Whole = described("fees and tips outside of trades")
-    costLeftLamports: Whole | None = described(
-        "known cost of what left without a sale; null until older entries were read again"
-    )
-    costLeftReceipts: int | None = described("transactions with which it left")
-    carriedLots: int | None = described("lots whose cost was carried over from a swap")
+    costLeftLamports: Whole = described("known cost of what left without a sale")
+    costLeftReceipts: int = described("transactions with which it left")
+    carriedLots: int = described("lots whose cost was carried over from a swap")
     openPositions: int
     byQuote: list[QuoteResults] | None = described(
-        "of each stablecoin the wallet ever moved; null until older entries were read again"
+        "of each stablecoin the wallet ever moved; null if what was stored is damaged"
     )
 
 
@@ -156,7 +154,7 @@ class Reconciliation(Shape):
     differenceLamports: Whole = described("0, or what gaps in the history moved")
     gapLamports: Whole = described("moved where transactions are missing")
     byQuote: list[QuoteReconciliation] | None = described(
-        "of each stablecoin the wallet ever moved; null until older entries were read again"
+        "of each stablecoin the wallet ever moved; null if what was stored is damaged"
     )
 
 

@@ -135,7 +135,7 @@ def finish_rows(name: str, rows: Any) -> list[Any]:
         return [row._replace(url=mask_url(row.url)) for row in rows]
     if name == "keys":
         uses = find_app().allowance.find_uses()
-        return [row._replace(last_used_at=uses.get(row.uid, row.last_used_at)) for row in rows]
+        return [row._replace(last_used_at=uses.get(row.uid)) for row in rows]
     return list(rows)
 
 

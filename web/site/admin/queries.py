@@ -58,7 +58,9 @@ class WalletRow(NamedTuple):
 
 
 class KeyRow(NamedTuple):
-    """A key, without its hash; `bot_*` is None for a read key."""
+    """A key, without its hash; `bot_*` is None for a read key. `last_used_at` is filled in later:
+    rate-limit counters hold it.
+    """
 
     id: int
     uid: str
@@ -220,7 +222,7 @@ LEFT JOIN companion c ON c.wallet_id = w.id AND c.detached_at IS NULL {where}"""
     "keys": Listing(
         KeyRow,
         """SELECT k.id, k.uid, k.scope, k.name, k.prefix, k.last4, k.created_at, k.expires_at,
-       k.revoked_at, k.last_used_at, o.uid AS owner_uid, b.uid AS bot_uid, b.name AS bot_name
+       k.revoked_at, NULL AS last_used_at, o.uid AS owner_uid, b.uid AS bot_uid, b.name AS bot_name
 FROM "key" k JOIN owner o ON o.id = k.owner_id LEFT JOIN bot b ON b.id = k.bot_id {where}""",
         "k.id",
         {"owner": OF_OWNER.format("k.owner_id"), "bot": OF_BOT.format("k.bot_id")},

@@ -1,13 +1,11 @@
-"""Digests of full pages of evidence, and of running totals, are kept until those change.
+"""Triggers that drop kept digests (evidence.kept) in the transaction that changes their part of a
+document.
 
-Triggers drop them in the transaction of the change, so no writer can forget it. Of a page whose
-lines stay where they are, that one; where lines come or go, all from there on.
+Of a page whose lines stay where they are, that one; where lines come or go, all from there on.
 """
 
+from collections.abc import Iterator
 from typing import NamedTuple
-
-import orjson
-from peewee import AutoField, BigIntegerField, CompositeKey, ForeignKeyField, Model, TextField
 
 # {row}: old or new; {kind} and {owner}: of what has pages, and the column of the owner.
 LATER = """
@@ -48,7 +46,7 @@ class Trigger(NamedTuple):
     condition: str = ""
 
 
-def list_triggers():
+def list_triggers() -> Iterator[Trigger]:
     for table, kind, owner in (("trade", "receipts", "wallet_id"), ("post", "posts", "bot_id")):
         for event, row, text in (
             *(("INSERT", "new", LATER), ("DELETE", "old", LATER)),
@@ -81,12 +79,11 @@ def list_triggers():
     yield Trigger("log_insert", "INSERT ON log", LOG_OF_LEAVES)
     yield Trigger("log_update", "UPDATE OF id, uid, first_leaf ON log", ALL_POSTS)
     yield Trigger("log_delete", "DELETE ON log", ALL_POSTS)
-    yield Trigger("leaf_update", "UPDATE ON log_leaf", ALL_POSTS)
     yield Trigger("leaf_delete", "DELETE ON log_leaf", ALL_POSTS)
     yield from list_triggers_of_totals()
 
 
-def list_triggers_of_totals():
+def list_triggers_of_totals() -> Iterator[Trigger]:
     for table, kind, owner, place in (
         ("hour_total", "hours", "wallet_id", ""),
         ("forward_total", "seconds", "attachment_id", ""),
@@ -102,12 +99,12 @@ def list_triggers_of_totals():
             yield Trigger(f"{table}_{event.lower()}", f"{event} ON {table}", statement)
 
 
-def make_sqlite(one):
+def make_sqlite(one: Trigger) -> Iterator[str]:
     when = f" WHEN {one.condition}" if one.condition else ""
     yield f"CREATE TRIGGER kept_{one.name} AFTER {one.event}{when} BEGIN {one.statement}; END"
 
 
-def make_postgresql(one):
+def make_postgresql(one: Trigger) -> Iterator[str]:
     when = f" WHEN ({one.condition})" if one.condition else ""
     yield (
         f"CREATE FUNCTION kept_{one.name}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
@@ -119,53 +116,7 @@ def make_postgresql(one):
     )
 
 
-def fill_logged(db):
-    """Find the last leaf of each wallet: it was looked for in all of the log until now."""
-    leaves = db.execute_sql(
-        """SELECT id, data FROM log_leaf WHERE data LIKE '%"kind":"evidence"%' ORDER BY id"""
-    )
-    said = ((number, orjson.loads(data)) for number, data in leaves)
-    last = {leaf["wallet"]: number for number, leaf in said if leaf["kind"] == "evidence"}
-    for address, number in last.items():
-        sql = "INSERT INTO logged_wallet (wallet_id, leaf_id) SELECT id, ? FROM wallet"
-        db.execute_sql(f"{sql} WHERE address = ?", (number, address))
-
-
-def up(migrator, db):
-    class Wallet(Model):
-        id = AutoField()
-
-        class Meta:
-            database = db
-            table_name = "wallet"
-
-    class LoggedWallet(Model):
-        wallet = ForeignKeyField(Wallet, primary_key=True)
-        leaf_id = BigIntegerField()
-
-        class Meta:
-            database = db
-            table_name = "logged_wallet"
-            strict_tables = True
-
-    class KeptDigest(Model):
-        kind = TextField()
-        owner = BigIntegerField()
-        place = BigIntegerField()
-        number = BigIntegerField()
-        claim = TextField()
-        digest = TextField(null=True)
-        version = TextField()
-
-        class Meta:
-            database = db
-            table_name = "kept_digest"
-            strict_tables = True
-            primary_key = CompositeKey("kind", "owner", "place")
-
-    db.create_tables([LoggedWallet, KeptDigest])
-    fill_logged(db)
-    make = make_sqlite if db.engine == "sqlite" else make_postgresql
-    for one in list_triggers():
-        for statement in make(one):
-            db.execute_sql(statement)
+STATEMENTS = {
+    "sqlite": [sql for one in list_triggers() for sql in make_sqlite(one)],
+    "postgresql": [sql for one in list_triggers() for sql in make_postgresql(one)],
+}
