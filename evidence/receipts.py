@@ -49,11 +49,10 @@ NESTED = {
 }
 COLUMNS = (*PLAIN.values(), *AMOUNTS.values(), *NESTED.values())
 AMOUNTS_FROM, NESTED_FROM = len(PLAIN), len(PLAIN) + len(AMOUNTS)
-# A signature that was listed before its block time counts from then (Entry.happened_at). A change
-# of a receipt is noticed through its listed signature, which leads to the trade by its slot. Its
-# body where it has no digest yet.
+# A signature that was listed before its block time counts from then (Entry.happened_at).
+# `body`: of a receipt without a digest.
 LINES = f"""
-SELECT t.id, s.slot = t.slot, {", ".join(f"t.{name}" for name in COLUMNS)},
+SELECT t.id, {", ".join(f"t.{name}" for name in COLUMNS)},
        t.signature, r.digest, CASE WHEN COALESCE(r.digest, '') = '' THEN r.body END,
        CASE WHEN s.seen_at < t.block_time * 1000 THEN s.seen_at END
 FROM trade t LEFT JOIN receipt r ON r.signature = t.signature

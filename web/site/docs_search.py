@@ -117,7 +117,7 @@ def list_entries() -> list[Entry]:
 def _read_pages() -> Iterator[Entry]:
     """Yield the sections of the pages of prose, without the requests: those are entries apart."""
     for template, path in PAGES.items():
-        page = documentation.render_page(template, False, ())
+        page = documentation.render_page(template)
         for anchor, title, html in SECTION.findall(page):
             if anchor != "read":
                 text = Markup(BLOCK.sub(" <", html)).striptags()

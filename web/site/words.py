@@ -2,7 +2,6 @@
 written for a reader. Text only, no HTML.
 """
 
-import functools
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
@@ -377,7 +376,6 @@ def plain(text: str) -> str:
     return text if len(text) <= MAX_NAME else text[: MAX_NAME - 1] + "…"
 
 
-@functools.lru_cache(1_024)
 def name_token(mint: str | None, symbol: str | None) -> str:
     """Write what a token is called: a stablecoin by its own symbol, any other as its maker says;
     empty where nobody says it, or where it would be taken for a stablecoin.
