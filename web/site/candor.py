@@ -19,6 +19,11 @@ SHAPES = {
     "none": "M{x} 6h6v6h-6z",
     "not_found": "M{x} 6h6v6h-6z",
 }
+# The same at every place of a strip.
+SHAPES_AT = {
+    status: [shape.format(x=place * STEP + 1) for place in range(MAX_CLAIMS)]
+    for status, shape in SHAPES.items()
+}
 # What is said of each status; the first is always said.
 CLAUSES = {
     "mismatch": ("contradicts one", "contradict one"),
@@ -83,7 +88,7 @@ def draw_strip(statuses: Sequence[str]) -> Strip:
     """Draw the statuses of posts, the oldest first."""
     shapes: dict[str, str] = {}
     for place, status in enumerate(statuses):
-        shapes[status] = shapes.get(status, "") + SHAPES[status].format(x=place * STEP + 1)
+        shapes[status] = shapes.get(status, "") + SHAPES_AT[status][place]
     return Strip(
         describe_claims(statuses),
         tuple(Path(status, drawn) for status, drawn in shapes.items()),

@@ -43,15 +43,12 @@ class Filter(NamedTuple):
 
 
 class Side(NamedTuple):
-    """The side column and the race. `contradicted`: bots whose recent posts did not match, with how
-    many; `race`: HTML, empty where nobody is ranked.
-    """
+    """The side column. `contradicted`: bots whose recent posts did not match, with how many."""
 
     ranked: list[Json]
     contradicted: list[tuple[ContradictedRow, int]]
     wallets: int
     health: Json
-    race: str
 
 
 @blueprint.get("/")
@@ -76,6 +73,7 @@ def show_feed() -> ResponseReturnValue:
         first=position is None,
         newest=newest,
         side=make_side(),
+        race="" if position or asked.is_set else pictures.draw_race(),
     )
     return shown, 422 if wrong else 200
 
@@ -128,5 +126,4 @@ def make_side() -> Side:
         found.most_common(MAX_CONTRADICTED),
         queries.count_tracked(),
         health.check_instance(g.now),
-        pictures.draw_race(),
     )

@@ -18,7 +18,7 @@ from web.site import charts, figures, outcomes, words
 from web.site.axes import DAY_SECONDS, HOUR_SECONDS, write_gain
 
 MAX_RUNNERS, MAX_GAPS, MAX_MARKS, MAX_DAYS_LISTED = 8, 20, 80, 60
-CURVE_POINTS, SPARK_POINTS, RACE_DAYS = 120, 24, 7
+CURVE_POINTS, SPARK_POINTS, RACE_DAYS, RACE_STEP = 120, 24, 7, 3 * HOUR_SECONDS
 
 
 class DayResult(NamedTuple):
@@ -208,7 +208,10 @@ def draw_race() -> str:
     entries.sort(key=lambda one: -leaderboard.score(one, board.sort))
     best = {one.row.uid: one.row for one in entries if not one.reason}
     runners, ends = list(best)[:MAX_RUNNERS], find_hour_end()
-    times = list_times(ends - RACE_DAYS * DAY_SECONDS, ends, RACE_DAYS * 24)
+    begins = ends - RACE_DAYS * DAY_SECONDS
+    # Midnights are among them: the table has a row a day.
+    between = range(begins // RACE_STEP * RACE_STEP + RACE_STEP, ends, RACE_STEP)
+    times = [begins, *between, ends]
     lanes = [
         charts.Runner(bot, words.plain(best[bot].name), values, is_partial(best[bot].coverage))
         for bot, values in history.sample_realized(history.OF_RECORD, runners, times).items()
