@@ -45,7 +45,7 @@ class ClaimsRow(NamedTuple):
 CLAIMS = f"""
 SELECT b.uid AS bot, (
     SELECT string_agg(p.status, ' ' ORDER BY p.id) FROM (
-        SELECT q.id, q.status FROM post q WHERE q.bot_id = b.id AND q.channel <> 'import'
+        SELECT q.id, q.status FROM post q WHERE q.bot_id = b.id
         ORDER BY q.id DESC LIMIT {MAX_CLAIMS}
     ) p
 ) AS statuses
