@@ -84,16 +84,16 @@ def _digest(name: str) -> str:
 # ---- posts ---------------------------------------------------------------------------------------
 def draw_posts(posts: Sequence[Json], heading: str = "h2") -> list[str]:
     """Return the HTML of posts, each under a heading of this level."""
-    symbols, draw = find_symbols(posts), _macros().post
-    return [draw(post, symbols, heading) for post in expand_json(posts)]
+    symbols, macros = find_symbols(posts), _macros()
+    return [macros.post(post, symbols, heading) for post in expand_json(posts)]
 
 
 # ---- trades --------------------------------------------------------------------------------------
 def draw_trades(trades: Sequence[Json]) -> list[str]:
     """Return the HTML of trades, whose columns have the same digits behind the point."""
     symbols, lots, places = find_symbols(trades), find_lots(trades), _find_places(trades)
-    draw = _macros().trade
-    return [draw(trade, lots[trade["id"]], symbols, places) for trade in trades]
+    macros = _macros()
+    return [macros.trade(trade, lots[trade["id"]], symbols, places) for trade in trades]
 
 
 def _find_places(trades: Sequence[Json]) -> dict[str, int]:
@@ -106,8 +106,8 @@ def _find_places(trades: Sequence[Json]) -> dict[str, int]:
 
 def draw_activity(rows: Sequence[Json], mint: str) -> list[str]:
     """Return the HTML of who bought, sold and swapped a token. A row has `tokenChanges`, too."""
-    symbols, draw = find_symbols(row for row in rows if row["kind"] == "swap"), _macros().activity
-    return [draw({**row, "swapped": _list_swapped(row, mint, symbols)}) for row in rows]
+    symbols, macros = find_symbols(row for row in rows if row["kind"] == "swap"), _macros()
+    return [macros.activity({**row, "swapped": _list_swapped(row, mint, symbols)}) for row in rows]
 
 
 def _list_swapped(row: Json, mint: str, symbols: Mapping[str, str]) -> list[Json]:
@@ -158,8 +158,10 @@ def draw_ranks(rows: Sequence[Json], sparks: Mapping[str, Spark], columns: Colum
     """Return the HTML of rows of a table of the leaderboard."""
     strips = find_strips([row["botId"] for row in rows])
     macros: Any = current_app.jinja_env.get_template("ranks.html").module
-    draw = macros.quoted if columns.quote else macros.ranked
-    return [draw(row, sparks.get(row["botId"]), strips[row["botId"]], columns) for row in rows]
+    shown = [(row, sparks.get(row["botId"]), strips[row["botId"]], columns) for row in rows]
+    if columns.quote:
+        return [macros.quoted(*one) for one in shown]
+    return [macros.ranked(*one) for one in shown]
 
 
 # ---- names of tokens -----------------------------------------------------------------------------
