@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from functools import partial
 from typing import TYPE_CHECKING
 
 import config as settings
@@ -16,14 +15,8 @@ if TYPE_CHECKING:
     from web.server.application import Application
 
 MAX_BODY_BYTES = 64 * 1024
-# A cached list takes up to 150 KB, a cached caller and a rendered post about 1 KB each.
-MAX_CACHED_LISTS, MAX_CACHED_CALLERS, MAX_RENDERED_POSTS = 32, 4096, 1024
-# A page takes up to 90 KB.
-MAX_CACHED_PAGES = 16
-# A feed takes up to 256 KB (web.site.feeds.MAX_BYTES).
-MAX_CACHED_FEEDS = 16
-# A document of evidence takes up to 2 MB.
-MAX_CACHED_EVIDENCE = 4
+# A list takes up to 150 KB, a caller about 1 KB.
+MAX_CACHED_LISTS, MAX_CACHED_CALLERS = 32, 4096
 
 
 def create_app(config: settings.Config | None = None) -> Application:
@@ -63,24 +56,14 @@ def create_app(config: settings.Config | None = None) -> Application:
 
 
 def fill_memory(app: Application) -> None:
-    """Give an application what it remembers between requests, with nothing in it yet: caches, and
-    what streams share.
-    """
-    from web.api import rendered_posts, stream
+    """Give an application its empty caches and the hub of its streams."""
+    from web.api import stream
     from web.server import cache, places
 
-    base_url = app.settings.base_url
     app.list_cache = cache.ListCache(MAX_CACHED_LISTS)
-    app.page_cache = cache.ListCache(MAX_CACHED_PAGES)
     app.caller_cache = cache.ListCache(MAX_CACHED_CALLERS)
-    app.health_cache = cache.ListCache(1)
-    app.feed_cache = cache.ListCache(MAX_CACHED_FEEDS)
-    app.evidence_cache = cache.ListCache(MAX_CACHED_EVIDENCE)
-    app.rendered_posts = rendered_posts.RenderedPosts(
-        MAX_RENDERED_POSTS, partial(rendered_posts.render_posts, base_url=base_url)
-    )
     app.places = places.Places()
-    app.stream_hub = stream.StreamHub(app.secret, base_url)
+    app.stream_hub = stream.StreamHub(app.secret, app.settings.base_url)
 
 
 def _add_hooks(app: Application, config: settings.Config) -> None:

@@ -25,7 +25,6 @@ from peewee import OperationalError, fn
 import storage
 from config import Config
 from evidence.digests import DigestLog
-from evidence.keeper import Keeper
 from evidence.notes import Signer
 from evidence.witnessing import run_tick
 from models import Job
@@ -46,7 +45,7 @@ SILENT_SECONDS = 40.0
 GRACE_SECONDS = 5.0
 # Until a failed pass of the hooks is tried again; others last a minute and follow one another.
 HOOKS_SECONDS = 5.0
-WITNESS_SECONDS, DIGEST_SECONDS, KEPT_SECONDS, MEMORY_SECONDS = 600.0, 3600.0, 60.0, 300.0
+WITNESS_SECONDS, DIGEST_SECONDS, MEMORY_SECONDS = 600.0, 3600.0, 300.0
 # After a fault outside of any pass a process asks for the lock again this much later.
 FAULT_SECONDS = 5.0
 # Where the wall clock moves more against the monotonic one, the jobs are planned anew.
@@ -314,7 +313,6 @@ class Jobs:
             *self._deliver(),
             *self._watch_logs(),
             *self._log_digests(),
-            Work("kept", KEPT_SECONDS, Keeper().run_tick),
             Work("memory", MEMORY_SECONDS, give_back_memory),
         ]
 

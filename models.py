@@ -385,7 +385,7 @@ class Post(Base):
     class Meta:
         indexes = (
             (("bot", "source", "event_id"), True),
-            (("bot", "id"), False),
+            (("bot", "id", "status"), False),
             (("wallet", "status"), False),
             (("mint", "id"), False),
             (("signature",), False),

@@ -29,7 +29,6 @@ from chain.entries import Entry
 from chain.standing_store import refresh_standings
 from chain.store import LedgerStore
 from chain.verify import judge
-from evidence import keeper
 from market.tables import Token
 from models import Address, Bot, Key, Receipt, Trade, Wallet, WalletSignature
 from observer import Observer
@@ -87,18 +86,9 @@ def fill(settings, trades, posts, wallet_count=WALLETS):
     store_posts(wallets, posts, now)
     while refresh_standings(now):
         pass
-    keep_digests()
     storage.database.execute_sql("PRAGMA wal_checkpoint(TRUNCATE)")
     bots = [wallet.bot for wallet in wallets]
     return {"bots": [bot.uid for bot in bots], "mint": mints[0], "ownerId": bots[0].owner.uid}
-
-
-def keep_digests():
-    """Keep all digests of evidence that are missing, as the job does in time."""
-    for table, model in (("wallet", Wallet), ("bot", Bot)):
-        for owner in list(model.select(model.id)):
-            while keeper.keep_some(table, owner.id, keeper.MAX_PARTS):
-                pass
 
 
 def make_address(name):

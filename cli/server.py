@@ -183,7 +183,6 @@ def rebuild_wallets(config: Config, bot_id: str | None) -> "list[RebuiltWallet]"
     import models
     import observer
     from accounts import influencers
-    from evidence import kept
     from observing import rebuilding
 
     with open_database(config), jobs.observer_lock():
@@ -193,7 +192,6 @@ def rebuild_wallets(config: Config, bot_id: str | None) -> "list[RebuiltWallet]"
             wallets = [
                 wallet for wallet in wallets if bot in (wallet.bot_id, wallet.earlier_bot_id)
             ]
-        kept.forget_all()
         return rebuilding.rebuild(observer.Observer(config).state, wallets, now_ms())
 
 

@@ -15,12 +15,10 @@ from chain.entries import READING
 from chain.forward import SpanTotals
 from chain.programs import Programs, table
 from chain.risk_store import WHOLE
-from chain.standing_store import read_rows
 from chain.store import UNTOUCHED, Untouched, name_rules
 from chain.summary import show_time
 from config import VERSION
 from evidence import groups, totals
-from evidence.kept import Work
 from evidence.pages import name_pages
 from evidence.posts import POSTS
 from evidence.receipts import RECEIPTS
@@ -102,7 +100,7 @@ def read_wallet(wallet_id: int) -> WalletRow:
     return WalletRow(*database.execute_sql(WALLET, (wallet_id,)).fetchone())
 
 
-def show_wallet(row: WalletRow, work: Work) -> Json:
+def show_wallet(row: WalletRow) -> Json:
     """Make what is claimed of a wallet as a whole."""
     untouched = database.execute_sql(
         f"{UNTOUCHED} ORDER BY address".format(wallet="?"), (row.id,)
@@ -128,11 +126,11 @@ def show_wallet(row: WalletRow, work: Work) -> Json:
             "reconciliation": _parse(row.reconciliation),
             "averageCost": _parse(row.average_cost),
             "forwardRealizedLamports": show_lamports(row.forward_realized),
-            "hours": totals.find_stored(work, "hours", row.id),
-            "risk": totals.find_stored(work, "risk", row.id, WHOLE),
-            "tokens": totals.find_stored(work, "tokens", row.id, WHOLE),
+            "hours": totals.digest_stored("hours", row.id),
+            "risk": totals.digest_stored("risk", row.id, WHOLE),
+            "tokens": totals.digest_stored("tokens", row.id, WHOLE),
         },
-        "spans": show_spans(row.id, work),
+        "spans": show_spans(row.id),
         **({"group": group} if group else {}),
     }
 
@@ -156,8 +154,8 @@ def digest_wallet(wallet_id: int) -> str:
     of one moment.
     """
     with snapshot():
-        claimed = show_wallet(read_wallet(wallet_id), Work())
-        pages = name_pages(read_rows, RECEIPTS, wallet_id, Work())
+        claimed = show_wallet(read_wallet(wallet_id))
+        pages = name_pages(RECEIPTS, wallet_id)
     return digest_claims(claimed, pages.digests)
 
 
@@ -178,14 +176,7 @@ def drop_polls(told: Mapping[str, Any]) -> Json:
 
 
 # ---- the document --------------------------------------------------------------------------------
-class Made(NamedTuple):
-    """A document, and what was read for it, as digests were not kept."""
-
-    told: Json
-    work: Work
-
-
-def make_document(bot_id: int, wallet_id: int | None, programs: Programs) -> Made:
+def make_document(bot_id: int, wallet_id: int | None, programs: Programs) -> Json:
     """Make the document of a bot and one of its wallets, None for a bot that never had any.
 
     It is of one moment, and locks nothing: the wallet may be published meanwhile.
@@ -195,9 +186,9 @@ def make_document(bot_id: int, wallet_id: int | None, programs: Programs) -> Mad
         return _read_document(bot_id, row, programs)
 
 
-def _read_document(bot_id: int, row: WalletRow | None, programs: Programs) -> Made:
-    wallets, work = database.execute_sql(WALLETS, (bot_id, bot_id)), Work()
-    posts = name_pages(read_rows, POSTS, bot_id, work)
+def _read_document(bot_id: int, row: WalletRow | None, programs: Programs) -> Json:
+    wallets = database.execute_sql(WALLETS, (bot_id, bot_id))
+    posts = name_pages(POSTS, bot_id)
     told = {
         "format": FORMAT_OF_GROUPS if groups.had_several(bot_id) else FORMAT,
         **show_rules(programs),
@@ -208,17 +199,17 @@ def _read_document(bot_id: int, row: WalletRow | None, programs: Programs) -> Ma
     }
     if row is None:
         nothing: Json = {"pending": [], "pendingCount": 0, "receiptPages": [], "receipts": []}
-        return Made({**told, **nothing, "digest": None}, work)
-    claimed = show_wallet(row, work)
-    receipts = name_pages(read_rows, RECEIPTS, row.id, work)
-    told |= {
+        return {**told, **nothing, "digest": None}
+    claimed = show_wallet(row)
+    receipts = name_pages(RECEIPTS, row.id)
+    return {
+        **told,
         "wallet": claimed,
         **_show_pending(row.id),
         "receiptPages": receipts.pages,
         "receipts": receipts.tail.lines,
         "digest": digest_claims(claimed, receipts.digests),
     }
-    return Made(told, work)
 
 
 def show_rules(programs: Programs) -> Json:
@@ -247,10 +238,10 @@ def _show_pending(wallet_id: int) -> Json:
     }
 
 
-def show_spans(wallet_id: int, work: Work) -> list[Json]:
+def show_spans(wallet_id: int) -> list[Json]:
     """Make the forward record of a wallet, whichever bot held it, the first span first."""
     rows = database.execute_sql(SPANS, (wallet_id,)).fetchall()
-    return [_show_span(wallet_id, _read_span(row), work) for row in rows]
+    return [_show_span(wallet_id, _read_span(row)) for row in rows]
 
 
 def _read_span(row: tuple[Any, ...]) -> SpanRow:
@@ -259,7 +250,7 @@ def _read_span(row: tuple[Any, ...]) -> SpanRow:
     return SpanRow._make((*row[:width], told))
 
 
-def _show_span(wallet_id: int, row: SpanRow, work: Work) -> Json:
+def _show_span(wallet_id: int, row: SpanRow) -> Json:
     return {
         "botId": row.bot,
         "ownership": row.ownership,
@@ -270,9 +261,9 @@ def _show_span(wallet_id: int, row: SpanRow, work: Work) -> Json:
         "openPositions": row.open_positions,
         "realizedLamports": show_lamports(row.forward_realized),
         "totals": {name: str(value) for name, value in row.totals._asdict().items()},
-        "seconds": totals.find_stored(work, "seconds", row.id),
-        "risk": totals.find_stored(work, "risk", wallet_id, row.id),
-        "tokens": totals.find_stored(work, "tokens", wallet_id, row.id),
+        "seconds": totals.digest_stored("seconds", row.id),
+        "risk": totals.digest_stored("risk", wallet_id, row.id),
+        "tokens": totals.digest_stored("tokens", wallet_id, row.id),
     }
 
 

@@ -8,10 +8,9 @@ from chain.summary import show_time
 from evidence.pages import Line, Paged
 
 LINES = """
-SELECT p.id, p.leaf_id IS NULL OR f.id IS NOT NULL,
-       p.uid, p.created_at, p.event_at, p.checked_at, p.mint, p.signature, w.address, p.status,
-       p.status_reason, t.uid, p.hidden_at, p.source, p.channel, p.salt, p.event_id, p.body,
-       p.symbol, p.reason, l.uid, p.leaf_id - l.first_leaf
+SELECT p.id, p.uid, p.created_at, p.event_at, p.checked_at, p.mint, p.signature, w.address,
+       p.status, p.status_reason, t.uid, p.hidden_at, p.source, p.channel, p.salt, p.event_id,
+       p.body, p.symbol, p.reason, l.uid, p.leaf_id - l.first_leaf
 FROM post p LEFT JOIN wallet w ON w.id = p.wallet_id LEFT JOIN trade t ON t.id = p.trade_id
 LEFT JOIN log_leaf f ON f.id = p.leaf_id
 LEFT JOIN log l ON l.id = (SELECT MAX(id) FROM log WHERE first_leaf <= f.id)

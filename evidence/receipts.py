@@ -47,10 +47,9 @@ NESTED = {
 }
 COLUMNS = (*PLAIN.values(), *AMOUNTS.values(), *NESTED.values())
 AMOUNTS_FROM, NESTED_FROM = len(PLAIN), len(PLAIN) + len(AMOUNTS)
-# A signature that was listed before its block time counts from then (Entry.happened_at). A change
-# of a receipt is noticed through its listed signature, which leads to the trade by its slot.
+# A signature that was listed before its block time counts from then (Entry.happened_at).
 LINES = f"""
-SELECT t.id, s.slot = t.slot, {", ".join(f"t.{name}" for name in COLUMNS)},
+SELECT t.id, {", ".join(f"t.{name}" for name in COLUMNS)},
        r.digest, CASE WHEN s.seen_at < t.block_time * 1000 THEN s.seen_at END
 FROM trade t LEFT JOIN receipt r ON r.signature = t.signature
 LEFT JOIN sighting s ON s.wallet_id = t.wallet_id AND s.signature = t.signature

@@ -1,4 +1,4 @@
-"""Tables of the append-only log, which storage.arrivals writes, and of digests that are kept."""
+"""Tables of the append-only log, which storage.arrivals writes."""
 
 from peewee import (
     BigIntegerField,
@@ -71,28 +71,4 @@ class LoggedWallet(Base):
         table_name = "logged_wallet"
 
 
-class KeptDigest(Base):
-    """The digest of a part of documents of evidence (evidence.kept), dropped by triggers in the
-    transaction of whatever changes the part. Derived.
-
-    `kind`: receipts | posts, a full page of them; hours | seconds | risk | tokens, all such totals
-    of an owner. `owner`: the number of the wallet; of posts, the bot; of seconds, the attachment.
-    `place`: of a page, the id of its last line; of risk and tokens, the span (as in RiskTotal);
-    else 0. `number`: of the page, else 0. `claim`: random, of the attempt that works it out;
-    `digest`: null until then; `version`: of Candor.
-    """
-
-    kind = TextField()
-    owner = BigIntegerField()
-    place = BigIntegerField()
-    number = BigIntegerField()
-    claim = TextField()
-    digest = TextField(null=True)
-    version = TextField()
-
-    class Meta:
-        primary_key = CompositeKey("kind", "owner", "place")
-
-
-# The last one is dropped by whatever changes the others.
-TABLES = (Log, Leaf, Node, Witnessed, LoggedWallet, KeptDigest)
+TABLES = (Log, Leaf, Node, Witnessed, LoggedWallet)

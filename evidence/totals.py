@@ -5,7 +5,7 @@ and over what was worked out. Stored rows are never held in memory together.
 """
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple
 from typing import Any
 
@@ -13,11 +13,8 @@ import orjson
 
 from chain.forward import SpanTotals
 from chain.hour_store import RUNNING, RunningTotals
-from chain.ranks import Rows
 from chain.risk import RiskBook
 from chain.risk_store import COLUMNS, TOKEN_COLUMNS, dump_stretch
-from chain.standing_store import read_rows
-from evidence import kept
 from storage import database
 
 
@@ -30,7 +27,8 @@ def digest_rows(rows: Iterable[Sequence[Any]]) -> str:
 
 
 # ---- as stored -----------------------------------------------------------------------------------
-# The rows that each is of; kinds, owners and places as KeptDigest has them.
+# The rows that each is of. `owner`: the number of the wallet; for seconds, of the attachment.
+# `place`: the span, as in RiskTotal.
 STORED = {
     "hours": f"""
         SELECT hour, {", ".join(RUNNING)} FROM hour_total WHERE wallet_id = {{owner}}
@@ -47,29 +45,12 @@ STORED = {
 }
 
 
-def digest_stored(rows: Rows, kind: str, owner: int, place: int = 0) -> str:
+def digest_stored(kind: str, owner: int, place: int = 0) -> str:
     """Digest the stored rows of an owner: running totals of a wallet at the end of each hour, those
     of a span after each second that changed them, the risk of a wallet's results in each stretch of
-    time, or what its sales of each token earned.
+    time, or what its sales of each token earned. Rows are read one by one.
     """
-    return digest_rows(rows(STORED[kind].format(owner=owner, place=place)))
-
-
-def find_stored(work: kept.Work, kind: str, owner: int, place: int = 0) -> str:
-    """As digest_stored, of this database; the one that is kept, where it is."""
-
-    def read_counted(sql: str) -> Iterator[tuple[Any, ...]]:
-        return work.count(read_each(sql))
-
-    return kept.find_digest(read_rows, kind, owner, place) or digest_stored(
-        read_counted, kind, owner, place
-    )
-
-
-def read_each(sql: str) -> Iterator[tuple[Any, ...]]:
-    """Run a statement of this database, whose rows are read one by one."""
-    found: Iterator[tuple[Any, ...]] = database.execute_sql(sql)
-    return found
+    return digest_rows(database.execute_sql(STORED[kind].format(owner=owner, place=place)))
 
 
 # ---- as worked out -------------------------------------------------------------------------------

@@ -33,7 +33,6 @@ WRITTEN = (
 )
 ADVICE = {
     **dict.fromkeys(("log", "log_leaf", "log_node", "logged_wallet"), WRITTEN),
-    "kept_digest": "`app.py rebuild` forgets all that are kept; check the disk",
     "receipt": "`app.py rebuild`: what is missing or damaged is then fetched again by the observer",
     **dict.fromkeys(
         ("owner", "bot", "key", "session", "post", "attachment", "token", "trader"),

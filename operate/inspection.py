@@ -28,7 +28,6 @@ from operate.forms import check_forms
 from operate.forward_checks import check_forward, check_risk
 from operate.group_checks import check_family
 from operate.judged import check_posts
-from operate.kept_checks import check_kept
 from operate.log_checks import check_log
 from operate.quote_checks import check_quotes
 from operate.readers import Reader, open_reader
@@ -91,7 +90,6 @@ def inspect(
             yield from check_delays(reader)
             yield from check_log(reader)
             yield from check_standings(reader, now)
-            yield from check_kept(reader)
             wallets = [number for (number,) in reader.rows("SELECT id FROM wallet ORDER BY id")]
         for number in wallets:
             found: list[Difference] = []

@@ -29,6 +29,9 @@ BESIDE = """
 SELECT b.uid, w.address, 'proven', c.attached_at, c.detached_at
 FROM companion c JOIN bot b ON b.id = c.bot_id JOIN wallet w ON w.id = c.wallet_id ORDER BY c.id"""
 RETIRED = "SELECT uid, retired_at FROM bot WHERE retired_at IS NOT NULL ORDER BY id"
+LOGGED_WALLETS = """
+SELECT w.address, g.leaf_id FROM wallet w LEFT JOIN logged_wallet g ON g.wallet_id = w.id
+ORDER BY w.id"""
 
 
 class PostRow(NamedTuple):
@@ -81,6 +84,8 @@ class Told:
         self.spans: dict[tuple[str, str], list[Span]] = {}
         # Ids of the leaves of posts.
         self.posts: list[int] = []
+        # By wallet, the id of the last leaf with a digest of its evidence.
+        self.digests: dict[str, int] = {}
 
     def take(self, number: int, leaf: dict[str, Any]) -> None:
         """Add what a leaf says. Raises one of UNREADABLE."""
@@ -96,6 +101,8 @@ class Told:
             self.retired[leaf["bot"]] = leaf["at"]
         elif kind == "attachment":
             self._attach(leaf)
+        elif kind == "evidence":
+            self.digests[leaf["wallet"]] = number
         elif kind == "detachment":
             spans = self.spans[leaf["bot"], leaf["wallet"]]
             spans[-1] = spans[-1]._replace(detached_at=leaf["at"])
@@ -120,6 +127,10 @@ def check_log(reader: Reader) -> Iterator[Difference]:
             yield Difference("bot", f"{bot}: the log does not have this retirement")
     for bot in told.retired:
         yield Difference("bot", f"{bot}: the log says that it was retired")
+    for address, leaf in reader.rows(LOGGED_WALLETS):
+        if leaf != told.digests.get(address):
+            what = f"is leaf {leaf}, the last of the log is {told.digests.get(address)}"
+            yield Difference("logged_wallet", what, wallet=address)
 
 
 # ---- the tree ------------------------------------------------------------------------------------

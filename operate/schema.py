@@ -9,7 +9,6 @@ from accounts import admin_tables, conduct_tables
 from accounts import tables as accounts_tables
 from chain import group_tables, quote_tables
 from chain import tables as chain_tables
-from evidence import kept_triggers
 from evidence import tables as evidence_tables
 from market import tables as market_tables
 from paper import equity_tables, measured_tables, twin_tables
@@ -33,7 +32,7 @@ TABLES = (
     *measured_tables.TABLES,
 )
 # Triggers and full-text indexes, by engine.
-STATEMENTS = (search.STATEMENTS, admin_tables.STATEMENTS, kept_triggers.STATEMENTS)
+STATEMENTS = (search.STATEMENTS, admin_tables.STATEMENTS)
 
 
 def create(db: Any) -> None:

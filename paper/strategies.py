@@ -7,7 +7,6 @@ the scout was. All arithmetic is on integers. The order of FAMILIES is fixed and
 
 from collections.abc import Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields
-from functools import cache
 from typing import Any, ClassVar, NamedTuple
 
 from chain.amounts import exact
@@ -387,7 +386,6 @@ def show_settings(strategy: Strategy) -> dict[str, int]:
     return {public_name(name): getattr(strategy, name) for name in settings}
 
 
-@cache
 def public_name(name: str) -> str:
     """Return the name of a setting in camel case, as readers see it."""
     first, *rest = name.split("_")

@@ -19,8 +19,6 @@ from models import Bot, Session
 from storage import database
 from web.api import leaderboard, paging, quotes, timeline
 from web.api.leaderboard import RECORDS
-from web.server.cache import ListCache
-from web.site import pictures, pieces
 from web.site.admin import queries as lists
 
 # Words that most posts have in common, and two of which no post has both (bench/seed.py).
@@ -87,9 +85,6 @@ class Reader:
         """Nothing that was read or drawn for an earlier answer is kept, as after a commit."""
         database.execute_sql("UPDATE wallet SET due_at = due_at + 1")
         database.close()
-        self.app.extensions["front"] = ListCache(1)
-        pictures.init_app(self.app)
-        pieces.init_app(self.app)
 
     # ---- what is asked ---------------------------------------------------------------------------
     def list_requests(self, left_out=frozenset()):

@@ -526,7 +526,6 @@ def test_a_page_that_changed_is_read_again(watched, chain, monkeypatch):
     from evidence import pages
 
     monkeypatch.setattr(pages, "PAGE_SIZE", 10)
-    watched.app.evidence_cache._entries.clear()
     ask, changed = ask_service(watched), []
 
     def restless(path):

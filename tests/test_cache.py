@@ -1,6 +1,5 @@
 """Lists are cached and never stale; a cached answer is counted and logged like a new one."""
 
-import concurrent.futures
 import logging
 import threading
 import time
@@ -14,8 +13,6 @@ import storage
 from accounts import api_keys, posts
 from market.tables import Token
 from models import Bot, Post, Trade, Wallet
-from web.api.post_statements import PostStateRow
-from web.api.rendered_posts import RenderedPosts
 from web.server import cache
 
 # Most of these count what a request leaves of its minute.
@@ -325,79 +322,3 @@ def test_a_failed_reading_is_not_cached_and_blocks_nobody():
     with pytest.raises(ZeroDivisionError):
         store.find("x", 1, lambda: 1 / 0)
     assert store.find("x", 1, lambda: "read") == "read"
-
-
-def test_reading_waits_for_the_writing_that_goes_on_and_not_forever(monkeypatch):
-    store, begun, go_on, done = cache.ListCache(9), threading.Event(), threading.Event(), []
-
-    def write():
-        with store.writing():
-            begun.set()
-            assert go_on.wait(60)
-            done.append("written")
-
-    assert store.find("nobody writes", 1, lambda: list(done)) == []
-    writer = threading.Thread(target=write)
-    writer.start()
-    assert begun.wait(60)
-    assert store.find("waited for in vain", 1, lambda: list(done)) == []
-    monkeypatch.setattr(cache, "WAIT_SECONDS", 60)
-    # At once: nobody writes what that one caches.
-    assert cache.ListCache(9).find("another's", 1, lambda: list(done)) == []
-    threading.Timer(0.02, go_on.set).start()
-    assert store.find("waited for", 1, lambda: list(done)) == ["written"] and not store._writings
-    with pytest.raises(ZeroDivisionError), store.writing():
-        1 / 0
-    assert not store._writings
-    writer.join()
-
-
-# ---- rendered posts ------------------------------------------------------------------------------
-def state(number, status="as it was"):
-    nothing = dict.fromkeys(PostStateRow._fields)
-    return PostStateRow(**{**nothing, "id": number, "status": status})
-
-
-def render(ids):
-    return {state(number): f"<{number}>" for number in ids}
-
-
-def test_only_posts_that_are_missing_are_rendered_and_no_more_kept_than_fit():
-    asked = []
-    posts = RenderedPosts(3, lambda ids: asked.append(ids) or render(ids))
-    assert posts.list([state(1), state(2)]) == ["<1>", "<2>"]
-    assert posts.list([state(2), state(3)]) == ["<2>", "<3>"]
-    assert posts.list([state(9, "changed since")]) == ["<9>"]
-    assert asked == [[1, 2], [3], [9]] and len(posts._entries) <= 3
-
-
-def test_a_post_that_another_request_evicts_meanwhile_is_shown_all_the_same():
-    """Two requests page at once: while one renders what it lacks, the other fills the cache."""
-
-    def render_beside(ids):
-        if ids == [2]:
-            posts.list([state(3)])
-        return render(ids)
-
-    posts = RenderedPosts(1, render_beside)
-    assert posts.list([state(1)]) == ["<1>"]
-    assert posts.list([state(1), state(2)]) == ["<1>", "<2>"]
-
-
-def test_many_requests_page_at_once():
-    posts, wrong = RenderedPosts(3, render), []
-
-    def page(first):
-        for number in range(first, first + 2000):
-            ids = [n % 40 for n in range(number, number + 5)]
-            if posts.list([state(n) for n in ids]) != [f"<{n}>" for n in ids]:
-                wrong.append(number)
-
-    with concurrent.futures.ThreadPoolExecutor(8) as crew:
-        for done in [crew.submit(page, 5 * number) for number in range(8)]:
-            done.result()
-    assert wrong == [] and len(posts._entries) == 3
-
-
-def test_a_post_that_is_gone_is_left_out():
-    assert RenderedPosts(3, lambda ids: {}).list([state(1)]) == []

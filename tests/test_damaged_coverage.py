@@ -15,7 +15,6 @@ from evidence.digests import DigestLog
 from models import Attachment, Bot, Trade, Wallet, WalletSignature
 from observing import rebuilding
 from operate import doctor
-from web.server.cache import ListCache
 
 ADA, EVE = address("ada"), address("eve")
 DAMAGED = pytest.mark.parametrize("text", ['{"state": "comp', "7", "[]", "{}", '{"state": 1}'])
@@ -203,7 +202,6 @@ def test_a_damaged_trade_is_left_out_and_the_others_stay(seen, service, caplog):
 @DAMAGED
 def test_health_names_a_damaged_coverage_until_a_poll_mends_it(seen, service, text):
     def named():
-        service.app.health_cache = ListCache(1)
         return service.get("/api/health").json["walletObserver"]["damagedCoverage"]
 
     assert named() == []

@@ -8,14 +8,12 @@ from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime, parsedate_to_datetime
 from urllib.parse import urlsplit
 
-import ground
 import orjson
 import pytest
 from service import NOW, address, signature
 
 from accounts import influencers, posts, verification
 from models import Bot, Post, Wallet
-from web.site import feeds
 
 ATOM = "{http://www.w3.org/2005/Atom}"
 MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
@@ -519,22 +517,6 @@ def test_what_did_not_change_is_not_sent_again(service, bot, paths):
     etag = service.get("/feed.atom").headers["ETag"]
     influencers.set_profile(Bot.get(), name="Eve")
     assert service.get("/feed.atom", headers={"If-None-Match": etag}).status_code == 200
-
-
-# PostgreSQL's version counts the transactions of the whole cluster, also of tests beside this one.
-@ground.sqlite_only
-def test_a_feed_is_rendered_once_for_all_readers_until_something_is_written(
-    service, bot, monkeypatch
-):
-    path, rendered, write = "/feed.json?source=bot", [], feeds.write_json
-    monkeypatch.setattr(feeds, "write_json", lambda feed: rendered.append(feed) or write(feed))
-    first = service.get(path)
-    assert service.get(f"{path}&unknown=1").data == first.data and len(rendered) == 1
-    service.post({"eventId": "e", "body": "b"}, bot.publish_key.text)
-    changed = service.get(path)
-    assert len(changed.json["items"]) == len(first.json["items"]) + 1 and len(rendered) == 2
-    assert changed.headers["ETag"] != first.headers["ETag"]
-    assert service.get(path.replace("bot", "paper")).json["items"] == [] and len(rendered) == 3
 
 
 def test_an_empty_feed_is_valid_too(service, bot, paths):

@@ -13,7 +13,8 @@ ROOT = Path(__file__).resolve().parent.parent
 # The folders of the program; bench/ measures it.
 ROOMS = sorted({path.parent.name for path in ROOT.glob("*/__init__.py")} - {"bench"})
 WEB = {
-    *("flask", "flask_limiter", "flask_wtf", "gunicorn", "limits", "markupsafe", "peewee"),
+    *("cachetools", "flask", "flask_limiter", "flask_wtf", "gunicorn", "limits"),
+    *("markupsafe", "peewee"),
     "werkzeug",
 }
 BELOW = {"models", "storage", "config"}

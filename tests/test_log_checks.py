@@ -6,7 +6,8 @@ import pytest
 
 from accounts import influencers, posts, wallets
 from evidence import log
-from models import Post
+from evidence.logged import append_digest
+from models import Post, Wallet
 from operate import log_checks, readers
 from storage import arrivals, database, writing
 
@@ -230,3 +231,13 @@ def test_a_log_without_leaves_is_named(grown):
     with writing():
         database.execute_sql("DELETE FROM log_leaf")
     assert ("log", f"{uid}: its first leaf is not there") in find(grown)
+
+
+def test_the_leaf_noted_as_the_last_of_a_wallet_is_compared_with_the_log(grown):
+    with writing():
+        for number in range(2):
+            append_digest(Wallet.get().id, WALLET, f"{number}" * 64, NOW + number)
+    assert find(grown) == []
+    last = database.execute_sql("SELECT leaf_id FROM logged_wallet").fetchone()[0]
+    change("UPDATE logged_wallet SET leaf_id = leaf_id - 1")
+    assert find(grown) == [("logged_wallet", f"is leaf {last - 1}, the last of the log is {last}")]

@@ -12,7 +12,6 @@ import config
 import models
 import storage
 from accounts import api_keys, influencers, posts, traders
-from bench.seed import keep_digests
 from market import tables as market_tables
 from market.tables import Token
 from models import Arrival, Trade
@@ -59,8 +58,6 @@ def file(tmp_path):
             signature="s", slot=1, body=bytes(range(256)), endpoint="1", stored_at=NOW, digest=""
         )
         market_tables.Token.create(mint=address("t"), held=True, symbol="\\.", asked_at=2**62)
-        # Last: what is inserted at the other side before them would drop them there.
-        keep_digests()
     leave()
     return settings
 
@@ -81,8 +78,6 @@ def test_all_rows_move_and_new_ones_go_on_behind_them(file, target):
         # Its opening, the attachment and the post.
         "log": 1,
         "log_leaf": 3,
-        # Hours, and risk and tokens of all and of the one span, which has seconds, too.
-        "kept_digest": 6,
         "receipt": 1,
         "sighting": 2,
         "trade": 1,

@@ -5,7 +5,6 @@ they page.
 import html
 import re
 import time
-from types import SimpleNamespace
 
 import ground
 import orjson
@@ -503,25 +502,6 @@ def test_a_swap_of_a_token_against_another_tells_both_and_is_no_purchase(service
     assert re.search(r"Swapped .*Ada −2\.5 \+40 FERN", text_of(page))
     assert not re.search(r"Sold|Bought|0\.000005", text_of(page))
     assert "No purchases, no sales and 1 swap on" in text_of(page) and 'class="gave"' in page.text
-
-
-def test_who_traded_a_token_is_drawn_anew_where_it_changed(service, observed, monkeypatch):
-    drawn, draw = [], service.app.jinja_env.get_template("macros.html").module.activity
-    macros = SimpleNamespace(activity=lambda row: drawn.append(row["botName"]) or draw(row))
-    monkeypatch.setattr(pieces, "_macros", lambda: macros)
-    # The purchase was a day before NOW. The sale, an hour before it, is "just now" both times.
-    hour = 3_600_000
-    monkeypatch.setattr("time.time_ns", lambda: (NOW - 2 * hour) * 10**6)
-    assert "22 hours ago" in service.get(f"/tokens/{MINT}").text
-    # Another page, which is not kept yet, of the same rows.
-    service.get(f"/tokens/{MINT}?again")
-    assert drawn == ["Ada"] * 2
-    influencers.set_profile(observed.bot, name="Bea")
-    assert "Bea" in service.get(f"/tokens/{MINT}").text
-    assert drawn == ["Ada"] * 2 + ["Bea"] * 2
-    monkeypatch.setattr("time.time_ns", lambda: (NOW - hour) * 10**6)
-    assert "23 hours ago" in service.get(f"/tokens/{MINT}").text
-    assert drawn[4:] == ["Bea"]
 
 
 @pytest.mark.parametrize("base", ["http://127.0.0.1:8000", "http://127.0.0.1:8000/candor"])

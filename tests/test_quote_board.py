@@ -269,7 +269,6 @@ ASKED = {
     ),
     "trades": quote_trades.QUOTED.format(trades="1, 2"),
     "posts": post_statements.POST,
-    "states": post_statements.POST_STATE,
 }
 
 
@@ -282,4 +281,4 @@ def test_totals_are_found_by_their_key(db, name):
     # Each step names the whole key up to the time.
     steps = [row for row in plan if "sqlite_autoindex_quote_total" in row]
     assert all("wallet_id=? AND span=? AND quote=?" in row for row in steps)
-    assert steps or name in ("trades", "posts", "states")
+    assert steps or name in ("trades", "posts")

@@ -17,7 +17,6 @@ from chain.trade_store import number_mints
 from models import Arrival, Trade
 from storage import database
 from web.api import openapi
-from web.site import documentation
 from web.site.admin import queries
 
 W, OTHER, M = address("w"), address("other"), address("m")
@@ -312,22 +311,6 @@ def test_a_refused_request_evicts_nothing(service, bot, key):
         assert service.get(f"/api/v1/feed?cursor=made-up-{number}", key).status_code == 400
         assert service.get(f"/api/v1/bots/bot_{number}", key).status_code == 404
     assert [*service.app.list_cache._entries] == kept
-
-
-def test_documents_are_built_once(service, monkeypatch):
-    openapi.build_document.cache_clear(), openapi.write_document.cache_clear()
-    built = []
-    build = openapi.models_json_schema
-    monkeypatch.setattr(
-        openapi, "models_json_schema", lambda *args, **more: built.append(1) or build(*args, **more)
-    )
-    monkeypatch.setattr(
-        documentation, "render_template", lambda *args, **more: built.append(args[0]) or "page"
-    )
-    for _ in range(3):
-        for path in ("/openapi.json", "/docs", "/docs/fields", "/docs/errors"):
-            assert service.get(path).status_code == 200
-    assert built == [1, "docs.html", "shapes.html", "errors.html"]
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,8 @@ import re
 import struct
 import subprocess
 import sys
+import threading
 
-import ground
-import pytest
 from service import NOW, address, signature
 from test_said_and_did import W, bot, key, observe, say  # noqa: F401  fixtures
 
@@ -87,25 +86,21 @@ def test_what_draws_pictures_is_loaded_by_the_first_one():
     assert told.stdout.split() == ["False", "False"]
 
 
-def test_pictures_are_drawn_once_and_not_without_end(monkeypatch):
-    drawn = []
-    monkeypatch.setattr(receipt_image, "draw", lambda content: drawn.append(content) or b"png")
-    monkeypatch.setattr(receipt_image, "Content", lambda **fields: fields["name"])
-    cache = share_cards.CardCache()
-    names = [b'{"name": %d}' % n for n in range(share_cards.MAX_CARDS + 1)]
-    for name in [*names, names[-1], names[0]]:
-        cache.find(name)
-    # The last is still cached, the first had to go.
-    assert drawn == [*range(share_cards.MAX_CARDS + 1), 0]
+def test_a_picture_that_a_reader_has_is_not_drawn_again(service, key, monkeypatch):  # noqa: F811
+    post = say(service, key)
+    etag = service.get(f"/posts/{post}.png").headers["ETag"]
+    monkeypatch.setattr(receipt_image, "draw", lambda content: b"another picture")
+    again = service.get(f"/posts/{post}.png", headers={"If-None-Match": etag})
+    assert (again.status_code, again.data) == (304, b"")
+    observe(service)
+    changed = service.get(f"/posts/{post}.png", headers={"If-None-Match": etag})
+    assert (changed.status_code, changed.data) == (200, b"another picture")
 
 
-def test_whoever_finds_no_place_to_wait_is_told_to_come_again(monkeypatch):
-    cache = share_cards.CardCache()
-    for _ in range(share_cards.MAX_WAITING):
-        cache._places.acquire()
-    with pytest.raises(share_cards.Problem) as refused:
-        cache.find(b"{}")
-    assert refused.value.code == "busy"
+def test_a_request_that_finds_no_place_to_wait_is_refused(service, key, monkeypatch):  # noqa: F811
+    monkeypatch.setattr(share_cards, "_places", threading.Semaphore(0))
+    refused = service.get(f"/posts/{say(service, key)}.png")
+    assert (refused.status_code, refused.headers["Retry-After"]) == (503, "5")
 
 
 # ---- the strip -----------------------------------------------------------------------------------
@@ -140,9 +135,6 @@ def test_strips_of_a_list_are_one_query(service, monkeypatch):
     monkeypatch.setattr(candor, "select", lambda *given: asked.append(given) or select(*given))
     assert {one.total for one in candor.find_strips(bots).values()} == {0}
     assert len(asked) == 1
-    candor.find_strips(bots)
-    # PostgreSQL counts the commits of all its databases: another test's ends what is cached.
-    assert ground.SERVER or len(asked) == 1
 
 
 # ---- frames and badges ---------------------------------------------------------------------------

@@ -14,7 +14,6 @@ import config
 import storage
 from app import create_app
 from bench import _servers as servers
-from bench.seed import keep_digests
 from bench.speed.ground import Meddler, Seeded
 from bench.speed.table import tell
 from bench.streams import SETTINGS
@@ -37,7 +36,6 @@ def measure_worst(given):
     database = storage.connect(settings)
     app = create_app(settings)
     with database.connection_context():
-        keep_digests()
         reader = Reader(app, is_whole=True)
         requests = reader.list_requests()
     meddler, adapter = Meddler(seeded.file), app.url_map.bind("")

@@ -1,5 +1,6 @@
 """GET /openapi.json: the interface, described for programs."""
 
+import orjson
 from flask import Blueprint, Response, request
 from werkzeug.wrappers import Response as AnyResponse
 
@@ -16,7 +17,7 @@ def show_document() -> AnyResponse:
 
     config = find_app().settings
     response = Response(
-        openapi.write_document(config.base_url, config.demonstration),
+        orjson.dumps(openapi.build_document(config.base_url, config.demonstration)),
         content_type="application/json",
         headers={"Cache-Control": "public, max-age=300"},
     )

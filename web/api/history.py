@@ -6,17 +6,9 @@ import heapq
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from storage import database
 from web.api.statements import HOURS, HourRow
 from web.server.rows import select, select_value, write_marks
-
-
-class SampleRow(NamedTuple):
-    """A bot's realized PnL up to a Unix second, in lamports."""
-
-    bot: str
-    at: int
-    realized: int
-
 
 # {}: the times, then the bots. Everything that is known of the wallet a bot has now.
 OF_WALLET = """
@@ -47,8 +39,8 @@ def sample_realized(sql: str, bots: Sequence[str], times: Sequence[int]) -> dict
     if not bots or not times:
         return found
     asked = sql.format(", ".join(["(?)"] * len(times)), write_marks(bots))
-    for row in select(SampleRow, asked, [*times, *bots]):
-        found.setdefault(row.bot, []).append(row.realized)
+    for bot, _, realized in database.execute_sql(asked, [*times, *bots]).fetchall():
+        found.setdefault(bot, []).append(realized)
     return found
 
 

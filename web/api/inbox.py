@@ -71,10 +71,9 @@ def take_message(key: str) -> Response:
         value, given.get("signature"), caller.key_uid, context.now
     )
     body, sanitized = posts.parse_post({**given, "eventId": event_id})
-    with app.list_cache.writing():
-        done = posts.publish(
-            caller.bot_id, body, context.now, "discord", caller.key_id, sanitized, app.settings
-        )
+    done = posts.publish(
+        caller.bot_id, body, context.now, "discord", caller.key_id, sanitized, app.settings
+    )
     if request.args.get("wait") not in YES:
         return Response(status=204)
     return JsonResponse(orjson.dumps(make_message(value, done.uid, caller.key_uid)))

@@ -2,7 +2,6 @@
 provider.
 """
 
-import functools
 from collections.abc import Collection
 from typing import Any, NamedTuple
 
@@ -170,12 +169,8 @@ def show_entry(row: TokenRow, current: int) -> dict[str, Any]:
     }
 
 
-# As many as are tracked, and those of before: a market of a thousand tokens has 11,000 checks.
-@functools.lru_cache(2_048)
 def _show_checks(stored: str | None, checked_at: str | None) -> list[dict[str, Any]]:
-    """All checks of one account were made at once: their time is shown once for all. Not to be
-    changed: answers share it.
-    """
+    """All checks of one account were made at once: their time is shown once for all."""
     checks: list[dict[str, Any]] | None = read_stored(stored, STORED_CHECKS)
     if checks is None:
         unread = {

@@ -14,7 +14,6 @@ from config import VERSION
 from web.api.operations import OPERATIONS, Json, Operation
 from web.api.schemas.health import Health
 from web.api.schemas.problems import Problem
-from web.api.serialize import write_kept
 
 INTRODUCTION = (
     "Trading bots post; the chain shows what they did. The body, reason and symbol of a post are"
@@ -51,12 +50,7 @@ TAGS = {
 }
 
 
-@functools.lru_cache(2)
-def write_document(base_url: str, demonstration: bool) -> bytes:
-    """Write the document, once: nothing in it changes while the program runs."""
-    return write_kept(build_document(base_url, demonstration))
-
-
+# Takes half a second.
 @functools.lru_cache(4)
 def build_document(base_url: str, demonstration: bool = False) -> Mapping[str, Any]:
     """Build the OpenAPI document of this instance: a dict that all share and nobody may change."""

@@ -4,7 +4,6 @@ While the account is under review, or a review of it was upheld, every figure th
 performance is null; cash and records stay.
 """
 
-import functools
 from collections import Counter, defaultdict
 from dataclasses import asdict
 from typing import Any, NamedTuple
@@ -238,10 +237,9 @@ def _show_reason(reason: Json) -> Json:
     }
 
 
-@functools.lru_cache(1_024)
 def _read_settings(family: str, stored: str) -> Json:
     """Return a strategy's settings, those with defaults included; as they are stored where they are
-    no settings of the family. Not to be changed: answers share it.
+    no settings of the family.
     """
     if family not in FAMILIES:
         # A file tells its settings to the job alone.

@@ -23,7 +23,7 @@ POST_OWNERSHIP = """CASE WHEN p.wallet_id IS NULL THEN NULL WHEN EXISTS (
 
 class PostRow(NamedTuple):
     """A post with what it is judged by: from `trade_kind` on, the trade it names, as TradeRow has
-    it, null without one. `trade_digest` differs wherever anything of that trade does.
+    it, null without one.
 
     `quote`: the mint of the stablecoin that the trade was made against, null without one, and with
     it the rest of QuoteTradeRow.
@@ -67,7 +67,6 @@ class PostRow(NamedTuple):
     slot: int | None
     block_time: int | None
     trade_flags: str | None
-    trade_digest: str | None
     quote: str | None
     quote_kind: str | None
     quote_change: int | None
@@ -102,49 +101,13 @@ SELECT p.id, p.uid, b.uid AS bot, b.name AS bot_name, p.event_id, p.body, p.mint
        t.kind AS trade_kind, v.address AS trade_wallet, t.mint AS trade_mint,
        n.symbol AS trade_symbol, t.token_changes, t.beside_tokens, t.sol_change, t.beside_sol,
        t.realized, t.result, t.cost, t.explained, t.slot,
-       t.block_time, t.flags AS trade_flags, t.digest AS trade_digest, q.quote,
+       t.block_time, t.flags AS trade_flags, q.quote,
        {", ".join(f"q.{name} AS quote_{name}" for name in QuoteSale._fields)},
        g.uid AS log, p.leaf_id - g.first_leaf AS log_place
 FROM post p JOIN bot b ON b.id = p.bot_id LEFT JOIN "key" k ON k.id = p.key_id
 LEFT JOIN log g ON g.id = (SELECT MAX(id) FROM log WHERE first_leaf <= p.leaf_id)
 LEFT JOIN wallet w ON w.id = p.wallet_id LEFT JOIN trade t ON t.id = p.trade_id
 LEFT JOIN wallet v ON v.id = t.wallet_id
-LEFT JOIN token s ON s.mint = p.mint LEFT JOIN token n ON n.mint = t.mint
-{ITS_QUOTE}"""
-
-
-class PostStateRow(NamedTuple):
-    """The number of a post and all that can change of what it shows: what a trade made in `quote`
-    follows from these and the trade itself.
-    """
-
-    id: int
-    bot_name: str
-    symbol: str | None
-    status: str
-    trade: str | None
-    checked_at: int | None
-    status_reason: str | None
-    event_at: int
-    hidden_at: int | None
-    ownership: str | None
-    trade_symbol: str | None
-    trade_digest: str | None
-    quote: str | None
-    quote_status: str | None
-    quote_result: int | None
-    quote_cost: int | None
-    quote_matched_raw: str | None
-    quote_is_cross: int | None
-
-
-POST_STATE = f"""
-SELECT p.id, b.name AS bot_name, COALESCE(p.symbol, s.symbol) AS symbol, p.status, t.uid AS trade,
-       p.checked_at, p.status_reason, p.event_at, p.hidden_at, {POST_OWNERSHIP},
-       n.symbol AS trade_symbol, t.digest AS trade_digest, q.quote, q.status AS quote_status,
-       q.result AS quote_result, q.cost AS quote_cost, q.matched_raw AS quote_matched_raw,
-       q.is_cross AS quote_is_cross
-FROM post p JOIN bot b ON b.id = p.bot_id LEFT JOIN trade t ON t.id = p.trade_id
 LEFT JOIN token s ON s.mint = p.mint LEFT JOIN token n ON n.mint = t.mint
 {ITS_QUOTE}"""
 

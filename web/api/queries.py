@@ -14,10 +14,8 @@ from chain.holdings import COUNT_HELD
 from web.api.post_statements import (
     CONTRADICTED,
     POST,
-    POST_STATE,
     ContradictedRow,
     PostRow,
-    PostStateRow,
 )
 from web.api.statements import (
     ACTIVITY,
@@ -57,7 +55,6 @@ from web.server.rows import select, select_one, select_value, write_marks
 Condition = tuple[Any, ...] | None
 # Bots or tokens that share a name, and posts that are counted for the front page.
 MAX_CALLED, MAX_RECENT = 10, 500
-_read_state = attrgetter(*PostStateRow._fields)
 # A position above every trade's, so that a first page is searched for as all others are.
 ABOVE_ALL = TradePosition(2**62, 2**62, 2**62)
 
@@ -94,19 +91,6 @@ def list_post_ids(
     ]
     sql, values = _select("SELECT p.id FROM post p", filters, "ORDER BY p.id DESC LIMIT ?")
     return select(int, sql, [*values, limit])
-
-
-def list_post_states(limit: int, before: int) -> list[PostStateRow]:
-    """Return the states of posts, newest first, below the id `before`: half of what reading the
-    posts takes.
-    """
-    sql = f"{POST_STATE}WHERE p.id < ? ORDER BY p.id DESC LIMIT ?"
-    return select(PostStateRow, sql, (before, limit))
-
-
-def state_of_post(row: PostRow) -> PostStateRow:
-    """Return the state that list_post_states gives for the same post."""
-    return PostStateRow(*_read_state(row))
 
 
 def _post_filters(before: int | None, bot: str | None, mint: str | None) -> Sequence[Condition]:

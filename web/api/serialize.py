@@ -2,7 +2,6 @@
 float appears.
 """
 
-import functools
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple, overload
@@ -27,9 +26,9 @@ from web.api.statements import ActivityRow, BotRow, TradeRow
 Json = dict[str, Any]
 
 
-def write_kept(value: object) -> bytes:
-    """Write JSON that is kept. What orjson returns lies at the head of a block of up to ten times
-    its length, which is free only once the bytes are: a copy takes what it needs.
+def write_cached(value: object) -> bytes:
+    """Write JSON that stays in memory. orjson's bytes hold a block of up to ten times their length
+    until they are freed; a copy takes only its own length.
     """
     return bytes(memoryview(orjson.dumps(value)))
 
@@ -57,12 +56,6 @@ def show_time(ms: int | None) -> str | None:
     """
     if ms is None:
         return None
-    return _write_time(ms)
-
-
-# A market of a thousand tokens has four times each, most of them as in the answer before.
-@functools.lru_cache(5_000)
-def _write_time(ms: int) -> str:
     seconds, rest = divmod(ms, 1000)
     # Four times as fast as strftime.
     text = datetime.fromtimestamp(seconds, UTC).isoformat()[:19]

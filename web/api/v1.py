@@ -37,7 +37,7 @@ from web.api.serialize import (
     show_bot,
     show_coverage,
     show_time,
-    write_kept,
+    write_cached,
 )
 from web.api.statements import BotRow, TradePosition
 from web.api.token_results import list_by_token, show_token_results
@@ -194,7 +194,7 @@ def show_one_bot(uid: str) -> JsonResponse:
     minute = start_of_minute(context.now)
     version = context.version, minute
     body = find_app().list_cache.find(
-        ("bot", uid), version, lambda: write_kept(make_bot(uid, minute))
+        ("bot", uid), version, lambda: write_cached(make_bot(uid, minute))
     )
     return JsonResponse(body)
 
@@ -246,13 +246,12 @@ def list_feed(args: Args) -> Json:
             newestCursor=write_newest(scope, arrived[-1].arrival if arrived else after),
         )
     position, head = read_cursor(args, scope, paging.IdPosition), queries.find_head()
-    states, more = paging.cut_page(
-        queries.list_post_states(limit + 1, position.id if position else head.post + 1), limit
-    )
+    before = position.id if position else head.post + 1
+    rows, more = paging.cut_page(queries.list_posts(limit + 1, before), limit)
     return show_list(
-        find_app().rendered_posts.list(states),
+        show_posts(rows),
         limit,
-        write_cursor(scope, (states[-1].id,)) if more else None,
+        write_cursor(scope, (rows[-1].id,)) if more else None,
         newestCursor=write_newest(scope, head.arrival),
     )
 
@@ -282,12 +281,11 @@ def publish() -> JsonResponse:
     body, sanitized = posts.parse_post(parse_json(request.get_data()), read_event_id())
     if body.botId not in (None, caller.bot_uid):
         raise Problem("bot_mismatch", "botId names another bot than the one this key belongs to")
-    with app.list_cache.writing():
-        done = posts.publish(
-            caller.bot_id, body, context.now, "api", caller.key_id, sanitized, app.settings
-        )
-        post = find_post(done.uid)
-        shown = orjson.dumps({**post, "logPromise": make_promise(done, post["logId"])})
+    done = posts.publish(
+        caller.bot_id, body, context.now, "api", caller.key_id, sanitized, app.settings
+    )
+    post = find_post(done.uid)
+    shown = orjson.dumps({**post, "logPromise": make_promise(done, post["logId"])})
     if done.replayed:
         return JsonResponse(shown, 200, {"Idempotent-Replayed": "true"})
     return JsonResponse(shown, 201)

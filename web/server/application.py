@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from flask import Flask, Response
 from flask.globals import app_ctx
@@ -15,13 +15,10 @@ if TYPE_CHECKING:
     from config import Config
     from evidence.notes import Signer
     from ratelimit import Allowance
-    from web.api.rendered_posts import RenderedPosts
     from web.api.stream import StreamHub
     from web.server.auth import ApiCaller
     from web.server.cache import ListCache
     from web.server.places import Places
-    from web.site.feeds import RenderedFeed
-    from web.site.kept_pages import KeptPage
 
 NO_STORE = {"Cache-Control": "no-store"}
 
@@ -31,12 +28,7 @@ class Application(Flask):
 
     allowance: Allowance
     list_cache: ListCache[bytes]
-    page_cache: ListCache[KeptPage]
     caller_cache: ListCache[ApiCaller | None]
-    evidence_cache: ListCache[bytes]
-    feed_cache: ListCache[RenderedFeed]
-    health_cache: ListCache[tuple[dict[str, Any], int]]
-    rendered_posts: RenderedPosts
     stream_hub: StreamHub
     # Signs checkpoints and promises of the log.
     log_signer: Signer

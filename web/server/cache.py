@@ -1,99 +1,57 @@
-"""Caches of what was read from the database, with single flight: one reader fills an entry for all
-who wait for it, and any commit makes it stale.
+"""A cache of values read from the database. One thread reads a value for all that wait for it, and
+any commit makes it stale.
 """
 
-import contextlib
 import itertools
 import threading
-import time
-from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-# How long reading waits for writing of this process to end.
-WAIT_SECONDS = 0.01
+from cachetools import LRUCache
+
+# More names than this share the locks, so a thread may wait for the reading of another name.
+LOCKS = 64
 Value = TypeVar("Value")
 
 
-@dataclass
+@dataclass(frozen=True)
 class CacheEntry(Generic[Value]):
-    """A value and the version of the database it was read from, None before the first reading.
-
-    `turn` orders readings and requests of the whole cache. Whoever reads the value holds the lock.
+    """A value and the version of the database it was read from. `turn` orders it among the readings
+    and requests of the whole cache.
     """
 
-    lock: threading.Lock = field(default_factory=threading.Lock)
-    version: object = None
-    turn: int = -1
-    value: Value | None = None
+    version: object
+    turn: int
+    value: Value
 
 
 class ListCache(Generic[Value]):
-    """At most `max_entries` values; the least recently used goes first.
+    """At most `max_entries` values. The least recently used one is dropped first.
 
-    A commit of any kind makes all of them stale, whichever process made it, so no writer has to
-    invalidate anything. What is read while somebody writes is stale before it is shown, and reading
-    holds the writer up: reading waits for a moment for what is inside `writing`.
+    No writer has to invalidate anything: a commit by any process changes the version.
     """
 
     def __init__(self, max_entries: int) -> None:
-        self.max_entries = max_entries
-        # One lock for each writing that goes on, held until it is done.
-        self._writings: set[threading.Lock] = set()
-        self._entries: OrderedDict[Hashable, CacheEntry[Value]] = OrderedDict()
+        self._entries: LRUCache[Hashable, CacheEntry[Value]] = LRUCache(max_entries)
         self._lock, self._turns = threading.Lock(), itertools.count()
+        self._reading = [threading.Lock() for _ in range(LOCKS)]
 
     def find(self, name: Hashable, version: object, read: Callable[[], Value]) -> Value:
-        """Return the value cached under `name`, or what `read()` gives where it is stale.
+        """Return the value cached under `name`. Call `read()` if there is none or it is stale.
 
-        `version`: of the database, asked for before anything is read. One thread reads at a time.
-        Whoever waits for it takes the first reading that begins after its own request came, its own
-        or another's: many that come at once, each after another commit, cause two readings and not
-        one each.
+        Get `version` from the database before reading anything. A thread that had to wait takes any
+        reading that began after its own request, so a burst of requests, each after another commit,
+        causes two readings. If `read` raises, nothing is cached: callers could otherwise fill the
+        cache with invalid names. `read` must not use this cache.
         """
-        entry, came = self._find_entry(name), next(self._turns)
-        with entry.lock:
-            if entry.version != version and entry.turn < came:
-                self._wait_for_writers()
-                turn, value = next(self._turns), self._read(name, entry, read)
-                entry.version, entry.turn, entry.value = version, turn, value
-            return entry.value  # type: ignore[return-value]  # None only before the first reading
-
-    def _read(self, name: Hashable, entry: CacheEntry[Value], read: Callable[[], Value]) -> Value:
-        try:
-            return read()
-        except BaseException:
-            # A refused name takes no room from what is cached: there is no end of such names.
+        arrived = next(self._turns)
+        with self._reading[hash(name) % LOCKS]:
             with self._lock:
-                if entry.turn < 0 and self._entries.get(name) is entry:
-                    del self._entries[name]
-            raise
-
-    @contextlib.contextmanager
-    def writing(self) -> Iterator[None]:
-        """Tell readers that something is being written that they had better wait for."""
-        done = threading.Lock()
-        with done:
-            self._writings.add(done)
-            try:
-                yield
-            finally:
-                self._writings.discard(done)
-
-    def _wait_for_writers(self) -> None:
-        """Wait until the writing that goes on now is done, but not for what begins meanwhile."""
-        end = time.monotonic() + WAIT_SECONDS
-        for done in tuple(self._writings):
-            if done.acquire(timeout=max(0, end - time.monotonic())):
-                done.release()
-
-    def _find_entry(self, name: Hashable) -> CacheEntry[Value]:
-        with self._lock:
-            entry = self._entries.get(name)
-            if entry is None:
-                entry = self._entries[name] = CacheEntry()
-            self._entries.move_to_end(name)
-            while len(self._entries) > self.max_entries:
-                self._entries.popitem(last=False)
-        return entry
+                entry = self._entries.get(name)
+            if entry is None or (entry.version != version and entry.turn < arrived):
+                turn = next(self._turns)
+                entry = CacheEntry(version, turn, read())
+                with self._lock:
+                    self._entries[name] = entry
+        return entry.value

@@ -13,7 +13,6 @@ from web.api import leaderboard, v1
 from web.api.connected import show_connected
 from web.api.serialize import Json
 from web.site import figures, pictures
-from web.site.kept_pages import keep_page
 from web.site.lists import add_etag, expand_json
 from web.site.pieces import Columns, draw_ranks, link_to
 
@@ -26,7 +25,6 @@ TIMES = {"24h": "24 hours", "7d": "7 days", "30d": "30 days", "all": "all time"}
 
 
 @blueprint.get("/leaderboard")
-@keep_page
 def show_leaderboard() -> ResponseReturnValue:
     """Show the ranking of bots."""
     board = v1.read_board(request.args)

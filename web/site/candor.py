@@ -2,13 +2,10 @@
 sentence that counts them.
 """
 
-import functools
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from storage import database
-from web.server.cache import ListCache
 from web.server.rows import select, write_marks
 
 MAX_CLAIMS = 60
@@ -21,6 +18,11 @@ SHAPES = {
     "pending": "M{x} 9a3.5 3.5 0 1 1 7 0a3.5 3.5 0 1 1-7 0",
     "none": "M{x} 6h6v6h-6z",
     "not_found": "M{x} 6h6v6h-6z",
+}
+# The same at every place of a strip.
+SHAPES_AT = {
+    status: [shape.format(x=place * STEP + 1) for place in range(MAX_CLAIMS)]
+    for status, shape in SHAPES.items()
 }
 # What is said of each status; the first is always said.
 CLAUSES = {
@@ -70,31 +72,23 @@ class Strip(NamedTuple):
     contradicting: int
 
 
-_cache: ListCache[dict[str, Strip]] = ListCache(64)
-
-
-def find_strips(bots: Sequence[str]) -> dict[str, Strip]:
-    """Return {bot uid: strip} of these bots by one query, cached until anything is written."""
-    return _cache.find(tuple(bots), database.data_version(), lambda: _read_strips(bots))
-
-
 def find_strip(bot: str) -> Strip:
     """Return the strip of one bot, by its uid."""
     return find_strips([bot])[bot]
 
 
-def _read_strips(bots: Sequence[str]) -> dict[str, Strip]:
+def find_strips(bots: Sequence[str]) -> dict[str, Strip]:
+    """Return {bot uid: strip} of these bots by one query."""
     rows = select(ClaimsRow, f"{CLAIMS}({write_marks(bots)})", bots)
     found = {row.bot: row.statuses or "" for row in rows}
-    return {bot: draw_strip(tuple(found.get(bot, "").split())) for bot in bots}
+    return {bot: draw_strip(found.get(bot, "").split()) for bot in bots}
 
 
-@functools.lru_cache(1_024)
-def draw_strip(statuses: tuple[str, ...]) -> Strip:
+def draw_strip(statuses: Sequence[str]) -> Strip:
     """Draw the statuses of posts, the oldest first."""
     shapes: dict[str, str] = {}
     for place, status in enumerate(statuses):
-        shapes[status] = shapes.get(status, "") + SHAPES[status].format(x=place * STEP + 1)
+        shapes[status] = shapes.get(status, "") + SHAPES_AT[status][place]
     return Strip(
         describe_claims(statuses),
         tuple(Path(status, drawn) for status, drawn in shapes.items()),

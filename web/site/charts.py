@@ -3,7 +3,6 @@
 Coordinates are percent of the drawing, so that it stretches while its words do not.
 """
 
-import functools
 import itertools
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeVar
@@ -181,9 +180,7 @@ class Spark(NamedTuple):
     side: str
 
 
-# Those of some pages: each is two to eight kilobytes, and every trade or quote makes another.
-@functools.lru_cache(128)
-def draw_spark(values: tuple[int, ...]) -> Spark | None:
+def draw_spark(values: Sequence[int]) -> Spark | None:
     """Draw amounts that were sampled in equal steps, as changes since the first; None for fewer
     than two.
     """

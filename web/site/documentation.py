@@ -2,11 +2,9 @@
 who are not.
 """
 
-import functools
-from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
-from flask import Blueprint, current_app, render_template, session
+from flask import Blueprint, render_template
 from flask.blueprints import BlueprintSetupState
 from flask.typing import ResponseReturnValue
 from markupsafe import Markup, escape
@@ -18,15 +16,11 @@ from web.site.lists import add_etag
 
 blueprint = Blueprint("documentation", __name__)
 blueprint.after_request(add_etag)
-MAX_PAGES = 128
-# Renders a template for readers who are signed in, or not, from pairs of names and values.
-Render = Callable[[str, bool, tuple[tuple[str, str], ...]], str]
 
 
 @blueprint.record
-def keep_pages(state: BlueprintSetupState) -> None:
-    """Give each application a cache of its own: the pages name its settings."""
-    state.app.extensions["documentation"] = functools.lru_cache(MAX_PAGES)(render_page)
+def init_templates(state: BlueprintSetupState) -> None:
+    """Add what the templates of these pages use."""
     state.app.jinja_env.globals["find_group"] = reference.find_group
     state.app.jinja_env.filters["code"] = mark_code
 
@@ -34,7 +28,7 @@ def keep_pages(state: BlueprintSetupState) -> None:
 @blueprint.get("/docs")
 def show_docs() -> ResponseReturnValue:
     """Show the page of the interface with all its operations."""
-    return reference.fill_ids(render_once("docs.html"))
+    return reference.fill_ids(render_page("docs.html"))
 
 
 @blueprint.get("/docs/requests/<name>")
@@ -42,7 +36,7 @@ def show_request(name: str) -> ResponseReturnValue:
     """Show one request with its examples. `name`: the operationId."""
     if find_route(name) is None:
         raise Problem("not_found", "there is no such request")
-    return reference.fill_ids(render_once("request.html", name=name))
+    return reference.fill_ids(render_page("request.html", name=name))
 
 
 def find_route(name: str) -> reference.Route | None:
@@ -54,7 +48,7 @@ def find_route(name: str) -> reference.Route | None:
 @blueprint.get("/docs/fields")
 def show_fields() -> ResponseReturnValue:
     """Show the groups of fields."""
-    return render_once("shapes.html")
+    return render_page("shapes.html")
 
 
 @blueprint.get("/docs/fields/<group>")
@@ -62,36 +56,24 @@ def show_fields_of(group: str) -> ResponseReturnValue:
     """Show the fields of one group."""
     if group not in reference.GROUPS:
         raise Problem("not_found", "there is no such group of fields")
-    return render_once("shape_group.html", group=group)
+    return render_page("shape_group.html", group=group)
 
 
 @blueprint.get("/docs/errors")
 def show_errors() -> ResponseReturnValue:
     """Show what each error code means."""
-    return render_once("errors.html")
+    return render_page("errors.html")
 
 
 @blueprint.get("/docs/example")
 def show_example() -> ResponseReturnValue:
     """Show how a result is worked out, step by step."""
-    return render_once("worked_example.html")
+    return render_page("worked_example.html")
 
 
-def render_once(template: str, **values: str) -> str:
-    """Return a page of the documentation, from the cache unless it shows a message.
-
-    `values`: what else the page depends on.
-    """
-    cached = cast(Render, current_app.extensions["documentation"])
-    render = render_page if "_flashes" in session else cached
-    return render(template, "creator" in session, tuple(values.items()))
-
-
-def render_page(template: str, signed_in: bool, values: tuple[tuple[str, str], ...]) -> str:
-    """Render a page. `signed_in` and `values` are the cache's key; the templates' own knowledge of
-    the session is what makes the first a part of it.
-    """
-    return render_template(template, **_find_contents(template, dict(values)))
+def render_page(template: str, **values: str) -> str:
+    """Render a page of the documentation. `values`: what else it depends on."""
+    return render_template(template, **_find_contents(template, values))
 
 
 def _find_contents(template: str, values: dict[str, str]) -> dict[str, Any]:

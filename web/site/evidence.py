@@ -9,15 +9,12 @@ from werkzeug.http import generate_etag
 
 from accounts.problem import Problem
 from chain.programs import Programs, table
-from chain.standing_store import read_rows
 from evidence import document, index
 from evidence.logged import show_logged
 from evidence.pages import Page, read_page
 from evidence.posts import POSTS
 from evidence.receipts import RECEIPTS
-from storage import database
 from web.api.arguments import read_whole
-from web.api.serialize import write_kept
 from web.server.application import find_app
 from web.server.gate import count_evidence, count_more_evidence, find_network, settings
 
@@ -46,37 +43,30 @@ def show_evidence(uid: str) -> ResponseReturnValue:
         raise Problem("not_found", "this bot never had that wallet")
     if "posts" in request.args:
         # Not for ever: the words of a post that is hidden must not stay in caches.
-        return show_page(
-            "posts", lambda number: read_page(read_rows, POSTS, bot, number), keeps=False
-        )
+        return show_page("posts", lambda number: read_page(POSTS, bot, number), keeps=False)
     if "page" in request.args:
         return show_page("page", lambda number: find_receipts(wallet_id, number))
     leave = find_app().places.take(find_network())
     try:
-        return respond(
-            find_app().evidence_cache.find(
-                ("evidence", bot, wallet_id),
-                database.data_version(),
-                lambda: render(bot, wallet_id),
-            )
-        )
+        return respond(render(bot, wallet_id))
     finally:
         leave()
 
 
 def render(bot: int, wallet_id: int | None) -> bytes:
     """Render the document, with the leaf of the log that last held a digest of the wallet."""
-    told, work = document.make_document(bot, wallet_id, find_programs())
-    # A long history whose digests are not kept yet takes seconds of the processor.
-    count_more_evidence(find_app(), find_network(), work.cost, g.now / 1000)
-    return write_kept({**told, "log": wallet_id and show_logged(wallet_id)})
+    told = document.make_document(bot, wallet_id, find_programs())
+    # A long history takes seconds of the processor.
+    pages = len(told["receiptPages"]) + len(told["postPages"])
+    count_more_evidence(find_app(), find_network(), pages, g.now / 1000)
+    return orjson.dumps({**told, "log": wallet_id and show_logged(wallet_id)})
 
 
 def find_receipts(wallet_id: int | None, number: int) -> Page:
     """Return a page of receipts; Problem `not_found` without a wallet."""
     if wallet_id is None:
         raise Problem("not_found", "this bot has no wallet")
-    return read_page(read_rows, RECEIPTS, wallet_id, number)
+    return read_page(RECEIPTS, wallet_id, number)
 
 
 def find_programs() -> Programs:

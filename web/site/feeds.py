@@ -11,18 +11,17 @@ from datetime import datetime
 from typing import NamedTuple
 from urllib.parse import urlencode
 
+import orjson
 from flask import Blueprint, Response, request
 from flask.typing import ResponseReturnValue
-from werkzeug.http import generate_etag
 
 from accounts.problem import Problem
 from chain.addresses import is_address
 from config import VERSION
-from storage import database
 from web.api import paging, queries, timeline
 from web.api.paging import IdPosition, Kind
 from web.api.posts import show_posts
-from web.api.serialize import Json, explorer_url, write_kept
+from web.api.serialize import Json, explorer_url
 from web.server.application import find_app
 from web.server.gate import settings
 from web.site import facts, words
@@ -31,9 +30,8 @@ from web.site.lists import Scope
 
 blueprint = Blueprint("feeds", __name__)
 MAX_ITEMS = 50
-# Of the query, all that a feed depends on.
+# What a query may filter by.
 FILTERS = ("label", "source", "mint")
-PARAMETERS = (*FILTERS, "before")
 ATOM_TYPE, JSON_TYPE = "application/atom+xml", "application/feed+json"
 # Of a whole feed, and of an entry without its content.
 MAX_BYTES, ENTRY_BYTES = 256_000, 3_000
@@ -100,25 +98,25 @@ def find_change(post: Json) -> str:
 @blueprint.get("/feed.json")
 def show_json() -> ResponseReturnValue:
     """Serve the JSON Feed of all posts."""
-    return respond(find_feed, write_json, JSON_TYPE)
+    return respond(find_feed(), write_json, JSON_TYPE)
 
 
 @blueprint.get("/feed.atom")
 def show_atom() -> ResponseReturnValue:
     """Serve the Atom feed of all posts."""
-    return respond(find_feed, write_atom, f"{ATOM_TYPE}; charset=utf-8")
+    return respond(find_feed(), write_atom, f"{ATOM_TYPE}; charset=utf-8")
 
 
 @blueprint.get("/bots/<uid>/feed.json")
 def show_json_of_bot(uid: str) -> ResponseReturnValue:
     """Serve the JSON Feed of one bot."""
-    return respond(lambda: find_feed_of_bot(uid), write_json, JSON_TYPE)
+    return respond(find_feed_of_bot(uid), write_json, JSON_TYPE)
 
 
 @blueprint.get("/bots/<uid>/feed.atom")
 def show_atom_of_bot(uid: str) -> ResponseReturnValue:
     """Serve the Atom feed of one bot."""
-    return respond(lambda: find_feed_of_bot(uid), write_atom, f"{ATOM_TYPE}; charset=utf-8")
+    return respond(find_feed_of_bot(uid), write_atom, f"{ATOM_TYPE}; charset=utf-8")
 
 
 def find_feed() -> Feed:
@@ -207,38 +205,17 @@ def measure(post: Json) -> int:
     return len(content.encode()) + escaped * MAX_EXTRA_BYTES + ENTRY_BYTES
 
 
-class RenderedFeed(NamedTuple):
-    """A page of a feed as it is sent."""
-
-    body: bytes
-    etag: str
-    updated: datetime
-
-
-def respond(
-    find: Callable[[], Feed], write: Callable[[Feed], bytes], content_type: str
-) -> ResponseReturnValue:
-    """Answer with the feed, or 304. It is rendered once for all its readers, until anything is
-    written to the database.
+def respond(feed: Feed, write: Callable[[Feed], bytes], content_type: str) -> ResponseReturnValue:
+    """Answer with the feed, or 304.
 
     The ETag is exact. A reader that sends only If-Modified-Since may miss the second of two changes
     within a second until the next one.
     """
-    name = (request.path, *(request.args.get(parameter) for parameter in PARAMETERS))
-    rendered = find_app().feed_cache.find(
-        name, database.data_version(), lambda: render(find(), write)
-    )
-    response = Response(rendered.body, content_type=content_type)
+    response = Response(write(feed), content_type=content_type)
     response.headers["Cache-Control"] = "no-cache"
-    response.last_modified = rendered.updated
-    response.set_etag(rendered.etag)
+    response.last_modified = datetime.fromisoformat(feed.updated)
+    response.add_etag()
     return response.make_conditional(request)
-
-
-def render(feed: Feed, write: Callable[[Feed], bytes]) -> RenderedFeed:
-    """Render a feed once, with its ETag and time of change."""
-    body = write(feed)
-    return RenderedFeed(body, generate_etag(body), datetime.fromisoformat(feed.updated))
 
 
 # ---- an entry ------------------------------------------------------------------------------------
@@ -262,7 +239,7 @@ def find_author(post: Json, base_url: str) -> Author:
 # ---- JSON Feed 1.1 -------------------------------------------------------------------------------
 def write_json(feed: Feed) -> bytes:
     """Write a feed as JSON Feed 1.1."""
-    return write_kept(
+    return orjson.dumps(
         {
             "version": "https://jsonfeed.org/version/1.1",
             "title": feed.title,

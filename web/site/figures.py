@@ -25,7 +25,7 @@ from markupsafe import Markup, escape
 
 from chain import amounts
 
-Number = str | int | float
+Number = str | int | float | Decimal
 SIGNIFICANT_DIGITS = 4
 # Of an amount below one, as long as these show at least three significant digits.
 PLACES_BELOW_ONE = 4
@@ -46,7 +46,7 @@ def write_number(number: Number, sign: bool = False, places: int | None = None) 
 
     `sign`: with a plus where it is above zero; `places`: digits behind the point, for a column.
     """
-    value = Decimal(str(number))
+    value = _read(number)
     # A column never writes nothing for what is something.
     is_hidden = places is not None and bool(value) and not _round(value, places)
     if places is None or is_hidden:
@@ -60,7 +60,7 @@ def write_number(number: Number, sign: bool = False, places: int | None = None) 
 
 def write_exact(number: Number, sign: bool = False) -> str:
     """Write every digit of a number: `−1,234.500000001`."""
-    value = Decimal(str(number))
+    value = _read(number)
     return _find_mark(value, sign) + _strip(f"{abs(value):,f}")
 
 
@@ -186,6 +186,10 @@ def _round(value: Decimal, places: int) -> Decimal:
     return value.quantize(Decimal(1).scaleb(-places), ROUND_HALF_UP, EXACT)
 
 
+def _read(number: Number) -> Decimal:
+    return number if isinstance(number, Decimal) else Decimal(str(number))
+
+
 def _to_sol(lamports: str | int) -> Decimal:
     return Decimal(lamports) * LAMPORTS
 
@@ -202,7 +206,7 @@ def lamports(
     number: str | int | None, sign: bool = False, unit: bool = True, places: int | None = None
 ) -> Markup | str:
     """Mark up lamports as SOL."""
-    exact = None if number is None else f"{_to_sol(number):f}"
+    exact = None if number is None else _to_sol(number)
     return _mark_up(exact, "SOL", sign, unit, places)
 
 
@@ -268,6 +272,7 @@ def _mark_up(
 ) -> Markup | str:
     if number is None:
         return UNKNOWN
+    number = _read(number)
     text = write_number(number, sign, places) + (f" {name}" if unit else "")
     color = _find_color(number) if sign else ""
     return _wrap(number, text, f"{write_exact(number, sign)} {name}", color)
@@ -276,14 +281,14 @@ def _mark_up(
 def _wrap(number: Number, text: str, exact: str, color: str = "") -> Markup:
     """Return text with the exact value of its number, and as a title where that says more."""
     title = f' title="{escape(exact)}"' if exact and exact != text else ""
-    value = _strip(f"{Decimal(str(number)):f}")
+    value = _strip(f"{_read(number):f}")
     name = f"amount {color}".strip()
     # Only digits, signs and names of ours are not escaped.
     return Markup(f'<data class="{name}" value="{value}"{title}>{escape(text)}</data>')
 
 
 def _find_color(number: Number) -> str:
-    value = Decimal(str(number))
+    value = _read(number)
     return "up" if value > 0 else "down" if value < 0 else ""
 
 

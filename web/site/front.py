@@ -1,9 +1,9 @@
 """The front page: the feed under its filters; who is ranked, contradicted and watched."""
 
 from collections import Counter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from flask import Blueprint, Flask, g, render_template, request
+from flask import Blueprint, g, render_template, request
 from flask.typing import ResponseReturnValue
 
 from accounts.fields import holds_secret
@@ -12,17 +12,13 @@ from web.api import health, leaderboard, paging, queries, timeline, v1
 from web.api.post_statements import ContradictedRow
 from web.api.serialize import Json
 from web.server.application import find_app
-from web.server.cache import ListCache
 from web.site import pictures
-from web.site.kept_pages import keep_page
 from web.site.lists import add_etag, expand_json, read_cursor
 from web.site.pieces import draw_posts, link_to
 
 blueprint = Blueprint("front", __name__)
 blueprint.after_request(add_etag)
 PAGE_SIZE, MAX_RANKED, MAX_CONTRADICTED, MAX_FILTER = 20, 5, 3, 88
-# So long the side column is shown unchanged: it costs more than the posts.
-SIDE_MS = 10_000
 
 
 class Filter(NamedTuple):
@@ -47,26 +43,15 @@ class Filter(NamedTuple):
 
 
 class Side(NamedTuple):
-    """The side column and the race. `contradicted`: bots whose recent posts did not match, with how
-    many; `race`: HTML, empty where nobody is ranked.
-    """
+    """The side column. `contradicted`: bots whose recent posts did not match, with how many."""
 
     ranked: list[Json]
     contradicted: list[tuple[ContradictedRow, int]]
     wallets: int
     health: Json
-    race: str
-
-
-@blueprint.record_once
-def keep_side(state: Any) -> None:
-    """Give the application a cache for the side column."""
-    app: Flask = state.app
-    app.extensions["front"] = ListCache(1)
 
 
 @blueprint.get("/")
-@keep_page
 def show_feed() -> ResponseReturnValue:
     """Show posts of all bots, newest first, under the filters of the query."""
     asked, wrong = read_filter()
@@ -87,7 +72,8 @@ def show_feed() -> ResponseReturnValue:
         sources=timeline.SOURCES,
         first=position is None,
         newest=newest,
-        side=find_side(),
+        side=make_side(),
+        race="" if position or asked.is_set else pictures.draw_race(),
     )
     return shown, 422 if wrong else 200
 
@@ -124,12 +110,6 @@ def find_mints(token: str) -> tuple[str, ...]:
     return (token,) if is_address(token) else tuple(queries.find_mints(token.lstrip("$")))
 
 
-def find_side() -> Side:
-    """Return the side column as it was made within the last ten seconds."""
-    cache: ListCache[Side] = find_app().extensions["front"]
-    return cache.find("side", g.now // SIDE_MS, make_side)
-
-
 def make_side() -> Side:
     """Make the side column."""
     board = v1.read_board({})
@@ -144,5 +124,4 @@ def make_side() -> Side:
         found.most_common(MAX_CONTRADICTED),
         queries.count_tracked(),
         health.check_instance(g.now),
-        pictures.draw_race(),
     )

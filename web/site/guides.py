@@ -4,7 +4,6 @@ The parameter `bot` of the first names the bot that it is written for.
 Nothing in them was written by a stranger: a bot appears by its id and wallet, never by its name.
 """
 
-import functools
 from typing import NamedTuple
 
 from flask import Blueprint, Response, render_template, request
@@ -17,7 +16,6 @@ from web.api.stream import MAX_STREAMS, MAX_STREAMS_EACH
 from web.server.gate import settings
 
 blueprint = Blueprint("guides", __name__)
-MAX_GUIDES = 64
 
 
 class GuidedBot(NamedTuple):
@@ -58,7 +56,6 @@ def respond(template: str, content_type: str, bot: GuidedBot | None = None) -> R
     return response.make_conditional(request)
 
 
-@functools.lru_cache(MAX_GUIDES)
 def render_guide(config: Config, template: str, bot: GuidedBot | None) -> str:
     """Render a guide with this instance's address and limits."""
     # Loaded when they are first asked for, as in web.api.document.

@@ -17,7 +17,6 @@ from web.site import (
     candor,
     figures,
     money,
-    pictures,
     pieces,
     profile_words,
     quote_words,
@@ -52,8 +51,6 @@ def init_app(app: Flask) -> None:
         INSTANCE_STATES=words.INSTANCE_STATES,
         JOB_STATES=words.JOB_STATES,
     )
-    pieces.init_app(app)
-    pictures.init_app(app)
     app.context_processor(lambda: {"signed_in": "creator" in session, "older": link_to_older})
     # The address of a static file changes with its content.
     app.config["SEND_FILE_MAX_AGE_DEFAULT"] = YEAR_SECONDS

@@ -4,26 +4,21 @@ All are bounded: points are sampled from running totals, so a bot with a million
 one with ten does.
 """
 
-import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple, cast
 
-import orjson
-from flask import Flask, current_app, g
+from flask import current_app, g
 
 from chain.amounts import exact
 from chain.summary import read_coverage
 from web.api import history, leaderboard, quote_history, quote_results
-from web.api.serialize import Json, write_kept
-from web.api.standings import CompetitorRow
-from web.site import charts, figures, money, outcomes, words
+from web.api.serialize import Json
+from web.site import charts, figures, outcomes, words
 from web.site.axes import DAY_SECONDS, HOUR_SECONDS, write_gain
 
-MAX_PICTURES, MAX_TIMELINES = 256, 32
 MAX_RUNNERS, MAX_GAPS, MAX_MARKS, MAX_DAYS_LISTED = 8, 20, 80, 60
-CURVE_POINTS, SPARK_POINTS, RACE_DAYS = 120, 24, 7
+CURVE_POINTS, SPARK_POINTS, RACE_DAYS, RACE_STEP = 120, 24, 7, 3 * HOUR_SECONDS
 
 
 class DayResult(NamedTuple):
@@ -39,34 +34,6 @@ class DayResult(NamedTuple):
     sells: int
 
 
-@dataclass(frozen=True)
-class PictureCache:
-    """The drawing functions of one application, with what they drew lately."""
-
-    draw_curve: Callable[[bytes, int], str]
-    draw_quote_curve: Callable[[bytes, int], str]
-    draw_sales: Callable[[bytes, int], str]
-    draw_sparks: Callable[..., dict[str, charts.Spark]]
-    draw_race: Callable[[tuple["RunnerKey", ...], int], str]
-    draw_timeline: Callable[[tuple[charts.TimedTrade, ...]], str]
-
-
-def init_app(app: Flask) -> None:
-    """Give the app its cache of pictures."""
-    app.extensions["pictures"] = PictureCache(
-        functools.lru_cache(MAX_PICTURES)(_draw_curve),
-        functools.lru_cache(MAX_PICTURES)(_draw_quote_curve),
-        functools.lru_cache(MAX_PICTURES)(_draw_sales),
-        functools.lru_cache(16)(_draw_sparks),
-        functools.lru_cache(2)(_draw_race),
-        functools.lru_cache(MAX_TIMELINES)(_draw_timeline),
-    )
-
-
-def _cache() -> PictureCache:
-    return cast(PictureCache, current_app.extensions["pictures"])
-
-
 def _macros() -> Any:
     """Return the macros of templates/pictures.html as functions."""
     return current_app.jinja_env.get_template("pictures.html").module
@@ -77,28 +44,14 @@ def draw_bot_curve(bot: Json) -> str:
     """Return the HTML of the curve of a bot's wallet and its table, empty without results."""
     if not (bot["wallet"] and bot["results"]):
         return ""
-    return _cache().draw_curve(_make_key(bot), g.now // 1000 // HOUR_SECONDS)
-
-
-def _make_key(bot: Json, **more: Json) -> bytes:
-    """Name all that the curves of a bot's wallet depend on, but for the hour."""
-    key = {name: bot[name] for name in ("id", "wallet", "results", "coverage")}
-    key["coverage"] = {**key["coverage"], "checkedAt": None, "observedTo": None}
-    return write_kept({**key, **more})
-
-
-def _draw_curve(key: bytes, hour: int) -> str:
-    """Draw a curve up to the end of an hour, counted from 1970."""
-    bot = orjson.loads(key)
     address = bot["wallet"]["address"]
-    curve = _draw_realized(bot, hour, history.OF_WALLET, find_marks(address), write_gain)
+    curve = _draw_realized(bot, history.OF_WALLET, find_marks(address), write_gain)
     days, loading = list_day_results(address), bot["coverage"]["state"] == "backfilling"
     return cast(str, _macros().curve(curve, days, loading)) if curve and days else ""
 
 
 def _draw_realized(
     bot: Json,
-    hour: int,
     sql: str,
     marks: Sequence[charts.TimedTrade],
     write_level: Callable[[int], str],
@@ -106,7 +59,7 @@ def _draw_realized(
     """Draw what a bot's wallet realized by the samples of a statement (history.sample_realized)."""
     coverage, attached_at = bot["coverage"], bot["wallet"]["attachedAt"]
     begins = parse_time(coverage["observedFrom"] or attached_at)
-    times = list_times(begins, (hour + 1) * HOUR_SECONDS, CURVE_POINTS)
+    times = list_times(begins, find_hour_end(), CURVE_POINTS)
     values = history.sample_realized(sql, [bot["id"]], times).get(bot["id"], [])
     return charts.draw_curve(
         charts.make_steps(times, values) if values else [],
@@ -124,20 +77,13 @@ def draw_quote_curves(bot: Json) -> dict[str, str]:
     """
     if not (bot["wallet"] and bot["results"]):
         return {}
-    hour = g.now // 1000 // HOUR_SECONDS
-    return {
-        one["symbol"]: _cache().draw_quote_curve(_make_key(bot, quote=one), hour)
-        for one in bot["results"]["byQuote"] or ()
-    }
+    return {one["symbol"]: _draw_quote_curve(bot, one) for one in bot["results"]["byQuote"] or ()}
 
 
-def _draw_quote_curve(key: bytes, hour: int) -> str:
-    """Like _draw_curve, in a stablecoin."""
-    bot = orjson.loads(key)
-    quote = bot["quote"]
+def _draw_quote_curve(bot: Json, quote: Json) -> str:
+    """Like draw_bot_curve, in a stablecoin."""
     curve = _draw_realized(
         bot,
-        hour,
         quote_history.write_samples(quote_results.OF_RESULTS, quote["mint"]),
         (),
         lambda raw: figures.write_tokens(exact(raw, quote["decimals"]), sign=True),
@@ -150,6 +96,11 @@ def _draw_quote_curve(key: bytes, hour: int) -> str:
     if not (curve and days):
         return ""
     return cast(str, _macros().curve(curve, days, loading, quote["symbol"], quote["decimals"]))
+
+
+def find_hour_end() -> int:
+    """Return the Unix seconds at which the present hour ends."""
+    return int((g.now // 1000 // HOUR_SECONDS + 1) * HOUR_SECONDS)
 
 
 def list_times(begins: int, ends: int, points: int) -> list[int]:
@@ -206,16 +157,12 @@ def list_day_results(address: str) -> list[DayResult]:
 
 # ---- how single sales and days went --------------------------------------------------------------
 def draw_bot_sales(bot: Json) -> str:
-    """Return the HTML of a bot's histogram and calendar, empty without results."""
+    """Return the HTML of a bot's histogram, and of a calendar that ends today; empty without
+    results.
+    """
     if not (bot["wallet"] and bot["results"]):
         return ""
-    key = {"address": bot["wallet"]["address"], "results": bot["results"]}
-    return _cache().draw_sales(write_kept(key), g.now // 1000 // DAY_SECONDS)
-
-
-def _draw_sales(key: bytes, today: int) -> str:
-    """Draw a histogram, and a calendar that ends today, counted in days from 1970."""
-    address = orjson.loads(key)["address"]
+    address = bot["wallet"]["address"]
     found = history.list_sales(address)
     sales = [
         (row.result, row.cost) for row in found if row.result is not None and row.cost is not None
@@ -223,44 +170,22 @@ def _draw_sales(key: bytes, today: int) -> str:
     # They have no cost of their own to set a result against.
     trips = sum(row.kind == "round_trip" and row.result is not None for row in found)
     days = {one.day: (one.realized, one.trades) for one in history.list_days(address)}
-    calendar = outcomes.draw_calendar(days, today)
+    calendar = outcomes.draw_calendar(days, g.now // 1000 // DAY_SECONDS)
     return cast(str, _macros().sales(outcomes.group_returns(sales), calendar, len(sales), trips))
 
 
 # ---- sparklines ----------------------------------------------------------------------------------
-class SparkKey(NamedTuple):
-    """What a bot's sparkline depends on: its realized PnL on the board, exactly, and from how many
-    trades and sales.
-    """
-
-    bot: str
-    realized: str
-    trades: int
-    sells: int
-
-
 def draw_sparks(board: leaderboard.Board, rows: Sequence[Json]) -> dict[str, charts.Spark]:
     """Return {bot: how its realized PnL went in the board's window, 30 days for all time} of rows
-    of a board; drawn anew where one of their figures changed, and every hour.
+    of a board.
     """
     name = "realizedRaw" if board.quote else "realizedLamports"
-    keys = tuple(
-        SparkKey(row["botId"], row[name], row["observedTrades"], money.count_sales(row))
-        for row in rows
-        if row[name] is not None
-    )
-    return _cache().draw_sparks(board, keys, g.now // 1000 // HOUR_SECONDS)
-
-
-def _draw_sparks(
-    board: leaderboard.Board, keys: tuple[SparkKey, ...], hour: int
-) -> dict[str, charts.Spark]:
-    """Draw sparklines up to the end of an hour, counted from 1970."""
+    bots = [row["botId"] for row in rows if row[name] is not None]
     seconds = leaderboard.WINDOWS[board.window] or 30 * DAY_SECONDS
-    ends = (hour + 1) * HOUR_SECONDS
-    times = [ends - seconds + n * seconds // SPARK_POINTS for n in range(SPARK_POINTS + 1)]
-    sampled = history.sample_realized(_find_samples(board), [key.bot for key in keys], times)
-    drawn = {bot: charts.draw_spark(tuple(values)) for bot, values in sampled.items()}
+    begins = find_hour_end() - seconds
+    times = [begins + n * seconds // SPARK_POINTS for n in range(SPARK_POINTS + 1)]
+    sampled = history.sample_realized(_find_samples(board), bots, times)
+    drawn = {bot: charts.draw_spark(values) for bot, values in sampled.items()}
     return {bot: spark for bot, spark in drawn.items() if spark}
 
 
@@ -274,40 +199,22 @@ def _find_samples(board: leaderboard.Board) -> str:
 
 
 # ---- the race ------------------------------------------------------------------------------------
-class RunnerKey(NamedTuple):
-    """What a bot's lane depends on: `results` is the JSON of all that its wallet did, which every
-    trade with a result moves.
-    """
-
-    bot: str
-    name: str
-    results: str | None
-    is_partial: bool
-
-
 def draw_race() -> str:
     """Return the HTML of the race: realized PnL of the best ranked bots over RACE_DAYS days, empty
-    where nobody is ranked. It is drawn anew where their wallets did more, and every hour.
+    where nobody is ranked.
     """
     board = leaderboard.Board(window=f"{RACE_DAYS}d")
     entries = leaderboard.list_entries(board, g.now, MAX_RUNNERS)
     entries.sort(key=lambda one: -leaderboard.score(one, board.sort))
-    best = [one.row for one in entries if not one.reason][:MAX_RUNNERS]
-    return _cache().draw_race(tuple(map(_make_runner_key, best)), g.now // 1000 // HOUR_SECONDS)
-
-
-def _make_runner_key(row: CompetitorRow) -> RunnerKey:
-    return RunnerKey(row.uid, words.plain(row.name), row.results, is_partial(row.coverage))
-
-
-def _draw_race(keys: tuple[RunnerKey, ...], hour: int) -> str:
-    """Draw the race up to the end of an hour, counted from 1970."""
-    ends, runners = (hour + 1) * HOUR_SECONDS, {key.bot: key for key in keys}
-    times = list_times(ends - RACE_DAYS * DAY_SECONDS, ends, RACE_DAYS * 24)
-    sampled = history.sample_realized(history.OF_RECORD, list(runners), times)
+    best = {one.row.uid: one.row for one in entries if not one.reason}
+    runners, ends = list(best)[:MAX_RUNNERS], find_hour_end()
+    begins = ends - RACE_DAYS * DAY_SECONDS
+    # Midnights are among them: the table has a row a day.
+    between = range(begins // RACE_STEP * RACE_STEP + RACE_STEP, ends, RACE_STEP)
+    times = [begins, *between, ends]
     lanes = [
-        charts.Runner(bot, runners[bot].name, values, runners[bot].is_partial)
-        for bot, values in sampled.items()
+        charts.Runner(bot, words.plain(best[bot].name), values, is_partial(best[bot].coverage))
+        for bot, values in history.sample_realized(history.OF_RECORD, runners, times).items()
     ]
     race = charts.draw_race(times, lanes)
     return cast(str, _macros().race(race)) if race else ""
@@ -321,9 +228,5 @@ def is_partial(coverage: str | None) -> bool:
 # ---- the trades of a token -----------------------------------------------------------------------
 def draw_timeline(trades: Sequence[charts.TimedTrade]) -> str:
     """Return the HTML of the timeline of a token's trades, empty without trades."""
-    return _cache().draw_timeline(tuple(trades))
-
-
-def _draw_timeline(trades: tuple[charts.TimedTrade, ...]) -> str:
     timeline = charts.draw_timeline(trades)
     return cast(str, _macros().timeline(timeline)) if timeline else ""

@@ -1,42 +1,29 @@
-"""Pieces of pages: posts, trades and ranks as HTML, cached until what they show changes; and the
-addresses of static files.
-"""
+"""Pieces of pages: posts, trades and ranks as HTML, and the addresses of static files."""
 
 import functools
 import hashlib
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
-import orjson
-from flask import Flask, current_app, g
+from flask import current_app
 
 from chain.amounts import exact
 from chain.quotes import Quote
 from web.api import market, queries
-from web.api.serialize import Json, write_kept
+from web.api.serialize import Json
 from web.api.statements import OriginRow
 from web.server.application import find_app
 from web.site import figures, money, words
-from web.site.candor import Strip, find_strips
+from web.site.candor import find_strips
 from web.site.charts import Spark
+from web.site.lists import expand_json
 
 STATIC = Path(__file__).resolve().parent.parent.parent / "static"
-MAX_POSTS, MAX_TRADES, MAX_ACTIVITY, MAX_RANKS = 1024, 1024, 1024, 512
 # What stands in a query as it is, as in the addresses that Flask builds.
 QUERY_SIGNS = "!$'()*,/:;?@"
-
-
-@dataclass(frozen=True)
-class PieceCache:
-    """The drawing functions of one application, with what they drew lately."""
-
-    draw_post: Callable[[bytes, str, str], str]
-    draw_trade: Callable[[bytes, str | None], str]
-    draw_activity: Callable[[bytes, str | None], str]
-    draw_rank: Callable[[bytes, str | None, Spark | None, Strip, "Columns"], str]
 
 
 @dataclass(frozen=True)
@@ -63,20 +50,6 @@ class Columns(NamedTuple):
     earned: int
     left: int
     moved: int
-
-
-def init_app(app: Flask) -> None:
-    """Give the app its caches of drawn posts, trades, activity and ranks."""
-    app.extensions["pieces"] = PieceCache(
-        functools.lru_cache(MAX_POSTS)(_draw_post),
-        functools.lru_cache(MAX_TRADES)(_draw_trade),
-        functools.lru_cache(MAX_ACTIVITY)(_draw_activity),
-        functools.lru_cache(MAX_RANKS)(_draw_rank),
-    )
-
-
-def _cache() -> PieceCache:
-    return cast(PieceCache, current_app.extensions["pieces"])
 
 
 def _macros() -> Any:
@@ -111,43 +84,16 @@ def _digest(name: str) -> str:
 # ---- posts ---------------------------------------------------------------------------------------
 def draw_posts(posts: Sequence[Json], heading: str = "h2") -> list[str]:
     """Return the HTML of posts, each under a heading of this level."""
-    symbols = find_symbols(posts)
-    return [
-        _cache().draw_post(
-            write_kept({"post": post, "symbols": _choose(symbols, post["tokenAddresses"])}),
-            words.ago(post["createdAt"], g.now),
-            heading,
-        )
-        for post in posts
-    ]
-
-
-def _draw_post(arguments: bytes, age: str, heading: str) -> str:
-    """Draw a post. `arguments`: JSON of the macro's.
-
-    The macro tells the age itself; here it is a part of the cache's key, for it changes by itself.
-    """
-    return cast(str, _macros().post(**orjson.loads(arguments), heading=heading))
+    symbols, macros = find_symbols(posts), _macros()
+    return [macros.post(post, symbols, heading) for post in expand_json(posts)]
 
 
 # ---- trades --------------------------------------------------------------------------------------
 def draw_trades(trades: Sequence[Json]) -> list[str]:
     """Return the HTML of trades, whose columns have the same digits behind the point."""
     symbols, lots, places = find_symbols(trades), find_lots(trades), _find_places(trades)
-    return [
-        _cache().draw_trade(
-            write_kept(
-                {
-                    "trade": trade,
-                    "lots": lots[trade["id"]],
-                    "symbols": _choose(symbols, _mints_of(trade)),
-                    "places": places,
-                }
-            ),
-            words.ago(trade["eventAt"], g.now) if trade["eventAt"] else None,
-        )
-        for trade in trades
-    ]
+    macros = _macros()
+    return [macros.trade(trade, lots[trade["id"]], symbols, places) for trade in trades]
 
 
 def _find_places(trades: Sequence[Json]) -> dict[str, int]:
@@ -158,22 +104,10 @@ def _find_places(trades: Sequence[Json]) -> dict[str, int]:
     }
 
 
-def _draw_trade(arguments: bytes, age: str | None) -> str:
-    """Draw a trade. `arguments` and `age` as in _draw_post."""
-    return cast(str, _macros().trade(**orjson.loads(arguments)))
-
-
 def draw_activity(rows: Sequence[Json], mint: str) -> list[str]:
     """Return the HTML of who bought, sold and swapped a token. A row has `tokenChanges`, too."""
-    swaps = [row for row in rows if row["kind"] == "swap"]
-    symbols = find_symbols(swaps)
-    return [
-        _cache().draw_activity(
-            orjson.dumps({**row, "swapped": _list_swapped(row, mint, symbols)}),
-            words.ago(row["eventAt"], g.now) if row["eventAt"] else None,
-        )
-        for row in rows
-    ]
+    symbols, macros = find_symbols(row for row in rows if row["kind"] == "swap"), _macros()
+    return [macros.activity({**row, "swapped": _list_swapped(row, mint, symbols)}) for row in rows]
 
 
 def _list_swapped(row: Json, mint: str, symbols: Mapping[str, str]) -> list[Json]:
@@ -183,11 +117,6 @@ def _list_swapped(row: Json, mint: str, symbols: Mapping[str, str]) -> list[Json
         for one in (row["tokenChanges"] if row["kind"] == "swap" else ())
         if one["mint"] != mint
     ]
-
-
-def _draw_activity(row: bytes, age: str | None) -> str:
-    """Draw what one bot did with a token. `age` as in _draw_post."""
-    return cast(str, _macros().activity(orjson.loads(row)))
 
 
 def find_lots(trades: Sequence[Json]) -> dict[str, list[MatchedLot]]:
@@ -228,25 +157,11 @@ def _find_sold_decimals(trade: Json) -> int:
 def draw_ranks(rows: Sequence[Json], sparks: Mapping[str, Spark], columns: Columns) -> list[str]:
     """Return the HTML of rows of a table of the leaderboard."""
     strips = find_strips([row["botId"] for row in rows])
-    return [
-        _cache().draw_rank(
-            # Of a coverage, the times of polls are not shown.
-            write_kept({**row, "coverage": {"state": row["coverage"]["state"]}}),
-            words.ago(row["retiredAt"], g.now) if row["retiredAt"] else None,
-            sparks.get(row["botId"]),
-            strips[row["botId"]],
-            columns,
-        )
-        for row in rows
-    ]
-
-
-def _draw_rank(
-    row: bytes, age: str | None, spark: Spark | None, strip: Strip, columns: Columns
-) -> str:
     macros: Any = current_app.jinja_env.get_template("ranks.html").module
-    told = orjson.loads(row), spark, strip, columns
-    return cast(str, macros.quoted(*told) if columns.quote else macros.ranked(*told))
+    shown = [(row, sparks.get(row["botId"]), strips[row["botId"]], columns) for row in rows]
+    if columns.quote:
+        return [macros.quoted(*one) for one in shown]
+    return [macros.ranked(*one) for one in shown]
 
 
 # ---- names of tokens -----------------------------------------------------------------------------
@@ -268,7 +183,3 @@ def _mints_of(shown: Json) -> list[str]:
         *(change["mint"] for change in (shown.get("beside") or money.NONE)["tokenChanges"]),
     )
     return [mint for mint in mints if mint]
-
-
-def _choose(symbols: dict[str, str], mints: Collection[str]) -> dict[str, str]:
-    return {mint: symbols[mint] for mint in mints if mint in symbols}

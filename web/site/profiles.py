@@ -24,7 +24,6 @@ from web.server import sessions
 from web.server.application import find_app
 from web.site import pictures
 from web.site.front import MAX_FILTER, find_mints
-from web.site.kept_pages import keep_page
 from web.site.lists import (
     ListPage,
     add_etag,
@@ -63,7 +62,6 @@ def is_own(uid: str) -> bool:
 
 
 @blueprint.get("/bots/<uid>")
-@keep_page
 def show_profile(uid: str) -> ResponseReturnValue:
     """Show a bot: what the chain shows of it, or one of its tabs."""
     tab, bot = read_choice(request.args, "tab", tuple(CONTENTS), ""), find_profile(uid)

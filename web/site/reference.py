@@ -92,7 +92,6 @@ def build_document(base_url: str) -> Mapping[str, Any]:
     return openapi.build_document(base_url, False)
 
 
-@functools.lru_cache(2)
 def list_routes(base_url: str) -> list[Route]:
     """Return all requests in the document's order; their examples hold NAMES instead of ids."""
     document = build_document(base_url)
@@ -103,6 +102,7 @@ def list_routes(base_url: str) -> list[Route]:
     ]
 
 
+# Takes longer than a page should.
 @functools.lru_cache(2)
 def list_shapes(base_url: str) -> dict[str, list[Shape]]:
     """Return {group: its shapes, sorted by name} of the document, with all groups in order."""
@@ -118,7 +118,6 @@ def list_shapes(base_url: str) -> dict[str, list[Shape]]:
     return groups
 
 
-@functools.cache
 def find_group(shape: str) -> str:
     """Return the page of fields that lists a shape. Bodies of requests are on that of the posts."""
     for group in GROUPS:

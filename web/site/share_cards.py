@@ -1,80 +1,55 @@
-"""/posts/{id}.png and /bots/{id}.png: the pictures that a shared link unfolds to, drawn at the
-first request and cached in memory. A hidden post has none.
+"""/posts/{id}.png and /bots/{id}.png: the pictures that a shared link unfolds to. A hidden post has
+none.
 
 Pillow is loaded by the first picture that is drawn. One is drawn at a time: the rest of the server
 answers meanwhile.
 """
 
 import threading
-from collections import OrderedDict
 
 import orjson
 from flask import Blueprint, Response, request
 from flask.typing import ResponseReturnValue
+from werkzeug.http import generate_etag
 
 from accounts.problem import Problem
+from config import VERSION
 from web.api import queries, timeline
-from web.api.serialize import Json, write_kept
+from web.api.serialize import Json
 from web.api.v1 import show_bots
 from web.server.gate import settings
 from web.site import candor, cards, facts, words
 from web.site.quote_words import is_only_quoted, list_traded
 
 blueprint = Blueprint("share_cards", __name__)
-# Of about 80 KB each.
-MAX_CARDS = 48
 MAX_WAITING, WAIT_SECONDS = 4, 3.0
 RETRY_AFTER = {"Retry-After": "5"}
 # Other sites ask again after a day; a label that may still move is asked for each time.
 SETTLED, MOVING = "public, max-age=86400, immutable", "no-cache"
 SETTLED_STATES = ("verified", "mismatch")
+_drawing, _places = threading.Lock(), threading.Semaphore(MAX_WAITING)
 
 
-class CardCache:
-    """Pictures by what they show, so that none is ever stale; the least recently used goes first.
-
-    `MAX_WAITING` requests at most wait for the one that draws: the others are told to come again.
-    """
-
-    def __init__(self) -> None:
-        self._cards: OrderedDict[bytes, bytes] = OrderedDict()
-        self._lock, self._places = threading.Lock(), threading.Semaphore(MAX_WAITING)
-
-    def find(self, shown: bytes) -> bytes:
-        """Return the picture of this content, JSON of a receipt_image.Content."""
-        card = self._cards.get(shown)
-        if card is not None:
-            return card
-        if not self._places.acquire(blocking=False):
+def draw(content: Json) -> bytes:
+    """Draw a receipt_image.Content. Problem `busy` if MAX_WAITING requests already wait."""
+    if not _places.acquire(blocking=False):
+        raise _make_busy()
+    try:
+        if not _drawing.acquire(timeout=WAIT_SECONDS):
             raise _make_busy()
         try:
-            return self._draw(shown)
-        finally:
-            self._places.release()
+            # Here, so that a server that shows no picture never loads what draws them.
+            from web.site import receipt_image
 
-    def _draw(self, shown: bytes) -> bytes:
-        if not self._lock.acquire(timeout=WAIT_SECONDS):
-            raise _make_busy()
-        try:
-            if shown not in self._cards:
-                # Here, so that a server that shows no picture never loads what draws them.
-                from web.site import receipt_image
-
-                content = receipt_image.Content(**orjson.loads(shown))
-                self._cards[shown] = receipt_image.draw(content)
-            self._cards.move_to_end(shown)
-            while len(self._cards) > MAX_CARDS:
-                self._cards.popitem(last=False)
-            return self._cards[shown]
+            return receipt_image.draw(receipt_image.Content(**content))
         finally:
-            self._lock.release()
+            _drawing.release()
+    finally:
+        _places.release()
 
 
 def _make_busy() -> Problem:
     return Problem("busy", "other pictures are being drawn; try again", headers=RETRY_AFTER)
-
-
-_cache = CardCache()
 
 
 # ---- routes --------------------------------------------------------------------------------------
@@ -99,11 +74,15 @@ def show_card_of_bot(uid: str) -> ResponseReturnValue:
 
 
 def _answer(content: Json, caching: str) -> ResponseReturnValue:
-    response = Response(_cache.find(write_kept(content)), content_type="image/png")
+    response = Response(content_type="image/png")
     response.headers["Cache-Control"] = caching
     response.headers["Cross-Origin-Resource-Policy"] = "cross-origin"
-    response.add_etag()
-    return response.make_conditional(request)
+    # Drawing costs more than all other pages, so the tag is of what is drawn.
+    response.set_etag(generate_etag(orjson.dumps([VERSION, content])))
+    response.make_conditional(request)
+    if response.status_code == 200:
+        response.data = draw(content)
+    return response
 
 
 # ---- what a picture says -------------------------------------------------------------------------

@@ -16,7 +16,6 @@ from web.api.statements import ActivityRow, TradePosition
 from web.api.trades import list_moving
 from web.server.gate import settings
 from web.site import charts, pictures
-from web.site.kept_pages import keep_page
 from web.site.lists import add_etag, cut_page, read_cursor
 from web.site.money import venue_changes
 from web.site.pieces import draw_activity, draw_posts
@@ -33,7 +32,6 @@ PRICE_SCALE = 10**18
 
 
 @blueprint.get("/tokens/<mint>")
-@keep_page
 def show_token(mint: str) -> ResponseReturnValue:
     """Show a token: price, checks, who traded it, posts about it."""
     if not is_address(mint):
@@ -87,7 +85,6 @@ def time_trade(row: ActivityRow) -> charts.TimedTrade:
 
 
 @blueprint.get("/market")
-@keep_page
 def show_market() -> ResponseReturnValue:
     """Show the tokens that the scout tracks, as a table."""
     query = quotes.Query(
@@ -114,4 +111,4 @@ def draw_prices(prices: Sequence[str]) -> charts.Spark | None:
     """Draw prices, which are exact decimal text, oldest first; None for too few."""
     if len(prices) < MIN_PRICES:
         return None
-    return charts.draw_spark(tuple(int(Decimal(price) * PRICE_SCALE) for price in prices))
+    return charts.draw_spark([int(Decimal(price) * PRICE_SCALE) for price in prices])

@@ -2,7 +2,6 @@
 written for a reader. Text only, no HTML.
 """
 
-import functools
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
@@ -380,7 +379,6 @@ def plain(text: str) -> str:
     return text if len(text) <= MAX_NAME else text[: MAX_NAME - 1] + "…"
 
 
-@functools.lru_cache(1_024)
 def name_token(mint: str | None, symbol: str | None) -> str:
     """Write what a token is called, as chain.symbols shows it; empty without a symbol."""
     return plain(show_symbol(mint, symbol) or "")

@@ -1,0 +1,147 @@
+"""No reader sees what belongs to another one: every GET route, asked in turns by two owners, a
+program with each owner's key, and a reader without a session. Nothing is written between requests,
+so a cache that ignores the reader would answer with another's page.
+"""
+
+import re
+
+import pytest
+from service import NOW, address
+from test_legacy import closed
+from test_studio import Browser
+
+from accounts import api_keys, hooks, traders
+from models import Bot
+from paper.account import public_id
+from paper.tables import Backtest, Trader
+
+ALBA, BRUNO = "Alba", "Bruno"
+CSRF = re.compile(r'name="csrf_token" value="([^"]+)"')
+STREAMS = ("/stream", "/api/v1/stream")
+# Each one is answered between answers to others, twice.
+TURNS = (ALBA, None, BRUNO, f"{ALBA}'s key", f"{BRUNO}'s key", BRUNO, None, ALBA)
+
+
+class Place:
+    """An owner with a bot, and all that only this owner may see."""
+
+    def __init__(self, service, name):
+        self.name, self.browser = name, Browser(service)
+        _, self.bot, self.publish, self.code = self.browser.create(name, wallet=address(name))
+        stored = Bot.get(Bot.uid == self.bot)
+        self.owner = stored.owner
+        self.read = api_keys.create_key(self.owner, "read", NOW, name=f"reading for {name}")
+        self.hook = hooks.add_hook(
+            service.config, self.owner, f"https://{name.lower()}.example/in", NOW
+        ).hook
+        self.backtest = Backtest.create(
+            uid=f"backtest_{name}",
+            owner=self.owner,
+            asked="{}",
+            state="failed",
+            result='{"kind": "replay", "equity": [], "closes": [], "candidates": []}',
+            created_at=NOW,
+        ).uid
+        self.post = service.post({"eventId": "e", "body": f"by {name}"}, self.publish).json["id"]
+
+    @property
+    def shown(self):
+        """Texts of this owner's pages and of answers to this owner's key."""
+        return (
+            self.owner.uid,
+            self.read.key.uid,
+            f"reading for {self.name}",
+            self.hook.uid,
+            f"{self.name.lower()}.example",
+            self.backtest,
+            f"/bots/{self.bot}/manage",
+        )
+
+    @property
+    def secrets(self):
+        return (self.publish, self.read.text, self.code)
+
+
+@pytest.fixture
+def places(service, standing_clock):
+    return {name: Place(service, name) for name in (ALBA, BRUNO)}
+
+
+@pytest.fixture
+def readers(service, places):
+    """{name: a function that asks for a path}; None: without a session."""
+    nobody = Browser(service)
+    keys = {
+        f"{name}'s key": (lambda path, key=place.read.text: service.get(path, key))
+        for name, place in places.items()
+    }
+    browsers = {name: place.browser.get for name, place in places.items()}
+    return {**browsers, **keys, None: nobody.get}
+
+
+def list_paths(service, places):
+    """Every GET route, with the ids of each owner's things."""
+    trader = traders.create_trader("Penny", "momentum", NOW).trader
+    closed(trader, 1, 5)
+    Trader.update(next_position=2).execute()
+    log = service.get("/log/checkpoint").text.split("\n")[0].rsplit("/", 1)[1]
+    common = {
+        "mint": address("mint"),
+        "address": address("banned"),
+        "close_id": public_id(trader.handle, "close", 1),
+        "level": "0",
+        "place": "000.p/1",
+        "filename": "candor.css",
+        "group": "posts",
+        "name": "listBots",
+    }
+    for rule in service.app.url_map.iter_rules():
+        if "GET" not in rule.methods:
+            continue
+        for place in places.values():
+            uids = {
+                "bots": place.bot,
+                "posts": place.post,
+                "embed": place.post,
+                "keys": place.read.key.uid,
+                "hooks": place.hook.uid,
+                "backtests": place.backtest,
+                "owners": place.owner.uid,
+                "traders": trader.uid,
+                "reports": "report_1",
+                "log": log,
+            }
+            before = rule.rule.partition("<uid>")[0].strip("/").split("/")
+            given = {**common, "uid": uids.get(before[-1])}
+            values = {name: given[name] for name in rule.arguments - {*(rule.defaults or ())}}
+            assert None not in values.values(), f"{rule.rule} needs an id"
+            path = rule.build(values, append_unknown=False)[1]
+            yield from (
+                (path, f"{path}?tab=trades", f"{path}?tab=record")
+                if path.startswith("/bots/bot_")
+                else (path,)
+            )
+
+
+def test_no_answer_shows_what_belongs_to_another_reader(service, places, readers):
+    answers, tokens = {reader: [] for reader in readers}, {reader: set() for reader in readers}
+    for path in dict.fromkeys(list_paths(service, places)):
+        for reader in TURNS:
+            answer = readers[reader](path)
+            text = str(answer.headers) + ("" if path in STREAMS else answer.data.decode("latin-1"))
+            answer.close()
+            answers[reader].append(text)
+            tokens[reader] |= set(CSRF.findall(text))
+            for name, place in places.items():
+                if reader is None or not reader.startswith(name):
+                    # An id that was asked for may be repeated.
+                    found = [one for one in place.shown if one in text and one not in path]
+                    assert not found, (path, reader, found)
+                assert not [one for one in place.secrets if one in text], (path, reader)
+    for one, other in ((ALBA, BRUNO), (ALBA, None), (BRUNO, None)):
+        assert not tokens[one] & tokens[other]
+    # What is looked for above is really shown to its owner.
+    for name, place in places.items():
+        mine = "".join(answers[name] + answers[f"{name}'s key"])
+        assert [one for one in place.shown if one not in mine] == []
+        assert tokens[name]
