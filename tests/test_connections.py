@@ -10,6 +10,7 @@ import socket
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from gunicorn.config import Config
@@ -374,3 +375,17 @@ def test_a_full_instance_closes_connections_of_the_address_that_holds_most(tmp_p
     finally:
         server.stop()
     assert "Traceback" not in (tmp_path / "server.log").read_text()
+
+
+def test_a_fault_of_the_parser_ends_one_connection_and_no_others(
+    pair: tuple[Connection, socket.socket], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    conn, _ = pair
+    refused: list[Exception] = []
+    made = worker.Worker.__new__(worker.Worker)
+    made.wsgi = SimpleNamespace(config={"MAX_CONTENT_LENGTH": MAX_BODY})
+    monkeypatch.setattr(made, "refuse", lambda conn, error: refused.append(error))
+    monkeypatch.setattr(connections, "Request", lambda *given: 1 / 0)
+    conn.received += HEAD
+    made.find_request(conn)
+    assert [type(error) for error in refused] == [ZeroDivisionError]

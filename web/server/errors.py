@@ -161,6 +161,8 @@ def write_refusal(error: Exception, base_path: str) -> bytes:
         status, code, detail = MALFORMED.get(type(error), not_http)
         shown = {"problem": type(error).__name__, "status": status}
         log.warning("malformed request", extra={"shown": shown})
+    else:
+        log.error("failed outside of the application", exc_info=error)
     phrase, request_id = HTTPStatus(status).phrase, f"req_{secrets.token_hex(12)}"
     usual, title = CODES[code]
     problem = {

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable
 from math import inf
 
-from gunicorn.http.errors import NoMoreData, ParseException
+from gunicorn.http.errors import NoMoreData
 from gunicorn.workers.gthread import TConn, ThreadWorker
 
 import config as settings
@@ -60,9 +60,7 @@ class Worker(ThreadWorker):
             self.crowd_out([one for one in self.waiting if one.address == conn.address])
 
     def crowd_out(self, waiting: list[Connection]) -> None:
-        """Close the one that has waited longest for its client, or the newest if none has waited
-        for MIN_WAIT_SECONDS.
-        """
+        """Close the one that has waited longest for its client, in a burst the newest."""
         self.wsgi.crowded_out += 1
         has_waited = time.monotonic() - waiting[0].waits_since >= MIN_WAIT_SECONDS
         self.close(waiting[0 if has_waited else -1])
@@ -135,7 +133,8 @@ class Worker(ThreadWorker):
             if conn.find_request(self.wsgi.config["MAX_CONTENT_LENGTH"]):
                 self.stop_waiting(conn)
                 self.queue_turn(conn)
-        except ParseException as error:
+        except Exception as error:
+            # Not only ParseException: no request may end the poller, which serves everybody.
             self.refuse(conn, error)
 
     def refuse(self, conn: Connection, error: Exception) -> None:
@@ -164,9 +163,10 @@ class Worker(ThreadWorker):
         except OSError:
             log.debug("a client went away")
         except Exception as error:
-            log.error("failed outside of the application", exc_info=error)
             if conn.response is None or not conn.response.headers_sent:
                 next_step = functools.partial(self.refuse, error=error)
+            else:
+                log.error("an answer failed halfway", exc_info=error)
         self.method_queue.defer(then, conn, next_step)
 
     def end_turn(self, conn: Connection, next_step: Step) -> None:
