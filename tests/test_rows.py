@@ -107,7 +107,7 @@ def read_everything(show):  # noqa: F811
         pass
     with show.database.connection_context():
         stream.read_events("secret", "http://here", 0, 10)
-        list(metrics.Instance(show.config, time.time(), True, Counter()).collect())
+        list(metrics.Instance(show.config, time.time(), True, Counter(), 0).collect())
         auth.find_key(key, hash_secret(key))
         queries.list_posts_since(1, 0), queries.list_trades_since(1, 0), queries.find_coverages([1])
         trader = paper_statements.TRADERS + " WHERE t.retired_at IS NULL"

@@ -105,7 +105,7 @@ def show_metrics() -> Response:
     """Answer a scrape."""
     app, registry, now = find_app(), CollectorRegistry(), time.time()
     is_counting = counters.find_problem(app.allowance.store, now) is None
-    registry.register(Instance(app.settings, now, is_counting, app.busy_answers))
+    registry.register(Instance(app.settings, now, is_counting, app.busy_answers, app.crowded_out))
     return Response(
         generate_latest(registry),
         content_type=CONTENT_TYPE_LATEST,
@@ -115,14 +115,21 @@ def show_metrics() -> Response:
 
 class Instance(Collector):
     """A collector over the whole instance. `now` in seconds; `is_counting`: the allowance can be
-    counted; `busy_answers`: {word of TROUBLES: refusals of this process}.
+    counted; `busy_answers`: {word of TROUBLES: refusals of this process}; `crowded_out`:
+    connections this process closed.
     """
 
     def __init__(
-        self, config: Config, now: float, is_counting: bool, busy_answers: Counter[str]
+        self,
+        config: Config,
+        now: float,
+        is_counting: bool,
+        busy_answers: Counter[str],
+        crowded_out: int,
     ) -> None:
         self.config, self.now = config, now
         self.is_counting, self.busy_answers = is_counting, busy_answers
+        self.crowded_out = crowded_out
         self.intervals = {
             "observer": config.observer_interval_seconds,
             "scout": config.scout_interval_seconds,
@@ -203,7 +210,7 @@ class Instance(Collector):
         yield number(
             "connections_closed",
             "Connections closed since the start, for an address that had too many",
-            find_app().crowded_out,
+            self.crowded_out,
         )
         refused = CounterMetricFamily(
             "candor_busy_answers",
