@@ -175,33 +175,33 @@ def test_a_retired_bot_keeps_what_it_proved(service, ada):
 def test_proven_ones_come_first_and_those_without_a_rank_last(service, ada):
     made = {}
     for name, ownership, totals in (
-        ("Claimed", "claimed", {**GOOD, "realized": 900}),
-        ("Proven", "proven", {**GOOD, "realized": 100}),
-        ("Proven, two sales", "proven", {**GOOD, "matched": 2}),
-        ("Claimed, two sales", "claimed", {**GOOD, "matched": 1, "partial": 1}),
-        ("Proven, three sales", "proven", {**GOOD, "matched": 0, "partial": 3, "realized": 10}),
+        ("Named", "claimed", {**GOOD, "realized": 900}),
+        ("Signed", "proven", {**GOOD, "realized": 100}),
+        ("Signed, two sales", "proven", {**GOOD, "matched": 2}),
+        ("Named, two sales", "claimed", {**GOOD, "matched": 1, "partial": 1}),
+        ("Signed, three sales", "proven", {**GOOD, "matched": 0, "partial": 3, "realized": 10}),
     ):
         made[name] = service.make_bot(name, address(name))
         service.observe_span(address(name), **totals)
         Attachment.update(ownership=ownership).where(Attachment.bot == made[name].bot).execute()
     assert ranks(service, ada) == [
-        ("Proven", 1, "proven"),
-        ("Proven, three sales", 2, "proven"),
-        ("Claimed", 1, "claimed"),
-        ("Proven, two sales", None, "proven"),
-        ("Claimed, two sales", None, "claimed"),
+        ("Signed", 1, "proven"),
+        ("Signed, three sales", 2, "proven"),
+        ("Named", 1, "claimed"),
+        ("Signed, two sales", None, "proven"),
+        ("Named, two sales", None, "claimed"),
         ("Ada", None, "claimed"),
     ]
     # the limit is of each
     assert [row[0] for row in ranks(service, ada, "limit=1")] == [
-        "Proven",
-        "Claimed",
-        "Proven, two sales",
-        "Claimed, two sales",
+        "Signed",
+        "Named",
+        "Signed, two sales",
+        "Named, two sales",
     ]
     assert [row[0] for row in ranks(service, ada, "ownership=proven&limit=1")] == [
-        "Proven",
-        "Proven, two sales",
+        "Signed",
+        "Signed, two sales",
     ]
     assert {row[2] for row in ranks(service, ada, "ownership=claimed")} == {"claimed"}
     for sort in ("volume", "trades"):
@@ -210,7 +210,7 @@ def test_proven_ones_come_first_and_those_without_a_rank_last(service, ada):
         assert kinds == [(False, "proven")] * 3 + [(False, "claimed")] * 2 + [(True, "claimed")]
     page = service.get("/leaderboard").text
     told = "Anyone can name a wallet; these owners have not proven theirs."
-    assert page.index("Proven, two sales") < page.index(told) < page.index(">Claimed<")
+    assert page.index("Signed, two sales") < page.index(told) < page.index(">Named<")
 
 
 def test_a_proof_of_one_wallet_vouches_for_no_other(service, ada):

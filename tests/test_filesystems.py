@@ -88,7 +88,6 @@ def test_the_doctor_warns(on_nfs, monkeypatch):
 def test_the_start_warns_and_serves(on_nfs, monkeypatch, capsys):
     served = []
     monkeypatch.setattr(processes, "serve", lambda: served.append(1))
-    monkeypatch.setattr(server.gc, "disable", lambda: None)
     monkeypatch.setenv("LISTEN_FDS", "1")
     server.run_server(on_nfs, Namespace())
     locks.unlock_data_dir()
