@@ -43,7 +43,7 @@ def find_bot(service):
 
 
 def test_a_table_holds_its_place_until_it_is_sent_or_its_client_leaves(service, monkeypatch):
-    monkeypatch.setattr(places, "MOST_OF_ADDRESS", 1)
+    monkeypatch.setattr(places, "MAX_OF_ADDRESS", 1)
     path = f"/bots/{find_bot(service)}/trades.csv"
     first = service.get(path, buffered=False)
     parts = first.iter_encoded()

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from accounts.problem import Problem
 
 # Of one process.
-MOST, MOST_OF_ADDRESS = 6, 2
+MAX_PLACES, MAX_OF_ADDRESS = 6, 2
 RETRY_SECONDS = 5
 
 
@@ -24,11 +24,11 @@ class Places:
         place = object()
         with self._lock:
             taken = Counter(self._held.values())
-            if taken[network] >= MOST_OF_ADDRESS or len(self._held) >= MOST:
+            if taken[network] >= MAX_OF_ADDRESS or len(self._held) >= MAX_PLACES:
                 raise Problem(
                     "busy",
-                    f"at most {MOST_OF_ADDRESS} large downloads run at once for an address, and"
-                    f" {MOST} in all; try again when one is done",
+                    f"at most {MAX_OF_ADDRESS} large downloads run at once for an address, and"
+                    f" {MAX_PLACES} in all; try again when one is done",
                     headers={"Retry-After": str(RETRY_SECONDS)},
                 )
             self._held[place] = network
