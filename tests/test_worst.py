@@ -16,11 +16,11 @@ from test_legacy import closed, said
 
 from accounts import conduct, traders
 from accounts.acts import store_act
-from bench.seed import fill, keep_digests
+from bench.seed import fill
 from models import Post
 from paper.tables import Trader
 from storage import arrivals, database, writing
-from web.api import look_back, spreadsheet
+from web.api import look_back, queries, spreadsheet
 
 BOTS, ROWS, LISTED, LEAVES = 2, 1_500, 120, 300
 # Steps of SQLite's machine are counted by the hundred.
@@ -66,8 +66,6 @@ class Growing:
             for number in range(LEAVES * copies):
                 arrivals.append_leaf("digest", number)
         self.copies += copies
-        # As the job does, in time.
-        keep_digests()
 
     def _copy(self, table, changes, copies):
         columns = [row[1] for row in database.execute_sql(f"PRAGMA table_info({table})")]
@@ -125,6 +123,7 @@ def reader(tmp_path, monkeypatch):
     conduct.report_post(post.uid, "spam", "", now)
     # So that little is enough to reach what bounds them.
     monkeypatch.setattr(look_back, "MAX_LOOK_BACK", 60)
+    monkeypatch.setattr(queries, "MAX_RECENT", 20)
     monkeypatch.setattr(spreadsheet, "PAGE_SIZE", 100)
     yield Reader(service.app)
     service.close()
