@@ -91,6 +91,7 @@ def test_odd_lengths_make_no_thread_wait(
         (CHUNKED + b"500\r\n" + b"x" * 0x500 + b"\r\n", connections.BodyTooLarge),
         (CHUNKED + b"zz\r\n", errors.InvalidChunkSize),
         (CHUNKED + b"1" * 9_000, errors.InvalidChunkSize),
+        (CHUNKED + b"1\r\nx\r\n" * 300, errors.ParseException),
         (HEAD + b"Content-Length: " + b"9" * 5_000 + b"\r\n\r\n", errors.InvalidHeader),
         (b"GET / HTTP/1.1\r\n" + b"X: 1\r\n" * 9_000, errors.LimitRequestHeaders),
     ],

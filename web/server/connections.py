@@ -20,8 +20,9 @@ from storage.deadline import REQUEST_SECONDS
 # A client must read something within this time, and this many bytes a second on average.
 STALL_SECONDS, MIN_BYTES_PER_SECOND = 15.0, 4096
 MAX_HEAD_BYTES, MAX_REQUEST_BYTES = 32 * 1024, 128 * 1024
-# Processor time for parsing a request, which starts over with each piece that arrives.
-MAX_PARSE_SECONDS = 0.1
+# Processor time for parsing a request, which starts over with each piece that arrives; a chunk costs
+# as much as a kilobyte of a body with a length.
+MAX_PARSE_SECONDS, MAX_CHUNKED_LINES = 0.05, 512
 # Open connections of an address, in each worker process. Behind a proxy all come from the proxy.
 MAX_OF_ADDRESS = 256
 TURN_BYTES = 256 * 1024
@@ -44,8 +45,7 @@ def read_once(data: bytes | bytearray) -> Iterator[bytes]:
 class Connection:
     """A client's connection. It belongs to the poller or to one thread, so nothing is locked.
 
-    Times are those of time.monotonic(). `waits_since`, `timeout`: since when and until when it
-    waits for its client; `request`: complete, and not answered; `work`: its kind, for the queue.
+    `waits_since`, `timeout`: by time.monotonic(), while it waits for its client. `work`: for Queue.
     """
 
     waits_since, timeout, arrived, began = 0.0, 0.0, 0.0, 0.0
@@ -69,6 +69,9 @@ class Connection:
         received, request, began = IterUnreader(read_once(self.received)), None, time.thread_time()
         try:
             request = Request(self.cfg, received, self.client)
+            is_chunked = "TRANSFER-ENCODING" in dict(request.headers)
+            if is_chunked and self.received.count(b"\r\n") > MAX_CHUNKED_LINES:
+                raise errors.ParseException("too many chunks")
             body = request.body.read(max_body_bytes + 1)
         except Incomplete:
             self.parse_seconds += time.thread_time() - began

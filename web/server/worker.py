@@ -1,7 +1,5 @@
-"""The gunicorn worker: no thread waits for a client, except for streams of events.
-
-One thread, the poller, receives until a request is complete, queues it, and sends what its client
-hasn't read yet of the answer. The other threads only make answers.
+"""The gunicorn worker. One thread, the poller, receives requests and sends what clients haven't read
+yet; the others only make answers. Streams of events alone wait for their clients.
 """
 
 import contextlib
