@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from flask import Flask, Response
 from flask.globals import app_ctx
@@ -27,7 +27,8 @@ class Application(Flask):
     """The Flask application, with what its requests share."""
 
     allowance: Allowance
-    list_cache: ListCache[bytes]
+    # Lists as bytes, feeds with the time of their last change.
+    list_cache: ListCache[Any]
     caller_cache: ListCache[ApiCaller | None]
     stream_hub: StreamHub
     # Signs checkpoints and promises of the log.

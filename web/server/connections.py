@@ -20,8 +20,8 @@ from storage.deadline import REQUEST_SECONDS
 # A client must read something within this time, and this many bytes a second on average.
 STALL_SECONDS, MIN_BYTES_PER_SECOND = 15.0, 4096
 MAX_HEAD_BYTES, MAX_REQUEST_BYTES = 32 * 1024, 128 * 1024
-# Processor time for parsing a request, which starts over with each piece that arrives; a chunk costs
-# as much as a kilobyte of a body with a length.
+# Processor time for parsing a request, again with each piece that arrives; a chunk costs as much as
+# a kilobyte of a body with a length.
 MAX_PARSE_SECONDS, MAX_CHUNKED_LINES = 0.05, 512
 # Open connections of an address, in each worker process. Behind a proxy all come from the proxy.
 MAX_OF_ADDRESS = 256

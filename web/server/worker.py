@@ -1,5 +1,5 @@
-"""The gunicorn worker. One thread, the poller, receives requests and sends what clients haven't read
-yet; the others only make answers. Streams of events alone wait for their clients.
+"""The gunicorn worker. One thread, the poller, receives requests and sends what clients have not
+read yet; the others only make answers. Only streams of events wait for their clients.
 """
 
 import contextlib

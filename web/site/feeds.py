@@ -18,6 +18,7 @@ from flask.typing import ResponseReturnValue
 from accounts.problem import Problem
 from chain.addresses import is_address
 from config import VERSION
+from storage import database
 from web.api import paging, queries, timeline
 from web.api.paging import IdPosition, Kind
 from web.api.posts import show_posts
@@ -98,25 +99,25 @@ def find_change(post: Json) -> str:
 @blueprint.get("/feed.json")
 def show_json() -> ResponseReturnValue:
     """Serve the JSON Feed of all posts."""
-    return respond(find_feed(), write_json, JSON_TYPE)
+    return respond(find_feed, write_json, JSON_TYPE)
 
 
 @blueprint.get("/feed.atom")
 def show_atom() -> ResponseReturnValue:
     """Serve the Atom feed of all posts."""
-    return respond(find_feed(), write_atom, f"{ATOM_TYPE}; charset=utf-8")
+    return respond(find_feed, write_atom, f"{ATOM_TYPE}; charset=utf-8")
 
 
 @blueprint.get("/bots/<uid>/feed.json")
 def show_json_of_bot(uid: str) -> ResponseReturnValue:
     """Serve the JSON Feed of one bot."""
-    return respond(find_feed_of_bot(uid), write_json, JSON_TYPE)
+    return respond(lambda: find_feed_of_bot(uid), write_json, JSON_TYPE)
 
 
 @blueprint.get("/bots/<uid>/feed.atom")
 def show_atom_of_bot(uid: str) -> ResponseReturnValue:
     """Serve the Atom feed of one bot."""
-    return respond(find_feed_of_bot(uid), write_atom, f"{ATOM_TYPE}; charset=utf-8")
+    return respond(lambda: find_feed_of_bot(uid), write_atom, f"{ATOM_TYPE}; charset=utf-8")
 
 
 def find_feed() -> Feed:
@@ -205,15 +206,24 @@ def measure(post: Json) -> int:
     return len(content.encode()) + escaped * MAX_EXTRA_BYTES + ENTRY_BYTES
 
 
-def respond(feed: Feed, write: Callable[[Feed], bytes], content_type: str) -> ResponseReturnValue:
-    """Answer with the feed, or 304.
+def respond(
+    find: Callable[[], Feed], write: Callable[[Feed], bytes], content_type: str
+) -> ResponseReturnValue:
+    """Answer with the feed, or 304. Feeds are public lists, and cached as those.
 
     The ETag is exact. A reader that sends only If-Modified-Since may miss the second of two changes
     within a second until the next one.
     """
-    response = Response(write(feed), content_type=content_type)
+
+    def render() -> tuple[bytes, datetime]:
+        feed = find()
+        return write(feed), datetime.fromisoformat(feed.updated)
+
+    name = ("feed", request.path, *(request.args.get(one) for one in (*FILTERS, "before")))
+    body, updated = find_app().list_cache.find(name, database.data_version(), render)
+    response = Response(body, content_type=content_type)
     response.headers["Cache-Control"] = "no-cache"
-    response.last_modified = datetime.fromisoformat(feed.updated)
+    response.last_modified = updated
     response.add_etag()
     return response.make_conditional(request)
 
