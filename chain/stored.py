@@ -1,45 +1,15 @@
-"""JSON of text columns, read so that a damaged one, as a fault of a disk leaves it, is the trouble
-of its row alone: it reads as None, and whoever shows it says so or leaves the row out. Pure.
-"""
+"""The shapes of JSON columns of wallets and trades."""
 
-from typing import Annotated, Any
+from typing import Any
 
-import orjson
-from pydantic import BaseModel, ConfigDict, StringConstraints, TypeAdapter, create_model
-
-# Whole numbers and exact decimals, as text.
-Whole = Annotated[str, StringConstraints(pattern=r"^-?[0-9]+$")]
-Exact = Annotated[str, StringConstraints(pattern=r"^-?[0-9]+(\.[0-9]+)?$")]
-Shape = TypeAdapter[Any]
-
-
-class Stored(BaseModel):
-    """A JSON object with at least these members."""
-
-    model_config = ConfigDict(strict=True, defer_build=True)
-
-
-def make_object(**kinds: Any) -> Any:
-    """Return a Stored with members of these types."""
-    members: dict[str, Any] = {name: (kind, ...) for name, kind in kinds.items()}
-    return create_model("Object", __base__=Stored, **members)
-
-
-def make_shape(kind: Any) -> Shape:
-    """Return what a stored text has to be: JSON of a Stored, or of another type."""
-    if isinstance(kind, type) and issubclass(kind, Stored):
-        return TypeAdapter(kind)
-    return TypeAdapter(kind, config=ConfigDict(strict=True, defer_build=True))
+from storage.stored import Damaged, Exact, Shape, Stored, Whole, decode, make_object, make_shape
 
 
 def read_stored(text: str | bytes | None, shape: Shape) -> Any:
-    """Parse a stored text; None where there is none and where it is damaged: no JSON, or of another
-    shape.
-    """
+    """Parse a stored text; None where there is none and where it is damaged."""
     try:
-        shape.validate_json(text or "null")
-        return orjson.loads(text or "null")
-    except ValueError:
+        return decode(text, shape)
+    except Damaged:
         return None
 
 

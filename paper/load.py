@@ -22,11 +22,12 @@ from paper.market import Check, Snapshot, Token, parse_snapshot
 from paper.pools import NEVER_TRADED, Memory, pool_key
 from paper.recent import Silence
 from paper.refill import Attempt, StoredAccount
-from paper.rows import SUSPECT, Columns, read_fill, read_order, read_position, select
+from paper.rows import SUSPECT, Columns, read_fill, read_order, read_position
 from paper.strategies import Strategy, parse_settings
 from paper.tables import PaperOrder
 from paper.tables import Position as StoredPosition
 from paper.trader import REFUSAL_MS, Trader, refusal_key, topic_of
+from storage.rows import select
 
 # As text: asked in each tick, and building them would take longer than the answers.
 CURSOR = "SELECT snapshot FROM engine_state WHERE id = 1"

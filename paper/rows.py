@@ -2,11 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import orjson
 
-import storage
 from paper.account import Position
 from paper.fills import MODEL, Fill, NetworkCosts, Order
 from paper.trader import DiaryLine
@@ -17,7 +16,6 @@ POSITION = [field.name for field in fields(Position)]
 ORDER = [field.name for field in fields(Order) if field.name != "handle"]
 # States of a review in which a record does not count.
 SUSPECT = ("under_review", "upheld")
-Row = TypeVar("Row", bound=tuple[Any, ...])
 Columns = dict[str, Any]
 
 
@@ -277,11 +275,6 @@ _PLAYED = "JOIN period p ON p.id = period_id JOIN trader t ON t.id = p.trader_id
 HELD = f"""
 SELECT mint FROM position c {_PLAYED} WHERE c.closed_at IS NULL AND t.retired_at IS NULL
 UNION SELECT mint FROM paper_order o {_PLAYED} WHERE o.state = 'open' AND t.retired_at IS NULL"""
-
-
-def select(row_type: type[Row], sql: str, values: Sequence[Any] = ()) -> list[Row]:
-    """Execute a statement; return its rows, whose fields are its columns in this order."""
-    return [row_type(*row) for row in storage.database.execute_sql(sql, values)]
 
 
 # ---- rows to values ------------------------------------------------------------------------------

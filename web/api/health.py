@@ -17,6 +17,7 @@ from chain.summary import UNREADABLE, read_coverage
 from config import VERSION, Config
 from models import IS_PROGRAM
 from storage import counters, database
+from storage.rows import select, select_value
 from storage.trouble import TROUBLES, name_trouble
 from web.api.legacy import respond
 from web.api.market import read_details, show_market_health
@@ -24,7 +25,6 @@ from web.api.quote_results import show_differences
 from web.api.serialize import show_time
 from web.server.application import find_app
 from web.server.connections import MAX_OF_ADDRESS
-from web.server.rows import select, select_value
 
 blueprint = Blueprint("health", __name__)
 # Troubles that end only when the operator acts.

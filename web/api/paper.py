@@ -15,6 +15,7 @@ from paper.fills import MODEL
 from paper.rows import SUSPECT
 from paper.strategies import FAMILIES, BadSetting, parse_settings, show_settings
 from storage import database
+from storage.rows import select, select_many, select_one
 from web.api.paper_brain import find_close_id, show_brain, show_line
 from web.api.paper_controls import (
     list_compared,
@@ -67,7 +68,6 @@ from web.api.paper_statements import (
 )
 from web.api.serialize import show_sol, show_time
 from web.api.stored import parse_stored, show_each
-from web.server.rows import select, select_many, select_one
 
 # A phase as it begins; a list of traders has one for each.
 NEW_PHASE = asdict(guard.Phase())

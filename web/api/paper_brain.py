@@ -5,11 +5,11 @@ from typing import Any, NamedTuple
 
 from paper import brain, diary, guard
 from paper.account import Close, public_id
+from storage.rows import select
 from web.api.paper_figures import name_interval
 from web.api.paper_statements import PAUSES_AND_LESSONS, DiaryRow
 from web.api.serialize import show_time
 from web.api.stored import parse_stored, show_each
-from web.server.rows import select
 
 Json = dict[str, Any]
 TIMES = ("until", "expiresAt")

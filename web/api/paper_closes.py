@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import Any, NamedTuple
 
 from paper.account import public_id
+from storage.rows import select, select_one, write_marks
 from web.api.paper_brain import show_line
 from web.api.paper_records import show_close, show_fill
 from web.api.paper_statements import (
@@ -19,7 +20,6 @@ from web.api.paper_statements import (
     FillRow,
 )
 from web.api.stored import show_each
-from web.server.rows import select, select_one, write_marks
 
 Json = dict[str, Any]
 # Of the price path, before the first decision and after the last fill.

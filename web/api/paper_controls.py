@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 from paper import guard, results
 from paper.account import STARTING_CASH, Close
 from paper.twin_closes import OF_PERIOD, SINCE, TwinCloseRow, read_twin_close
+from storage.rows import select, select_many
 from web.api.paper_figures import name_interval
 from web.api.serialize import show_sol, show_time
 from web.api.stored import parse_stored
-from web.server.rows import select, select_many
 
 Json = dict[str, Any]
 NOTE = (

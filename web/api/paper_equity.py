@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 from paper.account import Close, read_close
 from paper.metrics import Group, Mark, describe_account, group_closes
 from paper.store import MARK_MS
+from storage.rows import select, select_one
 from web.api.stored import parse_stored
-from web.server.rows import select, select_one
 
 Json = dict[str, Any]
 

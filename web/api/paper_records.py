@@ -13,6 +13,7 @@ from paper.first_fills import ASSUMPTIONS_OF
 from paper.market import ALL_SOL, SCALE, percent, value_of
 from paper.results import COST_FACTORS
 from paper.rows import SUSPECT
+from storage.rows import select
 from web.api.paper_statements import (
     FILLS,
     CloseRow,
@@ -24,7 +25,6 @@ from web.api.paper_statements import (
 )
 from web.api.serialize import show_time
 from web.api.stored import parse_stored
-from web.server.rows import select
 
 Json = dict[str, Any]
 WARNINGS = {

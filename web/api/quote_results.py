@@ -12,9 +12,9 @@ from chain.quote_book import QuoteTotals
 from chain.quote_standings import END_OF_TIME
 from chain.quotes import QUOTES, Quote
 from chain.stored import BY_QUOTE, read_stored
+from storage.rows import select, write_marks
 from web.api.serialize import Json
 from web.api.statements import BotRow
-from web.server.rows import select, write_marks
 
 
 class LedgerRow(NamedTuple):

@@ -6,10 +6,10 @@ from typing import NamedTuple
 from chain.lots import UNEXPLAINED
 from chain.quote_book import QuoteSale
 from chain.quotes import QUOTES, Quote
+from storage.rows import select, write_marks
 from web.api.quote_results import show_amount, show_quote
 from web.api.serialize import Json
 from web.api.statements import TradeRow
-from web.server.rows import select, write_marks
 
 # Kinds whose other side is SOL, and all that trade.
 AGAINST_SOL = frozenset(("buy", "sell", "round_trip"))

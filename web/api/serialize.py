@@ -17,10 +17,10 @@ from chain.stored import (
     POSITIONS,
     RECONCILIATION,
     RESULTS,
-    Shape,
     read_stored,
 )
 from chain.summary import UNREADABLE, read_coverage
+from storage.stored import Shape
 from web.api.statements import ActivityRow, BotRow, TradeRow
 
 Json = dict[str, Any]

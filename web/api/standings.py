@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from chain.ranks import HIDDEN, IN_SOL, StandingRow
 from chain.standing_store import list_forgotten, read_rows, work_out
-from web.server.rows import select, write_marks
+from storage.rows import select, write_marks
 
 
 class CompetitorRow(NamedTuple):
