@@ -1,8 +1,18 @@
 """The shapes of JSON columns of wallets and trades."""
 
-from typing import Any
+from typing import Annotated, Any
 
-from storage.stored import Damaged, Exact, Shape, Stored, Whole, decode, make_object, make_shape
+from storage.stored import (
+    Damaged,
+    Exact,
+    Part,
+    Shape,
+    Stored,
+    Whole,
+    decode,
+    make_object,
+    make_shape,
+)
 
 
 def read_stored(text: str | bytes | None, shape: Shape) -> Any:
@@ -68,16 +78,10 @@ WALLET_COLUMNS: dict[str, Shape] = {
 }
 # What a trade moved, [mint, raw units, decimals] each; what a sale took from, [trade, raw units,
 # lamports] each.
-CHANGES = make_shape(list[tuple[str, Whole, int]])
-LOTS = make_shape(list[tuple[str | None, int | str, int | str | None]])
+Changes = Annotated[list[list[Any]], Part(list[tuple[str, Whole, int]])]
+Lots = Annotated[list[list[Any]], Part(list[tuple[str | None, int | str, int | str | None]])]
+Names = Annotated[list[str], Part(list[str])]
 NAMES = make_shape(list[str])
 # How many sales were held how long, [seconds, count] each.
 HOLDINGS = make_shape(list[tuple[int, int]])
 OBJECT = make_shape(dict[str, Any])
-TRADE_COLUMNS: dict[str, Shape] = {
-    "token_changes": CHANGES,
-    "beside_tokens": CHANGES,
-    "lots": LOTS,
-    "flags": NAMES,
-    "counterparties": NAMES,
-}

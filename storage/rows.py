@@ -5,20 +5,20 @@ where stored JSON is decoded for readers.
 import functools
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple, TypeVar, get_type_hints
+from typing import Any, NamedTuple, TypeVar, get_args, get_type_hints
 
 from storage import database
 from storage.stored import Column, Damaged, Part, decode
 
 Row = TypeVar("Row")
-Whole = TypeVar("Whole", bound=tuple[Any, ...])
 log = logging.getLogger("candor")
 
 
 class Place(NamedTuple):
-    """Where a row type has JSON."""
+    """Where a row type has JSON. `key`: where it has the number or name that a log shows."""
 
     at: int
+    key: int
     name: str
     column: Column
 
@@ -64,19 +64,22 @@ def make_rows(row: Callable[..., Row], found: Iterable[Sequence[Any]]) -> list[R
     return [row(*values) for values in decoded if values is not None]
 
 
-def leave_damaged(rows: Iterable[Whole]) -> list[Whole]:
-    """Leave out rows of which a Part is damaged: for pages, which are cut before."""
-    return [row for row in rows if not any(isinstance(value, Damaged) for value in row)]
+def is_damaged(row: tuple[Any, ...]) -> bool:
+    """Tell whether a Part of a row is damaged: lists that are cut into pages leave it out then."""
+    return any(isinstance(value, Damaged) for value in row)
 
 
 @functools.cache
 def find_places(row: Callable[..., Any]) -> list[Place]:
     """List where a row type has JSON."""
     hints = get_type_hints(row, include_extras=True) if hasattr(row, "_fields") else {}
+    key = [*hints].index("id") if "id" in hints else 0
     return [
-        Place(at, name, mark)
+        Place(at, key, name, mark)
         for at, (name, hint) in enumerate(hints.items())
-        for mark in getattr(hint, "__metadata__", ())
+        # X or None is a union whose first member is marked.
+        for one in (hint, *get_args(hint))
+        for mark in getattr(one, "__metadata__", ())
         if isinstance(mark, Column)
     ]
 
@@ -84,12 +87,12 @@ def find_places(row: Callable[..., Any]) -> list[Place]:
 def _decode(
     row: Callable[..., Any], places: Sequence[Place], values: list[Any]
 ) -> list[Any] | None:
-    for at, name, column in places:
+    for at, key, name, column in places:
         try:
             values[at] = decode(values[at], column.shape)
         except Damaged as damaged:
             # At each reading until it is repaired: web.server.logs writes a repeated line once.
-            log.warning("%s of %s %s can't be read", name, row.__name__, values[0])
+            log.warning("%s of %s %s can't be read", name, row.__name__, values[key])
             if not isinstance(column, Part):
                 return None
             values[at] = damaged

@@ -2,9 +2,9 @@
 float appears.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, NamedTuple, overload
+from typing import Any, overload
 
 import orjson
 
@@ -33,19 +33,6 @@ def write_cached(value: object) -> bytes:
     return bytes(memoryview(orjson.dumps(value)))
 
 
-class TokenChange(NamedTuple):
-    """What a trade moved of a token: raw units as text."""
-
-    mint: str
-    raw: str
-    decimals: int
-
-
-def parse_changes(text: str) -> list[TokenChange]:
-    """Read the token changes that are stored with a trade."""
-    return [TokenChange(*one) for one in orjson.loads(text)]
-
-
 @overload
 def show_time(ms: int) -> str: ...
 @overload
@@ -68,10 +55,8 @@ def show_sol(lamports: int | None) -> str | None:
 
 
 # ---- trades --------------------------------------------------------------------------------------
-def show_trade(row: TradeRow, changes: Iterable[TokenChange], symbols: Mapping[str, str]) -> Json:
-    """Make the Trade. `changes`: its parsed token changes; `symbols`: {mint: symbol}, as far as
-    they are known.
-    """
+def show_trade(row: TradeRow, symbols: Mapping[str, str]) -> Json:
+    """Make the Trade. `symbols`: {mint: symbol}, as far as they are known."""
     return {
         "id": row.uid,
         "botId": row.bot,
@@ -86,7 +71,7 @@ def show_trade(row: TradeRow, changes: Iterable[TokenChange], symbols: Mapping[s
         "venue": row.venue,
         "mint": row.mint,
         "symbol": symbols.get(row.mint or ""),
-        "tokenChanges": [show_change(change, symbols) for change in changes],
+        "tokenChanges": [show_change(change, symbols) for change in row.token_changes],
         "solChangeLamports": str(row.sol_change),
         "solChange": show_sol(row.sol_change),
         "feeLamports": str(row.fee),
@@ -94,9 +79,9 @@ def show_trade(row: TradeRow, changes: Iterable[TokenChange], symbols: Mapping[s
         "rentLamports": str(row.rent),
         "realized": _show_realized(row),
         "explainedShare": show_share(row.explained),
-        "counterparties": orjson.Fragment(row.counterparties),
+        "counterparties": row.counterparties,
         "beside": _show_beside(row, symbols),
-        "flags": orjson.Fragment(row.flags),
+        "flags": row.flags,
         "source": "chain",
         "verified": True,
         "explorerUrl": explorer_url(row.signature),
@@ -105,12 +90,11 @@ def show_trade(row: TradeRow, changes: Iterable[TokenChange], symbols: Mapping[s
 
 def _show_beside(row: TradeRow | ActivityRow, symbols: Mapping[str, str]) -> Json | None:
     """Show what of a trade did not pass through its venue; None where all of it did."""
-    changes = parse_changes(row.beside_tokens)
-    if not changes and not row.beside_sol:
+    if not row.beside_tokens and not row.beside_sol:
         return None
     return {
         "solLamports": str(row.beside_sol),
-        "tokenChanges": [show_change(change, symbols) for change in changes],
+        "tokenChanges": [show_change(change, symbols) for change in row.beside_tokens],
     }
 
 
@@ -119,14 +103,15 @@ def show_share(percent: int | None) -> str | None:
     return None if percent is None else f"{percent // 100}.{percent % 100:02}"
 
 
-def show_change(change: TokenChange, symbols: Mapping[str, str]) -> Json:
+def show_change(change: Sequence[Any], symbols: Mapping[str, str]) -> Json:
     """Make a token change of the interface."""
+    mint, raw, decimals = change
     return {
-        "mint": change.mint,
-        "symbol": symbols.get(change.mint),
-        "changeRaw": change.raw,
-        "change": exact(int(change.raw), change.decimals),
-        "decimals": change.decimals,
+        "mint": mint,
+        "symbol": symbols.get(mint),
+        "changeRaw": str(raw),
+        "change": exact(int(raw), decimals),
+        "decimals": decimals,
     }
 
 
@@ -142,7 +127,7 @@ def _show_realized(row: TradeRow) -> Json:
         "unmatchedRaw": row.unmatched_raw,
         "lots": [
             {"tradeId": trade, "amountRaw": str(amount), "costLamports": show_lamports(cost)}
-            for trade, amount, cost in orjson.loads(row.lots)
+            for trade, amount, cost in row.lots
         ],
     }
 
@@ -159,7 +144,7 @@ def explorer_url(signature: str) -> str:
 
 def list_moved(row: ActivityRow) -> list[Change]:
     """List what a trade bought and sold: its changes less those beside its venue."""
-    return list_venue_changes(parse_changes(row.token_changes), parse_changes(row.beside_tokens))
+    return list_venue_changes(row.token_changes, row.beside_tokens)
 
 
 def show_activity(row: ActivityRow, mint: str) -> Json:
@@ -183,7 +168,7 @@ def show_activity(row: ActivityRow, mint: str) -> Json:
         "kind": row.kind,
         "explainedShare": show_share(row.explained),
         "beside": _show_beside(row, {}),
-        "flags": orjson.Fragment(row.flags),
+        "flags": row.flags,
         "explorerUrl": explorer_url(row.signature),
     }
 

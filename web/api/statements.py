@@ -8,6 +8,7 @@ JSON and text as they are stored.
 from typing import NamedTuple
 
 from chain.holdings import HOLDINGS
+from chain.stored import Changes, Lots, Names
 from chain.tables import NUMBER_OF_MINT
 from models import BOT_OF_TRADE
 
@@ -22,9 +23,7 @@ class TradePosition(NamedTuple):
 
 
 class TradeRow(NamedTuple):
-    """A trade and whose it is. `token_changes`, `lots`, `flags`, `beside_tokens` and
-    `counterparties` are JSON; `explained` is 0 to 100.
-    """
+    """A trade and whose it is. `explained` is 0 to 100."""
 
     slot: int
     place: int
@@ -38,7 +37,7 @@ class TradeRow(NamedTuple):
     kind: str
     venue: str | None
     mint: str | None
-    token_changes: str
+    token_changes: Changes
     sol_change: int
     fee: int
     tip: int
@@ -49,12 +48,12 @@ class TradeRow(NamedTuple):
     cost: int | None
     matched_raw: str
     unmatched_raw: str
-    lots: str
-    flags: str
+    lots: Lots
+    flags: Names
     beside_sol: int
-    beside_tokens: str
+    beside_tokens: Changes
     explained: int | None
-    counterparties: str
+    counterparties: Names
 
     @property
     def position(self) -> TradePosition:
@@ -109,9 +108,7 @@ ORIGIN = "SELECT uid, block_time, signature FROM trade WHERE uid IN "
 
 
 class ActivityRow(NamedTuple):
-    """A buy, a sale or one side of a swap of a token. `token_changes`, `beside_tokens` and `flags`
-    are JSON.
-    """
+    """A buy, a sale or one side of a swap of a token."""
 
     slot: int
     place: int
@@ -120,15 +117,15 @@ class ActivityRow(NamedTuple):
     bot: str
     bot_name: str
     wallet: str
-    token_changes: str
+    token_changes: Changes
     sol_change: int
     block_time: int | None
     signature: str
     trade: str
     kind: str
-    flags: str
+    flags: Names
     beside_sol: int
-    beside_tokens: str
+    beside_tokens: Changes
     explained: int | None
 
     @property

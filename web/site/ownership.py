@@ -2,7 +2,6 @@
 
 import secrets
 
-import orjson
 from flask import g, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 
@@ -112,7 +111,7 @@ def begin_proof(bot: Bot) -> ResponseReturnValue:
             raise invalid("wallet", wallets.UNPROVABLE)
     except Problem as problem:
         return render_manage(bot, None, {"prove": list_errors(problem)["wallet"]}, 422)
-    stored = orjson.dumps(_write_challenge(bot, wallet, action)).decode()
+    stored = _write_challenge(bot, wallet, action).model_dump_json()
     Session.update(challenge=stored).where(Session.id == sessions.require_session().id).execute()
     return redirect(url_for("studio.show_proof", uid=bot.uid))
 
