@@ -19,10 +19,11 @@ from accounts import quotas
 from accounts.owners import check_present
 from accounts.problem import invalid, refuse_full, refuse_unknown
 from accounts.tables import Hook
-from chain.stored import NAMES, read_stored
+from chain.stored import NAMES
 from config import Config
 from models import Arrival, Bot, Owner
 from storage import new_uid, writing
+from storage.stored import read_stored
 
 EVENTS = ("post", "trade", "verification", "coverage")
 # The hosts of each kind; a webhook may be anywhere, and the operator adds servers of ntfy.

@@ -18,13 +18,12 @@ from accounts.owners import check_present, create_owner
 from accounts.problem import invalid, refuse_unknown
 from accounts.wallets import attach, detach
 from chain.letters import find_skeleton
-from chain.stored import read_stored
 from config import Config
 from models import Bot, Key, Owner
 from paper.tables import Trader
 from storage import new_uid, writing
 from storage.arrivals import append_leaf
-from storage.stored import Stored, make_shape
+from storage.stored import Stored, make_shape, read_stored
 
 VOICE: dict[str, Any] = {
     "tone": "plain",

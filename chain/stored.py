@@ -3,24 +3,13 @@
 from typing import Annotated, Any
 
 from storage.stored import (
-    Damaged,
     Exact,
     Part,
-    Shape,
     Stored,
     Whole,
-    decode,
     make_object,
     make_shape,
 )
-
-
-def read_stored(text: str | bytes | None, shape: Shape) -> Any:
-    """Parse a stored text; None where there is none and where it is damaged."""
-    try:
-        return decode(text, shape)
-    except Damaged:
-        return None
 
 
 # ---- of wallets and trades -----------------------------------------------------------------------
@@ -61,21 +50,16 @@ def _make_books(unit: str) -> Any:
     return make_object(**{f"{one}{unit}": Whole for one in LINES}, costLeftReceipts=int)
 
 
-RESULTS = make_shape(Results)
-AVERAGE_COST = make_shape(make_object(realizedLamports=Whole, matchedSells=int))
-POSITIONS = make_shape(list[Position])
-RECONCILIATION = make_shape(_make_books("Lamports"))
 QUOTE_BOOKS: Any = make_object(reconciliation=_make_books("Raw") | None)
-BY_QUOTE = make_shape(dict[str, QUOTE_BOOKS])
-QUOTE_IMBALANCE = make_shape(dict[str, int])
-WALLET_COLUMNS: dict[str, Shape] = {
-    "results": RESULTS,
-    "positions": POSITIONS,
-    "reconciliation": RECONCILIATION,
-    "average_cost": AVERAGE_COST,
-    "by_quote": BY_QUOTE,
-    "quote_imbalance": QUOTE_IMBALANCE,
+WALLET_PARTS = {
+    "results": Part(Results),
+    "positions": Part(list[Position]),
+    "reconciliation": Part(_make_books("Lamports")),
+    "average_cost": Part(make_object(realizedLamports=Whole, matchedSells=int)),
+    "by_quote": Part(dict[str, QUOTE_BOOKS]),
+    "quote_imbalance": Part(dict[str, int]),
 }
+RESULTS = WALLET_PARTS["results"].shape
 # What a trade moved, [mint, raw units, decimals] each; what a sale took from, [trade, raw units,
 # lamports] each.
 Changes = Annotated[list[list[Any]], Part(list[tuple[str, Whole, int]])]

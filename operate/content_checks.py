@@ -4,11 +4,12 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from accounts import quotas
-from chain.stored import OBJECT, QUOTE_IMBALANCE, WALLET_COLUMNS, read_stored
+from chain.stored import OBJECT, WALLET_PARTS
 from chain.summary import UNREADABLE, read_coverage
 from config import Config
 from operate import instance
 from operate.findings import CLOCK_MS, SET_CLOCK, Finding, fine, look, show_span, show_time, wrong
+from storage.stored import read_stored
 
 # A job may fail for this long before somebody has to do something.
 MAX_FAILING_MS = 3_600_000
@@ -195,17 +196,17 @@ def check_coverages(execute: Callable[..., Any]) -> Iterator[Finding]:
 
 
 # What is shown of a wallet, as JSON: derived, like its coverage.
-RESULTS = f"SELECT address, {', '.join(WALLET_COLUMNS)} FROM wallet ORDER BY id"
+RESULTS = f"SELECT address, {', '.join(WALLET_PARTS)} FROM wallet ORDER BY id"
 
 
 def check_results(execute: Callable[..., Any]) -> Iterator[Finding]:
     """Check that what is shown of each wallet can be read."""
     for address, *texts in execute(RESULTS):
-        pairs = zip(WALLET_COLUMNS.items(), texts, strict=True)
+        pairs = zip(WALLET_PARTS.items(), texts, strict=True)
         damaged = [
             name
-            for (name, shape), text in pairs
-            if text is not None and read_stored(text, shape) is None
+            for (name, part), text in pairs
+            if text is not None and read_stored(text, part.shape) is None
         ]
         if damaged:
             yield wrong(
@@ -234,7 +235,7 @@ def check_sums(execute: Callable[..., Any]) -> Iterator[Finding]:
     """Check that each wallet's results and transfers explain its balances, but for gaps."""
     rows = list(map(ImbalanceRow._make, execute(IMBALANCES)))
     for row in rows:
-        left_over = read_stored(row.quote_imbalance, QUOTE_IMBALANCE)
+        left_over = read_stored(row.quote_imbalance, WALLET_PARTS["quote_imbalance"].shape)
         if left_over is None:
             # check_results names it.
             continue

@@ -57,3 +57,11 @@ def decode(text: str | bytes | None, shape: Shape) -> Any:
         return orjson.loads(text)
     except ValueError:
         raise Damaged("stored JSON can't be read") from None
+
+
+def read_stored(text: str | bytes | None, shape: Shape) -> Any:
+    """Return the value of a stored text that is written again in time; None if it is damaged."""
+    try:
+        return decode(text, shape)
+    except Damaged:
+        return None

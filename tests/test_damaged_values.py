@@ -4,7 +4,7 @@ everybody else stays the same.
 """
 
 import time
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import ground
 import orjson
@@ -17,19 +17,10 @@ from test_shapes import add_rare_things
 
 import models
 from accounts.tables import Hook
-from chain.stored import (
-    NAMES,
-    OBJECT,
-    POSITIONS,
-    RECONCILIATION,
-    RESULTS,
-    Changes,
-    Lots,
-    read_stored,
-)
+from chain.stored import RESULTS, WALLET_PARTS, Changes, Lots, Names
 from paper.tables import Backtest
 from storage import database, rows
-from storage.stored import Column, Damaged, Part, Stored, Whole, make_shape
+from storage.stored import Column, Damaged, Part, Stored, Whole, make_shape, read_stored
 
 # A demonstration is a file, whatever engine the tests run on.
 pytestmark = ground.sqlite_only
@@ -42,7 +33,9 @@ class Counted(Stored):
     m: Whole | None
 
 
-CHANGES, LOTS = (one.__metadata__[0].shape for one in (Changes, Lots))
+CHANGES, LOTS, NAMES = (one.__metadata__[0].shape for one in (Changes, Lots, Names))
+POSITIONS, RECONCILIATION = (WALLET_PARTS[one].shape for one in ("positions", "reconciliation"))
+OBJECT = make_shape(dict[str, Any])
 COUNTED, EACH = make_shape(Counted), make_shape(dict[str, Whole])
 
 

@@ -12,15 +12,8 @@ from accounts.fields import is_provable
 from accounts.influencers import read_voice
 from chain.amounts import exact, show_lamports, sol
 from chain.beside import Change, list_venue_changes
-from chain.stored import (
-    AVERAGE_COST,
-    POSITIONS,
-    RECONCILIATION,
-    RESULTS,
-    read_stored,
-)
-from chain.summary import UNREADABLE, read_coverage
-from storage.stored import Shape
+from chain.summary import NOT_POLLED, read_coverage
+from storage.stored import Damaged
 from web.api.statements import ActivityRow, BotRow, TradeRow
 
 Json = dict[str, Any]
@@ -180,11 +173,16 @@ HELD_BY_ANOTHER = "held_by_another"
 DAMAGED = "damaged"
 
 
+def show_part(value: Any) -> tuple[Any, str | None]:
+    """Return a part of a row, or None and why it is missing."""
+    return (None, DAMAGED) if isinstance(value, Damaged) else (value, None)
+
+
 def positions_of(row: BotRow) -> list[Json] | None:
     """List the bot's open positions; the costs of a merely claimed wallet's are not its own. None
-    where they cannot be read.
+    if they are damaged.
     """
-    positions: list[Json] | None = read_stored(row.positions or "[]", POSITIONS)
+    positions: list[Json] | None = show_part([] if row.positions is None else row.positions)[0]
     if row.since is None or positions is None:
         return positions
     return [{**one, "costLamports": None, "unknownBasisRaw": one["amountRaw"]} for one in positions]
@@ -193,7 +191,9 @@ def positions_of(row: BotRow) -> list[Json] | None:
 # ---- bots ----------------------------------------------------------------------------------------
 def show_bot(row: BotRow, former_wallets: Sequence[str], base_url: str) -> Json:
     """Make the Bot. Results, coverage and positions are JSON that the ledger wrote."""
-    claim = row.since is not None
+    results, reason = show_part(row.results)
+    if row.since is not None:
+        results, reason = None, HELD_BY_ANOTHER
     return {
         "id": row.uid,
         "handle": row.handle,
@@ -206,8 +206,8 @@ def show_bot(row: BotRow, former_wallets: Sequence[str], base_url: str) -> Json:
         "wallet": _show_wallet(row),
         "provable": is_provable(row.address) if row.address else None,
         "performance": "observed" if row.address else "unverified",
-        "results": None if claim else _show_stored(row.results, RESULTS),
-        "resultsReason": HELD_BY_ANOTHER if claim else find_damage(row.results, RESULTS),
+        "results": results,
+        "resultsReason": reason,
         **_show_books(row),
         "coverage": show_coverage(row.address, row.coverage),
         "createdAt": show_time(row.created_at),
@@ -222,22 +222,11 @@ def show_bot(row: BotRow, former_wallets: Sequence[str], base_url: str) -> Json:
 def _show_books(row: BotRow) -> Json:
     """Show where the wallet's money went, and the average cost beside FIFO, or why not."""
     reason = _find_books_reason(row)
-    average = _show_stored(row.average_cost, AVERAGE_COST)
     return {
-        "reconciliation": None if reason else _show_stored(row.reconciliation, RECONCILIATION),
+        "reconciliation": None if reason else row.reconciliation,
         "reconciliationReason": reason,
-        "averageCost": None if row.since is not None else average,
+        "averageCost": None if row.since is not None else show_part(row.average_cost)[0],
     }
-
-
-def _show_stored(text: str | None, shape: Shape) -> orjson.Fragment | None:
-    """Show a stored document as it stands; None where there is none or it is damaged."""
-    return None if text is None or find_damage(text, shape) else orjson.Fragment(text)
-
-
-def find_damage(text: str | None, shape: Shape) -> str | None:
-    """Return DAMAGED where a stored document is of no such shape; None where there is none."""
-    return None if text is None or read_stored(text, shape) is not None else DAMAGED
 
 
 def _find_books_reason(row: BotRow) -> str | None:
@@ -246,8 +235,8 @@ def _find_books_reason(row: BotRow) -> str | None:
     if row.since is not None:
         return HELD_BY_ANOTHER
     if row.reconciliation is not None:
-        return find_damage(row.reconciliation, RECONCILIATION)
-    state = "none" if row.coverage is None else read_coverage(row.coverage)["state"]
+        return show_part(row.reconciliation)[1]
+    state = read_coverage(row.coverage)["state"]
     return {"none": "not_observed", "backfilling": "backfilling"}.get(state, DAMAGED)
 
 
@@ -268,23 +257,8 @@ def _find_last_trade(row: BotRow) -> int | None:
     return row.last_trade_at
 
 
-def show_coverage(address: str | bool | None, coverage: str | None) -> Any:
-    """The stored Coverage, else one of state `none` that says why."""
-    if coverage is not None:
-        is_whole = read_coverage(coverage) is not UNREADABLE
-        return orjson.Fragment(coverage) if is_whole else UNREADABLE
-    return {
-        "state": "none",
-        "observedFrom": None,
-        "observedTo": None,
-        "firstSlot": None,
-        "lastSlot": None,
-        "checkedAt": None,
-        "receipts": 0,
-        "pending": 0,
-        "gaps": [],
-        "openingInventoryUnknown": [],
-        "note": "this wallet has not been looked at yet"
-        if address
-        else "no wallet is connected, so nothing is observed",
-    }
+def show_coverage(address: str | bool | None, coverage: str | None) -> Json:
+    """Return the stored Coverage, or one of state `none` that says why."""
+    if address or coverage is not None:
+        return read_coverage(coverage)
+    return {**NOT_POLLED, "note": "no wallet is connected, so nothing is observed"}

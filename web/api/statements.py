@@ -5,10 +5,10 @@ Times are UTC milliseconds but for `block_time`, which is Unix seconds. Amounts 
 JSON and text as they are stored.
 """
 
-from typing import NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from chain.holdings import HOLDINGS
-from chain.stored import Changes, Lots, Names
+from chain.stored import WALLET_PARTS, Changes, Lots, Names
 from chain.tables import NUMBER_OF_MINT
 from models import BOT_OF_TRADE
 
@@ -231,8 +231,7 @@ MINTS_CALLED = "SELECT mint FROM token WHERE LOWER(symbol) = ? ORDER BY id LIMIT
 
 
 class BotRow(NamedTuple):
-    """A bot with its wallet. `voice`, `results`, `coverage`, `positions`, `reconciliation`,
-    `average_cost` and `by_quote` are JSON.
+    """A bot with its wallet. `voice` and `coverage` are JSON.
 
     `since`: when a mere claim of a wallet that another bot had proven begins, else None.
     """
@@ -250,12 +249,12 @@ class BotRow(NamedTuple):
     address: str | None
     attached_at: int | None
     ownership: str | None
-    results: str | None
+    results: Annotated[dict[str, Any] | None, WALLET_PARTS["results"]]
     coverage: str | None
-    positions: str | None
-    reconciliation: str | None
-    average_cost: str | None
-    by_quote: str | None
+    positions: Annotated[list[dict[str, Any]] | None, WALLET_PARTS["positions"]]
+    reconciliation: Annotated[dict[str, Any] | None, WALLET_PARTS["reconciliation"]]
+    average_cost: Annotated[dict[str, Any] | None, WALLET_PARTS["average_cost"]]
+    by_quote: Annotated[dict[str, Any] | None, WALLET_PARTS["by_quote"]]
     last_trade_at: int | None
     last_post_at: int | None
     since: int | None
