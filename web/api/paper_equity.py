@@ -6,7 +6,7 @@ from paper.account import Close, read_close
 from paper.metrics import Group, Mark, describe_account, group_closes
 from paper.store import MARK_MS
 from storage.rows import select, select_one
-from web.api.stored import parse_stored
+from web.api.paper_statements import Marks
 
 Json = dict[str, Any]
 
@@ -36,7 +36,7 @@ MARKS = "SELECT at, equity, held FROM equity_mark WHERE period_id = ? ORDER BY a
 
 
 class AccountCloseRow(NamedTuple):
-    """A close of the account. `marks` is JSON."""
+    """A close of the account."""
 
     mint: str
     symbol: str
@@ -47,7 +47,7 @@ class AccountCloseRow(NamedTuple):
     net: int
     spent: int
     pipeline: str
-    marks: str
+    marks: Marks
 
 
 ACCOUNT_CLOSES = """
@@ -154,4 +154,4 @@ def read_history(uid: str) -> AccountHistory | None:
 
 def _read_close(row: AccountCloseRow) -> Close:
     # Figures of the account name no close, and are withheld as a whole while it is under review.
-    return read_close("", row, parse_stored(row.marks, []), reviewed=False)
+    return read_close("", row, row.marks or (), reviewed=False)
