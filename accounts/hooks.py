@@ -236,5 +236,5 @@ def mask_url(url: str) -> str:
 
 def read_list(text: str) -> list[str] | None:
     """Read the words that a hook's column holds; None where they are damaged."""
-    words: list[str] | None = read_stored(text, NAMES)
+    words: list[str] | None = read_stored(text, NAMES.shape)
     return words

@@ -62,10 +62,12 @@ WALLET_PARTS = {
 RESULTS = WALLET_PARTS["results"].shape
 # What a trade moved, [mint, raw units, decimals] each; what a sale took from, [trade, raw units,
 # lamports] each.
-Changes = Annotated[list[list[Any]], Part(list[tuple[str, Whole, int]])]
-Lots = Annotated[list[list[Any]], Part(list[tuple[str | None, int | str, int | str | None]])]
-Names = Annotated[list[str], Part(list[str])]
-NAMES = make_shape(list[str])
+CHANGES = Part(list[tuple[str, Whole, int]])
+LOTS = Part(list[tuple[str | None, int | str, int | str | None]])
+NAMES = Part(list[str])
+Changes = Annotated[list[list[Any]], CHANGES]
+Lots = Annotated[list[list[Any]], LOTS]
+Names = Annotated[list[str], NAMES]
 # How many sales were held how long, [seconds, count] each.
 HOLDINGS = make_shape(list[tuple[int, int]])
 OBJECT = make_shape(dict[str, Any])

@@ -142,7 +142,7 @@ def test_other_text_of_a_wallet_that_cannot_be_read_is_named_and_mended(seen, co
     for mend in ("rebuild", "poll"):
         Wallet.update({column: '{"x'}).where(Wallet.address == EVE).execute()
         (told,) = list_wrong()
-        assert told.startswith(f"{column} of wallet {EVE} cannot be read")
+        assert told.startswith(f"{column} of wallet {EVE} can't be read")
         if mend == "rebuild":
             eve = Wallet.get(Wallet.address == EVE)
             rebuilding.rebuild(seen.observer.state, [eve], seen.now)

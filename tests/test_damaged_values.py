@@ -17,7 +17,7 @@ from test_shapes import add_rare_things
 
 import models
 from accounts.tables import Hook
-from chain.stored import RESULTS, WALLET_PARTS, Changes, Lots, Names
+from chain.stored import CHANGES, LOTS, NAMES, RESULTS, WALLET_PARTS
 from paper.tables import Backtest
 from storage import database, rows
 from storage.stored import Column, Damaged, Part, Stored, Whole, make_shape, read_stored
@@ -33,7 +33,7 @@ class Counted(Stored):
     m: Whole | None
 
 
-CHANGES, LOTS, NAMES = (one.__metadata__[0].shape for one in (Changes, Lots, Names))
+CHANGES, LOTS, NAMES = (one.shape for one in (CHANGES, LOTS, NAMES))
 POSITIONS, RECONCILIATION = (WALLET_PARTS[one].shape for one in ("positions", "reconciliation"))
 OBJECT = make_shape(dict[str, Any])
 COUNTED, EACH = make_shape(Counted), make_shape(dict[str, Whole])
