@@ -235,6 +235,6 @@ def mask_url(url: str) -> str:
 
 
 def read_list(text: str) -> list[str] | None:
-    """Read the words that a hook's column holds; None where they are damaged."""
+    """Return the words in a hook's column; None if they are damaged."""
     words: list[str] | None = read_stored(text, NAMES.shape)
     return words

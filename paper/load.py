@@ -81,17 +81,16 @@ def list_snapshots(
     """Read the snapshots of `tokens` taken since, with an id in the range `ids`, in the order they
     arrived; without those that cannot be read.
     """
-    found = []
-    for row in sorted(select(rows.SnapshotRow, rows.SNAPSHOTS, (since, ids.start, ids.stop))):
-        if row.token in tokens:
-            mint = tokens[row.token].mint
+    found, mints = [], {one.mint for one in tokens.values()}
+    for row in sorted(select(rows.NamedSnapshotRow, rows.SNAPSHOTS, (since, ids.start, ids.stop))):
+        if row.mint in mints:
             with faults.isolate():
-                faults.mint = mint
-                found.append(read_snapshot(row, mint))
+                faults.mint = row.mint
+                found.append(read_snapshot(row, row.mint))
     return found
 
 
-def read_snapshot(row: rows.SnapshotRow | rows.NamedSnapshotRow, mint: str) -> Snapshot:
+def read_snapshot(row: rows.NamedSnapshotRow, mint: str) -> Snapshot:
     """Return the snapshot that a row stores."""
     check = orjson.loads(row.fall_check) if row.fall_check else {}
     return parse_snapshot(

@@ -148,7 +148,7 @@ def test_a_snapshot_is_read_from_each_of_its_columns():
     """As in tests/test_strategies.py: a SOL costs 200 USD."""
     fall = '{"before": "0.03", "price_sol": "0.0009"}'
     texts = ("0.001", "1000", "300000", "50000", "2.5", "3.5", "raydium", "P", "1000000", "0.2")
-    assert load.read_snapshot(rows.SnapshotRow(7, 2, START, *texts, fall), "A") == Snapshot(
+    assert load.read_snapshot(rows.NamedSnapshotRow(7, "A", START, *texts, fall), "A") == Snapshot(
         *(7, "A", START, SCALE // 1000, 10**12, 300_000_00, 50_000_00, 250, 350, "raydium", "P"),
         *(5_000 * SOL, 200_00, 3 * SCALE // 100, 9 * SCALE // 10_000),
     )

@@ -141,7 +141,8 @@ def show_close(handle: str, row: CloseRow, fills: list[Json]) -> Json:
     `reviewOpenedAt` is a time, the account is under review or was held up, and the close counts
     nowhere.
     """
-    excluded = find_exclusion(row.pipeline, row.marks, reviewed=False)
+    marks = row.marks or []
+    excluded = find_exclusion(row.pipeline, marks, reviewed=False)
     model = fills[-1]["model"] if fills else find_model(row.pipeline)
     return {
         "id": public_id(handle, "close", row.number),
@@ -163,7 +164,7 @@ def show_close(handle: str, row: CloseRow, fills: list[Json]) -> Json:
         "model": model,
         "modelHash": MODEL_HASH if model == MODEL else None,
         "pipeline": row.pipeline,
-        "assumptions": [*list_assumptions(model), *row.marks],
+        "assumptions": [*list_assumptions(model), *marks],
         "fills": fills,
         "eligible": excluded is None,
         "excludedReason": excluded,
@@ -222,4 +223,4 @@ def show_snapshot_id(number: int) -> str:
 def read_close(ident: str, row: CloseRow | ComparedRow) -> Close:
     """Return what rules and lessons count of a close; `ident` is its public id."""
     reviewed = row.state in SUSPECT
-    return account.read_close(ident, row, row.marks, reviewed=reviewed)
+    return account.read_close(ident, row, row.marks or (), reviewed=reviewed)

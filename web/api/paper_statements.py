@@ -117,7 +117,7 @@ class CloseRow(NamedTuple):
     net: int
     spent: int
     latency_ms: int
-    marks: Annotated[list[str], Column(list[str])]
+    marks: Marks
     pipeline: str
     state: str | None
     reviewed_at: int | None
@@ -289,7 +289,7 @@ class ComparedRow(NamedTuple):
     net: int
     spent: int
     pipeline: str
-    marks: Annotated[list[str], Column(list[str])]
+    marks: Marks
     state: str | None
 
 
