@@ -9,7 +9,7 @@ from chain.summary import UNREADABLE, read_coverage
 from config import Config
 from operate import instance
 from operate.findings import CLOCK_MS, SET_CLOCK, Finding, fine, look, show_span, show_time, wrong
-from storage.stored import is_whole, read_stored
+from storage.stored import read_stored
 
 # A job may fail for this long before somebody has to do something.
 MAX_FAILING_MS = 3_600_000
@@ -186,7 +186,11 @@ def check_derived(execute: Callable[..., Any]) -> Iterator[Finding]:
     """Check that the JSON derived of each wallet can be read."""
     for address, coverage, *texts in (*execute(DERIVED), *execute(OWN_COVERAGES)):
         pairs = zip(WALLET_PARTS.items(), texts, strict=False)
-        damaged = [name for (name, part), text in pairs if not is_whole(text, part.shape)]
+        damaged = [
+            name
+            for (name, part), text in pairs
+            if text is not None and read_stored(text, part.shape) is None
+        ]
         if read_coverage(coverage) is UNREADABLE:
             damaged.append("coverage")
         if damaged:

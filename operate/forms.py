@@ -16,7 +16,7 @@ from models import Post
 from operate import schema
 from operate.differences import Difference
 from operate.readers import Reader
-from storage.stored import is_whole, make_shape
+from storage.stored import Shape, make_shape, read_stored
 
 BASE58 = "[1-9A-HJ-NP-Za-km-z]"
 ADDRESS, SIGNATURE, HASH = rf"{BASE58}{{32,44}}", rf"{BASE58}{{64,88}}", "[0-9a-f]{64}"
@@ -133,7 +133,7 @@ def _list_form_checks(model: Any, now: int) -> Iterator[tuple[str, Any]]:
         elif isinstance(one, BooleanField):
             yield one.column_name, lambda value: value in (0, 1)
         elif one.name in JSON:
-            yield one.column_name, partial(is_whole, shape=JSON[one.name])
+            yield one.column_name, partial(_is_json, shape=JSON[one.name])
         elif isinstance(one, BigIntegerField) and one.name.endswith("_at"):
             latest = now + DAY_MS * (4_000 if one.name in AHEAD else 1)
             yield (
@@ -144,6 +144,10 @@ def _list_form_checks(model: Any, now: int) -> Iterator[tuple[str, Any]]:
             yield one.column_name, lambda value: 0 <= value < 10**12
         elif isinstance(one, TextField) and model is Post:
             yield one.column_name, _is_text
+
+
+def _is_json(value: Any, shape: Shape) -> bool:
+    return read_stored(value, shape) is not None
 
 
 def _is_text(value: Any) -> bool:

@@ -126,13 +126,13 @@ class TokenRow(NamedTuple):
     transfer_fee_bps: int | None
 
 
-TOKENS = """
+_TOKEN = """
 SELECT id, mint, symbol, decimals, pair_created_at, discovered_at, checks, transfer_fee_bps
-FROM token WHERE tracked_at IS NOT NULL OR held"""
+FROM token"""
+TOKENS = f"{_TOKEN} WHERE tracked_at IS NOT NULL OR held"
 # Those that stored snapshots are of.
-RECORDED_TOKENS = """
-SELECT id, mint, symbol, decimals, pair_created_at, discovered_at, checks, transfer_fee_bps
-FROM token WHERE EXISTS (SELECT 1 FROM snapshot WHERE snapshot.token_id = token.id)"""
+RECORDED_TOKENS = f"""{_TOKEN}
+WHERE EXISTS (SELECT 1 FROM snapshot WHERE snapshot.token_id = token.id)"""
 
 
 class TraderRow(NamedTuple):

@@ -59,15 +59,6 @@ def decode(text: str | bytes | None, shape: Shape) -> Any:
         raise Damaged("stored JSON can't be read") from None
 
 
-def is_whole(text: Any, shape: Shape) -> bool:
-    """Tell whether a stored text, or NULL, can be decoded."""
-    try:
-        decode(text, shape)
-    except Damaged:
-        return False
-    return True
-
-
 def read_stored(text: str | bytes | None, shape: Shape) -> Any:
     """Return the value of a stored text that is written again in time; None if it is damaged."""
     try:

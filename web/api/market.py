@@ -22,7 +22,6 @@ NOT_CHECKED = [
 MINUTE_MS, DAY_MS = 60_000, 86_400_000
 CHECK: Any = make_object(key=str, label=str, status=str, detail=str | None)
 STORED_CHECKS = make_shape(list[CHECK])
-DAMAGED = "what was stored of this check cannot be read; the mint account is read again in time"
 
 
 class MarketPosition(NamedTuple):
@@ -176,7 +175,7 @@ def _show_checks(stored: str | None, checked_at: str | None) -> list[dict[str, A
     if checks is None:
         unread = {
             "status": "unknown",
-            "detail": "the mint account has not been read yet" if stored is None else DAMAGED,
+            "detail": "the mint account has not been read yet",
             "checkedAt": None,
         }
         return [{"key": key, "label": label, **unread} for key, (label, _) in CHECKS.items()]
