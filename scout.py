@@ -18,7 +18,6 @@ from typing import Any
 import orjson
 
 from chain.rpc import Rpc, RpcError
-from chain.stored import make_object, make_shape, read_stored
 from config import Config
 from market import store
 from market.failures import FetchError
@@ -36,6 +35,7 @@ from market.providers import (
 from market.rules import DAY_MS, Fall, FallCheck
 from market.tables import Token
 from models import Job
+from storage.stored import make_object, make_shape, read_stored
 
 # Tokens that paper mode holds or has ordered are asked for this often.
 HELD_SECONDS = 6

@@ -19,12 +19,12 @@ from filelock import lock_descriptor
 from accounts.backtests import check_request
 from accounts.owners import check_present
 from accounts.problem import Problem
-from chain.stored import make_shape, read_stored
 from config import Config
 from models import Owner
 from paper.tables import Backtest
 from storage import database, new_uid, writing
 from storage.children import Limits, start_python
+from storage.stored import make_shape, read_stored
 
 log = logging.getLogger("candor.backtests")
 MAX_SECONDS = 600

@@ -15,9 +15,10 @@ from accounts import hooks
 from accounts.influencers import read_voice
 from accounts.spreadsheet import disarm, write_lines
 from chain.holdings import HOLDINGS
-from chain.stored import OBJECT, read_stored
+from chain.stored import OBJECT
 from models import Owner
 from storage import database, snapshot
+from storage.stored import read_stored
 
 FORMAT, VERSION = "candor-export", 1
 HEAD, README = "export.json", "README.txt"

@@ -19,10 +19,11 @@ from accounts import quotas
 from accounts.owners import check_present
 from accounts.problem import invalid, refuse_full, refuse_unknown
 from accounts.tables import Hook
-from chain.stored import NAMES, read_stored
+from chain.stored import NAMES
 from config import Config
 from models import Arrival, Bot, Owner
 from storage import new_uid, writing
+from storage.stored import read_stored
 
 EVENTS = ("post", "trade", "verification", "coverage")
 # The hosts of each kind; a webhook may be anywhere, and the operator adds servers of ntfy.
@@ -234,6 +235,6 @@ def mask_url(url: str) -> str:
 
 
 def read_list(text: str) -> list[str] | None:
-    """Read the words that a hook's column holds; None where they are damaged."""
-    words: list[str] | None = read_stored(text, NAMES)
+    """Return the words in a hook's column; None if they are damaged."""
+    words: list[str] | None = read_stored(text, NAMES.shape)
     return words

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import orjson
-from pydantic import Field
 
 from accounts.api_keys import NewKey, insert_key
 from accounts.fields import HOLDS_SECRET, check_line, check_size, check_wallet, holds_secret
@@ -18,12 +17,12 @@ from accounts.owners import check_present, create_owner
 from accounts.problem import invalid, refuse_unknown
 from accounts.wallets import attach, detach
 from chain.letters import find_skeleton
-from chain.stored import Stored, make_shape, read_stored
 from config import Config
 from models import Bot, Key, Owner
 from paper.tables import Trader
 from storage import new_uid, writing
 from storage.arrivals import append_leaf
+from storage.stored import make_shape, read_stored
 
 VOICE: dict[str, Any] = {
     "tone": "plain",
@@ -35,16 +34,7 @@ VOICE: dict[str, Any] = {
 }
 
 
-class StoredVoice(Stored):
-    tone: str = ""
-    style: list[str] = Field(default_factory=list)
-    adjectives: list[str] = Field(default_factory=list)
-    topics: list[str] = Field(default_factory=list)
-    catchphrases: list[str] = Field(default_factory=list)
-    emoji: str = ""
-
-
-STORED_VOICE = make_shape(StoredVoice)
+STORED_VOICE = make_shape(dict[str, str | list[str]])
 MAX_BIO, MAX_WORD, MAX_WORDS = 500, 60, 12
 
 

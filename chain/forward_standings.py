@@ -97,7 +97,7 @@ def make_forward(facts: Facts, record: Record | None, seconds: int) -> StandingR
     ranked = Ranked(
         totals=record and record.totals,
         has_wallet=facts.ownership is not None,
-        has_gap=facts.coverage is not None and bool(read_coverage(facts.coverage)["gaps"]),
+        has_gap=bool(read_coverage(facts.coverage)["gaps"]),
         is_proven=facts.ownership == "proven" and not (record and record.is_claimed),
         is_retired=facts.retired_at is not None,
     )

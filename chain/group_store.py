@@ -230,15 +230,15 @@ def _replace_summary(lead: Wallet, pending: PendingGroup) -> bool:
     for number in family.members - {family.lead}:
         execute(SUMMARY, (number,))
     told = _join_coverages(family)
-    before = {} if lead.coverage is None else read_coverage(lead.coverage)
+    before = read_coverage(lead.coverage)
     values["coverage"] = to_json(told)
     columns = ", ".join(f"{name} = ?" for name in values)
     execute(f"UPDATE wallet SET {columns} WHERE id = ?", (*values.values(), lead.id))
-    if told["state"] != before.get("state", "none"):
+    if told["state"] != before["state"]:
         store_arrival("coverage", wallet=lead.id)
     # Results stand here for the first time; or no longer, as the wallet is beside another now.
     came_or_went = bool(family.members) == (lead.results is None)
-    return came_or_went or bool(before.get("gaps")) != bool(told["gaps"])
+    return came_or_went or bool(before["gaps"]) != bool(told["gaps"])
 
 
 def _join_coverages(family: Family) -> dict[str, Any]:
@@ -248,16 +248,7 @@ def _join_coverages(family: Family) -> dict[str, Any]:
     own = {one.wallet_id: one.coverage for one in mine}
     stored = {one.id: one.coverage for one in Wallet.select().where(Wallet.id.in_(numbers))}
     told = {
-        family.addresses[number]: NOT_POLLED if one is None else read_coverage(one)
+        family.addresses[number]: read_coverage(own.get(number, stored[number]))
         for number in numbers
-        for one in [own.get(number, stored[number])]
     }
     return join_coverages(told) if len(numbers) > 1 else next(iter(told.values()))
-
-
-NOT_POLLED: dict[str, Any] = {
-    "state": "none",
-    **dict.fromkeys(("observedFrom", "observedTo", "firstSlot", "lastSlot", "checkedAt")),
-    **{"receipts": 0, "pending": 0, "gaps": [], "openingInventoryUnknown": []},
-    "note": "this wallet has not been looked at yet",
-}

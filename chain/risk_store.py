@@ -9,8 +9,9 @@ import orjson
 import storage
 from chain.lots import find_lower_median
 from chain.risk import Period, RiskBook, Stretch, TokenResult, join_stretches
-from chain.stored import HOLDINGS, read_stored
+from chain.stored import HOLDINGS
 from chain.tables import RiskTotal, TokenTotal
+from storage.stored import read_stored
 
 # The span that stands for all that a wallet ever did.
 WHOLE = 0

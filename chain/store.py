@@ -335,7 +335,7 @@ def _replace_summary(wallet: Wallet, pending: PendingLedger, progress: Progress 
     execute(f"UPDATE wallet SET {columns} WHERE id = ?", (*values.values(), wallet.id))
     if told is None:
         return results is None
-    said = {"state": "none", "gaps": []} if coverage is None else read_coverage(coverage)
+    said = read_coverage(coverage)
     if told["state"] != said["state"]:
         store_arrival("coverage", wallet=wallet.id)
     return results is None or bool(said["gaps"]) != bool(told["gaps"])

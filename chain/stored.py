@@ -1,46 +1,15 @@
-"""JSON of text columns, read so that a damaged one, as a fault of a disk leaves it, is the trouble
-of its row alone: it reads as None, and whoever shows it says so or leaves the row out. Pure.
-"""
+"""The shapes of JSON columns of wallets and trades."""
 
 from typing import Annotated, Any
 
-import orjson
-from pydantic import BaseModel, ConfigDict, StringConstraints, TypeAdapter, create_model
-
-# Whole numbers and exact decimals, as text.
-Whole = Annotated[str, StringConstraints(pattern=r"^-?[0-9]+$")]
-Exact = Annotated[str, StringConstraints(pattern=r"^-?[0-9]+(\.[0-9]+)?$")]
-Shape = TypeAdapter[Any]
-
-
-class Stored(BaseModel):
-    """A JSON object with at least these members."""
-
-    model_config = ConfigDict(strict=True, defer_build=True)
-
-
-def make_object(**kinds: Any) -> Any:
-    """Return a Stored with members of these types."""
-    members: dict[str, Any] = {name: (kind, ...) for name, kind in kinds.items()}
-    return create_model("Object", __base__=Stored, **members)
-
-
-def make_shape(kind: Any) -> Shape:
-    """Return what a stored text has to be: JSON of a Stored, or of another type."""
-    if isinstance(kind, type) and issubclass(kind, Stored):
-        return TypeAdapter(kind)
-    return TypeAdapter(kind, config=ConfigDict(strict=True, defer_build=True))
-
-
-def read_stored(text: str | bytes | None, shape: Shape) -> Any:
-    """Parse a stored text; None where there is none and where it is damaged: no JSON, or of another
-    shape.
-    """
-    try:
-        shape.validate_json(text or "null")
-        return orjson.loads(text or "null")
-    except ValueError:
-        return None
+from storage.stored import (
+    Exact,
+    Part,
+    Stored,
+    Whole,
+    make_object,
+    make_shape,
+)
 
 
 # ---- of wallets and trades -----------------------------------------------------------------------
@@ -81,33 +50,24 @@ def _make_books(unit: str) -> Any:
     return make_object(**{f"{one}{unit}": Whole for one in LINES}, costLeftReceipts=int)
 
 
-RESULTS = make_shape(Results)
-AVERAGE_COST = make_shape(make_object(realizedLamports=Whole, matchedSells=int))
-POSITIONS = make_shape(list[Position])
-RECONCILIATION = make_shape(_make_books("Lamports"))
 QUOTE_BOOKS: Any = make_object(reconciliation=_make_books("Raw") | None)
-BY_QUOTE = make_shape(dict[str, QUOTE_BOOKS])
-QUOTE_IMBALANCE = make_shape(dict[str, int])
-WALLET_COLUMNS: dict[str, Shape] = {
-    "results": RESULTS,
-    "positions": POSITIONS,
-    "reconciliation": RECONCILIATION,
-    "average_cost": AVERAGE_COST,
-    "by_quote": BY_QUOTE,
-    "quote_imbalance": QUOTE_IMBALANCE,
+WALLET_PARTS = {
+    "results": Part(Results),
+    "positions": Part(list[Position]),
+    "reconciliation": Part(_make_books("Lamports")),
+    "average_cost": Part(make_object(realizedLamports=Whole, matchedSells=int)),
+    "by_quote": Part(dict[str, QUOTE_BOOKS]),
+    "quote_imbalance": Part(dict[str, int]),
 }
+RESULTS = WALLET_PARTS["results"].shape
 # What a trade moved, [mint, raw units, decimals] each; what a sale took from, [trade, raw units,
 # lamports] each.
-CHANGES = make_shape(list[tuple[str, Whole, int]])
-LOTS = make_shape(list[tuple[str | None, int | str, int | str | None]])
-NAMES = make_shape(list[str])
+CHANGES = Part(list[tuple[str, Whole, int]])
+LOTS = Part(list[tuple[str | None, int | str, int | str | None]])
+NAMES = Part(list[str])
+Changes = Annotated[list[list[Any]], CHANGES]
+Lots = Annotated[list[list[Any]], LOTS]
+Names = Annotated[list[str], NAMES]
 # How many sales were held how long, [seconds, count] each.
 HOLDINGS = make_shape(list[tuple[int, int]])
 OBJECT = make_shape(dict[str, Any])
-TRADE_COLUMNS: dict[str, Shape] = {
-    "token_changes": CHANGES,
-    "beside_tokens": CHANGES,
-    "lots": LOTS,
-    "flags": NAMES,
-    "counterparties": NAMES,
-}

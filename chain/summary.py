@@ -110,21 +110,24 @@ def show_time(seconds: int | None) -> str | None:
 
 
 # ---- coverage ------------------------------------------------------------------------------------
-UNREADABLE: dict[str, Any] = {
+NOT_POLLED: dict[str, Any] = {
     "state": "none",
     **dict.fromkeys(("observedFrom", "observedTo", "firstSlot", "lastSlot", "checkedAt")),
     **{"receipts": 0, "pending": 0, "gaps": [], "openingInventoryUnknown": []},
-    "note": (
-        "What was stored here about how complete this wallet's history is cannot be read; the next"
-        " poll of the wallet writes it anew."
-    ),
+    "note": "this wallet has not been looked at yet",
+}
+UNREADABLE: dict[str, Any] = {
+    **NOT_POLLED,
+    "note": "The stored coverage can't be read. It will be rebuilt at the wallet's next check.",
 }
 
 
-def read_coverage(text: str) -> dict[str, Any]:
-    """Parse the stored Coverage of a wallet; UNREADABLE where that is none, as after a fault of the
-    disk: it is derived, so one damaged text must stop nothing.
+def read_coverage(text: str | None) -> dict[str, Any]:
+    """Parse the stored Coverage of a wallet: NOT_POLLED if there is none, UNREADABLE if it is
+    damaged. It is derived, so one damaged text must stop nothing.
     """
+    if text is None:
+        return NOT_POLLED
     try:
         told: dict[str, Any] = orjson.loads(text)
     except ValueError:

@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 
 from chain.forward import HOUR_SECONDS
 from chain.ranks import ALL, NEVER, Ranked, Rows, StandingRow, Totals, make_standing
-from chain.stored import RESULTS, read_stored
+from chain.stored import RESULTS
 from chain.summary import read_coverage
+from storage.stored import read_stored
 
 END_OF_TIME = 2**31
 
@@ -99,7 +100,7 @@ def make_whole(facts: Facts, seconds: int, ends: int, totals: Totals | None) -> 
     ranked = Ranked(
         totals=totals,
         has_wallet=facts.wallet is not None,
-        has_gap=facts.coverage is not None and bool(read_coverage(facts.coverage)["gaps"]),
+        has_gap=bool(read_coverage(facts.coverage)["gaps"]),
         is_proven=facts.ownership == "proven",
         is_retired=facts.retired_at is not None,
     )

@@ -21,7 +21,7 @@ from config import VERSION
 from evidence import groups, totals
 from evidence.pages import name_pages
 from evidence.posts import POSTS
-from evidence.receipts import RECEIPTS
+from evidence.receipts import RECEIPTS, show_json
 from storage import database, snapshot
 
 FORMAT = "candor-evidence/1"
@@ -108,7 +108,7 @@ def show_wallet(row: WalletRow) -> Json:
     addresses = database.execute_sql(
         "SELECT address FROM address WHERE wallet_id = ? ORDER BY address", (row.id,)
     )
-    group = groups.show_group(row.id, _parse(row.coverage))
+    group = groups.show_group(row.id, show_json(row.coverage))
     own = groups.find_own_coverage(row.id) if group else None
     return {
         "address": row.address,
@@ -116,15 +116,15 @@ def show_wallet(row: WalletRow) -> Json:
         "backfilled": bool(row.backfilled),
         "addresses": [address for (address,) in addresses.fetchall()],
         "untouched": [_show_untouched(Untouched(*one)) for one in untouched],
-        "coverage": _parse(own or row.coverage),
+        "coverage": show_json(own or row.coverage),
         "sums": {
-            "results": _parse(row.results),
-            "positions": _parse(row.positions),
+            "results": show_json(row.results),
+            "positions": show_json(row.positions),
             "realizedLamports": show_lamports(row.realized),
             "costLeftLamports": show_lamports(row.cost_left),
             "lastTradeAt": None if row.last_trade_at is None else _show_ms(row.last_trade_at),
-            "reconciliation": _parse(row.reconciliation),
-            "averageCost": _parse(row.average_cost),
+            "reconciliation": show_json(row.reconciliation),
+            "averageCost": show_json(row.average_cost),
             "forwardRealizedLamports": show_lamports(row.forward_realized),
             "hours": totals.digest_stored("hours", row.id),
             "risk": totals.digest_stored("risk", row.id, WHOLE),
@@ -265,14 +265,6 @@ def _show_span(wallet_id: int, row: SpanRow) -> Json:
         "risk": totals.digest_stored("risk", wallet_id, row.id),
         "tokens": totals.digest_stored("tokens", wallet_id, row.id),
     }
-
-
-def _parse(text: str | None) -> Any:
-    """The value of a JSON column; what is no JSON stands as the text that it is."""
-    try:
-        return orjson.loads(text or "null")
-    except ValueError:
-        return text
 
 
 def _show_ms(ms: int) -> str | None:

@@ -10,12 +10,11 @@ from chain.amounts import show_lamports
 from chain.entries import Entry, read_entry
 from chain.forward import Span
 from chain.group_book import Family, PendingGroup, begin_group, rebuild_group
-from chain.group_store import NOT_POLLED
 from chain.groups import GroupLedger, LedSpan, Stay, join_coverages, join_parts
 from chain.kinds import TRADES
 from chain.lots import Opening
 from chain.programs import Programs
-from chain.summary import show_time
+from chain.summary import NOT_POLLED, show_time
 from chain.trade_store import trade_uid
 from chain.verify import judge, list_moved_mints
 from evidence import totals

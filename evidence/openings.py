@@ -4,12 +4,12 @@ Each names the one before it in its first leaf.
 
 from typing import Any
 
-from chain.stored import make_object, make_shape, read_stored
 from config import BadSetting, Config
 from evidence import log
 from evidence.notes import Signer, encode
 from storage import database, writing
 from storage.arrivals import open_log
+from storage.stored import make_object, make_shape, read_stored
 
 OPENING = make_object(log=str, size=int, root=str, why=str)
 FIRST_LEAF = make_shape(make_object(previous=OPENING | None))

@@ -69,14 +69,16 @@ def _make_line(told: list[Any], digest: str | None, seen_at: int | None) -> Line
     line["receipt"], line["seenAtMs"] = digest, seen_at
     amounts, nested = told[AMOUNTS_FROM:NESTED_FROM], told[NESTED_FROM:]
     line.update(zip(AMOUNTS, map(show_lamports, amounts), strict=True))
-    line.update(zip(NESTED, map(_show_nested, nested), strict=True))
+    line.update(zip(NESTED, map(show_json, nested), strict=True))
     return line
 
 
-def _show_nested(text: str) -> Any:
-    """The value of a JSON column; what is no JSON stands as the text that it is."""
+def show_json(text: str | None) -> Any:
+    """Return the value of a JSON column, or the text itself if it is damaged: evidence shows what
+    is stored.
+    """
     try:
-        return orjson.loads(text)
+        return orjson.loads(text or "null")
     except ValueError:
         return text
 

@@ -130,5 +130,4 @@ class Answering:
 
     @staticmethod
     def _was_closed(wallet: Wallet) -> bool:
-        stored = wallet.coverage
-        return stored is not None and read_coverage(stored)["state"] in ("complete", "partial")
+        return read_coverage(wallet.coverage)["state"] in ("complete", "partial")

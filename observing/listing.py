@@ -14,11 +14,11 @@ from chain.entries import Entry
 from chain.instructions import TOKEN_PROGRAMS
 from chain.rpc import BadAnswer, Refused
 from chain.store import list_entries
-from chain.stored import make_object, make_shape, read_stored
 from models import Address, Wallet, WalletSignature
 from observing.entries import list_addresses, reread_entries
 from observing.state import FINALIZED, FULL_SCAN_INTERVAL_MS, SLICE, State
 from storage import in_parts
+from storage.stored import make_object, make_shape, read_stored
 
 HEAD_PAGE, FULL_PAGE = 100, 1000
 # Of one wallet: itself and its token accounts.

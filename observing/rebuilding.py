@@ -80,9 +80,7 @@ def _rebuild_kin(state: State, kin: list[Wallet], now: int) -> list[RebuiltWalle
 
 def _is_coverage_damaged(wallet: Wallet) -> bool:
     own = OwnCoverage.select(OwnCoverage.coverage).where(OwnCoverage.wallet == wallet.id).scalar()
-    return any(
-        text is not None and read_coverage(text) is UNREADABLE for text in (wallet.coverage, own)
-    )
+    return any(read_coverage(text) is UNREADABLE for text in (wallet.coverage, own))
 
 
 def _compare(wallet: Wallet, before: _Derived, changed: int, lost: int) -> RebuiltWallet:

@@ -88,8 +88,7 @@ def _tell_times(wallet: Wallet, last_time: int | None) -> str:
     """Return the coverage of a wallet as it would be shown now."""
     observed_to = max(filter(None, (wallet.observed_to, last_time)), default=None)
     times = show_time(wallet.polled_at and wallet.polled_at // 1000), show_time(observed_to)
-    coverage = {} if wallet.coverage is None else read_coverage(wallet.coverage)
-    return to_json(coverage | dict(zip(TOLD_ANEW, times, strict=True)))
+    return to_json(read_coverage(wallet.coverage) | dict(zip(TOLD_ANEW, times, strict=True)))
 
 
 def _is_due(state: State, wallet: Wallet, now: int) -> bool:
@@ -126,12 +125,10 @@ def _digest(stored: list[Any]) -> bytes:
 
 
 def _list_own(wallet: Wallet) -> list[Any]:
-    told = {} if wallet.coverage is None else read_coverage(wallet.coverage)
+    told = read_coverage(wallet.coverage)
     if told is UNREADABLE:
-        # It differs from what was remembered, so a poll in full writes it anew.
-        log.warning(
-            "the stored coverage of wallet %s cannot be read and is written anew", wallet.address
-        )
+        # It differs from what was remembered, so a poll in full rebuilds it.
+        log.warning("coverage of wallet %s can't be read; rebuilding it", wallet.address)
     lasting = {name: one for name, one in told.items() if name not in TOLD_ANEW}
     return [lasting, *(wallet.__data__[name] for name in COLUMNS)]
 

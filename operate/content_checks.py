@@ -4,11 +4,12 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from accounts import quotas
-from chain.stored import OBJECT, QUOTE_IMBALANCE, WALLET_COLUMNS, read_stored
+from chain.stored import OBJECT, WALLET_PARTS
 from chain.summary import UNREADABLE, read_coverage
 from config import Config
 from operate import instance
 from operate.findings import CLOCK_MS, SET_CLOCK, Finding, fine, look, show_span, show_time, wrong
+from storage.stored import read_stored
 
 # A job may fail for this long before somebody has to do something.
 MAX_FAILING_MS = 3_600_000
@@ -35,8 +36,7 @@ def check_contents(execute: Callable[..., Any], config: Config, now: int) -> Ite
     yield from check_jobs(execute, config, now, running)
     yield from check_budgets(execute, now)
     yield from check_receipts(execute)
-    yield from check_coverages(execute)
-    yield from check_results(execute)
+    yield from check_derived(execute)
     yield from check_sums(execute)
     yield from check_witnessed(execute)
     yield from check_use(execute, config, now)
@@ -177,40 +177,26 @@ def check_receipts(execute: Callable[..., Any]) -> Iterator[Finding]:
         yield fine("no receipt is stuck")
 
 
-COVERAGES = """
-SELECT address, coverage FROM wallet WHERE coverage IS NOT NULL
-UNION ALL SELECT w.address, o.coverage FROM own_coverage o JOIN wallet w ON w.id = o.wallet_id"""
+OWN_COVERAGES = """
+SELECT w.address, o.coverage FROM own_coverage o JOIN wallet w ON w.id = o.wallet_id"""
+DERIVED = f"SELECT address, coverage, {', '.join(WALLET_PARTS)} FROM wallet ORDER BY id"
 
 
-def check_coverages(execute: Callable[..., Any]) -> Iterator[Finding]:
-    """Check that what is said of how complete each wallet's history is can be read."""
-    found = execute(COVERAGES)
-    damaged = {address for address, text in found if read_coverage(text) is UNREADABLE}
-    for address in sorted(damaged):
-        yield wrong(
-            f"the stored coverage of wallet {address} cannot be read: pages say so, and no other"
-            " wallet is concerned",
-            "the observer's next poll writes it anew, and so does `app.py rebuild`; check the disk",
-        )
-
-
-# What is shown of a wallet, as JSON: derived, like its coverage.
-RESULTS = f"SELECT address, {', '.join(WALLET_COLUMNS)} FROM wallet ORDER BY id"
-
-
-def check_results(execute: Callable[..., Any]) -> Iterator[Finding]:
-    """Check that what is shown of each wallet can be read."""
-    for address, *texts in execute(RESULTS):
-        pairs = zip(WALLET_COLUMNS.items(), texts, strict=True)
+def check_derived(execute: Callable[..., Any]) -> Iterator[Finding]:
+    """Check that the JSON derived of each wallet can be read."""
+    for address, coverage, *texts in (*execute(DERIVED), *execute(OWN_COVERAGES)):
+        pairs = zip(WALLET_PARTS.items(), texts, strict=False)
         damaged = [
             name
-            for (name, shape), text in pairs
-            if text is not None and read_stored(text, shape) is None
+            for (name, part), text in pairs
+            if text is not None and read_stored(text, part.shape) is None
         ]
+        if read_coverage(coverage) is UNREADABLE:
+            damaged.append("coverage")
         if damaged:
             yield wrong(
-                f"{', '.join(damaged)} of wallet {address} cannot be read, so nobody is shown them",
-                "the observer's next poll writes them anew, and so does `app.py rebuild`; check the"
+                f"{', '.join(damaged)} of wallet {address} can't be read, so nobody is shown them",
+                "the observer's next poll rebuilds them, and so does `app.py rebuild`; check the"
                 " disk",
             )
 
@@ -234,16 +220,15 @@ def check_sums(execute: Callable[..., Any]) -> Iterator[Finding]:
     """Check that each wallet's results and transfers explain its balances, but for gaps."""
     rows = list(map(ImbalanceRow._make, execute(IMBALANCES)))
     for row in rows:
-        left_over = read_stored(row.quote_imbalance, QUOTE_IMBALANCE)
-        if left_over is None:
-            # check_results names it.
-            continue
+        # check_derived names damaged JSON.
+        left_over = read_stored(row.quote_imbalance, WALLET_PARTS["quote_imbalance"].shape) or {}
         missing = [f"{row.imbalance} lamports"] if row.imbalance else []
         missing += [f"{raw} raw units of {mint}" for mint, raw in left_over.items()]
-        yield wrong(
-            f"the books of {row.address} do not balance: {' and '.join(missing)} are missing",
-            "this is a defect of Candor: run `app.py rebuild`, and report it if it stays",
-        )
+        if missing:
+            yield wrong(
+                f"the books of {row.address} do not balance: {' and '.join(missing)} are missing",
+                "this is a defect of Candor: run `app.py rebuild`, and report it if it stays",
+            )
     if not rows:
         yield fine("the books of every wallet balance to the lamport and to the raw unit")
 

@@ -1,6 +1,5 @@
 """Rebuild a wallet's ledger from its stored transactions and compare it with the stored rows."""
 
-import contextlib
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -18,10 +17,10 @@ from chain.hour_store import RUNNING, RunningTotals
 from chain.kinds import TRADES
 from chain.ledger import Ledger
 from chain.lots import Opening
-from chain.summary import show_time
+from chain.summary import UNREADABLE, read_coverage, show_time
 from chain.verify import list_moved_mints
 from models import Trade
-from operate.differences import UNREADABLE, Difference
+from operate.differences import Difference
 from operate.forward_checks import read_forward
 from operate.readers import Reader
 
@@ -81,11 +80,15 @@ def _was_backfilled(wallet: Any) -> bool:
     """
     if not wallet.backfilled or wallet.reconciliation is not None:
         return bool(wallet.backfilled)
-    try:
-        said = orjson.loads(wallet.coverage or "{}")
-        return bool(said.get("state") != "backfilling")
-    except UNREADABLE:
-        return True
+    return bool(read_coverage(wallet.coverage)["state"] != "backfilling")
+
+
+def count_unpublished(wallet: Any, count: int) -> int:
+    """Return how many of these stored receipts were not published yet, for want of time or of a
+    server.
+    """
+    said = read_coverage(wallet.coverage)
+    return 0 if said is UNREADABLE else max(0, count - said["receipts"])
 
 
 def _rebuild_once(
@@ -107,12 +110,8 @@ def _rebuild_once(
 
 def _read_untouched(reader: Reader, number: int) -> dict[str, Opening]:
     """The balances of accounts that no transaction touched, by address."""
-    found = {}
-    for row in map(store.Untouched._make, reader.rows(store.UNTOUCHED.format(wallet=number))):
-        # An unreadable row is reported by the inspection of forms.
-        with contextlib.suppress(*UNREADABLE):
-            found[row.address] = store.open_untouched(row)
-    return found
+    rows = map(store.Untouched._make, reader.rows(store.UNTOUCHED.format(wallet=number)))
+    return {row.address: store.open_untouched(row) for row in rows}
 
 
 def _list_entries(reader: Reader, number: int, reread: dict[str, Entry]) -> Iterator[Entry]:
@@ -120,9 +119,7 @@ def _list_entries(reader: Reader, number: int, reread: dict[str, Entry]) -> Iter
     for signature, slot, tx_index, body, seen_at in rows:
         if signature in reread:
             yield reread[signature]._replace(seen_at=seen_at)
-            continue
-        # An unreadable entry is reported where receipts are checked.
-        with contextlib.suppress(*UNREADABLE):
+        else:
             yield Entry.load(signature, slot, tx_index, body, seen_at)
 
 
@@ -158,8 +155,7 @@ def check_trades(
             yield Difference("trade", f"is {row['uid']}", wallet.address, signature, "uid")
         yield from _check_moved(wallet, row, mints.pop(row["id"], []), traded)
         if signature in signed:
-            with contextlib.suppress(*UNREADABLE):
-                trades[signature] = _read_trade(row)
+            trades[signature] = _read_trade(row)
     for signature in sorted(missing):
         yield Difference("trade", "is missing", wallet.address, signature)
     yield from _check_traded(reader, wallet, traded)
@@ -201,11 +197,7 @@ def _check_moved(
     traded: set[trade_store.Traded],
 ) -> Iterator[Difference]:
     """Compare which tokens a trade moved; what it bought and sold is put into `traded`."""
-    try:
-        right = [(wallet.id, *one) for one in trade_store.list_moved(row)]
-    except UNREADABLE:
-        # The row itself is reported as a difference.
-        return
+    right = [(wallet.id, *one) for one in trade_store.list_moved(row)]
     traded |= {trade_store.Traded(mint, side) for _, mint, side, *_ in right if side}
     if stored != right:
         yield Difference(
@@ -293,13 +285,8 @@ def check_summary(wallet: Any, rebuilt: Rebuilt) -> Iterator[Difference]:
     if right["imbalance"]:
         what = f"the books do not close: {right['imbalance']} lamports are left over"
         yield Difference("wallet", what, wallet.address, field="reconciliation")
-    try:
-        said = orjson.loads(wallet.coverage or "{}")
-        told = {name: said[name] for name in TOLD}
-    except UNREADABLE:
-        yield Difference("wallet", "it cannot be read", wallet.address, field="coverage")
-        return
-    yield from _check_coverage(wallet, told, rebuilt)
+    said = read_coverage(wallet.coverage)
+    yield from _check_coverage(wallet, {name: said[name] for name in TOLD}, rebuilt)
 
 
 def _check_coverage(wallet: Any, told: dict[str, Any], rebuilt: Rebuilt) -> Iterator[Difference]:

@@ -4,17 +4,19 @@ it stands for.
 
 import re
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
-import orjson
 from peewee import BigIntegerField, BooleanField, ForeignKeyField, IntegerField, TextField
 
 from accounts.acts import ACTS
 from accounts.conduct import ABOUT
+from chain.stored import CHANGES, LOTS, NAMES, WALLET_PARTS
 from models import Post
 from operate import schema
 from operate.differences import Difference
 from operate.readers import Reader
+from storage.stored import Shape, make_shape, read_stored
 
 BASE58 = "[1-9A-HJ-NP-Za-km-z]"
 ADDRESS, SIGNATURE, HASH = rf"{BASE58}{{32,44}}", rf"{BASE58}{{64,88}}", "[0-9a-f]{64}"
@@ -56,9 +58,18 @@ FORMS = {
     "token": {"mint": ADDRESS},
     "trader": {"uid": "trader_[0-9a-f]{24}"},
 }
+# JSON by the column's name, in every table.
+LIST, OBJECT = make_shape(list[Any]), make_shape(dict[str, Any])
+PARTS = {
+    **WALLET_PARTS,
+    **{"token_changes": CHANGES, "beside_tokens": CHANGES, "lots": LOTS},
+    **dict.fromkeys(("flags", "counterparties", "marks", "events", "bots"), NAMES),
+}
 JSON = {
-    *("voice", "coverage", "results", "positions", "scan_cursor", "token_changes", "lots"),
-    *("flags", "details", "checks", "fall_check", "challenge"),
+    **{name: part.shape for name, part in PARTS.items()},
+    **dict.fromkeys(("checks", "reasons"), LIST),
+    **dict.fromkeys(("voice", "coverage", "scan_cursor", "details", "fall_check"), OBJECT),
+    **dict.fromkeys(("challenge", "settings", "phase", "facts", "asked"), OBJECT),
 }
 COUNTS = {
     *("slot", "head_slot", "tries", "full_scans", "scan_new", "place", "tx_index", "posts_bytes"),
@@ -122,7 +133,7 @@ def _list_form_checks(model: Any, now: int) -> Iterator[tuple[str, Any]]:
         elif isinstance(one, BooleanField):
             yield one.column_name, lambda value: value in (0, 1)
         elif one.name in JSON:
-            yield one.column_name, is_json
+            yield one.column_name, partial(_is_json, shape=JSON[one.name])
         elif isinstance(one, BigIntegerField) and one.name.endswith("_at"):
             latest = now + DAY_MS * (4_000 if one.name in AHEAD else 1)
             yield (
@@ -135,13 +146,8 @@ def _list_form_checks(model: Any, now: int) -> Iterator[tuple[str, Any]]:
             yield one.column_name, _is_text
 
 
-def is_json(value: Any) -> bool:
-    """Tell whether a text is JSON."""
-    try:
-        orjson.loads(value)
-    except ValueError:
-        return False
-    return True
+def _is_json(value: Any, shape: Shape) -> bool:
+    return read_stored(value, shape) is not None
 
 
 def _is_text(value: Any) -> bool:

@@ -1,6 +1,5 @@
 """Compare the stored books of a bot with several wallets with rebuilt ones."""
 
-import contextlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,8 +11,8 @@ from chain.group_reading import rebuild_family
 from chain.kinds import TRADES
 from chain.programs import Programs
 from chain.verify import list_moved_mints
-from operate.derived import NamedTrade, Rebuilt, check_hours, check_trades
-from operate.differences import UNREADABLE, Difference
+from operate.derived import NamedTrade, Rebuilt, check_hours, check_trades, count_unpublished
+from operate.differences import Difference
 from operate.forward_checks import check_forward, check_risk
 from operate.judged import check_posts
 from operate.quote_checks import check_quotes
@@ -34,12 +33,10 @@ def check_family(
     reader: Reader, wallet: Any, family: Family, programs: Programs
 ) -> Iterator[Difference]:
     """Differences in what stands under a wallet that leads others, or stands beside one."""
-    try:
-        pending = rebuild_family(reader.rows, family, programs)
-    except UNREADABLE:
-        # What is unreadable is reported where it stands.
-        return
-    waiting = _count_waiting(wallet, pending)
+    pending = rebuild_family(reader.rows, family, programs)
+    counted = family.members or {family.lead}
+    count = sum(pending.ledgers[number].count for number in counted)
+    waiting = count_unpublished(wallet, count)
     if waiting:
         what = f"{waiting} stored receipts are not in its books yet: the next poll applies them"
         yield Difference("wallet", what, wallet.address, level="look")
@@ -57,17 +54,6 @@ def check_family(
     yield from _check_summary(wallet, pending)
 
 
-def _count_waiting(wallet: Any, pending: PendingGroup) -> int:
-    """Receipts of the members that were stored and not published yet."""
-    family = pending.family
-    counted = family.members or {family.lead}
-    count = sum(pending.ledgers[number].count for number in counted)
-    try:
-        return max(0, count - int(orjson.loads(wallet.coverage)["receipts"]))
-    except UNREADABLE:
-        return count if wallet.coverage is None else 0
-
-
 def _check_member(
     reader: Reader, family: Family, pending: PendingGroup, number: int
 ) -> Iterator[Difference]:
@@ -76,8 +62,7 @@ def _check_member(
     rebuilt = Rebuilt(pending, {s: row["digest"] for s, row in rows.items()}, rows)
     member = Member(number, family.addresses[number])
     yield from check_trades(reader, member, rebuilt, {}, set(), {})
-    with contextlib.suppress(*UNREADABLE):
-        yield from check_posts(reader, member, _read_named(reader, family, number))
+    yield from check_posts(reader, member, _read_named(reader, family, number))
 
 
 def _read_named(reader: Reader, family: Family, number: int) -> dict[str, NamedTrade]:

@@ -11,8 +11,8 @@ from typing import NamedTuple
 import storage
 from models import BOT_OF_TRADE
 from paper.market import Flow
-from paper.rows import select
 from paper.tables import SeenFlow
+from storage.rows import select
 
 
 class TradedRow(NamedTuple):

@@ -22,11 +22,12 @@ from paper.market import Check, Snapshot, Token, parse_snapshot
 from paper.pools import NEVER_TRADED, Memory, pool_key
 from paper.recent import Silence
 from paper.refill import Attempt, StoredAccount
-from paper.rows import SUSPECT, Columns, read_fill, read_order, read_position, select
+from paper.rows import SUSPECT, Columns, read_fill, read_order, read_position
 from paper.strategies import Strategy, parse_settings
 from paper.tables import PaperOrder
 from paper.tables import Position as StoredPosition
 from paper.trader import REFUSAL_MS, Trader, refusal_key, topic_of
+from storage.rows import select
 
 # As text: asked in each tick, and building them would take longer than the answers.
 CURSOR = "SELECT snapshot FROM engine_state WHERE id = 1"
@@ -80,17 +81,16 @@ def list_snapshots(
     """Read the snapshots of `tokens` taken since, with an id in the range `ids`, in the order they
     arrived; without those that cannot be read.
     """
-    found = []
-    for row in sorted(select(rows.SnapshotRow, rows.SNAPSHOTS, (since, ids.start, ids.stop))):
-        if row.token in tokens:
-            mint = tokens[row.token].mint
+    found, mints = [], {one.mint for one in tokens.values()}
+    for row in sorted(select(rows.NamedSnapshotRow, rows.SNAPSHOTS, (since, ids.start, ids.stop))):
+        if row.mint in mints:
             with faults.isolate():
-                faults.mint = mint
-                found.append(read_snapshot(row, mint))
+                faults.mint = row.mint
+                found.append(read_snapshot(row, row.mint))
     return found
 
 
-def read_snapshot(row: rows.SnapshotRow | rows.NamedSnapshotRow, mint: str) -> Snapshot:
+def read_snapshot(row: rows.NamedSnapshotRow, mint: str) -> Snapshot:
     """Return the snapshot that a row stores."""
     check = orjson.loads(row.fall_check) if row.fall_check else {}
     return parse_snapshot(

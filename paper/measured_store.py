@@ -12,7 +12,8 @@ from paper.guard import DAY_MS, HOUR_MS
 from paper.load import read_snapshot
 from paper.measured import CostsFrom, Measured, RealSwap, VenueError
 from paper.measured_tables import NetworkCost, RealFill
-from paper.rows import NAMED_SNAPSHOT, Columns, NamedSnapshotRow, select
+from paper.rows import NAMED_SNAPSHOT, Columns, NamedSnapshotRow
+from storage.rows import select
 
 # A swap that was seen later than this has no snapshot any more.
 LATE_MS = 2 * HOUR_MS

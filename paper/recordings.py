@@ -9,6 +9,7 @@ from paper.faults import Faults
 from paper.guard import DAY_MS, HOUR_MS
 from paper.load import find_tokens, read_snapshot
 from paper.market import Snapshot, Token
+from storage.rows import select
 
 MINUTE_MS = 60_000
 # How old snapshots are that are kept at this distance (market.rules.keep_until).
@@ -73,7 +74,7 @@ def find_grain(start: int, interval_ms: int, now: int) -> int:
 
 def find_recorded() -> Span | None:
     """Return the time from the first stored snapshot to after the last one; None without any."""
-    (ends,) = rows.select(EndsRow, ENDS)
+    (ends,) = select(EndsRow, ENDS)
     if ends.first is None or ends.last is None:
         return None
     return Span(_taken_at(ends.first) or 0, (_taken_at(ends.last) or 0) + 1)
@@ -92,7 +93,7 @@ def _list_snapshots(span: Span, tokens: Mapping[str, Token]) -> Iterator[Snapsho
     """Yield the snapshots of a time, oldest first, a page at a time."""
     ident = _find_first_id(span.start)
     while True:
-        page = rows.select(rows.NamedSnapshotRow, PAGE_OF_SNAPSHOTS, (ident,))
+        page = select(rows.NamedSnapshotRow, PAGE_OF_SNAPSHOTS, (ident,))
         for row in page:
             if row.taken_at >= span.end:
                 return
@@ -105,7 +106,7 @@ def _list_snapshots(span: Span, tokens: Mapping[str, Token]) -> Iterator[Snapsho
 
 def _find_first_id(at: int) -> int:
     """Return the id of the first snapshot taken at `at` or later. Ids rise with time."""
-    (ends,) = rows.select(EndsRow, ENDS)
+    (ends,) = select(EndsRow, ENDS)
     low, high = ends.first or 1, (ends.last or 0) + 1
     while low < high:
         middle = (low + high) // 2
@@ -119,5 +120,5 @@ def _find_first_id(at: int) -> int:
 
 def _taken_at(ident: int) -> int | None:
     """Return when the first snapshot with this id or a higher one was taken."""
-    found = rows.select(TakenRow, FIRST_AFTER, (ident,))
+    found = select(TakenRow, FIRST_AFTER, (ident,))
     return found[0].taken_at if found else None

@@ -2,11 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import orjson
 
-import storage
 from paper.account import Position
 from paper.fills import MODEL, Fill, NetworkCosts, Order
 from paper.trader import DiaryLine
@@ -17,15 +16,25 @@ POSITION = [field.name for field in fields(Position)]
 ORDER = [field.name for field in fields(Order) if field.name != "handle"]
 # States of a review in which a record does not count.
 SUSPECT = ("under_review", "upheld")
-Row = TypeVar("Row", bound=tuple[Any, ...])
 Columns = dict[str, Any]
 
 
-class SnapshotRow(NamedTuple):
+class AwakeRow(NamedTuple):
+    """An hour, counted from 1970, in which a snapshot was taken."""
+
+    hour: int
+
+
+AWAKE_HOURS = """
+SELECT DISTINCT taken_at / 3600000 AS hour FROM snapshot WHERE taken_at >= ? AND taken_at < ?
+ORDER BY hour"""
+
+
+class NamedSnapshotRow(NamedTuple):
     """A stored snapshot. `taken_at` in ms; prices and sums are decimal texts, as stored."""
 
     id: int
-    token: int
+    mint: str
     taken_at: int
     price_sol: str | None
     pool_sol: str | None
@@ -41,48 +50,14 @@ class SnapshotRow(NamedTuple):
     fall_check: str | None
 
 
-SNAPSHOTS = """
-SELECT id, token_id AS token, taken_at, price_sol, pool_sol, liquidity_usd, volume24h_usd,
-       volume5m_usd, volume1h_usd, venue, pair, market_cap_usd, price_usd, fall_check
-FROM snapshot WHERE token_id IN (SELECT id FROM token WHERE tracked_at IS NOT NULL OR held)
-AND taken_at >= ? AND id >= ? AND id < ?"""
-
-
-class AwakeRow(NamedTuple):
-    """An hour, counted from 1970, in which a snapshot was taken."""
-
-    hour: int
-
-
-AWAKE_HOURS = """
-SELECT DISTINCT taken_at / 3600000 AS hour FROM snapshot WHERE taken_at >= ? AND taken_at < ?
-ORDER BY hour"""
-
-
-class NamedSnapshotRow(NamedTuple):
-    """A snapshot that a fill names."""
-
-    id: int
-    mint: str
-    taken_at: int
-    price_sol: str | None
-    pool_sol: str | None
-    liquidity_usd: str | None
-    volume24h_usd: str | None
-    volume5m_usd: str | None
-    volume1h_usd: str | None
-    venue: str | None
-    pair: str | None
-    market_cap_usd: str | None
-    price_usd: str | None
-    fall_check: str | None
-
-
 NAMED_SNAPSHOT = """
 SELECT s.id, t.mint, s.taken_at, s.price_sol, s.pool_sol, s.liquidity_usd, s.volume24h_usd,
        s.volume5m_usd, s.volume1h_usd, s.venue, s.pair, s.market_cap_usd, s.price_usd,
        s.fall_check
 FROM snapshot s JOIN token t ON t.id = s.token_id """
+SNAPSHOTS = f"""{NAMED_SNAPSHOT}
+WHERE s.token_id IN (SELECT id FROM token WHERE tracked_at IS NOT NULL OR held)
+AND s.taken_at >= ? AND s.id >= ? AND s.id < ?"""
 # Those of the fills of a period, and of all fills in the same tokens that a pool remembers.
 NAMED_SNAPSHOTS = f"""{NAMED_SNAPSHOT}
 WHERE s.id IN (SELECT f.snapshot FROM paper_fill f JOIN paper_order o ON o.id = f.order_id
@@ -151,13 +126,13 @@ class TokenRow(NamedTuple):
     transfer_fee_bps: int | None
 
 
-TOKENS = """
+_TOKEN = """
 SELECT id, mint, symbol, decimals, pair_created_at, discovered_at, checks, transfer_fee_bps
-FROM token WHERE tracked_at IS NOT NULL OR held"""
+FROM token"""
+TOKENS = f"{_TOKEN} WHERE tracked_at IS NOT NULL OR held"
 # Those that stored snapshots are of.
-RECORDED_TOKENS = """
-SELECT id, mint, symbol, decimals, pair_created_at, discovered_at, checks, transfer_fee_bps
-FROM token WHERE EXISTS (SELECT 1 FROM snapshot WHERE snapshot.token_id = token.id)"""
+RECORDED_TOKENS = f"""{_TOKEN}
+WHERE EXISTS (SELECT 1 FROM snapshot WHERE snapshot.token_id = token.id)"""
 
 
 class TraderRow(NamedTuple):
@@ -277,11 +252,6 @@ _PLAYED = "JOIN period p ON p.id = period_id JOIN trader t ON t.id = p.trader_id
 HELD = f"""
 SELECT mint FROM position c {_PLAYED} WHERE c.closed_at IS NULL AND t.retired_at IS NULL
 UNION SELECT mint FROM paper_order o {_PLAYED} WHERE o.state = 'open' AND t.retired_at IS NULL"""
-
-
-def select(row_type: type[Row], sql: str, values: Sequence[Any] = ()) -> list[Row]:
-    """Execute a statement; return its rows, whose fields are its columns in this order."""
-    return [row_type(*row) for row in storage.database.execute_sql(sql, values)]
 
 
 # ---- rows to values ------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from paper import rows
 from paper.equity_tables import EquityMark
 from paper.guard import DAY_MS, HOUR_MS, Phase
 from paper.load import LoadedTrader
-from paper.rows import SUSPECT, Columns, select, show_fill, show_line, show_order, show_position
+from paper.rows import SUSPECT, Columns, show_fill, show_line, show_order, show_position
 from paper.tables import (
     DiaryEntry,
     EngineState,
@@ -27,6 +27,7 @@ from paper.tables import Trader as StoredTrader
 from paper.trader import DiaryLine, Journal, ReviewReason, Trader
 from paper.twin_store import list_held, show_twins
 from paper.twin_tables import TwinClose, TwinFill, TwinState
+from storage.rows import select
 
 # What a column holds at most.
 MAX_INTEGER = 2**63 - 1

@@ -19,10 +19,11 @@ from paper.guard import LOOK_BACK_MS, Pause
 from paper.load import LoadedTrader
 from paper.market import Snapshot
 from paper.pools import Memory
-from paper.rows import Columns, select
+from paper.rows import Columns
 from paper.trader import Journal, Trader
 from paper.twin_closes import SINCE, TwinCloseRow, read_twin_close
 from paper.twins import Ticket, Twin, name_twin
+from storage.rows import select
 
 
 class StateRow(NamedTuple):

@@ -14,7 +14,7 @@ from app import create_app
 from chain import base58, trade_store
 from chain.amounts import sol
 from chain.forward import SpanTotals
-from chain.group_store import NOT_POLLED
+from chain.summary import NOT_POLLED
 from chain.tables import ForwardTotal, HourTotal, TokenTrader, TradeMint
 from models import Attachment, Trade, Wallet, WalletSignature
 

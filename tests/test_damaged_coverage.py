@@ -142,7 +142,7 @@ def test_other_text_of_a_wallet_that_cannot_be_read_is_named_and_mended(seen, co
     for mend in ("rebuild", "poll"):
         Wallet.update({column: '{"x'}).where(Wallet.address == EVE).execute()
         (told,) = list_wrong()
-        assert told.startswith(f"{column} of wallet {EVE} cannot be read")
+        assert told.startswith(f"{column} of wallet {EVE} can't be read")
         if mend == "rebuild":
             eve = Wallet.get(Wallet.address == EVE)
             rebuilding.rebuild(seen.observer.state, [eve], seen.now)
@@ -191,7 +191,8 @@ def test_a_damaged_trade_is_left_out_and_the_others_stay(seen, service, caplog):
     page = service.get(path, key).json
     # As many rows as were asked for were looked at, so that the next page begins where it would.
     assert page["data"] == [second] and page["nextCursor"]
-    assert f"trade {first['signature']} cannot be read: lots" in caplog.text
+    number = Trade.get(Trade.uid == first["id"]).id
+    assert f"lots of TradeRow {number} can't be read" in caplog.text
     named = [one for one in doctor.examine(seen.config, seen.now, deep=True) if "lots" in one.text]
     assert named and {one.level for one in named} == {"wrong"}
     assert any(first["signature"] in one.text for one in named)

@@ -4,6 +4,7 @@ everybody else stays the same.
 """
 
 import time
+from typing import Annotated, Any, NamedTuple
 
 import ground
 import orjson
@@ -16,21 +17,10 @@ from test_shapes import add_rare_things
 
 import models
 from accounts.tables import Hook
-from chain.stored import (
-    CHANGES,
-    LOTS,
-    NAMES,
-    OBJECT,
-    POSITIONS,
-    RECONCILIATION,
-    RESULTS,
-    Stored,
-    Whole,
-    make_shape,
-    read_stored,
-)
+from chain.stored import CHANGES, LOTS, NAMES, RESULTS, WALLET_PARTS
 from paper.tables import Backtest
-from storage import database
+from storage import database, rows
+from storage.stored import Column, Damaged, Part, Stored, Whole, make_shape, read_stored
 
 # A demonstration is a file, whatever engine the tests run on.
 pytestmark = ground.sqlite_only
@@ -43,6 +33,9 @@ class Counted(Stored):
     m: Whole | None
 
 
+CHANGES, LOTS, NAMES = (one.shape for one in (CHANGES, LOTS, NAMES))
+POSITIONS, RECONCILIATION = (WALLET_PARTS[one].shape for one in ("positions", "reconciliation"))
+OBJECT = make_shape(dict[str, Any])
 COUNTED, EACH = make_shape(Counted), make_shape(dict[str, Whole])
 
 
@@ -86,6 +79,37 @@ def test_what_is_whole_is_read(text, shape, value):
 )
 def test_what_is_damaged_is_not(text, shape):
     assert read_stored(text, shape) is None
+
+
+class Filed(NamedTuple):
+    """A row with JSON that it is nothing without, and JSON that it is listed without."""
+
+    number: int
+    names: Annotated[list[str], Column(list[str])]
+    counted: Annotated[dict[str, int], Part(dict[str, int])] | None
+
+
+def test_a_row_is_left_out_or_lacks_a_part(db, caplog):
+    stored = [
+        (1, '["a"]', '{"b": 2}'),
+        (2, "[7]", None),
+        (3, "[]", "{"),
+        (4, "[]", None),
+    ]
+    sql = " UNION ALL ".join(
+        "SELECT CAST(? AS BIGINT) AS number, CAST(? AS TEXT) AS names, CAST(? AS TEXT) AS counted"
+        for _ in stored
+    )
+    values = [value for row in stored for value in row]
+    for many in (rows.select, rows.select_many):
+        found = many(Filed, f"SELECT number, names, counted FROM ({sql}) AS s", values)
+        assert [row.number for row in found] == [1, 3, 4]
+        assert found[0] == (1, ["a"], {"b": 2}) and found[2] == (4, [], None)
+        assert isinstance(found[1].counted, Damaged) and not found[1].counted
+        assert [rows.is_damaged(row) for row in found] == [False, True, False]
+    assert rows.select_one(Filed, "SELECT 2, '[7]', NULL") is None
+    assert "names of Filed 2 can't be read" in caplog.text
+    assert "counted of Filed 3 can't be read" in caplog.text
 
 
 # ---- what is answered ----------------------------------------------------------------------------

@@ -93,6 +93,7 @@ CHANGES = [
     (Post, {"created_at": 5}, ("post", "created_at")),
     (Owner, {"uid": "owner_x"}, ("owner", "uid")),
     (Bot, {"voice": "{"}, ("bot", "voice")),
+    (Bot, {"voice": "[]"}, ("bot", "voice")),
     (Receipt, {"endpoint": "dndpoint 1"}, ("receipt", "endpoint")),
     (Mint, {"address": "x"}, ("mint", "address")),
 ]

@@ -44,6 +44,7 @@ from paper.tables import (
 )
 from paper.trader import Trader as Player
 from paper.twin_tables import TwinClose, TwinFill, TwinState
+from storage.rows import select
 from web.api import paper
 from web.api.paper_figures import ACCOUNT_FIGURES
 
@@ -169,7 +170,7 @@ def test_the_tables_hold_what_the_engine_alone_would_do(stage):
     market = Market(
         MINUTE, [Seen("MintA", "AA", 6, None, START - 10**9, (Check("supply", "pass"),))]
     )
-    for row in rows.select(rows.SnapshotRow, rows.SNAPSHOTS, (0, 0, 10**9)):
+    for row in select(rows.NamedSnapshotRow, rows.SNAPSHOTS, (0, 0, 10**9)):
         snapshot = load.read_snapshot(row, "MintA")
         adaptive.run_heartbeat(alone, snapshot.at)
         engine.play(market, [alone], [snapshot], snapshot.at)
@@ -1121,7 +1122,7 @@ def test_a_model_that_is_down_costs_one_attempt(stage):
 @pytest.mark.parametrize(
     "row_type, sql",
     [
-        (rows.SnapshotRow, rows.SNAPSHOTS),
+        (rows.NamedSnapshotRow, rows.SNAPSHOTS),
         (rows.NamedSnapshotRow, rows.NAMED_SNAPSHOTS),
         (rows.FillRow, rows.SHARED_FILLS),
         (rows.TokenRow, rows.TOKENS),

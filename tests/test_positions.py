@@ -45,6 +45,7 @@ from paper.tables import DiaryEntry, PaperOrder, PaperPost, Review
 from paper.tables import Position as StoredPosition
 from paper.trader import DiaryLine, Journal, ReviewReason, Trader, refusal_key, refuse
 from paper.twins import Twin
+from storage.rows import select
 
 SOL = 10**9
 # Two thousandths of a SOL for a whole token.
@@ -147,7 +148,7 @@ def test_a_snapshot_is_read_from_each_of_its_columns():
     """As in tests/test_strategies.py: a SOL costs 200 USD."""
     fall = '{"before": "0.03", "price_sol": "0.0009"}'
     texts = ("0.001", "1000", "300000", "50000", "2.5", "3.5", "raydium", "P", "1000000", "0.2")
-    assert load.read_snapshot(rows.SnapshotRow(7, 2, START, *texts, fall), "A") == Snapshot(
+    assert load.read_snapshot(rows.NamedSnapshotRow(7, "A", START, *texts, fall), "A") == Snapshot(
         *(7, "A", START, SCALE // 1000, 10**12, 300_000_00, 50_000_00, 250, 350, "raydium", "P"),
         *(5_000 * SOL, 200_00, 3 * SCALE // 100, 9 * SCALE // 10_000),
     )
@@ -433,7 +434,7 @@ def test_what_a_later_round_changes_is_stored_over_what_was_there(db):
     assert rows.read_position(stored) == later
     marks = list(EquityMark.select().tuples())
     assert len(marks) == 1 and load.find_cursor() == 2
-    found = [rows.read_fill(row) for row in rows.select(rows.FillRow, f"{rows.FILL} ORDER BY f.id")]
+    found = [rows.read_fill(row) for row in select(rows.FillRow, f"{rows.FILL} ORDER BY f.id")]
     told = {"order": 1, "mint": "A", "side": "buy", "decided_on": 1, "decided_at": START}
     told |= {"reason": "told"}
     assert found == [
@@ -455,7 +456,7 @@ def test_fills_are_of_the_orders_of_their_own_trader(db):
         one.trader.journal.orders[1] = order()
         one.trader.journal.fills.append((bought(flow=number), None))
     store.store_round(both, 1, START)
-    found = rows.select(rows.FillRow, f"{rows.FILL} ORDER BY f.id")
+    found = select(rows.FillRow, f"{rows.FILL} ORDER BY f.id")
     assert [(row.trader, row.flow) for row in found] == [
         (one.trader.id, number) for number, one in enumerate(both)
     ]

@@ -12,6 +12,7 @@ from test_demo import chain, recording, show, staged  # noqa: F401  the demonstr
 from test_shapes import add_rare_things, list_answers
 
 from accounts.keys import hash_secret
+from storage import rows
 from web.api import (
     connected,
     estimates,
@@ -31,7 +32,7 @@ from web.api import (
     stream,
     token_results,
 )
-from web.server import auth, rows
+from web.server import auth
 
 MODULES = (
     auth,
@@ -105,7 +106,7 @@ def read_everything(show):  # noqa: F811
         assert show.get(path).status_code == 200, path
     for _ in list_answers(show):
         pass
-    with show.database.connection_context():
+    with show.app.app_context(), show.database.connection_context():
         stream.read_events("secret", "http://here", 0, 10)
         list(metrics.Instance(show.config, time.time(), True, Counter(), 0).collect())
         auth.find_key(key, hash_secret(key))

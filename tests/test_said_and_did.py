@@ -154,7 +154,7 @@ def test_a_list_asks_no_question_for_each_post(service, key, monkeypatch):
 
 
 def count_queries(monkeypatch, ask):
-    from web.server import rows
+    from storage import rows
 
     counted, execute = [], rows.select
     with monkeypatch.context() as patch:

@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 from chain.amounts import show_lamports
 from chain.holdings import COUNT_HELD
+from storage.rows import select, select_value
 from web.api.serialize import Json
-from web.server.rows import select, select_value
 
 
 class ConnectedRow(NamedTuple):

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
+from storage.rows import select_value, write_marks
 from web.api import look_back, queries
 from web.api.serialize import Json
-from web.server.rows import select_value, write_marks
 
 # The first stretch of this many hours in which a sale had this result, the best or worst of all.
 STRETCH = """

@@ -5,9 +5,9 @@ from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from typing import NamedTuple
 
+from storage.rows import select, write_marks
 from web.api import market
 from web.api.serialize import Json, show_sol, show_time
-from web.server.rows import select, write_marks
 
 LAMPORTS = 10**9
 # Powers of ten that a price in SOL can have.

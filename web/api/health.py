@@ -3,7 +3,7 @@ the database can't be read, or DATA_DIR is gone or read-only.
 """
 
 import time
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from flask import Blueprint
 from peewee import PeeweeException
@@ -12,11 +12,12 @@ from werkzeug.wrappers import Response
 from accounts import quotas
 from chain.holdings import COUNT_HELD, IS_HELD, IS_LEADING
 from chain.programs import table
-from chain.stored import QUOTE_IMBALANCE, read_stored
+from chain.stored import WALLET_PARTS
 from chain.summary import UNREADABLE, read_coverage
 from config import VERSION, Config
 from models import IS_PROGRAM
 from storage import counters, database
+from storage.rows import select, select_value
 from storage.trouble import TROUBLES, name_trouble
 from web.api.legacy import respond
 from web.api.market import read_details, show_market_health
@@ -24,7 +25,6 @@ from web.api.quote_results import show_differences
 from web.api.serialize import show_time
 from web.server.application import find_app
 from web.server.connections import MAX_OF_ADDRESS
-from web.server.rows import select, select_value
 
 blueprint = Blueprint("health", __name__)
 # Troubles that end only when the operator acts.
@@ -73,12 +73,12 @@ class TroubledRow(NamedTuple):
 
 class DifferenceRow(NamedTuple):
     """A wallet whose books do not close though they must, by how many lamports and by how many raw
-    units of stablecoins: JSON by mint.
+    units of stablecoins, by mint.
     """
 
     address: str
     imbalance: int
-    quote_imbalance: str
+    quote_imbalance: Annotated[dict[str, int], WALLET_PARTS["quote_imbalance"]]
 
 
 JOBS = "SELECT name, state, heartbeat_at, last_success_at, last_error, details FROM job"
@@ -288,9 +288,7 @@ def _show_backlog(now: int) -> dict[str, Any]:
         ],
         # The next poll writes it anew: one that stays belongs to a wallet polled long ago.
         "damagedCoverage": [
-            row.address
-            for row in lagging
-            if row.coverage is not None and read_coverage(row.coverage) is UNREADABLE
+            row.address for row in lagging if read_coverage(row.coverage) is UNREADABLE
         ],
         "refused": [
             {
@@ -334,9 +332,7 @@ def _show_differences() -> dict[str, Any]:
             {
                 "wallet": row.address,
                 "differenceLamports": str(row.imbalance),
-                "byQuote": show_differences(
-                    read_stored(row.quote_imbalance, QUOTE_IMBALANCE) or {}
-                ),
+                "byQuote": show_differences(row.quote_imbalance or {}),
             }
             for row in select(DifferenceRow, DIFFERENCES, (MAX_WALLETS,))
         ],

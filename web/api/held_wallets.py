@@ -2,8 +2,8 @@
 
 from typing import NamedTuple
 
+from storage.rows import select
 from web.api.serialize import Json, show_coverage, show_time
-from web.server.rows import select
 
 
 class HeldRow(NamedTuple):

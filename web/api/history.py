@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from storage import database
+from storage.rows import select, select_value, write_marks
 from web.api.statements import HOURS, HourRow
-from web.server.rows import select, select_value, write_marks
 
 # {}: the times, then the bots. Everything that is known of the wallet a bot has now.
 OF_WALLET = """

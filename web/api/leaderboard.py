@@ -139,7 +139,7 @@ def check_rank(sort: str, row: CompetitorRow, totals: Totals | None) -> str | No
     """Tell why an entry has no rank, or None."""
     by_result, has_wallet = sort in BY_RESULT, row.address is not None
     reason = find_reason(totals, has_wallet, False, by_result)
-    if reason is None and by_result and row.coverage is not None:
+    if reason is None and by_result:
         # Read only where it decides.
         has_gap = bool(read_coverage(row.coverage)["gaps"])
         reason = find_reason(totals, has_wallet, has_gap, by_result)

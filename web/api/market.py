@@ -6,10 +6,11 @@ from collections.abc import Collection
 from typing import Any, NamedTuple
 
 from chain.mints import CHECKS
-from chain.stored import OBJECT, make_object, make_shape, read_stored
+from chain.stored import OBJECT
 from chain.symbols import mark_name, show_symbol
+from storage.rows import select, select_many, select_one, select_value, write_marks
+from storage.stored import make_object, make_shape, read_stored
 from web.api.serialize import show_time
-from web.server.rows import select, select_many, select_one, select_value, write_marks
 
 NOT_CHECKED = [
     "holder_concentration",
@@ -21,7 +22,6 @@ NOT_CHECKED = [
 MINUTE_MS, DAY_MS = 60_000, 86_400_000
 CHECK: Any = make_object(key=str, label=str, status=str, detail=str | None)
 STORED_CHECKS = make_shape(list[CHECK])
-DAMAGED = "what was stored of this check cannot be read; the mint account is read again in time"
 
 
 class MarketPosition(NamedTuple):
@@ -175,7 +175,7 @@ def _show_checks(stored: str | None, checked_at: str | None) -> list[dict[str, A
     if checks is None:
         unread = {
             "status": "unknown",
-            "detail": "the mint account has not been read yet" if stored is None else DAMAGED,
+            "detail": "the mint account has not been read yet",
             "checkedAt": None,
         }
         return [{"key": key, "label": label, **unread} for key, (label, _) in CHECKS.items()]

@@ -20,9 +20,9 @@ from chain.holdings import COUNT_HELD, IS_HELD
 from config import VERSION, Config
 from models import IS_PROGRAM
 from storage import counters, database
+from storage.rows import select, select_value
 from storage.trouble import TROUBLES, find_free
 from web.server.application import find_app
-from web.server.rows import select, select_value
 
 blueprint = Blueprint("metrics", __name__)
 

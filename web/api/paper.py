@@ -15,6 +15,7 @@ from paper.fills import MODEL
 from paper.rows import SUSPECT
 from paper.strategies import FAMILIES, BadSetting, parse_settings, show_settings
 from storage import database
+from storage.rows import select, select_many, select_one
 from web.api.paper_brain import find_close_id, show_brain, show_line
 from web.api.paper_controls import (
     list_compared,
@@ -66,8 +67,6 @@ from web.api.paper_statements import (
     TraderRow,
 )
 from web.api.serialize import show_sol, show_time
-from web.api.stored import parse_stored, show_each
-from web.server.rows import select, select_many, select_one
 
 # A phase as it begins; a list of traders has one for each.
 NEW_PHASE = asdict(guard.Phase())
@@ -106,14 +105,14 @@ def find_trader(uid: str, now: int) -> Json | None:
     return {
         **shown,
         "performance": {**shown["performance"], **show_account_figures(figures)},
-        "periods": show_each(select(PeriodRow, PERIODS, (row.id,)), show_period),
-        "positions": show_each(held, lambda one: show_position(row.handle, one, now)),
-        "orders": show_each(select(OrderRow, ORDERS, (row.id,)), show_order),
+        "periods": list(map(show_period, select(PeriodRow, PERIODS, (row.id,)))),
+        "positions": [show_position(row.handle, one, now) for one in held],
+        "orders": list(map(show_order, select(OrderRow, ORDERS, (row.id,)))),
         "closes": show_closes(row.id, row.handle, closes),
-        "diary": show_each(
-            select(DiaryRow, DIARY, (row.id, MAX_LINES)), lambda one: show_line(row.handle, one)
-        ),
-        "posts": show_each(select(PaperPostRow, of_trader, (row.id, MAX_POSTS)), show_post),
+        "diary": [
+            show_line(row.handle, one) for one in select(DiaryRow, DIARY, (row.id, MAX_LINES))
+        ],
+        "posts": list(map(show_post, select(PaperPostRow, of_trader, (row.id, MAX_POSTS)))),
         "metrics": figures,
         "evidence": show_evidence(row),
         "controls": show_controls(row.period_id, row.starting_cash, withheld=row.state in SUSPECT),
@@ -168,11 +167,11 @@ def show_trader(row: TraderRow, totals: PeriodTotalsRow | None, held_value: int)
             "family": row.family,
             "own": row.family not in FAMILIES,
             "startMode": row.start_mode,
-            "phase": show_phase(parse_stored(row.phase, {})),
+            "phase": show_phase(row.phase or {}),
             "adaptive": row.adaptive,
             "pipeline": PIPELINE,
             "model": MODEL,
-            **_read_settings(row.family, row.settings),
+            **_read_settings(row.family, row.settings or {}),
         },
         "performance": show_performance(
             row, totals or PeriodTotalsRow(row.period_id, 0, 0, 0), held_value
@@ -221,30 +220,20 @@ def show_review(row: TraderRow) -> Json:
     """Make the ReviewState of a trader's open account period."""
     return {
         "state": row.state or "clean",
-        "reasons": show_each(parse_stored(row.reasons, []), _show_reason),
+        "reasons": [{**one, "at": show_time(one["at"])} for one in row.reasons or ()],
         "openedAt": show_time(row.reviewed_at),
         "decidedAt": show_time(row.decided_at),
         "decision": row.decision,
     }
 
 
-def _show_reason(reason: Json) -> Json:
-    return {
-        "code": reason["code"],
-        "detail": reason["detail"],
-        "symbol": reason["symbol"],
-        "at": show_time(reason["at"]),
-    }
-
-
-def _read_settings(family: str, stored: str) -> Json:
+def _read_settings(family: str, given: Json) -> Json:
     """Return a strategy's settings, those with defaults included; as they are stored where they are
     no settings of the family.
     """
     if family not in FAMILIES:
         # A file tells its settings to the job alone.
         return {}
-    given = parse_stored(stored, {})
     try:
         return dict(show_settings(parse_settings(family, given)))
     except BadSetting:

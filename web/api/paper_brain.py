@@ -1,15 +1,14 @@
 """The diary of a paper trader and what its closes have taught it, as JSON. All simulated."""
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from paper import brain, diary, guard
 from paper.account import Close, public_id
+from storage.rows import select
 from web.api.paper_figures import name_interval
 from web.api.paper_statements import PAUSES_AND_LESSONS, DiaryRow
 from web.api.serialize import show_time
-from web.api.stored import parse_stored, show_each
-from web.server.rows import select
 
 Json = dict[str, Any]
 TIMES = ("until", "expiresAt")
@@ -17,17 +16,9 @@ TIMES = ("until", "expiresAt")
 PRIVATE = ("key", "evidence")
 
 
-class Noted(NamedTuple):
-    """A line of the diary with its parsed facts."""
-
-    at: int
-    mint: str | None
-    facts: Json
-
-
 def show_line(handle: str, row: DiaryRow) -> Json:
     """Make the DiaryLine of the trader with this handle."""
-    facts = parse_stored(row.facts, {})
+    facts = row.facts
     return {
         "id": public_id(handle, "line", row.id),
         "at": show_time(row.at),
@@ -62,7 +53,6 @@ def show_brain(trader_id: int, closes: list[Close], control: list[Close], now: i
     pauses, lessons = _list_notes(trader_id, now)
     ended = {note.facts.get("ends") for note in pauses}
     open_pauses = [note for note in pauses if note.facts.get("until", 0) > now]
-    shown_pauses = show_each(open_pauses, lambda note: (note.facts["id"], _show_pause(note)))
     # Patterns are as old as the newest close: they change with closes, not with the clock.
     newest = closes[-1].closed_at if closes else 0
     shown = [note for note in lessons if note.facts.get("expiresAt", 0) > now]
@@ -84,21 +74,21 @@ def show_brain(trader_id: int, closes: list[Close], control: list[Close], now: i
         "asOf": show_time(now),
         "reviewed": {**brain.review_results(closes), "simulated": True},
         "patterns": patterns,
-        "pauses": [pause for ident, pause in shown_pauses if ident not in ended],
-        "lessons": show_each(shown, _show_noted_lesson),
+        "pauses": [_show_pause(one) for one in open_pauses if one.facts["id"] not in ended],
+        "lessons": list(map(_show_noted_lesson, shown)),
         "simulated": True,
     }
 
 
-def _list_notes(trader_id: int, now: int) -> tuple[list[Noted], list[Noted]]:
+def _list_notes(trader_id: int, now: int) -> tuple[list[DiaryRow], list[DiaryRow]]:
     """Return the pauses and the lessons of the diary, each in order."""
-    found: dict[str, list[Noted]] = {"pause": [], "lesson": []}
+    found: dict[str, list[DiaryRow]] = {"pause": [], "lesson": []}
     for row in select(DiaryRow, PAUSES_AND_LESSONS, (trader_id, now - guard.LOOK_BACK_MS)):
-        found[row.kind].append(Noted(row.at, row.mint, parse_stored(row.facts, {})))
+        found[row.kind].append(row)
     return found["pause"], found["lesson"]
 
 
-def _show_noted_lesson(note: Noted) -> Json:
+def _show_noted_lesson(note: DiaryRow) -> Json:
     facts = note.facts
     return _show_lesson(
         facts["text"],
@@ -132,7 +122,7 @@ def _show_lesson(
     }
 
 
-def _show_pause(note: Noted) -> Json:
+def _show_pause(note: DiaryRow) -> Json:
     facts = note.facts
     return {
         "rule": facts["rule"],

@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import Any, NamedTuple
 
 from paper.account import public_id
+from storage.rows import select, select_one, write_marks
 from web.api.paper_brain import show_line
 from web.api.paper_records import show_close, show_fill
 from web.api.paper_statements import (
@@ -18,8 +19,6 @@ from web.api.paper_statements import (
     DiaryRow,
     FillRow,
 )
-from web.api.stored import show_each
-from web.server.rows import select, select_one, write_marks
 
 Json = dict[str, Any]
 # Of the price path, before the first decision and after the last fill.
@@ -123,8 +122,7 @@ def _list_decisions(trader: HolderRow, number: int, fills: list[FillRow]) -> lis
     """List the decisions about a position, in order."""
     times = sorted({one.decided_at for one in fills})
     lines = select(DiaryRow, DECISIONS.format(write_marks(times)), (trader.id, *times))
-    about = [line for line in lines if line.closed == number]
-    return show_each(about, lambda line: show_line(trader.handle, line))
+    return [show_line(trader.handle, line) for line in lines if line.closed == number]
 
 
 def quote_fills(fills: Iterable[FillRow], decimals: int) -> list[QuotedFill]:

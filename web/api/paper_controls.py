@@ -1,15 +1,16 @@
 """What a trader's or a family's results are compared with: holding SOL, and random entries."""
 
 from collections import Counter
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from paper import guard, results
 from paper.account import STARTING_CASH, Close
 from paper.twin_closes import OF_PERIOD, SINCE, TwinCloseRow, read_twin_close
+from storage.rows import select, select_many
+from storage.stored import Part, read_stored
 from web.api.paper_figures import name_interval
+from web.api.paper_statements import MARKS, Facts
 from web.api.serialize import show_sol, show_time
-from web.api.stored import parse_stored
-from web.server.rows import select, select_many
 
 Json = dict[str, Any]
 NOTE = (
@@ -22,7 +23,7 @@ class TwinRow(NamedTuple):
     """The twin of an account period. Money is in lamports, a SOL in USD cents."""
 
     period: int
-    fired: str
+    fired: Annotated[dict[str, int], Part(dict[str, int])]
     lessons: int
     cash: int
     worth: int
@@ -37,9 +38,9 @@ FROM twin_state WHERE period_id = ?"""
 
 
 class FiredRow(NamedTuple):
-    """A pause that a rule found reason for. `facts` is JSON."""
+    """A pause that a rule found reason for."""
 
-    facts: str
+    facts: Facts
 
 
 FIRED = """
@@ -58,7 +59,7 @@ def show_controls(period: int, starting_cash: int, *, withheld: bool) -> Json:
         "randomEntry": None
         if row is None or withheld
         else show_random_entry(row, closes, starting_cash),
-        "rules": show_rules(period, parse_stored(row.fired, {}) if row else {}),
+        "rules": show_rules(period, (row and row.fired) or {}),
         "note": NOTE,
         "simulated": True,
     }
@@ -90,7 +91,7 @@ def show_rules(period: int, on_twin: dict[str, int]) -> list[Json]:
     """Return how often each adaptive rule fired, for the trader and for its twin."""
     fired = Counter[str]()
     for row in select(FiredRow, FIRED, (period,)):
-        facts = parse_stored(row.facts, {})
+        facts = row.facts
         fired[facts.get("rule", "")] += facts.get("what") in ("begun", "observed")
     return [
         {"rule": rule.name, "fired": fired[rule.name], "firedOnTwin": on_twin.get(rule.name, 0)}
@@ -100,7 +101,7 @@ def show_rules(period: int, on_twin: dict[str, int]) -> list[Json]:
 
 def _read_close(row: TwinCloseRow) -> Close:
     """Return what comparisons count of a close, whose id is the trader's."""
-    return read_twin_close(str(row.trader_id), row, parse_stored(row.marks, []))
+    return read_twin_close(str(row.trader_id), row, read_stored(row.marks, MARKS.shape) or [])
 
 
 def list_twin_closes(period: int) -> list[Close]:

@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 from paper.account import Close, read_close
 from paper.metrics import Group, Mark, describe_account, group_closes
 from paper.store import MARK_MS
-from web.api.stored import parse_stored
-from web.server.rows import select, select_one
+from storage.rows import select, select_one
+from web.api.paper_statements import PERIOD_CLOSES, ComparedRow
 
 Json = dict[str, Any]
 
@@ -33,27 +33,6 @@ class MarkRow(NamedTuple):
 
 
 MARKS = "SELECT at, equity, held FROM equity_mark WHERE period_id = ? ORDER BY at"
-
-
-class AccountCloseRow(NamedTuple):
-    """A close of the account. `marks` is JSON."""
-
-    mint: str
-    symbol: str
-    opened_at: int
-    closed_at: int
-    reason: str
-    gross: int
-    net: int
-    spent: int
-    pipeline: str
-    marks: str
-
-
-ACCOUNT_CLOSES = """
-SELECT mint, symbol, opened_at, closed_at, reason, mid_sold - mid_bought AS gross,
-       cash AS net, spent, pipeline, marks
-FROM position WHERE period_id = ? AND closed_at IS NOT NULL ORDER BY closed_at, id"""
 
 
 class TradeRow(NamedTuple):
@@ -148,10 +127,9 @@ def read_history(uid: str) -> AccountHistory | None:
         account.starting_cash,
         account.opened_at,
         [Mark(*row) for row in select(MarkRow, MARKS, (account.period_id,))],
-        [_read_close(one) for one in select(AccountCloseRow, ACCOUNT_CLOSES, (account.period_id,))],
+        # Figures of the account name no close, and all are withheld while it is under review.
+        [
+            read_close("", row, row.marks or (), reviewed=False)
+            for row in select(ComparedRow, PERIOD_CLOSES, (account.period_id,))
+        ],
     )
-
-
-def _read_close(row: AccountCloseRow) -> Close:
-    # Figures of the account name no close, and are withheld as a whole while it is under review.
-    return read_close("", row, parse_stored(row.marks, []), reviewed=False)

@@ -13,6 +13,7 @@ from paper.first_fills import ASSUMPTIONS_OF
 from paper.market import ALL_SOL, SCALE, percent, value_of
 from paper.results import COST_FACTORS
 from paper.rows import SUSPECT
+from storage.rows import select
 from web.api.paper_statements import (
     FILLS,
     CloseRow,
@@ -23,8 +24,6 @@ from web.api.paper_statements import (
     PositionRow,
 )
 from web.api.serialize import show_time
-from web.api.stored import parse_stored
-from web.server.rows import select
 
 Json = dict[str, Any]
 WARNINGS = {
@@ -85,7 +84,7 @@ def show_position(handle: str, row: PositionRow, now: int) -> Json:
         "markedAt": show_time(row.marked_at),
         "markAgeSeconds": max(0, now - row.marked_at) // 1000,
         "heldSnapshots": row.held,
-        "assumptions": [*list_assumptions(model), *parse_stored(row.marks, [])],
+        "assumptions": [*list_assumptions(model), *(row.marks or ())],
         "model": model,
         "pipeline": row.pipeline,
         "simulated": True,
@@ -142,7 +141,7 @@ def show_close(handle: str, row: CloseRow, fills: list[Json]) -> Json:
     `reviewOpenedAt` is a time, the account is under review or was held up, and the close counts
     nowhere.
     """
-    marks = parse_stored(row.marks, [])
+    marks = row.marks or []
     excluded = find_exclusion(row.pipeline, marks, reviewed=False)
     model = fills[-1]["model"] if fills else find_model(row.pipeline)
     return {
@@ -224,4 +223,4 @@ def show_snapshot_id(number: int) -> str:
 def read_close(ident: str, row: CloseRow | ComparedRow) -> Close:
     """Return what rules and lessons count of a close; `ident` is its public id."""
     reviewed = row.state in SUSPECT
-    return account.read_close(ident, row, parse_stored(row.marks, []), reviewed=reviewed)
+    return account.read_close(ident, row, row.marks or (), reviewed=reviewed)

@@ -2,13 +2,22 @@
 by name and in order. Times are UTC milliseconds, money is lamports.
 """
 
-from typing import NamedTuple
+from typing import Annotated, Any, NamedTuple
+
+from storage.stored import Column, Part, make_object
+
+Json = dict[str, Any]
+Document = Annotated[Json, Part(Json)]
+Facts = Annotated[Json, Column(Json)]
+MARKS = Part(list[str])
+Marks = Annotated[list[str], MARKS]
+Reason: Any = make_object(code=str, detail=str, symbol=str | None, at=int)
 
 
 class TraderRow(NamedTuple):
     """A paper trader with its open account period and that period's last review.
 
-    `voice`, `settings`, `phase` and `reasons` are JSON; `state` is the review's, None without one.
+    `voice` is JSON; `state` is the review's, None without one.
     """
 
     id: int
@@ -18,10 +27,10 @@ class TraderRow(NamedTuple):
     bio: str
     voice: str
     family: str
-    settings: str
+    settings: Document
     start_mode: str
     adaptive: str
-    phase: str
+    phase: Document
     created_at: int
     retired_at: int | None
     period_id: int
@@ -31,7 +40,7 @@ class TraderRow(NamedTuple):
     lost_fees: int
     opened_at: int
     state: str | None
-    reasons: str | None
+    reasons: Annotated[list[Json], Part(list[Reason])] | None
     reviewed_at: int | None
     decided_at: int | None
     decision: str | None
@@ -64,7 +73,7 @@ WHERE c.closed_at IS NOT NULL AND p.trader_id = COALESCE(?, p.trader_id) GROUP B
 
 
 class PositionRow(NamedTuple):
-    """An open position. `raw` and `price` are exact text, `marks` is JSON, `held` snapshots."""
+    """An open position. `raw` and `price` are exact text, `held` snapshots."""
 
     period_id: int
     number: int
@@ -79,7 +88,7 @@ class PositionRow(NamedTuple):
     cash: int
     held: int
     worth: int | None
-    marks: str
+    marks: Marks
     pipeline: str
 
 
@@ -91,7 +100,7 @@ WHERE c.closed_at IS NULL AND p.trader_id = COALESCE(?, p.trader_id) ORDER BY c.
 
 
 class CloseRow(NamedTuple):
-    """A closed position. `gross`: what prices moved; `net`: after all costs; `marks` is JSON."""
+    """A closed position. `gross`: what prices moved; `net`: after all costs."""
 
     number: int
     period: int
@@ -108,7 +117,7 @@ class CloseRow(NamedTuple):
     net: int
     spent: int
     latency_ms: int
-    marks: str
+    marks: Marks
     pipeline: str
     state: str | None
     reviewed_at: int | None
@@ -186,7 +195,7 @@ CLOSE_OF_LINE = """
 
 
 class DiaryRow(NamedTuple):
-    """A line of a diary. `facts` is JSON; `period` its number; `closed`: that of the closed
+    """A line of a diary. `period`: its number; `closed`: that of the closed
     position it is about.
     """
 
@@ -194,7 +203,7 @@ class DiaryRow(NamedTuple):
     at: int
     kind: str
     mint: str | None
-    facts: str
+    facts: Facts
     period: int
     closed: int | None
 
@@ -280,7 +289,7 @@ class ComparedRow(NamedTuple):
     net: int
     spent: int
     pipeline: str
-    marks: str
+    marks: Marks
     state: str | None
 
 

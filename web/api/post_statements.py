@@ -8,6 +8,7 @@ JSON and text as they are stored.
 from typing import NamedTuple
 
 from chain.quote_book import QuoteSale
+from chain.stored import Changes, Names
 
 # Whether the wallet that a post `p` is judged against was proven while it was attached.
 # Two questions: as one over both tables it would be read whole for each post.
@@ -56,8 +57,8 @@ class PostRow(NamedTuple):
     trade_wallet: str | None
     trade_mint: str | None
     trade_symbol: str | None
-    token_changes: str | None
-    beside_tokens: str | None
+    token_changes: Changes | None
+    beside_tokens: Changes | None
     sol_change: int | None
     beside_sol: int | None
     realized: str | None
@@ -66,7 +67,7 @@ class PostRow(NamedTuple):
     explained: int | None
     slot: int | None
     block_time: int | None
-    trade_flags: str | None
+    trade_flags: Names | None
     quote: str | None
     quote_kind: str | None
     quote_change: int | None

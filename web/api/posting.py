@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from storage.rows import select, write_marks
 from web.api.serialize import Json
-from web.server.rows import select, write_marks
 
 
 class PostingRow(NamedTuple):

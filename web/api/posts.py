@@ -4,18 +4,11 @@ from collections.abc import Iterable
 
 from chain.amounts import exact
 from chain.beside import Change, list_venue_changes
-from chain.stored import CHANGES, NAMES, read_stored
 from chain.symbols import show_symbol
+from storage.rows import is_damaged
 from web.api.post_statements import PostRow
 from web.api.quote_trades import show_quoted, show_unquoted
-from web.api.serialize import (
-    Json,
-    parse_changes,
-    show_seconds,
-    show_share,
-    show_sol,
-    show_time,
-)
+from web.api.serialize import Json, show_seconds, show_share, show_sol, show_time
 from web.server.application import find_app
 
 UNTRUSTED_FIELDS = ["body", "reason", "symbol"]
@@ -68,20 +61,10 @@ def show_post(row: PostRow, base_url: str) -> Json:
     }
 
 
-def is_damaged(row: PostRow) -> bool:
-    """Tell whether what is stored of the trade that a post names cannot be read."""
-    stored = (
-        (row.token_changes, CHANGES),
-        (row.beside_tokens, CHANGES),
-        (row.trade_flags, NAMES),
-    )
-    return any(text is not None and read_stored(text, shape) is None for text, shape in stored)
-
-
 def _list_mints(row: PostRow) -> list[str]:
     """List the tokens of a post: the one it names, and those its transaction moved or traded."""
-    changes = (*parse_changes(row.token_changes or "[]"), *parse_changes(row.beside_tokens or "[]"))
-    mints = (row.mint, *(one.mint for one in changes), row.trade_mint)
+    changes = (*(row.token_changes or ()), *(row.beside_tokens or ()))
+    mints = (row.mint, *(mint for mint, _, _ in changes), row.trade_mint)
     return list(dict.fromkeys(mint for mint in mints if mint))
 
 
@@ -129,7 +112,7 @@ def show_receipt(row: PostRow) -> Json | None:
         **(
             show_quoted(row.quote, row.sale)
             if row.quote
-            else show_unquoted(row.trade_kind, row.trade_flags or "[]")
+            else show_unquoted(row.trade_kind, row.trade_flags or ())
         ),
         "explainedShare": show_share(row.explained),
         "slot": row.slot,
@@ -139,9 +122,7 @@ def show_receipt(row: PostRow) -> Json | None:
 
 def list_moved(row: PostRow) -> list[Change]:
     """List what the trade moved of each token, less what passed beside it; zeros left out."""
-    return list_venue_changes(
-        parse_changes(row.token_changes or "[]"), parse_changes(row.beside_tokens or "[]")
-    )
+    return list_venue_changes(row.token_changes or (), row.beside_tokens or ())
 
 
 def show_percentage(result: int | None, cost: int | None) -> str | None:

@@ -11,6 +11,7 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from chain.holdings import COUNT_HELD
+from storage.rows import select, select_one, select_value, write_marks
 from web.api.post_statements import (
     CONTRADICTED,
     POST,
@@ -49,7 +50,6 @@ from web.api.statements import (
     TradeRow,
     WalletSpan,
 )
-from web.server.rows import select, select_one, select_value, write_marks
 
 # SQL and its values, None for no condition
 Condition = tuple[Any, ...] | None

@@ -5,9 +5,9 @@ Amounts are raw units of the stablecoin.
 import itertools
 from typing import NamedTuple
 
+from storage.rows import select
 from web.api.history import DayTotals
 from web.api.quote_results import Source
-from web.server.rows import select
 
 DAY_SECONDS = 86_400
 # {{}}: the times, then the bots.

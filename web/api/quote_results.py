@@ -5,16 +5,13 @@ never converted and never added to SOL.
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-import orjson
-
 from chain.amounts import exact
 from chain.quote_book import QuoteTotals
 from chain.quote_standings import END_OF_TIME
 from chain.quotes import QUOTES, Quote
-from chain.stored import BY_QUOTE, read_stored
-from web.api.serialize import Json
+from storage.rows import select, write_marks
+from web.api.serialize import Json, show_part
 from web.api.statements import BotRow
-from web.server.rows import select, write_marks
 
 
 class LedgerRow(NamedTuple):
@@ -148,13 +145,13 @@ def add_quotes(bots: Sequence[Json], rows: Sequence[BotRow]) -> None:
     ids = [row.id for row in rows]
     results, records = find_ledgers(OF_RESULTS, ids), find_ledgers(OF_RECORD, ids)
     for bot, row in zip(bots, rows, strict=True):
-        books: Json | None = read_stored(row.by_quote, BY_QUOTE)
+        books: Json | None = show_part(row.by_quote)[0]
         # What it moved and never traded with is a ledger too.
         moved = {mint: QuoteTotals() for mint in books or {}}
         if bot["results"] is not None:
             told = results.get(row.id)
             bot["results"] = {
-                **orjson.loads(row.results or "{}"),
+                **bot["results"],
                 "byQuote": None if told is None else show_ledgers({**moved, **told}),
             }
         if bot["record"] is not None:
@@ -162,7 +159,7 @@ def add_quotes(bots: Sequence[Json], rows: Sequence[BotRow]) -> None:
             bot["record"]["byQuote"] = None if told is None else show_ledgers(told)
         if bot["reconciliation"] is not None:
             bot["reconciliation"] = {
-                **orjson.loads(row.reconciliation or "{}"),
+                **bot["reconciliation"],
                 "byQuote": None if books is None else show_books(books),
             }
 

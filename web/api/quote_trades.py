@@ -6,10 +6,10 @@ from typing import NamedTuple
 from chain.lots import UNEXPLAINED
 from chain.quote_book import QuoteSale
 from chain.quotes import QUOTES, Quote
+from storage.rows import select, write_marks
 from web.api.quote_results import show_amount, show_quote
 from web.api.serialize import Json
 from web.api.statements import TradeRow
-from web.server.rows import select, write_marks
 
 # Kinds whose other side is SOL, and all that trade.
 AGAINST_SOL = frozenset(("buy", "sell", "round_trip"))
@@ -66,17 +66,17 @@ def show_quoted(mint: str, sale: QuoteSale) -> Json:
     return {"quote": show_quote_trade(TABLE[mint], sale), "quoteReason": None}
 
 
-def show_unquoted(kind: str, flags: str) -> Json:
-    """Make `quote` and `quoteReason` of a trade against none. `flags`: JSON."""
+def show_unquoted(kind: str, flags: Sequence[str]) -> Json:
+    """Make `quote` and `quoteReason` of a trade against none."""
     return {"quote": None, "quoteReason": _find_reason(kind, flags)}
 
 
-def _find_reason(kind: str, flags: str) -> str:
+def _find_reason(kind: str, flags: Sequence[str]) -> str:
     if kind not in PRICED:
         return "not_a_trade"
     if kind in AGAINST_SOL:
         return "in_sol"
-    return UNEXPLAINED if f'"{UNEXPLAINED}"' in flags else "no_stablecoin"
+    return UNEXPLAINED if UNEXPLAINED in flags else "no_stablecoin"
 
 
 def show_quote_trade(quote: Quote, sale: QuoteSale) -> Json:

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import NamedTuple
 
+from storage.rows import select, select_value, write_marks
 from web.api import market
 from web.api.market import TokenRow
 from web.api.serialize import Json, show_time
-from web.server.rows import select, select_value, write_marks
 
 MINUTE_MS, HOUR_MS = 60_000, 3_600_000
 SPARK_POINTS, SPARK_MS = 24, 24 * HOUR_MS

@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 
 from chain.amounts import show_lamports
 from chain.forward import SpanTotals
+from storage.rows import select, write_marks
 from web.api.serialize import Json, show_sol, show_time
-from web.server.rows import select, write_marks
 
 SPAN_TOTALS = ", ".join(f"t.{name}" for name in SpanTotals._fields)
 # What a span did, up to its last second that changed anything.

@@ -6,9 +6,9 @@ from typing import NamedTuple, TypeVar
 from chain.amounts import show_lamports
 from chain.risk import HOURS_A_DAY, Curve, join_curves
 from chain.risk_store import StoredRisk, load_risk
+from storage.rows import select, write_marks
 from web.api import quote_results
 from web.api.serialize import DAMAGED, Json, show_time
-from web.server.rows import select, write_marks
 
 HOUR_MS, HOUR_SECONDS = 3_600_000, 3_600
 # hours

@@ -14,13 +14,13 @@ from chain.holdings import HOLDINGS
 from chain.symbols import mark_name, show_symbol
 from chain.trade_store import LISTED_TRADE
 from storage import search
+from storage.rows import select, select_one
 from web.api import paging, queries, v1
 from web.api.arguments import Args
 from web.api.post_statements import PostRow
 from web.api.serialize import show_time
 from web.api.statements import TradeRow
 from web.server.application import find_app
-from web.server.rows import select, select_one
 
 MAX_QUERY, MAX_OTHERS = 200, 10
 WORD = re.compile(r"[^\W_]+")

@@ -2,9 +2,9 @@
 float appears.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, NamedTuple, overload
+from typing import Any, overload
 
 import orjson
 
@@ -12,15 +12,8 @@ from accounts.fields import is_provable
 from accounts.influencers import read_voice
 from chain.amounts import exact, show_lamports, sol
 from chain.beside import Change, list_venue_changes
-from chain.stored import (
-    AVERAGE_COST,
-    POSITIONS,
-    RECONCILIATION,
-    RESULTS,
-    Shape,
-    read_stored,
-)
-from chain.summary import UNREADABLE, read_coverage
+from chain.summary import NOT_POLLED, read_coverage
+from storage.stored import Damaged
 from web.api.statements import ActivityRow, BotRow, TradeRow
 
 Json = dict[str, Any]
@@ -31,19 +24,6 @@ def write_cached(value: object) -> bytes:
     until they are freed; a copy takes only its own length.
     """
     return bytes(memoryview(orjson.dumps(value)))
-
-
-class TokenChange(NamedTuple):
-    """What a trade moved of a token: raw units as text."""
-
-    mint: str
-    raw: str
-    decimals: int
-
-
-def parse_changes(text: str) -> list[TokenChange]:
-    """Read the token changes that are stored with a trade."""
-    return [TokenChange(*one) for one in orjson.loads(text)]
 
 
 @overload
@@ -68,10 +48,8 @@ def show_sol(lamports: int | None) -> str | None:
 
 
 # ---- trades --------------------------------------------------------------------------------------
-def show_trade(row: TradeRow, changes: Iterable[TokenChange], symbols: Mapping[str, str]) -> Json:
-    """Make the Trade. `changes`: its parsed token changes; `symbols`: {mint: symbol}, as far as
-    they are known.
-    """
+def show_trade(row: TradeRow, symbols: Mapping[str, str]) -> Json:
+    """Make the Trade. `symbols`: {mint: symbol}, as far as they are known."""
     return {
         "id": row.uid,
         "botId": row.bot,
@@ -86,7 +64,7 @@ def show_trade(row: TradeRow, changes: Iterable[TokenChange], symbols: Mapping[s
         "venue": row.venue,
         "mint": row.mint,
         "symbol": symbols.get(row.mint or ""),
-        "tokenChanges": [show_change(change, symbols) for change in changes],
+        "tokenChanges": [show_change(change, symbols) for change in row.token_changes],
         "solChangeLamports": str(row.sol_change),
         "solChange": show_sol(row.sol_change),
         "feeLamports": str(row.fee),
@@ -94,9 +72,9 @@ def show_trade(row: TradeRow, changes: Iterable[TokenChange], symbols: Mapping[s
         "rentLamports": str(row.rent),
         "realized": _show_realized(row),
         "explainedShare": show_share(row.explained),
-        "counterparties": orjson.Fragment(row.counterparties),
+        "counterparties": row.counterparties,
         "beside": _show_beside(row, symbols),
-        "flags": orjson.Fragment(row.flags),
+        "flags": row.flags,
         "source": "chain",
         "verified": True,
         "explorerUrl": explorer_url(row.signature),
@@ -105,12 +83,11 @@ def show_trade(row: TradeRow, changes: Iterable[TokenChange], symbols: Mapping[s
 
 def _show_beside(row: TradeRow | ActivityRow, symbols: Mapping[str, str]) -> Json | None:
     """Show what of a trade did not pass through its venue; None where all of it did."""
-    changes = parse_changes(row.beside_tokens)
-    if not changes and not row.beside_sol:
+    if not row.beside_tokens and not row.beside_sol:
         return None
     return {
         "solLamports": str(row.beside_sol),
-        "tokenChanges": [show_change(change, symbols) for change in changes],
+        "tokenChanges": [show_change(change, symbols) for change in row.beside_tokens],
     }
 
 
@@ -119,14 +96,15 @@ def show_share(percent: int | None) -> str | None:
     return None if percent is None else f"{percent // 100}.{percent % 100:02}"
 
 
-def show_change(change: TokenChange, symbols: Mapping[str, str]) -> Json:
+def show_change(change: Sequence[Any], symbols: Mapping[str, str]) -> Json:
     """Make a token change of the interface."""
+    mint, raw, decimals = change
     return {
-        "mint": change.mint,
-        "symbol": symbols.get(change.mint),
-        "changeRaw": change.raw,
-        "change": exact(int(change.raw), change.decimals),
-        "decimals": change.decimals,
+        "mint": mint,
+        "symbol": symbols.get(mint),
+        "changeRaw": str(raw),
+        "change": exact(int(raw), decimals),
+        "decimals": decimals,
     }
 
 
@@ -142,7 +120,7 @@ def _show_realized(row: TradeRow) -> Json:
         "unmatchedRaw": row.unmatched_raw,
         "lots": [
             {"tradeId": trade, "amountRaw": str(amount), "costLamports": show_lamports(cost)}
-            for trade, amount, cost in orjson.loads(row.lots)
+            for trade, amount, cost in row.lots
         ],
     }
 
@@ -159,7 +137,7 @@ def explorer_url(signature: str) -> str:
 
 def list_moved(row: ActivityRow) -> list[Change]:
     """List what a trade bought and sold: its changes less those beside its venue."""
-    return list_venue_changes(parse_changes(row.token_changes), parse_changes(row.beside_tokens))
+    return list_venue_changes(row.token_changes, row.beside_tokens)
 
 
 def show_activity(row: ActivityRow, mint: str) -> Json:
@@ -183,7 +161,7 @@ def show_activity(row: ActivityRow, mint: str) -> Json:
         "kind": row.kind,
         "explainedShare": show_share(row.explained),
         "beside": _show_beside(row, {}),
-        "flags": orjson.Fragment(row.flags),
+        "flags": row.flags,
         "explorerUrl": explorer_url(row.signature),
     }
 
@@ -195,11 +173,16 @@ HELD_BY_ANOTHER = "held_by_another"
 DAMAGED = "damaged"
 
 
+def show_part(value: Any) -> tuple[Any, str | None]:
+    """Return a part of a row, or None and why it is missing."""
+    return (None, DAMAGED) if isinstance(value, Damaged) else (value, None)
+
+
 def positions_of(row: BotRow) -> list[Json] | None:
     """List the bot's open positions; the costs of a merely claimed wallet's are not its own. None
-    where they cannot be read.
+    if they are damaged.
     """
-    positions: list[Json] | None = read_stored(row.positions or "[]", POSITIONS)
+    positions: list[Json] | None = show_part([] if row.positions is None else row.positions)[0]
     if row.since is None or positions is None:
         return positions
     return [{**one, "costLamports": None, "unknownBasisRaw": one["amountRaw"]} for one in positions]
@@ -208,7 +191,9 @@ def positions_of(row: BotRow) -> list[Json] | None:
 # ---- bots ----------------------------------------------------------------------------------------
 def show_bot(row: BotRow, former_wallets: Sequence[str], base_url: str) -> Json:
     """Make the Bot. Results, coverage and positions are JSON that the ledger wrote."""
-    claim = row.since is not None
+    results, reason = show_part(row.results)
+    if row.since is not None:
+        results, reason = None, HELD_BY_ANOTHER
     return {
         "id": row.uid,
         "handle": row.handle,
@@ -221,8 +206,8 @@ def show_bot(row: BotRow, former_wallets: Sequence[str], base_url: str) -> Json:
         "wallet": _show_wallet(row),
         "provable": is_provable(row.address) if row.address else None,
         "performance": "observed" if row.address else "unverified",
-        "results": None if claim else _show_stored(row.results, RESULTS),
-        "resultsReason": HELD_BY_ANOTHER if claim else find_damage(row.results, RESULTS),
+        "results": results,
+        "resultsReason": reason,
         **_show_books(row),
         "coverage": show_coverage(row.address, row.coverage),
         "createdAt": show_time(row.created_at),
@@ -237,22 +222,11 @@ def show_bot(row: BotRow, former_wallets: Sequence[str], base_url: str) -> Json:
 def _show_books(row: BotRow) -> Json:
     """Show where the wallet's money went, and the average cost beside FIFO, or why not."""
     reason = _find_books_reason(row)
-    average = _show_stored(row.average_cost, AVERAGE_COST)
     return {
-        "reconciliation": None if reason else _show_stored(row.reconciliation, RECONCILIATION),
+        "reconciliation": None if reason else row.reconciliation,
         "reconciliationReason": reason,
-        "averageCost": None if row.since is not None else average,
+        "averageCost": None if row.since is not None else show_part(row.average_cost)[0],
     }
-
-
-def _show_stored(text: str | None, shape: Shape) -> orjson.Fragment | None:
-    """Show a stored document as it stands; None where there is none or it is damaged."""
-    return None if text is None or find_damage(text, shape) else orjson.Fragment(text)
-
-
-def find_damage(text: str | None, shape: Shape) -> str | None:
-    """Return DAMAGED where a stored document is of no such shape; None where there is none."""
-    return None if text is None or read_stored(text, shape) is not None else DAMAGED
 
 
 def _find_books_reason(row: BotRow) -> str | None:
@@ -261,8 +235,8 @@ def _find_books_reason(row: BotRow) -> str | None:
     if row.since is not None:
         return HELD_BY_ANOTHER
     if row.reconciliation is not None:
-        return find_damage(row.reconciliation, RECONCILIATION)
-    state = "none" if row.coverage is None else read_coverage(row.coverage)["state"]
+        return show_part(row.reconciliation)[1]
+    state = read_coverage(row.coverage)["state"]
     return {"none": "not_observed", "backfilling": "backfilling"}.get(state, DAMAGED)
 
 
@@ -283,23 +257,8 @@ def _find_last_trade(row: BotRow) -> int | None:
     return row.last_trade_at
 
 
-def show_coverage(address: str | bool | None, coverage: str | None) -> Any:
-    """The stored Coverage, else one of state `none` that says why."""
-    if coverage is not None:
-        is_whole = read_coverage(coverage) is not UNREADABLE
-        return orjson.Fragment(coverage) if is_whole else UNREADABLE
-    return {
-        "state": "none",
-        "observedFrom": None,
-        "observedTo": None,
-        "firstSlot": None,
-        "lastSlot": None,
-        "checkedAt": None,
-        "receipts": 0,
-        "pending": 0,
-        "gaps": [],
-        "openingInventoryUnknown": [],
-        "note": "this wallet has not been looked at yet"
-        if address
-        else "no wallet is connected, so nothing is observed",
-    }
+def show_coverage(address: str | bool | None, coverage: str | None) -> Json:
+    """Return the stored Coverage, or one of state `none` that says why."""
+    if address or coverage is not None:
+        return read_coverage(coverage)
+    return {**NOT_POLLED, "note": "no wallet is connected, so nothing is observed"}

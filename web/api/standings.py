@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from chain.ranks import HIDDEN, IN_SOL, StandingRow
 from chain.standing_store import list_forgotten, read_rows, work_out
-from web.server.rows import select, write_marks
+from storage.rows import select, write_marks
 
 
 class CompetitorRow(NamedTuple):
@@ -25,7 +25,6 @@ class CompetitorRow(NamedTuple):
     retired_at: int | None
     wallet_id: int | None
     address: str | None
-    results: str | None
     coverage: str | None
     ownership: str | None
     claimed_since: int | None
@@ -36,8 +35,8 @@ class CompetitorRow(NamedTuple):
 
 
 COMPETITORS = """
-SELECT b.id, b.uid, b.name, b.handle, b.retired_at, w.id AS wallet_id, w.address, w.results,
-       w.coverage, a.ownership, CASE WHEN w.bot_id = b.id THEN w.bot_since END AS claimed_since
+SELECT b.id, b.uid, b.name, b.handle, b.retired_at, w.id AS wallet_id, w.address, w.coverage,
+       a.ownership, CASE WHEN w.bot_id = b.id THEN w.bot_since END AS claimed_since
 FROM bot b
 LEFT JOIN attachment a ON a.bot_id = b.id
     AND (a.detached_at IS NULL OR a.detached_at = b.retired_at)

@@ -5,9 +5,10 @@ Times are UTC milliseconds but for `block_time`, which is Unix seconds. Amounts 
 JSON and text as they are stored.
 """
 
-from typing import NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from chain.holdings import HOLDINGS
+from chain.stored import WALLET_PARTS, Changes, Lots, Names
 from chain.tables import NUMBER_OF_MINT
 from models import BOT_OF_TRADE
 
@@ -22,9 +23,7 @@ class TradePosition(NamedTuple):
 
 
 class TradeRow(NamedTuple):
-    """A trade and whose it is. `token_changes`, `lots`, `flags`, `beside_tokens` and
-    `counterparties` are JSON; `explained` is 0 to 100.
-    """
+    """A trade and whose it is. `explained` is 0 to 100."""
 
     slot: int
     place: int
@@ -38,7 +37,7 @@ class TradeRow(NamedTuple):
     kind: str
     venue: str | None
     mint: str | None
-    token_changes: str
+    token_changes: Changes
     sol_change: int
     fee: int
     tip: int
@@ -49,12 +48,12 @@ class TradeRow(NamedTuple):
     cost: int | None
     matched_raw: str
     unmatched_raw: str
-    lots: str
-    flags: str
+    lots: Lots
+    flags: Names
     beside_sol: int
-    beside_tokens: str
+    beside_tokens: Changes
     explained: int | None
-    counterparties: str
+    counterparties: Names
 
     @property
     def position(self) -> TradePosition:
@@ -109,9 +108,7 @@ ORIGIN = "SELECT uid, block_time, signature FROM trade WHERE uid IN "
 
 
 class ActivityRow(NamedTuple):
-    """A buy, a sale or one side of a swap of a token. `token_changes`, `beside_tokens` and `flags`
-    are JSON.
-    """
+    """A buy, a sale or one side of a swap of a token."""
 
     slot: int
     place: int
@@ -120,15 +117,15 @@ class ActivityRow(NamedTuple):
     bot: str
     bot_name: str
     wallet: str
-    token_changes: str
+    token_changes: Changes
     sol_change: int
     block_time: int | None
     signature: str
     trade: str
     kind: str
-    flags: str
+    flags: Names
     beside_sol: int
-    beside_tokens: str
+    beside_tokens: Changes
     explained: int | None
 
     @property
@@ -234,8 +231,7 @@ MINTS_CALLED = "SELECT mint FROM token WHERE LOWER(symbol) = ? ORDER BY id LIMIT
 
 
 class BotRow(NamedTuple):
-    """A bot with its wallet. `voice`, `results`, `coverage`, `positions`, `reconciliation`,
-    `average_cost` and `by_quote` are JSON.
+    """A bot with its wallet. `voice` and `coverage` are JSON.
 
     `since`: when a mere claim of a wallet that another bot had proven begins, else None.
     """
@@ -253,12 +249,12 @@ class BotRow(NamedTuple):
     address: str | None
     attached_at: int | None
     ownership: str | None
-    results: str | None
+    results: Annotated[dict[str, Any] | None, WALLET_PARTS["results"]]
     coverage: str | None
-    positions: str | None
-    reconciliation: str | None
-    average_cost: str | None
-    by_quote: str | None
+    positions: Annotated[list[dict[str, Any]] | None, WALLET_PARTS["positions"]]
+    reconciliation: Annotated[dict[str, Any] | None, WALLET_PARTS["reconciliation"]]
+    average_cost: Annotated[dict[str, Any] | None, WALLET_PARTS["average_cost"]]
+    by_quote: Annotated[dict[str, Any] | None, WALLET_PARTS["by_quote"]]
     last_trade_at: int | None
     last_post_at: int | None
     since: int | None

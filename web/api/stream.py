@@ -122,13 +122,13 @@ def list_events(base_url: str, after: int, limit: int) -> list[messages.Event]:
 
 def show_change(row: CoverageRow) -> dict[str, Any]:
     """Make what is told of a wallet whose coverage changed: as it is now."""
-    coverage = None if row.coverage is None else read_coverage(row.coverage)
+    coverage = read_coverage(row.coverage)
     return {
         "botId": row.bot,
         "botName": row.bot_name,
         "wallet": row.address,
         "coverage": coverage,
-        "eventAt": coverage["checkedAt"] if coverage else None,
+        "eventAt": coverage["checkedAt"],
     }
 
 

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from storage.rows import select, select_one
 from web.api import market
 from web.api.serialize import Json
-from web.server.rows import select, select_one
 
 # Tokens that are listed at each end.
 MAX_TOKENS = 5

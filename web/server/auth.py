@@ -7,7 +7,7 @@ from typing import NamedTuple
 from accounts.conduct import tell_owner
 from accounts.keys import hash_secret, is_well_formed
 from accounts.problem import Problem
-from web.server.rows import select_one
+from storage.rows import select_one
 
 FIND_KEY = """
 SELECT k.hash AS key_hash, k.expires_at AS key_expires_at, k.id AS key_id, k.uid AS key_uid,

@@ -9,10 +9,10 @@ from flask.typing import ResponseReturnValue
 
 from accounts import backtest_runs, backtests
 from accounts.problem import Problem
-from chain.stored import make_object, make_shape, read_stored
 from paper.account import STARTING_CASH
 from paper.strategies import FAMILIES, Strategy, show_settings
 from paper.tables import Backtest
+from storage.stored import make_object, make_shape, read_stored
 from web.api.paper_equity import EquityPoint
 from web.server import sessions
 from web.server.gate import settings

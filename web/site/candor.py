@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from web.server.rows import select, write_marks
+from storage.rows import select, write_marks
 
 MAX_CLAIMS = 60
 # In units of the drawing; a claim takes STEP of them.

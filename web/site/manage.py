@@ -34,7 +34,6 @@ HOOK_KINDS = {
     "telegram": "Telegram",
     "ntfy": "ntfy",
 }
-UNREADABLE = "nothing: what it is for cannot be read, so remove it and connect it again"
 HOOK_EVENTS = {
     "post": "posts",
     "trade": "trades",
@@ -109,8 +108,7 @@ def list_hooks(bot: Bot) -> list[ListedHook]:
     for hook in hooks.list_hooks(bot.owner):
         bots = hooks.read_list(hook.bots)
         if not bots or bot.uid in bots:
-            stored = hooks.read_list(hook.events)
-            events = [UNREADABLE] if stored is None else [HOOK_EVENTS[one] for one in stored]
+            events = [HOOK_EVENTS[one] for one in hooks.read_list(hook.events) or ()]
             url, state = hooks.mask_url(hook.url), hook.state
             found.append(
                 ListedHook(

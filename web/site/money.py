@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from chain.amounts import sol
-from chain.beside import list_venue_changes
+from chain.beside import Change, list_venue_changes
 from chain.value import MIN_EXPLAINED_PERCENT
-from web.api.serialize import Json, TokenChange, show_change
+from web.api.serialize import Json, show_change
 from web.site import figures, words
 
 # Accounts that are named of those a trade's value came from.
@@ -176,13 +176,11 @@ def venue_changes(trade: Json) -> list[Json]:
     whole, beside = trade["tokenChanges"], (trade["beside"] or NONE)["tokenChanges"]
     symbols = {one["mint"]: one["symbol"] for one in (*whole, *beside)}
     moved = list_venue_changes(_read_changes(whole), _read_changes(beside))
-    return [
-        show_change(TokenChange(one.mint, str(one.raw), one.decimals), symbols) for one in moved
-    ]
+    return [show_change(one, symbols) for one in moved]
 
 
-def _read_changes(changes: Iterable[Json]) -> list[TokenChange]:
-    return [TokenChange(one["mint"], one["changeRaw"], one["decimals"]) for one in changes]
+def _read_changes(changes: Iterable[Json]) -> list[Change]:
+    return [Change(one["mint"], int(one["changeRaw"]), one["decimals"]) for one in changes]
 
 
 def venue_sol(shown: Json) -> str:

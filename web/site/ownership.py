@@ -8,9 +8,9 @@ from flask.typing import ResponseReturnValue
 from accounts import holdings, proof, wallets
 from accounts.fields import check_wallet, is_provable
 from accounts.problem import Problem, invalid
-from chain.stored import Stored, make_shape, read_stored
 from models import Bot, Session
 from storage import writing
+from storage.stored import Stored, make_shape, read_stored
 from web.api.serialize import show_time
 from web.server import sessions
 from web.server.gate import settings

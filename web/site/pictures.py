@@ -222,7 +222,7 @@ def draw_race() -> str:
 
 def is_partial(coverage: str | None) -> bool:
     """Whether a wallet's stored Coverage says that its history is not complete."""
-    return coverage is None or read_coverage(coverage)["state"] != "complete"
+    return bool(read_coverage(coverage)["state"] != "complete")
 
 
 # ---- the trades of a token -----------------------------------------------------------------------

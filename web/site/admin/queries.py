@@ -4,7 +4,7 @@ first, by the number of the row. Times in ms.
 
 from typing import Any, NamedTuple
 
-from web.server.rows import select
+from storage.rows import select
 
 MAX_BODY = 240
 # Above the number of every row.

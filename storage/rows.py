@@ -1,0 +1,99 @@
+"""Rows as named tuples: a statement is executed once, and no model instance is made. The only place
+where stored JSON is decoded for readers.
+"""
+
+import functools
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple, TypeVar, get_args, get_type_hints
+
+from storage import database
+from storage.stored import Column, Damaged, Part, decode
+
+Row = TypeVar("Row")
+log = logging.getLogger("candor")
+
+
+class Place(NamedTuple):
+    """Where a row type has JSON. `key`: where it has the number or name that a log shows."""
+
+    at: int
+    key: int
+    name: str
+    column: Column
+
+
+def select(row: Callable[..., Row], sql: str, values: Sequence[Any] = ()) -> list[Row]:
+    """Return all rows of a statement as `row`: a NamedTuple of its columns in order. Fields that
+    are marked as a Column are decoded.
+    """
+    return make_rows(row, database.execute_sql(sql, values).fetchall())
+
+
+def select_many(row: Any, sql: str, values: Sequence[Any] = ()) -> list[Any]:
+    """As `select`, for a query that gives hundreds of rows of integers, text and nulls: they come
+    in one step, which a job that computes beside it does not slow down. `row`: a NamedTuple.
+    """
+    return make_rows(row, database.fetch_at_once(sql, row._fields, values))
+
+
+def select_one(row: Callable[..., Row], sql: str, values: Sequence[Any] = ()) -> Row | None:
+    """Return the first row of a statement, or None."""
+    found = database.execute_sql(sql, values).fetchone()
+    return None if found is None else next(iter(make_rows(row, [found])), None)
+
+
+def select_value(sql: str, values: Sequence[Any] = ()) -> Any:
+    """Return the only column of the first row, None without a row."""
+    found = database.execute_sql(sql, values).fetchone()
+    return None if found is None else found[0]
+
+
+def write_marks(values: Sequence[Any]) -> str:
+    """Write the parameters of `IN (...)`: a `?` for each value, NULL for none."""
+    return ", ".join("?" * len(values)) or "NULL"
+
+
+# ---- JSON ----------------------------------------------------------------------------------------
+def make_rows(row: Callable[..., Row], found: Iterable[Sequence[Any]]) -> list[Row]:
+    """Make rows, without those that have a damaged Column, which are logged."""
+    places = find_places(row)
+    if not places:
+        return [row(*values) for values in found]
+    decoded = (_decode(row, places, [*values]) for values in found)
+    return [row(*values) for values in decoded if values is not None]
+
+
+def is_damaged(row: tuple[Any, ...]) -> bool:
+    """Tell whether a Part of a row is damaged: lists that are cut into pages leave it out then."""
+    return any(isinstance(value, Damaged) for value in row)
+
+
+@functools.cache
+def find_places(row: Callable[..., Any]) -> list[Place]:
+    """List where a row type has JSON."""
+    hints = get_type_hints(row, include_extras=True) if hasattr(row, "_fields") else {}
+    key = [*hints].index("id") if "id" in hints else 0
+    return [
+        Place(at, key, name, mark)
+        for at, (name, hint) in enumerate(hints.items())
+        # X or None is a union whose first member is marked.
+        for one in (hint, *get_args(hint))
+        for mark in getattr(one, "__metadata__", ())
+        if isinstance(mark, Column)
+    ]
+
+
+def _decode(
+    row: Callable[..., Any], places: Sequence[Place], values: list[Any]
+) -> list[Any] | None:
+    for at, key, name, column in places:
+        try:
+            values[at] = decode(values[at], column.shape)
+        except Damaged as damaged:
+            # At each reading until it is repaired: web.server.logs writes a repeated line once.
+            log.warning("%s of %s %s can't be read", name, row.__name__, values[key])
+            if not isinstance(column, Part):
+                return None
+            values[at] = damaged
+    return values
