@@ -88,10 +88,10 @@ class Allowance:
         """
         return self._ask(limits, 1, now)
 
-    def add(self, limits: Sequence[Limit], amount: int, now: float) -> None:
+    def add(self, limit: Limit, amount: int, now: float) -> None:
         """Count more of a request that was admitted. If it can't be counted, it isn't."""
         with contextlib.suppress(*self.store.unusable):
-            self._ask(limits, amount, now)
+            self._ask([limit], amount, now)
 
     def peek(self, limits: Sequence[Limit], now: float) -> RateLimitState:
         """Return the state of the limits; counts nothing."""

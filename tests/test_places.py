@@ -29,7 +29,7 @@ def test_an_address_has_two_places_and_everybody_together_six() -> None:
 
 @pytest.fixture
 def service(tmp_path):
-    made = Service(tmp_path / "data", evidence_per_minute=9)
+    made = Service(tmp_path / "data")
     made.make_bot("Ada", address("w"))
     for number in range(205):
         made.observe_trade(address("w"), f"t{number}", number + 1)
@@ -57,9 +57,13 @@ def test_a_table_holds_its_place_until_it_is_sent_or_its_client_leaves(service, 
     assert whole.data.count(b"\r\n") == 206
 
 
-def test_a_table_counts_as_a_page_of_evidence_for_each_1000_trades(service, monkeypatch):
-    """With one for each 100, 205 trades are two more than the first."""
+def test_tables_are_counted_by_pages_after_their_first(service, monkeypatch):
+    """With pages of 100, 205 trades are two after the first. Five are allowed: the third table
+    takes the sixth, and no other begins.
+    """
     monkeypatch.setattr("web.api.spreadsheet.COUNTED_ROWS", 100)
+    monkeypatch.setattr("web.server.gate.TABLE_PAGES_PER_MINUTE", 5)
     path = f"/bots/{find_bot(service)}/trades.csv"
-    # Nine are allowed, and each table is three.
-    assert [service.get(path, buffered=True).status_code for _ in range(4)] == [200, 200, 200, 429]
+    answers = [service.get(path, buffered=True) for _ in range(4)]
+    assert [one.status_code for one in answers] == [200, 200, 200, 429]
+    assert "Retry-After" in answers[3].headers

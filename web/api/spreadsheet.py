@@ -1,6 +1,5 @@
 """Lists as CSV, for spreadsheets: UTF-8 by RFC 4180, streamed a page of rows at a time."""
 
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import orjson
@@ -51,18 +50,15 @@ def respond_table(
     make_rows: Callable[[Json], Iterable[Cells]],
     cache_control: str,
 ) -> Response:
-    """Answer with a table that is read while it is sent, if there is a place for one more. Each
-    1,000 trades count as a page of evidence.
-    """
-    gate.count_evidence()
-    app, network = find_app(), gate.find_network()
-    leave = app.places.take(network)
+    """Answer with a table that is read while it is sent, if there is a place for one more."""
+    count_page = gate.meter_table()
+    leave = find_app().places.take(gate.find_network())
 
     def read_pages() -> Iterator[list[Json]]:
         try:
             for number, page in enumerate(pages, 1):
                 if number > 1 and (number - 1) % (COUNTED_ROWS // PAGE_SIZE) == 0:
-                    gate.count_more_evidence(app, network, 1, time.time())
+                    count_page()
                 yield page
         finally:
             leave()

@@ -6,6 +6,7 @@ import functools
 import logging
 import random
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import cast
 from urllib.parse import urlsplit
@@ -35,6 +36,8 @@ UNCOUNTED = ("static", "health.show_health")
 REPORTS_PER_MINUTE = 5
 # Archives of accounts, by address: each reads all that an owner has.
 EXPORTS_PER_MINUTE = 3
+# Tables, by address, in pages of 1,000 trades after their first.
+TABLE_PAGES_PER_MINUTE = 60
 # What the interface calls the window of an address.
 ADDRESS = "address"
 access_log = logging.getLogger("candor.access")
@@ -91,12 +94,26 @@ def count_evidence() -> None:
     count_in("evidence", find_app().settings.evidence_per_minute, "evidence")
 
 
-def count_more_evidence(app: Application, network: str, pages: int, now: float) -> None:
-    """Count this many more pages of evidence for an address, at `now` in Unix seconds. The present
-    request is answered; what the address asks for next has to wait.
+def count_more_evidence(pages: int) -> None:
+    """Count this many more pages of evidence for this address. The present request is answered;
+    what the address asks for next has to wait.
     """
-    key = RateLimitItemPerMinute(app.settings.evidence_per_minute).key_for(network, "evidence")
-    app.allowance.add([Limit(key, "", 60, ratelimit.UNLIMITED)], pages, now)
+    key = RateLimitItemPerMinute(find_app().settings.evidence_per_minute).key_for(
+        find_network(), "evidence"
+    )
+    find_app().allowance.add(Limit(key, "", 60, ratelimit.UNLIMITED), pages, g.now / 1000)
+
+
+def meter_table() -> Callable[[], None]:
+    """Return what counts a page of a table for this address, outside of its request, too. Problem
+    429 if the address had its pages of this minute.
+    """
+    allowance, network = find_app().allowance, find_network()
+    limit = Limit(f"tables:{network}", "", 60, TABLE_PAGES_PER_MINUTE)
+    (window,) = allowance.peek([limit], g.now / 1000).windows
+    if not window.remaining:
+        raise refuse_address(window._replace(name=ADDRESS), "pages of tables")
+    return lambda: allowance.add(limit._replace(most=ratelimit.UNLIMITED), 1, time.time())
 
 
 def count_report() -> None:

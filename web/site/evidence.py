@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 import orjson
-from flask import Blueprint, Response, g, request
+from flask import Blueprint, Response, request
 from flask.typing import ResponseReturnValue
 from werkzeug.http import generate_etag
 
@@ -58,7 +58,7 @@ def render(bot: int, wallet_id: int | None) -> bytes:
     told = document.make_document(bot, wallet_id, find_programs())
     # A long history takes seconds of the processor.
     pages = len(told["receiptPages"]) + len(told["postPages"])
-    count_more_evidence(find_app(), find_network(), pages, g.now / 1000)
+    count_more_evidence(pages)
     return orjson.dumps({**told, "log": wallet_id and show_logged(wallet_id)})
 
 
