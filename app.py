@@ -159,8 +159,9 @@ def _add_layers(app: Application, config: settings.Config) -> None:
         layers = ProxyFix(layers, x_for=config.trusted_proxies, x_proto=config.trusted_proxies)
     if config.base_path:
         layers = Prefix(layers, config.base_path)
+    layers = Headers(layers, https=config.base_url.startswith("https:"))
     # Flask's documented place for layers, which its types call a method.
-    app.wsgi_app = Headers(layers, config.base_url.startswith("https:"))  # type: ignore[method-assign]
+    app.wsgi_app = layers  # type: ignore[method-assign]
 
 
 if __name__ == "__main__":
