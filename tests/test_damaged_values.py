@@ -18,6 +18,7 @@ from test_shapes import add_rare_things
 import models
 from accounts.tables import Hook
 from chain.stored import CHANGES, LOTS, NAMES, RESULTS, WALLET_PARTS
+from operate import schema
 from paper.tables import Backtest
 from storage import database, rows
 from storage.stored import Column, Damaged, Part, Stored, Whole, make_shape, read_stored
@@ -160,7 +161,7 @@ class Damage:
 
 def list_columns():
     """[(table, column), ...] of the text columns that hold JSON: objects or lists."""
-    tables = {one._meta.table_name: one for one in list_models(models.Base)}
+    tables = {one._meta.table_name: one for one in schema.TABLES}
     found = []
     for table in sorted(tables.keys() & set(database.get_tables())):
         for field in tables[table]._meta.sorted_fields:
@@ -172,12 +173,6 @@ def list_columns():
                 if texts and all(is_json(text) for (text,) in texts):
                     found.append((table, field.column_name))
     return found
-
-
-def list_models(above):
-    for one in above.__subclasses__():
-        yield one
-        yield from list_models(one)
 
 
 def is_json(text):

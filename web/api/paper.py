@@ -97,7 +97,12 @@ def find_trader(uid: str, now: int) -> Json | None:
     row = select_one(TraderRow, TRADERS + " WHERE t.uid = ?", (uid,))
     if row is None:
         return None
-    held = select(PositionRow, POSITIONS, (row.id,))
+    # Damaged ones are left out.
+    held = [
+        one
+        for one in select(PositionRow, POSITIONS, (row.id,))
+        if one.raw.isdecimal() and one.price.isdecimal()
+    ]
     closes = select(CloseRow, CLOSES, (row.id, MAX_CLOSES))
     totals = _read_totals(row.id).get(row.period_id)
     of_trader = PAPER_POSTS + " WHERE o.trader_id = ? ORDER BY o.id DESC LIMIT ?"
