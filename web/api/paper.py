@@ -225,7 +225,15 @@ def show_review(row: TraderRow) -> Json:
     """Make the ReviewState of a trader's open account period."""
     return {
         "state": row.state or "clean",
-        "reasons": [{**one, "at": show_time(one["at"])} for one in row.reasons or ()],
+        "reasons": [
+            {
+                "code": one["code"],
+                "detail": one["detail"],
+                "symbol": one["symbol"],
+                "at": show_time(one["at"]),
+            }
+            for one in row.reasons or ()
+        ],
         "openedAt": show_time(row.reviewed_at),
         "decidedAt": show_time(row.decided_at),
         "decision": row.decision,
