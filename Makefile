@@ -12,8 +12,9 @@ PIP = .venv/bin/python -m pip install --quiet --disable-pip-version-check
 .PHONY: run demo test lint dist clean .venv broken
 
 # One heap for all threads saves a tenth of the memory.
+run: export MALLOC_ARENA_MAX = 1
 run: .venv
-	MALLOC_ARENA_MAX=1 .venv/bin/python app.py run
+	.venv/bin/python app.py run
 
 demo: .venv
 	.venv/bin/python app.py demo
