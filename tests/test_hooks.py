@@ -351,11 +351,14 @@ def hang_now_and_then(held, under_way):
 
 
 def measure_news(service, bot, honest, event):
-    """Say something; return the seconds until all hooks of the honest receiver were told."""
-    honest.got.clear()
+    """Say something; return the seconds until all hooks of the honest receiver were told.
+
+    After a restart a hook may get its last message again, so only those of this event count.
+    """
+    words = f"words of {event}".encode()
     say(service, bot, event)
     began = time.monotonic()
-    until(lambda: len(honest.got) == len(KINDS))
+    until(lambda: len({body for _, body in honest.got if words in body}) == len(KINDS))
     return time.monotonic() - began
 
 
