@@ -2,7 +2,7 @@
 
 All arithmetic is on integers and rounds against the trader. `paper.pools` says what a pool is and
 what it remembers, `paper.venues` what each venue takes; `paper.fill_model` says what the model
-assumes. Fills of earlier models are made again by `paper.first_fills`.
+assumes.
 """
 
 import hashlib

@@ -82,18 +82,18 @@ class TwinFill(Base):
     failed = BooleanField()
     reason = TextField()
     model = TextField()
-    # What a rebuild makes it again from; null of what was stored before that. Of its order, as
-    # paper_order, with the token's last price that its position was valued at.
-    decided_at = BigIntegerField(null=True)
-    amount = TextField(null=True)
-    least = TextField(null=True)
-    decimals = IntegerField(null=True)
-    transfer_bps = IntegerField(null=True)
+    # Rebuilds start from these. Of its order, as paper_order; `mark` is the last price of the token
+    # that its position was valued at.
+    decided_at = BigIntegerField()
+    amount = TextField()
+    least = TextField()
+    decimals = IntegerField()
+    transfer_bps = IntegerField()
     mark = TextField(null=True)
     # Of the fill, as paper_fill.
-    marks = TextField(null=True)
-    flow = BigIntegerField(null=True)
-    turn = IntegerField(null=True)
+    marks = TextField()
+    flow = BigIntegerField()
+    turn = IntegerField()
     costs = TextField(null=True)
 
 

@@ -207,7 +207,7 @@ class SQLite(PooledDatabase, APSWDatabase):
                 with self._noting():
                     super().begin(lock_type)
             except BaseException:
-                # Raised again: whoever waits for this turn gets it.
+                # Give up the turn, or the next writer would wait forever.
                 self._pass_on()
                 raise
 
@@ -227,7 +227,7 @@ class SQLite(PooledDatabase, APSWDatabase):
             self.writes.fail(trouble)
 
     def commit(self) -> None:
-        """Commit, and note whether writing works. Unusable where the file was removed meanwhile."""
+        """Commit. Unusable if the database file has been removed, since the data would be lost."""
         with self._noting():
             super().commit()
         self._check_files()

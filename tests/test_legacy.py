@@ -303,7 +303,7 @@ def test_the_families_stand_in_their_order_and_are_not_ranked(service, trader):
 
 
 def test_a_retired_trader_keeps_its_page(service, trader):
-    traders.retire_trader(trader, NOW)
+    type(trader).update(retired_at=NOW).execute()
     assert (
         service.get("/api/traders").json["data"] == []
         and service.get(f"/api/traders/{trader.uid}").json["retiredAt"]

@@ -161,6 +161,7 @@ class Worker(ThreadWorker):
         except OSError:
             log.debug("a client went away")
         except Exception as error:
+            # Any uncaught error ends here: without a next step, the turn would never be given back.
             if conn.response is None or not conn.response.headers_sent:
                 next_step = functools.partial(self.refuse, error=error)
             else:
