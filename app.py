@@ -151,8 +151,8 @@ def _add_layers(app: Application, config: settings.Config) -> None:
     """Wrap the application in what a request passes before Flask, the innermost first."""
     from werkzeug.middleware.proxy_fix import ProxyFix
 
+    from web.server.application import Prefix
     from web.server.headers import Headers
-    from web.server.prefix import Prefix
 
     layers: WSGIApplication = app.wsgi_app
     if config.trusted_proxies:

@@ -39,10 +39,9 @@ from paper.orders import drop_orders
 from paper.own import OwnFiles
 from paper.recent import Market
 from paper.refill import find_differences
-from paper.tables import PaperFill, PaperOrder, Period
+from paper.tables import PaperFill, PaperOrder, Period, TwinFill
 from paper.tables import Trader as StoredTrader
 from paper.trader import DiaryLine, ReviewReason, Trader
-from paper.twin_tables import TwinFill
 from storage import writing
 from voice import builtin, language_model
 

@@ -11,8 +11,8 @@ from paper.fills import MODEL, RECORDED_COSTS, NetworkCosts
 from paper.guard import DAY_MS, HOUR_MS
 from paper.load import read_snapshot
 from paper.measured import CostsFrom, Measured, RealSwap, VenueError
-from paper.measured_tables import NetworkCost, RealFill
 from paper.rows import NAMED_SNAPSHOT, Columns, NamedSnapshotRow
+from paper.tables import NetworkCost, RealFill
 from storage.rows import select
 
 # A swap that was seen later than this has no snapshot any more.

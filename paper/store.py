@@ -9,24 +9,26 @@ import orjson
 import storage
 from market import store as market_store
 from paper import rows
-from paper.equity_tables import EquityMark
 from paper.guard import DAY_MS, HOUR_MS, Phase
 from paper.load import LoadedTrader
 from paper.rows import SUSPECT, Columns, show_fill, show_line, show_order, show_position
 from paper.tables import (
     DiaryEntry,
     EngineState,
+    EquityMark,
     PaperFill,
     PaperOrder,
     PaperPost,
     Period,
     Position,
     Review,
+    TwinClose,
+    TwinFill,
+    TwinState,
 )
 from paper.tables import Trader as StoredTrader
 from paper.trader import DiaryLine, Journal, ReviewReason, Trader
 from paper.twin_store import list_held, show_twins
-from paper.twin_tables import TwinClose, TwinFill, TwinState
 from storage.rows import select
 
 # What a column holds at most.

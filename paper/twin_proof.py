@@ -17,8 +17,7 @@ from paper.market import Snapshot
 from paper.pools import HOUR_MS, NEVER_TRADED, Memory, pool_key
 from paper.refill import MONEY, Attempt, StoredAccount, compare, replay
 from paper.rows import NAMED_SNAPSHOT, NamedSnapshotRow
-from paper.twin_closes import OF_PERIOD, TwinCloseRow, read_twin_close
-from paper.twin_store import read_account
+from paper.twin_store import OF_PERIOD, TwinCloseRow, read_account, read_twin_close
 from paper.twins import name_twin
 from storage.rows import select
 

@@ -13,11 +13,10 @@ from test_legacy import SOL, closed, make_trader
 from accounts import traders as accounts
 from paper import metrics, store
 from paper.account import STARTING_CASH, Close
-from paper.equity_tables import EquityMark
 from paper.guard import DAY_MS, HOUR_MS
 from paper.metrics import Mark
 from paper.store import MARK_MS
-from paper.tables import Period
+from paper.tables import EquityMark, Period
 from web.api.paper_equity import EquityPoint, TradeRow
 from web.site import account_curves, account_history
 

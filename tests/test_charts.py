@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from web.api.paper_equity import EquityPoint, SharePoint
-from web.site import account_curves, axes, charts, outcomes
+from web.site import account_curves, axes, charts, pictures
 from web.site.axes import Axis, Scale
 from web.site.charts import Runner, Step, TimedTrade
 
@@ -143,7 +143,7 @@ def test_in_a_race_the_best_is_first_and_no_label_covers_another():
 
 def test_sales_are_counted_by_what_they_returned():
     sales = [(-60, 100), (-1, 100), (0, 100), (5, 100), (10, 100), (300, 100), (7, 0)]
-    counts = {one.label: one.sales for one in outcomes.group_returns(sales) if one.sales}
+    counts = {one.label: one.sales for one in pictures.group_returns(sales) if one.sales}
     assert counts == {
         "lost over 50%": 1,
         "lost up to 10%": 1,
@@ -151,12 +151,12 @@ def test_sales_are_counted_by_what_they_returned():
         "gained 10% to 25%": 1,
         "gained over 100%": 2,
     }
-    assert {one.side for one in outcomes.group_returns(sales) if "lost" in one.label} == {"down"}
+    assert {one.side for one in pictures.group_returns(sales) if "lost" in one.label} == {"down"}
 
 
 def test_a_calendar_has_a_row_for_each_weekday():
     # 20,762 days after Thursday, 1 January 1970: a Thursday again, 20,762 = 7 * 2966.
-    calendar = outcomes.draw_calendar({20_762: (-90, 4), 20_755: (30, 1), 20_761: (0, 2)}, 20_762)
+    calendar = pictures.draw_calendar({20_762: (-90, 4), 20_755: (30, 1), 20_761: (0, 2)}, 20_762)
     assert len(calendar) == 30
     last, before, week = calendar[-1], calendar[-2], calendar[-8]
     assert (last.side, last.strength, last.y) == ("down", 3, 3 * 24 + 12)

@@ -20,7 +20,7 @@ from bench import record_market, replay_market
 from chain.tables import TradeMint
 from chain.trade_store import number_mints
 from market.tables import Snapshot, Token
-from paper import adaptive, engine, flows, load, orders, rows, store, twin_closes, twin_proof
+from paper import adaptive, engine, flows, load, orders, rows, store, twin_proof, twin_store
 from paper.account import STARTING_CASH, Account
 from paper.diary import format_line
 from paper.faults import Faults
@@ -39,9 +39,11 @@ from paper.tables import (
     Position,
     Review,
     Trader,
+    TwinClose,
+    TwinFill,
+    TwinState,
 )
 from paper.trader import Trader as Player
-from paper.twin_tables import TwinClose, TwinFill, TwinState
 from storage.rows import select
 from web.api import paper
 from web.api.paper_figures import ACCOUNT_FIGURES
@@ -1096,8 +1098,8 @@ def test_a_model_that_is_down_costs_one_attempt(stage):
         (rows.MintRow, rows.HELD),
         (twin_proof.TwinFillRow, twin_proof.FILLS),
         (rows.NamedSnapshotRow, twin_proof.SNAPSHOTS),
-        (twin_closes.TwinCloseRow, twin_closes.OF_PERIOD),
-        (twin_closes.TwinCloseRow, twin_closes.SINCE),
+        (twin_store.TwinCloseRow, twin_store.OF_PERIOD),
+        (twin_store.TwinCloseRow, twin_store.SINCE),
         (twin_proof.PeriodStateRow, twin_proof.STATE),
     ],
 )

@@ -21,7 +21,6 @@ from paper.account import (
     find_exclusion,
     public_id,
 )
-from paper.equity_tables import EquityMark
 from paper.faults import FaultKey, Faults
 from paper.fills import (
     MAX_ATTEMPTS,
@@ -40,7 +39,7 @@ from paper.pools import NEVER_TRADED
 from paper.refill import Attempt
 from paper.rows import CloseRow, RememberedRow, ReviewRow
 from paper.strategies import Refusal
-from paper.tables import DiaryEntry, PaperOrder, PaperPost, Review
+from paper.tables import DiaryEntry, EquityMark, PaperOrder, PaperPost, Review
 from paper.tables import Position as StoredPosition
 from paper.trader import DiaryLine, Journal, ReviewReason, Trader, refusal_key, refuse
 from paper.twins import Twin

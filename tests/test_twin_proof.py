@@ -12,8 +12,7 @@ from market.tables import Snapshot, Token
 from paper import twin_proof
 from paper.fills import Fill, NetworkCosts, Order
 from paper.market import Snapshot as Snapshotted
-from paper.tables import Review
-from paper.twin_tables import TwinClose, TwinFill, TwinState
+from paper.tables import Review, TwinClose, TwinFill, TwinState
 
 PRICES = RISE + ["0.0011"] * 90
 

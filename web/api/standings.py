@@ -5,9 +5,12 @@ known of the wallet; of all time, or since a moment.
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from chain.amounts import show_lamports
+from chain.holdings import COUNT_HELD
 from chain.ranks import HIDDEN, IN_SOL, StandingRow
 from chain.standing_store import list_forgotten, read_rows, work_out
-from storage.rows import select, write_marks
+from storage.rows import select, select_value, write_marks
+from web.api.serialize import Json
 
 
 class CompetitorRow(NamedTuple):
@@ -92,3 +95,37 @@ def list_standings(
     for tier in tiers:
         tier.sort(key=lambda row: (-getattr(row, order.column), row.bot))
     return [tier[:limit] for tier in tiers]
+
+
+class ConnectedRow(NamedTuple):
+    """Counts of wallets: ever connected, held by a bot now, and with a forward record."""
+
+    ever: int
+    held: int
+    observed: int
+
+
+# Each by an index alone.
+CONNECTED = f"""
+SELECT (SELECT COUNT(*) FROM wallet) AS ever,
+       {COUNT_HELD} AS held,
+       (SELECT COUNT(*) FROM wallet WHERE forward_realized IS NOT NULL) AS observed
+"""
+NTH = """
+SELECT forward_realized FROM wallet WHERE forward_realized IS NOT NULL
+ORDER BY forward_realized LIMIT 1 OFFSET ?
+"""
+
+
+def show_connected() -> Json:
+    """Make the Connected: counts, and the median of what all observed wallets realized while bots
+    held them; of an even number the lower of the two in the middle.
+    """
+    (row,) = select(ConnectedRow, CONNECTED)
+    median = select_value(NTH, [(row.observed - 1) // 2]) if row.observed else None
+    return {
+        "walletsEver": row.ever,
+        "walletsHeld": row.held,
+        "walletsObserved": row.observed,
+        "medianRealizedLamports": show_lamports(median),
+    }

@@ -13,18 +13,8 @@ from accounts.problem import Problem, invalid
 from evidence import log
 from evidence.notes import encode
 from ratelimit import list_limits, show_windows
-from web.api import (
-    leaderboard,
-    market,
-    paging,
-    posting,
-    queries,
-    quote_results,
-    risk,
-    spreadsheet,
-)
+from web.api import leaderboard, market, paging, queries, quote_results, records, risk, spreadsheet
 from web.api.arguments import Args, read_address, read_bot, read_choice
-from web.api.connected import show_connected
 from web.api.ends import show_ends
 from web.api.estimates import add_estimates
 from web.api.held_wallets import list_wallets
@@ -39,6 +29,7 @@ from web.api.serialize import (
     show_time,
     write_cached,
 )
+from web.api.standings import show_connected
 from web.api.statements import BotRow, TradePosition
 from web.api.token_results import list_by_token, show_token_results
 from web.api.trades import show_activities, show_trades
@@ -182,7 +173,7 @@ def show_bots(rows: Sequence[BotRow]) -> list[Json]:
     former, told = queries.list_former_wallets(ids), show_records(ids)
     shown = [{**show_bot(row, former.get(row.id, ()), base_url), **told[row.id]} for row in rows]
     risk.add_risks(shown, ids)
-    posting.add_postings(shown, ids)
+    records.add_postings(shown, ids)
     quote_results.add_quotes(shown, rows)
     return shown
 
