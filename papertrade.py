@@ -249,7 +249,6 @@ class PaperJob:
 
     # ---- trouble of one trader or token ----------------------------------------------------------
     def _list_put_off(self, now: int) -> list[FaultKey]:
-        """List what is put off now."""
         return [key for key, trouble in self.troubles.items() if trouble.until > now]
 
     def _put_off(self, faults: Faults, now: int) -> bool:
@@ -312,7 +311,6 @@ class PaperJob:
         ]
 
     def _name_troubles(self) -> str | None:
-        """Return what health says about all that is put off, or None."""
         named = [trouble.what for trouble in self.troubles.values()]
         rest = len(named) - MAX_NAMED_TROUBLES
         more = f"; and {rest} more" if rest > 0 else ""

@@ -236,7 +236,6 @@ class Node:
 
 
 def _account_in(row: RecordedTransaction, index: int, side: str) -> JsonObject | None:
-    """Return an account `pre` or `post` a transaction; None where it holds no lamports."""
     meta = row.receipt["meta"]
     lamports = meta[f"{side}Balances"][index]
     token = next(

@@ -288,12 +288,10 @@ def _make_dollars(wallet: str, mint: str) -> list[JsonObject]:
 
 
 def _count_units(dollars: float) -> int:
-    """Return raw units of the stablecoin."""
     return int(dollars * 10**USDC.decimals)
 
 
 def _begin(plan: Plan) -> Receipts:
-    """Fund a wallet that was empty and open its token account."""
     made = Receipts(plan, 0)
     made.lamports[plan.wallet] = 0
     made.add([], [made.pay(made.friend, plan.wallet, 200 * SOL), made.open()], "income")
@@ -327,7 +325,6 @@ def add_oddities(recording: JsonObject) -> JsonObject:
 
 
 def _find_lamports(recording: JsonObject, wallet: str) -> int:
-    """Return what the wallet holds when the first of them begins."""
     held = 0
     for row in recording["transactions"]:
         keys = [one["pubkey"] for one in row["receipt"]["transaction"]["message"]["accountKeys"]]
@@ -337,7 +334,6 @@ def _find_lamports(recording: JsonObject, wallet: str) -> int:
 
 
 def _make_rows(made: Receipts, lamports: int) -> list[JsonObject]:
-    """Make them all. `lamports`: what the wallet holds before them and after them."""
     wallet, pool, own, vault, friend = (
         made.plan.wallet,
         made.pool,

@@ -174,8 +174,6 @@ class Auditor:
                 report.add([Difference(None, "posts", "an id twice", "each once")])
 
     def _check_log(self, log: LogAudit, before: int, report: Report) -> str | None:
-        """Compare the posts with the log; return its origin, None where it could not be read."""
-
         def list_posts() -> Iterator[ClaimedPost]:
             return map(ClaimedPost.model_validate_json, self.memory.list_all_posts())
 

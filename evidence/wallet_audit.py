@@ -360,7 +360,6 @@ class WalletAudit:
 
 
 def _is_early(line: Mapping[str, Any]) -> bool:
-    """Is it said to have been seen long before its block time?"""
     seen_ms, seconds = line.get("seenAtMs"), line.get("blockTime")
     if not isinstance(seen_ms, int) or not isinstance(seconds, int):
         return False

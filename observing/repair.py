@@ -64,7 +64,6 @@ class Repair:
                     self._replace_receipt(wallet, row, row.body, row.endpoint, row.digest, now)
 
     def _count_wrong(self, wallet: Wallet) -> int:
-        """Count gaps, and balances that the ledger did not explain at the last comparison."""
         gaps = self._state.apply_entries(wallet).gaps
         checked = self._state.check_balances(wallet).values()
         return len(gaps) + sum(explained is False for explained in checked)

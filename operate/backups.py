@@ -62,7 +62,6 @@ class Migrated(NamedTuple):
 
 @contextlib.contextmanager
 def _refusing() -> Iterator[None]:
-    """Turn errors of the disk and of SQLite into Refused."""
     try:
         yield
     except OSError as error:
@@ -139,7 +138,6 @@ def remove_partials(folder: Path, name: str = "*") -> None:
 
 
 def _remove(path: Path) -> None:
-    """Remove a database that nobody uses, and what SQLite left beside it."""
     for side in SIDE_FILES:
         path.with_name(path.name + side).unlink(missing_ok=True)
 
@@ -364,7 +362,6 @@ def _link(path: Path, aside: Path) -> None:
 
 
 def _remove_links(config: Config) -> None:
-    """Remove second names that an interrupted restore gave the present database."""
     path = config.database_path
     for aside in config.data_dir.glob("app.db.replaced-*") if path.exists() else ():
         if aside.samefile(path):

@@ -364,7 +364,6 @@ def check_access(config: Config) -> Iterator[Finding]:
 
 
 def _check_files(folder: Path, user: int) -> Iterator[Finding]:
-    """Name the files that a user cannot use as the server has to."""
     written = {name + side for name in WRITTEN for side in SIDE_FILES}
     paths = [folder / name for name in sorted(written | READ_ALONE) if (folder / name).is_file()]
     closed = [path for path in paths if not _can_use(path, path.name in written, user)]

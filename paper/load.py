@@ -262,7 +262,6 @@ def _remember_reviews(
 def _remember_closes(
     loaded: Mapping[int, LoadedTrader], states: Mapping[int, str], now: int, faults: Faults
 ) -> None:
-    """Fill in the closes of two look-backs, oldest first."""
     for row in select(rows.CloseRow, rows.CLOSES, (now - 2 * LOOK_BACK_MS,)):
         if row.trader in loaded:
             with faults.isolate(row.trader):
@@ -273,7 +272,6 @@ def _remember_closes(
 
 
 def _remember_lines(loaded: Mapping[int, LoadedTrader], now: int, faults: Faults) -> None:
-    """Fill in running pauses, lessons in force and recent refusals from the diaries."""
     since = now - LOOK_BACK_MS - DAY_MS, now - REFUSAL_MS
     for row in select(rows.RememberedRow, rows.REMEMBERED, since):
         if row.trader in loaded:
@@ -340,7 +338,6 @@ def load_account(period: Any, handle: str) -> StoredAccount:
 
 
 def _list_attempts(period: int, positions: Mapping[int, Position]) -> Iterator[Attempt]:
-    """Yield the period's fills, each with what its pool remembered."""
     snapshots = {
         row.id: read_snapshot(row, row.mint)
         for row in select(rows.NamedSnapshotRow, rows.NAMED_SNAPSHOTS, (period, period))

@@ -196,7 +196,6 @@ def list_costs() -> list[CostsFrom]:
 
 
 def _measure_costs(now: int) -> NetworkCosts | None:
-    """Work out and store the network costs of the last thirty days (ms); None for too few swaps."""
     begin = (now - KEPT_MS) // 1000
     (paid,) = select(PaidRow, COUNT_PAID, (begin,))
     if paid.since is None or paid.swaps < measured.MIN_PAID:

@@ -131,7 +131,6 @@ def _store_journals(journals: Sequence[PeriodJournal]) -> None:
 
 
 def _store_twins(loaded: Sequence[LoadedTrader]) -> set[int]:
-    """Store what the twins did; return the snapshots that they name."""
     written = show_twins(loaded)
     _insert(TwinState, written.states, ("period",))
     _insert(TwinFill, written.fills)
@@ -178,7 +177,6 @@ def _check_version(ident: int, version: int, engine: Columns) -> None:
 
 
 def _find_order_ids(one: PeriodJournal) -> dict[int, int]:
-    """Return {order number: row id} of the orders that a journal has fills of."""
     ids: dict[int, int] = {}
     for part in storage.in_parts({fill.order for fill, _ in one.journal.fills}):
         orders = PaperOrder.select(PaperOrder.number, PaperOrder.id).where(

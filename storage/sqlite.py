@@ -213,7 +213,6 @@ class SQLite(PooledDatabase, APSWDatabase):
 
     @contextlib.contextmanager
     def _noting(self) -> Iterator[None]:
-        """Remember why a write failed, for health."""
         try:
             yield
         except OperationalError as error:
@@ -243,7 +242,6 @@ class SQLite(PooledDatabase, APSWDatabase):
             self._pass_on()
 
     def _pass_on(self) -> None:
-        """Let the next writer of this process begin."""
         if getattr(self._mine, "turn", False):
             self._mine.turn = False
             self._turn.release()
@@ -333,7 +331,6 @@ class SQLite(PooledDatabase, APSWDatabase):
             raise OpenQuery(f"{what} inside a transaction")
 
     def _list_cursors(self) -> weakref.WeakSet[Any]:
-        """This thread's cursors that are still referenced."""
         if not hasattr(self._mine, "cursors"):
             self._mine.cursors = weakref.WeakSet()
         cursors: weakref.WeakSet[Any] = self._mine.cursors

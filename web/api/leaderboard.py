@@ -221,7 +221,6 @@ def show_entry(entry: Entry, rank: int | None, quote: Quote | None = None) -> di
 
 
 def _show_amounts(entry: Entry, totals: Totals | None) -> Json:
-    """The amounts in SOL; null where nothing was observed, and on a board of a stablecoin."""
     return {
         "realizedLamports": totals and show_lamports(totals.realized),
         "realizedSol": totals and show_sol(totals.realized),
@@ -232,7 +231,6 @@ def _show_amounts(entry: Entry, totals: Totals | None) -> Json:
 
 
 def _show_quoted(totals: Totals | None, quote: Quote) -> Json:
-    """The amounts in a stablecoin; null where nothing was observed."""
     return {
         "quote": show_quote(quote),
         **show_amount("realized", totals and totals.realized, quote),

@@ -152,7 +152,6 @@ def show_evidence(row: TraderRow) -> Json | None:
 
 
 def _read_totals(trader_id: int | None) -> dict[int, PeriodTotalsRow]:
-    """Return {period id: totals} of the open periods of a trader, or of all for None."""
     return {row.period_id: row for row in select_many(PeriodTotalsRow, PERIOD_TOTALS, (trader_id,))}
 
 
@@ -387,7 +386,6 @@ def show_compared(closes: list[Close]) -> Json:
 
 
 def _count_accounts(closes: list[Close]) -> int:
-    """Return how many traders made these closes, whose ids name them."""
     return len({close.id for close in closes})
 
 
@@ -534,7 +532,6 @@ def show_rules(period: int, on_twin: dict[str, int]) -> list[Json]:
 
 
 def _read_close(row: TwinCloseRow) -> Close:
-    """Return what comparisons count of a close, whose id is the trader's."""
     return read_twin_close(str(row.trader_id), row, read_stored(row.marks, MARKS.shape) or [])
 
 

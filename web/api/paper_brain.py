@@ -81,7 +81,6 @@ def show_brain(trader_id: int, closes: list[Close], control: list[Close], now: i
 
 
 def _list_notes(trader_id: int, now: int) -> tuple[list[DiaryRow], list[DiaryRow]]:
-    """Return the pauses and the lessons of the diary, each in order."""
     found: dict[str, list[DiaryRow]] = {"pause": [], "lesson": []}
     for row in select(DiaryRow, PAUSES_AND_LESSONS, (trader_id, now - guard.LOOK_BACK_MS)):
         found[row.kind].append(row)

@@ -212,7 +212,6 @@ def _make_entry(move: Move, slot: int, held: int, lamports: int) -> Entry:
 
 
 def _draw_lots(booked: Sequence[Booked]) -> list[LotBar]:
-    """Draw the lots that these transactions brought, less what they took."""
     brought = sum(move.raw for move in MOVES if move.raw > 0)
     sold = {origin: raw for one in booked for origin, raw, _ in one.lots}
     bars, x = [], 0.0
@@ -243,7 +242,6 @@ def _list_slices(sale: Booked) -> list[SliceRow]:
 
 
 def _tell_sum(slices: Sequence[SliceRow]) -> str:
-    """Write the sum of the result: `1,499 + 749 − 1,000 − 750`, in lamports."""
     known = [(one.proceeds, one.cost) for one in slices if one.cost is not None]
     gained = " + ".join(f"{proceeds:,}" for proceeds, _ in known)
     return " ".join([gained, *(write_exact(-cost) for _, cost in known)]).replace(" −", " − ")

@@ -36,7 +36,6 @@ class DayResult(NamedTuple):
 
 
 def _macros() -> Any:
-    """Return the macros of templates/pictures.html as functions."""
     return current_app.jinja_env.get_template("pictures.html").module
 
 
@@ -82,7 +81,6 @@ def draw_quote_curves(bot: Json) -> dict[str, str]:
 
 
 def _draw_quote_curve(bot: Json, quote: Json) -> str:
-    """Like draw_bot_curve, in a stablecoin."""
     curve = _draw_realized(
         bot,
         quote_history.write_samples(quote_results.OF_RESULTS, quote["mint"]),
@@ -191,7 +189,6 @@ def draw_sparks(board: leaderboard.Board, rows: Sequence[Json]) -> dict[str, cha
 
 
 def _find_samples(board: leaderboard.Board) -> str:
-    """Return the statement for history.sample_realized of what a board ranks by."""
     is_forward = board.record == "forward"
     if board.quote is None:
         return history.OF_RECORD if is_forward else history.OF_WALLET
