@@ -382,7 +382,7 @@ class SessionLock:
                 self._session.execute(f"SELECT pg_advisory_xact_lock({LOCKS['writing']})")
                 return True
             except BaseException:
-                # Release a lock that only half was taken.
+                # Release a lock that was only half taken.
                 self.release()
                 raise
 

@@ -13,7 +13,7 @@ from paper.account import PIPELINE
 from paper.strategies import FAMILIES
 from paper.tables import DiaryEntry, PaperPost, Period, Position, Trader
 from web.api import legacy
-from web.api.paper_figures import ACCOUNT_FIGURES
+from web.api.paper_brain import ACCOUNT_FIGURES
 
 PATHS = ["/api/traders", "/api/feed", "/api/market", "/api/strategies"]
 SOL = 10**9

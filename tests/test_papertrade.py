@@ -46,7 +46,7 @@ from paper.tables import (
 from paper.trader import Trader as Player
 from storage.rows import select
 from web.api import paper
-from web.api.paper_figures import ACCOUNT_FIGURES
+from web.api.paper_brain import ACCOUNT_FIGURES
 
 MINUTE = 60_000
 START = 1_800_000_000_000

@@ -20,14 +20,16 @@ from paper.venues import VENUES
 from storage import database
 from storage.rows import select, select_many, select_one
 from storage.stored import Part, read_stored
-from web.api.paper_brain import find_close_id, show_brain, show_line
-from web.api.paper_equity import read_history
-from web.api.paper_figures import (
+from web.api.paper_brain import (
+    find_close_id,
     list_fill_errors,
     name_interval,
     show_account_figures,
     show_at_cost,
+    show_brain,
+    show_line,
 )
+from web.api.paper_equity import read_history
 from web.api.paper_records import (
     WARNINGS,
     find_percentage,

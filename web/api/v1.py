@@ -15,10 +15,9 @@ from evidence.notes import encode
 from ratelimit import list_limits, show_windows
 from web.api import leaderboard, market, paging, queries, quote_results, records, risk, spreadsheet
 from web.api.arguments import Args, read_address, read_bot, read_choice
-from web.api.ends import show_ends
 from web.api.estimates import add_estimates
 from web.api.held_wallets import list_wallets
-from web.api.look_back import TRADE_KINDS, Wanted, find_arrived, find_trades
+from web.api.look_back import TRADE_KINDS, Wanted, find_arrived, find_trades, show_ends
 from web.api.posts import show_posts
 from web.api.records import show_records
 from web.api.serialize import (
