@@ -149,7 +149,7 @@ class Wallet(Base):
     # Block time up to which a node's view was seen.
     observed_to = BigIntegerField(null=True)
     # Derived from the ledger. JSON: Coverage, the results, openPositions, reconciliation and
-    # averageCost of Bot in the API, `by_quote` (chain.quotes); `last_trade_at` (ms) counts trades;
+    # averageCost of Bot in the API, `by_quote` (quotes); `last_trade_at` (ms) counts trades;
     # `realized`, `cost_left` (lamports) sort the leaderboard; `imbalance` (lamports) and, by mint,
     # `quote_imbalance`: what books leave over though nothing is missing, a defect of this program.
     coverage = TextField(null=True)
@@ -241,8 +241,8 @@ class Address(Base):
 
 
 class Receipt(Base):
-    """A finalized transaction as the node gave it (`body`: chain.packing), stored once for all
-    wallets it names. `tx_index` is its place in the block, `digest` is chain.digests' of it.
+    """A finalized transaction as the node gave it (`body`: reading.packing), stored once for all
+    wallets it names. `tx_index` is its place in the block, `digest` is reading.digests' of it.
     """
 
     id = AutoField()
@@ -261,7 +261,7 @@ class WalletSignature(Base):
     stored; `problem` says why it could not be taken in.
 
     `head`: arrived after the first full scan, so fetched before the backfill. `entry`: packed JSON
-    of chain.entries.Entry, once stored.
+    of chain.reading.entries.Entry, once stored.
     """
 
     id = AutoField()

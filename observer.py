@@ -16,11 +16,11 @@ from typing import Any
 from peewee import OperationalError
 
 import storage
-from chain.coverage import find_overtaken
-from chain.holdings import HELD
+from chain.ledger.coverage import find_overtaken
 from chain.rpc import THROTTLED_SECONDS, Rpc, RpcError, Unavailable
-from chain.standing_store import refresh_standings
-from chain.summary import read_coverage
+from chain.stored.holdings import HELD
+from chain.stored.standing_store import refresh_standings
+from chain.stored.summary import read_coverage
 from config import Config
 from models import IS_PROGRAM, Post, Wallet, WalletSignature
 from observing.answering import MAX_ANSWER_SECONDS, Answering

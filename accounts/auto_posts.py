@@ -10,14 +10,14 @@ from accounts.influencers import read_voice
 from accounts.posts import store_post
 from accounts.verification import MAX_AT_ONCE, verify_posts
 from chain.amounts import exact, sol
-from chain.beside import list_venue_changes
-from chain.holdings import HOLDINGS
-from chain.kinds import TRADES
-from chain.quote_tables import QuoteTrade
-from chain.quotes import find_quote
+from chain.reading.beside import list_venue_changes
+from chain.reading.kinds import TRADES
+from chain.reading.quotes import find_quote
+from chain.stored.holdings import HOLDINGS
+from chain.stored.quote_tables import QuoteTrade
+from chain.stored.trade_store import LISTED_TRADE
+from chain.stored.verify import judge
 from chain.symbols import find_imitated, show_symbol
-from chain.trade_store import LISTED_TRADE
-from chain.verify import judge
 from market.tables import Token
 from models import Bot, Post, Trade, Wallet
 from storage import mark

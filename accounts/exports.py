@@ -14,8 +14,8 @@ import orjson
 from accounts import hooks
 from accounts.influencers import read_voice
 from accounts.spreadsheet import disarm, write_lines
-from chain.holdings import HOLDINGS
-from chain.stored import OBJECT
+from chain.stored.columns import OBJECT
+from chain.stored.holdings import HOLDINGS
 from models import Owner
 from storage import database, snapshot
 from storage.stored import read_stored

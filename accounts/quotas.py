@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from chain.holdings import HOLDINGS
+from chain.stored.holdings import HOLDINGS
 from config import Config
 from storage import database
 

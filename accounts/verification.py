@@ -7,10 +7,10 @@ import orjson
 
 import storage
 from accounts.delays import time_posts
-from chain.effects import touches
-from chain.packing import read_stored
-from chain.trade_store import LISTED_TRADE
-from chain.verify import judge, list_moved_mints
+from chain.reading.effects import touches
+from chain.reading.packing import read_stored
+from chain.stored.trade_store import LISTED_TRADE
+from chain.stored.verify import judge, list_moved_mints
 from models import Address, Post, Receipt, Trade, Wallet, WalletSignature
 from storage import arrivals
 

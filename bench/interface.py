@@ -24,7 +24,7 @@ import storage
 from accounts import influencers, posts, traders
 from bench.streams import start_server
 from chain import base58, trade_store
-from chain.tables import TokenTrader, TradeMint
+from chain.stored.tables import TokenTrader, TradeMint
 from models import Wallet
 from web.api import openapi
 

@@ -53,7 +53,7 @@ class Trial:
         from node import Chain, FakeNode
         from service import Service
 
-        from chain.programs import table
+        from chain.reading.programs import table
         from evidence.memory import Memory
 
         history = read_history()

@@ -1,8 +1,8 @@
 """Which addresses can be a wallet, and which of those somebody can hold a key of. Pure."""
 
 from chain.base58 import is_base58
-from chain.instructions import WRAPPED_SOL
-from chain.programs import Programs, table
+from chain.reading.instructions import WRAPPED_SOL
+from chain.reading.programs import Programs, table
 
 # Addresses of the runtime itself: native programs, loaders and the incinerator.
 # docs.anza.xyz/runtime/programs, and the crate solana-sdk-ids.

@@ -19,7 +19,7 @@ from typing import Any
 
 from chain import base58
 from chain.amounts import exact
-from chain.instructions import TOKEN, TOKEN_2022
+from chain.reading.instructions import TOKEN, TOKEN_2022
 
 MINT_BYTES, INITIALIZED_AT, TYPE_AT, EXTENSIONS_AT, IS_MINT = 82, 45, 165, 166, 1
 # basis points: from here on a transfer fee is a fail, not a warning

@@ -4,8 +4,8 @@ Pure; a node may say anything.
 
 from typing import Any, NamedTuple
 
-from chain.answers import Holding, check_holdings, is_number
-from chain.receipts import SIGNATURE
+from chain.reading.answers import Holding, check_holdings, is_number
+from chain.reading.receipts import SIGNATURE
 
 # What of a token account is asked for: mint, owner and amount.
 HOLDING_SLICE = {"offset": 0, "length": 72}

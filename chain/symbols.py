@@ -3,7 +3,7 @@ theirs. Pure.
 """
 
 from chain.letters import find_bare, write_line
-from chain.quotes import QUOTES
+from chain.reading.quotes import QUOTES
 
 # {mint: symbol}. Other currencies, then tokens that many know.
 SYMBOLS = {quote.mint: quote.symbol for quote in QUOTES} | {

@@ -2,7 +2,7 @@
 
 from argparse import Namespace
 
-from chain.programs import MARKER_SOURCE, Program, Programs, table
+from chain.reading.programs import MARKER_SOURCE, Program, Programs, table
 from cli import Commands, add_command, print_result
 from config import Config
 

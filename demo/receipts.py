@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from chain.base58 import b58encode
-from chain.instructions import SYSTEM, TOKEN
-from chain.quotes import Quote
+from chain.reading.instructions import SYSTEM, TOKEN
+from chain.reading.quotes import Quote
 
 # PumpSwap, which calls move value: no marker, unlike the recording's own venue.
 VENUE = "pAMMBay6oceH9fJKBRHGP5D4bD4sWpmSwMn52FMfXEA"

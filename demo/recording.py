@@ -6,7 +6,7 @@ import gzip
 import json
 from pathlib import Path
 
-from chain.quotes import QUOTES
+from chain.reading.quotes import QUOTES
 from demo.market import BY_SYMBOL, DAY, SOL_USD, price
 from demo.receipts import FEE, JsonObject, Plan, Receipts, make_address
 

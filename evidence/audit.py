@@ -7,7 +7,7 @@ these is a difference. What the balances of the chain disprove is one.
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from chain.programs import BadPrograms, Programs
+from chain.reading.programs import BadPrograms, Programs
 from evidence import comparing
 from evidence.claims import (
     MAX_GROUP,

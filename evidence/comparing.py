@@ -8,15 +8,15 @@ from typing import Any, NamedTuple
 import orjson
 
 from chain.amounts import show_lamports
-from chain.coverage import ACCOUNTS_CAPPED, CAPPED, UNRESOLVED
-from chain.entries import Entry
-from chain.forward import NOTHING, Span
-from chain.lots import Booked
-from chain.risk import RiskBook
-from chain.store import show_summary
-from chain.summary import show_time
-from chain.trade_store import make_trade_row, trade_uid
-from chain.verify import judge, list_moved_mints
+from chain.ledger.coverage import ACCOUNTS_CAPPED, CAPPED, UNRESOLVED
+from chain.ledger.forward import NOTHING, Span
+from chain.ledger.lots import Booked
+from chain.ledger.risk import RiskBook
+from chain.reading.entries import Entry
+from chain.stored.store import show_summary
+from chain.stored.summary import show_time
+from chain.stored.trade_store import make_trade_row, trade_uid
+from chain.stored.verify import judge, list_moved_mints
 from evidence import totals
 from evidence.claims import ClaimedPost, ClaimedSpan
 from evidence.pages import Line

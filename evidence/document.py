@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 import orjson
 
 from chain.amounts import show_lamports
-from chain.entries import READING
-from chain.forward import SpanTotals
-from chain.programs import Programs, table
-from chain.risk_store import WHOLE
-from chain.store import UNTOUCHED, Untouched, name_rules
-from chain.summary import show_time
+from chain.ledger.forward import SpanTotals
+from chain.reading.entries import READING
+from chain.reading.programs import Programs, table
+from chain.stored.risk_store import WHOLE
+from chain.stored.store import UNTOUCHED, Untouched, name_rules
+from chain.stored.summary import show_time
 from config import VERSION
 from evidence import groups, totals
 from evidence.pages import name_pages

@@ -7,16 +7,16 @@ from datetime import datetime
 from typing import Any
 
 from chain.amounts import show_lamports
-from chain.entries import Entry, read_entry
-from chain.forward import Span
-from chain.group_book import Family, PendingGroup, begin_group, rebuild_group
-from chain.groups import GroupLedger, LedSpan, Stay, join_coverages, join_parts
-from chain.kinds import TRADES
-from chain.lots import Opening
-from chain.programs import Programs
-from chain.summary import NOT_POLLED, show_time
-from chain.trade_store import trade_uid
-from chain.verify import judge, list_moved_mints
+from chain.ledger.forward import Span
+from chain.ledger.group_book import Family, PendingGroup, begin_group, rebuild_group
+from chain.ledger.groups import GroupLedger, LedSpan, Stay, join_coverages, join_parts
+from chain.ledger.lots import Opening
+from chain.reading.entries import Entry, read_entry
+from chain.reading.kinds import TRADES
+from chain.reading.programs import Programs
+from chain.stored.summary import NOT_POLLED, show_time
+from chain.stored.trade_store import trade_uid
+from chain.stored.verify import judge, list_moved_mints
 from evidence import totals
 from evidence.claims import ClaimedGroup, ClaimedPost, ClaimedWallet, Nonsense
 from evidence.comparing import (

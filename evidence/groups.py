@@ -5,9 +5,9 @@ made, and whose they were when.
 from typing import Any, NamedTuple
 
 from chain.amounts import show_lamports
-from chain.group_reading import read_family
-from chain.groups import LedSpan
-from chain.standing_store import read_rows
+from chain.ledger.groups import LedSpan
+from chain.stored.group_reading import read_family
+from chain.stored.standing_store import read_rows
 from storage import database
 
 Json = dict[str, Any]

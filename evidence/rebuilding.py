@@ -7,13 +7,13 @@ from operator import attrgetter
 from types import SimpleNamespace
 from typing import Any
 
-from chain.coverage import order_entries
-from chain.entries import Entry
-from chain.forward import Forward, Span
-from chain.kinds import TRADES
-from chain.ledger import Ledger
-from chain.lots import Opening
-from chain.store import PendingLedger, apply_entry
+from chain.ledger.coverage import order_entries
+from chain.ledger.forward import Forward, Span
+from chain.ledger.ledger import Ledger
+from chain.ledger.lots import Opening
+from chain.reading.entries import Entry
+from chain.reading.kinds import TRADES
+from chain.stored.store import PendingLedger, apply_entry
 
 Entries = Callable[[], Iterable[Entry]]
 Row = dict[str, Any]
@@ -45,7 +45,7 @@ class Begin:
 
 def rebuild(begin: Begin, entries: Entries, tell: Callable[[Row], None]) -> RebuiltLedger:
     """Book entries, which come by slot, each time they are asked for. `tell` is given each trade
-    row (chain.trade_store) as the ledger finally has it.
+    row (chain.stored.trade_store) as the ledger finally has it.
     """
     ledger = Ledger(backfilled=begin.backfilled, untouched=dict(begin.untouched))
     for _ in _apply_all(

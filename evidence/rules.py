@@ -4,9 +4,9 @@ import csv
 import io
 from typing import NamedTuple
 
-from chain.entries import READING
-from chain.programs import ADDED_COLUMNS, Programs, table
-from chain.store import name_rules
+from chain.reading.entries import READING
+from chain.reading.programs import ADDED_COLUMNS, Programs, table
+from chain.stored.store import name_rules
 from config import VERSION
 from evidence.claims import Claims
 

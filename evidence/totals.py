@@ -11,10 +11,10 @@ from typing import Any
 
 import orjson
 
-from chain.forward import SpanTotals
-from chain.hour_store import RUNNING, RunningTotals
-from chain.risk import RiskBook
-from chain.risk_store import COLUMNS, TOKEN_COLUMNS, dump_stretch
+from chain.ledger.forward import SpanTotals
+from chain.ledger.risk import RiskBook
+from chain.stored.hour_store import RUNNING, RunningTotals
+from chain.stored.risk_store import COLUMNS, TOKEN_COLUMNS, dump_stretch
 from storage import database
 
 

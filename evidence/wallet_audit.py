@@ -4,11 +4,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from chain.coverage import is_explained
-from chain.effects import touches
-from chain.entries import Entry
-from chain.programs import Programs
-from chain.summary import show_time
+from chain.ledger.coverage import is_explained
+from chain.reading.effects import touches
+from chain.reading.entries import Entry
+from chain.reading.programs import Programs
+from chain.stored.summary import show_time
 from evidence import comparing
 from evidence.claims import ClaimedPost, ClaimedWallet, Claims, Nonsense, Scope
 from evidence.comparing import OWN_FIELDS, SHARED_FIELDS, Difference, Findings, show_sums

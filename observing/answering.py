@@ -5,9 +5,9 @@ had found it.
 from collections.abc import Iterable
 from dataclasses import replace
 
-from chain.coverage import find_overtaken, is_explained
+from chain.ledger.coverage import find_overtaken, is_explained
 from chain.rpc import BadAnswer, Refused
-from chain.summary import read_coverage
+from chain.stored.summary import read_coverage
 from models import Wallet
 from observing.balances import Balances
 from observing.bell import Changed, Ring

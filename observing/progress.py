@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple
 
 import storage
-from chain.coverage import Progress
+from chain.ledger.coverage import Progress
 from models import Wallet
 from observing.state import State
 

@@ -5,11 +5,11 @@ from typing import Any, NamedTuple
 
 import storage
 from accounts.delays import count_delays
-from chain.group_reading import list_kin
-from chain.group_tables import OwnCoverage
-from chain.standing_store import read_rows
-from chain.summary import UNREADABLE, read_coverage
-from chain.trade_store import mark_differing_trades, renew_traders
+from chain.stored.group_reading import list_kin
+from chain.stored.group_tables import OwnCoverage
+from chain.stored.standing_store import read_rows
+from chain.stored.summary import UNREADABLE, read_coverage
+from chain.stored.trade_store import mark_differing_trades, renew_traders
 from models import Post, Trade, Wallet
 from observing.entries import reread_entries
 from observing.progress import read_progress

@@ -1,7 +1,7 @@
 """Where the chain of balances breaks: scan again, and ask another node about what it says."""
 
-from chain.digests import digest_receipt
-from chain.packing import pack, read_stored
+from chain.reading.digests import digest_receipt
+from chain.reading.packing import pack, read_stored
 from chain.rpc import BadAnswer, Refused
 from models import Address, Receipt, Wallet, WalletSignature
 from observing.entries import reread_entries

@@ -13,10 +13,10 @@ import orjson
 
 import storage
 from accounts.verification import MOVABLE
-from chain.coverage import Progress
-from chain.forward import SpanHoldings
-from chain.summary import UNREADABLE, read_coverage, show_time
-from chain.trade_store import to_json
+from chain.ledger.coverage import Progress
+from chain.ledger.forward import SpanHoldings
+from chain.stored.summary import UNREADABLE, read_coverage, show_time
+from chain.stored.trade_store import to_json
 from models import Wallet
 from observing.listing import IS_DUE
 from observing.state import FULL_SCAN_INTERVAL_MS, State, log

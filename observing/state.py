@@ -8,14 +8,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from accounts.auto_posts import update_posts
-from chain.answers import Holding
-from chain.coverage import is_explained
-from chain.entries import Entry
-from chain.group_store import GroupStore
-from chain.ledger import Ledger
-from chain.programs import table
+from chain.ledger.coverage import is_explained
+from chain.ledger.ledger import Ledger
+from chain.reading.answers import Holding
+from chain.reading.entries import Entry
+from chain.reading.programs import table
 from chain.rpc import Rpc
-from chain.store import name_rules
+from chain.stored.group_store import GroupStore
+from chain.stored.store import name_rules
 from config import Config
 from models import Wallet
 from observing.bell import Bell

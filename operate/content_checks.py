@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from accounts import quotas
-from chain.stored import OBJECT, WALLET_PARTS
-from chain.summary import UNREADABLE, read_coverage
+from chain.stored.columns import OBJECT, WALLET_PARTS
+from chain.stored.summary import UNREADABLE, read_coverage
 from config import Config
 from operate import instance
 from operate.findings import CLOCK_MS, SET_CLOCK, Finding, fine, look, show_span, show_time, wrong

@@ -9,16 +9,16 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from chain import store, trade_store
-from chain.coverage import order_entries
-from chain.entries import Entry
-from chain.group_reading import ENTRIES
-from chain.hour_store import RUNNING, RunningTotals
-from chain.kinds import TRADES
-from chain.ledger import Ledger
-from chain.lots import Opening
-from chain.summary import UNREADABLE, read_coverage, show_time
-from chain.verify import list_moved_mints
+from chain.ledger.coverage import order_entries
+from chain.ledger.ledger import Ledger
+from chain.ledger.lots import Opening
+from chain.reading.entries import Entry
+from chain.reading.kinds import TRADES
+from chain.stored import store, trade_store
+from chain.stored.group_reading import ENTRIES
+from chain.stored.hour_store import RUNNING, RunningTotals
+from chain.stored.summary import UNREADABLE, read_coverage, show_time
+from chain.stored.verify import list_moved_mints
 from models import Trade
 from operate.differences import Difference
 from operate.forward_checks import read_forward

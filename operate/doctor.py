@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from chain.programs import BadPrograms, table
+from chain.reading.programs import BadPrograms, table
 from config import LOCAL_HOSTS, Config
 from operate import backups
 from operate.access_checks import can_look, check_access, is_open

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
-from chain.forward import Forward, Span, SpanHoldings, SpanTotals
-from chain.forward_store import sort_spans
-from chain.risk_store import (
+from chain.ledger.forward import Forward, Span, SpanHoldings, SpanTotals
+from chain.stored.forward_store import sort_spans
+from chain.stored.risk_store import (
     COLUMNS,
     TOKEN_COLUMNS,
     PeriodKey,
@@ -15,7 +15,7 @@ from chain.risk_store import (
     list_stretches,
     list_tokens,
 )
-from chain.store import PendingLedger
+from chain.stored.store import PendingLedger
 from operate.differences import Difference
 from operate.readers import Reader
 

@@ -5,12 +5,12 @@ from typing import Any
 
 import orjson
 
-from chain import store
-from chain.group_book import Family, Member, PendingGroup
-from chain.group_reading import rebuild_family
-from chain.kinds import TRADES
-from chain.programs import Programs
-from chain.verify import list_moved_mints
+from chain.ledger.group_book import Family, Member, PendingGroup
+from chain.reading.kinds import TRADES
+from chain.reading.programs import Programs
+from chain.stored import store
+from chain.stored.group_reading import rebuild_family
+from chain.stored.verify import list_moved_mints
 from operate.derived import NamedTrade, Rebuilt, check_hours, check_trades, count_unpublished
 from operate.differences import Difference
 from operate.forward_checks import check_forward, check_risk

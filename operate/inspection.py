@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
-from chain import store
-from chain.digests import digest_receipt
-from chain.entries import Entry, read_entry
-from chain.group_reading import read_family
-from chain.packing import parse_stored, unpack_text
-from chain.programs import table
+from chain.reading.digests import digest_receipt
+from chain.reading.entries import Entry, read_entry
+from chain.reading.packing import parse_stored, unpack_text
+from chain.reading.programs import table
+from chain.stored import store
+from chain.stored.group_reading import read_family
 from config import Config
 from operate.delay_checks import check_delays
 from operate.derived import (

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from chain.verify import judge
+from chain.stored.verify import judge
 from operate.derived import NamedTrade
 from operate.differences import Difference
 from operate.readers import Reader

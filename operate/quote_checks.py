@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from chain.quote_store import TOTALS, PendingQuotes, load_sales, load_totals, write_sales
-from chain.store import PendingLedger
+from chain.stored.quote_store import TOTALS, PendingQuotes, load_sales, load_totals, write_sales
+from chain.stored.store import PendingLedger
 from operate.differences import Difference
 from operate.readers import Reader
 

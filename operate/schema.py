@@ -7,8 +7,8 @@ from peewee import SchemaManager
 import models
 from accounts import admin_tables, conduct_tables
 from accounts import tables as accounts_tables
-from chain import group_tables, quote_tables
-from chain import tables as chain_tables
+from chain.stored import group_tables, quote_tables
+from chain.stored import tables as chain_tables
 from evidence import tables as evidence_tables
 from market import tables as market_tables
 from paper import equity_tables, measured_tables, twin_tables

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from chain.ranks import IN_SOL, StandingRow
-from chain.standing_store import BOARDS, QUOTE_BOARDS, list_forgotten, work_out
+from chain.stored.ranks import IN_SOL, StandingRow
+from chain.stored.standing_store import BOARDS, QUOTE_BOARDS, list_forgotten, work_out
 from operate.differences import UNREADABLE, Difference
 from operate.readers import Reader
 

@@ -6,7 +6,7 @@ import time
 
 from node import connect
 
-from chain.programs import table
+from chain.reading.programs import table
 from evidence import log
 from evidence.audit import Auditor
 from evidence.claims import Instance

@@ -10,8 +10,8 @@ import models
 import storage
 from accounts.influencers import VOICE
 from accounts.keys import hash_secret
-from chain.quote_tables import QuoteTotal, QuoteTrade
-from chain.tables import ForwardTotal, RiskTotal, TokenTotal
+from chain.stored.quote_tables import QuoteTotal, QuoteTrade
+from chain.stored.tables import ForwardTotal, RiskTotal, TokenTotal
 from models import Attachment, Bot, Owner, Trade, Wallet
 from observer import Observer
 from operate import schema

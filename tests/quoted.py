@@ -3,8 +3,8 @@
 import orjson
 from service import NOW
 
-from chain.quote_tables import QuoteTotal, QuoteTrade
-from chain.quotes import find_quote
+from chain.reading.quotes import find_quote
+from chain.stored.quote_tables import QuoteTotal, QuoteTrade
 from models import Attachment, Bot, Trade, Wallet
 
 NAMES = (

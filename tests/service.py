@@ -13,9 +13,9 @@ from accounts import api_keys, influencers
 from app import create_app
 from chain import base58, trade_store
 from chain.amounts import sol
-from chain.forward import SpanTotals
-from chain.summary import NOT_POLLED
-from chain.tables import ForwardTotal, HourTotal, TokenTrader, TradeMint
+from chain.ledger.forward import SpanTotals
+from chain.stored.summary import NOT_POLLED
+from chain.stored.tables import ForwardTotal, HourTotal, TokenTrader, TradeMint
 from models import Attachment, Trade, Wallet, WalletSignature
 
 # 2026-11-05, noon UTC (20,762.5 days), in ms: the time the tests agree on.

@@ -16,8 +16,8 @@ from story import ADA, Story
 
 from accounts import wallets
 from bench import audit as bench_audit
-from chain.programs import table
-from chain.summary import show_time
+from chain.reading.programs import table
+from chain.stored.summary import show_time
 from evidence import claims, view
 from evidence.claims import Instance, Nonsense
 from evidence.document import digest_claims

@@ -9,13 +9,13 @@ import models
 from accounts import auto_posts
 from accounts.auto_posts import update_posts
 from accounts.influencers import VOICE
-from chain.coverage import Progress
-from chain.effects import Balance
-from chain.entries import Entry
-from chain.group_tables import Companion
-from chain.quote_tables import QuoteTrade
-from chain.quotes import QUOTES
-from chain.store import LedgerStore
+from chain.ledger.coverage import Progress
+from chain.reading.effects import Balance
+from chain.reading.entries import Entry
+from chain.reading.quotes import QUOTES
+from chain.stored.group_tables import Companion
+from chain.stored.quote_tables import QuoteTrade
+from chain.stored.store import LedgerStore
 from market.tables import Token
 from models import Address, Attachment, Bot, Owner, Post, Trade, Wallet, WalletSignature
 from voice.facts import find_foreign_numbers

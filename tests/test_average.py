@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from test_ledger import FEE, Teller
 from test_reconciliation import DRAWN, UNEXPLAINED, play
 
-from chain.average import AverageCost, Pool, Portion, is_dust
+from chain.ledger.average import AverageCost, Pool, Portion, is_dust
 
 
 def average(teller):

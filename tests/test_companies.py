@@ -14,7 +14,7 @@ from test_group_store import find_differences
 
 from accounts import holdings, wallets
 from accounts.problem import Problem
-from chain.group_tables import Companion
+from chain.stored.group_tables import Companion
 from models import Attachment, Wallet
 from observer import Observer
 from observing.rebuilding import rebuild

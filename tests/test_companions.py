@@ -12,7 +12,7 @@ import storage
 from accounts import acts, departures, holdings, influencers, quotas, wallets
 from accounts.problem import Problem
 from chain import base58
-from chain.group_tables import Companion
+from chain.stored.group_tables import Companion
 from models import Attachment, Wallet
 from operate import log_checks
 from operate.readers import open_reader

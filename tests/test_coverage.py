@@ -7,8 +7,7 @@ import pytest
 from scene import Scene
 from story import RENT, Story, account_of, address
 
-from chain.answers import Holding
-from chain.coverage import (
+from chain.ledger.coverage import (
     GIVEN_UP,
     IS_PROGRAM,
     OLDER,
@@ -18,11 +17,12 @@ from chain.coverage import (
     is_explained,
     order_entries,
 )
-from chain.entries import read_entry
-from chain.ledger import Ledger
-from chain.lots import Gap, Seen
-from chain.programs import table
-from chain.receipts import parse_receipt
+from chain.ledger.ledger import Ledger
+from chain.ledger.lots import Gap, Seen
+from chain.reading.answers import Holding
+from chain.reading.entries import read_entry
+from chain.reading.programs import table
+from chain.reading.receipts import parse_receipt
 
 PROGRAMS = table()
 

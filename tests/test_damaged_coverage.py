@@ -9,8 +9,8 @@ from lookout import BEGIN, Lookout
 from node import FakeNode
 from story import address, market
 
-from chain.group_tables import Companion, OwnCoverage
-from chain.summary import UNREADABLE
+from chain.stored.group_tables import Companion, OwnCoverage
+from chain.stored.summary import UNREADABLE
 from evidence.digests import DigestLog
 from models import Attachment, Bot, Trade, Wallet, WalletSignature
 from observing import rebuilding

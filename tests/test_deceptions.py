@@ -13,11 +13,11 @@ from scene import FEE, RENT, Scene
 from story import account_of, address
 
 from chain.base58 import b58encode
-from chain.calls import discriminators
-from chain.entries import read_entry
-from chain.ledger import Ledger
-from chain.programs import table
-from chain.receipts import parse_receipt
+from chain.ledger.ledger import Ledger
+from chain.reading.calls import discriminators
+from chain.reading.entries import read_entry
+from chain.reading.programs import table
+from chain.reading.receipts import parse_receipt
 
 CPMM = "CPMMoo8L3F4NbTegBCKVNunggL7H1ZpdTHKxQB5qKP1C"
 LIMIT = "j1o2qRpjcyUwEvwtcfhEQefh773ZgjxcVRry7LDqg5X"

@@ -11,12 +11,12 @@ from corpus import read_expected
 
 from accounts import exports
 from accounts.problem import CODES
-from chain import verify
 from chain.amounts import exact
-from chain.effects import Balance
-from chain.entries import Entry
-from chain.kinds import TRADES
-from chain.ledger import Ledger
+from chain.ledger.ledger import Ledger
+from chain.reading.effects import Balance
+from chain.reading.entries import Entry
+from chain.reading.kinds import TRADES
+from chain.stored import verify
 from web.site import words
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -68,7 +68,7 @@ def test_every_flag_of_a_trade_is_named_and_said_in_words(service):
     schemas = service.get("/openapi.json").get_json()["components"]["schemas"]
     described = schemas["Trade"]["properties"]["flags"]["description"].partition(": ")[2]
     assert named == set(described.split(", ")) == set(words.FLAGS)
-    sources = "".join(path.read_text() for path in (ROOT / "chain").glob("*.py"))
+    sources = "".join(path.read_text() for path in (ROOT / "chain").rglob("*.py"))
     given = re.findall(r"flags=\(\"(\w+)\",\)|add_flags\(entry, \"(\w+)\"|\*\[\"(\w+)\"\]", sources)
     assert {flag for one in given for flag in one if flag} | verify.NO_PROOF <= named
     assert all(f'"{flag}"' in sources for flag in named)

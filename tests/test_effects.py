@@ -6,9 +6,9 @@ import pytest
 from scene import FEE, Scene
 from story import RENT, account_of, address
 
-from chain.effects import Balance, read_effect
-from chain.instructions import WRAPPED_SOL
-from chain.receipts import parse_receipt
+from chain.reading.effects import Balance, read_effect
+from chain.reading.instructions import WRAPPED_SOL
+from chain.reading.receipts import parse_receipt
 
 SOL = 10**9
 ADA, EVE, CAT, DOG, FOX = (address(word) for word in ("ada", "eve", "CAT", "DOG", "FOX"))

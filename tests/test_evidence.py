@@ -15,7 +15,7 @@ from test_worker import ROOT
 
 import storage
 from accounts import posts, wallets
-from chain.programs import table
+from chain.reading.programs import table
 from evidence import claims, document, index, log, pages
 from evidence.logged import append_digest
 from models import Bot, Receipt, Trade, Wallet, WalletSignature

@@ -11,16 +11,16 @@ from story import market
 from test_ledger import Teller
 from test_ledger_store import ADA, DONE, empty, entries_of, rebuild, store
 
-import chain.store
+import chain.stored.store
 from accounts.auto_posts import update_posts
-from chain.coverage import order_entries
-from chain.forward import Forward, Span, SpanHoldings, SpanTotals, read_totals
-from chain.forward_store import replace_forward
-from chain.inventory import Inventory
-from chain.ledger import Ledger
-from chain.risk import ALL
-from chain.store import LedgerStore
-from chain.tables import ForwardTotal
+from chain.ledger.coverage import order_entries
+from chain.ledger.forward import Forward, Span, SpanHoldings, SpanTotals, read_totals
+from chain.ledger.inventory import Inventory
+from chain.ledger.ledger import Ledger
+from chain.ledger.risk import ALL
+from chain.stored.forward_store import replace_forward
+from chain.stored.store import LedgerStore
+from chain.stored.tables import ForwardTotal
 from models import Attachment, WalletSignature
 
 # a fixture
@@ -276,14 +276,14 @@ def test_a_rebuild_of_what_is_stored_holds_no_long_past(empty, monkeypatch):
         t.buy("A", 10, 100).sell("A", 10, 150)
     rebuild(wallet, t.entries)
     assert ForwardTotal.select().count() == 40
-    monkeypatch.setattr(chain.store, "SLOTS_AT_ONCE", 4)
-    most, settle = [], chain.store.settle_past
+    monkeypatch.setattr(chain.stored.store, "SLOTS_AT_ONCE", 4)
+    most, settle = [], chain.stored.store.settle_past
 
     def spy(forward, stored):
         most.extend(len(record.rows) for record in forward.records.values())
         settle(forward, stored)
 
-    monkeypatch.setattr(chain.store, "settle_past", spy)
+    monkeypatch.setattr(chain.stored.store, "settle_past", spy)
     LedgerStore().apply(wallet)
     # Those of four slots, and of the second before, which might have gone on.
     assert len(most) >= 10 and max(most) <= 5
@@ -300,7 +300,7 @@ def test_a_rebuild_writes_nothing_anew_where_the_clock_of_the_chain_runs_ahead(e
     Attachment.update(attached_at=0).execute()
     rebuild(wallet, [])
     assert ForwardTotal.select().count() == 1
-    monkeypatch.setattr(chain.store, "SLOTS_AT_ONCE", 1)
+    monkeypatch.setattr(chain.stored.store, "SLOTS_AT_ONCE", 1)
     again = LedgerStore()
     again.apply(wallet)
     (record,) = again._pending[wallet.id].forward.records.values()

@@ -16,7 +16,7 @@ from story import BEGIN_TIME, address
 from test_groups import two_people
 
 from accounts import posts
-from chain.group_tables import Companion, OwnCoverage
+from chain.stored.group_tables import Companion, OwnCoverage
 from evidence.digests import DigestLog
 from evidence.document import digest_claims, digest_wallet
 from models import Address, Attachment, Bot, Post, Trade, Wallet, WalletSignature

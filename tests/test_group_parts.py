@@ -5,11 +5,9 @@ wallets, and how whole the history of all is. Each by hand.
 import pytest
 from story import FEE, Story, address
 
-from chain.coverage import UNRESOLVED
-from chain.effects import Balance
-from chain.entries import Entry
-from chain.forward import Span
-from chain.group_book import (
+from chain.ledger.coverage import UNRESOLVED
+from chain.ledger.forward import Span
+from chain.ledger.group_book import (
     NO_FAMILY,
     OWN_WALLETS,
     Family,
@@ -17,7 +15,21 @@ from chain.group_book import (
     begin_group,
     find_main,
 )
-from chain.group_reading import (
+from chain.ledger.groups import (
+    GroupLedger,
+    LedSpan,
+    Stay,
+    join_coverages,
+    join_parts,
+    merge_slot,
+)
+from chain.ledger.inventory import Position
+from chain.ledger.lots import Opening
+from chain.reading.effects import Balance
+from chain.reading.entries import Entry
+from chain.reading.packing import pack
+from chain.reading.programs import table
+from chain.stored.group_reading import (
     ADDRESSES,
     IS_BESIDE,
     SPANS,
@@ -27,18 +39,6 @@ from chain.group_reading import (
     keep_all,
     read_family,
 )
-from chain.groups import (
-    GroupLedger,
-    LedSpan,
-    Stay,
-    join_coverages,
-    join_parts,
-    merge_slot,
-)
-from chain.inventory import Position
-from chain.lots import Opening
-from chain.packing import pack
-from chain.programs import table
 
 ADA, EVE = 1, 2
 

@@ -19,19 +19,19 @@ from test_quote_store import take_for_quotes
 
 from accounts import posts
 from accounts.auto_posts import update_posts
-from chain import whole_standings
-from chain.digests import digest_receipt
-from chain.entries import read_entry
-from chain.group_reading import list_kin, read_family
-from chain.group_store import GroupStore
-from chain.group_tables import Companion, OwnCoverage
-from chain.kinds import TRADES
-from chain.packing import pack
-from chain.programs import table
-from chain.quote_tables import QuoteTrade
-from chain.receipts import parse_receipt
-from chain.standing_store import read_rows
-from chain.tables import HourTotal
+from chain.reading.digests import digest_receipt
+from chain.reading.entries import read_entry
+from chain.reading.kinds import TRADES
+from chain.reading.packing import pack
+from chain.reading.programs import table
+from chain.reading.receipts import parse_receipt
+from chain.stored import whole_standings
+from chain.stored.group_reading import list_kin, read_family
+from chain.stored.group_store import GroupStore
+from chain.stored.group_tables import Companion, OwnCoverage
+from chain.stored.quote_tables import QuoteTrade
+from chain.stored.standing_store import read_rows
+from chain.stored.tables import HourTotal
 from models import Attachment, Bot, Post, Receipt, Trade, Wallet, WalletSignature
 from observer import Observer
 from observing import rebuilding

@@ -12,13 +12,12 @@ from story import FEE, RENT, VENUE, Story, account_of, address
 from test_ledger import Teller
 from test_quote_store import take_for_quotes
 
-from chain.average import Pool
-from chain.coverage import UNRESOLVED, order_entries
-from chain.entries import read_entry
-from chain.forward import Forward, Span, SpanHoldings
-from chain.group_book import OWN_WALLETS, Family, begin_group, rebuild_group
-from chain.group_book import Member as Wallet
-from chain.groups import (
+from chain.ledger.average import Pool
+from chain.ledger.coverage import UNRESOLVED, order_entries
+from chain.ledger.forward import Forward, Span, SpanHoldings
+from chain.ledger.group_book import OWN_WALLETS, Family, begin_group, rebuild_group
+from chain.ledger.group_book import Member as Wallet
+from chain.ledger.groups import (
     GroupLedger,
     LedSpan,
     Stay,
@@ -26,13 +25,14 @@ from chain.groups import (
     join_seen,
     merge_slot,
 )
-from chain.ledger import Ledger
-from chain.lots import Seen
-from chain.programs import table
-from chain.receipts import parse_receipt
-from chain.risk import ALL
-from chain.store import PendingLedger, apply_entry
-from chain.summary import show_positions, show_reconciliation, show_results
+from chain.ledger.ledger import Ledger
+from chain.ledger.lots import Seen
+from chain.ledger.risk import ALL
+from chain.reading.entries import read_entry
+from chain.reading.programs import table
+from chain.reading.receipts import parse_receipt
+from chain.stored.store import PendingLedger, apply_entry
+from chain.stored.summary import show_positions, show_reconciliation, show_results
 
 PROGRAMS = table()
 ADA, EVE = 1, 2

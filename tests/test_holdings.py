@@ -13,7 +13,7 @@ from lookout import watch
 from service import NOW, address, signature
 
 from accounts import exports, quotas
-from chain.group_tables import Companion
+from chain.stored.group_tables import Companion
 from models import IS_PROGRAM, Address, Attachment, Post, Wallet, WalletSignature
 from observing.ringing import list_audible
 from storage import database

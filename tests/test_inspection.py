@@ -16,8 +16,8 @@ from peewee import fn
 from story import address, market
 
 from accounts import posts
-from chain.packing import pack_text, read_dictionary, unpack_text
-from chain.tables import HourTotal, Mint, TokenTrader, TradeMint
+from chain.reading.packing import pack_text, read_dictionary, unpack_text
+from chain.stored.tables import HourTotal, Mint, TokenTrader, TradeMint
 from models import Bot, Owner, Post, Receipt, Trade, Wallet, WalletSignature
 from observing import rebuilding
 from operate import backups, database_checks, doctor, inspection

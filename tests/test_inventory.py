@@ -5,9 +5,9 @@ tells its arithmetic.
 
 import pytest
 
-from chain.average import AverageCost, Pool, Portion, is_dust
-from chain.inventory import Carried, Cut, Inventory, Position, join_released, sum_known
-from chain.lots import (
+from chain.ledger.average import AverageCost, Pool, Portion, is_dust
+from chain.ledger.inventory import Carried, Cut, Inventory, Position, join_released, sum_known
+from chain.ledger.lots import (
     UNEXPLAINED,
     Booked,
     Lot,

@@ -14,16 +14,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chain.coverage import order_entries
-from chain.effects import Balance
-from chain.entries import Entry, read_entry
-from chain.instructions import WRAPPED_SOL
-from chain.inventory import Inventory
-from chain.ledger import Ledger
-from chain.lots import Gap, Lot, Opening, Seen
-from chain.programs import table
-from chain.receipts import parse_receipt
-from chain.summary import show_reconciliation, show_results
+from chain.ledger.coverage import order_entries
+from chain.ledger.inventory import Inventory
+from chain.ledger.ledger import Ledger
+from chain.ledger.lots import Gap, Lot, Opening, Seen
+from chain.reading.effects import Balance
+from chain.reading.entries import Entry, read_entry
+from chain.reading.instructions import WRAPPED_SOL
+from chain.reading.programs import table
+from chain.reading.receipts import parse_receipt
+from chain.stored.summary import show_reconciliation, show_results
 
 FEE, RENT = 5, 2_000
 

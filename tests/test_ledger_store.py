@@ -16,23 +16,23 @@ from lookout import BEGIN, ledger_of, watch
 from story import Story, address, market
 from test_ledger import STEP, Silent, Teller, account, play
 
-import chain.store
+import chain.stored.store
 import models
 import storage
 from accounts.auto_posts import update_posts
-from chain import whole_standings
-from chain.coverage import Progress
-from chain.entries import read_entry
-from chain.forward import Forward
-from chain.group_book import Member
-from chain.ledger import Ledger
-from chain.lots import Booked, Opening
-from chain.programs import table
-from chain.receipts import parse_receipt
-from chain.risk import Stretch
-from chain.risk_store import dump_stretch
-from chain.standing_store import read_rows
-from chain.store import (
+from chain.ledger.coverage import Progress
+from chain.ledger.forward import Forward
+from chain.ledger.group_book import Member
+from chain.ledger.ledger import Ledger
+from chain.ledger.lots import Booked, Opening
+from chain.ledger.risk import Stretch
+from chain.reading.entries import read_entry
+from chain.reading.programs import table
+from chain.reading.receipts import parse_receipt
+from chain.stored import whole_standings
+from chain.stored.risk_store import dump_stretch
+from chain.stored.standing_store import read_rows
+from chain.stored.store import (
     LedgerStore,
     PendingLedger,
     Untouched,
@@ -40,8 +40,8 @@ from chain.store import (
     list_entries,
     open_untouched,
 )
-from chain.tables import HourTotal, RiskTotal, TokenTotal, TradeMint
-from chain.trade_store import (
+from chain.stored.tables import HourTotal, RiskTotal, TokenTotal, TradeMint
+from chain.stored.trade_store import (
     digest_columns,
     digest_trade,
     list_moved,
@@ -235,14 +235,14 @@ def test_a_refold_writes_only_what_differs(empty):
 def test_a_rebuild_is_the_same_in_parts_of_any_size(empty, monkeypatch, slots):
     entries = entries_of(market(length=60), indexed=False)
     truth = rebuild(empty(), entries)
-    monkeypatch.setattr(chain.store, "SLOTS_AT_ONCE", slots)
+    monkeypatch.setattr(chain.stored.store, "SLOTS_AT_ONCE", slots)
     assert rebuild(empty(), entries) == truth
 
 
 @pytest.mark.parametrize("slot", [0, 2**40], ids=["before all", "after all"])
 def test_a_trade_whose_stored_slot_is_wrong_is_put_right(empty, monkeypatch, slot):
     """Stored trades are met where their slots say, before or after they are made."""
-    monkeypatch.setattr(chain.store, "SLOTS_AT_ONCE", 2)
+    monkeypatch.setattr(chain.stored.store, "SLOTS_AT_ONCE", 2)
     wallet, entries = empty(), entries_of(market(length=12))
     truth = rebuild(wallet, entries)
     numbers = dict(Trade.select(Trade.signature, Trade.id).tuples())

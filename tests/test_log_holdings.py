@@ -8,7 +8,7 @@ from story import Story
 from test_companions import A, B, C, D, E
 
 from accounts import influencers, wallets
-from chain.group_tables import Companion
+from chain.stored.group_tables import Companion
 from evidence import openings
 from evidence.log_holdings import Held, compare_held
 from evidence.log_memory import Said

@@ -17,7 +17,7 @@ from service import address, signature
 from agents import answers as agents
 from agents.client import Client as Asking
 from agents.tools import Kind, build_server
-from chain.tables import TokenTotal
+from chain.stored.tables import TokenTotal
 from market.tables import Token
 from models import Wallet
 from web.api import leaderboard

@@ -50,7 +50,7 @@ class More(Base):
 
 
 class OwnCoverage(Base):
-    """As chain.group_tables has it, with a column more in the middle."""
+    """As chain.stored.group_tables has it, with a column more in the middle."""
 
     wallet = ForeignKeyField(Wallet, primary_key=True, backref="+")
     note = TextField(null=True)

@@ -6,9 +6,9 @@ import orjson
 import pytest
 from service import NOW, address
 
-from chain.risk import Stretch
-from chain.risk_store import dump_stretch
-from chain.tables import RiskTotal, TokenTotal
+from chain.ledger.risk import Stretch
+from chain.stored.risk_store import dump_stretch
+from chain.stored.tables import RiskTotal, TokenTotal
 from models import Attachment, Wallet
 from web.site import profile_words
 

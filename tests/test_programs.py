@@ -11,8 +11,8 @@ from story import address
 import config
 from app import create_app
 from chain.base58 import is_base58
-from chain.programs import BUILT_IN, FAMILIES, FOLDER, BadPrograms, table
-from chain.store import name_rules
+from chain.reading.programs import BUILT_IN, FAMILIES, FOLDER, BadPrograms, table
+from chain.stored.store import name_rules
 from cli.parser import main
 from observer import Observer
 from operate import doctor

@@ -12,11 +12,11 @@ from service import NOW, address
 from test_standings import DAY, attach, find_provable
 
 from accounts import influencers
-from chain import quote_standings, standing_store
-from chain.quote_tables import QuoteTotal
-from chain.quotes import QUOTES
-from chain.standing_store import refresh_standings
-from chain.tables import StandingTotal
+from chain.reading.quotes import QUOTES
+from chain.stored import quote_standings, standing_store
+from chain.stored.quote_tables import QuoteTotal
+from chain.stored.standing_store import refresh_standings
+from chain.stored.tables import StandingTotal
 from models import Attachment, Bot
 from operate.readers import open_reader
 from operate.standing_checks import check_standings

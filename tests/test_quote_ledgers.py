@@ -17,23 +17,22 @@ from test_ledger import FEE, Teller, mint_of, rebuild
 from test_receipts import read_truth
 from test_reconciliation import UNEXPLAINED
 
-from chain import ledger as ledgers
-from chain import quote_book
-from chain.coverage import order_entries
-from chain.effects import Balance
-from chain.entries import Entry, read_entry
-from chain.ledger import Ledger
-from chain.lots import PAID_ELSEWHERE, Opening
-from chain.programs import table
-from chain.quote_book import (
+from chain.ledger import ledger as ledgers
+from chain.ledger.coverage import order_entries
+from chain.ledger.ledger import Ledger, quote_book
+from chain.ledger.lots import PAID_ELSEWHERE, Opening
+from chain.ledger.quote_book import (
     QuoteBook,
     QuoteRecord,
     begin_ledger,
     read_sale,
     view_entry,
 )
-from chain.quotes import MINTS, QUOTES
-from chain.receipts import parse_receipt
+from chain.reading.effects import Balance
+from chain.reading.entries import Entry, read_entry
+from chain.reading.programs import table
+from chain.reading.quotes import MINTS, QUOTES
+from chain.reading.receipts import parse_receipt
 
 USDC, USDT, _ = (quote.mint for quote in QUOTES)
 

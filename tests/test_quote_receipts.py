@@ -14,8 +14,8 @@ from test_said_and_did import W, count_queries, receipt_of, say
 
 from accounts import verification
 from agents.answers import trim_post
-from chain.quote_tables import QuoteTrade
-from chain.quotes import QUOTES
+from chain.reading.quotes import QUOTES
+from chain.stored.quote_tables import QuoteTrade
 from market.tables import Token
 from models import Post, Trade, Wallet
 from web.api import timeline

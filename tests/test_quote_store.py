@@ -14,10 +14,10 @@ from test_ledger import Teller
 from test_ledger_store import ADA, DONE, entries_of, rebuild, store
 
 import storage
-from chain import ledger, quote_book
-from chain.quote_tables import QuoteTotal, QuoteTrade
-from chain.quotes import QUOTES
-from chain.store import LedgerStore
+from chain.ledger import ledger, quote_book
+from chain.reading.quotes import QUOTES
+from chain.stored.quote_tables import QuoteTotal, QuoteTrade
+from chain.stored.store import LedgerStore
 from models import Attachment, Trade, Wallet, WalletSignature
 from observing import rebuilding
 from operate import content_checks, inspection, schema

@@ -11,7 +11,7 @@ from test_ledger import Teller
 from test_records import move, show
 
 from agents.answers import trim_bot, trim_trade
-from chain.quotes import QUOTES
+from chain.reading.quotes import QUOTES
 from models import Bot, Wallet
 from web.api import quote_results
 from web.api.serialize import show_coverage

@@ -17,13 +17,13 @@ from nacl.signing import VerifyKey
 from story import BEGIN, Story, account_of, address
 
 from chain.base58 import b58decode, b58encode
-from chain.digests import digest_receipt
-from chain.effects import _named_as_own, associated_address, read_effect, touches
-from chain.entries import Entry, read_entry
-from chain.instructions import SYSTEM, TOKEN, Operation
-from chain.ledger import Ledger
-from chain.programs import TIP_ACCOUNTS, table
-from chain.receipts import BadReceipt, parse_receipt
+from chain.ledger.ledger import Ledger
+from chain.reading.digests import digest_receipt
+from chain.reading.effects import _named_as_own, associated_address, read_effect, touches
+from chain.reading.entries import Entry, read_entry
+from chain.reading.instructions import SYSTEM, TOKEN, Operation
+from chain.reading.programs import TIP_ACCOUNTS, table
+from chain.reading.receipts import BadReceipt, parse_receipt
 
 PROGRAMS = table()
 

@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 from test_ledger import FEE, Teller, rebuild
 from test_receipts import read_truth
 
-from chain.coverage import order_entries
-from chain.entries import Entry, read_entry
-from chain.ledger import Ledger
-from chain.lots import Booked
-from chain.programs import table
-from chain.receipts import parse_receipt
-from chain.reconciliation import Totals
-from chain.summary import show_positions, show_reconciliation, show_results
+from chain.ledger.coverage import order_entries
+from chain.ledger.ledger import Ledger
+from chain.ledger.lots import Booked
+from chain.ledger.reconciliation import Totals
+from chain.reading.entries import Entry, read_entry
+from chain.reading.programs import table
+from chain.reading.receipts import parse_receipt
+from chain.stored.summary import show_positions, show_reconciliation, show_results
 
 BEGIN = 10**12
 UNEXPLAINED = ("value_unexplained",)

@@ -11,10 +11,18 @@ from hypothesis import strategies as st
 from test_ledger import FEE, STEP, Silent, Teller, account
 from test_ledger import play as tell
 
-from chain.forward import Forward, Span
-from chain.ledger import Ledger
-from chain.risk import ALL, Period, PositionSoFar, RiskBook, Stretch, join_stretches, round_down
-from chain.store import PendingLedger, book_entry
+from chain.ledger.forward import Forward, Span
+from chain.ledger.ledger import Ledger
+from chain.ledger.risk import (
+    ALL,
+    Period,
+    PositionSoFar,
+    RiskBook,
+    Stretch,
+    join_stretches,
+    round_down,
+)
+from chain.stored.store import PendingLedger, book_entry
 
 DAY = 24
 

@@ -7,9 +7,9 @@ import pytest
 from service import NOW, address
 from test_records import move, show
 
-from chain.risk import Stretch
-from chain.risk_store import dump_stretch, load_risk
-from chain.tables import DelayTotal, RiskTotal, TokenTotal
+from chain.ledger.risk import Stretch
+from chain.stored.risk_store import dump_stretch, load_risk
+from chain.stored.tables import DelayTotal, RiskTotal, TokenTotal
 from models import Attachment, Wallet
 from web.api import token_results
 from web.api.serialize import show_coverage, show_time

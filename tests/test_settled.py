@@ -9,7 +9,7 @@ from story import ADA, Story, address, market
 
 import storage
 from accounts.wallets import attach_wallet
-from chain.group_tables import Companion
+from chain.stored.group_tables import Companion
 from models import Address, Attachment, Bot, Post, Wallet
 from observing import trouble
 

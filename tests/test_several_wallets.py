@@ -17,9 +17,9 @@ from test_studio import Browser, challenge, errors_of, prove
 import config
 from accounts import holdings, wallets
 from accounts.auto_posts import update_posts
-from chain.group_store import GroupStore
-from chain.group_tables import Companion
-from chain.tables import HourTotal
+from chain.stored.group_store import GroupStore
+from chain.stored.group_tables import Companion
+from chain.stored.tables import HourTotal
 from models import Bot, Post, Wallet
 from observer import Observer
 from observing.rebuilding import rebuild

@@ -16,8 +16,8 @@ from test_ledger_store import entries_of
 import storage
 from accounts import influencers, wallets
 from accounts.fields import is_provable
-from chain import whole_standings
-from chain.ranks import (
+from chain.stored import whole_standings
+from chain.stored.ranks import (
     ALL,
     FORWARD,
     IN_SOL,
@@ -29,15 +29,15 @@ from chain.ranks import (
     find_tier,
     make_standing,
 )
-from chain.standing_store import (
+from chain.stored.standing_store import (
     BOARDS,
     list_forgotten,
     read_rows,
     refresh_standings,
     work_out,
 )
-from chain.store import LedgerStore
-from chain.tables import StandingTotal
+from chain.stored.store import LedgerStore
+from chain.stored.tables import StandingTotal
 from models import Attachment, Bot, Wallet
 from operate.readers import open_reader
 from operate.standing_checks import check_standings

@@ -13,9 +13,9 @@ from test_reconciliation import DRAWN, play
 
 import storage
 from accounts.auto_posts import update_posts
-from chain.store import LedgerStore
-from chain.tables import HourTotal, TokenTrader, TradeMint
-from chain.trade_store import DIGESTED, digest_trade, mark_differing_trades
+from chain.stored.store import LedgerStore
+from chain.stored.tables import HourTotal, TokenTrader, TradeMint
+from chain.stored.trade_store import DIGESTED, digest_trade, mark_differing_trades
 from models import Trade, Wallet, WalletSignature
 from operate import content_checks
 

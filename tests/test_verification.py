@@ -7,9 +7,9 @@ from service import NOW, address, signature
 
 from accounts import posts
 from accounts.verification import judge_post, verify_posts
-from chain.group_tables import Companion
-from chain.packing import pack
-from chain.tables import TradeMint
+from chain.reading.packing import pack
+from chain.stored.group_tables import Companion
+from chain.stored.tables import TradeMint
 from evidence import log
 from models import Arrival, Post, Receipt, Trade, Wallet, WalletSignature
 

@@ -14,7 +14,7 @@ from test_group_audit import observe as observe_two
 
 from accounts import posts
 from chain.base58 import b58encode
-from chain.calls import discriminators
+from chain.reading.calls import discriminators
 from models import Attachment, Bot, Post, Trade
 from operate import inspection
 

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from chain.amounts import show_lamports
-from chain.holdings import COUNT_HELD
+from chain.stored.holdings import COUNT_HELD
 from storage.rows import select, select_value
 from web.api.serialize import Json
 

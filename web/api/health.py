@@ -10,10 +10,10 @@ from peewee import PeeweeException
 from werkzeug.wrappers import Response
 
 from accounts import quotas
-from chain.holdings import COUNT_HELD, IS_HELD, IS_LEADING
-from chain.programs import table
-from chain.stored import WALLET_PARTS
-from chain.summary import UNREADABLE, read_coverage
+from chain.reading.programs import table
+from chain.stored.columns import WALLET_PARTS
+from chain.stored.holdings import COUNT_HELD, IS_HELD, IS_LEADING
+from chain.stored.summary import UNREADABLE, read_coverage
 from config import VERSION, Config
 from models import IS_PROGRAM
 from storage import counters, database

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 from accounts.problem import Problem
 from chain.amounts import show_lamports
-from chain.quotes import QUOTES, Quote, find_quote
-from chain.ranks import (
+from chain.reading.quotes import QUOTES, Quote, find_quote
+from chain.stored.ranks import (
     ALL,
     ARE_PROVEN,
     ARE_UNSEEN,
@@ -19,7 +19,7 @@ from chain.ranks import (
     find_reason,
     find_tier,
 )
-from chain.summary import read_coverage
+from chain.stored.summary import read_coverage
 from web.api import risk, standings
 from web.api.quote_results import show_amount, show_quote
 from web.api.records import show_owners

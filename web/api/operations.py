@@ -6,7 +6,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from accounts.posts import PostBody
-from chain.quotes import QUOTES
+from chain.reading.quotes import QUOTES
 from web.api.leaderboard import OWNERSHIPS, RECORDS, SORTS, WINDOWS
 from web.api.look_back import MAX_LOOK_BACK, TRADE_KINDS
 from web.api.schemas import bots, health, market, paper, posts, search, trades

@@ -7,8 +7,8 @@ JSON and text as they are stored.
 
 from typing import NamedTuple
 
-from chain.quote_book import QuoteSale
-from chain.stored import Changes, Names
+from chain.ledger.quote_book import QuoteSale
+from chain.stored.columns import Changes, Names
 
 # Whether the wallet that a post `p` is judged against was proven while it was attached.
 # Two questions: as one over both tables it would be read whole for each post.

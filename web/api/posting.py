@@ -8,7 +8,7 @@ from web.api.serialize import Json
 
 
 class PostingRow(NamedTuple):
-    """What chain.tables.DelayTotal has of a bot: trades, and seconds."""
+    """What chain.stored.tables.DelayTotal has of a bot: trades, and seconds."""
 
     bot_id: int
     posted: int

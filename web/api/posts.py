@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from chain.amounts import exact
-from chain.beside import Change, list_venue_changes
+from chain.reading.beside import Change, list_venue_changes
 from chain.symbols import show_symbol
 from storage.rows import is_damaged
 from web.api.post_statements import PostRow

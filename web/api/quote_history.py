@@ -23,7 +23,7 @@ WHERE b.uid IN ({{}}) GROUP BY b.uid, s.at ORDER BY b.uid, s.at
 
 
 def write_samples(source: Source, mint: str) -> str:
-    """Return the statement for history.sample_realized. `mint`: of chain.quotes."""
+    """Return the statement for history.sample_realized. `mint`: of chain.reading.quotes."""
     return SAMPLED.format(span=source.span, which=source.which, mint=mint)
 
 

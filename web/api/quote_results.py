@@ -1,4 +1,4 @@
-"""What bots earned against stablecoins: a ledger for each of chain.quotes, in its own raw units,
+"""What bots earned against stablecoins: a ledger for each of reading.quotes, in its own raw units,
 never converted and never added to SOL.
 """
 
@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from chain.amounts import exact
-from chain.quote_book import QuoteTotals
-from chain.quote_standings import END_OF_TIME
-from chain.quotes import QUOTES, Quote
+from chain.ledger.quote_book import QuoteTotals
+from chain.reading.quotes import QUOTES, Quote
+from chain.stored.quote_standings import END_OF_TIME
 from storage.rows import select, write_marks
 from web.api.serialize import Json, show_part
 from web.api.statements import BotRow
@@ -105,7 +105,7 @@ def find_since(source: Source, bot_id: int, since: int) -> Ledgers | None:
 
 # ---- JSON ----------------------------------------------------------------------------------------
 def show_ledgers(ledgers: Mapping[str, QuoteTotals]) -> list[Json]:
-    """List the QuoteResults, in the order of chain.quotes."""
+    """List the QuoteResults, in the order of chain.reading.quotes."""
     return [show_ledger(quote, ledgers[quote.mint]) for quote in QUOTES if quote.mint in ledgers]
 
 
@@ -165,7 +165,7 @@ def add_quotes(bots: Sequence[Json], rows: Sequence[BotRow]) -> None:
 
 
 def show_books(books: Mapping[str, Json]) -> list[Json]:
-    """List the QuoteReconciliations that are stored with a wallet, in the order of chain.quotes."""
+    """List the QuoteReconciliations that are stored with a wallet, in the order of quotes."""
     return [
         {**show_quote(quote), **books[quote.mint]["reconciliation"]}
         for quote in QUOTES

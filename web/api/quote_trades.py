@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from chain.lots import UNEXPLAINED
-from chain.quote_book import QuoteSale
-from chain.quotes import QUOTES, Quote
+from chain.ledger.lots import UNEXPLAINED
+from chain.ledger.quote_book import QuoteSale
+from chain.reading.quotes import QUOTES, Quote
 from storage.rows import select, write_marks
 from web.api.quote_results import show_amount, show_quote
 from web.api.serialize import Json

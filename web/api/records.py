@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from chain.amounts import show_lamports
-from chain.forward import SpanTotals
+from chain.ledger.forward import SpanTotals
 from storage.rows import select, write_marks
 from web.api.serialize import Json, show_sol, show_time
 

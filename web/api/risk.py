@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import NamedTuple, TypeVar
 
 from chain.amounts import show_lamports
-from chain.risk import HOURS_A_DAY, Curve, join_curves
-from chain.risk_store import StoredRisk, load_risk
+from chain.ledger.risk import HOURS_A_DAY, Curve, join_curves
+from chain.stored.risk_store import StoredRisk, load_risk
 from storage.rows import select, write_marks
 from web.api import quote_results
 from web.api.serialize import DAMAGED, Json, show_time
@@ -16,7 +16,7 @@ WINDOWS = {"24h": 24, "7d": 168, "30d": 720}
 
 
 class RiskRow(NamedTuple):
-    """A stretch of an attachment or its whole wallet, as chain.risk.Stretch; its columns are null
+    """A stretch of an attachment or its whole wallet, as ledger.risk.Stretch; its columns are null
     where nothing happened, and `realized_in_all` where nothing was derived yet.
     """
 

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 from accounts.fields import holds_secret
 from accounts.problem import Problem
 from chain.base58 import is_base58
-from chain.holdings import HOLDINGS
+from chain.stored.holdings import HOLDINGS
+from chain.stored.trade_store import LISTED_TRADE
 from chain.symbols import mark_name, show_symbol
-from chain.trade_store import LISTED_TRADE
 from storage import search
 from storage.rows import select, select_one
 from web.api import paging, queries, v1

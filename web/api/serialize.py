@@ -11,8 +11,8 @@ import orjson
 from accounts.fields import is_provable
 from accounts.influencers import read_voice
 from chain.amounts import exact, show_lamports, sol
-from chain.beside import Change, list_venue_changes
-from chain.summary import NOT_POLLED, read_coverage
+from chain.reading.beside import Change, list_venue_changes
+from chain.stored.summary import NOT_POLLED, read_coverage
 from storage.stored import Damaged
 from web.api.statements import ActivityRow, BotRow, TradeRow
 

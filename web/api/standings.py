@@ -5,8 +5,8 @@ known of the wallet; of all time, or since a moment.
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from chain.ranks import HIDDEN, IN_SOL, StandingRow
-from chain.standing_store import list_forgotten, read_rows, work_out
+from chain.stored.ranks import HIDDEN, IN_SOL, StandingRow
+from chain.stored.standing_store import list_forgotten, read_rows, work_out
 from storage.rows import select, write_marks
 
 
@@ -75,7 +75,7 @@ ORDER BY {{column}} DESC, bot_id LIMIT ?
 def list_standings(
     record: str, order: Order, seconds: int, now: int, limit: int, quote: str = IN_SOL
 ) -> list[list[StandingRow]]:
-    """Return the best of each tier (chain.ranks) in a window, `limit` of each; `now` in Unix
+    """Return the best of each tier (chain.stored.ranks) in a window, `limit` of each; `now` in Unix
     seconds; `quote`: the mint of the stablecoin that is ranked by. Stored ones but for those that
     are to be worked out anew.
     """

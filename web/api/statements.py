@@ -7,9 +7,9 @@ JSON and text as they are stored.
 
 from typing import Annotated, Any, NamedTuple
 
-from chain.holdings import HOLDINGS
-from chain.stored import WALLET_PARTS, Changes, Lots, Names
-from chain.tables import NUMBER_OF_MINT
+from chain.stored.columns import WALLET_PARTS, Changes, Lots, Names
+from chain.stored.holdings import HOLDINGS
+from chain.stored.tables import NUMBER_OF_MINT
 from models import BOT_OF_TRADE
 
 

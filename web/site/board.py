@@ -8,7 +8,7 @@ from typing import Any
 from flask import Blueprint, g, render_template, request
 from flask.typing import ResponseReturnValue
 
-from chain.quotes import QUOTES
+from chain.reading.quotes import QUOTES
 from web.api import leaderboard, v1
 from web.api.connected import show_connected
 from web.api.serialize import Json

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, cast
 from flask import current_app, g
 
 from chain.amounts import exact
-from chain.summary import read_coverage
+from chain.stored.summary import read_coverage
 from web.api import history, leaderboard, quote_history, quote_results
 from web.api.serialize import Json
 from web.site import charts, figures, outcomes, words

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from chain.letters import write_line
-from chain.summary import UNREADABLE
+from chain.stored.summary import UNREADABLE
 from chain.symbols import find_imitated, show_symbol
 from web.api.serialize import Json
 

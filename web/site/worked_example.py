@@ -1,14 +1,14 @@
-"""The worked example of the documentation: the rules of chain.ledger, applied to four transactions
+"""The worked example of the documentation: the rules of ledger.ledger, applied to four transactions
 and drawn step by step. Its numbers are not written down: they are worked out when it is shown.
 """
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from chain.effects import Balance
-from chain.entries import Entry
-from chain.ledger import Ledger
-from chain.lots import Booked, share
+from chain.ledger.ledger import Ledger
+from chain.ledger.lots import Booked, share
+from chain.reading.effects import Balance
+from chain.reading.entries import Entry
 from web.site.figures import write_exact
 
 WALLET, ACCOUNT, MINT, DECIMALS, WALLET_LAMPORTS = "W", "A", "M", 6, 10**10

@@ -1,0 +1,287 @@
+"""The risk of realized results: how far their sum fell, how long things were held, how positions
+ended. Pure.
+
+All of it is integers from the ledger: lamports, seconds and counts of sales with a result, in the
+order of the chain.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from chain.ledger.lots import Booked, find_lower_median
+from chain.reading.kinds import TRADES
+
+HOURS_A_DAY = 24
+
+
+class Period(NamedTuple):
+    """A stretch of UTC time: `hours` from the hour `begins` on, counted from 1970; 0 hours: all
+    time.
+    """
+
+    hours: int
+    begins: int
+
+
+ALL = Period(0, 0)
+
+
+class Curve(NamedTuple):
+    """A curve of realized lamports that begins at 0: where it ends, its highest and its lowest
+    point, its beginning included, and its deepest fall from a high.
+    """
+
+    realized: int = 0
+    high: int = 0
+    low: int = 0
+    drawdown: int = 0
+
+
+def join_curves(parts: Iterable[Curve]) -> Curve:
+    """Let curves follow each other in the order of time."""
+    realized = high = low = drawdown = 0
+    for part in parts:
+        drawdown = max(drawdown, part.drawdown, high - realized - part.low)
+        high = max(high, realized + part.high)
+        low = min(low, realized + part.low)
+        realized += part.realized
+    return Curve(realized, high, low, drawdown)
+
+
+@dataclass(slots=True)
+class Stretch:
+    """What happened in a stretch of time: its Curve, and what its sales and positions were.
+
+    `best`, `worst`: results of sales; `closed`: positions from empty to empty that count, `won`
+    those of them that gained, `uncounted` those that do not count; `days`: UTC days with a trade,
+    counted from 1970; `holdings`: how many sales were held how long (round_down), in seconds.
+    """
+
+    realized: int = 0
+    high: int = 0
+    low: int = 0
+    drawdown: int = 0
+    sales: int = 0
+    winning: int = 0
+    best: int | None = None
+    worst: int | None = None
+    closed: int = 0
+    won: int = 0
+    uncounted: int = 0
+    days: int = 0
+    first_day: int | None = None
+    last_day: int | None = None
+    holdings: dict[int, int] = field(default_factory=dict)
+
+    @property
+    def curve(self) -> Curve:
+        return Curve(self.realized, self.high, self.low, self.drawdown)
+
+    @property
+    def median_holding(self) -> int | None:
+        """Seconds; of an even number of sales the lower of the two in the middle."""
+        return find_lower_median(sorted(self.holdings.items()))
+
+    def add(self, later: "Stretch") -> None:
+        """Let what happened later follow."""
+        if later.sales:
+            self._add_sales(later)
+        self.closed += later.closed
+        self.won += later.won
+        self.uncounted += later.uncounted
+        self._add_days(later)
+
+    def _add_sales(self, later: "Stretch") -> None:
+        joined = join_curves((self.curve, later.curve))
+        self.realized, self.high, self.low, self.drawdown = joined
+        self.sales += later.sales
+        self.winning += later.winning
+        self.best = pick(max, self.best, later.best)
+        self.worst = pick(min, self.worst, later.worst)
+        for seconds, count in later.holdings.items():
+            self.holdings[seconds] = self.holdings.get(seconds, 0) + count
+
+    # Sales, positions and days are added one by one, without a Stretch of their own: a rebuild adds
+    # each of them to six.
+    def add_sale(self, result: int, held: int | None) -> None:
+        """Add a sale that followed: its result in lamports, and for how many seconds (round_down)
+        it was held, None where that is unknown.
+        """
+        self.realized = realized = self.realized + result
+        if realized > self.high:
+            self.high = realized
+        elif self.high - realized > self.drawdown:
+            self.drawdown = self.high - realized
+        if realized < self.low:
+            self.low = realized
+        self.sales += 1
+        self.winning += result > 0
+        if self.best is None or result > self.best:
+            self.best = result
+        if self.worst is None or result < self.worst:
+            self.worst = result
+        if held is not None:
+            self.holdings[held] = self.holdings.get(held, 0) + 1
+
+    def add_position(self, ended: "PositionSoFar") -> None:
+        """Add a position that ended next."""
+        counts = ended.sold and not ended.unknown
+        self.closed += counts
+        self.won += counts and ended.result > 0
+        self.uncounted += not counts
+
+    def add_day(self, day: int) -> None:
+        """Add a trade's day, which is no earlier than any added before."""
+        self.days += day != self.last_day
+        self.first_day = day if self.first_day is None else self.first_day
+        self.last_day = day
+
+    def _add_days(self, later: "Stretch") -> None:
+        if later.first_day is None:
+            return
+        self.days += later.days - (later.first_day == self.last_day)
+        self.first_day = later.first_day if self.first_day is None else self.first_day
+        self.last_day = later.last_day
+
+
+def pick(choose: Callable[[Iterable[int]], int], *values: int | None) -> int | None:
+    """Return the one of the known values that `choose` takes; None where neither is known."""
+    known = [value for value in values if value is not None]
+    return choose(known) if known else None
+
+
+def join_stretches(parts: Iterable[Stretch]) -> Stretch:
+    """Join stretches in the order of time."""
+    joined = Stretch()
+    for part in parts:
+        joined.add(part)
+    return joined
+
+
+def round_down(seconds: int) -> int:
+    """Round down to two significant digits: 3,725 s are 3,700 s."""
+    if seconds < 100:
+        return seconds
+    unit = int(f"1{'0' * (len(str(seconds)) - 2)}")
+    return seconds - seconds % unit
+
+
+@dataclass(slots=True)
+class PositionSoFar:
+    """A position from empty on: the results of its sales less the known cost of what left without
+    one, in lamports.
+    """
+
+    result: int = 0
+    # a sale of known cost
+    sold: bool = False
+    # a sale of which no cost, or only a part, is known
+    unknown: bool = False
+
+
+@dataclass(slots=True)
+class TokenResult:
+    """What the sales of a token earned: lamports and counts."""
+
+    realized: int = 0
+    sales: int = 0
+    winning: int = 0
+
+
+@dataclass
+class RiskBook:
+    """The risk of a ledger, entry by entry. `rows` and `token_rows` hold what is not written yet,
+    None for a stored row that is to be dropped.
+    """
+
+    positions: dict[str, PositionSoFar] = field(default_factory=dict)
+    tokens: dict[str, TokenResult] = field(default_factory=dict)
+    rows: dict[Period, Stretch | None] = field(default_factory=dict)
+    token_rows: dict[str, TokenResult | None] = field(default_factory=dict)
+    # the stretches that the latest hour is in
+    _present: dict[Period, Stretch] = field(default_factory=dict)
+    _hour: int | None = None
+
+    def add(self, booked: Booked, hour: int) -> None:
+        """Count one booked transaction in; `hour`, counted from 1970, never falls."""
+        entry, result = booked.entry, booked.result
+        is_dated = entry.kind in TRADES and booked.counts and entry.block_time is not None
+        ended = self._follow_positions(booked)
+        if result is None and not is_dated and not ended:
+            return
+        day = hour // HOURS_A_DAY
+        held = None if booked.holding is None else round_down(booked.holding)
+        if result is not None:
+            self._count_token(booked.sold, result)
+        for stretch in self._list_stretches(hour):
+            if result is not None:
+                stretch.add_sale(result, held)
+            for position in ended:
+                stretch.add_position(position)
+            if is_dated and stretch.last_day != day:
+                stretch.add_day(day)
+
+    def _list_stretches(self, hour: int) -> Iterable[Stretch]:
+        """Those that this hour is in, which are to be written: of all, of its day, of itself."""
+        if hour != self._hour:
+            self._hour = hour
+            periods = ALL, Period(HOURS_A_DAY, hour - hour % HOURS_A_DAY), Period(1, hour)
+            self._present = {one: self._present.get(one) or Stretch() for one in periods}
+        self.rows |= self._present
+        return self._present.values()
+
+    def release(self, left: Mapping[str, int], emptied: Iterable[str], hour: int) -> None:
+        """Follow what left with a wallet: known cost by mint. `emptied`: of these, mints of which
+        nothing is held any more; `hour` as for `add`.
+        """
+        for mint, cost in left.items():
+            if cost:
+                self._find_position(mint).result -= cost
+        ended = [self.positions.pop(one) for one in emptied if one in self.positions]
+        if ended:
+            for stretch in self._list_stretches(hour):
+                for position in ended:
+                    stretch.add_position(position)
+
+    def skip(self, booked: Booked) -> None:
+        """Follow a transaction that counts for nothing: positions it sold from count neither."""
+        if booked.sold and booked.entry.kind != "round_trip":
+            self._find_position(booked.sold).unknown = True
+        for mint in booked.emptied:
+            self.positions.pop(mint, None)
+
+    def _follow_positions(self, booked: Booked) -> list[PositionSoFar]:
+        """Count a transaction into its positions; return those that end with it."""
+        ended = []
+        if booked.entry.kind == "round_trip" and booked.result is not None:
+            # From empty to empty in one transaction: what else is held of the token is not part of
+            # it.
+            ended.append(PositionSoFar(booked.result, sold=True))
+        elif booked.sold:
+            position = self._find_position(booked.sold)
+            position.result += booked.result or 0
+            position.sold = position.sold or booked.status == "matched"
+            position.unknown = position.unknown or booked.status != "matched"
+        for mint, cost in booked.left:
+            self._find_position(mint).result -= cost
+        if booked.emptied:
+            ended += [self.positions.pop(one) for one in booked.emptied if one in self.positions]
+        return ended
+
+    def _find_position(self, mint: str) -> PositionSoFar:
+        position = self.positions.get(mint)
+        if position is None:
+            position = self.positions[mint] = PositionSoFar()
+        return position
+
+    def _count_token(self, mint: str | None, result: int) -> None:
+        if mint is None:
+            return
+        token = self.tokens.get(mint)
+        if token is None:
+            token = self.tokens[mint] = TokenResult()
+        token.realized += result
+        token.sales += 1
+        token.winning += result > 0
+        self.token_rows[mint] = token
