@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
 
-from chain.ledger.ledger import Ledger
-from chain.ledger.lots import Gap, Seen
+from chain.ledger.balances import BalanceChain, Gap, Seen
 from chain.reading.answers import Holding
 from chain.reading.effects import Balance
 from chain.reading.entries import Entry
@@ -145,11 +144,11 @@ class Progress:
     trouble: str | None = None
 
 
-def decide_state(ledger: Ledger, progress: Progress) -> tuple[str, list[Gap], str | None]:
+def decide_state(chain: BalanceChain, progress: Progress) -> tuple[str, list[Gap], str | None]:
     """(state, gaps, note): what coverage says. `complete` only where the chain of balances holds
     end to end.
     """
-    state, gaps, note = _decide_state(ledger, progress)
+    state, gaps, note = _decide_state(chain, progress)
     if progress.given_up:
         note = GIVEN_UP if note is None else f"{note} {GIVEN_UP}"
     return state, gaps, add_trouble(note, progress.trouble)
@@ -196,14 +195,14 @@ OLDER = (
 )
 
 
-def _decide_state(ledger: Ledger, progress: Progress) -> tuple[str, list[Gap], str | None]:
+def _decide_state(chain: BalanceChain, progress: Progress) -> tuple[str, list[Gap], str | None]:
     if progress.program:
         return "none", [], IS_PROGRAM
     if not progress.polled:
         return "none", [], NOT_POLLED
     if not progress.listed or progress.pending > progress.stuck:
         return "backfilling", [], FETCHING
-    gaps = _list_gaps(ledger, progress)
+    gaps = _list_gaps(chain, progress)
     if progress.capped:
         return "partial", gaps, CAPPED
     if progress.accounts_capped:
@@ -214,14 +213,14 @@ def _decide_state(ledger: Ledger, progress: Progress) -> tuple[str, list[Gap], s
         return "partial", gaps, STUCK
     if not progress.confirmed or not progress.closed:
         return "backfilling", gaps, UNCONFIRMED
-    if ledger.opened:
+    if chain.opened:
         return "partial", gaps, OLDER
     return "complete", gaps, None
 
 
-def _list_gaps(ledger: Ledger, progress: Progress) -> list[Gap]:
+def _list_gaps(chain: BalanceChain, progress: Progress) -> list[Gap]:
     """Breaks in the chain of balances, balances it does not lead to, and refused receipts."""
-    gaps = {*ledger.gaps}
+    gaps = {*chain.gaps}
     gaps |= {Gap(first, last, "closing_balance") for _, first, last in progress.unexplained}
     gaps |= {Gap(slot, slot, f"receipt_refused: {why}") for slot, why in progress.refused}
     return sorted(gaps, key=lambda g: (g.from_slot, g.to_slot, g.reason))

@@ -1,17 +1,22 @@
-"""What a wallet holds: lots by mint, oldest first, and what lies in escrow of its orders. Pure."""
+"""What a wallet holds, with its cost in one money: lots by mint, oldest first, and what lies in
+escrow of its orders. Pure.
+"""
 
 from bisect import insort
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from chain.ledger.average import AverageCost, Pool, Portion
-from chain.ledger.lots import PAID_IN_SOL, Lot, Opening, Slice, share
+from chain.ledger.lots import UNDATED, Lot, Opening, Slice, group_slices, share
+
+# The money of an inventory that counts in lamports; any other is the mint of a stablecoin.
+SOL = ""
 
 
 class Position(NamedTuple):
-    """What is held of a mint, in raw units; `cost` in lamports of the part whose cost is known,
-    None where there is no such part.
+    """What is held of a mint, in raw units; `cost` of the part whose cost is known, None if there
+    is no such part.
     """
 
     mint: str
@@ -28,22 +33,19 @@ class Cut(NamedTuple):
     portion: Portion
 
 
-class Carried(NamedTuple):
-    """What became of slices given for another mint: lots that took their cost over; lamports spent
-    on the others; known cost that was lost in a lot of unknown cost.
-    """
-
-    lots: int
-    spent_unknown: int
-    cost_left: int
-
-
 class Released(NamedTuple):
     """What left an escrow."""
 
     mint: str
     slices: list[Slice]
     portion: Portion
+
+
+class Carried(NamedTuple):
+    """Slices that were given away and became one lot, and their share of the money spent."""
+
+    slices: list[Slice]
+    spent: int
 
 
 @dataclass
@@ -55,34 +57,47 @@ class Escrow:
     pool: Pool = field(default_factory=Pool)
 
 
-def sum_known(slices: Iterable[Slice]) -> int:
-    """Lamports that these slices are known to have cost."""
-    return sum([cost or 0 for _, _, cost in slices])
+NOTHING = Cut([], Portion(0, 0, 0))
 
 
 @dataclass
 class Inventory:
-    """What is held. `lots`: mint -> lots with something left, oldest first; `escrows` by token
-    account; `moved`: mints of which something was booked; `taken`: mint -> slot in which lots of it
-    left last.
+    """What is held, with its cost in `money`, of which itself there are no lots. All inventories of
+    a wallet hold the same units in the same order; only what they cost differs.
     """
 
+    money: str = SOL
+    # mint -> lots with something left, oldest first
     lots: dict[str, list[Lot]] = field(default_factory=dict)
-    decimals: dict[str, int] = field(default_factory=dict)
+    # by token account
     escrows: dict[str, Escrow] = field(default_factory=dict)
     average: AverageCost = field(default_factory=AverageCost)
-    moved: set[str] = field(default_factory=set)
-    taken: dict[str, int] = field(default_factory=dict)
     _count: int = 0
 
-    # ---- in ----------------------------------------------------------------------------------
+    def convert(self, money: str) -> "Inventory":
+        """The same lots in a money that was never paid so far: at unknown cost."""
+        other = Inventory(money, _count=self._count)
+        for mint, pool in self.average.pools.items():
+            other.average.add(mint, pool.known + pool.unknown, None)
+        for mint, lots in self.lots.items():
+            if mint != money:
+                other.lots[mint] = [
+                    Lot(one.number, one.origin, one.amount, None, one.left, None, one.time)
+                    for one in lots
+                ]
+        for address, escrow in self.escrows.items():
+            slices = [one._replace(cost=None, since=UNDATED) for one in escrow.slices]
+            unknown = sum(one.amount for one in slices)
+            other.escrows[address] = Escrow(escrow.mint, slices, Pool(unknown=unknown))
+        return other
+
+    # ---- in --------------------------------------------------------------------------------------
     def lay(self, opening: Opening) -> None:
         """Put what was there from the beginning before all that was booked."""
-        self.decimals[opening.mint] = opening.decimals
-        insort(
-            self.lots.setdefault(opening.mint, []),
-            Lot(opening.rank, None, opening.amount, None, opening.amount, None),
-        )
+        if opening.mint == self.money:
+            return
+        lot = Lot(opening.rank, None, opening.amount, None, opening.amount, None)
+        insort(self.lots.setdefault(opening.mint, []), lot)
         self.average.add(opening.mint, opening.amount, None)
 
     def put(
@@ -90,70 +105,37 @@ class Inventory:
         mint: str,
         origin: str | None,
         amount: int,
-        cost: int | None,
-        time: int | None = None,
-        paid_in: str = "",
+        time: int | None,
+        cost: int | None = None,
+        since: int = UNDATED,
     ) -> None:
-        """Add a lot, of known or unknown (None) cost in lamports. `time`: Unix seconds."""
-        self._append(mint, origin, amount, cost, time, paid_in)
-        self.average.add(mint, amount, cost)
+        """Add a lot, of known or unknown (None) cost. `time`: Unix seconds; `since`: UTC ms."""
+        if mint != self.money:
+            self._append(mint, origin, amount, time, cost, since)
+            self.average.add(mint, amount, cost)
 
     def _append(
         self,
         mint: str,
         origin: str | None,
         amount: int,
-        cost: int | None,
         time: int | None,
-        paid_in: str = "",
+        cost: int | None,
+        since: int,
     ) -> None:
-        self.moved.add(mint)
         if amount:
             self._count += 1
-            number = (1, self._count)
-            lot = Lot(number, origin, amount, cost, amount, cost, time, paid_in)
+            lot = Lot((1, self._count), origin, amount, cost, amount, cost, time, since)
             self.lots.setdefault(mint, []).append(lot)
 
-    def turn_costs(self, quote: str) -> None:
-        """Continue in the raw units of a quote, of which nothing was held before: what has a known
-        cost was paid for in something else, and the quote itself has no lots.
+    # ---- out -------------------------------------------------------------------------------------
+    def cut(self, mint: str, amount: int) -> Cut:
+        """Take the oldest lots. More than there is cannot happen where the chain of balances holds;
+        elsewhere it is of unknown origin.
         """
-        for lot in (lot for lots in self.lots.values() for lot in lots):
-            lot.paid_in = lot.paid_in or (PAID_IN_SOL if lot.cost is not None else "")
-        for one in (one for escrow in self.escrows.values() for one in escrow.slices):
-            one.lot.paid_in = one.lot.paid_in or (PAID_IN_SOL if one.cost is not None else "")
-        self.forget_costs()
-        self.lots.pop(quote, None)
-        self.average.forget()
-        for escrow in self.escrows.values():
-            escrow.pool.forget()
-
-    def forget_costs(self, origin: str | None = None) -> None:
-        """Make the cost of all lots unknown, or of those that a receipt (its signature) brought."""
-        for lot in (lot for lots in self.lots.values() for lot in lots):
-            if origin in (None, lot.origin):
-                lot.cost = lot.left_cost = None
-        for escrow in self.escrows.values():
-            escrow.slices = [
-                one._replace(cost=None) if origin in (None, one.lot.origin) else one
-                for one in escrow.slices
-            ]
-
-    def has_known_cost(self) -> bool:
-        """Is the cost of anything that is held known, in escrows too?"""
-        held = any(lot.cost is not None for lots in self.lots.values() for lot in lots)
-        return held or any(
-            one.cost is not None for escrow in self.escrows.values() for one in escrow.slices
-        )
-
-    # ---- out ---------------------------------------------------------------------------------
-    def cut(self, mint: str, amount: int, slot: int) -> Cut:
-        """Take the oldest lots. More than there is cannot happen where the chain holds; elsewhere
-        it is of unknown origin.
-        """
+        if mint == self.money:
+            return NOTHING
         lots, slices, missing = self.lots.get(mint, []), [], amount
-        self.moved.add(mint)
-        self.taken[mint] = slot
         while missing and lots:
             lot = lots[0]
             part = min(lot.left, missing)
@@ -162,148 +144,138 @@ class Inventory:
             if not lot.left:
                 lots.pop(0)
         if missing:
-            slices.append(Slice(Lot((0,), None, missing, None, 0, None), missing, None))
+            slices.append(Slice(Lot((0,), None, missing, None, 0, None), missing, None, UNDATED))
         return Cut(slices, self.average.take(mint, amount))
 
-    # ---- from one mint to another ------------------------------------------------------------
+    # ---- from one mint to another ----------------------------------------------------------------
     def carry(
         self,
         cut: Cut,
         mint: str,
         origin: str,
         amount: int,
+        time: int | None,
+        when: int,
         spent: int,
-        time: int | None = None,
-        paid_in: str = "",
-    ) -> Carried:
+    ) -> list[Carried]:
         """Add lots of `mint` that take over the cost of the slices given for them, and their share
-        of the lamports spent. `paid_in`: the mint given, where it is a quote.
+        of the money spent. One slice of unknown cost makes a lot's cost unknown. `when`: UTC ms of
+        the exchange.
         """
-        groups = _group_slices(cut.slices, amount)
+        groups = group_slices(cut.slices, amount)
         sizes = [sum(one.amount for one in group) for group in groups]
-        lots = spent_unknown = cost_left = 0
-        for group, got, part in zip(groups, share(amount, sizes), share(spent, sizes), strict=True):
-            known = sum_known(group)
-            if any(one.cost is None for one in group):
-                before = next((one.lot.paid_in for one in group if one.lot.paid_in), "")
-                self._append(mint, origin, got, None, time, paid_in or before)
-                spent_unknown, cost_left = spent_unknown + part, cost_left + known
+        carried = [Carried(*one) for one in zip(groups, share(spent, sizes), strict=True)]
+        for (group, part), got in zip(carried, share(amount, sizes), strict=True):
+            costs = [one.cost for one in group if one.cost is not None]
+            if len(costs) < len(group):
+                self._append(mint, origin, got, time, None, UNDATED)
             else:
-                self._append(mint, origin, got, known + part, time)
-                lots += 1
+                since = min(when, *[one.since for one in group])
+                self._append(mint, origin, got, time, sum(costs) + part, since)
         self.average.carry(cut.portion, mint, amount, spent)
-        return Carried(lots, spent_unknown, cost_left)
+        return carried
 
-    # ---- orders ------------------------------------------------------------------------------
+    # ---- orders ----------------------------------------------------------------------------------
     def hold(self, address: str, mint: str, cut: Cut) -> None:
         """Move what was cut of a mint into the escrow of an order."""
         escrow = self.escrows.setdefault(address, Escrow(mint))
         escrow.slices.extend(cut.slices)
         escrow.pool.add(cut.portion)
 
-    def release(self, address: str, mint: str, quantity: int, slot: int) -> Released:
+    def release(self, address: str, mint: str, quantity: int) -> Released:
         """Take slices out of an escrow, oldest first."""
-        escrow, kept = self.escrows[address], []
+        escrow, missing = self.escrows[address], max(0, quantity)
         out: list[Slice] = []
-        missing = max(0, quantity)
+        kept: list[Slice] = []
         for one in escrow.slices:
             part = min(one.amount, missing)
             missing -= part
-            first = None if one.cost is None else one.cost * part // one.amount
-            if part:
-                out.append(Slice(one.lot, part, first))
-            if part < one.amount:
-                rest = None if one.cost is None or first is None else one.cost - first
-                kept.append(Slice(one.lot, one.amount - part, rest))
+            first, rest = _split(one, part)
+            out += [first] if part else []
+            kept += [rest] if part < one.amount else []
         escrow.slices = kept
         if not kept:
             del self.escrows[address]
-        if out:
-            self.taken[mint] = slot
         return Released(mint, out, escrow.pool.take(sum(one.amount for one in out)))
 
-    def withdraw(self, address: str, theirs: Escrow, slot: int) -> list[Slice]:
-        """Take out of an escrow what another wallet has in it, first what came from its own lots;
-        others may have put theirs at the same address.
+    def put_back(self, released: Released, room: int) -> list[Slice]:
+        """Put at most `room` raw units back at their cost and their place in the queue; return what
+        did not fit with its cost (a withheld transfer fee does not come back).
         """
-        escrow = self.escrows.get(address)
-        if escrow is None:
-            return []
-        origins = {one.lot.origin for one in theirs.slices}
-        escrow.slices.sort(key=lambda one: one.lot.origin not in origins)
-        return self.release(address, theirs.mint, sum(s.amount for s in theirs.slices), slot).slices
-
-    def put_back(self, released: Released, room: int) -> int:
-        """Put at most `room` raw units back at their cost and their place in the queue; return
-        the known cost of what did not fit (a withheld transfer fee does not come back).
-        """
-        lost, left = 0, room
+        lost, left = [], room
         for one in released.slices:
-            amount = min(one.amount, left)
-            cost = None if one.cost is None else one.cost * amount // one.amount
-            lost += (one.cost or 0) - (cost or 0)
-            left -= amount
-            if amount:
-                back = replace(one.lot, amount=amount, cost=cost, left=amount, left_cost=cost)
-                insort(self.lots.setdefault(released.mint, []), back)
-        pool = Pool(*released.portion)
-        self.average.put_back(released.mint, pool.take(room - left))
+            back, rest = _split(one, min(one.amount, left))
+            lost.append(rest)
+            left -= back.amount
+            if back.amount:
+                lot = replace(
+                    back.lot,
+                    amount=back.amount,
+                    cost=back.cost,
+                    left=back.amount,
+                    left_cost=back.cost,
+                    since=back.since,
+                )
+                insort(self.lots.setdefault(released.mint, []), lot)
+        self.average.put_back(released.mint, Pool(*released.portion).take(room - left))
         return lost
 
-    # ---- what is there -----------------------------------------------------------------------
+    # ---- what is there ---------------------------------------------------------------------------
     def is_held(self, mint: str) -> bool:
         """Is anything left of a mint, in escrows too?"""
         if self.lots.get(mint):
             return True
         return any([escrow.mint == mint for escrow in self.escrows.values()])
 
-    def sum_open_cost(self) -> int:
-        """Known cost in lamports of all that is left, in escrows too."""
-        held = (lot.left_cost or 0 for lots in self.lots.values() for lot in lots)
-        kept = (sum_known(escrow.slices) for escrow in self.escrows.values())
+    def sum_open_cost(self, begins: int = UNDATED) -> int:
+        """Known cost of all that is left, in escrows too, leaving out costs that began before
+        `begins` (UTC ms).
+        """
+        held = [lot.see_cost(begins) or 0 for lots in self.lots.values() for lot in lots]
+        kept = [
+            one.see_cost(begins) or 0 for escrow in self.escrows.values() for one in escrow.slices
+        ]
         return sum(held) + sum(kept)
 
-    def list_positions(self) -> list[Position]:
-        """Positions by mint."""
-        return [self._position(mint, lots) for mint, lots in sorted(self.lots.items()) if lots]
-
-    def _position(self, mint: str, lots: Sequence[Lot]) -> Position:
-        known = [lot for lot in lots if lot.left_cost is not None]
-        amount = sum(lot.left for lot in lots)
-        return Position(
-            mint,
-            amount,
-            self.decimals[mint],
-            sum(lot.left_cost or 0 for lot in known) if known else None,
-            amount - sum(lot.left for lot in known),
-        )
+    def list_positions(self, decimals: Mapping[str, int], begins: int = UNDATED) -> list[Position]:
+        """Positions by mint, without escrows. `decimals` by mint; `begins` as in sum_open_cost."""
+        return [
+            _make_position(mint, lots, decimals[mint], begins)
+            for mint, lots in sorted(self.lots.items())
+            if lots
+        ]
 
 
-def join_released(released: Sequence[Released]) -> Cut:
-    """What left several escrows, as one."""
-    pool = Pool()
-    for one in released:
-        pool.add(one.portion)
-    return Cut(
-        [one for part in released for one in part.slices],
-        Portion(pool.known, pool.cost, pool.unknown),
+def _make_position(mint: str, lots: Iterable[Lot], decimals: int, begins: int) -> Position:
+    amount = unknown = 0
+    costs = []
+    for lot in lots:
+        cost = lot.see_cost(begins)
+        amount += lot.left
+        if cost is None:
+            unknown += lot.left
+        else:
+            costs.append(cost)
+    return Position(mint, amount, decimals, sum(costs) if costs else None, unknown)
+
+
+def _split(one: Slice, amount: int) -> tuple[Slice, Slice]:
+    """The first `amount` units of a slice, and the rest."""
+    if one.cost is None:
+        first = rest = None
+    else:
+        first = one.cost * amount // one.amount
+        rest = one.cost - first
+    return (
+        one._replace(amount=amount, cost=first),
+        one._replace(amount=one.amount - amount, cost=rest),
     )
 
 
-def _group_slices(slices: Sequence[Slice], amount: int) -> list[list[Slice]]:
-    """Slices that become one lot each: one that is too small for a unit of `amount` joins the
-    next, the last one that before.
-    """
-    whole, groups = sum(one.amount for one in slices), [[slices[0]]]
-
-    def is_enough(group: list[Slice]) -> bool:
-        return amount * sum(one.amount for one in group) // whole > 0
-
-    for one in slices[1:]:
-        if is_enough(groups[-1]):
-            groups.append([one])
-        else:
-            groups[-1].append(one)
-    if len(groups) > 1 and not is_enough(groups[-1]):
-        groups[-2:] = [groups[-2] + groups[-1]]
-    return groups
+def join_released(released: Iterable[Released]) -> Cut:
+    """What left several escrows, as one."""
+    pool, slices = Pool(), []
+    for one in released:
+        pool.add(one.portion)
+        slices += one.slices
+    return Cut(slices, Portion(pool.known, pool.cost, pool.unknown))

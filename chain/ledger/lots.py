@@ -1,34 +1,23 @@
-"""What a ledger is made of: lots and slices of them, opening inventory, gaps, booked entries."""
+"""Lots and slices of them: what was bought when, at which cost, and what of it is left. Pure."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from chain.reading.entries import Entry
-
-# The flag of a trade of which nobody can say that its value came from the venue: it has no price.
-UNEXPLAINED = "value_unexplained"
-
-# The flag of an entry of a ledger in a quote (chain.ledger.quote_book): its tokens were paid for in
-# something else. It is in no stored row.
-PAID_ELSEWHERE = "paid_elsewhere"
-
-# What a lot was paid for in, where that was SOL and its ledger is in something else.
-PAID_IN_SOL = "SOL"
-
+# The `since` of a cost that nobody can date: earlier than every attachment.
+UNDATED = -1
 # above every slot: the rank of an account that was never seen
 UNSEEN_SLOT = 2**63
 
 
 @dataclass(slots=True)
 class Lot:
-    """Inventory that arrived at once. `cost` None: unknown. `origin`: signature of the receipt that
-    brought it; None where none was observed.
+    """Inventory that arrived at once. `cost`: raw units of the money of its queue, None if unknown.
+    `origin`: signature of the transaction that brought it, None if none was observed.
 
     `number` sorts the lots of a mint: (0, ...) opening inventory, in the order of `Opening.rank`;
-    (1, n) the n-th that was booked. `time`: Unix seconds since when this mint was held.
-    `paid_in`: a quote's mint, or PAID_IN_SOL, where it was paid for in what is not the money of its
-    ledger; empty: in that money, or nobody knows.
+    (1, n) the n-th that was booked. `time`: Unix seconds since when this mint was held. `since`:
+    when its cost began, UTC ms: the earliest purchase in the chain of swaps that carried it here.
     """
 
     number: tuple[int | str, ...]
@@ -38,7 +27,7 @@ class Lot:
     left: int
     left_cost: int | None
     time: int | None = None
-    paid_in: str = ""
+    since: int = UNDATED
 
     def __lt__(self, other: "Lot") -> bool:
         return self.number < other.number
@@ -49,27 +38,36 @@ class Lot:
         """
         self.left -= quantity
         if self.cost is None or self.left_cost is None:
-            return Slice(self, quantity, None)
+            return Slice(self, quantity, None, UNDATED)
         cost = self.cost * quantity // self.amount if self.left else self.left_cost
         self.left_cost -= cost
-        return Slice(self, quantity, cost)
+        return Slice(self, quantity, cost, self.since)
+
+    def see_cost(self, begins: int) -> int | None:
+        """The cost of what is left, unless it is unknown or began before `begins` (UTC ms)."""
+        return self.left_cost if self.since >= begins else None
 
 
 class Slice(NamedTuple):
-    """A part that was taken of a lot: raw units, and their cost in lamports, None: unknown."""
+    """Units taken from a lot: raw units, their cost (None: unknown), and since when it is known."""
 
     lot: Lot
     amount: int
     cost: int | None
+    since: int
+
+    def see_cost(self, begins: int) -> int | None:
+        """Its cost, unless it is unknown or began before `begins` (UTC ms)."""
+        return self.cost if self.since >= begins else None
 
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """What an account held when it was first seen. It was there from the beginning, before all that
-    was observed; its cost is unknown.
+    """What an account held when it was first seen. It was there before all that was observed, at
+    an unknown cost.
 
-    `rank`: (0, slot, place of the receipt in it, address) of that first sight; an account that no
-    receipt touches comes after all that one does.
+    `rank`: (0, slot, place of the transaction in it, address) of that first sight; an account that
+    no transaction touches comes after all that one does.
     """
 
     rank: tuple[int | str, ...]
@@ -79,76 +77,11 @@ class Opening:
 
     @classmethod
     def untouched(cls, address: str, mint: str, amount: int, decimals: int) -> "Opening":
-        """What a node says that an account holds which no known receipt touches."""
+        """What a node says that an account holds which no known transaction touches."""
         return cls((0, UNSEEN_SLOT, 0, address), mint, amount, decimals)
 
 
-@dataclass(frozen=True)
-class Gap:
-    """Slots between two receipts around a break in the chain of balances (closed interval), and
-    why.
-    """
-
-    from_slot: int
-    to_slot: int
-    reason: str
-
-
-class Booked(NamedTuple):
-    """What the ledger made of one entry; lamports or raw units, None where unknown.
-
-    `status`: matched | partial | unmatched | not_applicable. `lots`: ((origin signature or None,
-    raw amount, lamports or None), ...) a sale took. `unmatched_proceeds`: what it brought for lots
-    of unknown cost. `cost_left`: known cost of lots that left without a sale. `other`: lamports of
-    a trade that went into no cost, proceeds or result. `carried`: lots that took over the cost of
-    what was given for them. `sold`: the mint of a sale or a round trip, which was held for
-    `holding` seconds; `left`: (mint, its part of `cost_left`)...; `emptied`: mints of which
-    nothing is held any more.
-    """
-
-    entry: Entry
-    flags: tuple[str, ...] = ()
-    status: str = "not_applicable"
-    result: int | None = None
-    proceeds: int | None = None
-    cost: int | None = None
-    matched: int = 0
-    unmatched: int = 0
-    lots: tuple[tuple[str | None, int, int | None], ...] = ()
-    unmatched_proceeds: int = 0
-    cost_left: int = 0
-    other: int = 0
-    carried: int = 0
-    sold: str | None = None
-    holding: int | None = None
-    left: tuple[tuple[str, int], ...] = ()
-    emptied: tuple[str, ...] = ()
-
-    @property
-    def counts(self) -> bool:
-        """Is it in totals and counts? A trade whose value is unexplained is in none."""
-        return UNEXPLAINED not in self.flags
-
-
-class Seen(NamedTuple):
-    """The last that a receipt said of an own account."""
-
-    slot: int
-    mint: str | None
-    amount: int
-    lamports: int
-
-    @property
-    def is_open(self) -> bool:
-        return bool(self.amount or self.lamports)
-
-    def joins(self, mint: str | None, amount: int, lamports: int) -> bool:
-        """Is this what the account still held? Closed, it may be opened for any mint."""
-        is_same = self.mint == mint or not self.is_open
-        return is_same and (self.amount, self.lamports) == (amount, lamports)
-
-
-def share(total: int, parts: list[int]) -> list[int]:
+def share(total: int, parts: Sequence[int]) -> list[int]:
     """`total` over `parts` by size, rounded down (also below zero); the last gets what is left."""
     if len(parts) == 1:
         return [total]
@@ -157,18 +90,23 @@ def share(total: int, parts: list[int]) -> list[int]:
     return [*given, total - sum(given)]
 
 
-def find_holding_seconds(slices: Iterable[Slice], sold_at: int | None) -> int | None:
-    """How long the middle unit of a sale's slices of known cost was held, of an even number the
-    shorter; None where no time is known. `sold_at`: Unix seconds.
+def group_slices(slices: Sequence[Slice], amount: int) -> list[list[Slice]]:
+    """Slices that become one lot each of the `amount` got for them: one that is too small for a
+    single unit joins the next, the last one that before.
     """
-    if sold_at is None:
-        return None
-    held = [
-        (max(0, sold_at - lot.time), amount)
-        for lot, amount, cost in slices
-        if cost is not None and lot.time is not None
-    ]
-    return held[0][0] if len(held) == 1 else find_lower_median(sorted(held))
+    whole, groups = sum(one.amount for one in slices), [[slices[0]]]
+
+    def is_enough(group: list[Slice]) -> bool:
+        return amount * sum(one.amount for one in group) // whole > 0
+
+    for one in slices[1:]:
+        if is_enough(groups[-1]):
+            groups.append([one])
+        else:
+            groups[-1].append(one)
+    if len(groups) > 1 and not is_enough(groups[-1]):
+        groups[-2:] = [groups[-2] + groups[-1]]
+    return groups
 
 
 def find_lower_median(counted: Sequence[tuple[int, int]]) -> int | None:

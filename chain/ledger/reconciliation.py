@@ -5,7 +5,7 @@ rule, and the difference that must be zero. Pure.
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from chain.ledger.lots import Booked
+from chain.ledger.sales import AGAINST, INCOMPLETE, Booked
 from chain.reading.kinds import TRADES
 
 # Kinds whose SOL was received or sent; what moves in any other kind that is no trade is `other`.
@@ -59,11 +59,12 @@ class Reconciliation(NamedTuple):
 class Totals:
     """Running sums over the transactions of a wallet: lamports and counts.
 
-    `carried`: lots that took over the cost of what a swap gave for them; `gaps`: lamports by which
-    balances moved between two transactions that do not join.
+    `cost`: known cost of what was sold; `carried`: lots that took over the cost of what a swap gave
+    for them; `gaps`: money by which balances moved between two transactions that do not join.
     """
 
     realized: int = 0
+    cost: int = 0
     matched: int = 0
     partial: int = 0
     unmatched: int = 0
@@ -86,17 +87,17 @@ class Totals:
 
     def add(self, booked: Booked) -> None:
         """Count one booked transaction in."""
-        entry = booked.entry
-        self.received += entry.sponsored
-        self._transfer(entry.beside_sol)
+        side = booked.side
+        self.received += side.sponsored
+        self._transfer(side.beside)
         self.cost_left += booked.cost_left
         self.cost_left_receipts += bool(booked.cost_left)
         self.other += booked.other
-        if entry.kind == "failed":
+        if side.kind == "failed":
             self.failed += 1
-            self.failed_cost += entry.fee
-            self.other += entry.venue_sol + entry.fee
-        elif entry.kind in TRADES:
+            self.failed_cost += side.fee
+            self.other += side.through + side.fee
+        elif side.kind in TRADES:
             self._add_trade(booked)
         else:
             self._add_other(booked)
@@ -107,27 +108,28 @@ class Totals:
         result, status = booked.result or 0, booked.status
         self.trades += 1
         self.carried += booked.carried
-        if booked.entry.kind in ("buy", "sell"):
-            self.volume += abs(booked.entry.venue_sol)
-        if "incomplete_history" in booked.flags:
+        if booked.side.kind in AGAINST:
+            self.volume += abs(booked.side.through)
+        if INCOMPLETE in booked.flags:
             return
         self.matched += status == "matched"
         self.partial += status == "partial"
         self.unmatched += status == "unmatched"
         self.realized += result
+        self.cost += booked.cost or 0
         self.winning += result > 0
         self.unmatched_proceeds += booked.unmatched_proceeds
 
     def _add_other(self, booked: Booked) -> None:
         """Fees and tips of all that is no trade are overhead; the rest is by kind."""
-        entry = booked.entry
-        costs = entry.fee + entry.tip
+        side = booked.side
+        costs = side.fee + side.tip
         self.overhead += costs
         self.carried += booked.carried
-        if entry.kind in TRANSFERS:
-            self._transfer(entry.venue_sol + costs)
+        if side.kind in TRANSFERS:
+            self._transfer(side.through + costs)
         else:
-            self.other += entry.venue_sol + costs
+            self.other += side.through + costs
 
     def _transfer(self, lamports: int) -> None:
         if lamports > 0:

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from chain.ledger.lots import Booked, find_lower_median
+from chain.ledger.lots import find_lower_median
+from chain.ledger.sales import Booked
 from chain.reading.kinds import TRADES
 
 HOURS_A_DAY = 24

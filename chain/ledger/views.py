@@ -1,0 +1,128 @@
+"""From where a ledger is seen: in a money, over all history or since a bot was connected. Pure.
+
+An attachment is a view of the same ledger: a cost that began before the wallet was connected is
+unknown in it, and only what happened while it lasted counts.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from chain.ledger.inventory import SOL
+from chain.ledger.lots import UNDATED
+from chain.ledger.reconciliation import Totals
+from chain.ledger.risk import RiskBook
+from chain.ledger.sales import AGAINST, Booked, is_cross
+from chain.reading.entries import Entry
+
+# The view of all that is known of a wallet.
+ALL_HISTORY = 0
+# (money, view)
+Key = tuple[str, int]
+HOUR_MS = 3_600_000
+
+
+class Span(NamedTuple):
+    """An attachment: its number, and when it began and ended (None: not yet) in UTC ms."""
+
+    number: int
+    begins_ms: int
+    ends_ms: int | None
+
+    def is_over(self, now_ms: int) -> bool:
+        return self.ends_ms is not None and self.ends_ms <= now_ms
+
+
+class Holdings(NamedTuple):
+    """Of a span in lamports: the known cost of what was held when it began (`carried_in`), that of
+    what it acquired and still holds, in how many tokens, and what it realized.
+    """
+
+    carried_in: int = 0
+    open_cost: int = 0
+    open_positions: int = 0
+    forward_realized: int = 0
+
+
+@dataclass
+class Account:
+    """What was done in a money, in one view. Of trades against a stablecoin: how many, their fees
+    and tips, and sales of what was paid for in another money (`cross`).
+    """
+
+    totals: Totals = field(default_factory=Totals)
+    risk: RiskBook = field(default_factory=RiskBook)
+    trades: int = 0
+    fee_lamports: int = 0
+    cross: int = 0
+
+    def add(self, booked: Booked, money: str, hour: int) -> None:
+        """Count a booked transaction in. `hour` as in RiskBook.add."""
+        self.totals.add(booked)
+        if money == SOL:
+            self.risk.add(booked, hour)
+        elif booked.side.kind in AGAINST and booked.counts:
+            self.trades += 1
+            self.fee_lamports += booked.entry.fee + booked.entry.tip
+            self.cross += is_cross(booked)
+
+
+# Measures what is held at unknown cost from before a moment on (UTC ms).
+Measure = Callable[[int], Holdings]
+
+
+@dataclass
+class Spans:
+    """The attachments of a wallet, in order, of which no two overlap. They follow the latest time
+    of its transactions: one that is older than its span counts for nothing in it.
+    """
+
+    spans: tuple[Span, ...] = ()
+    now_ms: int = 0
+    open: Span | None = None
+    # by number, of those that began: carried_in so far, all of it once they are over
+    _held: dict[int, Holdings] = field(default_factory=dict)
+    _begun: int = 0
+
+    def turn(self, entry: Entry, measure: Measure) -> None:
+        """Close and begin spans, up to the one that the latest time is in. `measure`: of the ledger
+        before this entry.
+        """
+        happened_at = entry.happened_at
+        if happened_at is None or happened_at <= self.now_ms:
+            return
+        self.now_ms = happened_at
+        self._close_over(measure)
+        while not self.open and self._begun < len(self.spans):
+            span = self.spans[self._begun]
+            if span.begins_ms > self.now_ms:
+                return
+            self._begun += 1
+            self.open = span
+            self._held[span.number] = Holdings(carried_in=measure(UNDATED).open_cost)
+            self._close_over(measure)
+
+    def _close_over(self, measure: Measure) -> None:
+        """Close the open span once the latest time is past its end: it changes no more."""
+        span = self.open
+        if span and span.is_over(self.now_ms):
+            held = measure(span.begins_ms)
+            self._held[span.number] = held._replace(carried_in=self._held[span.number].carried_in)
+            self.open = None
+
+    def list_views(self, entry: Entry) -> list[tuple[int, int]]:
+        """(view, when it begins in UTC ms) of each view that an entry counts in."""
+        span, happened_at = self.open, entry.happened_at
+        if span and happened_at is not None and happened_at >= span.begins_ms:
+            return [(ALL_HISTORY, UNDATED), (span.number, span.begins_ms)]
+        return [(ALL_HISTORY, UNDATED)]
+
+    def find_holdings(self, measure: Measure) -> dict[int, Holdings]:
+        """Of each span what it brought in and holds, by number. `measure`: of the ledger now."""
+        waiting = Holdings(carried_in=measure(UNDATED).open_cost)
+        found = {span.number: self._held.get(span.number, waiting) for span in self.spans}
+        if self.open:
+            number = self.open.number
+            held = measure(self.open.begins_ms)
+            found[number] = held._replace(carried_in=found[number].carried_in)
+        return found
