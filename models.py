@@ -291,7 +291,8 @@ class Trade(Base):
     the stored transactions.
 
     `id` is the order of arrival, by which followers page; `uid` is made from wallet and signature
-    and survives every rebuild. `place` sorts inside a slot: tx_index, or 0. Money is in lamports.
+    and survives every rebuild. `place` sorts inside a slot: tx_index, or 0. Money is in
+    lamports, unless `currency` says otherwise.
     """
 
     id = AutoField()
@@ -311,6 +312,9 @@ class Trade(Base):
     fee = BigIntegerField()
     tip = BigIntegerField()
     rent = BigIntegerField()
+    # The money that it was priced in: a stablecoin's mint, or empty for SOL. The next four amounts
+    # and the costs in `lots` are raw units of it.
+    currency = TextField(default="")
     # matched | partial | unmatched | not_applicable.
     realized = TextField()
     result = BigIntegerField(null=True)
@@ -318,8 +322,10 @@ class Trade(Base):
     cost = BigIntegerField(null=True)
     matched_raw = TextField()
     unmatched_raw = TextField()
-    # JSON [[trade uid or null, raw amount, lamports or null]...]
+    # JSON [[trade uid or null, raw amount, cost or null]...]
     lots = TextField()
+    # It sold, for a stablecoin, units that were paid for in another money.
+    paid_elsewhere = BooleanField(default=False)
     # JSON list of words, sorted
     flags = TextField()
     # What of sol_change and token_changes did not pass through the venue; the latter JSON likewise.

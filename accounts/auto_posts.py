@@ -14,7 +14,6 @@ from chain.reading.beside import list_venue_changes
 from chain.reading.kinds import TRADES
 from chain.reading.quotes import find_quote
 from chain.stored.holdings import HOLDINGS
-from chain.stored.quote_tables import QuoteTrade
 from chain.stored.trade_store import LISTED_TRADE
 from chain.stored.verify import judge
 from chain.symbols import find_imitated, show_symbol
@@ -137,7 +136,7 @@ def _tell_facts(trade: Trade, is_alone: bool = True) -> dict[str, Any]:
 
 def _tell_result(trade: Trade) -> str | None:
     """What a sale earned in SOL, where that is known of all that was sold."""
-    if trade.result is None or trade.realized != "matched":
+    if trade.currency or trade.result is None or trade.realized != "matched":
         return None
     return sol(trade.result)
 
@@ -152,12 +151,10 @@ def _find_symbols(mints: list[str]) -> dict[str, str]:
 
 def _tell_quote_result(trade: Trade) -> dict[str, str]:
     """What a sale for a stablecoin earned in it, where that is known of all that was sold."""
-    sales = QuoteTrade.select().where(QuoteTrade.trade == trade, QuoteTrade.kind == "sell")
-    sale: QuoteTrade | None = sales.first()
-    quote = find_quote(sale.quote) if sale else None
-    if sale is None or quote is None or sale.result is None or sale.status != "matched":
+    quote = find_quote(trade.currency)
+    if quote is None or trade.result is None or trade.realized != "matched":
         return {}
-    return {"result": exact(sale.result, quote.decimals), "currency": quote.symbol}
+    return {"result": exact(trade.result, quote.decimals), "currency": quote.symbol}
 
 
 def _read_venue_changes(trade: Trade) -> dict[str, tuple[int, int]]:

@@ -93,16 +93,10 @@ SHEETS = {
     "trades.csv": Sheet(
         "wallet=w.address signature slot blockTime=x.block_time kind venue mint "
         "tokenChanges=x.token_changes solChangeLamports=x.sol_change "
-        "feeLamports=x.fee tipLamports=x.tip rentLamports=x.rent status=x.realized "
-        "resultLamports=x.result proceedsLamports=x.proceeds costLamports=x.cost "
-        "quoteMint=q.quote quoteChangeRaw=q.change quoteStatus=q.status "
-        "quoteRealizedRaw=q.result quoteProceedsRaw=q.proceeds quoteCostRaw=q.cost "
+        "feeLamports=x.fee tipLamports=x.tip rentLamports=x.rent currency=x.currency "
+        "status=x.realized resultRaw=x.result proceedsRaw=x.proceeds costRaw=x.cost "
         "besideLamports=x.beside_sol besideTokenChanges=x.beside_tokens",
-        # Of two stablecoins the one it brought, as the API has it.
-        "FROM trade x JOIN wallet w ON w.id = x.wallet_id LEFT JOIN quote_trade q ON "
-        "q.trade_id = x.id AND q.quote = (SELECT p.quote FROM quote_trade p WHERE "
-        "p.trade_id = x.id ORDER BY CASE p.kind WHEN 'sell' THEN 0 ELSE 1 END, p.quote "
-        "LIMIT 1) WHERE x.wallet_id IN "
+        "FROM trade x JOIN wallet w ON w.id = x.wallet_id WHERE x.wallet_id IN "
         f"(SELECT a.wallet_id FROM {HOLDINGS} a WHERE a.bot_id IN {OWN_BOTS})",
     ),
     "keys.csv": Sheet(

@@ -11,7 +11,10 @@ import orjson
 
 import storage
 from chain.amounts import show_lamports
-from chain.ledger.lots import UNEXPLAINED, Booked
+from chain.ledger.inventory import SOL
+from chain.ledger.ledger import WHOLE
+from chain.ledger.sales import AGAINST, UNEXPLAINED, Booked, is_cross
+from chain.ledger.views import ALL_HISTORY, Key
 from chain.reading.beside import list_venue_changes
 from chain.stored.tables import NUMBER_OF_MINT, Mint, TokenTrader, TradeMint
 from models import Trade
@@ -19,8 +22,6 @@ from storage import arrivals, in_parts
 
 # Kinds in which something was bought, sold or both.
 SIDED = frozenset(("buy", "sell", "swap"))
-# Where one wallet did it all.
-NO_ORIGINS: Mapping[str, str] = {}
 # A row of the trade table, by column.
 Row = dict[str, Any]
 
@@ -54,21 +55,19 @@ def trade_uid(address: str, signature: str) -> str:
     return "trade_" + hashlib.sha256(f"{address} {signature}".encode()).hexdigest()[:24]
 
 
-def make_trade_row(
-    wallet: Any, place: int, booked: Booked, origins: Mapping[str, str] = NO_ORIGINS
-) -> Row:
+def make_trade_row(wallet: Any, place: int, made: Mapping[Key, Booked]) -> Row:
     """All columns but the id, as derive_columns makes them."""
-    columns = derive_columns(wallet.address, place, booked, origins)
+    columns = derive_columns(wallet.address, place, made)
     return complete_row(wallet, columns, digest_columns(columns))
 
 
-def derive_columns(
-    address: str, place: int, booked: Booked, origins: Mapping[str, str] = NO_ORIGINS
-) -> Row:
+def derive_columns(address: str, place: int, made: Mapping[Key, Booked]) -> Row:
     """The columns that the digest is of; `place` sorts inside a slot, `address` is the wallet's.
-    `origins`: by signature, the address of the wallet that lots came to, where it is another one.
+    `made`: what the ledger made of the entry, by money and view.
     """
+    booked = made[WHOLE]
     entry = booked.entry
+    currency, priced = find_currency(made)
     return {
         "signature": entry.signature,
         "slot": entry.slot,
@@ -83,15 +82,15 @@ def derive_columns(
         "fee": entry.fee,
         "tip": entry.tip,
         "rent": entry.rent,
-        "realized": booked.status,
-        "result": booked.result,
-        "proceeds": booked.proceeds,
-        "cost": booked.cost,
-        "matched_raw": str(booked.matched),
-        "unmatched_raw": str(booked.unmatched),
-        "lots": to_json(
-            [show_lot(origins.get(lot[0] or "", address), *lot) for lot in booked.lots]
-        ),
+        "currency": currency,
+        "realized": priced.status,
+        "result": priced.result,
+        "proceeds": priced.proceeds,
+        "cost": priced.cost,
+        "matched_raw": str(priced.matched),
+        "unmatched_raw": str(priced.unmatched),
+        "lots": to_json([show_lot(address, *lot) for lot in priced.lots]),
+        "paid_elsewhere": is_cross(priced),
         "flags": to_json(booked.flags),
         "beside_sol": entry.beside_sol,
         "beside_tokens": to_json([[m, str(c), d] for m, c, d in entry.beside_tokens]),
@@ -101,6 +100,17 @@ def derive_columns(
     }
 
 
+def find_currency(made: Mapping[Key, Booked]) -> tuple[str, Booked]:
+    """The money that a trade was priced in, and what it made there: a stablecoin that a token was
+    bought or sold for, else SOL.
+    """
+    for (money, view), booked in made.items():
+        is_priced = booked.side.kind in AGAINST and booked.counts
+        if money != SOL and view == ALL_HISTORY and is_priced:
+            return money, booked
+    return SOL, made[WHOLE]
+
+
 def complete_row(wallet: Any, columns: Row, digest: str) -> Row:
     """A row to be written: of derived columns and their digest. `wallet` has an id, an address."""
     uid = trade_uid(wallet.address, columns["signature"])
@@ -108,7 +118,7 @@ def complete_row(wallet: Any, columns: Row, digest: str) -> Row:
 
 
 def show_lot(address: str, origin: str | None, amount: int, cost: int | None) -> list[str | None]:
-    """[trade uid or null, raw amount, lamports or null] of a lot that a sale took."""
+    """[trade uid or null, raw amount, cost or null] of a lot that a sale took."""
     uid = trade_uid(address, origin) if origin else None
     return [uid, str(amount), show_lamports(cost)]
 

@@ -76,7 +76,8 @@ class SaleRow(NamedTuple):
 SALES = """
 SELECT n.block_time AS at, n.kind, n.realized AS status, n.result, n.cost FROM (
     SELECT t.block_time, t.kind, t.realized, t.result, t.cost FROM trade t
-    WHERE t.wallet_id = ? ORDER BY t.slot DESC, t.place DESC, t.id DESC LIMIT ?) n
+    WHERE t.wallet_id = ? AND t.currency = ''
+    ORDER BY t.slot DESC, t.place DESC, t.id DESC LIMIT ?) n
 WHERE n.result IS NOT NULL OR n.kind IN ('buy', 'sell')
 """
 # The wallet of an address, and those that stand beside it.

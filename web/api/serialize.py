@@ -108,7 +108,16 @@ def show_change(change: Sequence[Any], symbols: Mapping[str, str]) -> Json:
     }
 
 
+NOT_IN_SOL: Json = {
+    **{"status": "not_applicable", "method": "fifo", "matchedRaw": "0", "unmatchedRaw": "0"},
+    **dict.fromkeys(("resultLamports", "resultSol", "proceedsLamports", "costLamports")),
+    "lots": [],
+}
+
+
 def _show_realized(row: TradeRow) -> Json:
+    if row.currency:
+        return NOT_IN_SOL
     return {
         "status": row.realized,
         "method": "fifo",

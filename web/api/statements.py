@@ -23,7 +23,7 @@ class TradePosition(NamedTuple):
 
 
 class TradeRow(NamedTuple):
-    """A trade and whose it is. `explained` is 0 to 100."""
+    """A trade and whose it is, as models.Trade has it. `explained` is 0 to 100."""
 
     slot: int
     place: int
@@ -42,6 +42,7 @@ class TradeRow(NamedTuple):
     fee: int
     tip: int
     rent: int
+    currency: str
     realized: str
     result: int | None
     proceeds: int | None
@@ -49,6 +50,7 @@ class TradeRow(NamedTuple):
     matched_raw: str
     unmatched_raw: str
     lots: Lots
+    paid_elsewhere: int
     flags: Names
     beside_sol: int
     beside_tokens: Changes
@@ -64,8 +66,8 @@ class TradeRow(NamedTuple):
 TRADE_COLUMNS = """
 SELECT t.slot, t.place, t.id, t.uid, b.uid AS bot, w.address AS wallet, t.signature, t.tx_index,
        t.block_time, t.kind, t.venue, t.mint, t.token_changes, t.sol_change, t.fee, t.tip, t.rent,
-       t.realized, t.result, t.proceeds, t.cost, t.matched_raw, t.unmatched_raw, t.lots, t.flags,
-       t.beside_sol, t.beside_tokens, t.explained, t.counterparties
+       t.currency, t.realized, t.result, t.proceeds, t.cost, t.matched_raw, t.unmatched_raw, t.lots,
+       t.paid_elsewhere, t.flags, t.beside_sol, t.beside_tokens, t.explained, t.counterparties
 """
 ITS_BOT = f"JOIN wallet w ON w.id = t.wallet_id JOIN bot b ON b.id = {BOT_OF_TRADE}"
 TRADE = f"{TRADE_COLUMNS}FROM trade t {ITS_BOT}"
