@@ -9,6 +9,7 @@ import random
 import ground
 import orjson
 import pytest
+from chain.ledger.group_book import Member
 from hypothesis import HealthCheck, given
 from hypothesis import settings as effort
 from hypothesis import strategies as st
@@ -22,7 +23,6 @@ import storage
 from accounts.auto_posts import update_posts
 from chain.ledger.coverage import Progress
 from chain.ledger.forward import Forward
-from chain.ledger.group_book import Member
 from chain.ledger.ledger import Ledger
 from chain.ledger.lots import Booked, Opening
 from chain.ledger.risk import Stretch
