@@ -164,27 +164,31 @@ def check_trades(
             yield Difference("trade", f"is {row['uid']}", wallet.address, signature, "uid")
         yield from _check_moved(wallet, row, mints.pop(row["id"], []), traded)
         if signature in signed:
-            trades[signature] = _read_trade(row)
+            trades[signature] = make_named(*(row[name] for name in NAMED))
     for signature in sorted(missing):
         yield Difference("trade", "is missing", wallet.address, signature)
     yield from _check_traded(reader, wallet, traded)
     yield from _name_fields(reader, wallet, rebuilt, reread, differing)
 
 
-def _read_trade(row: dict[str, Any]) -> NamedTrade:
-    return NamedTrade(
-        row["id"],
-        row["kind"],
-        orjson.loads(row["flags"]),
-        list_moved_mints(
-            row["kind"],
-            row["mint"],
-            orjson.loads(row["token_changes"]),
-            orjson.loads(row["beside_tokens"]),
-        ),
-        row["explained"],
-        row["block_time"],
-    )
+# The columns of a trade that make_named takes.
+NAMED = ("id", "kind", "flags", "mint", "token_changes", "beside_tokens", "explained", "block_time")
+
+
+def make_named(
+    number: int,
+    kind: str,
+    flags: str,
+    mint: str | None,
+    token_changes: str,
+    beside_tokens: str,
+    explained: int | None,
+    block_time: int | None,
+) -> NamedTrade:
+    """Make the NamedTrade of the stored columns NAMED."""
+    changes, beside = orjson.loads(token_changes), orjson.loads(beside_tokens)
+    mints = list_moved_mints(kind, mint, changes, beside)
+    return NamedTrade(number, kind, orjson.loads(flags), mints, explained, block_time)
 
 
 def _list_moved(reader: Reader, number: int) -> dict[int, list[tuple[Any, ...]]]:

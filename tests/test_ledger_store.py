@@ -5,11 +5,11 @@ the same bytes stand there.
 import hashlib
 import json
 import random
+from types import SimpleNamespace
 
 import ground
 import orjson
 import pytest
-from chain.ledger.group_book import Member
 from hypothesis import HealthCheck, given
 from hypothesis import settings as effort
 from hypothesis import strategies as st
@@ -255,7 +255,7 @@ def test_a_trade_whose_stored_slot_is_wrong_is_put_right(empty, monkeypatch, slo
 def test_a_digest_is_of_all_that_is_derived_by_name():
     """Spelled out: another one would have each start write all trades there are."""
     entry = entries_of(market(length=5))[-1]
-    owner = Member(3, ADA)
+    owner = SimpleNamespace(id=3, address=ADA)
     row = make_trade_row(
         owner, 7, Booked(entry, entry.flags, "matched", 2**60, lots=(("s", 1, 2),))
     )
