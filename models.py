@@ -180,8 +180,8 @@ BOT_OF_TRADE = """CASE WHEN w.bot_since IS NULL OR t.block_time * 1000 >= w.bot_
 
 
 class Attachment(Base):
-    """Which bot held which wallet from when to when. At most one open row per wallet and per bot.
-    `ownership`: claimed | proven.
+    """Which bot held which wallet from when to when (ms). At most one open row per wallet; of a bot
+    with several, each is proven, and the first one leads. `ownership`: claimed | proven.
 
     Derived from the ledger, null before the first publication: known cost (lamports) of what was
     held when it began, of what it acquired and still holds, and in how many tokens; lamports
@@ -206,9 +206,7 @@ OPEN = SQL("detached_at IS NULL")
 Attachment.add_index(
     Attachment.index(Attachment.wallet, unique=True, where=OPEN, name="attachment_open_wallet")
 )
-Attachment.add_index(
-    Attachment.index(Attachment.bot, unique=True, where=OPEN, name="attachment_open_bot")
-)
+Attachment.add_index(Attachment.index(Attachment.bot, where=OPEN, name="attachment_open_bot"))
 
 
 class Address(Base):

@@ -13,7 +13,6 @@ from chain.amounts import exact, sol
 from chain.reading.beside import list_venue_changes
 from chain.reading.kinds import TRADES
 from chain.reading.quotes import find_quote
-from chain.stored.holdings import HOLDINGS
 from chain.stored.trade_store import LISTED_TRADE
 from chain.stored.verify import judge
 from chain.symbols import find_imitated, show_symbol
@@ -24,10 +23,10 @@ from voice import builtin
 from voice.facts import shorten_name
 
 # Plain SQL: it runs whenever trades changed, and most bots do not post automatically.
-POSTER = f"""
-SELECT b.* FROM bot b JOIN {HOLDINGS} a ON a.bot_id = b.id AND a.detached_at IS NULL
+POSTER = """
+SELECT b.* FROM bot b JOIN attachment a ON a.bot_id = b.id AND a.detached_at IS NULL
 WHERE a.wallet_id = ? AND b.auto_post = ? AND b.retired_at IS NULL"""
-COUNT_WALLETS = f"SELECT COUNT(*) FROM {HOLDINGS} a WHERE a.bot_id = ? AND a.detached_at IS NULL"
+COUNT_WALLETS = "SELECT COUNT(*) FROM attachment WHERE bot_id = ? AND detached_at IS NULL"
 ARRIVED = f"""
 SELECT t.* FROM {LISTED_TRADE} WHERE s.wallet_id = ? AND s.signature IN ({{}}) AND s.head = ?
 AND s.seen_at >= ? AND t.kind IN ({{}}) ORDER BY t.slot, t.place"""

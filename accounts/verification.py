@@ -31,9 +31,9 @@ OR status IN ('verified', 'mismatch') AND trade_id IS NULL
 
 NAMED = f"""
 SELECT t.* FROM {LISTED_TRADE} WHERE s.signature = ? AND s.wallet_id IN ({{}}) ORDER BY t.id"""
-BESIDE = """
-SELECT wallet_id FROM companion WHERE bot_id = ? AND attached_at <= ?
-AND (detached_at IS NULL OR detached_at >= ?)"""
+OTHERS = """
+SELECT wallet_id FROM attachment WHERE bot_id = ? AND wallet_id <> ? AND ownership = 'proven'
+AND attached_at <= ? AND (detached_at IS NULL OR detached_at >= ?)"""
 
 
 class Judgment(NamedTuple):
@@ -86,19 +86,17 @@ def _list_movable(wallet: Wallet, changed: Collection[str]) -> list[Post]:
 
 
 def judge_post(post: Post, wallet: Wallet) -> Judgment:
-    """Judge a post by what is observed now of the wallets that its bot held when it was made: its
-    own, and those beside it.
-    """
-    beside = _list_beside(post)
-    numbers = [wallet.id, *(one.id for one in beside)]
+    """Judge a post by the wallets that its bot held when it was made, `wallet` first."""
+    others = _list_others(post, wallet)
+    numbers = [wallet.id, *(one.id for one in others)]
     named = Trade.raw(NAMED.format(storage.mark(numbers)), post.signature, *numbers)
     judged = [_judge_by(post, trade) for trade in named]
     if judged:
-        # Of a trade that two of them made together, one row tells.
+        # Several of them may have taken part in one transaction.
         return next((one for one in judged if one.status == "verified"), judged[0])
-    if all(_is_foreign(post.signature, one) for one in (wallet, *beside)):
+    if all(_is_foreign(post.signature, one) for one in (wallet, *others)):
         return Judgment("mismatch", "other_wallet", None)
-    late = all(_is_past(post, one) for one in (wallet, *beside))
+    late = all(_is_past(post, one) for one in (wallet, *others))
     listed = WalletSignature.select().where(
         WalletSignature.wallet.in_(numbers), WalletSignature.signature == post.signature
     )
@@ -107,9 +105,10 @@ def judge_post(post: Post, wallet: Wallet) -> Judgment:
     return Judgment("pending", None, None)
 
 
-def _list_beside(post: Post) -> list[Wallet]:
-    """The wallets that the bot had proven and held beside the post's own when it was made."""
-    rows = storage.database.execute_sql(BESIDE, (post.bot_id, post.created_at, post.created_at))
+def _list_others(post: Post, wallet: Wallet) -> list[Wallet]:
+    """The other wallets that the bot had proven and held when the post was made."""
+    values = post.bot_id, wallet.id, post.created_at, post.created_at
+    rows = storage.database.execute_sql(OTHERS, values)
     numbers = [number for (number,) in rows.fetchall()]
     return list(Wallet.select().where(Wallet.id.in_(numbers))) if numbers else []
 

@@ -19,8 +19,9 @@ from chain.stored.trade_store import make_trade_row, trade_uid
 from chain.stored.verify import judge, list_moved_mints
 from evidence import totals
 from evidence.claims import ClaimedPost, ClaimedSpan
+from evidence.memory import Memory
 from evidence.pages import Line
-from evidence.rebuilding import RebuiltLedger
+from evidence.rebuilding import RebuiltLedger, Row
 from evidence.receipts import make_line
 
 # What follows from the transaction alone; the rest follows from all that were before it.
@@ -30,10 +31,6 @@ OWN_FIELDS = frozenset(
         *("venue", "mint", "explainedPercent", "solChangeLamports", "feeLamports", "tipLamports"),
         *("rentLamports", "besideLamports", "tokenChanges", "besideTokens", "counterparties"),
     )
-)
-# Of these what follows for each wallet alone, where several of one bot may have taken part.
-SHARED_FIELDS = frozenset(
-    ("tradeId", "signature", "slot", "transactionIndex", "blockTime", "receipt")
 )
 # Some nodes do not tell these.
 UNTOLD = frozenset(("transactionIndex", "blockTime"))
@@ -81,6 +78,14 @@ def make_own_line(wallet: str, entry: Entry, digest: str) -> Line:
     holder = SimpleNamespace(id=0, address=wallet)
     row = make_trade_row(holder, entry.tx_index or 0, Booked(entry, entry.flags))
     return make_line(row, digest, entry.seen_at)
+
+
+def compare_row(memory: Memory, row: Row) -> LineFinding:
+    """Compare a trade row that was worked out with the line that is claimed."""
+    kept = memory.find_entry(row["signature"])
+    if kept is None or kept.line is None:
+        return LineFinding([], False, False)
+    return compare_line(kept.line, make_line(row, kept.digest, kept.entry.seen_at))
 
 
 def compare_line(
@@ -269,23 +274,31 @@ def show_spans(rebuilt: RebuiltLedger) -> dict[int, dict[str, Any]]:
 
 
 # ---- posts ---------------------------------------------------------------------------------------
-def judge_claimed(post: ClaimedPost, entry: Entry) -> Iterator[Difference]:
-    """Compare the verification of a post with what the transaction it names says."""
+def judge_claimed(post: ClaimedPost, entries: Mapping[str, Entry]) -> Iterator[Difference]:
+    """Compare the verification of a post with what the transaction it names says of the bot's
+    wallets, by address. If it verifies the post for one of them, that decides.
+    """
     if post.status == "pending" and post.checkedAt is None:
         # Made since the wallet was last published.
         return
+    found = [_judge_entry(post, address, entry) for address, entry in entries.items()]
+    right = [one for one in found if one["status"] == "verified"] or found
+    differing = [
+        [name for name, value in ours.items() if getattr(post, name) != value] for ours in right
+    ]
+    if all(differing):
+        for name in differing[0]:
+            place, said = f"posts.{post.id}.{name}", getattr(post, name)
+            yield Difference(post.signature, place, said, right[0][name])
+
+
+def _judge_entry(post: ClaimedPost, address: str, entry: Entry) -> dict[str, Any]:
     mints = list_moved_mints(entry.kind, entry.mint, entry.tokens, entry.beside_tokens)
     status, reason = judge(entry.kind, entry.flags, mints, post.mint, entry.explained_percent)
-    ours = {
-        "status": status,
-        "reason": reason,
-        "tradeId": trade_uid(post.wallet or "", entry.signature),
-    }
+    ours = {"status": status, "reason": reason, "tradeId": trade_uid(address, entry.signature)}
     if status == "verified" and entry.block_time is not None:
         ours["eventAt"] = show_time(entry.block_time)
-    for name, value in ours.items():
-        if getattr(post, name) != value:
-            yield Difference(entry.signature, f"posts.{post.id}.{name}", getattr(post, name), value)
+    return ours
 
 
 def judge_unseen(post: ClaimedPost, is_foreign: bool | None) -> Iterator[Difference]:

@@ -18,15 +18,13 @@ from chain.stored.risk_store import WHOLE
 from chain.stored.store import UNTOUCHED, Untouched, name_rules
 from chain.stored.summary import show_time
 from config import VERSION
-from evidence import groups, totals
+from evidence import totals
 from evidence.pages import name_pages
 from evidence.posts import POSTS
 from evidence.receipts import RECEIPTS, show_json
 from storage import database, snapshot
 
 FORMAT = "candor-evidence/1"
-# Of a bot with a wallet that ever stood beside another.
-FORMAT_OF_GROUPS = "candor-evidence/2"
 # Signatures without their transaction that are named; the count tells of all.
 MAX_PENDING = 1_000
 # Of a coverage, what moves with every poll, though nothing happened.
@@ -88,10 +86,8 @@ SELECT signature, slot FROM (
     {OLDEST.format(head="FALSE")} UNION ALL {OLDEST.format(head="TRUE")}) both_halves
 ORDER BY slot, signature LIMIT {MAX_PENDING}"""
 WALLETS = """
-SELECT w.address FROM (
-    SELECT wallet_id, attached_at, 0 AS beside, id FROM attachment WHERE bot_id = ?
-    UNION ALL SELECT wallet_id, attached_at, 1, id FROM companion WHERE bot_id = ?) h
-JOIN wallet w ON w.id = h.wallet_id ORDER BY h.attached_at, h.beside, h.id"""
+SELECT w.address FROM attachment a JOIN wallet w ON w.id = a.wallet_id
+WHERE a.bot_id = ? ORDER BY a.attached_at, a.id"""
 
 
 # ---- a wallet ------------------------------------------------------------------------------------
@@ -108,15 +104,13 @@ def show_wallet(row: WalletRow) -> Json:
     addresses = database.execute_sql(
         "SELECT address FROM address WHERE wallet_id = ? ORDER BY address", (row.id,)
     )
-    group = groups.show_group(row.id, show_json(row.coverage))
-    own = groups.find_own_coverage(row.id) if group else None
     return {
         "address": row.address,
         "rules": row.rules,
         "backfilled": bool(row.backfilled),
         "addresses": [address for (address,) in addresses.fetchall()],
         "untouched": [_show_untouched(Untouched(*one)) for one in untouched],
-        "coverage": show_json(own or row.coverage),
+        "coverage": show_json(row.coverage),
         "sums": {
             "results": show_json(row.results),
             "positions": show_json(row.positions),
@@ -131,7 +125,6 @@ def show_wallet(row: WalletRow) -> Json:
             "tokens": totals.digest_stored("tokens", row.id, WHOLE),
         },
         "spans": show_spans(row.id),
-        **({"group": group} if group else {}),
     }
 
 
@@ -161,10 +154,7 @@ def digest_wallet(wallet_id: int) -> str:
 
 def digest_claims(wallet: Mapping[str, Any], pages: Iterable[str]) -> str:
     """Digest of what show_wallet says, times of polls left out, and of the pages of receipts."""
-    settled = drop_polls(wallet)
-    if isinstance(wallet.get("group"), dict):
-        settled["group"] = drop_polls(wallet["group"])
-    return digest([FORMAT, settled, list(pages)])
+    return digest([FORMAT, drop_polls(wallet), list(pages)])
 
 
 def drop_polls(told: Mapping[str, Any]) -> Json:
@@ -187,10 +177,10 @@ def make_document(bot_id: int, wallet_id: int | None, programs: Programs) -> Jso
 
 
 def _read_document(bot_id: int, row: WalletRow | None, programs: Programs) -> Json:
-    wallets = database.execute_sql(WALLETS, (bot_id, bot_id))
+    wallets = database.execute_sql(WALLETS, (bot_id,))
     posts = name_pages(POSTS, bot_id)
     told = {
-        "format": FORMAT_OF_GROUPS if groups.had_several(bot_id) else FORMAT,
+        "format": FORMAT,
         **show_rules(programs),
         "wallets": list(dict.fromkeys(address for (address,) in wallets.fetchall())),
         "wallet": None,

@@ -33,14 +33,11 @@ STORED = (
     f"""SELECT wallet_id, id, bot_id, attached_at, detached_at, {", ".join(SpanHoldings._fields)}
     FROM attachment WHERE wallet_id IN ({{marks}}) ORDER BY id""",
 )
-# What waits: transactions, posts, and books of several wallets, which each poll reads as a whole.
+# What waits: transactions and posts.
 WAITING = (
     "SELECT wallet_id FROM sighting WHERE wallet_id IN ({marks}) AND state <> 'stored'",
     f"""SELECT wallet_id FROM post p
     WHERE wallet_id IN ({{marks}}) AND signature IS NOT NULL AND ({MOVABLE})""",
-    "SELECT wallet_id FROM companion WHERE wallet_id IN ({marks})",
-    """SELECT wallet_id FROM attachment WHERE wallet_id IN ({marks})
-    AND bot_id IN (SELECT bot_id FROM companion)""",
 )
 DUE = f"SELECT wallet_id FROM address WHERE ({IS_DUE}) AND wallet_id IN ({{marks}})"
 TELL = "UPDATE wallet SET coverage = ?, polled_at = ?, observed_to = ?, due_at = ? WHERE id = ?"

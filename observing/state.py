@@ -14,8 +14,7 @@ from chain.reading.answers import Holding
 from chain.reading.entries import Entry
 from chain.reading.programs import table
 from chain.rpc import Rpc
-from chain.stored.group_store import GroupStore
-from chain.stored.store import name_rules
+from chain.stored.store import LedgerStore, name_rules
 from config import Config
 from models import Wallet
 from observing.bell import Bell
@@ -141,7 +140,7 @@ class State:
 
     def forget(self) -> None:
         """Read everything from the database again: others may have written to it."""
-        self.ledger_store = GroupStore(update_posts, self.programs)
+        self.ledger_store = LedgerStore(update_posts)
         self.watches: dict[int, Watch] = defaultdict(Watch)
 
     def forget_wallet(self, wallet_id: int) -> None:

@@ -177,15 +177,13 @@ def check_receipts(execute: Callable[..., Any]) -> Iterator[Finding]:
         yield fine("no receipt is stuck")
 
 
-OWN_COVERAGES = """
-SELECT w.address, o.coverage FROM own_coverage o JOIN wallet w ON w.id = o.wallet_id"""
 DERIVED = f"SELECT address, coverage, {', '.join(WALLET_PARTS)} FROM wallet ORDER BY id"
 
 
 def check_derived(execute: Callable[..., Any]) -> Iterator[Finding]:
     """Check that the JSON derived of each wallet can be read."""
-    for address, coverage, *texts in (*execute(DERIVED), *execute(OWN_COVERAGES)):
-        pairs = zip(WALLET_PARTS.items(), texts, strict=False)
+    for address, coverage, *texts in execute(DERIVED):
+        pairs = zip(WALLET_PARTS.items(), texts, strict=True)
         damaged = [
             name
             for (name, part), text in pairs

@@ -15,8 +15,8 @@ from chain.ledger.lots import Opening
 from chain.reading.entries import Entry
 from chain.reading.kinds import TRADES
 from chain.stored import store, trade_store
-from chain.stored.group_reading import ENTRIES
 from chain.stored.hour_store import RUNNING, RunningTotals
+from chain.stored.siblings import mark_entries, read_shared, read_siblings
 from chain.stored.summary import UNREADABLE, read_coverage, show_time
 from chain.stored.verify import list_moved_mints
 from models import Trade
@@ -24,6 +24,9 @@ from operate.differences import Difference
 from operate.forward_checks import read_forward
 from operate.readers import Reader
 
+ENTRIES = """
+SELECT signature, slot, tx_index, entry, seen_at FROM sighting
+WHERE wallet_id = {wallet} AND state = 'stored' AND entry IS NOT NULL ORDER BY slot"""
 # So many differing trades of a wallet are reported field by field.
 MAX_NAMED = 50
 # What is compared of a wallet's coverage.
@@ -115,6 +118,12 @@ def _read_untouched(reader: Reader, number: int) -> dict[str, Opening]:
 
 
 def _list_entries(reader: Reader, number: int, reread: dict[str, Entry]) -> Iterator[Entry]:
+    siblings = read_siblings(reader.rows, number)
+    shared = read_shared(reader.rows, number, siblings)
+    yield from mark_entries(_list_own(reader, number, reread), siblings, shared)
+
+
+def _list_own(reader: Reader, number: int, reread: dict[str, Entry]) -> Iterator[Entry]:
     rows = reader.rows(ENTRIES.format(wallet=number))
     for signature, slot, tx_index, body, seen_at in rows:
         if signature in reread:
@@ -155,27 +164,31 @@ def check_trades(
             yield Difference("trade", f"is {row['uid']}", wallet.address, signature, "uid")
         yield from _check_moved(wallet, row, mints.pop(row["id"], []), traded)
         if signature in signed:
-            trades[signature] = _read_trade(row)
+            trades[signature] = make_named(*(row[name] for name in NAMED))
     for signature in sorted(missing):
         yield Difference("trade", "is missing", wallet.address, signature)
     yield from _check_traded(reader, wallet, traded)
     yield from _name_fields(reader, wallet, rebuilt, reread, differing)
 
 
-def _read_trade(row: dict[str, Any]) -> NamedTrade:
-    return NamedTrade(
-        row["id"],
-        row["kind"],
-        orjson.loads(row["flags"]),
-        list_moved_mints(
-            row["kind"],
-            row["mint"],
-            orjson.loads(row["token_changes"]),
-            orjson.loads(row["beside_tokens"]),
-        ),
-        row["explained"],
-        row["block_time"],
-    )
+# The columns of a trade that make_named takes.
+NAMED = ("id", "kind", "flags", "mint", "token_changes", "beside_tokens", "explained", "block_time")
+
+
+def make_named(
+    number: int,
+    kind: str,
+    flags: str,
+    mint: str | None,
+    token_changes: str,
+    beside_tokens: str,
+    explained: int | None,
+    block_time: int | None,
+) -> NamedTrade:
+    """Make the NamedTrade of the stored columns NAMED."""
+    changes, beside = orjson.loads(token_changes), orjson.loads(beside_tokens)
+    mints = list_moved_mints(kind, mint, changes, beside)
+    return NamedTrade(number, kind, orjson.loads(flags), mints, explained, block_time)
 
 
 def _list_moved(reader: Reader, number: int) -> dict[int, list[tuple[Any, ...]]]:

@@ -16,7 +16,6 @@ from chain.reading.entries import Entry, read_entry
 from chain.reading.packing import parse_stored, unpack_text
 from chain.reading.programs import table
 from chain.stored import store
-from chain.stored.group_reading import read_family
 from config import Config
 from operate.delay_checks import check_delays
 from operate.derived import (
@@ -30,7 +29,6 @@ from operate.derived import (
 from operate.differences import UNREADABLE, Difference
 from operate.forms import check_forms
 from operate.forward_checks import check_forward, check_risk
-from operate.group_checks import check_family
 from operate.judged import check_posts
 from operate.log_checks import check_log
 from operate.quote_checks import check_quotes
@@ -149,10 +147,6 @@ def check_wallet(reader: Reader, number: int, programs: Any) -> Iterator[Differe
             f"SELECT signature FROM post WHERE wallet_id = {number} AND signature IS NOT NULL"
         )
     }
-    family = read_family(reader.rows, number)
-    if family is not None:
-        yield from check_family(reader, wallet, family, programs)
-        return
     rebuilt = rebuild(reader, wallet, reread)
     waiting = count_unpublished(wallet, rebuilt.pending.ledger.count)
     if waiting:

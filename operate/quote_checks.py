@@ -16,7 +16,7 @@ def check_quotes(reader: Reader, wallet: Any, pending: PendingLedger) -> Iterato
     stored = load_totals(reader.rows(TOTALS.format(wallet=wallet.id)))
     yield from _compare("quote_total", wallet, stored, right.totals)
     if stored or right.totals:
-        sales = load_sales(reader.rows(write_sales(pending.list_wallets(wallet.id))))
+        sales = load_sales(reader.rows(write_sales([wallet.id])))
         yield from _compare("quote_trade", wallet, sales, right.sales)
     for quote, left_over in pending.quotes.find_imbalances().items():
         what = f"the books in {quote} do not close: {left_over} raw units are left over"

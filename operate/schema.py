@@ -7,7 +7,7 @@ from peewee import SchemaManager
 import models
 from accounts import admin_tables, conduct_tables
 from accounts import tables as accounts_tables
-from chain.stored import group_tables, quote_tables
+from chain.stored import quote_tables
 from chain.stored import tables as chain_tables
 from evidence import tables as evidence_tables
 from market import tables as market_tables
@@ -21,7 +21,6 @@ TABLES = (
     *accounts_tables.TABLES,
     *admin_tables.TABLES,
     *chain_tables.TABLES,
-    *group_tables.TABLES,
     *quote_tables.TABLES,
     *evidence_tables.TABLES,
     *market_tables.TABLES,

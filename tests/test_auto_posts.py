@@ -13,7 +13,6 @@ from chain.ledger.coverage import Progress
 from chain.reading.effects import Balance
 from chain.reading.entries import Entry
 from chain.reading.quotes import QUOTES
-from chain.stored.group_tables import Companion
 from chain.stored.quote_tables import QuoteTrade
 from chain.stored.store import LedgerStore
 from market.tables import Token
@@ -149,7 +148,7 @@ def test_a_result_of_a_part_is_not_told_as_that_of_the_sale(wallet):
 def test_of_several_wallets_no_result_is_told_that_another_may_change(wallet):
     """What the other one sold before is perhaps not read yet: the lots were then others."""
     other = Wallet.create(address="Other", bot=wallet.bot, created_at=1, backfilled=True)
-    Companion.create(bot=wallet.bot, wallet=other, attached_at=1)
+    Attachment.create(bot=wallet.bot, wallet=other, ownership="proven", attached_at=1)
     posts = []
     for entry in (BUY, SELL):
         arrive(wallet, entry, NOW + entry.slot)

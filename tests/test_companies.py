@@ -6,6 +6,7 @@ import random
 
 import pytest
 import story
+from chain.stored.group_tables import Companion
 from node import FakeNode, connect
 from service import NOW, Service
 from story import Story, account_of
@@ -14,7 +15,6 @@ from test_group_store import find_differences
 
 from accounts import holdings, wallets
 from accounts.problem import Problem
-from chain.stored.group_tables import Companion
 from models import Attachment, Wallet
 from observer import Observer
 from observing.rebuilding import rebuild

@@ -4,6 +4,7 @@ import threading
 
 import orjson
 import pytest
+from chain.stored.group_tables import Companion
 from nacl.signing import SigningKey
 from service import NOW, Service
 from test_quotas import refusal
@@ -12,7 +13,6 @@ import storage
 from accounts import acts, departures, holdings, influencers, quotas, wallets
 from accounts.problem import Problem
 from chain import base58
-from chain.stored.group_tables import Companion
 from models import Attachment, Wallet
 from operate import log_checks
 from operate.readers import open_reader

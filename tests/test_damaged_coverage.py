@@ -5,11 +5,11 @@ trouble, which the doctor names and the next poll, or `rebuild`, mends.
 import html
 
 import pytest
+from chain.stored.group_tables import Companion, OwnCoverage
 from lookout import BEGIN, Lookout
 from node import FakeNode
 from story import address, market
 
-from chain.stored.group_tables import Companion, OwnCoverage
 from chain.stored.summary import UNREADABLE
 from evidence.digests import DigestLog
 from models import Attachment, Bot, Trade, Wallet, WalletSignature

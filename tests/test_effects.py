@@ -15,8 +15,8 @@ ADA, EVE, CAT, DOG, FOX = (address(word) for word in ("ada", "eve", "CAT", "DOG"
 TIPS = {address("validator")}
 
 
-def effect_of(raw, wallet=ADA, partners=frozenset()):
-    return read_effect(parse_receipt(raw), wallet, TIPS, partners=partners)
+def effect_of(raw, wallet=ADA):
+    return read_effect(parse_receipt(raw), wallet, TIPS)
 
 
 def account(owner, mint):
@@ -79,20 +79,7 @@ def test_and_to_who_only_signed_it():
     assert (found.lamports, found.fee, found.wrapped, found.rent) == (-3 * SOL, 0, 0, 0)
     assert (found.sol, found.tip, found.tokens) == (-3 * SOL, 0, ((CAT, 100, 6),))
     assert found.balances == (Balance(EVE, None, 9, 0, 0, 5 * SOL, 2 * SOL), EVES)
-    assert (found.wallets, found.own) == ({EVE}, {EVE, EVES.address})
-
-
-def test_to_both_as_one_owner_nothing_went_from_one_to_the_other():
-    found = effect_of(day(), partners=frozenset({EVE}))
-    assert (found.lamports, found.wrapped, found.rent) == (-PAID, SOL, RENT)
-    assert (found.sol, found.fee, found.tip, found.tokens) == (-7 - FEE, FEE, 7, ())
-    held = {
-        ADA: Balance(ADA, None, 9, 0, 0, 20 * SOL, 23 * SOL - PAID),
-        EVE: Balance(EVE, None, 9, 0, 0, 5 * SOL, 2 * SOL),
-    }
-    accounts = sorted([*ADAS, EVES], key=lambda one: one.address)
-    assert found.balances == (*(held[one] for one in sorted(held)), *accounts)
-    assert found.wallets == {ADA, EVE} and found.own == {one.address for one in found.balances}
+    assert (found.wallet, found.own) == (EVE, {EVE, EVES.address})
 
 
 def test_a_failed_transaction_tipped_nobody():

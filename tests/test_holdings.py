@@ -9,11 +9,11 @@ import zipfile
 
 import ground
 import pytest
+from chain.stored.group_tables import Companion
 from lookout import watch
 from service import NOW, address, signature
 
 from accounts import exports, quotas
-from chain.stored.group_tables import Companion
 from models import IS_PROGRAM, Address, Attachment, Post, Wallet, WalletSignature
 from observing.ringing import list_audible
 from storage import database

@@ -5,6 +5,7 @@ the same bytes stand there.
 import hashlib
 import json
 import random
+from types import SimpleNamespace
 
 import ground
 import orjson
@@ -22,7 +23,6 @@ import storage
 from accounts.auto_posts import update_posts
 from chain.ledger.coverage import Progress
 from chain.ledger.forward import Forward
-from chain.ledger.group_book import Member
 from chain.ledger.ledger import Ledger
 from chain.ledger.lots import Booked, Opening
 from chain.ledger.risk import Stretch
@@ -255,7 +255,7 @@ def test_a_trade_whose_stored_slot_is_wrong_is_put_right(empty, monkeypatch, slo
 def test_a_digest_is_of_all_that_is_derived_by_name():
     """Spelled out: another one would have each start write all trades there are."""
     entry = entries_of(market(length=5))[-1]
-    owner = Member(3, ADA)
+    owner = SimpleNamespace(id=3, address=ADA)
     row = make_trade_row(
         owner, 7, Booked(entry, entry.flags, "matched", 2**60, lots=(("s", 1, 2),))
     )

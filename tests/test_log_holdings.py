@@ -2,13 +2,13 @@
 
 import pytest
 from auditing import ask_service, make_auditor, show_early
+from chain.stored.group_tables import Companion
 from node import FakeNode
 from service import NOW, Service
 from story import Story
 from test_companions import A, B, C, D, E
 
 from accounts import influencers, wallets
-from chain.stored.group_tables import Companion
 from evidence import openings
 from evidence.log_holdings import Held, compare_held
 from evidence.log_memory import Said

@@ -4,12 +4,12 @@ whatever anybody wrote, or nodes tell, since the last one.
 
 import orjson
 import pytest
+from chain.stored.group_tables import Companion
 from node import FakeNode
 from story import ADA, Story, address, market
 
 import storage
 from accounts.wallets import attach_wallet
-from chain.stored.group_tables import Companion
 from models import Address, Attachment, Bot, Post, Wallet
 from observing import trouble
 

@@ -6,6 +6,8 @@ from dataclasses import replace
 import pytest
 import story
 import test_group_store as world
+from chain.stored.group_store import GroupStore
+from chain.stored.group_tables import Companion
 from node import FakeNode, connect
 from service import NOW, address
 from story import FEE, Story
@@ -17,8 +19,6 @@ from test_studio import Browser, challenge, errors_of, prove
 import config
 from accounts import holdings, wallets
 from accounts.auto_posts import update_posts
-from chain.stored.group_store import GroupStore
-from chain.stored.group_tables import Companion
 from chain.stored.tables import HourTotal
 from models import Bot, Post, Wallet
 from observer import Observer

@@ -3,12 +3,12 @@
 import orjson
 import pytest
 import story
+from chain.stored.group_tables import Companion
 from service import NOW, address, signature
 
 from accounts import posts
 from accounts.verification import judge_post, verify_posts
 from chain.reading.packing import pack
-from chain.stored.group_tables import Companion
 from chain.stored.tables import TradeMint
 from evidence import log
 from models import Arrival, Post, Receipt, Trade, Wallet, WalletSignature

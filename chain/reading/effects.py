@@ -1,5 +1,5 @@
-"""Tell what one receipt did to one wallet, or to several of one owner together: own accounts, SOL,
-rent and tokens. Pure; amounts in lamports and raw token units.
+"""Tell what one receipt did to one wallet: own accounts, SOL, rent and tokens. Pure; amounts in
+lamports and raw token units.
 """
 
 import hashlib
@@ -36,19 +36,18 @@ class Balance(NamedTuple):
 
 @dataclass(frozen=True)
 class Effect:
-    """What one receipt did to one wallet, in lamports and raw units (docs/results.md), or to
-    several of one owner (`wallets`), as if they were one.
+    """What one receipt did to one wallet, in lamports and raw units (docs/results.md).
 
     `lamports` (L), `wrapped` (S, of wrapped SOL) and `rent` (R, in own token accounts) are changes;
     `sol` is L + S + R less `sponsored`, the rent that others put into own accounts. `fee` is 0
     unless the wallet paid it. `tokens`: ((mint, raw change, decimals), ...), non-zero, sorted by
-    mint, wrapped SOL left out. `own`: the wallets and their token accounts. `sponsors`: ((who or
+    mint, wrapped SOL left out. `own`: the wallet and its token accounts. `sponsors`: ((who or
     None where the lamports lay there before, lamports), ...) of `sponsored`. `unowned`: token
     accounts whose owner the receipt does not tell and nothing lets infer. `inferred`: some owner is
     missing (2021).
     """
 
-    wallets: frozenset[str]
+    wallet: str
     lamports: int
     fee: int
     wrapped: int
@@ -75,10 +74,10 @@ def associated_address(wallet: str, mint: str, program: str = TOKEN) -> str:
     return b58encode(next(address for address in derived if not is_on_curve(address)))
 
 
-def _named_as_own(receipt: Receipt, wallets: Set[str]) -> Iterator[str | None]:
-    """Accounts that an instruction ties to the wallets, for receipts that do not tell owners."""
+def _named_as_own(receipt: Receipt, wallet: str) -> Iterator[str | None]:
+    """Accounts that an instruction ties to the wallet, for receipts that do not tell owners."""
     for one in receipt.operations():
-        if one.authority not in wallets:
+        if one.authority != wallet:
             continue
         if one.name in ("initialize", "associate"):
             yield one.target
@@ -87,9 +86,9 @@ def _named_as_own(receipt: Receipt, wallets: Set[str]) -> Iterator[str | None]:
 
 
 def own_accounts(
-    receipt: Receipt, wallets: Set[str], known: Set[str] = frozenset()
+    receipt: Receipt, wallet: str, known: Set[str] = frozenset()
 ) -> tuple[dict[str, tuple[bool, bool]], tuple[str, ...]]:
-    """(own sides, unowned): own sides maps address -> (is the wallets' before, after).
+    """(own sides, unowned): own sides maps address -> (is the wallet's before, after).
 
     An owner that the receipt leaves out is inferred from `known` accounts, the associated address
     and the instructions.
@@ -101,13 +100,13 @@ def own_accounts(
         mine = []
         for side in sides:
             if side is None or side.owner is not None:
-                mine.append(side is not None and side.owner in wallets)
+                mine.append(side is not None and side.owner == wallet)
                 continue
-            named = set(_named_as_own(receipt, wallets)) if named is None else named
+            named = set(_named_as_own(receipt, wallet)) if named is None else named
             mine.append(
                 address in known
                 or address in named
-                or any(address == associated_address(wallet, side.mint) for wallet in wallets)
+                or address == associated_address(wallet, side.mint)
             )
             if not mine[-1]:
                 unowned.add(address)
@@ -121,7 +120,7 @@ def touches(receipt: Receipt, wallet: str, known: Set[str] = frozenset()) -> boo
     return (
         wallet in receipt.keys
         or bool(known & set(receipt.keys))
-        or bool(own_accounts(receipt, {wallet})[0])
+        or bool(own_accounts(receipt, wallet)[0])
     )
 
 
@@ -130,35 +129,31 @@ def read_effect(
     wallet: str,
     tip_accounts: Container[str | None],
     known: Set[str] = frozenset(),
-    partners: Set[str] = frozenset(),
 ) -> Effect:
-    """Effect of a receipt on a wallet. `known`: own token accounts seen in other receipts;
-    `partners`: other wallets of the same owner, which count as its own.
-    """
-    wallets = partners | {wallet}
-    own, unowned = own_accounts(receipt, wallets, known)
+    """Effect of a receipt on a wallet. `known`: own token accounts seen in other receipts."""
+    own, unowned = own_accounts(receipt, wallet, known)
     balances = [
         one
         for address, mine in sorted(own.items())
         for one in _list_balances(receipt, address, mine)
     ]
-    held = {one: receipt.lamports(one) for one in sorted(wallets)}
-    lamports = sum(after - before for before, after in held.values())
+    held = receipt.lamports(wallet)
+    lamports = held[1] - held[0]
     wrapped = sum(b.after - b.before for b in balances if b.mint == WRAPPED_SOL)
     rent = sum(b.lamports_after - b.lamports_before for b in balances) - wrapped
-    sponsors = _sponsors(receipt, wallets, own, balances)
+    sponsors = _sponsors(receipt, wallet, own, balances)
     sponsored = sum(sponsors.values())
-    named = [Balance(one, None, 9, 0, 0, *held[one]) for one in held if one in receipt.keys]
-    balances[:0] = named
+    if wallet in receipt.keys:
+        balances.insert(0, Balance(wallet, None, 9, 0, 0, *held))
     return Effect(
-        wallets=frozenset(wallets),
+        wallet=wallet,
         lamports=lamports,
-        fee=receipt.fee if receipt.keys[0] in wallets else 0,
+        fee=receipt.fee if receipt.keys[0] == wallet else 0,
         wrapped=wrapped,
         rent=rent,
         sponsored=sponsored,
         sol=lamports + wrapped + rent - sponsored,
-        tip=0 if receipt.failed else _tips(receipt, wallets, tip_accounts),
+        tip=0 if receipt.failed else _tips(receipt, wallet, tip_accounts),
         tokens=_changes(balances),
         balances=tuple(balances),
         unowned=unowned,
@@ -167,16 +162,16 @@ def read_effect(
             for sides in receipt.tokens.values()
             for side in sides
         ),
-        own=frozenset(own) | wallets,
+        own=frozenset((*own, wallet)),
         sponsors=tuple(sponsors.items()),
     )
 
 
-def _tips(receipt: Receipt, wallets: Set[str], tip_accounts: Container[str | None]) -> int:
+def _tips(receipt: Receipt, wallet: str, tip_accounts: Container[str | None]) -> int:
     return sum(
         one.amount
         for one in receipt.operations()
-        if one.name == "transfer" and one.source in wallets and one.target in tip_accounts
+        if one.name == "transfer" and one.source == wallet and one.target in tip_accounts
     )
 
 
@@ -213,7 +208,7 @@ def _changes(balances: list[Balance]) -> tuple[tuple[str, int, int], ...]:
 
 
 def _sponsors(
-    receipt: Receipt, wallets: Set[str], own: Container[str | None], balances: list[Balance]
+    receipt: Receipt, wallet: str, own: Container[str | None], balances: list[Balance]
 ) -> dict[str | None, int]:
     """{who: lamports} of the rent that others put into own accounts opened here, less what the
     wallet paid them back in the same receipt.
@@ -223,14 +218,14 @@ def _sponsors(
     """
     paid_back: dict[str | None, int] = defaultdict(int)
     for one in receipt.operations():
-        if one.name == "transfer" and one.source in wallets:
+        if one.name == "transfer" and one.source == wallet:
             paid_back[one.target] += one.amount
     total: dict[str | None, int] = defaultdict(int)
     for balance in balances:
         deposit = balance.lamports_after - (balance.after if balance.mint == WRAPPED_SOL else 0)
         if receipt.tokens[balance.address][0] is not None or deposit <= 0:
             continue
-        for funder, amount in _funders(receipt, wallets, own, balance.address).items():
+        for funder, amount in _funders(receipt, wallet, own, balance.address).items():
             given = min(amount, deposit)
             returned = min(given, paid_back[funder]) if funder else 0
             paid_back[funder] -= returned
@@ -240,7 +235,7 @@ def _sponsors(
 
 
 def _funders(
-    receipt: Receipt, wallets: Set[str], own: Container[str | None], address: str
+    receipt: Receipt, wallet: str, own: Container[str | None], address: str
 ) -> dict[str | None, int]:
     """{who: lamports} that came to an account from others than the wallet; what lay there before
     comes first, under None.
@@ -249,7 +244,7 @@ def _funders(
     for one in receipt.operations():
         if one.name not in ("transfer", "create") or one.target != address:
             continue
-        if one.source not in own and one.source not in wallets:
+        if one.source not in own and one.source != wallet:
             funded[one.source] += one.amount
     return funded
 

@@ -129,10 +129,9 @@ def read_entry(
     wallet: str,
     programs: Programs,
     known: Set[str] = frozenset(),
-    partners: Set[str] = frozenset(),
 ) -> Entry:
-    """Entry of a Receipt for a wallet. `known`, `partners`: as in reading.effects.read_effect."""
-    effect = read_effect(receipt, wallet, TIP_ACCOUNTS, known, partners)
+    """Entry of a Receipt for a wallet. `known`: as in reading.effects.read_effect."""
+    effect = read_effect(receipt, wallet, TIP_ACCOUNTS, known)
     kind = decide_kind(receipt, effect, programs)
     split = kind.split or Split()
     flags = (

@@ -6,7 +6,7 @@ called (docs/verified.md).
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Sequence
 
 from chain.reading.effects import Effect
 from chain.reading.instructions import WRAPPED_SOL
@@ -73,7 +73,7 @@ class Flows:
         self.calls = [Call(body) for body in bodies]
         self.placed = place_calls(receipt, bodies)
         self.moves = list_moves(receipt, self.placed)
-        self.own = effect.own | _opened_inside(receipt, effect.wallets)
+        self.own = effect.own | _opened_inside(receipt, effect.wallet)
         self.unshown = _unshown(receipt, self.moves)
         self.unshown_in = sum(self.unshown.get(account, 0) for account in self.own)
         # lamports and tokens that came or went outside of all calls: (mint, who) -> amount
@@ -333,13 +333,13 @@ class Flows:
             return 0
         opened = {a for a, sides in self.receipt.tokens.items() if sides[0] is None}
         opened |= {move.target or "" for move in self.moves if move.opens}
-        signers = self.receipt.signers - self.effect.wallets
+        signers = self.receipt.signers - {self.effect.wallet}
         return sum(
             move.amount
             for move in self._inside()
             if move.mint == mint
             and not ({move.source, move.target} & self.own)
-            and (move.source in signers or move.authority in signers | self.effect.wallets)
+            and (move.source in signers or move.authority in signers | {self.effect.wallet})
             and move.target not in opened
             and move.target not in TIP_ACCOUNTS
         )
@@ -361,7 +361,7 @@ class Flows:
         return tuple(account for _, account in rows)
 
 
-def _opened_inside(receipt: Receipt, wallets: Set[str]) -> set[str]:
+def _opened_inside(receipt: Receipt, wallet: str) -> set[str]:
     """Token accounts that the wallet opened and closed inside the receipt: they are in no token
     balance. One that was handed over on the way is not the wallet's.
     """
@@ -371,7 +371,7 @@ def _opened_inside(receipt: Receipt, wallets: Set[str]) -> set[str]:
         one.target
         for one in operations
         if one.name in ("initialize", "associate")
-        and one.authority in wallets
+        and one.authority == wallet
         and one.target
         and one.target not in receipt.tokens
         and one.target not in handed

@@ -71,7 +71,7 @@ def decide_kind(receipt: Receipt, effect: Effect, programs: Programs) -> Kind:
 
 def _ambiguous(receipt: Receipt, effect: Effect, venue: str | None, mint: str | None) -> Kind:
     """Shown and never priced. Whether the wallet signed decides what it can stand for."""
-    signed = bool(effect.wallets & receipt.signers)
+    signed = effect.wallet in receipt.signers
     return Kind("other", venue, mint, ("ambiguous", *(() if signed else ("not_signer",))))
 
 
@@ -219,7 +219,7 @@ def _order_step(
     swapped = any(
         programs.family(one.program) == "swap" for top in receipt.instructions for one in top.tree()
     )
-    if not effect.wallets & receipt.signers or swapped:
+    if effect.wallet not in receipt.signers or swapped:
         return "order_fill"
     gave = any(change < 0 for _, change, _ in effect.tokens) or (
         not effect.tokens and _paid(receipt, effect, effect.sol) < 0
@@ -369,7 +369,7 @@ def _rent_of(receipt: Receipt, effect: Effect, address: str) -> int:
         one.amount
         for one in receipt.operations()
         if one.name in ("create", "transfer")
-        and one.source in effect.wallets
+        and one.source == effect.wallet
         and one.target == address
     )
     return max(0, min(given, receipt.lamports(address)[1] - wrapped))
@@ -396,7 +396,7 @@ def _passed_on(receipt: Receipt, effect: Effect) -> dict[str, int]:
         if (
             one.name == "send"
             and mint
-            and (one.source in effect.own or one.authority in effect.wallets)
+            and (one.source in effect.own or one.authority == effect.wallet)
             and one.target not in effect.own
         ):
             passed[mint] += one.amount

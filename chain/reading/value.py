@@ -129,7 +129,7 @@ def _percent(explained: int, total: int) -> int:
 
 
 def _any_signed(flows: Flows, accounts: Iterable[str]) -> bool:
-    signers = flows.receipt.signers - flows.effect.wallets
+    signers = flows.receipt.signers - {flows.effect.wallet}
     return any(signers & {account, *flows.owners(account)} for account in accounts)
 
 
@@ -144,7 +144,7 @@ def is_fee_income(flows: Flows) -> bool:
     gains = {mint: change for mint, change, _ in effect.tokens}
     gains[WRAPPED_SOL] = effect.sol + effect.fee
     arrived = any(call.delivered for call in flows.calls) or flows.unshown_in > 0
-    if effect.wallets & flows.receipt.signers or not arrived or min(gains.values()) < 0:
+    if effect.wallet in flows.receipt.signers or not arrived or min(gains.values()) < 0:
         return False
     risen = [(mint, gain) for mint, gain in gains.items() if gain]
     return bool(risen) and all(2 * gain < _all_gains(flows, mint) for mint, gain in risen)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from chain.stored.holdings import LAST_LEAD
 from chain.stored.ranks import FORWARD, NEVER, Ranked, Rows, StandingRow, Totals, make_standing
 from chain.stored.summary import read_coverage
 
@@ -16,19 +17,17 @@ class Facts(NamedTuple):
     coverage: str | None
 
 
-FACTS = """
+FACTS = f"""
 SELECT b.id, b.retired_at, a.ownership, w.coverage
-FROM bot b LEFT JOIN attachment a ON a.bot_id = b.id
-    AND (a.detached_at IS NULL OR a.detached_at = b.retired_at)
-LEFT JOIN wallet w ON w.id = a.wallet_id WHERE b.id IN ({bots}) ORDER BY b.id
+FROM bot b LEFT JOIN attachment a ON a.id = {LAST_LEAD}
+LEFT JOIN wallet w ON w.id = a.wallet_id WHERE b.id IN ({{bots}}) ORDER BY b.id
 """
 
 
 class Record(NamedTuple):
     """The forward record of a bot, as in Totals. `is_claimed`: 1 where it traded with a wallet that
     it never proved; `left_at`, `given_up_at`: Unix second of the first change, and ms of the first
-    wallet given up with something in it, that the window holds; `went_at`, `taken_along`: ms of the
-    first wallet that went from beside another with something in it, and the known cost of that.
+    wallet given up with something in it, that the window holds.
     """
 
     bot: int
@@ -43,13 +42,10 @@ class Record(NamedTuple):
     unmatched: int
     winning: int
     cost_left: int
-    went_at: int | None
-    taken_along: int
 
     @property
     def totals(self) -> Totals:
-        told = Totals(*(getattr(self, name) for name in Totals._fields))
-        return told._replace(cost_left=told.cost_left + self.taken_along)
+        return Totals(*(getattr(self, name) for name in Totals._fields))
 
 
 def _sum(name: str) -> str:
@@ -69,11 +65,7 @@ SELECT a.bot_id,
            THEN a.detached_at END),
        {", ".join(f"CAST({_sum(name)} AS BIGINT)" for name in Totals._fields[:-1])},
        CAST({_sum("cost_left")} + SUM(
-           CASE WHEN a.detached_at >= {{since_ms}} THEN a.open_cost ELSE 0 END) AS BIGINT),
-       (SELECT MIN(c.detached_at) FROM companion c WHERE c.bot_id = a.bot_id
-        AND c.open_cost <> 0 AND c.detached_at >= {{since_ms}}),
-       CAST((SELECT COALESCE(SUM(c.open_cost), 0) FROM companion c WHERE c.bot_id = a.bot_id
-             AND c.detached_at >= {{since_ms}}) AS BIGINT)
+           CASE WHEN a.detached_at >= {{since_ms}} THEN a.open_cost ELSE 0 END) AS BIGINT)
 FROM attachment a
 LEFT JOIN forward_total e ON e.attachment_id = a.id AND e.time = (
     SELECT MAX(l.time) FROM forward_total l WHERE l.attachment_id = a.id)
@@ -106,7 +98,7 @@ def make_forward(facts: Facts, record: Record | None, seconds: int) -> StandingR
 
 def _find_end(record: Record | None, seconds: int) -> int:
     """Find the Unix second from which the window's content is another, as something has left it."""
-    left = [record.given_up_at, record.went_at] if record else []
+    left = [record.given_up_at] if record else []
     known = [time // 1000 for time in left if time is not None]
     known += [record.left_at] if record and record.left_at is not None else []
     return min(known) + seconds + 1 if seconds and known else NEVER

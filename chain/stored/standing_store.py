@@ -61,13 +61,12 @@ def forget_standings(bots: Iterable[int]) -> None:
 
 FORGET = """
 UPDATE bot SET standing_at = NULL WHERE standing_at IS NOT NULL
-AND (id IN (SELECT bot_id FROM attachment WHERE wallet_id = ?)
-     OR id IN (SELECT bot_id FROM companion WHERE wallet_id = ?))"""
+AND id IN (SELECT bot_id FROM attachment WHERE wallet_id = ?)"""
 
 
 def forget_standings_of(wallet_id: int) -> None:
     """Like forget_standings, for the bots that hold or held this wallet."""
-    storage.database.execute_sql(FORGET, (wallet_id, wallet_id))
+    storage.database.execute_sql(FORGET, (wallet_id,))
 
 
 FORGOTTEN = "SELECT id FROM bot WHERE standing_at IS NULL"

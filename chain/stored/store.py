@@ -31,6 +31,15 @@ from chain.stored.forward_store import (
 from chain.stored.hour_store import RunningTotals, read_hours, read_running, replace_hours
 from chain.stored.quote_store import PendingQuotes, replace_quotes, settle_quotes
 from chain.stored.risk_store import WHOLE, replace_risk, settle_risk
+from chain.stored.siblings import (
+    Sibling,
+    has_other_marks,
+    mark_entries,
+    mark_new,
+    read_rows,
+    read_shared,
+    read_siblings,
+)
 from chain.stored.standing_store import forget_standings_of
 from chain.stored.summary import (
     read_coverage,
@@ -69,6 +78,7 @@ class PendingLedger:
 
     ledger: Ledger
     forward: Forward = field(default_factory=Forward)
+    siblings: tuple[Sibling, ...] = ()
     # signature -> trade row, or None for a stored one that the book no longer has
     rows: dict[str, Row | None] = field(default_factory=dict)
     # hour -> running totals at its end, or None likewise
@@ -95,12 +105,6 @@ class PendingLedger:
         spans = {number: record.quotes for number, record in self.forward.records.items()}
         return {WHOLE: self.quotes, **spans}
 
-    def list_wallets(self, wallet_id: int) -> list[int]:
-        """List the numbers of the wallets whose trades this is made of. `wallet_id`: the one that
-        it is stored under.
-        """
-        return [wallet_id]
-
     @property
     def is_stale(self) -> bool:
         """Are all entries to be booked again, as Ledger.stale says?"""
@@ -125,23 +129,26 @@ class LedgerStore:
         newer than all before.
         """
         pending, spans = self._pending.get(wallet.id), read_spans(wallet.id)
+        siblings = read_siblings(read_rows, wallet.id)
         if (
             pending is None
             or pending.forward.spans != spans
+            or pending.siblings != siblings
             or pending.ledger.backfilled != wallet.backfilled
             or not _extends(pending.ledger, new)
         ):
             pending = self._pending[wallet.id] = PendingLedger(
                 Ledger(backfilled=wallet.backfilled, untouched=read_untouched(wallet.id)),
                 Forward(spans),
+                siblings,
             )
             _rebuild(wallet, pending)
         else:
-            for entry in order_entries(new, pending.ledger.seen):
+            for entry in order_entries(mark_new(new, siblings), pending.ledger.seen):
                 pending.rows[entry.signature] = apply_entry(wallet, pending, entry)
         if pending.is_stale:
             pending = self._pending[wallet.id] = PendingLedger(
-                pending.ledger.restart(), Forward(spans)
+                pending.ledger.restart(), Forward(spans), siblings
             )
             _rebuild(wallet, pending)
         return pending.ledger
@@ -171,7 +178,24 @@ class LedgerStore:
                 forget_standings_of(wallet.id)
             if self._follow_up:
                 self._follow_up(wallet, changed, now)
-        pending.rows, pending.hours, pending.unwanted_risk = {}, {}, {}
+            booked = list(pending.rows)
+            pending.rows, pending.hours, pending.unwanted_risk = {}, {}, {}
+            self._rebuild_marked(wallet, pending, booked, now)
+
+    def _rebuild_marked(
+        self, wallet: Wallet, pending: PendingLedger, booked: Sequence[str], now: int
+    ) -> None:
+        """Rebuild and publish the wallets of the bot whose trades are marked otherwise, now that
+        this one booked these transactions.
+        """
+        if not booked or not pending.siblings:
+            return
+        for number in sorted({wallet.id, *(one.wallet for one in pending.siblings)}):
+            if has_other_marks(number, booked):
+                other = wallet if number == wallet.id else Wallet.get_by_id(number)
+                self.forget(number)
+                self.apply(other)
+                self.publish(other, None, now)
 
 
 def _extends(ledger: Ledger, new: Iterable[Entry]) -> bool:
@@ -217,8 +241,7 @@ def settle(wallet_id: int, pending: PendingLedger, totals: StoredTotals) -> None
     """
     storage.leave_changes(pending.hours, read_hours(wallet_id))
     settle_forward(pending.forward, totals)
-    wallets = pending.list_wallets(wallet_id)
-    settle_quotes(wallet_id, pending.quote_rows, pending.list_quotes(), wallets)
+    settle_quotes(wallet_id, pending.quote_rows, pending.list_quotes(), [wallet_id])
     books = pending.list_risk()
     settle_risk(wallet_id, books)
     known = pending.list_risk()
@@ -296,9 +319,13 @@ WHERE wallet_id = ? AND state = 'stored' ORDER BY slot"""
 
 
 def list_entries(wallet_id: int) -> Iterator[Entry]:
-    """All stored entries of a wallet by slot, one after another."""
-    for row in storage.database.execute_sql(ENTRIES, (wallet_id,)):
-        yield Entry.load(*row)
+    """All stored entries of a wallet by slot, one after another, those flagged with which it
+    exchanged something with another wallet of its bot.
+    """
+    siblings = read_siblings(read_rows, wallet_id)
+    shared = read_shared(read_rows, wallet_id, siblings)
+    rows = storage.database.execute_sql(ENTRIES, (wallet_id,))
+    return mark_entries((Entry.load(*row) for row in rows), siblings, shared)
 
 
 def name_rules(programs: object) -> str:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from chain.ledger.forward import HOUR_SECONDS
 from chain.stored.columns import RESULTS
+from chain.stored.holdings import LAST_LEAD
 from chain.stored.ranks import ALL, NEVER, Ranked, Rows, StandingRow, Totals, make_standing
 from chain.stored.summary import read_coverage
 from storage.stored import read_stored
@@ -29,13 +30,12 @@ class Facts(NamedTuple):
     holder: str | None
 
 
-FACTS = """
+FACTS = f"""
 SELECT b.id, b.retired_at, a.ownership, w.id, w.coverage, w.results,
        CASE WHEN w.bot_id = b.id THEN CASE WHEN w.bot_since IS NULL THEN 'own' END
             WHEN w.earlier_bot_id = b.id THEN 'earlier' END
-FROM bot b LEFT JOIN attachment a ON a.bot_id = b.id
-    AND (a.detached_at IS NULL OR a.detached_at = b.retired_at)
-LEFT JOIN wallet w ON w.id = a.wallet_id WHERE b.id IN ({bots}) ORDER BY b.id
+FROM bot b LEFT JOIN attachment a ON a.id = {LAST_LEAD}
+LEFT JOIN wallet w ON w.id = a.wallet_id WHERE b.id IN ({{bots}}) ORDER BY b.id
 """
 RUNNING = f"""
 SELECT h.wallet_id, {", ".join(f"h.{name}" for name in Totals._fields)} FROM hour_total h
@@ -50,18 +50,13 @@ IS_EXPLAINED = """t.flags NOT LIKE '%"value_unexplained"%'"""
 ALL_KINDS = """('buy', 'sell', 'swap', 'round_trip', 'transfer_in', 'transfer_out',
     'transfer_self', 'native_transfer', 'order_open', 'order_fill', 'order_cancel', 'liquidity',
     'lending', 'stake', 'bridge', 'nft', 'account_open', 'account_close', 'other', 'failed')"""
-# Under which wallet the sums stand that a trade is in: that of a wallet beside the one that leads
-# is the lead's.
-LEAD = "COALESCE(l.wallet_id, t.wallet_id)"
 # Not by the index of wallets: a window's few trades, not all of a wallet's past.
-BETWEEN = f"""
-FROM trade t LEFT JOIN companion c ON c.wallet_id = t.wallet_id AND c.detached_at IS NULL
-LEFT JOIN attachment l ON l.bot_id = c.bot_id AND l.detached_at IS NULL
-WHERE t.kind IN {{kinds}} AND t.block_time >= {{first}} AND t.block_time < {{end}}
-AND {LEAD} IN ({{wallets}}) GROUP BY {LEAD}
+BETWEEN = """
+FROM trade t WHERE t.kind IN {kinds} AND t.block_time >= {first} AND t.block_time < {end}
+AND t.wallet_id IN ({wallets}) GROUP BY t.wallet_id
 """
 TOTALS_BETWEEN = f"""
-SELECT {LEAD}, CAST(COALESCE(SUM(t.result), 0) AS BIGINT),
+SELECT t.wallet_id, CAST(COALESCE(SUM(t.result), 0) AS BIGINT),
        CAST(COALESCE(SUM(CASE WHEN t.kind IN ('buy', 'sell') AND {IS_EXPLAINED}
                          THEN ABS(t.sol_change - t.beside_sol) END), 0) AS BIGINT),
        COUNT(CASE WHEN t.kind IN {PRICED_KINDS} AND {IS_EXPLAINED} THEN 1 END),
@@ -72,7 +67,7 @@ SELECT {LEAD}, CAST(COALESCE(SUM(t.result), 0) AS BIGINT),
        COUNT(CASE WHEN t.result > 0 THEN 1 END),
        CAST(COALESCE(SUM(t.cost_left), 0) AS BIGINT)
 {BETWEEN}"""
-FIRST_BETWEEN = f"SELECT {LEAD}, MIN(t.block_time) {BETWEEN}"
+FIRST_BETWEEN = f"SELECT t.wallet_id, MIN(t.block_time) {BETWEEN}"
 FIRST_HOUR = """
 SELECT h.wallet_id, MIN(h.hour) FROM hour_total h
 WHERE h.wallet_id IN ({wallets}) AND h.hour >= {hour} GROUP BY h.wallet_id

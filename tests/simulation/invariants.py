@@ -21,19 +21,19 @@ STORED = "SELECT signature FROM sighting WHERE wallet_id = ? AND state = 'stored
 LEFT_OVER = """
 SELECT address, imbalance FROM wallet
 WHERE imbalance <> 0 AND coverage LIKE '{"state":"complete"%'"""
-LEADERLESS = """
-SELECT bot_id FROM companion c WHERE detached_at IS NULL AND NOT EXISTS (
-    SELECT 1 FROM attachment a WHERE a.bot_id = c.bot_id AND a.detached_at IS NULL)"""
+CLAIMED_WITH_OTHERS = """
+SELECT bot_id FROM attachment WHERE detached_at IS NULL GROUP BY bot_id
+HAVING COUNT(*) > 1 AND COUNT(CASE WHEN ownership <> 'proven' THEN 1 END) > 0"""
 TRADES = "SELECT signature FROM trade WHERE wallet_id = ?"
 
 
 # ---- after every step ----------------------------------------------------------------------------
 def check(world):
-    """Nothing acknowledged is lost, nothing is verified without its trade, one of several wallets
-    leads, books close.
+    """Nothing acknowledged is lost, nothing is verified without its trade, each of several
+    wallets is proven, books close.
     """
     _check_posts(world)
-    demand(not _read(LEADERLESS), "a bot holds a wallet beside none")
+    demand(not _read(CLAIMED_WITH_OTHERS), "one of several wallets is only claimed")
     world.market.check()
     left_over = _read(LEFT_OVER)
     demand(not left_over, f"complete, and lamports are left over: {left_over}")

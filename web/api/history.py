@@ -3,6 +3,7 @@ into running totals.
 """
 
 import heapq
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -10,14 +11,14 @@ from storage import database
 from storage.rows import select, select_value, write_marks
 from web.api.statements import HOURS, HourRow
 
-# {}: the times, then the bots. Everything that is known of the wallet a bot has now.
+# {}: the times, then the bots. Everything that is known of the wallets a bot holds now.
 OF_WALLET = """
 WITH sampled (at) AS (VALUES {})
-SELECT b.uid AS bot, s.at, COALESCE((
+SELECT b.uid AS bot, s.at, CAST(COALESCE(SUM((
     SELECT h.realized FROM hour_total h WHERE h.wallet_id = a.wallet_id AND h.hour < s.at / 3600
-    ORDER BY h.hour DESC LIMIT 1), 0) AS realized
+    ORDER BY h.hour DESC LIMIT 1)), 0) AS BIGINT) AS realized
 FROM bot b JOIN attachment a ON a.bot_id = b.id AND a.detached_at IS NULL CROSS JOIN sampled s
-WHERE b.uid IN ({}) ORDER BY b.uid, s.at
+WHERE b.uid IN ({}) GROUP BY b.uid, s.at ORDER BY b.uid, s.at
 """
 # Since its wallets were attached, of all it ever had.
 OF_RECORD = """
@@ -80,28 +81,32 @@ SELECT n.block_time AS at, n.kind, n.realized AS status, n.result, n.cost FROM (
     ORDER BY t.slot DESC, t.place DESC, t.id DESC LIMIT ?) n
 WHERE n.result IS NOT NULL OR n.kind IN ('buy', 'sell')
 """
-# The wallet of an address, and those that stand beside it.
-LED = """
+# The wallet of an address, and the others that its bot holds.
+HELD_TOGETHER = """
 SELECT id FROM wallet WHERE address = ? UNION
-SELECT c.wallet_id FROM wallet w
+SELECT o.wallet_id FROM wallet w
 JOIN attachment a ON a.wallet_id = w.id AND a.detached_at IS NULL
-JOIN companion c ON c.bot_id = a.bot_id AND c.detached_at IS NULL WHERE w.address = ?"""
+JOIN attachment o ON o.bot_id = a.bot_id AND o.detached_at IS NULL WHERE w.address = ?"""
 MAX_READ = 1_000
+
+
+def find_together(address: str) -> list[int]:
+    """Return the number of the wallet of this address, and of the others that its bot holds."""
+    return select(int, HELD_TOGETHER, (address, address))
 
 
 def list_sales(address: str) -> list[SaleRow]:
     """Return purchases and sales among the newest MAX_READ transactions of the wallet of this
-    address and of each that stands beside it, newest first.
+    address and of each other that its bot holds, newest first.
     """
-    wallets = select(int, LED, (address, address))
-    found = [select(SaleRow, SALES, (number, MAX_READ)) for number in wallets]
+    found = [select(SaleRow, SALES, (number, MAX_READ)) for number in find_together(address)]
     # Each list has its order already, by more than the second.
     return list(heapq.merge(*found, key=lambda row: row.at or 0, reverse=True))
 
 
 # ---- days ----------------------------------------------------------------------------------------
 class DayTotals(NamedTuple):
-    """What a wallet did on a day: lamports and counts. `day`: days since 1970; `sells`: with a
+    """What wallets did on a day: lamports and counts. `day`: days since 1970; `sells`: with a
     result.
     """
 
@@ -113,9 +118,21 @@ class DayTotals(NamedTuple):
 
 
 def list_days(address: str) -> list[DayTotals]:
-    """Return the days of a wallet on which it traded, in order."""
+    """Return the days on which the wallet of this address, or another that its bot holds, traded,
+    in order.
+    """
+    found: dict[int, list[DayTotals]] = defaultdict(list)
+    for one in (one for number in find_together(address) for one in _list_days_of(number)):
+        found[one.day].append(one)
+    return [
+        DayTotals(day, *(sum(column) for column in list(zip(*parts, strict=True))[1:]))
+        for day, parts in sorted(found.items())
+    ]
+
+
+def _list_days_of(wallet_id: int) -> list[DayTotals]:
     # The last hour of each day.
-    ends = {row.hour // 24: row for row in select(HourRow, HOURS, (address,))}
+    ends = {row.hour // 24: row for row in select(HourRow, HOURS, (wallet_id,))}
     days, before = [], HourRow(0, 0, 0, 0, 0)
     for day, end in ends.items():
         days.append(

@@ -10,14 +10,10 @@ from typing import NamedTuple
 from chain.stored.columns import Changes, Names
 
 # Whether the wallet that a post `p` is judged against was proven while it was attached.
-# Two questions: as one over both tables it would be read whole for each post.
 POST_OWNERSHIP = """CASE WHEN p.wallet_id IS NULL THEN NULL WHEN EXISTS (
     SELECT 1 FROM attachment a
     WHERE a.bot_id = p.bot_id AND a.wallet_id = p.wallet_id AND a.ownership = 'proven'
     AND a.attached_at <= p.created_at AND (a.detached_at IS NULL OR a.detached_at >= p.created_at)
-) OR EXISTS (
-    SELECT 1 FROM companion c WHERE c.bot_id = p.bot_id AND c.wallet_id = p.wallet_id
-    AND c.attached_at <= p.created_at AND (c.detached_at IS NULL OR c.detached_at >= p.created_at)
 ) THEN 'proven' ELSE 'claimed' END AS ownership"""
 
 

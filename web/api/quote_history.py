@@ -3,9 +3,11 @@ Amounts are raw units of the stablecoin.
 """
 
 import itertools
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from storage.rows import select
+from web.api import history
 from web.api.history import DayTotals
 from web.api.quote_results import Source
 
@@ -38,13 +40,12 @@ WITH RECURSIVE day_end (time, number) AS (
 SELECT q.time / {day} AS day, q.realized, q.volume, q.trades, q.matched + q.partial AS sells
 FROM day_end e JOIN quote_total q ON {ledger} AND q.time = e.time ORDER BY q.time
 """
-LEDGER = """q.wallet_id = (SELECT id FROM wallet WHERE address = ?) AND q.span = 0
-    AND q.quote = ?"""
+LEDGER = "q.wallet_id = ? AND q.span = 0 AND q.quote = ?"
 
 
 class QuoteDay(NamedTuple):
-    """What a wallet did against a stablecoin on a day, which is counted from 1970. `total`: what it
-    had realized up to the day's end; `sells`: with a result.
+    """What wallets did against a stablecoin on a day, counted from 1970. `total`: what they had
+    realized up to the day's end; `sells`: with a result.
     """
 
     day: int
@@ -56,9 +57,30 @@ class QuoteDay(NamedTuple):
 
 
 def list_days(address: str, mint: str, most: int) -> list[QuoteDay]:
-    """Return the last `most` days on which a wallet traded against a stablecoin, in order."""
+    """Return the last `most` days on which the wallet of this address, or another that its bot
+    holds, traded against a stablecoin, in order.
+    """
+    lists = [_list_days_of(number, mint, most) for number in history.find_together(address)]
+    return _add_days(lists)[-most:]
+
+
+def _add_days(lists: Sequence[Sequence[QuoteDay]]) -> list[QuoteDay]:
+    by_day = [{one.day: one for one in days} for days in lists]
+    # What each had realized before its first day.
+    totals = [days[0].total - days[0].realized if days else 0 for days in lists]
+    added = []
+    for day in sorted({day for days in by_day for day in days}):
+        found = {place: days[day] for place, days in enumerate(by_day) if day in days}
+        for place, one in found.items():
+            totals[place] = one.total
+        sums = QuoteDay(*(sum(column) for column in zip(*found.values(), strict=True)))
+        added.append(sums._replace(day=day, total=sum(totals)))
+    return added
+
+
+def _list_days_of(wallet_id: int, mint: str, most: int) -> list[QuoteDay]:
     sql = DAY_ENDS.format(ledger=LEDGER, day=DAY_SECONDS, most=most)
-    ends = select(DayTotals, sql, (address, mint) * 3)
+    ends = select(DayTotals, sql, (wallet_id, mint) * 3)
     # What came before the oldest of too many is not known, so it only tells where the next began.
     before = ends.pop(0) if len(ends) > most else DayTotals(0, 0, 0, 0, 0)
     days = [

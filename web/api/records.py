@@ -51,18 +51,6 @@ SELECT a.bot_id, a.attached_at, a.detached_at, a.carried_in, a.open_cost, a.open
 FROM attachment a {LAST_TOTALS} WHERE a.bot_id IN """
 
 
-class TakenRow(NamedTuple):
-    """Known cost in lamports of what wallets took along that stood beside another of a bot."""
-
-    bot_id: int
-    cost: int
-
-
-TAKEN = """
-SELECT bot_id, CAST(SUM(open_cost) AS BIGINT) AS cost FROM companion
-WHERE detached_at IS NOT NULL AND open_cost IS NOT NULL AND bot_id IN """
-
-
 class OwnerRow(NamedTuple):
     """What an owner did with all its bots; `realized` in lamports, in all spans."""
 
@@ -74,8 +62,8 @@ class OwnerRow(NamedTuple):
     realized: int
 
 
-# Each owner once, however many of its bots are asked for: each wallet that they held, also beside
-# another, and each bot that held none.
+# Each owner once, however many of its bots are asked for: each wallet that they held, and each bot
+# that held none.
 OWNERS = """
 WITH asked AS (
     SELECT id, owner_id, retired_at FROM bot
@@ -86,9 +74,7 @@ SELECT h.owner_id, COUNT(DISTINCT h.id) AS bots,
        COUNT(DISTINCT CASE WHEN h.detached_at IS NULL THEN h.wallet_id END) AS held,
        COALESCE(SUM(h.forward_realized), 0) AS realized
 FROM (SELECT b.*, a.wallet_id, a.detached_at, a.forward_realized
-      FROM asked b LEFT JOIN attachment a ON a.bot_id = b.id
-      UNION ALL SELECT b.*, c.wallet_id, c.detached_at, 0
-      FROM asked b JOIN companion c ON c.bot_id = b.id) h
+      FROM asked b LEFT JOIN attachment a ON a.bot_id = b.id) h
 GROUP BY h.owner_id
 """
 
@@ -112,11 +98,9 @@ def show_records(bot_ids: Sequence[int]) -> dict[int, Json]:
     for row in select(SpanRow, f"{SPANS}({marks}) ORDER BY a.attached_at, a.id", bot_ids):
         spans.setdefault(row.bot_id, []).append(row)
     owners = show_owners(bot_ids)
-    rows = select(TakenRow, f"{TAKEN}({marks}) GROUP BY bot_id", bot_ids)
-    taken = {row.bot_id: row.cost for row in rows}
     return {
         bot_id: {
-            "record": show_record(spans.get(bot_id, ()), taken.get(bot_id, 0)),
+            "record": show_record(spans.get(bot_id, ())),
             "owner": owners[bot_id],
         }
         for bot_id in bot_ids
@@ -133,9 +117,9 @@ def show_owners(bot_ids: Sequence[int]) -> dict[int, Json]:
     return {row.bot_id: told[row.owner_id] for row in owned}
 
 
-def show_record(spans: Sequence[SpanRow], taken_along: int = 0) -> Json | None:
+def show_record(spans: Sequence[SpanRow]) -> Json | None:
     """Make the forward record of a bot from its attachments, the first one first; None where
-    nothing was derived yet. `taken_along`: lamports that wallets cost that went from beside others.
+    nothing was derived yet.
     """
     derived = [span for span in spans if span.open_cost is not None]
     if not derived:
@@ -155,7 +139,7 @@ def show_record(spans: Sequence[SpanRow], taken_along: int = 0) -> Json | None:
         "failedTransactions": t.failed,
         "failedCostLamports": show_lamports(t.failed_cost),
         "overheadLamports": show_lamports(t.overhead),
-        "costLeftLamports": show_lamports(t.cost_left + taken_along),
+        "costLeftLamports": show_lamports(t.cost_left),
         "costLeftReceipts": t.cost_left_receipts,
         "carriedLots": t.carried,
         "openPositions": sum(s.open_positions or 0 for s in derived if s.detached_at is None),

@@ -59,7 +59,7 @@ COLUMNS, CURVE = (", ".join(f"r.{name}" for name in row._fields[2:]) for row in 
 ALL_OF_IT = "r.hours = 0"
 # From an hour on: to the end of its day by the hour, then by the day.
 SINCE = "(r.hours = 1 AND r.begins >= ? AND r.begins < ? OR r.hours = 24 AND r.begins >= ?)"
-# Of all attachments of a bot, or of the wallet that it holds now: which columns, stretches, bots.
+# Of all attachments of a bot, or of the wallets that it holds now: which columns, stretches, bots.
 OF_RECORD = """
 SELECT a.bot_id, a.forward_realized AS realized_in_all, {}
 FROM attachment a
@@ -70,7 +70,7 @@ OF_RESULTS = """
 SELECT a.bot_id, w.forward_realized AS realized_in_all, {}
 FROM attachment a JOIN wallet w ON w.id = a.wallet_id
 LEFT JOIN risk_total r ON r.wallet_id = a.wallet_id AND r.span = 0 AND {}
-WHERE a.detached_at IS NULL AND a.bot_id IN ({}) ORDER BY r.begins
+WHERE a.detached_at IS NULL AND a.bot_id IN ({}) ORDER BY a.attached_at, a.id, r.begins
 """
 Row = TypeVar("Row", RiskRow, CurveRow)
 

@@ -2,17 +2,20 @@
 known of the wallet; of all time, or since a moment.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from chain.stored.holdings import LAST_LEAD
 from chain.stored.ranks import HIDDEN, IN_SOL, StandingRow
 from chain.stored.standing_store import list_forgotten, read_rows, work_out
+from chain.stored.trade_store import to_json
 from storage.rows import select, write_marks
+from web.api.held_wallets import find_coverages, join_coverages
 
 
 class CompetitorRow(NamedTuple):
-    """A bot with the wallet it holds, or held when it was retired (`retired_at`, ms). `results` and
-    `coverage` are JSON.
+    """A bot with the wallet that leads, or led when it was retired (`retired_at`, ms). `coverage` is
+    JSON, of all the wallets it holds.
 
     `claimed_since`: when a mere claim of a wallet that another bot had held begins (ms), else
     None.
@@ -34,12 +37,11 @@ class CompetitorRow(NamedTuple):
         return self.claimed_since is not None
 
 
-COMPETITORS = """
+COMPETITORS = f"""
 SELECT b.id, b.uid, b.name, b.handle, b.retired_at, w.id AS wallet_id, w.address, w.coverage,
        a.ownership, CASE WHEN w.bot_id = b.id THEN w.bot_since END AS claimed_since
 FROM bot b
-LEFT JOIN attachment a ON a.bot_id = b.id
-    AND (a.detached_at IS NULL OR a.detached_at = b.retired_at)
+LEFT JOIN attachment a ON a.id = {LAST_LEAD}
 LEFT JOIN wallet w ON w.id = a.wallet_id
 """
 
@@ -62,7 +64,15 @@ ORDERS = {
 def find_competitors(bots: Sequence[int]) -> dict[int, CompetitorRow]:
     """Return {bot id: row}."""
     sql = f"{COMPETITORS}WHERE b.id IN ({write_marks(bots)})"
-    return {row.id: row for row in select(CompetitorRow, sql, bots)}
+    rows, others = select(CompetitorRow, sql, bots), find_coverages(bots)
+    return {row.id: _add_coverages(row, others.get(row.id)) for row in rows}
+
+
+def _add_coverages(row: CompetitorRow, others: Mapping[str, str | None] | None) -> CompetitorRow:
+    if not others or row.address is None:
+        return row
+    told = join_coverages({row.address: row.coverage, **others})
+    return row._replace(coverage=to_json(told))
 
 
 LISTED = f"""

@@ -8,7 +8,7 @@ JSON and text as they are stored.
 from typing import Annotated, Any, NamedTuple
 
 from chain.stored.columns import WALLET_PARTS, Changes, Lots, Names
-from chain.stored.holdings import HOLDINGS
+from chain.stored.holdings import LEAD
 from chain.stored.tables import NUMBER_OF_MINT
 from models import BOT_OF_TRADE
 
@@ -233,7 +233,7 @@ MINTS_CALLED = "SELECT mint FROM token WHERE LOWER(symbol) = ? ORDER BY id LIMIT
 
 
 class BotRow(NamedTuple):
-    """A bot with its wallet. `voice` and `coverage` are JSON.
+    """A bot with the wallet that leads. `voice` and `coverage` are JSON.
 
     `since`: when a mere claim of a wallet that another bot had proven begins, else None.
     """
@@ -262,13 +262,13 @@ class BotRow(NamedTuple):
     since: int | None
 
 
-BOT = """
+BOT = f"""
 SELECT b.id, b.uid, b.handle, b.name, b.bio, b.voice, b.avatar_url, b.auto_post, b.created_at,
        b.retired_at, w.address, a.attached_at, a.ownership, w.results, w.coverage, w.positions,
        w.reconciliation, w.average_cost, w.by_quote, w.last_trade_at,
        (SELECT p.created_at FROM post p WHERE p.bot_id = b.id ORDER BY p.id DESC LIMIT 1)
        AS last_post_at, w.bot_since AS since
-FROM bot b LEFT JOIN attachment a ON a.bot_id = b.id AND a.detached_at IS NULL
+FROM bot b LEFT JOIN attachment a ON a.id = {LEAD}
 LEFT JOIN wallet w ON w.id = a.wallet_id
 """
 
@@ -280,10 +280,10 @@ class FormerWalletRow(NamedTuple):
     address: str
 
 
-FORMER_WALLETS = f"""
-SELECT a.bot_id, w.address FROM {HOLDINGS} a JOIN wallet w ON w.id = a.wallet_id
+FORMER_WALLETS = """
+SELECT a.bot_id, w.address FROM attachment a JOIN wallet w ON w.id = a.wallet_id
 WHERE a.detached_at IS NOT NULL AND NOT EXISTS (
-    SELECT 1 FROM companion c
+    SELECT 1 FROM attachment c
     WHERE c.bot_id = a.bot_id AND c.wallet_id = a.wallet_id AND c.detached_at IS NULL)
 AND a.bot_id IN """
 
@@ -300,5 +300,5 @@ class HourRow(NamedTuple):
 
 HOURS = """
 SELECT h.hour, h.realized, h.volume, h.trades, h.matched + h.partial AS sells FROM hour_total h
-WHERE h.wallet_id = (SELECT id FROM wallet WHERE address = ?) ORDER BY h.hour
+WHERE h.wallet_id = ? ORDER BY h.hour
 """

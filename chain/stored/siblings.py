@@ -1,0 +1,128 @@
+"""Entries that several wallets of one bot share, read from a database: each is marked where they
+exchanged something (chain.ledger.own).
+"""
+
+import contextlib
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import orjson
+
+import storage
+from chain.ledger.own import OWN_FLAGS, mark_own
+from chain.reading.entries import Entry
+from chain.stored.trade_store import LISTED_TRADE
+
+# Runs a statement in a database.
+Rows = Callable[[str], Iterable[tuple[Any, ...]]]
+
+
+class Sibling(NamedTuple):
+    """Another wallet of a bot, and from when to when the bot held both (ms; None: until now)."""
+
+    wallet: int
+    begins_ms: int
+    ends_ms: int | None
+
+    def is_held_at(self, seconds: int | None) -> bool:
+        """Were both held at this block time? If it isn't known yet, they may have been."""
+        if seconds is None:
+            return True
+        return self.begins_ms <= seconds * 1000 and (
+            self.ends_ms is None or seconds * 1000 < self.ends_ms
+        )
+
+
+# What Entry.load raises.
+UNREADABLE = (ValueError, TypeError, LookupError)
+# Entries of other wallets by signature, each with its wallet.
+Shared = Mapping[str, Sequence[tuple[int, Entry]]]
+
+SIBLINGS = """
+SELECT o.wallet_id, a.attached_at, a.detached_at, o.attached_at, o.detached_at
+FROM attachment a JOIN attachment o ON o.bot_id = a.bot_id AND o.wallet_id <> a.wallet_id
+WHERE a.wallet_id = {wallet} AND (a.detached_at IS NULL OR a.detached_at > o.attached_at)
+AND (o.detached_at IS NULL OR o.detached_at > a.attached_at)"""
+SHARED = """
+SELECT wallet_id, signature, slot, tx_index, entry FROM sighting
+WHERE wallet_id IN ({wallets}) AND state = 'stored' AND entry IS NOT NULL"""
+OF_WALLET = f"""{SHARED} AND signature IN (
+    SELECT signature FROM sighting WHERE wallet_id = {{wallet}} AND state = 'stored')"""
+BOOKED = f"""
+SELECT t.flags, s.signature, s.slot, s.tx_index, s.entry FROM {LISTED_TRADE}
+WHERE s.wallet_id = ? AND s.state = 'stored' AND s.entry IS NOT NULL AND s.signature IN """
+
+
+def read_rows(sql: str) -> list[tuple[Any, ...]]:
+    """Run a statement of this database."""
+    found: list[tuple[Any, ...]] = storage.database.execute_sql(sql).fetchall()
+    return found
+
+
+def read_siblings(rows: Rows, wallet_id: int) -> tuple[Sibling, ...]:
+    """List when a bot held another wallet while it held this one."""
+    found = set()
+    for wallet, begins, ends, other_begins, other_ends in rows(SIBLINGS.format(wallet=wallet_id)):
+        known = [one for one in (ends, other_ends) if one is not None]
+        found.add(Sibling(wallet, max(begins, other_begins), min(known, default=None)))
+    return tuple(sorted(found, key=lambda one: (one.wallet, one.begins_ms, one.ends_ms or 0)))
+
+
+def read_shared(rows: Rows, wallet_id: int, siblings: Collection[Sibling]) -> Shared:
+    """Read what siblings have of the transactions of a wallet."""
+    if not siblings:
+        return {}
+    return _by_signature(rows(OF_WALLET.format(wallets=_list(siblings), wallet=wallet_id)))
+
+
+def mark_new(new: Sequence[Entry], siblings: Collection[Sibling]) -> list[Entry]:
+    """Mark some entries of a wallet, by what siblings have stored in this database."""
+    if not siblings:
+        return list(new)
+    found: list[tuple[Any, ...]] = []
+    for part in storage.in_parts(entry.signature for entry in new):
+        sql = f"{SHARED.format(wallets=_list(siblings))} AND signature IN ({storage.mark(part)})"
+        found += storage.database.execute_sql(sql, part).fetchall()
+    return list(mark_entries(new, siblings, _by_signature(found)))
+
+
+def has_other_marks(wallet_id: int, signatures: Iterable[str]) -> bool:
+    """Is one of these trades of a wallet stored with other marks than its entry has now?"""
+    siblings = read_siblings(read_rows, wallet_id)
+    for part in storage.in_parts(signatures):
+        sql = f"{BOOKED} ({storage.mark(part)})"
+        booked: dict[str, set[str]] = {}
+        entries = []
+        for flags, *stored in storage.database.execute_sql(sql, (wallet_id, *part)).fetchall():
+            with contextlib.suppress(*UNREADABLE):
+                entries.append(Entry.load(*stored))
+                booked[entries[-1].signature] = set(OWN_FLAGS.intersection(orjson.loads(flags)))
+        for entry in mark_new(entries, siblings):
+            if OWN_FLAGS & set(entry.flags) != booked[entry.signature]:
+                return True
+    return False
+
+
+def mark_entries(
+    entries: Iterable[Entry], siblings: Collection[Sibling], shared: Shared
+) -> Iterator[Entry]:
+    """Yield the entries of a wallet, those that exchanged something with a sibling flagged."""
+    for entry in entries:
+        held = {one.wallet for one in siblings if one.is_held_at(entry.block_time)}
+        others = (other for number, other in shared.get(entry.signature, ()) if number in held)
+        yield mark_own(entry, others) if entry.signature in shared else entry
+
+
+def _by_signature(rows: Iterable[tuple[Any, ...]]) -> Shared:
+    found = defaultdict(list)
+    for number, *stored in rows:
+        # A damaged entry of a sibling stops only the sibling.
+        with contextlib.suppress(*UNREADABLE):
+            entry = Entry.load(*stored)
+            found[entry.signature].append((number, entry))
+    return found
+
+
+def _list(siblings: Collection[Sibling]) -> str:
+    return ", ".join(sorted({str(one.wallet) for one in siblings}))
