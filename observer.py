@@ -19,7 +19,7 @@ import storage
 from chain.ledger.coverage import find_overtaken
 from chain.rpc import THROTTLED_SECONDS, Rpc, RpcError, Unavailable
 from chain.stored.holdings import HELD
-from chain.stored.standing_store import refresh_standings
+from chain.stored.standings import refresh_standings
 from chain.stored.summary import read_coverage
 from config import Config
 from models import IS_PROGRAM, Post, Wallet, WalletSignature
@@ -361,7 +361,7 @@ class Observer:
         ledger, progress = self.state.apply_entries(wallet), read_progress(self.state, wallet)
         self.state.ledger_store.publish(wallet, progress, now)
         self.state.report(
-            f"{wallet.address}: {ledger.count} receipts, {progress.pending} pending,"
+            f"{wallet.address}: {ledger.chain.count} receipts, {progress.pending} pending,"
             f" {ledger.totals.trades} trades"
         )
 

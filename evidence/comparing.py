@@ -6,12 +6,14 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import orjson
+from chain.ledger.forward import Span
 
 from chain.amounts import show_lamports
 from chain.ledger.coverage import ACCOUNTS_CAPPED, CAPPED, UNRESOLVED
-from chain.ledger.forward import NOTHING, Span
 from chain.ledger.lots import Booked
 from chain.ledger.risk import RiskBook
+from chain.ledger.sums import NOTHING
+from chain.ledger.views import ALL_HISTORY
 from chain.reading.entries import Entry
 from chain.stored.store import show_summary
 from chain.stored.summary import show_time
@@ -151,7 +153,7 @@ def show_sums(rebuilt: RebuiltLedger) -> dict[str, Any]:
         "reconciliation": orjson.loads(told["reconciliation"] or "null"),
         "averageCost": orjson.loads(told["average_cost"] or "null"),
         "forwardRealizedLamports": show_lamports(rebuilt.pending.forward.sum_realized()),
-        "hours": totals.digest_hours(rebuilt.pending.hours),
+        "hours": totals.digest_hours(rebuilt.pending.totals.rows, ALL_HISTORY),
         "risk": totals.digest_risk(rebuilt.pending.risk),
         "tokens": totals.digest_tokens(rebuilt.pending.risk),
     }
@@ -163,11 +165,11 @@ def compare_coverage(
     """Compare what is said of how whole the history is with what its transactions tell."""
     ledger = rebuilt.ledger
     worked_out = {
-        "receipts": ledger.count,
-        "firstSlot": ledger.first_slot,
-        "lastSlot": ledger.last_slot,
+        "receipts": ledger.chain.count,
+        "firstSlot": ledger.chain.first_slot,
+        "lastSlot": ledger.chain.last_slot,
         "observedFrom": show_time(rebuilt.pending.first_time),
-        "openingInventoryUnknown": sorted(ledger.openings),
+        "openingInventoryUnknown": sorted(ledger.chain.openings),
     }
     if timeless:
         worked_out.pop("observedFrom")
@@ -175,7 +177,7 @@ def compare_coverage(
         if not is_same(coverage.get(name), value):
             yield Difference(None, f"coverage.{name}", cut(coverage.get(name)), cut(value))
     said = list_gaps(coverage)
-    hidden = [gap for gap in ledger.gaps if not _is_in(said, gap.from_slot, gap.to_slot)]
+    hidden = [gap for gap in ledger.chain.gaps if not _is_in(said, gap.from_slot, gap.to_slot)]
     if hidden and coverage.get("state") in ("partial", "complete"):
         first = hidden[0]
         yield Difference(
@@ -184,7 +186,7 @@ def compare_coverage(
             len(said),
             f"a gap from slot {first.from_slot} to {first.to_slot}",
         )
-    if coverage.get("state") == "complete" and (ledger.opened or said):
+    if coverage.get("state") == "complete" and (ledger.chain.opened or said):
         yield Difference(None, "coverage.state", "complete", "its history begins late or has gaps")
 
 
@@ -235,7 +237,7 @@ UNPUBLISHED: dict[str, Any] = {
         ("carriedInLamports", "openCostLamports", "openPositions", "realizedLamports"),
     ),
     **{name: str(value) for name, value in NOTHING._asdict().items()},
-    **dict.fromkeys(("seconds", "risk", "tokens"), totals.digest_rows(())),
+    **dict.fromkeys(("hours", "risk", "tokens"), totals.digest_rows(())),
 }
 
 
@@ -266,7 +268,7 @@ def show_spans(rebuilt: RebuiltLedger) -> dict[int, dict[str, Any]]:
             "openPositions": holdings.open_positions,
             "realizedLamports": str(holdings.forward_realized),
             **{name: str(value) for name, value in last._asdict().items()},
-            "seconds": totals.digest_span(record.rows if record else {}),
+            "hours": totals.digest_hours(rebuilt.pending.totals.rows, number),
             "risk": totals.digest_risk(book),
             "tokens": totals.digest_tokens(book),
         }

@@ -71,5 +71,5 @@ def _apply_all(
     wallet: Any, pending: PendingLedger, entries: Entries
 ) -> Iterator[tuple[Entry, Row]]:
     for _, group in groupby(entries(), key=attrgetter("slot")):
-        for entry in order_entries(group, pending.ledger.seen):
+        for entry in order_entries(group, pending.ledger.chain.seen):
             yield entry, apply_entry(wallet, pending, entry)

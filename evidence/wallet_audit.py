@@ -255,7 +255,7 @@ class WalletAudit:
         if self._is_disjoint(rebuilt, compared):
             self.is_whole = False
             return
-        if wallet.coverage is not None or rebuilt.ledger.count:
+        if wallet.coverage is not None or rebuilt.ledger.chain.count:
             self._compare_whole(rebuilt, compared)
         self.findings = compared
         self.findings.differences += before
@@ -301,7 +301,7 @@ class WalletAudit:
         """Does the node tell other transactions, whose balances do not join? Then it is wrong."""
         others = [one for one in compared.differences if one.field == "receipt"]
         said = comparing.list_gaps(self._coverage)
-        broken = [g for g in rebuilt.ledger.gaps if (g.from_slot, g.to_slot) not in said]
+        broken = [g for g in rebuilt.ledger.chain.gaps if (g.from_slot, g.to_slot) not in said]
         if others and broken:
             gap = f"slots {broken[0].from_slot} to {broken[0].to_slot}"
             self._cannot_tell(f"your node's transactions do not join at {gap}")

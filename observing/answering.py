@@ -35,7 +35,7 @@ class Answering:
         state.work_until = max(until, state.clock() + MAX_ANSWER_SECONDS)
         try:
             ledger = state.apply_entries(wallet)
-            before, seen = ledger.count, dict(ledger.seen)
+            before, seen = ledger.chain.count, dict(ledger.chain.seen)
             listed: list[Changed] = []
             if self._fetch_announced(wallet, ring, now):
                 # What such an account holds by now does not show what is missing.

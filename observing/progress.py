@@ -38,7 +38,7 @@ def read_progress(state: State, wallet: Wallet) -> Progress:
     addresses = [Scanned(*row) for row in _read(SCANNED, wallet)]
     ledger, checked = state.apply_entries(wallet), state.check_balances(wallet)
     listed, pending = _count(COUNT, wallet), _count(PENDING, wallet)
-    left_out = ledger.seen.keys() - {row.address for row in addresses}
+    left_out = ledger.chain.seen.keys() - {row.address for row in addresses}
     return Progress(
         polled=any(row.full_scans or row.scan_cursor for row in addresses),
         listed=wallet.backfilled and all(row.full_scans for row in addresses),

@@ -10,11 +10,11 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 import orjson
+from chain.ledger.forward import SpanHoldings
 
 import storage
 from accounts.verification import MOVABLE
 from chain.ledger.coverage import Progress
-from chain.ledger.forward import SpanHoldings
 from chain.stored.summary import UNREADABLE, read_coverage, show_time
 from chain.stored.trade_store import to_json
 from models import Wallet

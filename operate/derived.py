@@ -15,9 +15,9 @@ from chain.ledger.lots import Opening
 from chain.reading.entries import Entry
 from chain.reading.kinds import TRADES
 from chain.stored import store, trade_store
-from chain.stored.hour_store import RUNNING, RunningTotals
 from chain.stored.siblings import mark_entries, read_shared, read_siblings
 from chain.stored.summary import UNREADABLE, read_coverage, show_time
+from chain.stored.totals import TOTALS, load_totals
 from chain.stored.verify import list_moved_mints
 from models import Trade
 from operate.differences import Difference
@@ -256,30 +256,24 @@ def _name_fields(
                 )
 
 
-def check_hours(reader: Reader, wallet: Any, rebuilt: Rebuilt) -> Iterator[Difference]:
-    """Compare the wallet's hourly totals with the rebuilt ones."""
-    names = ", ".join(f'"{name}"' for name in RUNNING)
-    stored = {
-        hour: RunningTotals(*totals)
-        for hour, *totals in reader.rows(
-            f"SELECT hour, {names} FROM hour_total WHERE wallet_id = {wallet.id}"
-        )
-    }
-    right = rebuilt.pending.hours
-    for hour in sorted(stored.keys() | right.keys()):
-        if stored.get(hour) != right.get(hour):
+def check_totals(reader: Reader, wallet: Any, rebuilt: Rebuilt) -> Iterator[Difference]:
+    """Compare the wallet's running totals with the rebuilt ones."""
+    stored = dict(load_totals(reader.rows(TOTALS.format(wallet=wallet.id))))
+    right = rebuilt.pending.totals.rows
+    for key in sorted(stored.keys() | right.keys()):
+        if stored.get(key) != right.get(key):
             yield Difference(
-                "hour_total",
-                f"is {stored.get(hour)}, a fresh rebuild says {right.get(hour)}",
+                "running_total",
+                f"is {stored.get(key)}, a fresh rebuild says {right.get(key)}",
                 wallet.address,
-                field=f"hour {hour}",
+                field=str(key),
             )
 
 
 def check_summary(wallet: Any, rebuilt: Rebuilt) -> Iterator[Difference]:
     """Compare the wallet's derived columns, which are empty before its first publication."""
     ledger = rebuilt.pending.ledger
-    if wallet.coverage is None and not ledger.count:
+    if wallet.coverage is None and not ledger.chain.count:
         return
     right = {
         **store.show_summary(ledger),
@@ -306,11 +300,11 @@ def _check_coverage(wallet: Any, told: dict[str, Any], rebuilt: Rebuilt) -> Iter
     """Compare the coverage with what the ledger knows; whether the node agreed it cannot know."""
     ledger = rebuilt.pending.ledger
     right = {
-        "receipts": ledger.count,
-        "firstSlot": ledger.first_slot,
-        "lastSlot": ledger.last_slot,
+        "receipts": ledger.chain.count,
+        "firstSlot": ledger.chain.first_slot,
+        "lastSlot": ledger.chain.last_slot,
         "observedFrom": show_time(rebuilt.pending.first_time),
-        "openingInventoryUnknown": sorted(ledger.openings),
+        "openingInventoryUnknown": sorted(ledger.chain.openings),
     }
     for name, value in right.items():
         if told[name] != value:
@@ -330,7 +324,7 @@ def _check_state(wallet: Any, told: dict[str, Any], rebuilt: Rebuilt) -> Iterato
         yield Difference(
             "wallet", f"is {told['state']!r:.40}", wallet.address, field="coverage.state"
         )
-    if told["state"] == "complete" and (ledger.gaps or ledger.opened or told["gaps"]):
+    if told["state"] == "complete" and (ledger.chain.gaps or ledger.chain.opened or told["gaps"]):
         yield Difference(
             "wallet",
             "says complete, a fresh rebuild has gaps or begins late",
@@ -340,7 +334,7 @@ def _check_state(wallet: Any, told: dict[str, Any], rebuilt: Rebuilt) -> Iterato
     said = {(gap["fromSlot"], gap["toSlot"], gap["reason"]) for gap in told["gaps"]}
     if (
         told["state"] == "partial"
-        and not {(gap.from_slot, gap.to_slot, gap.reason) for gap in ledger.gaps} <= said
+        and not {(gap.from_slot, gap.to_slot, gap.reason) for gap in ledger.chain.gaps} <= said
     ):
         yield Difference(
             "wallet", "lacks gaps that a fresh rebuild finds", wallet.address, field="coverage.gaps"

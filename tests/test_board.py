@@ -10,7 +10,7 @@ from test_ledger_store import DONE
 
 from accounts import influencers, wallets
 from accounts.auto_posts import update_posts
-from chain.stored.standing_store import refresh_standings
+from chain.stored.standings import refresh_standings
 from chain.stored.store import LedgerStore
 from models import Attachment, Bot, Wallet, WalletSignature
 from web.api import standings

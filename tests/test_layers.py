@@ -41,7 +41,7 @@ MAY_IMPORT = {
     "chain.stored.quote_store": BELOW,
     "chain.stored.forward_standings": BELOW,
     "chain.stored.whole_standings": BELOW,
-    "chain.stored.standing_store": BELOW,
+    "chain.stored.standings": BELOW,
     "chain.stored.trade_store": {*BELOW, "orjson"},
     "chain.stored.tables": {"models", "peewee"},
     "chain.stored.quote_tables": {"models", "peewee"},

@@ -31,7 +31,7 @@ from chain.reading.programs import table
 from chain.reading.receipts import parse_receipt
 from chain.stored import whole_standings
 from chain.stored.risk_store import dump_stretch
-from chain.stored.standing_store import read_rows
+from chain.stored.standings import read_rows
 from chain.stored.store import (
     LedgerStore,
     PendingLedger,

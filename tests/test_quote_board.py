@@ -15,7 +15,7 @@ from accounts import influencers
 from chain.reading.quotes import QUOTES
 from chain.stored import quote_standings, standing_store
 from chain.stored.quote_tables import QuoteTotal
-from chain.stored.standing_store import refresh_standings
+from chain.stored.standings import refresh_standings
 from chain.stored.tables import StandingTotal
 from models import Attachment, Bot
 from operate.readers import open_reader

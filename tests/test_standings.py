@@ -17,8 +17,9 @@ import storage
 from accounts import influencers, wallets
 from accounts.fields import is_provable
 from chain.stored import whole_standings
-from chain.stored.ranks import (
+from chain.stored.standings import (
     ALL,
+    BOARDS,
     FORWARD,
     IN_SOL,
     MIN_SELLS,
@@ -27,11 +28,8 @@ from chain.stored.ranks import (
     Totals,
     find_reason,
     find_tier,
-    make_standing,
-)
-from chain.stored.standing_store import (
-    BOARDS,
     list_forgotten,
+    make_standing,
     read_rows,
     refresh_standings,
     work_out,

@@ -130,6 +130,11 @@ class Ledger:
             for number, one in held.items()
         }
 
+    def find_forward_realized(self) -> int | None:
+        """Lamports realized in all attachments; None for a wallet that was never attached."""
+        spans = self.spans.spans
+        return sum(self._find_realized(span.number) for span in spans) if spans else None
+
     def _find_realized(self, view: int) -> int:
         account = self.accounts.get((SOL, view))
         return account.totals.realized if account else 0

@@ -13,6 +13,7 @@ from chain.ledger.lots import UNDATED
 from chain.ledger.reconciliation import Totals
 from chain.ledger.risk import RiskBook
 from chain.ledger.sales import AGAINST, Booked, is_cross
+from chain.ledger.sums import IN_SOL_ALONE, Sums, read_sums
 from chain.reading.entries import Entry
 
 # The view of all that is known of a wallet.
@@ -34,7 +35,7 @@ class Span(NamedTuple):
 
 
 class Holdings(NamedTuple):
-    """Of a span in lamports: the known cost of what was held when it began (`carried_in`), that of
+    """Of a span, in lamports: the known cost of what was held when it began (`carried_in`), that of
     what it acquired and still holds, in how many tokens, and what it realized.
     """
 
@@ -65,6 +66,18 @@ class Account:
             self.trades += 1
             self.fee_lamports += booked.entry.fee + booked.entry.tip
             self.cross += is_cross(booked)
+
+    def sum_up(self, money: str) -> Sums:
+        """Its running totals so far. `money`: its own."""
+        sums = read_sums(self.totals)
+        if money == SOL:
+            return sums
+        return sums._replace(
+            trades=self.trades,
+            fee_lamports=self.fee_lamports,
+            cross=self.cross,
+            **dict.fromkeys(IN_SOL_ALONE, 0),
+        )
 
 
 # Measures what is held at unknown cost from before a moment on (UTC ms).

@@ -5,32 +5,23 @@ receipts arrived leaves no trace.
 """
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from operator import attrgetter
 from typing import Any, NamedTuple
 
 import storage
+from chain.ledger.balances import BalanceChain
 from chain.ledger.coverage import Progress, decide_state, order_entries
-from chain.ledger.forward import HOUR_SECONDS, Forward
 from chain.ledger.ledger import Ledger
-from chain.ledger.lots import Booked, Opening
-from chain.ledger.quote_book import QuoteBook
-from chain.ledger.risk import RiskBook
+from chain.ledger.lots import Opening
+from chain.ledger.sales import Booked
+from chain.ledger.views import Key, Span, Spans
 from chain.reading.entries import READING, Entry
 from chain.reading.kinds import TRADES
-from chain.stored.forward_store import (
-    StoredTotals,
-    read_spans,
-    read_stored_totals,
-    replace_forward,
-    settle_forward,
-    settle_past,
-)
-from chain.stored.hour_store import RunningTotals, read_hours, read_running, replace_hours
-from chain.stored.quote_store import PendingQuotes, replace_quotes, settle_quotes
-from chain.stored.risk_store import WHOLE, replace_risk, settle_risk
+from chain.stored.derived import Pending, replace_rows
+from chain.stored.forward_store import read_spans, replace_holdings
 from chain.stored.siblings import (
     Sibling,
     has_other_marks,
@@ -40,7 +31,7 @@ from chain.stored.siblings import (
     read_shared,
     read_siblings,
 )
-from chain.stored.standing_store import forget_standings_of
+from chain.stored.standings import forget_standings_of
 from chain.stored.summary import (
     read_coverage,
     show_average,
@@ -72,43 +63,29 @@ FollowUp = Callable[[Wallet, set[str], int], None]
 
 @dataclass
 class PendingLedger:
-    """A ledger and what is not written yet. Each signature and each hour has one fate: it is
-    written, or (None) dropped.
+    """A ledger and what is not written yet. Each signature has one fate: it is written, or (None)
+    dropped.
     """
 
     ledger: Ledger
-    forward: Forward = field(default_factory=Forward)
     siblings: tuple[Sibling, ...] = ()
     # signature -> trade row, or None for a stored one that the book no longer has
     rows: dict[str, Row | None] = field(default_factory=dict)
-    # hour -> running totals at its end, or None likewise
-    hours: dict[int, RunningTotals | None] = field(default_factory=dict)
-    risk: RiskBook = field(default_factory=RiskBook)
-    # stored risk of spans that have none, by span
-    unwanted_risk: dict[int, RiskBook] = field(default_factory=dict)
-    quotes: QuoteBook = field(default_factory=QuoteBook)
-    quote_rows: PendingQuotes = field(default_factory=PendingQuotes)
+    derived: Pending = field(default_factory=Pending)
     first_time: int | None = None
     last_time: int | None = None
-    # the latest block time so far, in hours and seconds of Unix time
-    hour: int = 0
-    second: int = 0
     place: tuple[int | None, int] = (None, 0)
 
-    def list_risk(self) -> dict[int, RiskBook]:
-        """Return the RiskBook of each span, by span, and of all that the wallet did."""
-        spans = {number: record.risk for number, record in self.forward.records.items()}
-        return {WHOLE: self.risk, **spans}
-
-    def list_quotes(self) -> dict[int, QuoteBook]:
-        """Return the QuoteBook of each span, and of all that the wallet did, likewise."""
-        spans = {number: record.quotes for number, record in self.forward.records.items()}
-        return {WHOLE: self.quotes, **spans}
-
-    @property
-    def is_stale(self) -> bool:
-        """Are all entries to be booked again, as Ledger.stale says?"""
-        return self.ledger.stale or self.quotes.is_stale
+    def book(self, entry: Entry) -> tuple[int, Mapping[Key, Booked]]:
+        """Book an entry: its place in its slot, and what the ledger made of it."""
+        slot, count = self.place
+        self.place = (entry.slot, count + 1 if slot == entry.slot else 0)
+        if entry.block_time is not None:
+            self.first_time = entry.block_time if self.first_time is None else self.first_time
+            self.last_time = entry.block_time
+        made = self.ledger.apply(entry)
+        self.derived.note(self.ledger, made)
+        return self.place[1] if entry.tx_index is None else entry.tx_index, made
 
 
 class LedgerStore:
@@ -132,24 +109,20 @@ class LedgerStore:
         siblings = read_siblings(read_rows, wallet.id)
         if (
             pending is None
-            or pending.forward.spans != spans
+            or pending.ledger.spans.spans != spans
             or pending.siblings != siblings
             or pending.ledger.backfilled != wallet.backfilled
             or not _extends(pending.ledger, new)
         ):
-            pending = self._pending[wallet.id] = PendingLedger(
-                Ledger(backfilled=wallet.backfilled, untouched=read_untouched(wallet.id)),
-                Forward(spans),
-                siblings,
-            )
+            ledger = begin_ledger(wallet.backfilled, spans, read_untouched(wallet.id))
+            pending = self._pending[wallet.id] = PendingLedger(ledger, siblings)
             _rebuild(wallet, pending)
         else:
-            for entry in order_entries(mark_new(new, siblings), pending.ledger.seen):
-                pending.rows[entry.signature] = apply_entry(wallet, pending, entry)
-        if pending.is_stale:
-            pending = self._pending[wallet.id] = PendingLedger(
-                pending.ledger.restart(), Forward(spans), siblings
-            )
+            for entry in order_entries(mark_new(new, siblings), pending.ledger.chain.seen):
+                pending.rows[entry.signature] = make_trade_row(wallet, *pending.book(entry))
+        if pending.ledger.stale:
+            pending = PendingLedger(pending.ledger.restart(), siblings)
+            self._pending[wallet.id] = pending
             _rebuild(wallet, pending)
         return pending.ledger
 
@@ -172,14 +145,14 @@ class LedgerStore:
         pending = self._pending[wallet.id]
         with storage.writing():
             changed = replace_trades(wallet.id, pending.rows)
-            moved = replace_sums(wallet.id, pending)
+            moved = replace_rows(wallet.id, pending.derived.take(pending.ledger))
+            moved = replace_holdings(pending.ledger.find_holdings()) or moved
             shown = _replace_summary(wallet, pending, progress)
-            if shown or moved or pending.rows or pending.hours:
+            if shown or moved or pending.rows:
                 forget_standings_of(wallet.id)
             if self._follow_up:
                 self._follow_up(wallet, changed, now)
-            booked = list(pending.rows)
-            pending.rows, pending.hours, pending.unwanted_risk = {}, {}, {}
+            booked, pending.rows = list(pending.rows), {}
             self._rebuild_marked(wallet, pending, booked, now)
 
     def _rebuild_marked(
@@ -198,21 +171,29 @@ class LedgerStore:
                 self.publish(other, None, now)
 
 
+def begin_ledger(
+    backfilled: bool, spans: tuple[Span, ...], untouched: dict[str, Opening]
+) -> Ledger:
+    """An empty Ledger of a wallet. `untouched`: as BalanceChain has it."""
+    return Ledger(backfilled, Spans(spans), BalanceChain(untouched))
+
+
 def _extends(ledger: Ledger, new: Iterable[Entry]) -> bool:
-    return all(ledger.last_slot is None or entry.slot > ledger.last_slot for entry in new)
+    last = ledger.chain.last_slot
+    return all(last is None or entry.slot > last for entry in new)
 
 
 def _rebuild(wallet: Wallet, pending: PendingLedger) -> None:
     """Apply all stored entries, some slots at once, and meanwhile compare what that makes with what
     is stored, so that a long past is not held in memory (see storage.InOrder).
     """
-    digests, totals = read_digests_by_slot(wallet.id), read_stored_totals(pending.forward.spans)
+    digests = read_digests_by_slot(wallet.id)
     slots = (list(group) for _, group in groupby(list_entries(wallet.id), key=attrgetter("slot")))
     for part in storage.in_parts(slots, SLOTS_AT_ONCE):
         made = [
-            book_entry(pending, wallet.id, entry)
+            pending.book(entry)
             for slot in part
-            for entry in order_entries(slot, pending.ledger.seen)
+            for entry in order_entries(slot, pending.ledger.chain.seen)
         ]
         stored = {one: digest for _, one, digest in digests.take(part[-1][0].slot)}
         for place, booked in made:
@@ -221,9 +202,8 @@ def _rebuild(wallet: Wallet, pending: PendingLedger) -> None:
             if stored.pop(signature, None) != digest:
                 pending.rows[signature] = complete_row(wallet, columns, digest)
         _drop(stored, pending)
-        settle_past(pending.forward, totals)
     _drop((one for _, one, _ in digests.take()), pending)
-    settle(wallet.id, pending, totals)
+    pending.derived.settle(wallet.id, pending.ledger)
 
 
 def _drop(signatures: Iterable[str], pending: PendingLedger) -> None:
@@ -232,58 +212,6 @@ def _drop(signatures: Iterable[str], pending: PendingLedger) -> None:
     """
     for signature in signatures:
         pending.rows.setdefault(signature, None)
-
-
-def settle(wallet_id: int, pending: PendingLedger, totals: StoredTotals) -> None:
-    """Reduce the sums that a rebuild made to those to be written: what differs from the stored
-    ones, and None for what is stored and was not made. `totals`: the stored totals of spans that
-    were not compared yet.
-    """
-    storage.leave_changes(pending.hours, read_hours(wallet_id))
-    settle_forward(pending.forward, totals)
-    settle_quotes(wallet_id, pending.quote_rows, pending.list_quotes(), [wallet_id])
-    books = pending.list_risk()
-    settle_risk(wallet_id, books)
-    known = pending.list_risk()
-    pending.unwanted_risk = {span: book for span, book in books.items() if span not in known}
-
-
-def replace_sums(wallet_id: int, pending: PendingLedger) -> bool:
-    """Write the sums that are not written yet, in the caller's transaction, after the trades;
-    return whether any but those of hours and of risk moved.
-    """
-    replace_hours(wallet_id, pending.hours)
-    replace_risk(wallet_id, pending.unwanted_risk)
-    replace_risk(wallet_id, pending.list_risk())
-    moved = replace_forward(pending.forward, pending.ledger)
-    return replace_quotes(wallet_id, pending.quote_rows, pending.list_quotes()) or moved
-
-
-def apply_entry(wallet: Wallet, pending: PendingLedger, entry: Entry) -> Row:
-    """Book an entry: its trade row."""
-    return make_trade_row(wallet, *book_entry(pending, wallet.id, entry))
-
-
-def book_entry(pending: PendingLedger, wallet_id: int, entry: Entry) -> tuple[int, Booked]:
-    """Book an entry: its place in its slot, and what the ledger made of it. `wallet_id`: of the
-    wallet whose trade row tells of it.
-    """
-    slot, count = pending.place
-    pending.place = (entry.slot, count + 1 if slot == entry.slot else 0)
-    if entry.block_time is not None:
-        pending.first_time = entry.block_time if pending.first_time is None else pending.first_time
-        pending.last_time = entry.block_time
-        pending.second = max(pending.second, entry.block_time)
-        pending.hour = max(pending.hour, entry.block_time // HOUR_SECONDS)
-    pending.quotes.begin(entry, pending.ledger)
-    booked = pending.forward.apply(entry, pending.ledger)
-    in_quotes = pending.quotes.count(entry, pending.second)
-    if in_quotes:
-        pending.quote_rows.add(wallet_id, entry, in_quotes)
-    pending.risk.add(booked, pending.hour)
-    place_in_slot = pending.place[1] if entry.tx_index is None else entry.tx_index
-    pending.hours[pending.hour] = read_running(pending.ledger.totals)
-    return place_in_slot, booked
 
 
 class Untouched(NamedTuple):
@@ -351,8 +279,6 @@ def _replace_summary(wallet: Wallet, pending: PendingLedger, progress: Progress 
         **show_summary(pending.ledger),
         "last_trade_at": last and last[0] and last[0] * 1000,
         "observed_to": wallet.observed_to,
-        "forward_realized": pending.forward.sum_realized(),
-        **show_quote_columns(pending.quotes),
     }
     told = None if progress is None else show_coverage(wallet, pending, progress)
     results, coverage = execute(TOLD, (wallet.id,)).fetchone()
@@ -379,21 +305,16 @@ def show_summary(ledger: Ledger) -> Row:
         "reconciliation": told and to_json(told),
         "average_cost": to_json(show_average(ledger)),
         "imbalance": ledger.reconcile().imbalance,
-    }
-
-
-def show_quote_columns(book: QuoteBook) -> Row:
-    """The columns of a wallet that follow from its ledgers in quotes."""
-    return {
-        "by_quote": to_json(show_quotes(book)),
-        "quote_imbalance": to_json(book.find_imbalances()),
+        "forward_realized": ledger.find_forward_realized(),
+        "by_quote": to_json(show_quotes(ledger)),
+        "quote_imbalance": to_json(ledger.find_imbalances()),
     }
 
 
 def show_coverage(wallet: Wallet, pending: PendingLedger, progress: Progress) -> dict[str, Any]:
     """The coverage object of a Bot: how whole the history is, and what is missing."""
     ledger = pending.ledger
-    state, gaps, note = decide_state(ledger, progress)
+    state, gaps, note = decide_state(ledger.chain, progress)
     observed_to = max(
         (t for t in (wallet.observed_to, pending.last_time) if t is not None), default=None
     )
@@ -401,12 +322,12 @@ def show_coverage(wallet: Wallet, pending: PendingLedger, progress: Progress) ->
         "state": state,
         "observedFrom": show_time(pending.first_time),
         "observedTo": show_time(observed_to),
-        "firstSlot": ledger.first_slot,
-        "lastSlot": ledger.last_slot,
+        "firstSlot": ledger.chain.first_slot,
+        "lastSlot": ledger.chain.last_slot,
         "checkedAt": show_time(wallet.polled_at and wallet.polled_at // 1000),
-        "receipts": ledger.count,
+        "receipts": ledger.chain.count,
         "pending": progress.pending,
         "gaps": [{"fromSlot": g.from_slot, "toSlot": g.to_slot, "reason": g.reason} for g in gaps],
-        "openingInventoryUnknown": sorted(ledger.openings),
+        "openingInventoryUnknown": sorted(ledger.chain.openings),
         "note": note,
     }

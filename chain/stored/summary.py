@@ -7,8 +7,8 @@ import orjson
 
 from chain.amounts import show_lamports, sol
 from chain.ledger.coverage import STATES
+from chain.ledger.inventory import SOL
 from chain.ledger.ledger import Ledger
-from chain.ledger.quote_book import QuoteBook
 
 
 def show_results(ledger: Ledger) -> dict[str, Any]:
@@ -30,11 +30,11 @@ def show_results(ledger: Ledger) -> dict[str, Any]:
         "costLeftLamports": str(t.cost_left),
         "costLeftReceipts": t.cost_left_receipts,
         "carriedLots": t.carried,
-        "openPositions": len(ledger.positions()),
+        "openPositions": len(ledger.list_positions()),
     }
 
 
-def show_positions(ledger: Ledger) -> list[dict[str, Any]]:
+def show_positions(ledger: Ledger, money: str = SOL) -> list[dict[str, Any]]:
     """[{mint, amountRaw, decimals, costLamports or null, unknownBasisRaw}, ...]"""
     return [
         {
@@ -44,17 +44,17 @@ def show_positions(ledger: Ledger) -> list[dict[str, Any]]:
             "costLamports": show_lamports(one.cost),
             "unknownBasisRaw": str(one.unknown),
         }
-        for one in ledger.positions()
+        for one in ledger.list_positions(money)
     ]
 
 
-def show_reconciliation(ledger: Ledger) -> dict[str, Any] | None:
+def show_reconciliation(ledger: Ledger, money: str = SOL) -> dict[str, Any] | None:
     """What became of the money: lamports as text, but for the count of receipts; None until the
     whole history was listed. `gapLamports`: the part of the difference that gaps moved.
     """
     if not ledger.backfilled:
         return None
-    told = ledger.reconcile()
+    told = ledger.reconcile(money)
     return {
         "openingLamports": str(told.opening),
         "closingLamports": str(told.closing),
@@ -73,19 +73,19 @@ def show_reconciliation(ledger: Ledger) -> dict[str, Any] | None:
     }
 
 
-def show_quotes(book: QuoteBook) -> dict[str, Any]:
-    """{mint: {reconciliation, averageCost, positions}} of the quotes that a wallet ever held: as
-    those in SOL, with raw units of the quote, `Raw`, for lamports. Only positions of known cost.
+def show_quotes(ledger: Ledger) -> dict[str, Any]:
+    """{mint: {reconciliation, averageCost, positions}} of the stablecoins that a wallet ever held:
+    as those in SOL, with raw units, `Raw`, for lamports. Only positions of known cost.
     """
-    return {quote: _show_quote(record.ledger) for quote, record in sorted(book.records.items())}
+    return {money: _show_quote(ledger, money) for money in sorted(ledger.inventories) if money}
 
 
-def _show_quote(ledger: Ledger) -> dict[str, Any]:
-    told = show_reconciliation(ledger)
-    known = [one for one in show_positions(ledger) if one["costLamports"] is not None]
+def _show_quote(ledger: Ledger, money: str) -> dict[str, Any]:
+    told = show_reconciliation(ledger, money)
+    known = [one for one in show_positions(ledger, money) if one["costLamports"] is not None]
     return {
         "reconciliation": told and _name_raw(told),
-        "averageCost": _name_raw(show_average(ledger)),
+        "averageCost": _name_raw(show_average(ledger, money)),
         "positions": [_name_raw(one) for one in known],
     }
 
@@ -94,9 +94,9 @@ def _name_raw(shown: dict[str, Any]) -> dict[str, Any]:
     return {name.replace("Lamports", "Raw"): value for name, value in shown.items()}
 
 
-def show_average(ledger: Ledger) -> dict[str, Any]:
+def show_average(ledger: Ledger, money: str = SOL) -> dict[str, Any]:
     """What the same sales earned by the average cost."""
-    average = ledger.inventory.average
+    average = ledger.inventories[money].average
     return {"realizedLamports": str(average.realized), "matchedSells": average.matched}
 
 

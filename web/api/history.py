@@ -1,5 +1,5 @@
-"""Realized PnL at chosen times, for curves: however many trades there are, each point is one look
-into running totals.
+"""Realized PnL at chosen times and by the day, for curves: however many trades there are, each
+point is one look into running totals.
 """
 
 import heapq
@@ -7,40 +7,34 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from chain.stored.totals import HOUR_SECONDS, OF_RESULTS, Source
 from storage import database
 from storage.rows import select, select_value, write_marks
-from web.api.statements import HOURS, HourRow
 
-# {}: the times, then the bots. Everything that is known of the wallets a bot holds now.
-OF_WALLET = """
-WITH sampled (at) AS (VALUES {})
+SAMPLED = f"""
+WITH sampled (at) AS (VALUES {{times}})
 SELECT b.uid AS bot, s.at, CAST(COALESCE(SUM((
-    SELECT h.realized FROM hour_total h WHERE h.wallet_id = a.wallet_id AND h.hour < s.at / 3600
-    ORDER BY h.hour DESC LIMIT 1)), 0) AS BIGINT) AS realized
-FROM bot b JOIN attachment a ON a.bot_id = b.id AND a.detached_at IS NULL CROSS JOIN sampled s
-WHERE b.uid IN ({}) GROUP BY b.uid, s.at ORDER BY b.uid, s.at
-"""
-# Since its wallets were attached, of all it ever had.
-OF_RECORD = """
-WITH sampled (at) AS (VALUES {})
-SELECT b.uid AS bot, s.at, CAST(COALESCE(SUM((
-    SELECT f.realized FROM forward_total f WHERE f.attachment_id = a.id AND f.time < s.at
-    ORDER BY f.time DESC LIMIT 1)), 0) AS BIGINT) AS realized
-FROM bot b JOIN attachment a ON a.bot_id = b.id CROSS JOIN sampled s
-WHERE b.uid IN ({}) GROUP BY b.uid, s.at ORDER BY b.uid, s.at
+    SELECT t.realized FROM running_total t WHERE t.wallet_id = a.wallet_id
+    AND t.money = ? AND t.view = {{view}} AND t.hour < s.at / {HOUR_SECONDS}
+    ORDER BY t.hour DESC LIMIT 1)), 0) AS BIGINT) AS realized
+FROM bot b JOIN attachment a ON a.bot_id = b.id AND {{which}} CROSS JOIN sampled s
+WHERE b.uid IN ({{bots}}) GROUP BY b.uid, s.at ORDER BY b.uid, s.at
 """
 
 
-def sample_realized(sql: str, bots: Sequence[str], times: Sequence[int]) -> dict[str, list[int]]:
-    """Return {bot: realized PnL in lamports before each of these Unix seconds}, in order.
-
-    `sql`: OF_WALLET, whose times count by full hours, or OF_RECORD; `bots`: public ids.
+def sample_realized(
+    source: Source, money: str, bots: Sequence[str], times: Sequence[int]
+) -> dict[str, list[int]]:
+    """Return {bot: what it had realized by the full hour before each of these Unix seconds}, in
+    order, in raw units of the money. `bots`: public ids.
     """
     found: dict[str, list[int]] = {}
     if not bots or not times:
         return found
-    asked = sql.format(", ".join(["(?)"] * len(times)), write_marks(bots))
-    for bot, _, realized in database.execute_sql(asked, [*times, *bots]).fetchall():
+    asked = SAMPLED.format(
+        **source._asdict(), times=", ".join(["(?)"] * len(times)), bots=write_marks(bots)
+    )
+    for bot, _, realized in database.execute_sql(asked, [*times, money, *bots]).fetchall():
         found.setdefault(bot, []).append(realized)
     return found
 
@@ -81,68 +75,68 @@ SELECT n.block_time AS at, n.kind, n.realized AS status, n.result, n.cost FROM (
     ORDER BY t.slot DESC, t.place DESC, t.id DESC LIMIT ?) n
 WHERE n.result IS NOT NULL OR n.kind IN ('buy', 'sell')
 """
-# The wallet of an address, and the others that its bot holds.
-HELD_TOGETHER = """
-SELECT id FROM wallet WHERE address = ? UNION
-SELECT o.wallet_id FROM wallet w
-JOIN attachment a ON a.wallet_id = w.id AND a.detached_at IS NULL
-JOIN attachment o ON o.bot_id = a.bot_id AND o.detached_at IS NULL WHERE w.address = ?"""
+HELD = """
+SELECT a.wallet_id FROM attachment a JOIN bot b ON b.id = a.bot_id
+WHERE b.uid = ? AND a.detached_at IS NULL"""
 MAX_READ = 1_000
 
 
-def find_together(address: str) -> list[int]:
-    """Return the number of the wallet of this address, and of the others that its bot holds."""
-    return select(int, HELD_TOGETHER, (address, address))
-
-
-def list_sales(address: str) -> list[SaleRow]:
-    """Return purchases and sales among the newest MAX_READ transactions of the wallet of this
-    address and of each other that its bot holds, newest first.
+def list_sales(bot: str) -> list[SaleRow]:
+    """Return purchases and sales among the newest MAX_READ transactions of each wallet that a bot
+    holds now, newest first.
     """
-    found = [select(SaleRow, SALES, (number, MAX_READ)) for number in find_together(address)]
+    wallets = select(int, HELD, (bot,))
+    found = [select(SaleRow, SALES, (number, MAX_READ)) for number in wallets]
     # Each list has its order already, by more than the second.
     return list(heapq.merge(*found, key=lambda row: row.at or 0, reverse=True))
 
 
 # ---- days ----------------------------------------------------------------------------------------
 class DayTotals(NamedTuple):
-    """What wallets did on a day: lamports and counts. `day`: days since 1970; `sells`: with a
-    result.
+    """What a bot's wallets did on a day: raw units of a money, and counts. `day`: days since 1970;
+    `total`: realized up to its end; `sells`: with a result.
     """
 
     day: int
+    realized: int
+    total: int
+    volume: int
+    trades: int
+    sells: int
+
+
+class HourRow(NamedTuple):
+    """The running totals of an attachment at the end of an hour, which is counted from 1970."""
+
+    attachment: int
+    hour: int
     realized: int
     volume: int
     trades: int
     sells: int
 
 
-def list_days(address: str) -> list[DayTotals]:
-    """Return the days on which the wallet of this address, or another that its bot holds, traded,
-    in order.
-    """
-    found: dict[int, list[DayTotals]] = defaultdict(list)
-    for one in (one for number in find_together(address) for one in _list_days_of(number)):
-        found[one.day].append(one)
-    return [
-        DayTotals(day, *(sum(column) for column in list(zip(*parts, strict=True))[1:]))
-        for day, parts in sorted(found.items())
-    ]
+HOURS = f"""
+SELECT a.id AS attachment, t.hour, t.realized, t.volume, t.trades, t.matched + t.partial AS sells
+FROM attachment a JOIN bot b ON b.id = a.bot_id JOIN running_total t ON t.wallet_id = a.wallet_id
+    AND t.money = ? AND t.view = {OF_RESULTS.view}
+WHERE b.uid = ? AND {OF_RESULTS.which} ORDER BY a.id, t.hour
+"""
 
 
-def _list_days_of(wallet_id: int) -> list[DayTotals]:
+def list_days(bot: str, money: str) -> list[DayTotals]:
+    """Return the days on which the wallets that a bot holds now traded in a money, in order."""
     # The last hour of each day.
-    ends = {row.hour // 24: row for row in select(HourRow, HOURS, (wallet_id,))}
-    days, before = [], HourRow(0, 0, 0, 0, 0)
-    for day, end in ends.items():
-        days.append(
-            DayTotals(
-                day,
-                end.realized - before.realized,
-                end.volume - before.volume,
-                end.trades - before.trades,
-                end.sells - before.sells,
-            )
-        )
+    ends = {(row.attachment, row.hour // 24): row for row in select(HourRow, HOURS, (money, bot))}
+    changes: defaultdict[int, list[int]] = defaultdict(lambda: [0] * 4)
+    before = HourRow(0, 0, 0, 0, 0, 0)
+    for (attachment, day), end in ends.items():
+        start = before if before.attachment == attachment else HourRow(attachment, 0, 0, 0, 0, 0)
+        for place, (now, then) in enumerate(zip(end[2:], start[2:], strict=True)):
+            changes[day][place] += now - then
         before = end
+    total, days = 0, []
+    for day, (realized, *counts) in sorted(changes.items()):
+        total += realized
+        days.append(DayTotals(day, realized, total, *counts))
     return [day for day in days if day.trades]
