@@ -219,7 +219,7 @@ class Observer:
             if refetch_missing(wallet):
                 state.forget_wallet(wallet.id)
         ((stored,),) = storage.database.execute_sql(STORED, (wallet.id,)).fetchall()
-        if stored != state.apply_entries(wallet).count:
+        if stored != state.apply_entries(wallet).chain.count:
             state.forget_wallet(wallet.id)
 
     def _show_moved(self, wallet: Wallet, now: int) -> None:
@@ -249,7 +249,7 @@ class Observer:
         have missed one before it, which shows in what the account held when it began.
         """
         state = self.state
-        seen = dict(state.apply_entries(wallet).seen)
+        seen = dict(state.apply_entries(wallet).chain.seen)
         self.listing.list_heads(wallet, {wallet.address}, now)
         self.attempts.note_done(wallet, "list_heads")
         fetched = self.fetching.fetch_urgent(wallet, now)

@@ -6,14 +6,14 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import orjson
-from chain.ledger.forward import Span
 
 from chain.amounts import show_lamports
 from chain.ledger.coverage import ACCOUNTS_CAPPED, CAPPED, UNRESOLVED
-from chain.ledger.lots import Booked
-from chain.ledger.risk import RiskBook
+from chain.ledger.inventory import SOL
+from chain.ledger.ledger import WHOLE
+from chain.ledger.sales import Booked, see_side
 from chain.ledger.sums import NOTHING
-from chain.ledger.views import ALL_HISTORY
+from chain.ledger.views import ALL_HISTORY, Span
 from chain.reading.entries import Entry
 from chain.stored.store import show_summary
 from chain.stored.summary import show_time
@@ -78,7 +78,8 @@ class Findings:
 def make_own_line(wallet: str, entry: Entry, digest: str) -> Line:
     """The line of a transaction as far as it follows from itself: OWN_FIELDS."""
     holder = SimpleNamespace(id=0, address=wallet)
-    row = make_trade_row(holder, entry.tx_index or 0, Booked(entry, entry.flags))
+    booked = Booked(entry, see_side(entry, SOL), entry.flags)
+    row = make_trade_row(holder, entry.tx_index or 0, {WHOLE: booked})
     return make_line(row, digest, entry.seen_at)
 
 
@@ -152,10 +153,8 @@ def show_sums(rebuilt: RebuiltLedger) -> dict[str, Any]:
         "lastTradeAt": show_time(rebuilt.last_trade),
         "reconciliation": orjson.loads(told["reconciliation"] or "null"),
         "averageCost": orjson.loads(told["average_cost"] or "null"),
-        "forwardRealizedLamports": show_lamports(rebuilt.pending.forward.sum_realized()),
-        "hours": totals.digest_hours(rebuilt.pending.totals.rows, ALL_HISTORY),
-        "risk": totals.digest_risk(rebuilt.pending.risk),
-        "tokens": totals.digest_tokens(rebuilt.pending.risk),
+        "forwardRealizedLamports": show_lamports(told["forward_realized"]),
+        **totals.digest_made(rebuilt.rows, ALL_HISTORY),
     }
 
 
@@ -237,7 +236,7 @@ UNPUBLISHED: dict[str, Any] = {
         ("carriedInLamports", "openCostLamports", "openPositions", "realizedLamports"),
     ),
     **{name: str(value) for name, value in NOTHING._asdict().items()},
-    **dict.fromkeys(("hours", "risk", "tokens"), totals.digest_rows(())),
+    **dict.fromkeys(totals.DIGESTED, totals.digest_rows(())),
 }
 
 
@@ -257,20 +256,17 @@ def compare_spans(spans: list[ClaimedSpan], rebuilt: RebuiltLedger) -> Iterator[
 
 def show_spans(rebuilt: RebuiltLedger) -> dict[int, dict[str, Any]]:
     """What happened in each span, by its number, as far as it is worked out."""
-    forward, found = rebuilt.pending.forward, {}
-    for number, holdings in forward.find_holdings(rebuilt.ledger).items():
-        record = forward.records.get(number)
-        last = record.last if record else NOTHING
-        book = record.risk if record else RiskBook()
+    found = {}
+    for number, holdings in rebuilt.ledger.find_holdings().items():
+        account = rebuilt.ledger.accounts.get((SOL, number))
+        last = account.sum_up(SOL) if account else NOTHING
         found[number] = {
             "carriedInLamports": str(holdings.carried_in),
             "openCostLamports": str(holdings.open_cost),
             "openPositions": holdings.open_positions,
             "realizedLamports": str(holdings.forward_realized),
             **{name: str(value) for name, value in last._asdict().items()},
-            "hours": totals.digest_hours(rebuilt.pending.totals.rows, number),
-            "risk": totals.digest_risk(book),
-            "tokens": totals.digest_tokens(book),
+            **totals.digest_made(rebuilt.rows, number),
         }
     return found
 

@@ -121,9 +121,7 @@ def show_wallet(row: WalletRow) -> Json:
             "reconciliation": show_json(row.reconciliation),
             "averageCost": show_json(row.average_cost),
             "forwardRealizedLamports": show_lamports(row.forward_realized),
-            "hours": totals.digest_stored("hours", row.id, ALL_HISTORY),
-            "risk": totals.digest_stored("risk", row.id, ALL_HISTORY),
-            "tokens": totals.digest_stored("tokens", row.id, ALL_HISTORY),
+            **totals.digest_stored(row.id, ALL_HISTORY),
         },
         "spans": show_spans(row.id),
     }
@@ -252,9 +250,7 @@ def _show_span(wallet_id: int, row: SpanRow) -> Json:
         "openPositions": row.open_positions,
         "realizedLamports": show_lamports(row.forward_realized),
         "totals": {name: str(value) for name, value in row.totals._asdict().items()},
-        "hours": totals.digest_stored("hours", wallet_id, row.id),
-        "risk": totals.digest_stored("risk", wallet_id, row.id),
-        "tokens": totals.digest_stored("tokens", wallet_id, row.id),
+        **totals.digest_stored(wallet_id, row.id),
     }
 
 

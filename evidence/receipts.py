@@ -22,6 +22,7 @@ PLAIN = {
     "kind": "kind",
     "venue": "venue",
     "mint": "mint",
+    "currency": "currency",
     "status": "realized",
     "matchedRaw": "matched_raw",
     "unmatchedRaw": "unmatched_raw",
@@ -33,9 +34,9 @@ AMOUNTS = {
     "tipLamports": "tip",
     "rentLamports": "rent",
     "besideLamports": "beside_sol",
-    "resultLamports": "result",
-    "proceedsLamports": "proceeds",
-    "costLamports": "cost",
+    "result": "result",
+    "proceeds": "proceeds",
+    "cost": "cost",
     "costLeftLamports": "cost_left",
 }
 NESTED = {

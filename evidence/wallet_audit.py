@@ -6,8 +6,9 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from chain.ledger.coverage import is_explained
-from chain.ledger.lots import UNEXPLAINED, Opening
+from chain.ledger.lots import Opening
 from chain.ledger.own import OWN_FLAGS, OWN_WALLETS, mark_own
+from chain.ledger.sales import UNEXPLAINED
 from chain.reading.effects import touches
 from chain.reading.entries import Entry
 from chain.reading.programs import Programs
@@ -166,14 +167,14 @@ class WalletAudit:
             return False
         whole = rebuild(Begin(self.view.wallet), self._list_all, lambda row: None).ledger
         holdings = self.view.ask_holdings()
-        if not holdings or whole.gaps or whole.first_slot is None:
+        if not holdings or whole.chain.gaps or whole.chain.first_slot is None:
             return False
         joined = all(
-            is_explained(whole.seen.get(address), held) for address, held in holdings.items()
+            is_explained(whole.chain.seen.get(address), held) for address, held in holdings.items()
         )
         known_to = min(held.slot for held in holdings.values())
         first, last = missing[0]["slot"], missing[-1]["slot"]
-        begins = not whole.opened or first > whole.first_slot
+        begins = not whole.chain.opened or first > whole.chain.first_slot
         return joined and begins and last <= known_to
 
     def _list_all(self) -> Iterator[Entry]:

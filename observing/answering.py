@@ -45,7 +45,7 @@ class Answering:
             self._fetching.fetch_urgent(wallet, now)
             self._list_again(wallet, listed)
             self._listing.scan_new(wallet, now)
-            if state.apply_entries(wallet).count != before:
+            if state.apply_entries(wallet).chain.count != before:
                 self._publish(wallet, now)
         finally:
             state.work_until = until
@@ -109,7 +109,7 @@ class Answering:
                 bell.note_end(changed.endpoint, fruitful=True)
 
     def _find_unexplained(self, wallet: Wallet, told: Iterable[Changed]) -> list[Changed]:
-        seen = self._state.apply_entries(wallet).seen
+        seen = self._state.apply_entries(wallet).chain.seen
         return [one for one in told if is_explained(seen.get(one.address), one.holding) is False]
 
     def _publish(self, wallet: Wallet, now: int) -> None:

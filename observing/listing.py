@@ -265,7 +265,7 @@ class Listing:
             Address.scan_cursor.is_null(),
             Address.head_slot.is_null() | (Address.head_slot == 0),
         )
-        named = self._state.apply_entries(wallet).seen.keys() | {wallet.address}
+        named = self._state.apply_entries(wallet).chain.seen.keys() | {wallet.address}
         rows = unlisted.order_by(Address.id.desc()).namedtuples()
         dropped = [row.id for row in rows if row.address not in named][:max_count]
         for part in in_parts(dropped):

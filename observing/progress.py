@@ -73,7 +73,7 @@ def _list_unexplained(state: State, wallet: Wallet) -> tuple[tuple[str, int, int
     addresses = state.list_unexplained(wallet)
     if not addresses:
         return ()
-    seen, holdings = state.apply_entries(wallet).seen, state.watches[wallet.id].holdings
+    seen, holdings = state.apply_entries(wallet).chain.seen, state.watches[wallet.id].holdings
     return tuple(
         (address, seen[address].slot if address in seen else 0, holdings[address].slot)
         for address in addresses

@@ -65,7 +65,7 @@ class Repair:
 
     def _count_wrong(self, wallet: Wallet) -> int:
         """Count gaps, and balances that the ledger did not explain at the last comparison."""
-        gaps = self._state.apply_entries(wallet).gaps
+        gaps = self._state.apply_entries(wallet).chain.gaps
         checked = self._state.check_balances(wallet).values()
         return len(gaps) + sum(explained is False for explained in checked)
 

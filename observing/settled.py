@@ -10,11 +10,11 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 import orjson
-from chain.ledger.forward import SpanHoldings
 
 import storage
 from accounts.verification import MOVABLE
 from chain.ledger.coverage import Progress
+from chain.ledger.views import Holdings
 from chain.stored.summary import UNREADABLE, read_coverage, show_time
 from chain.stored.trade_store import to_json
 from models import Wallet
@@ -30,7 +30,7 @@ STORED = (
     """SELECT wallet_id, COUNT(*) FROM sighting
     WHERE wallet_id IN ({marks}) GROUP BY wallet_id""",
     "SELECT wallet_id, COUNT(*) FROM address WHERE wallet_id IN ({marks}) GROUP BY wallet_id",
-    f"""SELECT wallet_id, id, bot_id, attached_at, detached_at, {", ".join(SpanHoldings._fields)}
+    f"""SELECT wallet_id, id, bot_id, attached_at, detached_at, {", ".join(Holdings._fields)}
     FROM attachment WHERE wallet_id IN ({{marks}}) ORDER BY id""",
 )
 # What waits: transactions and posts.
@@ -66,7 +66,7 @@ def is_settled(state: State, wallet: Wallet, progress: Progress) -> bool:
     watch = state.watches[wallet.id]
     whole = wallet.backfilled and progress.confirmed and progress.closed
     undone = progress.pending or progress.unexplained or watch.ambiguous_slots or watch.postponed
-    wrong = wallet.trouble or wallet.id in state.troubled or state.apply_entries(wallet).gaps
+    wrong = wallet.trouble or wallet.id in state.troubled or state.apply_entries(wallet).chain.gaps
     return bool(whole and not undone and not wrong and wallet.closing_at is None)
 
 

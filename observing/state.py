@@ -172,7 +172,7 @@ class State:
         the ledger is ahead of that node.
         """
         holdings = self.watches[wallet.id].holdings
-        seen = self.apply_entries(wallet).seen if holdings else {}
+        seen = self.apply_entries(wallet).chain.seen if holdings else {}
         return {
             address: is_explained(seen.get(address), held) for address, held in holdings.items()
         }

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -12,16 +12,16 @@ import orjson
 from chain.ledger.coverage import order_entries
 from chain.ledger.ledger import Ledger
 from chain.ledger.lots import Opening
+from chain.ledger.views import Holdings
 from chain.reading.entries import Entry
 from chain.reading.kinds import TRADES
 from chain.stored import store, trade_store
+from chain.stored.forward_store import HOLDINGS, read_spans
 from chain.stored.siblings import mark_entries, read_shared, read_siblings
 from chain.stored.summary import UNREADABLE, read_coverage, show_time
-from chain.stored.totals import TOTALS, load_totals
 from chain.stored.verify import list_moved_mints
 from models import Trade
-from operate.differences import Difference
-from operate.forward_checks import read_forward
+from operate.differences import Difference, compare_rows
 from operate.readers import Reader
 
 ENTRIES = """
@@ -68,13 +68,12 @@ def rebuild(
     `reread`: entries that replace the stored ones, by signature. Only a digest of each trade is
     kept in memory, and the rows of the signatures in `wanted`.
     """
-    ledger = Ledger(_was_backfilled(wallet), untouched=_read_untouched(reader, wallet.id))
+    spans = read_spans(reader.rows, wallet.id)
+    ledger = store.begin_ledger(_was_backfilled(wallet), spans, _read_untouched(reader, wallet.id))
     rebuilt = _rebuild_once(reader, wallet, ledger, reread, wanted)
-    return (
-        _rebuild_once(reader, wallet, rebuilt.pending.ledger.restart(), reread, wanted)
-        if rebuilt.pending.is_stale
-        else rebuilt
-    )
+    if not ledger.stale:
+        return rebuilt
+    return _rebuild_once(reader, wallet, ledger.restart(), reread, wanted)
 
 
 def _was_backfilled(wallet: Any) -> bool:
@@ -95,12 +94,12 @@ def count_unpublished(wallet: Any, count: int) -> int:
 
 
 def _rebuild_once(
-    reader: Reader, wallet: Any, ledger: Any, reread: dict[str, Entry], wanted: frozenset[str]
+    reader: Reader, wallet: Any, ledger: Ledger, reread: dict[str, Entry], wanted: frozenset[str]
 ) -> Rebuilt:
-    rebuilt = Rebuilt(store.PendingLedger(ledger, read_forward(reader, wallet.id)))
+    rebuilt = Rebuilt(store.PendingLedger(ledger))
     for _, group in groupby(_list_entries(reader, wallet.id, reread), key=attrgetter("slot")):
-        for entry in order_entries(group, ledger.seen):
-            row = store.apply_entry(wallet, rebuilt.pending, entry)
+        for entry in order_entries(group, ledger.chain.seen):
+            row = trade_store.make_trade_row(wallet, *rebuilt.pending.book(entry))
             rebuilt.digests[entry.signature] = row["digest"]
             if entry.signature in wanted:
                 rebuilt.rows[entry.signature] = row
@@ -242,32 +241,36 @@ def _name_fields(
     """
     wanted = frozenset(sorted(differing)[:MAX_NAMED])
     rows = rebuilt.rows or (rebuild(reader, wallet, reread, wanted).rows if wanted else {})
+    names = [name for name in trade_store.DIGESTED if name != "signature"]
     for signature, stored in differing.items():
-        if signature not in rows:
+        right = rows.get(signature)
+        if right is None:
             yield Difference("trade", "differs", wallet.address, signature)
-        for name, right in rows.get(signature, {}).items():
-            if name not in ("uid", "wallet", "digest") and stored[name] != right:
-                yield Difference(
-                    "trade",
-                    f"is {stored[name]!r:.80}, a fresh rebuild says {right!r:.80}",
-                    wallet.address,
-                    signature,
-                    name,
-                )
+            continue
+        found = compare_rows(
+            "trade",
+            wallet.address,
+            names,
+            {(): [stored[name] for name in names]},
+            {(): [right[name] for name in names]},
+        )
+        for one in found:
+            yield replace(one, signature=signature)
 
 
-def check_totals(reader: Reader, wallet: Any, rebuilt: Rebuilt) -> Iterator[Difference]:
-    """Compare the wallet's running totals with the rebuilt ones."""
-    stored = dict(load_totals(reader.rows(TOTALS.format(wallet=wallet.id))))
-    right = rebuilt.pending.totals.rows
-    for key in sorted(stored.keys() | right.keys()):
-        if stored.get(key) != right.get(key):
-            yield Difference(
-                "running_total",
-                f"is {stored.get(key)}, a fresh rebuild says {right.get(key)}",
-                wallet.address,
-                field=str(key),
-            )
+def check_rows(reader: Reader, wallet: Any, rebuilt: Rebuilt) -> Iterator[Difference]:
+    """Compare the derived tables, which are empty before the wallet's first publication."""
+    ledger = rebuilt.pending.ledger
+    for one, made in rebuilt.pending.derived.take(ledger).items():
+        right = {key: values for key, values in made.items() if values is not None}
+        stored = dict(one.read(reader.rows(one.select.format(wallet=wallet.id))))
+        yield from compare_rows(one.name, wallet.address, one.columns, stored, right)
+    if wallet.coverage is None and not ledger.chain.count:
+        return
+    held = {(number,): one for number, one in ledger.find_holdings().items()}
+    rows = reader.rows(HOLDINGS.format(wallet=wallet.id))
+    attached = {(number,): values for number, *values in rows}
+    yield from compare_rows("attachment", wallet.address, Holdings._fields, attached, held)
 
 
 def check_summary(wallet: Any, rebuilt: Rebuilt) -> Iterator[Difference]:
@@ -275,23 +278,17 @@ def check_summary(wallet: Any, rebuilt: Rebuilt) -> Iterator[Difference]:
     ledger = rebuilt.pending.ledger
     if wallet.coverage is None and not ledger.chain.count:
         return
-    right = {
-        **store.show_summary(ledger),
-        "last_trade_at": rebuilt.last_trade_at,
-        "forward_realized": rebuilt.pending.forward.sum_realized(),
-        **store.show_quote_columns(rebuilt.pending.quotes),
-    }
-    for name, value in right.items():
-        if getattr(wallet, name) != value:
-            yield Difference(
-                "wallet",
-                f"is {getattr(wallet, name)!r:.200}, a fresh rebuild says {value!r:.200}",
-                wallet.address,
-                field=name,
-            )
+    right = {**store.show_summary(ledger), "last_trade_at": rebuilt.last_trade_at}
+    stored = [getattr(wallet, name) for name in right]
+    yield from compare_rows(
+        "wallet", wallet.address, list(right), {(): stored}, {(): list(right.values())}
+    )
     if right["imbalance"]:
         what = f"the books do not close: {right['imbalance']} lamports are left over"
         yield Difference("wallet", what, wallet.address, field="reconciliation")
+    for money, left_over in ledger.find_imbalances().items():
+        what = f"the books in {money} do not close: {left_over} raw units are left over"
+        yield Difference("wallet", what, wallet.address, field="by_quote")
     said = read_coverage(wallet.coverage)
     yield from _check_coverage(wallet, {name: said[name] for name in TOLD}, rebuilt)
 
@@ -306,14 +303,9 @@ def _check_coverage(wallet: Any, told: dict[str, Any], rebuilt: Rebuilt) -> Iter
         "observedFrom": show_time(rebuilt.pending.first_time),
         "openingInventoryUnknown": sorted(ledger.chain.openings),
     }
-    for name, value in right.items():
-        if told[name] != value:
-            yield Difference(
-                "wallet",
-                f"is {told[name]!r:.80}, a fresh rebuild says {value!r:.80}",
-                wallet.address,
-                field=f"coverage.{name}",
-            )
+    names = [f"coverage.{name}" for name in right]
+    stored, right_values = [told[name] for name in right], list(right.values())
+    yield from compare_rows("wallet", wallet.address, names, {(): stored}, {(): right_values})
     yield from _check_state(wallet, told, rebuilt)
 
 

@@ -20,18 +20,16 @@ from config import Config
 from operate.delay_checks import check_delays
 from operate.derived import (
     NamedTrade,
+    check_rows,
     check_summary,
-    check_totals,
     check_trades,
     count_unpublished,
     rebuild,
 )
 from operate.differences import UNREADABLE, Difference
 from operate.forms import check_forms
-from operate.forward_checks import check_forward, check_risk
 from operate.judged import check_posts
 from operate.log_checks import check_log
-from operate.quote_checks import check_quotes
 from operate.readers import Reader, open_reader
 from operate.standing_checks import check_standings
 
@@ -155,10 +153,7 @@ def check_wallet(reader: Reader, number: int, programs: Any) -> Iterator[Differe
         return
     trades: dict[str, NamedTrade] = {}
     yield from check_trades(reader, wallet, rebuilt, reread, signed, trades)
-    yield from check_totals(reader, wallet, rebuilt)
-    yield from check_forward(reader, wallet, rebuilt.pending)
-    yield from check_risk(reader, wallet, rebuilt.pending)
-    yield from check_quotes(reader, wallet, rebuilt.pending)
+    yield from check_rows(reader, wallet, rebuilt)
     yield from check_summary(wallet, rebuilt)
     yield from check_posts(reader, wallet, trades)
 

@@ -4,6 +4,7 @@ each, in words whose numbers are facts.
 
 import orjson
 import pytest
+from chain.stored.quote_tables import QuoteTrade
 
 import models
 from accounts import auto_posts
@@ -13,7 +14,6 @@ from chain.ledger.coverage import Progress
 from chain.reading.effects import Balance
 from chain.reading.entries import Entry
 from chain.reading.quotes import QUOTES
-from chain.stored.quote_tables import QuoteTrade
 from chain.stored.store import LedgerStore
 from market.tables import Token
 from models import Address, Attachment, Bot, Owner, Post, Trade, Wallet, WalletSignature

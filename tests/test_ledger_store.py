@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import ground
 import orjson
 import pytest
+from chain.ledger.forward import Forward
 from hypothesis import HealthCheck, given
 from hypothesis import settings as effort
 from hypothesis import strategies as st
@@ -22,7 +23,6 @@ import models
 import storage
 from accounts.auto_posts import update_posts
 from chain.ledger.coverage import Progress
-from chain.ledger.forward import Forward
 from chain.ledger.ledger import Ledger
 from chain.ledger.lots import Booked, Opening
 from chain.ledger.risk import Stretch

@@ -7,6 +7,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import ground
 import pytest
+from chain.stored.quote_tables import QuoteTotal
 from quoted import NAMES, observe_quote
 from service import NOW, address
 from test_standings import DAY, attach, find_provable
@@ -14,7 +15,6 @@ from test_standings import DAY, attach, find_provable
 from accounts import influencers
 from chain.reading.quotes import QUOTES
 from chain.stored import quote_standings, standing_store
-from chain.stored.quote_tables import QuoteTotal
 from chain.stored.standings import refresh_standings
 from chain.stored.tables import StandingTotal
 from models import Attachment, Bot

@@ -6,7 +6,7 @@ together, or only sell, keep their prices.
 
 from collections.abc import Iterable
 
-from chain.ledger.lots import UNEXPLAINED
+from chain.ledger.sales import UNEXPLAINED
 from chain.reading.entries import Entry
 from chain.reading.kinds import DUST, TRADES
 

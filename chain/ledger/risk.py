@@ -171,8 +171,8 @@ class RiskBook:
 
     positions: dict[str, PositionSoFar] = field(default_factory=dict)
     tokens: dict[str, TokenResult] = field(default_factory=dict)
-    rows: dict[Period, Stretch | None] = field(default_factory=dict)
-    token_rows: dict[str, TokenResult | None] = field(default_factory=dict)
+    rows: dict[Period, Stretch] = field(default_factory=dict)
+    token_rows: dict[str, TokenResult] = field(default_factory=dict)
     # the stretches that the latest hour is in
     _present: dict[Period, Stretch] = field(default_factory=dict)
     _hour: int | None = None

@@ -105,7 +105,7 @@ class LedgerStore:
         """The Ledger of a wallet with these new entries; rebuilt from the start where one is not
         newer than all before.
         """
-        pending, spans = self._pending.get(wallet.id), read_spans(wallet.id)
+        pending, spans = self._pending.get(wallet.id), read_spans(read_rows, wallet.id)
         siblings = read_siblings(read_rows, wallet.id)
         if (
             pending is None
@@ -146,7 +146,7 @@ class LedgerStore:
         with storage.writing():
             changed = replace_trades(wallet.id, pending.rows)
             moved = replace_rows(wallet.id, pending.derived.take(pending.ledger))
-            moved = replace_holdings(pending.ledger.find_holdings()) or moved
+            moved = replace_holdings(wallet.id, pending.ledger.find_holdings()) or moved
             shown = _replace_summary(wallet, pending, progress)
             if shown or moved or pending.rows:
                 forget_standings_of(wallet.id)

@@ -93,13 +93,13 @@ class RunningTotal(Base):
 class RiskTotal(Base):
     """The risk of a wallet's realized results in a stretch of time (ledger.risk.Stretch). Derived.
 
-    `span`: as `view` of RunningTotal; `hours`: 1, 24 or 0 for all of it, from the hour `begins` on,
+    `view`: as of RunningTotal; `hours`: 1, 24 or 0 for all of it, from the hour `begins` on,
     counted from 1970. `holdings`: JSON [[seconds, sales]...] in order; `median_holding` follows
     from it.
     """
 
     wallet = ForeignKeyField(Wallet, index=False)
-    span = BigIntegerField()
+    view = BigIntegerField()
     hours = IntegerField()
     begins = IntegerField()
     sales = IntegerField()
@@ -116,22 +116,22 @@ class RiskTotal(Base):
     holdings = TextField()
 
     class Meta:
-        primary_key = CompositeKey("wallet", "span", "hours", "begins")
+        primary_key = CompositeKey("wallet", "view", "hours", "begins")
 
 
 class TokenTotal(Base):
-    """What a wallet's sales of a token earned; `span` as in RiskTotal. Derived."""
+    """What a wallet's sales of a token earned; `view` as in RunningTotal. Derived."""
 
     wallet = ForeignKeyField(Wallet, index=False)
-    span = BigIntegerField()
+    view = BigIntegerField()
     mint = TextField()
     realized = BigIntegerField()
     sales = IntegerField()
     winning = IntegerField()
 
     class Meta:
-        primary_key = CompositeKey("wallet", "span", "mint")
-        indexes = ((("wallet", "span", "realized"), False),)
+        primary_key = CompositeKey("wallet", "view", "mint")
+        indexes = ((("wallet", "view", "realized"), False),)
 
 
 class DelayTotal(Base):

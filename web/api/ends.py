@@ -8,7 +8,7 @@ from web.api.serialize import Json
 
 # The first stretch of this many hours in which a sale had this result, the best or worst of all.
 STRETCH = """
-SELECT MIN(begins) FROM risk_total WHERE hours = ? AND span = 0 AND begins >= ? AND begins < ?
+SELECT MIN(begins) FROM risk_total WHERE hours = ? AND view = 0 AND begins >= ? AND begins < ?
 AND {end} = ? AND wallet_id IN ({marks})"""
 DAY_HOURS, NEVER = 24, 2**31 - 1
 # Found among the first trades of its hour, by the index of kinds.

@@ -48,7 +48,7 @@ DERIVED = {OF_RECORD: "a.forward_realized", OF_RESULTS: "w.forward_realized"}
 RISKS = f"""
 SELECT a.bot_id, {{derived}} AS realized_in_all, {COLUMNS}
 FROM attachment a JOIN wallet w ON w.id = a.wallet_id
-LEFT JOIN risk_total r ON r.wallet_id = a.wallet_id AND r.span = {{view}} AND {{stretch}}
+LEFT JOIN risk_total r ON r.wallet_id = a.wallet_id AND r.view = {{view}} AND {{stretch}}
 WHERE {{which}} AND a.bot_id IN ({{bots}}) ORDER BY r.begins, a.attached_at, a.id
 """
 

@@ -5,8 +5,9 @@ and drawn step by step. Its numbers are not written down: they are worked out wh
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from chain.ledger.ledger import Ledger
-from chain.ledger.lots import Booked, share
+from chain.ledger.ledger import WHOLE, Ledger
+from chain.ledger.lots import share
+from chain.ledger.sales import Booked
 from chain.reading.effects import Balance
 from chain.reading.entries import Entry
 from web.site.figures import write_exact
@@ -81,7 +82,7 @@ def make_example() -> Example:
     booked: list[Booked] = []
     steps = []
     for slot, move in enumerate(MOVES, 1):
-        booked.append(ledger.apply(_make_entry(move, slot, held, lamports)))
+        booked.append(ledger.apply(_make_entry(move, slot, held, lamports))[WHOLE])
         held, lamports = held + move.raw, lamports + move.lamports
         steps.append(Step(move, _draw_lots(booked)))
     slices = _list_slices(booked[-1])
