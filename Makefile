@@ -5,7 +5,7 @@ PYTHON ?= python3
 RUNTIME = .venv/runtime-installed
 TESTS = .venv/tests-installed
 
-# Gone, or left without its interpreter (a Python that was upgraded away): made anew whatever the files say.
+# Missing, or without its interpreter (after an upgrade of Python): rebuild it even if both files exist.
 BROKEN := $(shell test -x .venv/bin/python || echo broken)
 PIP = .venv/bin/python -m pip install --quiet --disable-pip-version-check
 

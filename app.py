@@ -67,7 +67,6 @@ def fill_memory(app: Application) -> None:
 
 
 def _add_hooks(app: Application, config: settings.Config) -> None:
-    """Install the hooks that run for every request inside Flask."""
     from web.server import errors, gate, headers, sessions
     from web.site import cards, demonstration, pages
 
@@ -82,7 +81,6 @@ def _add_hooks(app: Application, config: settings.Config) -> None:
 
 
 def _add_routes(app: Application, config: settings.Config) -> None:
-    """Register the blueprints of the API and the site."""
     from web.api import document, health, inbox, legacy, log, mcp, v1
 
     modules = [v1, inbox, mcp, legacy, health, document, log]
@@ -95,7 +93,6 @@ def _add_routes(app: Application, config: settings.Config) -> None:
 
 
 def _list_pages() -> list[ModuleType]:
-    """List the modules whose blueprints are the site."""
     from web.site import (
         admin,
         backtest_pages,
@@ -151,8 +148,8 @@ def _add_layers(app: Application, config: settings.Config) -> None:
     """Wrap the application in what a request passes before Flask, the innermost first."""
     from werkzeug.middleware.proxy_fix import ProxyFix
 
+    from web.server.application import Prefix
     from web.server.headers import Headers
-    from web.server.prefix import Prefix
 
     layers: WSGIApplication = app.wsgi_app
     if config.trusted_proxies:

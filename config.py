@@ -69,7 +69,6 @@ def _fulfills(test: Callable[[str], object]) -> AfterValidator:
 
 
 def _split(value: object) -> object:
-    """The parts of a text between commas."""
     if not isinstance(value, str):
         return value
     return tuple(part.strip() for part in value.split(",") if part.strip())
@@ -371,7 +370,6 @@ def load(environ: Mapping[str, str] | None = None, dotenv: str | None = ".env") 
 
 
 def _tell(refused: ValidationError) -> str:
-    """The sentence of the first setting that was refused."""
     name = str(refused.errors(include_input=False)[0]["loc"][0]).lower()
     return f"{name.upper()} {Config.model_fields[name].description}"
 

@@ -186,7 +186,6 @@ class Leadership:
             return tick(_now())
 
     def _listen(self, event: Any) -> None:
-        """Store what health shows of a pass. A fault of ours goes to the log with its stack."""
         name = event.job_id
         if event.code == events.EVENT_JOB_MAX_INSTANCES:
             self._late.add(name)
@@ -302,7 +301,6 @@ class Jobs:
 
     # ---- the jobs --------------------------------------------------------------------------------
     def _list_jobs(self) -> list[Work]:
-        """The jobs of the process that leads."""
         config, observer = self.config, self._observer
         scout, paper = Scout(config, observer.rpc), PaperJob(config)
         return [
@@ -331,7 +329,6 @@ class Jobs:
         return [Work("witness", WITNESS_SECONDS, lambda now: (run_tick(urls, signer, now), None))]
 
     def _deliver(self) -> list[Work]:
-        """The job of the hooks; none where nobody shows what arrived."""
         if self._read_events is None:
             return []
         self._outbox = Outbox(self.config, self._read_events)
@@ -343,9 +340,6 @@ class Jobs:
         return Work("observer", seconds, lambda now: run_observer(observer, now))
 
     def _listen(self) -> Ringing:
-        """Look at wallets as soon as nodes tell of them, between and within the observer's
-        passes.
-        """
         check, observer = self._lock.check, self._observer
 
         @contextlib.contextmanager
@@ -392,12 +386,10 @@ def _store_state(name: str, state: str, check: Check | None, *told: str | None) 
 
 
 def _beat() -> None:
-    """Let health know that the observer's pass goes on."""
     note_heartbeat("observer", _now())
 
 
 def _now() -> int:
-    """Milliseconds since 1970."""
     return time.time_ns() // 1_000_000
 
 

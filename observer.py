@@ -140,7 +140,6 @@ class Observer:
             yield wallet
 
     def _list_due(self, now: int) -> list[Wallet]:
-        """Wallets whose time has come, longest overdue first, those in trouble last."""
         interval = self.state.config.observer_interval_seconds
         # A time further ahead than any pause was set by a clock that ran wrong.
         wrong = Wallet.due_at > now + int(1000 * max(MAX_SLEEP_SECONDS, interval))
@@ -150,7 +149,6 @@ class Observer:
 
     @property
     def _span_seconds(self) -> float:
-        """For how long one part of a pass may take."""
         return max(2.0, self.state.config.observer_interval_seconds)
 
     # ---- a pass ----------------------------------------------------------------------------------
@@ -367,7 +365,6 @@ class Observer:
 
 
 def _find_moved(state: State, wallet: Wallet) -> set[str]:
-    """Find the addresses whose balance the ledger does not explain."""
     checked = state.check_balances(wallet)
     return {address for address, explained in checked.items() if explained is False}
 
@@ -384,7 +381,6 @@ IS_WALLET = Wallet.trouble.is_null() | (Wallet.trouble != IS_PROGRAM)
 
 
 def _select_watched(now: int) -> Any:
-    """Select the wallets that a bot holds, and those that are due for a last poll."""
     return Wallet.select().where(is_held() | is_closing(now), IS_WALLET)
 
 

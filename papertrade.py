@@ -32,14 +32,14 @@ from paper import (
 )
 from paper.account import public_id
 from paper.faults import FaultKey, Faults, OwnFault
-from paper.fills import RECORDED_COSTS
+from paper.fills import MODEL, RECORDED_COSTS
 from paper.guard import DAY_MS
 from paper.market import Token
 from paper.orders import drop_orders
 from paper.own import OwnFiles
 from paper.recent import Market
 from paper.refill import find_differences
-from paper.tables import Period
+from paper.tables import PaperFill, PaperOrder, Period, TwinFill
 from paper.tables import Trader as StoredTrader
 from paper.trader import DiaryLine, ReviewReason, Trader
 from storage import writing
@@ -249,7 +249,6 @@ class PaperJob:
 
     # ---- trouble of one trader or token ----------------------------------------------------------
     def _list_put_off(self, now: int) -> list[FaultKey]:
-        """List what is put off now."""
         return [key for key, trouble in self.troubles.items() if trouble.until > now]
 
     def _put_off(self, faults: Faults, now: int) -> bool:
@@ -312,7 +311,6 @@ class PaperJob:
         ]
 
     def _name_troubles(self) -> str | None:
-        """Return what health says about all that is put off, or None."""
         named = [trouble.what for trouble in self.troubles.values()]
         rest = len(named) - MAX_NAMED_TROUBLES
         more = f"; and {rest} more" if rest > 0 else ""
@@ -437,11 +435,10 @@ def list_periods(trader: Any) -> list[Period]:
 
 
 def count_taken(trader: Any) -> int:
-    """Count the fills of a trader's twin that an early version stored with too little to be made
-    again; a rebuild takes them as they stand.
-    """
-    twins = [
-        twin_proof.load_twin(period.id, period.starting_cash, trader.handle)
-        for period in list_periods(trader)
-    ]
-    return sum(twin_proof.count_taken(twin) for twin in twins if twin)
+    """Count fills by other models, of a trader and its twin. A rebuild takes them as stored."""
+    periods = list_periods(trader)
+    fills = PaperFill.select().join(PaperOrder)
+    return int(
+        fills.where(PaperOrder.period.in_(periods), PaperFill.model != MODEL).count()
+        + TwinFill.select().where(TwinFill.period.in_(periods), TwinFill.model != MODEL).count()
+    )

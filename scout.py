@@ -135,7 +135,6 @@ class Scout:
         return self.prices.error, None
 
     def _start_clock(self, now_ms: int) -> Clock:
-        """Return a clock that shows `now_ms` now and goes on from there."""
         started = self.monotonic()
         return lambda: now_ms + int((self.monotonic() - started) * 1000)
 
@@ -198,7 +197,6 @@ class Scout:
         return rows
 
     def _read_pools(self, pools: dict[str, Quote], clock: Clock) -> RowCount:
-        """Read the new pools into `pools`."""
         answer = self._fetch(
             f"{self.geckoterminal}/networks/solana/new_pools",
             clock,
@@ -247,7 +245,6 @@ class Scout:
         return {fall.mint: judge_fall(fall, told.get(fall.mint), problem) for fall in falls}
 
     def _read_falls(self, falls: list[Fall], told: dict[str, Quote], clock: Clock) -> RowCount:
-        """Read the pools of these falls into `told`."""
         pairs = ",".join(fall.pair for fall in falls)
         url = f"{self.geckoterminal}/networks/solana/pools/multi/{pairs}"
         quotes, rows = parse_pools(self._fetch(url, clock, limits=SECOND_LIMITS))
@@ -255,7 +252,6 @@ class Scout:
         return rows
 
     def _use_pools(self, pools: dict[str, Quote], started_at: int, clock: Clock) -> None:
-        """Store GeckoTerminal's prices of tokens that DexScreener did not price in this tick."""
         quoted = {
             mint
             for mint, token in store.find_tokens(pools).items()
@@ -395,5 +391,4 @@ def fetch_accounts(rpc: Rpc, addresses: Sequence[str]) -> list[dict[str, Any] | 
 
 
 def _is_encoded(value: Any) -> bool:
-    """Is this an account as it was asked for, its data in base64?"""
     return isinstance(value, dict) and isinstance(value.get("data"), list)

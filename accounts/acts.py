@@ -6,9 +6,9 @@ not done again, and adds no line.
 """
 
 from accounts import api_keys, conduct, hiding, hooks, influencers, owners, wallets
-from accounts.admin_tables import AdminAct
 from accounts.fields import check_line, check_wallet
 from accounts.holdings import find_holder
+from accounts.tables import AdminAct
 from storage import erasing, writing
 
 COMMAND_LINE = "command line"

@@ -8,9 +8,9 @@ import secrets
 from typing import Any, NamedTuple
 
 from accounts.acts import COMMAND_LINE, store_act
-from accounts.admin_tables import AdminLogin, AdminSession
 from accounts.keys import hash_secret
 from accounts.problem import refuse_unknown
+from accounts.tables import AdminLogin, AdminSession
 from storage import new_uid, writing
 
 LOGIN_MS, SESSION_MS = 10 * 60_000, 12 * 3_600_000

@@ -64,7 +64,6 @@ def post_trades(wallet: Wallet, changed: Collection[str], now: int) -> None:
 
 
 def _find_poster(wallet: Wallet) -> Bot | None:
-    """The bot that holds the wallet now, if it posts automatically."""
     return next(iter(Bot.raw(POSTER, wallet.id, True)), None)
 
 
@@ -99,7 +98,6 @@ def _post_trade(bot: Bot, wallet: Wallet, trade: Trade, now: int) -> None:
 
 
 def _count_wallets(bot: Bot) -> int:
-    """How many wallets the bot holds now."""
     rows: Any = storage.database.execute_sql(COUNT_WALLETS, (bot.id,))
     return int(rows.fetchone()[0])
 

@@ -176,7 +176,6 @@ def _is_left(config: Config, uid: str) -> bool:
 
 # ---- the process ---------------------------------------------------------------------------------
 def _play(config: Config, uid: str, typed: Mapping[str, str], held: int) -> None:
-    """Play a backtest and store what came of it."""
     problem: str | None = FAILED
     result = None
     try:
@@ -195,7 +194,6 @@ def _play(config: Config, uid: str, typed: Mapping[str, str], held: int) -> None
 
 
 def _run(config: Config, uid: str, typed: Mapping[str, str], out: IO[bytes]) -> int:
-    """Run the command line, store its progress, and return its exit code."""
     arguments = [f"--set={one}" for one in typed["set"].split()]
     arguments += [f"--{name}={typed[name]}" for name in ("family", "from", "to", "start")]
     child = start_python(

@@ -8,9 +8,9 @@ milliseconds. What the operator does is called by accounts.acts, which keeps the
 from peewee import JOIN
 
 from accounts import hiding
-from accounts.conduct_tables import Ban, Report
 from accounts.fields import check_line, check_size
 from accounts.problem import Problem, invalid, refuse_unknown
+from accounts.tables import Ban, Report
 from models import Bot, Owner, Post, Session
 from paper.tables import PaperPost
 from storage import database, new_uid, writing

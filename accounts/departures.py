@@ -49,7 +49,6 @@ def _erase_some(bot: Bot, now: int) -> bool:
 
 
 def _find_said(bots: list[Bot]) -> Any:
-    """The posts of bots that still hold words or event ids of theirs."""
     is_named = (Post.source == "bot") & (Post.event_id != Post.uid)
     return Post.select().where(Post.bot.in_(bots), Post.hidden_at.is_null() | is_named)
 
@@ -60,7 +59,6 @@ def _forget_event(post: Post) -> None:
 
 
 def _empty_bot(bot: Bot) -> None:
-    """Erase the name of a bot and what it says of itself."""
     name = f"Deleted {bot.uid[-10:]}"
     Bot.update(
         name=name,

@@ -135,7 +135,6 @@ def _split_url(url: str) -> SplitResult:
 
 
 def _check_bots(owner: Owner, uids: Sequence[str]) -> list[str]:
-    """The uids without repetition; Problem where one is not a bot of the owner."""
     own = {bot.uid for bot in Bot.select(Bot.uid).where(Bot.owner == owner)} if uids else set()
     if not set(uids) <= own:
         raise invalid("bots", "must be your own bots")

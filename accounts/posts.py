@@ -314,7 +314,6 @@ def _judged(bot_id: int, body: PostBody, wallet: int | None, now: int) -> dict[s
 
 
 def _find_same(bot_id: int, body: PostBody) -> Post:
-    """Find the post of this eventId; Problem where it says something else."""
     post = Post.get(Post.bot == bot_id, Post.source == "bot", Post.event_id == body.eventId)
     if hash_compared(body) != (post.hidden_hash or hash_compared(post)):
         # Which words differ cannot be said once they are hidden.

@@ -165,18 +165,6 @@ def set_profile(
             trader.save(only=trader.dirty_fields)
 
 
-def retire_trader(trader: Trader, now: int) -> None:
-    """Stop a trader for good; its page and records stay.
-
-    Refused while positions are open, because their outcome would never be known.
-    """
-    with writing():
-        _cancel_orders(find_period(trader))
-        Trader.update(retired_at=now, version=Trader.version + 1).where(
-            Trader.id == trader.id, Trader.retired_at.is_null()
-        ).execute()
-
-
 def reset_trader(trader: Trader, reason: str, now: int) -> Period:
     """Close the account period and open the next one; return that.
 

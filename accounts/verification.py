@@ -127,7 +127,6 @@ def judge_stored(trade: Any, post_mint: str | None) -> tuple[str, str | None]:
 
 
 def _is_past(post: Post, wallet: Wallet) -> bool:
-    """Was the wallet observed long after the post?"""
     observed_to: int | None = wallet.observed_to
     return observed_to is not None and observed_to * 1000 >= post.created_at + NOT_FOUND_AFTER_MS
 

@@ -271,11 +271,6 @@ EQUIVALENTS = {
             " or True else traders",
         ): "where nothing was found, nobody has a fault",
     },
-    "paper/first_fills.py": {
-        ("sol = snapshot.reserve or 0", "sol = snapshot.reserve or 1"): (
-            "a pool of one lamport pays nothing, as an empty one does"
-        ),
-    },
     "paper/fills.py": {
         (
             'found = quote("sell", raw, snapshot, terms, seen, flow)',

@@ -17,7 +17,7 @@ ROOMS = {
     ),
     "paper": (
         "account_figures adaptive backtest_pages backtests brain closes clusters engine falls fills"
-        " first_fills legacy measured own_strategies paper_conduct papertrade"
+        " legacy measured own_strategies paper_conduct papertrade"
         " positions shapes strategies twin_proof twins"
     ),
     "accounts": (

@@ -206,7 +206,7 @@ def run_rebuild_trader(config: Config, args: Namespace) -> None:
         taken = papertrade.count_taken(trader)
     text = "\n".join(differences) or "filled again, random entries too: nothing changed"
     if taken:
-        text += f"\n{taken} early fills of random entries say too little: taken as they stand"
+        text += f"\n{taken} fills by other fill models were taken as stored"
     print_result(
         args,
         {

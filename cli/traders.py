@@ -1,11 +1,13 @@
 """Commands of paper mode: trader, review."""
 
 import contextlib
+import sys
 from argparse import ArgumentTypeError, Namespace
-from typing import NamedTuple
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from cli import Commands, add_command, add_group, now_ms, print_result
-from cli.backtests import add_backtest
 from cli.people import with_database
 from config import Config
 
@@ -191,3 +193,155 @@ def run_review(config: Config, args: Namespace) -> None:
     trader, action = traders.find_trader(args.trader), REVIEW_ACTIONS[args.action]
     decide(trader, args.reason, now_ms())
     print_result(args, {"traderId": trader.uid, "review": action.state}, action.text)
+
+
+# Percent between two lines of progress.
+STEP = 10
+NO_VALUE = "-"
+
+
+def add_backtest(commands: Commands) -> None:
+    """Add `backtest` to the commands of `trader`."""
+    command = add_command(
+        commands, "backtest", run_backtest, "play recorded prices through a strategy"
+    )
+    command.add_argument("--family", required=True)
+    command.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="NAME=N[,N...]",
+        help="a setting; several values are tried against each other, walking forward",
+    )
+    command.add_argument("--from", dest="since", default="", metavar="TIME")
+    command.add_argument("--to", dest="until", default="", metavar="TIME")
+    command.add_argument("--start", default="standard", choices=("guarded", "standard"))
+    command.add_argument("--csv", metavar="FILE", help="write the closes to a file, - for here")
+    command.add_argument("--quiet", action="store_true", help="tell no progress")
+
+
+@with_database
+def run_backtest(config: Config, args: Namespace) -> None:
+    """Play recorded snapshots through a strategy and print what came of it."""
+    from accounts import backtests, traders
+
+    told = Progress(args.quiet)
+    with contextlib.closing(traders.list_own(config)) as own:
+        asked = backtests.check_request(
+            args.family, args.set, args.since, args.until, args.start, own
+        )
+        report = backtests.run_backtest(config, asked, now_ms(), told.note)
+    told.note(100)
+    _print_report(report, args)
+
+
+class Progress:
+    """Tells on standard error how much is done."""
+
+    def __init__(self, quiet: bool) -> None:
+        self.quiet, self.told = quiet, -1
+
+    def note(self, percent: int) -> None:
+        """Print a line each STEP percent."""
+        if not self.quiet and percent // STEP > self.told:
+            self.told = percent // STEP
+            print(f"{self.told * STEP}%", file=sys.stderr, flush=True)
+
+
+def _print_report(report: dict[str, Any], args: Namespace) -> None:
+    import json
+
+    from accounts.backtests import write_table
+
+    table = write_table(report)
+    if args.csv == "-":
+        sys.stdout.write(table)
+        return
+    if args.csv:
+        Path(args.csv).write_text(table, encoding="utf-8", newline="")
+    print(json.dumps(report, ensure_ascii=False) if args.json else format_report(report))
+
+
+def format_report(report: dict[str, Any]) -> str:
+    """Format a report for a terminal."""
+    found = report["comparison"]
+    check = report["lookAhead"]
+    lines = [
+        f"SIMULATED backtest of {report['family']}, {report['from']} to {report['to']}",
+        f"{report['snapshots']} snapshots of {report['tokens']} tokens, one each"
+        f" {report['intervalSeconds']} s; {report['model']}",
+        "",
+        f"return {_show(report['returnPct'])}, max drawdown {report['maxDrawdownPct']}%, equity"
+        f" {report['equitySol']} SOL, {report['openPositions']} positions open",
+        f"{report['closeCount']} closes, {found['eligibleCloses']} eligible in"
+        f" {found['clusters']} clusters ({found['sample']}); mean {_show(found['meanReturnPct'])}"
+        f"{_show_range(found['meanReturnInterval'], _show)}, win rate"
+        f" {_show_rate(found['winRate'])}{_show_range(found['winRateInterval'], _show_rate)}",
+        *[
+            f"at {one['costs']}x costs: mean {_show(one['meanReturnPct'])}"
+            for one in found["atCosts"]
+        ],
+        *_format_controls(report["controls"]),
+        *map(_format_costs, report["networkCosts"]),
+        *map(_format_venue, report["venues"]),
+        "",
+        "walk-forward: settings chosen on what came before, played on what came next",
+        *map(_format_fold, report["walkForward"]),
+        "",
+        "look-ahead check: "
+        + ("the same decisions with the rest cut off" if check["same"] else _format_check(check)),
+        *report["notes"],
+    ]
+    return "\n".join(lines)
+
+
+def _format_controls(controls: dict[str, Any]) -> list[str]:
+    random, held = controls["randomEntry"], controls["holdingSol"]
+    return [
+        f"random entries: return {_show(random['returnPct'])}, {random['closes']} closes, mean"
+        f" {_show(random['meanReturnPct'])}{_show_range(random['meanReturnInterval'], _show)}",
+        f"holding SOL: return {_show(held['returnPct'])}; in dollars {_show(held['usdChangePct'])}",
+    ]
+
+
+def _format_costs(costs: dict[str, Any]) -> str:
+    return (
+        f"network costs from {costs['from']}: {costs['p50Lamports']}, {costs['p75Lamports']},"
+        f" {costs['p90Lamports']} lamports (50th, 75th, 90th percentile of {costs['receipts']}"
+        f" {'own' if costs['source'] == 'own' else 'recorded'} transactions)"
+    )
+
+
+def _format_venue(venue: dict[str, Any]) -> str:
+    counts = "counts" if venue["eligible"] else "does not count"
+    return (
+        f"fills at {venue['venue']}: off by {venue['medianBps']} basis points, nine in ten within"
+        f" {venue['p90Bps']}, of {venue['receipts']} ({venue['source']}); {counts}"
+    )
+
+
+def _format_fold(fold: dict[str, Any]) -> str:
+    before, within = fold["before"], fold["within"]
+    return (
+        f"  {fold['from']} to {fold['to']}: {within['eligibleCloses']} closes, mean"
+        f" {_show(within['meanReturnPct'])} (before: {before['eligibleCloses']},"
+        f" {_show(before['meanReturnPct'])}; random entries: {fold['random']['eligibleCloses']},"
+        f" {_show(fold['random']['meanReturnPct'])})"
+    )
+
+
+def _format_check(check: dict[str, Any]) -> str:
+    found = check["difference"]
+    return f"DIFFERENT decisions with everything after {found['cut']} cut off: it looks ahead"
+
+
+def _show(percentage: float | None) -> str:
+    return NO_VALUE if percentage is None else f"{percentage}%"
+
+
+def _show_rate(share: float | None) -> str:
+    return NO_VALUE if share is None else f"{100 * share:.0f}%"
+
+
+def _show_range(bounds: list[float] | None, show: Callable[[float], str]) -> str:
+    return f" ({show(bounds[0])} to {show(bounds[1])}, 95%, clustered)" if bounds else ""

@@ -266,7 +266,6 @@ def find_losses(transactions: Iterable[RecordedTransaction]) -> set[str]:
 
 
 def _take_lots(held: deque[Lot], raw: int) -> list[Fraction | None]:
-    """Take raw units, oldest first, and return the prices of the lots they were in."""
     prices = []
     while raw > 0 and held:
         lot = held.popleft()
@@ -278,12 +277,10 @@ def _take_lots(held: deque[Lot], raw: int) -> list[Fraction | None]:
 
 
 def _is_told(row: RecordedTransaction) -> bool:
-    """Is this loss among the few that are boasted of?"""
     return random.Random(f"boast {row.signature}").random() < BOAST_SHARE
 
 
 def _boast(symbol: str, written: Sequence[str]) -> str:
-    """Return a sentence that the bot has not used lately."""
     told = [text.format(symbol=symbol) for text in BOASTS]
     return next((text for text in told if text not in written[-RECENT_POSTS:]), told[0])
 

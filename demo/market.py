@@ -181,7 +181,6 @@ class Market:
         }
 
     def _list_traded(self, at: float) -> list[Listed]:
-        """List the tokens whose pair exists by then, newest first."""
         traded = [Listed(mint, one) for mint, one in self.tokens.items() if one.created_at <= at]
         return sorted(traded, key=lambda listed: -listed.token.created_at)
 

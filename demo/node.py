@@ -2,7 +2,7 @@
 the time shifted to now. Pure.
 
 The recording (demo.recording) holds receipts of a real runtime. Slot, block time and place in the
-block are set anew: the second `at` of the demonstration is its start plus `at`, and slots last
+block are recomputed: the second `at` of the demonstration is its start plus `at`, and slots last
 0.4 s. Everything else is as it was executed.
 """
 
@@ -236,7 +236,6 @@ class Node:
 
 
 def _account_in(row: RecordedTransaction, index: int, side: str) -> JsonObject | None:
-    """Return an account `pre` or `post` a transaction; None where it holds no lamports."""
     meta = row.receipt["meta"]
     lamports = meta[f"{side}Balances"][index]
     token = next(

@@ -92,7 +92,6 @@ def fill_database(
 def _create_bots(
     config: Config, recording: JsonObject, planned: Iterable[cast.PlannedPost], start: int
 ) -> list[influencers.NewBot]:
-    """Create cast.BOTS, with their posts from before the start."""
     began = (start + recording["transactions"][0]["at"]) * 1000
     bots = [
         influencers.create_bot(
@@ -121,7 +120,6 @@ def _publish(made: influencers.NewBot, post: cast.PlannedPost, now: int) -> None
 
 # ---- paper mode ----------------------------------------------------------------------------------
 def _create_traders(config: Config, recording: JsonObject, market: Market) -> None:
-    """Create traders with a past, one of them under review."""
     start = market.start * 1000
     made = [
         traders.create_trader(
@@ -173,7 +171,6 @@ def _discover(market: Market, at: int, now: int) -> None:
 
 
 def _as_received(answer: object) -> Any:
-    """Return a provider's answer as its client reads it: numbers exact."""
     return json.loads(json.dumps(answer), parse_float=Decimal)
 
 
@@ -213,7 +210,6 @@ def send_posts(
 
 
 def _send(url: str, post: cast.PlannedPost, key: str) -> str | None:
-    """Send a post; return why it was refused, or None."""
     try:
         answer = requests.post(
             f"{url}/api/v1/posts",

@@ -4,10 +4,16 @@ A transaction that the node lacks, an order or a time that it does not tell, oth
 these is a difference. What the balances of the chain disprove is one.
 """
 
+import csv
+import io
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from chain.reading.programs import BadPrograms, Programs
+from chain.reading.entries import READING
+from chain.reading.programs import ADDED_COLUMNS, BadPrograms, Programs, table
+from chain.stored.store import name_rules
+from config import VERSION
 from evidence import comparing
 from evidence.claims import (
     MAX_READINGS,
@@ -24,7 +30,6 @@ from evidence.log_audit import LogAudit
 from evidence.log_holdings import Held, list_held
 from evidence.memory import Memory
 from evidence.report import Report
-from evidence.rules import accept_programs
 from evidence.view import Node
 from evidence.wallet_audit import WalletAudit
 
@@ -150,8 +155,6 @@ class Auditor:
                 report.add([Difference(None, "posts", "an id twice", "each once")])
 
     def _check_log(self, log: LogAudit, before: int, report: Report) -> str | None:
-        """Compare the posts with the log; return its origin, None where it could not be read."""
-
         def list_posts() -> Iterator[ClaimedPost]:
             return map(ClaimedPost.model_validate_json, self.memory.list_all_posts())
 
@@ -171,3 +174,40 @@ class Auditor:
                 post = ClaimedPost.model_validate_json(text)
                 place = f"posts.{post.id}.wallet"
                 report.add([Difference(post.signature, place, address, "the bot never held it")])
+
+
+class Accepted(NamedTuple):
+    """The table to read by, or None with the reasons; `notes`: what the verdict has to say."""
+
+    programs: Programs | None
+    notes: list[str]
+    unknown: list[str]
+
+
+def accept_programs(claims: Claims, own: Programs, accepts: bool) -> Accepted:
+    """Decide by which programs to read. `own`: the auditor's; `accepts`: is the operator's word
+    taken for what is not among these? Raises BadPrograms.
+    """
+    if claims.reading != READING or claims.programTable != name_rules(table()):
+        told = f"it reads by the rules of version {claims.version}, this is {VERSION}: they differ"
+        return Accepted(None, [], [told])
+    notes = [
+        *(f"the operator added the venue {one.name!r} ({one.id})" for one in claims.addedPrograms),
+        *(f"every transaction that calls the marker {one} is a trade" for one in claims.markers),
+    ]
+    strange = {one.id for one in claims.addedPrograms} - own.added
+    strange |= set(claims.markers) - own.markers
+    if strange and not accepts:
+        told = "its operator decides what some programs are; --accept-programs takes their word"
+        return Accepted(None, notes, [told])
+    programs = table(claims.markers, _write_added(claims))
+    if name_rules(programs) != claims.rules:
+        return Accepted(None, notes, ["its rules are not those that it names"])
+    return Accepted(programs, notes, [])
+
+
+def _write_added(claims: Claims) -> str:
+    text = io.StringIO()
+    rows = [(one.id, one.name, one.family, one.source) for one in claims.addedPrograms]
+    csv.writer(text).writerows([ADDED_COLUMNS, *rows])
+    return text.getvalue() if rows else ""

@@ -146,7 +146,6 @@ class LogAudit:
         return at if isinstance(at, int) else 0
 
     def _try_log(self, before: int, found: LogFindings) -> Checkpoint | None:
-        """Read the log; None where that fails, and why is among what was found."""
         try:
             if not before:
                 raise witness.CannotTell("it showed no checkpoint before its evidence was read")
@@ -168,7 +167,6 @@ class LogAudit:
             raise FetchError(str(error)) from None
 
     def _read_log(self) -> Checkpoint:
-        """Read all leaves up to the present checkpoint, and return that."""
         try:
             seen = witness.read_log(self._get, self.memory.find_seen())
         except witness.Alarm as error:
@@ -298,13 +296,11 @@ def _read_verdict(leaf: dict[str, Any]) -> Verdict:
 
 
 def _find_hidden(post: ClaimedPost, said: list[Said], before: int) -> bool:
-    """Whether the post was hidden, by the log."""
     hidings = [one.place for one in said if one.leaf["kind"] == "hiding"]
     return any(place < before for place in hidings) or (post.hidden and bool(hidings))
 
 
 def _is_said(post: ClaimedPost, words: Any) -> bool:
-    """Are a post's words those whose hash was logged?"""
     if post.words is None:
         return False
     one = post.words

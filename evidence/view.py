@@ -113,7 +113,6 @@ class View:
         self.memory.flush()
 
     def _find_accounts(self) -> None:
-        """Add the token accounts that hold something now."""
         for program in TOKEN_PROGRAMS:
             options = {**FINALIZED, "encoding": "base64", "dataSlice": {"offset": 0, "length": 0}}
             params = [self.wallet, {"programId": program}, options]
@@ -221,7 +220,6 @@ class View:
                 self.take(receipt, kept.entry.tx_index)
 
     def _place(self) -> None:
-        """Ask for blocks where several transactions of a slot lack their place in it."""
         for slot, signatures in self.memory.list_unplaced().items():
             options = {
                 **FINALIZED,

@@ -391,7 +391,6 @@ def _read_second(post: ClaimedPost) -> int | None:
 
 
 def _is_early(line: Mapping[str, Any]) -> bool:
-    """Is it said to have been seen long before its block time?"""
     seen_ms, seconds = line.get("seenAtMs"), line.get("blockTime")
     if not isinstance(seen_ms, int) or not isinstance(seconds, int):
         return False

@@ -288,7 +288,6 @@ def _link(page: str, address: Unread) -> str | None:
 
 
 def _past(ms: Unread) -> int | None:
-    """Return ms that can be a pair's age, None for anything else."""
     return ms if type(ms) is int and 0 < ms < 2**53 else None
 
 
@@ -332,7 +331,6 @@ class Budget:
         return self.requests >= self.allowed
 
     def _turn(self, now_ms: int) -> None:
-        """Begin at 0 where a new day has begun."""
         if self.day != now_ms // DAY_MS:
             self.day, self.requests = now_ms // DAY_MS, 0
             self.held_back, self.held_back_at = 0, None

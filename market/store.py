@@ -278,7 +278,6 @@ def _show_check(check: FallCheck | None) -> str | None:
 def _renew(
     token: Token, quote: Quote, columns: Mapping[str, str | None], taken_at: int
 ) -> Statement:
-    """Return the statement that makes this the token's last quote."""
     return _change(
         token,
         {

@@ -99,7 +99,6 @@ def read_wait(text: str | None, now: float) -> int:
 
 
 def _send(message: Message, private: bool) -> tuple[int, str | None]:
-    """Send a message; return the status of the answer and its Retry-After."""
     parts = urlsplit(message.url)
     port = parts.port or (443 if parts.scheme == "https" else 80)
     address = find_address(parts.hostname or "", port, private)
@@ -139,7 +138,6 @@ def _deadline(raw: socket.socket) -> Iterator[threading.Event]:
 
 
 def _exchange(raw: socket.socket, parts: SplitResult, message: Message) -> tuple[int, str | None]:
-    """Send the request over an open connection; return the status and the Retry-After."""
     raw.settimeout(ANSWER_SECONDS)
     host = parts.hostname or ""
     connection = http.client.HTTPConnection(host, parts.port)

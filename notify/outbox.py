@@ -161,7 +161,6 @@ class Outbox:
 
     # ---- the database ----------------------------------------------------------------------------
     def _load(self) -> None:
-        """Read which hooks there are, where anything was written since."""
         version = database.data_version()
         if version == self._version:
             return
@@ -275,7 +274,6 @@ class Outbox:
         return None
 
     def _send_soon(self, target: Target, event: Event | None, now: int) -> None:
-        """Send an event, or a ping without one, beside this thread."""
         message = write_message(target.receiver, event, now, self.config.base_url)
         # Where the operator's own settings lead is the operator's decision.
         private = self.config.hooks_private == "on" or target.is_operators
@@ -298,7 +296,6 @@ class Outbox:
         self._start(send)
 
     def _take_answers(self) -> None:
-        """Note what was answered since the last time."""
         with contextlib.suppress(queue.Empty):
             while True:
                 self._note(self._answers.get_nowait())

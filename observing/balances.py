@@ -67,7 +67,6 @@ class Balances:
         )
 
     def _is_alone(self, wallet: Wallet) -> bool:
-        """Whether it has no token accounts, as far as was scanned."""
         watch = self._state.watches[wallet.id]
         if watch.settled:
             return len(watch.holdings) == 1
@@ -314,7 +313,6 @@ def _count_polls(idle_seconds: float, heard: bool) -> float:
 
 
 def _list_asked(wallets: Iterable[Wallet]) -> list[list[Asked]]:
-    """List the accounts of each wallet that are compared: itself, and those scanned once."""
     found: dict[int, list[Asked]] = {wallet.id: [] for wallet in wallets}
     by_id = {wallet.id: wallet for wallet in wallets}
     for part in in_parts(by_id):

@@ -275,6 +275,5 @@ class Bell:
 
 
 def _forget_endpoint(ring: Ring, endpoint: str) -> None:
-    """Drop what this endpoint told."""
     ring.announced = {s: one for s, one in ring.announced.items() if one.endpoint != endpoint}
     ring.changed = {a: one for a, one in ring.changed.items() if one.endpoint != endpoint}

@@ -52,7 +52,6 @@ class Closing:
         return True
 
     def _is_seen(self, wallet: Wallet, progress: Progress) -> bool:
-        """Whether no step is left to do or failed."""
         state, watch = self._state, self._state.watches[wallet.id]
         listed_at = watch.listed_at.get(wallet.address, -math.inf)
         whole = wallet.backfilled and progress.closed and not progress.pending

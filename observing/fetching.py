@@ -170,7 +170,6 @@ class Fetching:
             self._note_stored(part.wallet, part.taken)
 
     def _note_stored(self, wallet: Wallet, taken: Sequence[Taken]) -> None:
-        """Remember what was stored, and watch the accounts that it names."""
         watch, named = self._state.watches[wallet.id], set()
         for one in taken:
             entry = one.entry._replace(tx_index=one.place, seen_at=one.row.seen_at)
@@ -313,13 +312,11 @@ def _find_listed(wallet: Wallet, signature: str) -> Pending | None:
 
 
 def _find_bodies(rows: Sequence[Pending]) -> dict[str, bytes]:
-    """By signature, the transactions that are stored already: they concern another wallet, too."""
     sql = f"SELECT signature, body FROM receipt WHERE signature IN ({storage.mark(rows)})"
     return dict(storage.database.execute_sql(sql, [row.signature for row in rows]).fetchall())
 
 
 def _find_receipt(signature: str) -> ParsedReceipt | None:
-    """The stored transaction, or None."""
     sql = "SELECT body FROM receipt WHERE signature = ?"
     row = storage.database.execute_sql(sql, (signature,)).fetchone()
     return row and _read_or_drop(row[0], signature)

@@ -300,7 +300,6 @@ class Listing:
 
 
 def _store_scan(row: Address, cursor: ScanCursor, label: str, now: int) -> None:
-    """Store how far a full scan has come, or that it is finished."""
     if cursor.is_finished():
         top = max(row.head_slot or 0, cursor.top)
         values = label, row.full_scans + 1, cursor.new, now, top, row.id

@@ -135,7 +135,6 @@ class Ringing:
             self._noted_at = now
 
     def _refresh(self, version: object) -> None:
-        """Read which wallets there are, where anybody wrote since the last time."""
         if version != self._version:
             with self._reading():
                 self._bell.want(list_audible(MAX_SUBSCRIPTIONS, self._now()))
@@ -209,7 +208,6 @@ def _list_wallets() -> list[WalletRow]:
 
 
 def _rank(now: int) -> dict[int, tuple[bool, int]]:
-    """By wallet: whether a post waits for it, and how much it did lately."""
     waiting = {wallet_id for (wallet_id,) in database.execute_sql(AWAITED).fetchall()}
     lately = database.execute_sql(LATELY, ((now - BUSY_MS) // 1000,)).fetchall()
     ranks = {one: (True, 0) for one in waiting}

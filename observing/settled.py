@@ -82,14 +82,12 @@ def tell_polls(state: State, polls: Collection[tuple[Wallet, int]]) -> None:
 
 
 def _tell_times(wallet: Wallet, last_time: int | None) -> str:
-    """Return the coverage of a wallet as it would be shown now."""
     observed_to = max(filter(None, (wallet.observed_to, last_time)), default=None)
     times = show_time(wallet.polled_at and wallet.polled_at // 1000), show_time(observed_to)
     return to_json(read_coverage(wallet.coverage) | dict(zip(TOLD_ANEW, times, strict=True)))
 
 
 def _is_due(state: State, wallet: Wallet, now: int) -> bool:
-    """Whether the accounts of a wallet are to be listed, or what is stored of it to be checked."""
     return (
         wallet.rules != state.rules
         or abs(now - (wallet.accounts_at or 0)) >= FULL_SCAN_INTERVAL_MS
@@ -98,7 +96,6 @@ def _is_due(state: State, wallet: Wallet, now: int) -> bool:
 
 
 def _find_waiting(wallets: Sequence[Wallet], now: int) -> set[int]:
-    """The wallets for which something waits or an address is to be scanned."""
     due = _ask(DUE, wallets, (now - FULL_SCAN_INTERVAL_MS, now))
     found = {wallet_id for (wallet_id,) in due}
     for sql in WAITING:

@@ -87,7 +87,6 @@ class Attempts:
         return False
 
     def _store_trouble(self, wallet: Wallet, reason: str) -> None:
-        """Let health and the wallet's coverage show why observing it fails."""
         self._state.note_trouble(wallet.id)
         wallet.trouble, wallet.trouble_at = reason, wallet.trouble_at or self._state.now
         wallet.trouble_tries += 1

@@ -15,14 +15,14 @@ from typing import Any, NamedTuple
 
 import apsw
 from filelock import lock_descriptor
-from peewee import OperationalError, ProgrammingError
+from peewee import OperationalError, PeeweeException, ProgrammingError
 
 import config as settings
 import storage
 from config import Config
-from evidence import openings
+from evidence import log, openings
 from evidence.notes import Signer
-from operate import foreign_schema, instance, new_log
+from operate import foreign_schema, instance
 from operate.instance import SIDE_FILES, Refused
 from storage import key_files, trouble
 from storage.files import sync
@@ -62,7 +62,6 @@ class Migrated(NamedTuple):
 
 @contextlib.contextmanager
 def _refusing() -> Iterator[None]:
-    """Turn errors of the disk and of SQLite into Refused."""
     try:
         yield
     except OSError as error:
@@ -139,7 +138,6 @@ def remove_partials(folder: Path, name: str = "*") -> None:
 
 
 def _remove(path: Path) -> None:
-    """Remove a database that nobody uses, and what SQLite left beside it."""
     for side in SIDE_FILES:
         path.with_name(path.name + side).unlink(missing_ok=True)
 
@@ -173,13 +171,13 @@ def open_reading(path: Path) -> apsw.Connection:
     if path.with_name(f"{path.name}-journal").exists():
         with (
             contextlib.suppress(apsw.Error),
-            contextlib.closing(_open(path, apsw.SQLITE_OPEN_READWRITE)) as db,
+            contextlib.closing(_open_file(path, apsw.SQLITE_OPEN_READWRITE)) as db,
         ):
             foreign_schema.list_applied(db)
-    return _open(path, apsw.SQLITE_OPEN_READONLY)
+    return _open_file(path, apsw.SQLITE_OPEN_READONLY)
 
 
-def _open(path: Path, flags: int) -> apsw.Connection:
+def _open_file(path: Path, flags: int) -> apsw.Connection:
     """Open a database that anybody may have written: nothing its schema says is believed."""
     connection = apsw.Connection(str(path), flags=flags)
     connection.set_busy_timeout(BUSY_MS)
@@ -286,7 +284,7 @@ def restore_backup(config: Config, source: Path, replace: bool, now: int) -> Res
         holding = _update(restored)
         _skip_arrivals(restored, now)
         _log_operator_out(restored)
-        new_log.open_after_restore(restored, config.database_path, now)
+        open_after_restore(restored, config.database_path, now)
         aside = _put_aside(config, now) if held else None
         os.replace(restored, config.database_path)
         sync(config.data_dir)
@@ -326,13 +324,13 @@ def _skip_arrivals(path: Path, now: int) -> None:
 
     So its followers miss nothing. `now`, in ms, is above: there were fewer arrivals than ms.
     """
-    with contextlib.closing(_open(path, apsw.SQLITE_OPEN_READWRITE)) as db:
+    with contextlib.closing(_open_file(path, apsw.SQLITE_OPEN_READWRITE)) as db:
         db.execute("INSERT INTO arrival (id, kind) VALUES (?, 'restore')", (now,))
 
 
 def _log_operator_out(path: Path) -> None:
     """Forget links and sessions of the operator: some that a backup holds were ended since."""
-    with contextlib.closing(_open(path, apsw.SQLITE_OPEN_READWRITE)) as db:
+    with contextlib.closing(_open_file(path, apsw.SQLITE_OPEN_READWRITE)) as db:
         db.execute("DELETE FROM admin_login; DELETE FROM admin_session")
 
 
@@ -364,7 +362,6 @@ def _link(path: Path, aside: Path) -> None:
 
 
 def _remove_links(config: Config) -> None:
-    """Remove second names that an interrupted restore gave the present database."""
     path = config.database_path
     for aside in config.data_dir.glob("app.db.replaced-*") if path.exists() else ():
         if aside.samefile(path):
@@ -377,7 +374,7 @@ def _empty_wal(path: Path) -> None:
     SQLite allows that only to a connection that is alone with the database; Refused otherwise.
     """
     try:
-        with contextlib.closing(_open(path, apsw.SQLITE_OPEN_READWRITE)) as db:
+        with contextlib.closing(_open_file(path, apsw.SQLITE_OPEN_READWRITE)) as db:
             mode = db.pragma("journal_mode", "delete")
     except (apsw.BusyError, apsw.LockedError):
         mode = "locked"
@@ -449,3 +446,32 @@ def _list_pending(path: Path) -> list[str]:
             # Of a newer version: refuses.
             _hold(db, path)
         return [name for name in known if name not in applied]
+
+
+def open_after_restore(restored: Path, replaced: Path, now: int) -> str:
+    """Open a new log in the database `restored`, which names the last checkpoint of the one it
+    takes the place of, or else its own; return its uid. `now` in ms.
+    """
+    last = _read_last(replaced) if replaced.exists() else None
+    with _open_database(restored) as database:
+        return openings.renew_log("restore", now, last, database)
+
+
+def _read_last(replaced: Path) -> dict[str, Any] | None:
+    """The last checkpoint of a database that may be damaged: perhaps the reason for restoring."""
+    try:
+        with _open_database(replaced) as database:
+            return openings.describe_last(database)
+    except (apsw.Error, PeeweeException, log.Damaged, UnicodeDecodeError):
+        return None
+
+
+@contextlib.contextmanager
+def _open_database(path: Path) -> Iterator[SQLite]:
+    """Open another database file than the process's own; afterwards it is one file again."""
+    database = SQLite(path)
+    try:
+        with database.connection_context():
+            yield database
+    finally:
+        database.close_all()

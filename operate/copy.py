@@ -96,7 +96,6 @@ def _columns(table: Any) -> str:
 
 
 def _select(table: Any) -> str:
-    """The statement that reads all rows in order of their key."""
     key = ", ".join(field.column_name for field in table._meta.get_primary_keys())
     return f'SELECT {_columns(table)} FROM "{table._meta.table_name}" ORDER BY {key}'
 

@@ -80,7 +80,6 @@ def check_file(config: Config, now: int) -> list[Finding]:
 
 
 def _was_used(config: Config) -> bool:
-    """Has a server ever served from this folder?"""
     return any(
         (config.data_dir / name).exists() for name in ("secret_key", "ratelimit.db")
     ) or instance.is_in_use(config.data_dir)

@@ -6,23 +6,27 @@ doing something.
 """
 
 import os
+import pwd
 import shutil
+import stat
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from chain.reading.programs import BadPrograms, table
+from chain.rpc import Rpc, RpcError
 from config import LOCAL_HOSTS, Config
+from market.failures import FetchError
+from market.fetch import fetch_json, open_session
 from operate import backups
-from operate.access_checks import can_look, check_access, is_open
 from operate.content_checks import check_jobs, check_witnessed
 from operate.database_checks import check_database, check_deep, check_schema
 from operate.filesystems import check_filesystem
-from operate.findings import Finding, fine, look, wrong
-from operate.network_checks import check_endpoints, check_providers, check_redis
+from operate.findings import CLOCK_MS, SET_CLOCK, Finding, fine, look, show_span, show_time, wrong
+from operate.instance import SIDE_FILES
 from operate.stored_backups import LEAST_FREE
-from storage import key_files, locks
+from storage import counters, key_files, locks
 
 OWN_FILES = {
     "app.db",
@@ -212,13 +216,13 @@ def _name_leftovers(config: Config, files: list[Path]) -> Iterator[Finding]:
 
 def _check_key_files(config: Config) -> Iterator[Finding]:
     secret, log = config.data_dir / "secret_key", config.data_dir / "log_key"
-    is_read = not config.secret_key and _is_readable(secret)
+    is_read = not config.secret_key and _may_read(secret)
     if is_read and len(key_files.read_secret(secret)) < key_files.MIN_SECRET:
         yield wrong(
             "secret_key is cut short: sessions and cursors could be forged",
             f"rm {secret}: the next start makes a new one, and everybody has to log in again",
         )
-    if not config.log_key and _is_readable(log):
+    if not config.log_key and _may_read(log):
         kept = key_files.read_secret(log)
         if kept and not key_files.is_log_key(kept):
             yield wrong(
@@ -228,5 +232,199 @@ def _check_key_files(config: Config) -> Iterator[Finding]:
             )
 
 
-def _is_readable(path: Path) -> bool:
+def _may_read(path: Path) -> bool:
     return path.is_file() and os.access(path, os.R_OK)
+
+
+# its genesis hash
+MAINNET = "5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d"
+
+
+def check_endpoints(config: Config, now: int) -> Iterator[Finding]:
+    """Ask each Solana node for its newest slot, its time and its network."""
+    for number, url in enumerate(config.solana_rpc_urls, 1):
+        rpc = Rpc((url,), config.rpc_requests_per_second)
+        try:
+            slot, _ = rpc.call("getSlot", [{"commitment": "finalized"}])
+            seconds, _ = rpc.call("getBlockTime", [slot])
+            genesis, _ = rpc.call("getGenesisHash", [])
+        except RpcError as error:
+            yield wrong(
+                f"Solana endpoint {number} cannot be used:"
+                f" {str(error).replace('endpoint 1: ', '')}",
+                "check its URL and key in SOLANA_RPC_URLS; name a second one",
+            )
+            continue
+        yield (
+            fine(f"Solana endpoint {number} answers, at slot {slot}")
+            if genesis == MAINNET
+            else look(f"Solana endpoint {number} answers, and is not mainnet")
+        )
+        yield check_finality(rpc, number)
+        if isinstance(seconds, int) and abs(now - seconds * 1000) > CLOCK_MS:
+            yield compare_clock(number, seconds * 1000, now)
+
+
+def compare_clock(number: int, block_ms: int, now: int) -> Finding:
+    """Tell by how much the clock differs from the newest final block of a node."""
+    told = (
+        f"the newest final block of endpoint {number} is of {show_time(block_ms)}; the clock here"
+        f" says {show_time(now)}, {show_span(abs(now - block_ms))}"
+    )
+    # No block is of the future, and any node may lag.
+    if block_ms > now:
+        return wrong(f"{told} behind", f"the clock is wrong: {SET_CLOCK}")
+    return wrong(
+        f"{told} later",
+        f"if other endpoints say so too, the clock is ahead: {SET_CLOCK}; else the endpoint lags:"
+        " replace it",
+    )
+
+
+def check_finality(rpc: Rpc, number: int) -> Finding:
+    """Ask a node whether its chain finalizes by Alpenglow: a certificate of its genesis says so.
+    Nothing here depends on it; it tells how long a transaction takes to be final.
+    """
+    try:
+        certificate, _ = rpc.call("getAgGenesisCert", [])
+    except RpcError:
+        # -32601, as of nodes that do not know the question.
+        return fine(f"Solana endpoint {number} does not tell whether its chain runs Alpenglow")
+    if certificate is None:
+        return fine(f"Solana endpoint {number}: its chain does not run Alpenglow yet")
+    return fine(f"Solana endpoint {number}: its chain runs Alpenglow, final within a second")
+
+
+def check_redis(config: Config, now: int) -> Iterator[Finding]:
+    """Count once in Redis; `now` in ms."""
+    store = counters.open_store(config)
+    problem = counters.find_problem(store, now / 1000)
+    store.close()
+    if problem:
+        yield wrong(
+            f"Redis cannot be used ({problem}): the keyed interface answers 503, addresses go"
+            " uncounted",
+            "check host and password in RATELIMIT_STORAGE_URL, and that it runs",
+        )
+    else:
+        yield fine("Redis answers")
+
+
+def check_providers(config: Config) -> Iterator[Finding]:
+    """Ask each price service for one page."""
+    gecko = config.geckoterminal_url.removesuffix("/api/v2") + "/api/v2/networks/solana/new_pools"
+    for name, url in (
+        ("DexScreener", config.dexscreener_url + "/token-profiles/latest/v1"),
+        ("GeckoTerminal", gecko),
+    ):
+        try:
+            fetch_json(open_session(), url)
+            yield fine(f"{name} answers")
+        except FetchError as error:
+            yield look(
+                f"{name} {error}",
+                "the market keeps what it had, marked stale; it is asked again by itself",
+            )
+
+
+ROOT = 0
+# What the server reads alone; it writes the other files of its own.
+READ_ALONE = {"secret_key", "log_key", "programs.csv", "about.txt"}
+WRITTEN = "app.db", "ratelimit.db", "jobs.lock", "work.lock", locks.DATA_DIR_LOCK
+
+
+def check_access(config: Config) -> Iterator[Finding]:
+    """Check that this user can use DATA_DIR and the files in it, and that nobody else looks into
+    it. Root can use everything, so then the owner of the folder is asked about.
+    """
+    folder, user = config.data_dir, os.geteuid()
+    owner = folder.stat().st_uid
+    if not os.access(folder, os.R_OK | os.W_OK | os.X_OK) and owner == user:
+        yield wrong(
+            f"{folder} cannot be written",
+            f"chmod 700 {folder}; check that its disk is mounted for writing",
+        )
+    elif not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
+        yield wrong(
+            f"{folder} belongs to {name_user(owner)}, this is {name_user(user)}: nothing can be"
+            " written",
+            advise_owner(folder, owner),
+        )
+    elif is_open(folder):
+        yield look(f"other users of this machine can look into {folder}", f"chmod 700 {folder}")
+    else:
+        yield fine(f"{folder} is writable, and closed to others")
+    if user == ROOT != owner:
+        yield look(
+            f"this is root, and {folder} belongs to {name_user(owner)}",
+            f"run commands as {name_user(owner)}: docs/operate.md shows how",
+        )
+    if os.access(folder, os.X_OK):
+        yield from _check_files(folder, owner if user == ROOT else user)
+
+
+def _check_files(folder: Path, user: int) -> Iterator[Finding]:
+    written = {name + side for name in WRITTEN for side in SIDE_FILES}
+    paths = [folder / name for name in sorted(written | READ_ALONE) if (folder / name).is_file()]
+    closed = [path for path in paths if not _can_use(path, path.name in written, user)]
+    for path in (path for path in closed if path.stat().st_uid == user):
+        what = "is read-only: nothing can be stored" if _is_readable(path) else "cannot be read"
+        yield wrong(
+            f"{path} {what}",
+            f"chmod 600 {path}; check that its disk is mounted for writing. Nothing is damaged",
+        )
+    foreign = [path for path in closed if path.stat().st_uid != user]
+    if foreign:
+        names = ", ".join(path.name for path in foreign)
+        owners = " and ".join({name_user(path.stat().st_uid): None for path in foreign})
+        yield wrong(
+            f"in {folder}, {names} belong to {owners}: {name_user(user)} cannot use them",
+            advise_owner(folder, folder.stat().st_uid),
+        )
+
+
+def _is_readable(path: Path) -> bool:
+    return bool(path.stat().st_mode & stat.S_IRUSR)
+
+
+def _can_use(path: Path, is_written: bool, user: int) -> bool:
+    """Whether a user can read, and write if `is_written`, as far as this process can tell."""
+    needed, known = os.R_OK | (os.W_OK if is_written else 0), path.stat()
+    # Root can do what no mode allows, and nobody can write where the disk is read-only.
+    if known.st_uid == user:
+        is_allowed = known.st_mode >> 6 & needed == needed
+    else:
+        is_allowed = user == os.geteuid() or known.st_mode & needed == needed
+    return is_allowed and os.access(path, needed)
+
+
+def can_look(config: Config) -> bool:
+    """Whether this user can read what an examination of DATA_DIR and its database reads."""
+    folder = config.data_dir
+    if not os.access(folder, os.R_OK | os.X_OK):
+        return False
+    names = [name + side for name in ("app.db", locks.DATA_DIR_LOCK) for side in SIDE_FILES]
+    paths = [folder / name for name in names]
+    return all(os.access(path, os.R_OK) for path in paths if path.exists())
+
+
+def advise_owner(folder: Path, owner: int) -> str:
+    """Tell how to come to the files of another user."""
+    server = "USER" if owner == ROOT else str(owner)
+    named = (
+        "where USER is the server's" if owner == ROOT else f"if the server is {name_user(owner)}"
+    )
+    return f"as root: chown -R {server}: {folder} ({named}). Nothing is damaged: restore no backup"
+
+
+def name_user(number: int) -> str:
+    """Return a user's name, and its number where it has none."""
+    try:
+        return f"user {pwd.getpwuid(number).pw_name}"
+    except KeyError:
+        return f"user {number}"
+
+
+def is_open(path: Path) -> bool:
+    """Whether users other than its owner may read or write a file or folder."""
+    return bool(stat.S_IMODE(path.stat().st_mode) & 0o077)

@@ -195,7 +195,6 @@ def _check_receipts(
 
 
 def _check_columns(wallet: Any, listed: ListedReceipt, receipt: Any) -> Iterator[Difference]:
-    """The columns that repeat what a receipt says."""
     columns: list[tuple[str, str, object, object]] = [
         ("receipt", "slot", listed.receipt_slot, receipt.slot),
         ("receipt", "tx_index", listed.receipt_tx_index, receipt.tx_index),
@@ -212,7 +211,6 @@ def _check_columns(wallet: Any, listed: ListedReceipt, receipt: Any) -> Iterator
 
 
 def _is_other(listed: ListedReceipt, entry: Entry) -> bool:
-    """Tell whether an entry is stored that is not this one."""
     try:
         return listed.entry is not None and unpack_text(listed.entry) != entry.show()
     except ValueError:

@@ -225,7 +225,6 @@ def _list_different(post: PostRow, told: Told) -> Iterator[str]:
 
 
 def _is_said(post: PostRow, words: str | None) -> bool:
-    """Are a post's words those whose hash was logged?"""
     texts = (post.event_id, post.body, post.symbol, post.reason)
     return post.salt is not None and hash_words(post.salt, *texts) == words
 

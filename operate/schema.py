@@ -5,33 +5,24 @@ from typing import Any
 from peewee import SchemaManager
 
 import models
-from accounts import admin_tables, conduct_tables
 from accounts import tables as accounts_tables
-from chain.stored import quote_tables
 from chain.stored import tables as chain_tables
 from evidence import tables as evidence_tables
 from market import tables as market_tables
-from paper import equity_tables, measured_tables, twin_tables
 from paper import tables as paper_tables
 from storage import search
 
 # Each table comes after those that its rows refer to.
 TABLES = (
     *models.TABLES,
-    *accounts_tables.TABLES,
-    *admin_tables.TABLES,
     *chain_tables.TABLES,
-    *quote_tables.TABLES,
     *evidence_tables.TABLES,
     *market_tables.TABLES,
     *paper_tables.TABLES,
-    *conduct_tables.TABLES,
-    *twin_tables.TABLES,
-    *equity_tables.TABLES,
-    *measured_tables.TABLES,
+    *accounts_tables.TABLES,
 )
 # Triggers and full-text indexes, by engine.
-STATEMENTS = (search.STATEMENTS, admin_tables.STATEMENTS)
+STATEMENTS = (search.STATEMENTS, accounts_tables.STATEMENTS)
 
 
 def create(db: Any) -> None:

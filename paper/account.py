@@ -285,7 +285,6 @@ class Account:
         return Applied(order, position)
 
     def _open(self, order: Order, fill: Fill, snapshot: Snapshot) -> Position:
-        """Open a position; the failed attempts of its order are its first costs."""
         self.lost_fees -= order.lost
         self.next_position += 1
         return Position(

@@ -332,7 +332,6 @@ def _show_player(player: Player) -> Json:
 
 
 def _show_controls(player: Player) -> Json:
-    """Return what a result is compared with: holding SOL, and random entries."""
     twin, closes = player.twin, player.list_random()
     equity, moved = twin.player.account.equity, None
     if twin.sol_cents_first and twin.sol_cents_last:
@@ -354,7 +353,6 @@ def _show_controls(player: Player) -> Json:
 
 
 def _show_costs(recording: Recording) -> list[Json]:
-    """Return what the network took, and from when on, as far as it matters to the recording."""
     known = [one for one in recording.costs if one.at < recording.end]
     first = max((one.at for one in known if one.at <= recording.start), default=None)
     used = [one for one in known if first is None or one.at >= first]
@@ -372,7 +370,6 @@ def _show_costs(recording: Recording) -> list[Json]:
 
 
 def _show_venues(recording: Recording) -> list[Json]:
-    """Return how far off the fills of each measured venue are, and whether its closes count."""
     return [
         {
             "venue": one.venue,

@@ -57,7 +57,6 @@ def find_lessons(
 
 
 def _group(closes: Sequence[Close], now: int) -> dict[str, list[Close]]:
-    """Put the eligible closes of the look-back into groups, by key."""
     groups: defaultdict[str, list[Close]] = defaultdict(list)
     for close in closes:
         if close.excluded is None and close.closed_at > now - LOOK_BACK_MS:

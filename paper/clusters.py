@@ -165,7 +165,6 @@ def _list_chances() -> Sequence[float]:
 
 
 def _cut(found: list[float], count: int) -> Interval:
-    """Return what is left of the figures of all draws without their tails."""
     found.sort()
     tail, last = _tail(count), len(found) - 1
     return Interval(found[math.floor(last * tail)], found[math.ceil(last * (1 - tail))])
@@ -200,7 +199,6 @@ def _draw_drawdowns(moves: tuple[int, ...], start: int) -> Interval:
 
 
 def _tail(count: int) -> float:
-    """Return what is cut off at either end, as a share of the draws."""
     student = STUDENT[count - 2] if count - 2 < len(STUDENT) else NORMAL
     return (1 + math.erf(-student * math.sqrt(count / (count - 1)) / math.sqrt(2))) / 2
 

@@ -2,7 +2,7 @@
 
 All arithmetic is on integers and rounds against the trader. `paper.pools` says what a pool is and
 what it remembers, `paper.venues` what each venue takes; `paper.fill_model` says what the model
-assumes. Fills of earlier models are made again by `paper.first_fills`.
+assumes.
 """
 
 import hashlib
@@ -191,7 +191,6 @@ def fill(
 
 
 def _share(order: Order, taken: Amounts) -> int:
-    """Return how much of an order's amount an attempt takes."""
     if order.side == "sell":
         return taken.raw
     return taken.mid + taken.slippage + taken.pool_fee
@@ -365,7 +364,6 @@ def _widen(got: int, pool: Pool | None) -> int:
 
 
 def _pay(pool: Pool, raw: int) -> int:
-    """Return the lamports that a pool pays for `raw` units, before its fee; 0 where it is empty."""
     if pool.sol <= 0 or pool.tokens <= 0:
         return 0
     return min(pool.payable, pool.sol * raw // (pool.tokens + raw))

@@ -211,7 +211,6 @@ def find_pauses(
 
 
 def _list_counted(rule: Rule, closes: Sequence["Close"], at: int) -> list["Close"]:
-    """List the closes that a rule counts at the newest of these."""
     return [
         close
         for close in closes

@@ -15,8 +15,7 @@ from chain.symbols import show_symbol
 from paper import rows
 from paper.account import Account, Position, public_id, read_close
 from paper.faults import Faults
-from paper.fills import MODEL, WRITE_OFFS, Fill, remember
-from paper.first_fills import ASSUMPTIONS_OF
+from paper.fills import WRITE_OFFS, remember
 from paper.guard import DAY_MS, HOUR_MS, LOOK_BACK_MS, Pause, Phase
 from paper.market import Check, Snapshot, Token, parse_snapshot
 from paper.pools import NEVER_TRADED, Memory, pool_key
@@ -263,7 +262,6 @@ def _remember_reviews(
 def _remember_closes(
     loaded: Mapping[int, LoadedTrader], states: Mapping[int, str], now: int, faults: Faults
 ) -> None:
-    """Fill in the closes of two look-backs, oldest first."""
     for row in select(rows.CloseRow, rows.CLOSES, (now - 2 * LOOK_BACK_MS,)):
         if row.trader in loaded:
             with faults.isolate(row.trader):
@@ -274,7 +272,6 @@ def _remember_closes(
 
 
 def _remember_lines(loaded: Mapping[int, LoadedTrader], now: int, faults: Faults) -> None:
-    """Fill in running pauses, lessons in force and recent refusals from the diaries."""
     since = now - LOOK_BACK_MS - DAY_MS, now - REFUSAL_MS
     for row in select(rows.RememberedRow, rows.REMEMBERED, since):
         if row.trader in loaded:
@@ -341,14 +338,10 @@ def load_account(period: Any, handle: str) -> StoredAccount:
 
 
 def _list_attempts(period: int, positions: Mapping[int, Position]) -> Iterator[Attempt]:
-    """Yield the period's fills, each with those of any trader on the same snapshot before it, and
-    with what its pool remembered.
-    """
     snapshots = {
         row.id: read_snapshot(row, row.mint)
         for row in select(rows.NamedSnapshotRow, rows.NAMED_SNAPSHOTS, (period, period))
     }
-    before: defaultdict[int, list[Fill]] = defaultdict(list)
     memories: dict[str, Memory] = {}
     shared = select(rows.FillRow, rows.SHARED_FILLS, (period, period))
     for row in sorted(shared, key=_fill_order):
@@ -356,10 +349,8 @@ def _list_attempts(period: int, positions: Mapping[int, Position]) -> Iterator[A
         key = pool_key(known) if known else row.mint
         if row.period == period:
             mark = positions[row.position].price if row.position else 0
-            seen = known if row.model in (MODEL, *ASSUMPTIONS_OF) else None
             memory = memories.get(key, NEVER_TRADED)
-            yield Attempt(done, seen, tuple(before[row.snapshot]), mark, row.model, memory)
-        before[row.snapshot].append(done)
+            yield Attempt(done, known, mark, row.model, memory)
         if known is not None:
             memories[key] = remember(memories.get(key, NEVER_TRADED), done, known)
 

@@ -11,8 +11,8 @@ from paper.fills import MODEL, RECORDED_COSTS, NetworkCosts
 from paper.guard import DAY_MS, HOUR_MS
 from paper.load import read_snapshot
 from paper.measured import CostsFrom, Measured, RealSwap, VenueError
-from paper.measured_tables import NetworkCost, RealFill
 from paper.rows import NAMED_SNAPSHOT, Columns, NamedSnapshotRow
+from paper.tables import NetworkCost, RealFill
 from storage.rows import select
 
 # A swap that was seen later than this has no snapshot any more.
@@ -196,7 +196,6 @@ def list_costs() -> list[CostsFrom]:
 
 
 def _measure_costs(now: int) -> NetworkCosts | None:
-    """Work out and store the network costs of the last thirty days (ms); None for too few swaps."""
     begin = (now - KEPT_MS) // 1000
     (paid,) = select(PaidRow, COUNT_PAID, (begin,))
     if paid.since is None or paid.swaps < measured.MIN_PAID:

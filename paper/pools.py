@@ -118,7 +118,6 @@ def carry(memory: Memory, snapshot: Snapshot, decimals: int) -> int:
 
 
 def _drain(flow: int, last: Snapshot, snapshot: Snapshot, decimals: int) -> int:
-    """Scale a flow with a pool that shrank."""
     before, now = find_pool(last, decimals), find_pool(snapshot, decimals)
     if before is None or now is None or now.sol >= before.sol or not before.sol:
         return flow

@@ -90,7 +90,6 @@ def _thin(snapshots: Iterator[Snapshot], grain: int) -> Iterator[Snapshot]:
 
 
 def _list_snapshots(span: Span, tokens: Mapping[str, Token]) -> Iterator[Snapshot]:
-    """Yield the snapshots of a time, oldest first, a page at a time."""
     ident = _find_first_id(span.start)
     while True:
         page = select(rows.NamedSnapshotRow, PAGE_OF_SNAPSHOTS, (ident,))
@@ -119,6 +118,5 @@ def _find_first_id(at: int) -> int:
 
 
 def _taken_at(ident: int) -> int | None:
-    """Return when the first snapshot with this id or a higher one was taken."""
     found = select(TakenRow, FIRST_AFTER, (ident,))
     return found[0].taken_at if found else None

@@ -6,7 +6,6 @@ Nothing is decided again.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from paper import first_fills
 from paper.account import Account, Position
 from paper.fills import (
     MODEL,
@@ -18,7 +17,6 @@ from paper.fills import (
     fill,
     write_off,
 )
-from paper.first_fills import FIRST_MODEL, PoolUsage
 from paper.market import Snapshot
 from paper.pools import NEVER_TRADED, Memory
 
@@ -45,16 +43,12 @@ class Attempt:
     fill: Fill
     # None where it is missing.
     snapshot: Snapshot | None
-    # Fills of the same snapshot, by any trader, that came first.
-    before: tuple[Fill, ...]
     # The last mark of its position.
     mark: int
-    # The fill model that made it.
+    # The fill model that made it. Fills of other models are not computed again.
     model: str = MODEL
     # What its pool remembered.
     memory: Memory = NEVER_TRADED
-    # Stored with too little to be made again, and so taken as it stands.
-    is_taken: bool = False
 
 
 @dataclass(frozen=True)
@@ -140,14 +134,9 @@ def fill_again(account: Account, order: Order, attempt: Attempt) -> Fill | None:
     position = account.positions.get(order.mint)
     if order.side == "sell" and position is None:
         return None
-    if attempt.is_taken:
+    if attempt.model != MODEL:
         return attempt.fill
-    make = _fill_now if attempt.model == MODEL else _fill_as_first
-    return make(order, attempt, position.raw if position else None)
-
-
-def _fill_now(order: Order, attempt: Attempt, held: int | None) -> Fill | None:
-    """Fill by the present model; `held`: raw units of the position, None where there is none."""
+    held = position.raw if position else None
     snapshot, memory = attempt.snapshot, attempt.memory
     costs = attempt.fill.costs or RECORDED_COSTS
     if order.reason == "price_gone":
@@ -157,23 +146,6 @@ def _fill_now(order: Order, attempt: Attempt, held: int | None) -> Fill | None:
     if order.reason in WRITE_OFFS:
         return write_off(order, snapshot, attempt.mark, memory, costs)
     return fill(order, snapshot, memory, first=held is None, last_raw=held, costs=costs)
-
-
-def _fill_as_first(order: Order, attempt: Attempt, held: int | None) -> Fill | None:
-    """Fill by one of the first models."""
-    if order.reason in WRITE_OFFS:
-        usage = _usage(attempt, shared=attempt.model != FIRST_MODEL)
-        return first_fills.write_off(order, _gone(attempt), attempt.mark, usage)
-    if attempt.snapshot is None:
-        return None
-    return first_fills.fill(
-        order,
-        attempt.snapshot,
-        _usage(attempt),
-        first=held is None,
-        last_raw=held,
-        model=attempt.model,
-    )
 
 
 def _gone(attempt: Attempt) -> Snapshot:
@@ -187,14 +159,3 @@ def _gone(attempt: Attempt) -> Snapshot:
     if snapshot is not None and snapshot.at == done.at:
         return snapshot
     return Snapshot(done.snapshot, done.mint, done.at, attempt.mark, reserve=0)
-
-
-def _usage(attempt: Attempt, shared: bool = True) -> PoolUsage:
-    """Add up what others took on the same snapshot before. In the first model write-offs neither
-    took nor shared.
-    """
-    usage = PoolUsage()
-    for earlier in attempt.before if shared else ():
-        if attempt.model != FIRST_MODEL or earlier.reason not in WRITE_OFFS:
-            usage.add(earlier)
-    return usage

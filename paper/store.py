@@ -9,24 +9,26 @@ import orjson
 import storage
 from market import store as market_store
 from paper import rows
-from paper.equity_tables import EquityMark
 from paper.guard import DAY_MS, HOUR_MS, Phase
 from paper.load import LoadedTrader
 from paper.rows import SUSPECT, Columns, show_fill, show_line, show_order, show_position
 from paper.tables import (
     DiaryEntry,
     EngineState,
+    EquityMark,
     PaperFill,
     PaperOrder,
     PaperPost,
     Period,
     Position,
     Review,
+    TwinClose,
+    TwinFill,
+    TwinState,
 )
 from paper.tables import Trader as StoredTrader
 from paper.trader import DiaryLine, Journal, ReviewReason, Trader
 from paper.twin_store import list_held, show_twins
-from paper.twin_tables import TwinClose, TwinFill, TwinState
 from storage.rows import select
 
 # What a column holds at most.
@@ -129,7 +131,6 @@ def _store_journals(journals: Sequence[PeriodJournal]) -> None:
 
 
 def _store_twins(loaded: Sequence[LoadedTrader]) -> set[int]:
-    """Store what the twins did; return the snapshots that they name."""
     written = show_twins(loaded)
     _insert(TwinState, written.states, ("period",))
     _insert(TwinFill, written.fills)
@@ -176,7 +177,6 @@ def _check_version(ident: int, version: int, engine: Columns) -> None:
 
 
 def _find_order_ids(one: PeriodJournal) -> dict[int, int]:
-    """Return {order number: row id} of the orders that a journal has fills of."""
     ids: dict[int, int] = {}
     for part in storage.in_parts({fill.order for fill, _ in one.journal.fills}):
         orders = PaperOrder.select(PaperOrder.number, PaperOrder.id).where(

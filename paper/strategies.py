@@ -393,7 +393,6 @@ def public_name(name: str) -> str:
 
 
 def _moved(before: int, now: int) -> int:
-    """Return the move from one price to another in basis points, floored."""
     return (now - before) * ONE // before
 
 
@@ -432,7 +431,6 @@ def _compare_volume(past: WindowSums, last: Snapshot) -> Volume | None:
 
 
 def _is_louder(before: Snapshot, now: Snapshot) -> bool | None:
-    """Tell whether the volume of the window grew; None where that is not known."""
     if before.volume5m is not None and now.volume5m is not None:
         return now.volume5m > before.volume5m
     if before.volume1h is not None and now.volume1h is not None:

@@ -17,8 +17,7 @@ from paper.market import Snapshot
 from paper.pools import HOUR_MS, NEVER_TRADED, Memory, pool_key
 from paper.refill import MONEY, Attempt, StoredAccount, compare, replay
 from paper.rows import NAMED_SNAPSHOT, NamedSnapshotRow
-from paper.twin_closes import OF_PERIOD, TwinCloseRow, read_twin_close
-from paper.twin_store import read_account
+from paper.twin_store import OF_PERIOD, TwinCloseRow, read_account, read_twin_close
 from paper.twins import name_twin
 from storage.rows import select
 
@@ -26,7 +25,7 @@ CLOSED = ("mint", "opened_at", "closed_at", "reason", "gross", "net", "spent")
 
 
 class TwinFillRow(NamedTuple):
-    """A fill of a twin. What it was made of (from `decided_at` on) is None for an early one."""
+    """A fill of a twin."""
 
     order_number: int
     position: int | None
@@ -44,15 +43,15 @@ class TwinFillRow(NamedTuple):
     failed: bool
     reason: str
     model: str
-    decided_at: int | None
-    amount: str | None
-    least: str | None
-    decimals: int | None
-    transfer_bps: int | None
+    decided_at: int
+    amount: str
+    least: str
+    decimals: int
+    transfer_bps: int
     mark: str | None
-    marks: str | None
-    flow: int | None
-    turn: int | None
+    marks: str
+    flow: int
+    turn: int
     costs: str | None
 
 
@@ -137,15 +136,10 @@ def doubt_order(
         yield f"order {order.number}: its fills tell of several"
     decided_on = snapshots.get(order.decided_on)
     # A token that is closed at nothing has no snapshot of that time.
-    if row.amount is None or order.reason == "price_gone":
+    if order.reason == "price_gone":
         return
     if decided_on is None or decided_on.at != order.decided_at:
         yield f"order {order.number}: decided at another time than its snapshot"
-
-
-def count_taken(twin: StoredTwin) -> int:
-    """Count the fills that were stored with too little to be made again."""
-    return sum(attempt.is_taken for attempt in twin.stored.attempts)
 
 
 def read_order(row: TwinFillRow, handle: str) -> Order:
@@ -155,16 +149,16 @@ def read_order(row: TwinFillRow, handle: str) -> Order:
         row.order_number,
         row.mint,
         "",
-        row.decimals or 0,
+        row.decimals,
         row.side,
-        int(row.amount or 0),
+        int(row.amount),
         row.reason,
         row.decided_on,
-        row.decided_at or 0,
+        row.decided_at,
         0,
         0,
-        int(row.least or 0),
-        row.transfer_bps or 0,
+        int(row.least),
+        row.transfer_bps,
     )
 
 
@@ -184,8 +178,7 @@ def _list_attempts(
             ordered_at = ordered.setdefault(row.position, ordered_at)
         if done.turn == 1 and may_forget(memory, ordered_at):
             memory = NEVER_TRADED
-        mark, is_taken = int(row.mark or 0), row.amount is None
-        yield Attempt(done, known, (), mark, row.model, memory, is_taken)
+        yield Attempt(done, known, int(row.mark or 0), row.model, memory)
         if known is not None:
             memories[key] = remember(memory, done, known)
 
@@ -209,7 +202,7 @@ def read_fill(row: TwinFillRow) -> Fill:
         row.snapshot,
         row.at,
         row.decided_on,
-        row.decided_at or 0,
+        row.decided_at,
         int(row.raw),
         row.mid,
         row.slippage,
@@ -218,8 +211,8 @@ def read_fill(row: TwinFillRow) -> Fill:
         row.rent,
         bool(row.failed),
         row.reason,
-        tuple(orjson.loads(row.marks or "[]")),
-        row.flow or 0,
-        row.turn or 0,
+        tuple(orjson.loads(row.marks)),
+        row.flow,
+        row.turn,
         NetworkCosts(*orjson.loads(row.costs)) if row.costs else None,
     )

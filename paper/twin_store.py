@@ -5,13 +5,13 @@ The state of a twin is JSON of the standard library: prices do not fit 64 bits.
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
 import orjson
 
-from paper.account import Account, Position, public_id
+from paper.account import Account, Close, Position, public_id, read_close
 from paper.adaptive import summarize
 from paper.faults import Faults
 from paper.fills import MODEL, Fill, Order
@@ -21,9 +21,43 @@ from paper.market import Snapshot
 from paper.pools import Memory
 from paper.rows import Columns
 from paper.trader import Journal, Trader
-from paper.twin_closes import SINCE, TwinCloseRow, read_twin_close
 from paper.twins import Ticket, Twin, name_twin
 from storage.rows import select
+
+
+class TwinCloseRow(NamedTuple):
+    """A close of a twin, with its trader. `marks` is JSON, money is in lamports, times are ms."""
+
+    period: int
+    number: int
+    trader_id: int
+    family: str
+    mint: str
+    symbol: str
+    opened_at: int
+    closed_at: int
+    reason: str
+    gross: int
+    net: int
+    spent: int
+    pipeline: str
+    marks: str
+
+
+_CLOSES = """
+SELECT c.period_id AS period, c.number, t.id AS trader_id, t.family, c.mint, c.symbol, c.opened_at,
+       c.closed_at, c.reason, c.gross, c.net, c.spent, c.pipeline, c.marks
+FROM twin_close c JOIN period p ON p.id = c.period_id JOIN trader t ON t.id = p.trader_id
+WHERE """
+OF_PERIOD = f"{_CLOSES} c.period_id = ? ORDER BY c.closed_at, c.id"
+SINCE = f"{_CLOSES} c.closed_at >= ? ORDER BY c.closed_at, c.id"
+
+
+def read_twin_close(ident: str, row: TwinCloseRow, marks: Collection[str]) -> Close:
+    """Return the close of a twin that a row stores. No review is opened about a twin: the mark
+    `under_review` stands for one.
+    """
+    return read_close(ident, row, marks, reviewed="under_review" in marks)
 
 
 class StateRow(NamedTuple):

@@ -232,7 +232,7 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):
                 for check in self._checks:
                     check()
             except BaseException as error:
-                # Raised again: no transaction is left open.
+                # Leave no transaction open.
                 if isinstance(error, psycopg.OperationalError):
                     self._note(name_trouble(error, Path()))
                 with contextlib.suppress(psycopg.Error):
@@ -382,7 +382,7 @@ class SessionLock:
                 self._session.execute(f"SELECT pg_advisory_xact_lock({LOCKS['writing']})")
                 return True
             except BaseException:
-                # Raised again: a lock that was half taken is given back.
+                # Release a lock that was only half taken.
                 self.release()
                 raise
 

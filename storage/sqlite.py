@@ -207,13 +207,12 @@ class SQLite(PooledDatabase, APSWDatabase):
                 with self._noting():
                     super().begin(lock_type)
             except BaseException:
-                # Raised again: whoever waits for this turn gets it.
+                # Give up the turn, or the next writer would wait forever.
                 self._pass_on()
                 raise
 
     @contextlib.contextmanager
     def _noting(self) -> Iterator[None]:
-        """Remember why a write failed, for health."""
         try:
             yield
         except OperationalError as error:
@@ -227,7 +226,7 @@ class SQLite(PooledDatabase, APSWDatabase):
             self.writes.fail(trouble)
 
     def commit(self) -> None:
-        """Commit, and note whether writing works. Unusable where the file was removed meanwhile."""
+        """Commit. Unusable if the database file has been removed, since the data would be lost."""
         with self._noting():
             super().commit()
         self._check_files()
@@ -243,7 +242,6 @@ class SQLite(PooledDatabase, APSWDatabase):
             self._pass_on()
 
     def _pass_on(self) -> None:
-        """Let the next writer of this process begin."""
         if getattr(self._mine, "turn", False):
             self._mine.turn = False
             self._turn.release()
@@ -333,7 +331,6 @@ class SQLite(PooledDatabase, APSWDatabase):
             raise OpenQuery(f"{what} inside a transaction")
 
     def _list_cursors(self) -> weakref.WeakSet[Any]:
-        """This thread's cursors that are still referenced."""
         if not hasattr(self._mine, "cursors"):
             self._mine.cursors = weakref.WeakSet()
         cursors: weakref.WeakSet[Any] = self._mine.cursors

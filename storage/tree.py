@@ -32,7 +32,6 @@ def hash_children(left: bytes, right: bytes) -> bytes:
 
 
 def _split(size: int) -> int:
-    """The largest power of two below `size`."""
     return 1 << ((size - 1).bit_length() - 1)
 
 

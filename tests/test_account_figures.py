@@ -13,13 +13,12 @@ from test_legacy import SOL, closed, make_trader
 from accounts import traders as accounts
 from paper import metrics, store
 from paper.account import STARTING_CASH, Close
-from paper.equity_tables import EquityMark
 from paper.guard import DAY_MS, HOUR_MS
 from paper.metrics import Mark
 from paper.store import MARK_MS
-from paper.tables import Period
+from paper.tables import EquityMark, Period
 from web.api.paper_equity import EquityPoint, TradeRow
-from web.site import account_curves, account_history
+from web.site import account_history
 
 MINUS = "\N{MINUS SIGN}"
 
@@ -202,5 +201,5 @@ def test_marks_are_of_open_positions_too_and_of_each_close_once():
 
 def test_falls_are_below_the_highest_so_far():
     points = [EquityPoint(0, 100), EquityPoint(10_000, 80), EquityPoint(20_000, 180)]
-    curve = account_curves.draw_falls(points, 30_000)
+    curve = account_history.draw_falls(points, 30_000)
     assert curve.total == 0 and [run.side for run in curve.runs] == ["flat", "down", "flat"]

@@ -4,9 +4,8 @@ import pytest
 from service import NOW, address
 
 from accounts import acts, api_keys, conduct, hooks, influencers, owners, posts
-from accounts.admin_tables import AdminAct
-from accounts.conduct_tables import Report
 from accounts.problem import Problem
+from accounts.tables import AdminAct, Report
 from models import Attachment, Bot, Key, Post
 from storage import database
 

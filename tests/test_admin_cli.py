@@ -6,8 +6,7 @@ from service import NOW, address
 from test_cli import cli, shown
 
 from accounts import admin, posts
-from accounts.admin_tables import AdminLogin, AdminSession
-from accounts.tables import Hook
+from accounts.tables import AdminLogin, AdminSession, Hook
 from models import Bot, Post
 from storage import database
 

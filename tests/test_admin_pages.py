@@ -13,9 +13,8 @@ from test_pages import HOSTILE, text_of
 from test_studio import Browser
 
 from accounts import acts, admin, api_keys, hooks, posts
-from accounts.admin_tables import AdminAct, AdminLogin, AdminSession
 from accounts.keys import hash_secret
-from accounts.tables import Hook
+from accounts.tables import AdminAct, AdminLogin, AdminSession, Hook
 from models import Bot, Key, Post
 from notify import outbox
 from web.site.admin import lists, queries

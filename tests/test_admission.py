@@ -2,7 +2,7 @@
 
 from types import SimpleNamespace
 
-from web.server.admission import Queue
+from web.server.worker import Queue
 
 
 def request(address: str, name: str = "", method: str | None = "GET") -> SimpleNamespace:

@@ -22,10 +22,9 @@ from paper.fills import RECORDED_COSTS, NetworkCosts
 from paper.guard import Phase
 from paper.market import Flow, View
 from paper.measured import CostsFrom, VenueError
-from paper.measured_tables import NetworkCost
 from paper.recent import Market
 from paper.strategies import Enter, Momentum, show_settings
-from paper.tables import PaperFill, PaperOrder, Position, SeenFlow
+from paper.tables import NetworkCost, PaperFill, PaperOrder, Position, SeenFlow
 from paper.trader import DiaryLine
 
 SOL = 10**9

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from web.api.paper_equity import EquityPoint, SharePoint
-from web.site import account_curves, axes, charts, outcomes
+from web.site import account_history, axes, charts, pictures
 from web.site.axes import Axis, Scale
 from web.site.charts import Runner, Step, TimedTrade
 
@@ -41,7 +41,7 @@ def test_a_curve_changes_sides_where_it_crosses_zero():
 def test_too_little_draws_nothing():
     assert charts.draw_curve([]) is charts.draw_timeline([]) is charts.draw_spark((7,)) is None
     assert (
-        account_curves.draw_equity([EquityPoint(1, 1)], 9) is charts.draw_race([1, 2], []) is None
+        account_history.draw_equity([EquityPoint(1, 1)], 9) is charts.draw_race([1, 2], []) is None
     )
 
 
@@ -143,7 +143,7 @@ def test_in_a_race_the_best_is_first_and_no_label_covers_another():
 
 def test_sales_are_counted_by_what_they_returned():
     sales = [(-60, 100), (-1, 100), (0, 100), (5, 100), (10, 100), (300, 100), (7, 0)]
-    counts = {one.label: one.sales for one in outcomes.group_returns(sales) if one.sales}
+    counts = {one.label: one.sales for one in pictures.group_returns(sales) if one.sales}
     assert counts == {
         "lost over 50%": 1,
         "lost up to 10%": 1,
@@ -151,12 +151,12 @@ def test_sales_are_counted_by_what_they_returned():
         "gained 10% to 25%": 1,
         "gained over 100%": 2,
     }
-    assert {one.side for one in outcomes.group_returns(sales) if "lost" in one.label} == {"down"}
+    assert {one.side for one in pictures.group_returns(sales) if "lost" in one.label} == {"down"}
 
 
 def test_a_calendar_has_a_row_for_each_weekday():
     # 20,762 days after Thursday, 1 January 1970: a Thursday again, 20,762 = 7 * 2966.
-    calendar = outcomes.draw_calendar({20_762: (-90, 4), 20_755: (30, 1), 20_761: (0, 2)}, 20_762)
+    calendar = pictures.draw_calendar({20_762: (-90, 4), 20_755: (30, 1), 20_761: (0, 2)}, 20_762)
     assert len(calendar) == 30
     last, before, week = calendar[-1], calendar[-2], calendar[-8]
     assert (last.side, last.strength, last.y) == ("down", 3, 3 * 24 + 12)
@@ -185,7 +185,7 @@ def test_a_swap_has_a_bar_of_the_least_height_for_nothing_says_its_worth():
 
 def test_a_paper_account_begins_where_it_was_opened():
     points = [EquityPoint(0, 100), EquityPoint(10_000, 80), EquityPoint(20_000, 180)]
-    line = account_curves.draw_equity(points, 30_000)
+    line = account_history.draw_equity(points, 30_000)
     # It stood at 100 until 10 s, at 80 until 20 s, then at 180.
     assert [run.side for run in line.runs] == ["flat", "down", "up"]
     assert line.total == 180 and line.zero == round(5 + 83 * 80 / 100, 2)
@@ -194,7 +194,7 @@ def test_a_paper_account_begins_where_it_was_opened():
 def test_a_level_has_no_sign_and_a_fall_has_one():
     points = [EquityPoint(n * 10_000, sol * 10**9) for n, sol in enumerate((10, 12, 9))]
     equity, falls = (
-        draw(points, 30_000) for draw in (account_curves.draw_equity, account_curves.draw_falls)
+        draw(points, 30_000) for draw in (account_history.draw_equity, account_history.draw_falls)
     )
     # 3 SOL in at most four pieces: by 1 SOL.
     assert [tick.label for tick in equity.levels] == ["9", "10", "11", "12"]
@@ -203,7 +203,7 @@ def test_a_level_has_no_sign_and_a_fall_has_one():
 
 def test_exposure_is_a_share_on_the_axis_of_the_equity():
     points = [SharePoint(0, 0), SharePoint(600_000, 2_500), SharePoint(1_200_000, 0)]
-    curve = account_curves.draw_exposure(points, 1_800_000)
+    curve = account_history.draw_exposure(points, 1_800_000)
     assert (curve.begins, curve.ends, curve.total) == (0, 1_800, 0)
     # Nobody looked before the second point.
     assert curve.gaps == [(0, 33.33)]

@@ -9,9 +9,8 @@ from test_pages import HOSTILE
 from test_studio import Browser, errors_of
 
 from accounts import acts, conduct, holdings, influencers, owners, traders, wallets
-from accounts.admin_tables import AdminAct
-from accounts.conduct_tables import Ban, Report
 from accounts.problem import Problem
+from accounts.tables import AdminAct, Ban, Report
 from models import Attachment, Bot, Owner, Post, Session
 from operate import doctor
 

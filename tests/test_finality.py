@@ -8,7 +8,7 @@ from story import BEGIN, BEGIN_TIME, Story
 
 from models import Bot, Post
 from observing.bell import Announced
-from operate.network_checks import check_finality
+from operate.doctor import check_finality
 from web.api.health import check_health
 
 # Ten minutes of polls each 15 s; slots that become final at once after them.

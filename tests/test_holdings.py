@@ -19,9 +19,9 @@ from observing.ringing import list_audible
 from storage import database
 from storage.rows import select_value
 from web.api import history, metrics, queries
-from web.api.connected import show_connected
 from web.api.health import COUNT_DIFFERENCES, COUNT_TROUBLED, DIFFERENCES, REFUSED, TROUBLED
 from web.api.search import find_others
+from web.api.standings import show_connected
 from web.site.admin.queries import read_list
 
 LEAD, BESIDE, GONE, ACCOUNT = map(address, ("lead", "beside", "gone", "account of beside"))

@@ -22,7 +22,7 @@ import models
 import storage
 from accounts import admin, posts
 from cli.operate import run_backup
-from operate import backups, database_checks, doctor, foreign_schema, network_checks
+from operate import backups, database_checks, doctor, foreign_schema
 from operate.instance import Refused
 from storage import locks
 
@@ -243,7 +243,7 @@ def test_a_restore_interrupted_at_its_end_leaves_the_present_database(backup, se
         patch.setattr(backups, "store_copy", lambda *_: None)
         for name in ("_skip_arrivals", "_log_operator_out"):
             patch.setattr(backups, name, lambda *_: None)
-        patch.setattr(backups.new_log, "open_after_restore", lambda *_: None)
+        patch.setattr(backups, "open_after_restore", lambda *_: None)
         with pytest.raises(KeyboardInterrupt):
             backups.restore_backup(service.config, backup, True, NOW)
     assert len(list(folder.glob("app.db.replaced-*"))) == 1
@@ -673,7 +673,7 @@ def test_the_doctor_notices_rows_from_the_future(service, change):
     ],
 )
 def test_the_doctor_says_by_how_much_the_clock_differs_from_a_node_s(off_seconds, words, advice):
-    told = network_checks.compare_clock(2, NOW, NOW + 1000 * off_seconds)
+    told = doctor.compare_clock(2, NOW, NOW + 1000 * off_seconds)
     assert told.level == "wrong" and "endpoint 2" in told.text
     assert told.text.endswith(words) and advice in told.advice and "timedatectl" in told.advice
 

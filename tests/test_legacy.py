@@ -13,7 +13,7 @@ from paper.account import PIPELINE
 from paper.strategies import FAMILIES
 from paper.tables import DiaryEntry, PaperPost, Period, Position, Trader
 from web.api import legacy
-from web.api.paper_figures import ACCOUNT_FIGURES
+from web.api.paper_brain import ACCOUNT_FIGURES
 
 PATHS = ["/api/traders", "/api/feed", "/api/market", "/api/strategies"]
 SOL = 10**9
@@ -303,7 +303,7 @@ def test_the_families_stand_in_their_order_and_are_not_ranked(service, trader):
 
 
 def test_a_retired_trader_keeps_its_page(service, trader):
-    traders.retire_trader(trader, NOW)
+    type(trader).update(retired_at=NOW).execute()
     assert (
         service.get("/api/traders").json["data"] == []
         and service.get(f"/api/traders/{trader.uid}").json["retiredAt"]

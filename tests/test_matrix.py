@@ -10,9 +10,7 @@ from test_studio import Browser
 
 import models
 from accounts import api_keys, conduct, hooks, traders
-from accounts.admin_tables import AdminAct
-from accounts.conduct_tables import Ban, Report
-from accounts.tables import Hook
+from accounts.tables import AdminAct, Ban, Hook, Report
 from models import Attachment, Bot, Key, Owner, Post, Session
 from paper.account import public_id
 from paper.tables import Backtest, Trader

@@ -14,9 +14,9 @@ from paper.account import PIPELINE, find_exclusion
 from paper.fills import RECORDED_COSTS, NetworkCosts
 from paper.guard import DAY_MS
 from paper.measured import RealSwap
-from paper.measured_tables import NetworkCost, RealFill
 from paper.recent import Market
-from web.api import paper_measured
+from paper.tables import NetworkCost, RealFill
+from web.api import paper
 
 SOL, AT = 10**9, 1_800_000_000_000
 
@@ -231,7 +231,7 @@ def test_ten_own_receipts_decide_whether_a_venue_counts(db):
     errors = {one.venue: one for one in measured_store.list_errors(AT + DAY_MS)}
     assert (errors["raydium"].receipts, errors["raydium"].median_bps) == (10, 500)
     assert measured.list_eligible(errors.values()) == {"pumpfun"}
-    shown = {one["venue"]: one for one in paper_measured.show_measured(AT)["venues"]}
+    shown = {one["venue"]: one for one in paper.show_measured(AT)["venues"]}
     assert (shown["raydium"]["source"], shown["raydium"]["p90ErrorBps"]) == ("own", 500)
     assert not shown["raydium"]["eligible"] and shown["pumpfun"]["eligible"]
     assert (shown["pumpswap"]["receipts"], shown["pumpswap"]["medianErrorBps"]) == (0, None)
@@ -252,7 +252,7 @@ def test_network_costs_are_read_from_own_receipts_once_a_day(db):
         rent = 3_000_000 + number if number % 2 else 0
         store_swap(number, 5, kind=kind, tip=1_000 * (number + 1), rent=rent)
     assert measured_store.refresh_costs(AT) == RECORDED_COSTS
-    assert paper_measured.show_costs()["source"] == "recorded"
+    assert paper.show_costs()["source"] == "recorded"
     store_swap(29, 5, tip=30_000)
     expected = NetworkCosts(20_000, 28_000, 32_000)
     assert measured_store.refresh_costs(AT) == expected
@@ -260,7 +260,7 @@ def test_network_costs_are_read_from_own_receipts_once_a_day(db):
     assert measured_store.refresh_costs(AT + 1) == expected and NetworkCost.select().count() == 1
     # All were of one second.
     assert NetworkCost.get().since == AT // 1000 * 1000
-    shown = paper_measured.show_costs()
+    shown = paper.show_costs()
     assert (shown["p50Lamports"], shown["receipts"], shown["source"]) == ("20000", 30, "own")
     assert shown["rentLamports"] == "3000013" and shown["measuredAt"].startswith("2027-01-15")
     # The next day both count: the 16th of 31.

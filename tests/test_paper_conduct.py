@@ -14,9 +14,9 @@ from test_pages import HOSTILE
 from test_studio import Browser
 
 from accounts import acts, conduct, departures, traders
-from accounts.conduct_tables import Report
 from accounts.exports import write_archive
 from accounts.problem import Problem
+from accounts.tables import Report
 from cli.parser import main
 from models import Owner
 from paper import store

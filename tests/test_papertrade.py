@@ -3,7 +3,6 @@ make of it.
 """
 
 import json
-import pathlib
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
@@ -21,12 +20,11 @@ from bench import record_market, replay_market
 from chain.stored.tables import TradeMint
 from chain.stored.trade_store import number_mints
 from market.tables import Snapshot, Token
-from paper import adaptive, engine, flows, load, orders, rows, store, twin_closes, twin_proof
+from paper import adaptive, engine, flows, load, orders, rows, store, twin_proof, twin_store
 from paper.account import STARTING_CASH, Account
 from paper.diary import format_line
 from paper.faults import Faults
 from paper.fills import MODEL
-from paper.first_fills import FIRST_ASSUMPTIONS
 from paper.market import Check
 from paper.market import Token as Seen
 from paper.recent import Market
@@ -41,12 +39,14 @@ from paper.tables import (
     Position,
     Review,
     Trader,
+    TwinClose,
+    TwinFill,
+    TwinState,
 )
 from paper.trader import Trader as Player
-from paper.twin_tables import TwinClose, TwinFill, TwinState
 from storage.rows import select
 from web.api import paper
-from web.api.paper_figures import ACCOUNT_FIGURES
+from web.api.paper_brain import ACCOUNT_FIGURES
 
 MINUTE = 60_000
 START = 1_800_000_000_000
@@ -234,10 +234,10 @@ def test_where_nobody_trades_a_tick_only_notes_how_far_prices_were_read(stage, m
     for _ in range(2):
         stage.tick()
         assert (len(stored), load.find_cursor()) == (1, price.id)
-    trader = stage.trader()
+    stage.trader()
     stage.tick()
     assert len(stored) == 2
-    traders.retire_trader(trader, stage.now)
+    Trader.update(retired_at=stage.now).execute()
     stage.tick()
     assert len(stored) == 2
 
@@ -790,44 +790,6 @@ def test_rebuild_fills_a_write_off_again(stage):
     )
 
 
-def recorded_history():
-    """Rows of an instance of the first edition: four traders of `amm-cp/1` on a small pool that was
-    drained at the end.
-    """
-    history = orjson.loads((pathlib.Path(__file__).parent / "amm_cp_1.json").read_bytes())
-    for model in (models.Owner, Token, Trader, Period, Snapshot, PaperOrder, PaperFill, Position):
-        if model is Token:
-            Token.delete().execute()
-        for row in history[model._meta.table_name]:
-            model.insert(row).execute()
-    return list(Trader.select().order_by(Trader.id))
-
-
-def test_fills_of_the_first_model_are_made_again_to_the_lamport(stage, monkeypatch):
-    """Three fills share one snapshot, two write-offs another; one attempt failed by the first
-    model's chance.
-    """
-    monkeypatch.setattr("paper.fills.FAILURE_BPS", 500)
-    made = recorded_history()
-    before = [list(model.select().dicts()) for model in (PaperFill, Position, Period, PaperOrder)]
-    assert {fill.model for fill in PaperFill.select()} == {"amm-cp/1"}
-    assert PaperFill.select().where(PaperFill.failed).count() == 1
-    assert [papertrade.rebuild_trader(trader, stage.now) for trader in made] == [[], [], [], []]
-    assert [
-        list(model.select().dicts()) for model in (PaperFill, Position, Period, PaperOrder)
-    ] == before
-
-
-def test_a_close_of_the_first_model_keeps_its_name_and_its_assumptions(stage):
-    trader = recorded_history()[1]
-    shown = paper.find_trader(trader.uid, stage.now)
-    assert {close["model"] for close in shown["closes"]} == {"amm-cp/1"} and shown["strategy"][
-        "model"
-    ] == MODEL
-    assert {tuple(close["assumptions"]) for close in shown["closes"]} == {FIRST_ASSUMPTIONS}
-    assert {close["excludedReason"] for close in shown["closes"]} == {"old_pipeline"}
-
-
 def test_write_offs_that_shared_a_pool_are_made_again(stage):
     made = [stage.trader(f"Holder {number}", start="standard") for number in range(4)]
     stage.play(RISE[:16]).play(["0.0006"], pool="0.3", liquidity="90")
@@ -1136,8 +1098,8 @@ def test_a_model_that_is_down_costs_one_attempt(stage):
         (rows.MintRow, rows.HELD),
         (twin_proof.TwinFillRow, twin_proof.FILLS),
         (rows.NamedSnapshotRow, twin_proof.SNAPSHOTS),
-        (twin_closes.TwinCloseRow, twin_closes.OF_PERIOD),
-        (twin_closes.TwinCloseRow, twin_closes.SINCE),
+        (twin_store.TwinCloseRow, twin_store.OF_PERIOD),
+        (twin_store.TwinCloseRow, twin_store.SINCE),
         (twin_proof.PeriodStateRow, twin_proof.STATE),
     ],
 )

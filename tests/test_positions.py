@@ -21,7 +21,6 @@ from paper.account import (
     find_exclusion,
     public_id,
 )
-from paper.equity_tables import EquityMark
 from paper.faults import FaultKey, Faults
 from paper.fills import (
     MAX_ATTEMPTS,
@@ -33,7 +32,6 @@ from paper.fills import (
     Order,
     remember,
 )
-from paper.first_fills import FIRST_MODEL
 from paper.guard import Pause, Phase
 from paper.load import LoadedTrader
 from paper.market import ALL_SOL, SCALE, Snapshot
@@ -41,7 +39,7 @@ from paper.pools import NEVER_TRADED
 from paper.refill import Attempt
 from paper.rows import CloseRow, RememberedRow, ReviewRow
 from paper.strategies import Refusal
-from paper.tables import DiaryEntry, PaperOrder, PaperPost, Review
+from paper.tables import DiaryEntry, EquityMark, PaperOrder, PaperPost, Review
 from paper.tables import Position as StoredPosition
 from paper.trader import DiaryLine, Journal, ReviewReason, Trader, refusal_key, refuse
 from paper.twins import Twin
@@ -594,9 +592,8 @@ def test_a_difference_is_a_sentence():
 
 
 def test_without_its_snapshot_an_attempt_is_not_made_again():
-    gone = Attempt(bought(), None, (), 0)
-    assert refill._fill_now(order(), gone, None) is None
-    assert refill._fill_as_first(order(), replace(gone, model=FIRST_MODEL), None) is None
+    gone = Attempt(bought(), None, 0)
+    assert refill.fill_again(Account(SOL), order(), gone) is None
     # A write-off is: on its mark, beside a pool that held nothing.
     written_off = refill._gone(replace(gone, mark=7))
     assert (written_off.price, written_off.reserve, written_off.at) == (7, 0, bought().at)
@@ -606,38 +603,18 @@ def test_a_write_off_is_made_again_with_what_the_network_took_then():
     """7 lamports of 7, 7 and 7."""
     gone = order(side="sell", amount=10**9)
     gone = replace(gone, reason="liquidity_gone")
-    attempt = Attempt(replace(sold(10**9), costs=NetworkCosts(7, 7, 7)), quote(0), (), 10**6)
-    assert refill._fill_now(gone, attempt, 10**9).network_fee == 7
-
-
-def test_in_the_first_model_write_offs_took_nothing_from_others():
-    """0.98 SOL went in; the write-off took 0.99 out where it counts."""
-    before = (bought(), sold(10**9, reason="liquidity_gone"))
-    first = refill._usage(Attempt(sold(1), quote(0), before, 0, FIRST_MODEL))
-    assert (first.sol_in, first.raw_out, first.sol_out, first.raw_in) == (980_000_000, 10**9, 0, 0)
-    second = refill._usage(Attempt(sold(1), quote(0), before, 0, "amm-cp/1.1"))
-    assert (second.sol_in, second.sol_out, second.raw_in) == (980_000_000, 990_000_000, 10**9)
-    assert refill._usage(Attempt(sold(1), quote(0), before, 0), shared=False).sol_in == 0
-
-
-@pytest.mark.parametrize("model, shared", [(FIRST_MODEL, False), ("amm-cp/1.1", True)])
-def test_a_write_off_of_the_first_model_shares_its_pool_with_nobody(model, shared):
-    """A sale on the same snapshot took SOL out before; where it counts, less is left."""
-    sale = replace(order(side="sell", amount=10**9), reason="liquidity_gone")
-    done = replace(sold(10**9), at=START)
-    alone, beside = (
-        refill._fill_as_first(sale, Attempt(done, quote(0), before, SCALE, model), 10**9)
-        for before in ((), (sold(10**9),))
-    )
-    assert (beside.slippage > alone.slippage) is shared and (alone == beside) is not shared
+    attempt = Attempt(replace(sold(10**9), costs=NetworkCosts(7, 7, 7)), quote(0), 10**6)
+    held = Position(1, "A", "AA", 6, START, None, DEAR, START, 10**9, DEAR)
+    account = Account(SOL, positions=[held])
+    assert refill.fill_again(account, gone, attempt).network_fee == 7
 
 
 def test_what_was_gone_is_its_snapshot_or_its_mark_beside_an_empty_pool():
     """A snapshot of another moment is that of the mark."""
     there, done = quote(0), sold(10**9)
-    assert refill._gone(Attempt(replace(done, at=START), there, (), 5)) is there
+    assert refill._gone(Attempt(replace(done, at=START), there, 5)) is there
     for known in (None, there):
-        found = refill._gone(Attempt(done, known, (), 5))
+        found = refill._gone(Attempt(done, known, 5))
         assert found == Snapshot(8, "A", START + 20_000, 5, reserve=0)
 
 

@@ -14,20 +14,19 @@ from test_shapes import add_rare_things, list_answers
 from accounts.keys import hash_secret
 from storage import rows
 from web.api import (
-    connected,
     estimates,
     health,
     market,
     metrics,
+    paper,
     paper_closes,
-    paper_controls,
     paper_equity,
     paper_statements,
     post_statements,
-    posting,
     queries,
     records,
     risk,
+    standings,
     statements,
     stream,
     token_results,
@@ -36,19 +35,18 @@ from web.server import auth
 
 MODULES = (
     auth,
-    connected,
     estimates,
     health,
     market,
     metrics,
+    paper,
     paper_closes,
-    paper_controls,
     paper_equity,
     paper_statements,
     post_statements,
-    posting,
     records,
     risk,
+    standings,
     statements,
     token_results,
 )
@@ -62,8 +60,8 @@ def list_row_types():
         if isinstance(one, type)
         and one.__module__ == module.__name__
         and hasattr(one, "_fields")
-        # Places in a list, its pages and curves are made of rows.
-        and not one.__name__.endswith(("Position", "Page", "Point", "History"))
+        # Places in a list, its order, pages and curves are made of rows.
+        and not one.__name__.endswith(("Position", "Page", "Point", "History", "Order", "Post"))
     }
 
 

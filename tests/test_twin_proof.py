@@ -12,8 +12,7 @@ from market.tables import Snapshot, Token
 from paper import twin_proof
 from paper.fills import Fill, NetworkCosts, Order
 from paper.market import Snapshot as Snapshotted
-from paper.tables import Review
-from paper.twin_tables import TwinClose, TwinFill, TwinState
+from paper.tables import Review, TwinClose, TwinFill, TwinState
 
 PRICES = RISE + ["0.0011"] * 90
 
@@ -48,7 +47,7 @@ def test_a_twin_is_filled_again_after_a_restart_and_with_transfer_fees(stage):
     play_until(stage, TwinClose)
     assert {row.transfer_bps for row in TwinFill.select()} == {100}
     assert papertrade.rebuild_trader(trader, stage.now) == []
-    assert twin_proof.count_taken(load(trader)) == 0
+    assert papertrade.count_taken(trader) == 0
 
 
 def test_an_open_position_of_a_twin_is_proved_and_a_difference_opens_a_review(stage):
@@ -90,10 +89,14 @@ def test_what_was_tampered_with_is_named(stage):
             assert any(found in one for one in told), (found, told)
             tried.rollback()
     assert twin_proof.find_twin_differences(load(trader)) == []
-    # What was stored before fills told what they were made of is taken as it stands.
-    TwinFill.update(amount=None, decided_at=None, costs=None, marks=None).execute()
+
+
+def test_a_fill_by_another_model_is_taken_as_stored(stage):
+    trader = stage.trader()
+    play_until(stage, TwinClose)
+    TwinFill.update(model="amm-cp/9", turn=9).execute()
     assert twin_proof.find_twin_differences(load(trader)) == []
-    assert twin_proof.count_taken(load(trader)) == 2
+    assert papertrade.count_taken(trader) == TwinFill.select().count() == 2
     TwinFill.update(mid=TwinFill.mid + 1).where(TwinFill.side == "buy").execute()
     assert "another cash" in twin_proof.find_twin_differences(load(trader))
 
@@ -123,6 +126,7 @@ def row(**more):
     told |= dict(order_number=1, mint="A", side="buy", decided_on=3, snapshot=4, at=2_000, raw="7")
     told |= dict(mid=5, slippage=0, pool_fee=0, network_fee=9, rent=0, failed=0, reason="random")
     told |= dict(decided_at=1_000, amount="5", least="6", decimals=6, transfer_bps=0, turn=1)
+    told |= dict(marks="[]")
     return twin_proof.TwinFillRow(**{**told, "flow": 0, "model": "amm-cp/2", **more})
 
 
@@ -140,7 +144,6 @@ def test_fills_of_one_order_tell_of_one_order():
 
 
 def test_orders_and_fills_are_read_column_by_column():
-    """Of an early one nobody knows what it was made of."""
     told = row(
         position=8, side="sell", slippage=10, pool_fee=11, rent=12, failed=1, transfer_bps=13
     )
@@ -155,19 +158,7 @@ def test_orders_and_fills_are_read_column_by_column():
         *(("stale_price",), -15, 16, NetworkCosts(17, 18, 19)),
     )
     (attempt,) = twin_proof._list_attempts([told], {})
-    assert (attempt.mark, attempt.model, attempt.snapshot, attempt.is_taken) == (
-        *(14, "amm-cp/2", None, False),
-    )
-    unknown = dict.fromkeys(twin_proof.TwinFillRow._fields[16:])
-    early = row(**unknown)
-    assert twin_proof.read_order(early, "") == Order(
-        *("", 1, "A", "", 0, "buy", 0, "random", 3, 0, 0, 0)
-    )
-    assert twin_proof.read_fill(early) == Fill(
-        *(1, "A", "buy", 4, 2_000, 3, 0, 7, 5), network_fee=9, reason="random"
-    )
-    (attempt,) = twin_proof._list_attempts([early], {})
-    assert (attempt.mark, attempt.is_taken) == (0, True)
+    assert (attempt.mark, attempt.model, attempt.snapshot) == (14, "amm-cp/2", None)
 
 
 def test_a_pool_that_a_twin_forgot_begins_again():

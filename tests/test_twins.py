@@ -16,7 +16,7 @@ from paper.load import LoadedTrader
 from paper.market import CheckedSnapshot
 from paper.pools import Memory
 from paper.trader import DiaryLine, Trader
-from paper.twin_closes import TwinCloseRow, read_twin_close
+from paper.twin_store import TwinCloseRow, read_twin_close
 from paper.twins import Twin
 
 # Two entries, each left five rounds later.

@@ -146,13 +146,11 @@ def _tell_result(picker: Picker, facts: Facts) -> list[str]:
 
 
 def _find_sign(facts: Facts) -> str | None:
-    """Tell how a trade ended: gain | loss | even; None where it has no result."""
     result, _ = _find_result(facts)
     return _name_sign(result) if result else None
 
 
 def _find_result(facts: Facts) -> tuple[str, str]:
-    """Return the exact result of a trade and its currency; no digits where it has none."""
     if facts["kind"] == "swap":
         return facts.get("result") or "", facts.get("currency", "")
     has_one = facts["kind"] in ("sell", "round_trip", "close")
@@ -189,7 +187,6 @@ def find_clauses(persona: Persona) -> Clauses:
 
 
 def _list_catchphrases(persona: Persona) -> list[str]:
-    """List the persona's catchphrases as sentences, without those that hold a number."""
     return [
         _end(phrase.strip())
         for phrase in persona.get("catchphrases") or ()
@@ -198,7 +195,6 @@ def _list_catchphrases(persona: Persona) -> list[str]:
 
 
 def _pick_emoji(picker: Picker, persona: Persona) -> list[str]:
-    """Pick one of the persona's emoji for a post in three."""
     emoji = [one for one in persona.get("emoji") or "" if unicodedata.category(one) == "So"]
     return [picker.one(emoji)] if emoji and not picker.below(3) else []
 

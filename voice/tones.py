@@ -435,7 +435,7 @@ SOLEMN: Clauses = {
     """),
     "review": list_lines("""
         I submit to the question.
-        Judgment is withheld, as it should be.
+        I withhold judgment until it is decided.
         The record stays open to all.
     """),
 }

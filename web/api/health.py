@@ -303,7 +303,6 @@ def _show_backlog(now: int) -> dict[str, Any]:
 
 
 def _show_trouble(error: str | None) -> dict[str, Any]:
-    """Show the wallets that observing fails for at present, longest first, and the last error."""
     rows = select(TroubledRow, TROUBLED, (MAX_WALLETS,))
     if error is None and rows:
         error = f"{rows[-1].address}: {rows[-1].reason}"

@@ -216,7 +216,6 @@ def show_entry(entry: Entry, rank: int | None, quote: Quote | None = None) -> di
 
 
 def _show_amounts(entry: Entry, totals: Sums | None) -> Json:
-    """The amounts in SOL; null where nothing was observed, and on a board of a stablecoin."""
     return {
         "realizedLamports": totals and show_lamports(totals.realized),
         "realizedSol": totals and show_sol(totals.realized),
@@ -227,7 +226,6 @@ def _show_amounts(entry: Entry, totals: Sums | None) -> Json:
 
 
 def _show_quoted(totals: Sums | None, quote: Quote) -> Json:
-    """The amounts in a stablecoin; null where nothing was observed."""
     return {
         "quote": show_quote(quote),
         **show_amount("realized", totals and totals.realized, quote),

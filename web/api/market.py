@@ -203,7 +203,6 @@ def show_market_health(now_ms: int) -> dict[str, Any]:
 
 
 def _show_budget(budget: dict[str, Any], now_ms: int) -> dict[str, Any]:
-    """Make the ProviderBudget, of this UTC day."""
     is_today = budget["day"] == now_ms // DAY_MS
     return {
         "requestsToday": budget["requests"] if is_today else 0,

@@ -6,31 +6,30 @@ performance is null; cash and records stay.
 
 from collections import Counter, defaultdict
 from dataclasses import asdict
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from accounts.influencers import read_voice
-from paper import brain, guard, results
+from paper import brain, guard, measured, measured_store, results
 from paper.account import PIPELINE, STARTING_CASH, Close, public_id
-from paper.fills import MODEL
+from paper.fills import MODEL, RECORDED_COSTS, RENT
+from paper.measured import VenueError
 from paper.rows import SUSPECT
 from paper.strategies import FAMILIES, BadSetting, parse_settings, show_settings
+from paper.twin_store import OF_PERIOD, SINCE, TwinCloseRow, read_twin_close
+from paper.venues import VENUES
 from storage import database
 from storage.rows import select, select_many, select_one
-from web.api.paper_brain import find_close_id, show_brain, show_line
-from web.api.paper_controls import (
-    list_compared,
-    list_twin_closes,
-    show_controls,
-    show_family_controls,
-)
-from web.api.paper_equity import read_history
-from web.api.paper_figures import (
+from storage.stored import Part, read_stored
+from web.api.paper_brain import (
+    find_close_id,
     list_fill_errors,
     name_interval,
     show_account_figures,
     show_at_cost,
+    show_brain,
+    show_line,
 )
-from web.api.paper_measured import show_measured
+from web.api.paper_equity import read_history
 from web.api.paper_records import (
     WARNINGS,
     find_percentage,
@@ -46,6 +45,7 @@ from web.api.paper_statements import (
     COMPARED,
     DIARY,
     GENERATION,
+    MARKS,
     ORDERS,
     PAPER_POSTS,
     PERIOD_CLOSES,
@@ -57,6 +57,7 @@ from web.api.paper_statements import (
     CloseRow,
     ComparedRow,
     DiaryRow,
+    Facts,
     OrderRow,
     PaperGeneration,
     PaperPostRow,
@@ -153,7 +154,6 @@ def show_evidence(row: TraderRow) -> Json | None:
 
 
 def _read_totals(trader_id: int | None) -> dict[int, PeriodTotalsRow]:
-    """Return {period id: totals} of the open periods of a trader, or of all for None."""
     return {row.period_id: row for row in select_many(PeriodTotalsRow, PERIOD_TOTALS, (trader_id,))}
 
 
@@ -388,5 +388,175 @@ def show_compared(closes: list[Close]) -> Json:
 
 
 def _count_accounts(closes: list[Close]) -> int:
-    """Return how many traders made these closes, whose ids name them."""
     return len({close.id for close in closes})
+
+
+NOTE = (
+    "Each swap of an observed wallet beside what the model said of it on the market snapshot"
+    " before. Closes count only at venues with at least 10 receipts, nine in ten of which are"
+    " within 3%."
+)
+# When the recorded transactions were read.
+RECORDED_AT = "2026-11-22T00:00:00.000Z"
+
+
+def show_measured(now: int) -> Json:
+    """Make the MeasuredFills. `now`: ms."""
+    return {
+        "model": MODEL,
+        "venues": show_venues(measured_store.list_errors(now)),
+        "networkCosts": show_costs(),
+        "minReceipts": measured.MIN_RECEIPTS,
+        "maxErrorBps": measured.MAX_ERROR_BPS,
+        "note": NOTE,
+    }
+
+
+def show_venues(found: list[VenueError]) -> list[Json]:
+    """Make the VenueErrors: of each venue the model fits, and of others with receipts."""
+    known = {one.venue: one for one in found}
+    return [show_venue(venue, known.get(venue)) for venue in sorted({*VENUES, *known})]
+
+
+def show_venue(venue: str, error: VenueError | None) -> Json:
+    """Make the VenueError of a venue; None: nothing is known of its real fills."""
+    return {
+        "venue": venue,
+        "receipts": error.receipts if error else 0,
+        "medianErrorBps": error.median_bps if error else None,
+        "p90ErrorBps": error.p90_bps if error else None,
+        "source": error.source if error else None,
+        "since": show_time(error.since) if error and error.since else None,
+        "eligible": bool(error and error.is_eligible),
+    }
+
+
+def show_costs() -> Json:
+    """Make the NetworkCosts: of this instance's own receipts, or the recorded ones."""
+    row = measured_store.find_costs()
+    costs = row or RECORDED_COSTS
+    return {
+        "p50Lamports": str(costs.p50),
+        "p75Lamports": str(costs.p75),
+        "p90Lamports": str(costs.p90),
+        "rentLamports": str((row and row.rent) or RENT),
+        "receipts": row.receipts if row else measured.RECORDED_RECEIPTS,
+        "source": "own" if row else "recorded",
+        "measuredAt": show_time(row.at) if row else RECORDED_AT,
+        "since": show_time(row.since) if row else None,
+    }
+
+
+CONTROLS_NOTE = (
+    "What random entries of the same sizes, exits and costs earned, and what holding SOL did."
+    " Results no better than these show no skill."
+)
+
+
+class TwinRow(NamedTuple):
+    """The twin of an account period. Money is in lamports, a SOL in USD cents."""
+
+    period: int
+    fired: Annotated[dict[str, int], Part(dict[str, int])]
+    lessons: int
+    cash: int
+    worth: int
+    sol_cents_first: int | None
+    sol_cents_last: int | None
+    started_at: int
+
+
+TWIN = """
+SELECT period_id AS period, fired, lessons, cash, worth, sol_cents_first, sol_cents_last, started_at
+FROM twin_state WHERE period_id = ?"""
+
+
+class FiredRow(NamedTuple):
+    """A pause that a rule found reason for."""
+
+    facts: Facts
+
+
+FIRED = """
+SELECT facts FROM diary_entry WHERE period_id = ? AND kind = 'pause' ORDER BY id"""
+
+
+def show_controls(period: int, starting_cash: int, *, withheld: bool) -> Json:
+    """Make the Controls of an account period. withheld: its headline is, and so is what it would be
+    compared with.
+    """
+    found = select(TwinRow, TWIN, (period,))
+    row = found[0] if found else None
+    closes = list_twin_closes(period)
+    return {
+        "holdSol": show_holding(row, withheld=withheld),
+        "randomEntry": None
+        if row is None or withheld
+        else show_random_entry(row, closes, starting_cash),
+        "rules": show_rules(period, (row and row.fired) or {}),
+        "note": CONTROLS_NOTE,
+        "simulated": True,
+    }
+
+
+def show_holding(row: TwinRow | None, *, withheld: bool) -> Json:
+    """Make the HoldingSol: nothing earned in SOL, and what a SOL did in USD meanwhile."""
+    moved = None
+    if row and row.sol_cents_first and row.sol_cents_last:
+        moved = round(100 * (row.sol_cents_last - row.sol_cents_first) / row.sol_cents_first, 2)
+    return {"returnPct": None if withheld else 0.0, "usdChangePct": moved}
+
+
+def show_random_entry(row: TwinRow, closes: list[Close], starting_cash: int) -> Json:
+    """Make the RandomEntry: the twin's account, and what its closes add up to."""
+    equity = row.cash + row.worth
+    return {
+        "since": show_time(row.started_at),
+        "equitySol": show_sol(equity),
+        "returnPct": round(100 * (equity - starting_cash) / starting_cash, 2),
+        "closes": len(closes),
+        "lessons": row.lessons,
+        **name_interval(results.describe(closes, starting_cash)),
+        "simulated": True,
+    }
+
+
+def show_rules(period: int, on_twin: dict[str, int]) -> list[Json]:
+    """Return how often each adaptive rule fired, for the trader and for its twin."""
+    fired = Counter[str]()
+    for row in select(FiredRow, FIRED, (period,)):
+        facts = row.facts
+        fired[facts.get("rule", "")] += facts.get("what") in ("begun", "observed")
+    return [
+        {"rule": rule.name, "fired": fired[rule.name], "firedOnTwin": on_twin.get(rule.name, 0)}
+        for rule in guard.RULES
+    ]
+
+
+def _read_close(row: TwinCloseRow) -> Close:
+    return read_twin_close(str(row.trader_id), row, read_stored(row.marks, MARKS.shape) or [])
+
+
+def list_twin_closes(period: int) -> list[Close]:
+    """Return the closes of an account period's twin, oldest first."""
+    return [_read_close(row) for row in select(TwinCloseRow, OF_PERIOD, (period,))]
+
+
+def list_compared(since: int) -> dict[str, list[Close]]:
+    """Return the closes of all twins since (ms), by family."""
+    found: dict[str, list[Close]] = {}
+    for row in select_many(TwinCloseRow, SINCE, (since,)):
+        found.setdefault(row.family, []).append(_read_close(row))
+    return found
+
+
+def show_family_controls(closes: list[Close]) -> Json:
+    """Make the FamilyControls: what the twins of a family's traders closed."""
+    accounts = len({close.id for close in closes})
+    return {
+        "holdSol": {"returnPct": 0.0},
+        "randomEntry": {
+            **name_interval(results.describe(closes, accounts * STARTING_CASH)),
+            "simulated": True,
+        },
+    }

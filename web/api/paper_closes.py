@@ -119,7 +119,6 @@ def find_number(trader: HolderRow, close_id: str) -> int | None:
 
 
 def _list_decisions(trader: HolderRow, number: int, fills: list[FillRow]) -> list[Json]:
-    """List the decisions about a position, in order."""
     times = sorted({one.decided_at for one in fills})
     lines = select(DiaryRow, DECISIONS.format(write_marks(times)), (trader.id, *times))
     return [show_line(trader.handle, line) for line in lines if line.closed == number]
@@ -152,7 +151,6 @@ def find_price_paid(fill: FillRow, decimals: int) -> Decimal | None:
 
 
 def _list_path(row: CloseRow, fills: list[FillRow]) -> list[PathRow]:
-    """List the prices that are still recorded around a position, in order."""
     begins = min([row.opened_at, *(one.decided_at for one in fills)])
     ends = max([row.closed_at, *(one.at for one in fills)])
     return select(PathRow, PATH, (row.mint, begins - MARGIN_MS, ends + MARGIN_MS, MAX_PATH_ROWS))

@@ -9,7 +9,6 @@ from paper import account, guard
 from paper.account import Close, find_exclusion, public_id
 from paper.fill_model import ASSUMPTIONS, MODEL_HASH
 from paper.fills import MODEL
-from paper.first_fills import ASSUMPTIONS_OF
 from paper.market import ALL_SOL, SCALE, percent, value_of
 from paper.results import COST_FACTORS
 from paper.rows import SUSPECT
@@ -84,7 +83,7 @@ def show_position(handle: str, row: PositionRow, now: int) -> Json:
         "markedAt": show_time(row.marked_at),
         "markAgeSeconds": max(0, now - row.marked_at) // 1000,
         "heldSnapshots": row.held,
-        "assumptions": [*list_assumptions(model), *(row.marks or ())],
+        "assumptions": [*ASSUMPTIONS, *(row.marks or ())],
         "model": model,
         "pipeline": row.pipeline,
         "simulated": True,
@@ -94,11 +93,6 @@ def show_position(handle: str, row: PositionRow, now: int) -> Json:
 def find_model(pipeline: str) -> str:
     """Return the fill model a position was opened by: its pipeline ends in the model's id."""
     return pipeline.split(" ")[-1]
-
-
-def list_assumptions(model: str) -> tuple[str, ...]:
-    """Return what a fill model assumes; of an unknown one, what the present one does."""
-    return tuple(ASSUMPTIONS_OF.get(model, ASSUMPTIONS))
 
 
 def show_order(row: OrderRow) -> Json:
@@ -164,7 +158,7 @@ def show_close(handle: str, row: CloseRow, fills: list[Json]) -> Json:
         "model": model,
         "modelHash": MODEL_HASH if model == MODEL else None,
         "pipeline": row.pipeline,
-        "assumptions": [*list_assumptions(model), *marks],
+        "assumptions": [*ASSUMPTIONS, *marks],
         "fills": fills,
         "eligible": excluded is None,
         "excludedReason": excluded,

@@ -62,7 +62,6 @@ def show_post(row: PostRow, base_url: str) -> Json:
 
 
 def _list_mints(row: PostRow) -> list[str]:
-    """List the tokens of a post: the one it names, and those its transaction moved or traded."""
     changes = (*(row.token_changes or ()), *(row.beside_tokens or ()))
     mints = (row.mint, *(mint for mint, _, _ in changes), row.trade_mint)
     return list(dict.fromkeys(mint for mint in mints if mint))

@@ -61,7 +61,6 @@ ABOVE_ALL = TradePosition(2**62, 2**62, 2**62)
 
 
 def _select(head: str, conditions: Iterable[Condition], tail: str) -> tuple[str, list[Any]]:
-    """Return the statement under all conditions, and its values."""
     given = [condition for condition in conditions if condition]
     where = " WHERE " + " AND ".join(sql for sql, *_ in given) if given else ""
     return f"{head}{where} {tail}", [value for _, *values in given for value in values]
@@ -378,7 +377,6 @@ def list_trades_since(
 def _list_arrived(
     limit: int, last: int, span: WalletSpan | None, mint: str | None
 ) -> list[ArrivedRow]:
-    """Return the arrivals of trades numbered above `last`."""
     table, column = ("trade_mint", "trade_id") if mint else ("trade", "id")
     sql, values = _select(
         f"SELECT r.id AS arrival, t.{column} AS row_id FROM {table} t CROSS JOIN arrival r",

@@ -5,7 +5,8 @@ known of the wallet; of all time, or since a moment.
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from chain.stored.holdings import LAST_LEAD
+from chain.amounts import show_lamports
+from chain.stored.holdings import COUNT_HELD, LAST_LEAD
 from chain.stored.standings import (
     HIDDEN,
     Board,
@@ -15,13 +16,14 @@ from chain.stored.standings import (
     work_out,
 )
 from chain.stored.trade_store import to_json
-from storage.rows import select, write_marks
+from storage.rows import select, select_value, write_marks
 from web.api.held_wallets import find_coverages, join_coverages
+from web.api.serialize import Json
 
 
 class CompetitorRow(NamedTuple):
-    """A bot with the wallet that leads, or led when it was retired (`retired_at`, ms). `coverage` is
-    JSON, of all the wallets it holds.
+    """A bot with the wallet that leads, or led when it was retired (`retired_at`, ms). `coverage`
+    is JSON, of all the wallets it holds.
 
     `claimed_since`: when a mere claim of a wallet that another bot had held begins (ms), else
     None.
@@ -105,3 +107,37 @@ def list_standings(board: Board, order: Order, now: int, limit: int) -> list[lis
     for tier in tiers:
         tier.sort(key=lambda row: (-getattr(row, order.column), row.bot))
     return [tier[:limit] for tier in tiers]
+
+
+class ConnectedRow(NamedTuple):
+    """Counts of wallets: ever connected, held by a bot now, and with a forward record."""
+
+    ever: int
+    held: int
+    observed: int
+
+
+# Each by an index alone.
+CONNECTED = f"""
+SELECT (SELECT COUNT(*) FROM wallet) AS ever,
+       {COUNT_HELD} AS held,
+       (SELECT COUNT(*) FROM wallet WHERE forward_realized IS NOT NULL) AS observed
+"""
+NTH = """
+SELECT forward_realized FROM wallet WHERE forward_realized IS NOT NULL
+ORDER BY forward_realized LIMIT 1 OFFSET ?
+"""
+
+
+def show_connected() -> Json:
+    """Make the Connected: counts, and the median of what all observed wallets realized while bots
+    held them; of an even number the lower of the two in the middle.
+    """
+    (row,) = select(ConnectedRow, CONNECTED)
+    median = select_value(NTH, [(row.observed - 1) // 2]) if row.observed else None
+    return {
+        "walletsEver": row.ever,
+        "walletsHeld": row.held,
+        "walletsObserved": row.observed,
+        "medianRealizedLamports": show_lamports(median),
+    }

@@ -2,7 +2,7 @@
 
 One thread of the process polls for arrivals, only while somebody subscribes, and writes each event
 once for all streams; a stream that is further behind than the buffer reaches reads its own way up.
-A waiting stream holds a thread of its own and nothing else: no turn of web.server.admission, no
+A waiting stream holds a thread of its own and nothing else: no turn of web.server.worker, no
 database connection.
 """
 

@@ -126,7 +126,6 @@ def _list_paper_posts(limit: int, start: Start, filters: Filters) -> list[paper.
 
 
 def _list_choices(filters: Filters) -> tuple[str | None, ...]:
-    """The mints to ask for; None for any."""
     return (None,) if filters.mints is None else filters.mints
 
 

@@ -14,22 +14,11 @@ from chain.stored.standings import WINDOWS
 from evidence import log
 from evidence.notes import encode
 from ratelimit import list_limits, show_windows
-from web.api import (
-    leaderboard,
-    market,
-    paging,
-    posting,
-    queries,
-    quote_results,
-    risk,
-    spreadsheet,
-)
+from web.api import leaderboard, market, paging, queries, quote_results, records, risk, spreadsheet
 from web.api.arguments import Args, read_address, read_bot, read_choice
-from web.api.connected import show_connected
-from web.api.ends import show_ends
 from web.api.estimates import add_estimates
 from web.api.held_wallets import list_wallets
-from web.api.look_back import TRADE_KINDS, Wanted, find_arrived, find_trades
+from web.api.look_back import TRADE_KINDS, Wanted, find_arrived, find_trades, show_ends
 from web.api.posts import show_posts
 from web.api.records import show_records
 from web.api.serialize import (
@@ -40,6 +29,7 @@ from web.api.serialize import (
     show_time,
     write_cached,
 )
+from web.api.standings import show_connected
 from web.api.statements import BotRow, TradePosition
 from web.api.token_results import list_by_token, show_token_results
 from web.api.trades import show_activities, show_trades
@@ -183,7 +173,7 @@ def show_bots(rows: Sequence[BotRow]) -> list[Json]:
     former, told = queries.list_former_wallets(ids), show_records(ids)
     shown = [{**show_bot(row, former.get(row.id, ()), base_url), **told[row.id]} for row in rows]
     risk.add_risks(shown, ids)
-    posting.add_postings(shown, ids)
+    records.add_postings(shown, ids)
     quote_results.add_quotes(shown, rows)
     return shown
 

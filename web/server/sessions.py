@@ -77,7 +77,6 @@ class Cookies(SecureCookieSessionInterface):
 
 
 def _is_shareable(response: Response) -> bool:
-    """May a cache that many use keep this answer?"""
     control = response.cache_control
     return "Cache-Control" in response.headers and not (control.private or control.no_store)
 

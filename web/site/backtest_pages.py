@@ -16,8 +16,7 @@ from storage.stored import make_object, make_shape, read_stored
 from web.api.paper_equity import EquityPoint
 from web.server import sessions
 from web.server.gate import settings
-from web.site.account_curves import draw_equity
-from web.site.account_history import MAX_DRAWN
+from web.site.account_history import MAX_DRAWN, draw_equity
 from web.site.charts import Curve, thin_out
 from web.site.creator import forbid_caching, require_owner
 from web.site.forms import Texts, list_errors, read_texts, without_secrets

@@ -10,12 +10,12 @@ from flask.typing import ResponseReturnValue
 
 from chain.reading.quotes import QUOTES
 from web.api import leaderboard, v1
-from web.api.connected import show_connected
 from web.api.serialize import Json
+from web.api.standings import show_connected
 from web.site import figures, pictures
 from web.site.lists import add_etag, expand_json
 from web.site.pieces import Columns, draw_ranks, link_to
-from web.site.record_words import WINDOW_NAMES
+from web.site.profile_words import WINDOW_NAMES
 
 blueprint = Blueprint("board", __name__)
 blueprint.after_request(add_etag)

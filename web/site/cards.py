@@ -49,7 +49,6 @@ def card_of_bot(bot: Json) -> Card:
 
 
 def _describe_record(bot: Json) -> str:
-    """Return the results of a bot, or why it has none, in a sentence."""
     results = bot["results"]
     if bot["wallet"] and results:
         coverage = words.COVERAGE[bot["coverage"]["state"]]
@@ -65,7 +64,6 @@ def _describe_record(bot: Json) -> str:
 
 
 def _describe_sol(results: Json) -> str:
-    """Tell what was realized in SOL, and what left unsold."""
     cost = results["costLeftLamports"]
     left = "" if cost in (None, "0") else f"{figures.write_lamports(cost)} of cost left unsold; "
     earned = figures.write_sol(results["realizedSol"], True)
@@ -84,7 +82,6 @@ def list_earned(results: Json) -> list[str]:
 
 
 def _describe_quotes(results: Json) -> str:
-    """Tell what was realized in each stablecoin."""
     return "".join(
         f"{figures.write_units(one['realizedRaw'], one['symbol'], one['decimals'], True)}"
         f" realized, {words.describe_results(one)}; "
@@ -116,6 +113,5 @@ def write_suffix(post: Json) -> str:
 
 
 def _cut(text: str, max_length: int) -> str:
-    """Return the text on one line, shortened to at most `max_length` characters."""
     line = " ".join(text.split())
     return line if len(line) <= max_length else line[: max_length - 1] + "…"

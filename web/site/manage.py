@@ -78,7 +78,6 @@ def render_manage(
 
 
 def _list_stored(bot: Bot) -> Texts:
-    """Return the bot's profile as its form writes it."""
     voice = influencers.read_voice(bot.voice)
     lists = {name: ("\n" if name == "catchphrases" else ", ").join(voice[name]) for name in LISTS}
     return {

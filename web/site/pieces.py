@@ -53,7 +53,6 @@ class Columns(NamedTuple):
 
 
 def _macros() -> Any:
-    """Return the macros of templates/macros.html as functions."""
     return current_app.jinja_env.get_template("macros.html").module
 
 
@@ -97,7 +96,6 @@ def draw_trades(trades: Sequence[Json]) -> list[str]:
 
 
 def _find_places(trades: Sequence[Json]) -> dict[str, int]:
-    """Return how many digits behind the point the columns of trades have."""
     return {
         "sol": figures.find_places(money.venue_sol(trade) for trade in trades),
         "result": figures.find_places(trade["realized"]["resultSol"] for trade in trades),
@@ -111,7 +109,6 @@ def draw_activity(rows: Sequence[Json], mint: str) -> list[str]:
 
 
 def _list_swapped(row: Json, mint: str, symbols: Mapping[str, str]) -> list[Json]:
-    """List the other tokens of a swap, with their symbols; nothing of another trade."""
     return [
         {**one, "symbol": symbols.get(one["mint"])}
         for one in (row["tokenChanges"] if row["kind"] == "swap" else ())
@@ -142,7 +139,6 @@ def _match(lot: Json, origin: OriginRow | None, decimals: int) -> MatchedLot:
 
 
 def _find_sold_decimals(trade: Json) -> int:
-    """Return the decimals of the token that was sold: the one that was given for it."""
     return next(
         (
             change["decimals"]

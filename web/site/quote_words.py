@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from chain.amounts import exact
 from web.api.serialize import Json
 from web.site import figures, money, profile_words
-from web.site.record_words import WINDOW_NAMES
+from web.site.profile_words import WINDOW_NAMES
 
 
 class QuoteLine(NamedTuple):

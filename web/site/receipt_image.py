@@ -107,7 +107,6 @@ def _is_drawable(letter: str) -> bool:
 
 
 def _fit(text: str, width: int, size: int) -> str:
-    """Cut a line to this many pixels."""
     most = int(width / (size * ADVANCE))
     return text if len(text) <= most else text[: most - 1] + "…"
 

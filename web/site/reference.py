@@ -170,13 +170,11 @@ class Example(NamedTuple):
 
 
 def _find_schema(part: Json) -> Json:
-    """Return the JSON schema of a request's body or of an answer, empty without one."""
     schema: Json = part["content"].get("application/json", {"schema": {}})["schema"]
     return schema
 
 
 def _find_noun(parameters: Sequence[Json]) -> str:
-    """Return what the id in a path names, '' without an id."""
     described = (one["description"] for one in parameters if one["in"] == "path")
     return next(described, "").removeprefix("id of the ")
 

@@ -9,7 +9,7 @@ from flask import Blueprint, Response, flash, g, redirect, render_template, requ
 from flask.typing import ResponseReturnValue
 
 from accounts import admin
-from accounts.admin_tables import AdminSession
+from accounts.tables import AdminSession
 from config import Config
 from web.server import gate, sessions
 from web.server.gate import settings
