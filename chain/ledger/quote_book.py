@@ -12,7 +12,7 @@ from typing import NamedTuple
 from chain.ledger.ledger import Ledger
 from chain.ledger.lots import PAID_ELSEWHERE, UNEXPLAINED, Booked, Opening
 from chain.ledger.reconciliation import Totals
-from chain.ledger.sums import NOTHING, Sums
+from chain.ledger.sums import NOTHING, Sums, read_stablecoin_sums
 from chain.reading.entries import Entry
 from chain.reading.kinds import TRADES
 from chain.reading.quotes import MINTS
@@ -135,7 +135,9 @@ class QuoteRecord:
             self.trades += 1
             self.fee_lamports += entry.fee + entry.tip
             self.cross += is_cross(booked)
-        self.last = self._sum_up()
+        self.last = read_stablecoin_sums(
+            self.ledger.totals, self.trades, self.fee_lamports, self.cross
+        )
         return booked
 
     def skip(self, entry: Entry) -> None:
@@ -144,23 +146,6 @@ class QuoteRecord:
         self.ledger.apply(view_entry(entry, self.ledger.quote))
         self.ledger.totals = totals
         self.ledger.inventory.forget_costs(entry.signature)
-
-    def _sum_up(self) -> Sums:
-        totals = self.ledger.totals
-        return Sums(
-            realized=totals.realized,
-            cost=totals.cost,
-            volume=totals.volume,
-            trades=self.trades,
-            matched=totals.matched,
-            partial=totals.partial,
-            unmatched=totals.unmatched,
-            winning=totals.winning,
-            cost_left=totals.cost_left,
-            cost_left_receipts=totals.cost_left_receipts,
-            fee_lamports=self.fee_lamports,
-            cross=self.cross,
-        )
 
 
 def is_cross(booked: Booked) -> bool:
