@@ -178,8 +178,7 @@ def test_sums_are_compared_member_by_member(watched, chain):
 @pytest.mark.parametrize(
     ("table_name", "fields"),
     [
-        ("hour_total", {"hours"}),
-        ("forward_total", {"spans.1.seconds", "spans.1.realized"}),
+        ("running_total", {"hours", "spans.1.hours", "spans.1.realized"}),
         ("risk_total", {"risk", "spans.1.risk"}),
         ("token_total", {"tokens", "spans.1.tokens"}),
     ],
@@ -281,7 +280,7 @@ def forge_span(ask, totals=None, **changes):
     "changes",
     [
         *({"realizedLamports": "9000000000"}, {"totals": {"realized": "9000000000"}}),
-        *({"openPositions": 7}, {"seconds": "0" * 64}),
+        *({"openPositions": 7}, {"hours": "0" * 64}),
     ],
 )
 def test_a_forged_forward_record_is_found_also_where_it_says_that_nothing_was_published(

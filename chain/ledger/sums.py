@@ -55,6 +55,15 @@ def read_sums(totals: Totals) -> Sums:
     return Sums(*_read_in_sol(totals))
 
 
+def read_stablecoin_sums(totals: Totals, trades: int, fee_lamports: int, cross: int) -> Sums:
+    """Return the sums of a ledger in a stablecoin. `trades`, `fee_lamports` and `cross` are counted
+    apart from its totals.
+    """
+    only_in_sol = dict.fromkeys(("failed", "failed_cost", "overhead", "carried"), 0)
+    own = {"trades": trades, "fee_lamports": fee_lamports, "cross": cross}
+    return read_sums(totals)._replace(**only_in_sol, **own)
+
+
 def add_up(parts: Iterable[Sums]) -> Sums:
     """Add sums by column."""
     listed = list(parts)
