@@ -11,9 +11,10 @@ import orjson
 import storage
 from accounts import api_keys, influencers
 from app import create_app
-from chain import base58, trade_store
+from chain import base58
 from chain.amounts import sol
 from chain.ledger.forward import SpanTotals
+from chain.stored import trade_store
 from chain.stored.summary import NOT_POLLED
 from chain.stored.tables import ForwardTotal, HourTotal, TokenTrader, TradeMint
 from models import Attachment, Trade, Wallet, WalletSignature

@@ -14,8 +14,8 @@ from web.api.held_wallets import find_coverages, join_coverages
 
 
 class CompetitorRow(NamedTuple):
-    """A bot with the wallet that leads, or led when it was retired (`retired_at`, ms). `coverage` is
-    JSON, of all the wallets it holds.
+    """A bot with the wallet that leads, or led when it was retired (`retired_at`, ms). `coverage`
+    is JSON of all its wallets.
 
     `claimed_since`: when a mere claim of a wallet that another bot had held begins (ms), else
     None.
