@@ -4,13 +4,13 @@ moves. Everything the tests compare comes from the database.
 
 import ground
 import orjson
+from chain.stored.quote_tables import QuoteTrade
 from node import FakeClock, connect
 
 import models
 import storage
 from accounts.influencers import VOICE
 from accounts.keys import hash_secret
-from chain.stored.quote_tables import QuoteTrade
 from chain.stored.tables import RiskTotal, RunningTotal, TokenTotal
 from models import Attachment, Bot, Owner, Trade, Wallet
 from observer import Observer

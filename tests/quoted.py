@@ -1,11 +1,11 @@
 """Ledgers in stablecoins as the ledger store writes them, for tests of who shows them."""
 
 import orjson
+from chain.stored.quote_tables import QuoteTrade
 from service import NOW, add_total
 
-from chain.reading.quotes import find_quote
 from chain.ledger.sums import Sums
-from chain.stored.quote_tables import QuoteTrade
+from chain.reading.quotes import find_quote
 from models import Attachment, Bot, Trade, Wallet
 
 NAMES = Sums._fields

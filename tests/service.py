@@ -13,7 +13,9 @@ from accounts import api_keys, influencers
 from app import create_app
 from chain import base58
 from chain.amounts import sol
-from chain.ledger.sums import IN_SOL, WHOLE, Sums
+from chain.ledger.inventory import SOL
+from chain.ledger.sums import Sums
+from chain.ledger.views import ALL_HISTORY
 from chain.stored import trade_store
 from chain.stored.summary import NOT_POLLED
 from chain.stored.tables import RunningTotal, TokenTrader, TradeMint
@@ -164,8 +166,8 @@ class Service:
         }
         add_total(
             Wallet.get(Wallet.address == wallet).id,
-            IN_SOL,
-            WHOLE,
+            SOL,
+            ALL_HISTORY,
             NOW // 1000,
             realized=realized,
             volume=int(results["volumeLamports"]),
@@ -198,7 +200,7 @@ class Service:
             open_positions=open_positions,
             forward_realized=totals.get("realized", 0),
         ).where(Attachment.id == attachment.id).execute()
-        add_total(attachment.wallet_id, IN_SOL, attachment.id, at, **totals)
+        add_total(attachment.wallet_id, SOL, attachment.id, at, **totals)
 
 
 def sum_hours(wallet):
@@ -222,7 +224,7 @@ def sum_hours(wallet):
         has_result = counts and "incomplete_history" not in trade.flags
         if has_result and trade.realized != "not_applicable":
             sums[trade.realized] += 1
-        add_total(wallet, IN_SOL, WHOLE, trade.block_time or 0, **sums)
+        add_total(wallet, SOL, ALL_HISTORY, trade.block_time or 0, **sums)
 
 
 def add_total(wallet, money, view, at, **sums):

@@ -1,10 +1,9 @@
-"""Several wallets of one bot, each proven: added, removed, handed over, and nobody else's."""
+"""Several wallets of one bot, each proven: added, removed, and nobody else's."""
 
 import threading
 
 import orjson
 import pytest
-from chain.stored.group_tables import Companion
 from nacl.signing import SigningKey
 from service import NOW, Service
 from test_quotas import refusal
@@ -60,7 +59,7 @@ def check_log(service):
 
 
 # ---- added and removed ---------------------------------------------------------------------------
-def test_a_proven_wallet_stands_beside_the_one_that_leads(service, ada):
+def test_a_proven_wallet_is_added_to_the_one_that_leads(service, ada):
     add(service, ada, B, C)
     assert held(ada) == [A, B, C]
     assert list_leaves() == [("attachment", one) for one in (A, B, C)]
@@ -93,27 +92,23 @@ def test_removing_one_leaves_the_others(service, ada):
     add(service, ada, B, C)
     wallets.remove_wallet(ada, B, NOW + HOUR)
     assert held(ada) == [A, C]
-    gone = Companion.get(Companion.wallet == Wallet.get(Wallet.address == B))
+    gone = Attachment.get(Attachment.wallet == Wallet.get(Wallet.address == B))
     assert (gone.attached_at, gone.detached_at) == (NOW + 1, NOW + HOUR)
     assert Wallet.get(Wallet.address == B).closing_at == NOW + HOUR
-    assert Attachment.select().count() == 1
+    assert Attachment.select().count() == 3
     check_log(service)
 
 
 @pytest.mark.parametrize("when", [NOW + HOUR, NOW + 2])
-def test_where_the_lead_goes_the_oldest_beside_it_leads(service, ada, when):
+def test_when_the_lead_goes_the_next_one_leads(service, ada, when):
     """Also in the millisecond in which the last one came."""
     add(service, ada, B, C)
     wallets.remove_wallet(ada, A, when)
     assert held(ada) == [B, C]
-    spans = list(Attachment.select(Attachment.attached_at, Attachment.detached_at).tuples())
-    assert spans == [(NOW, when), (when, None)]
-    stays = Companion.select(Companion.attached_at, Companion.detached_at).order_by(Companion.id)
-    assert list(stays.tuples()) == [(NOW + 1, when), (NOW + 2, when), (when, None)]
-    assert list_leaves()[3:] == [
-        *(("detachment", one) for one in (A, B, C)),
-        *(("attachment", one) for one in (B, C)),
-    ]
+    rows = Attachment.select(Attachment.attached_at, Attachment.detached_at)
+    spans = list(rows.order_by(Attachment.id).tuples())
+    assert spans == [(NOW, when), (NOW + 1, None), (NOW + 2, None)]
+    assert list_leaves()[3:] == [("detachment", A)]
     assert Wallet.get(Wallet.address == B).closing_at is None
     # Only A was given up.
     assert quotas.find_wallet_changes(service.config, ada.owner_id, NOW + HOUR).used == 1
@@ -124,12 +119,12 @@ def test_where_the_lead_goes_the_oldest_beside_it_leads(service, ada, when):
 def test_a_wallet_that_went_in_the_millisecond_it_came_was_given_up(service, ada):
     add(service, ada, B)
     wallets.remove_wallet(ada, B, NOW + 1)
-    came, went = Companion.select(Companion.attached_at, Companion.detached_at).tuples().get()
-    assert (came, went) == (NOW + 1, NOW + 1)
+    gone = Attachment.get(Attachment.wallet == Wallet.get(Wallet.address == B))
+    assert (gone.attached_at, gone.detached_at) == (NOW + 1, NOW + 1)
     assert quotas.find_wallet_changes(service.config, ada.owner_id, NOW + HOUR).used == 1
 
 
-def test_a_wallet_that_was_handed_over_can_go_and_come_again(service, ada):
+def test_wallets_can_go_and_come_again(service, ada):
     add(service, ada, B)
     wallets.remove_wallet(ada, A, NOW + HOUR)
     add(service, ada, A, now=NOW + HOUR)
@@ -138,7 +133,7 @@ def test_a_wallet_that_was_handed_over_can_go_and_come_again(service, ada):
     assert held(ada) == [A]
     wallets.remove_wallet(ada, A, NOW + 3 * HOUR)
     assert held(ada) == []
-    # A twice, B once; that A leads again gave up nothing.
+    # A twice, B once.
     assert quotas.find_wallet_changes(service.config, ada.owner_id, NOW + 3 * HOUR).used == 3
     check_log(service)
 
@@ -160,7 +155,7 @@ def test_all_end_together(service, ada, end):
     else:
         departures.delete_owner(ada.owner, NOW + HOUR)
     assert held(ada) == []
-    assert not Companion.select().where(Companion.detached_at.is_null()).exists()
+    assert not Attachment.select().where(Attachment.detached_at.is_null()).exists()
     assert [holdings.find_holder(one) for one in (A, B, C)] == [None] * 3
     check_log(service)
     eve = service.make_bot("Eve").bot
@@ -187,7 +182,7 @@ def refuse(act):
     return caught.value.code, caught.value.detail
 
 
-def test_beside_a_claimed_wallet_there_is_none(service):
+def test_nothing_is_added_to_a_claimed_wallet(service):
     bot = service.make_bot("Ada", A).bot
     code, detail = refuse(lambda: add(service, bot, B))
     assert code == "validation_failed" and "prove that one first" in detail
@@ -278,14 +273,17 @@ def test_of_many_at_once_one_bot_gets_the_wallet_once(service, ada):
         one.start()
     for one in threads:
         one.join()
-    assert Companion.select().count() == 1
-    owner = Companion.get().bot_id
+    (owner,) = (
+        Attachment.select(Attachment.bot)
+        .where(Attachment.wallet == Wallet.get(Wallet.address == B))
+        .scalars()
+    )
     assert sorted(map(str, done)) == sorted([str(owner)] * 10 + ["wallet_taken"] * 10)
     check_log(service)
 
 
 # ---- whose the past is ---------------------------------------------------------------------------
-def test_what_was_proven_beside_another_stays_with_the_bot(service, ada):
+def test_what_was_proven_as_a_second_wallet_stays_with_the_bot(service, ada):
     add(service, ada, B)
     wallets.remove_wallet(ada, B, NOW + HOUR)
     eve = service.make_bot("Eve").bot

@@ -5,13 +5,13 @@ knows all sales at once.
 from collections import Counter
 from itertools import accumulate, pairwise
 
+from chain.ledger.forward import Forward, Span
 from hypothesis import given
 from hypothesis import settings as effort
 from hypothesis import strategies as st
 from test_ledger import FEE, STEP, Silent, Teller, account
 from test_ledger import play as tell
 
-from chain.ledger.forward import Forward, Span
 from chain.ledger.ledger import Ledger
 from chain.ledger.risk import (
     ALL,

@@ -7,8 +7,8 @@ import pytest
 from service import NOW, add_total, address
 from test_records import move, show
 
+from chain.ledger.inventory import SOL
 from chain.ledger.risk import Stretch
-from chain.ledger.sums import IN_SOL
 from chain.stored.risk_store import dump_stretch, load_risk
 from chain.stored.tables import DelayTotal, RiskTotal, TokenTotal
 from models import Attachment, Wallet
@@ -33,7 +33,7 @@ def observe_hours(wallet, changes, span=None):
     for hour, change in sorted(changes.items()):
         total += change
         for view in (0, latest.get().id) if span is None else (span,):
-            add_total(number, IN_SOL, view, hour * 3_600, realized=total)
+            add_total(number, SOL, view, hour * 3_600, realized=total)
 
 
 def observe_risk(wallet, results, hours=0, begins=0, span=None, **changes):

@@ -4,7 +4,6 @@ whatever anybody wrote, or nodes tell, since the last one.
 
 import orjson
 import pytest
-from chain.stored.group_tables import Companion
 from node import FakeNode
 from story import ADA, Story, address, market
 
@@ -150,9 +149,9 @@ def test_a_wallet_that_goes_to_another_bot_begins_a_record_at_the_next_poll(look
         lambda one: Wallet.update(rules="others"),
         lambda one: Wallet.update(coverage='{"state": "none", "gaps": []}'),
         lambda one: Attachment.update(open_cost=7),
-        lambda one: Companion.insert(bot=one.bot, wallet=one, attached_at=0, detached_at=1),
+        lambda one: Attachment.insert(bot=one.bot, wallet=one, attached_at=0, detached_at=1),
     ],
-    ids="scan results rules coverage record beside".split(),
+    ids="scan results rules coverage record span".split(),
 )
 def test_whatever_another_process_writes_is_noticed(look, chain, write):
     """Then the next poll is one in full, which puts right what is derived."""

@@ -115,15 +115,16 @@ def _add_parts(row: BotRow, others: Sequence[PartRow]) -> BotRow:
 
 def _join(add: Callable[[Sequence[Any]], Any], parts: Sequence[Any]) -> Any:
     """Add up the parts that were derived; a damaged one damages the whole."""
-    damaged = next((one for one in parts if isinstance(one, Damaged)), None)
     known = [one for one in parts if one is not None]
-    return damaged or (add(known) if known else None)
+    damaged = [one for one in known if isinstance(one, Damaged)]
+    if damaged or not known:
+        return next(iter(damaged), None)
+    return add(known)
 
 
 def _join_whole(parts: Sequence[Any]) -> Any:
     """Add up parts; None if one is missing."""
-    damaged = next((one for one in parts if isinstance(one, Damaged)), None)
-    return damaged or (None if None in parts else add_amounts(parts))
+    return None if None in parts else _join(add_amounts, parts)
 
 
 def add_amounts(parts: Sequence[Mapping[str, Any]]) -> Json:
