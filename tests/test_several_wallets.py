@@ -11,7 +11,7 @@ from node import FakeNode, connect
 from service import NOW, address
 from story import FEE, Story
 from test_cli import cli, shown  # noqa: F401  (cli is a fixture)
-from test_companions import KEYS, A, B, C, held
+from test_attachments import KEYS, A, B, C, held
 from test_ledger_store import DONE
 from test_studio import Browser, challenge, errors_of, prove
 
@@ -250,7 +250,7 @@ def test_the_command_line_shows_all_and_frees_all(cli):  # noqa: F811
     made = shown(cli, "bot", "create", "--name", "Ada", "--wallet", A)
     bot, given = Bot.get(Bot.uid == made["botId"]), config.load()
     wallets.attach_wallet(given, bot, A, NOW, "proven")
-    wallets.add_wallet(given, bot, B, NOW + 1)
+    wallets.add_wallet(given, bot, B, Attachment.get().attached_at + 1)
     (row,) = shown(cli, "bot", "list")["data"]
     assert (row["wallet"], row["wallets"]) == (A, [A, B])
     assert f"{A}, {B}" in cli("bot", "list")[1]
