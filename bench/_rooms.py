@@ -10,8 +10,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 ROOMS = {
     "chain": (
-        "amounts answers average base58 board bot_wallets coverage deceptions digests effects forward"
-        " instructions inventory kinds ledger ledger_store mints"
+        "amounts answers average base58 board bot_wallets coverage deceptions digests effects"
+        " forward instructions inventory kinds ledger ledger_store mints"
         " notices own packing programs quote_board quote_ledgers quote_store quotes quotes_shown"
         " receipts reconciliation risk risk_shown rpc standings value value_store verify"
     ),

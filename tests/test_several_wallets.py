@@ -10,8 +10,8 @@ from lookout import BEGIN
 from node import FakeNode, connect
 from service import NOW, address
 from story import FEE, Story
-from test_cli import cli, shown  # noqa: F401  (cli is a fixture)
 from test_attachments import KEYS, A, B, C, held
+from test_cli import cli, shown  # noqa: F401  (cli is a fixture)
 from test_ledger_store import DONE
 from test_studio import Browser, challenge, errors_of, prove
 
