@@ -253,7 +253,8 @@ def test_followers_and_the_log_are_told_of_what_moved(service, bot):
 
 # ---- several wallets -----------------------------------------------------------------------------
 def hold_too(bot, name, since=NOW - 5, until=None):
-    """One more wallet that the bot proved and held, from when to when (ms)."""
+    """One more wallet that the bot proved and held, from when to when (ms); W still leads."""
+    Attachment.update(attached_at=NOW - 9).where(Attachment.bot == bot).execute()
     wallet = Wallet.create(bot=bot, address=name, created_at=NOW)
     times = {"attached_at": since, "detached_at": until}
     Attachment.create(bot=bot, wallet=wallet, ownership="proven", **times)
