@@ -270,6 +270,16 @@ def test_of_two_wallets_that_made_a_transaction_the_one_that_traded_tells(servic
     assert judgment(uid) == ("verified", None, "trade_b")
 
 
+def test_a_change_of_another_wallets_trade_moves_the_post_at_once(service, bot):
+    other, uid = hold_too(bot, address("b")), say(bot, "t")
+    service.observe_trade(address("b"), "t", 1, uid="trade_b")
+    verify_posts(other, {signature("t")}, NOW + 1)
+    assert judgment(uid) == ("verified", None, "trade_b")
+    Trade.update(flags='["own_wallets", "value_unexplained"]').execute()
+    verify_posts(other, {signature("t")}, NOW + 2)
+    assert judgment(uid) == ("mismatch", "value_unexplained", "trade_b")
+
+
 def test_a_transaction_that_names_another_wallet_is_waited_for(service, bot):
     wallet, uid = hold_too(bot, story.address("bob")), say(bot, "t")
     store_receipt("t", "bob")
