@@ -55,8 +55,8 @@ def verify_posts(wallet: Wallet, changed: Collection[str], now: int) -> None:
     Nothing else changes a post's verification after its creation.
     """
     for post in _list_movable(wallet, changed):
-        own = wallet if post.wallet_id == wallet.id else post.wallet
-        status, reason, trade = judge_post(post, own)
+        # Listed by its wallet, so it has one.
+        status, reason, trade = judge_post(post, post.wallet or wallet)
         before = post.trade_id
         if (status, reason, trade and trade.id) != (post.status, post.status_reason, post.trade_id):
             event_at = post.created_at
