@@ -20,7 +20,11 @@ NOT_FOUND_AFTER_MS = 10 * 60_000
 MAX_AT_ONCE = 400
 # Plain SQL: it runs with each publication of a wallet, and peewee would take longer to build it
 # than SQLite to run it; it mostly finds nothing.
-SIGNED = "SELECT * FROM post p WHERE wallet_id = ? AND signature IS NOT NULL"
+SIGNED = "SELECT * FROM post p WHERE wallet_id IN ({}) AND signature IS NOT NULL"
+# Asked apart: as a part of SIGNED it keeps SQLite from the index of the posts of a wallet.
+TOGETHER = """
+SELECT DISTINCT o.wallet_id FROM attachment a JOIN attachment o ON o.bot_id = a.bot_id
+WHERE a.wallet_id = ?"""
 MOVABLE = """status = 'pending'
 OR status = 'not_found' AND (
     EXISTS (SELECT 1 FROM receipt r WHERE r.signature = p.signature)
@@ -45,12 +49,14 @@ class Judgment(NamedTuple):
 
 
 def verify_posts(wallet: Wallet, changed: Collection[str], now: int) -> None:
-    """Judge the wallet's posts again by what was observed since, and store what changed.
+    """Judge posts again by what was observed of a wallet since, and store what changed: those of
+    the wallet, and of all others that its bots ever held.
 
     Nothing else changes a post's verification after its creation.
     """
     for post in _list_movable(wallet, changed):
-        status, reason, trade = judge_post(post, wallet)
+        # Listed by its wallet, so it has one.
+        status, reason, trade = judge_post(post, post.wallet or wallet)
         before = post.trade_id
         if (status, reason, trade and trade.id) != (post.status, post.status_reason, post.trade_id):
             event_at = post.created_at
@@ -79,10 +85,13 @@ def _list_movable(wallet: Wallet, changed: Collection[str]) -> list[Post]:
     They name a trade that changed, are pending, name a transaction that came since, or have lost
     their trade.
     """
+    rows = storage.database.execute_sql(TOGETHER, (wallet.id,)).fetchall()
+    wallets = sorted({wallet.id, *(number for (number,) in rows)})
+    signed = SIGNED.format(storage.mark(wallets))
     if len(changed) > MAX_AT_ONCE:
-        return list(Post.raw(SIGNED, wallet.id))
+        return list(Post.raw(signed, *wallets))
     named = f"OR signature IN ({storage.mark(changed)})" if changed else ""
-    return list(Post.raw(f"{SIGNED} AND ({MOVABLE} {named})", wallet.id, *sorted(changed)))
+    return list(Post.raw(f"{signed} AND ({MOVABLE} {named})", *wallets, *sorted(changed)))
 
 
 def judge_post(post: Post, wallet: Wallet) -> Judgment:

@@ -97,18 +97,6 @@ EQUIVALENTS = {
             "if happened_at is not None and happened_at >= self._now_ms:",
         ): "at the same moment no span begins or ends again",
     },
-    "chain/ledger/group_forward.py": {
-        (
-            "or (one.ends_ms is not None and one.number not in company.went)",
-            "or (one.ends_ms is not None or one.number not in company.went)",
-        ): "a copy on which nobody comes or goes says the same",
-    },
-    "chain/stored/group_store.py": {
-        (
-            '"forward_realized": pending.forward.sum_realized(),',
-            '"FORWARD_REALIZED": pending.forward.sum_realized(),',
-        ): "SQL knows no case",
-    },
     "chain/reading/kinds.py": {
         (
             "gave = any(change < 0 for _, change, _ in effect.tokens) or (",

@@ -10,9 +10,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 ROOMS = {
     "chain": (
-        "amounts answers average base58 board coverage deceptions digests effects forward"
-        " group_parts group_store groups instructions inventory kinds ledger ledger_store mints"
-        " notices packing programs quote_board quote_ledgers quote_store quotes quotes_shown"
+        "amounts answers average base58 board bot_wallets coverage deceptions digests effects"
+        " forward instructions inventory kinds ledger ledger_store mints"
+        " notices own packing programs quote_board quote_ledgers quote_store quotes quotes_shown"
         " receipts reconciliation risk risk_shown rpc standings value value_store verify"
     ),
     "paper": (
@@ -21,7 +21,7 @@ ROOMS = {
         " positions shapes strategies twin_proof twins"
     ),
     "accounts": (
-        "accounts acts auto_posts companions delays keys leaving log posts proof quotas"
+        "accounts acts attachments auto_posts delays keys leaving log posts proof quotas"
         " said_and_did several_wallets verification"
     ),
 }

@@ -146,7 +146,7 @@ def test_a_result_of_a_part_is_not_told_as_that_of_the_sale(wallet):
 
 
 def test_of_several_wallets_no_result_is_told_that_another_may_change(wallet):
-    """What the other one sold before is perhaps not read yet: the lots were then others."""
+    """The other side of the same transaction may not be read yet."""
     other = Wallet.create(address="Other", bot=wallet.bot, created_at=1, backfilled=True)
     Attachment.create(bot=wallet.bot, wallet=other, ownership="proven", attached_at=1)
     posts = []

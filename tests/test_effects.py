@@ -53,7 +53,7 @@ EVES = Balance(account("eve", "CAT"), CAT, 6, 0, 100, RENT, RENT)
 def test_what_a_transaction_did_to_who_paid_for_it():
     """3 SOL came; what was wrapped, and the rent of an own account, are hers as before."""
     assert asdict(effect_of(day())) == {
-        "wallets": frozenset({ADA}),
+        "wallet": ADA,
         "lamports": 3 * SOL - PAID,
         "fee": FEE,
         "wrapped": SOL,

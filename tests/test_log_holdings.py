@@ -5,7 +5,7 @@ from auditing import ask_service, make_auditor, show_early
 from node import FakeNode
 from service import NOW, Service
 from story import Story
-from test_companions import A, B, C, D, E
+from test_attachments import A, B, C, D, E
 
 from accounts import influencers, wallets
 from evidence import openings

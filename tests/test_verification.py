@@ -253,7 +253,8 @@ def test_followers_and_the_log_are_told_of_what_moved(service, bot):
 
 # ---- several wallets -----------------------------------------------------------------------------
 def hold_too(bot, name, since=NOW - 5, until=None):
-    """One more wallet that the bot proved and held, from when to when (ms)."""
+    """One more wallet that the bot proved and held, from when to when (ms); W still leads."""
+    Attachment.update(attached_at=NOW - 9).where(Attachment.bot == bot).execute()
     wallet = Wallet.create(bot=bot, address=name, created_at=NOW)
     times = {"attached_at": since, "detached_at": until}
     Attachment.create(bot=bot, wallet=wallet, ownership="proven", **times)
@@ -267,6 +268,16 @@ def test_of_two_wallets_that_made_a_transaction_the_one_that_traded_tells(servic
     service.observe_trade(address("b"), "t", 1, uid="trade_b")
     verify("t")
     assert judgment(uid) == ("verified", None, "trade_b")
+
+
+def test_a_change_of_another_wallets_trade_moves_the_post_at_once(service, bot):
+    other, uid = hold_too(bot, address("b")), say(bot, "t")
+    service.observe_trade(address("b"), "t", 1, uid="trade_b")
+    verify_posts(other, {signature("t")}, NOW + 1)
+    assert judgment(uid) == ("verified", None, "trade_b")
+    Trade.update(flags='["own_wallets", "value_unexplained"]').execute()
+    verify_posts(other, {signature("t")}, NOW + 2)
+    assert judgment(uid) == ("mismatch", "value_unexplained", "trade_b")
 
 
 def test_a_transaction_that_names_another_wallet_is_waited_for(service, bot):

@@ -96,8 +96,9 @@ def has_other_marks(wallet_id: int, signatures: Iterable[str]) -> bool:
         entries = []
         for flags, *stored in storage.database.execute_sql(sql, (wallet_id, *part)).fetchall():
             with contextlib.suppress(*UNREADABLE):
-                entries.append(Entry.load(*stored))
-                booked[entries[-1].signature] = set(OWN_FLAGS.intersection(orjson.loads(flags)))
+                entry = Entry.load(*stored)
+                booked[entry.signature] = set(OWN_FLAGS.intersection(orjson.loads(flags)))
+                entries.append(entry)
         for entry in mark_new(entries, siblings):
             if OWN_FLAGS & set(entry.flags) != booked[entry.signature]:
                 return True

@@ -9,7 +9,7 @@ from typing import Annotated, Any, NamedTuple
 from chain.amounts import show_lamports, sol
 from chain.ledger.coverage import STATES
 from chain.stored.columns import WALLET_PARTS
-from chain.stored.holdings import LEAD
+from chain.stored.holdings import LAST_LEAD, LEAD
 from chain.stored.summary import read_coverage
 from chain.stored.trade_store import to_json
 from storage.rows import select, write_marks
@@ -58,7 +58,7 @@ JOIN wallet w ON w.id = a.wallet_id WHERE b.id IN ({{}}) ORDER BY a.attached_at,
 
 
 class CoverageRow(NamedTuple):
-    """The coverage of such a wallet, as JSON."""
+    """The coverage of such a wallet, also of one that a bot held when it was retired, as JSON."""
 
     bot_id: int
     address: str
@@ -67,7 +67,8 @@ class CoverageRow(NamedTuple):
 
 COVERAGES = f"""
 SELECT a.bot_id, w.address, w.coverage
-FROM bot b JOIN attachment a ON a.bot_id = b.id AND a.detached_at IS NULL AND a.id <> {LEAD}
+FROM bot b JOIN attachment a ON a.bot_id = b.id AND a.id <> {LAST_LEAD}
+    AND (a.detached_at IS NULL OR a.detached_at = b.retired_at)
 JOIN wallet w ON w.id = a.wallet_id WHERE b.id IN ({{}}) ORDER BY a.attached_at, a.id
 """
 
@@ -175,7 +176,7 @@ def _add_quotes(parts: Sequence[Mapping[str, Json]]) -> Json:
 
 # ---- coverage ------------------------------------------------------------------------------------
 def find_coverages(bot_ids: Sequence[int]) -> dict[int, dict[str, str | None]]:
-    """Return {bot: {address: coverage}} of the wallets that bots hold besides the lead."""
+    """Return {bot: {address: coverage}} of the wallets of bots besides the lead."""
     found: dict[int, dict[str, str | None]] = defaultdict(dict)
     if bot_ids:
         for row in select(CoverageRow, COVERAGES.format(write_marks(bot_ids)), bot_ids):

@@ -10,7 +10,7 @@ from node import FakeNode, connect
 from service import NOW, Service
 from several import find_differences
 from story import Story, account_of
-from test_companions import A, B, C, D, check_log
+from test_attachments import A, B, C, D, check_log
 
 from accounts import holdings, wallets
 from accounts.problem import Problem
