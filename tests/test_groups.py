@@ -6,14 +6,6 @@ import random
 from collections import Counter, defaultdict, deque
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from story import FEE, RENT, VENUE, Story, account_of, address
-from test_ledger import Teller
-from test_quote_store import take_for_quotes
-
-from chain.ledger.average import Pool
-from chain.ledger.coverage import UNRESOLVED, order_entries
 from chain.ledger.forward import Forward, Span, SpanHoldings
 from chain.ledger.group_book import OWN_WALLETS, Family, begin_group, rebuild_group
 from chain.ledger.group_book import Member as Wallet
@@ -25,6 +17,14 @@ from chain.ledger.groups import (
     join_seen,
     merge_slot,
 )
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from story import FEE, RENT, VENUE, Story, account_of, address
+from teller import Teller
+from test_quote_store import take_for_quotes
+
+from chain.ledger.average import Pool
+from chain.ledger.coverage import UNRESOLVED, order_entries
 from chain.ledger.ledger import Ledger
 from chain.ledger.lots import Seen
 from chain.ledger.risk import ALL

@@ -9,20 +9,20 @@ import random
 import ground
 import orjson
 import pytest
+from chain.ledger.forward import Forward
+from chain.ledger.group_book import Member
 from hypothesis import HealthCheck, given
 from hypothesis import settings as effort
 from hypothesis import strategies as st
 from lookout import BEGIN, ledger_of, watch
 from story import Story, address, market
-from test_ledger import STEP, Silent, Teller, account, play
+from teller import STEP, Silent, Teller, account, play
 
 import chain.stored.store
 import models
 import storage
 from accounts.auto_posts import update_posts
 from chain.ledger.coverage import Progress
-from chain.ledger.forward import Forward
-from chain.ledger.group_book import Member
 from chain.ledger.ledger import Ledger
 from chain.ledger.lots import Booked, Opening
 from chain.ledger.risk import Stretch

@@ -8,8 +8,8 @@ import orjson
 import pytest
 from quoted import derive, quote_trade
 from service import NOW, address, signature
+from teller import Teller
 from test_board import observe
-from test_ledger import Teller
 from test_said_and_did import W, count_queries, receipt_of, say
 
 from accounts import verification

@@ -10,7 +10,7 @@ import pytest
 from lookout import BEGIN, Lookout, ledger_of, read_quotes, watch
 from node import FakeNode
 from story import address, market
-from test_ledger import Teller
+from teller import Teller
 from test_ledger_store import ADA, DONE, entries_of, rebuild, store
 
 import storage
