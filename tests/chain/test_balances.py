@@ -1,4 +1,4 @@
-"""The chain of balances: what was held before the first transaction, and gaps between transactions."""
+"""The chain of balances: what was there before the first transaction, and gaps between them."""
 
 from teller import FEE, RENT, USDC, Teller, rebuild, show
 

@@ -6,7 +6,6 @@ by hand, an oracle written apart, real receipts and the recorded history.
 
 import json
 from collections import Counter
-from dataclasses import replace
 from fractions import Fraction
 from math import floor
 from unittest import mock
@@ -35,7 +34,7 @@ from chain.ledger.coverage import order_entries
 from chain.ledger.inventory import SOL, Inventory
 from chain.ledger.ledger import WHOLE, Ledger
 from chain.ledger.lots import Opening
-from chain.ledger.sales import AGAINST, PAID_ELSEWHERE, Side, see_side
+from chain.ledger.sales import AGAINST, Side, see_side
 from chain.ledger.views import ALL_HISTORY, Account
 from chain.reading.effects import Balance
 from chain.reading.entries import Entry, read_entry
