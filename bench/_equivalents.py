@@ -56,9 +56,12 @@ EQUIVALENTS = {
             "lots, slices, missing = self.lots.get(mint, None), [], amount",
         ): "no lots are as empty as none",
         **_unchecked(
-            "for group, got, part in zip(groups, share(amount, sizes), share(spent, sizes),"
-            " strict=True):",
-            "all three are as long as the groups",
+            "carried = [Carried(*one) for one in zip(groups, share(spent, sizes), strict=True)]",
+            "there is a share of each group",
+        ),
+        **_unchecked(
+            "for (group, part), got in zip(carried, share(amount, sizes), strict=True):",
+            "there is a share of each group",
         ),
     },
     "chain/reading/digests.py": _unchecked(
@@ -91,10 +94,10 @@ EQUIVALENTS = {
             "if self.unshown_in < 0 or self.whole or not self._others_held():",
         ): "of nothing there is nothing to explain",
     },
-    "chain/ledger/forward.py": {
+    "chain/ledger/views.py": {
         (
-            "if happened_at is not None and happened_at > self._now_ms:",
-            "if happened_at is not None and happened_at >= self._now_ms:",
+            "if happened_at is None or happened_at <= self.now_ms:",
+            "if happened_at is None or happened_at < self.now_ms:",
         ): "at the same moment no span begins or ends again",
     },
     "chain/reading/kinds.py": {
@@ -109,10 +112,15 @@ EQUIVALENTS = {
             "return [placed for top in receipt.instructions for placed in walk(top, None, None)]",
         ): "is asked whether it is true",
     },
-    "chain/ledger/ledger.py": _unchecked(
-        "for (_, quantity, spent), part in zip(slices, shares, strict=True):",
-        "there is a share of each slice",
-    ),
+    "chain/ledger/sales.py": {
+        **_unchecked(
+            "for quantity, spent, part in zip(amounts, costs, shares, strict=True):",
+            "there is a cost and a share of each slice",
+        ),
+        **_unchecked(
+            "for one, cost in zip(slices, costs, strict=True)]", "there is a cost of each slice"
+        ),
+    },
     "chain/stored/quote_store.py": {
         (
             'return SALES.format(wallets=", ".join(map(str, sorted(wallets))) or "NULL")',

@@ -5,7 +5,7 @@ import time
 
 import pytest
 from service import NOW, address
-from test_ledger import Teller
+from teller import Teller
 from test_ledger_store import DONE
 
 from accounts import influencers, wallets

@@ -12,7 +12,7 @@ from corpus import read_expected
 from accounts import exports
 from accounts.problem import CODES
 from chain.amounts import exact
-from chain.ledger.ledger import Ledger
+from chain.ledger.ledger import WHOLE, Ledger
 from chain.reading.effects import Balance
 from chain.reading.entries import Entry
 from chain.reading.kinds import TRADES
@@ -114,7 +114,7 @@ def test_the_worked_example():
             Balance("A", "M", 6, held, held + change, 0 if slot == 1 else 1, 1),
         )
         kind = "transfer_in" if what.startswith("somebody") else what
-        booked = ledger.apply(
+        made = ledger.apply(
             Entry(
                 str(slot),
                 slot,
@@ -134,14 +134,17 @@ def test_the_worked_example():
             )
         )
         held, lamports = held + change, lamports + sol
-    told = int(re.search(r"\*\*([\d,]+) lamports\*\*", text)[1].replace(",", ""))
+    told, booked = (
+        int(re.search(r"\*\*([\d,]+) lamports\*\*", text)[1].replace(",", "")),
+        made[WHOLE],
+    )
     assert (booked.status, booked.result, booked.matched, booked.unmatched) == (
         "partial",
         told,
         1_500_000,
         100_000,
     )
-    assert ledger.positions() == [("M", 100_000, 6, None, 100_000)]
+    assert ledger.list_positions() == [("M", 100_000, 6, None, 100_000)]
 
 
 def test_the_drawn_example_is_the_one_of_the_book(service):
@@ -288,7 +291,7 @@ def test_the_gift_of_the_example_is_no_profit():
             *(sol, -fee, 0, 0, tokens, balances),
             beside_sol=beside,
         )
-        booked = ledger.apply(entry)
+        booked = ledger.apply(entry)[WHOLE]
         held, lamports = held + tokens[0][1], lamports + sol
     assert booked.result == whole(re.search(r"\*\*(−[\d,]+) lamports\*\*", text)[1])
     assert ledger.reconcile().received == gift

@@ -7,9 +7,9 @@ from hashlib import sha256
 from itertools import product
 
 import pytest
+from corpus import read_truth
 from scene import Scene
 from story import VENUE, Story, account_of, address
-from test_receipts import read_truth
 
 from chain.base58 import b58encode
 from chain.reading.effects import read_effect

@@ -16,7 +16,7 @@ from hypothesis import settings as effort
 from hypothesis import strategies as st
 from lookout import BEGIN, ledger_of, watch
 from story import Story, address, market
-from test_ledger import STEP, Silent, Teller, account, play
+from teller import STEP, Silent, Teller, account, play
 
 import chain.stored.store
 import models

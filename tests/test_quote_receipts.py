@@ -6,16 +6,16 @@ import re
 
 import orjson
 import pytest
+from chain.stored.quote_tables import QuoteTrade
 from quoted import derive, quote_trade
 from service import NOW, address, signature
+from teller import Teller
 from test_board import observe
-from test_ledger import Teller
 from test_said_and_did import W, count_queries, receipt_of, say
 
 from accounts import verification
 from agents.answers import trim_post
 from chain.reading.quotes import QUOTES
-from chain.stored.quote_tables import QuoteTrade
 from market.tables import Token
 from models import Post, Trade, Wallet
 from web.api import timeline

@@ -7,16 +7,16 @@ import random
 import ground
 import orjson
 import pytest
+from chain.stored.quote_tables import QuoteTotal, QuoteTrade
 from lookout import BEGIN, Lookout, ledger_of, read_quotes, watch
 from node import FakeNode
 from story import address, market
-from test_ledger import Teller
+from teller import Teller
 from test_ledger_store import ADA, DONE, entries_of, rebuild, store
 
 import storage
 from chain.ledger import ledger, quote_book
 from chain.reading.quotes import QUOTES
-from chain.stored.quote_tables import QuoteTotal, QuoteTrade
 from chain.stored.store import LedgerStore
 from models import Attachment, Trade, Wallet, WalletSignature
 from observing import rebuilding

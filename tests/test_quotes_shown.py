@@ -6,8 +6,8 @@ import orjson
 import pytest
 from quoted import RAW, derive, observe_quote, quote_trade
 from service import NOW, address
+from teller import Teller
 from test_board import observe
-from test_ledger import Teller
 from test_records import move, show
 
 from agents.answers import trim_bot, trim_trade

@@ -8,11 +8,11 @@ rent 2,039,280; ada is the wallet.
 import json
 
 import pytest
+from damage import JSON, at, paths_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scene import FEE, Scene
 from story import RENT, account_of, address
-from test_receipts import JSON, at, paths_of
 
 from chain.base58 import b58encode
 from chain.reading.calls import discriminators

@@ -7,9 +7,8 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as effort
 from hypothesis import strategies as st
 from lookout import ledger_of
-from test_ledger import FEE, Teller
+from teller import FEE, SOL_STEP, Teller, write_sol_steps
 from test_ledger_store import ADA, BEGIN, DONE, empty, store
-from test_reconciliation import DRAWN, play
 
 import storage
 from accounts.auto_posts import update_posts
@@ -190,7 +189,7 @@ def test_books_that_do_not_close_are_told(empty):
 
 @effort(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
-    drawn=st.lists(DRAWN, min_size=3, max_size=20),
+    drawn=st.lists(SOL_STEP, min_size=3, max_size=20),
     missing=st.integers(0, 2),
     seed=st.integers(0, 10**6),
 )
@@ -199,7 +198,7 @@ def test_in_any_order_and_any_batches_the_same_bytes(empty, drawn, missing, seed
     is stored, running totals included, is what one publication of all makes; a rebuild of what
     somebody spoiled makes it again.
     """
-    entries, dice = play(drawn)[0].entries, random.Random(seed)
+    entries, dice = write_sol_steps(drawn).entries, random.Random(seed)
     entries = dice.sample(entries, max(1, len(entries) - missing)) if entries else []
     publish(empty(), sorted(entries, key=lambda e: e.slot))
     truth = derived()

@@ -78,7 +78,8 @@ class Inventory:
         """The same lots in a money that was never paid so far: at unknown cost."""
         other = Inventory(money, _count=self._count)
         for mint, pool in self.average.pools.items():
-            other.average.add(mint, pool.known + pool.unknown, None)
+            if mint != money:
+                other.average.add(mint, pool.known + pool.unknown, None)
         for mint, lots in self.lots.items():
             if mint != money:
                 other.lots[mint] = [

@@ -3,20 +3,19 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_ledger import FEE, Teller
-from test_reconciliation import DRAWN, UNEXPLAINED, play
+from teller import FEE, SOL_STEP, UNEXPLAINED, Teller, write_sol_steps
 
 from chain.ledger.average import AverageCost, Pool, Portion, is_dust
 
 
 def average(teller):
     """(realized lamports, matched sales)."""
-    told = teller.ledger.inventory.average
+    told = teller.inventory.average
     return told.realized, told.matched
 
 
 def pool(teller, mint):
-    held = teller.ledger.inventory.average.pools[mint]
+    held = teller.inventory.average.pools[mint]
     return held.known, held.cost, held.unknown
 
 
@@ -130,16 +129,16 @@ def test_dust_is_less_than_a_thousandth(unknown, amount, dust):
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.lists(DRAWN, max_size=40))
+@given(st.lists(SOL_STEP, max_size=40))
 def test_both_methods_hold_the_same(drawn):
     """Units to the unit. A cost is known to both or to neither where all of a mint was bought."""
-    teller, _ = play(drawn)
-    inventory = teller.ledger.inventory
+    teller = write_sol_steps(drawn)
+    inventory = teller.inventory
     for mint, held in inventory.average.pools.items():
         lots = inventory.lots.get(mint, [])
         assert held.known + held.unknown == sum(lot.left for lot in lots)
         assert min(held.known, held.unknown) >= 0 and bool(held.known) >= bool(held.cost)
     bought = [step for step in drawn if step[0] == "buy" and not step[5]]
-    only, _ = play(bought)
-    average = only.ledger.inventory.average
+    only = write_sol_steps(bought)
+    average = only.inventory.average
     assert sum(p.cost for p in average.pools.values()) == only.ledger.reconcile().open_cost

@@ -3,7 +3,6 @@ refused.
 """
 
 import copy
-import csv
 import hashlib
 import json
 import struct
@@ -11,6 +10,8 @@ from types import SimpleNamespace
 
 import orjson
 import pytest
+from corpus import read_truth
+from damage import JSON, at, paths_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nacl.signing import VerifyKey
@@ -26,11 +27,6 @@ from chain.reading.programs import TIP_ACCOUNTS, table
 from chain.reading.receipts import BadReceipt, parse_receipt
 
 PROGRAMS = table()
-
-
-def read_truth(receipts):
-    with open(receipts / "truth.csv", newline="") as file:
-        return list(csv.DictReader(file))
 
 
 @pytest.fixture(scope="module")
@@ -321,12 +317,6 @@ def whole():
     return story.chain().rows[-1].receipt
 
 
-def at(raw, path):
-    for step in path[:-1]:
-        raw = raw[step]
-    return raw, path[-1]
-
-
 MALFORMED = r"malformed: \w+"
 UNSIGNED = "an amount is not an unsigned 64-bit integer"
 NO_NUMBER = "a token amount is not a whole number"
@@ -558,38 +548,6 @@ def test_data_is_read_as_far_as_programs_may_hand_it_on(whole):
     last["data"] += "1"
     with pytest.raises(BadReceipt, match="too long"):
         parse_receipt(raw)
-
-
-def paths_of(value, path=()):
-    yield path
-    steps = (
-        value.items()
-        if isinstance(value, dict)
-        else enumerate(value)
-        if isinstance(value, list)
-        else ()
-    )
-    for step, inner in steps:
-        yield from paths_of(inner, (*path, step))
-
-
-JSON = st.one_of(
-    st.none(),
-    st.booleans(),
-    st.integers(-(2**70), 2**70),
-    st.floats(allow_nan=False),
-    st.text(max_size=50),
-    st.just([]),
-    st.just({}),
-    st.sampled_from(
-        [
-            address("ada"),
-            address(account_of("ada", "CAT")),
-            "9" * 25,
-            "So11111111111111111111111111111111111111112",
-        ]
-    ),
-)
 
 
 @settings(max_examples=500, deadline=None)

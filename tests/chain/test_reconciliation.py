@@ -9,22 +9,30 @@ from fractions import Fraction
 from math import floor
 
 import pytest
+from corpus import read_truth
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_ledger import FEE, Teller, rebuild
-from test_receipts import read_truth
+from teller import (
+    FEE,
+    SOL_STEP,
+    UNEXPLAINED,
+    Teller,
+    plan_sol_step,
+    rebuild,
+    write_sol_step,
+    write_sol_steps,
+)
 
 from chain.ledger.coverage import order_entries
+from chain.ledger.inventory import SOL
 from chain.ledger.ledger import Ledger
-from chain.ledger.lots import Booked
 from chain.ledger.reconciliation import Totals
+from chain.ledger.sales import Booked, see_side
 from chain.reading.entries import Entry, read_entry
 from chain.reading.programs import table
 from chain.reading.receipts import parse_receipt
-from chain.stored.summary import show_positions, show_reconciliation, show_results
 
 BEGIN = 10**12
-UNEXPLAINED = ("value_unexplained",)
 
 
 def items(teller):
@@ -105,10 +113,11 @@ INCOMPLETE = ("incomplete_history",)
 def test_what_one_transaction_adds_to_the_sums(kind, told, booked, counted):
     entry = ONE._replace(kind=kind, **told)
     totals, twice = Totals(), Totals()
-    totals.add(Booked(entry, **booked))
+    side = see_side(entry, SOL)
+    totals.add(Booked(entry, side, **booked))
     assert totals == Totals(**counted)
     for _ in range(2):
-        twice.add(Booked(entry, **booked))
+        twice.add(Booked(entry, side, **booked))
     assert twice == Totals(**{name: 2 * n for name, n in counted.items()})
 
 
@@ -154,51 +163,6 @@ def test_known_cost_that_a_lot_of_unknown_cost_swallows_is_cost_left():
 def test_failed_transactions_and_overhead():
     t = Teller().write("failed", -FEE, FEE).write("other", -FEE, FEE)
     assert closes(t) == {"received": BEGIN, "failed_cost": FEE, "overhead": FEE}
-
-
-def test_readers_see_each_sum_under_its_name():
-    """10@100 A: 4 sold for 60 (20), 2 lost (20 of cost), 4 become 2 D (40). 3 B of unknown cost
-    sold for 30. 5@? and 5@50 C sold for 200: half of it less 50 (50), the other half unmatched.
-    """
-    t = Teller().buy("A", 10, 100).sell("A", 4, 60).lose("A", 2).swap("A", 4, "D", 2)
-    t.write("failed", -FEE, FEE).gain("B", 3).sell("B", 3, 30)
-    t.gain("C", 5).buy("C", 5, 50).sell("C", 10, 200)
-    assert show_results(t.ledger) == {
-        "realizedLamports": "70",
-        "realizedSol": "0.00000007",
-        "matchedSells": 1,
-        "partialSells": 1,
-        "unmatchedSells": 1,
-        "winningSells": 2,
-        "volumeLamports": str(100 + 60 + 30 + 50 + 200),
-        "volumeSol": "0.00000044",
-        "observedTrades": 6,
-        "failedTransactions": 1,
-        "failedCostLamports": str(FEE),
-        "overheadLamports": str(FEE),
-        "costLeftLamports": "20",
-        "costLeftReceipts": 1,
-        "carriedLots": 1,
-        "openPositions": 1,
-    }
-    held = {"mint": "D", "amountRaw": "2", "decimals": 0}
-    assert show_positions(t.ledger) == [{**held, "costLamports": "40", "unknownBasisRaw": "0"}]
-    assert show_reconciliation(t.ledger) == {
-        "openingLamports": "0",
-        "closingLamports": str(10**12 - 100 + 60 - 2 * FEE + 30 - 50 + 200),
-        "realizedLamports": "70",
-        "unmatchedProceedsLamports": str(30 + 100),
-        "openCostLamports": "40",
-        "costLeftLamports": "20",
-        "costLeftReceipts": 1,
-        "receivedLamports": str(10**12),
-        "sentLamports": "0",
-        "overheadLamports": str(FEE),
-        "failedCostLamports": str(FEE),
-        "otherLamports": "0",
-        "differenceLamports": "0",
-        "gapLamports": "0",
-    }
 
 
 def test_sent_received_and_other_each_have_their_own_rule():
@@ -273,7 +237,7 @@ def test_a_round_trip_has_its_result_by_itself():
     assert closes(t) == {"received": BEGIN, "realized": 7, "open_cost": 100}
     t.write("round_trip", -9, FEE, mint="A", beside_sol=500)
     assert closes(t) == {"received": BEGIN + 500, "realized": -2, "open_cost": 100}
-    assert (totals.winning, t.ledger.inventory.average.realized) == (1, -2)
+    assert (totals.winning, t.inventory.average.realized) == (1, -2)
 
 
 def test_a_round_trip_has_its_result_after_a_gap_too():
@@ -439,106 +403,28 @@ class Purse:
         return {**money, **({"open_cost": left} if left else {})}
 
 
-MINTS = st.sampled_from("ABC")
-RAW = st.integers(1, 50)
-SOL = st.integers(-(10**6), 10**6)
-VERBS = [
-    "buy",
-    "sell",
-    "swap",
-    "round_trip",
-    "transfer_in",
-    "transfer_out",
-    "lending",
-    "failed",
-    "unexplained",
-]
-# a swap gives at least as many units as it took: every slice is worth one
-DRAWN = st.tuples(
-    st.sampled_from(VERBS),
-    st.tuples(MINTS, RAW),
-    st.tuples(MINTS, RAW),
-    SOL,
-    st.just(0) | SOL,
-    st.none() | st.tuples(MINTS, st.integers(-50, 50).filter(bool)),
-    st.sampled_from([0, 0, 2_000]),
-)
-
-
-def plan(teller, drawn):
-    """A step that the wallet can take with what it holds, or None."""
-    verb, (mint, raw), (other, more), sol, beside_sol, beside, sponsored = drawn
-    held = {name: n for name, n in teller.held.items() if n}
-    sign = -1 if verb in ("sell", "swap", "transfer_out") else 1
-    sign = -1 if verb in ("lending", "unexplained") and sol > 0 else sign
-    raw = min(raw, held.get(mint, 0)) if sign < 0 else raw
-    if not raw or (verb == "swap" and mint == other):
-        return None
-    changes = {mint: sign * raw} if verb not in ("failed", "round_trip") else {}
-    if verb == "swap":
-        changes[other], sol = raw + more, -(abs(sol) % 50)
-    if verb == "buy":
-        sol = -abs(sol) - 1
-    if verb == "failed":
-        sol, beside, beside_sol, sponsored = -FEE, None, 0, 0
-    moved = []
-    if beside:
-        name, n = beside
-        n = max(n, -held.get(name, 0) - min(0, changes.get(name, 0)))
-        moved = [(name, n)] if n else []
-    return verb, sol, FEE, sorted(changes.items()), beside_sol, moved, sponsored
-
-
-def tell(teller, step):
-    verb, sol, fee, changes, beside_sol, beside, sponsored = step
-    unexplained = verb == "unexplained"
-    kind = ("sell" if changes[0][1] < 0 else "buy") if unexplained else verb
-    mint = next((name for name, n in changes if n > 0 or kind == "sell"), None)
-    teller.write(
-        kind,
-        sol,
-        fee,
-        changes,
-        mint,
-        beside_sol=beside_sol,
-        beside=beside,
-        sponsored=sponsored,
-        flags=UNEXPLAINED if unexplained else (),
-    )
-
-
-def play(drawn):
-    teller, purse = Teller(lamports=10**15), Purse()
-    for one in drawn:
-        step = plan(teller, one)
-        if step:
-            tell(teller, step)
-            purse.apply(step)
-    return teller, purse
-
-
 @settings(max_examples=400, deadline=None)
-@given(st.lists(DRAWN, max_size=40))
+@given(st.lists(SOL_STEP, max_size=40))
 def test_every_item_is_the_oracles_and_the_books_close(drawn):
     """Gifts beside trades, payments for a second wallet, rent of strangers, failed and unexplained
     ones: after each.
     """
     teller, purse = Teller(lamports=10**15), Purse()
     for one in drawn:
-        step = plan(teller, one)
+        step = plan_sol_step(teller, one)
         if step:
-            tell(teller, step)
+            write_sol_step(teller, step)
             purse.apply(step)
             assert closes(teller) == purse.told()
 
 
 @settings(max_examples=200, deadline=None)
-@given(drawn=st.lists(DRAWN, max_size=30), seed=st.integers(0, 10**6), missing=st.integers(0, 3))
+@given(drawn=st.lists(SOL_STEP, max_size=30), seed=st.integers(0, 10**6), missing=st.integers(0, 3))
 def test_in_any_order_the_same_and_the_difference_is_what_is_missing(drawn, seed, missing):
     """Some transactions are never found: what the balances moved there, and nothing else, is the
     difference.
     """
-    entries = play(drawn)[0].entries
+    entries = write_sol_steps(drawn).entries
     dice = random.Random(seed)
     inside = entries[1:-1]
     gone = {e.signature for e in dice.sample(inside, min(missing, len(inside)))}
@@ -546,7 +432,7 @@ def test_in_any_order_the_same_and_the_difference_is_what_is_missing(drawn, seed
     ledger, booked = rebuild(found)
     assert rebuild(order_entries(dice.sample(found, len(found)))) == (ledger, booked)
     assert ledger.reconcile().imbalance == 0
-    if not ledger.gaps:
+    if not ledger.chain.gaps:
         assert ledger.reconcile().difference == 0
 
 
@@ -563,8 +449,8 @@ def test_the_books_of_the_recorded_wallets_close(history):
             ledger, _ = rebuild(order_entries(e for e in entries if e.balances))
             told = ledger.reconcile()
             final = int(history["final"][wallet]["lamports"])
-            assert ledger.seen[wallet].lamports == final
-            assert told.closing == sum(seen.lamports for seen in ledger.seen.values())
+            assert ledger.chain.seen[wallet].lamports == final
+            assert told.closing == sum(seen.lamports for seen in ledger.chain.seen.values())
             assert (told.difference, told.gaps, told.imbalance) == (0, 0, 0)
 
 

@@ -5,14 +5,14 @@ knows all sales at once.
 from collections import Counter
 from itertools import accumulate, pairwise
 
-from chain.ledger.forward import Forward, Span
+from chain.ledger.forward import Span
 from hypothesis import given
 from hypothesis import settings as effort
 from hypothesis import strategies as st
-from test_ledger import FEE, STEP, Silent, Teller, account
-from test_ledger import play as tell
+from teller import FEE, STEP, USDC, Silent, Teller, name_accounts, play
 
-from chain.ledger.ledger import Ledger
+from chain.ledger.inventory import SOL
+from chain.ledger.ledger import WHOLE, Ledger
 from chain.ledger.risk import (
     ALL,
     Period,
@@ -23,18 +23,17 @@ from chain.ledger.risk import (
     join_stretches,
     round_down,
 )
-from chain.stored.store import PendingLedger, book_entry
+from chain.ledger.views import ALL_HISTORY, Span, Spans
 
 DAY = 24
 
 
-def keep(entries, ledger=None, at=None):
-    """The RiskBook of these entries; `at`: {signature: hour}, else that of the block time."""
-    ledger, book, hour = ledger or Ledger(), RiskBook(), 0
+def keep(entries, *spans, view=ALL_HISTORY):
+    """The RiskBook of these entries."""
+    ledger = Ledger(spans=Spans(spans))
     for entry in entries:
-        hour = max(hour, (entry.block_time or 0) // 3600)
-        book.add(ledger.apply(entry), hour)
-    return book
+        ledger.apply(entry)
+    return ledger.accounts[SOL, view].risk
 
 
 def whole(teller):
@@ -304,15 +303,27 @@ def test_one_lamport_is_a_gain_and_none_is_not():
     assert t.ledger.totals.winning == 1
 
 
-def test_the_books_of_a_wallet_tell_their_risk_by_the_hour():
-    t, pending = sell_for(50), PendingLedger(Ledger())
-    for entry in t.entries:
-        book_entry(pending, 1, at(entry, 30))
-    assert {period: one.best for period, one in pending.risk.rows.items()} == {
-        ALL: 50,
-        Period(DAY, 24): 50,
-        Period(1, 30): 50,
+def test_the_hour_never_falls():
+    """50 in hour 30; -20 in hour 29 by a clock that stepped back, and 5 at no known time."""
+    t = sell_for(50, -20, 5)
+    entries = [
+        at(entry, hour) for entry, hour in zip(t.entries, [0, 30, 30, 29, 29, 29, 29], strict=True)
+    ]
+    entries[-1] = entries[-1]._replace(block_time=None)
+    rows = keep(entries).rows
+    assert {period: (one.sales, one.best, one.worst) for period, one in rows.items()} == {
+        ALL: (3, 50, -20),
+        Period(DAY, 24): (3, 50, -20),
+        Period(1, 30): (3, 50, -20),
     }
+
+
+def test_the_risk_of_a_wallet_is_that_of_sol_alone():
+    """10@100 Q are sold for 130 Q."""
+    t = Teller().gain("Q", 100).swap("Q", 100, "A", 10).swap("A", 10, "Q", 130)
+    assert t.ledger.accounts[USDC, ALL_HISTORY].totals.realized == 30
+    assert t.ledger.accounts[USDC, ALL_HISTORY].risk == RiskBook()
+    assert (whole(t).sales, whole(t).realized) == (0, 0)
 
 
 # ---- since an attachment -------------------------------------------------------------------------
@@ -323,13 +334,11 @@ def test_a_span_has_a_risk_of_its_own():
     t = Teller().buy("Z", 1, 100).sell("Z", 1, 1_000).buy("A", 10, 100)
     begin = t.entries[-1].block_time + 1
     t.sell("A", 10, 500).buy("B", 1, 10).sell("B", 1, 30).buy("C", 1, 100).sell("C", 1, 40)
-    forward, ledger = Forward((Span(1, begin * 1000, None),)), Ledger()
-    for entry in t.entries:
-        forward.apply(entry, ledger)
-    told = forward.records[1].risk.rows[ALL]
+    book = keep(t.entries, Span(1, begin * 1000, None), view=1)
+    told = book.rows[ALL]
     assert (told.sales, told.best, told.worst) == (2, 20, -60)
     assert read_positions(told) == (2, 1, 1)
-    assert forward.sum_realized() == -40
+    assert {mint: one.realized for mint, one in book.tokens.items()} == {"B": 20, "C": -60}
 
 
 # ---- an oracle -----------------------------------------------------------------------------------
@@ -339,7 +348,7 @@ def judge(entries):
     """
     ledger, held, story, told = Ledger(), {}, {}, [0, 0, 0]
     for entry in entries:
-        booked = ledger.apply(entry)
+        booked = ledger.apply(entry)[WHOLE]
         for balance in entry.balances:
             if balance.mint:
                 held[balance.mint, balance.address] = balance.after
@@ -366,15 +375,8 @@ def judge_story(story):
 @given(steps=st.lists(STEP, min_size=4, max_size=40), choices=st.lists(st.booleans(), min_size=120))
 def test_positions_are_those_of_the_oracle(steps, choices):
     teller, picks = Teller(), iter(choices)
-    steps = [
-        (
-            verb,
-            account(teller, mint, picks),
-            *([more[0], account(teller, more[1], picks), *more[2:]] if verb == "swap" else more),
-        )
-        for verb, mint, *more in steps
-    ]
-    for _ in tell(steps, teller, Silent()):
+    steps = name_accounts(teller, steps, picks)
+    for _ in play(steps, teller, Silent()):
         pass
     book = keep(teller.entries)
     assert read_positions(book.rows.get(ALL, Stretch())) == judge(teller.entries)

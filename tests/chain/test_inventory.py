@@ -6,24 +6,15 @@ tells its arithmetic.
 import pytest
 
 from chain.ledger.average import AverageCost, Pool, Portion, is_dust
-from chain.ledger.inventory import Carried, Cut, Inventory, Position, join_released, sum_known
-from chain.ledger.lots import (
-    UNEXPLAINED,
-    Booked,
-    Lot,
-    Opening,
-    Slice,
-    find_holding_seconds,
-    find_lower_median,
-    share,
-)
+from chain.ledger.inventory import Carried, Cut, Inventory, Position, join_released
+from chain.ledger.lots import UNDATED, Lot, Opening, Slice
 
 
 def hold(*lots, mint="A"):
     """An Inventory of lots of a mint, told as (amount, cost, origin)."""
     inventory = Inventory()
     for amount, cost, origin in lots:
-        inventory.put(mint, origin, amount, cost)
+        inventory.put(mint, origin, amount, 60, cost)
     return inventory
 
 
@@ -31,73 +22,12 @@ def read(slices):
     return [(one.amount, one.cost, one.lot.origin) for one in slices]
 
 
+def lost_cost(slices):
+    return sum(one.cost for one in slices)
+
+
 def read_lots(inventory, mint="A"):
     return [(one.left, one.left_cost, one.origin) for one in inventory.lots.get(mint, [])]
-
-
-# ---- lots and slices
-def test_a_slice_costs_its_share_and_the_last_what_is_left():
-    """100 * 3 // 7 = 42, twice; the last one unit costs 100 - 84 = 16."""
-    lot = Lot((1, 1), "x", 7, 100, 7, 100)
-    assert [lot.cut(quantity).cost for quantity in (3, 3, 1)] == [42, 42, 16]
-    assert (lot.amount, lot.cost, lot.left, lot.left_cost) == (7, 100, 0, 0)
-
-
-def test_a_slice_of_an_unknown_lot_has_no_cost():
-    lot = Lot((1, 1), "x", 7, None, 7, None)
-    assert lot.cut(3) == Slice(lot, 3, None)
-    assert (lot.left, lot.left_cost) == (4, None)
-
-
-def test_a_sum_is_shared_by_size_down_to_the_last_lamport():
-    """10 over three equal parts: 3, 3 and the rest; -10 over 1 and 2: -10 // 3 = -4, and -6."""
-    assert share(10, [1, 1, 1]) == [3, 3, 4]
-    assert share(-10, [1, 2]) == [-4, -6]
-    assert share(5, [7]) == [5]
-
-
-@pytest.mark.parametrize(
-    "counted, middle",
-    [
-        ([], None),
-        ([(4, 1)], 4),
-        ([(1, 1), (5, 1)], 1),
-        ([(1, 2), (5, 2)], 1),
-        ([(1, 1), (5, 2)], 5),
-        ([(1, 1), (2, 1), (3, 1), (9, 2)], 3),
-    ],
-)
-def test_the_middle_of_what_is_counted(counted, middle):
-    assert find_lower_median(counted) == middle
-
-
-def held_since(time, amount, cost=0):
-    return Slice(Lot((1, 1), "x", amount, cost, 0, 0, time), amount, cost)
-
-
-def test_the_middle_unit_of_a_sale_tells_how_long_it_was_held():
-    """Sold at 100: three units for 90 seconds, two for 40; the third of five is one of 90's when
-    sorted 40 40 90 90 90. What has no cost or no time, however much, does not count.
-    """
-    slices = [held_since(10, 3), held_since(60, 2)]
-    assert find_holding_seconds(slices, 100) == 90
-    assert find_holding_seconds([held_since(10, 2), held_since(60, 2)], 100) == 40
-    unknown = [held_since(99, 50, None), held_since(None, 50)]
-    assert find_holding_seconds([*slices, *unknown], 100) == 90
-    assert find_holding_seconds(unknown, 100) is None
-    assert find_holding_seconds(slices, None) is None
-    # By the clock of the chain, which steps back now and then.
-    assert find_holding_seconds([held_since(107, 1)], 100) == 0
-
-
-def test_what_no_receipt_touched_comes_after_all_that_one_did():
-    opening = Opening.untouched("an account", "A", 5, 6)
-    assert opening == Opening((0, 2**63, 0, "an account"), "A", 5, 6)
-    assert opening.rank > (0, 2**62, 9, "z")
-
-
-def test_a_trade_of_unexplained_value_is_in_no_count():
-    assert Booked(None).counts and not Booked(None, flags=(UNEXPLAINED, "more")).counts
 
 
 # ---- in and out
@@ -107,32 +37,31 @@ def test_the_oldest_leaves_first():
     """
     inventory = hold((10, 100, "x"), (10, 200, "y"))
     assert [lot.number for lot in inventory.lots["A"]] == [(1, 1), (1, 2)]
-    slices, portion = inventory.cut("A", 15, 7)
+    slices, portion = inventory.cut("A", 15)
     assert read(slices) == [(10, 100, "x"), (5, 100, "y")] and portion == Portion(15, 225, 0)
     assert read_lots(inventory) == [(5, 100, "y")]
-    assert (inventory.taken, inventory.moved) == ({"A": 7}, {"A"})
-    slices, portion = inventory.cut("A", 5, 9)
+    slices, portion = inventory.cut("A", 5)
     assert read(slices) == [(5, 100, "y")] and portion == Portion(5, 75, 0)
-    assert (inventory.lots, inventory.taken) == ({"A": []}, {"A": 9})
+    assert inventory.lots == {"A": []}
 
 
 def test_more_than_there_is_came_from_nowhere():
     inventory = hold((4, 40, "x"))
-    slices, portion = inventory.cut("A", 6, 7)
+    slices, portion = inventory.cut("A", 6)
     assert read(slices) == [(4, 40, "x"), (2, None, None)] and portion == Portion(4, 40, 2)
     nowhere = slices[1].lot
     assert (nowhere.number, nowhere.amount, nowhere.left) == ((0,), 2, 0)
-    slices, portion = inventory.cut("B", 3, 8)
+    slices, portion = inventory.cut("B", 3)
     assert read(slices) == [(3, None, None)] and portion == Portion(0, 0, 3)
-    assert inventory.moved == {"A", "B"}
 
 
 def test_a_lot_tells_when_it_came_and_nothing_is_no_lot():
     inventory = Inventory()
-    inventory.put("A", "x", 0, 0)
-    assert inventory.lots == {} and inventory.moved == {"A"}
-    inventory.put("A", "y", 5, 50, 1_700_000_000)
-    assert inventory.lots["A"] == [Lot((1, 1), "y", 5, 50, 5, 50, 1_700_000_000)]
+    inventory.put("A", "x", 0, 60, 0)
+    assert inventory.lots == {}
+    inventory.put("A", "y", 5, 1_700_000_000, 50, 1_699_999_999_000)
+    (lot,) = inventory.lots["A"]
+    assert lot == Lot((1, 1), "y", 5, 50, 5, 50, 1_700_000_000, 1_699_999_999_000)
     assert inventory.average.pools["A"] == Pool(5, 50, 0)
 
 
@@ -143,33 +72,36 @@ def test_what_was_there_before_lies_before_all():
     inventory = hold((10, 100, "x"))
     inventory.lay(Opening((0, 5, 0, "an account"), "A", 4, 6))
     assert inventory.lots["A"][0] == Lot((0, 5, 0, "an account"), None, 4, None, 4, None)
-    assert inventory.decimals == {"A": 6}
-    slices, portion = inventory.cut("A", 4, 7)
+    slices, portion = inventory.cut("A", 4)
     assert read(slices) == [(4, None, None)] and portion == Portion(3, 30, 1)
     inventory.lay(Opening((0, 6, 0, "another"), "B", 2, 0))
     assert read_lots(inventory, "B") == [(2, None, None)]
 
 
-def test_costs_are_forgotten_all_or_those_of_one_receipt():
-    inventory = hold((10, 100, "x"), (10, 200, "y"), (10, 300, "x"))
-    inventory.hold("e", "A", inventory.cut("A", 15, 7))
-    inventory.forget_costs("x")
-    assert read_lots(inventory) == [(5, 100, "y"), (10, None, "x")]
-    assert read(inventory.escrows["e"].slices) == [(10, None, "x"), (5, 100, "y")]
-    assert [lot.cost for lot in inventory.lots["A"]] == [200, None]
-    inventory.forget_costs()
-    assert read_lots(inventory) == [(5, None, "y"), (10, None, "x")]
-    assert read(inventory.escrows["e"].slices) == [(10, None, "x"), (5, None, "y")]
+def test_its_own_money_has_no_lots():
+    inventory = Inventory("Q")
+    inventory.put("Q", "x", 5, 60)
+    inventory.lay(Opening((0, 5, 0, "an account"), "Q", 4, 6))
+    assert inventory.cut("Q", 9) == ([], Portion(0, 0, 0)) and inventory == Inventory("Q")
 
 
-def test_a_cost_is_known_of_a_lot_or_of_what_lies_in_an_order():
-    inventory = hold((10, 0, "x"))
-    assert inventory.has_known_cost()
-    inventory.hold("e", "A", inventory.cut("A", 10, 7))
-    assert inventory.has_known_cost()
-    inventory.forget_costs()
-    assert not inventory.has_known_cost() and not Inventory().has_known_cost()
-    assert not hold((5, None, "x")).has_known_cost()
+def test_in_a_money_that_was_never_paid_all_is_of_unknown_cost():
+    """5 of x and 5 of y lie in the order, 5 of y and 10 of x are left, and 3 Q, which are money."""
+    inventory = hold((5, 50, "x"), (10, 200, "y"), (10, None, "x"))
+    inventory.put("Q", "z", 3, 60, 30)
+    inventory.hold("e", "A", inventory.cut("A", 10))
+    other = inventory.convert("Q")
+    assert read_lots(other) == [(5, None, "y"), (10, None, "x")]
+    assert [lot.number for lot in other.lots["A"]] == [(1, 2), (1, 3)]
+    assert {(lot.time, lot.since) for lot in other.lots["A"]} == {(60, UNDATED)}
+    assert read(other.escrows["e"].slices) == [(5, None, "x"), (5, None, "y")]
+    assert other.escrows["e"].pool == Pool(0, 0, 10) and "Q" not in other.lots
+    assert other.average == AverageCost(pools={"A": Pool(0, 0, 15)})
+    assert (inventory.sum_open_cost(), other.sum_open_cost()) == (50 + 200 + 30, 0)
+    # What is put into one is in no other, and comes next in both.
+    other.put("A", "w", 1, 70, 9)
+    assert other.lots["A"][-1].number == (1, 5) and len(inventory.lots["A"]) == 2
+    assert read(inventory.cut("A", 5).slices) == [(5, 100, "y")] and other.lots["A"][0].left == 5
 
 
 def test_the_average_cost_is_rounded_down_and_the_rest_stays():
@@ -228,18 +160,23 @@ def test_each_slice_takes_its_cost_along():
     170 + 7 * 15 // 25 = 174, and 20 of unknown cost.
     """
     inventory = hold((10, 100, "x"), (10, None, "y"), (5, 70, "z"))
-    cut = inventory.cut("A", 25, 7)
-    assert inventory.carry(cut, "B", "swap", 50, 7, 99) == Carried(2, 2, 0)
+    cut = inventory.cut("A", 25)
+    carried = inventory.carry(cut, "B", "swap", 50, 99, 99_000, 7)
+    assert [(read(one.slices), one.spent) for one in carried] == [
+        ([(10, 100, "x")], 2),
+        ([(10, None, "y")], 2),
+        ([(5, 70, "z")], 3),
+    ]
     assert read_lots(inventory, "B") == [(20, 102, "swap"), (20, None, "swap"), (10, 73, "swap")]
     assert {lot.time for lot in inventory.lots["B"]} == {99}
     assert inventory.average.pools["B"] == Pool(30, 174, 20)
-    assert inventory.moved == {"A", "B"}
 
 
 def test_a_known_cost_that_joins_an_unknown_one_is_lost():
     """1@5 is too small for a unit of 2 B, for 2 * 1 // 4 = 0: it joins 3 of unknown cost."""
     inventory = hold((1, 5, "x"), (3, None, "y"))
-    assert inventory.carry(inventory.cut("A", 4, 7), "B", "swap", 2, 9) == Carried(0, 9, 5)
+    cut = inventory.cut("A", 4)
+    assert inventory.carry(cut, "B", "swap", 2, 99, 99_000, 9) == [Carried(cut.slices, 9)]
     assert read_lots(inventory, "B") == [(2, None, "swap")]
 
 
@@ -259,8 +196,8 @@ def test_a_known_cost_that_joins_an_unknown_one_is_lost():
 def test_slices_too_small_for_a_unit_join_others(amounts, got, lots):
     """Each unit of A cost 10."""
     inventory = hold(*((amount, 10 * amount, "x") for amount in amounts))
-    cut = inventory.cut("A", sum(amounts), 7)
-    inventory.carry(cut, "B", "swap", got, 0)
+    cut = inventory.cut("A", sum(amounts))
+    inventory.carry(cut, "B", "swap", got, 99, 99_000, 0)
     assert read_lots(inventory, "B") == [(*lot, "swap") for lot in lots]
 
 
@@ -268,7 +205,7 @@ def test_slices_too_small_for_a_unit_join_others(amounts, got, lots):
 def ordered():
     """15 of 10@100 10@200 lie in an order; by the average they cost 225."""
     inventory = hold((10, 100, "x"), (10, 200, "y"))
-    inventory.hold("e", "A", inventory.cut("A", 15, 7))
+    inventory.hold("e", "A", inventory.cut("A", 15))
     return inventory
 
 
@@ -277,7 +214,7 @@ def test_an_order_keeps_what_it_holds_at_its_cost():
     escrow = inventory.escrows["e"]
     assert (escrow.mint, escrow.pool) == ("A", Pool(15, 225, 0))
     assert read(escrow.slices) == [(10, 100, "x"), (5, 100, "y")]
-    inventory.hold("e", "A", inventory.cut("A", 2, 8))
+    inventory.hold("e", "A", inventory.cut("A", 2))
     assert read(escrow.slices) == [(10, 100, "x"), (5, 100, "y"), (2, 40, "y")]
     # 75 * 2 // 5 = 30
     assert escrow.pool == Pool(17, 255, 0)
@@ -286,29 +223,29 @@ def test_an_order_keeps_what_it_holds_at_its_cost():
 def test_an_order_gives_the_oldest_first():
     """12 of 10@100 5@100: 100 * 2 // 5 = 40 of the second. By the average 225 * 12 // 15 = 180."""
     inventory = ordered()
-    mint, slices, portion = inventory.release("e", "A", 12, 20)
+    mint, slices, portion = inventory.release("e", "A", 12)
     assert (mint, read(slices)) == ("A", [(10, 100, "x"), (2, 40, "y")])
-    assert portion == Portion(12, 180, 0) and inventory.taken == {"A": 20}
+    assert portion == Portion(12, 180, 0)
     assert read(inventory.escrows["e"].slices) == [(3, 60, "y")]
-    _, slices, portion = inventory.release("e", "A", 99, 30)
+    _, slices, portion = inventory.release("e", "A", 99)
     assert read(slices) == [(3, 60, "y")] and portion == Portion(3, 45, 0)
-    assert inventory.escrows == {} and inventory.taken == {"A": 30}
+    assert inventory.escrows == {}
 
 
 @pytest.mark.parametrize("quantity", [0, -4])
 def test_an_order_that_gives_nothing_keeps_all(quantity):
     inventory = ordered()
-    assert inventory.release("e", "A", quantity, 20) == ("A", [], Portion(0, 0, 0))
-    assert sum_known(inventory.escrows["e"].slices) == 200 and inventory.taken == {"A": 7}
+    assert inventory.release("e", "A", quantity) == ("A", [], Portion(0, 0, 0))
+    assert [one.cost for one in inventory.escrows["e"].slices] == [100, 100]
 
 
 def test_unknown_costs_stay_unknown_in_an_order():
     inventory = hold((10, None, "x"))
-    inventory.hold("e", "A", inventory.cut("A", 10, 7))
-    released = inventory.release("e", "A", 4, 20)
+    inventory.hold("e", "A", inventory.cut("A", 10))
+    released = inventory.release("e", "A", 4)
     assert read(released.slices) == [(4, None, "x")] and released.portion == Portion(0, 0, 4)
     assert read(inventory.escrows["e"].slices) == [(6, None, "x")]
-    assert inventory.put_back(released, 3) == 0
+    assert read(inventory.put_back(released, 3)) == [(1, None, "x")]
     assert read_lots(inventory) == [(3, None, "x")]
 
 
@@ -318,7 +255,7 @@ def test_what_comes_back_takes_its_place_again():
     to the 75 of the 5 that stayed.
     """
     inventory = ordered()
-    assert inventory.put_back(inventory.release("e", "A", 12, 20), 11) == 20
+    assert lost_cost(inventory.put_back(inventory.release("e", "A", 12), 11)) == 20
     assert read_lots(inventory) == [(10, 100, "x"), (5, 100, "y"), (1, 20, "y")]
     assert [(lot.amount, lot.cost) for lot in inventory.lots["A"]] == [
         (10, 100),
@@ -330,16 +267,16 @@ def test_what_comes_back_takes_its_place_again():
 
 def test_where_nothing_fits_all_of_its_cost_is_lost():
     inventory = ordered()
-    assert inventory.put_back(inventory.release("e", "A", 12, 20), 0) == 140
+    assert lost_cost(inventory.put_back(inventory.release("e", "A", 12), 0)) == 140
     assert read_lots(inventory) == [(5, 100, "y")]
     assert inventory.average.pools["A"] == Pool(5, 75, 0)
 
 
 def test_what_comes_back_of_a_mint_that_is_gone_is_there_again():
     inventory = hold((10, 100, "x"))
-    inventory.hold("e", "A", inventory.cut("A", 10, 7))
+    inventory.hold("e", "A", inventory.cut("A", 10))
     inventory.lots.clear()
-    inventory.put_back(inventory.release("e", "A", 10, 20), 10)
+    inventory.put_back(inventory.release("e", "A", 10), 10)
     assert read_lots(inventory) == [(10, 100, "x")]
 
 
@@ -347,11 +284,11 @@ def test_what_left_several_orders_is_joined():
     lot = Lot((1, 1), "x", 9, 90, 0, 0)
     inventory = Inventory()
     for address, slices, portion in (
-        ("e", [Slice(lot, 4, 40)], Portion(4, 44, 0)),
-        ("f", [Slice(lot, 3, 30), Slice(lot, 2, None)], Portion(3, 33, 2)),
+        ("e", [Slice(lot, 4, 40, 5)], Portion(4, 44, 0)),
+        ("f", [Slice(lot, 3, 30, 5), Slice(lot, 2, None, UNDATED)], Portion(3, 33, 2)),
     ):
         inventory.hold(address, "A", Cut(slices, portion))
-    joined = join_released([inventory.release(address, "A", 5, 20) for address in "ef"])
+    joined = join_released([inventory.release(address, "A", 5) for address in "ef"])
     assert read(joined.slices) == [(4, 40, "x"), (3, 30, "x"), (2, None, "x")]
     assert joined.portion == Portion(7, 77, 2)
     assert join_released([]) == Cut([], Portion(0, 0, 0))
@@ -361,31 +298,73 @@ def test_what_left_several_orders_is_joined():
 def test_a_mint_is_held_in_lots_and_in_orders():
     inventory = hold((10, 100, "x"))
     assert inventory.is_held("A") and not inventory.is_held("B")
-    inventory.hold("e", "A", inventory.cut("A", 10, 7))
+    inventory.hold("e", "A", inventory.cut("A", 10))
     assert inventory.is_held("A") and not inventory.is_held("B")
-    inventory.release("e", "A", 10, 20)
+    inventory.release("e", "A", 10)
     assert not inventory.is_held("A")
 
 
 def test_open_cost_counts_lots_and_orders_and_nothing_unknown():
     """100 of y are left in lots, 200 lie in the order, and 7 of B have no known cost."""
     inventory = ordered()
-    inventory.put("B", "z", 7, None)
+    inventory.put("B", "z", 7, 60)
     assert inventory.sum_open_cost() == 100 + 200
-    inventory.forget_costs("y")
-    assert inventory.sum_open_cost() == 100
 
 
 def test_positions_tell_what_is_known_of_their_cost():
     inventory = ordered()
-    inventory.put("A", "z", 4, None)
+    inventory.put("A", "z", 4, 60)
     for mint, amount, cost in (("C", 3, None), ("B", 2, 0)):
-        inventory.put(mint, "z", amount, cost)
-    inventory.put("D", "z", 1, 1)
-    inventory.cut("D", 1, 9)
-    inventory.decimals.update(A=6, B=0, C=9, D=1)
-    assert inventory.list_positions() == [
+        inventory.put(mint, "z", amount, 60, cost)
+    inventory.put("D", "z", 1, 60, 1)
+    inventory.cut("D", 1)
+    decimals = {"A": 6, "B": 0, "C": 9, "D": 1}
+    assert inventory.list_positions(decimals) == [
         Position("A", 9, 6, 100, 4),
         Position("B", 2, 0, 0, 0),
         Position("C", 3, 9, None, 3),
+    ]
+
+
+# ---- since when a cost is known
+def test_a_carried_cost_began_with_the_earliest_purchase():
+    """2 of 1_000 and 4 of 3_000, swapped at 5_000 for 6 B: lots of 1_000 and 3_000. Swapped on for
+    1 C they are one, of 1_000. What cannot be dated stays so.
+    """
+    inventory = Inventory()
+    for amount, since in ((2, 1_000), (4, 3_000)):
+        inventory.put("A", "x", amount, 1, 10, since)
+    inventory.carry(inventory.cut("A", 6), "B", "swap", 6, 5, 5_000, 0)
+    assert [lot.since for lot in inventory.lots["B"]] == [1_000, 3_000]
+    inventory.carry(inventory.cut("B", 6), "C", "swap", 1, 7, 7_000, 0)
+    assert [(lot.left_cost, lot.since) for lot in inventory.lots["C"]] == [(20, 1_000)]
+    inventory.carry(inventory.cut("C", 1), "D", "swap", 1, None, UNDATED, 0)
+    assert [(lot.left_cost, lot.since) for lot in inventory.lots["D"]] == [(20, UNDATED)]
+
+
+def test_a_clock_that_stepped_back_dates_a_carried_cost():
+    """Bought at 3_000 and swapped at 2_000, by the clock of the chain."""
+    inventory = Inventory()
+    inventory.put("A", "x", 2, 3, 10, 3_000)
+    inventory.carry(inventory.cut("A", 2), "B", "swap", 6, 2, 2_000, 0)
+    assert [lot.since for lot in inventory.lots["B"]] == [2_000]
+
+
+def test_a_view_leaves_out_what_was_paid_before_it():
+    """Of 3@30 from 1_000, of which 1@10 lies in an order, and 4@80 from 2_000."""
+    inventory = Inventory()
+    inventory.put("A", "x", 3, 1, 30, 1_000)
+    inventory.put("A", "y", 4, 2, 80, 2_000)
+    inventory.hold("e", "A", inventory.cut("A", 1))
+    assert [inventory.sum_open_cost(begins) for begins in (UNDATED, 1_000, 2_000, 2_001)] == [
+        *(110, 110, 80, 0)
+    ]
+    assert [inventory.list_positions({"A": 6}, begins) for begins in (1_000, 2_000, 2_001)] == [
+        [Position("A", 6, 6, 100, 0)],
+        [Position("A", 6, 6, 80, 2)],
+        [Position("A", 6, 6, None, 6)],
+    ]
+    inventory.put_back(inventory.release("e", "A", 1), 1)
+    assert [(lot.left, lot.since) for lot in inventory.lots["A"]] == [
+        *((2, 1_000), (1, 1_000), (4, 2_000))
     ]

@@ -7,6 +7,7 @@ import pytest
 from scene import Scene
 from story import RENT, Story, account_of, address
 
+from chain.ledger.balances import BalanceChain, Gap, Seen
 from chain.ledger.coverage import (
     GIVEN_UP,
     IS_PROGRAM,
@@ -18,7 +19,7 @@ from chain.ledger.coverage import (
     order_entries,
 )
 from chain.ledger.ledger import Ledger
-from chain.ledger.lots import Gap, Seen
+from chain.ledger.lots import Opening
 from chain.reading.answers import Holding
 from chain.reading.entries import read_entry
 from chain.reading.programs import table
@@ -148,8 +149,8 @@ def test_an_account_that_was_opened_again_joins_by_what_it_began_with():
     fox = {where: held[where]._replace(mint=address("FOX"))}
     assert find_overtaken(entries, fox) == {where}
     # 7 DOG came and 3 went; the 10 CAT that were there from the beginning went.
-    assert ledger.gaps == [] and ledger.openings == {address("CAT")}
-    assert {one.mint: one.amount for one in ledger.positions()} == {address("DOG"): 7 - 3}
+    assert ledger.chain.gaps == [] and ledger.chain.openings == {address("CAT")}
+    assert {one.mint: one.amount for one in ledger.list_positions()} == {address("DOG"): 7 - 3}
 
 
 def test_a_slot_of_too_many_is_left_unresolved():
@@ -253,54 +254,55 @@ def test_a_balance_is_explained_or_not(seen, held, verdict):
 # ---- what is said --------------------------------------------------------------------------------
 DONE = {"polled": True, "listed": True, "confirmed": True, "closed": True}
 GAP = Gap(5, 9, "balance_break")
+UNTOUCHED = {"an account": Opening.untouched("an account", "A", 5, 0)}
 
 
 @pytest.mark.parametrize(
-    "ledger, progress, state, gaps",
+    "chain, progress, state, gaps",
     [
-        (Ledger(), {}, "none", []),
-        (Ledger(), {"polled": True}, "backfilling", []),
-        (Ledger(), {**DONE, "pending": 1}, "backfilling", []),
+        (BalanceChain(), {}, "none", []),
+        (BalanceChain(), {"polled": True}, "backfilling", []),
+        (BalanceChain(), {**DONE, "pending": 1}, "backfilling", []),
         # One walk proves nothing.
-        (Ledger(), {**DONE, "confirmed": False}, "backfilling", []),
-        (Ledger(), {**DONE, "closed": False}, "backfilling", []),
-        (Ledger(), DONE, "complete", []),
-        (Ledger(gaps=[GAP]), DONE, "partial", [GAP]),
-        (Ledger(gaps=[GAP]), {**DONE, "confirmed": False, "closed": False}, "partial", [GAP]),
+        (BalanceChain(), {**DONE, "confirmed": False}, "backfilling", []),
+        (BalanceChain(), {**DONE, "closed": False}, "backfilling", []),
+        (BalanceChain(), DONE, "complete", []),
+        (BalanceChain(gaps=[GAP]), DONE, "partial", [GAP]),
+        (BalanceChain(gaps=[GAP]), {**DONE, "confirmed": False, "closed": False}, "partial", [GAP]),
         (
-            Ledger(gaps=[GAP]),
+            BalanceChain(gaps=[GAP]),
             {**DONE, "pending": 1},
             "backfilling",
             [],
             # Gaps before everything was fetched are none yet.
         ),
-        (Ledger(opened=True), DONE, "partial", []),
-        (Ledger(), {**DONE, "pending": 2, "stuck": 2}, "partial", []),
+        (BalanceChain(untouched=UNTOUCHED), DONE, "partial", []),
+        (BalanceChain(), {**DONE, "pending": 2, "stuck": 2}, "partial", []),
         (
-            Ledger(),
+            BalanceChain(),
             {**DONE, "pending": 1, "stuck": 1, "refused": ((7, "no meta"),)},
             "partial",
             [Gap(7, 7, "receipt_refused: no meta")],
         ),
         (
-            Ledger(),
+            BalanceChain(),
             {**DONE, "unexplained": (("addr", 3, 8),)},
             "partial",
             [Gap(3, 8, "closing_balance")],
         ),
         (
-            Ledger(gaps=[GAP]),
+            BalanceChain(gaps=[GAP]),
             {**DONE, "unexplained": (("a", 3, 8), ("b", 3, 8))},
             "partial",
             [Gap(3, 8, "closing_balance"), GAP],
         ),
-        (Ledger(), {**DONE, "capped": True}, "partial", []),
-        (Ledger(), {**DONE, "accounts_capped": True}, "partial", []),
-        (Ledger(gaps=[GAP]), {**DONE, "program": True}, "none", []),
+        (BalanceChain(), {**DONE, "capped": True}, "partial", []),
+        (BalanceChain(), {**DONE, "accounts_capped": True}, "partial", []),
+        (BalanceChain(gaps=[GAP]), {**DONE, "program": True}, "none", []),
     ],
 )
-def test_the_state_that_is_said(ledger, progress, state, gaps):
-    said, found, note = decide_state(ledger, Progress(**progress))
+def test_the_state_that_is_said(chain, progress, state, gaps):
+    said, found, note = decide_state(chain, Progress(**progress))
     assert (said, found) == (state, gaps)
     assert (note is None) == (state == "complete")
 
@@ -308,18 +310,18 @@ def test_the_state_that_is_said(ledger, progress, state, gaps):
 def test_notes_can_be_read_by_anybody():
     """Each is whole sentences without the words of the trade."""
     cases = [
-        (Ledger(), {}),
-        (Ledger(), {"polled": True}),
-        (Ledger(gaps=[GAP]), DONE),
-        (Ledger(opened=True), DONE),
-        (Ledger(), {**DONE, "stuck": 1, "pending": 1}),
-        (Ledger(), {**DONE, "closed": False}),
-        (Ledger(), {**DONE, "capped": True}),
-        (Ledger(), {**DONE, "accounts_capped": True}),
-        (Ledger(), {**DONE, "program": True}),
-        (Ledger(), {**DONE, "given_up": True}),
+        (BalanceChain(), {}),
+        (BalanceChain(), {"polled": True}),
+        (BalanceChain(gaps=[GAP]), DONE),
+        (BalanceChain(untouched=UNTOUCHED), DONE),
+        (BalanceChain(), {**DONE, "stuck": 1, "pending": 1}),
+        (BalanceChain(), {**DONE, "closed": False}),
+        (BalanceChain(), {**DONE, "capped": True}),
+        (BalanceChain(), {**DONE, "accounts_capped": True}),
+        (BalanceChain(), {**DONE, "program": True}),
+        (BalanceChain(), {**DONE, "given_up": True}),
     ]
-    notes = [decide_state(ledger, Progress(**progress))[2] for ledger, progress in cases]
+    notes = [decide_state(chain, Progress(**progress))[2] for chain, progress in cases]
     assert len(set(notes)) == len(notes)
     for note in notes:
         assert note[0].isupper() and note.endswith(".") and len(note) < 160
@@ -330,14 +332,16 @@ def test_notes_can_be_read_by_anybody():
 
 
 def test_a_wallet_that_was_given_up_says_so_beside_all_else():
-    for ledger, note in ((Ledger(), None), (Ledger(opened=True), OLDER)):
-        state, gaps, _ = decide_state(ledger, Progress(**DONE))
+    for chain, note in ((BalanceChain(), None), (BalanceChain(untouched=UNTOUCHED), OLDER)):
+        state, gaps, _ = decide_state(chain, Progress(**DONE))
         told = GIVEN_UP if note is None else f"{note} {GIVEN_UP}"
-        assert decide_state(ledger, Progress(**DONE, given_up=True)) == (state, gaps, told)
+        assert decide_state(chain, Progress(**DONE, given_up=True)) == (state, gaps, told)
 
 
 def test_what_fails_at_present_is_told_last():
     said = "Observing this wallet fails at present and is tried again: no node answers."
     for more, note in (({}, None), ({"program": True}, IS_PROGRAM), ({"given_up": True}, GIVEN_UP)):
         progress = Progress(**DONE, **more, trouble="no node answers")
-        assert decide_state(Ledger(), progress)[2] == (said if note is None else f"{note} {said}")
+        assert decide_state(BalanceChain(), progress)[2] == (
+            said if note is None else f"{note} {said}"
+        )
