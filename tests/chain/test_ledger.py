@@ -1,5 +1,5 @@
-"""The ledger of a wallet: orders, what each transaction made, recorded wallets, and what must always
-be true in every money and every view.
+"""The ledger of a wallet: orders, what each transaction made, recorded wallets, and what must
+always be true in every money and every view.
 """
 
 import math

@@ -623,7 +623,7 @@ def test_what_a_wallet_mints_into_is_not_its_own_by_that():
         ),
     ]
     receipt = SimpleNamespace(operations=lambda: told)
-    assert list(_named_as_own(receipt, {"W"})) == [
+    assert list(_named_as_own(receipt, "W")) == [
         *("ours", "opened", "associated"),
         *("to approve", "to close", "to burn"),
     ]

@@ -202,8 +202,8 @@ def test_hours_are_those_of_the_latest_time_in_every_view():
     ledger = view(entries, (4 * 3600, None))
     for number in (ALL_HISTORY, 1):
         rows = ledger.accounts[SOL, number].risk.rows
-        told = {period.begins: one.realized for period, one in rows.items() if period.hours == 1}
-        assert told.get(5) == 50 + 30 and not told.get(4)
+        told = {period.begins: one.sales for period, one in rows.items() if period.hours == 1}
+        assert told.get(5) == 2 and not told.get(4)
     assert ledger.hour == 5
 
 
