@@ -100,6 +100,9 @@ def fold(text: str) -> str:
     """Write letters that look like Latin ones as these, small and without marks; spaces and signs
     stay.
     """
+    # Lists fold a symbol per row, and nearly all symbols are ASCII.
+    if text.isascii():
+        return text.casefold()
     plain = unicodedata.normalize("NFKD", INVISIBLE.sub("", text))
     small = "".join(LIKE.get(one, one) for one in plain).casefold()
     return _drop_marks("".join(LIKE_SMALL.get(one, one) for one in small))

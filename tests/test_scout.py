@@ -284,10 +284,9 @@ def test_traded_tokens_are_priced_and_merely_held_ones_are_named(world):
         world.market.price(mint, symbol=symbol)
     world.tick()
     assert list(entries(world)) == [ONE] and entry(world)["source"] == "wallets"
-    assert (
-        shown.find_symbols([ONE, TWO, THREE, SOL]) == {ONE: "BOUGHT", TWO: "OLD", THREE: "GIFT"}
-        and shown.find_symbols([]) == {}
-    )
+    named = {ONE: "BOUGHT", TWO: "OLD", THREE: "GIFT", SOL: "SOL"}
+    assert shown.find_symbols([ONE, TWO, THREE, SOL]) == named
+    assert shown.find_symbols([]) == {}
     assert (
         shown.find_entry(world.now, TWO)["symbol"] == "OLD"
         and shown.find_entry(world.now, address(9)) is None

@@ -155,3 +155,16 @@ def test_a_well_known_token_is_shown_by_its_symbol(service):
     assert service.get("/api/market").json["data"][0]["symbol"] == "USDC"
     page = service.get(f"/tokens/{USDC}").text
     assert "<bdi>USDC</bdi>" in page and "well-known" not in page
+
+
+def test_a_well_known_token_has_its_symbol_in_lists_without_a_market(service):
+    mint = "JUPyiwrYJFskUPiHa7hkeR8VUtAeFoSYbKedZNsDvCN"
+    bot = service.make_bot("Ada", W)
+    service.observe_trade(W, "buy", 1, mint=mint)
+    key = bot.publish_key.text
+    service.post({"eventId": "1", "body": "Words.", "signature": signature("buy")}, key)
+    (post,) = service.get("/api/v1/feed", key).json["data"]
+    (trade,) = service.get("/api/v1/trades", key).json["data"]
+    assert post["receipt"]["symbol"] == trade["symbol"] == "JUP"
+    assert trade["tokenChanges"][0]["symbol"] == "JUP"
+    assert service.get(f"/api/v1/activity?mint={mint}", key).json["symbol"] == "JUP"

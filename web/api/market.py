@@ -113,12 +113,16 @@ def find_entry(now_ms: int, mint: str) -> dict[str, Any] | None:
 
 
 def find_symbols(mints: Collection[str]) -> dict[str, str]:
-    """Return {mint: symbol} of those that have one, as chain.symbols shows it; hostile text."""
+    """Return {mint: symbol} of those that have one, as chain.symbols shows it; hostile text.
+
+    A well-known mint has its symbol even if the market never saw it.
+    """
     if not mints:
         return {}
     asked = list(mints)
     found = select(SymbolRow, f"{SYMBOLS}({write_marks(asked)})", asked)
-    shown = {row.mint: show_symbol(row.mint, row.symbol) for row in found}
+    told = {row.mint: row.symbol for row in found}
+    shown = {mint: show_symbol(mint, told.get(mint)) for mint in asked}
     return {mint: symbol for mint, symbol in shown.items() if symbol}
 
 
