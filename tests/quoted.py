@@ -1,7 +1,6 @@
 """Ledgers in stablecoins as the ledger store writes them, for tests of who shows them."""
 
 import orjson
-from chain.stored.quote_tables import QuoteTrade
 from service import NOW, add_total
 
 from chain.ledger.sums import Sums
@@ -36,12 +35,13 @@ def derive(wallet, books):
     Wallet.update(by_quote=told).where(Wallet.address == wallet).execute()
 
 
-def quote_trade(uid, symbol="USDC", kind="sell", **columns):
-    """What a trade was against a stablecoin."""
-    given = {
-        **{"change": 0, "status": "not_applicable", "result": None, "proceeds": None},
-        **{"cost": None, "matched_raw": "0", "unmatched_raw": "0", "is_cross": False},
-        **columns,
-    }
-    trade = Trade.get(Trade.uid == uid)
-    QuoteTrade.create(trade=trade, quote=find_quote(symbol).mint, kind=kind, **given)
+def quote_trade(uid, symbol="USDC", change=0, status="not_applicable", **columns):
+    """Make a trade one against a stablecoin. `change`: of it, in raw units."""
+    quote, trade = find_quote(symbol), Trade.get(Trade.uid == uid)
+    moved = orjson.loads(trade.token_changes)
+    if change and quote.mint not in [mint for mint, _, _ in moved]:
+        moved.append([quote.mint, str(change), quote.decimals])
+    changes = orjson.dumps(moved).decode()
+    Trade.update(currency=quote.mint, realized=status, token_changes=changes, **columns).where(
+        Trade.uid == uid
+    ).execute()
