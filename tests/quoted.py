@@ -3,8 +3,8 @@
 import orjson
 from service import NOW, add_total
 
-from chain.reading.quotes import find_quote
 from chain.ledger.sums import Sums
+from chain.reading.quotes import find_quote
 from chain.stored.quote_tables import QuoteTrade
 from models import Attachment, Bot, Trade, Wallet
 

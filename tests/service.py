@@ -227,6 +227,7 @@ def sum_hours(wallet):
 
 def add_total(wallet, money, view, at, **sums):
     """The running totals of a wallet at this Unix second, as they are stored."""
+    wallet = getattr(wallet, "id", wallet)
     key = {"wallet": wallet, "money": money, "view": view, "hour": at // 3600}
     row = {**key, **Sums(**sums)._asdict()}
     storage.write_rows(RunningTotal, [row], ("wallet", "money", "view", "hour"))

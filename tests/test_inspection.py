@@ -17,7 +17,7 @@ from story import address, market
 
 from accounts import posts
 from chain.reading.packing import pack_text, read_dictionary, unpack_text
-from chain.stored.tables import RunningTotal, Mint, TokenTrader, TradeMint
+from chain.stored.tables import Mint, RunningTotal, TokenTrader, TradeMint
 from models import Bot, Owner, Post, Receipt, Trade, Wallet, WalletSignature
 from observing import rebuilding
 from operate import backups, database_checks, doctor, inspection

@@ -25,8 +25,8 @@ def bot(service):
 
 
 def observe_hours(wallet, changes, span=None):
-    """What a wallet realized by hour, {hour: lamports}, as running totals: of all it did, and of its
-    latest span.
+    """What a wallet realized, {hour: lamports}, as running totals: of all it did, and of its latest
+    attachment.
     """
     number, total = Wallet.get(Wallet.address == wallet).id, 0
     latest = Attachment.select().where(Attachment.wallet == number).order_by(Attachment.id.desc())
@@ -235,9 +235,7 @@ def board(service, bot, **query):
 def test_the_board_tells_the_fall_within_its_window(service, bot):
     """All of it 90; in the last 24 hours 20."""
     observe(service, W)
-    observe_risk(W, [50, -90])
-    observe_risk(W, [30, -20], 1, HOUR - 2)
-    observe_risk(W, [30, -20], 24, HOUR - HOUR % 24)
+    observe_hours(W, {HOUR - 90: 50, HOUR - 80: -90, HOUR - 2: 30, HOUR - 1: -20, HOUR: 30})
     for record in ("forward", "all"):
         falls = [
             board(service, bot, record=record, window=window)["data"][0]["maxDrawdownLamports"]

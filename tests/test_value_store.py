@@ -8,7 +8,7 @@ from hypothesis import settings as effort
 from hypothesis import strategies as st
 from lookout import ledger_of
 from test_ledger import FEE, Teller
-from test_ledger_store import ADA, BEGIN, DONE, empty, store
+from test_ledger_store import ADA, BEGIN, DONE, ORDER, empty, store
 from test_reconciliation import DRAWN, play
 
 import storage
