@@ -156,8 +156,8 @@ WHERE w.address = ? AND t.block_time >= ? AND t.block_time < ?"""
 
 @pytest.mark.parametrize("seed", range(3))
 def test_all_that_is_known_is_the_sum_of_the_trades(service, seed):
-    """By adding them up from the full hour on that a window begins with: of who holds the wallet, of
-    who proved it up to the hour of retiring, and nothing for who merely claims it.
+    """By adding them up from the full hour on that a window begins with: for the bot that holds the
+    wallet, for the one that proved it up to the hour it was retired in, and nothing for a claimant.
     """
     dice, now = random.Random(seed), int(time.time())
     make_observed(service, dice, now)
@@ -390,4 +390,4 @@ def test_running_totals_are_found_by_their_key(db, record):
     work_out(rows, Board(record, IN_SOL, DAY), NOW // 1000, [1, 2])
     steps = [step for plan in plans for step in plan if "running_total" in step]
     assert len(plans) == 4 and len(steps) >= 5
-    assert all("wallet_id=? AND money=? AND view=? AND hour" in step for step in steps)
+    assert all("wallet_id=? AND money=? AND view=?" in step for step in steps)
