@@ -162,20 +162,9 @@ class Service:
             "openPositions": 0,
             **more,
         }
-        add_total(
-            Wallet.get(Wallet.address == wallet).id,
-            IN_SOL,
-            WHOLE,
-            NOW // 1000,
-            realized=realized,
-            volume=int(results["volumeLamports"]),
-            trades=results["observedTrades"],
-            matched=results["matchedSells"],
-            partial=results["partialSells"],
-            unmatched=results["unmatchedSells"],
-            winning=results["winningSells"],
-            cost_left=int(results["costLeftLamports"]),
-        )
+        row = Wallet.get(Wallet.address == wallet)
+        if not Trade.select().where(Trade.wallet == row).exists():
+            add_total(row, IN_SOL, WHOLE, NOW // 1000, **read_sums(results))
         coverage = {**NOT_POLLED, "state": "complete", "gaps": list(gaps), "note": None}
         Wallet.update(
             results=orjson.dumps(results).decode(), coverage=orjson.dumps(coverage).decode()
@@ -201,8 +190,24 @@ class Service:
         add_total(attachment.wallet_id, IN_SOL, attachment.id, at, **totals)
 
 
+def read_sums(results):
+    """What the results of a wallet say, by the names of Sums."""
+    return {
+        "realized": int(results["realizedLamports"]),
+        "volume": int(results["volumeLamports"]),
+        "trades": results["observedTrades"],
+        "matched": results["matchedSells"],
+        "partial": results["partialSells"],
+        "unmatched": results["unmatchedSells"],
+        "winning": results["winningSells"],
+        "cost_left": int(results["costLeftLamports"]),
+    }
+
+
 def sum_hours(wallet):
-    """Running totals of the trades observed so far, as they are stored."""
+    """Running totals of the trades observed so far, as they are stored: no others are."""
+    mine = RunningTotal.wallet == wallet, RunningTotal.money == IN_SOL, RunningTotal.view == WHOLE
+    RunningTotal.delete().where(*mine).execute()
     sums = dict.fromkeys(
         ("realized", "volume", "trades", "matched", "partial", "unmatched", "winning", "cost_left"),
         0,
