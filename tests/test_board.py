@@ -146,7 +146,7 @@ def test_a_retired_bot_stays_on_the_board_of_its_time(service, ada):
     assert [row["name"] for row in board(service, ada, "record=all")] == ["Ada", "Gone"]
     assert [row["name"] for row in board(service, ada, "window=7d")] == ["Ada"]
     assert "retired" in service.get("/leaderboard").text
-    # Another bot claims its wallet, which nobody proved: what it did stays with the one that held it
+    # Another bot claims its wallet, which nobody proved: its past stays with the one that held it
     # first.
     attach(service, ada, OTHER, now * 1000)
     assert [row["name"] for row in board(service, ada)] == ["Ada", "Gone"]
