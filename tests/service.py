@@ -164,20 +164,9 @@ class Service:
             "openPositions": 0,
             **more,
         }
-        add_total(
-            Wallet.get(Wallet.address == wallet).id,
-            SOL,
-            ALL_HISTORY,
-            NOW // 1000,
-            realized=realized,
-            volume=int(results["volumeLamports"]),
-            trades=results["observedTrades"],
-            matched=results["matchedSells"],
-            partial=results["partialSells"],
-            unmatched=results["unmatchedSells"],
-            winning=results["winningSells"],
-            cost_left=int(results["costLeftLamports"]),
-        )
+        row = Wallet.get(Wallet.address == wallet)
+        if not Trade.select().where(Trade.wallet == row).exists():
+            add_total(row, SOL, ALL_HISTORY, NOW // 1000, **read_sums(results))
         coverage = {**NOT_POLLED, "state": "complete", "gaps": list(gaps), "note": None}
         Wallet.update(
             results=orjson.dumps(results).decode(), coverage=orjson.dumps(coverage).decode()
@@ -203,8 +192,28 @@ class Service:
         add_total(attachment.wallet_id, SOL, attachment.id, at, **totals)
 
 
+def read_sums(results):
+    """What the results of a wallet say, by the names of Sums."""
+    return {
+        "realized": int(results["realizedLamports"]),
+        "volume": int(results["volumeLamports"]),
+        "trades": results["observedTrades"],
+        "matched": results["matchedSells"],
+        "partial": results["partialSells"],
+        "unmatched": results["unmatchedSells"],
+        "winning": results["winningSells"],
+        "cost_left": int(results["costLeftLamports"]),
+    }
+
+
 def sum_hours(wallet):
-    """Running totals of the trades observed so far, as they are stored."""
+    """Running totals of the trades observed so far, as they are stored: no others are."""
+    mine = (
+        RunningTotal.wallet == wallet,
+        RunningTotal.money == SOL,
+        RunningTotal.view == ALL_HISTORY,
+    )
+    RunningTotal.delete().where(*mine).execute()
     sums = dict.fromkeys(
         ("realized", "volume", "trades", "matched", "partial", "unmatched", "winning", "cost_left"),
         0,
@@ -229,6 +238,7 @@ def sum_hours(wallet):
 
 def add_total(wallet, money, view, at, **sums):
     """The running totals of a wallet at this Unix second, as they are stored."""
+    wallet = getattr(wallet, "id", wallet)
     key = {"wallet": wallet, "money": money, "view": view, "hour": at // 3600}
     row = {**key, **Sums(**sums)._asdict()}
     storage.write_rows(RunningTotal, [row], ("wallet", "money", "view", "hour"))

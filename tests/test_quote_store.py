@@ -64,9 +64,9 @@ def priced():
 
 # ---- by hand -------------------------------------------------------------------------------------
 def test_rows_of_a_wallet_and_of_its_span(fresh):
-    """Of all it did: 10 A for 100 raw USDC, 4 of them sold for 60: 60 - 40 = 20, then 5 B bought for
-    50 and sold for 70: 20. Its span begins after the first purchase, with 10 A of unknown cost: there
-    the first sale is unmatched. All within an hour, so there is one row of each.
+    """Of all it did: 10 A for 100 raw USDC, 4 of them sold for 60: 60 - 40 = 20, then 5 B bought
+    for 50 and sold for 70: 20. Its span begins after the first purchase, with 10 A of unknown cost:
+    there the first sale is unmatched. All within an hour, so there is one row of each.
     """
     wallet, t = fresh(), Teller()
     t.gain(USDC, 500).swap(USDC, 100, "A", 10)
@@ -181,7 +181,7 @@ PLACES = [
 
 def leave_stablecoins(told):
     """What the lookout tells of a wallet, less what is in stablecoins."""
-    address_, trades, mints, traded, derived, *summary, _imbalance, by_quote = told
+    address_, trades, mints, traded, derived, *summary, _imbalance, _by_quote = told
     currency = PLACES[0]
     trades = [
         [None if place in PLACES else value for place, value in enumerate(row)]

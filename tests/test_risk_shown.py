@@ -11,8 +11,10 @@ from chain.ledger.inventory import SOL
 from chain.ledger.risk import Stretch
 from chain.stored.risk_store import dump_stretch, load_risk
 from chain.stored.tables import DelayTotal, RiskTotal, TokenTotal
+from chain.stored.totals import OF_RECORD, OF_RESULTS
 from models import Attachment, Wallet
-from web.api import token_results
+from storage import database
+from web.api import risk, token_results
 from web.api.serialize import show_coverage, show_time
 
 W, OTHER, THIRD = address("w"), address("other"), address("third")
@@ -25,8 +27,8 @@ def bot(service):
 
 
 def observe_hours(wallet, changes, span=None):
-    """What a wallet realized by hour, {hour: lamports}, as running totals: of all it did, and of its
-    latest span.
+    """What a wallet realized, {hour: lamports}, as running totals: of all it did, and of its latest
+    attachment.
     """
     number, total = Wallet.get(Wallet.address == wallet).id, 0
     latest = Attachment.select().where(Attachment.wallet == number).order_by(Attachment.id.desc())
@@ -113,6 +115,33 @@ def test_the_curve_goes_on_with_the_next_wallet(service, bot):
     shown = show(service, bot)
     assert shown["record"]["risk"]["maxDrawdownLamports"] == "50"
     assert (shown["record"]["risk"]["sells"], shown["risk"]["sells"]) == (4, 3)
+
+
+def test_several_wallets_are_added_up_by_the_hour(service, bot):
+    """Two at once: 10, -30 and 25 in the hours 3 to 1 ago, and 20, 0 and -15 with the other. Each
+    alone fell by 30 and 15; together 30, 0 and 10 are a fall of 30. Both traded today, one of them
+    the day before.
+    """
+    today = HOUR - HOUR % 24
+    observe(service, W, 5)
+    service.make_bot("Ben", OTHER)
+    observe(service, OTHER, 5)
+    for wallet, changes in (
+        (W, {HOUR - 3: 10, HOUR - 2: -30, HOUR - 1: 25}),
+        (OTHER, {HOUR - 3: 20, HOUR - 1: -15}),
+    ):
+        observe_hours(wallet, changes)
+        observe_risk(wallet, [5], days=1, first_day=today // 24, last_day=today // 24)
+        observe_risk(wallet, [5], 24, today, days=1)
+    observe_risk(OTHER, [1], 24, today - 24, days=1)
+    database.execute_sql("DROP INDEX IF EXISTS attachment_open_bot")
+    Attachment.update(bot=bot.bot.id).execute()
+    for source in (OF_RECORD, OF_RESULTS):
+        found = risk.find_risks(source, [bot.bot.id])[bot.bot.id]
+        assert (found.drawdown, found.stored.stretch.days) == (30, 2)
+        assert risk.find_drawdowns(source, [bot.bot.id], HOUR - 2) == {bot.bot.id: 30}
+        # -30 + 25 - 15 from the hour of two hours ago on; 10 from the next one.
+        assert risk.find_drawdowns(source, [bot.bot.id], HOUR - 1) == {bot.bot.id: 0}
 
 
 def test_windows_go_by_hours_and_then_by_days(service, bot):
@@ -235,9 +264,7 @@ def board(service, bot, **query):
 def test_the_board_tells_the_fall_within_its_window(service, bot):
     """All of it 90; in the last 24 hours 20."""
     observe(service, W)
-    observe_risk(W, [50, -90])
-    observe_risk(W, [30, -20], 1, HOUR - 2)
-    observe_risk(W, [30, -20], 24, HOUR - HOUR % 24)
+    observe_hours(W, {HOUR - 90: 50, HOUR - 80: -90, HOUR - 2: 30, HOUR - 1: -20, HOUR: 30})
     for record in ("forward", "all"):
         falls = [
             board(service, bot, record=record, window=window)["data"][0]["maxDrawdownLamports"]

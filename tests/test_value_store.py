@@ -8,7 +8,7 @@ from hypothesis import settings as effort
 from hypothesis import strategies as st
 from lookout import ledger_of
 from teller import FEE, SOL_STEP, Teller, write_sol_steps
-from test_ledger_store import ADA, BEGIN, DONE, empty, store
+from test_ledger_store import ADA, BEGIN, DONE, ORDER, empty, store
 
 import storage
 from accounts.auto_posts import update_posts

@@ -11,6 +11,7 @@ from chain.stored.totals import HOUR_SECONDS, OF_RESULTS, Source
 from storage import database
 from storage.rows import select, select_value, write_marks
 
+DAY_SECONDS = 86_400
 SAMPLED = f"""
 WITH sampled (at) AS (VALUES {{times}})
 SELECT b.uid AS bot, s.at, CAST(COALESCE(SUM((
@@ -103,6 +104,11 @@ class DayTotals(NamedTuple):
     volume: int
     trades: int
     sells: int
+
+    @property
+    def at(self) -> int:
+        """The Unix second at which the day began."""
+        return self.day * DAY_SECONDS
 
 
 class HourRow(NamedTuple):

@@ -81,12 +81,35 @@ def find_risks(
         if row.realized_in_all is not None:
             rows.setdefault(row.bot_id, []).append(row)
     falls = find_drawdowns(source, bot_ids, since)
-    return {bot: _load_risk(found, falls.get(bot, 0)) for bot, found in rows.items()}
+    risks = {bot: _load_risk(found, falls.get(bot, 0)) for bot, found in rows.items()}
+    if since is None:
+        several = [bot for bot, found in rows.items() if len(found) > 1]
+        for bot, days in _count_days(source, several).items():
+            risk = risks[bot]
+            if risk:
+                risk.stored.stretch.days = days
+    return risks
 
 
 def _load_risk(rows: Sequence[RiskRow], drawdown: int) -> Risk | None:
     stored = load_risk([row._asdict() for row in rows if row.sales is not None])
     return stored and Risk(stored, drawdown)
+
+
+# Several wallets may trade on the same day.
+DAYS = f"""
+SELECT a.bot_id, COUNT(DISTINCT r.begins) FROM attachment a
+JOIN risk_total r ON r.wallet_id = a.wallet_id AND r.span = {{view}}
+    AND r.hours = {HOURS_A_DAY} AND r.days > 0
+WHERE {{which}} AND a.bot_id IN ({{bots}}) GROUP BY a.bot_id"""
+
+
+def _count_days(source: Source, bot_ids: Sequence[int]) -> dict[int, int]:
+    """Return {bot id: UTC days with a trade} of bots with several attachments."""
+    if not bot_ids:
+        return {}
+    asked = DAYS.format(**source._asdict(), bots=write_marks(bot_ids))
+    return dict(database.execute_sql(asked, bot_ids).fetchall())
 
 
 # ---- drawdown ------------------------------------------------------------------------------------
