@@ -322,8 +322,8 @@ class Trade(Base):
     unmatched_raw = TextField()
     # JSON [[trade uid or null, raw amount, cost or null]...]
     lots = TextField()
-    # It sold, for a stablecoin, units that were paid for in another money.
-    paid_elsewhere = BooleanField(default=False)
+    # 1: it sold, for a stablecoin, units that were paid for in another money.
+    paid_elsewhere = IntegerField(default=0)
     # JSON list of words, sorted
     flags = TextField()
     # What of sol_change and token_changes did not pass through the venue; the latter JSON likewise.

@@ -360,25 +360,26 @@ def draw_steps(*verbs):
 
 
 MONEY_STEP = draw_steps(*TRADED, *UNPRICED)
-ANY_STEP = draw_steps(*TRADED, *UNPRICED, *ORDERS)
+ANY_STEP = draw_steps(*TRADED, *UNPRICED, *ORDERS, "small_swap", "small_swap")
 
 
 def write_steps(drawn, teller):
-    """Write these steps as far as the wallet holds enough; return the Teller. A swap gives at least
-    as many units as it takes, so that every slice is worth one.
+    """Write these steps as far as the wallet holds enough; return the Teller. Only a small swap may
+    give fewer units than it takes, so that some slices are worth none.
     """
     for verb, (mint, raw), (other, more), beside, flags, is_second in drawn:
         name = f"{mint}/2" if is_second else mint
         if verb.startswith("order_"):
             write_order(teller, verb, name, raw, other, more)
             continue
+        is_small, verb = verb == "small_swap", verb.removeprefix("small_")
         if verb in ("sell", "swap", "transfer_out"):
             raw = -min(raw, teller.held.get(name, 0))
         if not raw or (verb == "swap" and mint == other):
             continue
         changes = [] if verb == "round_trip" else [(name, raw)]
         if verb == "swap":
-            changes.append((other, more - raw))
+            changes.append((other, more if is_small else more - raw))
         sol = {"buy": -7, "sell": 9, "round_trip": 3, "swap": -more % 4}.get(verb, 0)
         moved = list_beside(teller, beside, dict(changes))
         traded = other if verb == "swap" else mint

@@ -8,7 +8,6 @@ import ground
 import orjson
 import pytest
 from auditing import audit
-from chain.stored.standing_store import read_rows, work_out
 from hypothesis import HealthCheck, Phase, given
 from hypothesis import settings as effort
 from hypothesis import strategies as st
@@ -29,7 +28,9 @@ from several import (
 from story import BEGIN_TIME, FEE, VENUE, Story, address
 
 from accounts.auto_posts import update_posts
+from chain.ledger.inventory import SOL
 from chain.ledger.own import OWN_FLAGS
+from chain.stored.standings import Board, read_rows, work_out
 from chain.stored.store import LedgerStore
 from models import Address, Attachment, Bot, Post, Trade, Wallet, WalletSignature
 from observer import Observer
@@ -85,7 +86,7 @@ def test_what_a_bot_sells_to_itself_earns_nothing_and_gives_no_rank(empty):
     assert [one.forward_realized for one in Attachment.select()] == [0, 0]
     bots = [Bot.get().id]
     for record in ("forward", "all"):
-        (row,) = {one.bot: one for one in work_out(read_rows, record, 0, MOST, bots)}.values()
+        (row,) = work_out(read_rows, Board(record, SOL, 0), MOST, bots)
         assert (row.realized, row.matched) == (0, 0)
 
 

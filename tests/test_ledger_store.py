@@ -10,7 +10,6 @@ from types import SimpleNamespace
 import ground
 import orjson
 import pytest
-from chain.ledger.forward import Forward
 from hypothesis import HealthCheck, given
 from hypothesis import settings as effort
 from hypothesis import strategies as st
@@ -23,9 +22,11 @@ import models
 import storage
 from accounts.auto_posts import update_posts
 from chain.ledger.coverage import Progress
-from chain.ledger.ledger import Ledger
-from chain.ledger.lots import Booked, Opening
+from chain.ledger.inventory import SOL
+from chain.ledger.ledger import WHOLE, Ledger
+from chain.ledger.lots import Opening
 from chain.ledger.risk import Stretch
+from chain.ledger.sales import Booked, see_side
 from chain.reading.entries import read_entry
 from chain.reading.programs import table
 from chain.reading.receipts import parse_receipt
@@ -34,7 +35,6 @@ from chain.stored.store import (
     LedgerStore,
     PendingLedger,
     Untouched,
-    book_entry,
     list_entries,
     open_untouched,
 )
@@ -256,7 +256,13 @@ def test_a_digest_is_of_all_that_is_derived_by_name():
     entry = entries_of(market(length=5))[-1]
     owner = SimpleNamespace(id=3, address=ADA)
     row = make_trade_row(
-        owner, 7, Booked(entry, entry.flags, "matched", 2**60, lots=(("s", 1, 2),))
+        owner,
+        7,
+        {
+            WHOLE: Booked(
+                entry, see_side(entry, SOL), entry.flags, "matched", 2**60, lots=(("s", 1, 2),)
+            )
+        },
     )
     told = {name: row[name] for name in sorted(row) if name not in ("uid", "wallet", "digest")}
     text = json.dumps(told, separators=(",", ":"), ensure_ascii=False)
@@ -682,10 +688,10 @@ def test_the_risk_of_a_span_that_is_no_more_is_dropped(empty):
     stretches, tokens = RiskTotal.select().tuples(), TokenTotal.select().tuples()
     right = sorted(stretches, key=repr), sorted(tokens, key=repr)
     assert all(right)
-    planted = {"wallet": wallet, "span": 99}
+    planted = {"wallet": wallet, "view": 99}
     RiskTotal.create(**planted, hours=0, begins=0, **dump_stretch(Stretch()))
-    for span, mint in ((99, "M"), (0, "never sold")):
-        TokenTotal.create(wallet=wallet, span=span, mint=mint, realized=1, sales=1, winning=1)
+    for view, mint in ((99, "M"), (0, "never sold")):
+        TokenTotal.create(wallet=wallet, view=view, mint=mint, realized=1, sales=1, winning=1)
     rebuild(wallet, [])
     assert (sorted(stretches.clone(), key=repr), sorted(tokens.clone(), key=repr)) == right
 
@@ -706,19 +712,19 @@ def test_what_has_no_block_time_is_of_the_hour_before():
     """7,200 seconds are two hours; places in a slot are counted where a node tells none."""
     t = Teller().gain("A", 1).gain("A", 1).gain("A", 1)
     times, slots = (7_200, None, 7_199, 10_800), (5, 5, 6, 6)
-    pending, told = PendingLedger(Ledger(), Forward()), []
+    pending, told = PendingLedger(Ledger()), []
     for entry, time, slot in zip(t.entries, times, slots, strict=True):
         entry = entry._replace(block_time=time, slot=slot, tx_index=None)
-        place, booked = book_entry(pending, 1, entry)
-        told.append((place, booked.entry, pending.hour, pending.last_time))
-    assert [(place, hour, last) for place, _, hour, last in told] == [
+        place, _ = pending.book(entry)
+        told.append((place, pending.ledger.hour, pending.last_time))
+    assert told == [
         (0, 2, 7_200),
         (1, 2, 7_200),
         (0, 2, 7_199),
         (1, 3, 10_800),
     ]
     assert pending.first_time == 7_200
-    assert book_entry(pending, 1, entry._replace(slot=7, tx_index=9))[0] == 9
+    assert pending.book(entry._replace(slot=7, tx_index=9))[0] == 9
 
 
 def test_a_row_of_what_no_receipt_touched_is_an_opening():

@@ -90,7 +90,7 @@ def derive_columns(address: str, place: int, made: Mapping[Key, Booked]) -> Row:
         "matched_raw": str(priced.matched),
         "unmatched_raw": str(priced.unmatched),
         "lots": to_json([show_lot(address, *lot) for lot in priced.lots]),
-        "paid_elsewhere": is_cross(priced),
+        "paid_elsewhere": int(is_cross(priced)),
         "flags": to_json(booked.flags),
         "beside_sol": entry.beside_sol,
         "beside_tokens": to_json([[m, str(c), d] for m, c, d in entry.beside_tokens]),
