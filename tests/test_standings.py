@@ -386,7 +386,8 @@ def test_running_totals_are_found_by_their_key(db, record):
 
     def rows(sql):
         plans.append([str(row) for row in db.execute_sql(f"EXPLAIN QUERY PLAN {sql}")])
-        return ()
+        # As if one attachment had a row.
+        return [(1, *NOTHING)] if len(plans) == 1 else ()
 
     work_out(rows, Board(record, SOL, DAY), NOW // 1000, [1, 2])
     steps = [step for plan in plans for step in plan if "running_total" in step]

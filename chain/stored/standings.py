@@ -191,8 +191,9 @@ class _Reader:
         # The hour that the window begins with; 0 is all time.
         self.since = (now - board.seconds) // HOUR_SECONDS if board.seconds else 0
         self.last = self.read()
-        self.before = self.read(self.since) if self.since else {}
-        self.firsts = self._read_firsts() if self.since else {}
+        is_cut = self.since and self.last
+        self.before = self.read(self.since) if is_cut else {}
+        self.firsts = self._read_firsts() if is_cut else {}
 
     def read(self, until: int | None = None, which: str = "") -> dict[int, Sums]:
         """Return the last sums of each attachment, or those before an hour."""
@@ -228,6 +229,8 @@ def work_out(rows: Rows, board: Board, now: int, bots: Collection[int]) -> list[
     standings = []
     for part in storage.in_parts(sorted(bots)):
         reader = _Reader(rows, board, now, part)
+        if board.money != SOL and not reader.last:
+            continue
         sql = HOLDINGS.format(bots=", ".join(map(str, part)))
         for bot, held in groupby(map(Holding._make, rows(sql)), attrgetter("bot")):
             holdings = list(held)

@@ -121,7 +121,7 @@ HOURS = f"""
 SELECT a.bot_id, a.id, t.hour, t.realized
 FROM attachment a JOIN running_total t ON t.wallet_id = a.wallet_id AND t.money = '{SOL}'
     AND t.view = {{view}} AND t.hour >= {{since}}
-WHERE {{which}} AND a.bot_id IN ({{bots}}) ORDER BY a.id, t.hour"""
+WHERE {{which}} AND a.bot_id IN ({{bots}}) ORDER BY a.bot_id, a.id, t.hour"""
 
 
 def find_drawdowns(
