@@ -19,7 +19,7 @@ import storage
 from chain.ledger.coverage import find_overtaken
 from chain.rpc import THROTTLED_SECONDS, Rpc, RpcError, Unavailable
 from chain.stored.holdings import HELD
-from chain.stored.standing_store import refresh_standings
+from chain.stored.standings import refresh_standings
 from chain.stored.summary import read_coverage
 from config import Config
 from models import IS_PROGRAM, Post, Wallet, WalletSignature

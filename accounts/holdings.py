@@ -7,7 +7,7 @@ All but the finders are for callers that are inside a transaction. `now` is UTC 
 from typing import NamedTuple
 
 from chain.stored.group_tables import Companion
-from chain.stored.standing_store import forget_standings_of
+from chain.stored.standings import forget_standings_of
 from models import Address, Attachment, Bot, Wallet
 from storage import database
 from storage.arrivals import append_leaf

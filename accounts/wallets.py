@@ -21,7 +21,7 @@ from accounts.holdings import (
 from accounts.problem import Problem, invalid, refuse_full, refuse_unknown
 from chain.addresses import is_nobodys
 from chain.reading.programs import table
-from chain.stored.standing_store import forget_standings, forget_standings_of
+from chain.stored.standings import forget_standings, forget_standings_of
 from config import Config
 from models import IS_PROGRAM, Attachment, Bot, Wallet
 from storage import writing

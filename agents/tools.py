@@ -29,7 +29,7 @@ LIMIT_SCHEMA = Field(ge=1, le=100, description="rows; fewer come where they are 
 Limit = Annotated[int, LIMIT_SCHEMA]
 # As GET /api/v1/leaderboard takes them.
 Sort = Literal["pnl", "pnl_floor", "volume", "trades"]
-Window = Literal["24h", "7d", "30d", "all"]
+Window = Literal["24h", "7d", "30d", "90d", "all"]
 Currency = Literal["USDC", "USDT", "PYUSD"]
 # As GET /api/v1/trades takes them.
 Kind = Literal[

@@ -148,17 +148,13 @@ EQUIVALENTS = {
     ),
     "chain/ledger/risk.py": {
         (
-            "if realized > self.high:",
-            "if realized >= self.high:",
+            "if realized > high:",
+            "if realized >= high:",
         ): "at a high nothing has fallen",
         (
-            "elif self.high - realized > self.drawdown:",
-            "elif self.high - realized >= self.drawdown:",
+            "elif high - realized > drawdown:",
+            "elif high - realized >= drawdown:",
         ): "a fall that is as deep is the same number",
-        (
-            "if realized < self.low:",
-            "if realized <= self.low:",
-        ): "a point that is as low is the same number",
         (
             "if self.best is None or result > self.best:",
             "if self.best is None or result >= self.best:",
@@ -189,17 +185,9 @@ EQUIVALENTS = {
     "chain/stored/trade_store.py": _unchecked(
         "row = dict(zip(DIGESTED, values, strict=True))", "the columns are what was asked for"
     ),
-    "chain/stored/whole_standings.py": {
-        **_unchecked(
-            "map(sum, zip(running.get(wallet, Totals()), between.get(wallet, Totals()),"
-            " strict=True))",
-            "both are Totals",
-        ),
-        **_unchecked(
-            "return Totals._make(one - other for one, other in zip(totals, before, strict=True))",
-            "both are Totals",
-        ),
-    },
+    "chain/ledger/sums.py": _unchecked(
+        "return Sums(*map(sum, zip(*listed, strict=True))) if listed else NOTHING", "all are Sums"
+    ),
     "chain/reading/value.py": {
         (
             'return split_trade(flows, risen, "")',

@@ -26,7 +26,7 @@ from chain import base58
 from chain.ledger.coverage import Progress
 from chain.reading.effects import Balance
 from chain.reading.entries import Entry
-from chain.stored.standing_store import refresh_standings
+from chain.stored.standings import refresh_standings
 from chain.stored.store import LedgerStore
 from chain.stored.verify import judge
 from market.tables import Token

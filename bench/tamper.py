@@ -177,15 +177,19 @@ class Trial:
         return tried, missed
 
     def change_totals(self, every):
-        """Change a lamport in rows of running totals, each alone."""
+        """Change a lamport or a count in rows of totals of all history, each alone."""
         from storage import database
 
         tried = missed = 0
-        for table in ("hour_total", "risk_total", "token_total"):
-            where = f"WHERE wallet_id = {self.wallet.id}"
+        for table, column, view in (
+            ("running_total", "realized", "view"),
+            ("risk_total", "sales", "span"),
+            ("token_total", "realized", "span"),
+        ):
+            where = f"WHERE wallet_id = {self.wallet.id} AND {view} = 0"
             rows = database.execute_sql(f"SELECT rowid FROM {table} {where}").fetchall()
             for (number,) in rows[::every]:
-                sql = f"UPDATE {table} SET realized = realized + ? WHERE rowid = ?"
+                sql = f"UPDATE {table} SET {column} = {column} + ? WHERE rowid = ?"
                 database.execute_sql(sql, (1, number))
                 missed += len(self.find_named()) != 1
                 database.execute_sql(sql, (-1, number))

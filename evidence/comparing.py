@@ -9,9 +9,10 @@ import orjson
 
 from chain.amounts import show_lamports
 from chain.ledger.coverage import ACCOUNTS_CAPPED, CAPPED, UNRESOLVED
-from chain.ledger.forward import NOTHING, Span
+from chain.ledger.forward import Span
 from chain.ledger.lots import Booked
 from chain.ledger.risk import RiskBook
+from chain.ledger.sums import NOTHING, WHOLE
 from chain.reading.entries import Entry
 from chain.stored.store import show_summary
 from chain.stored.summary import show_time
@@ -146,7 +147,7 @@ def show_sums(rebuilt: RebuiltLedger) -> dict[str, Any]:
         "reconciliation": orjson.loads(told["reconciliation"] or "null"),
         "averageCost": orjson.loads(told["average_cost"] or "null"),
         "forwardRealizedLamports": show_lamports(rebuilt.pending.forward.sum_realized()),
-        "hours": totals.digest_hours(rebuilt.pending.hours),
+        "hours": totals.digest_hours(rebuilt.pending.totals.rows, WHOLE),
         "risk": totals.digest_risk(rebuilt.pending.risk),
         "tokens": totals.digest_tokens(rebuilt.pending.risk),
     }
@@ -230,7 +231,7 @@ UNPUBLISHED: dict[str, Any] = {
         ("carriedInLamports", "openCostLamports", "openPositions", "realizedLamports"),
     ),
     **{name: str(value) for name, value in NOTHING._asdict().items()},
-    **dict.fromkeys(("seconds", "risk", "tokens"), totals.digest_rows(())),
+    **dict.fromkeys(("hours", "risk", "tokens"), totals.digest_rows(())),
 }
 
 
@@ -261,7 +262,7 @@ def show_spans(rebuilt: RebuiltLedger) -> dict[int, dict[str, Any]]:
             "openPositions": holdings.open_positions,
             "realizedLamports": str(holdings.forward_realized),
             **{name: str(value) for name, value in last._asdict().items()},
-            "seconds": totals.digest_span(record.rows if record else {}),
+            "hours": totals.digest_hours(rebuilt.pending.totals.rows, number),
             "risk": totals.digest_risk(book),
             "tokens": totals.digest_tokens(book),
         }

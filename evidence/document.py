@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 import orjson
 
 from chain.amounts import show_lamports
-from chain.ledger.forward import SpanTotals
+from chain.ledger.sums import WHOLE, Sums
 from chain.reading.entries import READING
 from chain.reading.programs import Programs, table
-from chain.stored.risk_store import WHOLE
 from chain.stored.store import UNTOUCHED, Untouched, name_rules
 from chain.stored.summary import show_time
+from chain.stored.totals import write_last
 from config import VERSION
 from evidence import groups, totals
 from evidence.pages import name_pages
@@ -64,16 +64,16 @@ class SpanRow(NamedTuple):
     open_cost: int | None
     open_positions: int | None
     forward_realized: int | None
-    totals: SpanTotals
+    totals: Sums
 
 
 WALLET = f"SELECT {', '.join(WalletRow._fields)} FROM wallet WHERE id = ?"
 SPANS = f"""
 SELECT a.id, b.uid, a.ownership, a.attached_at, a.detached_at, a.carried_in, a.open_cost,
        a.open_positions, a.forward_realized,
-       {", ".join(f"t.{name}" for name in SpanTotals._fields)}
-FROM attachment a JOIN bot b ON b.id = a.bot_id LEFT JOIN forward_total t ON t.attachment_id = a.id
-AND t.time = (SELECT MAX(l.time) FROM forward_total l WHERE l.attachment_id = a.id)
+       {", ".join(f"t.{name}" for name in Sums._fields)}
+FROM attachment a JOIN bot b ON b.id = a.bot_id
+LEFT JOIN running_total t ON {write_last("t", "a.id")}
 WHERE a.wallet_id = ? ORDER BY a.attached_at, a.id"""
 COUNT_PENDING = "SELECT COUNT(*) FROM sighting WHERE wallet_id = ? AND state = 'pending'"
 # Each half comes from an index in the order of slots: during a long backfill sorting all that is
@@ -126,7 +126,7 @@ def show_wallet(row: WalletRow) -> Json:
             "reconciliation": show_json(row.reconciliation),
             "averageCost": show_json(row.average_cost),
             "forwardRealizedLamports": show_lamports(row.forward_realized),
-            "hours": totals.digest_stored("hours", row.id),
+            "hours": totals.digest_stored("hours", row.id, WHOLE),
             "risk": totals.digest_stored("risk", row.id, WHOLE),
             "tokens": totals.digest_stored("tokens", row.id, WHOLE),
         },
@@ -246,7 +246,7 @@ def show_spans(wallet_id: int) -> list[Json]:
 
 def _read_span(row: tuple[Any, ...]) -> SpanRow:
     width = len(SpanRow._fields) - 1
-    told = SpanTotals(*(value or 0 for value in row[width:]))
+    told = Sums(*(value or 0 for value in row[width:]))
     return SpanRow._make((*row[:width], told))
 
 
@@ -261,7 +261,7 @@ def _show_span(wallet_id: int, row: SpanRow) -> Json:
         "openPositions": row.open_positions,
         "realizedLamports": show_lamports(row.forward_realized),
         "totals": {name: str(value) for name, value in row.totals._asdict().items()},
-        "seconds": totals.digest_stored("seconds", row.id),
+        "hours": totals.digest_stored("hours", wallet_id, row.id),
         "risk": totals.digest_stored("risk", wallet_id, row.id),
         "tokens": totals.digest_stored("tokens", wallet_id, row.id),
     }

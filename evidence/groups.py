@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from chain.amounts import show_lamports
 from chain.ledger.groups import LedSpan
 from chain.stored.group_reading import read_family
-from chain.stored.standing_store import read_rows
+from chain.stored.standings import read_rows
 from storage import database
 
 Json = dict[str, Any]

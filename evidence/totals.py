@@ -1,4 +1,4 @@
-"""Digests of running totals: by hour, by second of a span, by stretch of time and by token.
+"""Digests of running totals: by hour, by stretch of time and by token.
 
 Each is SHA-256, in hex, over a line of JSON for each row, in order; the same over what is stored
 and over what was worked out. Stored rows are never held in memory together.
@@ -11,10 +11,11 @@ from typing import Any
 
 import orjson
 
-from chain.ledger.forward import SpanTotals
 from chain.ledger.risk import RiskBook
-from chain.stored.hour_store import RUNNING, RunningTotals
-from chain.stored.risk_store import COLUMNS, TOKEN_COLUMNS, dump_stretch
+from chain.ledger.sums import Sums
+from chain.stored.risk_store import COLUMNS as RISK_COLUMNS
+from chain.stored.risk_store import TOKEN_COLUMNS, dump_stretch
+from chain.stored.totals import COLUMNS, TotalKey
 from storage import database
 
 
@@ -27,41 +28,32 @@ def digest_rows(rows: Iterable[Sequence[Any]]) -> str:
 
 
 # ---- as stored -----------------------------------------------------------------------------------
-# The rows that each is of. `owner`: the number of the wallet; for seconds, of the attachment.
-# `place`: the span, as in RiskTotal.
+# The rows that each is of. `owner`: the number of the wallet; `view`: as in RunningTotal.
 STORED = {
     "hours": f"""
-        SELECT hour, {", ".join(RUNNING)} FROM hour_total WHERE wallet_id = {{owner}}
-        ORDER BY hour""",
-    "seconds": f"""
-        SELECT time, {", ".join(SpanTotals._fields)} FROM forward_total
-        WHERE attachment_id = {{owner}} ORDER BY time""",
+        SELECT money, hour, {COLUMNS} FROM running_total
+        WHERE wallet_id = {{owner}} AND view = {{view}} ORDER BY money, hour""",
     "risk": f"""
-        SELECT hours, begins, {", ".join(COLUMNS)} FROM risk_total
-        WHERE wallet_id = {{owner}} AND span = {{place}} ORDER BY hours, begins""",
+        SELECT hours, begins, {", ".join(RISK_COLUMNS)} FROM risk_total
+        WHERE wallet_id = {{owner}} AND span = {{view}} ORDER BY hours, begins""",
     "tokens": f"""
         SELECT mint, {", ".join(TOKEN_COLUMNS)} FROM token_total
-        WHERE wallet_id = {{owner}} AND span = {{place}} ORDER BY mint""",
+        WHERE wallet_id = {{owner}} AND span = {{view}} ORDER BY mint""",
 }
 
 
-def digest_stored(kind: str, owner: int, place: int = 0) -> str:
-    """Digest the stored rows of an owner: running totals of a wallet at the end of each hour, those
-    of a span after each second that changed them, the risk of a wallet's results in each stretch of
-    time, or what its sales of each token earned. Rows are read one by one.
+def digest_stored(kind: str, owner: int, view: int) -> str:
+    """Digest the stored rows of a wallet's view: its running totals by hour in each money, its risk
+    in each stretch of time, or what its sales of each token earned. Rows are read one by one.
     """
-    return digest_rows(database.execute_sql(STORED[kind].format(owner=owner, place=place)))
+    return digest_rows(database.execute_sql(STORED[kind].format(owner=owner, view=view)))
 
 
 # ---- as worked out -------------------------------------------------------------------------------
-def digest_hours(hours: Mapping[int, RunningTotals | None]) -> str:
-    """Like digest_stored, of hours that were worked out."""
-    return digest_rows([hour, *row] for hour, row in sorted(hours.items()) if row is not None)
-
-
-def digest_span(rows: Mapping[int, SpanTotals | None]) -> str:
-    """Like digest_stored, of seconds that were worked out."""
-    return digest_rows([time, *row] for time, row in sorted(rows.items()) if row is not None)
+def digest_hours(rows: Mapping[TotalKey, Sums | None], view: int) -> str:
+    """Like digest_stored, of the hours of a view that were worked out."""
+    mine = ((key, sums) for key, sums in sorted(rows.items()) if sums is not None)
+    return digest_rows([key.money, key.hour, *sums] for key, sums in mine if key.view == view)
 
 
 def digest_risk(book: RiskBook) -> str:

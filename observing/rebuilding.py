@@ -7,7 +7,7 @@ import storage
 from accounts.delays import count_delays
 from chain.stored.group_reading import list_kin
 from chain.stored.group_tables import OwnCoverage
-from chain.stored.standing_store import read_rows
+from chain.stored.standings import read_rows
 from chain.stored.summary import UNREADABLE, read_coverage
 from chain.stored.trade_store import mark_differing_trades, renew_traders
 from models import Post, Trade, Wallet

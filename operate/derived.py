@@ -16,8 +16,8 @@ from chain.reading.entries import Entry
 from chain.reading.kinds import TRADES
 from chain.stored import store, trade_store
 from chain.stored.group_reading import ENTRIES
-from chain.stored.hour_store import RUNNING, RunningTotals
 from chain.stored.summary import UNREADABLE, read_coverage, show_time
+from chain.stored.totals import TOTALS, load_totals
 from chain.stored.verify import list_moved_mints
 from models import Trade
 from operate.differences import Difference
@@ -243,23 +243,17 @@ def _name_fields(
                 )
 
 
-def check_hours(reader: Reader, wallet: Any, rebuilt: Rebuilt) -> Iterator[Difference]:
-    """Compare the wallet's hourly totals with the rebuilt ones."""
-    names = ", ".join(f'"{name}"' for name in RUNNING)
-    stored = {
-        hour: RunningTotals(*totals)
-        for hour, *totals in reader.rows(
-            f"SELECT hour, {names} FROM hour_total WHERE wallet_id = {wallet.id}"
-        )
-    }
-    right = rebuilt.pending.hours
-    for hour in sorted(stored.keys() | right.keys()):
-        if stored.get(hour) != right.get(hour):
+def check_totals(reader: Reader, wallet: Any, rebuilt: Rebuilt) -> Iterator[Difference]:
+    """Compare the wallet's running totals with the rebuilt ones."""
+    stored = dict(load_totals(reader.rows(TOTALS.format(wallet=wallet.id))))
+    right = rebuilt.pending.totals.rows
+    for key in sorted(stored.keys() | right.keys()):
+        if stored.get(key) != right.get(key):
             yield Difference(
-                "hour_total",
-                f"is {stored.get(hour)}, a fresh rebuild says {right.get(hour)}",
+                "running_total",
+                f"is {stored.get(key)}, a fresh rebuild says {right.get(key)}",
                 wallet.address,
-                field=f"hour {hour}",
+                field=str(key),
             )
 
 

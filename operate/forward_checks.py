@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
-from chain.ledger.forward import Forward, Span, SpanHoldings, SpanTotals
+from chain.ledger.forward import Forward, Span, SpanHoldings
 from chain.stored.forward_store import sort_spans
 from chain.stored.risk_store import (
     COLUMNS,
@@ -39,24 +39,6 @@ def check_forward(reader: Reader, wallet: Any, pending: PendingLedger) -> Iterat
         if stored != right:
             what = f"is {stored}, a fresh rebuild says {right}"
             yield Difference("attachment", what, wallet.address, field=f"attachment {number}")
-        record = pending.forward.records.get(number)
-        yield from _check_rows(reader, wallet, number, record.rows if record else {})
-
-
-def _check_rows(
-    reader: Reader, wallet: Any, number: int, right: dict[int, SpanTotals | None]
-) -> Iterator[Difference]:
-    columns = ", ".join(SpanTotals._fields)
-    sql = f"SELECT time, {columns} FROM forward_total WHERE attachment_id = {number}"
-    stored = {time: SpanTotals(*totals) for time, *totals in reader.rows(sql)}
-    for time in sorted(stored.keys() | right.keys()):
-        if stored.get(time) != right.get(time):
-            yield Difference(
-                "forward_total",
-                f"is {stored.get(time)}, a fresh rebuild says {right.get(time)}",
-                wallet.address,
-                field=f"attachment {number}, second {time}",
-            )
 
 
 def check_risk(reader: Reader, wallet: Any, pending: PendingLedger) -> Iterator[Difference]:

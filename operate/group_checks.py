@@ -11,7 +11,7 @@ from chain.reading.programs import Programs
 from chain.stored import store
 from chain.stored.group_reading import rebuild_family
 from chain.stored.verify import list_moved_mints
-from operate.derived import NamedTrade, Rebuilt, check_hours, check_trades, count_unpublished
+from operate.derived import NamedTrade, Rebuilt, check_totals, check_trades, count_unpublished
 from operate.differences import Difference
 from operate.forward_checks import check_forward, check_risk
 from operate.judged import check_posts
@@ -46,7 +46,7 @@ def check_family(
     rebuilt = Rebuilt(pending)
     for member in sorted(family.members):
         yield from _check_member(reader, family, pending, member)
-    yield from check_hours(reader, wallet, rebuilt)
+    yield from check_totals(reader, wallet, rebuilt)
     yield from check_forward(reader, wallet, pending)
     yield from _check_stays(reader, wallet, pending)
     yield from check_risk(reader, wallet, pending)

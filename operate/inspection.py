@@ -21,8 +21,8 @@ from config import Config
 from operate.delay_checks import check_delays
 from operate.derived import (
     NamedTrade,
-    check_hours,
     check_summary,
+    check_totals,
     check_trades,
     count_unpublished,
     rebuild,
@@ -161,7 +161,7 @@ def check_wallet(reader: Reader, number: int, programs: Any) -> Iterator[Differe
         return
     trades: dict[str, NamedTrade] = {}
     yield from check_trades(reader, wallet, rebuilt, reread, signed, trades)
-    yield from check_hours(reader, wallet, rebuilt)
+    yield from check_totals(reader, wallet, rebuilt)
     yield from check_forward(reader, wallet, rebuilt.pending)
     yield from check_risk(reader, wallet, rebuilt.pending)
     yield from check_quotes(reader, wallet, rebuilt.pending)

@@ -10,8 +10,8 @@ import models
 import storage
 from accounts.influencers import VOICE
 from accounts.keys import hash_secret
-from chain.stored.quote_tables import QuoteTotal, QuoteTrade
-from chain.stored.tables import ForwardTotal, RiskTotal, TokenTotal
+from chain.stored.quote_tables import QuoteTrade
+from chain.stored.tables import RiskTotal, RunningTotal, TokenTotal
 from models import Attachment, Bot, Owner, Trade, Wallet
 from observer import Observer
 from operate import schema
@@ -47,12 +47,10 @@ SELECT t.signature, n.address, m.side, m.slot, m.place FROM trade_mint m
 JOIN trade t ON t.id = m.trade_id JOIN mint n ON n.id = m.mint_id WHERE t.wallet_id = ?
 ORDER BY t.signature, n.address"""
 TRADED = "SELECT mint, side FROM token_trader WHERE wallet_id = ? ORDER BY mint, side"
-FORWARD = f"""
-SELECT {list_columns(ForwardTotal, ("attachment_id",))}
-FROM forward_total JOIN attachment a ON a.id = forward_total.attachment_id WHERE a.wallet_id = ?
-ORDER BY a.attached_at, a.id, forward_total.time"""
+RUNNING = f"""
+SELECT view, {list_columns(RunningTotal, ("wallet_id", "view"))} FROM running_total
+WHERE wallet_id = ? AND money {{}} ''"""
 SPANS = "SELECT id FROM attachment WHERE wallet_id = ? ORDER BY attached_at, id"
-QUOTE_TOTALS = select_own(QuoteTotal)
 QUOTE_TRADES = f"""
 SELECT t.signature, {list_columns(QuoteTrade, ("trade_id",))}
 FROM quote_trade JOIN trade t ON t.id = quote_trade.trade_id WHERE t.wallet_id = ?"""
@@ -156,7 +154,7 @@ def ledger_of(addresses):
     rows = []
     for address in addresses:
         wallet = Wallet.get(Wallet.address == address)
-        own = [read(text, wallet) for text in (TRADES, MINTS, TRADED, FORWARD)]
+        own = [*(read(text, wallet) for text in (TRADES, MINTS, TRADED)), read_totals(wallet)]
         told = [getattr(wallet, name) for name in SUMMARY]
         rows.append([address, *own, read_risk(wallet), read_quotes(wallet), *told])
     return orjson.dumps(rows)
@@ -173,11 +171,14 @@ def list_spans(wallet):
 
 def read_quotes(wallet):
     """What a wallet did in quotes; spans by their order."""
+    return [read_totals(wallet, "<>"), sorted(read(QUOTE_TRADES, wallet))]
+
+
+def read_totals(wallet, which="="):
+    """The running totals of a wallet in SOL (=) or in quotes (<>); views by their order."""
     numbers = list_spans(wallet)
-    return [
-        sorted([numbers.index(span), *rest] for span, *rest in read(QUOTE_TOTALS, wallet)),
-        sorted(read(QUOTE_TRADES, wallet)),
-    ]
+    rows = read(RUNNING.format(which), wallet)
+    return sorted([numbers.index(view), *rest] for view, *rest in rows)
 
 
 def read_risk(wallet):

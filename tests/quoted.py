@@ -1,16 +1,14 @@
 """Ledgers in stablecoins as the ledger store writes them, for tests of who shows them."""
 
 import orjson
-from service import NOW
+from service import NOW, add_total
 
+from chain.ledger.sums import Sums
 from chain.reading.quotes import find_quote
-from chain.stored.quote_tables import QuoteTotal, QuoteTrade
+from chain.stored.quote_tables import QuoteTrade
 from models import Attachment, Bot, Trade, Wallet
 
-NAMES = (
-    *("realized", "volume", "trades", "matched", "partial", "unmatched", "winning"),
-    *("cost_left", "cost_left_receipts", "fee_lamports", "cross"),
-)
+NAMES = Sums._fields
 
 # Lines of the books in a stablecoin.
 RAW = (
@@ -24,9 +22,8 @@ def observe_quote(wallet, symbol="USDC", at=NOW // 1000, span=None, **totals):
     """Running totals of a wallet and of its latest attachment, or of one `span`, at this second."""
     row, quote = Wallet.get(Wallet.address == wallet), find_quote(symbol)
     latest = Attachment.select().where(Attachment.wallet == row).order_by(Attachment.id.desc())
-    columns = dict.fromkeys(NAMES, 0) | totals
     for one in (0, latest.get().id) if span is None else (span,):
-        QuoteTotal.create(wallet=row, span=one, quote=quote.mint, time=at, **columns)
+        add_total(row, quote.mint, one, at, **totals)
     books = orjson.loads(row.by_quote or "{}")
     books.setdefault(quote.mint, {"reconciliation": None, "averageCost": None, "positions": []})
     derive(wallet, books)

@@ -11,11 +11,12 @@ import orjson
 import storage
 from accounts import api_keys, influencers
 from app import create_app
-from chain import base58, trade_store
+from chain import base58
 from chain.amounts import sol
-from chain.ledger.forward import SpanTotals
+from chain.ledger.sums import IN_SOL, WHOLE, Sums
+from chain.stored import trade_store
 from chain.stored.summary import NOT_POLLED
-from chain.stored.tables import ForwardTotal, HourTotal, TokenTrader, TradeMint
+from chain.stored.tables import RunningTotal, TokenTrader, TradeMint
 from models import Attachment, Trade, Wallet, WalletSignature
 
 # 2026-11-05, noon UTC (20,762.5 days), in ms: the time the tests agree on.
@@ -161,6 +162,9 @@ class Service:
             "openPositions": 0,
             **more,
         }
+        row = Wallet.get(Wallet.address == wallet)
+        if not Trade.select().where(Trade.wallet == row).exists():
+            add_total(row, IN_SOL, WHOLE, NOW // 1000, **read_sums(results))
         coverage = {**NOT_POLLED, "state": "complete", "gaps": list(gaps), "note": None}
         Wallet.update(
             results=orjson.dumps(results).decode(), coverage=orjson.dumps(coverage).decode()
@@ -183,11 +187,27 @@ class Service:
             open_positions=open_positions,
             forward_realized=totals.get("realized", 0),
         ).where(Attachment.id == attachment.id).execute()
-        ForwardTotal.create(attachment=attachment, time=at, **SpanTotals(**totals)._asdict())
+        add_total(attachment.wallet_id, IN_SOL, attachment.id, at, **totals)
+
+
+def read_sums(results):
+    """What the results of a wallet say, by the names of Sums."""
+    return {
+        "realized": int(results["realizedLamports"]),
+        "volume": int(results["volumeLamports"]),
+        "trades": results["observedTrades"],
+        "matched": results["matchedSells"],
+        "partial": results["partialSells"],
+        "unmatched": results["unmatchedSells"],
+        "winning": results["winningSells"],
+        "cost_left": int(results["costLeftLamports"]),
+    }
 
 
 def sum_hours(wallet):
-    """Running totals of the trades observed so far, as they are stored."""
+    """Running totals of the trades observed so far, as they are stored: no others are."""
+    mine = RunningTotal.wallet == wallet, RunningTotal.money == IN_SOL, RunningTotal.view == WHOLE
+    RunningTotal.delete().where(*mine).execute()
     sums = dict.fromkeys(
         ("realized", "volume", "trades", "matched", "partial", "unmatched", "winning", "cost_left"),
         0,
@@ -207,7 +227,12 @@ def sum_hours(wallet):
         has_result = counts and "incomplete_history" not in trade.flags
         if has_result and trade.realized != "not_applicable":
             sums[trade.realized] += 1
-        hour = {"wallet": wallet, "hour": (trade.block_time or 0) // 3600}
-        HourTotal.insert(**hour, **sums).on_conflict(
-            conflict_target=[HourTotal.wallet, HourTotal.hour], update=sums
-        ).execute()
+        add_total(wallet, IN_SOL, WHOLE, trade.block_time or 0, **sums)
+
+
+def add_total(wallet, money, view, at, **sums):
+    """The running totals of a wallet at this Unix second, as they are stored."""
+    wallet = getattr(wallet, "id", wallet)
+    key = {"wallet": wallet, "money": money, "view": view, "hour": at // 3600}
+    row = {**key, **Sums(**sums)._asdict()}
+    storage.write_rows(RunningTotal, [row], ("wallet", "money", "view", "hour"))

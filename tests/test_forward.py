@@ -11,16 +11,15 @@ from story import market
 from test_ledger import Teller
 from test_ledger_store import ADA, DONE, empty, entries_of, rebuild, store
 
-import chain.stored.store
 from accounts.auto_posts import update_posts
 from chain.ledger.coverage import order_entries
-from chain.ledger.forward import Forward, Span, SpanHoldings, SpanTotals, read_totals
+from chain.ledger.forward import Forward, Span, SpanHoldings
 from chain.ledger.inventory import Inventory
 from chain.ledger.ledger import Ledger
 from chain.ledger.risk import ALL
-from chain.stored.forward_store import replace_forward
+from chain.ledger.sums import WHOLE, Sums, read_sums
 from chain.stored.store import LedgerStore
-from chain.stored.tables import ForwardTotal
+from chain.stored.tables import RunningTotal
 from models import Attachment, WalletSignature
 
 # a fixture
@@ -63,7 +62,7 @@ def test_luck_from_before_counts_for_nothing():
     t.buy("A", 10, 100).sell("A", 10, 150)
     forward, ledger = play(t.entries, (begin, None))
     assert ledger.totals.realized == 450
-    assert last(forward) == SpanTotals(realized=50, volume=250, trades=2, matched=1, winning=1)
+    assert last(forward) == Sums(realized=50, cost=100, volume=250, trades=2, matched=1, winning=1)
 
 
 def test_luck_that_was_not_sold_yet_has_no_result():
@@ -133,7 +132,7 @@ def test_what_has_no_block_time_counts_for_nothing_within_a_span_either():
     t.entries[3] = t.entries[3]._replace(block_time=None)
     forward, ledger = play(t.entries, (begin, None))
     assert ledger.totals.realized == 300 - 50 - 100
-    assert last(forward) == SpanTotals(realized=50, volume=350, trades=2, partial=1, winning=1)
+    assert last(forward) == Sums(realized=50, cost=50, volume=350, trades=2, partial=1, winning=1)
 
 
 def test_a_sale_at_no_known_time_takes_its_position_out_of_the_count():
@@ -155,7 +154,6 @@ def test_a_sale_at_no_known_time_takes_its_position_out_of_the_count():
 def test_a_wallet_that_no_bot_had_has_no_record():
     assert Forward().sum_realized() is None
     assert Forward().find_holdings(Ledger()) == {}
-    assert replace_forward(Forward(), Ledger()) is False
 
 
 def test_an_attachment_that_saw_nothing_tells_what_it_came_with():
@@ -171,7 +169,7 @@ def test_from_before_the_first_transaction_on_it_is_the_whole(seed):
     ledger = Ledger()
     entries = order_entries(entries_of(market(seed, length=40)), {})
     forward, ledger = play(entries, (0, None))
-    assert last(forward) == read_totals(ledger.totals)
+    assert last(forward) == read_sums(ledger.totals)
     assert forward.find_holdings(ledger)[1].open_cost == ledger.inventory.sum_open_cost()
     assert forward.find_holdings(ledger)[1].carried_in == 0
 
@@ -201,13 +199,22 @@ def tell(number, forward, ledger):
     """All that is derived of a span."""
     record = forward.records[number]
     risk = record.risk.rows, record.risk.token_rows
-    return number, record.rows, record.last, risk, forward.find_holdings(ledger)[number]
+    return number, record.last, risk, forward.find_holdings(ledger)[number]
 
 
 # ---- stored ----------------------------------------------------------------------------------
+def list_since():
+    """The running totals of attachments, in order."""
+    return list(RunningTotal.select().where(RunningTotal.view != WHOLE).order_by(RunningTotal.hour))
+
+
+def find_last():
+    return list_since()[-1]
+
+
 def attach_at(wallet, *spans):
     """Instead of its attachment: one for each (begin, end or None), in Unix seconds."""
-    ForwardTotal.delete().execute()
+    RunningTotal.delete().where(RunningTotal.view != WHOLE).execute()
     Attachment.delete().execute()
     for begin, end in spans:
         Attachment.create(
@@ -256,41 +263,24 @@ def test_a_rebuild_mends_the_stored_record(empty):
     t = Teller().gain("B", 1)
     wallet = empty()
     attach_at(wallet, (after(t), None))
-    t.buy("A", 10, 100).sell("A", 10, 150).buy("A", 1, 7)
+    t.buy("A", 10, 100)
+    t.slot += 3_600
+    t.sell("A", 10, 150)
+    t.slot += 3_600
+    t.buy("A", 1, 7)
     truth = rebuild(wallet, t.entries)
-    bought, sold, _ = ForwardTotal.select().order_by(ForwardTotal.time)
+    bought, sold, _ = list_since()
     assert (bought.realized, sold.realized, read_holdings()) == (0, 50, [(0, 7, 1)])
-    ForwardTotal.update(realized=1).where(ForwardTotal.time == bought.time).execute()
-    ForwardTotal.update(time=9).where(ForwardTotal.time == sold.time).execute()
+    mine = RunningTotal.view != WHOLE
+    RunningTotal.update(realized=1).where(mine, RunningTotal.hour == bought.hour).execute()
+    RunningTotal.update(hour=9).where(mine, RunningTotal.hour == sold.hour).execute()
     Attachment.update(open_cost=None).execute()
     assert rebuild(wallet, []) == truth
     assert read_holdings() == [(0, 7, 1)]
 
 
-def test_a_rebuild_of_what_is_stored_holds_no_long_past(empty, monkeypatch):
-    """The totals of 20,000 seconds would take 11 MB, which Python would keep."""
-    t = Teller().gain("B", 1)
-    wallet = empty()
-    attach_at(wallet, (after(t), None))
-    for _ in range(20):
-        t.buy("A", 10, 100).sell("A", 10, 150)
-    rebuild(wallet, t.entries)
-    assert ForwardTotal.select().count() == 40
-    monkeypatch.setattr(chain.stored.store, "SLOTS_AT_ONCE", 4)
-    most, settle = [], chain.stored.store.settle_past
-
-    def spy(forward, stored):
-        most.extend(len(record.rows) for record in forward.records.values())
-        settle(forward, stored)
-
-    monkeypatch.setattr(chain.stored.store, "settle_past", spy)
-    LedgerStore().apply(wallet)
-    # Those of four slots, and of the second before, which might have gone on.
-    assert len(most) >= 10 and max(most) <= 5
-
-
-def test_a_rebuild_writes_nothing_anew_where_the_clock_of_the_chain_runs_ahead(empty, monkeypatch):
-    """All was seen in one second, so the totals of that second change with each trade."""
+def test_a_rebuild_writes_nothing_where_the_clock_of_the_chain_runs_ahead(empty):
+    """All was seen in one second, and happened in it; hours are those of block times."""
     t = Teller().gain("B", 1)
     wallet = empty()
     attach_at(wallet, (after(t), None))
@@ -299,12 +289,10 @@ def test_a_rebuild_writes_nothing_anew_where_the_clock_of_the_chain_runs_ahead(e
     WalletSignature.update(seen_at=t.entries[0].block_time * 1000).execute()
     Attachment.update(attached_at=0).execute()
     rebuild(wallet, [])
-    assert ForwardTotal.select().count() == 1
-    monkeypatch.setattr(chain.stored.store, "SLOTS_AT_ONCE", 1)
+    assert find_last().hour == t.entries[-1].block_time // 3_600
     again = LedgerStore()
     again.apply(wallet)
-    (record,) = again._pending[wallet.id].forward.records.values()
-    assert record.rows == {}
+    assert again._pending[wallet.id].totals.rows == {}
 
 
 def test_what_happens_after_the_end_is_another_spans(empty):
@@ -321,9 +309,7 @@ def test_what_happens_after_the_end_is_another_spans(empty):
     for _ in range(2):
         ledger_store.apply(wallet)
         ledger_store.publish(wallet, DONE, BEGIN)
-        realized.append(
-            ForwardTotal.select(ForwardTotal.realized).order_by(ForwardTotal.time.desc()).scalar()
-        )
+        realized.append(find_last().realized)
         Attachment.update(detached_at=end * 1000).execute()
     assert realized == [40, 50]
 
@@ -364,7 +350,7 @@ def test_what_is_found_later_went_by_its_block_time(empty):
     attach_at(wallet, (begin, after(t)))
     rebuild(wallet, t.entries)
     assert WalletSignature.select().where(WalletSignature.seen_at < after(t) * 1000).count() == 0
-    assert ForwardTotal.select().order_by(ForwardTotal.time.desc()).first().realized == 50
+    assert find_last().realized == 50
 
 
 def test_when_it_was_seen_is_read_with_each_entry(empty):
@@ -377,7 +363,7 @@ def test_when_it_was_seen_is_read_with_each_entry(empty):
     wallet = empty()
     attach_at(wallet, (begin, end))
     rebuild(wallet, t.entries)
-    assert ForwardTotal.select().order_by(ForwardTotal.time.desc()).first().realized == 0
+    assert find_last().realized == 0
     WalletSignature.update(seen_at=end * 1000 - 1).execute()
     rebuild(wallet, [])
-    assert ForwardTotal.select().order_by(ForwardTotal.time.desc()).first().realized == -60
+    assert find_last().realized == -60

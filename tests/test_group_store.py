@@ -30,7 +30,7 @@ from chain.stored.group_reading import list_kin, read_family
 from chain.stored.group_store import GroupStore
 from chain.stored.group_tables import Companion, OwnCoverage
 from chain.stored.quote_tables import QuoteTrade
-from chain.stored.standing_store import read_rows
+from chain.stored.standings import read_rows
 from chain.stored.tables import HourTotal
 from models import Attachment, Bot, Post, Receipt, Trade, Wallet, WalletSignature
 from observer import Observer

@@ -353,7 +353,9 @@ def test_choices_are_in_the_schemas(talk):
     assert (
         board["sort"]["enum"] == ["pnl", "pnl_floor", "volume", "trades"] == list(leaderboard.SORTS)
     )
-    assert board["window"]["enum"] == ["24h", "7d", "30d", "all"] == list(leaderboard.WINDOWS)
+    assert (
+        board["window"]["enum"] == ["24h", "7d", "30d", "90d", "all"] == list(leaderboard.WINDOWS)
+    )
     assert get_args(Kind) == get_args(TradeKind)
     assert (board["limit"]["minimum"], board["limit"]["maximum"], board["limit"]["default"]) == (
         1,

@@ -15,9 +15,11 @@ from test_ledger_store import ADA, DONE, entries_of, rebuild, store
 
 import storage
 from chain.ledger import ledger, quote_book
+from chain.ledger.sums import IN_SOL, Sums
 from chain.reading.quotes import QUOTES
-from chain.stored.quote_tables import QuoteTotal, QuoteTrade
+from chain.stored.quote_tables import QuoteTrade
 from chain.stored.store import LedgerStore
+from chain.stored.tables import RunningTotal
 from models import Attachment, Trade, Wallet, WalletSignature
 from observing import rebuilding
 from operate import content_checks, inspection, schema
@@ -46,6 +48,10 @@ def foxes(monkeypatch):
     return take_for_quotes(monkeypatch, {address("FOX"), address("CAT")})
 
 
+def quote_totals():
+    return RunningTotal.select().where(RunningTotal.money != IN_SOL)
+
+
 def take_for_quotes(monkeypatch, mints):
     for module in (ledger, quote_book):
         monkeypatch.setattr(module, "MINTS", frozenset(mints))
@@ -53,29 +59,36 @@ def take_for_quotes(monkeypatch, mints):
 
 
 # ---- by hand -------------------------------------------------------------------------------------
-def test_rows_of_a_wallet_and_of_its_span(fresh):
-    """Of all it did: 10 A for 100 raw USDC, 4 of them sold for 60: 60 - 40 = 20. Its span begins in
-    between, with 10 A of unknown cost; there the sale is unmatched, and 5 B bought for 50 are sold
-    for 70: 20.
+def test_rows_of_a_wallet_and_of_its_attachment(fresh):
+    """10 A for 100 raw USDC; an hour later 4 of them for 60 (60 - 40 = 20) and 5 B for 50, in the
+    next hour these for 70 (20). The wallet is connected before the sale of A, whose cost is unknown
+    in that view; all that is left there are 20 for B.
     """
     wallet, t = fresh(), Teller()
     t.gain(USDC, 500).swap(USDC, 100, "A", 10)
     first = t.entries[-1].slot
     Attachment.update(attached_at=1000 * first + 1).execute()
-    t.swap("A", 4, USDC, 60).swap(USDC, 50, "B", 5).swap("B", 5, USDC, 70)
+    hour = first // 3_600 + 1
+    t.slot = hour * 3_600
+    t.swap("A", 4, USDC, 60).swap(USDC, 50, "B", 5)
+    t.slot += 3_600
+    t.swap("B", 5, USDC, 70)
     rebuild(wallet, t.entries)
     whole, sales = read_quotes(wallet)
-    bought, sold, *_ = (entry.slot for entry in t.entries[2:])
-    assert [row for row in whole if row[0] == 0] == [
-        [0, USDC, bought, 0, 100, 1, 0, 0, 0, 0, 0, 0, 5, 0],
-        [0, USDC, sold, 20, 160, 2, 1, 0, 0, 1, 0, 0, 10, 0],
-        [0, USDC, sold + 10, 20, 210, 3, 1, 0, 0, 1, 0, 0, 15, 0],
-        [0, USDC, sold + 20, 40, 280, 4, 2, 0, 0, 2, 0, 0, 20, 0],
-    ]
-    assert [row for row in whole if row[0] == 1] == [
-        [1, USDC, sold, 0, 60, 1, 0, 0, 1, 0, 0, 0, 5, 0],
-        [1, USDC, sold + 10, 0, 110, 2, 0, 0, 1, 0, 0, 0, 10, 0],
-        [1, USDC, sold + 20, 20, 180, 3, 1, 0, 1, 1, 0, 0, 15, 0],
+    bought = {"volume": 100, "trades": 1, "fee_lamports": 5}
+    sold = {"realized": 20, "cost": 40, "matched": 1, "winning": 1}
+    assert [[view, money, at, Sums(*sums)] for view, money, at, *sums in whole] == [
+        [0, USDC, hour - 1, Sums(**bought)],
+        [0, USDC, hour, Sums(**sold, volume=210, trades=3, fee_lamports=15)],
+        [
+            *(0, USDC, hour + 1),
+            Sums(40, 90, 280, 4, matched=2, winning=2, fee_lamports=20),
+        ],
+        [1, USDC, hour, Sums(volume=110, trades=2, unmatched=1, fee_lamports=10)],
+        [
+            *(1, USDC, hour + 1),
+            Sums(20, 50, 180, 3, matched=1, unmatched=1, winning=1, fee_lamports=15),
+        ],
     ]
     assert [sale[2:8] for sale in sales] == [
         ("buy", -100, "not_applicable", None, None, None),
@@ -121,7 +134,7 @@ def test_books_that_do_not_close_in_a_stablecoin_are_told(fresh):
 def test_a_wallet_without_stablecoins_has_no_rows(fresh):
     rebuild(fresh(), Teller().buy("A", 10, 100).sell("A", 10, 130).entries)
     assert Wallet.get().by_quote == "{}"
-    assert not QuoteTotal.select().count() + QuoteTrade.select().count()
+    assert not quote_totals().count() + QuoteTrade.select().count()
 
 
 # ---- in any order --------------------------------------------------------------------------------
@@ -130,7 +143,7 @@ def test_fold_equals_refold(fresh, foxes, seed):
     entries, dice = entries_of(market(seed, length=30)), random.Random(seed)
     truth, wallet, ledger_store = rebuild(fresh(), entries), fresh(), LedgerStore()
     rest = entries if seed % 2 else dice.sample(entries, len(entries))
-    assert QuoteTotal.select().count() == 0
+    assert quote_totals().count() == 0
     while rest:
         size = dice.randint(1, 8)
         batch, rest = rest[:size], rest[size:]
@@ -139,7 +152,7 @@ def test_fold_equals_refold(fresh, foxes, seed):
         if dice.random() < 0.7:
             ledger_store.publish(wallet, DONE, BEGIN)
     ledger_store.publish(wallet, DONE, BEGIN)
-    assert ledger_of([ADA]) == truth and QuoteTotal.select().count()
+    assert ledger_of([ADA]) == truth and quote_totals().count()
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -171,15 +184,15 @@ def places(seen):
 def test_whatever_is_changed_behind_the_books_back_is_named_and_mended(seen):
     assert places(seen) == set()
     truth = seen.ledger()
-    some = QuoteTotal.select().where(QuoteTotal.span == 0).get()
-    QuoteTotal.update(realized=some.realized + 1).where(
-        QuoteTotal.span == 0, QuoteTotal.quote == some.quote, QuoteTotal.time == some.time
+    some = quote_totals().where(RunningTotal.view == 0).get()
+    RunningTotal.update(realized=some.realized + 1).where(
+        RunningTotal.view == 0, RunningTotal.money == some.money, RunningTotal.hour == some.hour
     ).execute()
-    QuoteTotal.create(**{**some.__data__, "span": 7})
+    RunningTotal.create(**{**some.__data__, "view": 7})
     QuoteTrade.update(result=5).execute()
     Wallet.update(by_quote=None).execute()
     assert places(seen) == {
-        ("quote_total", "TotalKey"),
+        ("running_total", "TotalKey"),
         ("quote_trade", "SaleKey"),
         ("wallet", "by_quote"),
     }
@@ -228,7 +241,7 @@ def test_what_is_no_stablecoin_any_more_leaves_no_line(fresh, monkeypatch):
         take_for_quotes(monkeypatch, left)
         rebuild(wallet, [])
         assert {row.quote for row in QuoteTrade.select()} == set(left)
-        assert {row.quote for row in QuoteTotal.select()} == set(left)
+        assert {row.money for row in quote_totals()} == set(left)
 
 
 def test_what_has_no_block_time_counts_in_no_span_in_no_quote(fresh):
@@ -241,7 +254,7 @@ def test_what_has_no_block_time_counts_in_no_span_in_no_quote(fresh):
     entries = [e._replace(block_time=None) if e is bought else e for e in t.entries]
     Attachment.update(attached_at=0).execute()
     rebuild(wallet, entries)
-    ends = {row.span: row for row in QuoteTotal.select().order_by(QuoteTotal.time)}
+    ends = {row.view: row for row in quote_totals().order_by(RunningTotal.hour)}
     whole, since = ends[0], ends[Attachment.get().id]
     assert (whole.realized, whole.matched, whole.volume, whole.trades) == (10, 1, 160, 2)
     assert (since.realized, since.matched, since.unmatched) == (0, 0, 1)

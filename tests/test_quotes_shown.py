@@ -146,7 +146,7 @@ def test_windows_are_differences(service, bot):
     observe_quote(W, at=now - 40 * DAY, realized=1_000_000, trades=1)
     observe_quote(W, at=now - 10 * DAY, realized=4_000_000, trades=3)
     for source in (quote_results.OF_RESULTS, quote_results.OF_RECORD):
-        found = quote_results.find_since(source, bot.bot.id, now - 30 * DAY)
+        found = quote_results.find_since(source, bot.bot.id, now // 3_600 - 30 * 24)
         assert (found[USDC.mint].realized, found[USDC.mint].trades) == (3_000_000, 2)
     windows = show(service, bot)["riskWindows"]
     assert [one["byQuote"]["record"][0]["realizedRaw"] for one in windows[:2]] == ["0", "0"]

@@ -3,7 +3,7 @@ knows all sales at once.
 """
 
 from collections import Counter
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
 from hypothesis import given
 from hypothesis import settings as effort
@@ -19,6 +19,7 @@ from chain.ledger.risk import (
     PositionSoFar,
     RiskBook,
     Stretch,
+    find_drawdown,
     join_stretches,
     round_down,
 )
@@ -56,41 +57,39 @@ def sell_for(*results):
 
 def test_the_deepest_fall_of_the_curve():
     """0, 50, 30, 70, -20, 0: the deepest fall is from 70 to -20."""
+    assert find_drawdown([50, -20, 40, -90, 20]) == 90
     told = whole(sell_for(50, -20, 40, -90, 20))
-    assert (told.realized, told.drawdown, told.high, told.low) == (0, 90, 70, -20)
     assert (told.best, told.worst, told.sales, told.winning) == (50, -90, 5, 3)
 
 
 def test_a_loss_from_the_beginning_is_a_fall_from_zero():
     """0, -40, -30: 40 below the beginning."""
-    assert whole(sell_for(-40, 10)).drawdown == 40
+    assert find_drawdown([-40, 10]) == 40
 
 
 def test_gains_alone_have_no_drawdown():
+    assert find_drawdown([10, 0, 5]) == find_drawdown([]) == 0
     told = whole(sell_for(10, 0, 5))
-    assert (told.drawdown, told.worst, told.winning) == (0, 0, 2)
+    assert (told.worst, told.winning) == (0, 2)
 
 
-def test_a_window_begins_at_zero():
-    """0, 100, 30 and then 20, -10: the second part alone falls by 30, both by 100 - 20 = 80 and
-    then to 100 - 90.
-    """
-    first, second = whole(sell_for(100, -70)), whole(sell_for(20, -30))
-    assert (first.drawdown, second.drawdown) == (70, 30)
-    # 100, 30, 50, 20: from 100 to 20
-    assert join_stretches([first, second]).drawdown == 80
+@given(st.lists(st.integers(-5, 5), max_size=12))
+def test_a_drawdown_is_the_greatest_of_all_falls(changes):
+    sums = [0, *accumulate(changes)]
+    falls = [high - low for at, high in enumerate(sums) for low in sums[at:]]
+    assert find_drawdown(after - before for before, after in pairwise(sums)) == max(falls)
 
 
 def test_nothing_sold_is_nothing_known():
     told = whole(Teller().buy("A", 10, 100))
-    assert (told.best, told.worst, told.median_holding, told.drawdown) == (None, None, None, 0)
+    assert (told.best, told.worst, told.median_holding, told.sales) == (None, None, None, 0)
 
 
-def test_what_has_no_result_is_not_on_the_curve():
+def test_what_has_no_result_is_no_sale():
     """10@? sold for 70; half of 10@? and 10@100 sold for 60, 30 of them for 10@100: -70."""
     t = Teller().gain("A", 10).sell("A", 10, 70).gain("B", 10).buy("B", 10, 100).sell("B", 20, 60)
     told = whole(t)
-    assert (told.realized, told.sales, told.best, told.worst) == (-70, 1, -70, -70)
+    assert (told.sales, told.best, told.worst) == (1, -70, -70)
 
 
 EVENTS = st.lists(
@@ -124,13 +123,8 @@ def count(events):
     told = [how for _, how in events]
     sales, ended = ([how[1:] for how in told if how[0] == what] for what in ("sale", "position"))
     days = [day for day, how in events if how[0] == "trade"]
-    sums = [0, *accumulate(result for result, _ in sales)]
     counting = [result for result, sold, unknown in ended if sold and not unknown]
     return Stretch(
-        realized=sums[-1],
-        high=max(sums),
-        low=min(sums),
-        drawdown=max(high - low for at, high in enumerate(sums) for low in sums[at:]),
         sales=len(sales),
         winning=sum(result > 0 for result, _ in sales),
         best=max((result for result, _ in sales), default=None),
@@ -196,7 +190,7 @@ def test_without_a_time_nothing_is_told_of_it():
     t = Teller().buy("A", 10, 100).sell("A", 10, 150)
     t.entries[-1] = t.entries[-1]._replace(block_time=None)
     told = whole(t)
-    assert (told.median_holding, told.realized) == (None, 50)
+    assert (told.median_holding, told.best) == (None, 50)
 
 
 def test_two_digits_of_a_holding_time_are_kept():
@@ -270,19 +264,19 @@ def at(entry, hour):
     return entry._replace(block_time=hour * 3600)
 
 
-def test_each_hour_and_day_begins_at_zero():
+def test_each_hour_and_day_has_its_own_sales():
     """Results 50 in hour 30, -20 in hour 47, -90 in hour 49: days 1 and 2."""
     t = sell_for(50, -20, -90)
     hours = [0, 30, 30, 47, 47, 49, 49]
     book = keep([at(entry, hour) for entry, hour in zip(t.entries, hours, strict=True)])
-    falls = {period: one.drawdown for period, one in book.rows.items()}
-    assert falls == {
-        ALL: 110,
-        Period(DAY, 24): 20,
-        Period(DAY, 48): 90,
-        Period(1, 30): 0,
-        Period(1, 47): 20,
-        Period(1, 49): 90,
+    worst = {period: one.worst for period, one in book.rows.items()}
+    assert worst == {
+        ALL: -90,
+        Period(DAY, 24): -20,
+        Period(DAY, 48): -90,
+        Period(1, 30): 50,
+        Period(1, 47): -20,
+        Period(1, 49): -90,
     }
     days = {period: (one.days, one.first_day, one.last_day) for period, one in book.rows.items()}
     assert (days[ALL], days[Period(DAY, 24)], days[Period(1, 49)]) == (
@@ -314,7 +308,7 @@ def test_the_books_of_a_wallet_tell_their_risk_by_the_hour():
     t, pending = sell_for(50), PendingLedger(Ledger())
     for entry in t.entries:
         book_entry(pending, 1, at(entry, 30))
-    assert {period: one.realized for period, one in pending.risk.rows.items()} == {
+    assert {period: one.best for period, one in pending.risk.rows.items()} == {
         ALL: 50,
         Period(DAY, 24): 50,
         Period(1, 30): 50,
@@ -333,7 +327,7 @@ def test_a_span_has_a_risk_of_its_own():
     for entry in t.entries:
         forward.apply(entry, ledger)
     told = forward.records[1].risk.rows[ALL]
-    assert (told.realized, told.drawdown, told.best, told.worst) == (20 - 60, 60, 20, -60)
+    assert (told.sales, told.best, told.worst) == (2, 20, -60)
     assert read_positions(told) == (2, 1, 1)
     assert forward.sum_realized() == -40
 

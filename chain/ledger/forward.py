@@ -6,14 +6,13 @@ own: what was held when it began is there, in its place of the queue, at unknown
 
 import copy
 from dataclasses import dataclass, field, replace
-from operator import attrgetter, sub
 from typing import NamedTuple
 
 from chain.ledger.ledger import Ledger
 from chain.ledger.lots import Booked
 from chain.ledger.quote_book import QuoteBook
-from chain.ledger.reconciliation import Totals
 from chain.ledger.risk import RiskBook
+from chain.ledger.sums import NOTHING, Sums, read_sums
 from chain.reading.entries import Entry
 
 HOUR_SECONDS = 3600
@@ -30,29 +29,6 @@ class Span(NamedTuple):
         return self.ends_ms is not None and self.ends_ms <= now_ms
 
 
-class SpanTotals(NamedTuple):
-    """What a wallet did in a span up to an instant, by the columns of `forward_total`: lamports
-    and counts.
-    """
-
-    realized: int = 0
-    volume: int = 0
-    trades: int = 0
-    matched: int = 0
-    partial: int = 0
-    unmatched: int = 0
-    winning: int = 0
-    failed: int = 0
-    failed_cost: int = 0
-    overhead: int = 0
-    cost_left: int = 0
-    cost_left_receipts: int = 0
-    carried: int = 0
-
-
-NOTHING = SpanTotals()
-
-
 class SpanHoldings(NamedTuple):
     """Known cost in lamports of what was held when a span began, and of what it acquired and still
     holds; in how many tokens; and the lamports it realized.
@@ -66,8 +42,7 @@ class SpanHoldings(NamedTuple):
 
 @dataclass
 class SpanRecord:
-    """The ledger of one span, and `rows` that are not written yet: the running totals after each
-    Unix second that changed them, None for a stored one that is to be dropped.
+    """The ledger of one span, and its sums.
 
     `is_shared`: `ledger` is the wallet's, as a ledger of its own would hold the same: nothing of
     known cost was held when the span began, and all that followed counts. `before`: what the
@@ -78,9 +53,8 @@ class SpanRecord:
     ledger: Ledger
     carried_in: int
     is_shared: bool = False
-    before: SpanTotals = NOTHING
-    rows: dict[int, SpanTotals | None] = field(default_factory=dict)
-    last: SpanTotals = NOTHING
+    before: Sums = NOTHING
+    last: Sums = NOTHING
     risk: RiskBook = field(default_factory=RiskBook)
     quotes: QuoteBook = field(default_factory=QuoteBook)
 
@@ -95,7 +69,7 @@ class SpanRecord:
             return whole.apply(entry)
         booked = whole.apply(entry)
         self._count(booked if self.is_shared else self.ledger.apply(entry), second)
-        self.quotes.count(entry, second)
+        self.quotes.count(entry)
         return booked
 
     def apply_alone(self, entry: Entry, second: int, begins_ms: int) -> None:
@@ -105,7 +79,7 @@ class SpanRecord:
             self._skip(entry)
         else:
             self._count(self.ledger.apply(entry), second)
-            self.quotes.count(entry, second)
+            self.quotes.count(entry)
 
     def separate(self) -> None:
         """Go on with a ledger of its own, which begins where the wallet's stands."""
@@ -129,9 +103,7 @@ class SpanRecord:
 
     def _count(self, booked: Booked, second: int) -> None:
         self.risk.add(booked, second // HOUR_SECONDS)
-        totals = SpanTotals._make(map(sub, _read_columns(self.ledger.totals), self.before))
-        if totals != self.last:
-            self.last = self.rows[second] = totals
+        self.last = read_sums(self.ledger.totals).minus(self.before)
 
     def find_holdings(self) -> SpanHoldings:
         known = [one for one in self.ledger.positions() if one.cost is not None]
@@ -150,17 +122,13 @@ class Forward:
     spans: tuple[Span, ...] = ()
     # begun, by number of the span
     records: dict[int, SpanRecord] = field(default_factory=dict)
-    # stored rows of spans that have none: their Unix seconds by number of the span
-    unwanted: dict[int, list[int]] = field(default_factory=dict)
     _open: SpanRecord | None = None
     _begun: int = 0
     _now_ms: int = 0
 
     @property
     def second(self) -> int:
-        """The latest Entry.happened_at so far, in Unix seconds: totals of earlier seconds do not
-        change any more.
-        """
+        """The latest Entry.happened_at so far, in Unix seconds."""
         return self._now_ms // 1000
 
     def apply(self, entry: Entry, whole: Ledger) -> Booked:
@@ -194,6 +162,11 @@ class Forward:
             self._open.separate()
             self._open = None
 
+    @property
+    def open_record(self) -> SpanRecord | None:
+        """The record of the span that the latest time is in."""
+        return self._open
+
     def sum_realized(self) -> int | None:
         """Lamports realized in all spans; None for a wallet that was never attached."""
         if not self.spans:
@@ -212,16 +185,9 @@ class Forward:
 
 def begin(span: Span, whole: Ledger) -> SpanRecord:
     """The record of a span that begins where `whole` stands: all that is held, at unknown cost."""
-    before = read_totals(whole.totals)
+    before = read_sums(whole.totals)
     if not whole.inventory.has_known_cost():
         return SpanRecord(span, whole, 0, is_shared=True, before=before)
     ledger = copy.deepcopy(whole)
     ledger.inventory.forget_costs()
     return SpanRecord(span, ledger, whole.inventory.sum_open_cost(), before=before)
-
-
-def read_totals(totals: Totals) -> SpanTotals:
-    return SpanTotals._make(_read_columns(totals))
-
-
-_read_columns = attrgetter(*SpanTotals._fields)

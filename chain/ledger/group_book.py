@@ -151,6 +151,7 @@ def apply_parts(pending: PendingGroup, parts: Parts) -> list[Row]:
     pending.group_forward.take(parts)
     mine = {number: part for number, part in parts.items() if number in pending.family.members}
     if not mine:
+        pending.totals.note(pending.list_sums(), pending.hour)
         return []
     ledger = pending.ledger
     assert isinstance(ledger, GroupLedger)

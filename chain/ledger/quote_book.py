@@ -12,6 +12,7 @@ from typing import NamedTuple
 from chain.ledger.ledger import Ledger
 from chain.ledger.lots import PAID_ELSEWHERE, UNEXPLAINED, Booked, Opening
 from chain.ledger.reconciliation import Totals
+from chain.ledger.sums import NOTHING, Sums, read_stablecoin_sums
 from chain.reading.entries import Entry
 from chain.reading.kinds import TRADES
 from chain.reading.quotes import MINTS
@@ -117,51 +118,26 @@ def _turn_starts(starts: dict[str | None, int], quote: str) -> dict[str | None, 
     return kept
 
 
-class QuoteTotals(NamedTuple):
-    """What a wallet did in a quote up to an instant, by the columns of `quote_total`: raw units and
-    counts, but for `fee_lamports`.
-    """
-
-    realized: int = 0
-    volume: int = 0
-    trades: int = 0
-    matched: int = 0
-    partial: int = 0
-    unmatched: int = 0
-    winning: int = 0
-    cost_left: int = 0
-    cost_left_receipts: int = 0
-    fee_lamports: int = 0
-    cross: int = 0
-
-
-NOTHING = QuoteTotals()
-
-
 @dataclass
 class QuoteRecord:
-    """The ledger in a quote, and `rows` that are not written yet: the running totals after each
-    Unix second that changed them, None for a stored one that is to be dropped.
-    """
+    """The ledger in a quote, and its sums."""
 
     ledger: Ledger
-    rows: dict[int, QuoteTotals | None] = field(default_factory=dict)
-    last: QuoteTotals = NOTHING
+    last: Sums = NOTHING
     # Against the quote: trades, their fees and tips, and sales of what was paid for elsewhere.
     trades: int = 0
     fee_lamports: int = 0
     cross: int = 0
 
-    def count(self, entry: Entry, second: int) -> Booked:
-        """Book an entry; `second` is the latest so far, in Unix time."""
+    def count(self, entry: Entry) -> Booked:
         booked = self.ledger.apply(view_entry(entry, self.ledger.quote))
         if booked.entry.kind in AGAINST and booked.counts:
             self.trades += 1
             self.fee_lamports += entry.fee + entry.tip
             self.cross += is_cross(booked)
-        totals = self._sum_up()
-        if totals != self.last:
-            self.last = self.rows[second] = totals
+        self.last = read_stablecoin_sums(
+            self.ledger.totals, self.trades, self.fee_lamports, self.cross
+        )
         return booked
 
     def skip(self, entry: Entry) -> None:
@@ -170,22 +146,6 @@ class QuoteRecord:
         self.ledger.apply(view_entry(entry, self.ledger.quote))
         self.ledger.totals = totals
         self.ledger.inventory.forget_costs(entry.signature)
-
-    def _sum_up(self) -> QuoteTotals:
-        totals = self.ledger.totals
-        return QuoteTotals(
-            realized=totals.realized,
-            volume=totals.volume,
-            trades=self.trades,
-            matched=totals.matched,
-            partial=totals.partial,
-            unmatched=totals.unmatched,
-            winning=totals.winning,
-            cost_left=totals.cost_left,
-            cost_left_receipts=totals.cost_left_receipts,
-            fee_lamports=self.fee_lamports,
-            cross=self.cross,
-        )
 
 
 def is_cross(booked: Booked) -> bool:
@@ -256,11 +216,9 @@ class QuoteBook:
                 assert one.mint is not None
                 self.records[one.mint] = QuoteRecord(begin_ledger(whole, one.mint))
 
-    def count(self, entry: Entry, second: int) -> dict[str, Booked]:
-        """Book an entry in each quote: what each made of it. `second` is the latest so far, in Unix
-        time.
-        """
-        return {quote: record.count(entry, second) for quote, record in self.records.items()}
+    def count(self, entry: Entry) -> dict[str, Booked]:
+        """Book an entry in each quote: what each made of it."""
+        return {quote: record.count(entry) for quote, record in self.records.items()}
 
     def skip(self, entry: Entry) -> None:
         """Book an entry that moves lots and counts for nothing."""

@@ -59,11 +59,13 @@ class Reconciliation(NamedTuple):
 class Totals:
     """Running sums over the transactions of a wallet: lamports and counts.
 
-    `carried`: lots that took over the cost of what a swap gave for them; `gaps`: lamports by which
-    balances moved between two transactions that do not join.
+    `cost`: known cost of what sales with a result sold, round trips left out; `carried`: lots that
+    took over the cost of what a swap gave for them; `gaps`: lamports by which balances moved
+    between two transactions that do not join.
     """
 
     realized: int = 0
+    cost: int = 0
     matched: int = 0
     partial: int = 0
     unmatched: int = 0
@@ -115,6 +117,7 @@ class Totals:
         self.partial += status == "partial"
         self.unmatched += status == "unmatched"
         self.realized += result
+        self.cost += booked.cost or 0
         self.winning += result > 0
         self.unmatched_proceeds += booked.unmatched_proceeds
 

@@ -27,41 +27,27 @@ class Period(NamedTuple):
 ALL = Period(0, 0)
 
 
-class Curve(NamedTuple):
-    """A curve of realized lamports that begins at 0: where it ends, its highest and its lowest
-    point, its beginning included, and its deepest fall from a high.
-    """
-
-    realized: int = 0
-    high: int = 0
-    low: int = 0
-    drawdown: int = 0
-
-
-def join_curves(parts: Iterable[Curve]) -> Curve:
-    """Let curves follow each other in the order of time."""
-    realized = high = low = drawdown = 0
-    for part in parts:
-        drawdown = max(drawdown, part.drawdown, high - realized - part.low)
-        high = max(high, realized + part.high)
-        low = min(low, realized + part.low)
-        realized += part.realized
-    return Curve(realized, high, low, drawdown)
+def find_drawdown(changes: Iterable[int]) -> int:
+    """Return the deepest fall of a sum that begins at 0 and changes so, from a high of it."""
+    realized = high = drawdown = 0
+    for change in changes:
+        realized += change
+        if realized > high:
+            high = realized
+        elif high - realized > drawdown:
+            drawdown = high - realized
+    return drawdown
 
 
 @dataclass(slots=True)
 class Stretch:
-    """What happened in a stretch of time: its Curve, and what its sales and positions were.
+    """What the sales and positions in a stretch of time were.
 
     `best`, `worst`: results of sales; `closed`: positions from empty to empty that count, `won`
     those of them that gained, `uncounted` those that do not count; `days`: UTC days with a trade,
     counted from 1970; `holdings`: how many sales were held how long (round_down), in seconds.
     """
 
-    realized: int = 0
-    high: int = 0
-    low: int = 0
-    drawdown: int = 0
     sales: int = 0
     winning: int = 0
     best: int | None = None
@@ -73,10 +59,6 @@ class Stretch:
     first_day: int | None = None
     last_day: int | None = None
     holdings: dict[int, int] = field(default_factory=dict)
-
-    @property
-    def curve(self) -> Curve:
-        return Curve(self.realized, self.high, self.low, self.drawdown)
 
     @property
     def median_holding(self) -> int | None:
@@ -93,8 +75,6 @@ class Stretch:
         self._add_days(later)
 
     def _add_sales(self, later: "Stretch") -> None:
-        joined = join_curves((self.curve, later.curve))
-        self.realized, self.high, self.low, self.drawdown = joined
         self.sales += later.sales
         self.winning += later.winning
         self.best = pick(max, self.best, later.best)
@@ -108,13 +88,6 @@ class Stretch:
         """Add a sale that followed: its result in lamports, and for how many seconds (round_down)
         it was held, None where that is unknown.
         """
-        self.realized = realized = self.realized + result
-        if realized > self.high:
-            self.high = realized
-        elif self.high - realized > self.drawdown:
-            self.drawdown = self.high - realized
-        if realized < self.low:
-            self.low = realized
         self.sales += 1
         self.winning += result > 0
         if self.best is None or result > self.best:

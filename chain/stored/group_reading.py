@@ -16,8 +16,8 @@ from chain.reading.entries import Entry, read_entry
 from chain.reading.packing import parse_stored
 from chain.reading.programs import Programs
 from chain.reading.receipts import SIGNATURE
-from chain.stored.ranks import Rows
 from chain.stored.store import UNTOUCHED, Untouched, open_untouched
+from chain.stored.totals import Rows
 from chain.stored.trade_store import Row
 
 # Whether a trade row is to be kept in memory.

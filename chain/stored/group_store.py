@@ -14,7 +14,6 @@ from chain.ledger.groups import join_coverages
 from chain.ledger.ledger import Ledger
 from chain.reading.entries import Entry
 from chain.reading.programs import Programs, table
-from chain.stored.forward_store import read_stored_totals
 from chain.stored.group_reading import (
     apply_all,
     list_leads,
@@ -25,7 +24,7 @@ from chain.stored.group_reading import (
 )
 from chain.stored.group_tables import OwnCoverage
 from chain.stored.quote_store import PendingQuotes
-from chain.stored.standing_store import forget_standings_of, read_rows
+from chain.stored.standings import forget_standings_of, read_rows
 from chain.stored.store import (
     KINDS,
     FollowUp,
@@ -136,9 +135,9 @@ class GroupStore(LedgerStore):
         moved = replace_sums(lead.id, pending)
         moved = _replace_stays(pending.group_forward.find_stays()) or moved
         shown = _replace_summary(lead, pending)
-        if shown or moved or changed or pending.hours:
+        if shown or moved or changed:
             forget_standings_of(lead.id)
-        pending.wallet_rows, pending.hours, pending.unwanted_risk = {}, {}, {}
+        pending.wallet_rows, pending.unwanted_risk = {}, {}
         if self._follow_up:
             for wallet in list(Wallet.select().where(Wallet.id.in_(family.wallets))):
                 self._follow_up(wallet, changed, now)
@@ -171,13 +170,10 @@ def _goes_on(kept: _CachedBooks) -> bool:
 
 def _discard(pending: PendingLedger) -> None:
     """Let go of rows that are written from other books."""
-    pending.rows, pending.hours, pending.unwanted_risk = {}, {}, {}
+    pending.rows, pending.unwanted_risk = {}, {}
+    pending.totals.rows = {}
     for book in pending.list_risk().values():
         book.rows, book.token_rows = {}, {}
-    for record in pending.forward.records.values():
-        record.rows = {}
-    pending.forward.unwanted = {}
-    pending.quote_rows.take_totals(pending.list_quotes())
     pending.quote_rows = PendingQuotes()
 
 
@@ -195,7 +191,7 @@ def _rebuild_stored(family: Family, programs: Programs) -> PendingGroup:
         made = pending.wallet_rows.get(number, {})
         differing = {signature: row for signature, row in made.items() if row is not None}
         pending.wallet_rows[number] = {**differing, **dict.fromkeys(digests.keys() - made.keys())}
-    settle(family.lead, pending, read_stored_totals(pending.forward.spans))
+    settle(family.lead, pending)
     return pending
 
 

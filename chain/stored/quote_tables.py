@@ -5,40 +5,10 @@ from peewee import (
     BooleanField,
     CompositeKey,
     ForeignKeyField,
-    IntegerField,
     TextField,
 )
 
-from models import Base, Trade, Wallet
-
-
-class QuoteTotal(Base):
-    """Running totals of a wallet's ledger in a `quote` (a mint of `quotes`), after each Unix
-    second (`time`) that changed them. Derived.
-
-    `span` as in RiskTotal. Columns as in HourTotal, with raw units of the quote for lamports;
-    `cross`: sales for the quote of lots that were paid for in something else; `fee_lamports`: fees
-    and tips of its trades, which are lamports and in no other column.
-    """
-
-    wallet = ForeignKeyField(Wallet, index=False)
-    span = BigIntegerField()
-    quote = TextField()
-    time = BigIntegerField()
-    realized = BigIntegerField()
-    volume = BigIntegerField()
-    trades = IntegerField()
-    matched = IntegerField()
-    partial = IntegerField()
-    unmatched = IntegerField()
-    winning = IntegerField()
-    cost_left = BigIntegerField()
-    cost_left_receipts = IntegerField()
-    fee_lamports = BigIntegerField()
-    cross = IntegerField()
-
-    class Meta:
-        primary_key = CompositeKey("wallet", "span", "quote", "time")
+from models import Base, Trade
 
 
 class QuoteTrade(Base):
@@ -65,4 +35,4 @@ class QuoteTrade(Base):
         primary_key = CompositeKey("trade", "quote")
 
 
-TABLES = (QuoteTotal, QuoteTrade)
+TABLES = (QuoteTrade,)

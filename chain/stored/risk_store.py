@@ -13,11 +13,9 @@ from chain.stored.columns import HOLDINGS
 from chain.stored.tables import RiskTotal, TokenTotal
 from storage.stored import read_stored
 
-# The span that stands for all that a wallet ever did.
-WHOLE = 0
 NUMBERS = (
-    *("realized", "high", "low", "drawdown", "sales", "winning", "best", "worst", "closed", "won"),
-    *("uncounted", "days", "first_day", "last_day"),
+    *("sales", "winning", "best", "worst", "closed", "won", "uncounted"),
+    *("days", "first_day", "last_day"),
 )
 COLUMNS = (*NUMBERS, "median_holding", "holdings")
 TOKEN_COLUMNS = ("realized", "sales", "winning")

@@ -13,25 +13,18 @@ from typing import Any, NamedTuple
 
 import storage
 from chain.ledger.coverage import Progress, decide_state, order_entries
-from chain.ledger.forward import HOUR_SECONDS, Forward
+from chain.ledger.forward import Forward
 from chain.ledger.ledger import Ledger
 from chain.ledger.lots import Booked, Opening
 from chain.ledger.quote_book import QuoteBook
 from chain.ledger.risk import RiskBook
+from chain.ledger.sums import IN_SOL, WHOLE, Sums, read_sums
 from chain.reading.entries import READING, Entry
 from chain.reading.kinds import TRADES
-from chain.stored.forward_store import (
-    StoredTotals,
-    read_spans,
-    read_stored_totals,
-    replace_forward,
-    settle_forward,
-    settle_past,
-)
-from chain.stored.hour_store import RunningTotals, read_hours, read_running, replace_hours
+from chain.stored.forward_store import read_spans, replace_holdings
 from chain.stored.quote_store import PendingQuotes, replace_quotes, settle_quotes
-from chain.stored.risk_store import WHOLE, replace_risk, settle_risk
-from chain.stored.standing_store import forget_standings_of
+from chain.stored.risk_store import replace_risk, settle_risk
+from chain.stored.standings import forget_standings_of
 from chain.stored.summary import (
     read_coverage,
     show_average,
@@ -40,6 +33,13 @@ from chain.stored.summary import (
     show_reconciliation,
     show_results,
     show_time,
+)
+from chain.stored.totals import (
+    HOUR_SECONDS,
+    LedgerKey,
+    PendingTotals,
+    replace_totals,
+    settle_totals,
 )
 from chain.stored.trade_store import (
     Row,
@@ -63,16 +63,15 @@ FollowUp = Callable[[Wallet, set[str], int], None]
 
 @dataclass
 class PendingLedger:
-    """A ledger and what is not written yet. Each signature and each hour has one fate: it is
-    written, or (None) dropped.
+    """A ledger and what is not written yet. Each signature has one fate: it is written, or (None)
+    dropped.
     """
 
     ledger: Ledger
     forward: Forward = field(default_factory=Forward)
     # signature -> trade row, or None for a stored one that the book no longer has
     rows: dict[str, Row | None] = field(default_factory=dict)
-    # hour -> running totals at its end, or None likewise
-    hours: dict[int, RunningTotals | None] = field(default_factory=dict)
+    totals: PendingTotals = field(default_factory=PendingTotals)
     risk: RiskBook = field(default_factory=RiskBook)
     # stored risk of spans that have none, by span
     unwanted_risk: dict[int, RiskBook] = field(default_factory=dict)
@@ -80,9 +79,8 @@ class PendingLedger:
     quote_rows: PendingQuotes = field(default_factory=PendingQuotes)
     first_time: int | None = None
     last_time: int | None = None
-    # the latest block time so far, in hours and seconds of Unix time
+    # of the latest block time so far, counted from 1970
     hour: int = 0
-    second: int = 0
     place: tuple[int | None, int] = (None, 0)
 
     def list_risk(self) -> dict[int, RiskBook]:
@@ -90,10 +88,17 @@ class PendingLedger:
         spans = {number: record.risk for number, record in self.forward.records.items()}
         return {WHOLE: self.risk, **spans}
 
-    def list_quotes(self) -> dict[int, QuoteBook]:
-        """Return the QuoteBook of each span, and of all that the wallet did, likewise."""
-        spans = {number: record.quotes for number, record in self.forward.records.items()}
-        return {WHOLE: self.quotes, **spans}
+    def list_sums(self) -> dict[LedgerKey, Sums]:
+        """Return the sums of each ledger that the last entry may have changed."""
+        sums = {LedgerKey(IN_SOL, WHOLE): read_sums(self.ledger.totals)}
+        for money, one in self.quotes.records.items():
+            sums[LedgerKey(money, WHOLE)] = one.last
+        record = self.forward.open_record
+        if record:
+            sums[LedgerKey(IN_SOL, record.span.number)] = record.last
+            for money, one in record.quotes.records.items():
+                sums[LedgerKey(money, record.span.number)] = one.last
+        return sums
 
     def list_wallets(self, wallet_id: int) -> list[int]:
         """List the numbers of the wallets whose trades this is made of. `wallet_id`: the one that
@@ -167,11 +172,11 @@ class LedgerStore:
             changed = replace_trades(wallet.id, pending.rows)
             moved = replace_sums(wallet.id, pending)
             shown = _replace_summary(wallet, pending, progress)
-            if shown or moved or pending.rows or pending.hours:
+            if shown or moved or pending.rows:
                 forget_standings_of(wallet.id)
             if self._follow_up:
                 self._follow_up(wallet, changed, now)
-        pending.rows, pending.hours, pending.unwanted_risk = {}, {}, {}
+        pending.rows, pending.unwanted_risk = {}, {}
 
 
 def _extends(ledger: Ledger, new: Iterable[Entry]) -> bool:
@@ -182,7 +187,7 @@ def _rebuild(wallet: Wallet, pending: PendingLedger) -> None:
     """Apply all stored entries, some slots at once, and meanwhile compare what that makes with what
     is stored, so that a long past is not held in memory (see storage.InOrder).
     """
-    digests, totals = read_digests_by_slot(wallet.id), read_stored_totals(pending.forward.spans)
+    digests = read_digests_by_slot(wallet.id)
     slots = (list(group) for _, group in groupby(list_entries(wallet.id), key=attrgetter("slot")))
     for part in storage.in_parts(slots, SLOTS_AT_ONCE):
         made = [
@@ -197,9 +202,8 @@ def _rebuild(wallet: Wallet, pending: PendingLedger) -> None:
             if stored.pop(signature, None) != digest:
                 pending.rows[signature] = complete_row(wallet, columns, digest)
         _drop(stored, pending)
-        settle_past(pending.forward, totals)
     _drop((one for _, one, _ in digests.take()), pending)
-    settle(wallet.id, pending, totals)
+    settle(wallet.id, pending)
 
 
 def _drop(signatures: Iterable[str], pending: PendingLedger) -> None:
@@ -210,15 +214,12 @@ def _drop(signatures: Iterable[str], pending: PendingLedger) -> None:
         pending.rows.setdefault(signature, None)
 
 
-def settle(wallet_id: int, pending: PendingLedger, totals: StoredTotals) -> None:
+def settle(wallet_id: int, pending: PendingLedger) -> None:
     """Reduce the sums that a rebuild made to those to be written: what differs from the stored
-    ones, and None for what is stored and was not made. `totals`: the stored totals of spans that
-    were not compared yet.
+    ones, and None for what is stored and was not made.
     """
-    storage.leave_changes(pending.hours, read_hours(wallet_id))
-    settle_forward(pending.forward, totals)
-    wallets = pending.list_wallets(wallet_id)
-    settle_quotes(wallet_id, pending.quote_rows, pending.list_quotes(), wallets)
+    settle_totals(wallet_id, pending.totals)
+    settle_quotes(wallet_id, pending.quote_rows, pending.list_wallets(wallet_id))
     books = pending.list_risk()
     settle_risk(wallet_id, books)
     known = pending.list_risk()
@@ -227,13 +228,13 @@ def settle(wallet_id: int, pending: PendingLedger, totals: StoredTotals) -> None
 
 def replace_sums(wallet_id: int, pending: PendingLedger) -> bool:
     """Write the sums that are not written yet, in the caller's transaction, after the trades;
-    return whether any but those of hours and of risk moved.
+    return whether any but those of risk moved.
     """
-    replace_hours(wallet_id, pending.hours)
     replace_risk(wallet_id, pending.unwanted_risk)
     replace_risk(wallet_id, pending.list_risk())
-    moved = replace_forward(pending.forward, pending.ledger)
-    return replace_quotes(wallet_id, pending.quote_rows, pending.list_quotes()) or moved
+    moved = replace_totals(wallet_id, pending.totals)
+    moved = replace_holdings(pending.forward.find_holdings(pending.ledger)) or moved
+    return replace_quotes(pending.quote_rows) or moved
 
 
 def apply_entry(wallet: Wallet, pending: PendingLedger, entry: Entry) -> Row:
@@ -250,16 +251,15 @@ def book_entry(pending: PendingLedger, wallet_id: int, entry: Entry) -> tuple[in
     if entry.block_time is not None:
         pending.first_time = entry.block_time if pending.first_time is None else pending.first_time
         pending.last_time = entry.block_time
-        pending.second = max(pending.second, entry.block_time)
         pending.hour = max(pending.hour, entry.block_time // HOUR_SECONDS)
     pending.quotes.begin(entry, pending.ledger)
     booked = pending.forward.apply(entry, pending.ledger)
-    in_quotes = pending.quotes.count(entry, pending.second)
+    in_quotes = pending.quotes.count(entry)
     if in_quotes:
         pending.quote_rows.add(wallet_id, entry, in_quotes)
     pending.risk.add(booked, pending.hour)
     place_in_slot = pending.place[1] if entry.tx_index is None else entry.tx_index
-    pending.hours[pending.hour] = read_running(pending.ledger.totals)
+    pending.totals.note(pending.list_sums(), pending.hour)
     return place_in_slot, booked
 
 

@@ -56,75 +56,52 @@ class TokenTrader(Base):
         primary_key = CompositeKey("mint", "side", "wallet")
 
 
-class HourTotal(Base):
-    """A wallet's running totals at the end of each hour that saw a transaction: a span of time is
-    the difference of two rows. Derived.
+class RunningTotal(Base):
+    """A wallet's running totals at the end of each hour that changed them (ledger.sums.Sums): a
+    window is the difference of two rows. Derived.
 
-    `hour` counts from 1970 and never falls below that of the transaction before. `realized`,
-    `volume`, `failed_cost`, `overhead` and `cost_left` are in lamports.
+    `money`: the mint of a stablecoin, empty for SOL; `view`: the number of the attachment whose
+    record it is of, 0 for all that the wallet ever did; `hour`: of the latest block time so far,
+    counted from 1970, so that it never falls.
     """
 
     wallet = ForeignKeyField(Wallet, index=False)
+    money = TextField()
+    view = BigIntegerField()
     hour = IntegerField()
-    realized = BigIntegerField()
-    volume = BigIntegerField()
-    trades = IntegerField()
-    matched = IntegerField()
-    partial = IntegerField()
-    unmatched = IntegerField()
-    winning = IntegerField()
+    realized = BigIntegerField(default=0)
+    cost = BigIntegerField(default=0)
+    volume = BigIntegerField(default=0)
+    trades = IntegerField(default=0)
+    matched = IntegerField(default=0)
+    partial = IntegerField(default=0)
+    unmatched = IntegerField(default=0)
+    winning = IntegerField(default=0)
     failed = IntegerField(default=0)
     failed_cost = BigIntegerField(default=0)
     overhead = BigIntegerField(default=0)
     cost_left = BigIntegerField(default=0)
     cost_left_receipts = IntegerField(default=0)
+    carried = IntegerField(default=0)
+    fee_lamports = BigIntegerField(default=0)
+    cross = IntegerField(default=0)
 
     class Meta:
-        primary_key = CompositeKey("wallet", "hour")
-
-
-class ForwardTotal(Base):
-    """Running totals of a wallet's ledger in the span of an attachment (ledger.forward), after each
-    Unix second (`time`) that changed them. Derived. Columns as in HourTotal; `carried`: lots that
-    took over the cost of what a swap gave for them.
-    """
-
-    attachment = ForeignKeyField(Attachment, index=False)
-    time = BigIntegerField()
-    realized = BigIntegerField()
-    volume = BigIntegerField()
-    trades = IntegerField()
-    matched = IntegerField()
-    partial = IntegerField()
-    unmatched = IntegerField()
-    winning = IntegerField()
-    failed = IntegerField()
-    failed_cost = BigIntegerField()
-    overhead = BigIntegerField()
-    cost_left = BigIntegerField()
-    cost_left_receipts = IntegerField()
-    carried = IntegerField()
-
-    class Meta:
-        primary_key = CompositeKey("attachment", "time")
+        primary_key = CompositeKey("wallet", "money", "view", "hour")
 
 
 class RiskTotal(Base):
     """The risk of a wallet's realized results in a stretch of time (ledger.risk.Stretch). Derived.
 
-    `span`: number of the attachment whose record it is of, 0 for all that the wallet ever did;
-    `hours`: 1, 24 or 0 for all of it, from the hour `begins` on, counted from 1970. `holdings`:
-    JSON [[seconds, sales]...] in order; `median_holding` follows from it.
+    `span`: as `view` of RunningTotal; `hours`: 1, 24 or 0 for all of it, from the hour `begins` on,
+    counted from 1970. `holdings`: JSON [[seconds, sales]...] in order; `median_holding` follows
+    from it.
     """
 
     wallet = ForeignKeyField(Wallet, index=False)
     span = BigIntegerField()
     hours = IntegerField()
     begins = IntegerField()
-    realized = BigIntegerField()
-    high = BigIntegerField()
-    low = BigIntegerField()
-    drawdown = BigIntegerField()
     sales = IntegerField()
     winning = IntegerField()
     best = BigIntegerField(null=True)
@@ -172,17 +149,16 @@ class DelayTotal(Base):
 
 class StandingTotal(Base):
     """What a bot did in a window of `seconds` (0: all time), as it is ranked: its forward `record`,
-    or all that is known of its wallet; in SOL, or in a `quote` (a mint of `quotes`; of SOL it
-    is empty). Derived; right until `ends` (Unix seconds), unless it is to be worked out
-    (Bot.standing_at).
+    or all that is known of the wallets it holds. Derived; right until `ends` (Unix seconds), when
+    the window's first hour leaves it, unless it is to be worked out (Bot.standing_at).
 
-    `floor`: `realized` less `cost_left`; the tiers are parts of a list (stored.ranks): of those by
-    result or floor, and by volume or trades. Other columns as in HourTotal.
+    `floor`: `realized` less `cost_left`; the tiers are parts of a list (stored.standings): of those
+    by result or floor, and by volume or trades. Other columns as in RunningTotal.
     """
 
     bot = ForeignKeyField(Bot, index=False)
     record = TextField()
-    quote = TextField()
+    money = TextField()
     seconds = IntegerField()
     ends = BigIntegerField()
     result_tier = IntegerField()
@@ -198,8 +174,8 @@ class StandingTotal(Base):
     cost_left = BigIntegerField()
 
     class Meta:
-        primary_key = CompositeKey("bot", "record", "quote", "seconds")
-        indexes = ((("record", "quote", "seconds", "ends"), False),)
+        primary_key = CompositeKey("bot", "record", "money", "seconds")
+        indexes = ((("record", "money", "seconds", "ends"), False),)
 
 
 for tier, column in (
@@ -211,7 +187,7 @@ for tier, column in (
     StandingTotal.add_index(
         StandingTotal.index(
             StandingTotal.record,
-            StandingTotal.quote,
+            StandingTotal.money,
             StandingTotal.seconds,
             tier,
             column.desc(),
@@ -236,6 +212,6 @@ for name, model, columns, rare in (
     model.add_index(model.index(*columns, where=SQL(rare), name=name))
 
 TABLES = (
-    *(Mint, TradeMint, TokenTrader, HourTotal, ForwardTotal, RiskTotal, TokenTotal, DelayTotal),
+    *(Mint, TradeMint, TokenTrader, RunningTotal, RiskTotal, TokenTotal, DelayTotal),
     StandingTotal,
 )

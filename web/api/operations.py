@@ -7,7 +7,8 @@ from pydantic import BaseModel
 
 from accounts.posts import PostBody
 from chain.reading.quotes import QUOTES
-from web.api.leaderboard import OWNERSHIPS, RECORDS, SORTS, WINDOWS
+from chain.stored.standings import WINDOWS
+from web.api.leaderboard import OWNERSHIPS, RECORDS, SORTS
 from web.api.look_back import MAX_LOOK_BACK, TRADE_KINDS
 from web.api.schemas import bots, health, market, paper, posts, search, trades
 from web.api.spreadsheet import TRADE_COLUMNS

@@ -4,18 +4,15 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from chain.amounts import show_lamports
-from chain.ledger.forward import SpanTotals
+from chain.ledger.sums import Sums, add_up
+from chain.stored.totals import write_last
+from storage import database
 from storage.rows import select, write_marks
 from web.api.serialize import Json, show_sol, show_time
 
-SPAN_TOTALS = ", ".join(f"t.{name}" for name in SpanTotals._fields)
-# What a span did, up to its last second that changed anything.
-LAST_TOTALS = """LEFT JOIN forward_total t ON t.attachment_id = a.id
-AND t.time = (SELECT MAX(l.time) FROM forward_total l WHERE l.attachment_id = a.id)"""
-
 
 class SpanRow(NamedTuple):
-    """An attachment and what happened in it; lamports, counts and ms. Nothing happened: null."""
+    """An attachment and what happened in it, in SOL; lamports, counts and ms."""
 
     bot_id: int
     attached_at: int
@@ -23,32 +20,13 @@ class SpanRow(NamedTuple):
     carried_in: int | None
     open_cost: int | None
     open_positions: int | None
-    realized: int | None
-    volume: int | None
-    trades: int | None
-    matched: int | None
-    partial: int | None
-    unmatched: int | None
-    winning: int | None
-    failed: int | None
-    failed_cost: int | None
-    overhead: int | None
-    cost_left: int | None
-    cost_left_receipts: int | None
-    carried: int | None
-
-    @property
-    def totals(self) -> SpanTotals:
-        """What happened, and what was still held at its end as cost that left."""
-        told = SpanTotals(*(getattr(self, name) or 0 for name in SpanTotals._fields))
-        kept = 0 if self.detached_at is None else self.open_cost or 0
-        return told._replace(cost_left=told.cost_left + kept)
+    sums: Sums
 
 
 SPANS = f"""
 SELECT a.bot_id, a.attached_at, a.detached_at, a.carried_in, a.open_cost, a.open_positions,
-       {SPAN_TOTALS}
-FROM attachment a {LAST_TOTALS} WHERE a.bot_id IN """
+       {", ".join(f"t.{name}" for name in Sums._fields)}
+FROM attachment a LEFT JOIN running_total t ON {write_last("t", "a.id")} WHERE a.bot_id IN """
 
 
 class TakenRow(NamedTuple):
@@ -109,7 +87,8 @@ def show_records(bot_ids: Sequence[int]) -> dict[int, Json]:
         return {}
     marks = write_marks(bot_ids)
     spans: dict[int, list[SpanRow]] = {}
-    for row in select(SpanRow, f"{SPANS}({marks}) ORDER BY a.attached_at, a.id", bot_ids):
+    found = database.execute_sql(f"{SPANS}({marks}) ORDER BY a.attached_at, a.id", bot_ids)
+    for row in map(_read_span, found.fetchall()):
         spans.setdefault(row.bot_id, []).append(row)
     owners = show_owners(bot_ids)
     rows = select(TakenRow, f"{TAKEN}({marks}) GROUP BY bot_id", bot_ids)
@@ -121,6 +100,16 @@ def show_records(bot_ids: Sequence[int]) -> dict[int, Json]:
         }
         for bot_id in bot_ids
     }
+
+
+def _read_span(row: Sequence[Any]) -> SpanRow:
+    width = len(SpanRow._fields) - 1
+    sums = Sums(*(value or 0 for value in row[width:]))
+    span = SpanRow._make((*row[:width], sums))
+    if span.detached_at is None:
+        return span
+    # What was still held at its end is cost that left.
+    return span._replace(sums=sums._replace(cost_left=sums.cost_left + (span.open_cost or 0)))
 
 
 def show_owners(bot_ids: Sequence[int]) -> dict[int, Json]:
@@ -140,7 +129,7 @@ def show_record(spans: Sequence[SpanRow], taken_along: int = 0) -> Json | None:
     derived = [span for span in spans if span.open_cost is not None]
     if not derived:
         return None
-    t = add_totals([span.totals for span in derived])
+    t = add_up(span.sums for span in derived)
     return {
         "since": show_time(spans[0].attached_at),
         "realizedLamports": show_lamports(t.realized),
@@ -161,13 +150,6 @@ def show_record(spans: Sequence[SpanRow], taken_along: int = 0) -> Json | None:
         "openPositions": sum(s.open_positions or 0 for s in derived if s.detached_at is None),
         "carriedInLamports": show_lamports(sum(span.carried_in or 0 for span in derived)),
     }
-
-
-def add_totals(parts: Sequence[SpanTotals]) -> SpanTotals:
-    """Return the sums of totals, by column."""
-    if len(parts) == 1:
-        return parts[0]
-    return SpanTotals(*(sum(column) for column in zip(*parts, strict=True)))
 
 
 def show_owner(row: OwnerRow) -> dict[str, Any]:

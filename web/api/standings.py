@@ -5,8 +5,14 @@ known of the wallet; of all time, or since a moment.
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from chain.stored.ranks import HIDDEN, IN_SOL, StandingRow
-from chain.stored.standing_store import list_forgotten, read_rows, work_out
+from chain.stored.standings import (
+    HIDDEN,
+    Board,
+    StandingRow,
+    list_forgotten,
+    read_rows,
+    work_out,
+)
 from storage.rows import select, write_marks
 
 
@@ -67,25 +73,22 @@ def find_competitors(bots: Sequence[int]) -> dict[int, CompetitorRow]:
 
 LISTED = f"""
 SELECT {", ".join(StandingRow._fields).replace("bot,", "bot_id AS bot,", 1)} FROM standing_total
-WHERE record = ? AND quote = ? AND seconds = ? AND {{tier}} = ?
+WHERE record = ? AND money = ? AND seconds = ? AND {{tier}} = ?
 ORDER BY {{column}} DESC, bot_id LIMIT ?
 """
 
 
-def list_standings(
-    record: str, order: Order, seconds: int, now: int, limit: int, quote: str = IN_SOL
-) -> list[list[StandingRow]]:
-    """Return the best of each tier (chain.stored.ranks) in a window, `limit` of each; `now` in Unix
-    seconds; `quote`: the mint of the stablecoin that is ranked by. Stored ones but for those that
-    are to be worked out anew.
+def list_standings(board: Board, order: Order, now: int, limit: int) -> list[list[StandingRow]]:
+    """Return the best of each tier (chain.stored.standings), `limit` of each; `now` in Unix
+    seconds. Stored ones but for those that have to be worked out again.
     """
-    forgotten = list_forgotten(read_rows, record, seconds, now, quote)
+    forgotten = list_forgotten(read_rows, board, now)
     tiers: list[list[StandingRow]] = [[] for _ in range(HIDDEN)]
     sql = LISTED.format(tier=order.tier, column=order.column)
     for number, tier in enumerate(tiers):
-        found = select(StandingRow, sql, (record, quote, seconds, number, limit + len(forgotten)))
+        found = select(StandingRow, sql, (*board, number, limit + len(forgotten)))
         tier += [row for row in found if row.bot not in forgotten]
-    for row in work_out(read_rows, record, seconds, now, forgotten, quote):
+    for row in work_out(read_rows, board, now, forgotten):
         number = getattr(row, order.tier)
         if number != HIDDEN:
             tiers[number].append(row)

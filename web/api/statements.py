@@ -284,19 +284,3 @@ WHERE a.detached_at IS NOT NULL AND NOT EXISTS (
     SELECT 1 FROM companion c
     WHERE c.bot_id = a.bot_id AND c.wallet_id = a.wallet_id AND c.detached_at IS NULL)
 AND a.bot_id IN """
-
-
-class HourRow(NamedTuple):
-    """The running totals of a wallet at the end of an hour, counted in hours since 1970."""
-
-    hour: int
-    realized: int
-    volume: int
-    trades: int
-    sells: int
-
-
-HOURS = """
-SELECT h.hour, h.realized, h.volume, h.trades, h.matched + h.partial AS sells FROM hour_total h
-WHERE h.wallet_id = (SELECT id FROM wallet WHERE address = ?) ORDER BY h.hour
-"""

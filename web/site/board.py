@@ -15,13 +15,14 @@ from web.api.serialize import Json
 from web.site import figures, pictures
 from web.site.lists import add_etag, expand_json
 from web.site.pieces import Columns, draw_ranks, link_to
+from web.site.record_words import WINDOW_NAMES
 
 blueprint = Blueprint("board", __name__)
 blueprint.after_request(add_etag)
 # Of each group: proven or claimed, with a rank or without.
 MAX_RANKS = 25
 # Windows, as they are called.
-TIMES = {"24h": "24 hours", "7d": "7 days", "30d": "30 days", "all": "all time"}
+TIMES = {**WINDOW_NAMES, "all": "all time"}
 
 
 @blueprint.get("/leaderboard")

@@ -15,7 +15,7 @@ from web.site.profile_words import (
     write_signed,
 )
 
-WINDOW_NAMES = {"24h": "24 hours", "7d": "7 days", "30d": "30 days"}
+WINDOW_NAMES = {"24h": "24 hours", "7d": "7 days", "30d": "30 days", "90d": "90 days"}
 
 
 class WindowLine(NamedTuple):

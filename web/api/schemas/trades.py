@@ -262,6 +262,6 @@ class Leaderboard(Page):
     record: Literal["forward", "all"]
     ownership: Literal["proven", "claimed"] | None
     sort: Literal["pnl", "pnl_floor", "volume", "trades"]
-    window: Literal["24h", "7d", "30d", "all"]
+    window: Literal["24h", "7d", "30d", "90d", "all"]
     quote: Quote = absent("the stablecoin whose results are ranked, where one was asked for")
     instance: Connected

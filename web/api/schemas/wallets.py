@@ -169,8 +169,8 @@ class Risk(Shape):
     """What realized results risked: of sells whose cost was observed, in the order of the chain."""
 
     maxDrawdownLamports: Whole = described(
-        "the deepest fall of the sum of results from its highest so far, its beginning at 0 "
-        "included"
+        "the deepest fall of realized PnL from its highest so far, measured at the end of each "
+        "hour; it starts at 0, which counts"
     )
     bestLamports: Whole | None = described("the best result of a sell; null without one")
     worstLamports: Whole | None
@@ -197,7 +197,7 @@ class Risk(Shape):
 class RiskWindow(Shape):
     """The risk within a window, which begins with a full hour; its sum of results begins at 0."""
 
-    window: Literal["24h", "7d", "30d"]
+    window: Literal["24h", "7d", "30d", "90d"]
     since: Time
     risk: Risk | None = described("of all the wallet did; null where the bot's risk is")
     record: Risk | None = described("since the bot attached its wallets")

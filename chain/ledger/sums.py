@@ -1,0 +1,72 @@
+"""What a wallet did up to an instant, as sums that can be subtracted: a window is the difference of
+two of them. Pure.
+"""
+
+from collections.abc import Iterable
+from operator import add, attrgetter, sub
+from typing import NamedTuple
+
+from chain.ledger.reconciliation import Totals
+
+# The money of results in lamports; any other is a stablecoin's mint.
+IN_SOL = ""
+# The view of all that a wallet ever did; any other is an attachment's number.
+WHOLE = 0
+
+
+class Sums(NamedTuple):
+    """The columns of `running_total`: counts, and raw units of the money.
+
+    `cost`: known cost of what was sold, of sales with a result (round trips have none);
+    `winning`: sales with a result above 0; `carried`: lots that took over the cost of what a swap
+    gave for them. In SOL alone: `failed`, `failed_cost`, `overhead`, `carried`. In stablecoins
+    alone: `fee_lamports`, fees and tips of trades; `cross`: sales of lots that were paid for in
+    something else.
+    """
+
+    realized: int = 0
+    cost: int = 0
+    volume: int = 0
+    trades: int = 0
+    matched: int = 0
+    partial: int = 0
+    unmatched: int = 0
+    winning: int = 0
+    failed: int = 0
+    failed_cost: int = 0
+    overhead: int = 0
+    cost_left: int = 0
+    cost_left_receipts: int = 0
+    carried: int = 0
+    fee_lamports: int = 0
+    cross: int = 0
+
+    def plus(self, other: "Sums") -> "Sums":
+        return Sums._make(map(add, self, other))
+
+    def minus(self, before: "Sums") -> "Sums":
+        return Sums._make(map(sub, self, before))
+
+
+NOTHING = Sums()
+_read_in_sol = attrgetter(*Sums._fields[: Sums._fields.index("fee_lamports")])
+
+
+def read_sums(totals: Totals) -> Sums:
+    """Return the sums of a ledger in SOL."""
+    return Sums(*_read_in_sol(totals))
+
+
+def read_stablecoin_sums(totals: Totals, trades: int, fee_lamports: int, cross: int) -> Sums:
+    """Return the sums of a ledger in a stablecoin. `trades`, `fee_lamports` and `cross` are counted
+    apart from its totals.
+    """
+    only_in_sol = dict.fromkeys(("failed", "failed_cost", "overhead", "carried"), 0)
+    own = {"trades": trades, "fee_lamports": fee_lamports, "cross": cross}
+    return read_sums(totals)._replace(**only_in_sol, **own)
+
+
+def add_up(parts: Iterable[Sums]) -> Sums:
+    """Add sums by column."""
+    listed = list(parts)
+    return Sums(*map(sum, zip(*listed, strict=True))) if listed else NOTHING
