@@ -192,6 +192,13 @@ def test_a_gift_that_is_sold_for_the_quote_is_unmatched_and_not_paid_elsewhere()
         assert "cross" not in shown and shown["unmatched"] * 60 == shown["unmatched_proceeds"] > 0
 
 
+def test_units_whose_cost_is_known_in_no_money_were_not_paid_elsewhere():
+    """5 A were a gift, and 5 cost 50 Q, which were bought for SOL: all ten bring 60 Q."""
+    t = Teller().buy("Q", 100, 7).gain("A", 5).swap("Q", 50, "A", 5).swap("A", 10, "Q", 60)
+    shown = told(t.entries)
+    assert (shown["partial"], shown["realized"]) == (1, 30 - 50) and "cross" not in shown
+
+
 def test_paid_elsewhere_is_followed_over_swaps():
     t = Teller().gain("Q", 5).buy("A", 10, 100).swap("A", 10, "B", 7).swap("B", 7, "Q", 60)
     assert told(t.entries)["cross"] == 1
@@ -384,6 +391,14 @@ def test_a_gap_of_the_quote_that_shows_late_reaches_back_to_its_beginning():
     ledger, booked = book(t.entries)
     assert sums(ledger)["realized"] == 0
     assert [b.flags for b in booked if b.side.kind == "sell"] == [("incomplete_history",)]
+
+
+def test_a_late_gap_of_the_quote_reaches_back_to_sales_of_other_tokens():
+    """No Q left after the gap began, but A was sold for it."""
+    t = Teller().gain("Q", 100).swap("Q", 50, "A", 10).gain("Q/2", 5).slip("Q/2", -5)
+    t.swap("A", 10, "Q", 60).gain("Q/2", 1)
+    assert t.ledger.stale
+    assert book(t.entries)[1][-2].flags == ("incomplete_history",)
 
 
 def test_until_all_was_listed_no_sale_has_a_result():

@@ -187,6 +187,16 @@ def test_what_was_seen_before_an_attachment_is_from_before():
     assert (SOL, 1) not in ledger.accounts
 
 
+def test_what_happened_before_a_span_by_a_clock_that_stepped_back_counts_for_nothing_in_it():
+    """5@50 bought in the span, then 5@90 at a time before it; 10 are sold for 200: 100 - 50."""
+    t = Teller().gain("B", 1)
+    begin = after(t)
+    t.buy("A", 5, 50).buy("A", 5, 90).sell("A", 10, 200)
+    t.entries[3] = t.entries[3]._replace(block_time=begin - 1)
+    told = totals(view(t.entries, (begin, None)))
+    assert (told.trades, told.volume, told.realized, told.partial) == (2, 250, 50, 1)
+
+
 def test_a_wallet_that_no_bot_had_has_no_view():
     ledger = Teller().gain("A", 1).ledger
     assert ledger.find_holdings() == {} and list(ledger.accounts) == [(SOL, ALL_HISTORY)]
