@@ -30,8 +30,7 @@ SELECT a.bot_id,
        CAST(NULL AS BIGINT),
        {
     ", ".join(f"CAST(SUM(e.{name} - COALESCE(s.{name}, 0)) AS BIGINT)" for name in Totals._fields)
-},
-       CAST(NULL AS BIGINT), 0
+}
 FROM attachment a JOIN quote_total e ON {_last("e", "a.wallet_id", "a.id")}
 LEFT JOIN quote_total s ON {_last("s", "a.wallet_id", "a.id")}
 WHERE a.bot_id IN ({{bots}}) GROUP BY a.bot_id
