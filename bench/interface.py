@@ -23,7 +23,8 @@ import config
 import storage
 from accounts import influencers, posts, traders
 from bench.streams import start_server
-from chain import base58, trade_store
+from chain import base58
+from chain.stored import trade_store
 from chain.stored.tables import TokenTrader, TradeMint
 from models import Wallet
 from web.api import openapi
