@@ -206,7 +206,9 @@ OPEN = SQL("detached_at IS NULL")
 Attachment.add_index(
     Attachment.index(Attachment.wallet, unique=True, where=OPEN, name="attachment_open_wallet")
 )
-Attachment.add_index(Attachment.index(Attachment.bot, where=OPEN, name="attachment_open_bot"))
+Attachment.add_index(
+    Attachment.index(Attachment.bot, Attachment.attached_at, where=OPEN, name="attachment_open_bot")
+)
 
 
 class Address(Base):

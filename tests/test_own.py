@@ -2,7 +2,6 @@
 
 import pytest
 
-from chain.ledger.ledger import Ledger
 from chain.ledger.own import mark_own
 from chain.reading.entries import Entry
 
@@ -97,19 +96,3 @@ def test_one_of_several_others_is_enough():
 )
 def test_what_moved_without_a_trade_is_flagged_on_both_sides(one, other):
     assert flags_of(one, other) == flags_of(other, one) == {"own_transfer"}
-
-
-def test_a_marked_trade_has_no_result_and_no_cost_and_is_in_no_total():
-    ledger = Ledger()
-    bought = mark_own(make("buy", -SOL, CAT=100), [make("sell", SOL, CAT=-100)])
-    sold = make("sell", 3 * SOL, CAT=-100)._replace(signature="later", slot=8)
-    ledger.apply(bought)
-    booked = ledger.apply(sold)
-    assert (booked.status, booked.result) == ("unmatched", None)
-    assert (ledger.totals.trades, ledger.totals.realized) == (1, 0)
-    again = Ledger()
-    again.apply(make("buy", -SOL, CAT=100)._replace(slot=5))
-    booked = again.apply(mark_own(sold, [make("buy", -3 * SOL, CAT=100)]))
-    assert (booked.status, booked.result) == ("not_applicable", None)
-    totals = again.totals
-    assert (totals.trades, totals.matched, totals.realized, totals.cost_left) == (1, 0, 0, SOL)
