@@ -168,8 +168,8 @@ def imports_of(name):
 
 def rules_for(name):
     room = name.split(".")[0]
-    rules = MAY_IMPORT[room]
-    return rules | MAY_IMPORT.get(name, set())
+    rooms = room, name.rpartition(".")[0], name
+    return set().union(*(MAY_IMPORT.get(one, set()) for one in rooms))
 
 
 @pytest.mark.parametrize("name", modules())

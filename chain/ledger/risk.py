@@ -41,6 +41,29 @@ def find_drawdown(changes: Iterable[int]) -> int:
 
 
 @dataclass(slots=True)
+class Fall:
+    """How far a sum that begins at 0 fell from its highest, by the hour. `realized`: at the end of
+    the latest hour; `high`, `drawdown`: before it.
+    """
+
+    hour: int = 0
+    realized: int = 0
+    high: int = 0
+    drawdown: int = 0
+
+    def follow(self, realized: int, hour: int) -> tuple[int, int]:
+        """Take the sum so far in an hour, which never falls; return (highest, deepest fall)."""
+        if hour != self.hour:
+            self.high, self.drawdown = self._measure()
+            self.hour = hour
+        self.realized = realized
+        return self._measure()
+
+    def _measure(self) -> tuple[int, int]:
+        return max(self.high, self.realized), max(self.drawdown, self.high - self.realized)
+
+
+@dataclass(slots=True)
 class Stretch:
     """What the sales and positions in a stretch of time were.
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import storage
 from chain.ledger.ledger import Ledger
+from chain.ledger.risk import Fall
 from chain.ledger.sums import NOTHING, Sums
 from chain.ledger.views import Key
 from chain.stored.risk_store import dump_stretch
@@ -60,6 +61,7 @@ class Pending:
     def __init__(self) -> None:
         self.rows: dict[Derived, Rows] = {one: {} for one in DERIVED}
         self._last: dict[Key, Sums] = {}
+        self._falls: dict[Key, Fall] = {}
 
     def note(self, ledger: Ledger, keys: Iterable[Key]) -> None:
         """Note the running totals that an entry may have changed."""
@@ -67,7 +69,9 @@ class Pending:
         for key in keys:
             sums = ledger.accounts[key].sum_up(key[0])
             if sums != self._last.get(key, NOTHING):
-                self._last[key] = totals[(*key, ledger.hour)] = sums
+                self._last[key] = sums
+                fall = self._falls.setdefault(key, Fall()).follow(sums.realized, ledger.hour)
+                totals[(*key, ledger.hour)] = (*sums, *fall)
 
     def take(self, ledger: Ledger) -> dict[Derived, Rows]:
         """All rows that are not written yet; they are noted as written then."""

@@ -85,6 +85,9 @@ class RunningTotal(Base):
     carried = IntegerField(default=0)
     fee_lamports = BigIntegerField(default=0)
     cross = IntegerField(default=0)
+    # Of `realized` by the hour so far: the highest, from 0 on, and the deepest fall from there.
+    high = BigIntegerField(default=0)
+    drawdown = BigIntegerField(default=0)
 
     class Meta:
         primary_key = CompositeKey("wallet", "money", "view", "hour")

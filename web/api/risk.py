@@ -1,6 +1,6 @@
 """The risk of realized results: of all that a bot's wallet did, and of its forward record."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -99,7 +99,7 @@ def _load_risk(rows: Sequence[RiskRow], drawdown: int) -> Risk | None:
 # Several wallets may trade on the same day.
 DAYS = f"""
 SELECT a.bot_id, COUNT(DISTINCT r.begins) FROM attachment a
-JOIN risk_total r ON r.wallet_id = a.wallet_id AND r.span = {{view}}
+JOIN risk_total r ON r.wallet_id = a.wallet_id AND r.view = {{view}}
     AND r.hours = {HOURS_A_DAY} AND r.days > 0
 WHERE {{which}} AND a.bot_id IN ({{bots}}) GROUP BY a.bot_id"""
 
@@ -114,8 +114,8 @@ def _count_days(source: Source, bot_ids: Sequence[int]) -> dict[int, int]:
 
 # ---- drawdown ------------------------------------------------------------------------------------
 # {last}: of write_last.
-BEFORE = """
-SELECT a.id, t.realized FROM attachment a JOIN running_total t ON {last}
+LAST = """
+SELECT a.bot_id, a.id, t.realized, t.drawdown FROM attachment a JOIN running_total t ON {last}
 WHERE {which} AND a.bot_id IN ({bots})"""
 HOURS = f"""
 SELECT a.bot_id, a.id, t.hour, t.realized
@@ -130,12 +130,31 @@ def find_drawdowns(
     """Return {bot id: max drawdown in lamports} by the hour, as find_risks. What several wallets
     realized in an hour is added up first. A bot without results is left out.
     """
-    marks, since = write_marks(bot_ids), since or 0
-    last = write_last("t", source.view, until=str(since))
-    asked = BEFORE.format(last=last, which=source.which, bots=marks)
-    before: dict[int, int] = dict(database.execute_sql(asked, bot_ids).fetchall()) if since else {}
+    last = _read_last(source, bot_ids, since)
+    if since is not None:
+        before = {attachment: realized for _, attachment, realized, _ in last}
+        return _add_up_hours(source, bot_ids, since, before)
+    bots = Counter(bot for bot, *_ in last)
+    falls: dict[int, int] = {bot: fall for bot, _, _, fall in last if bots[bot] == 1}
+    several = sorted(bots.keys() - falls.keys())
+    return falls | (_add_up_hours(source, several, 0, {}) if several else {})
+
+
+def _read_last(
+    source: Source, bot_ids: Sequence[int], until: int | None
+) -> list[tuple[int, int, int, int]]:
+    """(bot, attachment, realized, drawdown) of all of it, or of what was before an hour."""
+    last = write_last("t", source.view, until="" if until is None else str(until))
+    asked = LAST.format(last=last, which=source.which, bots=write_marks(bot_ids))
+    found: list[tuple[int, int, int, int]] = database.execute_sql(asked, bot_ids).fetchall()
+    return found
+
+
+def _add_up_hours(
+    source: Source, bot_ids: Sequence[int], since: int, before: dict[int, int]
+) -> dict[int, int]:
     changes: defaultdict[int, defaultdict[int, int]] = defaultdict(lambda: defaultdict(int))
-    asked = HOURS.format(**source._asdict(), since=since, bots=marks)
+    asked = HOURS.format(**source._asdict(), since=since, bots=write_marks(bot_ids))
     for bot, attachment, hour, realized in database.execute_sql(asked, bot_ids).fetchall():
         changes[bot][hour] += realized - before.get(attachment, 0)
         before[attachment] = realized
