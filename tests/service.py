@@ -14,6 +14,7 @@ from app import create_app
 from chain import base58
 from chain.amounts import sol
 from chain.ledger.inventory import SOL
+from chain.ledger.risk import Fall
 from chain.ledger.sums import Sums
 from chain.ledger.views import ALL_HISTORY
 from chain.stored import trade_store
@@ -242,3 +243,8 @@ def add_total(wallet, money, view, at, **sums):
     key = {"wallet": wallet, "money": money, "view": view, "hour": at // 3600}
     row = {**key, **Sums(**sums)._asdict()}
     storage.write_rows(RunningTotal, [row], ("wallet", "money", "view", "hour"))
+    fall, mine = Fall(), [getattr(RunningTotal, name) == key[name] for name in list(key)[:3]]
+    for row in list(RunningTotal.select().where(*mine).order_by(RunningTotal.hour)):
+        high, drawdown = fall.follow(row.realized, row.hour)
+        same = (*mine, RunningTotal.hour == row.hour)
+        RunningTotal.update(high=high, drawdown=drawdown).where(*same).execute()

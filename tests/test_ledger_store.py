@@ -276,7 +276,7 @@ def test_a_fold_of_what_is_stored_holds_none_of_it(empty):
     wallet, again = empty(), LedgerStore(update_posts)
     entries = entries_of(market(length=20))
     rebuild(wallet, entries)
-    assert again.apply(wallet).count == len(entries) and again._pending[wallet.id].rows == {}
+    assert again.apply(wallet).chain.count == len(entries) and again._pending[wallet.id].rows == {}
     Trade.update(digest="").where(Trade.signature == entries[3].signature).execute()
     again.forget(wallet.id)
     again.apply(wallet)

@@ -290,7 +290,7 @@ def add_sold_tokens(wallet):
     number = Wallet.get(Wallet.address == wallet)
     for n in range(100):
         told = {"realized": 10**12 + n, "sales": 1, "winning": 1}
-        TokenTotal.create(wallet=number, span=0, mint=address(f"sold {n}"), **told)
+        TokenTotal.create(wallet=number, view=0, mint=address(f"sold {n}"), **told)
 
 
 def ask_tools(instance, calls):

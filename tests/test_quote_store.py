@@ -168,30 +168,27 @@ def test_no_row_in_sol_is_another_one(fresh, monkeypatch, seed):
         assert leave_stablecoins(other) == leave_stablecoins(one) and other != one
 
 
-# Columns of a trade, in the order in which the lookout reads them, that follow from its currency.
-PRICED = ("currency", "realized", "result", "proceeds", "cost", "matched_raw", "unmatched_raw")
-PLACES = [
-    place
-    for place, name in enumerate(
-        name for name in Trade._meta.sorted_field_names if name not in ("id", "wallet", "digest")
-    )
-    if name in (*PRICED, "lots", "paid_elsewhere")
-]
+# Columns of a trade, in the order in which the lookout reads them; those of its price.
+TRADE = [name for name in Trade._meta.sorted_field_names if name not in ("id", "wallet", "digest")]
+PRICE = {
+    *("currency", "realized", "result", "proceeds", "cost", "matched_raw", "unmatched_raw"),
+    *("lots", "paid_elsewhere"),
+}
 
 
 def leave_stablecoins(told):
-    """What the lookout tells of a wallet, less what is in stablecoins."""
-    address_, trades, mints, traded, derived, *summary, _imbalance, _by_quote = told
-    currency = PLACES[0]
-    trades = [
-        [None if place in PLACES else value for place, value in enumerate(row)]
-        if row[currency]
-        else row
-        for row in trades
-    ]
-    whole = [row for row in trades if row[currency] == ""]
+    """What the lookout tells of a wallet, less what is in stablecoins: a swap has no price in
+    SOL.
+    """
+    address_, trades, mints, traded, derived, *summary, by_quote = told
+    assert "{" in by_quote
+    shown = []
+    for row in trades:
+        columns = dict(zip(TRADE, row, strict=True))
+        left_out = PRICE if columns["kind"] == "swap" else ()
+        shown.append([value for name, value in columns.items() if name not in left_out])
     derived = [row for row in derived if row[0] != "running_total" or row[2] == ""]
-    return [address_, len(trades), whole, mints, traded, derived, summary]
+    return [address_, shown, mints, traded, derived, summary]
 
 
 # ---- named and mended ----------------------------------------------------------------------------

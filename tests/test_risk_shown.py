@@ -50,7 +50,7 @@ def observe_risk(wallet, results, hours=0, begins=0, span=None, **changes):
     for name, value in changes.items():
         setattr(stretch, name, value)
     for one in (0, latest.get().id) if span is None else (span,):
-        place = {"span": one, "hours": hours, "begins": begins}
+        place = {"view": one, "hours": hours, "begins": begins}
         RiskTotal.create(wallet=number, **place, **dump_stretch(stretch))
 
 
@@ -183,7 +183,7 @@ def test_results_by_token(service, bot):
     for span in (0, first.id):
         for number, mint in enumerate(mints):
             columns = {"realized": number - 2, "sales": 1, "winning": int(number > 2)}
-            TokenTotal.create(wallet=first.wallet, span=span, mint=mint, **columns)
+            TokenTotal.create(wallet=first.wallet, view=span, mint=mint, **columns)
     shown = show(service, bot)["tokenResults"]
     assert shown["results"] == shown["record"]
     assert (shown["record"]["tokens"], shown["record"]["winning"]) == (7, 4)
@@ -195,7 +195,7 @@ def test_results_by_token(service, bot):
     observe(service, OTHER)
     second = Attachment.select().order_by(Attachment.id.desc()).get()
     TokenTotal.create(
-        wallet=second.wallet, span=second.id, mint=mints[6], realized=90, sales=1, winning=1
+        wallet=second.wallet, view=second.id, mint=mints[6], realized=90, sales=1, winning=1
     )
     (best, *_) = show(service, bot)["tokenResults"]["record"]["best"]
     assert best == {
@@ -243,7 +243,7 @@ def test_results_by_token_are_listed(service, bot, monkeypatch):
     (first,) = Attachment.select()
     for number, realized in enumerate((1, -5, 4)):
         columns = {"realized": realized, "sales": 2, "winning": int(realized > 0)}
-        TokenTotal.create(wallet=first.wallet, span=0, mint=address(f"m{number}"), **columns)
+        TokenTotal.create(wallet=first.wallet, view=0, mint=address(f"m{number}"), **columns)
     monkeypatch.setattr(token_results, "MAX_LISTED", 2)
     assert show(service, bot)["byToken"] == [
         {"mint": address(f"m{number}"), "symbol": None, "sells": 2, **told}

@@ -21,7 +21,7 @@ from chain.ledger.sales import (
     mark_paid_elsewhere,
     see_side,
 )
-from chain.ledger.views import ALL_HISTORY, HOUR_MS, Account, Holdings, Key, Spans
+from chain.ledger.views import ALL_HISTORY, HOUR_SECONDS, Account, Holdings, Key, Spans
 from chain.reading.effects import Balance
 from chain.reading.entries import Entry
 from chain.reading.quotes import MINTS
@@ -78,6 +78,8 @@ class Ledger:
     inventories: dict[str, Inventory] = field(default_factory=lambda: {SOL: Inventory()})
     accounts: dict[Key, Account] = field(default_factory=lambda: {WHOLE: Account()})
     decimals: dict[str, int] = field(default_factory=dict)
+    # of the latest block time so far, counted from 1970
+    hour: int = 0
     # by money, mints whose cost a swap carried over from one with a gap
     _doubted: dict[str, set[str]] = field(default_factory=lambda: {SOL: set()})
 
@@ -100,11 +102,6 @@ class Ledger:
     def totals(self) -> Totals:
         """What was done in SOL, over all history."""
         return self.accounts[WHOLE].totals
-
-    @property
-    def hour(self) -> int:
-        """The hour of the latest transaction so far, counted from 1970."""
-        return self.spans.now_ms // HOUR_MS
 
     def list_positions(self, money: str = SOL) -> list[Position]:
         """What is held now, by mint."""
@@ -150,6 +147,8 @@ class Ledger:
     def apply(self, entry: Entry) -> dict[Key, Booked]:
         """Book one entry, in chain order; return what it made, by money and view."""
         self.spans.turn(entry, self._measure)
+        if entry.block_time is not None:
+            self.hour = max(self.hour, entry.block_time // HOUR_SECONDS)
         self._adopt(entry)
         self.chain.begin(entry)
         moved = {money: Moved() for money in self.inventories}

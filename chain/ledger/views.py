@@ -20,7 +20,7 @@ from chain.reading.entries import Entry
 ALL_HISTORY = 0
 # (money, view)
 Key = tuple[str, int]
-HOUR_MS = 3_600_000
+HOUR_SECONDS = 3_600
 
 
 class Span(NamedTuple):
