@@ -24,9 +24,9 @@ LAMPORTS = {
     "tip": "tipLamports",
     "rent": "rentLamports",
     "beside_sol": "besideLamports",
-    "result": "resultLamports",
-    "proceeds": "proceedsLamports",
-    "cost": "costLamports",
+    "result": "result",
+    "proceeds": "proceeds",
+    "cost": "cost",
     "cost_left": "costLeftLamports",
 }
 SUMS = ("results", "positions", "reconciliation", "average_cost")
