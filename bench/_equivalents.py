@@ -178,7 +178,7 @@ EQUIVALENTS = {
             'values |= {"coverage": to_json(told), "POLLED_AT": wallet.polled_at}',
         ): "SQL knows no case",
     },
-    "chain/stored/trade_store.py": _unchecked(
+    "chain/stored/trades.py": _unchecked(
         "row = dict(zip(DIGESTED, values, strict=True))", "the columns are what was asked for"
     ),
     "chain/ledger/sums.py": _unchecked(

@@ -17,7 +17,7 @@ from chain.ledger.views import ALL_HISTORY, Span
 from chain.reading.entries import Entry
 from chain.stored.store import show_summary
 from chain.stored.summary import show_time
-from chain.stored.trade_store import make_trade_row, trade_uid
+from chain.stored.trades import make_trade_row, trade_uid
 from chain.stored.verify import judge, list_moved_mints
 from evidence import totals
 from evidence.claims import ClaimedPost, ClaimedSpan

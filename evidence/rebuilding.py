@@ -15,7 +15,7 @@ from chain.reading.entries import Entry
 from chain.reading.kinds import TRADES
 from chain.stored.derived import Derived, Rows
 from chain.stored.store import PendingLedger, begin_ledger
-from chain.stored.trade_store import make_trade_row
+from chain.stored.trades import make_trade_row
 
 Entries = Callable[[], Iterable[Entry]]
 Row = dict[str, Any]
@@ -48,7 +48,7 @@ class Begin:
 
 def rebuild(begin: Begin, entries: Entries, tell: Callable[[Row], None]) -> RebuiltLedger:
     """Book entries, which come by slot, each time they are asked for. `tell` is given each trade
-    row (chain.stored.trade_store) as the ledger finally has it.
+    row (chain.stored.trades) as the ledger finally has it.
     """
     wallet = SimpleNamespace(id=0, address=begin.wallet)
 

@@ -30,7 +30,7 @@ from chain.ledger.sales import Booked, see_side
 from chain.reading.entries import read_entry
 from chain.reading.programs import table
 from chain.reading.receipts import parse_receipt
-from chain.stored.risk_store import dump_stretch
+from chain.stored.risk import dump_stretch
 from chain.stored.store import (
     LedgerStore,
     PendingLedger,
@@ -39,7 +39,7 @@ from chain.stored.store import (
     open_untouched,
 )
 from chain.stored.tables import RiskTotal, RunningTotal, TokenTotal, TradeMint
-from chain.stored.trade_store import (
+from chain.stored.trades import (
     digest_columns,
     digest_trade,
     list_moved,

@@ -11,7 +11,7 @@ from chain.ledger.ledger import Ledger
 from chain.ledger.risk import Fall
 from chain.ledger.sums import NOTHING, Sums
 from chain.ledger.views import Key
-from chain.stored.risk_store import dump_stretch
+from chain.stored.risk import dump_stretch
 from chain.stored.tables import RiskTotal, RunningTotal, TokenTotal
 
 RowKey = tuple[Any, ...]

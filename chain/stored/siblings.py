@@ -4,7 +4,7 @@ exchanged something (chain.ledger.own).
 
 import contextlib
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import orjson
@@ -12,10 +12,8 @@ import orjson
 import storage
 from chain.ledger.own import OWN_FLAGS, mark_own
 from chain.reading.entries import Entry
-from chain.stored.trade_store import LISTED_TRADE
-
-# Runs a statement in a database.
-Rows = Callable[[str], Iterable[tuple[Any, ...]]]
+from chain.stored.trades import LISTED_TRADE
+from storage import Rows
 
 
 class Sibling(NamedTuple):
@@ -54,12 +52,6 @@ SELECT t.flags, s.signature, s.slot, s.tx_index, s.entry FROM {LISTED_TRADE}
 WHERE s.wallet_id = ? AND s.state = 'stored' AND s.entry IS NOT NULL AND s.signature IN """
 
 
-def read_rows(sql: str) -> list[tuple[Any, ...]]:
-    """Run a statement of this database."""
-    found: list[tuple[Any, ...]] = storage.database.execute_sql(sql).fetchall()
-    return found
-
-
 def read_siblings(rows: Rows, wallet_id: int) -> tuple[Sibling, ...]:
     """List when a bot held another wallet while it held this one."""
     found = set()
@@ -89,7 +81,7 @@ def mark_new(new: Sequence[Entry], siblings: Collection[Sibling]) -> list[Entry]
 
 def has_other_marks(wallet_id: int, signatures: Iterable[str]) -> bool:
     """Is one of these trades of a wallet stored with other marks than its entry has now?"""
-    siblings = read_siblings(read_rows, wallet_id)
+    siblings = read_siblings(storage.read_rows, wallet_id)
     for part in storage.in_parts(signatures):
         sql = f"{BOOKED} ({storage.mark(part)})"
         booked: dict[str, set[str]] = {}

@@ -8,17 +8,18 @@ each pass; until then every reader works it out.
 from collections.abc import Collection, Iterable, Sequence
 from itertools import groupby
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import storage
 from chain.ledger.inventory import SOL
 from chain.ledger.sums import NOTHING, Sums, add_up
-from chain.ledger.views import ALL_HISTORY
+from chain.ledger.views import ALL_HISTORY, HOUR_SECONDS
 from chain.reading.quotes import QUOTES
 from chain.stored.summary import read_coverage
 from chain.stored.tables import StandingTotal
-from chain.stored.totals import HOUR_SECONDS, Rows, Source, write_last
+from chain.stored.totals import Source, write_last
 from models import Bot
+from storage import Rows
 
 # The records: since its wallets were connected, or all that is known of the wallets it holds.
 FORWARD, ALL = "forward", "all"
@@ -292,12 +293,6 @@ def _is_claimed(reader: _Reader, holdings: Sequence[Holding]) -> bool:
 
 
 # ---- stored --------------------------------------------------------------------------------------
-def read_rows(sql: str) -> list[tuple[Any, ...]]:
-    """Run a statement of this database."""
-    found: list[tuple[Any, ...]] = storage.database.execute_sql(sql).fetchall()
-    return found
-
-
 def forget_standings(bots: Iterable[int]) -> None:
     """Have the standings of these bots worked out again, in the caller's transaction."""
     Bot.update(standing_at=None).where(Bot.id.in_(list(bots))).execute()
@@ -341,9 +336,9 @@ def refresh_standings(now_ms: int) -> int:
 def _refresh_some(now_ms: int) -> int:
     now, found = now_ms // 1000, set[int]()
     with storage.writing():
-        forgotten = {bot for (bot,) in read_rows(f"{FORGOTTEN} LIMIT {MAX_AT_ONCE}")}
+        forgotten = {bot for (bot,) in storage.read_rows(f"{FORGOTTEN} LIMIT {MAX_AT_ONCE}")}
         for board in BOARDS:
-            ended = read_rows(f"{_list_ended(board, now)} LIMIT {MAX_AT_ONCE}")
+            ended = storage.read_rows(f"{_list_ended(board, now)} LIMIT {MAX_AT_ONCE}")
             bots = forgotten.union(bot for (bot,) in ended)
             _refresh(board, now, bots)
             found |= bots
@@ -353,7 +348,7 @@ def _refresh_some(now_ms: int) -> int:
 
 
 def _refresh(board: Board, now: int, bots: Collection[int]) -> None:
-    standings = work_out(read_rows, board, now, bots)
+    standings = work_out(storage.read_rows, board, now, bots)
     rows = [one._asdict() for one in standings]
     storage.write_rows(StandingTotal, rows, ("bot", "record", "money", "seconds"))
     gone = sorted(set(bots) - {one.bot for one in standings})

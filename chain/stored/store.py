@@ -20,14 +20,13 @@ from chain.ledger.sales import Booked
 from chain.ledger.views import Key, Span, Spans
 from chain.reading.entries import READING, Entry
 from chain.reading.kinds import TRADES
+from chain.stored.attachments import read_spans, replace_holdings
 from chain.stored.derived import Pending, replace_rows
-from chain.stored.forward_store import read_spans, replace_holdings
 from chain.stored.siblings import (
     Sibling,
     has_other_marks,
     mark_entries,
     mark_new,
-    read_rows,
     read_shared,
     read_siblings,
 )
@@ -41,7 +40,7 @@ from chain.stored.summary import (
     show_results,
     show_time,
 )
-from chain.stored.trade_store import (
+from chain.stored.trades import (
     Row,
     complete_row,
     derive_columns,
@@ -105,8 +104,8 @@ class LedgerStore:
         """The Ledger of a wallet with these new entries; rebuilt from the start where one is not
         newer than all before.
         """
-        pending, spans = self._pending.get(wallet.id), read_spans(read_rows, wallet.id)
-        siblings = read_siblings(read_rows, wallet.id)
+        pending, spans = self._pending.get(wallet.id), read_spans(storage.read_rows, wallet.id)
+        siblings = read_siblings(storage.read_rows, wallet.id)
         if (
             pending is None
             or pending.ledger.spans.spans != spans
@@ -250,8 +249,8 @@ def list_entries(wallet_id: int) -> Iterator[Entry]:
     """All stored entries of a wallet by slot, one after another, those flagged with which it
     exchanged something with another wallet of its bot.
     """
-    siblings = read_siblings(read_rows, wallet_id)
-    shared = read_shared(read_rows, wallet_id, siblings)
+    siblings = read_siblings(storage.read_rows, wallet_id)
+    shared = read_shared(storage.read_rows, wallet_id, siblings)
     rows = storage.database.execute_sql(ENTRIES, (wallet_id,))
     return mark_entries((Entry.load(*row) for row in rows), siblings, shared)
 

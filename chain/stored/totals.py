@@ -2,20 +2,12 @@
 by money and view. A window is the difference of two rows.
 """
 
-from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from chain.ledger.inventory import SOL
-from chain.ledger.sums import Sums
 from chain.ledger.views import ALL_HISTORY
 
-# Runs a statement that only reads and returns its rows.
-Rows = Callable[[str], Iterable[tuple[Any, ...]]]
-HOUR_SECONDS = 3600
-COLUMNS = ", ".join(Sums._fields)
 
-
-# ---- sums of attachments -------------------------------------------------------------------------
 class Source(NamedTuple):
     """Which sums of an attachment are read. `view`, `which`: SQL over `attachment a`."""
 
