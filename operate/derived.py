@@ -11,12 +11,11 @@ import orjson
 
 from chain.ledger.coverage import order_entries
 from chain.ledger.ledger import Ledger
-from chain.ledger.lots import Opening
 from chain.ledger.views import Holdings
 from chain.reading.entries import Entry
 from chain.reading.kinds import TRADES
 from chain.stored import store
-from chain.stored.attachments import HOLDINGS, read_spans
+from chain.stored.attachments import HOLDINGS
 from chain.stored.siblings import mark_entries, read_shared, read_siblings
 from chain.stored.summary import UNREADABLE, read_coverage, show_time
 from chain.stored.trades import (
@@ -76,8 +75,7 @@ def rebuild(
     `reread`: entries that replace the stored ones, by signature. Only a digest of each trade is
     kept in memory, and the rows of the signatures in `wanted`.
     """
-    spans = read_spans(reader.rows, wallet.id)
-    ledger = store.begin_ledger(_was_backfilled(wallet), spans, _read_untouched(reader, wallet.id))
+    ledger = store.begin_ledger(reader.rows, wallet.id, _was_backfilled(wallet))
     rebuilt = _rebuild_once(reader, wallet, ledger, reread, wanted)
     if not ledger.stale:
         return rebuilt
@@ -116,12 +114,6 @@ def _rebuild_once(
                     None if entry.block_time is None else entry.block_time * 1000
                 )
     return rebuilt
-
-
-def _read_untouched(reader: Reader, number: int) -> dict[str, Opening]:
-    """The balances of accounts that no transaction touched, by address."""
-    rows = map(store.Untouched._make, reader.rows(store.UNTOUCHED.format(wallet=number)))
-    return {row.address: store.open_untouched(row) for row in rows}
 
 
 def _list_entries(reader: Reader, number: int, reread: dict[str, Entry]) -> Iterator[Entry]:

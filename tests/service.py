@@ -19,7 +19,7 @@ from chain.ledger.sums import Sums
 from chain.ledger.views import ALL_HISTORY
 from chain.stored.summary import NOT_POLLED
 from chain.stored.tables import RunningTotal, TokenTrader, TradeMint
-from chain.stored.trades import number_mints, store_trades
+from chain.stored.trades import find_trades, number_mints, write_trades
 from models import Attachment, Trade, Wallet, WalletSignature
 
 # 2026-11-05, noon UTC (20,762.5 days), in ms: the time the tests agree on.
@@ -135,7 +135,8 @@ class Service:
         }
         listed = {"signature": columns["signature"], "slot": slot, "state": "stored", "seen_at": 0}
         WalletSignature.insert(wallet=wallet, **listed).on_conflict_ignore().execute()
-        trade = store_trades([columns])[columns["signature"]]
+        known = find_trades(wallet.id, [columns["signature"]])
+        trade = write_trades([columns], known)[columns["signature"]]
         side = kind if kind in ("buy", "sell") else None
         moved = number_mints({mint})[mint]
         TradeMint.create(trade=trade, wallet=wallet, mint=moved, side=side, slot=slot, place=place)

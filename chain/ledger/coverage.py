@@ -20,11 +20,10 @@ STATES = ("none", "backfilling", "partial", "complete")
 
 # ---- order ---------------------------------------------------------------------------------------
 def order_entries(entries: Iterable[Entry], seen: Mapping[str, Seen] | None = None) -> list[Entry]:
-    """Entries in chain order: slot, then transactionIndex; where a node gives none, the one order
-    in which the balances join.
+    """Entries in chain order: by slot, then transactionIndex; without one, the one order in which
+    the balances join. An unresolved order is by signature, flagged `order_unresolved`.
 
-    `seen`: address -> Seen, what was booked before these. An order that stays unresolved is by
-    signature, and its entries carry the flag `order_unresolved`.
+    `seen`: address -> Seen, what was booked before these.
     """
     listed = list(entries)
     # The usual case of a rebuild, which would copy all accounts for each transaction.
@@ -48,8 +47,8 @@ def _after(entry: Entry) -> dict[str, Seen]:
 
 
 def _begun(entry: Entry) -> Iterable[Balance]:
-    """Return what each account held before the entry: of one that was closed and opened again for
-    another mint, the first of its two balances.
+    """What each account held before the entry: if closed and opened again for another mint, the
+    first of its two balances.
     """
     return {balance.address: balance for balance in reversed(entry.balances)}.values()
 
@@ -64,8 +63,8 @@ def _is_joined(balance: Balance, held: Mapping[str, Seen]) -> bool:
 
 
 def find_overtaken(entries: Iterable[Entry], seen: Mapping[str, Seen]) -> set[str]:
-    """Find accounts that began one of these entries with another balance, or mint, than the last
-    known transaction left: one between is missing. `seen`: as for `order_entries`.
+    """Find accounts whose first balance here isn't what the last known transaction left: one in
+    between is missing. `seen`: as for `order_entries`.
     """
     held, overtaken = dict(seen), set()
     for entry in order_entries(entries, seen):
@@ -75,9 +74,7 @@ def find_overtaken(entries: Iterable[Entry], seen: Mapping[str, Seen]) -> set[st
 
 
 def _order_by_balances(group: list[Entry], held: Mapping[str, Seen]) -> list[Entry]:
-    """After a gap no order joins what was held before: then the balances inside the slot alone have
-    to tell.
-    """
+    """After a gap no order joins what was held before; then only balances inside the slot count."""
     if len(group) <= MAX_TO_ORDER:
         orders = _search(group, held) or _search(group, {})
         if len(orders) == 1:
@@ -88,9 +85,7 @@ def _order_by_balances(group: list[Entry], held: Mapping[str, Seen]) -> list[Ent
 def _search(
     rest: list[Entry], held: Mapping[str, Seen], path: tuple[Entry, ...] = ()
 ) -> list[list[Entry]]:
-    """List orders of `rest` in which every balance joins the one before, two at most: with a second
-    one the order is ambiguous.
-    """
+    """List at most two orders of `rest` in which every balance joins: two are ambiguous."""
     if not rest:
         return [list(path)]
     orders: list[list[Entry]] = []
@@ -102,9 +97,7 @@ def _search(
 
 # ---- the closing check ---------------------------------------------------------------------------
 def is_explained(seen: Seen | None, held: Holding) -> bool | None:
-    """Is what the node says of an own account what the ledger says? None: the node is behind the
-    ledger and proves nothing.
-    """
+    """Does a node's balance match the ledger? None: the node is behind the ledger."""
     if seen is None:
         return (held.amount, held.lamports) == (0, 0)
     if held.slot < seen.slot:
@@ -145,9 +138,7 @@ class Progress:
 
 
 def decide_state(chain: BalanceChain, progress: Progress) -> tuple[str, list[Gap], str | None]:
-    """(state, gaps, note): what coverage says. `complete` only where the chain of balances holds
-    end to end.
-    """
+    """(state, gaps, note). `complete` only if the chain of balances holds end to end."""
     state, gaps, note = _decide_state(chain, progress)
     if progress.given_up:
         note = GIVEN_UP if note is None else f"{note} {GIVEN_UP}"
@@ -155,7 +146,6 @@ def decide_state(chain: BalanceChain, progress: Progress) -> tuple[str, list[Gap
 
 
 def add_trouble(note: str | None, trouble: str | None) -> str | None:
-    """The note of a coverage with why observing fails now, where it does."""
     if trouble is None:
         return note
     told = f"Observing this wallet fails at present and is tried again: {trouble}."
@@ -219,7 +209,7 @@ def _decide_state(chain: BalanceChain, progress: Progress) -> tuple[str, list[Ga
 
 
 def _list_gaps(chain: BalanceChain, progress: Progress) -> list[Gap]:
-    """Breaks in the chain of balances, balances it does not lead to, and refused receipts."""
+    """Breaks in the chain, balances it does not lead to, and refused receipts."""
     gaps = {*chain.gaps}
     gaps |= {Gap(first, last, "closing_balance") for _, first, last in progress.unexplained}
     gaps |= {Gap(slot, slot, f"receipt_refused: {why}") for slot, why in progress.refused}

@@ -21,8 +21,8 @@ Direction = tuple[str, bool]
 
 
 def mark_own(entry: Entry, others: Iterable[Entry]) -> Entry:
-    """Flag an entry that exchanged something with one of `others`: what the same transaction means
-    for other wallets of the bot.
+    """Flag an entry that exchanged something with one of `others`: entries of the bot's other
+    wallets for the same transaction.
     """
     mine = _list_directions(entry)
     if not any(_exchange(mine, _list_directions(other)) for other in others):
@@ -41,9 +41,7 @@ def _exchange(mine: set[Direction], theirs: set[Direction]) -> bool:
 
 
 def _list_directions(entry: Entry) -> set[Direction]:
-    """What rose and what fell: of a trade, what passed through the venue. Fees and tips paid by the
-    wallet are no exchange.
-    """
+    """What rose and what fell, of a trade in its venue. Fees and tips are no exchange."""
     if entry.kind == "failed":
         return set()
     is_trade = _is_trade(entry)

@@ -1,11 +1,9 @@
 """The risk of realized results: how far their sum fell, how long things were held, how positions
-ended. Pure.
-
-All of it is integers from the ledger: lamports, seconds and counts of sales with a result, in the
-order of the chain.
+ended. Pure; lamports, seconds and counts of sales with a result, in chain order.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -29,7 +27,7 @@ ALL = Period(0, 0)
 
 
 def find_drawdown(changes: Iterable[int]) -> int:
-    """Return the deepest fall of a sum that begins at 0 and changes so, from a high of it."""
+    """The deepest fall of a sum that begins at 0, from its highest."""
     realized = high = drawdown = 0
     for change in changes:
         realized += change
@@ -90,7 +88,6 @@ class Stretch:
         return find_lower_median(sorted(self.holdings.items()))
 
     def add(self, later: "Stretch") -> None:
-        """Let what happened later follow."""
         if later.sales:
             self._add_sales(later)
         self.closed += later.closed
@@ -109,9 +106,7 @@ class Stretch:
     # Sales, positions and days are added one by one, without a Stretch of their own: a rebuild adds
     # each of them to six.
     def add_sale(self, result: int, held: int | None) -> None:
-        """Add a sale that followed: its result in lamports, and for how many seconds (round_down)
-        it was held, None where that is unknown.
-        """
+        """`result` in lamports; `held`: seconds (round_down), None if unknown."""
         self.sales += 1
         self.winning += result > 0
         if self.best is None or result > self.best:
@@ -122,14 +117,13 @@ class Stretch:
             self.holdings[held] = self.holdings.get(held, 0) + 1
 
     def add_position(self, ended: "PositionSoFar") -> None:
-        """Add a position that ended next."""
         counts = ended.sold and not ended.unknown
         self.closed += counts
         self.won += counts and ended.result > 0
         self.uncounted += not counts
 
     def add_day(self, day: int) -> None:
-        """Add a trade's day, which is no earlier than any added before."""
+        """No day may be earlier than one added before."""
         self.days += day != self.last_day
         self.first_day = day if self.first_day is None else self.first_day
         self.last_day = day
@@ -143,13 +137,11 @@ class Stretch:
 
 
 def pick(choose: Callable[[Iterable[int]], int], *values: int | None) -> int | None:
-    """Return the one of the known values that `choose` takes; None where neither is known."""
     known = [value for value in values if value is not None]
     return choose(known) if known else None
 
 
 def join_stretches(parts: Iterable[Stretch]) -> Stretch:
-    """Join stretches in the order of time."""
     joined = Stretch()
     for part in parts:
         joined.add(part)
@@ -166,8 +158,8 @@ def round_down(seconds: int) -> int:
 
 @dataclass(slots=True)
 class PositionSoFar:
-    """A position from empty on: the results of its sales less the known cost of what left without
-    one, in lamports.
+    """A position from empty on: lamports, results of its sales less the known cost of what left
+    without one.
     """
 
     result: int = 0
@@ -188,12 +180,12 @@ class TokenResult:
 
 @dataclass
 class RiskBook:
-    """The risk of a ledger, entry by entry. `rows` and `token_rows` hold what is not written yet,
-    None for a stored row that is to be dropped.
-    """
+    """`rows` and `token_rows` hold what is not written yet."""
 
-    positions: dict[str, PositionSoFar] = field(default_factory=dict)
-    tokens: dict[str, TokenResult] = field(default_factory=dict)
+    positions: defaultdict[str, PositionSoFar] = field(
+        default_factory=lambda: defaultdict(PositionSoFar)
+    )
+    tokens: defaultdict[str, TokenResult] = field(default_factory=lambda: defaultdict(TokenResult))
     rows: dict[Period, Stretch] = field(default_factory=dict)
     token_rows: dict[str, TokenResult] = field(default_factory=dict)
     # the stretches that the latest hour is in
@@ -209,7 +201,7 @@ class RiskBook:
             return
         day = hour // HOURS_A_DAY
         held = None if booked.holding is None else round_down(booked.holding)
-        if result is not None:
+        if result is not None and booked.sold is not None:
             self._count_token(booked.sold, result)
         for stretch in self._list_stretches(hour):
             if result is not None:
@@ -220,7 +212,7 @@ class RiskBook:
                 stretch.add_day(day)
 
     def _list_stretches(self, hour: int) -> Iterable[Stretch]:
-        """Those that this hour is in, which are to be written: of all, of its day, of itself."""
+        """All time, the day and the hour; they are to be written."""
         if hour != self._hour:
             self._hour = hour
             periods = ALL, Period(HOURS_A_DAY, hour - hour % HOURS_A_DAY), Period(1, hour)
@@ -228,57 +220,33 @@ class RiskBook:
         self.rows |= self._present
         return self._present.values()
 
-    def release(self, left: Mapping[str, int], emptied: Iterable[str], hour: int) -> None:
-        """Follow what left with a wallet: known cost by mint. `emptied`: of these, mints of which
-        nothing is held any more; `hour` as for `add`.
-        """
-        for mint, cost in left.items():
-            if cost:
-                self._find_position(mint).result -= cost
-        ended = [self.positions.pop(one) for one in emptied if one in self.positions]
-        if ended:
-            for stretch in self._list_stretches(hour):
-                for position in ended:
-                    stretch.add_position(position)
-
     def skip(self, booked: Booked) -> None:
-        """Follow a transaction that counts for nothing: positions it sold from count neither."""
+        """Follow a transaction that counts for nothing, nor do positions it sold from."""
         if booked.sold and booked.entry.kind != "round_trip":
-            self._find_position(booked.sold).unknown = True
+            self.positions[booked.sold].unknown = True
         for mint in booked.emptied:
             self.positions.pop(mint, None)
 
     def _follow_positions(self, booked: Booked) -> list[PositionSoFar]:
-        """Count a transaction into its positions; return those that end with it."""
+        """Return the positions that end with it."""
         ended = []
         if booked.entry.kind == "round_trip" and booked.result is not None:
             # From empty to empty in one transaction: what else is held of the token is not part of
             # it.
             ended.append(PositionSoFar(booked.result, sold=True))
         elif booked.sold:
-            position = self._find_position(booked.sold)
+            position = self.positions[booked.sold]
             position.result += booked.result or 0
             position.sold = position.sold or booked.status == "matched"
             position.unknown = position.unknown or booked.status != "matched"
         for mint, cost in booked.left:
-            self._find_position(mint).result -= cost
+            self.positions[mint].result -= cost
         if booked.emptied:
             ended += [self.positions.pop(one) for one in booked.emptied if one in self.positions]
         return ended
 
-    def _find_position(self, mint: str) -> PositionSoFar:
-        position = self.positions.get(mint)
-        if position is None:
-            position = self.positions[mint] = PositionSoFar()
-        return position
-
-    def _count_token(self, mint: str | None, result: int) -> None:
-        if mint is None:
-            return
-        token = self.tokens.get(mint)
-        if token is None:
-            token = self.tokens[mint] = TokenResult()
+    def _count_token(self, mint: str, result: int) -> None:
+        token = self.token_rows[mint] = self.tokens[mint]
         token.realized += result
         token.sales += 1
         token.winning += result > 0
-        self.token_rows[mint] = token

@@ -20,8 +20,7 @@ def list_venue_changes(
     """The changes of a whole transaction less those beside its venue, in that order, zeros left
     out. Rows are (mint, raw change as a number or text, decimals).
 
-    What was bought and sent on at once, or arrived and was sold at once, changed nothing as a
-    whole: it stands beside alone, and passed through the venue all the same.
+    What was bought and sent on at once is only in `beside`, yet it passed through the venue.
     """
     raws: dict[str, int] = {}
     places: dict[str, int] = {}

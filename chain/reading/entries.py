@@ -60,8 +60,8 @@ class Entry(NamedTuple):
 
     @property
     def happened_at(self) -> int | None:
-        """When it happened, UTC ms: its block time, but never after it was seen here, for the
-        clock of the chain may run ahead. None: not known yet.
+        """Block time in UTC ms, but never after it was seen here, for the clock of the chain may
+        run ahead. None: not known yet.
         """
         if self.block_time is None:
             return None
@@ -70,7 +70,7 @@ class Entry(NamedTuple):
 
     @property
     def venue_sol(self) -> int:
-        """Signed lamports that passed through the venue: the whole less what stood beside."""
+        """Signed lamports that passed through the venue."""
         return self.sol - self.beside_sol
 
     @property
@@ -81,25 +81,21 @@ class Entry(NamedTuple):
         return tuple(sorted(list_venue_changes(self.tokens, self.beside_tokens)))
 
     def show(self) -> str:
-        """Make its JSON, without what its row says beside it."""
+        """Make its JSON, without what is in other columns of its row."""
         return json.dumps(self[len(OF_THE_ROW) : -1], separators=(",", ":"))
 
     def dump(self) -> bytes:
-        """Return it as it is stored."""
         return pack_text(self.show())
 
     @staticmethod
     def load(
         signature: str, slot: int, tx_index: int | None, body: bytes, seen_at: int | None = None
     ) -> "Entry":
-        """Read what was stored; the others are columns of its row, of which a block may have told
-        `tx_index` later than the receipt did. ValueError or TypeError where `body` is
-        damaged.
+        """Read a stored entry. `tx_index`: of its row, since a block may provide it later than the
+        receipt. ValueError, TypeError or LookupError if `body` is damaged.
         """
         values: list[Any] = _read_json(unpack_text(body))[0]
-        # Entries of the first versions have fewer values. Set by position: by name takes eight
-        # times as long.
-        values += DEFAULTS[len(values) :]
+        # Set by position: by name takes eight times as long.
         for place in OF_WORDS:
             values[place] = tuple(values[place])
         for place in OF_ROWS:
@@ -118,7 +114,6 @@ OF_THE_ROW, STORED = Entry._fields[:3], Entry._fields[3:-1]
 BALANCES, MINT, TOKENS = map(STORED.index, ("balances", "mint", "tokens"))
 OF_WORDS = [STORED.index(name) for name in ("flags", "residues", "unowned", "counterparties")]
 OF_ROWS = [STORED.index(name) for name in ("others", "beside_tokens")]
-DEFAULTS = tuple(Entry._field_defaults.get(name) for name in STORED)
 # Exact for integers of any size, unlike faster JSON parsers. raw_decode skips the search for white
 # space around the value, which is never stored.
 _read_json = json.JSONDecoder().raw_decode
@@ -130,7 +125,7 @@ def read_entry(
     programs: Programs,
     known: Set[str] = frozenset(),
 ) -> Entry:
-    """Entry of a Receipt for a wallet. `known`: as in reading.effects.read_effect."""
+    """`known`: as in reading.effects.read_effect."""
     effect = read_effect(receipt, wallet, TIP_ACCOUNTS, known)
     kind = decide_kind(receipt, effect, programs)
     split = kind.split or Split()
@@ -182,8 +177,8 @@ def _others(
 
 
 def _list_ordered(receipt: Receipt, effect: Effect, programs: Programs) -> set[str | None]:
-    """Accounts that the wallet sent tokens to in calls of order programs. Where the node did not
-    tell which call made which, those of the whole top-level instruction.
+    """Accounts that the wallet sent tokens to in calls of order programs. Without recorded nesting,
+    in the whole top-level instruction.
     """
     calls = [
         one if top.nested else top
@@ -191,5 +186,5 @@ def _list_ordered(receipt: Receipt, effect: Effect, programs: Programs) -> set[s
         for one in top.tree()
         if programs.family(one.program) == "order"
     ]
-    operations = (one.operation for call in calls for one in call.tree() if one.operation)
+    operations = (one for call in calls for one in call.operations)
     return {o.target for o in operations if o.name == "send" and o.source in effect.own}

@@ -78,9 +78,8 @@ AUTHORITIES = (
 
 
 def read_parsed(program: str, parsed: Any) -> Operation | None:
-    """The Operation of an instruction that the node decoded, or None.
-
-    Raises KeyError or TypeError where the node's decoding lacks what its type needs.
+    """The Operation of an instruction that the node decoded, or None. KeyError or TypeError if a
+    field is missing.
     """
     kind, info = parsed.get("type"), parsed.get("info") or {}
     if (program, kind) in PARSED_LAMPORTS:
@@ -115,8 +114,8 @@ def _read_parsed_token(name: str, info: Any) -> Operation:
 
 
 def _read_amount(told: Any) -> int:
-    """An amount as nodes decode it: of lamports a whole number, of tokens one in digits. TypeError
-    for anything else: a float is never rounded.
+    """Nodes encode lamports as an integer, token amounts as digits. TypeError for anything else: a
+    float is never rounded.
     """
     if type(told) is int:
         return told
@@ -126,9 +125,8 @@ def _read_amount(told: Any) -> int:
 
 
 def read_data(program: str, a: tuple[str, ...], data: bytes) -> Operation | None:
-    """The Operation of an instruction given as accounts `a` and bytes, or None.
-
-    Layouts: the instruction enums of the System, Stake, Vote and SPL Token programs.
+    """The Operation of an instruction given as accounts `a` and bytes, or None. Layouts: the
+    instruction enums of the System, Stake, Vote and SPL Token programs.
     """
     try:
         if program == SYSTEM:
@@ -214,7 +212,6 @@ def _read_token(a: tuple[str, ...], data: bytes) -> Operation | None:
 
 
 def _read_rights(kind: int, a: tuple[str, ...], data: bytes) -> Operation | None:
-    """Who owns an account, and who may spend from it."""
     if kind == 1:
         account, mint, owner, *_ = a
         return Operation("initialize", None, account, owner, mint=mint)

@@ -37,7 +37,6 @@ class Tools(threading.local):
 
 @functools.cache
 def read_dictionary() -> zstandard.ZstdCompressionDict:
-    """Read the dictionary, prepared for compression."""
     words = zstandard.ZstdCompressionDict(DICTIONARY.read_bytes())
     words.precompute_compress(level=LEVEL)
     return words
@@ -47,7 +46,7 @@ _tools = Tools()
 
 
 def pack(raw: Mapping[str, Any]) -> bytes:
-    """Compress the JSON of a transaction, of its signature the beginning. A checksum is added."""
+    """Compress the JSON of a transaction, with only the beginning of its signature."""
     transaction = raw["transaction"]
     signature, *others = transaction["signatures"]
     named = {**transaction, "signatures": [signature[:KEPT], *others]}
@@ -55,12 +54,11 @@ def pack(raw: Mapping[str, Any]) -> bytes:
 
 
 def pack_text(text: str) -> bytes:
-    """Compress the JSON of an entry, likewise."""
     return _tools.compressor.compress(text.encode())
 
 
 def unpack_text(body: bytes) -> str:
-    """Return the text that was packed. ValueError where `body` is damaged."""
+    """ValueError if `body` is damaged."""
     try:
         return _decompress(body).decode()
     except zstandard.ZstdError as error:
@@ -68,8 +66,8 @@ def unpack_text(body: bytes) -> str:
 
 
 def unpack(body: bytes, signature: str) -> Any:
-    """Return the JSON of the transaction with this signature. ValueError where `body` is damaged,
-    or another's.
+    """The JSON of the transaction with this signature. ValueError if `body` is damaged or
+    another's.
     """
     try:
         raw = orjson.loads(_decompress(body))
@@ -84,12 +82,12 @@ def unpack(body: bytes, signature: str) -> Any:
 
 
 def parse_stored(body: bytes, signature: str) -> Receipt:
-    """Return the transaction that was packed. ValueError as unpack raises it."""
+    """ValueError as in unpack."""
     return parse_receipt(unpack(body, signature), signature)
 
 
 def read_stored(body: bytes, signature: str) -> Receipt | None:
-    """Return the transaction that was packed; None where `body` is damaged."""
+    """None if `body` is damaged."""
     try:
         return parse_stored(body, signature)
     except ValueError:

@@ -1,9 +1,9 @@
-"""The programs that decide what a receipt is, and the accounts that take tips: two readable tables.
+"""The programs that decide what a receipt is, and the accounts that take tips. Pure: `programs.csv`
+and `tip_accounts.csv` are read once, at import.
 
-`programs.csv` and `tip_accounts.csv` beside this module; docs/programs.md tells how a row gets
-there. A program that is missing makes a receipt `other` with the flag `unrecognised_program`, never
-a guess. DATA_DIR/programs.csv adds to the table, EXTRA_SWAP_PROGRAMS names markers. Pure: the two
-tables are read once, at import.
+docs/programs.md explains how rows are added. A missing program makes a receipt `other` with the
+flag `unrecognised_program`, never a guess. DATA_DIR/programs.csv adds to the table,
+EXTRA_SWAP_PROGRAMS names markers.
 """
 
 import csv
@@ -43,7 +43,8 @@ class Program(NamedTuple):
 
 @dataclass(frozen=True)
 class Programs:
-    """The table as one value: built in, added by the operator, markers.
+    """The table as one value: built in, added by the operator, and markers, which make a whole
+    transaction a trade (EXTRA_SWAP_PROGRAMS).
 
     Its repr is the same in every process and holds what decides, no sources or dates: it names the
     rules that stored entries were read by.
@@ -61,27 +62,15 @@ class Programs:
         return f"Programs({decisive!r}, {sorted(self.markers)!r})"
 
     def family(self, program: str) -> str | None:
-        """swap | order | lending | liquidity | stake | bridge | nft, or None where what it calls
-        decides.
-        """
         return self.families.get(program)
 
     def name(self, program: str) -> str:
         return self.names.get(program, "(unknown program)")
 
-    def is_marker(self, program: str) -> bool:
-        """Does this program mark a whole transaction as a trade (EXTRA_SWAP_PROGRAMS)?"""
-        return program in self.markers
-
-    def is_pool(self, program: str) -> bool:
-        """Does this program serve swaps and liquidity under one id?"""
-        return program in self.pools
-
 
 def table(extra_swap_programs: Iterable[str] = (), added: str = "") -> Programs:
-    """The built-in table, what DATA_DIR/programs.csv adds (its text) and the operator's markers.
-
-    Raises BadPrograms where a row of `added` cannot be used.
+    """The built-in table, what `added` (text of DATA_DIR/programs.csv) adds, and the operator's
+    markers. BadPrograms if a row can't be used.
     """
     return _make_table(frozenset(extra_swap_programs), added)
 
@@ -108,7 +97,6 @@ def _make_table(markers: frozenset[str], added: str) -> Programs:
 
 # ---- DATA_DIR/programs.csv -----------------------------------------------------------------------
 def _read_added(text: str, built_in: Mapping[str, Program]) -> dict[str, Program]:
-    """The programs of the operator's file that the built-in table doesn't have, by id."""
     reader, added = csv.reader(io.StringIO(text, newline=""), strict=True), dict[str, Program]()
     header = False
     try:

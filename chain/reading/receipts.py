@@ -56,6 +56,11 @@ class Instruction:
         for one in self.inner:
             yield from one.tree()
 
+    @property
+    def operations(self) -> Iterator[Operation]:
+        """What native programs did in it, in order."""
+        return (one.operation for one in self.tree() if one.operation)
+
 
 @dataclass(frozen=True)
 class TokenBalance:
@@ -103,28 +108,22 @@ class Receipt:
         rows = zip(self.keys, self.before, self.after, strict=True)
         return {address: (before, after) for address, before, after in rows}
 
+    @cached_property
     def operations(self) -> tuple[Operation, ...]:
         """What native programs did, in order."""
-        return self._operations
-
-    @cached_property
-    def _operations(self) -> tuple[Operation, ...]:
-        every = (one.operation for top in self.instructions for one in top.tree())
-        return tuple(operation for operation in every if operation)
+        return tuple(one for top in self.instructions for one in top.operations)
 
 
 # ---- parsing -------------------------------------------------------------------------------------
 def parse_receipt(raw: Any, signature: str | None = None) -> Receipt:
-    """Receipt from a `getTransaction` result.
-
-    Raises BadReceipt where it is not whole, does not conserve lamports, or is not the one asked for
-    (`signature`).
+    """Parse a `getTransaction` result. BadReceipt if it is incomplete, does not conserve lamports,
+    or is not the requested one (`signature`).
     """
     try:
         return _parse(raw, signature)
+    except BadReceipt:
+        raise
     except (KeyError, TypeError, IndexError, AttributeError, ValueError) as error:
-        if isinstance(error, BadReceipt):
-            raise
         raise BadReceipt(f"malformed: {type(error).__name__}") from error
 
 
@@ -164,9 +163,7 @@ def _parse(raw: Any, signature: str | None) -> Receipt:
 
 
 def _check_amounts(receipt: Receipt) -> None:
-    """What conservation of lamports does not catch: wrapped SOL without lamports behind it,
-    transfers of more than there is.
-    """
+    """Refuse what conservation of lamports doesn't catch."""
     for address, sides in receipt.tokens.items():
         for side, lamports in zip(sides, receipt.lamports(address), strict=False):
             if side and side.mint == WRAPPED_SOL and side.amount > lamports:
@@ -174,7 +171,7 @@ def _check_amounts(receipt: Receipt) -> None:
     # a failed one may have tried to send any amount
     if not receipt.failed:
         _within(
-            sum(o.amount for o in receipt.operations() if o.name in LAMPORT_MOVES),
+            sum(o.amount for o in receipt.operations if o.name in LAMPORT_MOVES),
             2**63,
             "a sum of transfers",
         )
@@ -213,22 +210,17 @@ def _keys(message: Any, meta: Any) -> tuple[tuple[str, ...], frozenset[str]]:
     if not keys:
         raise BadReceipt("a receipt of nobody")
     if isinstance(keys[0], dict):
-        return tuple(_address(key["pubkey"]) for key in keys), frozenset(
-            key["pubkey"] for key in keys if key["signer"]
-        )
-    loaded = meta.get("loadedAddresses") or {}
+        signers = frozenset(key["pubkey"] for key in keys if key["signer"])
+        return tuple(_address(key["pubkey"]) for key in keys), signers
+    tables = meta.get("loadedAddresses") or {}
+    loaded = (*(tables.get("writable") or ()), *(tables.get("readonly") or ()))
     signers = frozenset(keys[: message["header"]["numRequiredSignatures"]])
-    return (
-        tuple(
-            map(_address, (*keys, *(loaded.get("writable") or ()), *(loaded.get("readonly") or ())))
-        ),
-        signers,
-    )
+    return tuple(map(_address, (*keys, *loaded))), signers
 
 
 def _writable(message: Any, meta: Any, keys: tuple[str, ...]) -> frozenset[str]:
-    """Accounts that the message lets instructions change: of the signers and of the others, the
-    first ones; of those from lookup tables, the ones listed as such.
+    """Accounts that the message lets instructions change: the first of the signers and of the
+    others, and those that lookup tables list as such.
     """
     rows = message["accountKeys"]
     if isinstance(rows[0], dict):
@@ -248,13 +240,10 @@ def _tokens(meta: Any, keys: tuple[str, ...]) -> dict[str, Sides]:
             ui, owner = row["uiTokenAmount"], row.get("owner")
             if not isinstance(ui["amount"], str) or not re.fullmatch("[0-9]{1,20}", ui["amount"]):
                 raise BadReceipt("a token amount is not a whole number")
-            amount, decimals = (
-                _integer(int(ui["amount"])),
-                _within(ui["decimals"], MAX_DECIMALS + 1, "a number of decimals"),
-            )
-            balance = TokenBalance(
-                _address(row["mint"]), None if owner is None else _address(owner), amount, decimals
-            )
+            amount = _integer(int(ui["amount"]))
+            decimals = _within(ui["decimals"], MAX_DECIMALS + 1, "a number of decimals")
+            owner = None if owner is None else _address(owner)
+            balance = TokenBalance(_address(row["mint"]), owner, amount, decimals)
             tokens[keys[_integer(row["accountIndex"])]][side] = balance
     return {address: (before, after) for address, (before, after) in tokens.items()}
 
@@ -270,8 +259,8 @@ def _instructions(message: Any, meta: Any, keys: tuple[str, ...]) -> tuple[Instr
 
 
 def _nest(rows: list[Any], keys: tuple[str, ...]) -> Instruction:
-    """One top-level row and its inner rows as a tree. Without stackHeight (before 2022) the inner
-    ones are taken as called directly.
+    """One top-level row and its inner rows as a tree. Without stackHeight (before 2022) all inner
+    ones are direct calls.
     """
     stack: list[tuple[int, Any, list[Instruction]]] = [(1, rows[0], [])]
     nested = all(row.get("stackHeight") for row in rows[1:])
@@ -302,19 +291,14 @@ def _instruction(
     program = _address(row["programId"]) if "programId" in row else keys[row["programIdIndex"]]
     if "parsed" in row:
         parsed = row["parsed"]
-        operation = (
-            _check_operation(read_parsed(program, parsed)) if isinstance(parsed, dict) else None
-        )
-        accounts = (
-            tuple(v for v in (parsed.get("info") or {}).values() if isinstance(v, str))
-            if isinstance(parsed, dict)
-            else ()
-        )
+        if not isinstance(parsed, dict):
+            return Instruction(program, (), None, b"", inner, nested)
+        operation = _check_operation(read_parsed(program, parsed))
+        told = (parsed.get("info") or {}).values()
+        accounts = tuple(one for one in told if isinstance(one, str))
         return Instruction(program, accounts, operation, b"", inner, nested)
-    accounts, text = (
-        tuple(keys[a] if isinstance(a, int) else _address(a) for a in row.get("accounts") or ()),
-        row.get("data") or "",
-    )
+    named, text = row.get("accounts") or (), row.get("data") or ""
+    accounts = tuple(keys[one] if isinstance(one, int) else _address(one) for one in named)
     if len(text) > MAX_DATA:
         raise BadReceipt("an instruction's data is too long")
     data = b58decode(text)

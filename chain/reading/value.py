@@ -33,8 +33,8 @@ class Split:
 def split_trade(
     flows: Flows, changes: Iterable[tuple[str, int, int]], sol: str, residues: Iterable[str] = ()
 ) -> Split:
-    """Split of a trade. `changes`: ((mint, raw change, decimals), ...) without what is beside.
-    `sol`: "got" | "both" where its SOL came in, or came and went; "" where it only went.
+    """`changes`: ((mint, raw change, decimals), ...) without what is beside. `sol`: "got" | "both"
+    if SOL came in, or came and went; "" if it only went.
     """
     legs = [(mint, change) for mint, change, _ in changes if mint not in set(residues)]
     beside = flows.beside()
@@ -74,7 +74,7 @@ def split_fill(flows: Flows) -> Split:
 
 
 def split_unpriced(flows: Flows) -> Split:
-    """Split of a trade that can be read in more than one way: nothing of it is explained."""
+    """Split of a trade with several readings: nothing of it is explained."""
     beside = flows.beside()
     return Split(beside[WRAPPED_SOL], token_rows(flows, beside))
 
@@ -86,7 +86,7 @@ def venue_tokens(flows: Flows) -> tuple[tuple[str, int, int], ...]:
 
 
 def token_rows(flows: Flows, amounts: Amounts) -> tuple[tuple[str, int, int], ...]:
-    """Rows of a count of tokens, sorted by mint, zeros and SOL left out."""
+    """Rows sorted by mint, zeros and SOL left out."""
     decimals = {
         side.mint: side.decimals
         for sides in flows.receipt.tokens.values()
@@ -107,8 +107,8 @@ def _explain_token(flows: Flows, mint: str, change: int) -> tuple[int, int]:
 
 
 def _explain_sol(flows: Flows, sol: str) -> tuple[int, int]:
-    """(lamports got that came from the venue, lamports got). What a known call beside the trade may
-    have moved is not got in it.
+    """(lamports got from the venue, lamports got), without what a known call beside the trade may
+    have moved.
     """
     shown = flows.got(WRAPPED_SOL) - (flows.given(WRAPPED_SOL) if sol == "got" else 0)
     explained = flows.unshown_explained()
@@ -151,7 +151,6 @@ def is_fee_income(flows: Flows) -> bool:
 
 
 def _all_gains(flows: Flows, mint: str) -> int:
-    """Lamports, or raw units of a mint, that accounts gained in all."""
     if mint == WRAPPED_SOL:
         sides = flows.receipt.balances.values()
         return sum(max(0, after - before) for before, after in sides)

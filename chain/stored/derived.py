@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import storage
 from chain.ledger.ledger import Ledger
 from chain.ledger.risk import Fall
-from chain.ledger.sums import NOTHING, Sums
+from chain.ledger.sums import NOTHING, Sums, read_sums
 from chain.ledger.views import Key
 from chain.stored.risk import dump_stretch
 from chain.stored.tables import RiskTotal, RunningTotal, TokenTotal
@@ -67,7 +67,7 @@ class Pending:
         """Note the running totals that an entry may have changed."""
         totals = self.rows[TOTALS]
         for key in keys:
-            sums = ledger.accounts[key].sum_up(key[0])
+            sums = read_sums(ledger.accounts[key].totals)
             if sums != self._last.get(key, NOTHING):
                 self._last[key] = sums
                 fall = self._falls.setdefault(key, Fall()).follow(sums.realized, ledger.hour)

@@ -17,7 +17,7 @@ from chain.ledger.coverage import Progress, decide_state, order_entries
 from chain.ledger.ledger import Ledger
 from chain.ledger.lots import Opening
 from chain.ledger.sales import Booked
-from chain.ledger.views import Key, Span, Spans
+from chain.ledger.views import Key, Spans
 from chain.reading.entries import READING, Entry
 from chain.reading.kinds import TRADES
 from chain.stored.attachments import read_spans, replace_holdings
@@ -46,11 +46,12 @@ from chain.stored.trades import (
     derive_columns,
     digest_columns,
     make_trade_row,
-    read_digests_by_slot,
+    read_digests,
     replace_trades,
     to_json,
 )
 from models import Wallet
+from storage import Rows
 from storage.arrivals import store_arrival
 
 # How many slots a rebuild reads, then books, then compares with what is stored: each of the three
@@ -113,7 +114,7 @@ class LedgerStore:
             or pending.ledger.backfilled != wallet.backfilled
             or not _extends(pending.ledger, new)
         ):
-            ledger = begin_ledger(wallet.backfilled, spans, read_untouched(wallet.id))
+            ledger = begin_ledger(storage.read_rows, wallet.id, wallet.backfilled)
             pending = self._pending[wallet.id] = PendingLedger(ledger, siblings)
             _rebuild(wallet, pending)
         else:
@@ -170,11 +171,10 @@ class LedgerStore:
                 self.publish(other, None, now)
 
 
-def begin_ledger(
-    backfilled: bool, spans: tuple[Span, ...], untouched: dict[str, Opening]
-) -> Ledger:
-    """An empty Ledger of a wallet. `untouched`: as BalanceChain has it."""
-    return Ledger(backfilled, Spans(spans), BalanceChain(untouched))
+def begin_ledger(rows: Rows, wallet_id: int, backfilled: bool) -> Ledger:
+    """An empty Ledger of a wallet."""
+    untouched = read_untouched(rows, wallet_id)
+    return Ledger(backfilled, Spans(read_spans(rows, wallet_id)), BalanceChain(untouched))
 
 
 def _extends(ledger: Ledger, new: Iterable[Entry]) -> bool:
@@ -186,7 +186,7 @@ def _rebuild(wallet: Wallet, pending: PendingLedger) -> None:
     """Apply all stored entries, some slots at once, and meanwhile compare what that makes with what
     is stored, so that a long past is not held in memory (see storage.InOrder).
     """
-    digests = read_digests_by_slot(wallet.id)
+    digests = read_digests(wallet.id)
     slots = (list(group) for _, group in groupby(list_entries(wallet.id), key=attrgetter("slot")))
     for part in storage.in_parts(slots, SLOTS_AT_ONCE):
         made = [
@@ -229,15 +229,12 @@ SELECT {", ".join(Untouched._fields)} FROM address
 WHERE wallet_id = {{wallet}} AND held_amount IS NOT NULL"""
 
 
-def read_untouched(wallet_id: int) -> dict[str, Opening]:
+def read_untouched(rows: Rows, wallet_id: int) -> dict[str, Opening]:
     """{address: Opening} of accounts that hold something and that no known receipt touched."""
-    rows = storage.database.execute_sql(UNTOUCHED.format(wallet="?"), (wallet_id,)).fetchall()
-    return {row.address: open_untouched(row) for row in map(Untouched._make, rows)}
-
-
-def open_untouched(row: Untouched) -> Opening:
-    """Return the Opening that such an account stands for."""
-    return Opening.untouched(row.address, row.held_mint, int(row.held_amount), row.held_decimals)
+    return {
+        address: Opening.untouched(address, mint, int(amount), decimals)
+        for address, mint, amount, decimals in rows(UNTOUCHED.format(wallet=wallet_id))
+    }
 
 
 ENTRIES = """

@@ -13,7 +13,7 @@ import storage
 from chain.amounts import show_lamports
 from chain.ledger.inventory import SOL
 from chain.ledger.ledger import WHOLE
-from chain.ledger.sales import AGAINST, UNEXPLAINED, Booked, is_cross
+from chain.ledger.sales import AGAINST, PAID_ELSEWHERE, UNEXPLAINED, Booked
 from chain.ledger.views import ALL_HISTORY, Key
 from chain.reading.beside import list_venue_changes
 from chain.stored.tables import NUMBER_OF_MINT, Mint, TokenTrader, TradeMint
@@ -90,7 +90,7 @@ def derive_columns(address: str, place: int, made: Mapping[Key, Booked]) -> Row:
         "matched_raw": str(priced.matched),
         "unmatched_raw": str(priced.unmatched),
         "lots": to_json([show_lot(address, *lot) for lot in priced.lots]),
-        "paid_elsewhere": int(is_cross(priced)),
+        "paid_elsewhere": int(PAID_ELSEWHERE in priced.flags),
         "flags": to_json(booked.flags),
         "beside_sol": entry.beside_sol,
         "beside_tokens": to_json([[m, str(c), d] for m, c, d in entry.beside_tokens]),
@@ -153,7 +153,7 @@ def replace_trades(wallet_id: int, rows: dict[str, Row | None]) -> set[str]:
             if row["signature"] not in stored or stored[row["signature"]].digest != row["digest"]
         ]
         if differing:
-            numbers = _write_trades(differing, stored)
+            numbers = write_trades(differing, stored)
             known = [row["signature"] for row in differing if row["signature"] in stored]
             lost = _delete_mints([numbers[signature] for signature in known])
             kept = _write_mints(wallet_id, [(numbers[row["signature"]], row) for row in differing])
@@ -183,18 +183,12 @@ def _read_trades(uids: Sequence[str]) -> dict[str, StoredTrade]:
 
 
 # Plain SQL: it runs with each rebuild.
-DIGESTS = "SELECT signature, digest FROM trade WHERE wallet_id = ?"
-DIGESTS_BY_SLOT = "SELECT slot, signature, digest FROM trade WHERE wallet_id = ? ORDER BY slot"
+DIGESTS = "SELECT slot, signature, digest FROM trade WHERE wallet_id = ? ORDER BY slot"
 
 
-def read_digests(wallet_id: int) -> dict[str, str]:
-    """{signature: digest} of the stored trades of a wallet."""
-    return dict(storage.database.execute_sql(DIGESTS, (wallet_id,)).fetchall())
-
-
-def read_digests_by_slot(wallet_id: int) -> storage.InOrder[tuple[int, str, str]]:
+def read_digests(wallet_id: int) -> storage.InOrder[tuple[int, str, str]]:
     """The slot, signature and digest of each stored trade of a wallet."""
-    return storage.InOrder(storage.database.execute_sql(DIGESTS_BY_SLOT, (wallet_id,)))
+    return storage.InOrder(storage.database.execute_sql(DIGESTS, (wallet_id,)))
 
 
 DELETED = """DELETE FROM trade_mint WHERE trade_id IN ({})
@@ -323,18 +317,10 @@ def mark_differing_trades(wallet_id: int) -> int:
     return len(marked)
 
 
-def store_trades(rows: Sequence[Row]) -> dict[str, int]:
-    """Insert or update trades of one wallet, each a dict of all columns but the id: {signature:
-    id}. A row keeps its id for ever; a new one arrives with it.
+def write_trades(rows: Sequence[Row], known: Collection[str] = ()) -> dict[str, int]:
+    """Insert or update trades, each a dict of all columns but the id: {signature: id}. A row keeps
+    its id for ever. `known`: signatures that are stored already; any other arrives.
     """
-    ids: dict[str, int] = {}
-    for part in in_parts(rows):
-        ids |= _write_trades(part, _read_trades([row["uid"] for row in part]))
-    return ids
-
-
-def _write_trades(rows: Sequence[Row], known: Collection[str]) -> dict[str, int]:
-    """Like store_trades; `known`: signatures that are stored already."""
     written = storage.write_rows(Trade, rows, ("uid",), ("signature", "id"))
     ids: dict[str, int] = dict(written)
     fresh = [row["signature"] for row in rows if row["signature"] not in known]
