@@ -76,7 +76,7 @@ class Spans:
     _begun: int = 0
 
     def turn(self, entry: Entry, measure: Measure) -> None:
-        """Close and begin spans up to the latest time. `measure`: of the ledger before this entry."""
+        """Close and begin spans up to the latest time. `measure`: before this entry."""
         happened_at = entry.happened_at
         if happened_at is None or happened_at <= self.now_ms:
             return
