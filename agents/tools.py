@@ -118,8 +118,8 @@ class ReadingTools:
         limit: Limit = 20,
     ) -> str:
         """The best by `sort` (pnl: matched realized result; pnl_floor: that less the cost that left
-        without a sale) within `window`, in SOL; with `quote` by results in that stablecoin, for
-        sort=pnl only."""
+        without a sale) within `window`, which begins at a full hour, in SOL; with `quote` by
+        results in that stablecoin, for sort=pnl only."""
         return self._client.list_page(
             "leaderboard", trim_ranked_bot, limit, sort=sort, window=window, quote=quote
         )

@@ -24,9 +24,9 @@ LAMPORTS = {
     "tip": "tipLamports",
     "rent": "rentLamports",
     "beside_sol": "besideLamports",
-    "result": "resultLamports",
-    "proceeds": "proceedsLamports",
-    "cost": "costLamports",
+    "result": "result",
+    "proceeds": "proceeds",
+    "cost": "cost",
     "cost_left": "costLeftLamports",
 }
 SUMS = ("results", "positions", "reconciliation", "average_cost")
@@ -183,8 +183,8 @@ class Trial:
         tried = missed = 0
         for table, column, view in (
             ("running_total", "realized", "view"),
-            ("risk_total", "sales", "span"),
-            ("token_total", "realized", "span"),
+            ("risk_total", "sales", "view"),
+            ("token_total", "realized", "view"),
         ):
             where = f"WHERE wallet_id = {self.wallet.id} AND {view} = 0"
             rows = database.execute_sql(f"SELECT rowid FROM {table} {where}").fetchall()

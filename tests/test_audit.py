@@ -97,7 +97,8 @@ def test_a_lamport_more_is_named_by_signature_and_field(watched, chain, column):
     Trade.update({field: field + 1}).where(Trade.id == row.id).execute()
     report = audit(watched, FakeNode(chain))
     name = {"sol_change": "solChange", "beside_sol": "beside", "cost_left": "costLeft"}
-    told = f"{name.get(column, column)}Lamports"
+    told = name.get(column, column)
+    told += "" if column in ("result", "proceeds", "cost") else "Lamports"
     assert report.verdict == "different"
     (one,) = report.differences
     assert one == (row.signature, told, str(before + 1), str(before))

@@ -160,7 +160,7 @@ def show_entries(entries: Sequence[Entry], board: Board, now: int) -> list[Json]
     `now` in UTC milliseconds.
     """
     bots = [entry.row.id for entry in entries]
-    # Of a stablecoin's ledger no risk is derived.
+    # Risk is derived in SOL only.
     falls = {} if board.quote else find_drawdowns(board, bots, now)
     owners = show_owners(bots)
     shown = []

@@ -98,7 +98,11 @@ SORT = query(
     "pnl: matched realized result; pnl_floor: that less the cost that left without a sale; "
     "volume: SOL moved by buys and sells; trades: their number",
 )
-WINDOW = query("window", {"type": "string", "enum": list(WINDOWS), "default": "all"}, "of how long")
+WINDOW = query(
+    "window",
+    {"type": "string", "enum": list(WINDOWS), "default": "all"},
+    "of how long; it begins at a full hour",
+)
 RECORD = query(
     "record",
     {"type": "string", "enum": list(RECORDS), "default": RECORDS[0]},

@@ -21,8 +21,7 @@ class PostRow(NamedTuple):
     """A post with what it is judged by: from `trade_kind` on, the trade it names, as TradeRow has
     it, null without one.
 
-    `quote`: the mint of the stablecoin that the trade was made against, null without one, and with
-    it the rest of QuoteTradeRow.
+    `currency`: the mint of the stablecoin that the trade was priced in, empty for SOL.
     """
 
     id: int

@@ -1,5 +1,5 @@
-"""What bots earned against stablecoins: a ledger for each of reading.quotes, in its own raw units,
-never converted and never added to SOL.
+"""What bots earned in the stablecoins of reading.quotes: each in its own raw units, never converted
+and never added to SOL.
 """
 
 from collections.abc import Mapping, Sequence
@@ -133,7 +133,7 @@ def show_differences(left_over: Mapping[str, int]) -> list[Json]:
 
 
 def show_window(bot: Json, bot_id: int, since: int) -> Json:
-    """Make the QuoteWindow of a bot: what its ledgers did from this hour on."""
+    """Make the QuoteWindow of a bot: what it did in stablecoins from this hour on."""
     results = None if bot["riskReason"] else find_since(OF_RESULTS, bot_id, since)
     record = find_since(OF_RECORD, bot_id, since)
     return {

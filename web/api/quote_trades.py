@@ -1,4 +1,4 @@
-"""What single trades against a stablecoin made in it, and why others have no such result."""
+"""Results of trades for a stablecoin, and why other trades have none."""
 
 from collections.abc import Sequence
 
