@@ -1,13 +1,11 @@
-"""What a mint account allows: its bytes, or the node's jsonParsed form of them, to a value, and
-that value to checks. Pure.
+"""Parse a mint account (bytes or jsonParsed) and check what it allows. Pure.
 
 Layouts: SPL Token `state::Mint` (82 bytes) and Token-2022 `extension` (type-length-value entries
-from byte 166). Extensions are kept under the names and in the shape of the node's jsonParsed
-encoding, whichever encoding was read.
+from byte 166). Extensions have the names and shape of the node's jsonParsed encoding.
 
-A check says `fail` where the mint as it stands keeps a holder from selling or lets somebody take
-the tokens, `warn` where somebody holds a power that could be used or a fee is taken, `pass` where
-the account rules it out, `unknown` where the account could not be read. It is no verdict.
+A check says `fail` if the mint keeps a holder from selling or lets somebody take the tokens, `warn`
+if somebody has a power that could be used or a fee is taken, `pass` if the account rules it out,
+`unknown` if it could not be read. It is no verdict.
 """
 
 import base64
@@ -32,13 +30,13 @@ Check = Callable[["Mint"], tuple[str, str]]
 
 
 class NotAMint(ValueError):
-    """The account is no initialized token mint, or not in a form that can be read."""
+    """Not an initialized, readable token mint."""
 
 
 @dataclass(frozen=True)
 class Mint:
-    """A mint account. `supply` is in raw units. `extensions` maps jsonParsed names to their state,
-    {} where the state does not matter here; None if they could not be read to the end.
+    """`supply` is in raw units. `extensions` maps jsonParsed names to their state, {} if it doesn't
+    matter here; None if they could not be read to the end.
     """
 
     supply: int
@@ -49,17 +47,13 @@ class Mint:
 
     @property
     def metadata(self) -> tuple[str | None, str | None]:
-        """(symbol, name) of the token-metadata extension, hostile text; (None, None) without
-        one.
-        """
+        """(symbol, name) of the token-metadata extension: hostile text, or None."""
         state = (self.extensions or {}).get("tokenMetadata") or {}
         return state.get("symbol"), state.get("name")
 
     @property
     def transfer_fee_bps(self) -> int | None:
-        """What it keeps of every transfer, in basis points: of two fees, the higher one. None where
-        its extensions could not be read.
-        """
+        """The higher of two fees, in basis points; None if extensions could not be read."""
         if self.extensions is None:
             return None
         state = self.extensions.get("transferFeeConfig") or {}
@@ -69,9 +63,7 @@ class Mint:
 
 # ---- parsing -------------------------------------------------------------------------------------
 def parse_mint(account: Any) -> Mint:
-    """The Mint in a node's account value ({"data", "owner"}; base64 or jsonParsed). NotAMint says
-    in words why there is none.
-    """
+    """Parse a node's account value ({"data", "owner"}). NotAMint explains why there is none."""
     if account.get("owner") not in (TOKEN, TOKEN_2022):
         raise NotAMint("the account is not owned by a token program")
     try:
@@ -206,10 +198,8 @@ EXTENSIONS = {
 
 # ---- checks --------------------------------------------------------------------------------------
 def check_mint(account: Any, now_ms: int) -> list[dict[str, Any]]:
-    """All checks of one mint: [{key, label, status, detail, checkedAt}], in the order of CHECKS.
-
-    `account` is the node's value, None where the node knows no such account; `now_ms` is when it
-    was read.
+    """[{key, label, status, detail, checkedAt}] in the order of CHECKS. `account`: a node's value,
+    None if there is no such account; `now_ms`: when it was read.
     """
     try:
         mint, why = (
@@ -261,9 +251,7 @@ def check_decimals(mint: Mint) -> tuple[str, str]:
 
 
 def _of_extension(name: str, absent: str) -> Callable[[Callable[[Any], tuple[str, str]]], Check]:
-    """A check that is `pass` without the extension, and the wrapped function's answer for its
-    state.
-    """
+    """`pass` without the extension, otherwise the wrapped function's answer."""
 
     def wrap(judge: Callable[[Any], tuple[str, str]]) -> Check:
         def check(mint: Mint) -> tuple[str, str]:
@@ -282,9 +270,7 @@ def _of_extension(name: str, absent: str) -> Callable[[Callable[[Any], tuple[str
 
 @_of_extension("transferFeeConfig", "the token charges no transfer fee")
 def check_transfer_fee(state: Any) -> tuple[str, str]:
-    """Which of two fees is in force depends on the epoch; the higher one is judged, being at most
-    two epochs away.
-    """
+    """Judge the higher of two fees: it is at most two epochs away."""
     older, newer = (
         state[name]["transferFeeBasisPoints"] for name in ("olderTransferFee", "newerTransferFee")
     )

@@ -18,7 +18,7 @@ COLUMNS = (*NUMBERS, "median_holding", "holdings")
 
 
 class StoredRisk(NamedTuple):
-    """A stretch without its holdings, and how long the middle sale's was held (seconds)."""
+    """A stretch without its holdings, and the median holding (seconds)."""
 
     stretch: Stretch
     median_holding: int | None
@@ -34,7 +34,7 @@ def dump_stretch(stretch: Stretch) -> dict[str, Any]:
 
 
 def load_risk(parts: Sequence[Mapping[str, Any]]) -> StoredRisk | None:
-    """Join the stretches of stored columns, in the order of time; None where they are damaged."""
+    """Join the stretches of stored columns, in the order of time; None if they are damaged."""
     joined = join_stretches(Stretch(*(part[name] for name in NUMBERS)) for part in parts)
     if len(parts) == 1:
         # The usual case, for nearly every bot of a list: the median is stored, so thousands of

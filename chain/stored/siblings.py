@@ -1,5 +1,5 @@
-"""Entries that several wallets of one bot share, read from a database: each is marked where they
-exchanged something (chain.ledger.own).
+"""Entries shared by several wallets of one bot, marked if they exchanged something
+(chain.ledger.own).
 """
 
 import contextlib
@@ -17,14 +17,14 @@ from storage import Rows
 
 
 class Sibling(NamedTuple):
-    """Another wallet of a bot, and from when to when the bot held both (ms; None: until now)."""
+    """Another wallet of a bot, and when the bot held both (ms; None: until now)."""
 
     wallet: int
     begins_ms: int
     ends_ms: int | None
 
     def is_held_at(self, seconds: int | None) -> bool:
-        """Were both held at this block time? If it isn't known yet, they may have been."""
+        """Were both held at this block time? If it isn't known yet, assume so."""
         if seconds is None:
             return True
         return self.begins_ms <= seconds * 1000 and (
@@ -53,7 +53,6 @@ WHERE s.wallet_id = ? AND s.state = 'stored' AND s.entry IS NOT NULL AND s.signa
 
 
 def read_siblings(rows: Rows, wallet_id: int) -> tuple[Sibling, ...]:
-    """List when a bot held another wallet while it held this one."""
     found = set()
     for wallet, begins, ends, other_begins, other_ends in rows(SIBLINGS.format(wallet=wallet_id)):
         known = [one for one in (ends, other_ends) if one is not None]
@@ -62,14 +61,14 @@ def read_siblings(rows: Rows, wallet_id: int) -> tuple[Sibling, ...]:
 
 
 def read_shared(rows: Rows, wallet_id: int, siblings: Collection[Sibling]) -> Shared:
-    """Read what siblings have of the transactions of a wallet."""
+    """What siblings have of the transactions of a wallet."""
     if not siblings:
         return {}
     return _by_signature(rows(OF_WALLET.format(wallets=_list(siblings), wallet=wallet_id)))
 
 
 def mark_new(new: Sequence[Entry], siblings: Collection[Sibling]) -> list[Entry]:
-    """Mark some entries of a wallet, by what siblings have stored in this database."""
+    """Mark entries of a wallet by what siblings have stored in this database."""
     if not siblings:
         return list(new)
     found: list[tuple[Any, ...]] = []
@@ -80,7 +79,7 @@ def mark_new(new: Sequence[Entry], siblings: Collection[Sibling]) -> list[Entry]
 
 
 def has_other_marks(wallet_id: int, signatures: Iterable[str]) -> bool:
-    """Is one of these trades of a wallet stored with other marks than its entry has now?"""
+    """Is one of these trades stored with other marks than its entry has now?"""
     siblings = read_siblings(storage.read_rows, wallet_id)
     for part in storage.in_parts(signatures):
         sql = f"{BOOKED} ({storage.mark(part)})"
@@ -100,7 +99,6 @@ def has_other_marks(wallet_id: int, signatures: Iterable[str]) -> bool:
 def mark_entries(
     entries: Iterable[Entry], siblings: Collection[Sibling], shared: Shared
 ) -> Iterator[Entry]:
-    """Yield the entries of a wallet, those that exchanged something with a sibling flagged."""
     for entry in entries:
         held = {one.wallet for one in siblings if one.is_held_at(entry.block_time)}
         others = (other for number, other in shared.get(entry.signature, ()) if number in held)

@@ -1,8 +1,7 @@
-"""What each bot did, of all time and in windows, ready to be ranked: a list of the best is read by
-an index, however many bots there are.
+"""What each bot did, of all time and in windows, ready to be ranked: the best are read by an index.
 
-A change of what a standing is made of forgets it. The observer works it out again at the end of
-each pass; until then every reader works it out.
+A change of what a standing is made of forgets it. The observer recomputes it at the end of each
+pass; until then every reader does.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -87,7 +86,7 @@ SHOWN = tuple(name for name in StandingRow._fields if name in Sums._fields)
 
 # ---- ranks ---------------------------------------------------------------------------------------
 class Ranked(NamedTuple):
-    """What decides about the tiers of a bot. `sums`: None if nothing was observed."""
+    """What decides the tiers of a bot. `sums`: None if nothing was observed."""
 
     sums: Sums | None
     has_wallet: bool
@@ -97,7 +96,6 @@ class Ranked(NamedTuple):
 
 
 def make_standing(bot: int, board: Board, ends: int, one: Ranked) -> StandingRow:
-    """Rank what a bot did in a window."""
     sums = one.sums or NOTHING
     tiers = [_find_tier(one, by_result) for by_result in (True, False)]
     if one.is_retired and not sums.trades:
@@ -113,8 +111,8 @@ def _find_tier(one: Ranked, by_result: bool) -> int:
 
 
 def find_reason(sums: Sums | None, has_wallet: bool, has_gap: bool, by_result: bool) -> str | None:
-    """Tell why a bot has no rank, or None. `sums`: None if nothing was observed; `by_result`: is it
-    ranked by a result, which needs a history without gaps?
+    """Why a bot has no rank, or None. `sums`: None if nothing was observed; `by_result`: a rank by
+    result needs a history without gaps.
     """
     if not has_wallet:
         return "no_wallet"
@@ -126,7 +124,7 @@ def find_reason(sums: Sums | None, has_wallet: bool, has_gap: bool, by_result: b
 
 
 def find_tier(reason: str | None, is_seen: bool, is_proven: bool) -> int:
-    """Return the part of the list. `is_seen`: was anything of it observed?"""
+    """The part of the list. `is_seen`: was anything observed?"""
     if reason == "no_wallet":
         return UNATTACHED if is_seen else UNATTACHED_UNSEEN
     if reason is None:
@@ -197,7 +195,7 @@ class _Reader:
         self.firsts = self._read_firsts() if is_cut else {}
 
     def read(self, until: int | None = None, which: str = "") -> dict[int, Sums]:
-        """Return the last sums of each attachment, or those before an hour."""
+        """The last sums of each attachment, or those before an hour."""
         money = f"'{self.board.money}'"
         before = "" if until is None else str(until)
         last = write_last("t", self._source.view, money, before)
@@ -205,15 +203,15 @@ class _Reader:
         return {number: Sums._make(sums) for number, *sums in self._rows(sql)}
 
     def _read_firsts(self) -> dict[int, int]:
-        """Return the first hour in the window of each attachment that has one."""
+        """The first hour in the window of each attachment that has one."""
         sql = FIRST.format(
             **self.board._asdict(), **self._source._asdict(), since=self.since, bots=self._bots
         )
         return {number: hour for number, hour in self._rows(sql) if hour is not None}
 
     def find_sums(self, one: Holding) -> Sums:
-        """What an attachment did in the window. Of a retired bot whose proven wallet another one
-        claims now: what it did before the hour it was retired in.
+        """What an attachment did in the window. For a retired bot whose proven wallet another one
+        claims now: before the hour it was retired in.
         """
         assert one.id is not None
         last = self.last.get(one.id, NOTHING)
@@ -224,7 +222,7 @@ class _Reader:
 
 
 def work_out(rows: Rows, board: Board, now: int, bots: Collection[int]) -> list[StandingRow]:
-    """Work out the standings of these bots in a window that ends now (Unix second); in a
+    """Work out the standings of these bots in a window that ends now (Unix seconds); in a
     stablecoin, of those that did anything in it.
     """
     standings = []
@@ -271,8 +269,8 @@ def _list_own(present: Iterable[Holding]) -> list[Holding]:
 
 
 def _list_given_up(counted: Iterable[Holding], since: int) -> Iterable[tuple[Holding, int]]:
-    """Yield the wallets given up with something in them, each with its hour: what they still held
-    is cost that left then.
+    """Wallets given up with something in them, each with its hour: what they still held is cost
+    that left then.
     """
     for one in counted:
         if one.open_cost and one.detached_at is not None:
@@ -294,7 +292,7 @@ def _is_claimed(reader: _Reader, holdings: Sequence[Holding]) -> bool:
 
 # ---- stored --------------------------------------------------------------------------------------
 def forget_standings(bots: Iterable[int]) -> None:
-    """Have the standings of these bots worked out again, in the caller's transaction."""
+    """In the caller's transaction."""
     Bot.update(standing_at=None).where(Bot.id.in_(list(bots))).execute()
 
 
@@ -304,7 +302,7 @@ AND id IN (SELECT bot_id FROM attachment WHERE wallet_id = ?)"""
 
 
 def forget_standings_of(wallet_id: int) -> None:
-    """Like forget_standings, for the bots that hold or held this wallet."""
+    """Forget the standings of the bots that hold or held this wallet."""
     storage.database.execute_sql(FORGET, (wallet_id,))
 
 
@@ -317,7 +315,7 @@ WHERE record = ? AND money = ? AND seconds = ? AND bot_id IN ({marks})"""
 
 
 def list_forgotten(rows: Rows, board: Board, now: int) -> set[int]:
-    """The bots whose standing has to be worked out again; `now` in Unix seconds."""
+    """The bots whose standing must be worked out again; `now` in Unix seconds."""
     return {bot for (bot,) in rows(f"{FORGOTTEN} UNION {_list_ended(board, now)}")}
 
 
@@ -326,7 +324,7 @@ def _list_ended(board: Board, now: int) -> str:
 
 
 def refresh_standings(now_ms: int) -> int:
-    """Work out and store what has to be worked out again; return of how many bots."""
+    """Work out and store forgotten standings; return of how many bots."""
     count = 0
     while done := _refresh_some(now_ms):
         count += done

@@ -63,9 +63,7 @@ FollowUp = Callable[[Wallet, set[str], int], None]
 
 @dataclass
 class PendingLedger:
-    """A ledger and what is not written yet. Each signature has one fate: it is written, or (None)
-    dropped.
-    """
+    """A ledger and what is not written yet."""
 
     ledger: Ledger
     siblings: tuple[Sibling, ...] = ()
@@ -77,7 +75,7 @@ class PendingLedger:
     place: tuple[int | None, int] = (None, 0)
 
     def book(self, entry: Entry) -> tuple[int, Mapping[Key, Booked]]:
-        """Book an entry: its place in its slot, and what the ledger made of it."""
+        """(place in its slot, what the ledger made of it)."""
         slot, count = self.place
         self.place = (entry.slot, count + 1 if slot == entry.slot else 0)
         if entry.block_time is not None:
@@ -89,8 +87,8 @@ class PendingLedger:
 
 
 class LedgerStore:
-    """The ledgers of all wallets, in memory: what arrives at the head costs only itself. Of what
-    is stored as it should be, nothing is kept.
+    """The ledgers of all wallets, in memory: a new entry costs only itself. Rows that already match
+    the database are not held.
     """
 
     def __init__(self, follow_up: FollowUp | None = None) -> None:
@@ -102,8 +100,8 @@ class LedgerStore:
         self._pending.pop(wallet_id, None)
 
     def apply(self, wallet: Wallet, new: Sequence[Entry] = ()) -> Ledger:
-        """The Ledger of a wallet with these new entries; rebuilt from the start where one is not
-        newer than all before.
+        """The Ledger of a wallet with these new entries; rebuilt if one is not newer than all
+        before.
         """
         pending, spans = self._pending.get(wallet.id), read_spans(storage.read_rows, wallet.id)
         siblings = read_siblings(storage.read_rows, wallet.id)
@@ -127,7 +125,7 @@ class LedgerStore:
         return pending.ledger
 
     def find(self, wallet_id: int) -> Ledger:
-        """The Ledger of a wallet as it was applied last."""
+        """The Ledger of a wallet as last applied."""
         return self._pending[wallet_id].ledger
 
     def last_time(self, wallet_id: int) -> int | None:
@@ -136,11 +134,8 @@ class LedgerStore:
         return None if pending is None else pending.last_time
 
     def publish(self, wallet: Wallet, progress: Progress | None, now: int) -> None:
-        """Write what follows from the ledger: trades, the wallet's derived columns and what
-        `follow_up` makes of them, in one transaction.
-
-        `progress`: ledger.coverage.Progress; None leaves the coverage as it was said last (nothing
-        was looked at).
+        """Write trades, the wallet's derived columns and what `follow_up` makes of them, in one
+        transaction. `progress`: None leaves the coverage as it was.
         """
         pending = self._pending[wallet.id]
         with storage.writing():
@@ -158,8 +153,8 @@ class LedgerStore:
     def _rebuild_marked(
         self, wallet: Wallet, pending: PendingLedger, booked: Sequence[str], now: int
     ) -> None:
-        """Rebuild and publish the wallets of the bot whose trades are marked otherwise, now that
-        this one booked these transactions.
+        """Rebuild the bot's wallets whose trades are marked otherwise now that this one booked
+        these transactions.
         """
         if not booked or not pending.siblings:
             return
@@ -172,7 +167,6 @@ class LedgerStore:
 
 
 def begin_ledger(rows: Rows, wallet_id: int, backfilled: bool) -> Ledger:
-    """An empty Ledger of a wallet."""
     untouched = read_untouched(rows, wallet_id)
     return Ledger(backfilled, Spans(read_spans(rows, wallet_id)), BalanceChain(untouched))
 
@@ -183,8 +177,8 @@ def _extends(ledger: Ledger, new: Iterable[Entry]) -> bool:
 
 
 def _rebuild(wallet: Wallet, pending: PendingLedger) -> None:
-    """Apply all stored entries, some slots at once, and meanwhile compare what that makes with what
-    is stored, so that a long past is not held in memory (see storage.InOrder).
+    """Apply all stored entries, some slots at once, comparing with what is stored on the way: a
+    long past is not held in memory (see storage.InOrder).
     """
     digests = read_digests(wallet.id)
     slots = (list(group) for _, group in groupby(list_entries(wallet.id), key=attrgetter("slot")))
@@ -206,15 +200,15 @@ def _rebuild(wallet: Wallet, pending: PendingLedger) -> None:
 
 
 def _drop(signatures: Iterable[str], pending: PendingLedger) -> None:
-    """Note stored trades that the rebuild did not make, to be dropped. Where only the stored slot
-    is wrong, a row was made already, or will be.
+    """Drop stored trades that the rebuild did not make. If only the stored slot is wrong, a row was
+    made already, or will be.
     """
     for signature in signatures:
         pending.rows.setdefault(signature, None)
 
 
 class Untouched(NamedTuple):
-    """What a node says that an account holds which no known transaction touched."""
+    """An account's balance by a node that no known transaction touched."""
 
     address: str
     held_mint: str
@@ -243,8 +237,8 @@ WHERE wallet_id = ? AND state = 'stored' ORDER BY slot"""
 
 
 def list_entries(wallet_id: int) -> Iterator[Entry]:
-    """All stored entries of a wallet by slot, one after another, those flagged with which it
-    exchanged something with another wallet of its bot.
+    """All stored entries of a wallet by slot, flagged if they exchanged something with another
+    wallet of its bot.
     """
     siblings = read_siblings(storage.read_rows, wallet_id)
     shared = read_shared(storage.read_rows, wallet_id, siblings)
@@ -253,7 +247,7 @@ def list_entries(wallet_id: int) -> Iterator[Entry]:
 
 
 def name_rules(programs: object) -> str:
-    """Name the rules by which entries are read: where they change, entries are read anew."""
+    """Name the rules by which entries are read: if they change, entries are read again."""
     return hashlib.sha256(f"{READING} {programs!r}".encode()).hexdigest()[:16]
 
 
@@ -266,9 +260,7 @@ TOLD = "SELECT results, coverage FROM wallet WHERE id = ?"
 
 
 def _replace_summary(wallet: Wallet, pending: PendingLedger, progress: Progress | None) -> bool:
-    """Write the derived columns; return whether there were no results before, or the history has
-    gaps now and had none, or had.
-    """
+    """Return whether there were no results before, or the history began or ceased to have gaps."""
     execute = storage.database.execute_sql
     last = execute(LAST_TRADE, (wallet.id,)).fetchone()
     values = {
@@ -308,7 +300,7 @@ def show_summary(ledger: Ledger) -> Row:
 
 
 def show_coverage(wallet: Wallet, pending: PendingLedger, progress: Progress) -> dict[str, Any]:
-    """The coverage object of a Bot: how whole the history is, and what is missing."""
+    """The coverage object of a Bot."""
     ledger = pending.ledger
     state, gaps, note = decide_state(ledger.chain, progress)
     observed_to = max(

@@ -12,7 +12,7 @@ from chain.ledger.ledger import Ledger
 
 
 def show_results(ledger: Ledger) -> dict[str, Any]:
-    """The results object of a Bot: amounts in lamports as text, beside exact SOL."""
+    """The results object of a Bot: lamports as text, beside exact SOL."""
     t = ledger.totals
     return {
         "realizedLamports": str(t.realized),
@@ -49,8 +49,8 @@ def show_positions(ledger: Ledger, money: str = SOL) -> list[dict[str, Any]]:
 
 
 def show_reconciliation(ledger: Ledger, money: str = SOL) -> dict[str, Any] | None:
-    """What became of the money: lamports as text, but for the count of receipts; None until the
-    whole history was listed. `gapLamports`: the part of the difference that gaps moved.
+    """Lamports as text, but for the count of receipts; None until the whole history was listed.
+    `gapLamports`: the part of the difference that gaps moved.
     """
     if not ledger.backfilled:
         return None
@@ -74,8 +74,8 @@ def show_reconciliation(ledger: Ledger, money: str = SOL) -> dict[str, Any] | No
 
 
 def show_quotes(ledger: Ledger) -> dict[str, Any]:
-    """{mint: {reconciliation, averageCost, positions}} of the stablecoins that a wallet ever held:
-    as those in SOL, with raw units, `Raw`, for lamports. Only positions of known cost.
+    """{mint: {reconciliation, averageCost, positions}} of the stablecoins that a wallet ever held,
+    as in SOL with `Raw` (units) for `Lamports`. Only positions of known cost.
     """
     return {money: _show_quote(ledger, money) for money in sorted(ledger.inventories) if money}
 
@@ -95,7 +95,6 @@ def _name_raw(shown: dict[str, Any]) -> dict[str, Any]:
 
 
 def show_average(ledger: Ledger, money: str = SOL) -> dict[str, Any]:
-    """What the same sales earned by the average cost."""
     average = ledger.inventories[money].average
     return {"realizedLamports": str(average.realized), "matchedSells": average.matched}
 
@@ -123,8 +122,8 @@ UNREADABLE: dict[str, Any] = {
 
 
 def read_coverage(text: str | None) -> dict[str, Any]:
-    """Parse the stored Coverage of a wallet: NOT_POLLED if there is none, UNREADABLE if it is
-    damaged. It is derived, so one damaged text must stop nothing.
+    """NOT_POLLED if there is none, UNREADABLE if it is damaged. It is derived, so one damaged text
+    must stop nothing.
     """
     if text is None:
         return NOT_POLLED

@@ -1,5 +1,5 @@
-"""Running totals as they are stored: what a wallet did up to the end of each hour that changed it,
-by money and view. A window is the difference of two rows.
+"""Running totals as stored: what a wallet did up to the end of each hour that changed it, by money
+and view. A window is the difference of two rows.
 """
 
 from typing import NamedTuple
@@ -23,8 +23,8 @@ END_OF_TIME = 2**31
 
 
 def write_last(name: str, view: str, money: str = f"'{SOL}'", until: str = "") -> str:
-    """SQL that finds the last row of an attachment `a`, as the condition of a join with
-    `running_total` as this `name`. `view`, `money`: SQL; `until`: the hour that it is before.
+    """SQL condition that joins the last row of an attachment `a` in `running_total` as `name`.
+    `view`, `money`: SQL; `until`: the hour that it is before.
     """
     before = f" AND l.hour < {until}" if until else ""
     return f"""{name}.wallet_id = a.wallet_id AND {name}.money = {money}

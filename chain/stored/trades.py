@@ -1,6 +1,4 @@
-"""The rows of trades: made from what the ledger booked, compared by digest, written where they
-differ.
-"""
+"""The rows of trades: made from what the ledger booked, compared by digest, written if they differ."""
 
 import hashlib
 from collections import defaultdict
@@ -36,7 +34,7 @@ FOUND = "SELECT signature, id, digest FROM trade WHERE uid IN"
 
 
 class StoredTrade(NamedTuple):
-    """A row of FOUND: a stored trade, before it is written again."""
+    """A row of FOUND."""
 
     signature: str
     id: int
@@ -51,19 +49,18 @@ class Traded(NamedTuple):
 
 
 def trade_uid(address: str, signature: str) -> str:
-    """The public id of a trade: from wallet and signature, so that it survives every rebuild."""
+    """From wallet and signature, so that it survives every rebuild."""
     return "trade_" + hashlib.sha256(f"{address} {signature}".encode()).hexdigest()[:24]
 
 
 def make_trade_row(wallet: Any, place: int, made: Mapping[Key, Booked]) -> Row:
-    """All columns but the id, as derive_columns makes them."""
     columns = derive_columns(wallet.address, place, made)
     return complete_row(wallet, columns, digest_columns(columns))
 
 
 def derive_columns(address: str, place: int, made: Mapping[Key, Booked]) -> Row:
-    """The columns that the digest is of; `place` sorts inside a slot, `address` is the wallet's.
-    `made`: what the ledger made of the entry, by money and view.
+    """The columns that the digest is of. `place` sorts inside a slot; `address` is the wallet's;
+    `made`: what the ledger made of the entry.
     """
     booked = made[WHOLE]
     entry = booked.entry
@@ -112,26 +109,24 @@ def find_currency(made: Mapping[Key, Booked]) -> tuple[str, Booked]:
 
 
 def complete_row(wallet: Any, columns: Row, digest: str) -> Row:
-    """A row to be written: of derived columns and their digest. `wallet` has an id, an address."""
     uid = trade_uid(wallet.address, columns["signature"])
     return {"uid": uid, "wallet": wallet.id, **columns, "digest": digest}
 
 
 def show_lot(address: str, origin: str | None, amount: int, cost: int | None) -> list[str | None]:
-    """[trade uid or null, raw amount, cost or null] of a lot that a sale took."""
+    """[trade uid or null, raw amount, cost or null]."""
     uid = trade_uid(address, origin) if origin else None
     return [uid, str(amount), show_lamports(cost)]
 
 
 def digest_trade(row: Row) -> str:
-    """Return the digest of all that is derived in a trade row; a text of which the disk made bytes
-    has another one.
+    """A digest of all that is derived in a trade row; text that the disk turned into bytes changes
+    it.
     """
     return digest_columns({name: row[name] for name in DIGESTED})
 
 
 def digest_columns(columns: Row) -> str:
-    """Like digest_trade, for a row that has no other columns."""
     text = orjson.dumps(columns, default=repr, option=orjson.OPT_SORT_KEYS)
     return hashlib.sha256(text).hexdigest()[:24]
 
@@ -141,8 +136,8 @@ def to_json(value: object) -> str:
 
 
 def replace_trades(wallet_id: int, rows: dict[str, Row | None]) -> set[str]:
-    """Write the rows {signature: row} that differ from the stored ones, and drop those that are
-    None. Signatures that changed.
+    """Write the rows {signature: row} that differ from the stored ones, drop those that are None;
+    return the signatures that changed.
     """
     changed = {signature for signature, row in rows.items() if row is None}
     for part in in_parts(row for row in rows.values() if row is not None):
@@ -168,7 +163,7 @@ def replace_trades(wallet_id: int, rows: dict[str, Row | None]) -> set[str]:
 
 
 def find_trades(wallet_id: int, signatures: Iterable[str]) -> dict[str, StoredTrade]:
-    """The stored trades of a wallet with these signatures, by signature."""
+    """Stored trades of a wallet by signature."""
     ((address,),) = storage.database.execute_sql(ADDRESS, (wallet_id,)).fetchall()
     found: dict[str, StoredTrade] = {}
     for part in in_parts(trade_uid(address, signature) for signature in signatures):
@@ -177,7 +172,7 @@ def find_trades(wallet_id: int, signatures: Iterable[str]) -> dict[str, StoredTr
 
 
 def _read_trades(uids: Sequence[str]) -> dict[str, StoredTrade]:
-    """Like find_trades, by public ids; no more of them than one statement can bind."""
+    """By public ids, no more than one statement can bind."""
     rows = storage.database.execute_sql(f"{FOUND} ({storage.mark(uids)})", uids).fetchall()
     return {row.signature: row for row in map(StoredTrade._make, rows)}
 
@@ -187,7 +182,6 @@ DIGESTS = "SELECT slot, signature, digest FROM trade WHERE wallet_id = ? ORDER B
 
 
 def read_digests(wallet_id: int) -> storage.InOrder[tuple[int, str, str]]:
-    """The slot, signature and digest of each stored trade of a wallet."""
     return storage.InOrder(storage.database.execute_sql(DIGESTS, (wallet_id,)))
 
 
@@ -204,8 +198,8 @@ def _delete_mints(trades: Sequence[int]) -> set[Traded]:
 
 
 def _write_mints(wallet_id: int, numbered: list[tuple[int, Row]]) -> set[Traded]:
-    """Write which tokens these trades moved, [(id, row), ...], and who traded them; return what was
-    bought and sold.
+    """Write which tokens [(id, row), ...] moved, and who traded them; return what was bought and
+    sold.
     """
     moved = [(number, *one) for number, row in numbered for one in list_moved(row)]
     numbers = number_mints({mint for _, mint, *_ in moved})
@@ -229,7 +223,7 @@ def _write_mints(wallet_id: int, numbered: list[tuple[int, Row]]) -> set[Traded]
 
 
 def number_mints(addresses: set[str]) -> dict[str, int]:
-    """The numbers of mints, by address; those that have none get one."""
+    """The numbers of mints, by address; new ones get one."""
     found = _read_numbers(addresses)
     fresh = sorted(addresses - found.keys())
     if fresh:
@@ -253,7 +247,7 @@ DELETE FROM token_trader WHERE wallet_id = ? AND mint = ? AND side = ? AND NOT E
 
 
 def _forget_traders(wallet_id: int, lost: Iterable[Traded]) -> None:
-    """Delete what trades had bought and sold where no other trade of the wallet did so, too."""
+    """Delete what no other trade of the wallet bought or sold."""
     for traded in lost:
         storage.database.execute_sql(TRADES_NO_MORE, (wallet_id, *traded))
 
@@ -266,18 +260,18 @@ FROM trade_mint m JOIN mint n ON n.id = m.mint_id WHERE m.wallet_id = ? AND m.si
 
 
 def renew_traders(wallet_id: int) -> None:
-    """Write anew what a wallet bought and sold, from what its trades moved."""
+    """Rewrite what a wallet bought and sold, from what its trades moved."""
     with storage.writing():
         for sql in (FORGET_TRADED, RENEW_TRADED):
             storage.database.execute_sql(sql, (wallet_id,))
 
 
 def list_moved(row: Row) -> list[tuple[str, str | None, int, int]]:
-    """[(mint, side or None, slot, place), ...] of a trade row, in the order of its changes, then of
-    those beside it, last its own mint where it changed in neither.
+    """[(mint, side or None, slot, place), ...] of a trade row: its changes, those beside it, last
+    its own mint if it changed in neither.
 
-    Only what passed through the venue of a trade of explained value was bought or sold; what a
-    trade left over of another token was neither, nor was what a round trip bought and sold back.
+    Only what passed through the venue of a trade of explained value was bought or sold: no
+    residues, nor what a round trip sold back.
     """
     whole, beside = orjson.loads(row["token_changes"]), orjson.loads(row["beside_tokens"])
     own, slot, place = row["mint"], row["slot"], row["place"]
@@ -300,8 +294,8 @@ WHERE t.wallet_id = ? ORDER BY m.id"""
 
 
 def mark_differing_trades(wallet_id: int) -> int:
-    """Mark the stored rows that are not what their digest says, so that the next rebuild writes
-    them again; return how many there are.
+    """Mark stored rows that don't match their digest, for the next rebuild to rewrite; return how
+    many.
     """
     mints = defaultdict(list)
     for number, *moved in storage.database.execute_sql(STORED_MINTS, (wallet_id,)):
