@@ -109,7 +109,7 @@ class Rpc:
         self._lock = threading.Lock()
 
     def is_reachable(self) -> bool:
-        """Does any endpoint answer a cheap question? Then a failed call failed for what it asked."""
+        """Does any endpoint answer a cheap question?"""
         before = self.answers
         with contextlib.suppress(RpcError), self._lock:
             self._call("getSlot", [], lambda result: result, None, len(self.endpoints))

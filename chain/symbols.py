@@ -56,9 +56,7 @@ def show_symbol(mint: str | None, told: str | None) -> str | None:
 
 
 def mark_name(mint: str | None, told: str | None) -> str | None:
-    """The maker's text on one line, with the shortened mint if it looks like a well-known symbol;
-    None if nothing is left.
-    """
+    """The maker's text on one line, marked with the mint if it imitates a known symbol."""
     text = write_line(told or "").removesuffix(_suffix(mint))
     if find_imitated(mint, text) is None:
         return text or None
@@ -66,9 +64,7 @@ def mark_name(mint: str | None, told: str | None) -> str | None:
 
 
 def find_imitated(mint: str | None, shown: str | None) -> str | None:
-    """The well-known symbol that a token looks like without being it. `shown`: as its maker wrote
-    it, or as it is shown.
-    """
+    """The well-known symbol that a token looks like without being it."""
     if mint in SYMBOLS:
         return None
     told = (shown or "").removesuffix(_suffix(mint))

@@ -29,9 +29,7 @@ class Pool:
         self.unknown += portion.unknown
 
     def take(self, amount: int) -> Portion:
-        """Take an amount out of both parts in proportion; what exceeds the pool has an unknown
-        cost.
-        """
+        """Take from both parts in proportion; what exceeds the pool has an unknown cost."""
         held = self.known + self.unknown
         here = min(amount, held)
         unknown = here * self.unknown // held if held else 0

@@ -47,9 +47,7 @@ def _after(entry: Entry) -> dict[str, Seen]:
 
 
 def _begun(entry: Entry) -> Iterable[Balance]:
-    """What each account held before the entry: if closed and opened again for another mint, the
-    first of its two balances.
-    """
+    """The first balance of each account, which may be closed and opened again."""
     return {balance.address: balance for balance in reversed(entry.balances)}.values()
 
 

@@ -15,9 +15,7 @@ SOL = ""
 
 
 class Position(NamedTuple):
-    """What is held of a mint, in raw units; `cost` of the part whose cost is known, None if there
-    is no such part.
-    """
+    """Raw units held of a mint; `cost` of the known part, None if there is none."""
 
     mint: str
     amount: int
@@ -131,9 +129,7 @@ class Inventory:
 
     # ---- out -------------------------------------------------------------------------------------
     def cut(self, mint: str, amount: int) -> Cut:
-        """Take the oldest lots. More than there is, possible only in a broken chain, is of unknown
-        origin.
-        """
+        """Take the oldest lots. Only in a broken chain, more than there is: of unknown origin."""
         if mint == self.money:
             return NOTHING
         lots, slices, missing = self.lots.get(mint, []), [], amount
@@ -227,9 +223,7 @@ class Inventory:
         return any([escrow.mint == mint for escrow in self.escrows.values()])
 
     def sum_open_cost(self, begins: int = UNDATED) -> int:
-        """Known cost of all that is left, escrows included, without costs that began before
-        `begins` (UTC ms).
-        """
+        """Known cost of all that is left, unless it began before `begins` (UTC ms)."""
         held = [lot.see_cost(begins) or 0 for lots in self.lots.values() for lot in lots]
         kept = [
             one.see_cost(begins) or 0 for escrow in self.escrows.values() for one in escrow.slices

@@ -55,9 +55,7 @@ def find_traded(entry: Entry, amounts: Amounts) -> str:
 
 
 def find_escrow(entry: Entry, mint: str) -> tuple[int, str]:
-    """(raw units of a mint that reached an order's escrow, its address): the account that received
-    most. (0, "") if none did.
-    """
+    """(raw units, address) of the account that received most of a mint, or (0, "")."""
     gains = [
         (after - before, address)
         for address, of, before, after in entry.others
@@ -111,9 +109,7 @@ class Ledger:
         return totals.reconcile(self.inventories[money].sum_open_cost())
 
     def find_imbalances(self) -> dict[str, int]:
-        """Raw units by mint that the books in stablecoins leave over though nothing is missing: a
-        bug.
-        """
+        """Raw units by mint that the books in stablecoins leave over: a bug."""
         found = {money: self.reconcile(money).imbalance for money in self.inventories if money}
         return {money: raw for money, raw in sorted(found.items()) if raw}
 
@@ -217,9 +213,7 @@ class Ledger:
 
     # ---- moneys ----------------------------------------------------------------------------------
     def _adopt(self, entry: Entry) -> None:
-        """Begin to count in each stablecoin that this entry is the first to hold. Nothing was paid
-        in it so far, so no cost in it is known.
-        """
+        """Begin to count in stablecoins that this entry is the first to hold, at unknown cost."""
         for balance in entry.balances:
             money = balance.mint
             if money not in MINTS or money in self.inventories:

@@ -15,9 +15,7 @@ HOURS_A_DAY = 24
 
 
 class Period(NamedTuple):
-    """A stretch of UTC time: `hours` from the hour `begins` on, counted from 1970; 0 hours: all
-    time.
-    """
+    """`hours` of UTC time from the hour `begins` on, counted from 1970; 0 hours: all time."""
 
     hours: int
     begins: int
@@ -158,9 +156,7 @@ def round_down(seconds: int) -> int:
 
 @dataclass(slots=True)
 class PositionSoFar:
-    """A position from empty on: lamports, results of its sales less the known cost of what left
-    without one.
-    """
+    """`result`: of its sales less the known cost of what left without one, in lamports."""
 
     result: int = 0
     # a sale of known cost

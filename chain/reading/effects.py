@@ -228,9 +228,7 @@ def _sponsors(
 def _funders(
     receipt: Receipt, wallet: str, own: Container[str | None], address: str
 ) -> dict[str | None, int]:
-    """{who: lamports} that others sent to an account; what was there before comes first, under
-    None.
-    """
+    """{who: lamports} that others sent to an account; None: was there before, first."""
     funded: dict[str | None, int] = defaultdict(int, {None: receipt.lamports(address)[0]})
     for one in receipt.operations:
         if one.name not in ("transfer", "create") or one.target != address:

@@ -177,9 +177,7 @@ def _others(
 
 
 def _list_ordered(receipt: Receipt, effect: Effect, programs: Programs) -> set[str | None]:
-    """Accounts that the wallet sent tokens to in calls of order programs. Without recorded nesting,
-    in the whole top-level instruction.
-    """
+    """Accounts that the wallet sent tokens to in calls of order programs."""
     calls = [
         one if top.nested else top
         for top in receipt.instructions

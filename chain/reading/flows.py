@@ -166,9 +166,7 @@ class Flows:
         self.trading = frozenset(range(len(self.calls)))
 
     def choose_fill(self) -> None:
-        """Take all calls for an order's fill. If an order program delivered, a swap that the wallet
-        gave nothing into is a gift beside it.
-        """
+        """Take all calls but gifts beside an order program's delivery."""
         family = self.programs.family
         orders = {p for p, one in enumerate(self.calls) if family(one.body.program) == "order"}
         gifts = {p for p, one in enumerate(self.calls) if one.delivered and not one.gave} - orders
@@ -181,9 +179,7 @@ class Flows:
         return any(call.got[mint] for mint in call.given.keys() - {WRAPPED_SOL})
 
     def _settled(self, place: int) -> set[int]:
-        """This call and the earlier ones whose orders it settles: same order book, and an account
-        of it that the wallet gave into.
-        """
+        """This call and the earlier ones whose orders it settles in the same order book."""
         body = self.calls[place].body
         if self.programs.name(body.program) not in ORDER_BOOKS:
             return set()
@@ -271,9 +267,7 @@ class Flows:
         return max(0, went - came)
 
     def _bought_elsewhere(self) -> set[str | None]:
-        """Accounts that strangers gave tokens outside of the trade: their lamports may be the price
-        of those.
-        """
+        """Accounts that strangers gave tokens outside of the trade, perhaps for lamports."""
         targets = {
             move.target
             for move in self.moves
@@ -288,9 +282,7 @@ class Flows:
         return any(not self.programs.family(one.program) for one in self._others_held())
 
     def _others_held(self) -> list[Instruction]:
-        """Instructions outside of the trade that could move lamports into own accounts: other
-        calls, hooks, and unknown programs inside.
-        """
+        """Instructions outside of the trade that could move lamports into own accounts."""
         own = self.own & self.receipt.writable
         return [
             one.instruction
@@ -316,9 +308,7 @@ class Flows:
 
     # ---- who else --------------------------------------------------------------------------------
     def paid_by_others(self, mint: str) -> int:
-        """What other signers, or owners who let the wallet spend, put into the trade of what the
-        wallet gave.
-        """
+        """What other signers or approving owners paid into the trade of what the wallet gave."""
         if self.whole:
             return 0
         opened = {a for a, sides in self.receipt.tokens.items() if sides[0] is None}

@@ -78,9 +78,7 @@ AUTHORITIES = (
 
 
 def read_parsed(program: str, parsed: Any) -> Operation | None:
-    """The Operation of an instruction that the node decoded, or None. KeyError or TypeError if a
-    field is missing.
-    """
+    """KeyError or TypeError if the node's decoding lacks a field."""
     kind, info = parsed.get("type"), parsed.get("info") or {}
     if (program, kind) in PARSED_LAMPORTS:
         name, source, target = PARSED_LAMPORTS[program, kind]
@@ -114,9 +112,7 @@ def _read_parsed_token(name: str, info: Any) -> Operation:
 
 
 def _read_amount(told: Any) -> int:
-    """Nodes encode lamports as an integer, token amounts as digits. TypeError for anything else: a
-    float is never rounded.
-    """
+    """TypeError for all but integers and digits: a float is never rounded."""
     if type(told) is int:
         return told
     if isinstance(told, str) and re.fullmatch("[0-9]{1,20}", told):
@@ -125,9 +121,7 @@ def _read_amount(told: Any) -> int:
 
 
 def read_data(program: str, a: tuple[str, ...], data: bytes) -> Operation | None:
-    """The Operation of an instruction given as accounts `a` and bytes, or None. Layouts: the
-    instruction enums of the System, Stake, Vote and SPL Token programs.
-    """
+    """Layouts: the instruction enums of the System, Stake, Vote and SPL Token programs."""
     try:
         if program == SYSTEM:
             return _read_system(a, data)

@@ -85,9 +85,7 @@ def _acting(receipt: Receipt, effect: Effect, programs: Programs) -> list[Instru
 
 
 def _outermost(instruction: Instruction, programs: Programs) -> Iterator[Instruction]:
-    """List known calls that no other known call made. What a token's transfer hook calls is
-    nobody's.
-    """
+    """Known calls that no other known call made. Calls of a transfer hook are nobody's."""
     if programs.family(instruction.program):
         yield instruction
         return
@@ -108,9 +106,7 @@ def _concerns(instruction: Instruction, own: Set[str]) -> bool:
 def _deciding_families(
     receipt: Receipt, acting: list[Instruction], effect: Effect, programs: Programs
 ) -> set[str]:
-    """Families of the acting programs. Of several, only those count that move value of the wallet;
-    an order's call counts if it moves anybody's.
-    """
+    """Of several families, only those that move value; an order's may move anybody's."""
     by_family: dict[str | None, list[Instruction]] = defaultdict(list)
     pools = {
         one.program
@@ -306,9 +302,7 @@ def _residues(flows: Flows, changes: tuple[tuple[str, int, int], ...]) -> list[s
 
 
 def _no_trade(flows: Flows, kind: Kind) -> Kind | None:
-    """`other` if the wallet only paid lamports for what the program opened; None if what moved
-    decides.
-    """
+    """`other` if only lamports were paid for what it opened; None if what moved decides."""
     effect = flows.effect
     kept = effect.tokens or effect.rent or any(call.gave for call in flows.calls)
     if not kept and effect.sol + effect.fee + effect.tip < 0:
@@ -341,9 +335,7 @@ def _rent_of(receipt: Receipt, effect: Effect, address: str) -> int:
 
 
 def _paid(receipt: Receipt, effect: Effect, sol: int) -> int:
-    """Change of SOL without fee, tip and rent for others. It only decides the kind; what was paid
-    stays in the cost.
-    """
+    """Change of SOL that decides the kind: without fee, tip and rent for others."""
     return sol + effect.fee + effect.tip + _rent_for_others(receipt, effect)
 
 

@@ -33,9 +33,7 @@ TOKEN_MOVES = frozenset(("send", "mint", "burn"))
 
 
 class Placed(NamedTuple):
-    """An instruction and the call it belongs to: its place in the list of calls, None outside of
-    them.
-    """
+    """`call`: its place in the list of calls, None outside of them."""
 
     instruction: Instruction
     call: int | None

@@ -66,9 +66,7 @@ def unpack_text(body: bytes) -> str:
 
 
 def unpack(body: bytes, signature: str) -> Any:
-    """The JSON of the transaction with this signature. ValueError if `body` is damaged or
-    another's.
-    """
+    """ValueError if `body` is damaged or of another signature."""
     try:
         raw = orjson.loads(_decompress(body))
         signatures = raw["transaction"]["signatures"]

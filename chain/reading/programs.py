@@ -69,9 +69,7 @@ class Programs:
 
 
 def table(extra_swap_programs: Iterable[str] = (), added: str = "") -> Programs:
-    """The built-in table, what `added` (text of DATA_DIR/programs.csv) adds, and the operator's
-    markers. BadPrograms if a row can't be used.
-    """
+    """`added`: text of DATA_DIR/programs.csv. BadPrograms if a row can't be used."""
     return _make_table(frozenset(extra_swap_programs), added)
 
 

@@ -116,9 +116,7 @@ class Receipt:
 
 # ---- parsing -------------------------------------------------------------------------------------
 def parse_receipt(raw: Any, signature: str | None = None) -> Receipt:
-    """Parse a `getTransaction` result. BadReceipt if it is incomplete, does not conserve lamports,
-    or is not the requested one (`signature`).
-    """
+    """BadReceipt if it is incomplete, creates lamports, or has another `signature`."""
     try:
         return _parse(raw, signature)
     except BadReceipt:
@@ -219,9 +217,7 @@ def _keys(message: Any, meta: Any) -> tuple[tuple[str, ...], frozenset[str]]:
 
 
 def _writable(message: Any, meta: Any, keys: tuple[str, ...]) -> frozenset[str]:
-    """Accounts that the message lets instructions change: the first of the signers and of the
-    others, and those that lookup tables list as such.
-    """
+    """Accounts that the message lets instructions change."""
     rows = message["accountKeys"]
     if isinstance(rows[0], dict):
         return frozenset(row["pubkey"] for row in rows if row.get("writable", True))
@@ -259,9 +255,7 @@ def _instructions(message: Any, meta: Any, keys: tuple[str, ...]) -> tuple[Instr
 
 
 def _nest(rows: list[Any], keys: tuple[str, ...]) -> Instruction:
-    """One top-level row and its inner rows as a tree. Without stackHeight (before 2022) all inner
-    ones are direct calls.
-    """
+    """A top-level row and its inner rows as a tree; without stackHeight (before 2022), flat."""
     stack: list[tuple[int, Any, list[Instruction]]] = [(1, rows[0], [])]
     nested = all(row.get("stackHeight") for row in rows[1:])
 

@@ -107,9 +107,7 @@ def _explain_token(flows: Flows, mint: str, change: int) -> tuple[int, int]:
 
 
 def _explain_sol(flows: Flows, sol: str) -> tuple[int, int]:
-    """(lamports got from the venue, lamports got), without what a known call beside the trade may
-    have moved.
-    """
+    """(lamports got from the venue, lamports got)."""
     shown = flows.got(WRAPPED_SOL) - (flows.given(WRAPPED_SOL) if sol == "got" else 0)
     explained = flows.unshown_explained()
     unshown = flows.unshown_in if flows.unshown_foreign() else explained
@@ -117,9 +115,7 @@ def _explain_sol(flows: Flows, sol: str) -> tuple[int, int]:
 
 
 def _explain_payers(flows: Flows, mint: str) -> tuple[int, int]:
-    """(what the wallet gave, what it and other signers gave): a purchase that somebody else paid
-    for has no price.
-    """
+    """(what the wallet gave, what all gave): others' purchases have no price."""
     given = flows.given(mint)
     return (given, given + flows.paid_by_others(mint)) if given else (1, 1)
 
@@ -137,9 +133,7 @@ def _any_signed(flows: Flows, accounts: Iterable[str]) -> bool:
 
 
 def is_fee_income(flows: Flows) -> bool:
-    """Did somebody else's trade pay the wallet a fee? It neither signed nor gave anything, and
-    others got more of the same.
-    """
+    """Did a trade pay a fee to a wallet that neither signed nor gave, and more to others?"""
     effect = flows.effect
     gains = {mint: change for mint, change, _ in effect.tokens}
     gains[WRAPPED_SOL] = effect.sol + effect.fee

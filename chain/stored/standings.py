@@ -222,9 +222,7 @@ class _Reader:
 
 
 def work_out(rows: Rows, board: Board, now: int, bots: Collection[int]) -> list[StandingRow]:
-    """Work out the standings of these bots in a window that ends now (Unix seconds); in a
-    stablecoin, of those that did anything in it.
-    """
+    """`now`: Unix seconds. In a stablecoin, only bots that did anything in it."""
     standings = []
     for part in storage.in_parts(sorted(bots)):
         reader = _Reader(rows, board, now, part)
@@ -269,9 +267,7 @@ def _list_own(present: Iterable[Holding]) -> list[Holding]:
 
 
 def _list_given_up(counted: Iterable[Holding], since: int) -> Iterable[tuple[Holding, int]]:
-    """Wallets given up with something in them, each with its hour: what they still held is cost
-    that left then.
-    """
+    """(wallet given up with something in it, hour): what it held is cost that left then."""
     for one in counted:
         if one.open_cost and one.detached_at is not None:
             hour = one.detached_at // 1000 // HOUR_SECONDS

@@ -87,9 +87,7 @@ class PendingLedger:
 
 
 class LedgerStore:
-    """The ledgers of all wallets, in memory: a new entry costs only itself. Rows that already match
-    the database are not held.
-    """
+    """The ledgers of all wallets, and of their rows only those to be written."""
 
     def __init__(self, follow_up: FollowUp | None = None) -> None:
         """`follow_up(wallet, changed signatures, now)` runs in the transaction of each publish."""
@@ -100,9 +98,7 @@ class LedgerStore:
         self._pending.pop(wallet_id, None)
 
     def apply(self, wallet: Wallet, new: Sequence[Entry] = ()) -> Ledger:
-        """The Ledger of a wallet with these new entries; rebuilt if one is not newer than all
-        before.
-        """
+        """The Ledger with these new entries; rebuilt if one isn't newer than all before."""
         pending, spans = self._pending.get(wallet.id), read_spans(storage.read_rows, wallet.id)
         siblings = read_siblings(storage.read_rows, wallet.id)
         if (
@@ -134,9 +130,7 @@ class LedgerStore:
         return None if pending is None else pending.last_time
 
     def publish(self, wallet: Wallet, progress: Progress | None, now: int) -> None:
-        """Write trades, the wallet's derived columns and what `follow_up` makes of them, in one
-        transaction. `progress`: None leaves the coverage as it was.
-        """
+        """Write all that follows in one transaction. `progress`: None keeps the coverage."""
         pending = self._pending[wallet.id]
         with storage.writing():
             changed = replace_trades(wallet.id, pending.rows)
@@ -153,9 +147,7 @@ class LedgerStore:
     def _rebuild_marked(
         self, wallet: Wallet, pending: PendingLedger, booked: Sequence[str], now: int
     ) -> None:
-        """Rebuild the bot's wallets whose trades are marked otherwise now that this one booked
-        these transactions.
-        """
+        """Rebuild the bot's wallets whose trades these transactions mark otherwise."""
         if not booked or not pending.siblings:
             return
         for number in sorted({wallet.id, *(one.wallet for one in pending.siblings)}):
@@ -177,9 +169,7 @@ def _extends(ledger: Ledger, new: Iterable[Entry]) -> bool:
 
 
 def _rebuild(wallet: Wallet, pending: PendingLedger) -> None:
-    """Apply all stored entries, some slots at once, comparing with what is stored on the way: a
-    long past is not held in memory (see storage.InOrder).
-    """
+    """Apply and compare some slots at once: a long past is not held in memory."""
     digests = read_digests(wallet.id)
     slots = (list(group) for _, group in groupby(list_entries(wallet.id), key=attrgetter("slot")))
     for part in storage.in_parts(slots, SLOTS_AT_ONCE):
@@ -200,9 +190,7 @@ def _rebuild(wallet: Wallet, pending: PendingLedger) -> None:
 
 
 def _drop(signatures: Iterable[str], pending: PendingLedger) -> None:
-    """Drop stored trades that the rebuild did not make. If only the stored slot is wrong, a row was
-    made already, or will be.
-    """
+    """If only the stored slot is wrong, a row was made already, or will be."""
     for signature in signatures:
         pending.rows.setdefault(signature, None)
 
@@ -237,9 +225,7 @@ WHERE wallet_id = ? AND state = 'stored' ORDER BY slot"""
 
 
 def list_entries(wallet_id: int) -> Iterator[Entry]:
-    """All stored entries of a wallet by slot, flagged if they exchanged something with another
-    wallet of its bot.
-    """
+    """By slot, flagged if they exchanged something with another wallet of the bot."""
     siblings = read_siblings(storage.read_rows, wallet_id)
     shared = read_shared(storage.read_rows, wallet_id, siblings)
     rows = storage.database.execute_sql(ENTRIES, (wallet_id,))

@@ -122,9 +122,7 @@ UNREADABLE: dict[str, Any] = {
 
 
 def read_coverage(text: str | None) -> dict[str, Any]:
-    """NOT_POLLED if there is none, UNREADABLE if it is damaged. It is derived, so one damaged text
-    must stop nothing.
-    """
+    """NOT_POLLED without a text. It is derived, so a damaged one must stop nothing."""
     if text is None:
         return NOT_POLLED
     try:

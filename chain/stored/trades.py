@@ -1,4 +1,4 @@
-"""The rows of trades: made from what the ledger booked, compared by digest, written if they differ."""
+"""The rows of trades: made from what was booked, compared by digest, written if they differ."""
 
 import hashlib
 from collections import defaultdict
@@ -59,9 +59,7 @@ def make_trade_row(wallet: Any, place: int, made: Mapping[Key, Booked]) -> Row:
 
 
 def derive_columns(address: str, place: int, made: Mapping[Key, Booked]) -> Row:
-    """The columns that the digest is of. `place` sorts inside a slot; `address` is the wallet's;
-    `made`: what the ledger made of the entry.
-    """
+    """`address`: the wallet's; `place`: inside a slot; `made`: by the ledger of the entry."""
     booked = made[WHOLE]
     entry = booked.entry
     currency, priced = find_currency(made)
@@ -98,9 +96,7 @@ def derive_columns(address: str, place: int, made: Mapping[Key, Booked]) -> Row:
 
 
 def find_currency(made: Mapping[Key, Booked]) -> tuple[str, Booked]:
-    """The money that a trade was priced in, and what it made there: a stablecoin that a token was
-    bought or sold for, else SOL.
-    """
+    """(money, what was made in it) of the stablecoin it was priced in, else of SOL."""
     for (money, view), booked in made.items():
         is_priced = booked.side.kind in AGAINST and booked.counts
         if money != SOL and view == ALL_HISTORY and is_priced:
@@ -120,9 +116,7 @@ def show_lot(address: str, origin: str | None, amount: int, cost: int | None) ->
 
 
 def digest_trade(row: Row) -> str:
-    """A digest of all that is derived in a trade row; text that the disk turned into bytes changes
-    it.
-    """
+    """Text that the disk turned into bytes changes the digest, too."""
     return digest_columns({name: row[name] for name in DIGESTED})
 
 
@@ -136,9 +130,7 @@ def to_json(value: object) -> str:
 
 
 def replace_trades(wallet_id: int, rows: dict[str, Row | None]) -> set[str]:
-    """Write the rows {signature: row} that differ from the stored ones, drop those that are None;
-    return the signatures that changed.
-    """
+    """Write rows that differ, delete those that are None; return the changed signatures."""
     changed = {signature for signature, row in rows.items() if row is None}
     for part in in_parts(row for row in rows.values() if row is not None):
         stored = _read_trades([row["uid"] for row in part])
@@ -198,9 +190,7 @@ def _delete_mints(trades: Sequence[int]) -> set[Traded]:
 
 
 def _write_mints(wallet_id: int, numbered: list[tuple[int, Row]]) -> set[Traded]:
-    """Write which tokens [(id, row), ...] moved, and who traded them; return what was bought and
-    sold.
-    """
+    """Write the tokens [(id, row), ...] moved; return what was bought and sold."""
     moved = [(number, *one) for number, row in numbered for one in list_moved(row)]
     numbers = number_mints({mint for _, mint, *_ in moved})
     rows: list[Row] = [
@@ -294,9 +284,7 @@ WHERE t.wallet_id = ? ORDER BY m.id"""
 
 
 def mark_differing_trades(wallet_id: int) -> int:
-    """Mark stored rows that don't match their digest, for the next rebuild to rewrite; return how
-    many.
-    """
+    """Mark rows that don't match their digest, to be rewritten; return how many."""
     mints = defaultdict(list)
     for number, *moved in storage.database.execute_sql(STORED_MINTS, (wallet_id,)):
         mints[number].append(tuple(moved))

@@ -13,9 +13,7 @@ NO_PROOF = frozenset(("not_signer", "no_swap"))
 
 
 def is_trade(kind: str, flags: Collection[str]) -> bool:
-    """May it verify a post? An `ambiguous` swap does if the wallet signed it, unless other programs
-    ran beside it.
-    """
+    """An `ambiguous` swap proves a post if the wallet signed it and nothing else ran."""
     return kind in VERIFIED_KINDS or ("ambiguous" in flags and not NO_PROOF & set(flags))
 
 
@@ -51,8 +49,6 @@ def list_moved_mints(
     token_changes: Iterable[Sequence[Any]],
     beside_tokens: Iterable[Sequence[Any]],
 ) -> set[str]:
-    """Tokens that a trade moved through its venue, and its own if it is a round trip, which leaves
-    nothing of it. Rows are (mint, raw change, decimals).
-    """
+    """Tokens that passed through the venue. Rows are (mint, raw change, decimals)."""
     mints = {change.mint for change in list_venue_changes(token_changes, beside_tokens)}
     return mints | {mint} if mint and kind == "round_trip" else mints
