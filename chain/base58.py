@@ -1,7 +1,4 @@
-"""Base58 in Bitcoin's alphabet, as Solana writes addresses, signatures and data. Pure.
-
-Strict: any character outside of the alphabet, a space or a newline too, is a ValueError.
-"""
+"""Strict base58 in Bitcoin's alphabet, as Solana writes addresses, signatures and data."""
 
 ALPHABET = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 DIGITS = {letter: digit for digit, letter in enumerate(ALPHABET)}

@@ -95,7 +95,6 @@ def write_line(text: str) -> str:
     return " ".join(shown.split())
 
 
-# ---- what looks alike ----------------------------------------------------------------------------
 def fold(text: str) -> str:
     """Write letters that look like Latin ones as those, small and without marks."""
     # Lists fold a symbol per row, and nearly all symbols are ASCII.

@@ -64,6 +64,8 @@ class Mint:
 # ---- parsing -------------------------------------------------------------------------------------
 def parse_mint(account: Any) -> Mint:
     """Parse a node's account value ({"data", "owner"}). NotAMint explains why there is none."""
+    if not account:
+        raise NotAMint("the node has no account at this address")
     if account.get("owner") not in (TOKEN, TOKEN_2022):
         raise NotAMint("the account is not owned by a token program")
     try:
@@ -96,13 +98,8 @@ def _parse_bytes(raw: bytes, owner: str) -> Mint:
     if (len(raw) != MINT_BYTES and not extended) or not raw[INITIALIZED_AT]:
         raise NotAMint("the account is not an initialized mint")
     supply, decimals = struct.unpack_from("<QB", raw, 36)
-    return Mint(
-        supply,
-        decimals,
-        _option(raw, 0),
-        _option(raw, 46),
-        _parse_extensions(raw[EXTENSIONS_AT:]),
-    )
+    extensions = _parse_extensions(raw[EXTENSIONS_AT:])
+    return Mint(supply, decimals, _option(raw, 0), _option(raw, 46), extensions)
 
 
 def _option(raw: bytes, at: int) -> str | None:
@@ -202,21 +199,15 @@ def check_mint(account: Any, now_ms: int) -> list[dict[str, Any]]:
     None if there is no such account; `now_ms`: when it was read.
     """
     try:
-        mint, why = (
-            (parse_mint(account), None)
-            if account
-            else (None, "the node has no account at this address")
-        )
+        mint, why = parse_mint(account), ""
     except NotAMint as error:
         mint, why = None, str(error)
-    return [
-        _finding(key, label, *(check(mint) if mint else ("unknown", why)), now_ms)
-        for key, (label, check) in CHECKS.items()
-    ]
-
-
-def _finding(key: str, label: str, status: str, detail: str | None, now_ms: int) -> dict[str, Any]:
-    return {"key": key, "label": label, "status": status, "detail": detail, "checkedAt": now_ms}
+    found = []
+    for key, (label, check) in CHECKS.items():
+        status, detail = check(mint) if mint else ("unknown", why)
+        told = {"key": key, "label": label, "status": status, "detail": detail}
+        found.append({**told, "checkedAt": now_ms})
+    return found
 
 
 def _power(holder: str | None, held: str, ruled_out: str) -> tuple[str, str]:
@@ -271,29 +262,25 @@ def _of_extension(name: str, absent: str) -> Callable[[Callable[[Any], tuple[str
 @_of_extension("transferFeeConfig", "the token charges no transfer fee")
 def check_transfer_fee(state: Any) -> tuple[str, str]:
     """Judge the higher of two fees: it is at most two epochs away."""
-    older, newer = (
-        state[name]["transferFeeBasisPoints"] for name in ("olderTransferFee", "newerTransferFee")
-    )
+    names = ("olderTransferFee", "newerTransferFee")
+    older, newer = (state[name]["transferFeeBasisPoints"] for name in names)
     authority = state.get("transferFeeConfigAuthority")
     change = f"; {authority} can change it" if authority else ""
     if max(older, newer) == 0:
         return ("warn" if authority else "pass"), f"a fee of 0%{change}"
-    fee = (
-        f"{older / 100:g}%" if older == newer else f"{older / 100:g}%, changing to {newer / 100:g}%"
-    )
-    return (
-        "fail" if max(older, newer) >= HIGH_FEE else "warn"
-    ), f"every transfer costs {fee}{change}"
+    fee = f"{older / 100:g}%"
+    if older != newer:
+        fee += f", changing to {newer / 100:g}%"
+    status = "fail" if max(older, newer) >= HIGH_FEE else "warn"
+    return status, f"every transfer costs {fee}{change}"
 
 
 @_of_extension("permanentDelegate", "nobody can move a holder's tokens")
 def check_permanent_delegate(state: Any) -> tuple[str, str]:
     delegate = state.get("delegate")
-    return (
-        ("fail", f"{delegate} can take or burn any holder's tokens")
-        if delegate
-        else ("pass", "there is no delegate anymore")
-    )
+    if delegate:
+        return "fail", f"{delegate} can take or burn any holder's tokens"
+    return "pass", "there is no delegate anymore"
 
 
 @_of_extension("transferHook", "no program runs on transfers")
@@ -309,13 +296,11 @@ def check_transfer_hook(state: Any) -> tuple[str, str]:
 
 @_of_extension("defaultAccountState", "new accounts can be used at once")
 def check_default_account_state(state: Any) -> tuple[str, str]:
-    findings = {
-        "initialized": ("pass", "new accounts can be used at once"),
-        "frozen": ("fail", "new accounts start frozen"),
-    }
-    return findings.get(
-        state["accountState"], ("unknown", "new accounts start in an unknown state")
-    )
+    if state["accountState"] == "initialized":
+        return "pass", "new accounts can be used at once"
+    if state["accountState"] == "frozen":
+        return "fail", "new accounts start frozen"
+    return "unknown", "new accounts start in an unknown state"
 
 
 @_of_extension("pausableConfig", "transfers cannot be paused")

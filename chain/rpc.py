@@ -123,9 +123,8 @@ class Rpc:
         avoid: str | None = None,
     ) -> tuple[Any, str]:
         """Ask until an answer passes `check`; return (what `check` returns, the endpoint's label).
-
-        `check` raises ValueError for a useless answer: then another try is made. `avoid`: label of
-        an endpoint not to ask, if there is another. Raises Unavailable, Refused or BadAnswer.
+        ValueError from `check` leads to another try. `avoid`: label of an endpoint not to ask, if
+        there is another. Raises Unavailable, Refused or BadAnswer.
         """
         with self._lock:
             return self._call(method, params, check, avoid, MAX_TRIES)

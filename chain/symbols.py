@@ -1,6 +1,4 @@
-"""How a token is shown. A symbol is its maker's word: only the well-known mints listed here own
-theirs. Pure.
-"""
+"""How tokens are shown: only the well-known mints listed here own their symbols. Pure."""
 
 from chain.letters import find_bare, write_line
 from chain.reading.quotes import QUOTES

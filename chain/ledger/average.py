@@ -1,6 +1,4 @@
-"""What sales earned by the average cost, beside first in, first out: for comparison with tools
-that count so. Pure; nothing ranks by it.
-"""
+"""Results of sales by average cost, to compare with tools that count so. Pure."""
 
 from collections import defaultdict
 from dataclasses import dataclass, field

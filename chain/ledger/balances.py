@@ -1,6 +1,4 @@
-"""The chain of balances: what an account held before a transaction is what the last one left it
-with, or something is missing between them. Pure.
-"""
+"""The chain of balances: an account must begin with what it had before, or a gap is known."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -42,12 +40,12 @@ class Seen(NamedTuple):
 
 @dataclass
 class BalanceChain:
-    """The own accounts of a wallet, transaction by transaction.
+    """The own accounts of a wallet.
 
-    `expected`, `gap_starts`: found too late by an earlier pass: opening inventory by address; by
-    mint (None: the whole wallet) the slot after which its history has a gap. If `stale`, apply the
-    entries again to `restart()`. `untouched`: Opening by address of accounts that hold something
-    and that no transaction has touched; the first that does voids it.
+    `expected`, `gap_starts`: what an earlier pass found too late: opening inventory by address; by
+    mint (None: the whole wallet) the slot after which there is a gap. If `stale`, apply the entries
+    again to `restart()`. `untouched`: Opening by address, void once a transaction touches the
+    account.
     """
 
     untouched: dict[str, Opening] = field(default_factory=dict)

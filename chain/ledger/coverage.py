@@ -18,12 +18,10 @@ UNRESOLVED = "order_unresolved"
 STATES = ("none", "backfilling", "partial", "complete")
 
 
-# ---- order ---------------------------------------------------------------------------------------
 def order_entries(entries: Iterable[Entry], seen: Mapping[str, Seen] | None = None) -> list[Entry]:
-    """Entries in chain order: by slot, then transactionIndex; without one, the one order in which
-    the balances join. An unresolved order is by signature, flagged `order_unresolved`.
-
-    `seen`: address -> Seen, what was booked before these.
+    """Entries by slot, then transactionIndex; without one, in the only order in which balances
+    join. An unresolved order is by signature, flagged `order_unresolved`. `seen`: what was booked
+    before.
     """
     listed = list(entries)
     # The usual case of a rebuild, which would copy all accounts for each transaction.
@@ -93,7 +91,6 @@ def _search(
     return orders[:2]
 
 
-# ---- the closing check ---------------------------------------------------------------------------
 def is_explained(seen: Seen | None, held: Holding) -> bool | None:
     """Does a node's balance match the ledger? None: the node is behind the ledger."""
     if seen is None:
@@ -104,7 +101,6 @@ def is_explained(seen: Seen | None, held: Holding) -> bool | None:
     return seen.joins(held.mint or seen.mint, held.amount, held.lamports)
 
 
-# ---- what is said --------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Progress:
     """How far observing has come.

@@ -1,6 +1,4 @@
-"""What a wallet holds, with its cost in one money: lots by mint, oldest first, and what lies in
-escrow of its orders. Pure.
-"""
+"""What a wallet holds, with its cost in one money: lots by mint, and escrows. Pure."""
 
 from bisect import insort
 from collections.abc import Iterable, Mapping
@@ -90,7 +88,6 @@ class Inventory:
             other.escrows[address] = Escrow(escrow.mint, slices, Pool(unknown=unknown))
         return other
 
-    # ---- in --------------------------------------------------------------------------------------
     def lay(self, opening: Opening) -> None:
         """Put opening inventory before all that was booked."""
         if opening.mint == self.money:
@@ -127,7 +124,6 @@ class Inventory:
             lot = Lot((1, self._count), origin, amount, cost, amount, cost, time, since)
             self.lots.setdefault(mint, []).append(lot)
 
-    # ---- out -------------------------------------------------------------------------------------
     def cut(self, mint: str, amount: int) -> Cut:
         """Take the oldest lots. Only in a broken chain, more than there is: of unknown origin."""
         if mint == self.money:
@@ -144,7 +140,6 @@ class Inventory:
             slices.append(Slice(Lot((0,), None, missing, None, 0, None), missing, None, UNDATED))
         return Cut(slices, self.average.take(mint, amount))
 
-    # ---- from one mint to another ----------------------------------------------------------------
     def carry(
         self,
         cut: Cut,
@@ -171,7 +166,6 @@ class Inventory:
         self.average.carry(cut.portion, mint, amount, spent)
         return carried
 
-    # ---- orders ----------------------------------------------------------------------------------
     def hold(self, address: str, mint: str, cut: Cut) -> None:
         escrow = self.escrows.setdefault(address, Escrow(mint))
         escrow.slices.extend(cut.slices)
@@ -215,7 +209,6 @@ class Inventory:
         self.average.pools[released.mint].add(Pool(*released.portion).take(room - left))
         return lost
 
-    # ---- what is there ---------------------------------------------------------------------------
     def is_held(self, mint: str) -> bool:
         """Escrows included."""
         if self.lots.get(mint):

@@ -60,11 +60,9 @@ class Slice(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """What an account held when it was first seen. It was there before all that was observed, at
-    an unknown cost.
+    """What an account held when first seen, at an unknown cost.
 
-    `rank`: (0, slot, place of the transaction in it, address) of that first sight; an account that
-    no transaction touches comes after all that one does.
+    `rank`: (0, slot, place of the transaction in it, address); untouched accounts come last.
     """
 
     rank: tuple[int | str, ...]

@@ -1,7 +1,6 @@
-"""What several wallets of one bot did in the same transaction. Pure.
-
-What they exchange is never priced: a bot could sell to itself at any price. Wallets that only buy
-together, or only sell, keep their prices.
+"""What several wallets of one bot did in the same transaction. Pure. What they exchange is never
+priced: a bot could sell to itself at any price. Wallets that only buy together, or only sell, keep
+theirs.
 """
 
 from collections.abc import Iterable

@@ -1,6 +1,4 @@
-"""Books that close to the lamport: what became of a wallet's money, each item summed by its own
-rule, and the difference that must be zero. Pure.
-"""
+"""Books that close to the lamport: each item is summed by its own rule. Pure."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -21,10 +19,10 @@ TRANSFERS = frozenset(
 class Reconciliation(NamedTuple):
     """What became of a wallet's money, in lamports, but for `cost_left_receipts`, a count.
 
-    `opening`: own accounts before their first transaction; `closing`: after the last; `open_cost`:
-    known cost of the lots that are left; `cost_left`: known cost of lots that left without a sale;
-    `other`: moved by what is neither a trade nor a transfer, or has no known cost; `gaps`: moved
-    where transactions are missing.
+    `opening`, `closing`: own accounts before their first and after the last transaction;
+    `open_cost`, `cost_left`: known cost of lots held, and of lots that left without a sale;
+    `other`: moved by no trade or transfer, or at unknown cost; `gaps`: moved by missing
+    transactions.
     """
 
     opening: int

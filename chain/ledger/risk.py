@@ -1,6 +1,4 @@
-"""The risk of realized results: how far their sum fell, how long things were held, how positions
-ended. Pure; lamports, seconds and counts of sales with a result, in chain order.
-"""
+"""The risk of realized results, in lamports, seconds and counts of sales with a result. Pure."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable
@@ -61,11 +59,11 @@ class Fall:
 
 @dataclass(slots=True)
 class Stretch:
-    """What the sales and positions in a stretch of time were.
+    """Sales and positions in a stretch of time.
 
-    `best`, `worst`: results of sales; `closed`: positions from empty to empty that count, `won`
-    those of them that gained, `uncounted` those that do not count; `days`: UTC days with a trade,
-    counted from 1970; `holdings`: how many sales were held how long (round_down), in seconds.
+    `best`, `worst`: results; `closed`: positions from empty to empty that count, `won` with a gain,
+    `uncounted`: that don't count; `days`: UTC days with a trade; `holdings`: sales by seconds held
+    (round_down).
     """
 
     sales: int = 0
@@ -86,20 +84,19 @@ class Stretch:
         return find_lower_median(sorted(self.holdings.items()))
 
     def add(self, later: "Stretch") -> None:
-        if later.sales:
-            self._add_sales(later)
         self.closed += later.closed
         self.won += later.won
         self.uncounted += later.uncounted
-        self._add_days(later)
-
-    def _add_sales(self, later: "Stretch") -> None:
         self.sales += later.sales
         self.winning += later.winning
         self.best = pick(max, self.best, later.best)
         self.worst = pick(min, self.worst, later.worst)
         for seconds, count in later.holdings.items():
             self.holdings[seconds] = self.holdings.get(seconds, 0) + count
+        if later.first_day is not None:
+            self.days += later.days - (later.first_day == self.last_day)
+            self.first_day = later.first_day if self.first_day is None else self.first_day
+            self.last_day = later.last_day
 
     # Sales, positions and days are added one by one, without a Stretch of their own: a rebuild adds
     # each of them to six.
@@ -125,13 +122,6 @@ class Stretch:
         self.days += day != self.last_day
         self.first_day = day if self.first_day is None else self.first_day
         self.last_day = day
-
-    def _add_days(self, later: "Stretch") -> None:
-        if later.first_day is None:
-            return
-        self.days += later.days - (later.first_day == self.last_day)
-        self.first_day = later.first_day if self.first_day is None else self.first_day
-        self.last_day = later.last_day
 
 
 def pick(choose: Callable[[Iterable[int]], int], *values: int | None) -> int | None:

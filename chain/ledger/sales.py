@@ -1,7 +1,7 @@
-"""What a transaction made: a sale is matched with the lots it took, first in, first out. Pure.
+"""What a transaction made: a sale is matched with lots, first in, first out. Pure.
 
-Units move once for each money (chain.ledger.ledger). Each view then prices what moved: a cost that
-began before the view is unknown in it.
+Units move once for each money. Each view then prices them: a cost from before the view is unknown
+in it.
 """
 
 from collections.abc import Iterable, Sequence
@@ -25,7 +25,6 @@ INCOMPLETE = "incomplete_history"
 AGAINST = frozenset(("buy", "sell"))
 
 
-# ---- an entry, seen from a money -----------------------------------------------------------------
 class Side(NamedTuple):
     """What an entry is where this money is the money. Signed raw units of it: `through` the venue,
     `beside` it, and what of it were fees, tips and sponsored rent (SOL only).
@@ -64,7 +63,6 @@ def is_between_moneys(entry: Entry) -> bool:
     return all([mint in MINTS for mint in moved])
 
 
-# ---- what moved ----------------------------------------------------------------------------------
 @dataclass(slots=True)
 class Moved:
     """What an entry moved in one inventory, before anybody asks what it cost. `left`: what left
@@ -81,18 +79,14 @@ class Moved:
     sources: set[str] = field(default_factory=set)
 
 
-# ---- what it made --------------------------------------------------------------------------------
 class Booked(NamedTuple):
-    """What a ledger made of one entry in a money; its raw units (lamports) or raw units of a token,
-    None where unknown.
+    """What a ledger made of one entry in a money: raw units of it or of a token, None if unknown.
 
     `status`: matched | partial | unmatched | not_applicable. `lots`: ((origin signature or None,
-    raw amount, cost or None), ...) a sale took. `unmatched_proceeds`: what it brought for lots of
-    unknown cost. `cost_left`: known cost of lots that left without a sale. `other`: money of a
-    trade that went into no cost, proceeds or result. `carried`: lots that took over the cost of
-    what was given for them. `sold`: the mint of a sale or a round trip, which was held for
-    `holding` seconds; `left`: (mint, its part of `cost_left`)...; `emptied`: mints of which
-    nothing is held any more.
+    raw amount, cost or None), ...) of a sale. `unmatched_proceeds`: for lots of unknown cost.
+    `cost_left`: known cost of lots that left without a sale, by mint in `left`. `other`: money in
+    no cost, proceeds or result. `carried`: lots that took over a cost. `sold`: mint of a sale or
+    round trip, held for `holding` seconds. `emptied`: mints of which nothing is held any more.
     """
 
     entry: Entry
@@ -236,7 +230,6 @@ def find_holding_seconds(slices: Iterable[Slice], begins: int, sold_at: int | No
     return held[0][0] if len(held) == 1 else find_lower_median(sorted(held))
 
 
-# ---- units paid for in another money -------------------------------------------------------------
 def mark_paid_elsewhere(
     booked: Booked, moved: Moved, others: Iterable[Moved], begins: int
 ) -> Booked:

@@ -10,11 +10,10 @@ from chain.ledger.reconciliation import Totals
 class Sums(NamedTuple):
     """The columns of `running_total`: counts, and raw units of the money.
 
-    `cost`: known cost of what was sold, of sales with a result (round trips have none); `winning`:
-    sales with a result above 0; `carried`: lots that took over the cost of what a swap gave for
-    them. In SOL only: `failed`, `failed_cost`, `overhead`, `carried`. In stablecoins only:
-    `fee_lamports`, fees and tips of trades; `cross`: sales of lots that were paid for in something
-    else.
+    `cost`: of sales with a result (round trips have none); `winning`: results above 0; `carried`:
+    lots that took over the cost of what a swap gave. In SOL only: `failed`, `failed_cost`,
+    `overhead`, `carried`; in stablecoins only: `fee_lamports` (fees and tips of trades), `cross`
+    (sales of lots paid for in something else).
     """
 
     realized: int = 0

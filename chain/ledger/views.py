@@ -1,7 +1,6 @@
-"""A view of a ledger: in a money, over all history or since a bot was connected. Pure.
+"""A view of a ledger: in a money, over all history or of an attachment. Pure.
 
-In an attachment's view a cost from before the wallet was connected is unknown, and only what
-happened while it lasted counts.
+In an attachment's view older costs are unknown, and only what happened while it lasted counts.
 """
 
 from collections.abc import Callable
@@ -28,9 +27,6 @@ class Span(NamedTuple):
     number: int
     begins_ms: int
     ends_ms: int | None
-
-    def is_over(self, now_ms: int) -> bool:
-        return self.ends_ms is not None and self.ends_ms <= now_ms
 
 
 class Holdings(NamedTuple):
@@ -93,7 +89,7 @@ class Spans:
 
     def _close_over(self, measure: Measure) -> None:
         span = self.open
-        if span and span.is_over(self.now_ms):
+        if span and span.ends_ms is not None and span.ends_ms <= self.now_ms:
             held = measure(span.begins_ms)
             self._held[span.number] = held._replace(carried_in=self._held[span.number].carried_in)
             self.open = None

@@ -1,6 +1,4 @@
-"""What one receipt did to one wallet: own accounts, SOL, rent and tokens. Pure; amounts in lamports
-and raw token units.
-"""
+"""What one receipt did to one wallet. Pure; amounts in lamports and raw token units."""
 
 import hashlib
 from collections import defaultdict
@@ -127,12 +125,10 @@ def read_effect(
 ) -> Effect:
     """`known`: own token accounts seen in other receipts."""
     own, unowned = own_accounts(receipt, wallet, known)
-    balances = [
-        one
-        for address, mine in sorted(own.items())
-        for one in _list_balances(receipt, address, mine)
-    ]
-    held = receipt.lamports(wallet)
+    balances = list[Balance]()
+    for address, mine in sorted(own.items()):
+        balances += _list_balances(receipt, address, mine)
+    told, held = receipt.tokens.values(), receipt.lamports(wallet)
     lamports = held[1] - held[0]
     wrapped = sum(b.after - b.before for b in balances if b.mint == WRAPPED_SOL)
     rent = sum(b.lamports_after - b.lamports_before for b in balances) - wrapped
@@ -152,11 +148,7 @@ def read_effect(
         tokens=_changes(balances),
         balances=tuple(balances),
         unowned=unowned,
-        inferred=any(
-            side is not None and side.owner is None
-            for sides in receipt.tokens.values()
-            for side in sides
-        ),
+        inferred=any(side and side.owner is None for pair in told for side in pair),
         own=frozenset((*own, wallet)),
         sponsors=tuple(sponsors.items()),
     )

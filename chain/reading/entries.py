@@ -1,6 +1,4 @@
-"""One receipt as it concerns one wallet: the line that goes into the wallet's ledger. Pure; kept as
-packed JSON so that rebuilding needs no parsing.
-"""
+"""One receipt as it concerns one wallet: a line of its ledger, stored as packed JSON. Pure."""
 
 import json
 from collections.abc import Set
@@ -23,14 +21,13 @@ class Entry(NamedTuple):
     """What one transaction means for one wallet, in lamports and raw units. `tokens`: ((mint, raw
     change, decimals), ...). `balances`: own accounts before and after.
 
-    `others`: ((address, mint, before, after), ...) of the token accounts that are not the wallet's,
-    for orders only, those that lost something or that the wallet paid into in an order program's
-    call: an escrow is one. `unowned`: token accounts whose owner the receipt does not
-    tell; if one turns out to be the wallet's, the entry is read again. `sponsored`: lamports that
-    others put into own accounts as rent. `beside_sol`, `beside_tokens`: the part of `sol` and
-    `tokens` that did not pass through the venue. `explained_percent`: 0 to 100, how much of the
-    trade left or entered `counterparties`, the accounts that the call trades with; None where
-    nothing is priced. `seen_at`: when the signature was first listed here, UTC ms.
+    `others`: ((address, mint, before, after), ...), of orders only: foreign token accounts that
+    lost something or that the wallet paid into in an order program's call (escrows). `unowned`:
+    token accounts without a known owner; if one turns out to be the wallet's, the entry is read
+    again. `sponsored`: rent that others put into own accounts. `beside_sol`, `beside_tokens`: the
+    part of `sol` and `tokens` outside the venue. `explained_percent`: 0 to 100, how much of the
+    trade left or entered `counterparties`; None if nothing is priced. `seen_at`: when the signature
+    was first listed here, UTC ms.
     """
 
     signature: str

@@ -1,8 +1,5 @@
-"""Sort what a receipt moved for one wallet by acting call: what it gave into each and got out of
-it, and what came and went beside them. Pure.
-
-An acting call is an outermost known swap instruction that concerns the wallet, with everything it
-called (docs/verified.md).
+"""Sort what a receipt moved for one wallet by acting call: an outermost known swap instruction that
+concerns the wallet, with everything it called (docs/verified.md). Pure.
 """
 
 from collections import Counter, defaultdict
@@ -23,10 +20,9 @@ Amounts = Counter[str]
 
 
 class Call:
-    """What one acting call moved across the border of the wallet's own accounts.
-
-    `paid` lists where to; rent for other accounts and tips are neither given nor got. `topped_up`:
-    lamports given to accounts `opened` by the call itself, or, where it moved no tokens, anywhere.
+    """What one acting call moved across the border of the wallet's own accounts, without rent for
+    others and tips. `paid`: receivers. `topped_up`: lamports to accounts `opened` by it, or, if it
+    moved no tokens, anywhere.
     """
 
     def __init__(self, body: Instruction) -> None:
@@ -242,10 +238,8 @@ class Flows:
 
     # ---- lamports that no instruction shows ------------------------------------------------------
     def unshown_explained(self) -> int:
-        """Of the lamports that programs moved into own accounts unshown, those from the venue.
-
-        All of them if nothing else could have moved them. Otherwise at most what the accounts that
-        took part in transfers inside the calls lost, less what strangers gained.
+        """Of the lamports that came unshown, those from the venue: all if nothing else could have
+        moved them; otherwise at most what parties to the calls lost, less what strangers gained.
         """
         if self.unshown_in <= 0 or self.whole or not self._others_held():
             return self.unshown_in

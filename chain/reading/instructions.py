@@ -1,6 +1,4 @@
-"""Decode what instructions of the System, Stake, Vote, Token and Associated-Token programs move,
-from the node's own decoding or from their bytes. Pure.
-"""
+"""What instructions of native and token programs move, decoded or from bytes. Pure."""
 
 import re
 from collections.abc import Iterator

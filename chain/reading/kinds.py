@@ -1,6 +1,4 @@
-"""Decide what a receipt was for a wallet: buy, sell, swap, transfer... The first rule that answers
-decides (docs/results.md). Pure.
-"""
+"""Decide what a receipt was for a wallet. The first rule decides (docs/results.md). Pure."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Set
@@ -342,12 +340,8 @@ def _paid(receipt: Receipt, effect: Effect, sol: int) -> int:
 def _passed_on(receipt: Receipt, effect: Effect) -> dict[str, int]:
     """Raw amounts by mint that instructions sent out of own accounts."""
     passed: dict[str, int] = defaultdict(int)
-    mints = {
-        address: side.mint
-        for address, sides in receipt.tokens.items()
-        for side in reversed(sides)
-        if side
-    }
+    told = ((address, side) for address, sides in receipt.tokens.items() for side in sides[::-1])
+    mints = {address: side.mint for address, side in told if side}
     for one in receipt.operations:
         mint = one.mint or mints.get(one.source or "") or mints.get(one.target or "")
         if (

@@ -1,7 +1,5 @@
-"""Transactions and entries as they are stored: JSON, compressed with a dictionary trained on
-transactions (`python -m bench dictionary`).
-
-Whatever is stored needs that dictionary: training another one makes stored rows unreadable.
+"""Transactions and entries as stored: JSON, compressed with a dictionary trained on transactions
+(`python -m bench dictionary`). Training another one makes stored rows unreadable.
 """
 
 import functools

@@ -1,7 +1,5 @@
-"""Read the JSON of `getTransaction` into frozen values: both encodings, legacy, v0 with lookup
-tables, v1, and receipts of 2021 without owners.
-
-All amounts are integers: lamports, or raw token units. Nothing here touches disk or network.
+"""Parse the JSON of `getTransaction`: both encodings, legacy, v0 with lookup tables, v1, and
+receipts of 2021 without owners. Pure; amounts are lamports or raw token units.
 """
 
 import re
@@ -37,10 +35,8 @@ class BadReceipt(ValueError):
 
 @dataclass(frozen=True)
 class Instruction:
-    """A call of a program and, in `inner`, the calls that it made.
-
-    `nested`: False where the node listed inner calls without telling which of them made which; they
-    all stand directly under the outermost one then.
+    """A call of a program with the calls that it made. `nested`: False if the node didn't record
+    which call made which; then all inner ones are direct calls.
     """
 
     program: str
@@ -76,11 +72,9 @@ Sides = tuple[TokenBalance | None, TokenBalance | None]
 
 @dataclass(frozen=True)
 class Receipt:
-    """A finalized transaction.
-
-    `keys`: its accounts, in the order of the lamport balances `before` and `after`. `tokens`:
-    address -> (before, after), each a TokenBalance or None. `writable`: accounts that its
-    instructions may change. `inner_told`: did the node record what instructions called?
+    """A finalized transaction. `keys`: its accounts, in the order of `before` and `after`
+    (lamports). `tokens`: by address. `writable`: accounts that it may change. `inner_told`: did the
+    node record inner calls?
     """
 
     signature: str
@@ -114,7 +108,6 @@ class Receipt:
         return tuple(one for top in self.instructions for one in top.operations)
 
 
-# ---- parsing -------------------------------------------------------------------------------------
 def parse_receipt(raw: Any, signature: str | None = None) -> Receipt:
     """BadReceipt if it is incomplete, creates lamports, or has another `signature`."""
     try:

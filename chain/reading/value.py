@@ -1,6 +1,4 @@
-"""Tell which part of a trade's value passed through the venue, and how much of it came out of what
-the calls traded with. Pure; the rules in words: docs/verified.md.
-"""
+"""Which part of a trade's value passed through its venue. Pure; docs/verified.md."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -52,13 +50,8 @@ def split_trade(
             beside[mint] += max(0, change - explained) if change > 0 else 0
     got = [mint for mint, change in legs if change > 0] + ([WRAPPED_SOL] if sol else [])
     others = flows.counterparties(got)
-    return Split(
-        beside[WRAPPED_SOL],
-        token_rows(flows, beside),
-        percent,
-        others,
-        _any_signed(flows, others),
-    )
+    signed = _any_signed(flows, others)
+    return Split(beside[WRAPPED_SOL], token_rows(flows, beside), percent, others, signed)
 
 
 def split_fill(flows: Flows) -> Split:
@@ -87,12 +80,8 @@ def venue_tokens(flows: Flows) -> tuple[tuple[str, int, int], ...]:
 
 def token_rows(flows: Flows, amounts: Amounts) -> tuple[tuple[str, int, int], ...]:
     """Rows sorted by mint, zeros and SOL left out."""
-    decimals = {
-        side.mint: side.decimals
-        for sides in flows.receipt.tokens.values()
-        for side in sides
-        if side
-    }
+    told = flows.receipt.tokens.values()
+    decimals = {side.mint: side.decimals for sides in told for side in sides if side}
     return tuple(
         (mint, amount, decimals.get(mint, 0))
         for mint, amount in sorted(amounts.items())
@@ -127,9 +116,6 @@ def _percent(explained: int, total: int) -> int:
 def _any_signed(flows: Flows, accounts: Iterable[str]) -> bool:
     signers = flows.receipt.signers - {flows.effect.wallet}
     return any(signers & {account, *flows.owners(account)} for account in accounts)
-
-
-# ---- no trade of the wallet --------------------------------------------------------------------
 
 
 def is_fee_income(flows: Flows) -> bool:

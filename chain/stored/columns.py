@@ -12,7 +12,6 @@ from storage.stored import (
 )
 
 
-# ---- of wallets and trades -----------------------------------------------------------------------
 class Results(Stored):
     realizedLamports: Whole
     realizedSol: Exact

@@ -1,6 +1,4 @@
-"""Rows that follow from a wallet's ledger: running totals, risk, results by token. All tables are
-read, compared and written in the same way.
-"""
+"""Rows that follow from a wallet's ledger, read, compared and written in the same way."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict

@@ -14,7 +14,6 @@ NUMBERS = (
     *("sales", "winning", "best", "worst", "closed", "won", "uncounted"),
     *("days", "first_day", "last_day"),
 )
-COLUMNS = (*NUMBERS, "median_holding", "holdings")
 
 
 class StoredRisk(NamedTuple):
@@ -25,7 +24,7 @@ class StoredRisk(NamedTuple):
 
 
 def dump_stretch(stretch: Stretch) -> dict[str, Any]:
-    """The columns of a Stretch, in the order of COLUMNS."""
+    """The columns of a Stretch."""
     return {
         **{name: getattr(stretch, name) for name in NUMBERS},
         "median_holding": stretch.median_holding,

@@ -1,6 +1,4 @@
-"""Entries shared by several wallets of one bot, marked if they exchanged something
-(chain.ledger.own).
-"""
+"""Entries shared by wallets of one bot, marked if they exchanged something (ledger.own)."""
 
 import contextlib
 from collections import defaultdict

@@ -1,7 +1,5 @@
-"""What each bot did, of all time and in windows, ready to be ranked: the best are read by an index.
-
-A change of what a standing is made of forgets it. The observer recomputes it at the end of each
-pass; until then every reader does.
+"""What each bot did, of all time and in windows, ready to be ranked by an index. Changes forget a
+standing. The observer recomputes it at the end of each pass; until then every reader does.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -14,9 +12,9 @@ from chain.ledger.inventory import SOL
 from chain.ledger.sums import NOTHING, Sums, add_up
 from chain.ledger.views import ALL_HISTORY, HOUR_SECONDS
 from chain.reading.quotes import QUOTES
+from chain.stored.attachments import Source, write_last
 from chain.stored.summary import read_coverage
 from chain.stored.tables import StandingTotal
-from chain.stored.totals import Source, write_last
 from models import Bot
 from storage import Rows
 
@@ -136,12 +134,12 @@ def find_tier(reason: str | None, is_seen: bool, is_proven: bool) -> int:
 
 # ---- what bots did -------------------------------------------------------------------------------
 class Holding(NamedTuple):
-    """An attachment of a bot, with numbers of bot, attachment and wallet; times are in ms. A bot
-    that never had a wallet has one without `id`.
+    """An attachment of a bot: numbers, and times in ms. A bot that never had a wallet has one
+    without `id`.
 
     `is_present`: held now, or until the bot was retired; then `coverage` (JSON) is known. `holder`:
     own, earlier (another bot merely claims the wallet now), or None if the wallet's past is
-    another's, as for a mere claim of a wallet proven elsewhere.
+    another's.
     """
 
     bot: int
@@ -239,7 +237,10 @@ def work_out(rows: Rows, board: Board, now: int, bots: Collection[int]) -> list[
 def _work_out_one(reader: _Reader, bot: int, holdings: Sequence[Holding]) -> StandingRow:
     is_forward = reader.board.record == FORWARD
     present = [one for one in holdings if one.is_present]
-    counted = _list_derived(reader, holdings) if is_forward else _list_own(present)
+    if is_forward:
+        counted = [one for one in holdings if one.open_cost is not None or one.id in reader.last]
+    else:
+        counted = [one for one in present if one.is_observed and one.holder]
     sums = [reader.find_sums(one) for one in counted]
     hours = [reader.firsts[one.id] for one in counted if one.id in reader.firsts]
     if is_forward and reader.board.money == SOL:
@@ -256,14 +257,6 @@ def _work_out_one(reader: _Reader, bot: int, holdings: Sequence[Holding]) -> Sta
     seconds = reader.board.seconds
     ends = (min(hours) + 1) * HOUR_SECONDS + seconds if seconds and hours else NEVER
     return make_standing(bot, reader.board, ends, ranked)
-
-
-def _list_derived(reader: _Reader, holdings: Iterable[Holding]) -> list[Holding]:
-    return [one for one in holdings if one.open_cost is not None or one.id in reader.last]
-
-
-def _list_own(present: Iterable[Holding]) -> list[Holding]:
-    return [one for one in present if one.is_observed and one.holder]
 
 
 def _list_given_up(counted: Iterable[Holding], since: int) -> Iterable[tuple[Holding, int]]:

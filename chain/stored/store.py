@@ -1,7 +1,5 @@
-"""From stored entries to what readers see: trades, results, positions, coverage. No network here.
-
-A rebuild writes only the rows that differ, in one short transaction, so that the order in which
-receipts arrived leaves no trace.
+"""From stored entries to trades, results, positions, coverage. No network here. A rebuild writes
+only rows that differ, in one transaction: the order of arrival leaves no trace.
 """
 
 import hashlib

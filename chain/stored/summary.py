@@ -108,7 +108,6 @@ def show_time(seconds: int | None) -> str | None:
     return orjson.dumps(moment, option=orjson.OPT_UTC_Z)[1:-1].decode()
 
 
-# ---- coverage ------------------------------------------------------------------------------------
 NOT_POLLED: dict[str, Any] = {
     "state": "none",
     **dict.fromkeys(("observedFrom", "observedTo", "firstSlot", "lastSlot", "checkedAt")),

@@ -1,6 +1,4 @@
-"""Judge whether a post's signature proves a trade (docs/verified.md). Pure; an observed trade is
-the only evidence.
-"""
+"""Judge whether a post's signature proves an observed trade (docs/verified.md). Pure."""
 
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
@@ -24,11 +22,9 @@ def judge(
     post_mint: str | None,
     explained_percent: int | None,
 ) -> tuple[str, str | None]:
-    """(status, reason) of a post whose signature is a trade row of its own wallet: `verified`,
-    None; or `mismatch` with failed | not_a_trade | value_unexplained | mint_not_in_trade. An
-    order's fill counts only if it brought the wallet something.
-
-    `mints`: tokens the trade moved; `explained_percent`: as in an Entry.
+    """(status, reason): `verified`, None; or `mismatch` with failed | not_a_trade |
+    value_unexplained | mint_not_in_trade. An order's fill counts only if it brought the wallet
+    something. `mints`: tokens the trade moved; `explained_percent`: as in an Entry.
     """
     if kind == "failed":
         return "mismatch", "failed"

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from chain.ledger.views import HOUR_SECONDS
-from chain.stored.totals import OF_RESULTS, Source
+from chain.stored.attachments import OF_RESULTS, Source
 from storage import database
 from storage.rows import select, select_value, write_marks
 
