@@ -117,9 +117,7 @@ def _drop_marks(text: str) -> str:
 
 
 def find_skeleton(text: str) -> str:
-    """Reduce a name to what all its look-alikes share, as the skeleton of Unicode's UTS 39: no
-    spaces, no punctuation. A name of punctuation alone stays.
-    """
+    """A name without punctuation, all look-alikes as one (Unicode's UTS 39)."""
     folded = fold(text).translate(DIGIT_LIKE)
     return join_pairs("".join(filter(_is_told_apart, folded)) or folded)
 

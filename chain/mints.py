@@ -61,7 +61,6 @@ class Mint:
         return max(int(fee.get("transferFeeBasisPoints") or 0) for fee in fees)
 
 
-# ---- parsing -------------------------------------------------------------------------------------
 def parse_mint(account: Any) -> Mint:
     """Parse a node's account value ({"data", "owner"}). NotAMint explains why there is none."""
     if not account:
@@ -193,11 +192,8 @@ EXTENSIONS = {
 }
 
 
-# ---- checks --------------------------------------------------------------------------------------
 def check_mint(account: Any, now_ms: int) -> list[dict[str, Any]]:
-    """[{key, label, status, detail, checkedAt}] in the order of CHECKS. `account`: a node's value,
-    None if there is no such account; `now_ms`: when it was read.
-    """
+    """In the order of CHECKS. `account`: a node's value or None, read at `now_ms`."""
     try:
         mint, why = parse_mint(account), ""
     except NotAMint as error:

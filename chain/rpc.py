@@ -29,8 +29,7 @@ TIMEOUT = Timeout(connect=5, read=DEADLINE_SECONDS)
 MAX_ANSWER_BYTES = 16 * 2**20
 # Of one call, over all endpoints.
 MAX_TRIES = 4
-# How long a call waits for endpoints that rest; above that it gives up and the caller comes back
-# later.
+# A call waits no longer for endpoints that rest.
 MAX_WAIT_SECONDS = 3.0
 # How long an endpoint rests after a 429 without Retry-After, and after a 403.
 THROTTLED_SECONDS = 10.0
@@ -169,7 +168,7 @@ class Rpc:
                 self._note_answer()
             raise
         self._note_answer()
-        endpoint.note_success()
+        endpoint.failures = 0
         return answer
 
     def _choose(self, method: str, tried: Container[str | None]) -> "Endpoint":
@@ -232,7 +231,7 @@ class Endpoint:
         self.label, self.rests_until = label, 0.0
         self._interval, self._clock = 1 / requests_per_second, clock
         self._free_at: dict[str, float] = {}
-        self._failures = 0
+        self.failures = 0
         self._target, self._headers = _read_target(url)
         self._pool = _open_pool(url)
 
@@ -246,14 +245,11 @@ class Endpoint:
     def take_turn(self, method: str) -> None:
         self._free_at[method] = self._clock() + self._interval
 
-    def note_success(self) -> None:
-        self._failures = 0
-
     def note_failure(self, rest: float) -> None:
         """Rest after several failures; the rest doubles with each further one."""
-        self._failures += 1
-        if not rest and self._failures >= FAILURES_TO_REST:
-            rest = min(MAX_REST_SECONDS, 2.0 ** (self._failures - FAILURES_TO_REST))
+        self.failures += 1
+        if not rest and self.failures >= FAILURES_TO_REST:
+            rest = min(MAX_REST_SECONDS, 2.0 ** (self.failures - FAILURES_TO_REST))
         self.rests_until = max(self.rests_until, self._clock() + rest)
 
     def ask(self, method: str, params: list[Any], ident: int) -> Any:
@@ -333,7 +329,6 @@ def _retry_after(headers: Any) -> float:
     return float(min(seconds, MAX_REST_SECONDS))
 
 
-# ---- a deadline that also ends dripped headers ---------------------------------------------------
 class _TimedReader(io.RawIOBase):
     """Reads a socket until DEADLINE_SECONDS from now."""
 

@@ -33,11 +33,9 @@ class Pool:
         unknown = here * self.unknown // held if held else 0
         known = here - unknown
         cost = self.cost * known // self.known if known < self.known else self.cost
-        self.known, self.cost, self.unknown = (
-            self.known - known,
-            self.cost - cost,
-            self.unknown - unknown,
-        )
+        self.known -= known
+        self.cost -= cost
+        self.unknown -= unknown
         return Portion(known, cost, unknown + amount - here)
 
 
@@ -73,9 +71,7 @@ class AverageCost:
         self.matched += 1
 
     def carry(self, given: Portion, mint: str, amount: int, spent: int) -> None:
-        """Exchange a portion for an amount of another mint, which takes over its cost and, in
-        proportion to the known part, the lamports spent.
-        """
+        """Exchange a portion for another mint, which takes over its cost and known spending."""
         whole = given.known + given.unknown
         unknown = amount * given.unknown // whole
         cost = given.cost + spent * given.known // whole

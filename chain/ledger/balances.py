@@ -54,14 +54,12 @@ class BalanceChain:
     # the same two, as these entries tell
     found: dict[str, Opening] = field(default_factory=dict)
     found_gap_starts: dict[str | None, int] = field(default_factory=dict)
-    # own address -> Seen
     seen: dict[str, Seen] = field(default_factory=dict)
     gaps: list[Gap] = field(default_factory=list)
     # mints with inventory older than what was observed
     openings: set[str] = field(default_factory=set)
     # some own account held something before its first transaction
     opened: bool = False
-    # transactions taken
     count: int = 0
     first_slot: int | None = None
     last_slot: int | None = None

@@ -12,7 +12,6 @@ from chain.reading.entries import Entry
 
 # The most receipts of one slot whose order is searched for; that of more stays unresolved.
 MAX_TO_ORDER = 7
-# The flag of an entry whose place among those of its slot nobody knows.
 UNRESOLVED = "order_unresolved"
 # States of a coverage, the worst first.
 STATES = ("none", "backfilling", "partial", "complete")
@@ -49,19 +48,13 @@ def _begun(entry: Entry) -> Iterable[Balance]:
     return {balance.address: balance for balance in reversed(entry.balances)}.values()
 
 
-def _joins(entry: Entry, held: Mapping[str, Seen]) -> bool:
-    return all(_is_joined(balance, held) for balance in _begun(entry))
-
-
 def _is_joined(balance: Balance, held: Mapping[str, Seen]) -> bool:
     last = held.get(balance.address)
     return last is None or last.joins(balance.mint, balance.before, balance.lamports_before)
 
 
 def find_overtaken(entries: Iterable[Entry], seen: Mapping[str, Seen]) -> set[str]:
-    """Find accounts whose first balance here isn't what the last known transaction left: one in
-    between is missing. `seen`: as for `order_entries`.
-    """
+    """Accounts that don't begin with what the last transaction left: one is missing between."""
     held, overtaken = dict(seen), set()
     for entry in order_entries(entries, seen):
         overtaken |= {b.address for b in _begun(entry) if not _is_joined(b, held)}
@@ -86,7 +79,8 @@ def _search(
         return [list(path)]
     orders: list[list[Entry]] = []
     for n, entry in enumerate(rest):
-        if _joins(entry, held) and len(orders) < 2:
+        joins = all(_is_joined(balance, held) for balance in _begun(entry))
+        if joins and len(orders) < 2:
             orders += _search(rest[:n] + rest[n + 1 :], {**held, **_after(entry)}, (*path, entry))
     return orders[:2]
 
@@ -121,9 +115,7 @@ class Progress:
     refused: tuple[tuple[int, str], ...] = ()
     unexplained: tuple[tuple[str, int, int], ...] = ()
     capped: bool = False
-    # More token accounts are known than are watched.
     accounts_capped: bool = False
-    # A node says that the address is a program: it is not observed.
     program: bool = False
     # Nobody holds it any more, and not all was seen that it did before.
     given_up: bool = False

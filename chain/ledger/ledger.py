@@ -30,7 +30,6 @@ from chain.reading.quotes import MINTS
 
 WHOLE: Key = (SOL, ALL_HISTORY)
 
-# ---- what a transaction changed ------------------------------------------------------------------
 # Raw changes by mint, all above 0.
 Amounts = dict[str, int]
 
@@ -64,7 +63,6 @@ def find_escrow(entry: Entry, mint: str) -> tuple[int, str]:
     return max(gains, default=(0, ""))
 
 
-# ---- the ledger ----------------------------------------------------------------------------------
 @dataclass
 class Ledger:
     """`backfilled`: has the whole history been listed? Until then, treat every sale as following a
@@ -132,12 +130,10 @@ class Ledger:
 
     def _measure(self, begins: int) -> Holdings:
         inventory = self.inventories[SOL]
-        known = [
-            one for one in inventory.list_positions(self.decimals, begins) if one.cost is not None
-        ]
-        return Holdings(open_cost=inventory.sum_open_cost(begins), open_positions=len(known))
+        positions = inventory.list_positions(self.decimals, begins)
+        known = sum(one.cost is not None for one in positions)
+        return Holdings(open_cost=inventory.sum_open_cost(begins), open_positions=known)
 
-    # ---- one entry -------------------------------------------------------------------------------
     def apply(self, entry: Entry) -> dict[Key, Booked]:
         """Book one entry, in chain order; return what it made, by money and view."""
         self.spans.turn(entry, self._measure)
@@ -211,7 +207,6 @@ class Ledger:
         inventory = self.inventories[SOL]
         return tuple(sorted([one for one in touched if one and not inventory.is_held(one)]))
 
-    # ---- moneys ----------------------------------------------------------------------------------
     def _adopt(self, entry: Entry) -> None:
         """Begin to count in stablecoins that this entry is the first to hold, at unknown cost."""
         for balance in entry.balances:
@@ -227,7 +222,6 @@ class Ledger:
                 totals = self.accounts[money, ALL_HISTORY].totals
                 totals.opening = totals.closing = held
 
-    # ---- units move ------------------------------------------------------------------------------
     def _move(self, entry: Entry, inventory: Inventory, moved: Moved) -> None:
         """Move the trade, and what passed beside its venue: arrivals first, departures last."""
         arrived, left = split_changes(entry.beside_tokens)
@@ -282,7 +276,6 @@ class Ledger:
                 moved.cut, got, entry.signature, amount, entry.block_time, date(entry), spent
             )
 
-    # ---- orders: an escrow keeps its lots --------------------------------------------------------
     def _move_order(self, entry: Entry, inventory: Inventory, moved: Moved) -> None:
         rose, fell = split_changes(entry.venue_tokens)
         if entry.kind == "order_open":
@@ -319,7 +312,6 @@ class Ledger:
                 rest[mint] -= held
         return {mint: amount for mint, amount in rest.items() if amount}
 
-    # ---- lots ------------------------------------------------------------------------------------
     def _lay(self, opening: Opening) -> None:
         self.decimals[opening.mint] = opening.decimals
         for inventory in self.inventories.values():
@@ -345,7 +337,6 @@ class Ledger:
         for mint, amount in fell.items():
             moved.left.append((mint, self._cut(inventory, mint, amount).slices))
 
-    # ---- the chain of balances -------------------------------------------------------------------
     def _check_chain(
         self, entry: Entry, balance: Balance, moved: dict[str, Moved], lapsed: set[str]
     ) -> None:

@@ -85,9 +85,7 @@ def share(total: int, parts: Sequence[int]) -> list[int]:
 
 
 def group_slices(slices: Sequence[Slice], amount: int) -> list[list[Slice]]:
-    """Slices that become one lot each of the `amount` got for them. One too small for a single unit
-    joins the next, the last one the one before.
-    """
+    """Slices that become one lot each; one too small for a single unit joins a neighbor."""
     whole, groups = sum(one.amount for one in slices), [[slices[0]]]
 
     def is_enough(group: list[Slice]) -> bool:

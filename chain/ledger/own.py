@@ -11,7 +11,6 @@ from chain.reading.kinds import DUST, TRADES
 
 # A trade against another wallet of the same bot. It always has UNEXPLAINED too, so it has no price.
 OWN_WALLETS = "own_wallets"
-# Anything else that moved SOL or a token between two wallets of the same bot.
 OWN_TRANSFER = "own_transfer"
 OWN_FLAGS = frozenset((OWN_WALLETS, OWN_TRANSFER))
 
@@ -20,9 +19,7 @@ Direction = tuple[str, bool]
 
 
 def mark_own(entry: Entry, others: Iterable[Entry]) -> Entry:
-    """Flag an entry that exchanged something with one of `others`: entries of the bot's other
-    wallets for the same transaction.
-    """
+    """`others`: entries of the bot's other wallets for the same transaction."""
     mine = _list_directions(entry)
     if not any(_exchange(mine, _list_directions(other)) for other in others):
         return entry

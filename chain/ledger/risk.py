@@ -36,9 +36,7 @@ def find_drawdown(changes: Iterable[int]) -> int:
 
 @dataclass(slots=True)
 class Fall:
-    """How far a sum that begins at 0 fell from its highest, by the hour. `realized`: at the end of
-    the latest hour; `high`, `drawdown`: before it.
-    """
+    """The deepest fall of a sum by the hour. `high`, `drawdown`: before the latest hour."""
 
     hour: int = 0
     realized: int = 0
@@ -98,8 +96,7 @@ class Stretch:
             self.first_day = later.first_day if self.first_day is None else self.first_day
             self.last_day = later.last_day
 
-    # Sales, positions and days are added one by one, without a Stretch of their own: a rebuild adds
-    # each of them to six.
+    # Added one by one, without a Stretch of their own: a rebuild adds each of them to six.
     def add_sale(self, result: int, held: int | None) -> None:
         """`result` in lamports; `held`: seconds (round_down), None if unknown."""
         self.sales += 1
@@ -217,8 +214,7 @@ class RiskBook:
         """Return the positions that end with it."""
         ended = []
         if booked.entry.kind == "round_trip" and booked.result is not None:
-            # From empty to empty in one transaction: what else is held of the token is not part of
-            # it.
+            # From empty to empty in one transaction, apart from what else is held of the token.
             ended.append(PositionSoFar(booked.result, sold=True))
         elif booked.sold:
             position = self.positions[booked.sold]

@@ -21,7 +21,6 @@ UNEXPLAINED = "value_unexplained"
 PAID_ELSEWHERE = "paid_elsewhere"
 # The flag of a sale after a gap in what is known: it has no result.
 INCOMPLETE = "incomplete_history"
-# Kinds in which a token was bought or sold for the money.
 AGAINST = frozenset(("buy", "sell"))
 
 
@@ -115,9 +114,7 @@ class Booked(NamedTuple):
 
 
 def book(entry: Entry, side: Side, moved: Moved, money: str, begins: int, doubt: bool) -> Booked:
-    """What an entry made in a money, in a view that `begins` then (UTC ms). `doubt`: is the history
-    of what was sold, or of the money, incomplete?
-    """
+    """What an entry made in a view from `begins` (UTC ms). `doubt`: is a history incomplete?"""
     flags = entry.flags
     if money != SOL and entry.kind in TRADES and entry.kind != "swap":
         # A trade for SOL moves no money here, so it needs no explanation either.
@@ -134,7 +131,6 @@ def book(entry: Entry, side: Side, moved: Moved, money: str, begins: int, doubt:
         booked, lost = _book_carried(booked, moved, begins)
         left.append(lost)
     elif moved.given is not None:
-        # It was sold for another money.
         left.append((moved.given, _sum_cost(moved.cut.slices, begins)))
     if money != SOL and side.kind == "swap":
         # One stablecoin for another, or nothing of this one.

@@ -14,7 +14,6 @@ from chain.ledger.risk import RiskBook
 from chain.ledger.sales import Booked
 from chain.reading.entries import Entry
 
-# The view of all that is known of a wallet.
 ALL_HISTORY = 0
 # (money, view)
 Key = tuple[str, int]
@@ -60,9 +59,7 @@ Measure = Callable[[int], Holdings]
 
 @dataclass
 class Spans:
-    """The attachments of a wallet, in order and without overlap. They follow the latest time of its
-    transactions: one older than its span counts for nothing in it.
-    """
+    """Attachments in order. They follow the latest time: older entries count for none."""
 
     spans: tuple[Span, ...] = ()
     now_ms: int = 0

@@ -82,9 +82,7 @@ def check_accounts(result: Any) -> list[str]:
 
 
 def check_holdings(result: Any, owned: Sequence[tuple[str, str]]) -> tuple[int, list[Holding]]:
-    """getMultipleAccounts, base64, at least 72 bytes of each: (slot, Holding of each account).
-    `owned`: the requested (wallet, address) pairs, in order.
-    """
+    """getMultipleAccounts, base64, 72 bytes of each. `owned`: (wallet, address) in order."""
     try:
         slot, accounts = result["context"]["slot"], result["value"]
         if not is_number(slot) or len(accounts) != len(owned):

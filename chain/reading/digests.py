@@ -8,9 +8,7 @@ from chain.reading.receipts import Receipt, TokenBalance
 
 
 def digest_receipt(receipt: Receipt) -> str:
-    """SHA-256, in hex, of what decides every number. Left out is what nodes write differently:
-    names of errors, logs, decoded instructions. docs/check.md shows the exact text.
-    """
+    """SHA-256, in hex, of what decides every number, as docs/check.md shows it."""
     told = {
         "signature": receipt.signature,
         "slot": receipt.slot,

@@ -84,9 +84,7 @@ def _named_as_own(receipt: Receipt, wallet: str) -> Iterator[str | None]:
 def own_accounts(
     receipt: Receipt, wallet: str, known: Set[str] = frozenset()
 ) -> tuple[dict[str, tuple[bool, bool]], tuple[str, ...]]:
-    """(own sides, unowned): own sides maps address -> (is the wallet's before, after). A missing
-    owner is inferred from `known` accounts, the associated address and the instructions.
-    """
+    """({address: (is the wallet's before, after)}, unowned). Missing owners are inferred."""
     own: dict[str, tuple[bool, bool]] = {}
     unowned: set[str] = set()
     named: set[str | None] | None = None

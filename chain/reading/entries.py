@@ -57,9 +57,7 @@ class Entry(NamedTuple):
 
     @property
     def happened_at(self) -> int | None:
-        """Block time in UTC ms, but never after it was seen here, for the clock of the chain may
-        run ahead. None: not known yet.
-        """
+        """Block time in UTC ms, but not after it was seen here: the chain's clock may run ahead."""
         if self.block_time is None:
             return None
         block_ms = self.block_time * 1000

@@ -78,9 +78,10 @@ class Flows:
         self._find_opened()
         self._sort_moves()
         self._add_handed_over()
-        self._add_found_inside()
+        # An account that the wallet opened and closed inside may have been paid for before.
+        for account in self.own - effect.own:
+            self.came[WRAPPED_SOL, account] += receipt.lamports(account)[0]
 
-    # ---- across the border -----------------------------------------------------------------------
     def _find_opened(self) -> None:
         with_tokens = {move.call for move in self.moves if move.mint != WRAPPED_SOL}
         for place, call in enumerate(self.calls):
@@ -140,12 +141,6 @@ class Flows:
             if sides[0] and sides[0].mint != WRAPPED_SOL:
                 self.came[sides[0].mint, balance.address] += sides[0].amount - balance.before
 
-    def _add_found_inside(self) -> None:
-        """An account that the wallet opened and closed inside may have been paid for before."""
-        for account in self.own - self.effect.own:
-            self.came[WRAPPED_SOL, account] += self.receipt.lamports(account)[0]
-
-    # ---- which calls are the trade ---------------------------------------------------------------
     def choose_trading(self) -> bool:
         """Keep the calls that the wallet gave into and got out of; False if there are none."""
         trading = set()
@@ -187,7 +182,6 @@ class Flows:
         }
         return earlier | {place} if earlier else set()
 
-    # ---- sums ------------------------------------------------------------------------------------
     def given(self, mint: str) -> int:
         return sum(self.calls[place].given[mint] for place in self.trading)
 
@@ -236,7 +230,6 @@ class Flows:
         arrived = change + left
         return amount * arrived // sent if 0 <= arrived < sent else amount
 
-    # ---- lamports that no instruction shows ------------------------------------------------------
     def unshown_explained(self) -> int:
         """Of the lamports that came unshown, those from the venue: all if nothing else could have
         moved them; otherwise at most what parties to the calls lost, less what strangers gained.
@@ -300,7 +293,6 @@ class Flows:
     def _inside(self) -> Iterable[Move]:
         return (move for move in self.moves if move.call in self.trading)
 
-    # ---- who else --------------------------------------------------------------------------------
     def paid_by_others(self, mint: str) -> int:
         """What other signers or approving owners paid into the trade of what the wallet gave."""
         if self.whole:
@@ -336,9 +328,7 @@ class Flows:
 
 
 def _opened_inside(receipt: Receipt, wallet: str) -> set[str]:
-    """Token accounts that the wallet opened and closed inside; they are in no token balance. One
-    handed over on the way isn't the wallet's.
-    """
+    """Token accounts opened and closed inside, in no token balance; none handed over."""
     operations = receipt.operations
     handed = {one.source for one in operations if one.name == "assign"}
     return {

@@ -71,7 +71,6 @@ def _ambiguous(receipt: Receipt, effect: Effect, venue: str | None, mint: str | 
     return Kind("other", venue, mint, ("ambiguous", *(() if signed else ("not_signer",))))
 
 
-# ---- who acts ------------------------------------------------------------------------------------
 def _acting(receipt: Receipt, effect: Effect, programs: Programs) -> list[Instruction]:
     """List the outermost known calls that concern the wallet; unknown wrappers are skipped."""
     return [
@@ -166,7 +165,6 @@ def _venue(acting: list[Instruction], programs: Programs) -> str | None:
     return "; ".join(dict.fromkeys(parts)) or None
 
 
-# ---- orders --------------------------------------------------------------------------------------
 def _order_kind(
     receipt: Receipt,
     effect: Effect,
@@ -212,7 +210,6 @@ def _with_split(kind: Kind, split: Split) -> Kind:
     return replace(kind, flags=(*kind.flags, *more), split=split)
 
 
-# ---- swaps ---------------------------------------------------------------------------------------
 def _swap_kind(
     receipt: Receipt, effect: Effect, acting: list[Instruction], programs: Programs
 ) -> Kind | None:
@@ -238,9 +235,7 @@ def _swap_kind(
 def _read_flows(
     receipt: Receipt, effect: Effect, acting: list[Instruction], programs: Programs
 ) -> Flows:
-    """Sort what moved by swap call. If the node didn't record which call made which, take the whole
-    top-level instruction; with a marker, the whole transaction.
-    """
+    """By swap call; with a marker, by the whole transaction."""
     if any(one.program in programs.markers for one in receipt.instructions):
         everything = Instruction("", (), None, b"", receipt.instructions)
         whole = replace(receipt, instructions=(everything,))
@@ -311,7 +306,6 @@ def _no_trade(flows: Flows, kind: Kind) -> Kind | None:
     return replace(kind, mint=mint, flags=("fee_income",))
 
 
-# ---- what has no family --------------------------------------------------------------------------
 def _rent_for_others(receipt: Receipt, effect: Effect) -> int:
     """Lamports the wallet put into accounts created here that aren't its own: rent, not price."""
     created = {o.target for o in receipt.operations if o.name in ("create", "allocate")}
@@ -363,7 +357,8 @@ def _plain_kind(receipt: Receipt, effect: Effect, mint: str | None, programs: Pr
         return Kind("other", None, mint, ("unrecognised_program",))
     if up or down:
         return Kind("transfer_in" if up else "transfer_out", None, mint, unknown)
-    if effect.tip and not x and not _knows_any(receipt, programs):
+    every = (one.program for top in receipt.instructions for one in top.tree())
+    if effect.tip and not x and not any(map(programs.family, every)):
         return Kind("other", flags=("tip_only",))
     if x or effect.tip:
         return Kind("native_transfer", flags=unknown)
@@ -386,8 +381,3 @@ def _unknown_ran(receipt: Receipt, effect: Effect, programs: Programs) -> bool:
         for top in receipt.instructions
         for one in top.tree()
     )
-
-
-def _knows_any(receipt: Receipt, programs: Programs) -> bool:
-    every = (one.program for top in receipt.instructions for one in top.tree())
-    return any(programs.family(program) for program in every)

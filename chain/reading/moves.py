@@ -54,9 +54,7 @@ class Move(NamedTuple):
 
 
 def place_calls(receipt: Receipt, calls: Sequence[Instruction]) -> list[Placed]:
-    """All instructions in the order they ran, each with its call. A transfer hook is outside of
-    every call, even inside one: whoever made the token chose the program.
-    """
+    """In order. Transfer hooks are outside of every call: the token's maker chose them."""
     places = {id(one): place for place, one in enumerate(calls)}
 
     def walk(one: Instruction, call: int | None, hook: bool) -> Iterator[Placed]:

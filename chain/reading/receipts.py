@@ -126,7 +126,7 @@ def _parse(raw: Any, signature: str | None) -> Receipt:
     if not SIGNATURE.fullmatch(found) or signature not in (None, found):
         raise BadReceipt("another transaction's receipt")
     keys, signers = _keys(message, meta)
-    before, after = _amounts(meta["preBalances"]), _amounts(meta["postBalances"])
+    before, after = (tuple(map(_integer, meta[f"{name}Balances"])) for name in ("pre", "post"))
     if not len(keys) == len(before) == len(after):
         raise BadReceipt("unequal lengths of accounts and balances")
     fee, slot = _integer(meta["fee"]), _within(raw["slot"], 2**63, "a slot")
@@ -183,10 +183,6 @@ def _within(value: Any, limit: int, what: str) -> int:
 
 def _optional(value: Any, limit: int, what: str) -> int | None:
     return None if value is None else _within(value, limit, what)
-
-
-def _amounts(values: Any) -> tuple[int, ...]:
-    return tuple(_integer(value) for value in values)
 
 
 def _address(value: Any) -> str:

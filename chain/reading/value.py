@@ -31,9 +31,7 @@ class Split:
 def split_trade(
     flows: Flows, changes: Iterable[tuple[str, int, int]], sol: str, residues: Iterable[str] = ()
 ) -> Split:
-    """`changes`: ((mint, raw change, decimals), ...) without what is beside. `sol`: "got" | "both"
-    if SOL came in, or came and went; "" if it only went.
-    """
+    """`changes`: without what is beside. `sol`: "got" | "both" | "" (it only went)."""
     legs = [(mint, change) for mint, change, _ in changes if mint not in set(residues)]
     beside = flows.beside()
     shares = [_explain_token(flows, mint, change) for mint, change in legs]

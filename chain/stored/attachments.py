@@ -23,8 +23,7 @@ LAST_LEAD = """(
 SELECT l.id FROM attachment l
 WHERE l.bot_id = b.id AND (l.detached_at IS NULL OR l.detached_at = b.retired_at)
 ORDER BY l.attached_at, l.id LIMIT 1)"""
-# Plain SQL: it runs before each step of a poll, and peewee would take longer to build it than
-# SQLite to run it.
+# Plain SQL: it runs before each step of a poll, faster than peewee could build it.
 SPANS = "SELECT id, attached_at, detached_at FROM attachment WHERE wallet_id = {wallet}"
 HOLDINGS = f"SELECT id, {', '.join(Holdings._fields)} FROM attachment WHERE wallet_id = {{wallet}}"
 REPLACE_HOLDINGS = f"""
@@ -61,8 +60,6 @@ class Source(NamedTuple):
 # Of all that the wallets did which bots hold now, or of what happened while they held them.
 OF_RESULTS = Source(str(ALL_HISTORY), "a.detached_at IS NULL")
 OF_RECORD = Source("a.id", "a.forward_realized IS NOT NULL")
-# Later than any hour that occurs.
-END_OF_TIME = 2**31
 
 
 def write_last(name: str, view: str, money: str = f"'{SOL}'", until: str = "") -> str:

@@ -36,8 +36,7 @@ def load_risk(parts: Sequence[Mapping[str, Any]]) -> StoredRisk | None:
     """Join the stretches of stored columns, in the order of time; None if they are damaged."""
     joined = join_stretches(Stretch(*(part[name] for name in NUMBERS)) for part in parts)
     if len(parts) == 1:
-        # The usual case, for nearly every bot of a list: the median is stored, so thousands of
-        # sales need not be counted.
+        # The usual case: the median is stored, so thousands of sales need not be counted.
         return StoredRisk(joined, parts[0]["median_holding"])
     # Not a Counter, which takes half as long again: a bot that trades much has thousands.
     holdings: dict[int, int] = {}

@@ -32,7 +32,6 @@ class Sibling(NamedTuple):
 
 # What Entry.load raises.
 UNREADABLE = (ValueError, TypeError, LookupError)
-# Entries of other wallets by signature, each with its wallet.
 Shared = Mapping[str, Sequence[tuple[int, Entry]]]
 
 SIBLINGS = """

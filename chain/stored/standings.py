@@ -24,8 +24,7 @@ FORWARD, ALL = "forward", "all"
 WINDOWS = {"24h": 86_400, "7d": 604_800, "30d": 2_592_000, "90d": 7_776_000, "all": 0}
 # below this, a realized result is luck
 MIN_SELLS = 3
-# Parts of a list, in order. Proven: the owner has proven each wallet that is counted; unseen:
-# nothing was observed.
+# Parts of a list, in order. Unseen: nothing was observed.
 PROVEN_RANKED, CLAIMED_RANKED, PROVEN, PROVEN_UNSEEN, CLAIMED, CLAIMED_UNSEEN = range(6)
 UNATTACHED, UNATTACHED_UNSEEN = 6, 7
 ARE_PROVEN = {PROVEN_RANKED, PROVEN, PROVEN_UNSEEN}
@@ -82,7 +81,6 @@ class StandingRow(NamedTuple):
 SHOWN = tuple(name for name in StandingRow._fields if name in Sums._fields)
 
 
-# ---- ranks ---------------------------------------------------------------------------------------
 class Ranked(NamedTuple):
     """What decides the tiers of a bot. `sums`: None if nothing was observed."""
 
@@ -109,9 +107,7 @@ def _find_tier(one: Ranked, by_result: bool) -> int:
 
 
 def find_reason(sums: Sums | None, has_wallet: bool, has_gap: bool, by_result: bool) -> str | None:
-    """Why a bot has no rank, or None. `sums`: None if nothing was observed; `by_result`: a rank by
-    result needs a history without gaps.
-    """
+    """Why a bot has no rank, or None. `by_result`: such a rank allows no gaps."""
     if not has_wallet:
         return "no_wallet"
     if sums is None:
@@ -132,7 +128,6 @@ def find_tier(reason: str | None, is_seen: bool, is_proven: bool) -> int:
     return PROVEN_UNSEEN if is_proven else CLAIMED_UNSEEN
 
 
-# ---- what bots did -------------------------------------------------------------------------------
 class Holding(NamedTuple):
     """An attachment of a bot: numbers, and times in ms. A bot that never had a wallet has one
     without `id`.
@@ -279,7 +274,6 @@ def _is_claimed(reader: _Reader, holdings: Sequence[Holding]) -> bool:
     return bool(traded - proven)
 
 
-# ---- stored --------------------------------------------------------------------------------------
 def forget_standings(bots: Iterable[int]) -> None:
     """In the caller's transaction."""
     Bot.update(standing_at=None).where(Bot.id.in_(list(bots))).execute()

@@ -52,8 +52,7 @@ from models import Wallet
 from storage import Rows
 from storage.arrivals import store_arrival
 
-# How many slots a rebuild reads, then books, then compares with what is stored: each of the three
-# runs quicker in a row, while its instructions are in the processor's cache.
+# A rebuild reads, books and compares this many slots at once, for the processor's cache.
 SLOTS_AT_ONCE = 32
 
 FollowUp = Callable[[Wallet, set[str], int], None]
@@ -235,7 +234,6 @@ def name_rules(programs: object) -> str:
     return hashlib.sha256(f"{READING} {programs!r}".encode()).hexdigest()[:16]
 
 
-# ---- the wallet's summary ------------------------------------------------------------------------
 # Plain SQL: it runs with each publication.
 KINDS = ", ".join(f"'{kind}'" for kind in sorted(TRADES))
 LAST_TRADE = f"""

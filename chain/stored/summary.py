@@ -74,9 +74,7 @@ def show_reconciliation(ledger: Ledger, money: str = SOL) -> dict[str, Any] | No
 
 
 def show_quotes(ledger: Ledger) -> dict[str, Any]:
-    """{mint: {reconciliation, averageCost, positions}} of the stablecoins that a wallet ever held,
-    as in SOL with `Raw` (units) for `Lamports`. Only positions of known cost.
-    """
+    """{mint: as in SOL, with `Raw` for `Lamports` and only positions of known cost}."""
     return {money: _show_quote(ledger, money) for money in sorted(ledger.inventories) if money}
 
 
@@ -103,7 +101,7 @@ def show_time(seconds: int | None) -> str | None:
     """RFC 3339 of Unix seconds."""
     if seconds is None:
         return None
-    # One document may hold thousands of timestamps; isoformat takes twice as long, strftime longer.
+    # Documents hold thousands of timestamps, and isoformat takes twice as long.
     moment = datetime.datetime.fromtimestamp(seconds, datetime.UTC)
     return orjson.dumps(moment, option=orjson.OPT_UTC_Z)[1:-1].decode()
 

@@ -298,9 +298,7 @@ def mark_differing_trades(wallet_id: int) -> int:
 
 
 def write_trades(rows: Sequence[Row], known: Collection[str] = ()) -> dict[str, int]:
-    """Insert or update trades, each a dict of all columns but the id: {signature: id}. A row keeps
-    its id for ever. `known`: signatures that are stored already; any other arrives.
-    """
+    """Insert or update trades: {signature: id}. Those not in `known` signatures arrive."""
     written = storage.write_rows(Trade, rows, ("uid",), ("signature", "id"))
     ids: dict[str, int] = dict(written)
     fresh = [row["signature"] for row in rows if row["signature"] not in known]
