@@ -109,8 +109,7 @@ OF_THE_ROW, STORED = Entry._fields[:3], Entry._fields[3:-1]
 BALANCES, MINT, TOKENS = map(STORED.index, ("balances", "mint", "tokens"))
 OF_WORDS = [STORED.index(name) for name in ("flags", "residues", "unowned", "counterparties")]
 OF_ROWS = [STORED.index(name) for name in ("others", "beside_tokens")]
-# Exact for integers of any size, unlike faster JSON parsers. raw_decode skips the search for white
-# space around the value, which is never stored.
+# Exact for integers of any size, unlike faster parsers; raw_decode looks for no white space.
 _read_json = json.JSONDecoder().raw_decode
 
 

@@ -17,8 +17,7 @@ DICTIONARY = Path(__file__).resolve().parent / "zstd.dictionary"
 # A tenth smaller than at 3, for 30 us a transaction; higher ones take many times that for a
 # fiftieth.
 LEVEL = 9
-# Only this many letters of a transaction's signature, which its row has, are compressed with it:
-# enough to tell that it is the row's, and 60 bytes less.
+# Letters kept of a signature, enough to recognize that of the row: saves 60 bytes.
 KEPT = 8
 # No transaction is larger; what claims to be is damaged.
 MAX_BYTES = 64 * 2**20
