@@ -18,7 +18,7 @@ from peewee import OperationalError
 import storage
 from chain.ledger.coverage import find_overtaken
 from chain.rpc import THROTTLED_SECONDS, Rpc, RpcError, Unavailable
-from chain.stored.holdings import HELD
+from chain.stored.attachments import HELD
 from chain.stored.standings import refresh_standings
 from chain.stored.summary import read_coverage
 from config import Config

@@ -13,7 +13,7 @@ from chain.amounts import exact, sol
 from chain.reading.beside import list_venue_changes
 from chain.reading.kinds import TRADES
 from chain.reading.quotes import find_quote
-from chain.stored.trade_store import LISTED_TRADE
+from chain.stored.trades import LISTED_TRADE
 from chain.stored.verify import judge
 from chain.symbols import find_imitated, show_symbol
 from market.tables import Token

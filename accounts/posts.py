@@ -21,8 +21,8 @@ from accounts.problem import Problem, invalid, refuse_full, refuse_unknown
 from accounts.verification import judge_stored
 from chain.base58 import is_base58
 from chain.letters import clean_text
-from chain.stored.holdings import LEAD
-from chain.stored.trade_store import LISTED_TRADE
+from chain.stored.attachments import LEAD
+from chain.stored.trades import LISTED_TRADE
 from config import Config
 from models import Bot, Post
 from storage import database, erasing, new_uid, store_row, writing

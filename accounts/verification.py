@@ -9,7 +9,7 @@ import storage
 from accounts.delays import time_posts
 from chain.reading.effects import touches
 from chain.reading.packing import read_stored
-from chain.stored.trade_store import LISTED_TRADE
+from chain.stored.trades import LISTED_TRADE
 from chain.stored.verify import judge, list_moved_mints
 from models import Address, Post, Receipt, Trade, Wallet, WalletSignature
 from storage import arrivals

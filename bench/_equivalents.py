@@ -121,12 +121,6 @@ EQUIVALENTS = {
             "for one, cost in zip(slices, costs, strict=True)]", "there is a cost of each slice"
         ),
     },
-    "chain/stored/quote_store.py": {
-        (
-            'return SALES.format(wallets=", ".join(map(str, sorted(wallets))) or "NULL")',
-            'return SALES.format(wallets=", ".join(map(str, sorted(wallets))) or "null")',
-        ): "SQL knows no case",
-    },
     "chain/rpc.py": {
         (
             "while chunk := raw.read(65536, decode_content=True):",
@@ -170,7 +164,7 @@ EQUIVALENTS = {
             for name, value in (
                 ("last_trade_at", "last and last[0] and last[0] * 1000"),
                 ("observed_to", "wallet.observed_to"),
-                ("forward_realized", "pending.forward.sum_realized()"),
+                ("forward_realized", "ledger.find_forward_realized()"),
             )
         },
         (
@@ -178,7 +172,7 @@ EQUIVALENTS = {
             'values |= {"coverage": to_json(told), "POLLED_AT": wallet.polled_at}',
         ): "SQL knows no case",
     },
-    "chain/stored/trade_store.py": _unchecked(
+    "chain/stored/trades.py": _unchecked(
         "row = dict(zip(DIGESTED, values, strict=True))", "the columns are what was asked for"
     ),
     "chain/ledger/sums.py": _unchecked(

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import orjson
 
-from chain.stored.holdings import HELD
+from chain.stored.attachments import HELD
 from evidence.document import digest_wallet
 from evidence.logged import append_digest, list_logged
 from storage import database, writing

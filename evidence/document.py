@@ -15,9 +15,9 @@ from chain.ledger.sums import Sums
 from chain.ledger.views import ALL_HISTORY
 from chain.reading.entries import READING
 from chain.reading.programs import Programs, table
+from chain.stored.attachments import write_last
 from chain.stored.store import UNTOUCHED, Untouched, name_rules
 from chain.stored.summary import show_time
-from chain.stored.totals import write_last
 from config import VERSION
 from evidence import totals
 from evidence.pages import name_pages

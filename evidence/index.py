@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from chain.stored.holdings import LEAD
+from chain.stored.attachments import LEAD
 from storage import database
 
 MAX_BOTS = 1_000

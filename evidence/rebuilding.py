@@ -7,15 +7,16 @@ from operator import attrgetter
 from types import SimpleNamespace
 from typing import Any
 
+from chain.ledger.balances import BalanceChain
 from chain.ledger.coverage import order_entries
 from chain.ledger.ledger import Ledger
 from chain.ledger.lots import Opening
-from chain.ledger.views import Span
+from chain.ledger.views import Span, Spans
 from chain.reading.entries import Entry
 from chain.reading.kinds import TRADES
 from chain.stored.derived import Derived, Rows
-from chain.stored.store import PendingLedger, begin_ledger
-from chain.stored.trade_store import make_trade_row
+from chain.stored.store import PendingLedger
+from chain.stored.trades import make_trade_row
 
 Entries = Callable[[], Iterable[Entry]]
 Row = dict[str, Any]
@@ -48,12 +49,13 @@ class Begin:
 
 def rebuild(begin: Begin, entries: Entries, tell: Callable[[Row], None]) -> RebuiltLedger:
     """Book entries, which come by slot, each time they are asked for. `tell` is given each trade
-    row (chain.stored.trade_store) as the ledger finally has it.
+    row (chain.stored.trades) as the ledger finally has it.
     """
     wallet = SimpleNamespace(id=0, address=begin.wallet)
 
     def make_ledger() -> Ledger:
-        return begin_ledger(begin.backfilled, begin.spans, dict(begin.untouched))
+        chain = BalanceChain(dict(begin.untouched))
+        return Ledger(begin.backfilled, Spans(begin.spans), chain)
 
     ledger = make_ledger()
     for _ in _apply_all(wallet, PendingLedger(ledger), entries):

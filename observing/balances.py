@@ -255,7 +255,8 @@ class Balances:
 
         It stands in the ledger until a transaction touches the account, or the node says otherwise.
         """
-        seen, stored = self._state.apply_entries(wallet).chain.seen, read_untouched(wallet.id)
+        seen = self._state.apply_entries(wallet).chain.seen
+        stored = read_untouched(storage.read_rows, wallet.id)
         holdings = self._state.watches[wallet.id].holdings
         held = {
             a: h for a, h in holdings.items() if a not in seen and h.mint not in (None, WRAPPED_SOL)

@@ -6,7 +6,7 @@ from typing import Any
 from peewee import SQL
 
 from chain.ledger.coverage import Progress
-from chain.stored.holdings import HELD
+from chain.stored.attachments import HELD
 from models import Wallet
 from observing.balances import Balances
 from observing.state import State

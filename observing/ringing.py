@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from peewee import OperationalError
 
-from chain.stored.holdings import HELD
+from chain.stored.attachments import HELD
 from config import Config
 from models import IS_PROGRAM
 from observing.bell import Audible

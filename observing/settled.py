@@ -16,7 +16,7 @@ from accounts.verification import MOVABLE
 from chain.ledger.coverage import Progress
 from chain.ledger.views import Holdings
 from chain.stored.summary import UNREADABLE, read_coverage, show_time
-from chain.stored.trade_store import to_json
+from chain.stored.trades import to_json
 from models import Wallet
 from observing.listing import IS_DUE
 from observing.state import FULL_SCAN_INTERVAL_MS, State, log

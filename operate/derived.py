@@ -11,14 +11,21 @@ import orjson
 
 from chain.ledger.coverage import order_entries
 from chain.ledger.ledger import Ledger
-from chain.ledger.lots import Opening
 from chain.ledger.views import Holdings
 from chain.reading.entries import Entry
 from chain.reading.kinds import TRADES
-from chain.stored import store, trade_store
-from chain.stored.forward_store import HOLDINGS, read_spans
+from chain.stored import store
+from chain.stored.attachments import HOLDINGS
 from chain.stored.siblings import mark_entries, read_shared, read_siblings
 from chain.stored.summary import UNREADABLE, read_coverage, show_time
+from chain.stored.trades import (
+    DIGESTED,
+    Traded,
+    digest_trade,
+    list_moved,
+    make_trade_row,
+    trade_uid,
+)
 from chain.stored.verify import list_moved_mints
 from models import Trade
 from operate.differences import Difference, compare_rows
@@ -68,8 +75,7 @@ def rebuild(
     `reread`: entries that replace the stored ones, by signature. Only a digest of each trade is
     kept in memory, and the rows of the signatures in `wanted`.
     """
-    spans = read_spans(reader.rows, wallet.id)
-    ledger = store.begin_ledger(_was_backfilled(wallet), spans, _read_untouched(reader, wallet.id))
+    ledger = store.begin_ledger(reader.rows, wallet.id, _was_backfilled(wallet))
     rebuilt = _rebuild_once(reader, wallet, ledger, reread, wanted)
     if not ledger.stale:
         return rebuilt
@@ -99,7 +105,7 @@ def _rebuild_once(
     rebuilt = Rebuilt(store.PendingLedger(ledger))
     for _, group in groupby(_list_entries(reader, wallet.id, reread), key=attrgetter("slot")):
         for entry in order_entries(group, ledger.chain.seen):
-            row = trade_store.make_trade_row(wallet, *rebuilt.pending.book(entry))
+            row = make_trade_row(wallet, *rebuilt.pending.book(entry))
             rebuilt.digests[entry.signature] = row["digest"]
             if entry.signature in wanted:
                 rebuilt.rows[entry.signature] = row
@@ -108,12 +114,6 @@ def _rebuild_once(
                     None if entry.block_time is None else entry.block_time * 1000
                 )
     return rebuilt
-
-
-def _read_untouched(reader: Reader, number: int) -> dict[str, Opening]:
-    """The balances of accounts that no transaction touched, by address."""
-    rows = map(store.Untouched._make, reader.rows(store.UNTOUCHED.format(wallet=number)))
-    return {row.address: store.open_untouched(row) for row in rows}
 
 
 def _list_entries(reader: Reader, number: int, reread: dict[str, Entry]) -> Iterator[Entry]:
@@ -141,7 +141,7 @@ def check_trades(
 ) -> Iterator[Difference]:
     """Compare the trade rows with the rebuilt ledger; trades in `signed` are put into `trades`."""
     mints = _list_moved(reader, wallet.id)
-    traded: set[trade_store.Traded] = set()
+    traded: set[Traded] = set()
     differing: dict[str, dict[str, Any]] = {}
     missing = set(rebuilt.digests)
     names = list(Trade._meta.fields)
@@ -154,12 +154,12 @@ def check_trades(
         if signature not in rebuilt.digests:
             yield Difference("trade", "no stored receipt makes it", wallet.address, signature)
             continue
-        digest = trade_store.digest_trade(row)
+        digest = digest_trade(row)
         if digest != rebuilt.digests[signature]:
             differing[signature] = row
         elif row["digest"] != digest:
             yield Difference("trade", "is not that of the row", wallet.address, signature, "digest")
-        if row["uid"] != trade_store.trade_uid(wallet.address, signature):
+        if row["uid"] != trade_uid(wallet.address, signature):
             yield Difference("trade", f"is {row['uid']}", wallet.address, signature, "uid")
         yield from _check_moved(wallet, row, mints.pop(row["id"], []), traded)
         if signature in signed:
@@ -206,11 +206,11 @@ def _check_moved(
     wallet: Any,
     row: dict[str, Any],
     stored: list[tuple[Any, ...]],
-    traded: set[trade_store.Traded],
+    traded: set[Traded],
 ) -> Iterator[Difference]:
     """Compare which tokens a trade moved; what it bought and sold is put into `traded`."""
-    right = [(wallet.id, *one) for one in trade_store.list_moved(row)]
-    traded |= {trade_store.Traded(mint, side) for _, mint, side, *_ in right if side}
+    right = [(wallet.id, *one) for one in list_moved(row)]
+    traded |= {Traded(mint, side) for _, mint, side, *_ in right if side}
     if stored != right:
         yield Difference(
             "trade_mint",
@@ -220,11 +220,9 @@ def _check_moved(
         )
 
 
-def _check_traded(
-    reader: Reader, wallet: Any, traded: set[trade_store.Traded]
-) -> Iterator[Difference]:
+def _check_traded(reader: Reader, wallet: Any, traded: set[Traded]) -> Iterator[Difference]:
     sql = f"SELECT mint, side FROM token_trader WHERE wallet_id = {wallet.id}"
-    for one in sorted(set(map(trade_store.Traded._make, reader.rows(sql))) ^ traded):
+    for one in sorted(set(map(Traded._make, reader.rows(sql))) ^ traded):
         what = "is missing" if one in traded else "no trade of the wallet makes it"
         yield Difference("token_trader", what, wallet.address, field=f"{one.side} {one.mint}")
 
@@ -241,7 +239,7 @@ def _name_fields(
     """
     wanted = frozenset(sorted(differing)[:MAX_NAMED])
     rows = rebuilt.rows or (rebuild(reader, wallet, reread, wanted).rows if wanted else {})
-    names = [name for name in trade_store.DIGESTED if name != "signature"]
+    names = [name for name in DIGESTED if name != "signature"]
     for signature, stored in differing.items():
         right = rows.get(signature)
         if right is None:

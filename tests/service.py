@@ -17,9 +17,9 @@ from chain.ledger.inventory import SOL
 from chain.ledger.risk import Fall
 from chain.ledger.sums import Sums
 from chain.ledger.views import ALL_HISTORY
-from chain.stored import trade_store
 from chain.stored.summary import NOT_POLLED
 from chain.stored.tables import RunningTotal, TokenTrader, TradeMint
+from chain.stored.trades import find_trades, number_mints, write_trades
 from models import Attachment, Trade, Wallet, WalletSignature
 
 # 2026-11-05, noon UTC (20,762.5 days), in ms: the time the tests agree on.
@@ -135,9 +135,10 @@ class Service:
         }
         listed = {"signature": columns["signature"], "slot": slot, "state": "stored", "seen_at": 0}
         WalletSignature.insert(wallet=wallet, **listed).on_conflict_ignore().execute()
-        trade = trade_store.store_trades([columns])[columns["signature"]]
+        known = find_trades(wallet.id, [columns["signature"]])
+        trade = write_trades([columns], known)[columns["signature"]]
         side = kind if kind in ("buy", "sell") else None
-        moved = trade_store.number_mints({mint})[mint]
+        moved = number_mints({mint})[mint]
         TradeMint.create(trade=trade, wallet=wallet, mint=moved, side=side, slot=slot, place=place)
         if side:
             TokenTrader.insert(mint=mint, side=side, wallet=wallet).on_conflict_ignore().execute()

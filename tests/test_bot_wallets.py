@@ -30,11 +30,12 @@ from story import BEGIN_TIME, FEE, VENUE, Story, address
 from accounts.auto_posts import update_posts
 from chain.ledger.inventory import SOL
 from chain.ledger.own import OWN_FLAGS
-from chain.stored.standings import Board, read_rows, work_out
+from chain.stored.standings import Board, work_out
 from chain.stored.store import LedgerStore
 from models import Address, Attachment, Bot, Post, Trade, Wallet, WalletSignature
 from observer import Observer
 from observing import rebuilding
+from storage import read_rows
 
 MOST = 10**9
 

@@ -30,16 +30,15 @@ from chain.ledger.sales import Booked, see_side
 from chain.reading.entries import read_entry
 from chain.reading.programs import table
 from chain.reading.receipts import parse_receipt
-from chain.stored.risk_store import dump_stretch
+from chain.stored.risk import dump_stretch
 from chain.stored.store import (
     LedgerStore,
     PendingLedger,
-    Untouched,
     list_entries,
-    open_untouched,
+    read_untouched,
 )
 from chain.stored.tables import RiskTotal, RunningTotal, TokenTotal, TradeMint
-from chain.stored.trade_store import (
+from chain.stored.trades import (
     digest_columns,
     digest_trade,
     list_moved,
@@ -728,5 +727,5 @@ def test_what_has_no_block_time_is_of_the_hour_before():
 
 
 def test_a_row_of_what_no_receipt_touched_is_an_opening():
-    row = Untouched("an account", "A", "5", 6)
-    assert open_untouched(row) == Opening((0, 2**63, 0, "an account"), "A", 5, 6)
+    found = read_untouched(lambda sql: [("an account", "A", "5", 6)], 1)
+    assert found == {"an account": Opening((0, 2**63, 0, "an account"), "A", 5, 6)}

@@ -7,7 +7,7 @@ import pytest
 from service import NOW, address
 
 from chain.ledger.risk import Stretch
-from chain.stored.risk_store import dump_stretch
+from chain.stored.risk import dump_stretch
 from chain.stored.tables import RiskTotal, TokenTotal
 from models import Attachment, Wallet
 from web.site import profile_words

@@ -14,9 +14,9 @@ from test_standings import DAY, attach, find_provable
 from accounts import influencers
 from chain.ledger.inventory import SOL
 from chain.reading.quotes import QUOTES
+from chain.stored.attachments import OF_RESULTS, write_last
 from chain.stored.standings import WINDOWS, refresh_standings
 from chain.stored.tables import RunningTotal, StandingTotal
-from chain.stored.totals import OF_RESULTS, write_last
 from models import Attachment, Bot
 from operate.readers import open_reader
 from operate.standing_checks import check_standings

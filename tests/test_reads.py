@@ -13,7 +13,7 @@ from service import NOW, address, signature
 
 import models
 from accounts import admin
-from chain.stored.trade_store import number_mints
+from chain.stored.trades import number_mints
 from models import Arrival, Trade
 from storage import database
 from web.api import openapi

@@ -9,9 +9,9 @@ from test_records import move, show
 
 from chain.ledger.inventory import SOL
 from chain.ledger.risk import Stretch
-from chain.stored.risk_store import dump_stretch, load_risk
+from chain.stored.attachments import OF_RECORD, OF_RESULTS
+from chain.stored.risk import dump_stretch, load_risk
 from chain.stored.tables import DelayTotal, RiskTotal, TokenTotal
-from chain.stored.totals import OF_RECORD, OF_RESULTS
 from models import Attachment, Wallet
 from storage import database
 from web.api import risk, token_results

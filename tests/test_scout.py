@@ -17,7 +17,7 @@ import models
 import storage
 from chain.rpc import Unavailable
 from chain.stored.tables import TradeMint
-from chain.stored.trade_store import number_mints
+from chain.stored.trades import number_mints
 from market import providers, store
 from market.fetch import PROVIDER_LIMITS
 from market.rules import (

@@ -32,7 +32,6 @@ from chain.stored.standings import (
     find_tier,
     list_forgotten,
     make_standing,
-    read_rows,
     refresh_standings,
     work_out,
 )
@@ -41,6 +40,7 @@ from chain.stored.tables import StandingTotal
 from models import Attachment, Bot, Wallet
 from operate.readers import open_reader
 from operate.standing_checks import check_standings
+from storage import read_rows
 from web.api import leaderboard, standings
 
 DAY, HOUR = 86_400, 3_600

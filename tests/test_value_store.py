@@ -14,7 +14,7 @@ import storage
 from accounts.auto_posts import update_posts
 from chain.stored.store import LedgerStore
 from chain.stored.tables import RunningTotal, TokenTrader, TradeMint
-from chain.stored.trade_store import DIGESTED, digest_trade, mark_differing_trades
+from chain.stored.trades import DIGESTED, digest_trade, mark_differing_trades
 from models import Trade, Wallet, WalletSignature
 from operate import content_checks
 

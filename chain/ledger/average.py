@@ -1,7 +1,6 @@
-"""What sales earned by the average cost, beside first in, first out: for comparison with tools
-that count so. Pure; nothing ranks by it.
-"""
+"""Results of sales by average cost, to compare with tools that count so. Pure."""
 
+from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -27,40 +26,30 @@ class Pool:
         self.cost += portion.cost
         self.unknown += portion.unknown
 
-    def forget(self) -> None:
-        """Make the cost of all that is held unknown."""
-        self.known, self.cost, self.unknown = 0, 0, self.known + self.unknown
-
     def take(self, amount: int) -> Portion:
-        """Take an amount out of both parts in proportion; what exceeds the pool has an unknown
-        cost.
-        """
+        """Take from both parts in proportion; what exceeds the pool has an unknown cost."""
         held = self.known + self.unknown
         here = min(amount, held)
         unknown = here * self.unknown // held if held else 0
         known = here - unknown
         cost = self.cost * known // self.known if known < self.known else self.cost
-        self.known, self.cost, self.unknown = (
-            self.known - known,
-            self.cost - cost,
-            self.unknown - unknown,
-        )
+        self.known -= known
+        self.cost -= cost
+        self.unknown -= unknown
         return Portion(known, cost, unknown + amount - here)
 
 
 @dataclass
 class AverageCost:
-    """What sales earned by the average cost: `realized` in lamports; `matched`: sales whose cost is
-    known but for dust.
-    """
+    """`realized` in lamports; `matched`: sales whose cost is known but for dust."""
 
     realized: int = 0
     matched: int = 0
-    pools: dict[str, Pool] = field(default_factory=dict)
+    pools: defaultdict[str, Pool] = field(default_factory=lambda: defaultdict(Pool))
 
     def add(self, mint: str, amount: int, cost: int | None) -> None:
         """Take in raw units at a cost, or at an unknown one (None)."""
-        pool = self._pool(mint)
+        pool = self.pools[mint]
         if cost is None:
             pool.unknown += amount
         else:
@@ -68,7 +57,7 @@ class AverageCost:
             pool.cost += cost
 
     def take(self, mint: str, amount: int) -> Portion:
-        return self._pool(mint).take(amount)
+        return self.pools[mint].take(amount)
 
     def sell(self, sold: Portion, proceeds: int) -> None:
         """Count a sale; proceeds in lamports are shared by quantity."""
@@ -82,33 +71,13 @@ class AverageCost:
         self.matched += 1
 
     def carry(self, given: Portion, mint: str, amount: int, spent: int) -> None:
-        """Exchange a portion for an amount of another mint, which takes over its cost and, in
-        proportion to the part of known cost, the lamports spent on the exchange.
-        """
+        """Exchange a portion for another mint, which takes over its cost and known spending."""
         whole = given.known + given.unknown
         unknown = amount * given.unknown // whole
         cost = given.cost + spent * given.known // whole
-        self._pool(mint).add(Portion(amount - unknown, cost, unknown))
-
-    def forget(self) -> None:
-        """Begin anew in another currency: nothing was earned in it yet, and no cost is known."""
-        self.realized = self.matched = 0
-        for pool in self.pools.values():
-            pool.forget()
-
-    def put_back(self, mint: str, portion: Portion) -> None:
-        """Take in again what was taken before."""
-        self._pool(mint).add(portion)
-
-    def _pool(self, mint: str) -> Pool:
-        pool = self.pools.get(mint)
-        if pool is None:
-            pool = self.pools[mint] = Pool()
-        return pool
+        self.pools[mint].add(Portion(amount - unknown, cost, unknown))
 
 
 def is_dust(unknown: int, amount: int) -> bool:
-    """Is this less than a thousandth of a sale? Dust that a stranger sent must not cost a sale the
-    word "matched".
-    """
+    """Dust that a stranger sent (below a thousandth of a sale) must not cost the word "matched"."""
     return unknown * 1000 < amount

@@ -1,6 +1,4 @@
-"""The chain of balances: what an account held before a transaction is what the last one left it
-with, or something is missing between them. Pure.
-"""
+"""The chain of balances: an account must begin with what it had before, or a gap is known."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,9 +13,7 @@ from chain.reading.quotes import MINTS
 
 @dataclass(frozen=True)
 class Gap:
-    """Slots between two transactions around a break in the chain of balances (closed interval), and
-    why.
-    """
+    """Slots around a break in the chain of balances (closed interval), and why."""
 
     from_slot: int
     to_slot: int
@@ -44,13 +40,12 @@ class Seen(NamedTuple):
 
 @dataclass
 class BalanceChain:
-    """The own accounts of a wallet, transaction by transaction.
+    """The own accounts of a wallet.
 
-    `expected`, `gap_starts`: what an earlier pass over these entries found out too late, so that it
-    holds from the beginning on: opening inventory by address; by mint (None: the whole wallet) the
-    slot after which its history has a gap. Where `stale`, the entries are to be applied again to
-    `restart()`. `untouched`: Opening by address of accounts that hold something and that no
-    transaction touched so far; one that does makes it void.
+    `expected`, `gap_starts`: what an earlier pass found too late: opening inventory by address; by
+    mint (None: the whole wallet) the slot after which there is a gap. If `stale`, apply the entries
+    again to `restart()`. `untouched`: Opening by address, void once a transaction touches the
+    account.
     """
 
     untouched: dict[str, Opening] = field(default_factory=dict)
@@ -59,14 +54,12 @@ class BalanceChain:
     # the same two, as these entries tell
     found: dict[str, Opening] = field(default_factory=dict)
     found_gap_starts: dict[str | None, int] = field(default_factory=dict)
-    # own address -> Seen
     seen: dict[str, Seen] = field(default_factory=dict)
     gaps: list[Gap] = field(default_factory=list)
     # mints with inventory older than what was observed
     openings: set[str] = field(default_factory=set)
     # some own account held something before its first transaction
     opened: bool = False
-    # transactions taken
     count: int = 0
     first_slot: int | None = None
     last_slot: int | None = None
@@ -88,9 +81,7 @@ class BalanceChain:
         self.openings |= {opening.mint for opening in self.untouched.values()}
 
     def restart(self) -> "BalanceChain":
-        """An empty chain for the same entries, which knows what this one found out about their
-        beginning.
-        """
+        """An empty chain for the same entries that knows their beginning."""
         still = {a: opening for a, opening in self.untouched.items() if a not in self.seen}
         return BalanceChain(still, dict(self.found), dict(self.found_gap_starts))
 
@@ -112,7 +103,6 @@ class BalanceChain:
         return bool(broken) and (None in broken or mint in broken or money in broken)
 
     def begin(self, entry: Entry) -> None:
-        """Begin an entry; they come in chain order."""
         slot = entry.slot
         if self.first_slot is None:
             self.first_slot = slot
@@ -132,8 +122,8 @@ class BalanceChain:
         return last
 
     def open_account(self, entry: Entry, balance: Balance) -> Opening | None:
-        """Note an account that is seen for the first time; return what is to be laid as opening
-        inventory. What is booked stays right only where nothing of its mint was booked yet.
+        """Note an account's first sight; return the opening inventory to lay. What is booked stays
+        right only if nothing of its mint was booked yet.
         """
         self.found.pop(balance.address, None)
         if not balance.before and not balance.lamports_before:
@@ -155,9 +145,7 @@ class BalanceChain:
         return opening
 
     def break_chain(self, entry: Entry, last: Seen, balance: Balance) -> Mapping[str, int]:
-        """Note a break between two transactions; return by how many raw units of which mints the
-        account changed there.
-        """
+        """Note a break; return by how many raw units of which mints the account changed there."""
         gap = Gap(last.slot, entry.slot, "balance_break")
         # Opened for another mint unobserved, both histories lack what happened between.
         more: dict[str | None, int] = {last.mint: -last.amount} if last.is_open else {}
@@ -168,8 +156,8 @@ class BalanceChain:
         return {mint: units for mint, units in more.items() if units and mint and has_lots(mint)}
 
     def _break(self, gap: Gap, mint: str | None) -> None:
-        """Note a gap: no sale after its beginning has a result, even where it shows only later, on
-        another account of the mint. A gap in a stablecoin is one of all that is paid in it.
+        """No sale after a gap's beginning has a result, even if the gap shows only later, on
+        another account of the mint. A gap in a stablecoin is one in all that is paid in it.
         """
         mint = mint if has_lots(mint) else None
         if gap not in self.gaps:
@@ -184,5 +172,4 @@ class BalanceChain:
 
 
 def has_lots(mint: str | None) -> bool:
-    """Are there lots of it? SOL has none, wrapped or not."""
     return mint not in (None, WRAPPED_SOL)

@@ -12,19 +12,15 @@ from chain.reading.entries import Entry
 
 # The most receipts of one slot whose order is searched for; that of more stays unresolved.
 MAX_TO_ORDER = 7
-# The flag of an entry whose place among those of its slot nobody knows.
 UNRESOLVED = "order_unresolved"
 # States of a coverage, the worst first.
 STATES = ("none", "backfilling", "partial", "complete")
 
 
-# ---- order ---------------------------------------------------------------------------------------
 def order_entries(entries: Iterable[Entry], seen: Mapping[str, Seen] | None = None) -> list[Entry]:
-    """Entries in chain order: slot, then transactionIndex; where a node gives none, the one order
-    in which the balances join.
-
-    `seen`: address -> Seen, what was booked before these. An order that stays unresolved is by
-    signature, and its entries carry the flag `order_unresolved`.
+    """Entries by slot, then transactionIndex; without one, in the only order in which balances
+    join. An unresolved order is by signature, flagged `order_unresolved`. `seen`: what was booked
+    before.
     """
     listed = list(entries)
     # The usual case of a rebuild, which would copy all accounts for each transaction.
@@ -48,14 +44,8 @@ def _after(entry: Entry) -> dict[str, Seen]:
 
 
 def _begun(entry: Entry) -> Iterable[Balance]:
-    """Return what each account held before the entry: of one that was closed and opened again for
-    another mint, the first of its two balances.
-    """
+    """The first balance of each account, which may be closed and opened again."""
     return {balance.address: balance for balance in reversed(entry.balances)}.values()
-
-
-def _joins(entry: Entry, held: Mapping[str, Seen]) -> bool:
-    return all(_is_joined(balance, held) for balance in _begun(entry))
 
 
 def _is_joined(balance: Balance, held: Mapping[str, Seen]) -> bool:
@@ -64,9 +54,7 @@ def _is_joined(balance: Balance, held: Mapping[str, Seen]) -> bool:
 
 
 def find_overtaken(entries: Iterable[Entry], seen: Mapping[str, Seen]) -> set[str]:
-    """Find accounts that began one of these entries with another balance, or mint, than the last
-    known transaction left: one between is missing. `seen`: as for `order_entries`.
-    """
+    """Accounts that don't begin with what the last transaction left: one is missing between."""
     held, overtaken = dict(seen), set()
     for entry in order_entries(entries, seen):
         overtaken |= {b.address for b in _begun(entry) if not _is_joined(b, held)}
@@ -75,9 +63,7 @@ def find_overtaken(entries: Iterable[Entry], seen: Mapping[str, Seen]) -> set[st
 
 
 def _order_by_balances(group: list[Entry], held: Mapping[str, Seen]) -> list[Entry]:
-    """After a gap no order joins what was held before: then the balances inside the slot alone have
-    to tell.
-    """
+    """After a gap no order joins what was held before; then only balances inside the slot count."""
     if len(group) <= MAX_TO_ORDER:
         orders = _search(group, held) or _search(group, {})
         if len(orders) == 1:
@@ -88,23 +74,19 @@ def _order_by_balances(group: list[Entry], held: Mapping[str, Seen]) -> list[Ent
 def _search(
     rest: list[Entry], held: Mapping[str, Seen], path: tuple[Entry, ...] = ()
 ) -> list[list[Entry]]:
-    """List orders of `rest` in which every balance joins the one before, two at most: with a second
-    one the order is ambiguous.
-    """
+    """List at most two orders of `rest` in which every balance joins: two are ambiguous."""
     if not rest:
         return [list(path)]
     orders: list[list[Entry]] = []
     for n, entry in enumerate(rest):
-        if _joins(entry, held) and len(orders) < 2:
+        joins = all(_is_joined(balance, held) for balance in _begun(entry))
+        if joins and len(orders) < 2:
             orders += _search(rest[:n] + rest[n + 1 :], {**held, **_after(entry)}, (*path, entry))
     return orders[:2]
 
 
-# ---- the closing check ---------------------------------------------------------------------------
 def is_explained(seen: Seen | None, held: Holding) -> bool | None:
-    """Is what the node says of an own account what the ledger says? None: the node is behind the
-    ledger and proves nothing.
-    """
+    """Does a node's balance match the ledger? None: the node is behind the ledger."""
     if seen is None:
         return (held.amount, held.lamports) == (0, 0)
     if held.slot < seen.slot:
@@ -113,7 +95,6 @@ def is_explained(seen: Seen | None, held: Holding) -> bool | None:
     return seen.joins(held.mint or seen.mint, held.amount, held.lamports)
 
 
-# ---- what is said --------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Progress:
     """How far observing has come.
@@ -134,9 +115,7 @@ class Progress:
     refused: tuple[tuple[int, str], ...] = ()
     unexplained: tuple[tuple[str, int, int], ...] = ()
     capped: bool = False
-    # More token accounts are known than are watched.
     accounts_capped: bool = False
-    # A node says that the address is a program: it is not observed.
     program: bool = False
     # Nobody holds it any more, and not all was seen that it did before.
     given_up: bool = False
@@ -145,9 +124,7 @@ class Progress:
 
 
 def decide_state(chain: BalanceChain, progress: Progress) -> tuple[str, list[Gap], str | None]:
-    """(state, gaps, note): what coverage says. `complete` only where the chain of balances holds
-    end to end.
-    """
+    """(state, gaps, note). `complete` only if the chain of balances holds end to end."""
     state, gaps, note = _decide_state(chain, progress)
     if progress.given_up:
         note = GIVEN_UP if note is None else f"{note} {GIVEN_UP}"
@@ -155,7 +132,6 @@ def decide_state(chain: BalanceChain, progress: Progress) -> tuple[str, list[Gap
 
 
 def add_trouble(note: str | None, trouble: str | None) -> str | None:
-    """The note of a coverage with why observing fails now, where it does."""
     if trouble is None:
         return note
     told = f"Observing this wallet fails at present and is tried again: {trouble}."
@@ -219,7 +195,7 @@ def _decide_state(chain: BalanceChain, progress: Progress) -> tuple[str, list[Ga
 
 
 def _list_gaps(chain: BalanceChain, progress: Progress) -> list[Gap]:
-    """Breaks in the chain of balances, balances it does not lead to, and refused receipts."""
+    """Breaks in the chain, balances it does not lead to, and refused receipts."""
     gaps = {*chain.gaps}
     gaps |= {Gap(first, last, "closing_balance") for _, first, last in progress.unexplained}
     gaps |= {Gap(slot, slot, f"receipt_refused: {why}") for slot, why in progress.refused}

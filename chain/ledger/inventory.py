@@ -1,6 +1,4 @@
-"""What a wallet holds, with its cost in one money: lots by mint, oldest first, and what lies in
-escrow of its orders. Pure.
-"""
+"""What a wallet holds, with its cost in one money: lots by mint, and escrows. Pure."""
 
 from bisect import insort
 from collections.abc import Iterable, Mapping
@@ -15,9 +13,7 @@ SOL = ""
 
 
 class Position(NamedTuple):
-    """What is held of a mint, in raw units; `cost` of the part whose cost is known, None if there
-    is no such part.
-    """
+    """Raw units held of a mint; `cost` of the known part, None if there is none."""
 
     mint: str
     amount: int
@@ -75,7 +71,7 @@ class Inventory:
     _count: int = 0
 
     def convert(self, money: str) -> "Inventory":
-        """The same lots in a money that was never paid so far: at unknown cost."""
+        """The same lots at unknown cost: nothing was paid in this money so far."""
         other = Inventory(money, _count=self._count)
         for mint, pool in self.average.pools.items():
             if mint != money:
@@ -92,9 +88,8 @@ class Inventory:
             other.escrows[address] = Escrow(escrow.mint, slices, Pool(unknown=unknown))
         return other
 
-    # ---- in --------------------------------------------------------------------------------------
     def lay(self, opening: Opening) -> None:
-        """Put what was there from the beginning before all that was booked."""
+        """Put opening inventory before all that was booked."""
         if opening.mint == self.money:
             return
         lot = Lot(opening.rank, None, opening.amount, None, opening.amount, None)
@@ -129,11 +124,8 @@ class Inventory:
             lot = Lot((1, self._count), origin, amount, cost, amount, cost, time, since)
             self.lots.setdefault(mint, []).append(lot)
 
-    # ---- out -------------------------------------------------------------------------------------
     def cut(self, mint: str, amount: int) -> Cut:
-        """Take the oldest lots. More than there is cannot happen where the chain of balances holds;
-        elsewhere it is of unknown origin.
-        """
+        """Take the oldest lots. Only in a broken chain, more than there is: of unknown origin."""
         if mint == self.money:
             return NOTHING
         lots, slices, missing = self.lots.get(mint, []), [], amount
@@ -148,7 +140,6 @@ class Inventory:
             slices.append(Slice(Lot((0,), None, missing, None, 0, None), missing, None, UNDATED))
         return Cut(slices, self.average.take(mint, amount))
 
-    # ---- from one mint to another ----------------------------------------------------------------
     def carry(
         self,
         cut: Cut,
@@ -160,8 +151,7 @@ class Inventory:
         spent: int,
     ) -> list[Carried]:
         """Add lots of `mint` that take over the cost of the slices given for them, and their share
-        of the money spent. One slice of unknown cost makes a lot's cost unknown. `when`: UTC ms of
-        the exchange.
+        of the money spent. One slice of unknown cost makes a lot's cost unknown. `when`: UTC ms.
         """
         groups = group_slices(cut.slices, amount)
         sizes = [sum(one.amount for one in group) for group in groups]
@@ -176,9 +166,7 @@ class Inventory:
         self.average.carry(cut.portion, mint, amount, spent)
         return carried
 
-    # ---- orders ----------------------------------------------------------------------------------
     def hold(self, address: str, mint: str, cut: Cut) -> None:
-        """Move what was cut of a mint into the escrow of an order."""
         escrow = self.escrows.setdefault(address, Escrow(mint))
         escrow.slices.extend(cut.slices)
         escrow.pool.add(cut.portion)
@@ -200,8 +188,8 @@ class Inventory:
         return Released(mint, out, escrow.pool.take(sum(one.amount for one in out)))
 
     def put_back(self, released: Released, room: int) -> list[Slice]:
-        """Put at most `room` raw units back at their cost and their place in the queue; return what
-        did not fit with its cost (a withheld transfer fee does not come back).
+        """Put at most `room` raw units back at their cost and place in the queue; return the rest
+        with its cost (a withheld transfer fee does not come back).
         """
         lost, left = [], room
         for one in released.slices:
@@ -218,20 +206,17 @@ class Inventory:
                     since=back.since,
                 )
                 insort(self.lots.setdefault(released.mint, []), lot)
-        self.average.put_back(released.mint, Pool(*released.portion).take(room - left))
+        self.average.pools[released.mint].add(Pool(*released.portion).take(room - left))
         return lost
 
-    # ---- what is there ---------------------------------------------------------------------------
     def is_held(self, mint: str) -> bool:
-        """Is anything left of a mint, in escrows too?"""
+        """Escrows included."""
         if self.lots.get(mint):
             return True
         return any([escrow.mint == mint for escrow in self.escrows.values()])
 
     def sum_open_cost(self, begins: int = UNDATED) -> int:
-        """Known cost of all that is left, in escrows too, leaving out costs that began before
-        `begins` (UTC ms).
-        """
+        """Known cost of all that is left, unless it began before `begins` (UTC ms)."""
         held = [lot.see_cost(begins) or 0 for lots in self.lots.values() for lot in lots]
         kept = [
             one.see_cost(begins) or 0 for escrow in self.escrows.values() for one in escrow.slices
@@ -261,7 +246,6 @@ def _make_position(mint: str, lots: Iterable[Lot], decimals: int, begins: int) -
 
 
 def _split(one: Slice, amount: int) -> tuple[Slice, Slice]:
-    """The first `amount` units of a slice, and the rest."""
     if one.cost is None:
         first = rest = None
     else:
@@ -274,7 +258,6 @@ def _split(one: Slice, amount: int) -> tuple[Slice, Slice]:
 
 
 def join_released(released: Iterable[Released]) -> Cut:
-    """What left several escrows, as one."""
     pool, slices = Pool(), []
     for one in released:
         pool.add(one.portion)

@@ -1,10 +1,12 @@
-"""The ledger of a wallet: its entries in chain order become lots, results and gaps. Pure.
+"""The ledger of a wallet: its entries in chain order become lots, results and gaps. Pure; applying
+the entries again gives the same ledger.
 
 There is an inventory for each money that the wallet holds: SOL, and each stablecoin. An entry moves
-the same units in all of them (first in, first out, in integers); then each view of each money tells
-what that made (chain.ledger.sales). Applying the entries again gives the same ledger.
+the same units in all of them (first in, first out, in integers); then each view of each money
+decides what that made (chain.ledger.sales).
 """
 
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -28,7 +30,6 @@ from chain.reading.quotes import MINTS
 
 WHOLE: Key = (SOL, ALL_HISTORY)
 
-# ---- what a transaction changed ------------------------------------------------------------------
 # Raw changes by mint, all above 0.
 Amounts = dict[str, int]
 
@@ -46,16 +47,14 @@ def split_changes(tokens: Iterable[tuple[str, int, int]]) -> tuple[Amounts, Amou
 
 
 def find_traded(entry: Entry, amounts: Amounts) -> str:
-    """The mint of one side of a trade: what is no residue."""
+    """The mint of one side of a trade, residues aside."""
     if entry.mint in amounts:
         return entry.mint
     return next(mint for mint in amounts if mint not in entry.residues)
 
 
 def find_escrow(entry: Entry, mint: str) -> tuple[int, str]:
-    """What reached the escrow of an order, in raw units of a mint, and its address: the account
-    that received most of it. 0 and no address where none did.
-    """
+    """(raw units, address) of the account that received most of a mint, or (0, "")."""
     gains = [
         (after - before, address)
         for address, of, before, after in entry.others
@@ -64,11 +63,10 @@ def find_escrow(entry: Entry, mint: str) -> tuple[int, str]:
     return max(gains, default=(0, ""))
 
 
-# ---- the ledger ----------------------------------------------------------------------------------
 @dataclass
 class Ledger:
-    """`backfilled`: has the whole history been listed? Until then every sale stands after an open
-    gap. `chain`: the balances, which may find out that the entries are to be applied again.
+    """`backfilled`: has the whole history been listed? Until then, treat every sale as following a
+    gap. If `stale`, apply the entries again to `restart()`.
     """
 
     backfilled: bool = True
@@ -76,7 +74,9 @@ class Ledger:
     chain: BalanceChain = field(default_factory=BalanceChain)
     # by money, in the order in which they were first held
     inventories: dict[str, Inventory] = field(default_factory=lambda: {SOL: Inventory()})
-    accounts: dict[Key, Account] = field(default_factory=lambda: {WHOLE: Account()})
+    accounts: dict[Key, Account] = field(
+        default_factory=lambda: defaultdict(Account, {WHOLE: Account()})
+    )
     decimals: dict[str, int] = field(default_factory=dict)
     # of the latest block time so far, counted from 1970
     hour: int = 0
@@ -88,14 +88,10 @@ class Ledger:
             self._lay(opening)
 
     def restart(self) -> "Ledger":
-        """An empty Ledger for the same entries, which knows what this one found out about the
-        beginning.
-        """
         return Ledger(self.backfilled, Spans(self.spans.spans), self.chain.restart())
 
     @property
     def stale(self) -> bool:
-        """Are the entries to be applied again, to `restart()`?"""
         return self.chain.stale
 
     @property
@@ -104,23 +100,19 @@ class Ledger:
         return self.accounts[WHOLE].totals
 
     def list_positions(self, money: str = SOL) -> list[Position]:
-        """What is held now, by mint."""
         return self.inventories[money].list_positions(self.decimals)
 
     def reconcile(self, money: str = SOL) -> Reconciliation:
-        """What became of the wallet's money, so far."""
         totals = self.accounts[money, ALL_HISTORY].totals
         return totals.reconcile(self.inventories[money].sum_open_cost())
 
     def find_imbalances(self) -> dict[str, int]:
-        """What the books in stablecoins leave over though nothing is missing, in raw units by mint.
-        Any is a defect of this program.
-        """
+        """Raw units by mint that the books in stablecoins leave over: a bug."""
         found = {money: self.reconcile(money).imbalance for money in self.inventories if money}
         return {money: raw for money, raw in sorted(found.items()) if raw}
 
     def find_holdings(self) -> dict[int, Holdings]:
-        """What each attachment brought in and still holds, by its number."""
+        """By number of the attachment."""
         held = self.spans.find_holdings(self._measure)
         return {
             number: one._replace(forward_realized=self._find_realized(number))
@@ -138,12 +130,10 @@ class Ledger:
 
     def _measure(self, begins: int) -> Holdings:
         inventory = self.inventories[SOL]
-        known = [
-            one for one in inventory.list_positions(self.decimals, begins) if one.cost is not None
-        ]
-        return Holdings(open_cost=inventory.sum_open_cost(begins), open_positions=len(known))
+        positions = inventory.list_positions(self.decimals, begins)
+        known = sum(one.cost is not None for one in positions)
+        return Holdings(open_cost=inventory.sum_open_cost(begins), open_positions=known)
 
-    # ---- one entry -------------------------------------------------------------------------------
     def apply(self, entry: Entry) -> dict[Key, Booked]:
         """Book one entry, in chain order; return what it made, by money and view."""
         self.spans.turn(entry, self._measure)
@@ -177,19 +167,13 @@ class Ledger:
                 else:
                     others = [one for other, one in moved.items() if other != money]
                     booked = mark_paid_elsewhere(booked, some, others, begins)
-                self._find_account(money, view).add(booked, money, self.hour)
+                self.accounts[money, view].add(booked, money, self.hour)
                 made[money, view] = booked
             self._count_average(side, some, self.inventories[money], doubt, entry)
         if self.spans.open and len(views) == 1:
             # It moves lots while the attachment lasts, and counts for nothing in it.
-            self._find_account(SOL, self.spans.open.number).risk.skip(made[WHOLE])
+            self.accounts[SOL, self.spans.open.number].risk.skip(made[WHOLE])
         return made
-
-    def _find_account(self, money: str, view: int) -> Account:
-        account = self.accounts.get((money, view))
-        if account is None:
-            account = self.accounts[money, view] = Account()
-        return account
 
     @staticmethod
     def _count_average(
@@ -212,8 +196,7 @@ class Ledger:
         if moved.got is None:
             return
         for money, doubted in self._doubted.items():
-            given = moved.sources - {money}
-            if money != moved.got and (given & doubted or given & self.chain.broken):
+            if money != moved.got and moved.sources & (doubted | self.chain.broken):
                 doubted.add(moved.got)
 
     def _list_emptied(self, entry: Entry, lapsed: set[str]) -> tuple[str, ...]:
@@ -224,11 +207,8 @@ class Ledger:
         inventory = self.inventories[SOL]
         return tuple(sorted([one for one in touched if one and not inventory.is_held(one)]))
 
-    # ---- moneys ----------------------------------------------------------------------------------
     def _adopt(self, entry: Entry) -> None:
-        """Begin to count in each stablecoin that this entry is the first to hold: until now nothing
-        was paid in it, so no cost in it is known.
-        """
+        """Begin to count in stablecoins that this entry is the first to hold, at unknown cost."""
         for balance in entry.balances:
             money = balance.mint
             if money not in MINTS or money in self.inventories:
@@ -239,14 +219,11 @@ class Ledger:
                 untouched = self.chain.untouched.values()
                 held = sum(one.amount for one in untouched if one.mint == money)
                 held += sum(one.amount for one in self.chain.seen.values() if one.mint == money)
-                totals = self._find_account(money, ALL_HISTORY).totals
+                totals = self.accounts[money, ALL_HISTORY].totals
                 totals.opening = totals.closing = held
 
-    # ---- units move ------------------------------------------------------------------------------
     def _move(self, entry: Entry, inventory: Inventory, moved: Moved) -> None:
-        """Move the trade, and what passed beside its venue: what arrived before it, what left after
-        it.
-        """
+        """Move the trade, and what passed beside its venue: arrivals first, departures last."""
         arrived, left = split_changes(entry.beside_tokens)
         self._put_unknown(entry, inventory, arrived)
         if entry.kind.startswith("order_"):
@@ -275,7 +252,7 @@ class Ledger:
     def _exchange(
         self, entry: Entry, inventory: Inventory, moved: Moved, rose: Amounts, fell: Amounts
     ) -> None:
-        """One mint for another. In the money of an inventory it is a purchase or a sale."""
+        """One mint for another: in the money of an inventory, a purchase or a sale."""
         given, got = find_traded(entry, fell), find_traded(entry, rose)
         amount = fell.pop(given)
         if inventory.money == given:
@@ -291,7 +268,6 @@ class Ledger:
     def _carry(
         self, entry: Entry, inventory: Inventory, moved: Moved, amount: int, spent: int
     ) -> None:
-        """Let the lots of what came take over the cost of what was given."""
         got = moved.got
         assert got is not None
         self.chain.moved.add(got)
@@ -300,7 +276,6 @@ class Ledger:
                 moved.cut, got, entry.signature, amount, entry.block_time, date(entry), spent
             )
 
-    # ---- orders: an escrow keeps its lots --------------------------------------------------------
     def _move_order(self, entry: Entry, inventory: Inventory, moved: Moved) -> None:
         rose, fell = split_changes(entry.venue_tokens)
         if entry.kind == "order_open":
@@ -337,7 +312,6 @@ class Ledger:
                 rest[mint] -= held
         return {mint: amount for mint, amount in rest.items() if amount}
 
-    # ---- lots ------------------------------------------------------------------------------------
     def _lay(self, opening: Opening) -> None:
         self.decimals[opening.mint] = opening.decimals
         for inventory in self.inventories.values():
@@ -363,7 +337,6 @@ class Ledger:
         for mint, amount in fell.items():
             moved.left.append((mint, self._cut(inventory, mint, amount).slices))
 
-    # ---- the chain of balances -------------------------------------------------------------------
     def _check_chain(
         self, entry: Entry, balance: Balance, moved: dict[str, Moved], lapsed: set[str]
     ) -> None:
@@ -408,12 +381,12 @@ class Ledger:
 
 
 def count_money(money: str, mint: str | None, amount: int, lamports: int) -> int:
-    """How much of what an account holds is money: raw units of it."""
+    """Raw units."""
     if money == SOL:
         return lamports
     return amount if mint == money else 0
 
 
 def date(entry: Entry) -> int:
-    """When a purchase happened, UTC ms, as attachments count it."""
+    """UTC ms, as attachments count it."""
     return UNDATED if entry.happened_at is None else entry.happened_at

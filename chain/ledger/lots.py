@@ -33,9 +33,7 @@ class Lot:
         return self.number < other.number
 
     def cut(self, quantity: int) -> "Slice":
-        """A Slice of this lot: `cost * slice // amount` of the lot as it came; the last slice gets
-        what is left.
-        """
+        """Cost is `cost * slice // amount` of the lot as it came; the last slice gets the rest."""
         self.left -= quantity
         if self.cost is None or self.left_cost is None:
             return Slice(self, quantity, None, UNDATED)
@@ -57,17 +55,14 @@ class Slice(NamedTuple):
     since: int
 
     def see_cost(self, begins: int) -> int | None:
-        """Its cost, unless it is unknown or began before `begins` (UTC ms)."""
         return self.cost if self.since >= begins else None
 
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """What an account held when it was first seen. It was there before all that was observed, at
-    an unknown cost.
+    """What an account held when first seen, at an unknown cost.
 
-    `rank`: (0, slot, place of the transaction in it, address) of that first sight; an account that
-    no transaction touches comes after all that one does.
+    `rank`: (0, slot, place of the transaction in it, address); untouched accounts come last.
     """
 
     rank: tuple[int | str, ...]
@@ -77,7 +72,6 @@ class Opening:
 
     @classmethod
     def untouched(cls, address: str, mint: str, amount: int, decimals: int) -> "Opening":
-        """What a node says that an account holds which no known transaction touches."""
         return cls((0, UNSEEN_SLOT, 0, address), mint, amount, decimals)
 
 
@@ -91,9 +85,7 @@ def share(total: int, parts: Sequence[int]) -> list[int]:
 
 
 def group_slices(slices: Sequence[Slice], amount: int) -> list[list[Slice]]:
-    """Slices that become one lot each of the `amount` got for them: one that is too small for a
-    single unit joins the next, the last one that before.
-    """
+    """Slices that become one lot each; one too small for a single unit joins a neighbor."""
     whole, groups = sum(one.amount for one in slices), [[slices[0]]]
 
     def is_enough(group: list[Slice]) -> bool:
@@ -110,9 +102,7 @@ def group_slices(slices: Sequence[Slice], amount: int) -> list[list[Slice]]:
 
 
 def find_lower_median(counted: Sequence[tuple[int, int]]) -> int | None:
-    """The middle of values that are counted as (value, how often), in order; of an even number the
-    lower of the two. None without any.
-    """
+    """The middle of sorted (value, count) pairs; of an even number the lower one."""
     half, passed = (sum(count for _, count in counted) + 1) // 2, 0
     for value, count in counted:
         passed += count

@@ -1,7 +1,6 @@
-"""What several wallets of one bot did in the same transaction. Pure.
-
-What they exchange is never priced: a bot could sell to itself at any price. Wallets that only buy
-together, or only sell, keep their prices.
+"""What several wallets of one bot did in the same transaction. Pure. What they exchange is never
+priced: a bot could sell to itself at any price. Wallets that only buy together, or only sell, keep
+theirs.
 """
 
 from collections.abc import Iterable
@@ -12,7 +11,6 @@ from chain.reading.kinds import DUST, TRADES
 
 # A trade against another wallet of the same bot. It always has UNEXPLAINED too, so it has no price.
 OWN_WALLETS = "own_wallets"
-# Anything else that moved SOL or a token between two wallets of the same bot.
 OWN_TRANSFER = "own_transfer"
 OWN_FLAGS = frozenset((OWN_WALLETS, OWN_TRANSFER))
 
@@ -21,9 +19,7 @@ Direction = tuple[str, bool]
 
 
 def mark_own(entry: Entry, others: Iterable[Entry]) -> Entry:
-    """Flag an entry that exchanged something with one of `others`: what the same transaction means
-    for other wallets of the bot.
-    """
+    """`others`: entries of the bot's other wallets for the same transaction."""
     mine = _list_directions(entry)
     if not any(_exchange(mine, _list_directions(other)) for other in others):
         return entry
@@ -41,9 +37,7 @@ def _exchange(mine: set[Direction], theirs: set[Direction]) -> bool:
 
 
 def _list_directions(entry: Entry) -> set[Direction]:
-    """What rose and what fell: of a trade, what passed through the venue. Fees and tips paid by the
-    wallet are no exchange.
-    """
+    """What rose and what fell, of a trade in its venue. Fees and tips are no exchange."""
     if entry.kind == "failed":
         return set()
     is_trade = _is_trade(entry)

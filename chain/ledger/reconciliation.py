@@ -1,11 +1,10 @@
-"""Books that close to the lamport: what became of a wallet's money, each item summed by its own
-rule, and the difference that must be zero. Pure.
-"""
+"""Books that close to the lamport: each item is summed by its own rule. Pure."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from chain.ledger.sales import AGAINST, INCOMPLETE, Booked
+from chain.ledger.inventory import SOL
+from chain.ledger.sales import AGAINST, INCOMPLETE, PAID_ELSEWHERE, Booked
 from chain.reading.kinds import TRADES
 
 # Kinds whose SOL was received or sent; what moves in any other kind that is no trade is `other`.
@@ -20,10 +19,10 @@ TRANSFERS = frozenset(
 class Reconciliation(NamedTuple):
     """What became of a wallet's money, in lamports, but for `cost_left_receipts`, a count.
 
-    `opening`: own accounts before their first transaction; `closing`: after the last; `open_cost`:
-    known cost of the lots that are left; `cost_left`: known cost of lots that left without a sale;
-    `other`: moved by what is neither a trade nor a transfer, or has no known cost; `gaps`: moved
-    where transactions are missing.
+    `opening`, `closing`: own accounts before their first and after the last transaction;
+    `open_cost`, `cost_left`: known cost of lots held, and of lots that left without a sale;
+    `other`: moved by no trade or transfer, or at unknown cost; `gaps`: moved by missing
+    transactions.
     """
 
     opening: int
@@ -51,16 +50,15 @@ class Reconciliation(NamedTuple):
 
     @property
     def imbalance(self) -> int:
-        """The difference less what gaps moved: anything but 0 is a defect of this program."""
+        """The difference less what gaps moved: anything but 0 is a bug."""
         return self.difference - self.gaps
 
 
 @dataclass
 class Totals:
-    """Running sums over the transactions of a wallet: lamports and counts.
-
-    `cost`: known cost of what was sold; `carried`: lots that took over the cost of what a swap gave
-    for them; `gaps`: money by which balances moved between two transactions that do not join.
+    """Running sums over the transactions of a wallet, in raw units of a money, and counts. Some
+    are the columns of `running_total` (ledger.sums); `gaps`: money by which balances moved between
+    two transactions that do not join; the rest as in a Reconciliation.
     """
 
     realized: int = 0
@@ -72,6 +70,8 @@ class Totals:
     volume: int = 0
     trades: int = 0
     carried: int = 0
+    fee_lamports: int = 0
+    cross: int = 0
     failed: int = 0
     failed_cost: int = 0
     overhead: int = 0
@@ -85,8 +85,8 @@ class Totals:
     closing: int = 0
     gaps: int = 0
 
-    def add(self, booked: Booked) -> None:
-        """Count one booked transaction in."""
+    def add(self, booked: Booked, money: str = SOL) -> None:
+        """Count in what was booked in this money."""
         side = booked.side
         self.received += side.sponsored
         self._transfer(side.beside)
@@ -94,22 +94,28 @@ class Totals:
         self.cost_left_receipts += bool(booked.cost_left)
         self.other += booked.other
         if side.kind == "failed":
-            self.failed += 1
+            self.failed += money == SOL
             self.failed_cost += side.fee
             self.other += side.through + side.fee
         elif side.kind in TRADES:
-            self._add_trade(booked)
+            self._add_trade(booked, money)
         else:
-            self._add_other(booked)
+            self._add_other(booked, money)
 
-    def _add_trade(self, booked: Booked) -> None:
+    def _add_trade(self, booked: Booked, money: str) -> None:
         if not booked.counts:
             return
         result, status = booked.result or 0, booked.status
-        self.trades += 1
-        self.carried += booked.carried
-        if booked.side.kind in AGAINST:
+        is_against = booked.side.kind in AGAINST
+        if is_against:
             self.volume += abs(booked.side.through)
+        if money == SOL:
+            self.trades += 1
+            self.carried += booked.carried
+        elif is_against:
+            self.trades += 1
+            self.fee_lamports += booked.entry.fee + booked.entry.tip
+            self.cross += PAID_ELSEWHERE in booked.flags
         if INCOMPLETE in booked.flags:
             return
         self.matched += status == "matched"
@@ -120,12 +126,13 @@ class Totals:
         self.winning += result > 0
         self.unmatched_proceeds += booked.unmatched_proceeds
 
-    def _add_other(self, booked: Booked) -> None:
+    def _add_other(self, booked: Booked, money: str) -> None:
         """Fees and tips of all that is no trade are overhead; the rest is by kind."""
         side = booked.side
         costs = side.fee + side.tip
         self.overhead += costs
-        self.carried += booked.carried
+        if money == SOL:
+            self.carried += booked.carried
         if side.kind in TRANSFERS:
             self._transfer(side.through + costs)
         else:
@@ -138,19 +145,6 @@ class Totals:
             self.sent -= lamports
 
     def reconcile(self, open_cost: int) -> Reconciliation:
-        """The sums beside the known cost of the lots that are left, in lamports."""
-        return Reconciliation(
-            opening=self.opening,
-            closing=self.closing,
-            realized=self.realized,
-            unmatched_proceeds=self.unmatched_proceeds,
-            open_cost=open_cost,
-            cost_left=self.cost_left,
-            cost_left_receipts=self.cost_left_receipts,
-            received=self.received,
-            sent=self.sent,
-            overhead=self.overhead,
-            failed_cost=self.failed_cost,
-            other=self.other,
-            gaps=self.gaps,
-        )
+        """`open_cost`: known cost of the lots that are left."""
+        kept = {name: getattr(self, name) for name in Reconciliation._fields if name != "open_cost"}
+        return Reconciliation(open_cost=open_cost, **kept)

@@ -1,11 +1,7 @@
-"""The risk of realized results: how far their sum fell, how long things were held, how positions
-ended. Pure.
+"""The risk of realized results, in lamports, seconds and counts of sales with a result. Pure."""
 
-All of it is integers from the ledger: lamports, seconds and counts of sales with a result, in the
-order of the chain.
-"""
-
-from collections.abc import Callable, Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -17,9 +13,7 @@ HOURS_A_DAY = 24
 
 
 class Period(NamedTuple):
-    """A stretch of UTC time: `hours` from the hour `begins` on, counted from 1970; 0 hours: all
-    time.
-    """
+    """`hours` of UTC time from the hour `begins` on, counted from 1970; 0 hours: all time."""
 
     hours: int
     begins: int
@@ -29,7 +23,7 @@ ALL = Period(0, 0)
 
 
 def find_drawdown(changes: Iterable[int]) -> int:
-    """Return the deepest fall of a sum that begins at 0 and changes so, from a high of it."""
+    """The deepest fall of a sum that begins at 0, from its highest."""
     realized = high = drawdown = 0
     for change in changes:
         realized += change
@@ -42,9 +36,7 @@ def find_drawdown(changes: Iterable[int]) -> int:
 
 @dataclass(slots=True)
 class Fall:
-    """How far a sum that begins at 0 fell from its highest, by the hour. `realized`: at the end of
-    the latest hour; `high`, `drawdown`: before it.
-    """
+    """The deepest fall of a sum by the hour. `high`, `drawdown`: before the latest hour."""
 
     hour: int = 0
     realized: int = 0
@@ -65,11 +57,11 @@ class Fall:
 
 @dataclass(slots=True)
 class Stretch:
-    """What the sales and positions in a stretch of time were.
+    """Sales and positions in a stretch of time.
 
-    `best`, `worst`: results of sales; `closed`: positions from empty to empty that count, `won`
-    those of them that gained, `uncounted` those that do not count; `days`: UTC days with a trade,
-    counted from 1970; `holdings`: how many sales were held how long (round_down), in seconds.
+    `best`, `worst`: results; `closed`: positions from empty to empty that count, `won` with a gain,
+    `uncounted`: that don't count; `days`: UTC days with a trade; `holdings`: sales by seconds held
+    (round_down).
     """
 
     sales: int = 0
@@ -90,28 +82,23 @@ class Stretch:
         return find_lower_median(sorted(self.holdings.items()))
 
     def add(self, later: "Stretch") -> None:
-        """Let what happened later follow."""
-        if later.sales:
-            self._add_sales(later)
         self.closed += later.closed
         self.won += later.won
         self.uncounted += later.uncounted
-        self._add_days(later)
-
-    def _add_sales(self, later: "Stretch") -> None:
         self.sales += later.sales
         self.winning += later.winning
         self.best = pick(max, self.best, later.best)
         self.worst = pick(min, self.worst, later.worst)
         for seconds, count in later.holdings.items():
             self.holdings[seconds] = self.holdings.get(seconds, 0) + count
+        if later.first_day is not None:
+            self.days += later.days - (later.first_day == self.last_day)
+            self.first_day = later.first_day if self.first_day is None else self.first_day
+            self.last_day = later.last_day
 
-    # Sales, positions and days are added one by one, without a Stretch of their own: a rebuild adds
-    # each of them to six.
+    # Added one by one, without a Stretch of their own: a rebuild adds each of them to six.
     def add_sale(self, result: int, held: int | None) -> None:
-        """Add a sale that followed: its result in lamports, and for how many seconds (round_down)
-        it was held, None where that is unknown.
-        """
+        """`result` in lamports; `held`: seconds (round_down), None if unknown."""
         self.sales += 1
         self.winning += result > 0
         if self.best is None or result > self.best:
@@ -122,34 +109,24 @@ class Stretch:
             self.holdings[held] = self.holdings.get(held, 0) + 1
 
     def add_position(self, ended: "PositionSoFar") -> None:
-        """Add a position that ended next."""
         counts = ended.sold and not ended.unknown
         self.closed += counts
         self.won += counts and ended.result > 0
         self.uncounted += not counts
 
     def add_day(self, day: int) -> None:
-        """Add a trade's day, which is no earlier than any added before."""
+        """No day may be earlier than one added before."""
         self.days += day != self.last_day
         self.first_day = day if self.first_day is None else self.first_day
         self.last_day = day
 
-    def _add_days(self, later: "Stretch") -> None:
-        if later.first_day is None:
-            return
-        self.days += later.days - (later.first_day == self.last_day)
-        self.first_day = later.first_day if self.first_day is None else self.first_day
-        self.last_day = later.last_day
-
 
 def pick(choose: Callable[[Iterable[int]], int], *values: int | None) -> int | None:
-    """Return the one of the known values that `choose` takes; None where neither is known."""
     known = [value for value in values if value is not None]
     return choose(known) if known else None
 
 
 def join_stretches(parts: Iterable[Stretch]) -> Stretch:
-    """Join stretches in the order of time."""
     joined = Stretch()
     for part in parts:
         joined.add(part)
@@ -166,9 +143,7 @@ def round_down(seconds: int) -> int:
 
 @dataclass(slots=True)
 class PositionSoFar:
-    """A position from empty on: the results of its sales less the known cost of what left without
-    one, in lamports.
-    """
+    """`result`: of its sales less the known cost of what left without one, in lamports."""
 
     result: int = 0
     # a sale of known cost
@@ -188,12 +163,12 @@ class TokenResult:
 
 @dataclass
 class RiskBook:
-    """The risk of a ledger, entry by entry. `rows` and `token_rows` hold what is not written yet,
-    None for a stored row that is to be dropped.
-    """
+    """`rows` and `token_rows` hold what is not written yet."""
 
-    positions: dict[str, PositionSoFar] = field(default_factory=dict)
-    tokens: dict[str, TokenResult] = field(default_factory=dict)
+    positions: defaultdict[str, PositionSoFar] = field(
+        default_factory=lambda: defaultdict(PositionSoFar)
+    )
+    tokens: defaultdict[str, TokenResult] = field(default_factory=lambda: defaultdict(TokenResult))
     rows: dict[Period, Stretch] = field(default_factory=dict)
     token_rows: dict[str, TokenResult] = field(default_factory=dict)
     # the stretches that the latest hour is in
@@ -209,7 +184,7 @@ class RiskBook:
             return
         day = hour // HOURS_A_DAY
         held = None if booked.holding is None else round_down(booked.holding)
-        if result is not None:
+        if result is not None and booked.sold is not None:
             self._count_token(booked.sold, result)
         for stretch in self._list_stretches(hour):
             if result is not None:
@@ -220,7 +195,7 @@ class RiskBook:
                 stretch.add_day(day)
 
     def _list_stretches(self, hour: int) -> Iterable[Stretch]:
-        """Those that this hour is in, which are to be written: of all, of its day, of itself."""
+        """All time, the day and the hour; they are to be written."""
         if hour != self._hour:
             self._hour = hour
             periods = ALL, Period(HOURS_A_DAY, hour - hour % HOURS_A_DAY), Period(1, hour)
@@ -228,57 +203,32 @@ class RiskBook:
         self.rows |= self._present
         return self._present.values()
 
-    def release(self, left: Mapping[str, int], emptied: Iterable[str], hour: int) -> None:
-        """Follow what left with a wallet: known cost by mint. `emptied`: of these, mints of which
-        nothing is held any more; `hour` as for `add`.
-        """
-        for mint, cost in left.items():
-            if cost:
-                self._find_position(mint).result -= cost
-        ended = [self.positions.pop(one) for one in emptied if one in self.positions]
-        if ended:
-            for stretch in self._list_stretches(hour):
-                for position in ended:
-                    stretch.add_position(position)
-
     def skip(self, booked: Booked) -> None:
-        """Follow a transaction that counts for nothing: positions it sold from count neither."""
+        """Follow a transaction that counts for nothing, nor do positions it sold from."""
         if booked.sold and booked.entry.kind != "round_trip":
-            self._find_position(booked.sold).unknown = True
+            self.positions[booked.sold].unknown = True
         for mint in booked.emptied:
             self.positions.pop(mint, None)
 
     def _follow_positions(self, booked: Booked) -> list[PositionSoFar]:
-        """Count a transaction into its positions; return those that end with it."""
+        """Return the positions that end with it."""
         ended = []
         if booked.entry.kind == "round_trip" and booked.result is not None:
-            # From empty to empty in one transaction: what else is held of the token is not part of
-            # it.
+            # From empty to empty in one transaction, apart from what else is held of the token.
             ended.append(PositionSoFar(booked.result, sold=True))
         elif booked.sold:
-            position = self._find_position(booked.sold)
+            position = self.positions[booked.sold]
             position.result += booked.result or 0
             position.sold = position.sold or booked.status == "matched"
             position.unknown = position.unknown or booked.status != "matched"
         for mint, cost in booked.left:
-            self._find_position(mint).result -= cost
+            self.positions[mint].result -= cost
         if booked.emptied:
             ended += [self.positions.pop(one) for one in booked.emptied if one in self.positions]
         return ended
 
-    def _find_position(self, mint: str) -> PositionSoFar:
-        position = self.positions.get(mint)
-        if position is None:
-            position = self.positions[mint] = PositionSoFar()
-        return position
-
-    def _count_token(self, mint: str | None, result: int) -> None:
-        if mint is None:
-            return
-        token = self.tokens.get(mint)
-        if token is None:
-            token = self.tokens[mint] = TokenResult()
+    def _count_token(self, mint: str, result: int) -> None:
+        token = self.token_rows[mint] = self.tokens[mint]
         token.realized += result
         token.sales += 1
         token.winning += result > 0
-        self.token_rows[mint] = token

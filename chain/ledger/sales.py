@@ -1,7 +1,7 @@
-"""What a transaction made: a sale is matched with the lots it took, first in, first out. Pure.
+"""What a transaction made: a sale is matched with lots, first in, first out. Pure.
 
-Units move once for each money (chain.ledger.ledger); then what moved is looked at from each view: a
-cost that began before the view did is unknown in it.
+Units move once for each money. Each view then prices them: a cost from before the view is unknown
+in it.
 """
 
 from collections.abc import Iterable, Sequence
@@ -21,11 +21,9 @@ UNEXPLAINED = "value_unexplained"
 PAID_ELSEWHERE = "paid_elsewhere"
 # The flag of a sale after a gap in what is known: it has no result.
 INCOMPLETE = "incomplete_history"
-# Kinds in which a token was bought or sold for the money.
 AGAINST = frozenset(("buy", "sell"))
 
 
-# ---- an entry, seen from a money -----------------------------------------------------------------
 class Side(NamedTuple):
     """What an entry is where this money is the money. Signed raw units of it: `through` the venue,
     `beside` it, and what of it were fees, tips and sponsored rent (SOL only).
@@ -40,9 +38,7 @@ class Side(NamedTuple):
 
 
 def see_side(entry: Entry, money: str) -> Side:
-    """An exchange for a stablecoin is a purchase or a sale in it; what was traded for SOL is none
-    there.
-    """
+    """An exchange for a stablecoin is a purchase or a sale in it; a trade for SOL is neither."""
     if money == SOL:
         return Side(
             entry.kind, entry.venue_sol, entry.beside_sol, entry.fee, entry.tip, entry.sponsored
@@ -61,12 +57,11 @@ def see_side(entry: Entry, money: str) -> Side:
 
 
 def is_between_moneys(entry: Entry) -> bool:
-    """Was one stablecoin exchanged for another? That has a result in neither."""
+    """One stablecoin for another has a result in neither."""
     moved = [mint for mint, _, _ in entry.venue_tokens if mint not in entry.residues]
     return all([mint in MINTS for mint in moved])
 
 
-# ---- what moved ----------------------------------------------------------------------------------
 @dataclass(slots=True)
 class Moved:
     """What an entry moved in one inventory, before anybody asks what it cost. `left`: what left
@@ -83,18 +78,14 @@ class Moved:
     sources: set[str] = field(default_factory=set)
 
 
-# ---- what it made --------------------------------------------------------------------------------
 class Booked(NamedTuple):
-    """What a ledger made of one entry in a money; its raw units (lamports) or raw units of a token,
-    None where unknown.
+    """What a ledger made of one entry in a money: raw units of it or of a token, None if unknown.
 
     `status`: matched | partial | unmatched | not_applicable. `lots`: ((origin signature or None,
-    raw amount, cost or None), ...) a sale took. `unmatched_proceeds`: what it brought for lots of
-    unknown cost. `cost_left`: known cost of lots that left without a sale. `other`: money of a
-    trade that went into no cost, proceeds or result. `carried`: lots that took over the cost of
-    what was given for them. `sold`: the mint of a sale or a round trip, which was held for
-    `holding` seconds; `left`: (mint, its part of `cost_left`)...; `emptied`: mints of which
-    nothing is held any more.
+    raw amount, cost or None), ...) of a sale. `unmatched_proceeds`: for lots of unknown cost.
+    `cost_left`: known cost of lots that left without a sale, by mint in `left`. `other`: money in
+    no cost, proceeds or result. `carried`: lots that took over a cost. `sold`: mint of a sale or
+    round trip, held for `holding` seconds. `emptied`: mints of which nothing is held any more.
     """
 
     entry: Entry
@@ -123,9 +114,7 @@ class Booked(NamedTuple):
 
 
 def book(entry: Entry, side: Side, moved: Moved, money: str, begins: int, doubt: bool) -> Booked:
-    """What an entry made in a money, in a view that `begins` then (UTC ms). `doubt`: is the history
-    of what was sold, or of the money, incomplete?
-    """
+    """What an entry made in a view from `begins` (UTC ms). `doubt`: is a history incomplete?"""
     flags = entry.flags
     if money != SOL and entry.kind in TRADES and entry.kind != "swap":
         # A trade for SOL moves no money here, so it needs no explanation either.
@@ -142,7 +131,6 @@ def book(entry: Entry, side: Side, moved: Moved, money: str, begins: int, doubt:
         booked, lost = _book_carried(booked, moved, begins)
         left.append(lost)
     elif moved.given is not None:
-        # It was sold for another money.
         left.append((moved.given, _sum_cost(moved.cut.slices, begins)))
     if money != SOL and side.kind == "swap":
         # One stablecoin for another, or nothing of this one.
@@ -151,7 +139,6 @@ def book(entry: Entry, side: Side, moved: Moved, money: str, begins: int, doubt:
 
 
 def _leave(booked: Booked, left: Iterable[tuple[str, int]]) -> Booked:
-    """Add up the known cost that left without a sale, by mint."""
     costs: dict[str, int] = {}
     for mint, cost in left:
         if cost:
@@ -162,9 +149,7 @@ def _leave(booked: Booked, left: Iterable[tuple[str, int]]) -> Booked:
 
 
 def _book_carried(booked: Booked, moved: Moved, begins: int) -> tuple[Booked, tuple[str, int]]:
-    """An exchange realizes nothing. What became a lot of unknown cost took its known costs and its
-    share of the money along: return the (mint, cost) that was lost so.
-    """
+    """An exchange realizes nothing. Return the (mint, cost) lost in lots of unknown cost, too."""
     assert moved.given is not None
     carried = spent = lost = 0
     for slices, part in moved.carried:
@@ -215,9 +200,7 @@ class Price(NamedTuple):
 def price_sale(
     amounts: Sequence[int], costs: Sequence[int | None], amount: int, proceeds: int
 ) -> Price:
-    """Price a sale of slices: proceeds are shared by quantity, and only slices of known cost have a
-    result.
-    """
+    """Proceeds are shared by quantity; only slices of known cost have a result."""
     matched = gross = cost = 0
     shares = share(proceeds, amounts)
     for quantity, spent, part in zip(amounts, costs, shares, strict=True):
@@ -230,8 +213,8 @@ def price_sale(
 
 
 def find_holding_seconds(slices: Iterable[Slice], begins: int, sold_at: int | None) -> int | None:
-    """How long the middle unit of a sale's slices of known cost was held, of an even number the
-    shorter; None where no time is known. `sold_at`: Unix seconds.
+    """How long the middle unit of known cost was held, of an even number the shorter; None if no
+    time is known. `sold_at`: Unix seconds.
     """
     if sold_at is None:
         return None
@@ -243,12 +226,11 @@ def find_holding_seconds(slices: Iterable[Slice], begins: int, sold_at: int | No
     return held[0][0] if len(held) == 1 else find_lower_median(sorted(held))
 
 
-# ---- units paid for in another money -------------------------------------------------------------
 def mark_paid_elsewhere(
     booked: Booked, moved: Moved, others: Iterable[Moved], begins: int
 ) -> Booked:
-    """Flag a sale for a stablecoin if units of unknown cost in it have one in another money. The
-    inventories of all moneys hold the same units in one order.
+    """Flag a sale for a stablecoin if units of unknown cost in it have one in another money. All
+    inventories hold the same units in one order.
     """
     if booked.status not in ("partial", "unmatched") or INCOMPLETE in booked.flags:
         return booked
@@ -260,7 +242,7 @@ def mark_paid_elsewhere(
 
 
 def _list_units(moved: Moved, begins: int, known: bool) -> list[tuple[int, int]]:
-    """Which units of those sold have a known cost, or none: (first, end) each, from 0 on."""
+    """(first, end) of the units sold with, or without, a known cost, from 0 on."""
     found, at = [], 0
     for one in moved.cut.slices:
         if (one.see_cost(begins) is not None) == known:
@@ -269,13 +251,7 @@ def _list_units(moved: Moved, begins: int, known: bool) -> list[tuple[int, int]]
     return found
 
 
-def is_cross(booked: Booked) -> bool:
-    """Did a sale for a stablecoin take lots that were paid for in something else?"""
-    return PAID_ELSEWHERE in booked.flags
-
-
 def add_flags(flags: tuple[str, ...], *more: str) -> tuple[str, ...]:
-    """The flags with more, in order."""
     return tuple(sorted({*flags, *more}))
 
 

@@ -1,6 +1,4 @@
-"""What a wallet did up to an instant, as sums that can be subtracted: a window is the difference of
-two of them. Pure.
-"""
+"""Running totals that can be subtracted: a window is the difference of two of them. Pure."""
 
 from collections.abc import Iterable
 from operator import add, attrgetter, sub
@@ -8,18 +6,14 @@ from typing import NamedTuple
 
 from chain.ledger.reconciliation import Totals
 
-# What a ledger in a stablecoin leaves out: it is counted in SOL.
-IN_SOL_ALONE = ("failed", "failed_cost", "overhead", "carried")
-
 
 class Sums(NamedTuple):
     """The columns of `running_total`: counts, and raw units of the money.
 
-    `cost`: known cost of what was sold, of sales with a result (round trips have none);
-    `winning`: sales with a result above 0; `carried`: lots that took over the cost of what a swap
-    gave for them. In SOL alone: `failed`, `failed_cost`, `overhead`, `carried`. In stablecoins
-    alone: `fee_lamports`, fees and tips of trades; `cross`: sales of lots that were paid for in
-    something else.
+    `cost`: of sales with a result (round trips have none); `winning`: results above 0; `carried`:
+    lots that took over the cost of what a swap gave. In SOL only: `failed`, `failed_cost`,
+    `overhead`, `carried`; in stablecoins only: `fee_lamports` (fees and tips of trades), `cross`
+    (sales of lots paid for in something else).
     """
 
     realized: int = 0
@@ -47,24 +41,13 @@ class Sums(NamedTuple):
 
 
 NOTHING = Sums()
-_read_in_sol = attrgetter(*Sums._fields[: Sums._fields.index("fee_lamports")])
+_read = attrgetter(*Sums._fields)
 
 
 def read_sums(totals: Totals) -> Sums:
-    """The columns of `running_total` that are sums of a ledger."""
-    return Sums(*_read_in_sol(totals))
-
-
-def read_stablecoin_sums(totals: Totals, trades: int, fee_lamports: int, cross: int) -> Sums:
-    """Return the sums of a ledger in a stablecoin. `trades`, `fee_lamports` and `cross` are counted
-    apart from its totals.
-    """
-    only_in_sol = dict.fromkeys(("failed", "failed_cost", "overhead", "carried"), 0)
-    own = {"trades": trades, "fee_lamports": fee_lamports, "cross": cross}
-    return read_sums(totals)._replace(**only_in_sol, **own)
+    return Sums._make(_read(totals))
 
 
 def add_up(parts: Iterable[Sums]) -> Sums:
-    """Add sums by column."""
     listed = list(parts)
     return Sums(*map(sum, zip(*listed, strict=True))) if listed else NOTHING

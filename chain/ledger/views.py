@@ -1,7 +1,6 @@
-"""From where a ledger is seen: in a money, over all history or since a bot was connected. Pure.
+"""A view of a ledger: in a money, over all history or of an attachment. Pure.
 
-An attachment is a view of the same ledger: a cost that began before the wallet was connected is
-unknown in it, and only what happened while it lasted counts.
+In an attachment's view older costs are unknown, and only what happened while it lasted counts.
 """
 
 from collections.abc import Callable
@@ -12,11 +11,9 @@ from chain.ledger.inventory import SOL
 from chain.ledger.lots import UNDATED
 from chain.ledger.reconciliation import Totals
 from chain.ledger.risk import RiskBook
-from chain.ledger.sales import AGAINST, Booked, is_cross
-from chain.ledger.sums import IN_SOL_ALONE, Sums, read_sums
+from chain.ledger.sales import Booked
 from chain.reading.entries import Entry
 
-# The view of all that is known of a wallet.
 ALL_HISTORY = 0
 # (money, view)
 Key = tuple[str, int]
@@ -29,9 +26,6 @@ class Span(NamedTuple):
     number: int
     begins_ms: int
     ends_ms: int | None
-
-    def is_over(self, now_ms: int) -> bool:
-        return self.ends_ms is not None and self.ends_ms <= now_ms
 
 
 class Holdings(NamedTuple):
@@ -47,37 +41,16 @@ class Holdings(NamedTuple):
 
 @dataclass
 class Account:
-    """What was done in a money, in one view. Of trades against a stablecoin: how many, their fees
-    and tips, and sales of what was paid for in another money (`cross`).
-    """
+    """What was done in a money, in one view."""
 
     totals: Totals = field(default_factory=Totals)
     risk: RiskBook = field(default_factory=RiskBook)
-    trades: int = 0
-    fee_lamports: int = 0
-    cross: int = 0
 
     def add(self, booked: Booked, money: str, hour: int) -> None:
         """Count a booked transaction in. `hour` as in RiskBook.add."""
-        self.totals.add(booked)
+        self.totals.add(booked, money)
         if money == SOL:
             self.risk.add(booked, hour)
-        elif booked.side.kind in AGAINST and booked.counts:
-            self.trades += 1
-            self.fee_lamports += booked.entry.fee + booked.entry.tip
-            self.cross += is_cross(booked)
-
-    def sum_up(self, money: str) -> Sums:
-        """Its running totals so far. `money`: its own."""
-        sums = read_sums(self.totals)
-        if money == SOL:
-            return sums
-        return sums._replace(
-            trades=self.trades,
-            fee_lamports=self.fee_lamports,
-            cross=self.cross,
-            **dict.fromkeys(IN_SOL_ALONE, 0),
-        )
 
 
 # Measures what is held at unknown cost from before a moment on (UTC ms).
@@ -86,9 +59,7 @@ Measure = Callable[[int], Holdings]
 
 @dataclass
 class Spans:
-    """The attachments of a wallet, in order, of which no two overlap. They follow the latest time
-    of its transactions: one that is older than its span counts for nothing in it.
-    """
+    """Attachments in order. They follow the latest time: older entries count for none."""
 
     spans: tuple[Span, ...] = ()
     now_ms: int = 0
@@ -98,9 +69,7 @@ class Spans:
     _begun: int = 0
 
     def turn(self, entry: Entry, measure: Measure) -> None:
-        """Close and begin spans, up to the one that the latest time is in. `measure`: of the ledger
-        before this entry.
-        """
+        """Close and begin spans up to the latest time. `measure`: before this entry."""
         happened_at = entry.happened_at
         if happened_at is None or happened_at <= self.now_ms:
             return
@@ -116,22 +85,21 @@ class Spans:
             self._close_over(measure)
 
     def _close_over(self, measure: Measure) -> None:
-        """Close the open span once the latest time is past its end: it changes no more."""
         span = self.open
-        if span and span.is_over(self.now_ms):
+        if span and span.ends_ms is not None and span.ends_ms <= self.now_ms:
             held = measure(span.begins_ms)
             self._held[span.number] = held._replace(carried_in=self._held[span.number].carried_in)
             self.open = None
 
     def list_views(self, entry: Entry) -> list[tuple[int, int]]:
-        """(view, when it begins in UTC ms) of each view that an entry counts in."""
+        """(view, its beginning in UTC ms) of each view that an entry counts in."""
         span, happened_at = self.open, entry.happened_at
         if span and happened_at is not None and happened_at >= span.begins_ms:
             return [(ALL_HISTORY, UNDATED), (span.number, span.begins_ms)]
         return [(ALL_HISTORY, UNDATED)]
 
     def find_holdings(self, measure: Measure) -> dict[int, Holdings]:
-        """Of each span what it brought in and holds, by number. `measure`: of the ledger now."""
+        """By number of the span. `measure`: of the ledger now."""
         waiting = Holdings(carried_in=measure(UNDATED).open_cost)
         found = {span.number: self._held.get(span.number, waiting) for span in self.spans}
         if self.open:

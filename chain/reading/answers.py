@@ -1,8 +1,5 @@
-"""Checks of a node's answers: from the JSON of a result to plain values, or ValueError. Pure; a
-node may answer anything.
-
-Numbers are bounded to what is stored in signed 64-bit columns, addresses and signatures to what
-they look like.
+"""Checks of a node's answers: from JSON to plain values, or ValueError. Pure; a node may answer
+anything. Numbers are bounded to signed 64-bit columns.
 """
 
 import base64
@@ -85,10 +82,7 @@ def check_accounts(result: Any) -> list[str]:
 
 
 def check_holdings(result: Any, owned: Sequence[tuple[str, str]]) -> tuple[int, list[Holding]]:
-    """getMultipleAccounts, base64, at least 72 bytes of each: (slot, the Holding of each account).
-
-    `owned`: (wallet, address) of each account asked for, in that order.
-    """
+    """getMultipleAccounts, base64, 72 bytes of each. `owned`: (wallet, address) in order."""
     try:
         slot, accounts = result["context"]["slot"], result["value"]
         if not is_number(slot) or len(accounts) != len(owned):

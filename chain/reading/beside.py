@@ -1,6 +1,4 @@
-"""Which token changes of a transaction passed through its venue, for all who book, judge or tell
-them. Pure; the rules in words: docs/verified.md.
-"""
+"""Which token changes of a transaction passed through its venue. Pure; docs/verified.md."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
@@ -17,11 +15,9 @@ class Change(NamedTuple):
 def list_venue_changes(
     whole: Iterable[Sequence[Any]], beside: Iterable[Sequence[Any]]
 ) -> list[Change]:
-    """The changes of a whole transaction less those beside its venue, in that order, zeros left
-    out. Rows are (mint, raw change as a number or text, decimals).
-
-    What was bought and sent on at once, or arrived and was sold at once, changed nothing as a
-    whole: it stands beside alone, and passed through the venue all the same.
+    """Changes of a whole transaction less those beside its venue, without zeros. Rows: (mint, raw
+    change as a number or text, decimals). What was bought and sent on is only in `beside`, yet it
+    passed through the venue.
     """
     raws: dict[str, int] = {}
     places: dict[str, int] = {}

@@ -1,6 +1,4 @@
-"""Names of instructions that decide by themselves what a call was: steps of an order, changes of a
-position that is a plain account. Pure.
-"""
+"""Names of instructions that decide what a call was: order steps, plain positions. Pure."""
 
 from hashlib import sha256
 

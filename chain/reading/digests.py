@@ -8,12 +8,7 @@ from chain.reading.receipts import Receipt, TokenBalance
 
 
 def digest_receipt(receipt: Receipt) -> str:
-    """SHA-256, in hex, of what decides every number: signature, slot, whether it failed, fee, and
-    accounts with their lamports and token balances before and after.
-
-    Left out is what nodes write differently: the name of an error, logs, decoded instructions.
-    docs/check.md shows the exact text.
-    """
+    """SHA-256, in hex, of what decides every number, as docs/check.md shows it."""
     told = {
         "signature": receipt.signature,
         "slot": receipt.slot,

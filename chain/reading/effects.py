@@ -1,6 +1,4 @@
-"""Tell what one receipt did to one wallet: own accounts, SOL, rent and tokens. Pure; amounts in
-lamports and raw token units.
-"""
+"""What one receipt did to one wallet. Pure; amounts in lamports and raw token units."""
 
 import hashlib
 from collections import defaultdict
@@ -65,9 +63,7 @@ class Effect:
 
 @lru_cache(4096)
 def associated_address(wallet: str, mint: str, program: str = TOKEN) -> str:
-    """The associated token account of a wallet and a mint: the derived address with the highest
-    bump off the curve.
-    """
+    """The derived address with the highest bump off the curve."""
     seeds = b58decode(wallet) + b58decode(program) + b58decode(mint)
     end = b58decode(ASSOCIATED) + b"ProgramDerivedAddress"
     derived = (hashlib.sha256(seeds + bytes([bump]) + end).digest() for bump in range(255, -1, -1))
@@ -75,8 +71,8 @@ def associated_address(wallet: str, mint: str, program: str = TOKEN) -> str:
 
 
 def _named_as_own(receipt: Receipt, wallet: str) -> Iterator[str | None]:
-    """Accounts that an instruction ties to the wallet, for receipts that do not tell owners."""
-    for one in receipt.operations():
+    """Accounts that an instruction ties to the wallet; for receipts without owners."""
+    for one in receipt.operations:
         if one.authority != wallet:
             continue
         if one.name in ("initialize", "associate"):
@@ -88,11 +84,7 @@ def _named_as_own(receipt: Receipt, wallet: str) -> Iterator[str | None]:
 def own_accounts(
     receipt: Receipt, wallet: str, known: Set[str] = frozenset()
 ) -> tuple[dict[str, tuple[bool, bool]], tuple[str, ...]]:
-    """(own sides, unowned): own sides maps address -> (is the wallet's before, after).
-
-    An owner that the receipt leaves out is inferred from `known` accounts, the associated address
-    and the instructions.
-    """
+    """({address: (is the wallet's before, after)}, unowned). Missing owners are inferred."""
     own: dict[str, tuple[bool, bool]] = {}
     unowned: set[str] = set()
     named: set[str | None] | None = None
@@ -116,7 +108,6 @@ def own_accounts(
 
 
 def touches(receipt: Receipt, wallet: str, known: Set[str] = frozenset()) -> bool:
-    """Does the receipt name the wallet or an account of its own?"""
     return (
         wallet in receipt.keys
         or bool(known & set(receipt.keys))
@@ -130,14 +121,12 @@ def read_effect(
     tip_accounts: Container[str | None],
     known: Set[str] = frozenset(),
 ) -> Effect:
-    """Effect of a receipt on a wallet. `known`: own token accounts seen in other receipts."""
+    """`known`: own token accounts seen in other receipts."""
     own, unowned = own_accounts(receipt, wallet, known)
-    balances = [
-        one
-        for address, mine in sorted(own.items())
-        for one in _list_balances(receipt, address, mine)
-    ]
-    held = receipt.lamports(wallet)
+    balances = list[Balance]()
+    for address, mine in sorted(own.items()):
+        balances += _list_balances(receipt, address, mine)
+    told, held = receipt.tokens.values(), receipt.lamports(wallet)
     lamports = held[1] - held[0]
     wrapped = sum(b.after - b.before for b in balances if b.mint == WRAPPED_SOL)
     rent = sum(b.lamports_after - b.lamports_before for b in balances) - wrapped
@@ -157,11 +146,7 @@ def read_effect(
         tokens=_changes(balances),
         balances=tuple(balances),
         unowned=unowned,
-        inferred=any(
-            side is not None and side.owner is None
-            for sides in receipt.tokens.values()
-            for side in sides
-        ),
+        inferred=any(side and side.owner is None for pair in told for side in pair),
         own=frozenset((*own, wallet)),
         sponsors=tuple(sponsors.items()),
     )
@@ -170,13 +155,12 @@ def read_effect(
 def _tips(receipt: Receipt, wallet: str, tip_accounts: Container[str | None]) -> int:
     return sum(
         one.amount
-        for one in receipt.operations()
+        for one in receipt.operations
         if one.name == "transfer" and one.source == wallet and one.target in tip_accounts
     )
 
 
 def _list_balances(receipt: Receipt, address: str, mine: tuple[bool, bool]) -> Iterator[Balance]:
-    """Yield what an own account held, under the mint of each side."""
     before, after = (
         side if is_mine else None for side, is_mine in _pairs(receipt.tokens[address], mine)
     )
@@ -195,7 +179,7 @@ def _pairs(sides: tuple[T, T], mine: tuple[bool, bool]) -> Iterator[tuple[T, boo
 
 
 def _changes(balances: list[Balance]) -> tuple[tuple[str, int, int], ...]:
-    """Raw changes per mint over the own accounts; wrapped SOL is SOL, not a token."""
+    """Raw changes by mint over the own accounts; wrapped SOL is SOL, not a token."""
     changes: dict[str, int] = defaultdict(int)
     decimals = {}
     for one in balances:
@@ -210,14 +194,11 @@ def _changes(balances: list[Balance]) -> tuple[tuple[str, int, int], ...]:
 def _sponsors(
     receipt: Receipt, wallet: str, own: Container[str | None], balances: list[Balance]
 ) -> dict[str | None, int]:
-    """{who: lamports} of the rent that others put into own accounts opened here, less what the
-    wallet paid them back in the same receipt.
-
-    Lamports that lay at the address before it was opened were put there by somebody else too, in an
-    earlier receipt; they stand under None.
+    """{who: lamports} of rent that others put into own accounts opened here, less what the wallet
+    paid them back in the same receipt. Lamports that were at the address before are under None.
     """
     paid_back: dict[str | None, int] = defaultdict(int)
-    for one in receipt.operations():
+    for one in receipt.operations:
         if one.name == "transfer" and one.source == wallet:
             paid_back[one.target] += one.amount
     total: dict[str | None, int] = defaultdict(int)
@@ -237,11 +218,9 @@ def _sponsors(
 def _funders(
     receipt: Receipt, wallet: str, own: Container[str | None], address: str
 ) -> dict[str | None, int]:
-    """{who: lamports} that came to an account from others than the wallet; what lay there before
-    comes first, under None.
-    """
+    """{who: lamports} that others sent to an account; None: was there before, first."""
     funded: dict[str | None, int] = defaultdict(int, {None: receipt.lamports(address)[0]})
-    for one in receipt.operations():
+    for one in receipt.operations:
         if one.name not in ("transfer", "create") or one.target != address:
             continue
         if one.source not in own and one.source != wallet:
@@ -252,12 +231,12 @@ def _funders(
 def find_main_mint(
     receipt: Receipt, own: Set[str], changes: Iterable[tuple[str, int, int]]
 ) -> str | None:
-    """The one mint of `changes` ((mint, raw change, decimals), ...) that moved, shares and position
-    NFTs minted or burned for the `own` accounts left aside; of a two-way move the one that rose.
+    """The one mint that moved; of a two-way move the one that rose. Shares and position NFTs minted
+    or burned for `own` accounts are left out. `changes`: ((mint, raw change, decimals), ...).
     """
     shares = {
         _mint_of(receipt, o)
-        for o in receipt.operations()
+        for o in receipt.operations
         if (o.name == "mint" and o.target in own) or (o.name == "burn" and o.source in own)
     }
     moved = [(m, change) for m, change, _ in changes if m not in shares]

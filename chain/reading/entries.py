@@ -1,6 +1,4 @@
-"""One receipt as it concerns one wallet: the line that goes into the wallet's ledger. Pure; kept as
-packed JSON so that rebuilding needs no parsing.
-"""
+"""One receipt as it concerns one wallet: a line of its ledger, stored as packed JSON. Pure."""
 
 import json
 from collections.abc import Set
@@ -23,14 +21,13 @@ class Entry(NamedTuple):
     """What one transaction means for one wallet, in lamports and raw units. `tokens`: ((mint, raw
     change, decimals), ...). `balances`: own accounts before and after.
 
-    `others`: ((address, mint, before, after), ...) of the token accounts that are not the wallet's,
-    for orders only, those that lost something or that the wallet paid into in an order program's
-    call: an escrow is one. `unowned`: token accounts whose owner the receipt does not
-    tell; if one turns out to be the wallet's, the entry is read again. `sponsored`: lamports that
-    others put into own accounts as rent. `beside_sol`, `beside_tokens`: the part of `sol` and
-    `tokens` that did not pass through the venue. `explained_percent`: 0 to 100, how much of the
-    trade left or entered `counterparties`, the accounts that the call trades with; None where
-    nothing is priced. `seen_at`: when the signature was first listed here, UTC ms.
+    `others`: ((address, mint, before, after), ...), of orders only: foreign token accounts that
+    lost something or that the wallet paid into in an order program's call (escrows). `unowned`:
+    token accounts without a known owner; if one turns out to be the wallet's, the entry is read
+    again. `sponsored`: rent that others put into own accounts. `beside_sol`, `beside_tokens`: the
+    part of `sol` and `tokens` outside the venue. `explained_percent`: 0 to 100, how much of the
+    trade left or entered `counterparties`; None if nothing is priced. `seen_at`: when the signature
+    was first listed here, UTC ms.
     """
 
     signature: str
@@ -60,9 +57,7 @@ class Entry(NamedTuple):
 
     @property
     def happened_at(self) -> int | None:
-        """When it happened, UTC ms: its block time, but never after it was seen here, for the
-        clock of the chain may run ahead. None: not known yet.
-        """
+        """Block time in UTC ms, but not after it was seen here: the chain's clock may run ahead."""
         if self.block_time is None:
             return None
         block_ms = self.block_time * 1000
@@ -70,7 +65,7 @@ class Entry(NamedTuple):
 
     @property
     def venue_sol(self) -> int:
-        """Signed lamports that passed through the venue: the whole less what stood beside."""
+        """Signed lamports that passed through the venue."""
         return self.sol - self.beside_sol
 
     @property
@@ -81,25 +76,21 @@ class Entry(NamedTuple):
         return tuple(sorted(list_venue_changes(self.tokens, self.beside_tokens)))
 
     def show(self) -> str:
-        """Make its JSON, without what its row says beside it."""
+        """Make its JSON, without what is in other columns of its row."""
         return json.dumps(self[len(OF_THE_ROW) : -1], separators=(",", ":"))
 
     def dump(self) -> bytes:
-        """Return it as it is stored."""
         return pack_text(self.show())
 
     @staticmethod
     def load(
         signature: str, slot: int, tx_index: int | None, body: bytes, seen_at: int | None = None
     ) -> "Entry":
-        """Read what was stored; the others are columns of its row, of which a block may have told
-        `tx_index` later than the receipt did. ValueError or TypeError where `body` is
-        damaged.
+        """Read a stored entry. `tx_index`: of its row, since a block may provide it later than the
+        receipt. ValueError, TypeError or LookupError if `body` is damaged.
         """
         values: list[Any] = _read_json(unpack_text(body))[0]
-        # Entries of the first versions have fewer values. Set by position: by name takes eight
-        # times as long.
-        values += DEFAULTS[len(values) :]
+        # Set by position: by name takes eight times as long.
         for place in OF_WORDS:
             values[place] = tuple(values[place])
         for place in OF_ROWS:
@@ -118,9 +109,7 @@ OF_THE_ROW, STORED = Entry._fields[:3], Entry._fields[3:-1]
 BALANCES, MINT, TOKENS = map(STORED.index, ("balances", "mint", "tokens"))
 OF_WORDS = [STORED.index(name) for name in ("flags", "residues", "unowned", "counterparties")]
 OF_ROWS = [STORED.index(name) for name in ("others", "beside_tokens")]
-DEFAULTS = tuple(Entry._field_defaults.get(name) for name in STORED)
-# Exact for integers of any size, unlike faster JSON parsers. raw_decode skips the search for white
-# space around the value, which is never stored.
+# Exact for integers of any size, unlike faster parsers; raw_decode looks for no white space.
 _read_json = json.JSONDecoder().raw_decode
 
 
@@ -130,7 +119,7 @@ def read_entry(
     programs: Programs,
     known: Set[str] = frozenset(),
 ) -> Entry:
-    """Entry of a Receipt for a wallet. `known`: as in reading.effects.read_effect."""
+    """`known`: as in reading.effects.read_effect."""
     effect = read_effect(receipt, wallet, TIP_ACCOUNTS, known)
     kind = decide_kind(receipt, effect, programs)
     split = kind.split or Split()
@@ -182,14 +171,12 @@ def _others(
 
 
 def _list_ordered(receipt: Receipt, effect: Effect, programs: Programs) -> set[str | None]:
-    """Accounts that the wallet sent tokens to in calls of order programs. Where the node did not
-    tell which call made which, those of the whole top-level instruction.
-    """
+    """Accounts that the wallet sent tokens to in calls of order programs."""
     calls = [
         one if top.nested else top
         for top in receipt.instructions
         for one in top.tree()
         if programs.family(one.program) == "order"
     ]
-    operations = (one.operation for call in calls for one in call.tree() if one.operation)
+    operations = (one for call in calls for one in call.operations)
     return {o.target for o in operations if o.name == "send" and o.source in effect.own}

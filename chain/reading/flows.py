@@ -1,8 +1,5 @@
-"""Sort what a receipt moved for one wallet by acting call: what the wallet gave into each and got
-out of it, and what came and went beside them. Pure.
-
-An acting call is an outermost known swap instruction that concerns the wallet, with everything it
-called (docs/verified.md).
+"""Sort what a receipt moved for one wallet by acting call: an outermost known swap instruction that
+concerns the wallet, with everything it called (docs/verified.md). Pure.
 """
 
 from collections import Counter, defaultdict
@@ -23,10 +20,9 @@ Amounts = Counter[str]
 
 
 class Call:
-    """What one acting call moved across the border of the wallet's own accounts.
-
-    `paid` lists where to; rent for other accounts and tips are neither given nor got. `topped_up`:
-    lamports given to accounts `opened` by the call itself, or, where it moved no tokens, anywhere.
+    """What one acting call moved across the border of the wallet's own accounts, without rent for
+    others and tips. `paid`: receivers. `topped_up`: lamports to accounts `opened` by it, or, if it
+    moved no tokens, anywhere.
     """
 
     def __init__(self, body: Instruction) -> None:
@@ -54,10 +50,9 @@ class Call:
 class Flows:
     """All that a receipt moved for one wallet, sorted by acting call.
 
-    `whole`: there is one call, the whole transaction. `trading`: places of the calls that make up
-    the trade, in `calls`. `own`: the wallet, its token
-    accounts and those that it opened and closed inside. `unshown`: what balances changed by beyond
-    what instructions show, in lamports by account; `unshown_in` the sum of own accounts.
+    `whole`: one call, the whole transaction. `trading`: places in `calls` that make up the trade.
+    `own`: the wallet, its token accounts and those opened and closed inside. `unshown`: lamports by
+    account that no instruction shows; `unshown_in`: their sum over own accounts.
     """
 
     def __init__(
@@ -83,9 +78,10 @@ class Flows:
         self._find_opened()
         self._sort_moves()
         self._add_handed_over()
-        self._add_found_inside()
+        # An account that the wallet opened and closed inside may have been paid for before.
+        for account in self.own - effect.own:
+            self.came[WRAPPED_SOL, account] += receipt.lamports(account)[0]
 
-    # ---- across the border -----------------------------------------------------------------------
     def _find_opened(self) -> None:
         with_tokens = {move.call for move in self.moves if move.mint != WRAPPED_SOL}
         for place, call in enumerate(self.calls):
@@ -145,16 +141,8 @@ class Flows:
             if sides[0] and sides[0].mint != WRAPPED_SOL:
                 self.came[sides[0].mint, balance.address] += sides[0].amount - balance.before
 
-    def _add_found_inside(self) -> None:
-        """An account that the wallet opened and closed inside may have been paid for before."""
-        for account in self.own - self.effect.own:
-            self.came[WRAPPED_SOL, account] += self.receipt.lamports(account)[0]
-
-    # ---- which calls are the trade ---------------------------------------------------------------
     def choose_trading(self) -> bool:
-        """Keep as the trade the calls that the wallet gave into and got out of; False if there is
-        none.
-        """
+        """Keep the calls that the wallet gave into and got out of; False if there are none."""
         trading = set()
         for place, call in enumerate(self.calls):
             if not call.gave:
@@ -166,13 +154,10 @@ class Flows:
         return bool(trading)
 
     def choose_all(self) -> None:
-        """Take all calls for the trade, unasked."""
         self.trading = frozenset(range(len(self.calls)))
 
     def choose_fill(self) -> None:
-        """Take all calls for an order's fill, but where an order program delivered: a swap that the
-        wallet gave nothing into is a gift beside it.
-        """
+        """Take all calls but gifts beside an order program's delivery."""
         family = self.programs.family
         orders = {p for p, one in enumerate(self.calls) if family(one.body.program) == "order"}
         gifts = {p for p, one in enumerate(self.calls) if one.delivered and not one.gave} - orders
@@ -181,13 +166,11 @@ class Flows:
             self.trading -= gifts
 
     def _passed(self, call: Call) -> bool:
-        """Did a token come and go, so that the wallet may be left with less of everything?"""
+        """Did a token come and go? Then the wallet may be left with less of everything."""
         return any(call.got[mint] for mint in call.given.keys() - {WRAPPED_SOL})
 
     def _settled(self, place: int) -> set[int]:
-        """The earlier calls whose orders this one settles, and this one: the same order book, and
-        an account of it that the wallet gave into.
-        """
+        """This call and the earlier ones whose orders it settles in the same order book."""
         body = self.calls[place].body
         if self.programs.name(body.program) not in ORDER_BOOKS:
             return set()
@@ -199,7 +182,6 @@ class Flows:
         }
         return earlier | {place} if earlier else set()
 
-    # ---- sums ------------------------------------------------------------------------------------
     def given(self, mint: str) -> int:
         return sum(self.calls[place].given[mint] for place in self.trading)
 
@@ -207,16 +189,13 @@ class Flows:
         return sum(self.calls[place].got[mint] for place in self.trading)
 
     def sol_both_ways(self) -> bool:
-        """Did SOL go into the trade and come out of it?"""
         return bool(self.given(WRAPPED_SOL) and (self.got(WRAPPED_SOL) or self.unshown_in > 0))
 
     def passed_mints(self) -> list[str]:
-        """Mints that came and went in the trade."""
         mints = {mint for place in self.trading for mint in self.calls[place].given}
         return sorted(m for m in mints - {WRAPPED_SOL} if self.given(m) and self.got(m))
 
     def came_first(self, mint: str) -> bool:
-        """Did it come before it went?"""
         inside = (move for move in self._inside() if move.mint == mint)
         first = next((move for move in inside if self._crosses(move)), None)
         return first is not None and first.target in self.own
@@ -251,13 +230,9 @@ class Flows:
         arrived = change + left
         return amount * arrived // sent if 0 <= arrived < sent else amount
 
-    # ---- lamports that no instruction shows ------------------------------------------------------
     def unshown_explained(self) -> int:
-        """Of the lamports that programs moved into own accounts of their own, those that came from
-        the venue.
-
-        All of them where nothing else could have moved them. Otherwise at most what the accounts
-        that took part in transfers inside the calls lost, less what strangers gained.
+        """Of the lamports that came unshown, those from the venue: all if nothing else could have
+        moved them; otherwise at most what parties to the calls lost, less what strangers gained.
         """
         if self.unshown_in <= 0 or self.whole or not self._others_held():
             return self.unshown_in
@@ -274,14 +249,12 @@ class Flows:
         return min(self.unshown_in, max(0, pool - strangers) + back)
 
     def _paid_back(self, account: str) -> int:
-        """Lamports that the wallet paid to an account beyond what came from there shown."""
+        """Lamports paid to an account beyond what came from there."""
         went, came = (of.get((WRAPPED_SOL, account), 0) for of in (self.went, self.came))
         return max(0, went - came)
 
     def _bought_elsewhere(self) -> set[str | None]:
-        """Accounts that strangers gave tokens outside of the trade: what those lost may have been
-        the price, and have come here through a program's hands.
-        """
+        """Accounts that strangers gave tokens outside of the trade, perhaps for lamports."""
         targets = {
             move.target
             for move in self.moves
@@ -296,9 +269,7 @@ class Flows:
         return any(not self.programs.family(one.program) for one in self._others_held())
 
     def _others_held(self) -> list[Instruction]:
-        """Instructions that could move lamports into own accounts and are not the trade's: outside
-        of its calls, hooks, and programs inside of them that nobody knows.
-        """
+        """Instructions outside of the trade that could move lamports into own accounts."""
         own = self.own & self.receipt.writable
         return [
             one.instruction
@@ -309,9 +280,7 @@ class Flows:
         ]
 
     def _partners(self) -> set[str]:
-        """Accounts that took part in transfers inside the trade: sources, targets, their owners and
-        who authorized them. Own ones left out.
-        """
+        """Foreign accounts in transfers inside the trade: sources, targets, owners, authorities."""
         told = ((move.source, move.target, move.authority) for move in self._inside())
         accounts = {account for three in told for account in three if account}
         accounts |= {owner for account in accounts for owner in self.owners(account)}
@@ -324,11 +293,8 @@ class Flows:
     def _inside(self) -> Iterable[Move]:
         return (move for move in self.moves if move.call in self.trading)
 
-    # ---- who else --------------------------------------------------------------------------------
     def paid_by_others(self, mint: str) -> int:
-        """What others put into the trade beside the wallet, of what the wallet gave: other signers,
-        or whoever let the wallet spend from an account of theirs.
-        """
+        """What other signers or approving owners paid into the trade of what the wallet gave."""
         if self.whole:
             return 0
         opened = {a for a, sides in self.receipt.tokens.items() if sides[0] is None}
@@ -362,10 +328,8 @@ class Flows:
 
 
 def _opened_inside(receipt: Receipt, wallet: str) -> set[str]:
-    """Token accounts that the wallet opened and closed inside the receipt: they are in no token
-    balance. One that was handed over on the way is not the wallet's.
-    """
-    operations = receipt.operations()
+    """Token accounts opened and closed inside, in no token balance; none handed over."""
+    operations = receipt.operations
     handed = {one.source for one in operations if one.name == "assign"}
     return {
         one.target
@@ -379,7 +343,7 @@ def _opened_inside(receipt: Receipt, wallet: str) -> set[str]:
 
 
 def _unshown(receipt: Receipt, moves: Iterable[Move]) -> dict[str, int]:
-    """{account: lamports} by which balances changed beyond what instructions show and the fee."""
+    """{account: lamports} by which balances changed beyond instructions and the fee."""
     shown: dict[str | None, int] = defaultdict(int)
     for move in moves:
         if move.mint == WRAPPED_SOL:

@@ -1,6 +1,4 @@
-"""Decode what instructions of the System, Stake, Vote, Token and Associated-Token programs move,
-from the node's own decoding or from their bytes. Pure.
-"""
+"""What instructions of native and token programs move, decoded or from bytes. Pure."""
 
 import re
 from collections.abc import Iterator
@@ -78,10 +76,7 @@ AUTHORITIES = (
 
 
 def read_parsed(program: str, parsed: Any) -> Operation | None:
-    """The Operation of an instruction that the node decoded, or None.
-
-    Raises KeyError or TypeError where the node's decoding lacks what its type needs.
-    """
+    """KeyError or TypeError if the node's decoding lacks a field."""
     kind, info = parsed.get("type"), parsed.get("info") or {}
     if (program, kind) in PARSED_LAMPORTS:
         name, source, target = PARSED_LAMPORTS[program, kind]
@@ -115,9 +110,7 @@ def _read_parsed_token(name: str, info: Any) -> Operation:
 
 
 def _read_amount(told: Any) -> int:
-    """An amount as nodes decode it: of lamports a whole number, of tokens one in digits. TypeError
-    for anything else: a float is never rounded.
-    """
+    """TypeError for all but integers and digits: a float is never rounded."""
     if type(told) is int:
         return told
     if isinstance(told, str) and re.fullmatch("[0-9]{1,20}", told):
@@ -126,10 +119,7 @@ def _read_amount(told: Any) -> int:
 
 
 def read_data(program: str, a: tuple[str, ...], data: bytes) -> Operation | None:
-    """The Operation of an instruction given as accounts `a` and bytes, or None.
-
-    Layouts: the instruction enums of the System, Stake, Vote and SPL Token programs.
-    """
+    """Layouts: the instruction enums of the System, Stake, Vote and SPL Token programs."""
     try:
         if program == SYSTEM:
             return _read_system(a, data)
@@ -214,7 +204,6 @@ def _read_token(a: tuple[str, ...], data: bytes) -> Operation | None:
 
 
 def _read_rights(kind: int, a: tuple[str, ...], data: bytes) -> Operation | None:
-    """Who owns an account, and who may spend from it."""
     if kind == 1:
         account, mint, owner, *_ = a
         return Operation("initialize", None, account, owner, mint=mint)

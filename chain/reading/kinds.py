@@ -1,6 +1,4 @@
-"""Decide what a receipt was for a wallet: buy, sell, swap, transfer... The first rule that answers
-decides (docs/results.md). Pure.
-"""
+"""Decide what a receipt was for a wallet. The first rule decides (docs/results.md). Pure."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Set
@@ -47,7 +45,6 @@ class Kind:
 
 
 def decide_kind(receipt: Receipt, effect: Effect, programs: Programs) -> Kind:
-    """Kind of a receipt for the wallet of `effect` under this program table."""
     acting = _acting(receipt, effect, programs)
     venue, mint = _venue(acting, programs), find_main_mint(receipt, effect.own, effect.tokens)
     if receipt.failed:
@@ -70,28 +67,22 @@ def decide_kind(receipt: Receipt, effect: Effect, programs: Programs) -> Kind:
 
 
 def _ambiguous(receipt: Receipt, effect: Effect, venue: str | None, mint: str | None) -> Kind:
-    """Shown and never priced. Whether the wallet signed decides what it can stand for."""
     signed = effect.wallet in receipt.signers
     return Kind("other", venue, mint, ("ambiguous", *(() if signed else ("not_signer",))))
 
 
-# ---- who acts ------------------------------------------------------------------------------------
 def _acting(receipt: Receipt, effect: Effect, programs: Programs) -> list[Instruction]:
-    """The outermost known program calls that concern the wallet, in order. What an unknown wrapper
-    calls stands for it.
-    """
+    """List the outermost known calls that concern the wallet; unknown wrappers are skipped."""
     return [
         one
         for top in receipt.instructions
         for one in _outermost(top, programs)
-        if programs.is_marker(one.program) or _concerns(one, effect.own)
+        if one.program in programs.markers or _concerns(one, effect.own)
     ]
 
 
 def _outermost(instruction: Instruction, programs: Programs) -> Iterator[Instruction]:
-    """List known calls that no other known call made. What a token's transfer hook calls is
-    nobody's.
-    """
+    """Known calls that no other known call made. Calls of a transfer hook are nobody's."""
     if programs.family(instruction.program):
         yield instruction
         return
@@ -102,9 +93,7 @@ def _outermost(instruction: Instruction, programs: Programs) -> Iterator[Instruc
 
 
 def _concerns(instruction: Instruction, own: Set[str]) -> bool:
-    """Does a call concern these accounts? One that names no account at all (a marker) speaks of the
-    whole transaction; one that only records balances acts for nobody.
-    """
+    """Calls without accounts (markers) concern the whole transaction; balance recorders none."""
     if instruction.data[:8] in RECORD_CALLS:
         return False
     accounts = [account for one in instruction.tree() for account in one.accounts]
@@ -114,14 +103,12 @@ def _concerns(instruction: Instruction, own: Set[str]) -> bool:
 def _deciding_families(
     receipt: Receipt, acting: list[Instruction], effect: Effect, programs: Programs
 ) -> set[str]:
-    """Families of the acting programs. Several side by side count only where each moves value of
-    the wallet, or where an order's call moves anybody's.
-    """
+    """Of several families, only those that move value; an order's may move anybody's."""
     by_family: dict[str | None, list[Instruction]] = defaultdict(list)
     pools = {
         one.program
         for one in acting
-        if programs.is_pool(one.program) and _moves_shares(one, effect.own)
+        if one.program in programs.pools and _moves_shares(one, effect.own)
     }
     for one in acting:
         liquidity = one.program in pools or _moves_position(one)
@@ -140,41 +127,34 @@ def _deciding_families(
 
 
 def _moves_shares(instruction: Instruction, own: Set[str]) -> bool:
-    """Are pool shares or a position NFT minted into, or burned from, the wallet's own accounts?"""
-    operations = (one.operation for one in instruction.tree() if one.operation)
+    """Are pool shares or a position NFT minted into own accounts, or burned from them?"""
     return any(
         (o.name == "mint" and o.target in own) or (o.name == "burn" and o.source in own)
-        for o in operations
+        for o in instruction.operations
     )
 
 
 def _moves_position(instruction: Instruction) -> bool:
-    """Does the name of an instruction say that it changes a position kept in a plain account?
-    Nothing is minted then.
-    """
+    """Does it change a position kept in a plain account? Nothing is minted then."""
     return any(
         one.program == METEORA_DLMM and one.data[:8] in POSITION_CALLS for one in instruction.tree()
     )
 
 
 def _moves_value(instruction: Instruction, own: Set[str]) -> bool:
-    operations = (one.operation for one in instruction.tree() if one.operation)
     return any(
         o.name in MOVES and (o.source in own or o.target in own or o.authority in own)
-        for o in operations
+        for o in instruction.operations
     )
 
 
 def _moves_anything(receipt: Receipt, instruction: Instruction) -> bool:
-    """Did it move anybody's value, or is it unknown what it called?"""
-    operations = (one.operation for one in instruction.tree() if one.operation)
-    return not receipt.inner_told or any(o.name in (*MOVES, "close") for o in operations)
+    moves = any(one.name in (*MOVES, "close") for one in instruction.operations)
+    return moves or not receipt.inner_told
 
 
 def _venue(acting: list[Instruction], programs: Programs) -> str | None:
-    """Write the venue: `A > B, C; D` where A calls the known B and C, and D runs beside it. None
-    where no known program acts.
-    """
+    """`A > B, C; D`: A calls the known B and C; D runs beside it. None without a known program."""
     parts = []
     for one in acting:
         called = dict.fromkeys(
@@ -185,7 +165,6 @@ def _venue(acting: list[Instruction], programs: Programs) -> str | None:
     return "; ".join(dict.fromkeys(parts)) or None
 
 
-# ---- orders --------------------------------------------------------------------------------------
 def _order_kind(
     receipt: Receipt,
     effect: Effect,
@@ -193,9 +172,6 @@ def _order_kind(
     programs: Programs,
     kind: Kind,
 ) -> Kind:
-    """Tell whether an order was opened, filled or canceled; of a fill, also whether what came in
-    had left known calls.
-    """
     name = _order_step(receipt, effect, acting, programs)
     if name != "order_fill":
         return replace(kind, kind=name)
@@ -208,9 +184,7 @@ def _order_kind(
 def _order_step(
     receipt: Receipt, effect: Effect, acting: list[Instruction], programs: Programs
 ) -> str:
-    """Tell the step by the instruction's name; where its data is missing, by what the wallet signed
-    and what moved.
-    """
+    """Decide by the instruction's name; without its data, by who signed and what moved."""
     for one in acting:
         if programs.family(one.program) == "order":
             for kind, calls in ORDER_CALLS.items():
@@ -228,7 +202,6 @@ def _order_step(
 
 
 def _with_split(kind: Kind, split: Split) -> Kind:
-    """The kind with its split; flags say what a reader has to know of it."""
     if split.explained_percent is None:
         return kind
     more = (() if split.explained else ("value_unexplained",)) + (
@@ -237,19 +210,18 @@ def _with_split(kind: Kind, split: Split) -> Kind:
     return replace(kind, flags=(*kind.flags, *more), split=split)
 
 
-# ---- swaps ---------------------------------------------------------------------------------------
 def _swap_kind(
     receipt: Receipt, effect: Effect, acting: list[Instruction], programs: Programs
 ) -> Kind | None:
-    """A trade, where the wallet gave into a swap call and got out of it; else None."""
+    """A trade if the wallet gave into a swap call and got out of it; else None."""
     flows, venue = _read_flows(receipt, effect, acting, programs), _venue(acting, programs)
     if flows.whole or not receipt.inner_told:
         flows.choose_all()
     elif not flows.choose_trading():
-        return _no_trade(receipt, effect, flows, Kind("other", venue))
+        return _no_trade(flows, Kind("other", venue))
     changes = venue_tokens(flows)
     x = _paid(receipt, effect, effect.sol - flows.beside()[WRAPPED_SOL] - _known_rest(flows))
-    kind = _trade(receipt, effect, flows, changes, x)
+    kind = _trade(flows, changes, x)
     if kind:
         return replace(kind, venue=venue)
     if effect.tokens or _paid(receipt, effect, effect.sol):
@@ -263,10 +235,8 @@ def _swap_kind(
 def _read_flows(
     receipt: Receipt, effect: Effect, acting: list[Instruction], programs: Programs
 ) -> Flows:
-    """What moved, by the bodies of the swap calls: themselves; where the node did not tell which
-    call made which, the whole top-level instruction; with a marker, the whole transaction.
-    """
-    if any(programs.is_marker(one.program) for one in receipt.instructions):
+    """By swap call; with a marker, by the whole transaction."""
+    if any(one.program in programs.markers for one in receipt.instructions):
         everything = Instruction("", (), None, b"", receipt.instructions)
         whole = replace(receipt, instructions=(everything,))
         return Flows(whole, effect, [everything], programs, whole=True)
@@ -283,23 +253,17 @@ def _bodies(receipt: Receipt, calls: Set[int]) -> Iterator[Instruction]:
 
 
 def _known_rest(flows: Flows) -> int:
-    """Lamports that a known call beside the trade moved unshown: they are no part of its shape."""
+    """Lamports that a known call beside the trade moved unshown."""
     if flows.unshown_in <= 0 or flows.unshown_foreign():
         return 0
     return flows.unshown_in - flows.unshown_explained()
 
 
-def _trade(
-    receipt: Receipt,
-    effect: Effect,
-    flows: Flows,
-    changes: tuple[tuple[str, int, int], ...],
-    x: int,
-) -> Kind | None:
-    """The priced kind of these changes; residues are left aside where that gives one."""
+def _trade(flows: Flows, changes: tuple[tuple[str, int, int], ...], x: int) -> Kind | None:
+    """The priced kind of these changes, without residues if that gives one."""
     up = [mint for mint, change, _ in changes if change > 0]
     down = [mint for mint, change, _ in changes if change < 0]
-    residues = _residues(receipt, effect, changes)
+    residues = _residues(flows, changes)
     legs = [mint for mint in up if mint not in residues]
     for rose, left in ((legs, residues), (up, ())):
         if not rose and not down and not all(flows.came_first(mint) for mint in left):
@@ -325,39 +289,26 @@ def _shape(flows: Flows, up: list[str], down: list[str], x: int) -> Kind | None:
     return None
 
 
-def _residues(
-    receipt: Receipt, effect: Effect, changes: tuple[tuple[str, int, int], ...]
-) -> list[str]:
-    """List the mints of which little was left of what passed through."""
-    passed = _passed_on(receipt, effect)
+def _residues(flows: Flows, changes: tuple[tuple[str, int, int], ...]) -> list[str]:
+    passed = _passed_on(flows.receipt, flows.effect)
     return [mint for mint, change, _ in changes if 0 < change * RESIDUE_SHARE < passed[mint]]
 
 
-def _no_trade(receipt: Receipt, effect: Effect, flows: Flows, kind: Kind) -> Kind | None:
-    """A swap program ran, and the wallet did not both give and get: `other` where only lamports
-    were paid for what the program opened; None where what moved decides.
-    """
-    given = any(call.gave for call in flows.calls)
-    if (
-        not effect.tokens
-        and not effect.rent
-        and not given
-        and effect.sol + effect.fee + effect.tip < 0
-    ):
+def _no_trade(flows: Flows, kind: Kind) -> Kind | None:
+    """`other` if only lamports were paid for what it opened; None if what moved decides."""
+    effect = flows.effect
+    kept = effect.tokens or effect.rent or any(call.gave for call in flows.calls)
+    if not kept and effect.sol + effect.fee + effect.tip < 0:
         return kind
     if not is_fee_income(flows):
         return None
-    return replace(
-        kind, mint=find_main_mint(receipt, effect.own, effect.tokens), flags=("fee_income",)
-    )
+    mint = find_main_mint(flows.receipt, effect.own, effect.tokens)
+    return replace(kind, mint=mint, flags=("fee_income",))
 
 
-# ---- what has no family --------------------------------------------------------------------------
 def _rent_for_others(receipt: Receipt, effect: Effect) -> int:
-    """Lamports the wallet put into accounts created here, still there afterwards and not its own:
-    rent, not price.
-    """
-    created = {o.target for o in receipt.operations() if o.name in ("create", "allocate")}
+    """Lamports the wallet put into accounts created here that aren't its own: rent, not price."""
+    created = {o.target for o in receipt.operations if o.name in ("create", "allocate")}
     created |= {address for address, sides in receipt.tokens.items() if sides[0] is None}
     return sum(_rent_of(receipt, effect, one) for one in created - effect.own if one)
 
@@ -367,7 +318,7 @@ def _rent_of(receipt: Receipt, effect: Effect, address: str) -> int:
     wrapped = held.amount if held and held.mint == WRAPPED_SOL else 0
     given = sum(
         one.amount
-        for one in receipt.operations()
+        for one in receipt.operations
         if one.name in ("create", "transfer")
         and one.source == effect.wallet
         and one.target == address
@@ -376,22 +327,16 @@ def _rent_of(receipt: Receipt, effect: Effect, address: str) -> int:
 
 
 def _paid(receipt: Receipt, effect: Effect, sol: int) -> int:
-    """Change of SOL without fee, tip and rent for others' accounts. It only tells the shape; what
-    was paid stays in the cost.
-    """
+    """Change of SOL that decides the kind: without fee, tip and rent for others."""
     return sol + effect.fee + effect.tip + _rent_for_others(receipt, effect)
 
 
 def _passed_on(receipt: Receipt, effect: Effect) -> dict[str, int]:
-    """Raw amounts per mint that instructions sent out of own accounts (temporary ones included)."""
+    """Raw amounts by mint that instructions sent out of own accounts."""
     passed: dict[str, int] = defaultdict(int)
-    mints = {
-        address: side.mint
-        for address, sides in receipt.tokens.items()
-        for side in reversed(sides)
-        if side
-    }
-    for one in receipt.operations():
+    told = ((address, side) for address, sides in receipt.tokens.items() for side in sides[::-1])
+    mints = {address: side.mint for address, side in told if side}
+    for one in receipt.operations:
         mint = one.mint or mints.get(one.source or "") or mints.get(one.target or "")
         if (
             one.name == "send"
@@ -404,7 +349,6 @@ def _passed_on(receipt: Receipt, effect: Effect) -> dict[str, int]:
 
 
 def _plain_kind(receipt: Receipt, effect: Effect, mint: str | None, programs: Programs) -> Kind:
-    """No known program traded for the wallet: what moved decides."""
     up, down = any(c > 0 for _, c, _ in effect.tokens), any(c < 0 for _, c, _ in effect.tokens)
     rent_for_others = _rent_for_others(receipt, effect)
     x = effect.sol + effect.fee + effect.tip + rent_for_others
@@ -413,7 +357,8 @@ def _plain_kind(receipt: Receipt, effect: Effect, mint: str | None, programs: Pr
         return Kind("other", None, mint, ("unrecognised_program",))
     if up or down:
         return Kind("transfer_in" if up else "transfer_out", None, mint, unknown)
-    if effect.tip and not x and not _knows_any(receipt, programs):
+    every = (one.program for top in receipt.instructions for one in top.tree())
+    if effect.tip and not x and not any(map(programs.family, every)):
         return Kind("other", flags=("tip_only",))
     if x or effect.tip:
         return Kind("native_transfer", flags=unknown)
@@ -421,14 +366,13 @@ def _plain_kind(receipt: Receipt, effect: Effect, mint: str | None, programs: Pr
         return Kind("account_open" if effect.rent > 0 or rent_for_others else "account_close")
     if effect.wrapped or any(
         o.name in ("transfer", "send") and o.source in effect.own and o.target in effect.own
-        for o in receipt.operations()
+        for o in receipt.operations
     ):
         return Kind("transfer_self")
     return Kind("other", flags=("fee_only",) if effect.fee else ())
 
 
 def _unknown_ran(receipt: Receipt, effect: Effect, programs: Programs) -> bool:
-    """Did a program that is not in the table run with an own account that it could change?"""
     own = effect.own & receipt.writable
     return any(
         one.program not in programs.names
@@ -437,9 +381,3 @@ def _unknown_ran(receipt: Receipt, effect: Effect, programs: Programs) -> bool:
         for top in receipt.instructions
         for one in top.tree()
     )
-
-
-def _knows_any(receipt: Receipt, programs: Programs) -> bool:
-    """Did a program with a family run, for whomever?"""
-    every = (one.program for top in receipt.instructions for one in top.tree())
-    return any(programs.family(program) for program in every)

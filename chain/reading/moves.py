@@ -33,18 +33,15 @@ TOKEN_MOVES = frozenset(("send", "mint", "burn"))
 
 
 class Placed(NamedTuple):
-    """An instruction and the call it belongs to: its place in the list of calls, None outside of
-    them.
-    """
+    """`call`: its place in the list of calls, None outside of them."""
 
     instruction: Instruction
     call: int | None
 
 
 class Move(NamedTuple):
-    """Lamports (`mint` is wrapped SOL then, wrapped or not) or raw units from one account to
-    another. `source` None: minted; `target` None: burned. `call` as in Placed. `opens`: it pays for
-    opening `target`.
+    """`mint`: wrapped SOL for lamports. `amount`: lamports or raw units. `source` None: minted;
+    `target` None: burned. `call` as in Placed. `opens`: it pays for opening `target`.
     """
 
     mint: str
@@ -57,11 +54,7 @@ class Move(NamedTuple):
 
 
 def place_calls(receipt: Receipt, calls: Sequence[Instruction]) -> list[Placed]:
-    """All instructions of a receipt in the order they ran, each with its call.
-
-    A transfer hook is outside of every call, also where it runs inside one: whoever made the token
-    chose the program.
-    """
+    """In order. Transfer hooks are outside of every call: the token's maker chose them."""
     places = {id(one): place for place, one in enumerate(calls)}
 
     def walk(one: Instruction, call: int | None, hook: bool) -> Iterator[Placed]:
@@ -87,7 +80,7 @@ def list_moves(receipt: Receipt, placed: Sequence[Placed]) -> list[Move]:
     held: dict[str | None, int] = defaultdict(int)
     for address, (before, _) in receipt.balances.items():
         held[address] = before
-    opened = {one.target for one in receipt.operations() if one.name == "allocate"}
+    opened = {one.target for one in receipt.operations if one.name == "allocate"}
     moves = []
     for instruction, call in placed:
         operation = instruction.operation
@@ -119,10 +112,10 @@ def _move(
 
 
 def _mints(receipt: Receipt) -> dict[str, str]:
-    """Mint of each token account, those included that are in no token balance."""
+    """Mints by token account, including accounts that are in no token balance."""
     mints = {
         one.target: one.mint
-        for one in receipt.operations()
+        for one in receipt.operations
         if one.name in ("initialize", "associate") and one.target and one.mint
     }
     # An account that held another mint before counts as one of that mint.

@@ -1,7 +1,5 @@
-"""Transactions and entries as they are stored: JSON, compressed with a dictionary trained on
-transactions (`python -m bench dictionary`).
-
-Whatever is stored needs that dictionary: training another one makes stored rows unreadable.
+"""Transactions and entries as stored: JSON, compressed with a dictionary trained on transactions
+(`python -m bench dictionary`). Training another one makes stored rows unreadable.
 """
 
 import functools
@@ -19,8 +17,7 @@ DICTIONARY = Path(__file__).resolve().parent / "zstd.dictionary"
 # A tenth smaller than at 3, for 30 us a transaction; higher ones take many times that for a
 # fiftieth.
 LEVEL = 9
-# Only this many letters of a transaction's signature, which its row has, are compressed with it:
-# enough to tell that it is the row's, and 60 bytes less.
+# Letters kept of a signature, enough to recognize that of the row: saves 60 bytes.
 KEPT = 8
 # No transaction is larger; what claims to be is damaged.
 MAX_BYTES = 64 * 2**20
@@ -37,7 +34,6 @@ class Tools(threading.local):
 
 @functools.cache
 def read_dictionary() -> zstandard.ZstdCompressionDict:
-    """Read the dictionary, prepared for compression."""
     words = zstandard.ZstdCompressionDict(DICTIONARY.read_bytes())
     words.precompute_compress(level=LEVEL)
     return words
@@ -47,7 +43,7 @@ _tools = Tools()
 
 
 def pack(raw: Mapping[str, Any]) -> bytes:
-    """Compress the JSON of a transaction, of its signature the beginning. A checksum is added."""
+    """Compress the JSON of a transaction, with only the beginning of its signature."""
     transaction = raw["transaction"]
     signature, *others = transaction["signatures"]
     named = {**transaction, "signatures": [signature[:KEPT], *others]}
@@ -55,12 +51,11 @@ def pack(raw: Mapping[str, Any]) -> bytes:
 
 
 def pack_text(text: str) -> bytes:
-    """Compress the JSON of an entry, likewise."""
     return _tools.compressor.compress(text.encode())
 
 
 def unpack_text(body: bytes) -> str:
-    """Return the text that was packed. ValueError where `body` is damaged."""
+    """ValueError if `body` is damaged."""
     try:
         return _decompress(body).decode()
     except zstandard.ZstdError as error:
@@ -68,9 +63,7 @@ def unpack_text(body: bytes) -> str:
 
 
 def unpack(body: bytes, signature: str) -> Any:
-    """Return the JSON of the transaction with this signature. ValueError where `body` is damaged,
-    or another's.
-    """
+    """ValueError if `body` is damaged or of another signature."""
     try:
         raw = orjson.loads(_decompress(body))
         signatures = raw["transaction"]["signatures"]
@@ -84,12 +77,12 @@ def unpack(body: bytes, signature: str) -> Any:
 
 
 def parse_stored(body: bytes, signature: str) -> Receipt:
-    """Return the transaction that was packed. ValueError as unpack raises it."""
+    """ValueError as in unpack."""
     return parse_receipt(unpack(body, signature), signature)
 
 
 def read_stored(body: bytes, signature: str) -> Receipt | None:
-    """Return the transaction that was packed; None where `body` is damaged."""
+    """None if `body` is damaged."""
     try:
         return parse_stored(body, signature)
     except ValueError:

@@ -1,9 +1,6 @@
-"""The programs that decide what a receipt is, and the accounts that take tips: two readable tables.
-
-`programs.csv` and `tip_accounts.csv` beside this module; docs/programs.md tells how a row gets
-there. A program that is missing makes a receipt `other` with the flag `unrecognised_program`, never
-a guess. DATA_DIR/programs.csv adds to the table, EXTRA_SWAP_PROGRAMS names markers. Pure: the two
-tables are read once, at import.
+"""The programs that decide what a receipt is, and the accounts that take tips. Pure: `programs.csv`
+and `tip_accounts.csv` are read once, at import. docs/programs.md explains how rows are added. A
+missing program makes a receipt `other` with the flag `unrecognised_program`, never a guess.
 """
 
 import csv
@@ -43,10 +40,9 @@ class Program(NamedTuple):
 
 @dataclass(frozen=True)
 class Programs:
-    """The table as one value: built in, added by the operator, markers.
-
-    Its repr is the same in every process and holds what decides, no sources or dates: it names the
-    rules that stored entries were read by.
+    """The table: built in, added by the operator, and markers, which make a whole transaction a
+    trade (EXTRA_SWAP_PROGRAMS). Its repr is the same in every process and names the rules by which
+    stored entries were read.
     """
 
     rows: tuple[Program, ...]
@@ -61,28 +57,14 @@ class Programs:
         return f"Programs({decisive!r}, {sorted(self.markers)!r})"
 
     def family(self, program: str) -> str | None:
-        """swap | order | lending | liquidity | stake | bridge | nft, or None where what it calls
-        decides.
-        """
         return self.families.get(program)
 
     def name(self, program: str) -> str:
         return self.names.get(program, "(unknown program)")
 
-    def is_marker(self, program: str) -> bool:
-        """Does this program mark a whole transaction as a trade (EXTRA_SWAP_PROGRAMS)?"""
-        return program in self.markers
-
-    def is_pool(self, program: str) -> bool:
-        """Does this program serve swaps and liquidity under one id?"""
-        return program in self.pools
-
 
 def table(extra_swap_programs: Iterable[str] = (), added: str = "") -> Programs:
-    """The built-in table, what DATA_DIR/programs.csv adds (its text) and the operator's markers.
-
-    Raises BadPrograms where a row of `added` cannot be used.
-    """
+    """`added`: text of DATA_DIR/programs.csv. BadPrograms if a row can't be used."""
     return _make_table(frozenset(extra_swap_programs), added)
 
 
@@ -106,16 +88,14 @@ def _make_table(markers: frozenset[str], added: str) -> Programs:
     )
 
 
-# ---- DATA_DIR/programs.csv -----------------------------------------------------------------------
 def _read_added(text: str, built_in: Mapping[str, Program]) -> dict[str, Program]:
-    """The programs of the operator's file that the built-in table doesn't have, by id."""
     reader, added = csv.reader(io.StringIO(text, newline=""), strict=True), dict[str, Program]()
-    header = False
+    rows = filter(None, reader)
     try:
-        for cells in filter(None, reader):
-            if not header:
-                header = _check_header(reader.line_num, cells)
-                continue
+        header = [cell.strip() for cell in next(rows, ADDED_COLUMNS)]
+        if header != ADDED_COLUMNS:
+            raise _refuse(reader.line_num, "header", f"must be {','.join(ADDED_COLUMNS)}")
+        for cells in rows:
             one = _check_row(reader.line_num, cells)
             _check_family(reader.line_num, one, built_in.get(one.id) or added.get(one.id))
             if one.id not in built_in:
@@ -127,12 +107,6 @@ def _read_added(text: str, built_in: Mapping[str, Program]) -> dict[str, Program
 
 def _refuse(line: int, field: str, allowed: str) -> BadPrograms:
     return BadPrograms(f"DATA_DIR/programs.csv, line {line}, {field}: {allowed}")
-
-
-def _check_header(line: int, cells: list[str]) -> bool:
-    if [cell.strip() for cell in cells] != ADDED_COLUMNS:
-        raise _refuse(line, "header", f"must be {','.join(ADDED_COLUMNS)}")
-    return True
 
 
 def _check_row(line: int, cells: list[str]) -> Program:
@@ -158,7 +132,6 @@ def _check_family(line: int, one: Program, before: Program | None) -> None:
         raise _refuse(line, "family", f"{known}: the file adds programs and changes none")
 
 
-# ---- the built-in tables -------------------------------------------------------------------------
 def _read(name: str) -> list[dict[str, str]]:
     with open(FOLDER / name, encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))

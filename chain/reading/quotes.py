@@ -37,5 +37,5 @@ MINTS = frozenset(quote.mint for quote in QUOTES)
 
 
 def find_quote(text: str) -> Quote | None:
-    """The quote of this symbol or mint."""
+    """By symbol or mint."""
     return next((one for one in QUOTES if text in (one.symbol, one.mint)), None)

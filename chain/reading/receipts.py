@@ -1,7 +1,5 @@
-"""Read the JSON of `getTransaction` into frozen values: both encodings, legacy, v0 with lookup
-tables, v1, and receipts of 2021 without owners.
-
-All amounts are integers: lamports, or raw token units. Nothing here touches disk or network.
+"""Parse the JSON of `getTransaction`: both encodings, legacy, v0 with lookup tables, v1, and
+receipts of 2021 without owners. Pure; amounts are lamports or raw token units.
 """
 
 import re
@@ -37,10 +35,8 @@ class BadReceipt(ValueError):
 
 @dataclass(frozen=True)
 class Instruction:
-    """A call of a program and, in `inner`, the calls that it made.
-
-    `nested`: False where the node listed inner calls without telling which of them made which; they
-    all stand directly under the outermost one then.
+    """A call of a program with the calls that it made. `nested`: False if the node didn't record
+    which call made which; then all inner ones are direct calls.
     """
 
     program: str
@@ -55,6 +51,11 @@ class Instruction:
         yield self
         for one in self.inner:
             yield from one.tree()
+
+    @property
+    def operations(self) -> Iterator[Operation]:
+        """What native programs did in it, in order."""
+        return (one.operation for one in self.tree() if one.operation)
 
 
 @dataclass(frozen=True)
@@ -71,11 +72,9 @@ Sides = tuple[TokenBalance | None, TokenBalance | None]
 
 @dataclass(frozen=True)
 class Receipt:
-    """A finalized transaction.
-
-    `keys`: its accounts, in the order of the lamport balances `before` and `after`. `tokens`:
-    address -> (before, after), each a TokenBalance or None. `writable`: accounts that its
-    instructions may change. `inner_told`: did the node record what instructions called?
+    """A finalized transaction. `keys`: its accounts, in the order of `before` and `after`
+    (lamports). `tokens`: by address. `writable`: accounts that it may change. `inner_told`: did the
+    node record inner calls?
     """
 
     signature: str
@@ -103,28 +102,19 @@ class Receipt:
         rows = zip(self.keys, self.before, self.after, strict=True)
         return {address: (before, after) for address, before, after in rows}
 
+    @cached_property
     def operations(self) -> tuple[Operation, ...]:
         """What native programs did, in order."""
-        return self._operations
-
-    @cached_property
-    def _operations(self) -> tuple[Operation, ...]:
-        every = (one.operation for top in self.instructions for one in top.tree())
-        return tuple(operation for operation in every if operation)
+        return tuple(one for top in self.instructions for one in top.operations)
 
 
-# ---- parsing -------------------------------------------------------------------------------------
 def parse_receipt(raw: Any, signature: str | None = None) -> Receipt:
-    """Receipt from a `getTransaction` result.
-
-    Raises BadReceipt where it is not whole, does not conserve lamports, or is not the one asked for
-    (`signature`).
-    """
+    """BadReceipt if it is incomplete, creates lamports, or has another `signature`."""
     try:
         return _parse(raw, signature)
+    except BadReceipt:
+        raise
     except (KeyError, TypeError, IndexError, AttributeError, ValueError) as error:
-        if isinstance(error, BadReceipt):
-            raise
         raise BadReceipt(f"malformed: {type(error).__name__}") from error
 
 
@@ -136,7 +126,7 @@ def _parse(raw: Any, signature: str | None) -> Receipt:
     if not SIGNATURE.fullmatch(found) or signature not in (None, found):
         raise BadReceipt("another transaction's receipt")
     keys, signers = _keys(message, meta)
-    before, after = _amounts(meta["preBalances"]), _amounts(meta["postBalances"])
+    before, after = (tuple(map(_integer, meta[f"{name}Balances"])) for name in ("pre", "post"))
     if not len(keys) == len(before) == len(after):
         raise BadReceipt("unequal lengths of accounts and balances")
     fee, slot = _integer(meta["fee"]), _within(raw["slot"], 2**63, "a slot")
@@ -164,9 +154,7 @@ def _parse(raw: Any, signature: str | None) -> Receipt:
 
 
 def _check_amounts(receipt: Receipt) -> None:
-    """What conservation of lamports does not catch: wrapped SOL without lamports behind it,
-    transfers of more than there is.
-    """
+    """Refuse what conservation of lamports doesn't catch."""
     for address, sides in receipt.tokens.items():
         for side, lamports in zip(sides, receipt.lamports(address), strict=False):
             if side and side.mint == WRAPPED_SOL and side.amount > lamports:
@@ -174,7 +162,7 @@ def _check_amounts(receipt: Receipt) -> None:
     # a failed one may have tried to send any amount
     if not receipt.failed:
         _within(
-            sum(o.amount for o in receipt.operations() if o.name in LAMPORT_MOVES),
+            sum(o.amount for o in receipt.operations if o.name in LAMPORT_MOVES),
             2**63,
             "a sum of transfers",
         )
@@ -197,10 +185,6 @@ def _optional(value: Any, limit: int, what: str) -> int | None:
     return None if value is None else _within(value, limit, what)
 
 
-def _amounts(values: Any) -> tuple[int, ...]:
-    return tuple(_integer(value) for value in values)
-
-
 def _address(value: Any) -> str:
     if not isinstance(value, str) or not ADDRESS.fullmatch(value):
         raise BadReceipt("an address is not base58 of 32 bytes")
@@ -213,23 +197,16 @@ def _keys(message: Any, meta: Any) -> tuple[tuple[str, ...], frozenset[str]]:
     if not keys:
         raise BadReceipt("a receipt of nobody")
     if isinstance(keys[0], dict):
-        return tuple(_address(key["pubkey"]) for key in keys), frozenset(
-            key["pubkey"] for key in keys if key["signer"]
-        )
-    loaded = meta.get("loadedAddresses") or {}
+        signers = frozenset(key["pubkey"] for key in keys if key["signer"])
+        return tuple(_address(key["pubkey"]) for key in keys), signers
+    tables = meta.get("loadedAddresses") or {}
+    loaded = (*(tables.get("writable") or ()), *(tables.get("readonly") or ()))
     signers = frozenset(keys[: message["header"]["numRequiredSignatures"]])
-    return (
-        tuple(
-            map(_address, (*keys, *(loaded.get("writable") or ()), *(loaded.get("readonly") or ())))
-        ),
-        signers,
-    )
+    return tuple(map(_address, (*keys, *loaded))), signers
 
 
 def _writable(message: Any, meta: Any, keys: tuple[str, ...]) -> frozenset[str]:
-    """Accounts that the message lets instructions change: of the signers and of the others, the
-    first ones; of those from lookup tables, the ones listed as such.
-    """
+    """Accounts that the message lets instructions change."""
     rows = message["accountKeys"]
     if isinstance(rows[0], dict):
         return frozenset(row["pubkey"] for row in rows if row.get("writable", True))
@@ -248,13 +225,10 @@ def _tokens(meta: Any, keys: tuple[str, ...]) -> dict[str, Sides]:
             ui, owner = row["uiTokenAmount"], row.get("owner")
             if not isinstance(ui["amount"], str) or not re.fullmatch("[0-9]{1,20}", ui["amount"]):
                 raise BadReceipt("a token amount is not a whole number")
-            amount, decimals = (
-                _integer(int(ui["amount"])),
-                _within(ui["decimals"], MAX_DECIMALS + 1, "a number of decimals"),
-            )
-            balance = TokenBalance(
-                _address(row["mint"]), None if owner is None else _address(owner), amount, decimals
-            )
+            amount = _integer(int(ui["amount"]))
+            decimals = _within(ui["decimals"], MAX_DECIMALS + 1, "a number of decimals")
+            owner = None if owner is None else _address(owner)
+            balance = TokenBalance(_address(row["mint"]), owner, amount, decimals)
             tokens[keys[_integer(row["accountIndex"])]][side] = balance
     return {address: (before, after) for address, (before, after) in tokens.items()}
 
@@ -270,9 +244,7 @@ def _instructions(message: Any, meta: Any, keys: tuple[str, ...]) -> tuple[Instr
 
 
 def _nest(rows: list[Any], keys: tuple[str, ...]) -> Instruction:
-    """One top-level row and its inner rows as a tree. Without stackHeight (before 2022) the inner
-    ones are taken as called directly.
-    """
+    """A top-level row and its inner rows as a tree; without stackHeight (before 2022), flat."""
     stack: list[tuple[int, Any, list[Instruction]]] = [(1, rows[0], [])]
     nested = all(row.get("stackHeight") for row in rows[1:])
 
@@ -302,19 +274,14 @@ def _instruction(
     program = _address(row["programId"]) if "programId" in row else keys[row["programIdIndex"]]
     if "parsed" in row:
         parsed = row["parsed"]
-        operation = (
-            _check_operation(read_parsed(program, parsed)) if isinstance(parsed, dict) else None
-        )
-        accounts = (
-            tuple(v for v in (parsed.get("info") or {}).values() if isinstance(v, str))
-            if isinstance(parsed, dict)
-            else ()
-        )
+        if not isinstance(parsed, dict):
+            return Instruction(program, (), None, b"", inner, nested)
+        operation = _check_operation(read_parsed(program, parsed))
+        told = (parsed.get("info") or {}).values()
+        accounts = tuple(one for one in told if isinstance(one, str))
         return Instruction(program, accounts, operation, b"", inner, nested)
-    accounts, text = (
-        tuple(keys[a] if isinstance(a, int) else _address(a) for a in row.get("accounts") or ()),
-        row.get("data") or "",
-    )
+    named, text = row.get("accounts") or (), row.get("data") or ""
+    accounts = tuple(keys[one] if isinstance(one, int) else _address(one) for one in named)
     if len(text) > MAX_DATA:
         raise BadReceipt("an instruction's data is too long")
     data = b58decode(text)

@@ -1,6 +1,4 @@
-"""Tell which part of a trade's value passed through the venue, and how much of it came out of what
-the calls traded with. Pure; the rules in words: docs/verified.md.
-"""
+"""Which part of a trade's value passed through its venue. Pure; docs/verified.md."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -33,9 +31,7 @@ class Split:
 def split_trade(
     flows: Flows, changes: Iterable[tuple[str, int, int]], sol: str, residues: Iterable[str] = ()
 ) -> Split:
-    """Split of a trade. `changes`: ((mint, raw change, decimals), ...) without what is beside.
-    `sol`: "got" | "both" where its SOL came in, or came and went; "" where it only went.
-    """
+    """`changes`: without what is beside. `sol`: "got" | "both" | "" (it only went)."""
     legs = [(mint, change) for mint, change, _ in changes if mint not in set(residues)]
     beside = flows.beside()
     shares = [_explain_token(flows, mint, change) for mint, change in legs]
@@ -52,13 +48,8 @@ def split_trade(
             beside[mint] += max(0, change - explained) if change > 0 else 0
     got = [mint for mint, change in legs if change > 0] + ([WRAPPED_SOL] if sol else [])
     others = flows.counterparties(got)
-    return Split(
-        beside[WRAPPED_SOL],
-        token_rows(flows, beside),
-        percent,
-        others,
-        _any_signed(flows, others),
-    )
+    signed = _any_signed(flows, others)
+    return Split(beside[WRAPPED_SOL], token_rows(flows, beside), percent, others, signed)
 
 
 def split_fill(flows: Flows) -> Split:
@@ -74,7 +65,7 @@ def split_fill(flows: Flows) -> Split:
 
 
 def split_unpriced(flows: Flows) -> Split:
-    """Split of a trade that can be read in more than one way: nothing of it is explained."""
+    """Split of a trade with several readings: nothing of it is explained."""
     beside = flows.beside()
     return Split(beside[WRAPPED_SOL], token_rows(flows, beside))
 
@@ -86,13 +77,9 @@ def venue_tokens(flows: Flows) -> tuple[tuple[str, int, int], ...]:
 
 
 def token_rows(flows: Flows, amounts: Amounts) -> tuple[tuple[str, int, int], ...]:
-    """Rows of a count of tokens, sorted by mint, zeros and SOL left out."""
-    decimals = {
-        side.mint: side.decimals
-        for sides in flows.receipt.tokens.values()
-        for side in sides
-        if side
-    }
+    """Rows sorted by mint, zeros and SOL left out."""
+    told = flows.receipt.tokens.values()
+    decimals = {side.mint: side.decimals for sides in told for side in sides if side}
     return tuple(
         (mint, amount, decimals.get(mint, 0))
         for mint, amount in sorted(amounts.items())
@@ -107,9 +94,7 @@ def _explain_token(flows: Flows, mint: str, change: int) -> tuple[int, int]:
 
 
 def _explain_sol(flows: Flows, sol: str) -> tuple[int, int]:
-    """(lamports got that came from the venue, lamports got). What a known call beside the trade may
-    have moved is not got in it.
-    """
+    """(lamports got from the venue, lamports got)."""
     shown = flows.got(WRAPPED_SOL) - (flows.given(WRAPPED_SOL) if sol == "got" else 0)
     explained = flows.unshown_explained()
     unshown = flows.unshown_in if flows.unshown_foreign() else explained
@@ -117,9 +102,7 @@ def _explain_sol(flows: Flows, sol: str) -> tuple[int, int]:
 
 
 def _explain_payers(flows: Flows, mint: str) -> tuple[int, int]:
-    """(what the wallet gave, what it and other signers gave): a purchase that somebody else paid
-    for has no price.
-    """
+    """(what the wallet gave, what all gave): others' purchases have no price."""
     given = flows.given(mint)
     return (given, given + flows.paid_by_others(mint)) if given else (1, 1)
 
@@ -133,13 +116,8 @@ def _any_signed(flows: Flows, accounts: Iterable[str]) -> bool:
     return any(signers & {account, *flows.owners(account)} for account in accounts)
 
 
-# ---- no trade of the wallet --------------------------------------------------------------------
-
-
 def is_fee_income(flows: Flows) -> bool:
-    """Did somebody else's trade pay the wallet a fee? It neither signed nor gave anything, and
-    others got more of the same.
-    """
+    """Did a trade pay a fee to a wallet that neither signed nor gave, and more to others?"""
     effect = flows.effect
     gains = {mint: change for mint, change, _ in effect.tokens}
     gains[WRAPPED_SOL] = effect.sol + effect.fee
@@ -151,7 +129,6 @@ def is_fee_income(flows: Flows) -> bool:
 
 
 def _all_gains(flows: Flows, mint: str) -> int:
-    """Lamports, or raw units of a mint, that accounts gained in all."""
     if mint == WRAPPED_SOL:
         sides = flows.receipt.balances.values()
         return sum(max(0, after - before) for before, after in sides)

@@ -12,7 +12,6 @@ from storage.stored import (
 )
 
 
-# ---- of wallets and trades -----------------------------------------------------------------------
 class Results(Stored):
     realizedLamports: Whole
     realizedSol: Exact
@@ -60,8 +59,7 @@ WALLET_PARTS = {
     "quote_imbalance": Part(dict[str, int]),
 }
 RESULTS = WALLET_PARTS["results"].shape
-# What a trade moved, [mint, raw units, decimals] each; what a sale took from, [trade, raw units,
-# lamports] each.
+# [mint, raw units, decimals] that a trade moved; [trade, raw units, lamports] that a sale took.
 CHANGES = Part(list[tuple[str, Whole, int]])
 LOTS = Part(list[tuple[str | None, int | str, int | str | None]])
 NAMES = Part(list[str])

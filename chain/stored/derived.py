@@ -1,6 +1,4 @@
-"""Rows that follow from a wallet's ledger: running totals, risk, results by token. Every table is
-read, compared and written in the same way.
-"""
+"""Rows that follow from a wallet's ledger, read, compared and written in the same way."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
@@ -9,9 +7,9 @@ from typing import Any, NamedTuple
 import storage
 from chain.ledger.ledger import Ledger
 from chain.ledger.risk import Fall
-from chain.ledger.sums import NOTHING, Sums
+from chain.ledger.sums import NOTHING, Sums, read_sums
 from chain.ledger.views import Key
-from chain.stored.risk_store import dump_stretch
+from chain.stored.risk import dump_stretch
 from chain.stored.tables import RiskTotal, RunningTotal, TokenTotal
 
 RowKey = tuple[Any, ...]
@@ -64,17 +62,16 @@ class Pending:
         self._falls: dict[Key, Fall] = {}
 
     def note(self, ledger: Ledger, keys: Iterable[Key]) -> None:
-        """Note the running totals that an entry may have changed."""
         totals = self.rows[TOTALS]
         for key in keys:
-            sums = ledger.accounts[key].sum_up(key[0])
+            sums = read_sums(ledger.accounts[key].totals)
             if sums != self._last.get(key, NOTHING):
                 self._last[key] = sums
                 fall = self._falls.setdefault(key, Fall()).follow(sums.realized, ledger.hour)
                 totals[(*key, ledger.hour)] = (*sums, *fall)
 
     def take(self, ledger: Ledger) -> dict[Derived, Rows]:
-        """All rows that are not written yet; they are noted as written then."""
+        """All unwritten rows; they count as written then."""
         taken, self.rows = self.rows, {one: {} for one in DERIVED}
         for (_, view), account in ledger.accounts.items():
             book = account.risk
@@ -86,7 +83,7 @@ class Pending:
         return taken
 
     def settle(self, wallet_id: int, ledger: Ledger) -> None:
-        """After a rebuild: keep only what differs from the stored rows."""
+        """After a rebuild, keep only what differs from the stored rows."""
         for one, rows in self.take(ledger).items():
             stored = storage.database.execute_sql(one.select.format(wallet=wallet_id))
             storage.leave_changes(rows, one.read(stored))
@@ -98,7 +95,7 @@ def _read(derived: Derived, values: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def replace_rows(wallet_id: int, rows: Mapping[Derived, Rows]) -> bool:
-    """Write what is not written yet, in the caller's transaction; return whether totals moved."""
+    """Write in the caller's transaction; return whether totals moved."""
     for derived, changes in rows.items():
         names = (*derived.key, *derived.columns)
         kept = [

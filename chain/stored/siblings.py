@@ -1,10 +1,8 @@
-"""Entries that several wallets of one bot share, read from a database: each is marked where they
-exchanged something (chain.ledger.own).
-"""
+"""Entries shared by wallets of one bot, marked if they exchanged something (ledger.own)."""
 
 import contextlib
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import orjson
@@ -12,21 +10,19 @@ import orjson
 import storage
 from chain.ledger.own import OWN_FLAGS, mark_own
 from chain.reading.entries import Entry
-from chain.stored.trade_store import LISTED_TRADE
-
-# Runs a statement in a database.
-Rows = Callable[[str], Iterable[tuple[Any, ...]]]
+from chain.stored.trades import LISTED_TRADE
+from storage import Rows
 
 
 class Sibling(NamedTuple):
-    """Another wallet of a bot, and from when to when the bot held both (ms; None: until now)."""
+    """Another wallet of a bot, and when the bot held both (ms; None: until now)."""
 
     wallet: int
     begins_ms: int
     ends_ms: int | None
 
     def is_held_at(self, seconds: int | None) -> bool:
-        """Were both held at this block time? If it isn't known yet, they may have been."""
+        """Were both held at this block time? If it isn't known yet, assume so."""
         if seconds is None:
             return True
         return self.begins_ms <= seconds * 1000 and (
@@ -36,7 +32,6 @@ class Sibling(NamedTuple):
 
 # What Entry.load raises.
 UNREADABLE = (ValueError, TypeError, LookupError)
-# Entries of other wallets by signature, each with its wallet.
 Shared = Mapping[str, Sequence[tuple[int, Entry]]]
 
 SIBLINGS = """
@@ -54,14 +49,7 @@ SELECT t.flags, s.signature, s.slot, s.tx_index, s.entry FROM {LISTED_TRADE}
 WHERE s.wallet_id = ? AND s.state = 'stored' AND s.entry IS NOT NULL AND s.signature IN """
 
 
-def read_rows(sql: str) -> list[tuple[Any, ...]]:
-    """Run a statement of this database."""
-    found: list[tuple[Any, ...]] = storage.database.execute_sql(sql).fetchall()
-    return found
-
-
 def read_siblings(rows: Rows, wallet_id: int) -> tuple[Sibling, ...]:
-    """List when a bot held another wallet while it held this one."""
     found = set()
     for wallet, begins, ends, other_begins, other_ends in rows(SIBLINGS.format(wallet=wallet_id)):
         known = [one for one in (ends, other_ends) if one is not None]
@@ -70,14 +58,14 @@ def read_siblings(rows: Rows, wallet_id: int) -> tuple[Sibling, ...]:
 
 
 def read_shared(rows: Rows, wallet_id: int, siblings: Collection[Sibling]) -> Shared:
-    """Read what siblings have of the transactions of a wallet."""
+    """What siblings have of the transactions of a wallet."""
     if not siblings:
         return {}
     return _by_signature(rows(OF_WALLET.format(wallets=_list(siblings), wallet=wallet_id)))
 
 
 def mark_new(new: Sequence[Entry], siblings: Collection[Sibling]) -> list[Entry]:
-    """Mark some entries of a wallet, by what siblings have stored in this database."""
+    """Mark entries of a wallet by what siblings have stored in this database."""
     if not siblings:
         return list(new)
     found: list[tuple[Any, ...]] = []
@@ -88,8 +76,8 @@ def mark_new(new: Sequence[Entry], siblings: Collection[Sibling]) -> list[Entry]
 
 
 def has_other_marks(wallet_id: int, signatures: Iterable[str]) -> bool:
-    """Is one of these trades of a wallet stored with other marks than its entry has now?"""
-    siblings = read_siblings(read_rows, wallet_id)
+    """Is one of these trades stored with other marks than its entry has now?"""
+    siblings = read_siblings(storage.read_rows, wallet_id)
     for part in storage.in_parts(signatures):
         sql = f"{BOOKED} ({storage.mark(part)})"
         booked: dict[str, set[str]] = {}
@@ -108,7 +96,6 @@ def has_other_marks(wallet_id: int, signatures: Iterable[str]) -> bool:
 def mark_entries(
     entries: Iterable[Entry], siblings: Collection[Sibling], shared: Shared
 ) -> Iterator[Entry]:
-    """Yield the entries of a wallet, those that exchanged something with a sibling flagged."""
     for entry in entries:
         held = {one.wallet for one in siblings if one.is_held_at(entry.block_time)}
         others = (other for number, other in shared.get(entry.signature, ()) if number in held)

@@ -1,24 +1,22 @@
-"""What each bot did, of all time and in windows, ready to be ranked: a list of the best is read by
-an index, however many bots there are.
-
-A change of what a standing is made of forgets it. The observer works it out again at the end of
-each pass; until then every reader works it out.
+"""What each bot did, of all time and in windows, ready to be ranked by an index. Changes forget a
+standing. The observer recomputes it at the end of each pass; until then every reader does.
 """
 
 from collections.abc import Collection, Iterable, Sequence
 from itertools import groupby
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import storage
 from chain.ledger.inventory import SOL
 from chain.ledger.sums import NOTHING, Sums, add_up
-from chain.ledger.views import ALL_HISTORY
+from chain.ledger.views import ALL_HISTORY, HOUR_SECONDS
 from chain.reading.quotes import QUOTES
+from chain.stored.attachments import Source, write_last
 from chain.stored.summary import read_coverage
 from chain.stored.tables import StandingTotal
-from chain.stored.totals import HOUR_SECONDS, Rows, Source, write_last
 from models import Bot
+from storage import Rows
 
 # The records: since its wallets were connected, or all that is known of the wallets it holds.
 FORWARD, ALL = "forward", "all"
@@ -26,8 +24,7 @@ FORWARD, ALL = "forward", "all"
 WINDOWS = {"24h": 86_400, "7d": 604_800, "30d": 2_592_000, "90d": 7_776_000, "all": 0}
 # below this, a realized result is luck
 MIN_SELLS = 3
-# Parts of a list, in order. Proven: the owner has proven each wallet that is counted; unseen:
-# nothing was observed.
+# Parts of a list, in order. Unseen: nothing was observed.
 PROVEN_RANKED, CLAIMED_RANKED, PROVEN, PROVEN_UNSEEN, CLAIMED, CLAIMED_UNSEEN = range(6)
 UNATTACHED, UNATTACHED_UNSEEN = 6, 7
 ARE_PROVEN = {PROVEN_RANKED, PROVEN, PROVEN_UNSEEN}
@@ -84,9 +81,8 @@ class StandingRow(NamedTuple):
 SHOWN = tuple(name for name in StandingRow._fields if name in Sums._fields)
 
 
-# ---- ranks ---------------------------------------------------------------------------------------
 class Ranked(NamedTuple):
-    """What decides about the tiers of a bot. `sums`: None if nothing was observed."""
+    """What decides the tiers of a bot. `sums`: None if nothing was observed."""
 
     sums: Sums | None
     has_wallet: bool
@@ -96,7 +92,6 @@ class Ranked(NamedTuple):
 
 
 def make_standing(bot: int, board: Board, ends: int, one: Ranked) -> StandingRow:
-    """Rank what a bot did in a window."""
     sums = one.sums or NOTHING
     tiers = [_find_tier(one, by_result) for by_result in (True, False)]
     if one.is_retired and not sums.trades:
@@ -112,9 +107,7 @@ def _find_tier(one: Ranked, by_result: bool) -> int:
 
 
 def find_reason(sums: Sums | None, has_wallet: bool, has_gap: bool, by_result: bool) -> str | None:
-    """Tell why a bot has no rank, or None. `sums`: None if nothing was observed; `by_result`: is it
-    ranked by a result, which needs a history without gaps?
-    """
+    """Why a bot has no rank, or None. `by_result`: such a rank allows no gaps."""
     if not has_wallet:
         return "no_wallet"
     if sums is None:
@@ -125,7 +118,7 @@ def find_reason(sums: Sums | None, has_wallet: bool, has_gap: bool, by_result: b
 
 
 def find_tier(reason: str | None, is_seen: bool, is_proven: bool) -> int:
-    """Return the part of the list. `is_seen`: was anything of it observed?"""
+    """The part of the list. `is_seen`: was anything observed?"""
     if reason == "no_wallet":
         return UNATTACHED if is_seen else UNATTACHED_UNSEEN
     if reason is None:
@@ -135,14 +128,13 @@ def find_tier(reason: str | None, is_seen: bool, is_proven: bool) -> int:
     return PROVEN_UNSEEN if is_proven else CLAIMED_UNSEEN
 
 
-# ---- what bots did -------------------------------------------------------------------------------
 class Holding(NamedTuple):
-    """An attachment of a bot, with numbers of bot, attachment and wallet; times are in ms. A bot
-    that never had a wallet has one without `id`.
+    """An attachment of a bot: numbers, and times in ms. A bot that never had a wallet has one
+    without `id`.
 
     `is_present`: held now, or until the bot was retired; then `coverage` (JSON) is known. `holder`:
     own, earlier (another bot merely claims the wallet now), or None if the wallet's past is
-    another's, as for a mere claim of a wallet proven elsewhere.
+    another's.
     """
 
     bot: int
@@ -196,7 +188,7 @@ class _Reader:
         self.firsts = self._read_firsts() if is_cut else {}
 
     def read(self, until: int | None = None, which: str = "") -> dict[int, Sums]:
-        """Return the last sums of each attachment, or those before an hour."""
+        """The last sums of each attachment, or those before an hour."""
         money = f"'{self.board.money}'"
         before = "" if until is None else str(until)
         last = write_last("t", self._source.view, money, before)
@@ -204,15 +196,15 @@ class _Reader:
         return {number: Sums._make(sums) for number, *sums in self._rows(sql)}
 
     def _read_firsts(self) -> dict[int, int]:
-        """Return the first hour in the window of each attachment that has one."""
+        """The first hour in the window of each attachment that has one."""
         sql = FIRST.format(
             **self.board._asdict(), **self._source._asdict(), since=self.since, bots=self._bots
         )
         return {number: hour for number, hour in self._rows(sql) if hour is not None}
 
     def find_sums(self, one: Holding) -> Sums:
-        """What an attachment did in the window. Of a retired bot whose proven wallet another one
-        claims now: what it did before the hour it was retired in.
+        """What an attachment did in the window. For a retired bot whose proven wallet another one
+        claims now: before the hour it was retired in.
         """
         assert one.id is not None
         last = self.last.get(one.id, NOTHING)
@@ -223,9 +215,7 @@ class _Reader:
 
 
 def work_out(rows: Rows, board: Board, now: int, bots: Collection[int]) -> list[StandingRow]:
-    """Work out the standings of these bots in a window that ends now (Unix second); in a
-    stablecoin, of those that did anything in it.
-    """
+    """`now`: Unix seconds. In a stablecoin, only bots that did anything in it."""
     standings = []
     for part in storage.in_parts(sorted(bots)):
         reader = _Reader(rows, board, now, part)
@@ -242,7 +232,10 @@ def work_out(rows: Rows, board: Board, now: int, bots: Collection[int]) -> list[
 def _work_out_one(reader: _Reader, bot: int, holdings: Sequence[Holding]) -> StandingRow:
     is_forward = reader.board.record == FORWARD
     present = [one for one in holdings if one.is_present]
-    counted = _list_derived(reader, holdings) if is_forward else _list_own(present)
+    if is_forward:
+        counted = [one for one in holdings if one.open_cost is not None or one.id in reader.last]
+    else:
+        counted = [one for one in present if one.is_observed and one.holder]
     sums = [reader.find_sums(one) for one in counted]
     hours = [reader.firsts[one.id] for one in counted if one.id in reader.firsts]
     if is_forward and reader.board.money == SOL:
@@ -261,18 +254,8 @@ def _work_out_one(reader: _Reader, bot: int, holdings: Sequence[Holding]) -> Sta
     return make_standing(bot, reader.board, ends, ranked)
 
 
-def _list_derived(reader: _Reader, holdings: Iterable[Holding]) -> list[Holding]:
-    return [one for one in holdings if one.open_cost is not None or one.id in reader.last]
-
-
-def _list_own(present: Iterable[Holding]) -> list[Holding]:
-    return [one for one in present if one.is_observed and one.holder]
-
-
 def _list_given_up(counted: Iterable[Holding], since: int) -> Iterable[tuple[Holding, int]]:
-    """Yield the wallets given up with something in them, each with its hour: what they still held
-    is cost that left then.
-    """
+    """(wallet given up with something in it, hour): what it held is cost that left then."""
     for one in counted:
         if one.open_cost and one.detached_at is not None:
             hour = one.detached_at // 1000 // HOUR_SECONDS
@@ -291,15 +274,8 @@ def _is_claimed(reader: _Reader, holdings: Sequence[Holding]) -> bool:
     return bool(traded - proven)
 
 
-# ---- stored --------------------------------------------------------------------------------------
-def read_rows(sql: str) -> list[tuple[Any, ...]]:
-    """Run a statement of this database."""
-    found: list[tuple[Any, ...]] = storage.database.execute_sql(sql).fetchall()
-    return found
-
-
 def forget_standings(bots: Iterable[int]) -> None:
-    """Have the standings of these bots worked out again, in the caller's transaction."""
+    """In the caller's transaction."""
     Bot.update(standing_at=None).where(Bot.id.in_(list(bots))).execute()
 
 
@@ -309,7 +285,7 @@ AND id IN (SELECT bot_id FROM attachment WHERE wallet_id = ?)"""
 
 
 def forget_standings_of(wallet_id: int) -> None:
-    """Like forget_standings, for the bots that hold or held this wallet."""
+    """Forget the standings of the bots that hold or held this wallet."""
     storage.database.execute_sql(FORGET, (wallet_id,))
 
 
@@ -322,7 +298,7 @@ WHERE record = ? AND money = ? AND seconds = ? AND bot_id IN ({marks})"""
 
 
 def list_forgotten(rows: Rows, board: Board, now: int) -> set[int]:
-    """The bots whose standing has to be worked out again; `now` in Unix seconds."""
+    """The bots whose standing must be worked out again; `now` in Unix seconds."""
     return {bot for (bot,) in rows(f"{FORGOTTEN} UNION {_list_ended(board, now)}")}
 
 
@@ -331,7 +307,7 @@ def _list_ended(board: Board, now: int) -> str:
 
 
 def refresh_standings(now_ms: int) -> int:
-    """Work out and store what has to be worked out again; return of how many bots."""
+    """Work out and store forgotten standings; return of how many bots."""
     count = 0
     while done := _refresh_some(now_ms):
         count += done
@@ -341,9 +317,9 @@ def refresh_standings(now_ms: int) -> int:
 def _refresh_some(now_ms: int) -> int:
     now, found = now_ms // 1000, set[int]()
     with storage.writing():
-        forgotten = {bot for (bot,) in read_rows(f"{FORGOTTEN} LIMIT {MAX_AT_ONCE}")}
+        forgotten = {bot for (bot,) in storage.read_rows(f"{FORGOTTEN} LIMIT {MAX_AT_ONCE}")}
         for board in BOARDS:
-            ended = read_rows(f"{_list_ended(board, now)} LIMIT {MAX_AT_ONCE}")
+            ended = storage.read_rows(f"{_list_ended(board, now)} LIMIT {MAX_AT_ONCE}")
             bots = forgotten.union(bot for (bot,) in ended)
             _refresh(board, now, bots)
             found |= bots
@@ -353,7 +329,7 @@ def _refresh_some(now_ms: int) -> int:
 
 
 def _refresh(board: Board, now: int, bots: Collection[int]) -> None:
-    standings = work_out(read_rows, board, now, bots)
+    standings = work_out(storage.read_rows, board, now, bots)
     rows = [one._asdict() for one in standings]
     storage.write_rows(StandingTotal, rows, ("bot", "record", "money", "seconds"))
     gone = sorted(set(bots) - {one.bot for one in standings})

@@ -1,7 +1,5 @@
-"""From stored entries to what readers see: trades, results, positions, coverage. No network here.
-
-A rebuild writes only the rows that differ, in one short transaction, so that the order in which
-receipts arrived leaves no trace.
+"""From stored entries to trades, results, positions, coverage. No network here. A rebuild writes
+only rows that differ, in one transaction: the order of arrival leaves no trace.
 """
 
 import hashlib
@@ -17,17 +15,16 @@ from chain.ledger.coverage import Progress, decide_state, order_entries
 from chain.ledger.ledger import Ledger
 from chain.ledger.lots import Opening
 from chain.ledger.sales import Booked
-from chain.ledger.views import Key, Span, Spans
+from chain.ledger.views import Key, Spans
 from chain.reading.entries import READING, Entry
 from chain.reading.kinds import TRADES
+from chain.stored.attachments import read_spans, replace_holdings
 from chain.stored.derived import Pending, replace_rows
-from chain.stored.forward_store import read_spans, replace_holdings
 from chain.stored.siblings import (
     Sibling,
     has_other_marks,
     mark_entries,
     mark_new,
-    read_rows,
     read_shared,
     read_siblings,
 )
@@ -41,21 +38,21 @@ from chain.stored.summary import (
     show_results,
     show_time,
 )
-from chain.stored.trade_store import (
+from chain.stored.trades import (
     Row,
     complete_row,
     derive_columns,
     digest_columns,
     make_trade_row,
-    read_digests_by_slot,
+    read_digests,
     replace_trades,
     to_json,
 )
 from models import Wallet
+from storage import Rows
 from storage.arrivals import store_arrival
 
-# How many slots a rebuild reads, then books, then compares with what is stored: each of the three
-# runs quicker in a row, while its instructions are in the processor's cache.
+# A rebuild reads, books and compares this many slots at once, for the processor's cache.
 SLOTS_AT_ONCE = 32
 
 FollowUp = Callable[[Wallet, set[str], int], None]
@@ -63,9 +60,7 @@ FollowUp = Callable[[Wallet, set[str], int], None]
 
 @dataclass
 class PendingLedger:
-    """A ledger and what is not written yet. Each signature has one fate: it is written, or (None)
-    dropped.
-    """
+    """A ledger and what is not written yet."""
 
     ledger: Ledger
     siblings: tuple[Sibling, ...] = ()
@@ -77,7 +72,7 @@ class PendingLedger:
     place: tuple[int | None, int] = (None, 0)
 
     def book(self, entry: Entry) -> tuple[int, Mapping[Key, Booked]]:
-        """Book an entry: its place in its slot, and what the ledger made of it."""
+        """(place in its slot, what the ledger made of it)."""
         slot, count = self.place
         self.place = (entry.slot, count + 1 if slot == entry.slot else 0)
         if entry.block_time is not None:
@@ -89,9 +84,7 @@ class PendingLedger:
 
 
 class LedgerStore:
-    """The ledgers of all wallets, in memory: what arrives at the head costs only itself. Of what
-    is stored as it should be, nothing is kept.
-    """
+    """The ledgers of all wallets, and of their rows only those to be written."""
 
     def __init__(self, follow_up: FollowUp | None = None) -> None:
         """`follow_up(wallet, changed signatures, now)` runs in the transaction of each publish."""
@@ -102,11 +95,9 @@ class LedgerStore:
         self._pending.pop(wallet_id, None)
 
     def apply(self, wallet: Wallet, new: Sequence[Entry] = ()) -> Ledger:
-        """The Ledger of a wallet with these new entries; rebuilt from the start where one is not
-        newer than all before.
-        """
-        pending, spans = self._pending.get(wallet.id), read_spans(read_rows, wallet.id)
-        siblings = read_siblings(read_rows, wallet.id)
+        """The Ledger with these new entries; rebuilt if one isn't newer than all before."""
+        pending, spans = self._pending.get(wallet.id), read_spans(storage.read_rows, wallet.id)
+        siblings = read_siblings(storage.read_rows, wallet.id)
         if (
             pending is None
             or pending.ledger.spans.spans != spans
@@ -114,7 +105,7 @@ class LedgerStore:
             or pending.ledger.backfilled != wallet.backfilled
             or not _extends(pending.ledger, new)
         ):
-            ledger = begin_ledger(wallet.backfilled, spans, read_untouched(wallet.id))
+            ledger = begin_ledger(storage.read_rows, wallet.id, wallet.backfilled)
             pending = self._pending[wallet.id] = PendingLedger(ledger, siblings)
             _rebuild(wallet, pending)
         else:
@@ -127,7 +118,7 @@ class LedgerStore:
         return pending.ledger
 
     def find(self, wallet_id: int) -> Ledger:
-        """The Ledger of a wallet as it was applied last."""
+        """The Ledger of a wallet as last applied."""
         return self._pending[wallet_id].ledger
 
     def last_time(self, wallet_id: int) -> int | None:
@@ -136,12 +127,7 @@ class LedgerStore:
         return None if pending is None else pending.last_time
 
     def publish(self, wallet: Wallet, progress: Progress | None, now: int) -> None:
-        """Write what follows from the ledger: trades, the wallet's derived columns and what
-        `follow_up` makes of them, in one transaction.
-
-        `progress`: ledger.coverage.Progress; None leaves the coverage as it was said last (nothing
-        was looked at).
-        """
+        """Write all that follows in one transaction. `progress`: None keeps the coverage."""
         pending = self._pending[wallet.id]
         with storage.writing():
             changed = replace_trades(wallet.id, pending.rows)
@@ -158,9 +144,7 @@ class LedgerStore:
     def _rebuild_marked(
         self, wallet: Wallet, pending: PendingLedger, booked: Sequence[str], now: int
     ) -> None:
-        """Rebuild and publish the wallets of the bot whose trades are marked otherwise, now that
-        this one booked these transactions.
-        """
+        """Rebuild the bot's wallets whose trades these transactions mark otherwise."""
         if not booked or not pending.siblings:
             return
         for number in sorted({wallet.id, *(one.wallet for one in pending.siblings)}):
@@ -171,11 +155,9 @@ class LedgerStore:
                 self.publish(other, None, now)
 
 
-def begin_ledger(
-    backfilled: bool, spans: tuple[Span, ...], untouched: dict[str, Opening]
-) -> Ledger:
-    """An empty Ledger of a wallet. `untouched`: as BalanceChain has it."""
-    return Ledger(backfilled, Spans(spans), BalanceChain(untouched))
+def begin_ledger(rows: Rows, wallet_id: int, backfilled: bool) -> Ledger:
+    untouched = read_untouched(rows, wallet_id)
+    return Ledger(backfilled, Spans(read_spans(rows, wallet_id)), BalanceChain(untouched))
 
 
 def _extends(ledger: Ledger, new: Iterable[Entry]) -> bool:
@@ -184,10 +166,8 @@ def _extends(ledger: Ledger, new: Iterable[Entry]) -> bool:
 
 
 def _rebuild(wallet: Wallet, pending: PendingLedger) -> None:
-    """Apply all stored entries, some slots at once, and meanwhile compare what that makes with what
-    is stored, so that a long past is not held in memory (see storage.InOrder).
-    """
-    digests = read_digests_by_slot(wallet.id)
+    """Apply and compare some slots at once: a long past is not held in memory."""
+    digests = read_digests(wallet.id)
     slots = (list(group) for _, group in groupby(list_entries(wallet.id), key=attrgetter("slot")))
     for part in storage.in_parts(slots, SLOTS_AT_ONCE):
         made = [
@@ -207,15 +187,13 @@ def _rebuild(wallet: Wallet, pending: PendingLedger) -> None:
 
 
 def _drop(signatures: Iterable[str], pending: PendingLedger) -> None:
-    """Note stored trades that the rebuild did not make, to be dropped. Where only the stored slot
-    is wrong, a row was made already, or will be.
-    """
+    """If only the stored slot is wrong, a row was made already, or will be."""
     for signature in signatures:
         pending.rows.setdefault(signature, None)
 
 
 class Untouched(NamedTuple):
-    """What a node says that an account holds which no known transaction touched."""
+    """An account's balance by a node that no known transaction touched."""
 
     address: str
     held_mint: str
@@ -230,15 +208,12 @@ SELECT {", ".join(Untouched._fields)} FROM address
 WHERE wallet_id = {{wallet}} AND held_amount IS NOT NULL"""
 
 
-def read_untouched(wallet_id: int) -> dict[str, Opening]:
+def read_untouched(rows: Rows, wallet_id: int) -> dict[str, Opening]:
     """{address: Opening} of accounts that hold something and that no known receipt touched."""
-    rows = storage.database.execute_sql(UNTOUCHED.format(wallet="?"), (wallet_id,)).fetchall()
-    return {row.address: open_untouched(row) for row in map(Untouched._make, rows)}
-
-
-def open_untouched(row: Untouched) -> Opening:
-    """Return the Opening that such an account stands for."""
-    return Opening.untouched(row.address, row.held_mint, int(row.held_amount), row.held_decimals)
+    return {
+        address: Opening.untouched(address, mint, int(amount), decimals)
+        for address, mint, amount, decimals in rows(UNTOUCHED.format(wallet=wallet_id))
+    }
 
 
 ENTRIES = """
@@ -247,21 +222,18 @@ WHERE wallet_id = ? AND state = 'stored' ORDER BY slot"""
 
 
 def list_entries(wallet_id: int) -> Iterator[Entry]:
-    """All stored entries of a wallet by slot, one after another, those flagged with which it
-    exchanged something with another wallet of its bot.
-    """
-    siblings = read_siblings(read_rows, wallet_id)
-    shared = read_shared(read_rows, wallet_id, siblings)
+    """By slot, flagged if they exchanged something with another wallet of the bot."""
+    siblings = read_siblings(storage.read_rows, wallet_id)
+    shared = read_shared(storage.read_rows, wallet_id, siblings)
     rows = storage.database.execute_sql(ENTRIES, (wallet_id,))
     return mark_entries((Entry.load(*row) for row in rows), siblings, shared)
 
 
 def name_rules(programs: object) -> str:
-    """Name the rules by which entries are read: where they change, entries are read anew."""
+    """Name the rules by which entries are read: if they change, entries are read again."""
     return hashlib.sha256(f"{READING} {programs!r}".encode()).hexdigest()[:16]
 
 
-# ---- the wallet's summary ------------------------------------------------------------------------
 # Plain SQL: it runs with each publication.
 KINDS = ", ".join(f"'{kind}'" for kind in sorted(TRADES))
 LAST_TRADE = f"""
@@ -270,9 +242,7 @@ TOLD = "SELECT results, coverage FROM wallet WHERE id = ?"
 
 
 def _replace_summary(wallet: Wallet, pending: PendingLedger, progress: Progress | None) -> bool:
-    """Write the derived columns; return whether there were no results before, or the history has
-    gaps now and had none, or had.
-    """
+    """Return whether there were no results before, or the history began or ceased to have gaps."""
     execute = storage.database.execute_sql
     last = execute(LAST_TRADE, (wallet.id,)).fetchone()
     values = {
@@ -312,7 +282,7 @@ def show_summary(ledger: Ledger) -> Row:
 
 
 def show_coverage(wallet: Wallet, pending: PendingLedger, progress: Progress) -> dict[str, Any]:
-    """The coverage object of a Bot: how whole the history is, and what is missing."""
+    """The coverage object of a Bot."""
     ledger = pending.ledger
     state, gaps, note = decide_state(ledger.chain, progress)
     observed_to = max(

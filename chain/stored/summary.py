@@ -12,7 +12,7 @@ from chain.ledger.ledger import Ledger
 
 
 def show_results(ledger: Ledger) -> dict[str, Any]:
-    """The results object of a Bot: amounts in lamports as text, beside exact SOL."""
+    """The results object of a Bot: lamports as text, beside exact SOL."""
     t = ledger.totals
     return {
         "realizedLamports": str(t.realized),
@@ -49,8 +49,8 @@ def show_positions(ledger: Ledger, money: str = SOL) -> list[dict[str, Any]]:
 
 
 def show_reconciliation(ledger: Ledger, money: str = SOL) -> dict[str, Any] | None:
-    """What became of the money: lamports as text, but for the count of receipts; None until the
-    whole history was listed. `gapLamports`: the part of the difference that gaps moved.
+    """Lamports as text, but for the count of receipts; None until the whole history was listed.
+    `gapLamports`: the part of the difference that gaps moved.
     """
     if not ledger.backfilled:
         return None
@@ -74,9 +74,7 @@ def show_reconciliation(ledger: Ledger, money: str = SOL) -> dict[str, Any] | No
 
 
 def show_quotes(ledger: Ledger) -> dict[str, Any]:
-    """{mint: {reconciliation, averageCost, positions}} of the stablecoins that a wallet ever held:
-    as those in SOL, with raw units, `Raw`, for lamports. Only positions of known cost.
-    """
+    """{mint: as in SOL, with `Raw` for `Lamports` and only positions of known cost}."""
     return {money: _show_quote(ledger, money) for money in sorted(ledger.inventories) if money}
 
 
@@ -95,7 +93,6 @@ def _name_raw(shown: dict[str, Any]) -> dict[str, Any]:
 
 
 def show_average(ledger: Ledger, money: str = SOL) -> dict[str, Any]:
-    """What the same sales earned by the average cost."""
     average = ledger.inventories[money].average
     return {"realizedLamports": str(average.realized), "matchedSells": average.matched}
 
@@ -104,12 +101,11 @@ def show_time(seconds: int | None) -> str | None:
     """RFC 3339 of Unix seconds."""
     if seconds is None:
         return None
-    # One document may hold thousands of timestamps; isoformat takes twice as long, strftime longer.
+    # Documents hold thousands of timestamps, and isoformat takes twice as long.
     moment = datetime.datetime.fromtimestamp(seconds, datetime.UTC)
     return orjson.dumps(moment, option=orjson.OPT_UTC_Z)[1:-1].decode()
 
 
-# ---- coverage ------------------------------------------------------------------------------------
 NOT_POLLED: dict[str, Any] = {
     "state": "none",
     **dict.fromkeys(("observedFrom", "observedTo", "firstSlot", "lastSlot", "checkedAt")),
@@ -123,9 +119,7 @@ UNREADABLE: dict[str, Any] = {
 
 
 def read_coverage(text: str | None) -> dict[str, Any]:
-    """Parse the stored Coverage of a wallet: NOT_POLLED if there is none, UNREADABLE if it is
-    damaged. It is derived, so one damaged text must stop nothing.
-    """
+    """NOT_POLLED without a text. It is derived, so a damaged one must stop nothing."""
     if text is None:
         return NOT_POLLED
     try:

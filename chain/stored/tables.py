@@ -24,8 +24,8 @@ class Mint(Base):
 
 
 class TradeMint(Base):
-    """A token that a trade moved, for the filter by mint and the activity of a token. `wallet`,
-    `slot` and `place` are the trade's; `side` is buy or sell, null where it was no trade.
+    """A token that a trade moved, for the filter by mint and the activity of a token. `side`: buy
+    or sell, null if it was no trade.
     """
 
     id = AutoField()
@@ -57,12 +57,10 @@ class TokenTrader(Base):
 
 
 class RunningTotal(Base):
-    """A wallet's running totals at the end of each hour that changed them (ledger.sums.Sums): a
-    window is the difference of two rows. Derived.
+    """A wallet's ledger.sums.Sums at the end of each hour that changed them. Derived.
 
-    `money`: the mint of a stablecoin, empty for SOL; `view`: the number of the attachment whose
-    record it is of, 0 for all that the wallet ever did; `hour`: of the latest block time so far,
-    counted from 1970, so that it never falls.
+    `money`: the mint of a stablecoin, empty for SOL; `view`: the number of an attachment, 0 for all
+    history; `hour`: of the latest block time so far, counted from 1970, so that it never falls.
     """
 
     wallet = ForeignKeyField(Wallet, index=False)
@@ -94,11 +92,9 @@ class RunningTotal(Base):
 
 
 class RiskTotal(Base):
-    """The risk of a wallet's realized results in a stretch of time (ledger.risk.Stretch). Derived.
-
-    `view`: as of RunningTotal; `hours`: 1, 24 or 0 for all of it, from the hour `begins` on,
-    counted from 1970. `holdings`: JSON [[seconds, sales]...] in order; `median_holding` follows
-    from it.
+    """A ledger.risk.Stretch of a wallet. Derived. `view`: as of RunningTotal; `hours`: 1, 24 or 0
+    for all, from the hour `begins` on, counted from 1970. `holdings`: JSON [[seconds, sales]...] in
+    order; `median_holding` follows from it.
     """
 
     wallet = ForeignKeyField(Wallet, index=False)
@@ -138,9 +134,8 @@ class TokenTotal(Base):
 
 
 class DelayTotal(Base):
-    """How long after its trades a bot posted about them (accounts.delays), in seconds: how many
-    trades, how many within a minute, the median. `delays`: JSON [[seconds, trades]...] in order,
-    in two significant digits. Derived.
+    """How long after its trades a bot posted (accounts.delays): trades, those within a minute, the
+    median in seconds. `delays`: JSON [[seconds, trades]...], in two significant digits. Derived.
     """
 
     bot = ForeignKeyField(Bot, primary_key=True)
@@ -151,12 +146,12 @@ class DelayTotal(Base):
 
 
 class StandingTotal(Base):
-    """What a bot did in a window of `seconds` (0: all time), as it is ranked: its forward `record`,
-    or all that is known of the wallets it holds. Derived; right until `ends` (Unix seconds), when
-    the window's first hour leaves it, unless it is to be worked out (Bot.standing_at).
+    """What a bot did in a window of `seconds` (0: all time), as it is ranked. Derived; right until
+    `ends` (Unix seconds), when the window's first hour leaves it, unless it is to be worked out
+    (Bot.standing_at).
 
-    `floor`: `realized` less `cost_left`; the tiers are parts of a list (stored.standings): of those
-    by result or floor, and by volume or trades. Other columns as in RunningTotal.
+    `floor`: `realized` less `cost_left`; the tiers are parts of a list (stored.standings): by
+    result or floor, and by volume or trades. Other columns as in RunningTotal.
     """
 
     bot = ForeignKeyField(Bot, index=False)
@@ -199,7 +194,7 @@ for tier, column in (
         )
     )
 
-# Rare rows have a partial index each, so that health finds them however many others there are.
+# Rare rows, which health counts.
 for name, model, columns, rare in (
     ("wallet_in_trouble", Wallet, (Wallet.trouble_at, Wallet.id), "trouble IS NOT NULL"),
     (

@@ -1,6 +1,4 @@
-"""Judge when a post's signature stands for a trade (docs/verified.md). Pure; an observed trade is
-the only evidence.
-"""
+"""Judge whether a post's signature proves an observed trade (docs/verified.md). Pure."""
 
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
@@ -13,9 +11,7 @@ NO_PROOF = frozenset(("not_signer", "no_swap"))
 
 
 def is_trade(kind: str, flags: Collection[str]) -> bool:
-    """Is it a trade of the wallet, so that it may verify a post? A swap that could not be priced
-    (`ambiguous`) is a trade where the wallet signed it, unless other programs stood side by side.
-    """
+    """An `ambiguous` swap proves a post if the wallet signed it and nothing else ran."""
     return kind in VERIFIED_KINDS or ("ambiguous" in flags and not NO_PROOF & set(flags))
 
 
@@ -26,11 +22,9 @@ def judge(
     post_mint: str | None,
     explained_percent: int | None,
 ) -> tuple[str, str | None]:
-    """(status, reason) of a post whose signature is a trade row of its own wallet.
-
-    `mints`: tokens the trade moved; `explained_percent`: as in an Entry. Status `verified`, reason
-    None; or `mismatch` with failed | not_a_trade | value_unexplained | mint_not_in_trade. An
-    order's fill counts only where it brought the wallet something.
+    """(status, reason): `verified`, None; or `mismatch` with failed | not_a_trade |
+    value_unexplained | mint_not_in_trade. An order's fill counts only if it brought the wallet
+    something. `mints`: tokens the trade moved; `explained_percent`: as in an Entry.
     """
     if kind == "failed":
         return "mismatch", "failed"
@@ -51,8 +45,6 @@ def list_moved_mints(
     token_changes: Iterable[Sequence[Any]],
     beside_tokens: Iterable[Sequence[Any]],
 ) -> set[str]:
-    """Tokens that a trade moved: those of its rows (mint, raw change, decimals) less the rows of
-    what passed beside it, and its own where it is a round trip, which leaves nothing of it.
-    """
+    """Tokens that passed through the venue. Rows are (mint, raw change, decimals)."""
     mints = {change.mint for change in list_venue_changes(token_changes, beside_tokens)}
     return mints | {mint} if mint and kind == "round_trip" else mints

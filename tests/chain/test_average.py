@@ -78,21 +78,13 @@ def test_what_is_taken_and_what_is_left_are_what_was_held(held, amount, taken, l
     assert pool.take(amount) == taken and pool == Pool(*left)
 
 
-def test_a_pool_begun_anew_knows_no_cost():
-    average = AverageCost(realized=5, matched=2, pools={"A": Pool(6, 60, 2), "B": Pool(0, 0, 1)})
-    average.forget()
-    assert average == AverageCost(0, 0, {"A": Pool(0, 0, 8), "B": Pool(0, 0, 1)})
-
-
 def test_what_comes_in_is_of_known_cost_or_of_unknown():
     """A cost of nothing is a known one."""
     average = AverageCost()
     average.add("A", 6, 60)
     average.add("A", 2, 0)
     average.add("A", 3, None)
-    average.put_back("A", Portion(1, 10, 1))
-    average.put_back("B", Portion(0, 0, 1))
-    assert average == AverageCost(0, 0, {"A": Pool(9, 70, 4), "B": Pool(0, 0, 1)})
+    assert average == AverageCost(0, 0, {"A": Pool(8, 60, 3)})
 
 
 @pytest.mark.parametrize(

@@ -622,7 +622,7 @@ def test_what_a_wallet_mints_into_is_not_its_own_by_that():
             for name in ("approve", "close", "burn")
         ),
     ]
-    receipt = SimpleNamespace(operations=lambda: told)
+    receipt = SimpleNamespace(operations=told)
     assert list(_named_as_own(receipt, "W")) == [
         *("ours", "opened", "associated"),
         *("to approve", "to close", "to burn"),

@@ -54,10 +54,11 @@ def book(entries, money=USDC, **how):
 def sums(ledger, money=USDC):
     """Running totals in a money: raw units and counts, but for `fee_lamports`."""
     account = ledger.accounts[money, ALL_HISTORY]
-    names = "realized volume matched partial unmatched winning cost_left cost_left_receipts"
-    told = {name: getattr(account.totals, name) for name in names.split()}
-    counts = {name: getattr(account, name) for name in ("trades", "fee_lamports", "cross")}
-    return told | counts
+    names = (
+        "realized volume matched partial unmatched winning cost_left cost_left_receipts trades"
+        " fee_lamports cross"
+    )
+    return {name: getattr(account.totals, name) for name in names.split()}
 
 
 def told(entries, quote="Q"):

@@ -11,8 +11,8 @@ from werkzeug.wrappers import Response
 
 from accounts import quotas
 from chain.reading.programs import table
+from chain.stored.attachments import COUNT_HELD, IS_HELD
 from chain.stored.columns import WALLET_PARTS
-from chain.stored.holdings import COUNT_HELD, IS_HELD
 from chain.stored.summary import UNREADABLE, read_coverage
 from config import VERSION, Config
 from models import IS_PROGRAM

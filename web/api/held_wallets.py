@@ -8,10 +8,10 @@ from typing import Annotated, Any, NamedTuple
 
 from chain.amounts import show_lamports, sol
 from chain.ledger.coverage import STATES
+from chain.stored.attachments import LAST_LEAD, LEAD
 from chain.stored.columns import WALLET_PARTS
-from chain.stored.holdings import LAST_LEAD, LEAD
 from chain.stored.summary import read_coverage
-from chain.stored.trade_store import to_json
+from chain.stored.trades import to_json
 from storage.rows import select, write_marks
 from storage.stored import Damaged
 from web.api.serialize import Json, show_coverage, show_time

@@ -7,7 +7,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from chain.stored.totals import HOUR_SECONDS, OF_RESULTS, Source
+from chain.ledger.views import HOUR_SECONDS
+from chain.stored.attachments import OF_RESULTS, Source
 from storage import database
 from storage.rows import select, select_value, write_marks
 

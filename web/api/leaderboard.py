@@ -9,8 +9,10 @@ from accounts.problem import Problem
 from chain.amounts import show_lamports
 from chain.ledger.inventory import SOL
 from chain.ledger.sums import NOTHING, Sums
+from chain.ledger.views import HOUR_SECONDS
 from chain.reading.quotes import QUOTES, Quote, find_quote
 from chain.stored import standings as stored_standings
+from chain.stored.attachments import OF_RECORD, OF_RESULTS
 from chain.stored.standings import (
     ALL,
     ARE_PROVEN,
@@ -22,7 +24,6 @@ from chain.stored.standings import (
     find_tier,
 )
 from chain.stored.summary import read_coverage
-from chain.stored.totals import HOUR_SECONDS, OF_RECORD, OF_RESULTS
 from web.api import risk, standings
 from web.api.quote_results import show_amount, show_quote
 from web.api.records import show_owners

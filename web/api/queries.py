@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from chain.stored.holdings import COUNT_HELD
+from chain.stored.attachments import COUNT_HELD
 from storage.rows import select, select_one, select_value, write_marks
 from web.api.held_wallets import add_wallets
 from web.api.post_statements import (

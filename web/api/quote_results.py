@@ -7,12 +7,14 @@ from collections.abc import Mapping, Sequence
 from chain.amounts import exact
 from chain.ledger.sums import NOTHING, Sums
 from chain.reading.quotes import QUOTES, Quote
-from chain.stored.totals import END_OF_TIME, OF_RECORD, OF_RESULTS, Source, write_last
+from chain.stored.attachments import OF_RECORD, OF_RESULTS, Source, write_last
 from storage import database
 from storage.rows import write_marks
 from web.api.serialize import Json, show_part
 from web.api.statements import BotRow
 
+# Later than any hour that occurs.
+END_OF_TIME = 2**31
 # By mint.
 Ledgers = dict[str, Sums]
 TABLE = ", ".join(f"('{quote.mint}')" for quote in QUOTES)

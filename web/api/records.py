@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from chain.amounts import show_lamports
 from chain.ledger.sums import Sums, add_up
-from chain.stored.totals import write_last
+from chain.stored.attachments import write_last
 from storage import database
 from storage.rows import select, write_marks
 from web.api.serialize import Json, show_sol, show_time

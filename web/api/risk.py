@@ -7,9 +7,10 @@ from typing import NamedTuple
 from chain.amounts import show_lamports
 from chain.ledger.inventory import SOL
 from chain.ledger.risk import HOURS_A_DAY, find_drawdown
-from chain.stored.risk_store import StoredRisk, load_risk
+from chain.ledger.views import HOUR_SECONDS
+from chain.stored.attachments import OF_RECORD, OF_RESULTS, Source, write_last
+from chain.stored.risk import StoredRisk, load_risk
 from chain.stored.standings import WINDOWS
-from chain.stored.totals import HOUR_SECONDS, OF_RECORD, OF_RESULTS, Source, write_last
 from storage import database
 from storage.rows import select, write_marks
 from web.api import quote_results

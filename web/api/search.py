@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from accounts.fields import holds_secret
 from accounts.problem import Problem
 from chain.base58 import is_base58
-from chain.stored.trade_store import LISTED_TRADE
+from chain.stored.trades import LISTED_TRADE
 from chain.symbols import mark_name, show_symbol
 from storage import search
 from storage.rows import select, select_one

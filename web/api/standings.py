@@ -6,16 +6,16 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from chain.amounts import show_lamports
-from chain.stored.holdings import COUNT_HELD, LAST_LEAD
+from chain.stored.attachments import COUNT_HELD, LAST_LEAD
 from chain.stored.standings import (
     HIDDEN,
     Board,
     StandingRow,
     list_forgotten,
-    read_rows,
     work_out,
 )
-from chain.stored.trade_store import to_json
+from chain.stored.trades import to_json
+from storage import read_rows
 from storage.rows import select, select_value, write_marks
 from web.api.held_wallets import find_coverages, join_coverages
 from web.api.serialize import Json

@@ -12,9 +12,9 @@ from flask import current_app, g
 
 from chain.amounts import exact
 from chain.ledger.inventory import SOL
+from chain.stored.attachments import OF_RECORD, OF_RESULTS
 from chain.stored.standings import FORWARD, WINDOWS
 from chain.stored.summary import read_coverage
-from chain.stored.totals import OF_RECORD, OF_RESULTS
 from web.api import history, leaderboard
 from web.api.serialize import Json
 from web.site import charts, figures, words

@@ -4,7 +4,7 @@ first, by the number of the row. Times in ms.
 
 from typing import Any, NamedTuple
 
-from chain.stored.holdings import LEAD
+from chain.stored.attachments import LEAD
 from storage.rows import select
 
 MAX_BODY = 240

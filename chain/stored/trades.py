@@ -1,6 +1,4 @@
-"""The rows of trades: made from what the ledger booked, compared by digest, written where they
-differ.
-"""
+"""The rows of trades: made from what was booked, compared by digest, written if they differ."""
 
 import hashlib
 from collections import defaultdict
@@ -13,7 +11,7 @@ import storage
 from chain.amounts import show_lamports
 from chain.ledger.inventory import SOL
 from chain.ledger.ledger import WHOLE
-from chain.ledger.sales import AGAINST, UNEXPLAINED, Booked, is_cross
+from chain.ledger.sales import AGAINST, PAID_ELSEWHERE, UNEXPLAINED, Booked
 from chain.ledger.views import ALL_HISTORY, Key
 from chain.reading.beside import list_venue_changes
 from chain.stored.tables import NUMBER_OF_MINT, Mint, TokenTrader, TradeMint
@@ -36,7 +34,7 @@ FOUND = "SELECT signature, id, digest FROM trade WHERE uid IN"
 
 
 class StoredTrade(NamedTuple):
-    """A row of FOUND: a stored trade, before it is written again."""
+    """A row of FOUND."""
 
     signature: str
     id: int
@@ -51,20 +49,17 @@ class Traded(NamedTuple):
 
 
 def trade_uid(address: str, signature: str) -> str:
-    """The public id of a trade: from wallet and signature, so that it survives every rebuild."""
+    """From wallet and signature, so that it survives every rebuild."""
     return "trade_" + hashlib.sha256(f"{address} {signature}".encode()).hexdigest()[:24]
 
 
 def make_trade_row(wallet: Any, place: int, made: Mapping[Key, Booked]) -> Row:
-    """All columns but the id, as derive_columns makes them."""
     columns = derive_columns(wallet.address, place, made)
     return complete_row(wallet, columns, digest_columns(columns))
 
 
 def derive_columns(address: str, place: int, made: Mapping[Key, Booked]) -> Row:
-    """The columns that the digest is of; `place` sorts inside a slot, `address` is the wallet's.
-    `made`: what the ledger made of the entry, by money and view.
-    """
+    """`address`: the wallet's; `place`: inside a slot; `made`: by the ledger of the entry."""
     booked = made[WHOLE]
     entry = booked.entry
     currency, priced = find_currency(made)
@@ -90,7 +85,7 @@ def derive_columns(address: str, place: int, made: Mapping[Key, Booked]) -> Row:
         "matched_raw": str(priced.matched),
         "unmatched_raw": str(priced.unmatched),
         "lots": to_json([show_lot(address, *lot) for lot in priced.lots]),
-        "paid_elsewhere": int(is_cross(priced)),
+        "paid_elsewhere": int(PAID_ELSEWHERE in priced.flags),
         "flags": to_json(booked.flags),
         "beside_sol": entry.beside_sol,
         "beside_tokens": to_json([[m, str(c), d] for m, c, d in entry.beside_tokens]),
@@ -101,9 +96,7 @@ def derive_columns(address: str, place: int, made: Mapping[Key, Booked]) -> Row:
 
 
 def find_currency(made: Mapping[Key, Booked]) -> tuple[str, Booked]:
-    """The money that a trade was priced in, and what it made there: a stablecoin that a token was
-    bought or sold for, else SOL.
-    """
+    """(money, what was made in it) of the stablecoin it was priced in, else of SOL."""
     for (money, view), booked in made.items():
         is_priced = booked.side.kind in AGAINST and booked.counts
         if money != SOL and view == ALL_HISTORY and is_priced:
@@ -112,26 +105,22 @@ def find_currency(made: Mapping[Key, Booked]) -> tuple[str, Booked]:
 
 
 def complete_row(wallet: Any, columns: Row, digest: str) -> Row:
-    """A row to be written: of derived columns and their digest. `wallet` has an id, an address."""
     uid = trade_uid(wallet.address, columns["signature"])
     return {"uid": uid, "wallet": wallet.id, **columns, "digest": digest}
 
 
 def show_lot(address: str, origin: str | None, amount: int, cost: int | None) -> list[str | None]:
-    """[trade uid or null, raw amount, cost or null] of a lot that a sale took."""
+    """[trade uid or null, raw amount, cost or null]."""
     uid = trade_uid(address, origin) if origin else None
     return [uid, str(amount), show_lamports(cost)]
 
 
 def digest_trade(row: Row) -> str:
-    """Return the digest of all that is derived in a trade row; a text of which the disk made bytes
-    has another one.
-    """
+    """Text that the disk turned into bytes changes the digest, too."""
     return digest_columns({name: row[name] for name in DIGESTED})
 
 
 def digest_columns(columns: Row) -> str:
-    """Like digest_trade, for a row that has no other columns."""
     text = orjson.dumps(columns, default=repr, option=orjson.OPT_SORT_KEYS)
     return hashlib.sha256(text).hexdigest()[:24]
 
@@ -141,9 +130,7 @@ def to_json(value: object) -> str:
 
 
 def replace_trades(wallet_id: int, rows: dict[str, Row | None]) -> set[str]:
-    """Write the rows {signature: row} that differ from the stored ones, and drop those that are
-    None. Signatures that changed.
-    """
+    """Write rows that differ, delete those that are None; return the changed signatures."""
     changed = {signature for signature, row in rows.items() if row is None}
     for part in in_parts(row for row in rows.values() if row is not None):
         stored = _read_trades([row["uid"] for row in part])
@@ -153,7 +140,7 @@ def replace_trades(wallet_id: int, rows: dict[str, Row | None]) -> set[str]:
             if row["signature"] not in stored or stored[row["signature"]].digest != row["digest"]
         ]
         if differing:
-            numbers = _write_trades(differing, stored)
+            numbers = write_trades(differing, stored)
             known = [row["signature"] for row in differing if row["signature"] in stored]
             lost = _delete_mints([numbers[signature] for signature in known])
             kept = _write_mints(wallet_id, [(numbers[row["signature"]], row) for row in differing])
@@ -168,7 +155,7 @@ def replace_trades(wallet_id: int, rows: dict[str, Row | None]) -> set[str]:
 
 
 def find_trades(wallet_id: int, signatures: Iterable[str]) -> dict[str, StoredTrade]:
-    """The stored trades of a wallet with these signatures, by signature."""
+    """Stored trades of a wallet by signature."""
     ((address,),) = storage.database.execute_sql(ADDRESS, (wallet_id,)).fetchall()
     found: dict[str, StoredTrade] = {}
     for part in in_parts(trade_uid(address, signature) for signature in signatures):
@@ -177,24 +164,17 @@ def find_trades(wallet_id: int, signatures: Iterable[str]) -> dict[str, StoredTr
 
 
 def _read_trades(uids: Sequence[str]) -> dict[str, StoredTrade]:
-    """Like find_trades, by public ids; no more of them than one statement can bind."""
+    """By public ids, no more than one statement can bind."""
     rows = storage.database.execute_sql(f"{FOUND} ({storage.mark(uids)})", uids).fetchall()
     return {row.signature: row for row in map(StoredTrade._make, rows)}
 
 
 # Plain SQL: it runs with each rebuild.
-DIGESTS = "SELECT signature, digest FROM trade WHERE wallet_id = ?"
-DIGESTS_BY_SLOT = "SELECT slot, signature, digest FROM trade WHERE wallet_id = ? ORDER BY slot"
+DIGESTS = "SELECT slot, signature, digest FROM trade WHERE wallet_id = ? ORDER BY slot"
 
 
-def read_digests(wallet_id: int) -> dict[str, str]:
-    """{signature: digest} of the stored trades of a wallet."""
-    return dict(storage.database.execute_sql(DIGESTS, (wallet_id,)).fetchall())
-
-
-def read_digests_by_slot(wallet_id: int) -> storage.InOrder[tuple[int, str, str]]:
-    """The slot, signature and digest of each stored trade of a wallet."""
-    return storage.InOrder(storage.database.execute_sql(DIGESTS_BY_SLOT, (wallet_id,)))
+def read_digests(wallet_id: int) -> storage.InOrder[tuple[int, str, str]]:
+    return storage.InOrder(storage.database.execute_sql(DIGESTS, (wallet_id,)))
 
 
 DELETED = """DELETE FROM trade_mint WHERE trade_id IN ({})
@@ -210,9 +190,7 @@ def _delete_mints(trades: Sequence[int]) -> set[Traded]:
 
 
 def _write_mints(wallet_id: int, numbered: list[tuple[int, Row]]) -> set[Traded]:
-    """Write which tokens these trades moved, [(id, row), ...], and who traded them; return what was
-    bought and sold.
-    """
+    """Write the tokens [(id, row), ...] moved; return what was bought and sold."""
     moved = [(number, *one) for number, row in numbered for one in list_moved(row)]
     numbers = number_mints({mint for _, mint, *_ in moved})
     rows: list[Row] = [
@@ -235,7 +213,7 @@ def _write_mints(wallet_id: int, numbered: list[tuple[int, Row]]) -> set[Traded]
 
 
 def number_mints(addresses: set[str]) -> dict[str, int]:
-    """The numbers of mints, by address; those that have none get one."""
+    """The numbers of mints, by address; new ones get one."""
     found = _read_numbers(addresses)
     fresh = sorted(addresses - found.keys())
     if fresh:
@@ -259,7 +237,7 @@ DELETE FROM token_trader WHERE wallet_id = ? AND mint = ? AND side = ? AND NOT E
 
 
 def _forget_traders(wallet_id: int, lost: Iterable[Traded]) -> None:
-    """Delete what trades had bought and sold where no other trade of the wallet did so, too."""
+    """Delete what no other trade of the wallet bought or sold."""
     for traded in lost:
         storage.database.execute_sql(TRADES_NO_MORE, (wallet_id, *traded))
 
@@ -272,18 +250,16 @@ FROM trade_mint m JOIN mint n ON n.id = m.mint_id WHERE m.wallet_id = ? AND m.si
 
 
 def renew_traders(wallet_id: int) -> None:
-    """Write anew what a wallet bought and sold, from what its trades moved."""
+    """Rewrite what a wallet bought and sold, from what its trades moved."""
     with storage.writing():
         for sql in (FORGET_TRADED, RENEW_TRADED):
             storage.database.execute_sql(sql, (wallet_id,))
 
 
 def list_moved(row: Row) -> list[tuple[str, str | None, int, int]]:
-    """[(mint, side or None, slot, place), ...] of a trade row, in the order of its changes, then of
-    those beside it, last its own mint where it changed in neither.
-
-    Only what passed through the venue of a trade of explained value was bought or sold; what a
-    trade left over of another token was neither, nor was what a round trip bought and sold back.
+    """[(mint, side or None, slot, place), ...] of a trade row: its changes, those beside it, last
+    its own mint. Only what passed through the venue of a trade of explained value was bought or
+    sold: no residues, nor what a round trip sold back.
     """
     whole, beside = orjson.loads(row["token_changes"]), orjson.loads(row["beside_tokens"])
     own, slot, place = row["mint"], row["slot"], row["place"]
@@ -306,9 +282,7 @@ WHERE t.wallet_id = ? ORDER BY m.id"""
 
 
 def mark_differing_trades(wallet_id: int) -> int:
-    """Mark the stored rows that are not what their digest says, so that the next rebuild writes
-    them again; return how many there are.
-    """
+    """Mark rows that don't match their digest, to be rewritten; return how many."""
     mints = defaultdict(list)
     for number, *moved in storage.database.execute_sql(STORED_MINTS, (wallet_id,)):
         mints[number].append(tuple(moved))
@@ -323,18 +297,8 @@ def mark_differing_trades(wallet_id: int) -> int:
     return len(marked)
 
 
-def store_trades(rows: Sequence[Row]) -> dict[str, int]:
-    """Insert or update trades of one wallet, each a dict of all columns but the id: {signature:
-    id}. A row keeps its id for ever; a new one arrives with it.
-    """
-    ids: dict[str, int] = {}
-    for part in in_parts(rows):
-        ids |= _write_trades(part, _read_trades([row["uid"] for row in part]))
-    return ids
-
-
-def _write_trades(rows: Sequence[Row], known: Collection[str]) -> dict[str, int]:
-    """Like store_trades; `known`: signatures that are stored already."""
+def write_trades(rows: Sequence[Row], known: Collection[str] = ()) -> dict[str, int]:
+    """Insert or update trades: {signature: id}. Those not in `known` signatures arrive."""
     written = storage.write_rows(Trade, rows, ("uid",), ("signature", "id"))
     ids: dict[str, int] = dict(written)
     fresh = [row["signature"] for row in rows if row["signature"] not in known]

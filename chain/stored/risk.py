@@ -14,18 +14,17 @@ NUMBERS = (
     *("sales", "winning", "best", "worst", "closed", "won", "uncounted"),
     *("days", "first_day", "last_day"),
 )
-COLUMNS = (*NUMBERS, "median_holding", "holdings")
 
 
 class StoredRisk(NamedTuple):
-    """A stretch without its holdings, and how long the middle sale's was held (seconds)."""
+    """A stretch without its holdings, and the median holding (seconds)."""
 
     stretch: Stretch
     median_holding: int | None
 
 
 def dump_stretch(stretch: Stretch) -> dict[str, Any]:
-    """The columns of a Stretch, in the order of COLUMNS."""
+    """The columns of a Stretch."""
     return {
         **{name: getattr(stretch, name) for name in NUMBERS},
         "median_holding": stretch.median_holding,
@@ -34,11 +33,10 @@ def dump_stretch(stretch: Stretch) -> dict[str, Any]:
 
 
 def load_risk(parts: Sequence[Mapping[str, Any]]) -> StoredRisk | None:
-    """Join the stretches of stored columns, in the order of time; None where they are damaged."""
+    """Join the stretches of stored columns, in the order of time; None if they are damaged."""
     joined = join_stretches(Stretch(*(part[name] for name in NUMBERS)) for part in parts)
     if len(parts) == 1:
-        # The usual case, for nearly every bot of a list: the median is stored, so thousands of
-        # sales need not be counted.
+        # The usual case: the median is stored, so thousands of sales need not be counted.
         return StoredRisk(joined, parts[0]["median_holding"])
     # Not a Counter, which takes half as long again: a bot that trades much has thousands.
     holdings: dict[int, int] = {}
