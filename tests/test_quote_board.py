@@ -20,7 +20,7 @@ from chain.stored.tables import RunningTotal, StandingTotal
 from models import Attachment, Bot
 from operate.readers import open_reader
 from operate.standing_checks import check_standings
-from web.api import history, leaderboard, post_statements, quote_results, quote_trades
+from web.api import history, leaderboard, post_statements, quote_results
 
 W, OTHER, THIRD = address("w"), address("other"), address("third")
 USDC = QUOTES[0]
@@ -262,7 +262,6 @@ ASKED = {
     "ledgers": quote_results.LEDGERS.format(last=LAST, which=OF_RESULTS.which, bots="1, 2"),
     "days": history.HOURS,
     "samples": history.SAMPLED.format(**OF_RESULTS._asdict(), times="(1), (2)", bots="'b'"),
-    "trades": quote_trades.QUOTED.format(trades="1, 2"),
     "posts": post_statements.POST,
 }
 
@@ -272,8 +271,8 @@ ASKED = {
 def test_totals_are_found_by_their_key(db, name):
     asked = ASKED[name].replace("?", "1")
     plan = [str(row) for row in db.execute_sql(f"EXPLAIN QUERY PLAN {asked}")]
-    assert plan and not any("SCAN t" in row or "SCAN quote_trade" in row for row in plan)
+    assert plan and not any("SCAN t" in row for row in plan)
     # Each step names the whole key up to the hour.
     steps = [row for row in plan if "sqlite_autoindex_running_total" in row]
     assert all("wallet_id=? AND money=? AND view=?" in row for row in steps)
-    assert steps or name in ("trades", "posts")
+    assert steps or name == "posts"
