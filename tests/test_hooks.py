@@ -387,9 +387,9 @@ def test_receivers_that_hang_now_and_then_delay_nobody(private, delivering, rece
 
 def test_receivers_that_hung_share_a_lane_for_a_while(private, delivering, receivers, monkeypatch):
     """Few messages to them are under way, and each receiver gets all of its own in order."""
-    monkeypatch.setattr(client, "ANSWER_SECONDS", 0.5)
+    monkeypatch.setattr(client, "ANSWER_SECONDS", 2.0)
     monkeypatch.setattr(plan, "WAITS_SECONDS", (0,))
-    monkeypatch.setattr(outbox, "SLOW_SECONDS", 0.3)
+    monkeypatch.setattr(outbox, "SLOW_SECONDS", 1.5)
     monkeypatch.setattr(outbox, "MAX_SLOW", 4)
     held, under_way = threading.Event(), []
     (bad,) = receivers()

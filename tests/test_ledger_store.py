@@ -106,6 +106,27 @@ def rebuild(wallet, entries):
     return ledger_of([ADA])
 
 
+def test_what_could_not_be_written_is_written_the_next_time(empty):
+    """The disk is full at the end of the first transaction, which is taken back whole."""
+    entries = entries_of(market(length=20))
+    truth, wallet, full = rebuild(empty(), entries), empty(), [False, True]
+
+    def follow_up(wallet, changed, now):
+        update_posts(wallet, changed, now)
+        if full.pop():
+            raise OSError("no space left on device")
+
+    store(wallet, entries)
+    ledger_store = LedgerStore(follow_up)
+    ledger_store.apply(wallet)
+    with pytest.raises(OSError, match="no space"):
+        ledger_store.publish(wallet, DONE, BEGIN)
+    assert not Trade.select().exists() and not RunningTotal.select().exists()
+    ledger_store.apply(wallet)
+    ledger_store.publish(wallet, DONE, BEGIN)
+    assert ledger_of([ADA]) == truth
+
+
 @effort(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 10**6), indexed=st.booleans(), data=st.data())
 def test_fold_equals_refold(empty, seed, indexed, data):

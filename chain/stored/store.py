@@ -128,6 +128,14 @@ class LedgerStore:
 
     def publish(self, wallet: Wallet, progress: Progress | None, now: int) -> None:
         """Write all that follows in one transaction. `progress`: None keeps the coverage."""
+        try:
+            self._publish(wallet, progress, now)
+        except BaseException:
+            # What was taken to be written isn't: only the stored entries say what is missing.
+            self.forget(wallet.id)
+            raise
+
+    def _publish(self, wallet: Wallet, progress: Progress | None, now: int) -> None:
         pending = self._pending[wallet.id]
         with storage.writing():
             changed = replace_trades(wallet.id, pending.rows)
