@@ -328,7 +328,7 @@ class Config(BaseSettings):
 
     @cached_property
     def added_programs(self) -> str:
-        """The text of DATA_DIR/programs.csv, "" without one; chain.programs checks its rows.
+        """The text of DATA_DIR/programs.csv, "" without one; reading.programs checks its rows.
 
         BadSetting where it cannot be read, is too large or no UTF-8.
         """

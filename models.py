@@ -149,7 +149,7 @@ class Wallet(Base):
     # Block time up to which a node's view was seen.
     observed_to = BigIntegerField(null=True)
     # Derived from the ledger. JSON: Coverage, the results, openPositions, reconciliation and
-    # averageCost of Bot in the API, `by_quote` (chain.quotes); `last_trade_at` (ms) counts trades;
+    # averageCost of Bot in the API, `by_quote` (quotes); `last_trade_at` (ms) counts trades;
     # `realized`, `cost_left` (lamports) sort the leaderboard; `imbalance` (lamports) and, by mint,
     # `quote_imbalance`: what books leave over though nothing is missing, a defect of this program.
     coverage = TextField(null=True)
@@ -180,8 +180,8 @@ BOT_OF_TRADE = """CASE WHEN w.bot_since IS NULL OR t.block_time * 1000 >= w.bot_
 
 
 class Attachment(Base):
-    """Which bot held which wallet from when to when. At most one open row per wallet and per bot.
-    `ownership`: claimed | proven.
+    """Which bot held which wallet from when to when (ms). At most one open row per wallet; of a bot
+    with several, each is proven, and the first one leads. `ownership`: claimed | proven.
 
     Derived from the ledger, null before the first publication: known cost (lamports) of what was
     held when it began, of what it acquired and still holds, and in how many tokens; lamports
@@ -207,7 +207,7 @@ Attachment.add_index(
     Attachment.index(Attachment.wallet, unique=True, where=OPEN, name="attachment_open_wallet")
 )
 Attachment.add_index(
-    Attachment.index(Attachment.bot, unique=True, where=OPEN, name="attachment_open_bot")
+    Attachment.index(Attachment.bot, Attachment.attached_at, where=OPEN, name="attachment_open_bot")
 )
 
 
@@ -241,8 +241,8 @@ class Address(Base):
 
 
 class Receipt(Base):
-    """A finalized transaction as the node gave it (`body`: chain.packing), stored once for all
-    wallets it names. `tx_index` is its place in the block, `digest` is chain.digests' of it.
+    """A finalized transaction as the node gave it (`body`: reading.packing), stored once for all
+    wallets it names. `tx_index` is its place in the block, `digest` is reading.digests' of it.
     """
 
     id = AutoField()
@@ -261,7 +261,7 @@ class WalletSignature(Base):
     stored; `problem` says why it could not be taken in.
 
     `head`: arrived after the first full scan, so fetched before the backfill. `entry`: packed JSON
-    of chain.entries.Entry, once stored.
+    of chain.reading.entries.Entry, once stored.
     """
 
     id = AutoField()
@@ -291,7 +291,8 @@ class Trade(Base):
     the stored transactions.
 
     `id` is the order of arrival, by which followers page; `uid` is made from wallet and signature
-    and survives every rebuild. `place` sorts inside a slot: tx_index, or 0. Money is in lamports.
+    and survives every rebuild. `place` sorts inside a slot: tx_index, or 0. Money is in
+    lamports, unless `currency` says otherwise.
     """
 
     id = AutoField()
@@ -311,6 +312,9 @@ class Trade(Base):
     fee = BigIntegerField()
     tip = BigIntegerField()
     rent = BigIntegerField()
+    # The money that it was priced in: a stablecoin's mint, or empty for SOL. The next four amounts
+    # and the costs in `lots` are raw units of it.
+    currency = TextField(default="")
     # matched | partial | unmatched | not_applicable.
     realized = TextField()
     result = BigIntegerField(null=True)
@@ -318,8 +322,10 @@ class Trade(Base):
     cost = BigIntegerField(null=True)
     matched_raw = TextField()
     unmatched_raw = TextField()
-    # JSON [[trade uid or null, raw amount, lamports or null]...]
+    # JSON [[trade uid or null, raw amount, cost or null]...]
     lots = TextField()
+    # 1: it sold, for a stablecoin, units that were paid for in another money.
+    paid_elsewhere = IntegerField(default=0)
     # JSON list of words, sorted
     flags = TextField()
     # What of sol_change and token_changes did not pass through the venue; the latter JSON likewise.

@@ -16,11 +16,11 @@ from typing import Any
 from peewee import OperationalError
 
 import storage
-from chain.coverage import find_overtaken
-from chain.holdings import HELD
+from chain.ledger.coverage import find_overtaken
 from chain.rpc import THROTTLED_SECONDS, Rpc, RpcError, Unavailable
-from chain.standing_store import refresh_standings
-from chain.summary import read_coverage
+from chain.stored.attachments import HELD
+from chain.stored.standings import refresh_standings
+from chain.stored.summary import read_coverage
 from config import Config
 from models import IS_PROGRAM, Post, Wallet, WalletSignature
 from observing.answering import MAX_ANSWER_SECONDS, Answering
@@ -217,7 +217,7 @@ class Observer:
             if refetch_missing(wallet):
                 state.forget_wallet(wallet.id)
         ((stored,),) = storage.database.execute_sql(STORED, (wallet.id,)).fetchall()
-        if stored != state.apply_entries(wallet).count:
+        if stored != state.apply_entries(wallet).chain.count:
             state.forget_wallet(wallet.id)
 
     def _show_moved(self, wallet: Wallet, now: int) -> None:
@@ -247,7 +247,7 @@ class Observer:
         have missed one before it, which shows in what the account held when it began.
         """
         state = self.state
-        seen = dict(state.apply_entries(wallet).seen)
+        seen = dict(state.apply_entries(wallet).chain.seen)
         self.listing.list_heads(wallet, {wallet.address}, now)
         self.attempts.note_done(wallet, "list_heads")
         fetched = self.fetching.fetch_urgent(wallet, now)
@@ -359,7 +359,7 @@ class Observer:
         ledger, progress = self.state.apply_entries(wallet), read_progress(self.state, wallet)
         self.state.ledger_store.publish(wallet, progress, now)
         self.state.report(
-            f"{wallet.address}: {ledger.count} receipts, {progress.pending} pending,"
+            f"{wallet.address}: {ledger.chain.count} receipts, {progress.pending} pending,"
             f" {ledger.totals.trades} trades"
         )
 

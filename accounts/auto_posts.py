@@ -10,14 +10,12 @@ from accounts.influencers import read_voice
 from accounts.posts import store_post
 from accounts.verification import MAX_AT_ONCE, verify_posts
 from chain.amounts import exact, sol
-from chain.beside import list_venue_changes
-from chain.holdings import HOLDINGS
-from chain.kinds import TRADES
-from chain.quote_tables import QuoteTrade
-from chain.quotes import find_quote
+from chain.reading.beside import list_venue_changes
+from chain.reading.kinds import TRADES
+from chain.reading.quotes import find_quote
+from chain.stored.trades import LISTED_TRADE
+from chain.stored.verify import judge
 from chain.symbols import find_imitated, show_symbol
-from chain.trade_store import LISTED_TRADE
-from chain.verify import judge
 from market.tables import Token
 from models import Bot, Post, Trade, Wallet
 from storage import mark
@@ -25,10 +23,10 @@ from voice import builtin
 from voice.facts import shorten_name
 
 # Plain SQL: it runs whenever trades changed, and most bots do not post automatically.
-POSTER = f"""
-SELECT b.* FROM bot b JOIN {HOLDINGS} a ON a.bot_id = b.id AND a.detached_at IS NULL
+POSTER = """
+SELECT b.* FROM bot b JOIN attachment a ON a.bot_id = b.id AND a.detached_at IS NULL
 WHERE a.wallet_id = ? AND b.auto_post = ? AND b.retired_at IS NULL"""
-COUNT_WALLETS = f"SELECT COUNT(*) FROM {HOLDINGS} a WHERE a.bot_id = ? AND a.detached_at IS NULL"
+COUNT_WALLETS = "SELECT COUNT(*) FROM attachment WHERE bot_id = ? AND detached_at IS NULL"
 ARRIVED = f"""
 SELECT t.* FROM {LISTED_TRADE} WHERE s.wallet_id = ? AND s.signature IN ({{}}) AND s.head = ?
 AND s.seen_at >= ? AND t.kind IN ({{}}) ORDER BY t.slot, t.place"""
@@ -108,7 +106,7 @@ def _tell_facts(trade: Trade, is_alone: bool = True) -> dict[str, Any]:
     """Collect what the voice may say of a trade, as exact texts: of what passed through the venue.
 
     `is_alone`: its wallet is the only one of its bot. Of several each is read by itself, and what
-    another did a moment before may still change which lots a sale took. Such a result, and one of a
+    another did in the same transaction may still take the price away. Such a result, and one of a
     part of a sale, stands in the post's receipt alone, which is always as the books are.
 
     A token without a known symbol, or with that of a stablecoin which it is not, is called by the
@@ -135,7 +133,7 @@ def _tell_facts(trade: Trade, is_alone: bool = True) -> dict[str, Any]:
 
 def _tell_result(trade: Trade) -> str | None:
     """What a sale earned in SOL, where that is known of all that was sold."""
-    if trade.result is None or trade.realized != "matched":
+    if trade.currency or trade.result is None or trade.realized != "matched":
         return None
     return sol(trade.result)
 
@@ -150,12 +148,10 @@ def _find_symbols(mints: list[str]) -> dict[str, str]:
 
 def _tell_quote_result(trade: Trade) -> dict[str, str]:
     """What a sale for a stablecoin earned in it, where that is known of all that was sold."""
-    sales = QuoteTrade.select().where(QuoteTrade.trade == trade, QuoteTrade.kind == "sell")
-    sale: QuoteTrade | None = sales.first()
-    quote = find_quote(sale.quote) if sale else None
-    if sale is None or quote is None or sale.result is None or sale.status != "matched":
+    quote = find_quote(trade.currency)
+    if quote is None or trade.result is None or trade.realized != "matched":
         return {}
-    return {"result": exact(sale.result, quote.decimals), "currency": quote.symbol}
+    return {"result": exact(trade.result, quote.decimals), "currency": quote.symbol}
 
 
 def _read_venue_changes(trade: Trade) -> dict[str, tuple[int, int]]:

@@ -9,9 +9,9 @@ from typing import Any
 
 import orjson
 
-from chain.lots import find_lower_median
-from chain.risk import round_down
-from chain.tables import DelayTotal
+from chain.ledger.lots import find_lower_median
+from chain.ledger.risk import round_down
+from chain.stored.tables import DelayTotal
 from models import Post, Trade
 
 MINUTE_SECONDS = 60

@@ -14,8 +14,7 @@ import orjson
 from accounts import hooks
 from accounts.influencers import read_voice
 from accounts.spreadsheet import disarm, write_lines
-from chain.holdings import HOLDINGS
-from chain.stored import OBJECT
+from chain.stored.columns import OBJECT
 from models import Owner
 from storage import database, snapshot
 from storage.stored import read_stored
@@ -72,14 +71,9 @@ POST_ROWS = Sheet(
     "WHERE b.owner_id = ?",
 )
 OWN_BOTS = "(SELECT id FROM bot WHERE owner_id = ?)"
-# Wallets that led, then those beside them: the first of those that a bot holds is the one that
-# leads.
-STAYS = """(
-SELECT id, bot_id, wallet_id, ownership, attached_at, detached_at FROM attachment UNION ALL
-SELECT id + 1000000000000, bot_id, wallet_id, 'proven', attached_at, detached_at FROM companion)"""
 WALLET_ROWS = Sheet(
     "botId=b.uid wallet=w.address ownership attachedAt=x.attached_at detachedAt=x.detached_at",
-    f"FROM {STAYS} x JOIN bot b ON b.id = x.bot_id JOIN wallet w ON w.id = "
+    "FROM attachment x JOIN bot b ON b.id = x.bot_id JOIN wallet w ON w.id = "
     f"x.wallet_id WHERE x.bot_id IN {OWN_BOTS}",
 )
 TRADER_ROWS = Sheet(
@@ -93,17 +87,11 @@ SHEETS = {
     "trades.csv": Sheet(
         "wallet=w.address signature slot blockTime=x.block_time kind venue mint "
         "tokenChanges=x.token_changes solChangeLamports=x.sol_change "
-        "feeLamports=x.fee tipLamports=x.tip rentLamports=x.rent status=x.realized "
-        "resultLamports=x.result proceedsLamports=x.proceeds costLamports=x.cost "
-        "quoteMint=q.quote quoteChangeRaw=q.change quoteStatus=q.status "
-        "quoteRealizedRaw=q.result quoteProceedsRaw=q.proceeds quoteCostRaw=q.cost "
+        "feeLamports=x.fee tipLamports=x.tip rentLamports=x.rent currency=x.currency "
+        "status=x.realized resultRaw=x.result proceedsRaw=x.proceeds costRaw=x.cost "
         "besideLamports=x.beside_sol besideTokenChanges=x.beside_tokens",
-        # Of two stablecoins the one it brought, as the API has it.
-        "FROM trade x JOIN wallet w ON w.id = x.wallet_id LEFT JOIN quote_trade q ON "
-        "q.trade_id = x.id AND q.quote = (SELECT p.quote FROM quote_trade p WHERE "
-        "p.trade_id = x.id ORDER BY CASE p.kind WHEN 'sell' THEN 0 ELSE 1 END, p.quote "
-        "LIMIT 1) WHERE x.wallet_id IN "
-        f"(SELECT a.wallet_id FROM {HOLDINGS} a WHERE a.bot_id IN {OWN_BOTS})",
+        "FROM trade x JOIN wallet w ON w.id = x.wallet_id WHERE x.wallet_id IN "
+        f"(SELECT a.wallet_id FROM attachment a WHERE a.bot_id IN {OWN_BOTS})",
     ),
     "keys.csv": Sheet(
         "id=x.uid botId=b.uid scope name createdAt=x.created_at "

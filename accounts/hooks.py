@@ -19,7 +19,7 @@ from accounts import quotas
 from accounts.owners import check_present
 from accounts.problem import invalid, refuse_full, refuse_unknown
 from accounts.tables import Hook
-from chain.stored import NAMES
+from chain.stored.columns import NAMES
 from config import Config
 from models import Arrival, Bot, Owner
 from storage import new_uid, writing

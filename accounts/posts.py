@@ -21,7 +21,8 @@ from accounts.problem import Problem, invalid, refuse_full, refuse_unknown
 from accounts.verification import judge_stored
 from chain.base58 import is_base58
 from chain.letters import clean_text
-from chain.trade_store import LISTED_TRADE
+from chain.stored.attachments import LEAD
+from chain.stored.trades import LISTED_TRADE
 from config import Config
 from models import Bot, Post
 from storage import database, erasing, new_uid, store_row, writing
@@ -242,13 +243,11 @@ def _refuse_beyond_quota(config: Config, bot_id: int, body: PostBody) -> None:
         refuse_full(kept)
 
 
-WALLET_OF = """SELECT b.retired_at, a.wallet_id FROM bot b
-LEFT JOIN attachment a ON a.bot_id = b.id AND a.detached_at IS NULL WHERE b.id = ?"""
-# Of what two wallets of a bot made together, one row tells.
+WALLET_OF = f"""SELECT b.retired_at, a.wallet_id FROM bot b
+LEFT JOIN attachment a ON a.id = {LEAD} WHERE b.id = ?"""
 TRADE_OF = f"""SELECT t.id, t.kind, t.flags, t.mint, t.token_changes, t.beside_tokens, t.explained,
-t.block_time FROM {LISTED_TRADE} WHERE s.signature = ? AND (t.wallet_id = ? OR t.wallet_id IN (
-    SELECT wallet_id FROM companion WHERE bot_id = ? AND detached_at IS NULL))
-ORDER BY t.kind = 'transfer_self', t.id"""
+t.block_time FROM {LISTED_TRADE} WHERE s.signature = ? AND t.wallet_id IN (
+    SELECT wallet_id FROM attachment WHERE bot_id = ? AND detached_at IS NULL) ORDER BY t.id"""
 
 
 class TradeRow(NamedTuple):
@@ -295,11 +294,15 @@ def _judged(bot_id: int, body: PostBody, wallet: int | None, now: int) -> dict[s
     """
     if not (body.signature and wallet):
         return {"status": "none", "event_at": now}
-    row = database.execute_sql(TRADE_OF, (body.signature, wallet, bot_id)).fetchone()
-    if not row:
+    trades = [
+        TradeRow(*row)
+        for row in database.execute_sql(TRADE_OF, (body.signature, bot_id)).fetchall()
+    ]
+    if not trades:
         return {"status": "pending", "event_at": now}
-    trade = TradeRow(*row)
-    status, reason = judge_stored(trade, body.mint)
+    judged = [(*judge_stored(trade, body.mint), trade) for trade in trades]
+    # Several of its wallets may have taken part, as in verification.judge_post.
+    status, reason, trade = next((one for one in judged if one[0] == "verified"), judged[0])
     block_time = trade.block_time if status == "verified" else None
     return {
         "status": status,

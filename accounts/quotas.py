@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from chain.holdings import HOLDINGS
 from config import Config
 from storage import database
 
@@ -26,18 +25,11 @@ SETTINGS = {
 POSTS = "SELECT posts_bytes FROM owner WHERE id = (SELECT owner_id FROM bot WHERE id = ?)"
 KNOWN = "SELECT 1 FROM post WHERE bot_id = ? AND source = 'bot' AND event_id = ?"
 # A wallet given up, by detaching, by taking another or by retiring: the first ones cost no change.
-# One beside another that leads from now on, or stands beside the new lead, was not given up.
-GIVEN_UP = """(
-SELECT bot_id FROM attachment WHERE detached_at > ?
-UNION ALL SELECT c.bot_id FROM companion c WHERE c.detached_at > ?
-AND NOT EXISTS (SELECT 1 FROM attachment n WHERE n.wallet_id = c.wallet_id
-    AND n.bot_id = c.bot_id AND n.attached_at = c.detached_at)
-AND NOT EXISTS (SELECT 1 FROM companion n WHERE n.wallet_id = c.wallet_id
-    AND n.bot_id = c.bot_id AND n.attached_at = c.detached_at AND n.id <> c.id))"""
+GIVEN_UP = "(SELECT bot_id FROM attachment WHERE detached_at > ?)"
 CHANGES = f"SELECT COUNT(*) FROM {GIVEN_UP} a JOIN bot b ON b.id = a.bot_id WHERE b.owner_id = ?"
 TRADERS = "SELECT COUNT(*) FROM trader WHERE owner_id = ? AND retired_at IS NULL"
 HOOKS = "SELECT COUNT(*) FROM hook WHERE owner_id = ?"
-HELD = f"{HOLDINGS} a JOIN bot b ON b.id = a.bot_id WHERE a.detached_at IS NULL"
+HELD = "attachment a JOIN bot b ON b.id = a.bot_id WHERE a.detached_at IS NULL"
 WALLETS = f"SELECT COUNT(*) FROM {HELD} AND b.owner_id = ?"
 # What the owner who uses most of it uses, and how many owners are at the limit.
 # Whoever has less than 1 MB of posts uses none: the others have an index of their own.
@@ -54,10 +46,7 @@ MAX_HOOKS = MAX_OF.format("hook")
 MAX_TRADERS = MAX_OF.format("trader WHERE retired_at IS NULL")
 # The owner of each wallet that is held. They are counted in Python: SQLite takes longer to group
 # them than to give them.
-HOLDERS = " UNION ALL ".join(
-    f"SELECT b.owner_id FROM {held} a JOIN bot b ON b.id = a.bot_id WHERE a.detached_at IS NULL"
-    for held in ("attachment", "companion")
-)
+HOLDERS = f"SELECT b.owner_id FROM {HELD}"
 
 
 class Use(NamedTuple):
@@ -103,7 +92,7 @@ def is_known(bot_id: int, event_id: str | None) -> bool:
 def find_wallet_changes(config: Config, owner_id: int, now: int) -> Use:
     """Wallets given up within the last 24 hours."""
     since = now - DAY_MS
-    changes = database.execute_sql(CHANGES, (since, since, owner_id)).fetchone()[0]
+    changes = database.execute_sql(CHANGES, (since, owner_id)).fetchone()[0]
     return Use("wallet_changes_per_day", config.max_wallet_changes_per_day, changes)
 
 
@@ -138,7 +127,7 @@ def list_use(execute: Callable[..., Any], config: Config, now: int) -> list[Use]
     day = now - DAY_MS
     return [
         Use("posts_kept_mb", config.max_posts_kept_mb, posts // MB, full),
-        _find_most(execute, config, "wallet_changes_per_day", MAX_CHANGES, day, day),
+        _find_most(execute, config, "wallet_changes_per_day", MAX_CHANGES, day),
         _find_most_wallets(execute, config),
         _find_most(execute, config, "traders", MAX_TRADERS),
         _find_most(execute, config, "hooks", MAX_HOOKS),

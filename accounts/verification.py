@@ -7,10 +7,10 @@ import orjson
 
 import storage
 from accounts.delays import time_posts
-from chain.effects import touches
-from chain.packing import read_stored
-from chain.trade_store import LISTED_TRADE
-from chain.verify import judge, list_moved_mints
+from chain.reading.effects import touches
+from chain.reading.packing import read_stored
+from chain.stored.trades import LISTED_TRADE
+from chain.stored.verify import judge, list_moved_mints
 from models import Address, Post, Receipt, Trade, Wallet, WalletSignature
 from storage import arrivals
 
@@ -20,7 +20,11 @@ NOT_FOUND_AFTER_MS = 10 * 60_000
 MAX_AT_ONCE = 400
 # Plain SQL: it runs with each publication of a wallet, and peewee would take longer to build it
 # than SQLite to run it; it mostly finds nothing.
-SIGNED = "SELECT * FROM post p WHERE wallet_id = ? AND signature IS NOT NULL"
+SIGNED = "SELECT * FROM post p WHERE wallet_id IN ({}) AND signature IS NOT NULL"
+# Asked apart: as a part of SIGNED it keeps SQLite from the index of the posts of a wallet.
+TOGETHER = """
+SELECT DISTINCT o.wallet_id FROM attachment a JOIN attachment o ON o.bot_id = a.bot_id
+WHERE a.wallet_id = ?"""
 MOVABLE = """status = 'pending'
 OR status = 'not_found' AND (
     EXISTS (SELECT 1 FROM receipt r WHERE r.signature = p.signature)
@@ -31,9 +35,9 @@ OR status IN ('verified', 'mismatch') AND trade_id IS NULL
 
 NAMED = f"""
 SELECT t.* FROM {LISTED_TRADE} WHERE s.signature = ? AND s.wallet_id IN ({{}}) ORDER BY t.id"""
-BESIDE = """
-SELECT wallet_id FROM companion WHERE bot_id = ? AND attached_at <= ?
-AND (detached_at IS NULL OR detached_at >= ?)"""
+OTHERS = """
+SELECT wallet_id FROM attachment WHERE bot_id = ? AND wallet_id <> ? AND ownership = 'proven'
+AND attached_at <= ? AND (detached_at IS NULL OR detached_at >= ?)"""
 
 
 class Judgment(NamedTuple):
@@ -45,12 +49,14 @@ class Judgment(NamedTuple):
 
 
 def verify_posts(wallet: Wallet, changed: Collection[str], now: int) -> None:
-    """Judge the wallet's posts again by what was observed since, and store what changed.
+    """Judge posts again by what was observed of a wallet since, and store what changed: those of
+    the wallet, and of all others that its bots ever held.
 
     Nothing else changes a post's verification after its creation.
     """
     for post in _list_movable(wallet, changed):
-        status, reason, trade = judge_post(post, wallet)
+        # Listed by its wallet, so it has one.
+        status, reason, trade = judge_post(post, post.wallet or wallet)
         before = post.trade_id
         if (status, reason, trade and trade.id) != (post.status, post.status_reason, post.trade_id):
             event_at = post.created_at
@@ -79,26 +85,27 @@ def _list_movable(wallet: Wallet, changed: Collection[str]) -> list[Post]:
     They name a trade that changed, are pending, name a transaction that came since, or have lost
     their trade.
     """
+    rows = storage.database.execute_sql(TOGETHER, (wallet.id,)).fetchall()
+    wallets = sorted({wallet.id, *(number for (number,) in rows)})
+    signed = SIGNED.format(storage.mark(wallets))
     if len(changed) > MAX_AT_ONCE:
-        return list(Post.raw(SIGNED, wallet.id))
+        return list(Post.raw(signed, *wallets))
     named = f"OR signature IN ({storage.mark(changed)})" if changed else ""
-    return list(Post.raw(f"{SIGNED} AND ({MOVABLE} {named})", wallet.id, *sorted(changed)))
+    return list(Post.raw(f"{signed} AND ({MOVABLE} {named})", *wallets, *sorted(changed)))
 
 
 def judge_post(post: Post, wallet: Wallet) -> Judgment:
-    """Judge a post by what is observed now of the wallets that its bot held when it was made: its
-    own, and those beside it.
-    """
-    beside = _list_beside(post)
-    numbers = [wallet.id, *(one.id for one in beside)]
+    """Judge a post by the wallets that its bot held when it was made, `wallet` first."""
+    others = _list_others(post, wallet)
+    numbers = [wallet.id, *(one.id for one in others)]
     named = Trade.raw(NAMED.format(storage.mark(numbers)), post.signature, *numbers)
     judged = [_judge_by(post, trade) for trade in named]
     if judged:
-        # Of a trade that two of them made together, one row tells.
+        # Several of them may have taken part in one transaction.
         return next((one for one in judged if one.status == "verified"), judged[0])
-    if all(_is_foreign(post.signature, one) for one in (wallet, *beside)):
+    if all(_is_foreign(post.signature, one) for one in (wallet, *others)):
         return Judgment("mismatch", "other_wallet", None)
-    late = all(_is_past(post, one) for one in (wallet, *beside))
+    late = all(_is_past(post, one) for one in (wallet, *others))
     listed = WalletSignature.select().where(
         WalletSignature.wallet.in_(numbers), WalletSignature.signature == post.signature
     )
@@ -107,9 +114,10 @@ def judge_post(post: Post, wallet: Wallet) -> Judgment:
     return Judgment("pending", None, None)
 
 
-def _list_beside(post: Post) -> list[Wallet]:
-    """The wallets that the bot had proven and held beside the post's own when it was made."""
-    rows = storage.database.execute_sql(BESIDE, (post.bot_id, post.created_at, post.created_at))
+def _list_others(post: Post, wallet: Wallet) -> list[Wallet]:
+    """The other wallets that the bot had proven and held when the post was made."""
+    values = post.bot_id, wallet.id, post.created_at, post.created_at
+    rows = storage.database.execute_sql(OTHERS, values)
     numbers = [number for (number,) in rows.fetchall()]
     return list(Wallet.select().where(Wallet.id.in_(numbers))) if numbers else []
 

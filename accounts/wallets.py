@@ -8,20 +8,17 @@ milliseconds.
 from accounts import conduct, quotas
 from accounts.fields import NOBODYS, check_wallet, is_provable
 from accounts.holdings import (
-    Holding,
     begin,
     end,
     find_attachment,
     find_holder,
-    hand_over,
-    list_companions,
     list_holdings,
     share_history,
 )
 from accounts.problem import Problem, invalid, refuse_full, refuse_unknown
 from chain.addresses import is_nobodys
-from chain.programs import table
-from chain.standing_store import forget_standings, forget_standings_of
+from chain.reading.programs import table
+from chain.stored.standings import forget_standings, forget_standings_of
 from config import Config
 from models import IS_PROGRAM, Attachment, Bot, Wallet
 from storage import writing
@@ -43,8 +40,8 @@ SEVERAL = (
 def attach_wallet(
     config: Config, bot: Bot, address: str, now: int, ownership: str = "claimed"
 ) -> None:
-    """Give `bot` this wallet instead of the one that leads; those beside it stay, and the oldest of
-    them leads.
+    """Give `bot` this wallet instead of the one that leads. It keeps its other wallets; the first
+    of them leads.
 
     `ownership`: `claimed`, or `proven`, which displaces another bot's mere claim.
     """
@@ -54,14 +51,14 @@ def attach_wallet(
 
 
 def add_wallet(config: Config, bot: Bot, address: str, now: int) -> None:
-    """Give `bot` this wallet, which was proven, beside those it holds."""
+    """Give `bot` one more wallet, which was proven."""
     address = check_wallet(address)
     with writing():
         attach(config, bot, address, now, "proven", is_added=True)
 
 
 def remove_wallet(bot: Bot, address: str, now: int) -> None:
-    """Free one of the bot's wallets. Where it led, the oldest one beside it leads from now on."""
+    """Free one of the bot's wallets. If it led, the next one leads from now on."""
     with writing():
         held = find_holder(address)
         if held is None or held.bot_id != bot.id:
@@ -117,19 +114,17 @@ def detach(bot: Bot, now: int) -> None:
         end(held, now)
 
 
-def give_up(held: Holding, now: int) -> None:
+def give_up(held: Attachment, now: int) -> None:
     """As `remove_wallet`, inside a transaction."""
     forget_standings([held.bot_id])
     end(held, now)
-    if isinstance(held, Attachment):
-        hand_over(held.bot, now)
 
 
 def _check_company(bot: Bot, lead: Attachment | None, ownership: str, is_added: bool) -> None:
-    """Refuse to put a wallet beside another where either of them is merely claimed."""
+    """Refuse several wallets if one of them is merely claimed."""
     if is_added and lead and lead.ownership != "proven":
         raise invalid("wallet", CLAIMED_FIRST)
-    if ownership != "proven" and list_companions(bot):
+    if ownership != "proven" and len(list_holdings(bot)) > 1:
         raise invalid("wallet", SEVERAL)
 
 
@@ -146,7 +141,7 @@ def _check_address(config: Config, address: str, ownership: str) -> None:
         raise Problem("wallet_banned", told, errors=[{"field": "wallet", "message": told}])
 
 
-def _prove(held: Holding, ownership: str, now: int) -> None:
+def _prove(held: Attachment, ownership: str, now: int) -> None:
     if ownership != "proven":
         return
     if held.ownership != "proven":

@@ -29,7 +29,7 @@ LIMIT_SCHEMA = Field(ge=1, le=100, description="rows; fewer come where they are 
 Limit = Annotated[int, LIMIT_SCHEMA]
 # As GET /api/v1/leaderboard takes them.
 Sort = Literal["pnl", "pnl_floor", "volume", "trades"]
-Window = Literal["24h", "7d", "30d", "all"]
+Window = Literal["24h", "7d", "30d", "90d", "all"]
 Currency = Literal["USDC", "USDT", "PYUSD"]
 # As GET /api/v1/trades takes them.
 Kind = Literal[
@@ -118,8 +118,8 @@ class ReadingTools:
         limit: Limit = 20,
     ) -> str:
         """The best by `sort` (pnl: matched realized result; pnl_floor: that less the cost that left
-        without a sale) within `window`, in SOL; with `quote` by results in that stablecoin, for
-        sort=pnl only."""
+        without a sale) within `window`, which begins at a full hour, in SOL; with `quote` by
+        results in that stablecoin, for sort=pnl only."""
         return self._client.list_page(
             "leaderboard", trim_ranked_bot, limit, sort=sort, window=window, quote=quote
         )

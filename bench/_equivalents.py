@@ -20,7 +20,7 @@ EQUIVALENTS = {
             'digits[len(digits) - decimals :].rstrip("XX0XX")',
         ): "digits end in no X",
     },
-    "chain/answers.py": {
+    "chain/reading/answers.py": {
         **_unchecked(
             "for pair, account in zip(owned, accounts, strict=False)",
             "an answer of another length was refused",
@@ -37,7 +37,7 @@ EQUIVALENTS = {
             "if not isinstance(text, str) or not size <= len(text) <= size * 12 // 8:",
         ): "what is longer has more bytes",
     },
-    "chain/coverage.py": {
+    "chain/ledger/coverage.py": {
         (
             "if len(group) > 1 and any(e.tx_index is None for e in group):",
             "if len(group) >= 1 and any(e.tx_index is None for e in group):",
@@ -50,23 +50,28 @@ EQUIVALENTS = {
         ): "whether balances join is asked of mints, amounts and lamports",
         ("return orders[:2]", "return orders[:3]"): "asked is whether there is one, or more",
     },
-    "chain/inventory.py": {
+    "chain/ledger/inventory.py": {
         (
             "lots, slices, missing = self.lots.get(mint, []), [], amount",
             "lots, slices, missing = self.lots.get(mint, None), [], amount",
         ): "no lots are as empty as none",
         **_unchecked(
-            "for group, got, part in zip(groups, share(amount, sizes), share(spent, sizes),"
-            " strict=True):",
-            "all three are as long as the groups",
+            "carried = [Carried(*one) for one in zip(groups, share(spent, sizes), strict=True)]",
+            "there is a share of each group",
+        ),
+        **_unchecked(
+            "for (group, part), got in zip(carried, share(amount, sizes), strict=True):",
+            "there is a share of each group",
         ),
     },
-    "chain/digests.py": _unchecked(
+    "chain/reading/digests.py": _unchecked(
         '"accounts": list(zip(receipt.keys, receipt.before, receipt.after, strict=True)),',
         "a receipt of unequal lengths was refused",
     ),
-    "chain/effects.py": _unchecked("return zip(sides, mine, strict=True)", "both are pairs"),
-    "chain/programs.py": {
+    "chain/reading/effects.py": _unchecked(
+        "return zip(sides, mine, strict=True)", "both are pairs"
+    ),
+    "chain/reading/programs.py": {
         **{
             (
                 'with open(FOLDER / name, encoding="utf-8", newline="") as file:',
@@ -79,7 +84,7 @@ EQUIVALENTS = {
             'return self.names.get(program, "XX(unknown program)XX")',
         ): "shown are known ones, and no other is an order book",
     },
-    "chain/flows.py": {
+    "chain/reading/flows.py": {
         (
             "lost = {a: -change for a, change in self.unshown.items() if change < 0}",
             "lost = {a: -change for a, change in self.unshown.items() if change < 1}",
@@ -89,45 +94,32 @@ EQUIVALENTS = {
             "if self.unshown_in < 0 or self.whole or not self._others_held():",
         ): "of nothing there is nothing to explain",
     },
-    "chain/forward.py": {
+    "chain/ledger/views.py": {
         (
-            "if happened_at is not None and happened_at > self._now_ms:",
-            "if happened_at is not None and happened_at >= self._now_ms:",
+            "if happened_at is None or happened_at <= self.now_ms:",
+            "if happened_at is None or happened_at < self.now_ms:",
         ): "at the same moment no span begins or ends again",
     },
-    "chain/group_forward.py": {
-        (
-            "or (one.ends_ms is not None and one.number not in company.went)",
-            "or (one.ends_ms is not None or one.number not in company.went)",
-        ): "a copy on which nobody comes or goes says the same",
-    },
-    "chain/group_store.py": {
-        (
-            '"forward_realized": pending.forward.sum_realized(),',
-            '"FORWARD_REALIZED": pending.forward.sum_realized(),',
-        ): "SQL knows no case",
-    },
-    "chain/kinds.py": {
+    "chain/reading/kinds.py": {
         (
             "gave = any(change < 0 for _, change, _ in effect.tokens) or (",
             "gave = any(change <= 0 for _, change, _ in effect.tokens) or (",
         ): "no change is of nothing",
     },
-    "chain/moves.py": {
+    "chain/reading/moves.py": {
         (
             "return [placed for top in receipt.instructions for placed in walk(top, None, False)]",
             "return [placed for top in receipt.instructions for placed in walk(top, None, None)]",
         ): "is asked whether it is true",
     },
-    "chain/ledger.py": _unchecked(
-        "for (_, quantity, spent), part in zip(slices, shares, strict=True):",
-        "there is a share of each slice",
-    ),
-    "chain/quote_store.py": {
-        (
-            'return SALES.format(wallets=", ".join(map(str, sorted(wallets))) or "NULL")',
-            'return SALES.format(wallets=", ".join(map(str, sorted(wallets))) or "null")',
-        ): "SQL knows no case",
+    "chain/ledger/sales.py": {
+        **_unchecked(
+            "for quantity, spent, part in zip(amounts, costs, shares, strict=True):",
+            "there is a cost and a share of each slice",
+        ),
+        **_unchecked(
+            "for one, cost in zip(slices, costs, strict=True)]", "there is a cost of each slice"
+        ),
     },
     "chain/rpc.py": {
         (
@@ -140,23 +132,19 @@ EQUIVALENTS = {
         ): "a part is joined to the next",
         ("assert_same_host=False,", "assert_same_host=None,"): "is asked whether it is true",
     },
-    "chain/receipts.py": _unchecked(
+    "chain/reading/receipts.py": _unchecked(
         "for side, lamports in zip(sides, receipt.lamports(address), strict=False):",
         "both are pairs",
     ),
-    "chain/risk.py": {
+    "chain/ledger/risk.py": {
         (
-            "if realized > self.high:",
-            "if realized >= self.high:",
+            "if realized > high:",
+            "if realized >= high:",
         ): "at a high nothing has fallen",
         (
-            "elif self.high - realized > self.drawdown:",
-            "elif self.high - realized >= self.drawdown:",
+            "elif high - realized > drawdown:",
+            "elif high - realized >= drawdown:",
         ): "a fall that is as deep is the same number",
-        (
-            "if realized < self.low:",
-            "if realized <= self.low:",
-        ): "a point that is as low is the same number",
         (
             "if self.best is None or result > self.best:",
             "if self.best is None or result >= self.best:",
@@ -170,13 +158,13 @@ EQUIVALENTS = {
             for other in ("if seconds <= 100:", "if seconds < 101:")
         },
     },
-    "chain/store.py": {
+    "chain/stored/store.py": {
         **{
             (f'"{name}": {value},', f'"{name.upper()}": {value},'): "SQL knows no case"
             for name, value in (
                 ("last_trade_at", "last and last[0] and last[0] * 1000"),
                 ("observed_to", "wallet.observed_to"),
-                ("forward_realized", "pending.forward.sum_realized()"),
+                ("forward_realized", "ledger.find_forward_realized()"),
             )
         },
         (
@@ -184,21 +172,13 @@ EQUIVALENTS = {
             'values |= {"coverage": to_json(told), "POLLED_AT": wallet.polled_at}',
         ): "SQL knows no case",
     },
-    "chain/trade_store.py": _unchecked(
+    "chain/stored/trades.py": _unchecked(
         "row = dict(zip(DIGESTED, values, strict=True))", "the columns are what was asked for"
     ),
-    "chain/whole_standings.py": {
-        **_unchecked(
-            "map(sum, zip(running.get(wallet, Totals()), between.get(wallet, Totals()),"
-            " strict=True))",
-            "both are Totals",
-        ),
-        **_unchecked(
-            "return Totals._make(one - other for one, other in zip(totals, before, strict=True))",
-            "both are Totals",
-        ),
-    },
-    "chain/value.py": {
+    "chain/ledger/sums.py": _unchecked(
+        "return Sums(*map(sum, zip(*listed, strict=True))) if listed else NOTHING", "all are Sums"
+    ),
+    "chain/reading/value.py": {
         (
             'return split_trade(flows, risen, "")',
             "return split_trade(flows, risen, None)",

@@ -10,10 +10,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 ROOMS = {
     "chain": (
-        "amounts answers average base58 board coverage deceptions digests effects forward"
-        " group_parts group_store groups instructions inventory kinds ledger ledger_store mints"
-        " notices packing programs quote_board quote_ledgers quote_store quotes quotes_shown"
-        " receipts reconciliation risk risk_shown rpc standings value value_store verify"
+        "amounts answers average balances base58 board bot_wallets coverage deceptions "
+        "digests effects instructions inventory kinds ledger ledger_store lots mints notices "
+        "own packing programs quote_board quote_store quotes quotes_shown receipts "
+        "reconciliation risk risk_shown rpc sales stablecoins standings value value_store "
+        "verify views"
     ),
     "paper": (
         "account_figures adaptive backtest_pages backtests brain closes clusters engine falls fills"
@@ -21,7 +22,7 @@ ROOMS = {
         " positions shapes strategies twin_proof twins"
     ),
     "accounts": (
-        "accounts acts auto_posts companions delays keys leaving log posts proof quotas"
+        "accounts acts attachments auto_posts delays keys leaving log posts proof quotas"
         " said_and_did several_wallets verification"
     ),
 }
@@ -37,7 +38,7 @@ def list_modules(rooms):
     return [
         str(path.relative_to(ROOT))
         for room in rooms
-        for path in sorted((ROOT / room).glob("*.py"))
+        for path in sorted((ROOT / room).rglob("*.py"))
         if path.stem in MODULES.get(room, [path.stem])
     ]
 
@@ -45,4 +46,9 @@ def list_modules(rooms):
 def list_tests(rooms, only=()):
     """The paths of their files of tests, each once; only some of them where they are named."""
     names = {name for room in rooms for name in ROOMS[room].split()}
-    return [f"tests/test_{name}.py" for name in sorted(names) if not only or name in only]
+    paths = {path.stem: path for path in (ROOT / "tests").rglob("test_*.py")}
+    return [
+        str(paths[f"test_{name}"].relative_to(ROOT))
+        for name in sorted(names)
+        if not only or name in only
+    ]

@@ -51,7 +51,7 @@ class Trial:
         from service import Service
 
         from chain import rpc
-        from chain.programs import table
+        from chain.reading.programs import table
         from models import Bot
 
         history = read_history()

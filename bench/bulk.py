@@ -18,7 +18,7 @@ from pathlib import Path
 import config
 import models
 import storage
-from chain.tables import TradeMint
+from chain.stored.tables import TradeMint
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.append(str(ROOT / "tests"))
@@ -62,7 +62,7 @@ def measure(settings, count, trace):
     from node import FakeNode
     from story import address
 
-    from chain import store
+    from chain.stored.columns import store
     from observer import observe_once
 
     chain = make_story(count)

@@ -1,4 +1,4 @@
-"""Train the dictionary that stored rows are compressed with (chain.packing), from the real
+"""Train the dictionary that stored rows are compressed with (chain.reading.packing), from the real
 transactions of the tests and a sample of the recorded history.
 
     python -m bench dictionary
@@ -16,7 +16,7 @@ from pathlib import Path
 import orjson
 import zstandard
 
-from chain import packing
+from chain.reading import packing
 from tests import corpus
 
 # The number seeds the random addresses, and zstandard writes it into each frame.

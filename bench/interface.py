@@ -23,8 +23,9 @@ import config
 import storage
 from accounts import influencers, posts, traders
 from bench.streams import start_server
-from chain import base58, trade_store
-from chain.tables import TokenTrader, TradeMint
+from chain import base58
+from chain.stored.tables import TokenTrader, TradeMint
+from chain.stored.trades import number_mints, write_trades
 from models import Wallet
 from web.api import openapi
 
@@ -141,8 +142,8 @@ def store_one(bot, wallet, mint, number, now):
         "flags": "[]",
         "digest": str(number),
     }
-    trade = trade_store.store_trades([columns])[signature]
-    moved = trade_store.number_mints({mint})[mint]
+    trade = write_trades([columns])[signature]
+    moved = number_mints({mint})[mint]
     TradeMint.create(trade=trade, wallet=wallet, mint=moved, side="buy", slot=number)
     TokenTrader.insert(mint=mint, side="buy", wallet=wallet).on_conflict_ignore().execute()
     posts.store_post(

@@ -20,9 +20,9 @@ MAX_RATIO = 1.6
 READ = """
 import json, sys, time
 sys.path.insert(0, sys.argv[1])
-from chain.entries import read_entry
-from chain.programs import table
-from chain.receipts import parse_receipt
+from chain.reading.entries import read_entry
+from chain.reading.programs import table
+from chain.reading.receipts import parse_receipt
 work, programs = json.load(open(sys.argv[2])), table()
 best = {}
 for name, rows in work.items():

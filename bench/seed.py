@@ -23,12 +23,12 @@ import storage
 from accounts import influencers
 from accounts.posts import log_post
 from chain import base58
-from chain.coverage import Progress
-from chain.effects import Balance
-from chain.entries import Entry
-from chain.standing_store import refresh_standings
-from chain.store import LedgerStore
-from chain.verify import judge
+from chain.ledger.coverage import Progress
+from chain.reading.effects import Balance
+from chain.reading.entries import Entry
+from chain.stored.standings import refresh_standings
+from chain.stored.store import LedgerStore
+from chain.stored.verify import judge
 from market.tables import Token
 from models import Address, Bot, Key, Receipt, Trade, Wallet, WalletSignature
 from observer import Observer

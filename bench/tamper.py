@@ -24,9 +24,9 @@ LAMPORTS = {
     "tip": "tipLamports",
     "rent": "rentLamports",
     "beside_sol": "besideLamports",
-    "result": "resultLamports",
-    "proceeds": "proceedsLamports",
-    "cost": "costLamports",
+    "result": "result",
+    "proceeds": "proceeds",
+    "cost": "cost",
     "cost_left": "costLeftLamports",
 }
 SUMS = ("results", "positions", "reconciliation", "average_cost")
@@ -53,7 +53,7 @@ class Trial:
         from node import Chain, FakeNode
         from service import Service
 
-        from chain.programs import table
+        from chain.reading.programs import table
         from evidence.memory import Memory
 
         history = read_history()
@@ -177,15 +177,19 @@ class Trial:
         return tried, missed
 
     def change_totals(self, every):
-        """Change a lamport in rows of running totals, each alone."""
+        """Change a lamport or a count in rows of totals of all history, each alone."""
         from storage import database
 
         tried = missed = 0
-        for table in ("hour_total", "risk_total", "token_total"):
-            where = f"WHERE wallet_id = {self.wallet.id}"
+        for table, column, view in (
+            ("running_total", "realized", "view"),
+            ("risk_total", "sales", "view"),
+            ("token_total", "realized", "view"),
+        ):
+            where = f"WHERE wallet_id = {self.wallet.id} AND {view} = 0"
             rows = database.execute_sql(f"SELECT rowid FROM {table} {where}").fetchall()
             for (number,) in rows[::every]:
-                sql = f"UPDATE {table} SET realized = realized + ? WHERE rowid = ?"
+                sql = f"UPDATE {table} SET {column} = {column} + ? WHERE rowid = ?"
                 database.execute_sql(sql, (1, number))
                 missed += len(self.find_named()) != 1
                 database.execute_sql(sql, (-1, number))

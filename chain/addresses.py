@@ -1,8 +1,8 @@
 """Which addresses can be a wallet, and which of those somebody can hold a key of. Pure."""
 
 from chain.base58 import is_base58
-from chain.instructions import WRAPPED_SOL
-from chain.programs import Programs, table
+from chain.reading.instructions import WRAPPED_SOL
+from chain.reading.programs import Programs, table
 
 # Addresses of the runtime itself: native programs, loaders and the incinerator.
 # docs.anza.xyz/runtime/programs, and the crate solana-sdk-ids.
@@ -68,11 +68,8 @@ def is_nobodys(address: str, programs: Programs | None = None) -> bool:
 
 
 def is_on_curve(raw: bytes) -> bool:
-    """Is this address (32 bytes) a point of the curve, so that a key pair may belong to it?
-
-    Addresses that programs derive (vaults, multisigs) are chosen off the curve: no key signs for
-    them. A point (x, y) fulfils -x² + y² = 1 + d x² y², so that x² = (y² - 1) / (d y² + 1) must
-    be a square, which Euler's criterion tells.
+    """Is this (32 bytes) a point of the curve? Programs choose derived addresses off the curve. A
+    point fulfils -x² + y² = 1 + d x² y²: x² = (y² - 1) / (d y² + 1) must be a square (Euler).
     """
     y = int.from_bytes(raw, "little") & (2**255 - 1)
     numerator, denominator = y * y - 1, D * y * y + 1

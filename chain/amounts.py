@@ -13,5 +13,5 @@ def sol(lamports: int) -> str:
 
 
 def show_lamports(lamports: int | None) -> str | None:
-    """Return lamports as text, which no JSON parser rounds."""
+    """As text, which no JSON parser rounds."""
     return None if lamports is None else str(lamports)

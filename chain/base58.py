@@ -1,14 +1,11 @@
-"""Base58 in Bitcoin's alphabet, as Solana writes addresses, signatures and data. Pure.
-
-Strict: any character outside of the alphabet, a space or a newline too, is a ValueError.
-"""
+"""Strict base58 in Bitcoin's alphabet, as Solana writes addresses, signatures and data."""
 
 ALPHABET = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 DIGITS = {letter: digit for digit, letter in enumerate(ALPHABET)}
 
 
 def b58encode(raw: bytes) -> str:
-    """The text of some bytes; each leading zero byte is a leading `1`."""
+    """Each leading zero byte is a leading `1`."""
     number, letters = int.from_bytes(raw, "big"), []
     while number:
         number, digit = divmod(number, 58)
@@ -18,7 +15,7 @@ def b58encode(raw: bytes) -> str:
 
 
 def b58decode(text: str) -> bytes:
-    """The bytes of a text. ValueError where it is not base58."""
+    """ValueError if it is not base58."""
     number = 0
     try:
         for letter in text:

@@ -66,7 +66,7 @@ LEET = str.maketrans("3457892@$€", "eastbgzase")
 
 
 def clean_text(text: str) -> str:
-    """Remove invisible format characters, but joiners and styles that belong to an emoji."""
+    """Remove invisible format characters, except joiners and styles in an emoji."""
     return INVISIBLE.sub(_keep_in_emoji, text)
 
 
@@ -85,21 +85,18 @@ def _keep_in_emoji(found: re.Match[str]) -> str:
 
 
 def _is_symbol(character: str) -> bool:
-    """Is this an emoji or a skin tone that follows one?"""
+    """Is this an emoji or a skin tone?"""
     return character != "" and unicodedata.category(character) in ("So", "Sk")
 
 
 def write_line(text: str) -> str:
-    """Return a text of strangers on one line, without invisible characters."""
+    """Return strangers' text on one line, without invisible characters."""
     shown = "".join(one if one.isprintable() else " " for one in clean_text(text))
     return " ".join(shown.split())
 
 
-# ---- what looks alike ----------------------------------------------------------------------------
 def fold(text: str) -> str:
-    """Write letters that look like Latin ones as these, small and without marks; spaces and signs
-    stay.
-    """
+    """Write letters that look like Latin ones as those, small and without marks."""
     # Lists fold a symbol per row, and nearly all symbols are ASCII.
     if text.isascii():
         return text.casefold()
@@ -120,9 +117,7 @@ def _drop_marks(text: str) -> str:
 
 
 def find_skeleton(text: str) -> str:
-    """Reduce a name to what all that look like it share, as the skeleton of Unicode's UTS 39: no
-    spaces, no punctuation. A name of punctuation alone is compared as it is.
-    """
+    """A name without punctuation, all look-alikes as one (Unicode's UTS 39)."""
     folded = fold(text).translate(DIGIT_LIKE)
     return join_pairs("".join(filter(_is_told_apart, folded)) or folded)
 
@@ -134,11 +129,10 @@ def _is_told_apart(one: str) -> bool:
 
 
 def find_bare(text: str) -> str:
-    """Reduce a text to its letters, with digits and signs read as the letters they stand in for."""
+    """Reduce a text to letters, with digits and signs read as the letters they replace."""
     letters = fold(text).translate(LEET).translate(DIGIT_LIKE)
     return join_pairs("".join(filter(str.isalnum, letters)))
 
 
 def join_pairs(letters: str) -> str:
-    """Write pairs of letters that look like one as that one."""
     return letters.replace("rn", "m").replace("vv", "w")

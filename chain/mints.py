@@ -1,13 +1,11 @@
-"""What a mint account allows: its bytes, or the node's jsonParsed form of them, to a value, and
-that value to checks. Pure.
+"""Parse a mint account (bytes or jsonParsed) and check what it allows. Pure.
 
 Layouts: SPL Token `state::Mint` (82 bytes) and Token-2022 `extension` (type-length-value entries
-from byte 166). Extensions are kept under the names and in the shape of the node's jsonParsed
-encoding, whichever encoding was read.
+from byte 166). Extensions have the names and shape of the node's jsonParsed encoding.
 
-A check says `fail` where the mint as it stands keeps a holder from selling or lets somebody take
-the tokens, `warn` where somebody holds a power that could be used or a fee is taken, `pass` where
-the account rules it out, `unknown` where the account could not be read. It is no verdict.
+A check says `fail` if the mint keeps a holder from selling or lets somebody take the tokens, `warn`
+if somebody has a power that could be used or a fee is taken, `pass` if the account rules it out,
+`unknown` if it could not be read. It is no verdict.
 """
 
 import base64
@@ -19,7 +17,7 @@ from typing import Any
 
 from chain import base58
 from chain.amounts import exact
-from chain.instructions import TOKEN, TOKEN_2022
+from chain.reading.instructions import TOKEN, TOKEN_2022
 
 MINT_BYTES, INITIALIZED_AT, TYPE_AT, EXTENSIONS_AT, IS_MINT = 82, 45, 165, 166, 1
 # basis points: from here on a transfer fee is a fail, not a warning
@@ -32,13 +30,13 @@ Check = Callable[["Mint"], tuple[str, str]]
 
 
 class NotAMint(ValueError):
-    """The account is no initialized token mint, or not in a form that can be read."""
+    """Not an initialized, readable token mint."""
 
 
 @dataclass(frozen=True)
 class Mint:
-    """A mint account. `supply` is in raw units. `extensions` maps jsonParsed names to their state,
-    {} where the state does not matter here; None if they could not be read to the end.
+    """`supply` is in raw units. `extensions` maps jsonParsed names to their state, {} if it doesn't
+    matter here; None if they could not be read to the end.
     """
 
     supply: int
@@ -49,17 +47,13 @@ class Mint:
 
     @property
     def metadata(self) -> tuple[str | None, str | None]:
-        """(symbol, name) of the token-metadata extension, hostile text; (None, None) without
-        one.
-        """
+        """(symbol, name) of the token-metadata extension: hostile text, or None."""
         state = (self.extensions or {}).get("tokenMetadata") or {}
         return state.get("symbol"), state.get("name")
 
     @property
     def transfer_fee_bps(self) -> int | None:
-        """What it keeps of every transfer, in basis points: of two fees, the higher one. None where
-        its extensions could not be read.
-        """
+        """The higher of two fees, in basis points; None if extensions could not be read."""
         if self.extensions is None:
             return None
         state = self.extensions.get("transferFeeConfig") or {}
@@ -67,11 +61,10 @@ class Mint:
         return max(int(fee.get("transferFeeBasisPoints") or 0) for fee in fees)
 
 
-# ---- parsing -------------------------------------------------------------------------------------
 def parse_mint(account: Any) -> Mint:
-    """The Mint in a node's account value ({"data", "owner"}; base64 or jsonParsed). NotAMint says
-    in words why there is none.
-    """
+    """Parse a node's account value ({"data", "owner"}). NotAMint explains why there is none."""
+    if not account:
+        raise NotAMint("the node has no account at this address")
     if account.get("owner") not in (TOKEN, TOKEN_2022):
         raise NotAMint("the account is not owned by a token program")
     try:
@@ -104,13 +97,8 @@ def _parse_bytes(raw: bytes, owner: str) -> Mint:
     if (len(raw) != MINT_BYTES and not extended) or not raw[INITIALIZED_AT]:
         raise NotAMint("the account is not an initialized mint")
     supply, decimals = struct.unpack_from("<QB", raw, 36)
-    return Mint(
-        supply,
-        decimals,
-        _option(raw, 0),
-        _option(raw, 46),
-        _parse_extensions(raw[EXTENSIONS_AT:]),
-    )
+    extensions = _parse_extensions(raw[EXTENSIONS_AT:])
+    return Mint(supply, decimals, _option(raw, 0), _option(raw, 46), extensions)
 
 
 def _option(raw: bytes, at: int) -> str | None:
@@ -204,29 +192,18 @@ EXTENSIONS = {
 }
 
 
-# ---- checks --------------------------------------------------------------------------------------
 def check_mint(account: Any, now_ms: int) -> list[dict[str, Any]]:
-    """All checks of one mint: [{key, label, status, detail, checkedAt}], in the order of CHECKS.
-
-    `account` is the node's value, None where the node knows no such account; `now_ms` is when it
-    was read.
-    """
+    """In the order of CHECKS. `account`: a node's value or None, read at `now_ms`."""
     try:
-        mint, why = (
-            (parse_mint(account), None)
-            if account
-            else (None, "the node has no account at this address")
-        )
+        mint, why = parse_mint(account), ""
     except NotAMint as error:
         mint, why = None, str(error)
-    return [
-        _finding(key, label, *(check(mint) if mint else ("unknown", why)), now_ms)
-        for key, (label, check) in CHECKS.items()
-    ]
-
-
-def _finding(key: str, label: str, status: str, detail: str | None, now_ms: int) -> dict[str, Any]:
-    return {"key": key, "label": label, "status": status, "detail": detail, "checkedAt": now_ms}
+    found = []
+    for key, (label, check) in CHECKS.items():
+        status, detail = check(mint) if mint else ("unknown", why)
+        told = {"key": key, "label": label, "status": status, "detail": detail}
+        found.append({**told, "checkedAt": now_ms})
+    return found
 
 
 def _power(holder: str | None, held: str, ruled_out: str) -> tuple[str, str]:
@@ -261,9 +238,7 @@ def check_decimals(mint: Mint) -> tuple[str, str]:
 
 
 def _of_extension(name: str, absent: str) -> Callable[[Callable[[Any], tuple[str, str]]], Check]:
-    """A check that is `pass` without the extension, and the wrapped function's answer for its
-    state.
-    """
+    """`pass` without the extension, otherwise the wrapped function's answer."""
 
     def wrap(judge: Callable[[Any], tuple[str, str]]) -> Check:
         def check(mint: Mint) -> tuple[str, str]:
@@ -282,32 +257,26 @@ def _of_extension(name: str, absent: str) -> Callable[[Callable[[Any], tuple[str
 
 @_of_extension("transferFeeConfig", "the token charges no transfer fee")
 def check_transfer_fee(state: Any) -> tuple[str, str]:
-    """Which of two fees is in force depends on the epoch; the higher one is judged, being at most
-    two epochs away.
-    """
-    older, newer = (
-        state[name]["transferFeeBasisPoints"] for name in ("olderTransferFee", "newerTransferFee")
-    )
+    """Judge the higher of two fees: it is at most two epochs away."""
+    names = ("olderTransferFee", "newerTransferFee")
+    older, newer = (state[name]["transferFeeBasisPoints"] for name in names)
     authority = state.get("transferFeeConfigAuthority")
     change = f"; {authority} can change it" if authority else ""
     if max(older, newer) == 0:
         return ("warn" if authority else "pass"), f"a fee of 0%{change}"
-    fee = (
-        f"{older / 100:g}%" if older == newer else f"{older / 100:g}%, changing to {newer / 100:g}%"
-    )
-    return (
-        "fail" if max(older, newer) >= HIGH_FEE else "warn"
-    ), f"every transfer costs {fee}{change}"
+    fee = f"{older / 100:g}%"
+    if older != newer:
+        fee += f", changing to {newer / 100:g}%"
+    status = "fail" if max(older, newer) >= HIGH_FEE else "warn"
+    return status, f"every transfer costs {fee}{change}"
 
 
 @_of_extension("permanentDelegate", "nobody can move a holder's tokens")
 def check_permanent_delegate(state: Any) -> tuple[str, str]:
     delegate = state.get("delegate")
-    return (
-        ("fail", f"{delegate} can take or burn any holder's tokens")
-        if delegate
-        else ("pass", "there is no delegate anymore")
-    )
+    if delegate:
+        return "fail", f"{delegate} can take or burn any holder's tokens"
+    return "pass", "there is no delegate anymore"
 
 
 @_of_extension("transferHook", "no program runs on transfers")
@@ -323,13 +292,11 @@ def check_transfer_hook(state: Any) -> tuple[str, str]:
 
 @_of_extension("defaultAccountState", "new accounts can be used at once")
 def check_default_account_state(state: Any) -> tuple[str, str]:
-    findings = {
-        "initialized": ("pass", "new accounts can be used at once"),
-        "frozen": ("fail", "new accounts start frozen"),
-    }
-    return findings.get(
-        state["accountState"], ("unknown", "new accounts start in an unknown state")
-    )
+    if state["accountState"] == "initialized":
+        return "pass", "new accounts can be used at once"
+    if state["accountState"] == "frozen":
+        return "fail", "new accounts start frozen"
+    return "unknown", "new accounts start in an unknown state"
 
 
 @_of_extension("pausableConfig", "transfers cannot be paused")

@@ -1,18 +1,16 @@
-"""What a node tells over a WebSocket: from the JSON of a message to plain values, or ValueError.
-Pure; a node may say anything.
-"""
+"""What a node sends over a WebSocket: from JSON to plain values, or ValueError. Pure."""
 
 from typing import Any, NamedTuple
 
-from chain.answers import Holding, check_holdings, is_number
-from chain.receipts import SIGNATURE
+from chain.reading.answers import Holding, check_holdings, is_number
+from chain.reading.receipts import SIGNATURE
 
 # What of a token account is asked for: mint, owner and amount.
 HOLDING_SLICE = {"offset": 0, "length": 72}
 
 
 class Reply(NamedTuple):
-    """The answer to a request. `subscription`: its number; None where the node refused it."""
+    """The answer to a request. `subscription`: None if the node refused it."""
 
     ident: int
     subscription: int | None
@@ -36,7 +34,7 @@ Message = Reply | LogNotice | AccountNotice
 
 
 def read_message(message: Any) -> Message | None:
-    """Read a message; None for one that is of no concern. ValueError where it is malformed."""
+    """None for an irrelevant message. ValueError if it is malformed."""
     if not isinstance(message, dict):
         raise ValueError("a message that is not an object")
     if "method" not in message:
@@ -55,7 +53,7 @@ def read_message(message: Any) -> Message | None:
 
 
 def read_holding(result: Any, wallet: str, address: str) -> Holding:
-    """Read what an account of a wallet holds, as a notice tells it; or ValueError."""
+    """What an account of a wallet holds, by a notice. ValueError if it is malformed."""
     if not isinstance(result, dict):
         raise ValueError("a malformed notice")
     told = {"context": result.get("context"), "value": [result.get("value")]}

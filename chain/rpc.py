@@ -1,8 +1,6 @@
-"""Client of Solana nodes: JSON-RPC over one keep-alive connection an endpoint, at a pace, with
-deadlines.
-
-Endpoints are tried in their order of preference. Their URLs may carry tokens: they are called
-`endpoint 1`, `endpoint 2`... everywhere.
+"""Client of Solana nodes: JSON-RPC over one keep-alive connection per endpoint, paced, with
+deadlines. Endpoints are tried in their order of preference. Their URLs may carry tokens, so they
+are called `endpoint 1`, `endpoint 2`... everywhere.
 """
 
 import contextlib
@@ -31,8 +29,7 @@ TIMEOUT = Timeout(connect=5, read=DEADLINE_SECONDS)
 MAX_ANSWER_BYTES = 16 * 2**20
 # Of one call, over all endpoints.
 MAX_TRIES = 4
-# How long a call waits for endpoints that rest; above that it gives up and the caller comes back
-# later.
+# A call waits no longer for endpoints that rest.
 MAX_WAIT_SECONDS = 3.0
 # How long an endpoint rests after a 429 without Retry-After, and after a 403.
 THROTTLED_SECONDS = 10.0
@@ -49,7 +46,7 @@ NOT_FOUND_CODES = {-32001, -32004, -32007, -32009, -32014, -32020}
 
 
 class RpcError(Exception):
-    """A call that gave no answer. The message is fit for health and logs: no URL, no token."""
+    """The message is fit for health and logs: no URL, no token."""
 
 
 class Unavailable(RpcError):
@@ -61,25 +58,21 @@ class Unavailable(RpcError):
 
 
 class Resting(Unavailable):
-    """Every endpoint is to be left alone for now: nobody was asked."""
+    """Every endpoint rests: nobody was asked."""
 
 
 class Refused(RpcError):
-    """The node says that the request is wrong: asking again changes nothing."""
+    """The node says that the request is wrong: retrying is useless."""
 
 
 class BadAnswer(RpcError):
-    """Answers came, and the last one did not pass the caller's check, or said that the node does
-    not have what was asked for.
-    """
+    """The last answer did not pass the caller's check, or the node lacks what was requested."""
 
 
 class _Failure(Exception):
-    """One try that failed.
-
-    `rest`: seconds for which the whole endpoint is left alone; 0: only after several in a row.
-    `ends_as`: what the call raises if this was its last try. `elsewhere`: whether another endpoint
-    may answer better.
+    """One failed try. `rest`: seconds to leave the whole endpoint alone; 0: only after several
+    failures in a row. `ends_as`: what the call raises if this was its last try. `elsewhere`: may
+    another endpoint answer better?
     """
 
     def __init__(
@@ -115,10 +108,7 @@ class Rpc:
         self._lock = threading.Lock()
 
     def is_reachable(self) -> bool:
-        """Ask a cheap question: whether any endpoint answers it.
-
-        Where one does, a call that got no answer failed for what it asked.
-        """
+        """Does any endpoint answer a cheap question?"""
         before = self.answers
         with contextlib.suppress(RpcError), self._lock:
             self._call("getSlot", [], lambda result: result, None, len(self.endpoints))
@@ -132,10 +122,8 @@ class Rpc:
         avoid: str | None = None,
     ) -> tuple[Any, str]:
         """Ask until an answer passes `check`; return (what `check` returns, the endpoint's label).
-
-        `check` raises ValueError for an answer that cannot be used: then another try is made.
-        `avoid`: label of an endpoint not to ask, if there is another. Raises Unavailable, Refused
-        or BadAnswer.
+        ValueError from `check` leads to another try. `avoid`: label of an endpoint not to ask, if
+        there is another. Raises Unavailable, Refused or BadAnswer.
         """
         with self._lock:
             return self._call(method, params, check, avoid, MAX_TRIES)
@@ -166,7 +154,6 @@ class Rpc:
     def _try(
         self, endpoint: "Endpoint", method: str, params: list[Any], check: Callable[[Any], Any]
     ) -> Any:
-        """The checked answer of one endpoint, or _Failure; notes how well the endpoint is."""
         try:
             answer = _check(check, endpoint.ask(method, params, next(self._ids)))
         except ValueError as error:
@@ -181,13 +168,11 @@ class Rpc:
                 self._note_answer()
             raise
         self._note_answer()
-        endpoint.note_success()
+        endpoint.failures = 0
         return answer
 
     def _choose(self, method: str, tried: Container[str | None]) -> "Endpoint":
-        """Wait for the turn of the most preferred endpoint that is not tried yet; one that rests is
-        chosen only where all do.
-        """
+        """Wait for the most preferred untried endpoint; a resting one only if all rest."""
         now = self._clock()
         endpoint = min(
             self.endpoints,
@@ -217,7 +202,7 @@ class Rpc:
             self._asked.popleft()
 
     def report(self) -> dict[str, Any]:
-        """What health shows: requests in the last minute, and seconds for which endpoints rest."""
+        """Requests in the last minute, and seconds for which endpoints rest."""
         now = self._clock()
         resting = {
             e.label: round(e.rests_until - now, 1) for e in self.endpoints if e.rests_until > now
@@ -230,9 +215,7 @@ class Rpc:
 
 
 def _check(check: Callable[[Any], Any], result: Any) -> Any:
-    """Apply a check. One that stumbles over an answer found it malformed, in a way nobody thought
-    of.
-    """
+    """Apply a check. If the check itself fails, the answer is malformed in an unforeseen way."""
     try:
         return check(result)
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError) as error:
@@ -248,12 +231,11 @@ class Endpoint:
         self.label, self.rests_until = label, 0.0
         self._interval, self._clock = 1 / requests_per_second, clock
         self._free_at: dict[str, float] = {}
-        self._failures = 0
+        self.failures = 0
         self._target, self._headers = _read_target(url)
         self._pool = _open_pool(url)
 
     def rest(self, now: float) -> float:
-        """Seconds for which it is still left alone."""
         return max(0.0, self.rests_until - now)
 
     def wait(self, method: str, now: float) -> float:
@@ -263,18 +245,15 @@ class Endpoint:
     def take_turn(self, method: str) -> None:
         self._free_at[method] = self._clock() + self._interval
 
-    def note_success(self) -> None:
-        self._failures = 0
-
     def note_failure(self, rest: float) -> None:
-        """Let it rest after several failures; the rest doubles while the call after it fails."""
-        self._failures += 1
-        if not rest and self._failures >= FAILURES_TO_REST:
-            rest = min(MAX_REST_SECONDS, 2.0 ** (self._failures - FAILURES_TO_REST))
+        """Rest after several failures; the rest doubles with each further one."""
+        self.failures += 1
+        if not rest and self.failures >= FAILURES_TO_REST:
+            rest = min(MAX_REST_SECONDS, 2.0 ** (self.failures - FAILURES_TO_REST))
         self.rests_until = max(self.rests_until, self._clock() + rest)
 
     def ask(self, method: str, params: list[Any], ident: int) -> Any:
-        """Send one request and return its result. Raises _Failure."""
+        """Raises _Failure."""
         status, headers, body = self._post(
             {"jsonrpc": "2.0", "id": ident, "method": method, "params": params}
         )
@@ -350,9 +329,8 @@ def _retry_after(headers: Any) -> float:
     return float(min(seconds, MAX_REST_SECONDS))
 
 
-# ---- a deadline that also ends dripped headers ---------------------------------------------------
 class _TimedReader(io.RawIOBase):
-    """What comes through a socket until DEADLINE_SECONDS from now."""
+    """Reads a socket until DEADLINE_SECONDS from now."""
 
     def __init__(self, sock: socket.socket) -> None:
         self._socket, self._file = sock, sock.makefile("rb", buffering=0)
@@ -383,7 +361,6 @@ class _TimedResponse(HTTPResponse):
 
 
 def _read_target(url: str) -> tuple[str, dict[str, str]]:
-    """The path of a URL, and the headers of each request to it."""
     parsed = parse_url(url)
     auth = unquote(parsed.auth) if parsed.auth else None
     headers = make_headers(accept_encoding="gzip,deflate", user_agent="candor", basic_auth=auth)

@@ -1,9 +1,7 @@
-"""What a token is shown as. A symbol is its maker's word: only well-known mints, listed here, own
-theirs. Pure.
-"""
+"""How tokens are shown: only the well-known mints listed here own their symbols. Pure."""
 
 from chain.letters import find_bare, write_line
-from chain.quotes import QUOTES
+from chain.reading.quotes import QUOTES
 
 # {mint: symbol}. Other currencies, then tokens that many know.
 SYMBOLS = {quote.mint: quote.symbol for quote in QUOTES} | {
@@ -51,16 +49,12 @@ OWNED = {find_bare(name): symbol for name, symbol in OTHER_NAMES.items()} | {
 
 
 def show_symbol(mint: str | None, told: str | None) -> str | None:
-    """Return a token's symbol as it may be shown: a well-known token's own, otherwise what its
-    maker told, marked if it imitates. None without a symbol.
-    """
+    """A well-known token's own symbol, otherwise its maker's, marked if it imitates."""
     return SYMBOLS.get(mint or "") or mark_name(mint, told)
 
 
 def mark_name(mint: str | None, told: str | None) -> str | None:
-    """Return what a token's maker told on one line, with the shortened mint if it looks like the
-    symbol of a well-known token; None if nothing is left.
-    """
+    """The maker's text on one line, marked with the mint if it imitates a known symbol."""
     text = write_line(told or "").removesuffix(_suffix(mint))
     if find_imitated(mint, text) is None:
         return text or None
@@ -68,10 +62,7 @@ def mark_name(mint: str | None, told: str | None) -> str | None:
 
 
 def find_imitated(mint: str | None, shown: str | None) -> str | None:
-    """Return the well-known symbol that a token looks like without being it; None without one.
-
-    `shown`: as its maker told it, or as it is shown.
-    """
+    """The well-known symbol that a token looks like without being it."""
     if mint in SYMBOLS:
         return None
     told = (shown or "").removesuffix(_suffix(mint))

@@ -75,7 +75,7 @@ def tell(text: str) -> None:
 
 def make_auditor(config: Config, args: Namespace, kept: Any) -> "Auditor":
     """Make the auditor that these arguments name."""
-    from chain.programs import table
+    from chain.reading.programs import table
     from chain.rpc import Rpc
     from evidence.audit import Auditor
     from evidence.claims import Instance

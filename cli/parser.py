@@ -10,7 +10,7 @@ from typing import NoReturn
 
 import config as settings
 from accounts.problem import Problem
-from chain.programs import BadPrograms
+from chain.reading.programs import BadPrograms
 from operate.instance import Refused
 from storage.files import give_to_owner
 

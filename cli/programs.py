@@ -2,7 +2,7 @@
 
 from argparse import Namespace
 
-from chain.programs import MARKER_SOURCE, Program, Programs, table
+from chain.reading.programs import MARKER_SOURCE, Program, Programs, table
 from cli import Commands, add_command, print_result
 from config import Config
 
@@ -41,13 +41,13 @@ def _show_program(one: Program, programs: Programs) -> dict[str, object]:
         "date": one.date or None,
         "pool": one.pool,
         "added": one.id in programs.added,
-        "marker": programs.is_marker(one.id),
+        "marker": one.id in programs.markers,
     }
 
 
 def _cells(one: Program, programs: Programs) -> tuple[str, str, str, str, str]:
     origin = ADDED if one.id in programs.added else ""
-    if programs.is_marker(one.id):
+    if one.id in programs.markers:
         origin = MARKER
     source = one.source if origin in ("", one.source) else f"{one.source} ({origin})"
     return one.id, one.family or "-", one.name, one.date or "-", source

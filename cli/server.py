@@ -60,7 +60,7 @@ def run_migrate(config: Config, args: Namespace) -> None:
 def run_server(config: Config, args: Namespace) -> None:
     """Become gunicorn, in this process: another would import everything again."""
     import storage
-    from chain.programs import table
+    from chain.reading.programs import table
     from cli.processes import serve
     from operate import backups
     from operate.filesystems import check_filesystem

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 from chain.base58 import b58encode
-from chain.instructions import WRAPPED_SOL
+from chain.reading.instructions import WRAPPED_SOL
 
 SOL_USD = 160.0
 DAY = 86_400

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from chain.base58 import b58encode
-from chain.instructions import SYSTEM, TOKEN
-from chain.quotes import QUOTES, Quote
+from chain.reading.instructions import SYSTEM, TOKEN
+from chain.reading.quotes import QUOTES, Quote
 from demo.market import BY_SYMBOL, DAY, SOL_USD, price
 
 # PumpSwap, which calls move value: no marker, unlike the recording's own venue.

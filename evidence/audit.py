@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from chain.entries import READING
-from chain.programs import ADDED_COLUMNS, BadPrograms, Programs, table
-from chain.store import name_rules
+from chain.reading.entries import READING
+from chain.reading.programs import ADDED_COLUMNS, BadPrograms, Programs, table
+from chain.stored.store import name_rules
 from config import VERSION
 from evidence import comparing
 from evidence.claims import (
-    MAX_GROUP,
     MAX_READINGS,
+    MAX_WALLETS,
     Changed,
     ClaimedPost,
     Claims,
@@ -26,7 +26,6 @@ from evidence.claims import (
     Scope,
 )
 from evidence.comparing import Difference
-from evidence.document import FORMAT_OF_GROUPS
 from evidence.log_audit import LogAudit
 from evidence.log_holdings import Held, list_held
 from evidence.memory import Memory
@@ -91,27 +90,11 @@ class Auditor:
         self._read_posts(scope, claims, report)
         origin = self._check_log(log, before, report) if self.reads_log else None
         wallets = list(dict.fromkeys(claims.wallets))
-        if claims.format == FORMAT_OF_GROUPS:
-            held = self._audit_several(report, programs, claims, wallets)
-        else:
-            held = self._audit_each(report, programs, claims, wallets)
+        held = self._audit_wallets(report, programs, claims, wallets)
         if origin is not None:
             report.add(log.check_held(origin, report.bot, before, held))
             report.notes += log.note_held(origin, held)
         self._check_other_posts(report, wallets)
-
-    def _audit_each(
-        self, report: Report, programs: Programs, claims: Claims, wallets: list[str]
-    ) -> set[Held]:
-        """Audit one wallet after another; return when the bot is said to have held them."""
-        held = set[Held]()
-        for address in wallets:
-            one = self._begin_wallet(report, programs, claims, address, self.memory)
-            if one.claims.format != claims.format or one.wallet.group:
-                raise Nonsense("its evidence of one wallet is of another format than the first")
-            one.run()
-            held |= list_held(report.bot, [one.wallet])
-        return held
 
     def _begin_wallet(
         self, report: Report, programs: Programs, claims: Claims, address: str, memory: Memory
@@ -121,35 +104,33 @@ class Auditor:
         told = claims if is_present else self.instance.read_claims(one)
         return WalletAudit(self, report, programs, one, told, memory)
 
-    def _audit_several(
+    def _audit_wallets(
         self, report: Report, programs: Programs, claims: Claims, wallets: list[str]
     ) -> set[Held]:
-        """Audit wallets whose books are made together: each alone, then what they did as one.
-        Return when the bot is said to have held them.
+        """Audit each wallet of a bot; return when the bot is said to have held them.
+
+        What all of them did is read first: what two exchange has no price.
         """
-        if len(wallets) > MAX_GROUP:
+        if len(wallets) > MAX_WALLETS:
             raise Nonsense(f"its bot held {len(wallets)} wallets, too many to read together")
-        audits = {
-            address: self._begin_wallet(
-                report, programs, claims, address, self.memory.open_beside()
-            )
+        audits = [
+            self._begin_wallet(report, programs, claims, address, self.memory.open_beside())
             for address in wallets
-        }
-        is_readable = all([one.read_claims() for one in audits.values()])
-        held = list_held(report.bot, [one.wallet for one in audits.values()])
+        ]
+        is_readable = all([one.read_claims() for one in audits])
+        held = list_held(report.bot, [one.wallet for one in audits])
         if not is_readable:
             return held
-        for one in audits.values():
-            # What is claimed of all is compared as of one moment.
+        for one in audits if len(audits) > 1 else ():
+            # The claims about all wallets must be of the same moment.
             if self.instance.read_claims(one.scope).digest != one.claims.digest:
                 raise Changed
-        for one in audits.values():
+        for one in audits:
             one.read_node()
-        parts = {address: one.make_part() for address, one in audits.items()}
-        for one in audits.values():
-            one.compare_group(parts)
-        for one in audits.values():
-            one.finish(parts)
+        for one in audits:
+            one.compare(audits)
+        for one in audits:
+            one.finish(audits)
         return held
 
     def _accept(self, claims: Claims, report: Report) -> Programs | None:

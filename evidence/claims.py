@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from evidence.document import FORMAT, FORMAT_OF_GROUPS, Json, digest_claims
+from evidence.document import FORMAT, Json, digest_claims
 from evidence.pages import PAGE_SIZE
 from market.failures import FetchError
 from market.fetch import Limits, fetch, open_session
@@ -18,8 +18,8 @@ from market.fetch import Limits, fetch, open_session
 MAX_BYTES = 64_000_000
 LIMITS = Limits(connect_seconds=10, read_seconds=30, answer_seconds=120, max_bytes=MAX_BYTES)
 MAX_PAGES, MAX_BOTS, MAX_ADDRESSES, MAX_SPANS = 1_000, 100_000, 100_000, 10_000
-# Wallets whose books are made together: what is known of each is kept until all are read.
-MAX_GROUP = 200
+# Wallets of one bot: what is known of each is kept until all are read.
+MAX_WALLETS = 200
 MAX_TRIES, PAUSE_SECONDS, MAX_WAIT_SECONDS = 4, 2.0, 90.0
 # How often a document is read again because a page of it has changed meanwhile.
 MAX_READINGS = 3
@@ -66,34 +66,6 @@ class ClaimedSpan(BaseModel):
     totals: dict[str, str]
 
 
-class ClaimedStay(BaseModel):
-    """A wallet's time beside the one that led."""
-
-    model_config = ConfigDict(extra="allow")
-
-    botId: ID
-    wallet: ADDRESS
-    attachedAtMs: SLOT
-    detachedAtMs: SLOT | None
-    carriedInLamports: Annotated[str, Field(max_length=40)] | None
-    openCostLamports: Annotated[str, Field(max_length=40)] | None
-
-
-class ClaimedGroup(BaseModel):
-    """With which others the books of a wallet are made, in the order of their numbers; `members`:
-    those whose trades stand in its books now.
-    """
-
-    model_config = ConfigDict(extra="allow")
-
-    botId: ID | None
-    lead: ADDRESS
-    wallets: Annotated[list[ADDRESS], Field(min_length=1, max_length=MAX_GROUP)]
-    members: Annotated[list[ADDRESS], Field(max_length=MAX_GROUP)]
-    coverage: dict[str, Any] | None
-    stays: Annotated[list[ClaimedStay], Field(max_length=MAX_SPANS)]
-
-
 class ClaimedWallet(BaseModel):
     """What is claimed of a wallet as a whole."""
 
@@ -107,7 +79,6 @@ class ClaimedWallet(BaseModel):
     coverage: dict[str, Any] | None
     sums: dict[str, Any]
     spans: Annotated[list[ClaimedSpan], Field(max_length=MAX_SPANS)]
-    group: ClaimedGroup | None = None
 
 
 class NamedPage(BaseModel):
@@ -247,8 +218,8 @@ class Instance:
     def read_claims(self, scope: Scope) -> Claims:
         """Read the document of a bot. Raises Nonsense."""
         claims: Claims = self._read(Claims, self._address(scope))
-        if claims.format not in (FORMAT, FORMAT_OF_GROUPS):
-            raise Nonsense(f"its evidence is of another format than {FORMAT_OF_GROUPS}")
+        if claims.format != FORMAT:
+            raise Nonsense(f"its evidence is of another format than {FORMAT}")
         if claims.wallet and scope.wallet not in (None, claims.wallet.address):
             raise Nonsense("its evidence is of another wallet than asked for")
         return claims

@@ -8,19 +8,22 @@ from typing import Any, NamedTuple
 import orjson
 
 from chain.amounts import show_lamports
-from chain.coverage import ACCOUNTS_CAPPED, CAPPED, UNRESOLVED
-from chain.entries import Entry
-from chain.forward import NOTHING, Span
-from chain.lots import Booked
-from chain.risk import RiskBook
-from chain.store import show_summary
-from chain.summary import show_time
-from chain.trade_store import make_trade_row, trade_uid
-from chain.verify import judge, list_moved_mints
+from chain.ledger.coverage import ACCOUNTS_CAPPED, CAPPED, UNRESOLVED
+from chain.ledger.inventory import SOL
+from chain.ledger.ledger import WHOLE
+from chain.ledger.sales import Booked, see_side
+from chain.ledger.sums import NOTHING, read_sums
+from chain.ledger.views import ALL_HISTORY, Span
+from chain.reading.entries import Entry
+from chain.stored.store import show_summary
+from chain.stored.summary import show_time
+from chain.stored.trades import make_trade_row, trade_uid
+from chain.stored.verify import judge, list_moved_mints
 from evidence import totals
 from evidence.claims import ClaimedPost, ClaimedSpan
+from evidence.memory import Memory
 from evidence.pages import Line
-from evidence.rebuilding import RebuiltLedger
+from evidence.rebuilding import RebuiltLedger, Row
 from evidence.receipts import make_line
 
 # What follows from the transaction alone; the rest follows from all that were before it.
@@ -30,10 +33,6 @@ OWN_FIELDS = frozenset(
         *("venue", "mint", "explainedPercent", "solChangeLamports", "feeLamports", "tipLamports"),
         *("rentLamports", "besideLamports", "tokenChanges", "besideTokens", "counterparties"),
     )
-)
-# Of these what follows for each wallet alone, where several of one bot may have taken part.
-SHARED_FIELDS = frozenset(
-    ("tradeId", "signature", "slot", "transactionIndex", "blockTime", "receipt")
 )
 # Some nodes do not tell these.
 UNTOLD = frozenset(("transactionIndex", "blockTime"))
@@ -79,8 +78,17 @@ class Findings:
 def make_own_line(wallet: str, entry: Entry, digest: str) -> Line:
     """The line of a transaction as far as it follows from itself: OWN_FIELDS."""
     holder = SimpleNamespace(id=0, address=wallet)
-    row = make_trade_row(holder, entry.tx_index or 0, Booked(entry, entry.flags))
+    booked = Booked(entry, see_side(entry, SOL), entry.flags)
+    row = make_trade_row(holder, entry.tx_index or 0, {WHOLE: booked})
     return make_line(row, digest, entry.seen_at)
+
+
+def compare_row(memory: Memory, row: Row) -> LineFinding:
+    """Compare a trade row that was worked out with the line that is claimed."""
+    kept = memory.find_entry(row["signature"])
+    if kept is None or kept.line is None:
+        return LineFinding([], False, False)
+    return compare_line(kept.line, make_line(row, kept.digest, kept.entry.seen_at))
 
 
 def compare_line(
@@ -145,10 +153,8 @@ def show_sums(rebuilt: RebuiltLedger) -> dict[str, Any]:
         "lastTradeAt": show_time(rebuilt.last_trade),
         "reconciliation": orjson.loads(told["reconciliation"] or "null"),
         "averageCost": orjson.loads(told["average_cost"] or "null"),
-        "forwardRealizedLamports": show_lamports(rebuilt.pending.forward.sum_realized()),
-        "hours": totals.digest_hours(rebuilt.pending.hours),
-        "risk": totals.digest_risk(rebuilt.pending.risk),
-        "tokens": totals.digest_tokens(rebuilt.pending.risk),
+        "forwardRealizedLamports": show_lamports(told["forward_realized"]),
+        **totals.digest_made(rebuilt.rows, ALL_HISTORY),
     }
 
 
@@ -158,11 +164,11 @@ def compare_coverage(
     """Compare what is said of how whole the history is with what its transactions tell."""
     ledger = rebuilt.ledger
     worked_out = {
-        "receipts": ledger.count,
-        "firstSlot": ledger.first_slot,
-        "lastSlot": ledger.last_slot,
+        "receipts": ledger.chain.count,
+        "firstSlot": ledger.chain.first_slot,
+        "lastSlot": ledger.chain.last_slot,
         "observedFrom": show_time(rebuilt.pending.first_time),
-        "openingInventoryUnknown": sorted(ledger.openings),
+        "openingInventoryUnknown": sorted(ledger.chain.openings),
     }
     if timeless:
         worked_out.pop("observedFrom")
@@ -170,7 +176,7 @@ def compare_coverage(
         if not is_same(coverage.get(name), value):
             yield Difference(None, f"coverage.{name}", cut(coverage.get(name)), cut(value))
     said = list_gaps(coverage)
-    hidden = [gap for gap in ledger.gaps if not _is_in(said, gap.from_slot, gap.to_slot)]
+    hidden = [gap for gap in ledger.chain.gaps if not _is_in(said, gap.from_slot, gap.to_slot)]
     if hidden and coverage.get("state") in ("partial", "complete"):
         first = hidden[0]
         yield Difference(
@@ -179,7 +185,7 @@ def compare_coverage(
             len(said),
             f"a gap from slot {first.from_slot} to {first.to_slot}",
         )
-    if coverage.get("state") == "complete" and (ledger.opened or said):
+    if coverage.get("state") == "complete" and (ledger.chain.opened or said):
         yield Difference(None, "coverage.state", "complete", "its history begins late or has gaps")
 
 
@@ -230,7 +236,7 @@ UNPUBLISHED: dict[str, Any] = {
         ("carriedInLamports", "openCostLamports", "openPositions", "realizedLamports"),
     ),
     **{name: str(value) for name, value in NOTHING._asdict().items()},
-    **dict.fromkeys(("seconds", "risk", "tokens"), totals.digest_rows(())),
+    **dict.fromkeys(totals.DIGESTED, totals.digest_rows(())),
 }
 
 
@@ -250,42 +256,47 @@ def compare_spans(spans: list[ClaimedSpan], rebuilt: RebuiltLedger) -> Iterator[
 
 def show_spans(rebuilt: RebuiltLedger) -> dict[int, dict[str, Any]]:
     """What happened in each span, by its number, as far as it is worked out."""
-    forward, found = rebuilt.pending.forward, {}
-    for number, holdings in forward.find_holdings(rebuilt.ledger).items():
-        record = forward.records.get(number)
-        last = record.last if record else NOTHING
-        book = record.risk if record else RiskBook()
+    found = {}
+    for number, holdings in rebuilt.ledger.find_holdings().items():
+        account = rebuilt.ledger.accounts.get((SOL, number))
+        last = read_sums(account.totals) if account else NOTHING
         found[number] = {
             "carriedInLamports": str(holdings.carried_in),
             "openCostLamports": str(holdings.open_cost),
             "openPositions": holdings.open_positions,
             "realizedLamports": str(holdings.forward_realized),
             **{name: str(value) for name, value in last._asdict().items()},
-            "seconds": totals.digest_span(record.rows if record else {}),
-            "risk": totals.digest_risk(book),
-            "tokens": totals.digest_tokens(book),
+            **totals.digest_made(rebuilt.rows, number),
         }
     return found
 
 
 # ---- posts ---------------------------------------------------------------------------------------
-def judge_claimed(post: ClaimedPost, entry: Entry) -> Iterator[Difference]:
-    """Compare the verification of a post with what the transaction it names says."""
+def judge_claimed(post: ClaimedPost, entries: Mapping[str, Entry]) -> Iterator[Difference]:
+    """Compare the verification of a post with what the transaction it names says of the bot's
+    wallets, by address. If it verifies the post for one of them, that decides.
+    """
     if post.status == "pending" and post.checkedAt is None:
         # Made since the wallet was last published.
         return
+    found = [_judge_entry(post, address, entry) for address, entry in entries.items()]
+    right = [one for one in found if one["status"] == "verified"] or found
+    differing = [
+        [name for name, value in ours.items() if getattr(post, name) != value] for ours in right
+    ]
+    if all(differing):
+        for name in differing[0]:
+            place, said = f"posts.{post.id}.{name}", getattr(post, name)
+            yield Difference(post.signature, place, said, right[0][name])
+
+
+def _judge_entry(post: ClaimedPost, address: str, entry: Entry) -> dict[str, Any]:
     mints = list_moved_mints(entry.kind, entry.mint, entry.tokens, entry.beside_tokens)
     status, reason = judge(entry.kind, entry.flags, mints, post.mint, entry.explained_percent)
-    ours = {
-        "status": status,
-        "reason": reason,
-        "tradeId": trade_uid(post.wallet or "", entry.signature),
-    }
+    ours = {"status": status, "reason": reason, "tradeId": trade_uid(address, entry.signature)}
     if status == "verified" and entry.block_time is not None:
         ours["eventAt"] = show_time(entry.block_time)
-    for name, value in ours.items():
-        if getattr(post, name) != value:
-            yield Difference(entry.signature, f"posts.{post.id}.{name}", getattr(post, name), value)
+    return ours
 
 
 def judge_unseen(post: ClaimedPost, is_foreign: bool | None) -> Iterator[Difference]:

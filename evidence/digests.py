@@ -7,16 +7,14 @@ from typing import NamedTuple
 
 import orjson
 
-from chain.holdings import HELD
+from chain.stored.attachments import HELD
 from evidence.document import digest_wallet
 from evidence.logged import append_digest, list_logged
 from storage import database, writing
 
 
 class StateRow(NamedTuple):
-    """A wallet that a bot holds, and what of it moves with every publication, as stored;
-    `coverage`: its own.
-    """
+    """A wallet that a bot holds, and what of it moves with every publication, as stored."""
 
     id: int
     address: str
@@ -26,10 +24,9 @@ class StateRow(NamedTuple):
     coverage: str | None
 
 
-# Of one beside another the row has no coverage: it is the group's where there is one.
 STATES = f"""
-SELECT w.id, w.address, w.results, w.positions, w.reconciliation, COALESCE(o.coverage, w.coverage)
-FROM wallet w LEFT JOIN own_coverage o ON o.wallet_id = w.id WHERE w.id IN {HELD} ORDER BY w.id"""
+SELECT id, address, results, positions, reconciliation, coverage
+FROM wallet WHERE id IN {HELD} ORDER BY id"""
 
 
 class DigestLog:

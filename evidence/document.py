@@ -11,22 +11,21 @@ from typing import Any, NamedTuple
 import orjson
 
 from chain.amounts import show_lamports
-from chain.entries import READING
-from chain.forward import SpanTotals
-from chain.programs import Programs, table
-from chain.risk_store import WHOLE
-from chain.store import UNTOUCHED, Untouched, name_rules
-from chain.summary import show_time
+from chain.ledger.sums import Sums
+from chain.ledger.views import ALL_HISTORY
+from chain.reading.entries import READING
+from chain.reading.programs import Programs, table
+from chain.stored.attachments import write_last
+from chain.stored.store import UNTOUCHED, Untouched, name_rules
+from chain.stored.summary import show_time
 from config import VERSION
-from evidence import groups, totals
+from evidence import totals
 from evidence.pages import name_pages
 from evidence.posts import POSTS
 from evidence.receipts import RECEIPTS, show_json
 from storage import database, snapshot
 
 FORMAT = "candor-evidence/1"
-# Of a bot with a wallet that ever stood beside another.
-FORMAT_OF_GROUPS = "candor-evidence/2"
 # Signatures without their transaction that are named; the count tells of all.
 MAX_PENDING = 1_000
 # Of a coverage, what moves with every poll, though nothing happened.
@@ -64,16 +63,16 @@ class SpanRow(NamedTuple):
     open_cost: int | None
     open_positions: int | None
     forward_realized: int | None
-    totals: SpanTotals
+    totals: Sums
 
 
 WALLET = f"SELECT {', '.join(WalletRow._fields)} FROM wallet WHERE id = ?"
 SPANS = f"""
 SELECT a.id, b.uid, a.ownership, a.attached_at, a.detached_at, a.carried_in, a.open_cost,
        a.open_positions, a.forward_realized,
-       {", ".join(f"t.{name}" for name in SpanTotals._fields)}
-FROM attachment a JOIN bot b ON b.id = a.bot_id LEFT JOIN forward_total t ON t.attachment_id = a.id
-AND t.time = (SELECT MAX(l.time) FROM forward_total l WHERE l.attachment_id = a.id)
+       {", ".join(f"t.{name}" for name in Sums._fields)}
+FROM attachment a JOIN bot b ON b.id = a.bot_id
+LEFT JOIN running_total t ON {write_last("t", "a.id")}
 WHERE a.wallet_id = ? ORDER BY a.attached_at, a.id"""
 COUNT_PENDING = "SELECT COUNT(*) FROM sighting WHERE wallet_id = ? AND state = 'pending'"
 # Each half comes from an index in the order of slots: during a long backfill sorting all that is
@@ -88,10 +87,8 @@ SELECT signature, slot FROM (
     {OLDEST.format(head="FALSE")} UNION ALL {OLDEST.format(head="TRUE")}) both_halves
 ORDER BY slot, signature LIMIT {MAX_PENDING}"""
 WALLETS = """
-SELECT w.address FROM (
-    SELECT wallet_id, attached_at, 0 AS beside, id FROM attachment WHERE bot_id = ?
-    UNION ALL SELECT wallet_id, attached_at, 1, id FROM companion WHERE bot_id = ?) h
-JOIN wallet w ON w.id = h.wallet_id ORDER BY h.attached_at, h.beside, h.id"""
+SELECT w.address FROM attachment a JOIN wallet w ON w.id = a.wallet_id
+WHERE a.bot_id = ? ORDER BY a.attached_at, a.id"""
 
 
 # ---- a wallet ------------------------------------------------------------------------------------
@@ -108,15 +105,13 @@ def show_wallet(row: WalletRow) -> Json:
     addresses = database.execute_sql(
         "SELECT address FROM address WHERE wallet_id = ? ORDER BY address", (row.id,)
     )
-    group = groups.show_group(row.id, show_json(row.coverage))
-    own = groups.find_own_coverage(row.id) if group else None
     return {
         "address": row.address,
         "rules": row.rules,
         "backfilled": bool(row.backfilled),
         "addresses": [address for (address,) in addresses.fetchall()],
         "untouched": [_show_untouched(Untouched(*one)) for one in untouched],
-        "coverage": show_json(own or row.coverage),
+        "coverage": show_json(row.coverage),
         "sums": {
             "results": show_json(row.results),
             "positions": show_json(row.positions),
@@ -126,12 +121,9 @@ def show_wallet(row: WalletRow) -> Json:
             "reconciliation": show_json(row.reconciliation),
             "averageCost": show_json(row.average_cost),
             "forwardRealizedLamports": show_lamports(row.forward_realized),
-            "hours": totals.digest_stored("hours", row.id),
-            "risk": totals.digest_stored("risk", row.id, WHOLE),
-            "tokens": totals.digest_stored("tokens", row.id, WHOLE),
+            **totals.digest_stored(row.id, ALL_HISTORY),
         },
         "spans": show_spans(row.id),
-        **({"group": group} if group else {}),
     }
 
 
@@ -161,10 +153,7 @@ def digest_wallet(wallet_id: int) -> str:
 
 def digest_claims(wallet: Mapping[str, Any], pages: Iterable[str]) -> str:
     """Digest of what show_wallet says, times of polls left out, and of the pages of receipts."""
-    settled = drop_polls(wallet)
-    if isinstance(wallet.get("group"), dict):
-        settled["group"] = drop_polls(wallet["group"])
-    return digest([FORMAT, settled, list(pages)])
+    return digest([FORMAT, drop_polls(wallet), list(pages)])
 
 
 def drop_polls(told: Mapping[str, Any]) -> Json:
@@ -187,10 +176,10 @@ def make_document(bot_id: int, wallet_id: int | None, programs: Programs) -> Jso
 
 
 def _read_document(bot_id: int, row: WalletRow | None, programs: Programs) -> Json:
-    wallets = database.execute_sql(WALLETS, (bot_id, bot_id))
+    wallets = database.execute_sql(WALLETS, (bot_id,))
     posts = name_pages(POSTS, bot_id)
     told = {
-        "format": FORMAT_OF_GROUPS if groups.had_several(bot_id) else FORMAT,
+        "format": FORMAT,
         **show_rules(programs),
         "wallets": list(dict.fromkeys(address for (address,) in wallets.fetchall())),
         "wallet": None,
@@ -246,7 +235,7 @@ def show_spans(wallet_id: int) -> list[Json]:
 
 def _read_span(row: tuple[Any, ...]) -> SpanRow:
     width = len(SpanRow._fields) - 1
-    told = SpanTotals(*(value or 0 for value in row[width:]))
+    told = Sums(*(value or 0 for value in row[width:]))
     return SpanRow._make((*row[:width], told))
 
 
@@ -261,9 +250,7 @@ def _show_span(wallet_id: int, row: SpanRow) -> Json:
         "openPositions": row.open_positions,
         "realizedLamports": show_lamports(row.forward_realized),
         "totals": {name: str(value) for name, value in row.totals._asdict().items()},
-        "seconds": totals.digest_stored("seconds", row.id),
-        "risk": totals.digest_stored("risk", wallet_id, row.id),
-        "tokens": totals.digest_stored("tokens", wallet_id, row.id),
+        **totals.digest_stored(wallet_id, row.id),
     }
 
 

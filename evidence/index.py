@@ -2,22 +2,21 @@
 
 from typing import Any
 
+from chain.stored.attachments import LEAD
 from storage import database
 
 MAX_BOTS = 1_000
 BOTS = f"""
 SELECT b.uid, (SELECT w.address FROM attachment a JOIN wallet w ON w.id = a.wallet_id
-               WHERE a.bot_id = b.id AND a.detached_at IS NULL)
+               WHERE a.id = {LEAD})
 FROM bot b WHERE b.id > COALESCE((SELECT id FROM bot WHERE uid = ?), 0)
 ORDER BY b.id LIMIT {MAX_BOTS}"""
 # The wallet that leads now, else the last that did.
 WALLETS = """
-SELECT h.wallet_id FROM (
-    SELECT id, wallet_id, attached_at, detached_at, 0 AS beside FROM attachment WHERE bot_id = ?
-    UNION ALL
-    SELECT id, wallet_id, attached_at, detached_at, 1 FROM companion WHERE bot_id = ?) h
-JOIN wallet w ON w.id = h.wallet_id WHERE ? = '' OR w.address = ?
-ORDER BY h.beside, h.detached_at IS NULL DESC, h.attached_at DESC, h.id DESC LIMIT 1"""
+SELECT a.wallet_id FROM attachment a JOIN wallet w ON w.id = a.wallet_id
+WHERE a.bot_id = ? AND (? = '' OR w.address = ?)
+ORDER BY a.detached_at IS NULL DESC, CASE WHEN a.detached_at IS NULL THEN a.attached_at END,
+    a.attached_at DESC, CASE WHEN a.detached_at IS NULL THEN a.id ELSE -a.id END LIMIT 1"""
 
 
 def list_bots(after: str) -> dict[str, Any]:
@@ -40,5 +39,5 @@ def find_bot(uid: str) -> int | None:
 def find_wallet(bot_id: int, address: str | None) -> int | None:
     """The number of the bot's wallet: of this address, else the present or last one, or None."""
     given = address or ""
-    row = database.execute_sql(WALLETS, (bot_id, bot_id, given, given)).fetchone()
+    row = database.execute_sql(WALLETS, (bot_id, given, given)).fetchone()
     return row and int(row[0])

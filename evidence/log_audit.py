@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from chain.summary import show_time
+from chain.stored.summary import show_time
 from evidence import witness
 from evidence.claims import Changed, ClaimedPost, Instance, Nonsense
 from evidence.comparing import Difference

@@ -26,17 +26,13 @@ class Logged(NamedTuple):
 
 
 def list_held(bot: str, wallets: Iterable[ClaimedWallet]) -> set[Held]:
-    """What the evidence of these wallets says of when the bot held them, or others beside them."""
-    held = set()
-    for wallet in wallets:
-        for span in wallet.spans:
-            if span.botId == bot:
-                times = span.attachedAtMs, span.detachedAtMs
-                held.add(Held(wallet.address, span.ownership, *times))
-        for stay in wallet.group.stays if wallet.group else ():
-            if stay.botId == bot:
-                held.add(Held(stay.wallet, "proven", stay.attachedAtMs, stay.detachedAtMs))
-    return held
+    """What the evidence of these wallets says of when the bot held them."""
+    return {
+        Held(wallet.address, span.ownership, span.attachedAtMs, span.detachedAtMs)
+        for wallet in wallets
+        for span in wallet.spans
+        if span.botId == bot
+    }
 
 
 def compare_held(

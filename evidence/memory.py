@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from chain.entries import Entry
-from chain.packing import pack, read_stored
-from chain.receipts import Receipt
+from chain.reading.entries import Entry
+from chain.reading.packing import pack, read_stored
+from chain.reading.receipts import Receipt
 from evidence.log_memory import LogMemory
 
 # Transactions written at once; what is lost in a power cut is fetched again.

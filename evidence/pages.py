@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from chain.standing_store import read_rows
+from storage import read_rows
 
 PAGE_SIZE = 1_000
 Line = dict[str, Any]

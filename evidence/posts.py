@@ -4,7 +4,7 @@ words where they are shown. In order of arrival, paged.
 
 from typing import Any, NamedTuple
 
-from chain.summary import show_time
+from chain.stored.summary import show_time
 from evidence.pages import Line, Paged
 
 LINES = """

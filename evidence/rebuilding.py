@@ -1,19 +1,22 @@
 """Rebuild what a node told of a wallet with the code of the server, without a database. Pure."""
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby
 from operator import attrgetter
 from types import SimpleNamespace
 from typing import Any
 
-from chain.coverage import order_entries
-from chain.entries import Entry
-from chain.forward import Forward, Span
-from chain.kinds import TRADES
-from chain.ledger import Ledger
-from chain.lots import Opening
-from chain.store import PendingLedger, apply_entry
+from chain.ledger.balances import BalanceChain
+from chain.ledger.coverage import order_entries
+from chain.ledger.ledger import Ledger
+from chain.ledger.lots import Opening
+from chain.ledger.views import Span, Spans
+from chain.reading.entries import Entry
+from chain.reading.kinds import TRADES
+from chain.stored.derived import Derived, Rows
+from chain.stored.store import PendingLedger
+from chain.stored.trades import make_trade_row
 
 Entries = Callable[[], Iterable[Entry]]
 Row = dict[str, Any]
@@ -21,9 +24,10 @@ Row = dict[str, Any]
 
 @dataclass
 class RebuiltLedger:
-    """A wallet's ledger with its hours and its forward record; `last_trade`: Unix seconds."""
+    """A wallet's ledger and the derived rows it makes; `last_trade`: Unix seconds."""
 
     pending: PendingLedger
+    rows: dict[Derived, Rows] = field(default_factory=dict)
     last_trade: int | None = None
 
     @property
@@ -45,25 +49,24 @@ class Begin:
 
 def rebuild(begin: Begin, entries: Entries, tell: Callable[[Row], None]) -> RebuiltLedger:
     """Book entries, which come by slot, each time they are asked for. `tell` is given each trade
-    row (chain.trade_store) as the ledger finally has it.
+    row (chain.stored.trades) as the ledger finally has it.
     """
-    ledger = Ledger(backfilled=begin.backfilled, untouched=dict(begin.untouched))
-    for _ in _apply_all(
-        SimpleNamespace(id=0, address=begin.wallet), PendingLedger(ledger), entries
-    ):
+    wallet = SimpleNamespace(id=0, address=begin.wallet)
+
+    def make_ledger() -> Ledger:
+        chain = BalanceChain(dict(begin.untouched))
+        return Ledger(begin.backfilled, Spans(begin.spans), chain)
+
+    ledger = make_ledger()
+    for _ in _apply_all(wallet, PendingLedger(ledger), entries):
         pass
-    again = (
-        ledger.restart()
-        if ledger.stale
-        else Ledger(backfilled=begin.backfilled, untouched=dict(begin.untouched))
-    )
-    rebuilt = RebuiltLedger(PendingLedger(again, Forward(begin.spans)))
-    for entry, row in _apply_all(
-        SimpleNamespace(id=0, address=begin.wallet), rebuilt.pending, entries
-    ):
+    again = ledger.restart() if ledger.stale else make_ledger()
+    rebuilt = RebuiltLedger(PendingLedger(again))
+    for entry, row in _apply_all(wallet, rebuilt.pending, entries):
         if entry.kind in TRADES:
             rebuilt.last_trade = entry.block_time
         tell(row)
+    rebuilt.rows = rebuilt.pending.derived.take(rebuilt.ledger)
     return rebuilt
 
 
@@ -71,5 +74,5 @@ def _apply_all(
     wallet: Any, pending: PendingLedger, entries: Entries
 ) -> Iterator[tuple[Entry, Row]]:
     for _, group in groupby(entries(), key=attrgetter("slot")):
-        for entry in order_entries(group, pending.ledger.seen):
-            yield entry, apply_entry(wallet, pending, entry)
+        for entry in order_entries(group, pending.ledger.chain.seen):
+            yield entry, make_trade_row(wallet, *pending.book(entry))

@@ -22,6 +22,7 @@ PLAIN = {
     "kind": "kind",
     "venue": "venue",
     "mint": "mint",
+    "currency": "currency",
     "status": "realized",
     "matchedRaw": "matched_raw",
     "unmatchedRaw": "unmatched_raw",
@@ -33,9 +34,9 @@ AMOUNTS = {
     "tipLamports": "tip",
     "rentLamports": "rent",
     "besideLamports": "beside_sol",
-    "resultLamports": "result",
-    "proceedsLamports": "proceeds",
-    "costLamports": "cost",
+    "result": "result",
+    "proceeds": "proceeds",
+    "cost": "cost",
     "costLeftLamports": "cost_left",
 }
 NESTED = {
@@ -57,7 +58,7 @@ WHERE t.wallet_id = {{owner}} AND t.id > {{after}} ORDER BY t.id LIMIT {{most}}"
 
 
 def make_line(columns: Mapping[str, Any], digest: str | None, seen_at: int | None) -> Line:
-    """What is claimed of a receipt. `columns`: of its trade; `digest`: of chain.digests; `seen_at`:
+    """What is claimed of a receipt. `columns`: of its trade; `digest`: of digests; `seen_at`:
     when it was listed (ms), where that was before its block time.
     """
     return _make_line([columns[name] for name in COLUMNS], digest, seen_at)

@@ -1,21 +1,20 @@
-"""Digests of running totals: by hour, by second of a span, by stretch of time and by token.
+"""Digests of running totals: by hour, by stretch of time and by token.
 
 Each is SHA-256, in hex, over a line of JSON for each row, in order; the same over what is stored
 and over what was worked out. Stored rows are never held in memory together.
 """
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import astuple
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import orjson
 
-from chain.forward import SpanTotals
-from chain.hour_store import RUNNING, RunningTotals
-from chain.risk import RiskBook
-from chain.risk_store import COLUMNS, TOKEN_COLUMNS, dump_stretch
+from chain.stored.derived import RISK, TOKENS, TOTALS, Derived, Rows
 from storage import database
+
+# What each digest is of.
+DIGESTED = {"hours": TOTALS, "risk": RISK, "tokens": TOKENS}
 
 
 def digest_rows(rows: Iterable[Sequence[Any]]) -> str:
@@ -26,51 +25,29 @@ def digest_rows(rows: Iterable[Sequence[Any]]) -> str:
     return whole.hexdigest()
 
 
-# ---- as stored -----------------------------------------------------------------------------------
-# The rows that each is of. `owner`: the number of the wallet; for seconds, of the attachment.
-# `place`: the span, as in RiskTotal.
-STORED = {
-    "hours": f"""
-        SELECT hour, {", ".join(RUNNING)} FROM hour_total WHERE wallet_id = {{owner}}
-        ORDER BY hour""",
-    "seconds": f"""
-        SELECT time, {", ".join(SpanTotals._fields)} FROM forward_total
-        WHERE attachment_id = {{owner}} ORDER BY time""",
-    "risk": f"""
-        SELECT hours, begins, {", ".join(COLUMNS)} FROM risk_total
-        WHERE wallet_id = {{owner}} AND span = {{place}} ORDER BY hours, begins""",
-    "tokens": f"""
-        SELECT mint, {", ".join(TOKEN_COLUMNS)} FROM token_total
-        WHERE wallet_id = {{owner}} AND span = {{place}} ORDER BY mint""",
-}
-
-
-def digest_stored(kind: str, owner: int, place: int = 0) -> str:
-    """Digest the stored rows of an owner: running totals of a wallet at the end of each hour, those
-    of a span after each second that changed them, the risk of a wallet's results in each stretch of
-    time, or what its sales of each token earned. Rows are read one by one.
+def digest_stored(wallet_id: int, view: int) -> dict[str, str]:
+    """Digest the stored rows of a wallet's view: its running totals by hour in each money, its risk
+    in each stretch of time, and what its sales of each token earned. Rows are read one by one.
     """
-    return digest_rows(database.execute_sql(STORED[kind].format(owner=owner, place=place)))
+    return {
+        name: digest_rows(database.execute_sql(_select(one, wallet_id, view)))
+        for name, one in DIGESTED.items()
+    }
 
 
-# ---- as worked out -------------------------------------------------------------------------------
-def digest_hours(hours: Mapping[int, RunningTotals | None]) -> str:
-    """Like digest_stored, of hours that were worked out."""
-    return digest_rows([hour, *row] for hour, row in sorted(hours.items()) if row is not None)
+def _select(derived: Derived, wallet_id: int, view: int) -> str:
+    key = [name for name in derived.key if name != "view"]
+    return f"""
+    SELECT {", ".join((*key, *derived.columns))} FROM {derived.name}
+    WHERE wallet_id = {wallet_id} AND view = {view} ORDER BY {", ".join(key)}"""
 
 
-def digest_span(rows: Mapping[int, SpanTotals | None]) -> str:
-    """Like digest_stored, of seconds that were worked out."""
-    return digest_rows([time, *row] for time, row in sorted(rows.items()) if row is not None)
+def digest_made(rows: dict[Derived, Rows], view: int) -> dict[str, str]:
+    """Like digest_stored, of rows that were worked out."""
+    return {name: _digest(one, rows[one], view) for name, one in DIGESTED.items()}
 
 
-def digest_risk(book: RiskBook) -> str:
-    """Like digest_stored, of risk: of a book of which nothing was written yet."""
-    rows = ((period, stretch) for period, stretch in sorted(book.rows.items()) if stretch)
-    return digest_rows([*period, *dump_stretch(stretch).values()] for period, stretch in rows)
-
-
-def digest_tokens(book: RiskBook) -> str:
-    """Like digest_stored, of tokens: of a book of which nothing was written yet."""
-    rows = ((mint, token) for mint, token in sorted(book.token_rows.items()) if token)
-    return digest_rows([mint, *astuple(token)] for mint, token in rows)
+def _digest(derived: Derived, rows: Rows, view: int) -> str:
+    place = derived.key.index("view")
+    mine = sorted((key, values) for key, values in rows.items() if key[place] == view and values)
+    return digest_rows([*key[:place], *key[place + 1 :], *values] for key, values in mine)

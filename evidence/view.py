@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from chain.answers import (
+from chain.reading.answers import (
     Holding,
     ListedSignature,
     check_accounts,
@@ -14,12 +14,12 @@ from chain.answers import (
     check_page,
     check_receipt,
 )
-from chain.digests import digest_receipt
-from chain.effects import touches
-from chain.entries import read_entry
-from chain.instructions import TOKEN_PROGRAMS
-from chain.programs import Programs
-from chain.receipts import Receipt
+from chain.reading.digests import digest_receipt
+from chain.reading.effects import touches
+from chain.reading.entries import read_entry
+from chain.reading.instructions import TOKEN_PROGRAMS
+from chain.reading.programs import Programs
+from chain.reading.receipts import Receipt
 from chain.rpc import BadAnswer, Refused, Resting, Rpc, Unavailable
 from evidence.memory import Memory
 

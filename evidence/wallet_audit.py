@@ -1,27 +1,22 @@
 """Work out again, from the auditor's own node, all that an instance claims of one wallet."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from chain.coverage import is_explained
-from chain.effects import touches
-from chain.entries import Entry
-from chain.programs import Programs
-from chain.summary import show_time
+from chain.ledger.coverage import is_explained
+from chain.ledger.lots import Opening
+from chain.ledger.own import OWN_FLAGS, OWN_WALLETS, mark_own
+from chain.ledger.sales import UNEXPLAINED
+from chain.reading.effects import touches
+from chain.reading.entries import Entry
+from chain.reading.programs import Programs
+from chain.stored.siblings import Sibling
+from chain.stored.summary import show_time
 from evidence import comparing
 from evidence.claims import ClaimedPost, ClaimedWallet, Claims, Nonsense, Scope
-from evidence.comparing import OWN_FIELDS, SHARED_FIELDS, Difference, Findings, show_sums
-from evidence.group_audit import (
-    Part,
-    check_place,
-    compare_group,
-    compare_row,
-    find_lines,
-    judge_lines,
-    list_together,
-    list_untouched,
-)
+from evidence.comparing import OWN_FIELDS, Difference, Findings, compare_row, show_sums
 from evidence.memory import KeptEntry, Memory
 from evidence.rebuilding import Begin, RebuiltLedger, rebuild
 from evidence.report import Report
@@ -49,12 +44,8 @@ class WalletAudit:
     findings: Findings = field(default_factory=Findings)
     # Whether all that is claimed is there to be rebuilt.
     is_whole: bool = False
-
-    def run(self) -> None:
-        """Read what is claimed and what the node tells, and compare."""
-        if self.read_claims():
-            self.read_node()
-            self.finish({})
+    # The other wallets of the bot, and when it held both.
+    _siblings: "list[tuple[WalletAudit, Sibling]]" = field(default_factory=list)
 
     def read_claims(self) -> bool:
         """Read what is claimed; return whether it can be compared."""
@@ -66,7 +57,7 @@ class WalletAudit:
         return True
 
     def read_node(self) -> None:
-        """Read what the node tells, and compare what follows for this wallet alone."""
+        """Read what the node tells, and which transactions the claims lack or have too many."""
         wallet = self.wallet
         self.view = View(
             self.auditor.node, self.memory, self.programs, wallet.address, self.auditor.tell
@@ -76,16 +67,25 @@ class WalletAudit:
         self._recheck_suspects()
         self.is_whole = self._find_missing()
         self._name_left_out()
+
+    def compare(self, audits: "Sequence[WalletAudit]") -> None:
+        """Compare the claims with what the node told. `audits`: of all wallets of the bot."""
+        self._siblings = [
+            (other, span)
+            for other in audits
+            if other is not self
+            for span in find_shared_spans(self.report.bot, self.wallet, other.wallet)
+        ]
         if self.is_whole:
             self._compare_all()
         else:
             self._compare_own()
 
-    def finish(self, parts: Mapping[str, Part]) -> None:
-        """Compare the posts, and report what differs. `parts`: of all wallets of the bot, where it
-        ever had several at a time.
-        """
-        self._check_posts(self.wallet.address, parts)
+    def finish(self, audits: "Sequence[WalletAudit]") -> None:
+        """Compare the posts, and report what differs. `audits`: of all wallets of the bot."""
+        for text in self.auditor.memory.list_posts(self.wallet.address):
+            post = ClaimedPost.model_validate_json(text)
+            self.findings.differences += self._check_post(post, audits)
         self.report.add(self.findings.differences)
 
     @property
@@ -93,10 +93,6 @@ class WalletAudit:
         if self.claims.wallet is None:
             raise Nonsense("its evidence lacks a wallet that it names")
         return self.claims.wallet
-
-    @property
-    def _own_fields(self) -> frozenset[str]:
-        return SHARED_FIELDS if self.wallet.group else OWN_FIELDS
 
     def _cannot_tell(self, why: str) -> None:
         address = self.claims.wallet.address if self.claims.wallet else "no wallet"
@@ -142,7 +138,7 @@ class WalletAudit:
 
     def _compare_line(self, kept: KeptEntry) -> comparing.LineFinding:
         ours = comparing.make_own_line(self.view.wallet, kept.entry, kept.digest)
-        return comparing.compare_line(kept.line or {}, ours, self._own_fields)
+        return comparing.compare_line(kept.line or {}, ours, OWN_FIELDS)
 
     def _find_missing(self) -> bool:
         """Look at claimed transactions that the node does not give; return whether there are none
@@ -171,14 +167,14 @@ class WalletAudit:
             return False
         whole = rebuild(Begin(self.view.wallet), self._list_all, lambda row: None).ledger
         holdings = self.view.ask_holdings()
-        if not holdings or whole.gaps or whole.first_slot is None:
+        if not holdings or whole.chain.gaps or whole.chain.first_slot is None:
             return False
         joined = all(
-            is_explained(whole.seen.get(address), held) for address, held in holdings.items()
+            is_explained(whole.chain.seen.get(address), held) for address, held in holdings.items()
         )
         known_to = min(held.slot for held in holdings.values())
         first, last = missing[0]["slot"], missing[-1]["slot"]
-        begins = not whole.opened or first > whole.first_slot
+        begins = not whole.chain.opened or first > whole.chain.first_slot
         return joined and begins and last <= known_to
 
     def _list_all(self) -> Iterator[Entry]:
@@ -252,16 +248,15 @@ class WalletAudit:
         """Rebuild what is claimed and compare everything."""
         before = list(self.findings.differences)
         wallet, compared = self.wallet, Findings()
-        fields = SHARED_FIELDS if wallet.group else None
 
         def compare(row: dict[str, Any]) -> None:
-            compared.add(compare_row(self.memory, row, fields))
+            compared.add(compare_row(self.memory, row))
 
         rebuilt = rebuild(self._begin(), self._list_claimed, compare)
         if self._is_disjoint(rebuilt, compared):
             self.is_whole = False
             return
-        if wallet.coverage is not None or rebuilt.ledger.count:
+        if wallet.coverage is not None or rebuilt.ledger.chain.count:
             self._compare_whole(rebuilt, compared)
         self.findings = compared
         self.findings.differences += before
@@ -269,18 +264,45 @@ class WalletAudit:
 
     def _begin(self) -> Begin:
         wallet = self.wallet
-        untouched = tuple(list_untouched(wallet).items())
-        spans = () if wallet.group else comparing.number_spans(wallet.spans)
+        untouched = tuple(
+            (
+                one.address,
+                Opening.untouched(one.address, one.mint, int(one.amountRaw), one.decimals),
+            )
+            for one in wallet.untouched
+        )
+        spans = comparing.number_spans(wallet.spans)
         return Begin(wallet.address, wallet.backfilled, untouched, spans)
 
     def _list_claimed(self) -> Iterator[Entry]:
-        return (kept.entry for kept in self.memory.list_claimed())
+        return map(self._mark, self.memory.list_claimed())
+
+    def _mark(self, kept: KeptEntry) -> Entry:
+        """Flag an entry that exchanged something with another wallet of the bot."""
+        entry = kept.entry
+        held = {id(one): one for one, span in self._siblings if span.is_held_at(entry.block_time)}
+        found = [one.memory.find_entry(entry.signature) for one in held.values()]
+        marked = mark_own(entry, [one.entry for one in found if one and one.line is not None])
+        claimed = OWN_FLAGS.intersection((kept.line or {}).get("flags") or ())
+        if marked is entry and claimed and self._is_anothers(entry):
+            # With a wallet of that bot, whose claims are not read here. It only takes a price away.
+            more = {UNEXPLAINED} if OWN_WALLETS in claimed else set()
+            return entry._replace(flags=tuple(sorted({*entry.flags, *claimed, *more})))
+        return marked
+
+    def _is_anothers(self, entry: Entry) -> bool:
+        """Did another bot hold the wallet then?"""
+        return any(
+            Sibling(0, span.attachedAtMs, span.detachedAtMs).is_held_at(entry.block_time)
+            for span in self.wallet.spans
+            if span.botId != self.report.bot
+        )
 
     def _is_disjoint(self, rebuilt: RebuiltLedger, compared: Findings) -> bool:
         """Does the node tell other transactions, whose balances do not join? Then it is wrong."""
         others = [one for one in compared.differences if one.field == "receipt"]
         said = comparing.list_gaps(self._coverage)
-        broken = [g for g in rebuilt.ledger.gaps if (g.from_slot, g.to_slot) not in said]
+        broken = [g for g in rebuilt.ledger.chain.gaps if (g.from_slot, g.to_slot) not in said]
         if others and broken:
             gap = f"slots {broken[0].from_slot} to {broken[0].to_slot}"
             self._cannot_tell(f"your node's transactions do not join at {gap}")
@@ -292,30 +314,8 @@ class WalletAudit:
         found += comparing.compare_coverage(wallet.coverage or {}, rebuilt, timeless)
         if timeless:
             self._cannot_tell("some block times are known to one side only")
-        if wallet.group is None:
-            found += comparing.compare_sums(wallet.sums, show_sums(rebuilt), timeless)
-            found += () if timeless else comparing.compare_spans(wallet.spans, rebuilt)
-
-    # ---- of several ------------------------------------------------------------------------------
-    def make_part(self) -> Part:
-        """This wallet, for the books that are made of several."""
-        return Part(self.wallet, self.memory, self.view, self.is_whole)
-
-    def compare_group(self, parts: Mapping[str, Part]) -> None:
-        """Compare the books that stand under this wallet and are made of several."""
-        wallet = self.wallet
-        if wallet.group is None:
-            return
-        if wallet.group.botId not in (None, self.report.bot):
-            who = f"{wallet.group.lead}, which {wallet.group.botId} holds"
-            self.report.notes.append(f"{wallet.address}: its trades stand in the books of {who}")
-        self.findings.differences += check_place(self.report.bot, wallet, parts)
-        found, unknown = compare_group(self.report.bot, wallet, parts, self.programs)
-        self.findings.differences += found.differences
-        self.findings.unresolved = self.findings.unresolved or found.unresolved
-        for why in unknown:
-            self._cannot_tell(why)
-        self._weigh_order()
+        found += comparing.compare_sums(wallet.sums, show_sums(rebuilt), timeless)
+        found += () if timeless else comparing.compare_spans(wallet.spans, rebuilt)
 
     def _weigh_order(self) -> None:
         """Drop differences that follow from an order inside a slot that nobody knows."""
@@ -327,22 +327,23 @@ class WalletAudit:
         self.findings.differences = kept
 
     # ---- posts -----------------------------------------------------------------------------------
-    def _check_posts(self, wallet: str, parts: Mapping[str, Part]) -> None:
-        for text in self.auditor.memory.list_posts(wallet):
-            post = ClaimedPost.model_validate_json(text)
-            self.findings.differences += self._check_post(post, parts)
-
-    def _check_post(self, post: ClaimedPost, parts: Mapping[str, Part]) -> Iterable[Difference]:
+    def _check_post(
+        self, post: ClaimedPost, audits: "Sequence[WalletAudit]"
+    ) -> Iterable[Difference]:
         if post.signature is None:
             return comparing.judge_unsigned(post)
-        together = list_together(self.report.bot, post, parts)
-        lines = find_lines(post.signature, together)
-        if lines:
-            return judge_lines(post, lines)
-        kept = self.memory.find_entry(post.signature)
-        if kept is not None and kept.line is not None:
-            return comparing.judge_claimed(post, kept.entry)
-        views = [part.view for part in together.values()] or [self.view]
+        second = _read_second(post)
+        others = [one for one in audits if one is not self and one.is_proven_at(second)]
+        together = [self, *others]
+        kept = [(one, one.memory.find_entry(post.signature)) for one in together]
+        entries = {
+            one.wallet.address: one._mark(found)
+            for one, found in kept
+            if found is not None and found.line is not None
+        }
+        if entries:
+            return comparing.judge_claimed(post, entries)
+        views = [one.view for one in together]
         if any(post.signature in one.missing for one in views):
             self._cannot_tell(f"your node lacks {post.signature}, which {post.id} names")
             return ()
@@ -357,6 +358,36 @@ class WalletAudit:
         if receipt is None:
             return None
         return not any(touches(receipt, one.wallet, one.addresses) for one in views)
+
+    def is_proven_at(self, second: int | None) -> bool:
+        """Does the bot claim to have held the wallet, proven, within this Unix second?"""
+        if second is None:
+            return False
+        return any(
+            span.botId == self.report.bot
+            and span.ownership == "proven"
+            and span.attachedAtMs < second * 1000 + 1000
+            and (span.detachedAtMs is None or span.detachedAtMs >= second * 1000)
+            for span in self.wallet.spans
+        )
+
+
+def find_shared_spans(bot: str, wallet: ClaimedWallet, other: ClaimedWallet) -> Iterator[Sibling]:
+    """Yield when the bot claims to have held both wallets."""
+    for one in wallet.spans:
+        for two in other.spans:
+            begins = max(one.attachedAtMs, two.attachedAtMs)
+            known = [end for end in (one.detachedAtMs, two.detachedAtMs) if end is not None]
+            ends = min(known, default=None)
+            if one.botId == two.botId == bot and (ends is None or begins < ends):
+                yield Sibling(0, begins, ends)
+
+
+def _read_second(post: ClaimedPost) -> int | None:
+    try:
+        return int(datetime.fromisoformat(post.createdAt or "").timestamp())
+    except ValueError:
+        return None
 
 
 def _is_early(line: Mapping[str, Any]) -> bool:

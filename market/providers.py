@@ -14,7 +14,7 @@ from decimal import Decimal
 from typing import Any, NamedTuple, TypeVar
 
 from chain.addresses import is_address
-from chain.instructions import WRAPPED_SOL
+from chain.reading.instructions import WRAPPED_SOL
 from market.failures import FetchError
 from market.rules import DAY_MS
 

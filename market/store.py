@@ -11,9 +11,9 @@ import orjson
 from peewee import fn
 
 import storage
-from chain.instructions import WRAPPED_SOL
 from chain.mints import NotAMint, check_mint, parse_mint
-from chain.tables import Mint, TradeMint
+from chain.reading.instructions import WRAPPED_SOL
+from chain.stored.tables import Mint, TradeMint
 from market.providers import (
     ADDRESSES_PER_CALL,
     MAX_NAME,

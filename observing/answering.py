@@ -5,9 +5,9 @@ had found it.
 from collections.abc import Iterable
 from dataclasses import replace
 
-from chain.coverage import find_overtaken, is_explained
+from chain.ledger.coverage import find_overtaken, is_explained
 from chain.rpc import BadAnswer, Refused
-from chain.summary import read_coverage
+from chain.stored.summary import read_coverage
 from models import Wallet
 from observing.balances import Balances
 from observing.bell import Changed, Ring
@@ -35,7 +35,7 @@ class Answering:
         state.work_until = max(until, state.clock() + MAX_ANSWER_SECONDS)
         try:
             ledger = state.apply_entries(wallet)
-            before, seen = ledger.count, dict(ledger.seen)
+            before, seen = ledger.chain.count, dict(ledger.chain.seen)
             listed: list[Changed] = []
             if self._fetch_announced(wallet, ring, now):
                 # What such an account holds by now does not show what is missing.
@@ -45,7 +45,7 @@ class Answering:
             self._fetching.fetch_urgent(wallet, now)
             self._list_again(wallet, listed)
             self._listing.scan_new(wallet, now)
-            if state.apply_entries(wallet).count != before:
+            if state.apply_entries(wallet).chain.count != before:
                 self._publish(wallet, now)
         finally:
             state.work_until = until
@@ -109,7 +109,7 @@ class Answering:
                 bell.note_end(changed.endpoint, fruitful=True)
 
     def _find_unexplained(self, wallet: Wallet, told: Iterable[Changed]) -> list[Changed]:
-        seen = self._state.apply_entries(wallet).seen
+        seen = self._state.apply_entries(wallet).chain.seen
         return [one for one in told if is_explained(seen.get(one.address), one.holding) is False]
 
     def _publish(self, wallet: Wallet, now: int) -> None:

@@ -7,10 +7,10 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 import storage
-from chain.answers import Holding, check_decimals, check_holdings, check_time
-from chain.instructions import WRAPPED_SOL
+from chain.reading.answers import Holding, check_decimals, check_holdings, check_time
+from chain.reading.instructions import WRAPPED_SOL
 from chain.rpc import Resting, RpcError
-from chain.store import read_untouched
+from chain.stored.store import read_untouched
 from models import Wallet, WalletSignature
 from observing.entries import list_addresses, store_holding
 from observing.state import FINALIZED, MAX_SLEEP_SECONDS, State
@@ -255,7 +255,8 @@ class Balances:
 
         It stands in the ledger until a transaction touches the account, or the node says otherwise.
         """
-        seen, stored = self._state.apply_entries(wallet).seen, read_untouched(wallet.id)
+        seen = self._state.apply_entries(wallet).chain.seen
+        stored = read_untouched(storage.read_rows, wallet.id)
         holdings = self._state.watches[wallet.id].holdings
         held = {
             a: h for a, h in holdings.items() if a not in seen and h.mint not in (None, WRAPPED_SOL)

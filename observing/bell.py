@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from chain.answers import Holding
+from chain.reading.answers import Holding
 
 # Between two answers for a wallet; how long one waits for what belongs to the first notice.
 MIN_PAUSE_SECONDS, SETTLE_SECONDS = 1.0, 0.2

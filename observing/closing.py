@@ -5,8 +5,8 @@ from typing import Any
 
 from peewee import SQL
 
-from chain.coverage import Progress
-from chain.holdings import HELD
+from chain.ledger.coverage import Progress
+from chain.stored.attachments import HELD
 from models import Wallet
 from observing.balances import Balances
 from observing.state import State

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 from peewee import JOIN, chunked, fn
 
 import storage
-from chain.answers import Holding
-from chain.entries import Entry, read_entry
-from chain.packing import parse_stored, unpack_text
-from chain.programs import Programs
+from chain.reading.answers import Holding
+from chain.reading.entries import Entry, read_entry
+from chain.reading.packing import parse_stored, unpack_text
+from chain.reading.programs import Programs
 from models import Address, Receipt, Wallet, WalletSignature
 from storage import in_parts
 

@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 from peewee import PeeweeException
 
 import storage
-from chain.answers import ListedSignature, check_block, check_receipt
-from chain.digests import digest_receipt
-from chain.effects import touches
-from chain.entries import Entry, read_entry
-from chain.packing import pack, read_stored
-from chain.receipts import Receipt as ParsedReceipt
+from chain.reading.answers import ListedSignature, check_block, check_receipt
+from chain.reading.digests import digest_receipt
+from chain.reading.effects import touches
+from chain.reading.entries import Entry, read_entry
+from chain.reading.packing import pack, read_stored
+from chain.reading.receipts import Receipt as ParsedReceipt
 from chain.rpc import BadAnswer, Refused, RpcError
 from models import Receipt, Wallet, WalletSignature
 from observing.entries import drop_receipts, list_addresses

@@ -9,11 +9,11 @@ from typing import NamedTuple
 import orjson
 
 import storage
-from chain.answers import ListedSignature, check_accounts, check_page
-from chain.entries import Entry
-from chain.instructions import TOKEN_PROGRAMS
+from chain.reading.answers import ListedSignature, check_accounts, check_page
+from chain.reading.entries import Entry
+from chain.reading.instructions import TOKEN_PROGRAMS
 from chain.rpc import BadAnswer, Refused
-from chain.store import list_entries
+from chain.stored.store import list_entries
 from models import Address, Wallet, WalletSignature
 from observing.entries import list_addresses, reread_entries
 from observing.state import FINALIZED, FULL_SCAN_INTERVAL_MS, SLICE, State
@@ -265,7 +265,7 @@ class Listing:
             Address.scan_cursor.is_null(),
             Address.head_slot.is_null() | (Address.head_slot == 0),
         )
-        named = self._state.apply_entries(wallet).seen.keys() | {wallet.address}
+        named = self._state.apply_entries(wallet).chain.seen.keys() | {wallet.address}
         rows = unlisted.order_by(Address.id.desc()).namedtuples()
         dropped = [row.id for row in rows if row.address not in named][:max_count]
         for part in in_parts(dropped):

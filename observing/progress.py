@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple
 
 import storage
-from chain.coverage import Progress
+from chain.ledger.coverage import Progress
 from models import Wallet
 from observing.state import State
 
@@ -38,7 +38,7 @@ def read_progress(state: State, wallet: Wallet) -> Progress:
     addresses = [Scanned(*row) for row in _read(SCANNED, wallet)]
     ledger, checked = state.apply_entries(wallet), state.check_balances(wallet)
     listed, pending = _count(COUNT, wallet), _count(PENDING, wallet)
-    left_out = ledger.seen.keys() - {row.address for row in addresses}
+    left_out = ledger.chain.seen.keys() - {row.address for row in addresses}
     return Progress(
         polled=any(row.full_scans or row.scan_cursor for row in addresses),
         listed=wallet.backfilled and all(row.full_scans for row in addresses),
@@ -73,7 +73,7 @@ def _list_unexplained(state: State, wallet: Wallet) -> tuple[tuple[str, int, int
     addresses = state.list_unexplained(wallet)
     if not addresses:
         return ()
-    seen, holdings = state.apply_entries(wallet).seen, state.watches[wallet.id].holdings
+    seen, holdings = state.apply_entries(wallet).chain.seen, state.watches[wallet.id].holdings
     return tuple(
         (address, seen[address].slot if address in seen else 0, holdings[address].slot)
         for address in addresses

@@ -5,15 +5,14 @@ from typing import Any, NamedTuple
 
 import storage
 from accounts.delays import count_delays
-from chain.group_reading import list_kin
-from chain.group_tables import OwnCoverage
-from chain.standing_store import read_rows
-from chain.summary import UNREADABLE, read_coverage
-from chain.trade_store import mark_differing_trades, renew_traders
+from chain.stored.siblings import read_siblings
+from chain.stored.summary import UNREADABLE, read_coverage
+from chain.stored.trades import mark_differing_trades, renew_traders
 from models import Post, Trade, Wallet
 from observing.entries import reread_entries
 from observing.progress import read_progress
 from observing.state import State
+from storage import read_rows
 
 SUMS = (Wallet.results, Wallet.positions, Wallet.realized, Wallet.last_trade_at, Wallet.coverage)
 
@@ -45,11 +44,15 @@ def rebuild(state: State, wallets: Iterable[Wallet], now: int) -> list[RebuiltWa
 
 
 def _list_together(wallets: Iterable[Wallet]) -> Iterator[list[Wallet]]:
-    """Those whose books hang together at once: each may change what stands of the others."""
+    """Yield wallets of one bot together: the entries of one may mark those of the others."""
     left = {wallet.id: wallet for wallet in wallets}
     while left:
-        kin = list_kin(read_rows, next(iter(left)))
-        yield [left.pop(number) for number in kin if number in left]
+        todo, kin = {next(iter(left))}, set[int]()
+        while todo:
+            number = todo.pop()
+            kin.add(number)
+            todo |= {one.wallet for one in read_siblings(read_rows, number)} - kin
+        yield [left.pop(number) for number in sorted(kin) if number in left]
 
 
 def _rebuild_kin(state: State, kin: list[Wallet], now: int) -> list[RebuiltWallet]:
@@ -67,7 +70,8 @@ def _rebuild_kin(state: State, kin: list[Wallet], now: int) -> list[RebuiltWalle
         state.ledger_store.apply(wallet)
         # What nodes said last is known to a poll alone: a coverage is left as it is while it can be
         # read.
-        progress = read_progress(state, wallet) if _is_coverage_damaged(wallet) else None
+        is_damaged = read_coverage(wallet.coverage) is UNREADABLE
+        progress = read_progress(state, wallet) if is_damaged else None
         state.ledger_store.publish(wallet, progress, now)
         with storage.writing():
             for post in list(Post.select(Post.bot).where(Post.wallet == wallet.id).distinct()):
@@ -76,11 +80,6 @@ def _rebuild_kin(state: State, kin: list[Wallet], now: int) -> list[RebuiltWalle
         _compare(wallet, before[wallet.id], entries[wallet.id].changed, entries[wallet.id].lost)
         for wallet in kin
     ]
-
-
-def _is_coverage_damaged(wallet: Wallet) -> bool:
-    own = OwnCoverage.select(OwnCoverage.coverage).where(OwnCoverage.wallet == wallet.id).scalar()
-    return any(read_coverage(text) is UNREADABLE for text in (wallet.coverage, own))
 
 
 def _compare(wallet: Wallet, before: _Derived, changed: int, lost: int) -> RebuiltWallet:

@@ -1,7 +1,7 @@
 """Where the chain of balances breaks: scan again, and ask another node about what it says."""
 
-from chain.digests import digest_receipt
-from chain.packing import pack, read_stored
+from chain.reading.digests import digest_receipt
+from chain.reading.packing import pack, read_stored
 from chain.rpc import BadAnswer, Refused
 from models import Address, Receipt, Wallet, WalletSignature
 from observing.entries import reread_entries
@@ -24,7 +24,7 @@ class Repair:
         """
         watch, ledger = self._state.watches[wallet.id], self._state.apply_entries(wallet)
         unexplained = self._state.list_unexplained(wallet)
-        wrong = len(ledger.gaps) + len(unexplained)
+        wrong = len(ledger.chain.gaps) + len(unexplained)
         if not wrong:
             watch.repair_wait_ms = MIN_REPAIR_WAIT_MS // 2
             return False
@@ -33,8 +33,8 @@ class Repair:
             return False
         self._state.report(f"{wallet.address}: scanning again, {wrong} gaps")
         Address.update(scanned_at=None).where(Address.wallet == wallet.id).execute()
-        slots = [(gap.from_slot, gap.to_slot) for gap in ledger.gaps]
-        slots += [(ledger.seen[a].slot,) * 2 for a in unexplained if a in ledger.seen]
+        slots = [(gap.from_slot, gap.to_slot) for gap in ledger.chain.gaps]
+        slots += [(ledger.chain.seen[a].slot,) * 2 for a in unexplained if a in ledger.chain.seen]
         for around in slots[:SLICE]:
             self._recheck(wallet, around, now)
         watch.repair_wait_ms = min(MAX_REPAIR_WAIT_MS, 2 * watch.repair_wait_ms)
@@ -64,7 +64,8 @@ class Repair:
                     self._replace_receipt(wallet, row, row.body, row.endpoint, row.digest, now)
 
     def _count_wrong(self, wallet: Wallet) -> int:
-        gaps = self._state.apply_entries(wallet).gaps
+        """Count gaps, and balances that the ledger did not explain at the last comparison."""
+        gaps = self._state.apply_entries(wallet).chain.gaps
         checked = self._state.check_balances(wallet).values()
         return len(gaps) + sum(explained is False for explained in checked)
 

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from peewee import OperationalError
 
-from chain.holdings import HELD
+from chain.stored.attachments import HELD
 from config import Config
 from models import IS_PROGRAM
 from observing.bell import Audible
@@ -44,10 +44,10 @@ WHERE place <= ? ORDER BY wallet_id, place"""
 # SQLite to run it.
 WALLETS = f"""
 SELECT id, address FROM wallet WHERE id IN {HELD} AND (trouble IS NULL OR trouble <> ?)"""
-# What a post of a bot names may be a trade of a wallet beside the one it was posted under.
+# A post may name a trade of any wallet of its bot.
 AWAITED = """
 SELECT wallet_id FROM post WHERE status = 'pending' AND wallet_id IS NOT NULL
-UNION SELECT c.wallet_id FROM post p JOIN companion c ON c.bot_id = p.bot_id
+UNION SELECT c.wallet_id FROM post p JOIN attachment c ON c.bot_id = p.bot_id
 WHERE p.status = 'pending' AND c.detached_at IS NULL"""
 LATELY = "SELECT wallet_id, COUNT(*) FROM trade WHERE block_time >= ? GROUP BY wallet_id"
 log = logging.getLogger("candor.bell")

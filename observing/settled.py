@@ -13,10 +13,10 @@ import orjson
 
 import storage
 from accounts.verification import MOVABLE
-from chain.coverage import Progress
-from chain.forward import SpanHoldings
-from chain.summary import UNREADABLE, read_coverage, show_time
-from chain.trade_store import to_json
+from chain.ledger.coverage import Progress
+from chain.ledger.views import Holdings
+from chain.stored.summary import UNREADABLE, read_coverage, show_time
+from chain.stored.trades import to_json
 from models import Wallet
 from observing.listing import IS_DUE
 from observing.state import FULL_SCAN_INTERVAL_MS, State, log
@@ -30,17 +30,14 @@ STORED = (
     """SELECT wallet_id, COUNT(*) FROM sighting
     WHERE wallet_id IN ({marks}) GROUP BY wallet_id""",
     "SELECT wallet_id, COUNT(*) FROM address WHERE wallet_id IN ({marks}) GROUP BY wallet_id",
-    f"""SELECT wallet_id, id, bot_id, attached_at, detached_at, {", ".join(SpanHoldings._fields)}
+    f"""SELECT wallet_id, id, bot_id, attached_at, detached_at, {", ".join(Holdings._fields)}
     FROM attachment WHERE wallet_id IN ({{marks}}) ORDER BY id""",
 )
-# What waits: transactions, posts, and books of several wallets, which each poll reads as a whole.
+# What waits: transactions and posts.
 WAITING = (
     "SELECT wallet_id FROM sighting WHERE wallet_id IN ({marks}) AND state <> 'stored'",
     f"""SELECT wallet_id FROM post p
     WHERE wallet_id IN ({{marks}}) AND signature IS NOT NULL AND ({MOVABLE})""",
-    "SELECT wallet_id FROM companion WHERE wallet_id IN ({marks})",
-    """SELECT wallet_id FROM attachment WHERE wallet_id IN ({marks})
-    AND bot_id IN (SELECT bot_id FROM companion)""",
 )
 DUE = f"SELECT wallet_id FROM address WHERE ({IS_DUE}) AND wallet_id IN ({{marks}})"
 TELL = "UPDATE wallet SET coverage = ?, polled_at = ?, observed_to = ?, due_at = ? WHERE id = ?"
@@ -69,7 +66,7 @@ def is_settled(state: State, wallet: Wallet, progress: Progress) -> bool:
     watch = state.watches[wallet.id]
     whole = wallet.backfilled and progress.confirmed and progress.closed
     undone = progress.pending or progress.unexplained or watch.ambiguous_slots or watch.postponed
-    wrong = wallet.trouble or wallet.id in state.troubled or state.apply_entries(wallet).gaps
+    wrong = wallet.trouble or wallet.id in state.troubled or state.apply_entries(wallet).chain.gaps
     return bool(whole and not undone and not wrong and wallet.closing_at is None)
 
 

@@ -8,14 +8,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from accounts.auto_posts import update_posts
-from chain.answers import Holding
-from chain.coverage import is_explained
-from chain.entries import Entry
-from chain.group_store import GroupStore
-from chain.ledger import Ledger
-from chain.programs import table
+from chain.ledger.coverage import is_explained
+from chain.ledger.ledger import Ledger
+from chain.reading.answers import Holding
+from chain.reading.entries import Entry
+from chain.reading.programs import table
 from chain.rpc import Rpc
-from chain.store import name_rules
+from chain.stored.store import LedgerStore, name_rules
 from config import Config
 from models import Wallet
 from observing.bell import Bell
@@ -141,7 +140,7 @@ class State:
 
     def forget(self) -> None:
         """Read everything from the database again: others may have written to it."""
-        self.ledger_store = GroupStore(update_posts, self.programs)
+        self.ledger_store = LedgerStore(update_posts)
         self.watches: dict[int, Watch] = defaultdict(Watch)
 
     def forget_wallet(self, wallet_id: int) -> None:
@@ -173,7 +172,7 @@ class State:
         the ledger is ahead of that node.
         """
         holdings = self.watches[wallet.id].holdings
-        seen = self.apply_entries(wallet).seen if holdings else {}
+        seen = self.apply_entries(wallet).chain.seen if holdings else {}
         return {
             address: is_explained(seen.get(address), held) for address, held in holdings.items()
         }

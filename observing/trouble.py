@@ -6,11 +6,11 @@ from typing import Any
 import orjson
 
 import storage
-from chain.coverage import Progress, add_trouble
-from chain.ledger import Ledger
+from chain.ledger.coverage import Progress, add_trouble
+from chain.ledger.ledger import Ledger
 from chain.rpc import Resting, RpcError, Unavailable
-from chain.store import PendingLedger, show_coverage
-from chain.summary import read_coverage
+from chain.stored.store import PendingLedger, show_coverage
+from chain.stored.summary import read_coverage
 from models import IS_PROGRAM, Wallet
 from observing.state import MAX_SLEEP_SECONDS, State, log
 

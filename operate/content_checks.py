@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from accounts import quotas
-from chain.stored import OBJECT, WALLET_PARTS
-from chain.summary import UNREADABLE, read_coverage
+from chain.stored.columns import OBJECT, WALLET_PARTS
+from chain.stored.summary import UNREADABLE, read_coverage
 from config import Config
 from operate import instance
 from operate.findings import CLOCK_MS, SET_CLOCK, Finding, fine, look, show_span, show_time, wrong
@@ -177,15 +177,13 @@ def check_receipts(execute: Callable[..., Any]) -> Iterator[Finding]:
         yield fine("no receipt is stuck")
 
 
-OWN_COVERAGES = """
-SELECT w.address, o.coverage FROM own_coverage o JOIN wallet w ON w.id = o.wallet_id"""
 DERIVED = f"SELECT address, coverage, {', '.join(WALLET_PARTS)} FROM wallet ORDER BY id"
 
 
 def check_derived(execute: Callable[..., Any]) -> Iterator[Finding]:
     """Check that the JSON derived of each wallet can be read."""
-    for address, coverage, *texts in (*execute(DERIVED), *execute(OWN_COVERAGES)):
-        pairs = zip(WALLET_PARTS.items(), texts, strict=False)
+    for address, coverage, *texts in execute(DERIVED):
+        pairs = zip(WALLET_PARTS.items(), texts, strict=True)
         damaged = [
             name
             for (name, part), text in pairs

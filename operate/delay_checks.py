@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from accounts.delays import judge_delays, sum_delays
-from chain.risk import round_down
+from chain.ledger.risk import round_down
 from operate.differences import Difference
 from operate.readers import Reader
 

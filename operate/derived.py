@@ -2,28 +2,38 @@
 
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from operator import attrgetter
 from typing import Any, NamedTuple
 
 import orjson
 
-from chain import store, trade_store
-from chain.coverage import order_entries
-from chain.entries import Entry
-from chain.group_reading import ENTRIES
-from chain.hour_store import RUNNING, RunningTotals
-from chain.kinds import TRADES
-from chain.ledger import Ledger
-from chain.lots import Opening
-from chain.summary import UNREADABLE, read_coverage, show_time
-from chain.verify import list_moved_mints
+from chain.ledger.coverage import order_entries
+from chain.ledger.ledger import Ledger
+from chain.ledger.views import Holdings
+from chain.reading.entries import Entry
+from chain.reading.kinds import TRADES
+from chain.stored import store
+from chain.stored.attachments import HOLDINGS
+from chain.stored.siblings import mark_entries, read_shared, read_siblings
+from chain.stored.summary import UNREADABLE, read_coverage, show_time
+from chain.stored.trades import (
+    DIGESTED,
+    Traded,
+    digest_trade,
+    list_moved,
+    make_trade_row,
+    trade_uid,
+)
+from chain.stored.verify import list_moved_mints
 from models import Trade
-from operate.differences import Difference
-from operate.forward_checks import read_forward
+from operate.differences import Difference, compare_rows
 from operate.readers import Reader
 
+ENTRIES = """
+SELECT signature, slot, tx_index, entry, seen_at FROM sighting
+WHERE wallet_id = {wallet} AND state = 'stored' AND entry IS NOT NULL ORDER BY slot"""
 # So many differing trades of a wallet are reported field by field.
 MAX_NAMED = 50
 # What is compared of a wallet's coverage.
@@ -65,13 +75,11 @@ def rebuild(
     `reread`: entries that replace the stored ones, by signature. Only a digest of each trade is
     kept in memory, and the rows of the signatures in `wanted`.
     """
-    ledger = Ledger(_was_backfilled(wallet), untouched=_read_untouched(reader, wallet.id))
+    ledger = store.begin_ledger(reader.rows, wallet.id, _was_backfilled(wallet))
     rebuilt = _rebuild_once(reader, wallet, ledger, reread, wanted)
-    return (
-        _rebuild_once(reader, wallet, rebuilt.pending.ledger.restart(), reread, wanted)
-        if rebuilt.pending.is_stale
-        else rebuilt
-    )
+    if not ledger.stale:
+        return rebuilt
+    return _rebuild_once(reader, wallet, ledger.restart(), reread, wanted)
 
 
 def _was_backfilled(wallet: Any) -> bool:
@@ -92,12 +100,12 @@ def count_unpublished(wallet: Any, count: int) -> int:
 
 
 def _rebuild_once(
-    reader: Reader, wallet: Any, ledger: Any, reread: dict[str, Entry], wanted: frozenset[str]
+    reader: Reader, wallet: Any, ledger: Ledger, reread: dict[str, Entry], wanted: frozenset[str]
 ) -> Rebuilt:
-    rebuilt = Rebuilt(store.PendingLedger(ledger, read_forward(reader, wallet.id)))
+    rebuilt = Rebuilt(store.PendingLedger(ledger))
     for _, group in groupby(_list_entries(reader, wallet.id, reread), key=attrgetter("slot")):
-        for entry in order_entries(group, ledger.seen):
-            row = store.apply_entry(wallet, rebuilt.pending, entry)
+        for entry in order_entries(group, ledger.chain.seen):
+            row = make_trade_row(wallet, *rebuilt.pending.book(entry))
             rebuilt.digests[entry.signature] = row["digest"]
             if entry.signature in wanted:
                 rebuilt.rows[entry.signature] = row
@@ -108,13 +116,13 @@ def _rebuild_once(
     return rebuilt
 
 
-def _read_untouched(reader: Reader, number: int) -> dict[str, Opening]:
-    """The balances of accounts that no transaction touched, by address."""
-    rows = map(store.Untouched._make, reader.rows(store.UNTOUCHED.format(wallet=number)))
-    return {row.address: store.open_untouched(row) for row in rows}
-
-
 def _list_entries(reader: Reader, number: int, reread: dict[str, Entry]) -> Iterator[Entry]:
+    siblings = read_siblings(reader.rows, number)
+    shared = read_shared(reader.rows, number, siblings)
+    yield from mark_entries(_list_own(reader, number, reread), siblings, shared)
+
+
+def _list_own(reader: Reader, number: int, reread: dict[str, Entry]) -> Iterator[Entry]:
     rows = reader.rows(ENTRIES.format(wallet=number))
     for signature, slot, tx_index, body, seen_at in rows:
         if signature in reread:
@@ -133,7 +141,7 @@ def check_trades(
 ) -> Iterator[Difference]:
     """Compare the trade rows with the rebuilt ledger; trades in `signed` are put into `trades`."""
     mints = _list_moved(reader, wallet.id)
-    traded: set[trade_store.Traded] = set()
+    traded: set[Traded] = set()
     differing: dict[str, dict[str, Any]] = {}
     missing = set(rebuilt.digests)
     names = list(Trade._meta.fields)
@@ -146,36 +154,40 @@ def check_trades(
         if signature not in rebuilt.digests:
             yield Difference("trade", "no stored receipt makes it", wallet.address, signature)
             continue
-        digest = trade_store.digest_trade(row)
+        digest = digest_trade(row)
         if digest != rebuilt.digests[signature]:
             differing[signature] = row
         elif row["digest"] != digest:
             yield Difference("trade", "is not that of the row", wallet.address, signature, "digest")
-        if row["uid"] != trade_store.trade_uid(wallet.address, signature):
+        if row["uid"] != trade_uid(wallet.address, signature):
             yield Difference("trade", f"is {row['uid']}", wallet.address, signature, "uid")
         yield from _check_moved(wallet, row, mints.pop(row["id"], []), traded)
         if signature in signed:
-            trades[signature] = _read_trade(row)
+            trades[signature] = make_named(*(row[name] for name in NAMED))
     for signature in sorted(missing):
         yield Difference("trade", "is missing", wallet.address, signature)
     yield from _check_traded(reader, wallet, traded)
     yield from _name_fields(reader, wallet, rebuilt, reread, differing)
 
 
-def _read_trade(row: dict[str, Any]) -> NamedTrade:
-    return NamedTrade(
-        row["id"],
-        row["kind"],
-        orjson.loads(row["flags"]),
-        list_moved_mints(
-            row["kind"],
-            row["mint"],
-            orjson.loads(row["token_changes"]),
-            orjson.loads(row["beside_tokens"]),
-        ),
-        row["explained"],
-        row["block_time"],
-    )
+# The columns of a trade that make_named takes.
+NAMED = ("id", "kind", "flags", "mint", "token_changes", "beside_tokens", "explained", "block_time")
+
+
+def make_named(
+    number: int,
+    kind: str,
+    flags: str,
+    mint: str | None,
+    token_changes: str,
+    beside_tokens: str,
+    explained: int | None,
+    block_time: int | None,
+) -> NamedTrade:
+    """Make the NamedTrade of the stored columns NAMED."""
+    changes, beside = orjson.loads(token_changes), orjson.loads(beside_tokens)
+    mints = list_moved_mints(kind, mint, changes, beside)
+    return NamedTrade(number, kind, orjson.loads(flags), mints, explained, block_time)
 
 
 def _list_moved(reader: Reader, number: int) -> dict[int, list[tuple[Any, ...]]]:
@@ -194,11 +206,11 @@ def _check_moved(
     wallet: Any,
     row: dict[str, Any],
     stored: list[tuple[Any, ...]],
-    traded: set[trade_store.Traded],
+    traded: set[Traded],
 ) -> Iterator[Difference]:
     """Compare which tokens a trade moved; what it bought and sold is put into `traded`."""
-    right = [(wallet.id, *one) for one in trade_store.list_moved(row)]
-    traded |= {trade_store.Traded(mint, side) for _, mint, side, *_ in right if side}
+    right = [(wallet.id, *one) for one in list_moved(row)]
+    traded |= {Traded(mint, side) for _, mint, side, *_ in right if side}
     if stored != right:
         yield Difference(
             "trade_mint",
@@ -208,11 +220,9 @@ def _check_moved(
         )
 
 
-def _check_traded(
-    reader: Reader, wallet: Any, traded: set[trade_store.Traded]
-) -> Iterator[Difference]:
+def _check_traded(reader: Reader, wallet: Any, traded: set[Traded]) -> Iterator[Difference]:
     sql = f"SELECT mint, side FROM token_trader WHERE wallet_id = {wallet.id}"
-    for one in sorted(set(map(trade_store.Traded._make, reader.rows(sql))) ^ traded):
+    for one in sorted(set(map(Traded._make, reader.rows(sql))) ^ traded):
         what = "is missing" if one in traded else "no trade of the wallet makes it"
         yield Difference("token_trader", what, wallet.address, field=f"{one.side} {one.mint}")
 
@@ -229,62 +239,54 @@ def _name_fields(
     """
     wanted = frozenset(sorted(differing)[:MAX_NAMED])
     rows = rebuilt.rows or (rebuild(reader, wallet, reread, wanted).rows if wanted else {})
+    names = [name for name in DIGESTED if name != "signature"]
     for signature, stored in differing.items():
-        if signature not in rows:
+        right = rows.get(signature)
+        if right is None:
             yield Difference("trade", "differs", wallet.address, signature)
-        for name, right in rows.get(signature, {}).items():
-            if name not in ("uid", "wallet", "digest") and stored[name] != right:
-                yield Difference(
-                    "trade",
-                    f"is {stored[name]!r:.80}, a fresh rebuild says {right!r:.80}",
-                    wallet.address,
-                    signature,
-                    name,
-                )
-
-
-def check_hours(reader: Reader, wallet: Any, rebuilt: Rebuilt) -> Iterator[Difference]:
-    """Compare the wallet's hourly totals with the rebuilt ones."""
-    names = ", ".join(f'"{name}"' for name in RUNNING)
-    stored = {
-        hour: RunningTotals(*totals)
-        for hour, *totals in reader.rows(
-            f"SELECT hour, {names} FROM hour_total WHERE wallet_id = {wallet.id}"
+            continue
+        found = compare_rows(
+            "trade",
+            wallet.address,
+            names,
+            {(): [stored[name] for name in names]},
+            {(): [right[name] for name in names]},
         )
-    }
-    right = rebuilt.pending.hours
-    for hour in sorted(stored.keys() | right.keys()):
-        if stored.get(hour) != right.get(hour):
-            yield Difference(
-                "hour_total",
-                f"is {stored.get(hour)}, a fresh rebuild says {right.get(hour)}",
-                wallet.address,
-                field=f"hour {hour}",
-            )
+        for one in found:
+            yield replace(one, signature=signature)
+
+
+def check_rows(reader: Reader, wallet: Any, rebuilt: Rebuilt) -> Iterator[Difference]:
+    """Compare the derived tables, which are empty before the wallet's first publication."""
+    ledger = rebuilt.pending.ledger
+    for one, made in rebuilt.pending.derived.take(ledger).items():
+        right = {key: values for key, values in made.items() if values is not None}
+        stored = dict(one.read(reader.rows(one.select.format(wallet=wallet.id))))
+        yield from compare_rows(one.name, wallet.address, one.columns, stored, right)
+    if wallet.coverage is None and not ledger.chain.count:
+        return
+    held = {(number,): one for number, one in ledger.find_holdings().items()}
+    rows = reader.rows(HOLDINGS.format(wallet=wallet.id))
+    attached = {(number,): values for number, *values in rows}
+    yield from compare_rows("attachment", wallet.address, Holdings._fields, attached, held)
 
 
 def check_summary(wallet: Any, rebuilt: Rebuilt) -> Iterator[Difference]:
     """Compare the wallet's derived columns, which are empty before its first publication."""
     ledger = rebuilt.pending.ledger
-    if wallet.coverage is None and not ledger.count:
+    if wallet.coverage is None and not ledger.chain.count:
         return
-    right = {
-        **store.show_summary(ledger),
-        "last_trade_at": rebuilt.last_trade_at,
-        "forward_realized": rebuilt.pending.forward.sum_realized(),
-        **store.show_quote_columns(rebuilt.pending.quotes),
-    }
-    for name, value in right.items():
-        if getattr(wallet, name) != value:
-            yield Difference(
-                "wallet",
-                f"is {getattr(wallet, name)!r:.200}, a fresh rebuild says {value!r:.200}",
-                wallet.address,
-                field=name,
-            )
+    right = {**store.show_summary(ledger), "last_trade_at": rebuilt.last_trade_at}
+    stored = [getattr(wallet, name) for name in right]
+    yield from compare_rows(
+        "wallet", wallet.address, list(right), {(): stored}, {(): list(right.values())}
+    )
     if right["imbalance"]:
         what = f"the books do not close: {right['imbalance']} lamports are left over"
         yield Difference("wallet", what, wallet.address, field="reconciliation")
+    for money, left_over in ledger.find_imbalances().items():
+        what = f"the books in {money} do not close: {left_over} raw units are left over"
+        yield Difference("wallet", what, wallet.address, field="by_quote")
     said = read_coverage(wallet.coverage)
     yield from _check_coverage(wallet, {name: said[name] for name in TOLD}, rebuilt)
 
@@ -293,20 +295,15 @@ def _check_coverage(wallet: Any, told: dict[str, Any], rebuilt: Rebuilt) -> Iter
     """Compare the coverage with what the ledger knows; whether the node agreed it cannot know."""
     ledger = rebuilt.pending.ledger
     right = {
-        "receipts": ledger.count,
-        "firstSlot": ledger.first_slot,
-        "lastSlot": ledger.last_slot,
+        "receipts": ledger.chain.count,
+        "firstSlot": ledger.chain.first_slot,
+        "lastSlot": ledger.chain.last_slot,
         "observedFrom": show_time(rebuilt.pending.first_time),
-        "openingInventoryUnknown": sorted(ledger.openings),
+        "openingInventoryUnknown": sorted(ledger.chain.openings),
     }
-    for name, value in right.items():
-        if told[name] != value:
-            yield Difference(
-                "wallet",
-                f"is {told[name]!r:.80}, a fresh rebuild says {value!r:.80}",
-                wallet.address,
-                field=f"coverage.{name}",
-            )
+    names = [f"coverage.{name}" for name in right]
+    stored, right_values = [told[name] for name in right], list(right.values())
+    yield from compare_rows("wallet", wallet.address, names, {(): stored}, {(): right_values})
     yield from _check_state(wallet, told, rebuilt)
 
 
@@ -317,7 +314,7 @@ def _check_state(wallet: Any, told: dict[str, Any], rebuilt: Rebuilt) -> Iterato
         yield Difference(
             "wallet", f"is {told['state']!r:.40}", wallet.address, field="coverage.state"
         )
-    if told["state"] == "complete" and (ledger.gaps or ledger.opened or told["gaps"]):
+    if told["state"] == "complete" and (ledger.chain.gaps or ledger.chain.opened or told["gaps"]):
         yield Difference(
             "wallet",
             "says complete, a fresh rebuild has gaps or begins late",
@@ -327,7 +324,7 @@ def _check_state(wallet: Any, told: dict[str, Any], rebuilt: Rebuilt) -> Iterato
     said = {(gap["fromSlot"], gap["toSlot"], gap["reason"]) for gap in told["gaps"]}
     if (
         told["state"] == "partial"
-        and not {(gap.from_slot, gap.to_slot, gap.reason) for gap in ledger.gaps} <= said
+        and not {(gap.from_slot, gap.to_slot, gap.reason) for gap in ledger.chain.gaps} <= said
     ):
         yield Difference(
             "wallet", "lacks gaps that a fresh rebuild finds", wallet.address, field="coverage.gaps"

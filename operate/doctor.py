@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from chain.programs import BadPrograms, table
+from chain.reading.programs import BadPrograms, table
 from chain.rpc import Rpc, RpcError
 from config import LOCAL_HOSTS, Config
 from market.failures import FetchError

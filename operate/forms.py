@@ -11,7 +11,7 @@ from peewee import BigIntegerField, BooleanField, ForeignKeyField, IntegerField,
 
 from accounts.acts import ACTS
 from accounts.conduct import ABOUT
-from chain.stored import CHANGES, LOTS, NAMES, WALLET_PARTS
+from chain.stored.columns import CHANGES, LOTS, NAMES, WALLET_PARTS
 from models import Post
 from operate import schema
 from operate.differences import Difference

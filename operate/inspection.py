@@ -11,17 +11,16 @@ from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
-from chain import store
-from chain.digests import digest_receipt
-from chain.entries import Entry, read_entry
-from chain.group_reading import read_family
-from chain.packing import parse_stored, unpack_text
-from chain.programs import table
+from chain.reading.digests import digest_receipt
+from chain.reading.entries import Entry, read_entry
+from chain.reading.packing import parse_stored, unpack_text
+from chain.reading.programs import table
+from chain.stored import store
 from config import Config
 from operate.delay_checks import check_delays
 from operate.derived import (
     NamedTrade,
-    check_hours,
+    check_rows,
     check_summary,
     check_trades,
     count_unpublished,
@@ -29,11 +28,8 @@ from operate.derived import (
 )
 from operate.differences import UNREADABLE, Difference
 from operate.forms import check_forms
-from operate.forward_checks import check_forward, check_risk
-from operate.group_checks import check_family
 from operate.judged import check_posts
 from operate.log_checks import check_log
-from operate.quote_checks import check_quotes
 from operate.readers import Reader, open_reader
 from operate.standing_checks import check_standings
 
@@ -149,22 +145,15 @@ def check_wallet(reader: Reader, number: int, programs: Any) -> Iterator[Differe
             f"SELECT signature FROM post WHERE wallet_id = {number} AND signature IS NOT NULL"
         )
     }
-    family = read_family(reader.rows, number)
-    if family is not None:
-        yield from check_family(reader, wallet, family, programs)
-        return
     rebuilt = rebuild(reader, wallet, reread)
-    waiting = count_unpublished(wallet, rebuilt.pending.ledger.count)
+    waiting = count_unpublished(wallet, rebuilt.pending.ledger.chain.count)
     if waiting:
         what = f"{waiting} stored receipts are not in its ledger yet: the next poll applies them"
         yield Difference("wallet", what, wallet.address, level="look")
         return
     trades: dict[str, NamedTrade] = {}
     yield from check_trades(reader, wallet, rebuilt, reread, signed, trades)
-    yield from check_hours(reader, wallet, rebuilt)
-    yield from check_forward(reader, wallet, rebuilt.pending)
-    yield from check_risk(reader, wallet, rebuilt.pending)
-    yield from check_quotes(reader, wallet, rebuilt.pending)
+    yield from check_rows(reader, wallet, rebuilt)
     yield from check_summary(wallet, rebuilt)
     yield from check_posts(reader, wallet, trades)
 

@@ -1,10 +1,12 @@
 """Check the verification of posts against the trades that they name."""
 
+from collections import defaultdict
 from collections.abc import Iterator
+from operator import attrgetter
 from typing import Any, NamedTuple
 
-from chain.verify import judge
-from operate.derived import NamedTrade
+from chain.stored.verify import judge
+from operate.derived import NAMED, NamedTrade, make_named
 from operate.differences import Difference
 from operate.readers import Reader
 
@@ -26,6 +28,15 @@ class JudgedPost(NamedTuple):
 POSTS = """
 SELECT uid, signature, mint, status, status_reason, trade_id, event_at, created_at, checked_at
 FROM post WHERE wallet_id = {wallet} AND signature IS NOT NULL ORDER BY id"""
+# Trades that they name of other wallets that the bot had proven and held then.
+OF_OTHERS = f"""
+SELECT p.uid, {", ".join(f"t.{name}" for name in NAMED)}
+FROM post p JOIN attachment a ON a.bot_id = p.bot_id AND a.wallet_id <> p.wallet_id
+    AND a.ownership = 'proven' AND a.attached_at <= p.created_at
+    AND (a.detached_at IS NULL OR a.detached_at >= p.created_at)
+JOIN sighting s ON s.wallet_id = a.wallet_id AND s.signature = p.signature
+JOIN trade t ON t.wallet_id = s.wallet_id AND t.slot = s.slot AND t.signature = s.signature
+WHERE p.wallet_id = {{wallet}} AND p.signature IS NOT NULL"""
 JUDGED = ("status", "status_reason", "trade_id")
 
 
@@ -34,11 +45,15 @@ def check_posts(reader: Reader, wallet: Any, trades: dict[str, NamedTrade]) -> I
 
     Without a trade no post may be verified.
     """
+    others: dict[str, list[NamedTrade]] = defaultdict(list)
+    for uid, *named in reader.rows(OF_OTHERS.format(wallet=wallet.id)):
+        others[uid].append(make_named(*named))
     for post in map(JudgedPost._make, reader.rows(POSTS.format(wallet=wallet.id))):
         if post.status == "pending" and post.checked_at is None:
             # Made since the last publication.
             continue
-        trade = trades.get(post.signature)
+        own = trades.get(post.signature)
+        trade = _choose(post, [*([own] if own else ()), *others.get(post.uid, ())])
         right = _judge(post, trade)
         for name, value in zip(JUDGED, right, strict=True):
             stored = getattr(post, name)
@@ -50,6 +65,13 @@ def check_posts(reader: Reader, wallet: Any, trades: dict[str, NamedTrade]) -> I
         if post.status == right[0] == "verified" and post.event_at != at:
             what = f"of {post.uid} is {post.event_at}, its trade says {at}"
             yield Difference("post", what, wallet.address, post.signature, "event_at")
+
+
+def _choose(post: JudgedPost, trades: list[NamedTrade]) -> NamedTrade | None:
+    """The trade that decides: the first that verifies the post, else the first of all."""
+    trades = sorted(trades, key=attrgetter("id"))
+    verifying = (one for one in trades if _judge(post, one)[0] == "verified")
+    return next(verifying, next(iter(trades), None))
 
 
 def _judge(post: JudgedPost, trade: NamedTrade | None) -> tuple[str, str | None, int | None]:

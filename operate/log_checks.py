@@ -25,9 +25,6 @@ POST_LEAVES = "SELECT leaf_id FROM post WHERE leaf_id IS NOT NULL ORDER BY leaf_
 ATTACHED = """
 SELECT b.uid, w.address, a.ownership, a.attached_at, a.detached_at
 FROM attachment a JOIN bot b ON b.id = a.bot_id JOIN wallet w ON w.id = a.wallet_id ORDER BY a.id"""
-BESIDE = """
-SELECT b.uid, w.address, 'proven', c.attached_at, c.detached_at
-FROM companion c JOIN bot b ON b.id = c.bot_id JOIN wallet w ON w.id = c.wallet_id ORDER BY c.id"""
 RETIRED = "SELECT uid, retired_at FROM bot WHERE retired_at IS NOT NULL ORDER BY id"
 LOGGED_WALLETS = """
 SELECT w.address, g.leaf_id FROM wallet w LEFT JOIN logged_wallet g ON g.wallet_id = w.id
@@ -249,11 +246,6 @@ def check_attachments(reader: Reader, told: Told) -> Iterator[Difference]:
     found: dict[tuple[str, str], list[Span]] = {}
     for bot, address, *span in reader.rows(ATTACHED):
         found.setdefault((bot, address), []).append(Span(*span))
-    for bot, address, *span in reader.rows(BESIDE):
-        spans = found.setdefault((bot, address), [])
-        spans.append(Span(*span))
-        # The one that is open was begun last.
-        spans.sort(key=lambda one: (one.detached_at is None, one.attached_at))
     for bot, address in sorted({**found, **told.spans}):
         if found.get((bot, address)) != told.spans.get((bot, address)):
             yield Difference(

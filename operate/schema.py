@@ -6,8 +6,7 @@ from peewee import SchemaManager
 
 import models
 from accounts import tables as accounts_tables
-from chain import group_tables, quote_tables
-from chain import tables as chain_tables
+from chain.stored import tables as chain_tables
 from evidence import tables as evidence_tables
 from market import tables as market_tables
 from paper import tables as paper_tables
@@ -17,8 +16,6 @@ from storage import search
 TABLES = (
     *models.TABLES,
     *chain_tables.TABLES,
-    *group_tables.TABLES,
-    *quote_tables.TABLES,
     *evidence_tables.TABLES,
     *market_tables.TABLES,
     *paper_tables.TABLES,

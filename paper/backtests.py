@@ -12,7 +12,7 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 from chain.amounts import sol
-from chain.summary import show_time
+from chain.stored.summary import show_time
 from paper import engine, results
 from paper.account import PIPELINE, STARTING_CASH, Account, Close
 from paper.adaptive import run_heartbeat, summarize

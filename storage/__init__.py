@@ -8,7 +8,7 @@ import functools
 import itertools
 import math
 import secrets
-from collections.abc import Iterable, Iterator, Mapping, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -25,6 +25,8 @@ ROWS_A_STATEMENT = 200
 # SQL that is remembered: one for each number of rows that is written at once.
 MAX_STATEMENTS = 100
 Names = tuple[str, ...]
+# Runs a statement that only reads, and returns its rows.
+Rows = Callable[[str], Iterable[tuple[Any, ...]]]
 Key = TypeVar("Key")
 Row = TypeVar("Row")
 Keyed = TypeVar("Keyed", bound=tuple[Any, ...])
@@ -122,6 +124,12 @@ def read_fresh_schema() -> list[SchemaObject]:
         return list(map(SchemaObject._make, fresh.execute_sql(SCHEMA_OBJECTS)))
     finally:
         fresh.close_all()
+
+
+def read_rows(sql: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+    """Run a statement of this database."""
+    found: list[tuple[Any, ...]] = database.execute_sql(sql, values).fetchall()
+    return found
 
 
 @contextlib.contextmanager

@@ -6,7 +6,7 @@ import time
 
 from node import connect
 
-from chain.programs import table
+from chain.reading.programs import table
 from evidence import log
 from evidence.audit import Auditor
 from evidence.claims import Instance
@@ -73,9 +73,6 @@ def digest_as_documented(told, pages):
     tail = {"page": len(pages) + 1, "receipts": told["receipts"]}
     names = [hashlib.sha256(one).hexdigest() for one in (*pages, write_json(tail))]
     wallet = dict(told["wallet"], coverage=_drop_polls(told["wallet"]["coverage"]))
-    if "group" in wallet:
-        group = wallet["group"]
-        wallet["group"] = dict(group, coverage=_drop_polls(group["coverage"]))
     whole = write_json(["candor-evidence/1", wallet, names], sort_keys=True)
     return hashlib.sha256(whole).hexdigest()
 

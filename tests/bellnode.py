@@ -12,7 +12,7 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.server import serve
 
 from chain.base58 import b58decode
-from chain.instructions import TOKEN
+from chain.reading.instructions import TOKEN
 
 # It would tell its own address.
 SILENT = logging.getLogger("bellnode")

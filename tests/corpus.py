@@ -2,6 +2,7 @@
 runtime executed.
 """
 
+import csv
 import gzip
 import json
 import tarfile
@@ -19,6 +20,12 @@ def unpack_receipts(folder: Path) -> Path:
     with tarfile.open(DATA / "receipts.tar.xz") as archive:
         archive.extractall(folder, filter="data")
     return folder / "receipts"
+
+
+def read_truth(receipts: Path) -> list[dict]:
+    """Read the right answers: a row for each receipt and wallet. `receipts`: of unpack_receipts."""
+    with open(receipts / "truth.csv", newline="") as file:
+        return list(csv.DictReader(file))
 
 
 def read_history() -> dict:

@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 
 from accounts import admin, api_keys
 from accounts.keys import hash_secret
-from chain.quotes import QUOTES
+from chain.reading.quotes import QUOTES
 from evidence import index
 from models import Bot, Session
 from storage import database

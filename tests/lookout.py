@@ -10,8 +10,7 @@ import models
 import storage
 from accounts.influencers import VOICE
 from accounts.keys import hash_secret
-from chain.quote_tables import QuoteTotal, QuoteTrade
-from chain.tables import ForwardTotal, RiskTotal, TokenTotal
+from chain.stored.derived import DERIVED
 from models import Attachment, Bot, Owner, Trade, Wallet
 from observer import Observer
 from operate import schema
@@ -32,12 +31,6 @@ def list_columns(table, without):
     return ", ".join(f"{table._meta.table_name}.{name}" for name in names if name not in without)
 
 
-def select_own(table):
-    """All that is a wallet's."""
-    columns = list_columns(table, ("wallet_id",))
-    return f"SELECT {columns} FROM {table._meta.table_name} WHERE wallet_id = ?"
-
-
 # As text, because peewee would build each some thousand times. All take the id of a wallet.
 TRADES = f"""
 SELECT {list_columns(Trade, ("id", "wallet_id", "digest"))} FROM trade WHERE wallet_id = ?
@@ -47,16 +40,7 @@ SELECT t.signature, n.address, m.side, m.slot, m.place FROM trade_mint m
 JOIN trade t ON t.id = m.trade_id JOIN mint n ON n.id = m.mint_id WHERE t.wallet_id = ?
 ORDER BY t.signature, n.address"""
 TRADED = "SELECT mint, side FROM token_trader WHERE wallet_id = ? ORDER BY mint, side"
-FORWARD = f"""
-SELECT {list_columns(ForwardTotal, ("attachment_id",))}
-FROM forward_total JOIN attachment a ON a.id = forward_total.attachment_id WHERE a.wallet_id = ?
-ORDER BY a.attached_at, a.id, forward_total.time"""
 SPANS = "SELECT id FROM attachment WHERE wallet_id = ? ORDER BY attached_at, id"
-QUOTE_TOTALS = select_own(QuoteTotal)
-QUOTE_TRADES = f"""
-SELECT t.signature, {list_columns(QuoteTrade, ("trade_id",))}
-FROM quote_trade JOIN trade t ON t.id = quote_trade.trade_id WHERE t.wallet_id = ?"""
-RISK = {table.__name__: select_own(table) for table in (RiskTotal, TokenTotal)}
 
 
 class Lookout:
@@ -156,9 +140,9 @@ def ledger_of(addresses):
     rows = []
     for address in addresses:
         wallet = Wallet.get(Wallet.address == address)
-        own = [read(text, wallet) for text in (TRADES, MINTS, TRADED, FORWARD)]
+        own = [read(text, wallet) for text in (TRADES, MINTS, TRADED)]
         told = [getattr(wallet, name) for name in SUMMARY]
-        rows.append([address, *own, read_risk(wallet), read_quotes(wallet), *told])
+        rows.append([address, *own, read_derived(wallet), *told])
     return orjson.dumps(rows)
 
 
@@ -166,28 +150,17 @@ def read(text, wallet):
     return storage.database.execute_sql(text, (wallet.id,)).fetchall()
 
 
-def list_spans(wallet):
-    """Numbers of its spans, in their order."""
-    return [0, *(number for (number,) in read(SPANS, wallet))]
-
-
-def read_quotes(wallet):
-    """What a wallet did in quotes; spans by their order."""
-    numbers = list_spans(wallet)
-    return [
-        sorted([numbers.index(span), *rest] for span, *rest in read(QUOTE_TOTALS, wallet)),
-        sorted(read(QUOTE_TRADES, wallet)),
-    ]
-
-
-def read_risk(wallet):
-    """The risk of a wallet, and its results by token; spans by their order."""
-    numbers = list_spans(wallet)
-    return sorted(
-        [name, numbers.index(span), *rest]
-        for name, text in RISK.items()
-        for span, *rest in read(text, wallet)
-    )
+def read_derived(wallet):
+    """The rows of all derived tables; views by their order."""
+    views = [0, *(number for (number,) in read(SPANS, wallet))]
+    found = []
+    for one in DERIVED:
+        place = one.key.index("view")
+        stored = storage.database.execute_sql(one.select.format(wallet=wallet.id))
+        for key, values in one.read(stored):
+            view = views.index(key[place])
+            found.append([one.name, view, *key[:place], *key[place + 1 :], *values])
+    return sorted(found, key=repr)
 
 
 def without_time(coverage):

@@ -20,7 +20,7 @@ from corpus import HISTORY, REPLAY
 
 from chain import rpc
 from chain.base58 import b58decode
-from chain.instructions import TOKEN
+from chain.reading.instructions import TOKEN
 
 
 class FakeClock:

@@ -1,16 +1,13 @@
 """Ledgers in stablecoins as the ledger store writes them, for tests of who shows them."""
 
 import orjson
-from service import NOW
+from service import NOW, add_total
 
-from chain.quote_tables import QuoteTotal, QuoteTrade
-from chain.quotes import find_quote
+from chain.ledger.sums import Sums
+from chain.reading.quotes import find_quote
 from models import Attachment, Bot, Trade, Wallet
 
-NAMES = (
-    *("realized", "volume", "trades", "matched", "partial", "unmatched", "winning"),
-    *("cost_left", "cost_left_receipts", "fee_lamports", "cross"),
-)
+NAMES = Sums._fields
 
 # Lines of the books in a stablecoin.
 RAW = (
@@ -24,9 +21,8 @@ def observe_quote(wallet, symbol="USDC", at=NOW // 1000, span=None, **totals):
     """Running totals of a wallet and of its latest attachment, or of one `span`, at this second."""
     row, quote = Wallet.get(Wallet.address == wallet), find_quote(symbol)
     latest = Attachment.select().where(Attachment.wallet == row).order_by(Attachment.id.desc())
-    columns = dict.fromkeys(NAMES, 0) | totals
     for one in (0, latest.get().id) if span is None else (span,):
-        QuoteTotal.create(wallet=row, span=one, quote=quote.mint, time=at, **columns)
+        add_total(row, quote.mint, one, at, **totals)
     books = orjson.loads(row.by_quote or "{}")
     books.setdefault(quote.mint, {"reconciliation": None, "averageCost": None, "positions": []})
     derive(wallet, books)
@@ -39,12 +35,13 @@ def derive(wallet, books):
     Wallet.update(by_quote=told).where(Wallet.address == wallet).execute()
 
 
-def quote_trade(uid, symbol="USDC", kind="sell", **columns):
-    """What a trade was against a stablecoin."""
-    given = {
-        **{"change": 0, "status": "not_applicable", "result": None, "proceeds": None},
-        **{"cost": None, "matched_raw": "0", "unmatched_raw": "0", "is_cross": False},
-        **columns,
-    }
-    trade = Trade.get(Trade.uid == uid)
-    QuoteTrade.create(trade=trade, quote=find_quote(symbol).mint, kind=kind, **given)
+def quote_trade(uid, symbol="USDC", change=0, status="not_applicable", **columns):
+    """Make a trade one against a stablecoin. `change`: of it, in raw units."""
+    quote, trade = find_quote(symbol), Trade.get(Trade.uid == uid)
+    moved = orjson.loads(trade.token_changes)
+    if change and quote.mint not in [mint for mint, _, _ in moved]:
+        moved.append([quote.mint, str(change), quote.decimals])
+    changes = orjson.dumps(moved).decode()
+    Trade.update(currency=quote.mint, realized=status, token_changes=changes, **columns).where(
+        Trade.uid == uid
+    ).execute()

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from story import DECIMALS, RENT, account_of, address
 
 from chain.base58 import b58encode
-from chain.instructions import ASSOCIATED, STAKE, SYSTEM, TOKEN, VOTE, WRAPPED_SOL
+from chain.reading.instructions import ASSOCIATED, STAKE, SYSTEM, TOKEN, VOTE, WRAPPED_SOL
 
 FEE = 5_000
 

@@ -11,11 +11,15 @@ import orjson
 import storage
 from accounts import api_keys, influencers
 from app import create_app
-from chain import base58, trade_store
+from chain import base58
 from chain.amounts import sol
-from chain.forward import SpanTotals
-from chain.summary import NOT_POLLED
-from chain.tables import ForwardTotal, HourTotal, TokenTrader, TradeMint
+from chain.ledger.inventory import SOL
+from chain.ledger.risk import Fall
+from chain.ledger.sums import Sums
+from chain.ledger.views import ALL_HISTORY
+from chain.stored.summary import NOT_POLLED
+from chain.stored.tables import RunningTotal, TokenTrader, TradeMint
+from chain.stored.trades import find_trades, number_mints, write_trades
 from models import Attachment, Trade, Wallet, WalletSignature
 
 # 2026-11-05, noon UTC (20,762.5 days), in ms: the time the tests agree on.
@@ -131,9 +135,10 @@ class Service:
         }
         listed = {"signature": columns["signature"], "slot": slot, "state": "stored", "seen_at": 0}
         WalletSignature.insert(wallet=wallet, **listed).on_conflict_ignore().execute()
-        trade = trade_store.store_trades([columns])[columns["signature"]]
+        known = find_trades(wallet.id, [columns["signature"]])
+        trade = write_trades([columns], known)[columns["signature"]]
         side = kind if kind in ("buy", "sell") else None
-        moved = trade_store.number_mints({mint})[mint]
+        moved = number_mints({mint})[mint]
         TradeMint.create(trade=trade, wallet=wallet, mint=moved, side=side, slot=slot, place=place)
         if side:
             TokenTrader.insert(mint=mint, side=side, wallet=wallet).on_conflict_ignore().execute()
@@ -161,6 +166,9 @@ class Service:
             "openPositions": 0,
             **more,
         }
+        row = Wallet.get(Wallet.address == wallet)
+        if not Trade.select().where(Trade.wallet == row).exists():
+            add_total(row, SOL, ALL_HISTORY, NOW // 1000, **read_sums(results))
         coverage = {**NOT_POLLED, "state": "complete", "gaps": list(gaps), "note": None}
         Wallet.update(
             results=orjson.dumps(results).decode(), coverage=orjson.dumps(coverage).decode()
@@ -183,11 +191,31 @@ class Service:
             open_positions=open_positions,
             forward_realized=totals.get("realized", 0),
         ).where(Attachment.id == attachment.id).execute()
-        ForwardTotal.create(attachment=attachment, time=at, **SpanTotals(**totals)._asdict())
+        add_total(attachment.wallet_id, SOL, attachment.id, at, **totals)
+
+
+def read_sums(results):
+    """What the results of a wallet say, by the names of Sums."""
+    return {
+        "realized": int(results["realizedLamports"]),
+        "volume": int(results["volumeLamports"]),
+        "trades": results["observedTrades"],
+        "matched": results["matchedSells"],
+        "partial": results["partialSells"],
+        "unmatched": results["unmatchedSells"],
+        "winning": results["winningSells"],
+        "cost_left": int(results["costLeftLamports"]),
+    }
 
 
 def sum_hours(wallet):
-    """Running totals of the trades observed so far, as they are stored."""
+    """Running totals of the trades observed so far, as they are stored: no others are."""
+    mine = (
+        RunningTotal.wallet == wallet,
+        RunningTotal.money == SOL,
+        RunningTotal.view == ALL_HISTORY,
+    )
+    RunningTotal.delete().where(*mine).execute()
     sums = dict.fromkeys(
         ("realized", "volume", "trades", "matched", "partial", "unmatched", "winning", "cost_left"),
         0,
@@ -207,7 +235,17 @@ def sum_hours(wallet):
         has_result = counts and "incomplete_history" not in trade.flags
         if has_result and trade.realized != "not_applicable":
             sums[trade.realized] += 1
-        hour = {"wallet": wallet, "hour": (trade.block_time or 0) // 3600}
-        HourTotal.insert(**hour, **sums).on_conflict(
-            conflict_target=[HourTotal.wallet, HourTotal.hour], update=sums
-        ).execute()
+        add_total(wallet, SOL, ALL_HISTORY, trade.block_time or 0, **sums)
+
+
+def add_total(wallet, money, view, at, **sums):
+    """The running totals of a wallet at this Unix second, as they are stored."""
+    wallet = getattr(wallet, "id", wallet)
+    key = {"wallet": wallet, "money": money, "view": view, "hour": at // 3600}
+    row = {**key, **Sums(**sums)._asdict()}
+    storage.write_rows(RunningTotal, [row], ("wallet", "money", "view", "hour"))
+    fall, mine = Fall(), [getattr(RunningTotal, name) == key[name] for name in list(key)[:3]]
+    for row in list(RunningTotal.select().where(*mine).order_by(RunningTotal.hour)):
+        high, drawdown = fall.follow(row.realized, row.hour)
+        same = (*mine, RunningTotal.hour == row.hour)
+        RunningTotal.update(high=high, drawdown=drawdown).where(*same).execute()

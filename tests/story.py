@@ -16,7 +16,7 @@ from collections import defaultdict
 from node import Chain, Row
 
 from chain.base58 import b58encode
-from chain.instructions import SYSTEM, TOKEN
+from chain.reading.instructions import SYSTEM, TOKEN
 
 # A program of family swap.
 VENUE = "6EF8rrecthR5Dkzon8Nwu78hRvfCKubJ14M5uBEwF6P"

@@ -15,7 +15,7 @@ from accounts.problem import Problem
 from chain import base58
 from chain.addresses import NATIVE, SYSVARS, is_on_curve
 from chain.letters import clean_text
-from chain.programs import table
+from chain.reading.programs import table
 from models import Address, Attachment, Bot, Key, Owner, Wallet
 from paper.tables import Trader
 

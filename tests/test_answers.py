@@ -5,7 +5,8 @@ import base64
 import pytest
 from story import address
 
-from chain.answers import (
+from chain.base58 import b58decode
+from chain.reading.answers import (
     Holding,
     ListedSignature,
     check_accounts,
@@ -16,8 +17,7 @@ from chain.answers import (
     check_receipt,
     check_time,
 )
-from chain.base58 import b58decode
-from chain.instructions import SYSTEM, TOKEN, TOKEN_2022
+from chain.reading.instructions import SYSTEM, TOKEN, TOKEN_2022
 
 ADA, EVE, MINT, ACCOUNT = map(address, ("ada", "eve", "a mint", "ada's account"))
 # The last number that a signed column of 64 bits holds.

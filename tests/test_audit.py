@@ -16,8 +16,8 @@ from story import ADA, Story
 
 from accounts import wallets
 from bench import audit as bench_audit
-from chain.programs import table
-from chain.summary import show_time
+from chain.reading.programs import table
+from chain.stored.summary import show_time
 from evidence import claims, view
 from evidence.claims import Instance, Nonsense
 from evidence.document import digest_claims
@@ -97,7 +97,8 @@ def test_a_lamport_more_is_named_by_signature_and_field(watched, chain, column):
     Trade.update({field: field + 1}).where(Trade.id == row.id).execute()
     report = audit(watched, FakeNode(chain))
     name = {"sol_change": "solChange", "beside_sol": "beside", "cost_left": "costLeft"}
-    told = f"{name.get(column, column)}Lamports"
+    told = name.get(column, column)
+    told += "" if column in ("result", "proceeds", "cost") else "Lamports"
     assert report.verdict == "different"
     (one,) = report.differences
     assert one == (row.signature, told, str(before + 1), str(before))
@@ -176,16 +177,16 @@ def test_sums_are_compared_member_by_member(watched, chain):
 
 
 @pytest.mark.parametrize(
-    ("table_name", "fields"),
+    ("column", "fields"),
     [
-        ("hour_total", {"hours"}),
-        ("forward_total", {"spans.1.seconds", "spans.1.realized"}),
-        ("risk_total", {"risk", "spans.1.risk"}),
-        ("token_total", {"tokens", "spans.1.tokens"}),
+        ("running_total.realized", {"hours", "spans.1.hours", "spans.1.realized"}),
+        ("risk_total.sales", {"risk", "spans.1.risk"}),
+        ("token_total.realized", {"tokens", "spans.1.tokens"}),
     ],
 )
-def test_running_totals_are_compared(watched, chain, table_name, fields):
-    database.execute_sql(f"UPDATE {table_name} SET realized = realized + 1")
+def test_running_totals_are_compared(watched, chain, column, fields):
+    table_name, _, name = column.partition(".")
+    database.execute_sql(f"UPDATE {table_name} SET {name} = {name} + 1")
     report = audit(watched, FakeNode(chain))
     assert {one.field for one in report.differences} == fields
 
@@ -281,7 +282,7 @@ def forge_span(ask, totals=None, **changes):
     "changes",
     [
         *({"realizedLamports": "9000000000"}, {"totals": {"realized": "9000000000"}}),
-        *({"openPositions": 7}, {"seconds": "0" * 64}),
+        *({"openPositions": 7}, {"hours": "0" * 64}),
     ],
 )
 def test_a_forged_forward_record_is_found_also_where_it_says_that_nothing_was_published(

@@ -9,13 +9,11 @@ import models
 from accounts import auto_posts
 from accounts.auto_posts import update_posts
 from accounts.influencers import VOICE
-from chain.coverage import Progress
-from chain.effects import Balance
-from chain.entries import Entry
-from chain.group_tables import Companion
-from chain.quote_tables import QuoteTrade
-from chain.quotes import QUOTES
-from chain.store import LedgerStore
+from chain.ledger.coverage import Progress
+from chain.reading.effects import Balance
+from chain.reading.entries import Entry
+from chain.reading.quotes import QUOTES
+from chain.stored.store import LedgerStore
 from market.tables import Token
 from models import Address, Attachment, Bot, Owner, Post, Trade, Wallet, WalletSignature
 from voice.facts import find_foreign_numbers
@@ -147,9 +145,9 @@ def test_a_result_of_a_part_is_not_told_as_that_of_the_sale(wallet):
 
 
 def test_of_several_wallets_no_result_is_told_that_another_may_change(wallet):
-    """What the other one sold before is perhaps not read yet: the lots were then others."""
+    """The other side of the same transaction may not be read yet."""
     other = Wallet.create(address="Other", bot=wallet.bot, created_at=1, backfilled=True)
-    Companion.create(bot=wallet.bot, wallet=other, attached_at=1)
+    Attachment.create(bot=wallet.bot, wallet=other, ownership="proven", attached_at=1)
     posts = []
     for entry in (BUY, SELL):
         arrive(wallet, entry, NOW + entry.slot)
@@ -401,7 +399,7 @@ def test_a_sale_for_what_is_counted_no_more_is_told_without_a_result(wallet):
     publish(wallet)
     sold = Trade.get(Trade.signature == "sold")
     assert auto_posts._tell_quote_result(sold) == {"result": "1", "currency": "USDC"}
-    QuoteTrade.update(quote=MINT).execute()
+    sold.currency = MINT
     assert auto_posts._tell_quote_result(sold) == {}
 
 

@@ -8,7 +8,7 @@ import pytest
 from node import FakeNode
 from story import ADA, Story, account_of, address, market
 
-from chain.answers import Holding
+from chain.reading.answers import Holding
 from models import Address, Receipt, Trade, Wallet
 from observing.balances import MAX_TOLD_RESTS
 from observing.bell import (

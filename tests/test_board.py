@@ -5,13 +5,13 @@ import time
 
 import pytest
 from service import NOW, address
-from test_ledger import Teller
+from teller import Teller
 from test_ledger_store import DONE
 
 from accounts import influencers, wallets
 from accounts.auto_posts import update_posts
-from chain.standing_store import refresh_standings
-from chain.store import LedgerStore
+from chain.stored.standings import refresh_standings
+from chain.stored.store import LedgerStore
 from models import Attachment, Bot, Wallet, WalletSignature
 from web.api import standings
 
@@ -146,11 +146,13 @@ def test_a_retired_bot_stays_on_the_board_of_its_time(service, ada):
     assert [row["name"] for row in board(service, ada, "record=all")] == ["Ada", "Gone"]
     assert [row["name"] for row in board(service, ada, "window=7d")] == ["Ada"]
     assert "retired" in service.get("/leaderboard").text
-    # Another bot takes its wallet, which nobody proved: the past of the wallet goes with it, what
-    # the retired one did stays.
+    # Another bot claims its wallet, which nobody proved: its past stays with the one that held it
+    # first.
     attach(service, ada, OTHER, now * 1000)
     assert [row["name"] for row in board(service, ada)] == ["Ada", "Gone"]
-    assert [row["name"] for row in board(service, ada, "record=all")] == ["Ada"]
+    (gone, ada_now) = board(service, ada, "record=all")
+    assert (gone["name"], gone["realizedLamports"]) == ("Gone", "400")
+    assert (ada_now["name"], ada_now["unrankedReason"]) == ("Ada", "held_by_another")
 
 
 def test_a_retired_bot_keeps_what_it_proved(service, ada):
@@ -325,7 +327,7 @@ def test_the_race_works_out_no_standing_that_is_ready(service, ada, monkeypatch)
     asked, work_out = [], standings.work_out
 
     def note(*given):
-        asked.extend(given[4])
+        asked.extend(given[3])
         return work_out(*given)
 
     monkeypatch.setattr(standings, "work_out", note)

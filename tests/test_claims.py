@@ -5,10 +5,12 @@ import time
 import orjson
 import pytest
 from nacl.signing import SigningKey
-from service import NOW, address, signature
+from service import NOW, add_total, address, signature
 
 from accounts import wallets
 from chain import base58
+from chain.ledger.inventory import SOL
+from chain.ledger.views import ALL_HISTORY
 from models import Attachment, Wallet
 from web.api import leaderboard, queries
 
@@ -40,6 +42,8 @@ class World:
         service.observe_trade(W, "claimed", slot=3, block_time=at(CLAIMED), mint=M)
         service.observe_trade(W, "timeless", slot=4, block_time=None, mint=M)
         service.observe_results(W, 9_000)
+        wallet = Wallet.get(Wallet.address == W)
+        add_total(wallet, SOL, ALL_HISTORY, at(CLAIMED), realized=9_000, trades=4, matched=3)
         Wallet.update(coverage=None).execute()
 
     def claim(self, made, now, ownership="claimed"):

@@ -9,8 +9,7 @@ from lookout import BEGIN, Lookout
 from node import FakeNode
 from story import address, market
 
-from chain.group_tables import Companion, OwnCoverage
-from chain.summary import UNREADABLE
+from chain.stored.summary import UNREADABLE
 from evidence.digests import DigestLog
 from models import Attachment, Bot, Trade, Wallet, WalletSignature
 from observing import rebuilding
@@ -107,16 +106,15 @@ def test_the_doctor_names_it_and_rebuild_mends_it(seen, text):
 
 
 @DAMAGED
-def test_a_wallet_of_several_whose_own_coverage_is_damaged(service, text):
-    """Its row holds the coverage of them together, its own stands beside."""
+def test_damaged_coverage_of_one_of_several_wallets_is_named_and_mended(service, text):
     node = FakeNode(market(3, ("ada", "eve"), 36))
     (ada,) = Lookout.begin(service.config, node, wallets=[ADA]).wallets
     Attachment.update(ownership="proven").execute()
     eve = Wallet.create(address=EVE, bot=ada.bot_id, created_at=BEGIN)
-    Companion.create(bot=ada.bot_id, wallet=eve, attached_at=BEGIN)
+    Attachment.create(bot=ada.bot_id, wallet=eve, ownership="proven", attached_at=BEGIN)
     seen = Lookout(service.config, node).settle()
     assert seen.state(ADA) == "complete"
-    OwnCoverage.update(coverage=text).where(OwnCoverage.wallet == eve.id).execute()
+    Wallet.update(coverage=text).where(Wallet.id == eve.id).execute()
     (told,) = complain(seen)
     assert told.level == "wrong"
     bot = Bot.get_by_id(ada.bot_id)

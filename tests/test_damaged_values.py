@@ -17,7 +17,7 @@ from test_shapes import add_rare_things
 
 import models
 from accounts.tables import Hook
-from chain.stored import CHANGES, LOTS, NAMES, RESULTS, WALLET_PARTS
+from chain.stored.columns import CHANGES, LOTS, NAMES, RESULTS, WALLET_PARTS
 from operate import schema
 from paper.tables import Backtest
 from storage import database, rows

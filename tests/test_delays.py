@@ -9,7 +9,7 @@ from service import NOW, address, signature
 from accounts import posts
 from accounts.delays import count_delays, find_delay, sum_delays
 from accounts.verification import verify_posts
-from chain.tables import DelayTotal
+from chain.stored.tables import DelayTotal
 from models import Bot, Post, Trade, Wallet
 from operate import inspection
 

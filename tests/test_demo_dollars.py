@@ -6,7 +6,7 @@ import ground
 import pytest
 from test_demo import chain, recording, show, staged, text_of  # noqa: F401  the demonstration
 
-from chain.quotes import QUOTES
+from chain.reading.quotes import QUOTES
 from demo import cast
 from demo.market import BY_SYMBOL, SOL_USD, price
 from demo.recording import DOLLAR_SYMBOL, DOLLARS, GIVEN_USD

@@ -11,12 +11,12 @@ from corpus import read_expected
 
 from accounts import exports
 from accounts.problem import CODES
-from chain import verify
 from chain.amounts import exact
-from chain.effects import Balance
-from chain.entries import Entry
-from chain.kinds import TRADES
-from chain.ledger import Ledger
+from chain.ledger.ledger import WHOLE, Ledger
+from chain.reading.effects import Balance
+from chain.reading.entries import Entry
+from chain.reading.kinds import TRADES
+from chain.stored import verify
 from web.site import words
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -68,7 +68,7 @@ def test_every_flag_of_a_trade_is_named_and_said_in_words(service):
     schemas = service.get("/openapi.json").get_json()["components"]["schemas"]
     described = schemas["Trade"]["properties"]["flags"]["description"].partition(": ")[2]
     assert named == set(described.split(", ")) == set(words.FLAGS)
-    sources = "".join(path.read_text() for path in (ROOT / "chain").glob("*.py"))
+    sources = "".join(path.read_text() for path in (ROOT / "chain").rglob("*.py"))
     given = re.findall(r"flags=\(\"(\w+)\",\)|add_flags\(entry, \"(\w+)\"|\*\[\"(\w+)\"\]", sources)
     assert {flag for one in given for flag in one if flag} | verify.NO_PROOF <= named
     assert all(f'"{flag}"' in sources for flag in named)
@@ -114,7 +114,7 @@ def test_the_worked_example():
             Balance("A", "M", 6, held, held + change, 0 if slot == 1 else 1, 1),
         )
         kind = "transfer_in" if what.startswith("somebody") else what
-        booked = ledger.apply(
+        made = ledger.apply(
             Entry(
                 str(slot),
                 slot,
@@ -134,14 +134,17 @@ def test_the_worked_example():
             )
         )
         held, lamports = held + change, lamports + sol
-    told = int(re.search(r"\*\*([\d,]+) lamports\*\*", text)[1].replace(",", ""))
+    told, booked = (
+        int(re.search(r"\*\*([\d,]+) lamports\*\*", text)[1].replace(",", "")),
+        made[WHOLE],
+    )
     assert (booked.status, booked.result, booked.matched, booked.unmatched) == (
         "partial",
         told,
         1_500_000,
         100_000,
     )
-    assert ledger.positions() == [("M", 100_000, 6, None, 100_000)]
+    assert ledger.list_positions() == [("M", 100_000, 6, None, 100_000)]
 
 
 def test_the_drawn_example_is_the_one_of_the_book(service):
@@ -288,7 +291,7 @@ def test_the_gift_of_the_example_is_no_profit():
             *(sol, -fee, 0, 0, tokens, balances),
             beside_sol=beside,
         )
-        booked = ledger.apply(entry)
+        booked = ledger.apply(entry)[WHOLE]
         held, lamports = held + tokens[0][1], lamports + sol
     assert booked.result == whole(re.search(r"\*\*(−[\d,]+) lamports\*\*", text)[1])
     assert ledger.reconcile().received == gift

@@ -6,17 +6,17 @@ import pytest
 from scene import FEE, Scene
 from story import RENT, account_of, address
 
-from chain.effects import Balance, read_effect
-from chain.instructions import WRAPPED_SOL
-from chain.receipts import parse_receipt
+from chain.reading.effects import Balance, read_effect
+from chain.reading.instructions import WRAPPED_SOL
+from chain.reading.receipts import parse_receipt
 
 SOL = 10**9
 ADA, EVE, CAT, DOG, FOX = (address(word) for word in ("ada", "eve", "CAT", "DOG", "FOX"))
 TIPS = {address("validator")}
 
 
-def effect_of(raw, wallet=ADA, partners=frozenset()):
-    return read_effect(parse_receipt(raw), wallet, TIPS, partners=partners)
+def effect_of(raw, wallet=ADA):
+    return read_effect(parse_receipt(raw), wallet, TIPS)
 
 
 def account(owner, mint):
@@ -53,7 +53,7 @@ EVES = Balance(account("eve", "CAT"), CAT, 6, 0, 100, RENT, RENT)
 def test_what_a_transaction_did_to_who_paid_for_it():
     """3 SOL came; what was wrapped, and the rent of an own account, are hers as before."""
     assert asdict(effect_of(day())) == {
-        "wallets": frozenset({ADA}),
+        "wallet": ADA,
         "lamports": 3 * SOL - PAID,
         "fee": FEE,
         "wrapped": SOL,
@@ -79,20 +79,7 @@ def test_and_to_who_only_signed_it():
     assert (found.lamports, found.fee, found.wrapped, found.rent) == (-3 * SOL, 0, 0, 0)
     assert (found.sol, found.tip, found.tokens) == (-3 * SOL, 0, ((CAT, 100, 6),))
     assert found.balances == (Balance(EVE, None, 9, 0, 0, 5 * SOL, 2 * SOL), EVES)
-    assert (found.wallets, found.own) == ({EVE}, {EVE, EVES.address})
-
-
-def test_to_both_as_one_owner_nothing_went_from_one_to_the_other():
-    found = effect_of(day(), partners=frozenset({EVE}))
-    assert (found.lamports, found.wrapped, found.rent) == (-PAID, SOL, RENT)
-    assert (found.sol, found.fee, found.tip, found.tokens) == (-7 - FEE, FEE, 7, ())
-    held = {
-        ADA: Balance(ADA, None, 9, 0, 0, 20 * SOL, 23 * SOL - PAID),
-        EVE: Balance(EVE, None, 9, 0, 0, 5 * SOL, 2 * SOL),
-    }
-    accounts = sorted([*ADAS, EVES], key=lambda one: one.address)
-    assert found.balances == (*(held[one] for one in sorted(held)), *accounts)
-    assert found.wallets == {ADA, EVE} and found.own == {one.address for one in found.balances}
+    assert (found.wallet, found.own) == (EVE, {EVE, EVES.address})
 
 
 def test_a_failed_transaction_tipped_nobody():

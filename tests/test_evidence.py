@@ -15,7 +15,7 @@ from test_worker import ROOT
 
 import storage
 from accounts import posts, wallets
-from chain.programs import table
+from chain.reading.programs import table
 from evidence import claims, document, index, log, pages
 from evidence.logged import append_digest
 from models import Bot, Receipt, Trade, Wallet, WalletSignature
@@ -49,7 +49,7 @@ def test_it_names_every_receipt_with_what_the_trade_says(watched):
         trade = trades[line["signature"]]
         assert (line["tradeId"], line["kind"], line["slot"]) == (trade.uid, trade.kind, trade.slot)
         assert line["solChangeLamports"] == str(trade.sol_change)
-        assert line["resultLamports"] == (None if trade.result is None else str(trade.result))
+        assert line["result"] == (None if trade.result is None else str(trade.result))
         assert line["lots"] == orjson.loads(trade.lots)
         assert line["receipt"] == Receipt.get(Receipt.signature == line["signature"]).digest
     wallet = Wallet.get()

@@ -19,7 +19,7 @@ from live import ROOT
 from service import Service, address, signature
 
 import storage
-from chain.trade_store import trade_uid
+from chain.stored.trades import trade_uid
 
 EXAMPLES = ROOT / "examples"
 # What calls a running instance; a strategy of the operator's own is imported by one.

@@ -1,50 +1,23 @@
-"""The forward record: what a wallet did since a bot attached it, apart from what it did before."""
+"""The forward record as it is stored: what a wallet did since a bot attached it."""
 
 import random
-from unittest import mock
 
 from hypothesis import HealthCheck, given
 from hypothesis import settings as effort
 from hypothesis import strategies as st
 from lookout import BEGIN, ledger_of
 from story import market
-from test_ledger import Teller
+from teller import Teller
 from test_ledger_store import ADA, DONE, empty, entries_of, rebuild, store
 
-import chain.store
 from accounts.auto_posts import update_posts
-from chain.coverage import order_entries
-from chain.forward import Forward, Span, SpanHoldings, SpanTotals, read_totals
-from chain.forward_store import replace_forward
-from chain.inventory import Inventory
-from chain.ledger import Ledger
-from chain.risk import ALL
-from chain.store import LedgerStore
-from chain.tables import ForwardTotal
+from chain.ledger.views import ALL_HISTORY
+from chain.stored.store import LedgerStore
+from chain.stored.tables import RunningTotal
 from models import Attachment, WalletSignature
 
 # a fixture
 assert empty
-
-
-def play(entries, *spans, backfilled=True):
-    """(Forward, the wallet's Ledger) after these entries; `spans`: (begin, end or None) in Unix
-    seconds, numbered from 1.
-    """
-    ledger = Ledger(backfilled=backfilled)
-    forward = Forward(
-        tuple(
-            Span(number, begin * 1000, end and end * 1000)
-            for number, (begin, end) in enumerate(spans, 1)
-        )
-    )
-    for entry in entries:
-        forward.apply(entry, ledger)
-    return forward, ledger
-
-
-def last(forward, number=1):
-    return forward.records[number].last
 
 
 def after(teller):
@@ -52,162 +25,19 @@ def after(teller):
     return teller.entries[-1].block_time + 1
 
 
-def test_luck_from_before_counts_for_nothing():
-    """Four lots of 10@100, sold for 200 each before the attachment: 400 gained, none of it here.
-    Then 10@100 sold for 150: 50.
-    """
-    t = Teller()
-    for _ in range(4):
-        t.buy("A", 10, 100).sell("A", 10, 200)
-    begin = after(t)
-    t.buy("A", 10, 100).sell("A", 10, 150)
-    forward, ledger = play(t.entries, (begin, None))
-    assert ledger.totals.realized == 450
-    assert last(forward) == SpanTotals(realized=50, volume=250, trades=2, matched=1, winning=1)
+def list_since():
+    """The running totals of attachments, in order."""
+    mine = RunningTotal.view != ALL_HISTORY
+    return list(RunningTotal.select().where(mine).order_by(RunningTotal.hour))
 
 
-def test_luck_that_was_not_sold_yet_has_no_result():
-    """10@100 from before go first and have no cost here. 4 of 10@200 bought after go with them:
-    4/14 of 140 are 40, their cost is 80.
-    """
-    t = Teller().buy("A", 10, 100)
-    begin = after(t)
-    t.buy("A", 10, 200).sell("A", 14, 140)
-    forward, ledger = play(t.entries, (begin, None))
-    totals = last(forward)
-    assert (totals.realized, totals.partial, totals.matched) == (40 - 80, 1, 0)
-    assert ledger.totals.realized == 140 - 100 - 80
-    # 6 of 10@200 are left
-    assert forward.find_holdings(ledger) == {1: SpanHoldings(100, 120, 1, 40 - 80)}
+def find_last():
+    return list_since()[-1]
 
 
-def test_cost_does_not_come_in_by_a_swap():
-    """10@100 from before are swapped for 5 B, sold for 900: what B cost is unknown."""
-    t = Teller().buy("A", 10, 100)
-    begin = after(t)
-    t.swap("A", 10, "B", 5).sell("B", 5, 900)
-    forward, ledger = play(t.entries, (begin, None))
-    assert ledger.totals.realized == 800
-    totals = last(forward)
-    assert (totals.realized, totals.unmatched, totals.carried, totals.cost_left) == (0, 1, 0, 0)
-
-
-def test_each_span_begins_anew_and_all_count():
-    """10@100 bought in the first, sold for 70 in the second: in neither a result, and the first
-    still holds 100 of cost. 10@50 in the second, sold for 40: a loss of 10.
-    """
-    t = Teller().gain("B", 1)
-    first = after(t)
-    t.buy("A", 10, 100)
-    end = after(t)
-    t.gain("B", 1)
-    second = after(t)
-    t.sell("A", 10, 70).buy("A", 10, 50).sell("A", 10, 40)
-    forward, ledger = play(t.entries, (first, end), (second, None))
-    assert (last(forward, 1).realized, last(forward, 1).trades) == (0, 1)
-    assert (last(forward, 2).realized, last(forward, 2).unmatched) == (-10, 1)
-    assert forward.find_holdings(ledger) == {
-        1: SpanHoldings(0, 100, 1),
-        2: SpanHoldings(100, 0, 0, 40 - 50),
-    }
-
-
-def test_what_has_no_block_time_counts_for_nothing():
-    """10@100 at an unknown time, then sold for 150 at a known one: its cost is unknown here."""
-    t = Teller().gain("B", 1)
-    begin = after(t)
-    t.buy("A", 10, 100).sell("A", 10, 150)
-    t.entries[2] = t.entries[2]._replace(block_time=None)
-    forward, ledger = play(t.entries, (begin, None))
-    assert ledger.totals.realized == 50
-    assert (last(forward).realized, last(forward).trades, last(forward).unmatched) == (0, 1, 1)
-
-
-def test_what_has_no_block_time_counts_for_nothing_within_a_span_either():
-    """5@50 bought in the span, then 10@100 at an unknown time; 15 are sold for 300. 5 of 15 brought
-    100, 50 more than they cost; what the others cost is unknown.
-    """
-    t = Teller().gain("B", 1)
-    begin = after(t)
-    t.buy("A", 5, 50).buy("A", 10, 100).sell("A", 15, 300)
-    t.entries[3] = t.entries[3]._replace(block_time=None)
-    forward, ledger = play(t.entries, (begin, None))
-    assert ledger.totals.realized == 300 - 50 - 100
-    assert last(forward) == SpanTotals(realized=50, volume=350, trades=2, partial=1, winning=1)
-
-
-def test_a_sale_at_no_known_time_takes_its_position_out_of_the_count():
-    """Of 4@40 two go at no known time and two for 30, a gain of 10: that position does not count.
-    Nor does 1@10, which went whole at no known time; the next one of that token does, and lost 5.
-    """
-    t = Teller().gain("B", 1)
-    begin = after(t)
-    t.buy("C", 4, 40).sell("C", 2, 90).sell("C", 2, 30)
-    t.buy("D", 1, 10).sell("D", 1, 90).buy("D", 1, 10).sell("D", 1, 5)
-    for place in (3, 6):
-        t.entries[place] = t.entries[place]._replace(block_time=None)
-    forward, _ = play(t.entries, (begin, None))
-    told = forward.records[1].risk.rows[ALL]
-    assert (told.closed, told.won, told.uncounted) == (1, 0, 1)
-    assert last(forward).realized == 10 - 5
-
-
-def test_a_wallet_that_no_bot_had_has_no_record():
-    assert Forward().sum_realized() is None
-    assert Forward().find_holdings(Ledger()) == {}
-    assert replace_forward(Forward(), Ledger()) is False
-
-
-def test_an_attachment_that_saw_nothing_tells_what_it_came_with():
-    t = Teller().buy("A", 10, 100)
-    forward, ledger = play(t.entries, (after(t), None))
-    assert forward.records == {}
-    assert forward.find_holdings(ledger) == {1: SpanHoldings(100, 0, 0)}
-
-
-@effort(max_examples=30, deadline=None)
-@given(seed=st.integers(0, 10**6))
-def test_from_before_the_first_transaction_on_it_is_the_whole(seed):
-    ledger = Ledger()
-    entries = order_entries(entries_of(market(seed, length=40)), {})
-    forward, ledger = play(entries, (0, None))
-    assert last(forward) == read_totals(ledger.totals)
-    assert forward.find_holdings(ledger)[1].open_cost == ledger.inventory.sum_open_cost()
-    assert forward.find_holdings(ledger)[1].carried_in == 0
-
-
-@effort(max_examples=40, deadline=None)
-@given(seed=st.integers(0, 10**6), data=st.data())
-def test_booked_once_or_twice_it_is_the_same(seed, data):
-    """Spans that begin anywhere, some of them with nothing held, and transactions without a block
-    time: what shares the wallet's ledger while it can holds what a ledger of its own does.
-    """
-    entries = order_entries(entries_of(market(seed, length=30)), {})
-    places = st.integers(0, len(entries) - 1)
-    for place in data.draw(st.sets(places, max_size=2)):
-        entries[place] = entries[place]._replace(block_time=None)
-    times = sorted(entry.block_time for entry in entries if entry.block_time is not None)
-    begin, end = times[0] + data.draw(st.integers(-1, 1)), times[data.draw(places) // 2] + 1
-    spans = [(begin, end), (end, None)] if data.draw(st.booleans()) else [(begin, None)]
-    shared = play(entries, *spans)
-    with mock.patch.object(Inventory, "has_known_cost", return_value=True):
-        apart = play(entries, *spans)
-    assert [tell(number, *shared) for number in shared[0].records] == [
-        tell(number, *apart) for number in apart[0].records
-    ]
-
-
-def tell(number, forward, ledger):
-    """All that is derived of a span."""
-    record = forward.records[number]
-    risk = record.risk.rows, record.risk.token_rows
-    return number, record.rows, record.last, risk, forward.find_holdings(ledger)[number]
-
-
-# ---- stored ----------------------------------------------------------------------------------
 def attach_at(wallet, *spans):
     """Instead of its attachment: one for each (begin, end or None), in Unix seconds."""
-    ForwardTotal.delete().execute()
+    RunningTotal.delete().where(RunningTotal.view != ALL_HISTORY).execute()
     Attachment.delete().execute()
     for begin, end in spans:
         Attachment.create(
@@ -256,41 +86,24 @@ def test_a_rebuild_mends_the_stored_record(empty):
     t = Teller().gain("B", 1)
     wallet = empty()
     attach_at(wallet, (after(t), None))
-    t.buy("A", 10, 100).sell("A", 10, 150).buy("A", 1, 7)
+    t.buy("A", 10, 100)
+    t.slot += 3_600
+    t.sell("A", 10, 150)
+    t.slot += 3_600
+    t.buy("A", 1, 7)
     truth = rebuild(wallet, t.entries)
-    bought, sold, _ = ForwardTotal.select().order_by(ForwardTotal.time)
+    bought, sold, _ = list_since()
     assert (bought.realized, sold.realized, read_holdings()) == (0, 50, [(0, 7, 1)])
-    ForwardTotal.update(realized=1).where(ForwardTotal.time == bought.time).execute()
-    ForwardTotal.update(time=9).where(ForwardTotal.time == sold.time).execute()
+    mine = RunningTotal.view != ALL_HISTORY
+    RunningTotal.update(realized=1).where(mine, RunningTotal.hour == bought.hour).execute()
+    RunningTotal.update(hour=9).where(mine, RunningTotal.hour == sold.hour).execute()
     Attachment.update(open_cost=None).execute()
     assert rebuild(wallet, []) == truth
     assert read_holdings() == [(0, 7, 1)]
 
 
-def test_a_rebuild_of_what_is_stored_holds_no_long_past(empty, monkeypatch):
-    """The totals of 20,000 seconds would take 11 MB, which Python would keep."""
-    t = Teller().gain("B", 1)
-    wallet = empty()
-    attach_at(wallet, (after(t), None))
-    for _ in range(20):
-        t.buy("A", 10, 100).sell("A", 10, 150)
-    rebuild(wallet, t.entries)
-    assert ForwardTotal.select().count() == 40
-    monkeypatch.setattr(chain.store, "SLOTS_AT_ONCE", 4)
-    most, settle = [], chain.store.settle_past
-
-    def spy(forward, stored):
-        most.extend(len(record.rows) for record in forward.records.values())
-        settle(forward, stored)
-
-    monkeypatch.setattr(chain.store, "settle_past", spy)
-    LedgerStore().apply(wallet)
-    # Those of four slots, and of the second before, which might have gone on.
-    assert len(most) >= 10 and max(most) <= 5
-
-
-def test_a_rebuild_writes_nothing_anew_where_the_clock_of_the_chain_runs_ahead(empty, monkeypatch):
-    """All was seen in one second, so the totals of that second change with each trade."""
+def test_a_rebuild_writes_nothing_where_the_clock_of_the_chain_runs_ahead(empty):
+    """All was seen in one second, and happened in it; hours are those of block times."""
     t = Teller().gain("B", 1)
     wallet = empty()
     attach_at(wallet, (after(t), None))
@@ -299,12 +112,10 @@ def test_a_rebuild_writes_nothing_anew_where_the_clock_of_the_chain_runs_ahead(e
     WalletSignature.update(seen_at=t.entries[0].block_time * 1000).execute()
     Attachment.update(attached_at=0).execute()
     rebuild(wallet, [])
-    assert ForwardTotal.select().count() == 1
-    monkeypatch.setattr(chain.store, "SLOTS_AT_ONCE", 1)
+    assert find_last().hour == t.entries[-1].block_time // 3_600
     again = LedgerStore()
     again.apply(wallet)
-    (record,) = again._pending[wallet.id].forward.records.values()
-    assert record.rows == {}
+    assert not any(again._pending[wallet.id].derived.rows.values())
 
 
 def test_what_happens_after_the_end_is_another_spans(empty):
@@ -321,38 +132,9 @@ def test_what_happens_after_the_end_is_another_spans(empty):
     for _ in range(2):
         ledger_store.apply(wallet)
         ledger_store.publish(wallet, DONE, BEGIN)
-        realized.append(
-            ForwardTotal.select(ForwardTotal.realized).order_by(ForwardTotal.time.desc()).scalar()
-        )
+        realized.append(find_last().realized)
         Attachment.update(detached_at=end * 1000).execute()
     assert realized == [40, 50]
-
-
-def seen(entries, at):
-    return [entry._replace(seen_at=at * 1000) for entry in entries]
-
-
-def test_a_clock_of_the_chain_that_runs_ahead_hides_no_loss():
-    """10@100 sold for 40, seen a second before the wallet was given up, though by the chain's clock
-    it is yet to come: -60. What was seen after the end went by the chain's clock, and stays there.
-    """
-    t = Teller().gain("B", 1)
-    begin = after(t)
-    t.buy("A", 10, 100)
-    end = after(t)
-    t.sell("A", 10, 40)
-    forward, _ = play(seen(t.entries, end - 1), (begin, end))
-    assert last(forward).realized == -60
-    forward, _ = play(seen(t.entries, end + 1_000), (begin, end))
-    assert (last(forward).realized, last(forward).trades) == (0, 1)
-
-
-def test_what_was_seen_before_an_attachment_is_from_before():
-    """Sold for 200 by a clock that runs ahead, seen before the bot took the wallet."""
-    t = Teller().buy("A", 10, 100).sell("A", 10, 200)
-    begin = t.entries[-1].block_time
-    forward, _ = play(seen(t.entries, begin - 1), (begin, None))
-    assert forward.records == {}
 
 
 def test_what_is_found_later_went_by_its_block_time(empty):
@@ -364,7 +146,7 @@ def test_what_is_found_later_went_by_its_block_time(empty):
     attach_at(wallet, (begin, after(t)))
     rebuild(wallet, t.entries)
     assert WalletSignature.select().where(WalletSignature.seen_at < after(t) * 1000).count() == 0
-    assert ForwardTotal.select().order_by(ForwardTotal.time.desc()).first().realized == 50
+    assert find_last().realized == 50
 
 
 def test_when_it_was_seen_is_read_with_each_entry(empty):
@@ -377,7 +159,7 @@ def test_when_it_was_seen_is_read_with_each_entry(empty):
     wallet = empty()
     attach_at(wallet, (begin, end))
     rebuild(wallet, t.entries)
-    assert ForwardTotal.select().order_by(ForwardTotal.time.desc()).first().realized == 0
+    assert find_last().realized == 0
     WalletSignature.update(seen_at=end * 1000 - 1).execute()
     rebuild(wallet, [])
-    assert ForwardTotal.select().order_by(ForwardTotal.time.desc()).first().realized == -60
+    assert find_last().realized == -60

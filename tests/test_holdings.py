@@ -1,6 +1,4 @@
-"""A wallet that stands beside the one that leads is counted, found and told of wherever a wallet of
-a bot is.
-"""
+"""Every wallet of a bot is counted, found and shown, not only the one that leads."""
 
 import csv
 import io
@@ -13,7 +11,6 @@ from lookout import watch
 from service import NOW, address, signature
 
 from accounts import exports, quotas
-from chain.group_tables import Companion
 from models import IS_PROGRAM, Address, Attachment, Post, Wallet, WalletSignature
 from observing.ringing import list_audible
 from storage import database
@@ -32,7 +29,8 @@ def stand_beside(bot, of, begins, ends=None):
     """A wallet that a bot has beside the one that leads."""
     wallet = Wallet.create(address=of, bot=bot, created_at=NOW)
     Address.create(wallet=wallet, address=of)
-    Companion.create(bot=bot, wallet=wallet, attached_at=begins, detached_at=ends)
+    times = {"attached_at": begins, "detached_at": ends}
+    Attachment.create(bot=bot, wallet=wallet, ownership="proven", **times)
     return wallet
 
 
@@ -101,8 +99,7 @@ def test_what_is_rare_is_found_by_an_index_of_it_alone(service):
         (DIFFERENCES, (1,), "wallet_with_difference"),
         (REFUSED, (1,), "sighting_refused"),
         (quotas.MAX_POSTS, (1,), "owner_of_many_posts"),
-        (quotas.MAX_CHANGES, (1, 1, 1), "attachment_given_up"),
-        (quotas.MAX_CHANGES, (1, 1, 1), "companion_given_up"),
+        (quotas.MAX_CHANGES, (1, 1), "attachment_given_up"),
     ):
         plan = database.execute_sql(f"EXPLAIN QUERY PLAN {sql}", values).fetchall()
         assert any(index in row[-1] for row in plan), (index, plan)
@@ -134,7 +131,7 @@ def test_a_wallet_that_went_is_a_former_one_and_one_that_came_back_is_not(bot, s
 
     assert former() == [GONE]
     gone = Wallet.get(Wallet.address == GONE)
-    Companion.create(bot=bot.bot, wallet=gone, attached_at=NOW + 9)
+    Attachment.create(bot=bot.bot, wallet=gone, ownership="proven", attached_at=NOW + 9)
     assert former() == []
 
 
@@ -150,13 +147,12 @@ def test_a_post_under_it_is_of_a_proven_wallet(bot):
     assert [told(BESIDE, NOW), told(GONE, NOW + 4)] == ["claimed"] * 2
 
 
-def test_its_sales_stand_in_the_picture_of_all(bot, service):
+def test_the_sales_of_all_are_in_one_picture(bot, service):
     cost = {"realized": "matched", "proceeds": 7, "cost": 4}
     for number, wallet in enumerate((LEAD, BESIDE, LEAD, GONE), 1):
         sold = {"kind": "sell", "result": number, "block_time": NOW // 1000 + number, **cost}
         service.observe_trade(wallet, f"sale{number}", number, **sold)
-    assert [one.result for one in history.list_sales(LEAD)] == [3, 2, 1]
-    assert [one.result for one in history.list_sales(BESIDE)] == [2]
+    assert [one.result for one in history.list_sales(bot.bot.uid)] == [3, 2, 1]
 
 
 # ---- the bell ------------------------------------------------------------------------------------
@@ -176,9 +172,9 @@ def test_the_bell_hears_it_and_its_accounts():
 
 # ---- what an owner takes along -------------------------------------------------------------------
 def test_an_archive_has_its_stay_and_its_trades_and_the_lead_comes_first(bot, service, tmp_path):
-    # The lead left and came back: its stay began after the other's.
-    Attachment.update(detached_at=NOW + 5).execute()
+    # The lead left and came back: then the other one leads.
     lead = Wallet.get(Wallet.address == LEAD)
+    Attachment.update(detached_at=NOW + 5).where(Attachment.wallet == lead).execute()
     Attachment.create(bot=bot.bot, wallet=lead, ownership="proven", attached_at=NOW + 6)
     service.observe_trade(BESIDE, "beside", 1)
     service.make_bot("Bob", address("other"))
@@ -192,6 +188,6 @@ def test_an_archive_has_its_stay_and_its_trades_and_the_lead_comes_first(bot, se
             return list(csv.DictReader(io.StringIO(opened.read(name).decode(), newline="")))
 
     held = [(one["wallet"], bool(one["detachedAt"])) for one in rows("wallets.csv")]
-    assert held == [(LEAD, True), (LEAD, False), (BESIDE, False), (GONE, True)]
+    assert held == [(LEAD, True), (BESIDE, False), (GONE, True), (LEAD, False)]
     assert {one["ownership"] for one in rows("wallets.csv")} == {"proven"}
     assert [one["wallet"] for one in rows("trades.csv")] == [BESIDE]

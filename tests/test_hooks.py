@@ -387,9 +387,9 @@ def test_receivers_that_hang_now_and_then_delay_nobody(private, delivering, rece
 
 def test_receivers_that_hung_share_a_lane_for_a_while(private, delivering, receivers, monkeypatch):
     """Few messages to them are under way, and each receiver gets all of its own in order."""
-    monkeypatch.setattr(client, "ANSWER_SECONDS", 0.5)
+    monkeypatch.setattr(client, "ANSWER_SECONDS", 2.0)
     monkeypatch.setattr(plan, "WAITS_SECONDS", (0,))
-    monkeypatch.setattr(outbox, "SLOW_SECONDS", 0.3)
+    monkeypatch.setattr(outbox, "SLOW_SECONDS", 1.5)
     monkeypatch.setattr(outbox, "MAX_SLOW", 4)
     held, under_way = threading.Event(), []
     (bad,) = receivers()
@@ -418,6 +418,11 @@ def read_data(got):
     return json.loads(body)["data"] if "webhook-id" in headers else None
 
 
+def has_operators_hook():
+    with storage.database.connection_context():
+        return Hook.select().where(Hook.kind == hooks.APPRISE).exists()
+
+
 def test_the_operators_own_receivers_wait_for_nobody(private, delivering, receivers, monkeypatch):
     """Also where messages to others take all places there are."""
     monkeypatch.setattr(outbox, "MAX_BUSY", 2)
@@ -433,6 +438,8 @@ def test_the_operators_own_receivers_wait_for_nobody(private, delivering, receiv
     bot = private.make_bot()
     add_many(private, bot, bad.behave(receiver.hang(held)), 3)
     delivering()
+    # They are told of what happens from then on.
+    until(has_operators_hook)
     say(private, bot, "one")
     until(lambda: len(bad.got) >= 2)
     say(private, bot, "two")

@@ -16,8 +16,8 @@ from peewee import fn
 from story import address, market
 
 from accounts import posts
-from chain.packing import pack_text, read_dictionary, unpack_text
-from chain.tables import HourTotal, Mint, TokenTrader, TradeMint
+from chain.reading.packing import pack_text, read_dictionary, unpack_text
+from chain.stored.tables import Mint, RunningTotal, TokenTrader, TradeMint
 from models import Bot, Owner, Post, Receipt, Trade, Wallet, WalletSignature
 from observing import rebuilding
 from operate import backups, database_checks, doctor, inspection
@@ -73,8 +73,8 @@ CHANGES = [
     (Trade, {"digest": "0" * 24}, ("trade", "digest")),
     (Trade, {"sol_change": 5}, ("trade", "sol_change")),
     (TradeMint, {"side": None}, ("trade_mint", None)),
-    (HourTotal, {"realized": 3}, ("hour_total", None)),
-    (HourTotal, {"hour": 1}, ("hour_total", None)),
+    (RunningTotal, {"realized": 3}, ("running_total", None)),
+    (RunningTotal, {"hour": 1}, ("running_total", None)),
     (Wallet, {"realized": 77}, ("wallet", "realized")),
     (Wallet, {"results": "{}"}, ("wallet", "results")),
     (Wallet, {"positions": "[]"}, ("wallet", "positions")),
@@ -106,10 +106,10 @@ def test_a_change_behind_the_books_back_is_named(seen):
                 row["id"]: {name: row[name] for name in change}
                 for row in list(model.select().dicts())
             }
-            if model is not HourTotal
+            if model is not RunningTotal
             else None
         )
-        hours = list(HourTotal.select().dicts())
+        hours = list(RunningTotal.select().dicts())
         found = change_behind(seen, model, change)
         assert place in found or (place[1] is None and place[0] in {table for table, _ in found}), (
             model,
@@ -119,8 +119,8 @@ def test_a_change_behind_the_books_back_is_named(seen):
         for number, columns in (before or {}).items():
             model.update(columns).where(model.id == number).execute()
         if before is None:
-            HourTotal.delete().execute()
-            HourTotal.insert_many(hours).execute()
+            RunningTotal.delete().execute()
+            RunningTotal.insert_many(hours).execute()
     assert differences(seen) == []
 
 
@@ -131,7 +131,9 @@ def change_behind(seen, model, change):
         WalletSignature: lambda: WalletSignature.signature == first_sell().signature,
         Receipt: lambda: Receipt.signature == first_sell().signature,
         Wallet: lambda: Wallet.address == ADA,
-        HourTotal: lambda: HourTotal.hour == HourTotal.select(fn.MAX(HourTotal.hour)).scalar(),
+        RunningTotal: lambda: (
+            RunningTotal.hour == RunningTotal.select(fn.MAX(RunningTotal.hour)).scalar()
+        ),
     }
     assert (
         model.update(change)
@@ -147,7 +149,7 @@ def change_behind(seen, model, change):
         (Trade, "trade", "trade"),
         (Receipt, "receipt", "receipt"),
         (WalletSignature, "sighting", "receipt"),
-        (HourTotal, "hours", "hour_total"),
+        (RunningTotal, "hours", "running_total"),
         (TradeMint, "mint", "trade_mint"),
     ],
 )
@@ -157,7 +159,7 @@ def test_a_deleted_row_is_named_with_its_wallet_and_signature(seen, model, where
         "trade": Trade.id == sale.id,
         "receipt": Receipt.signature == sale.signature,
         "sighting": WalletSignature.signature == sale.signature,
-        "hours": HourTotal.wallet == sale.wallet,
+        "hours": RunningTotal.wallet == sale.wallet,
         "mint": TradeMint.trade == sale,
     }[where]
     assert model.delete().where(match).execute()
@@ -210,7 +212,7 @@ def test_what_differs_beside_a_running_server_is_looked_at_again(seen):
 
 def test_what_rebuild_mends_is_whole_again(seen):
     Trade.delete().where(Trade.id == first_sell().id).execute()
-    HourTotal.update(realized=5).execute()
+    RunningTotal.update(realized=5).execute()
     Wallet.update(realized=5, results="{}").execute()
     assert differences(seen)
     rebuilding.rebuild(seen.observer.state, list(Wallet.select()), seen.now)
@@ -248,7 +250,7 @@ def test_a_receipt_that_is_gone_is_reported_and_fetched_again(seen):
 
 
 # What follows from transactions, and the transactions; and what of that no other row tells.
-CHECKED = ("receipt", "trade", "sighting", "trade_mint", "hour_total")
+CHECKED = ("receipt", "trade", "sighting", "trade_mint", "running_total")
 UNTOLD = {"endpoint", "stored_at", "head", "tries", "due_at", "seen_at"}
 
 

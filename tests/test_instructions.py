@@ -9,7 +9,7 @@ from scene import Scene
 from story import RENT, account_of, address
 
 from chain.base58 import b58decode
-from chain.instructions import (
+from chain.reading.instructions import (
     ASSOCIATED,
     STAKE,
     SYSTEM,
@@ -22,8 +22,8 @@ from chain.instructions import (
     read_data,
     read_parsed,
 )
-from chain.moves import Move, is_read, list_moves, place_calls
-from chain.receipts import Instruction, parse_receipt
+from chain.reading.moves import Move, is_read, list_moves, place_calls
+from chain.reading.receipts import Instruction, parse_receipt
 
 A, B, C, D = (address(word) for word in "ABCD")
 N = 2**40 + 7

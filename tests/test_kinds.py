@@ -7,16 +7,16 @@ from hashlib import sha256
 from itertools import product
 
 import pytest
+from corpus import read_truth
 from scene import Scene
 from story import VENUE, Story, account_of, address
-from test_receipts import read_truth
 
 from chain.base58 import b58encode
-from chain.effects import read_effect
-from chain.entries import read_entry
-from chain.kinds import Kind, decide_kind
-from chain.programs import TIP_ACCOUNTS, table
-from chain.receipts import parse_receipt
+from chain.reading.effects import read_effect
+from chain.reading.entries import read_entry
+from chain.reading.kinds import Kind, decide_kind
+from chain.reading.programs import TIP_ACCOUNTS, table
+from chain.reading.receipts import parse_receipt
 
 # Rows where the reading is taken that truth.csv names as an alternative. A rest of one mint that
 # stays behind is a residue: 907 units of USDC of 4.7 million, 238,744 of 1.9 million that passed

@@ -10,7 +10,7 @@ from story import BEGIN_TIME as FIRST_SECOND
 import storage
 from accounts.influencers import retire_bot
 from accounts.wallets import attach_wallet, detach_wallet
-from chain.coverage import GIVEN_UP
+from chain.ledger.coverage import GIVEN_UP
 from models import Attachment, Bot, Wallet
 from observing.closing import MAX_CLOSING_MS
 from observing.rebuilding import rebuild

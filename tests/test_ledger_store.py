@@ -5,6 +5,7 @@ the same bytes stand there.
 import hashlib
 import json
 import random
+from types import SimpleNamespace
 
 import ground
 import orjson
@@ -14,34 +15,30 @@ from hypothesis import settings as effort
 from hypothesis import strategies as st
 from lookout import BEGIN, ledger_of, watch
 from story import Story, address, market
-from test_ledger import STEP, Silent, Teller, account, play
+from teller import STEP, Silent, Teller, account, play
 
-import chain.store
+import chain.stored.store
 import models
 import storage
 from accounts.auto_posts import update_posts
-from chain import whole_standings
-from chain.coverage import Progress
-from chain.entries import read_entry
-from chain.forward import Forward
-from chain.group_book import Member
-from chain.ledger import Ledger
-from chain.lots import Booked, Opening
-from chain.programs import table
-from chain.receipts import parse_receipt
-from chain.risk import Stretch
-from chain.risk_store import dump_stretch
-from chain.standing_store import read_rows
-from chain.store import (
+from chain.ledger.coverage import Progress
+from chain.ledger.inventory import SOL
+from chain.ledger.ledger import WHOLE, Ledger
+from chain.ledger.lots import Opening
+from chain.ledger.risk import Stretch
+from chain.ledger.sales import Booked, see_side
+from chain.reading.entries import read_entry
+from chain.reading.programs import table
+from chain.reading.receipts import parse_receipt
+from chain.stored.risk import dump_stretch
+from chain.stored.store import (
     LedgerStore,
     PendingLedger,
-    Untouched,
-    book_entry,
     list_entries,
-    open_untouched,
+    read_untouched,
 )
-from chain.tables import HourTotal, RiskTotal, TokenTotal, TradeMint
-from chain.trade_store import (
+from chain.stored.tables import RiskTotal, RunningTotal, TokenTotal, TradeMint
+from chain.stored.trades import (
     digest_columns,
     digest_trade,
     list_moved,
@@ -55,6 +52,7 @@ from models import Post, Trade, Wallet, WalletSignature
 from operate import schema
 
 ADA, PROGRAMS = address("ada"), table()
+ORDER = RunningTotal.money, RunningTotal.view, RunningTotal.hour
 DONE = Progress(polled=True, listed=True, confirmed=True, closed=True)
 
 
@@ -106,6 +104,27 @@ def rebuild(wallet, entries):
     ledger_store.apply(wallet)
     ledger_store.publish(wallet, DONE, BEGIN)
     return ledger_of([ADA])
+
+
+def test_what_could_not_be_written_is_written_the_next_time(empty):
+    """The disk is full at the end of the first transaction, which is taken back whole."""
+    entries = entries_of(market(length=20))
+    truth, wallet, full = rebuild(empty(), entries), empty(), [False, True]
+
+    def follow_up(wallet, changed, now):
+        update_posts(wallet, changed, now)
+        if full.pop():
+            raise OSError("no space left on device")
+
+    store(wallet, entries)
+    ledger_store = LedgerStore(follow_up)
+    ledger_store.apply(wallet)
+    with pytest.raises(OSError, match="no space"):
+        ledger_store.publish(wallet, DONE, BEGIN)
+    assert not Trade.select().exists() and not RunningTotal.select().exists()
+    ledger_store.apply(wallet)
+    ledger_store.publish(wallet, DONE, BEGIN)
+    assert ledger_of([ADA]) == truth
 
 
 @effort(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -235,14 +254,14 @@ def test_a_refold_writes_only_what_differs(empty):
 def test_a_rebuild_is_the_same_in_parts_of_any_size(empty, monkeypatch, slots):
     entries = entries_of(market(length=60), indexed=False)
     truth = rebuild(empty(), entries)
-    monkeypatch.setattr(chain.store, "SLOTS_AT_ONCE", slots)
+    monkeypatch.setattr(chain.stored.store, "SLOTS_AT_ONCE", slots)
     assert rebuild(empty(), entries) == truth
 
 
 @pytest.mark.parametrize("slot", [0, 2**40], ids=["before all", "after all"])
 def test_a_trade_whose_stored_slot_is_wrong_is_put_right(empty, monkeypatch, slot):
     """Stored trades are met where their slots say, before or after they are made."""
-    monkeypatch.setattr(chain.store, "SLOTS_AT_ONCE", 2)
+    monkeypatch.setattr(chain.stored.store, "SLOTS_AT_ONCE", 2)
     wallet, entries = empty(), entries_of(market(length=12))
     truth = rebuild(wallet, entries)
     numbers = dict(Trade.select(Trade.signature, Trade.id).tuples())
@@ -255,9 +274,15 @@ def test_a_trade_whose_stored_slot_is_wrong_is_put_right(empty, monkeypatch, slo
 def test_a_digest_is_of_all_that_is_derived_by_name():
     """Spelled out: another one would have each start write all trades there are."""
     entry = entries_of(market(length=5))[-1]
-    owner = Member(3, ADA)
+    owner = SimpleNamespace(id=3, address=ADA)
     row = make_trade_row(
-        owner, 7, Booked(entry, entry.flags, "matched", 2**60, lots=(("s", 1, 2),))
+        owner,
+        7,
+        {
+            WHOLE: Booked(
+                entry, see_side(entry, SOL), entry.flags, "matched", 2**60, lots=(("s", 1, 2),)
+            )
+        },
     )
     told = {name: row[name] for name in sorted(row) if name not in ("uid", "wallet", "digest")}
     text = json.dumps(told, separators=(",", ":"), ensure_ascii=False)
@@ -271,7 +296,7 @@ def test_a_fold_of_what_is_stored_holds_none_of_it(empty):
     wallet, again = empty(), LedgerStore(update_posts)
     entries = entries_of(market(length=20))
     rebuild(wallet, entries)
-    assert again.apply(wallet).count == len(entries) and again._pending[wallet.id].rows == {}
+    assert again.apply(wallet).chain.count == len(entries) and again._pending[wallet.id].rows == {}
     Trade.update(digest="").where(Trade.signature == entries[3].signature).execute()
     again.forget(wallet.id)
     again.apply(wallet)
@@ -325,14 +350,14 @@ def test_whatever_is_read_again_the_trades_are_those_of_a_fresh_fold(empty, seed
             ledger_store.publish(wallet, DONE, BEGIN)
             said, hours = (
                 ledger_of([ADA]),
-                list(HourTotal.select().order_by(HourTotal.hour).tuples()),
+                list(RunningTotal.select().order_by(*ORDER).tuples()),
             )
-            for model in (models.Arrival, TradeMint, Trade, HourTotal):
+            for model in (models.Arrival, TradeMint, Trade, RunningTotal):
                 model.delete().execute()
             rebuild(wallet, [])
             assert (
                 ledger_of([ADA]),
-                list(HourTotal.select().order_by(HourTotal.hour).tuples()),
+                list(RunningTotal.select().order_by(*ORDER).tuples()),
             ) == (said, hours)
         elif step == "restart":
             ledger_store = LedgerStore(update_posts)
@@ -621,7 +646,12 @@ SUMS = """SELECT COALESCE(SUM(result), 0), COALESCE(SUM(CASE WHEN kind IN ('buy'
     THEN 1 END), SUM(CASE realized WHEN 'matched' THEN 1 END),
 SUM(CASE realized WHEN 'partial' THEN 1 END), SUM(CASE WHEN realized = 'unmatched'
     AND flags NOT LIKE '%incomplete_history%' THEN 1 END),
-SUM(CASE WHEN result > 0 THEN 1 END), SUM(cost_left) FROM trade WHERE block_time >= ?"""
+SUM(CASE WHEN result > 0 THEN 1 END), SUM(cost_left),
+SUM(CASE WHEN result IS NOT NULL THEN cost END) FROM trade WHERE block_time >= ?"""
+SUMMED = (
+    *("realized", "volume", "trades", "matched", "partial", "unmatched", "winning"),
+    *("cost_left", "cost"),
+)
 
 
 @effort(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -645,8 +675,7 @@ def test_a_window_is_the_sum_of_its_trades(empty, seed, data):
         ledger_store.apply(wallet)
         ledger_store.publish(wallet, DONE, BEGIN)
         check_windows(begin, len(entries))
-    # As a database that has just got the table.
-    HourTotal.delete().execute()
+    RunningTotal.delete().execute()
     rebuild(wallet, [])
     check_windows(begin, len(entries))
 
@@ -660,13 +689,13 @@ def test_running_totals_that_are_wrong_missing_or_too_many_are_put_right(empty):
             for n, entry in enumerate(entries_of(market(7)))
         ],
     )
-    rows = HourTotal.select().order_by(HourTotal.hour)
+    rows = RunningTotal.select().order_by(*ORDER)
     right = list(rows.tuples())
     assert len(right) > 5
     hours = [row.hour for row in rows]
-    HourTotal.update(volume=1).where(HourTotal.hour == hours[1]).execute()
-    HourTotal.delete().where(HourTotal.hour == hours[2]).execute()
-    HourTotal.update(hour=hours[-1] + 99).where(HourTotal.hour == hours[3]).execute()
+    RunningTotal.update(volume=1).where(RunningTotal.hour == hours[1]).execute()
+    RunningTotal.delete().where(RunningTotal.hour == hours[2]).execute()
+    RunningTotal.update(hour=hours[-1] + 99).where(RunningTotal.hour == hours[3]).execute()
     assert list(rows.tuples()) != right
     rebuild(wallet, [])
     assert list(rows.tuples()) == right
@@ -679,45 +708,45 @@ def test_the_risk_of_a_span_that_is_no_more_is_dropped(empty):
     stretches, tokens = RiskTotal.select().tuples(), TokenTotal.select().tuples()
     right = sorted(stretches, key=repr), sorted(tokens, key=repr)
     assert all(right)
-    planted = {"wallet": wallet, "span": 99}
+    planted = {"wallet": wallet, "view": 99}
     RiskTotal.create(**planted, hours=0, begins=0, **dump_stretch(Stretch()))
-    for span, mint in ((99, "M"), (0, "never sold")):
-        TokenTotal.create(wallet=wallet, span=span, mint=mint, realized=1, sales=1, winning=1)
+    for view, mint in ((99, "M"), (0, "never sold")):
+        TokenTotal.create(wallet=wallet, view=view, mint=mint, realized=1, sales=1, winning=1)
     rebuild(wallet, [])
     assert (sorted(stretches.clone(), key=repr), sorted(tokens.clone(), key=repr)) == right
 
 
 def check_windows(begin, count):
-    wallets = [one.id for one in Wallet.select()]
-    for since in {begin + n * 1_700 + more for n in range(count + 1) for more in (0, 1)} | {
-        begin - 10**6
-    }:
-        want = tuple(
-            int(value or 0) for value in storage.database.execute_sql(SUMS, (since,)).fetchone()
-        )
-        found = whole_standings.find_totals_since(read_rows, wallets, since)
-        assert next(iter(found.values()), (0,) * 8) == want
+    for hour in {(begin + n * 1_700) // 3600 for n in range(count + 1)} | {0}:
+        summed = storage.database.execute_sql(SUMS, (hour * 3600,)).fetchone()
+        rows = RunningTotal.select().order_by(RunningTotal.hour)
+        last, before = list(rows), list(rows.where(RunningTotal.hour < hour))
+        found = [
+            (getattr(last[-1], name) if last else 0) - (getattr(before[-1], name) if before else 0)
+            for name in SUMMED
+        ]
+        assert found == [int(value or 0) for value in summed]
 
 
 def test_what_has_no_block_time_is_of_the_hour_before():
     """7,200 seconds are two hours; places in a slot are counted where a node tells none."""
     t = Teller().gain("A", 1).gain("A", 1).gain("A", 1)
     times, slots = (7_200, None, 7_199, 10_800), (5, 5, 6, 6)
-    pending, told = PendingLedger(Ledger(), Forward()), []
+    pending, told = PendingLedger(Ledger()), []
     for entry, time, slot in zip(t.entries, times, slots, strict=True):
         entry = entry._replace(block_time=time, slot=slot, tx_index=None)
-        place, booked = book_entry(pending, 1, entry)
-        told.append((place, booked.entry, pending.hour, pending.last_time))
-    assert [(place, hour, last) for place, _, hour, last in told] == [
+        place, _ = pending.book(entry)
+        told.append((place, pending.ledger.hour, pending.last_time))
+    assert told == [
         (0, 2, 7_200),
         (1, 2, 7_200),
         (0, 2, 7_199),
         (1, 3, 10_800),
     ]
-    assert pending.first_time == 7_200 and set(pending.hours) == {2, 3}
-    assert book_entry(pending, 1, entry._replace(slot=7, tx_index=9))[0] == 9
+    assert pending.first_time == 7_200
+    assert pending.book(entry._replace(slot=7, tx_index=9))[0] == 9
 
 
 def test_a_row_of_what_no_receipt_touched_is_an_opening():
-    row = Untouched("an account", "A", "5", 6)
-    assert open_untouched(row) == Opening((0, 2**63, 0, "an account"), "A", 5, 6)
+    found = read_untouched(lambda sql: [("an account", "A", "5", 6)], 1)
+    assert found == {"an account": Opening((0, 2**63, 0, "an account"), "A", 5, 6)}

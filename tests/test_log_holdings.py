@@ -5,10 +5,9 @@ from auditing import ask_service, make_auditor, show_early
 from node import FakeNode
 from service import NOW, Service
 from story import Story
-from test_companions import A, B, C, D, E
+from test_attachments import A, B, C, D, E
 
 from accounts import influencers, wallets
-from chain.group_tables import Companion
 from evidence import openings
 from evidence.log_holdings import Held, compare_held
 from evidence.log_memory import Said
@@ -51,15 +50,15 @@ def test_what_was_logged_is_what_is_said(told):
 
 
 def test_a_stay_that_is_kept_quiet_is_named_also_where_the_log_is_first_said_to_be_short(told):
-    Companion.delete().where(Companion.attached_at == NOW + 7).execute()
+    Attachment.delete().where(Attachment.attached_at == NOW + 7).execute()
     for ask in (ask_service(told), show_early(told)):
         assert f"held.{B}" in fields(audit(told, ask=ask))
 
 
 def test_what_stands_in_an_earlier_log_is_noted(told):
-    """All its times with a wallet, leading or beside, began before the new log; then one begins."""
+    """All its times with a wallet began before the new log; then one begins."""
     assert audit(told).notes == []
-    earlier = sum(one.select().count() for one in (Attachment, Companion))
+    earlier = Attachment.select().count()
     openings.renew_log("operator", NOW + 8)
     wallets.add_wallet(told.config, Bot.get(), E, NOW + 9)
     report = audit(told)
@@ -70,12 +69,12 @@ def test_what_stands_in_an_earlier_log_is_noted(told):
     ]
 
 
-@pytest.mark.parametrize("table", [Attachment, Companion])
+@pytest.mark.parametrize("place", [0, 1])
 @pytest.mark.parametrize("column", ["attached_at", "detached_at"])
-def test_a_moved_time_is_named(told, table, column):
-    field = getattr(table, column)
-    one = table.select().where(field.is_null(False)).order_by(table.id).first()
-    table.update({field: field - HOUR}).where(table.id == one.id).execute()
+def test_a_moved_time_is_named(told, place, column):
+    field = getattr(Attachment, column)
+    one = Attachment.select().where(field.is_null(False)).order_by(Attachment.id)[place]
+    Attachment.update({field: field - HOUR}).where(Attachment.id == one.id).execute()
     assert f"held.{Wallet.get_by_id(one.wallet_id).address}" in fields(audit(told))
 
 
@@ -87,8 +86,6 @@ def test_a_claim_that_passes_for_proven_is_named(told):
 
 
 def test_a_wallet_that_is_kept_quiet_is_named(told):
-    """Nothing of what is left has it: neither the list of wallets nor anybody's group."""
-    Companion.delete().where(Companion.wallet == Wallet.get(Wallet.address == B)).execute()
     Attachment.delete().where(Attachment.wallet == Wallet.get(Wallet.address == B)).execute()
     assert f"held.{B}" in fields(audit(told))
 

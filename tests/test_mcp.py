@@ -17,7 +17,7 @@ from service import address, signature
 from agents import answers as agents
 from agents.client import Client as Asking
 from agents.tools import Kind, build_server
-from chain.tables import TokenTotal
+from chain.stored.tables import TokenTotal
 from market.tables import Token
 from models import Wallet
 from web.api import leaderboard
@@ -290,7 +290,7 @@ def add_sold_tokens(wallet):
     number = Wallet.get(Wallet.address == wallet)
     for n in range(100):
         told = {"realized": 10**12 + n, "sales": 1, "winning": 1}
-        TokenTotal.create(wallet=number, span=0, mint=address(f"sold {n}"), **told)
+        TokenTotal.create(wallet=number, view=0, mint=address(f"sold {n}"), **told)
 
 
 def ask_tools(instance, calls):
@@ -353,7 +353,9 @@ def test_choices_are_in_the_schemas(talk):
     assert (
         board["sort"]["enum"] == ["pnl", "pnl_floor", "volume", "trades"] == list(leaderboard.SORTS)
     )
-    assert board["window"]["enum"] == ["24h", "7d", "30d", "all"] == list(leaderboard.WINDOWS)
+    assert (
+        board["window"]["enum"] == ["24h", "7d", "30d", "90d", "all"] == list(leaderboard.WINDOWS)
+    )
     assert get_args(Kind) == get_args(TradeKind)
     assert (board["limit"]["minimum"], board["limit"]["maximum"], board["limit"]["default"]) == (
         1,

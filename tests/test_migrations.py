@@ -12,7 +12,7 @@ from pathlib import Path
 import apsw
 import ground
 import pytest
-from peewee import ForeignKeyField, IntegerField, TextField
+from peewee import BigIntegerField, ForeignKeyField, IntegerField, TextField
 
 import storage
 from models import Base, Owner, Wallet
@@ -25,7 +25,7 @@ FIRST, SECOND = "0001_schema", "0002_more"
 STEP = """
 def up(migrator, db):
     db.execute_sql('CREATE TABLE "more" ("id" {integer} NOT NULL PRIMARY KEY){strict}')
-    db.execute_sql('ALTER TABLE "own_coverage" ADD COLUMN "note" {text}')
+    db.execute_sql('ALTER TABLE "logged_wallet" ADD COLUMN "note" {text}')
     db.execute_sql("UPDATE owner SET posts_bytes = posts_bytes + 1")
 """
 POSTGRESQL = {"integer": "BIGINT", "strict": "", "text": 'TEXT COLLATE "C"'}
@@ -49,15 +49,18 @@ class More(Base):
     id = IntegerField(primary_key=True)
 
 
-class OwnCoverage(Base):
-    """As chain.group_tables has it, with a column more in the middle."""
+class LoggedWallet(Base):
+    """As evidence.tables has it, with a column more in the middle."""
 
     wallet = ForeignKeyField(Wallet, primary_key=True, backref="+")
     note = TextField(null=True)
-    coverage = TextField()
+    leaf_id = BigIntegerField()
+
+    class Meta:
+        table_name = "logged_wallet"
 
 
-NEWER = (*(one for one in schema.TABLES if one.__name__ != "OwnCoverage"), OwnCoverage, More)
+NEWER = (*(one for one in schema.TABLES if one.__name__ != "LoggedWallet"), LoggedWallet, More)
 
 
 @pytest.fixture

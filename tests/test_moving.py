@@ -84,7 +84,7 @@ def test_all_rows_move_and_new_ones_go_on_behind_them(file, target):
         "mint": 1,
         "trade_mint": 1,
         "token_trader": 1,
-        "hour_total": 1,
+        "running_total": 1,
         "post": 1,
         "arrival": 3,
         "token": 1,

@@ -5,10 +5,10 @@ import base64
 import pytest
 from story import address
 
-from chain.answers import Holding
 from chain.base58 import b58decode
-from chain.instructions import TOKEN
 from chain.notices import AccountNotice, LogNotice, Reply, read_holding, read_message
+from chain.reading.answers import Holding
+from chain.reading.instructions import TOKEN
 
 ADA, MINT, ACCOUNT = address("ada"), address("a mint"), address("ada's account")
 SIGNATURE = "A" * 88

@@ -8,9 +8,9 @@ import pytest
 import zstandard
 from corpus import read_history
 
-from chain.effects import Balance
-from chain.entries import Entry
-from chain.packing import (
+from chain.reading.effects import Balance
+from chain.reading.entries import Entry
+from chain.reading.packing import (
     MAX_BYTES,
     pack,
     pack_text,
@@ -19,7 +19,7 @@ from chain.packing import (
     unpack,
     unpack_text,
 )
-from chain.receipts import parse_receipt
+from chain.reading.receipts import parse_receipt
 
 RAW = read_history()["transactions"][0]["jsonParsed"]
 (SIGNATURE,) = RAW["transaction"]["signatures"]

@@ -15,7 +15,7 @@ from service import NOW, Service, address, signature
 import jobs
 from accounts import influencers, posts, traders
 from app import create_app
-from chain.tables import TradeMint
+from chain.stored.tables import TradeMint
 from market.tables import Token
 from models import Post, Wallet
 from storage import counters

@@ -17,8 +17,8 @@ import storage
 from accounts import conduct, departures, traders
 from accounts.problem import Problem
 from bench import record_market, replay_market
-from chain.tables import TradeMint
-from chain.trade_store import number_mints
+from chain.stored.tables import TradeMint
+from chain.stored.trades import number_mints
 from market.tables import Snapshot, Token
 from paper import adaptive, engine, flows, load, orders, rows, store, twin_proof, twin_store
 from paper.account import STARTING_CASH, Account

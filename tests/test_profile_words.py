@@ -6,9 +6,9 @@ import orjson
 import pytest
 from service import NOW, address
 
-from chain.risk import Stretch
-from chain.risk_store import dump_stretch
-from chain.tables import RiskTotal, TokenTotal
+from chain.ledger.risk import Stretch
+from chain.stored.risk import dump_stretch
+from chain.stored.tables import RiskTotal, TokenTotal
 from models import Attachment, Wallet
 from web.site import profile_words
 
@@ -100,10 +100,10 @@ def test_a_loading_profile_has_a_bar_and_follows_by_itself(service):
     assert Attachment.select().count() == 1
     Wallet.update(forward_realized=250_000_000).execute()
     RiskTotal.create(
-        wallet=Wallet.get(), span=0, hours=0, begins=0, **dump_stretch(sell([250_000_000]))
+        wallet=Wallet.get(), view=0, hours=0, begins=0, **dump_stretch(sell([250_000_000]))
     )
     TokenTotal.create(
-        wallet=Wallet.get(), span=0, mint=address("m"), realized=250_000_000, sales=1, winning=1
+        wallet=Wallet.get(), view=0, mint=address("m"), realized=250_000_000, sales=1, winning=1
     )
     page = service.get(f"/bots/{made.bot.uid}").text
     assert '<progress id="progress" max="236" value="20">' in page

@@ -11,8 +11,8 @@ from story import address
 import config
 from app import create_app
 from chain.base58 import is_base58
-from chain.programs import BUILT_IN, FAMILIES, FOLDER, BadPrograms, table
-from chain.store import name_rules
+from chain.reading.programs import BUILT_IN, FAMILIES, FOLDER, BadPrograms, table
+from chain.stored.store import name_rules
 from cli.parser import main
 from observer import Observer
 from operate import doctor
@@ -48,9 +48,9 @@ def test_the_operators_swap_programs_are_markers():
     """A venue of the table is none, unless it is configured."""
     marker = address("venue")
     programs = table((marker,))
-    assert programs.is_marker(marker) and programs.family(marker) == "swap"
-    assert not programs.is_marker(RAYDIUM) and not table().is_marker(marker)
-    assert table((RAYDIUM,)).is_marker(RAYDIUM) and table((RAYDIUM,)).is_pool(RAYDIUM)
+    assert marker in programs.markers and programs.family(marker) == "swap"
+    assert RAYDIUM not in programs.markers and marker not in table().markers
+    assert RAYDIUM in table((RAYDIUM,)).markers and RAYDIUM in table((RAYDIUM,)).pools
     assert table((TOKEN,)).family(TOKEN) == "swap" and table((TOKEN,)).name(TOKEN) == "SPL Token"
 
 
@@ -59,7 +59,7 @@ def test_the_file_adds_programs_that_are_no_markers():
     text = f'{HEADER}{NEW},"Tomorrow, the venue",swap,https://tomorrow.example/docs\n'
     programs = table((), text)
     assert programs.family(NEW) == "swap" and programs.name(NEW) == "Tomorrow, the venue"
-    assert programs.added == {NEW} and not programs.is_marker(NEW)
+    assert programs.added == {NEW} and NEW not in programs.markers
     assert table().family(NEW) is None
 
 
@@ -67,7 +67,7 @@ def test_a_row_that_is_known_alike_adds_nothing():
     """Neither one of the built-in table nor the same one twice; the built-in name stays."""
     text = f"{HEADER}{RAYDIUM},Mine,swap,x\n\n{NEW},A,,x\r\n{NEW},B,,x\n"
     programs = table((), text)
-    assert programs.name(RAYDIUM) == "Raydium v4" and programs.is_pool(RAYDIUM)
+    assert programs.name(RAYDIUM) == "Raydium v4" and RAYDIUM in programs.pools
     assert programs.added == {NEW} and programs.name(NEW) == "A" and programs.family(NEW) is None
 
 

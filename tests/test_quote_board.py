@@ -12,15 +12,15 @@ from service import NOW, address
 from test_standings import DAY, attach, find_provable
 
 from accounts import influencers
-from chain import quote_standings, standing_store
-from chain.quote_tables import QuoteTotal
-from chain.quotes import QUOTES
-from chain.standing_store import refresh_standings
-from chain.tables import StandingTotal
+from chain.ledger.inventory import SOL
+from chain.reading.quotes import QUOTES
+from chain.stored.attachments import OF_RESULTS, write_last
+from chain.stored.standings import WINDOWS, refresh_standings
+from chain.stored.tables import RunningTotal, StandingTotal
 from models import Attachment, Bot
 from operate.readers import open_reader
 from operate.standing_checks import check_standings
-from web.api import leaderboard, post_statements, quote_history, quote_results, quote_trades
+from web.api import history, leaderboard, post_statements, quote_results
 
 W, OTHER, THIRD = address("w"), address("other"), address("third")
 USDC = QUOTES[0]
@@ -96,7 +96,7 @@ CHOICES = {"record": "forward", "sort": "pnl", "window": "all", "ownership": Non
 
 
 def test_every_link_of_the_board_keeps_every_other_choice(service, ada):
-    """2 records, 4 windows, 3 kinds of wallets; results in 4 currencies, and 3 sorts in SOL."""
+    """2 records, 5 windows, 3 kinds of wallets; results in 4 currencies, and 3 sorts in SOL."""
     found, waiting = set(), ["/leaderboard"]
     while waiting:
         asked = waiting.pop()
@@ -113,7 +113,7 @@ def test_every_link_of_the_board_keeps_every_other_choice(service, ada):
             if tuple(told.values()) not in found:
                 found.add(tuple(told.values()))
                 waiting.append(link)
-    assert len(found) == 2 * 4 * 3 * (4 + 3)
+    assert len(found) == 2 * 5 * 3 * (4 + 3)
 
 
 def list_board_links(service, path):
@@ -220,7 +220,7 @@ def list_all(now):
             )
         ]
         for record in leaderboard.RECORDS
-        for window in leaderboard.WINDOWS
+        for window in WINDOWS
         for quote in QUOTES
     }
 
@@ -248,26 +248,20 @@ def test_a_ledger_that_is_gone_takes_its_standings_along(service, ada):
     observe_quote(W, realized=1, **SOLD)
     Bot.update(standing_at=None).execute()
     refresh_standings(NOW)
-    stored = StandingTotal.select().where(StandingTotal.quote == USDC.mint)
-    assert stored.count() == len(standing_store.BOARDS)
-    QuoteTotal.delete().execute()
+    stored = StandingTotal.select().where(StandingTotal.money == USDC.mint)
+    assert stored.count() == 2 * len(WINDOWS)
+    RunningTotal.delete().where(RunningTotal.money != SOL).execute()
     Bot.update(standing_at=None).execute()
     refresh_standings(NOW)
     assert stored.count() == 0
 
 
 # ---- however long the past is --------------------------------------------------------------------
-USDC_BOARD = {"mint": USDC.mint, "bots": "1, 2", "wallets": "1, 2", "since": 5}
+LAST = write_last("t", OF_RESULTS.view, "k.mint", "9")
 ASKED = {
-    "ledgers": quote_results.LEDGERS.format(span="0", which="a.detached_at IS NULL", bots="1, 2"),
-    "records": quote_standings.RECORDS.format(**USDC_BOARD, e_until=9, s_until=5),
-    "running": quote_standings.RUNNING.format(**USDC_BOARD, e_until=9),
-    "first": quote_standings.FIRST.format(**USDC_BOARD),
-    "days": quote_history.DAY_ENDS.format(ledger=quote_history.LEDGER, day=DAY, most=60),
-    "samples": quote_history.write_samples(quote_results.OF_RESULTS, USDC.mint).format(
-        "(1), (2)", "'b'"
-    ),
-    "trades": quote_trades.QUOTED.format(trades="1, 2"),
+    "ledgers": quote_results.LEDGERS.format(last=LAST, which=OF_RESULTS.which, bots="1, 2"),
+    "days": history.HOURS,
+    "samples": history.SAMPLED.format(**OF_RESULTS._asdict(), times="(1), (2)", bots="'b'"),
     "posts": post_statements.POST,
 }
 
@@ -277,8 +271,8 @@ ASKED = {
 def test_totals_are_found_by_their_key(db, name):
     asked = ASKED[name].replace("?", "1")
     plan = [str(row) for row in db.execute_sql(f"EXPLAIN QUERY PLAN {asked}")]
-    assert plan and not any("SCAN q" in row or "SCAN quote" in row for row in plan)
-    # Each step names the whole key up to the time.
-    steps = [row for row in plan if "sqlite_autoindex_quote_total" in row]
-    assert all("wallet_id=? AND span=? AND quote=?" in row for row in steps)
-    assert steps or name in ("trades", "posts")
+    assert plan and not any("SCAN t" in row for row in plan)
+    # Each step names the whole key up to the hour.
+    steps = [row for row in plan if "sqlite_autoindex_running_total" in row]
+    assert all("wallet_id=? AND money=? AND view=?" in row for row in steps)
+    assert steps or name == "posts"

@@ -7,22 +7,23 @@ import random
 import ground
 import orjson
 import pytest
-from lookout import BEGIN, Lookout, ledger_of, read_quotes, watch
+from lookout import BEGIN, Lookout, ledger_of, watch
 from node import FakeNode
 from story import address, market
-from test_ledger import Teller
+from teller import Teller
 from test_ledger_store import ADA, DONE, entries_of, rebuild, store
 
 import storage
-from chain import ledger, quote_book
-from chain.quote_tables import QuoteTotal, QuoteTrade
-from chain.quotes import QUOTES
-from chain.store import LedgerStore
+from chain.ledger import balances, ledger, sales
+from chain.reading.quotes import QUOTES
+from chain.stored.store import LedgerStore
+from chain.stored.tables import RunningTotal
 from models import Attachment, Trade, Wallet, WalletSignature
 from observing import rebuilding
 from operate import content_checks, inspection, schema
 
 USDC, USDT, _ = (quote.mint for quote in QUOTES)
+SUMS = ("realized", "cost", "volume", "trades", "matched", "unmatched", "winning", "fee_lamports")
 
 
 @pytest.fixture
@@ -47,16 +48,25 @@ def foxes(monkeypatch):
 
 
 def take_for_quotes(monkeypatch, mints):
-    for module in (ledger, quote_book):
+    for module in (balances, ledger, sales):
         monkeypatch.setattr(module, "MINTS", frozenset(mints))
     return mints
 
 
+def in_stablecoins():
+    return RunningTotal.select().where(RunningTotal.money != "")
+
+
+def priced():
+    """Trades that have a result, or a cost, in a stablecoin."""
+    return Trade.select().where(Trade.currency != "").order_by(Trade.slot)
+
+
 # ---- by hand -------------------------------------------------------------------------------------
 def test_rows_of_a_wallet_and_of_its_span(fresh):
-    """Of all it did: 10 A for 100 raw USDC, 4 of them sold for 60: 60 - 40 = 20. Its span begins in
-    between, with 10 A of unknown cost; there the sale is unmatched, and 5 B bought for 50 are sold
-    for 70: 20.
+    """Of all it did: 10 A for 100 raw USDC, 4 of them sold for 60: 60 - 40 = 20, then 5 B bought
+    for 50 and sold for 70: 20. Its span begins after the first purchase, with 10 A of unknown cost:
+    there the first sale is unmatched. All within an hour, so there is one row of each.
     """
     wallet, t = fresh(), Teller()
     t.gain(USDC, 500).swap(USDC, 100, "A", 10)
@@ -64,25 +74,30 @@ def test_rows_of_a_wallet_and_of_its_span(fresh):
     Attachment.update(attached_at=1000 * first + 1).execute()
     t.swap("A", 4, USDC, 60).swap(USDC, 50, "B", 5).swap("B", 5, USDC, 70)
     rebuild(wallet, t.entries)
-    whole, sales = read_quotes(wallet)
-    bought, sold, *_ = (entry.slot for entry in t.entries[2:])
-    assert [row for row in whole if row[0] == 0] == [
-        [0, USDC, bought, 0, 100, 1, 0, 0, 0, 0, 0, 0, 5, 0],
-        [0, USDC, sold, 20, 160, 2, 1, 0, 0, 1, 0, 0, 10, 0],
-        [0, USDC, sold + 10, 20, 210, 3, 1, 0, 0, 1, 0, 0, 15, 0],
-        [0, USDC, sold + 20, 40, 280, 4, 2, 0, 0, 2, 0, 0, 20, 0],
+    whole, since = in_stablecoins().order_by(RunningTotal.view)
+    assert (whole.view, since.view) == (0, Attachment.get().id)
+    fee = t.entries[-1].fee
+    assert [getattr(whole, name) for name in SUMS] == [
+        *(20 + 20, 40 + 50, 100 + 60 + 50 + 70, 4, 2, 0, 2, 4 * fee)
     ]
-    assert [row for row in whole if row[0] == 1] == [
-        [1, USDC, sold, 0, 60, 1, 0, 0, 1, 0, 0, 0, 5, 0],
-        [1, USDC, sold + 10, 0, 110, 2, 0, 0, 1, 0, 0, 0, 10, 0],
-        [1, USDC, sold + 20, 20, 180, 3, 1, 0, 1, 1, 0, 0, 15, 0],
+    assert [getattr(since, name) for name in SUMS] == [*(20, 50, 60 + 50 + 70, 3, 1, 1, 1, 3 * fee)]
+    assert [(one.realized, one.result, one.proceeds, one.cost) for one in priced()] == [
+        ("not_applicable", None, None, None),
+        ("matched", 20, 60, 40),
+        ("not_applicable", None, None, None),
+        ("matched", 20, 70, 50),
     ]
-    assert [sale[2:8] for sale in sales] == [
-        ("buy", -100, "not_applicable", None, None, None),
-        ("sell", 60, "matched", 20, 60, 40),
-        ("buy", -50, "not_applicable", None, None, None),
-        ("sell", 70, "matched", 20, 70, 50),
-    ]
+
+
+def test_one_stablecoin_for_another_is_priced_in_neither(fresh):
+    """100 USDC became 90 USDT: no trade has a result, and 90 USDT sold for SOL have no cost."""
+    wallet, t = fresh(), Teller().gain(USDC, 500).swap(USDC, 100, USDT, 90)
+    rebuild(wallet, t.entries)
+    assert not priced().count()
+    assert [(one.realized, one.trades) for one in in_stablecoins()] == []
+    books = orjson.loads(Wallet.get().by_quote)
+    assert {books[mint]["reconciliation"]["otherRaw"] for mint in (USDC, USDT)} == {"-100", "90"}
+    assert orjson.loads(Wallet.get().quote_imbalance) == {}
 
 
 def test_what_a_wallet_tells_of_its_quotes(fresh):
@@ -121,7 +136,7 @@ def test_books_that_do_not_close_in_a_stablecoin_are_told(fresh):
 def test_a_wallet_without_stablecoins_has_no_rows(fresh):
     rebuild(fresh(), Teller().buy("A", 10, 100).sell("A", 10, 130).entries)
     assert Wallet.get().by_quote == "{}"
-    assert not QuoteTotal.select().count() + QuoteTrade.select().count()
+    assert not in_stablecoins().count() + priced().count()
 
 
 # ---- in any order --------------------------------------------------------------------------------
@@ -130,7 +145,7 @@ def test_fold_equals_refold(fresh, foxes, seed):
     entries, dice = entries_of(market(seed, length=30)), random.Random(seed)
     truth, wallet, ledger_store = rebuild(fresh(), entries), fresh(), LedgerStore()
     rest = entries if seed % 2 else dice.sample(entries, len(entries))
-    assert QuoteTotal.select().count() == 0
+    assert in_stablecoins().count() == 0
     while rest:
         size = dice.randint(1, 8)
         batch, rest = rest[:size], rest[size:]
@@ -139,7 +154,7 @@ def test_fold_equals_refold(fresh, foxes, seed):
         if dice.random() < 0.7:
             ledger_store.publish(wallet, DONE, BEGIN)
     ledger_store.publish(wallet, DONE, BEGIN)
-    assert ledger_of([ADA]) == truth and QuoteTotal.select().count()
+    assert ledger_of([ADA]) == truth and in_stablecoins().count()
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -150,10 +165,30 @@ def test_no_row_in_sol_is_another_one(fresh, monkeypatch, seed):
     take_for_quotes(monkeypatch, {address("FOX"), address("CAT")})
     beside = orjson.loads(rebuild(fresh(), entries))
     for one, other in zip(alone, beside, strict=True):
-        address_, trades, mints, traded, forward, risk, in_quotes, *told, by_quote = other
-        assert in_quotes != [[], []] and by_quote != "{}"
-        own = [address_, trades, mints, traded, forward, risk]
-        assert one == [*own, [[], []], *told, "{}"]
+        assert leave_stablecoins(other) == leave_stablecoins(one) and other != one
+
+
+# Columns of a trade, in the order in which the lookout reads them; those of its price.
+TRADE = [name for name in Trade._meta.sorted_field_names if name not in ("id", "wallet", "digest")]
+PRICE = {
+    *("currency", "realized", "result", "proceeds", "cost", "matched_raw", "unmatched_raw"),
+    *("lots", "paid_elsewhere"),
+}
+
+
+def leave_stablecoins(told):
+    """What the lookout tells of a wallet, less what is in stablecoins: a swap has no price in
+    SOL.
+    """
+    address_, trades, mints, traded, derived, *summary, by_quote = told
+    assert "{" in by_quote
+    shown = []
+    for row in trades:
+        columns = dict(zip(TRADE, row, strict=True))
+        left_out = PRICE if columns["kind"] == "swap" else ()
+        shown.append([value for name, value in columns.items() if name not in left_out])
+    derived = [row for row in derived if row[0] != "running_total" or row[2] == ""]
+    return [address_, shown, mints, traded, derived, summary]
 
 
 # ---- named and mended ----------------------------------------------------------------------------
@@ -171,28 +206,24 @@ def places(seen):
 def test_whatever_is_changed_behind_the_books_back_is_named_and_mended(seen):
     assert places(seen) == set()
     truth = seen.ledger()
-    some = QuoteTotal.select().where(QuoteTotal.span == 0).get()
-    QuoteTotal.update(realized=some.realized + 1).where(
-        QuoteTotal.span == 0, QuoteTotal.quote == some.quote, QuoteTotal.time == some.time
+    some = in_stablecoins().where(RunningTotal.view == 0).dicts().get()
+    RunningTotal.update(realized=some["realized"] + 1).where(
+        RunningTotal.view == 0,
+        RunningTotal.money == some["money"],
+        RunningTotal.hour == some["hour"],
     ).execute()
-    QuoteTotal.create(**{**some.__data__, "span": 7})
-    QuoteTrade.update(result=5).execute()
+    RunningTotal.create(**{**some, "view": 7})
+    Trade.update(result=5).where(Trade.currency != "").execute()
     Wallet.update(by_quote=None).execute()
+    key = f"{some['money']} 0 {some['hour']}"
     assert places(seen) == {
-        ("quote_total", "TotalKey"),
-        ("quote_trade", "SaleKey"),
+        ("running_total", f"{key} realized"),
+        ("running_total", f"{some['money']} 7 {some['hour']}"),
+        ("trade", "result"),
         ("wallet", "by_quote"),
     }
     rebuilding.rebuild(seen.observer.state, list(Wallet.select()), seen.now)
     assert places(seen) == set() and seen.ledger() == truth
-
-
-def test_a_trade_that_is_gone_takes_its_quote_along(seen):
-    ground.hurry()
-    Trade.delete().where(Trade.id == QuoteTrade.select().get().trade_id).execute()
-    assert ("quote_trade", "SaleKey") in places(seen)
-    rebuilding.rebuild(seen.observer.state, list(Wallet.select()), seen.now)
-    assert places(seen) == set()
 
 
 def test_a_trade_that_is_read_anew_as_none_has_no_line_in_a_quote(fresh):
@@ -204,9 +235,8 @@ def test_a_trade_that_is_read_anew_as_none_has_no_line_in_a_quote(fresh):
     dump = first._replace(kind="lending").dump()
     WalletSignature.update(entry=dump).where(WalletSignature.signature == first.signature).execute()
     rebuild(wallet, [])
-    told = {row.signature: row.id for row in Trade.select()}
-    assert first.signature in told
-    assert [row.trade_id for row in QuoteTrade.select()] == [told[second.signature]]
+    assert Trade.select().where(Trade.signature == first.signature).exists()
+    assert [row.signature for row in priced()] == [second.signature]
 
 
 def test_a_transaction_that_is_not_listed_any_more_leaves_no_line_in_a_quote(fresh):
@@ -217,18 +247,18 @@ def test_a_transaction_that_is_not_listed_any_more_leaves_no_line_in_a_quote(fre
     WalletSignature.delete().where(WalletSignature.signature == first.signature).execute()
     rebuild(wallet, [])
     assert not Trade.select().where(Trade.signature == first.signature).exists()
-    assert [row.trade.signature for row in QuoteTrade.select()] == [second.signature]
+    assert [row.signature for row in priced()] == [second.signature]
 
 
 def test_what_is_no_stablecoin_any_more_leaves_no_line(fresh, monkeypatch):
-    """One was exchanged for the other: the same trade stays told of in the one that still is."""
-    wallet, t = fresh(), Teller().gain(USDC, 500).swap(USDC, 100, USDT, 90)
+    wallet, t = fresh(), Teller().gain(USDC, 500).swap(USDC, 100, "A", 90)
     rebuild(wallet, t.entries)
-    for left in ([USDC, USDT], [USDC], []):
+    for left in ([USDC, USDT], [USDT]):
         take_for_quotes(monkeypatch, left)
         rebuild(wallet, [])
-        assert {row.quote for row in QuoteTrade.select()} == set(left)
-        assert {row.quote for row in QuoteTotal.select()} == set(left)
+        here = {USDC} & set(left)
+        assert {row.currency for row in priced()} == here
+        assert {row.money for row in in_stablecoins()} == here
 
 
 def test_what_has_no_block_time_counts_in_no_span_in_no_quote(fresh):
@@ -241,7 +271,7 @@ def test_what_has_no_block_time_counts_in_no_span_in_no_quote(fresh):
     entries = [e._replace(block_time=None) if e is bought else e for e in t.entries]
     Attachment.update(attached_at=0).execute()
     rebuild(wallet, entries)
-    ends = {row.span: row for row in QuoteTotal.select().order_by(QuoteTotal.time)}
+    ends = {row.view: row for row in in_stablecoins().order_by(RunningTotal.hour)}
     whole, since = ends[0], ends[Attachment.get().id]
     assert (whole.realized, whole.matched, whole.volume, whole.trades) == (10, 1, 160, 2)
     assert (since.realized, since.matched, since.unmatched) == (0, 0, 1)

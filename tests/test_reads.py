@@ -13,7 +13,7 @@ from service import NOW, address, signature
 
 import models
 from accounts import admin
-from chain.trade_store import number_mints
+from chain.stored.trades import number_mints
 from models import Arrival, Trade
 from storage import database
 from web.api import openapi
@@ -163,10 +163,11 @@ def seed(wallet, first, count):
         INSERT INTO trade (id, uid, wallet_id, signature, slot, place, block_time, kind,
             token_changes, sol_change, fee, tip,
                            rent, realized, matched_raw, unmatched_raw, lots, flags, digest,
-                           beside_sol, beside_tokens, counterparties, cost_left)
+                           beside_sol, beside_tokens, counterparties, cost_left, currency,
+                           paid_elsewhere)
         SELECT i, 'trade_' || i, {wallet}, 's' || i, i, 0, {NOW // 1000}, 'transfer', '[]', 0, 0,
             0, 0, 'not_applicable', '0',
-               '0', '[]', '[]', '', 0, '[]', '[]', 0 FROM n"""
+               '0', '[]', '[]', '', 0, '[]', '[]', 0, '', 0 FROM n"""
     )
     database.execute_sql(
         numbers + "INSERT INTO trade_mint (trade_id, wallet_id, mint_id, slot, place) "

@@ -4,14 +4,17 @@ import re
 
 import orjson
 import pytest
-from service import NOW, address
+from service import NOW, add_total, address
 from test_records import move, show
 
-from chain.risk import Stretch
-from chain.risk_store import dump_stretch, load_risk
-from chain.tables import DelayTotal, RiskTotal, TokenTotal
+from chain.ledger.inventory import SOL
+from chain.ledger.risk import Stretch
+from chain.stored.attachments import OF_RECORD, OF_RESULTS
+from chain.stored.risk import dump_stretch, load_risk
+from chain.stored.tables import DelayTotal, RiskTotal, TokenTotal
 from models import Attachment, Wallet
-from web.api import token_results
+from storage import database
+from web.api import risk, token_results
 from web.api.serialize import show_coverage, show_time
 
 W, OTHER, THIRD = address("w"), address("other"), address("third")
@@ -21,6 +24,18 @@ HOUR = NOW // 3_600_000
 @pytest.fixture
 def bot(service):
     return service.make_bot("Ada", W)
+
+
+def observe_hours(wallet, changes, span=None):
+    """What a wallet realized, {hour: lamports}, as running totals: of all it did, and of its latest
+    attachment.
+    """
+    number, total = Wallet.get(Wallet.address == wallet).id, 0
+    latest = Attachment.select().where(Attachment.wallet == number).order_by(Attachment.id.desc())
+    for hour, change in sorted(changes.items()):
+        total += change
+        for view in (0, latest.get().id) if span is None else (span,):
+            add_total(number, SOL, view, hour * 3_600, realized=total)
 
 
 def observe_risk(wallet, results, hours=0, begins=0, span=None, **changes):
@@ -35,7 +50,7 @@ def observe_risk(wallet, results, hours=0, begins=0, span=None, **changes):
     for name, value in changes.items():
         setattr(stretch, name, value)
     for one in (0, latest.get().id) if span is None else (span,):
-        place = {"span": one, "hours": hours, "begins": begins}
+        place = {"view": one, "hours": hours, "begins": begins}
         RiskTotal.create(wallet=number, **place, **dump_stretch(stretch))
 
 
@@ -46,8 +61,9 @@ def observe(service, wallet, realized=0):
 
 
 def test_risk_stands_beside_results_and_record(service, bot):
-    """0, 50, -40, -10: a fall of 90."""
-    observe(service, W)
+    """0, 50, -40, -10, an hour each: a fall of 90."""
+    observe(service, W, -10)
+    observe_hours(W, {HOUR - 3: 50, HOUR - 2: -90, HOUR - 1: 30})
     observe_risk(W, [50, -90, 30], closed=2, won=1, uncounted=3, days=4, first_day=1, last_day=9)
     shown = show(service, bot)
     risk = {
@@ -89,30 +105,66 @@ def test_nothing_sold_yet_is_no_risk_that_is_unknown(service, bot):
 
 def test_the_curve_goes_on_with_the_next_wallet(service, bot):
     """60 gained with the first, -50 with the second, then 20: a fall of 50 over both."""
-    observe(service, W)
+    observe(service, W, 60)
+    observe_hours(W, {HOUR - 9: 60})
     observe_risk(W, [60])
     move(service, bot, OTHER)
-    observe(service, OTHER)
+    observe(service, OTHER, -30)
+    observe_hours(OTHER, {HOUR - 3: -30, HOUR - 2: -20, HOUR - 1: 20})
     observe_risk(OTHER, [-30, -20, 20])
     shown = show(service, bot)
     assert shown["record"]["risk"]["maxDrawdownLamports"] == "50"
     assert (shown["record"]["risk"]["sells"], shown["risk"]["sells"]) == (4, 3)
 
 
+def test_several_wallets_are_added_up_by_the_hour(service, bot):
+    """Two at once: 10, -30 and 25 in the hours 3 to 1 ago, and 20, 0 and -15 with the other. Each
+    alone fell by 30 and 15; together 30, 0 and 10 are a fall of 30. Both traded today, one of them
+    the day before.
+    """
+    today = HOUR - HOUR % 24
+    observe(service, W, 5)
+    service.make_bot("Ben", OTHER)
+    observe(service, OTHER, 5)
+    for wallet, changes in (
+        (W, {HOUR - 3: 10, HOUR - 2: -30, HOUR - 1: 25}),
+        (OTHER, {HOUR - 3: 20, HOUR - 1: -15}),
+    ):
+        observe_hours(wallet, changes)
+        observe_risk(wallet, [5], days=1, first_day=today // 24, last_day=today // 24)
+        observe_risk(wallet, [5], 24, today, days=1)
+    observe_risk(OTHER, [1], 24, today - 24, days=1)
+    database.execute_sql("DROP INDEX IF EXISTS attachment_open_bot")
+    Attachment.update(bot=bot.bot.id).execute()
+    for source in (OF_RECORD, OF_RESULTS):
+        found = risk.find_risks(source, [bot.bot.id])[bot.bot.id]
+        assert (found.drawdown, found.stored.stretch.days) == (30, 2)
+        assert risk.find_drawdowns(source, [bot.bot.id], HOUR - 2) == {bot.bot.id: 30}
+        # -30 + 25 - 15 from the hour of two hours ago on; 10 from the next one.
+        assert risk.find_drawdowns(source, [bot.bot.id], HOUR - 1) == {bot.bot.id: 0}
+
+
 def test_windows_go_by_hours_and_then_by_days(service, bot):
     """NOW is 12:00. A loss of 7 an hour before the 24 hours begin, of 10 in their first hour, of 20
-    later on that day, of 40 today.
+    later on that day, of 40 today: 10 + 20 + 40 in a day, 7 and 100 more in a week.
     """
-    observe(service, W)
+    losses = {}
     today = HOUR - HOUR % 24
     for hours, begins, loss in (
         *((1, HOUR - 25, 7), (1, HOUR - 24, 10), (1, today - 1, 20), (24, today - 24, 37)),
         *((1, HOUR - 1, 40), (24, today, 40), (24, today - 24 * 6, 100), (24, today - 24 * 8, 500)),
+        (24, today - 24 * 80, 3_000),
     ):
         observe_risk(W, [-loss], hours, begins)
+        losses[begins] = -loss
+    del losses[today - 24], losses[today]
+    observe(service, W, sum(losses.values()))
+    observe_hours(W, losses)
     shown = show_at(service, bot)
-    assert [one["window"] for one in shown] == ["24h", "7d", "30d"]
-    assert [one["risk"]["maxDrawdownLamports"] for one in shown] == ["70", "177", "677"]
+    assert [one["window"] for one in shown] == ["24h", "7d", "30d", "90d"]
+    assert [one["risk"]["worstLamports"] for one in shown] == ["-40", "-100", "-500", "-3000"]
+    falls = ["70", "177", "677", "3677"]
+    assert [one["risk"]["maxDrawdownLamports"] for one in shown] == falls
     assert shown[0]["record"] == shown[0]["risk"]
     assert shown[0]["since"] == "2026-11-04T12:00:00Z"
 
@@ -131,7 +183,7 @@ def test_results_by_token(service, bot):
     for span in (0, first.id):
         for number, mint in enumerate(mints):
             columns = {"realized": number - 2, "sales": 1, "winning": int(number > 2)}
-            TokenTotal.create(wallet=first.wallet, span=span, mint=mint, **columns)
+            TokenTotal.create(wallet=first.wallet, view=span, mint=mint, **columns)
     shown = show(service, bot)["tokenResults"]
     assert shown["results"] == shown["record"]
     assert (shown["record"]["tokens"], shown["record"]["winning"]) == (7, 4)
@@ -143,7 +195,7 @@ def test_results_by_token(service, bot):
     observe(service, OTHER)
     second = Attachment.select().order_by(Attachment.id.desc()).get()
     TokenTotal.create(
-        wallet=second.wallet, span=second.id, mint=mints[6], realized=90, sales=1, winning=1
+        wallet=second.wallet, view=second.id, mint=mints[6], realized=90, sales=1, winning=1
     )
     (best, *_) = show(service, bot)["tokenResults"]["record"]["best"]
     assert best == {
@@ -191,7 +243,7 @@ def test_results_by_token_are_listed(service, bot, monkeypatch):
     (first,) = Attachment.select()
     for number, realized in enumerate((1, -5, 4)):
         columns = {"realized": realized, "sales": 2, "winning": int(realized > 0)}
-        TokenTotal.create(wallet=first.wallet, span=0, mint=address(f"m{number}"), **columns)
+        TokenTotal.create(wallet=first.wallet, view=0, mint=address(f"m{number}"), **columns)
     monkeypatch.setattr(token_results, "MAX_LISTED", 2)
     assert show(service, bot)["byToken"] == [
         {"mint": address(f"m{number}"), "symbol": None, "sells": 2, **told}
@@ -212,9 +264,7 @@ def board(service, bot, **query):
 def test_the_board_tells_the_fall_within_its_window(service, bot):
     """All of it 90; in the last 24 hours 20."""
     observe(service, W)
-    observe_risk(W, [50, -90])
-    observe_risk(W, [30, -20], 1, HOUR - 2)
-    observe_risk(W, [30, -20], 24, HOUR - HOUR % 24)
+    observe_hours(W, {HOUR - 90: 50, HOUR - 80: -90, HOUR - 2: 30, HOUR - 1: -20, HOUR: 30})
     for record in ("forward", "all"):
         falls = [
             board(service, bot, record=record, window=window)["data"][0]["maxDrawdownLamports"]
@@ -264,7 +314,8 @@ def cover(wallet):
 
 def test_the_profile_tells_windows_posting_and_owner(service, bot):
     """In the last 24 hours it lost 3 SOL and gained 1 SOL, each held 70 seconds."""
-    observe(service, W)
+    observe(service, W, -2 * 10**9)
+    observe_hours(W, {HOUR - 3: -3 * 10**9, HOUR - 2: 10**9})
     cover(W)
     for hours, begins in ((1, HOUR - 2), (24, HOUR - HOUR % 24)):
         observe_risk(W, [-3 * 10**9, 10**9], hours, begins)
@@ -311,7 +362,7 @@ def test_sales_of_several_stretches_are_counted_together():
             stretch.add_sale(1, seconds)
     stored = [dump_stretch(one) for one in stretches]
     joined = load_risk(stored)
-    assert joined.median_holding == 30 and joined.stretch.realized == 4
+    assert joined.median_holding == 30 and joined.stretch.sales == 4
     assert load_risk([stored[2], stored[0]]).median_holding == 60
     assert [load_risk([one]).median_holding for one in stored] == [30, 30, 90]
     assert load_risk([]).median_holding is None

@@ -60,8 +60,10 @@ def list_row_types():
         if isinstance(one, type)
         and one.__module__ == module.__name__
         and hasattr(one, "_fields")
-        # Places in a list, its order, pages and curves are made of rows.
-        and not one.__name__.endswith(("Position", "Page", "Point", "History", "Order", "Post"))
+        # Places in a list, its order, pages, curves and what rows add up to are made of rows.
+        and not one.__name__.endswith(
+            ("Position", "Page", "Point", "History", "Order", "Post", "Risk", "SpanRow")
+        )
     }
 
 

@@ -7,7 +7,7 @@ import pytest
 from service import NOW, address, signature
 
 from accounts import verification
-from chain.quotes import QUOTES
+from chain.reading.quotes import QUOTES
 from market.tables import Token
 from models import Post, Trade, Wallet
 from web.api.posts import show_percentage

@@ -16,8 +16,8 @@ import jobs
 import models
 import storage
 from chain.rpc import Unavailable
-from chain.tables import TradeMint
-from chain.trade_store import number_mints
+from chain.stored.tables import TradeMint
+from chain.stored.trades import number_mints
 from market import providers, store
 from market.fetch import PROVIDER_LIMITS
 from market.rules import (

@@ -9,7 +9,6 @@ from story import ADA, Story, address, market
 
 import storage
 from accounts.wallets import attach_wallet
-from chain.group_tables import Companion
 from models import Address, Attachment, Bot, Post, Wallet
 from observing import trouble
 
@@ -150,9 +149,8 @@ def test_a_wallet_that_goes_to_another_bot_begins_a_record_at_the_next_poll(look
         lambda one: Wallet.update(rules="others"),
         lambda one: Wallet.update(coverage='{"state": "none", "gaps": []}'),
         lambda one: Attachment.update(open_cost=7),
-        lambda one: Companion.insert(bot=one.bot, wallet=one, attached_at=0, detached_at=1),
     ],
-    ids="scan results rules coverage record beside".split(),
+    ids="scan results rules coverage record".split(),
 )
 def test_whatever_another_process_writes_is_noticed(look, chain, write):
     """Then the next poll is one in full, which puts right what is derived."""

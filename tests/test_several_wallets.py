@@ -4,23 +4,22 @@ import html
 from dataclasses import replace
 
 import pytest
+import several
 import story
-import test_group_store as world
+from lookout import BEGIN
 from node import FakeNode, connect
 from service import NOW, address
 from story import FEE, Story
+from test_attachments import KEYS, A, B, C, held
 from test_cli import cli, shown  # noqa: F401  (cli is a fixture)
-from test_companions import KEYS, A, B, C, held
 from test_ledger_store import DONE
 from test_studio import Browser, challenge, errors_of, prove
 
 import config
 from accounts import holdings, wallets
 from accounts.auto_posts import update_posts
-from chain.group_store import GroupStore
-from chain.group_tables import Companion
-from chain.tables import HourTotal
-from models import Bot, Post, Wallet
+from chain.stored.store import LedgerStore
+from models import Attachment, Bot, Post, Wallet
 from observer import Observer
 from observing.rebuilding import rebuild
 from web.api.held_wallets import list_wallets
@@ -47,7 +46,7 @@ def add(browser, uid, name):
     address = dict(zip(KEYS, (A, B, C), strict=False))[name]
     sent = browser.send(f"/bots/{uid}/challenge", prove=address, action="add")
     page = browser.get(sent.location).text
-    assert "It will stand beside" in page
+    assert "It will be added" in page
     text = html.unescape(page.split('id="challenge">')[1].split("<")[0])
     return prove(browser, uid, text, KEYS[name])
 
@@ -55,35 +54,43 @@ def add(browser, uid, name):
 # ---- what the chain tells of them ----------------------------------------------------------------
 @pytest.fixture
 def trip(monkeypatch):
-    """Ada buys for 500,000, sends eve what she bought, and eve sells it for 900,000."""
+    """Ada buys for 500,000 and sells half for 450,000; eve buys for 300,000 and sells it for
+    310,000.
+    """
     known = story.address
     monkeypatch.setattr(story, "address", lambda word: ADDRESSES.get(word) or known(word))
-    monkeypatch.setattr(world, "PEOPLE", {"ada": A, "eve": B})
+    monkeypatch.setattr(several, "PEOPLE", {"ada": A, "eve": B})
     told = Story()
     told.fund("ada", 10**9)
     told.fund("eve", 10**9)
     told.buy("ada", "CAT", 100, 500_000)
-    told.transact("ada", [("tokens", "CAT", "ada", "eve", 100)])
-    told.sell("eve", "CAT", 100, 900_000)
+    told.sell("ada", "CAT", 50, 450_000)
+    told.buy("eve", "CAT", 100, 300_000)
+    told.sell("eve", "CAT", 100, 310_000)
     return told
+
+
+# What each earned: what its sale brought less what it cost, with fees.
+ADAS = 450_000 - FEE - (500_000 + FEE) // 2
+EVES = 310_000 - FEE - (300_000 + FEE)
 
 
 class Watched:
     """What an observer makes of the transactions of a story."""
 
     def __init__(self):
-        self.groups = GroupStore(update_posts)
+        self.ledgers = LedgerStore(update_posts)
 
     def store(self, told, people=("ada", "eve")):
-        Wallet.update(backfilled=True, polled_at=world.BEGIN).execute()
-        found = [(person, row) for person, row in world.listed(told.rows) if person in people]
-        world.store(find_wallets(people), found)
+        Wallet.update(backfilled=True, polled_at=BEGIN).execute()
+        found = [one for one in several.list_rows(told.rows) if one[0] in people]
+        several.store(find_wallets(people), found)
 
     def publish(self, people=("ada", "eve"), **progress):
         """Publish each; `progress`: by person, where it is not DONE."""
         for person, wallet in find_wallets(people).items():
-            self.groups.apply(wallet)
-            self.groups.publish(wallet, progress.get(person, DONE), world.BEGIN)
+            self.ledgers.apply(wallet)
+            self.ledgers.publish(wallet, progress.get(person, DONE), BEGIN)
 
 
 def find_wallets(people):
@@ -108,12 +115,11 @@ def test_a_bot_proves_two_wallets_and_earns_with_both(service, browser, bot, tri
     shown = read(service, bot)
     assert [one["address"] for one in shown["wallets"]] == [A, B]
     assert {one["ownership"] for one in shown["wallets"]} == {"proven"}
-    # 900,000 less 500,000 and the fees of the purchase and of the sale.
-    assert shown["results"]["realizedLamports"] == str(400_000 - 2 * FEE)
-    assert (shown["results"]["matchedSells"], shown["results"]["unmatchedSells"]) == (1, 0)
+    assert shown["results"]["realizedLamports"] == str(ADAS + EVES)
+    assert (shown["results"]["matchedSells"], shown["results"]["unmatchedSells"]) == (2, 0)
     assert (shown["coverage"]["state"], shown["coverage"]["worst"]) == ("complete", [])
     sale = service.get(f"/api/v1/trades?botId={uid}&kind=sell", key).json["data"]
-    assert [(one["wallet"], one["botId"]) for one in sale] == [(B, uid)]
+    assert [(one["wallet"], one["botId"]) for one in sale] == [(B, uid), (A, uid)]
     posted = service.post({"eventId": "1", "body": "Sold.", "signature": sale[0]["signature"]}, key)
     assert posted.json["verified"] is True
     page = browser.get(f"/bots/{uid}").text
@@ -136,7 +142,7 @@ def test_the_least_known_wallet_is_named(service, browser, bot, trip, watched):
     assert "partial history" in page and "complete history" in page
 
 
-def test_where_the_lead_is_removed_the_other_leads(service, browser, bot, trip, watched):
+def test_when_the_lead_is_removed_the_other_leads(service, browser, bot, trip, watched):
     uid, _ = bot
     add(browser, uid, "b")
     watched.store(trip)
@@ -148,8 +154,7 @@ def test_where_the_lead_is_removed_the_other_leads(service, browser, bot, trip, 
     watched.publish()
     shown = read(service, bot)
     assert [one["address"] for one in shown["wallets"]] == [B] and shown["formerWallets"] == [A]
-    # What eve alone knows of it: tokens that came, sold at an unknown cost.
-    assert (shown["results"]["matchedSells"], shown["results"]["unmatchedSells"]) == (0, 1)
+    assert shown["results"]["realizedLamports"] == str(EVES)
     assert "worst" not in shown["coverage"]
     # Sent twice, and of a wallet that it never held.
     for one in (A, C):
@@ -191,7 +196,7 @@ def test_a_signature_for_one_wallet_adds_no_other(browser, bot):
 
 
 # ---- the forms -----------------------------------------------------------------------------------
-def test_beside_a_claimed_wallet_nothing_is_added(browser):
+def test_nothing_is_added_to_a_claimed_wallet(browser):
     _, uid, _, _ = browser.create("Nell", wallet=A)
     assert 'name="action"' not in browser.get(f"/bots/{uid}/manage").text
     refused = add(browser, uid, "b")
@@ -203,7 +208,7 @@ def test_adding_what_it_holds_already_changes_nothing(browser, bot):
     uid, _ = bot
     for name in ("b", "b", "a"):
         assert add(browser, uid, name).status_code == 302
-    assert held(Bot.get()) == [A, B] and Companion.select().count() == 1
+    assert held(Bot.get()) == [A, B] and Attachment.select().count() == 2
 
 
 def test_the_tab_lists_each_with_a_button_and_says_what_adding_does(browser, bot):
@@ -225,42 +230,7 @@ def test_a_proof_may_replace_the_one_that_leads(browser, bot):
     assert held(Bot.get()) == [B, C]
 
 
-# ---- totals of one alone -------------------------------------------------------------------------
-def test_who_joins_keeps_no_totals_of_its_own_and_gets_them_again(
-    service, browser, bot, trip, watched
-):
-    """Eve led another bot before: what stands under the group is what a fresh rebuild makes."""
-    uid, _ = bot
-    _, other, _, _ = Browser(service).create("Otto", wallet=B)
-    watched.store(trip)
-    watched.publish()
-    alone = read_sums(B)
-    assert alone["results"] and alone["hours"]
-    add(browser, uid, "b")
-    assert held(Bot.get(Bot.uid == other)) == []
-    watched.publish()
-    assert read_sums(B) == {**dict.fromkeys(alone), "hours": []}
-    shown = read(service, bot)
-    assert shown["results"]["realizedLamports"] == str(400_000 - 2 * FEE)
-    assert find_differences(service) == []
-    wallets.remove_wallet(Bot.get(Bot.uid == uid), B, Bot.get().created_at + 10**6)
-    watched.publish()
-    assert read_sums(B) == alone
-    assert find_differences(service) == []
-
-
-def find_differences(service):
-    return world.find_differences(service.config, find_wallets(("ada", "eve")))
-
-
-def read_sums(address):
-    """What stands under a wallet for itself."""
-    row = Wallet.get(Wallet.address == address)
-    names = ("results", "positions", "realized", "reconciliation", "average_cost")
-    sums = {name: getattr(row, name) for name in names}
-    return {**sums, "hours": list(HourTotal.select().where(HourTotal.wallet == row).dicts())}
-
-
+# ---- posts ---------------------------------------------------------------------------------------
 def test_posts_of_a_wallet_that_went_keep_their_label(service, browser, bot, trip, watched):
     uid, key = bot
     add(browser, uid, "b")
@@ -280,7 +250,7 @@ def test_the_command_line_shows_all_and_frees_all(cli):  # noqa: F811
     made = shown(cli, "bot", "create", "--name", "Ada", "--wallet", A)
     bot, given = Bot.get(Bot.uid == made["botId"]), config.load()
     wallets.attach_wallet(given, bot, A, NOW, "proven")
-    wallets.add_wallet(given, bot, B, NOW + 1)
+    wallets.add_wallet(given, bot, B, Attachment.get().attached_at + 1)
     (row,) = shown(cli, "bot", "list")["data"]
     assert (row["wallet"], row["wallets"]) == (A, [A, B])
     assert f"{A}, {B}" in cli("bot", "list")[1]
@@ -296,10 +266,9 @@ def ms_after(told):
     return (told.rows[-1].receipt["blockTime"] + 1) * 1_000
 
 
-def test_the_record_goes_on_where_another_wallet_leads(service, trip):
-    """Eve sells half of what ada bought for 500,000 and a fee: 450,000 less a fee, less 252,500.
-    Then ada is removed, so the other half, 252,500, left; eve sells it at an unknown cost. What pam
-    buys for 100,000 and sells for 160,000 before, and what she holds, is hers beside both.
+def test_the_record_goes_on_when_another_wallet_leads(service, trip):
+    """Ada is removed while she holds half of what she bought: that half is cost left. What eve and
+    pam do before and after counts on.
     """
     made = service.make_bot("Nell")
     bot, told = made.bot, Story()
@@ -309,35 +278,32 @@ def test_the_record_goes_on_where_another_wallet_leads(service, trip):
     for person in ("ada", "eve", "pam"):
         told.fund(person, 10**9)
     told.buy("ada", "CAT", 100, 500_000)
-    told.transact("ada", [("tokens", "CAT", "ada", "eve", 100)])
-    told.sell("eve", "CAT", 50, 450_000)
+    told.sell("ada", "CAT", 50, 450_000)
+    told.buy("eve", "CAT", 100, 300_000)
     told.buy("pam", "DOG", 10, 100_000)
     told.sell("pam", "DOG", 10, 160_000)
-    told.buy("pam", "FOX", 10, 70_000)
-    handed_over = ms_after(told)
+    removed = ms_after(told)
     told.slot += 60
-    told.sell("eve", "CAT", 50, 450_000)
+    told.sell("ada", "CAT", 50, 900_000)
+    told.sell("eve", "CAT", 100, 310_000)
     told.buy("eve", "FOX", 10, 90_000)
     told.transact("eve", [("tokens", "FOX", "eve", "pam", 10)])
-    told.sell("pam", "FOX", 20, 300_000)
-    wallets.remove_wallet(bot, A, handed_over)
+    told.sell("pam", "FOX", 10, 300_000)
+    wallets.remove_wallet(bot, A, removed)
     observe(service, told)
     shown = read(service, (bot.uid, made.publish_key.text))
     assert [one["address"] for one in shown["wallets"]] == [B, C]
     record = shown["record"]
-    first = 450_000 - FEE - (500_000 + FEE) // 2
-    second = 160_000 - FEE - (100_000 + FEE)
-    # Of the 20 that pam sells, ten have the cost of eve, and half of the proceeds are theirs.
-    third = (300_000 - FEE) // 2 - (90_000 + FEE)
-    assert record["realizedLamports"] == str(first + second + third)
-    assert (record["matchedSells"], record["partialSells"], record["unmatchedSells"]) == (2, 1, 1)
-    left = (500_000 + FEE) // 2 + 70_000 + FEE
+    pams = 160_000 - FEE - (100_000 + FEE)
+    assert record["realizedLamports"] == str(ADAS + EVES + pams)
+    # Pam's FOX came from eve: its cost left there, and its sale has none.
+    assert (record["matchedSells"], record["unmatchedSells"]) == (3, 1)
+    left = (500_000 + FEE) // 2 + 90_000 + FEE
     assert record["costLeftLamports"] == str(left)
-    # Of what ada had sent her, eve's own books know no cost.
-    assert record["carriedInLamports"] == str(70_000 + FEE)
+    assert record["carriedInLamports"] == "0"
     people = {"eve": B, "pam": C, "ada": A}
     rows = {one: Wallet.get(Wallet.address == address) for one, address in people.items()}
-    assert world.find_differences(service.config, rows) == []
+    assert several.find_differences(service.config, rows) == []
     observer = Observer(service.config)
     assert [one.changes for one in rebuild(observer.state, rows.values(), NOW)] == [0, 0, 0]
 
@@ -351,10 +317,12 @@ def observe(service, told):
 
 
 def test_wallets_are_listed_the_leading_one_first_then_as_they_came(service):
-    """Whatever their numbers are, and though one stood beside an earlier lead."""
+    """Whatever their numbers are."""
     bot = service.make_bot("Ada", A).bot
+    Attachment.update(attached_at=0).execute()
     for name, since in (("late", 9), ("early", -9), ("later", 9)):
         wallet = Wallet.create(bot=bot, address=address(name), created_at=NOW)
-        Companion.create(bot=bot, wallet=wallet, attached_at=NOW + since)
+        span = {"ownership": "proven", "attached_at": NOW + since}
+        Attachment.create(bot=bot, wallet=wallet, **span)
     shown = [one["address"] for one in list_wallets(bot.id)]
     assert shown == [A, *map(address, ("early", "late", "later"))]

@@ -13,7 +13,7 @@ from service import address, signature
 from test_demo import chain, recording, show, staged  # noqa: F401  the demonstration, filled
 
 import models
-from chain.quotes import find_quote
+from chain.reading.quotes import find_quote
 from paper import results
 from paper import tables as paper_tables
 from web.api import openapi

@@ -2,6 +2,7 @@
 them forgotten.
 """
 
+import contextlib
 import random
 import time
 from dataclasses import replace
@@ -16,34 +17,33 @@ from test_ledger_store import entries_of
 import storage
 from accounts import influencers, wallets
 from accounts.fields import is_provable
-from chain import whole_standings
-from chain.ranks import (
+from chain.ledger.inventory import SOL
+from chain.ledger.sums import NOTHING, Sums
+from chain.stored.standings import (
     ALL,
+    BOARDS,
     FORWARD,
-    IN_SOL,
     MIN_SELLS,
     NEVER,
+    WINDOWS,
+    Board,
     Ranked,
-    Totals,
     find_reason,
     find_tier,
-    make_standing,
-)
-from chain.standing_store import (
-    BOARDS,
     list_forgotten,
-    read_rows,
+    make_standing,
     refresh_standings,
     work_out,
 )
-from chain.store import LedgerStore
-from chain.tables import StandingTotal
+from chain.stored.store import LedgerStore
+from chain.stored.tables import StandingTotal
 from models import Attachment, Bot, Wallet
 from operate.readers import open_reader
 from operate.standing_checks import check_standings
+from storage import read_rows
 from web.api import leaderboard, standings
 
-DAY = 86_400
+DAY, HOUR = 86_400, 3_600
 
 
 def forgotten():
@@ -126,7 +126,7 @@ def list_boards(record, now):
             )
         ]
         for sort in leaderboard.SORTS
-        for window in leaderboard.WINDOWS
+        for window in WINDOWS
         for ownership in (None, "proven", "claimed")
     }
 
@@ -140,11 +140,11 @@ def test_stored_or_not_the_board_is_the_same(service, seed, record, make):
     moments = [now, now + 1, now + dice.randint(1, 8 * DAY), now + 31 * DAY]
     worked_out = [list_boards(record, moment) for moment in moments]
     assert refresh_standings(now * 1000) == Bot.select().count() > 8
-    assert list_forgotten(read_rows, record, 0, now) == set() == set(forgotten())
+    assert list_forgotten(read_rows, Board(record, SOL, 0), now) == set() == set(forgotten())
     assert [list_boards(record, moment) for moment in moments] == worked_out
     for moment in moments:
         refresh_standings(moment * 1000)
-        assert [list_forgotten(read_rows, *one, moment) for one in BOARDS] == [set()] * 8
+        assert not any(list_forgotten(read_rows, one, moment) for one in BOARDS)
         assert list_boards(record, moment) == worked_out[moments.index(moment)]
         assert refresh_standings(moment * 1000) == 0
 
@@ -157,19 +157,19 @@ WHERE w.address = ? AND t.block_time >= ? AND t.block_time < ?"""
 
 @pytest.mark.parametrize("seed", range(3))
 def test_all_that_is_known_is_the_sum_of_the_trades(service, seed):
-    """By adding them up: of who holds the wallet, of who proved it until then, and nothing for who
-    merely claims it.
+    """By adding them up from the full hour on that a window begins with: for the bot that holds the
+    wallet, for the one that proved it up to the hour it was retired in, and nothing for a claimant.
     """
     dice, now = random.Random(seed), int(time.time())
     make_observed(service, dice, now)
     kinds = set()
-    for window, seconds in leaderboard.WINDOWS.items():
+    for window, seconds in WINDOWS.items():
         asked = leaderboard.Board(ALL, "trades", window)
-        since = now - seconds if seconds else 0
+        since = (now - seconds) // HOUR * HOUR if seconds else 0
         for entry in leaderboard.list_entries(asked, now * 1000, 50):
             row = entry.row
             lost = row.name == "Loser"
-            until = now - DAY // 2 if lost else now + 1
+            until = (now - DAY // 2) // HOUR * HOUR if lost else now + 1
             sums = storage.database.execute_sql(SUMS, (row.address, since, until)).fetchone()
             kinds.add(row.name.split()[0])
             if row.name.startswith(("Claimant", "Finder")):
@@ -179,17 +179,76 @@ def test_all_that_is_known_is_the_sum_of_the_trades(service, seed):
     assert {"Trader", "Claimant", "Finder", "Loser"} <= kinds
 
 
-def test_a_window_ends_when_its_first_change_leaves_it(service, ada):
-    """Changes 6 and 2 days ago: the week is another one after a day and a second."""
+def rank(made, seconds, now, record=FORWARD):
+    (found,) = work_out(read_rows, Board(record, SOL, seconds), now, [made.bot.id])
+    return found
+
+
+@pytest.mark.parametrize("seconds", [one for one in WINDOWS.values() if one])
+def test_a_window_ends_when_its_first_hour_leaves_it(service, ada, seconds):
+    """It is 12:34:56. 1 lamport in the last second before the full hour that the window begins
+    with, 2 in the first second of that hour, 4 half an hour ago: 2 + 4, until that hour has passed
+    at 13:00.
+    """
+    now = NOW // 1000 + 34 * 60 + 56
+    begins = NOW // 1000 - seconds
+    for at, realized in ((begins - 1, 1), (begins, 3), (now - 1_800, 7)):
+        service.observe_span(W, at=at, realized=realized)
+    found = rank(ada, seconds, now)
+    assert (found.realized, found.ends) == (6, NOW // 1000 + HOUR)
+    assert rank(ada, seconds, found.ends - 1).realized == 6
+    later = rank(ada, seconds, found.ends)
+    assert (later.realized, later.ends) == (4, NOW // 1000 + HOUR + seconds)
+    assert (rank(ada, 0, now).realized, rank(ada, 0, now).ends) == (7, NEVER)
+
+
+def test_a_window_of_90_days_is_asked_for_by_name(service, ada):
+    """3 sales 89 days ago, and 3 more 91 days ago."""
     now = int(time.time())
-    service.observe_span(W, at=now - 6 * DAY, realized=1)
-    service.observe_span(W, at=now - 2 * DAY, realized=3)
-    (week,) = work_out(read_rows, FORWARD, 7 * DAY, now, [ada.bot.id])
-    assert (week.realized, week.ends) == (3, now + DAY + 1)
-    (before,) = work_out(read_rows, FORWARD, 7 * DAY, week.ends - 1, [ada.bot.id])
-    (after,) = work_out(read_rows, FORWARD, 7 * DAY, week.ends, [ada.bot.id])
-    assert (before.realized, after.realized, after.ends) == (3, 2, now + 5 * DAY + 1)
-    assert work_out(read_rows, FORWARD, 0, now, [ada.bot.id])[0].ends == NEVER
+    for days, count in ((91, 3), (89, 6)):
+        service.observe_span(W, at=now - days * DAY, realized=10 * count, matched=count, trades=9)
+    rows = [board(service, ada, f"window={window}")[0] for window in ("30d", "90d", "all")]
+    assert [row["realizedLamports"] for row in rows] == ["0", "30", "60"]
+    assert [row["rank"] for row in rows] == [None, 1, 1]
+
+
+def test_several_wallets_of_a_bot_are_added_up(service, ada):
+    """Two open attachments: since connected 5 - 30, and all that is known of them 100 + 1."""
+    Attachment.update(ownership="proven").execute()
+    service.observe_results(W, 100)
+    service.observe_span(W, realized=5, cost_left=2)
+    service.make_bot("Ben", OTHER)
+    service.observe_results(OTHER, 1)
+    service.observe_span(OTHER, realized=-30, cost_left=4)
+    with several_open():
+        Attachment.update(bot=ada.bot.id, ownership="proven").execute()
+        Wallet.update(bot=ada.bot.id).execute()
+        now = NOW // 1000
+        found = rank(ada, 0, now)
+        assert (found.realized, found.cost_left, found.floor) == (-25, 6, -31)
+        found = rank(ada, 0, now, ALL)
+        # Three sales each make a rank: observe_results has three of each wallet.
+        assert (found.realized, found.matched, found.result_tier) == (101, 6, 0)
+
+
+@contextlib.contextmanager
+def several_open():
+    """Without the index by which a bot has one open attachment."""
+    storage.database.execute_sql("DROP INDEX IF EXISTS attachment_open_bot")
+    yield
+
+
+def test_what_a_wallet_held_when_it_was_given_up_is_cost_left(service, ada):
+    """It held 9 lamports' worth when it was disconnected two days ago: in the window of a week, not
+    in that of a day.
+    """
+    now = NOW // 1000
+    service.observe_span(W, at=now - 3 * DAY, open_cost=9, realized=5)
+    Attachment.update(detached_at=NOW - 2 * DAY * 1000).execute()
+    found = [rank(ada, seconds, now) for seconds in (DAY, 7 * DAY, 0)]
+    assert [(one.realized, one.floor) for one in found] == [(0, 0), (5, -4), (5, -4)]
+    # What happened in the hour of three days ago leaves first.
+    assert [one.ends for one in found] == [NEVER, now + 4 * DAY + HOUR, NEVER]
 
 
 # ---- who forgets ---------------------------------------------------------------------------------
@@ -237,7 +296,7 @@ def test_a_gap_that_opens_or_heals_forgets(service, ada):
 
 # ---- rules, doctor, index ------------------------------------------------------------------------
 def test_three_sales_with_a_result_make_a_rank():
-    few, enough = Totals(matched=MIN_SELLS - 1), Totals(matched=1, partial=2)
+    few, enough = Sums(matched=MIN_SELLS - 1), Sums(matched=1, partial=2)
     assert find_reason(few, True, False, by_result=True) == "too_few_sells"
     assert find_reason(few, True, True, by_result=False) is None
     assert find_reason(enough, True, False, by_result=True) is None
@@ -252,7 +311,10 @@ def test_three_sales_with_a_result_make_a_rank():
     assert order == [0, 1, 2, 4, 3, 5]
 
 
-DID = Totals(50, 9, 4, matched=2, partial=1, unmatched=1, winning=2, cost_left=20)
+DID = Sums(
+    *(50, 0, 9, 4),
+    **{"matched": 2, "partial": 1, "unmatched": 1, "winning": 2, "cost_left": 20},
+)
 SEEN = Ranked(DID, has_wallet=True, has_gap=False, is_proven=True, is_retired=False)
 
 
@@ -263,23 +325,24 @@ SEEN = Ranked(DID, has_wallet=True, has_gap=False, is_proven=True, is_retired=Fa
         (SEEN._replace(is_proven=False), 1, 1),
         (SEEN._replace(has_gap=True), 2, 0),
         (SEEN._replace(has_gap=True, is_proven=False), 4, 1),
-        (SEEN._replace(totals=DID._replace(partial=0)), 2, 0),
-        (SEEN._replace(totals=None), 3, 3),
-        (SEEN._replace(totals=None, is_proven=False), 5, 5),
+        (SEEN._replace(sums=DID._replace(partial=0)), 2, 0),
+        (SEEN._replace(sums=None), 3, 3),
+        (SEEN._replace(sums=None, is_proven=False), 5, 5),
         (SEEN._replace(has_wallet=False), 6, 6),
-        (SEEN._replace(has_wallet=False, totals=None), 7, 7),
+        (SEEN._replace(has_wallet=False, sums=None), 7, 7),
         (SEEN._replace(is_retired=True), 0, 0),
-        (SEEN._replace(is_retired=True, totals=DID._replace(trades=0)), 8, 8),
-        (SEEN._replace(is_retired=True, totals=None), 8, 8),
+        (SEEN._replace(is_retired=True, sums=DID._replace(trades=0)), 8, 8),
+        (SEEN._replace(is_retired=True, sums=None), 8, 8),
     ],
 )
 def test_where_a_bot_stands_by_each_order(one, by_result, by_count):
     """Of what was realized, 50 lamports, 20 less at worst are left: the cost that went unsold."""
-    made = make_standing(7, ALL, DAY, 123, one)
-    did = one.totals or Totals()
-    sums = (*did[:1], did.realized - did.cost_left, *did[1:])
-    assert made == (7, ALL, IN_SOL, DAY, 123, by_result, by_count, *sums)
-    assert made.totals == did
+    made = make_standing(7, Board(ALL, SOL, DAY), 123, one)
+    did = one.sums or NOTHING
+    trades = (did.volume, did.trades, did.matched, did.partial, did.unmatched, did.winning)
+    sums = (did.realized, did.realized - did.cost_left, *trades, did.cost_left)
+    assert made == (7, ALL, SOL, DAY, 123, by_result, by_count, *sums)
+    assert made.sums == did
 
 
 def list_differences(service):
@@ -300,7 +363,8 @@ def test_the_doctor_finds_a_wrong_standing(service, ada):
         StandingTotal.seconds == 0, StandingTotal.record == FORWARD
     ).execute()
     (found,) = list_differences(service)
-    assert found.table == "standing_total" and f"bot {ada.bot.id}, forward, 0 seconds" in str(found)
+    assert found.table == "standing_total"
+    assert f"bot {ada.bot.id}, {Board(FORWARD, SOL, 0)}" in str(found)
     Bot.update(standing_at=None).execute()
     assert list_differences(service) == []
 
@@ -309,14 +373,23 @@ def test_the_doctor_finds_a_wrong_standing(service, ada):
 def test_the_best_are_read_in_the_order_of_an_index(db):
     for order in standings.ORDERS.values():
         sql = standings.LISTED.format(tier=order.tier, column=order.column)
-        rows = db.execute_sql(f"EXPLAIN QUERY PLAN {sql}", (ALL, IN_SOL, 0, 0, 5))
+        rows = db.execute_sql(f"EXPLAIN QUERY PLAN {sql}", (ALL, SOL, 0, 0, 5))
         plan = " ".join(map(str, rows))
         assert f"standing_by_{order.column}" in plan and "B-TREE" not in plan
 
 
 @ground.sqlite_only
-@pytest.mark.parametrize("sql", [whole_standings.TOTALS_BETWEEN, whole_standings.FIRST_BETWEEN])
-def test_an_hour_is_read_without_the_past_of_a_wallet(db, sql):
-    asked = sql.format(kinds=whole_standings.ALL_KINDS, first=0, end=3600, wallets="1, 2")
-    plan = " ".join(str(row) for row in db.execute_sql(f"EXPLAIN QUERY PLAN {asked}"))
-    assert "trade_kind_block_time" in plan and "block_time>" in plan
+@pytest.mark.parametrize("record", [FORWARD, ALL])
+def test_running_totals_are_found_by_their_key(db, record):
+    """However long the past of a wallet is: each step names the whole key up to the hour."""
+    plans = []
+
+    def rows(sql):
+        plans.append([str(row) for row in db.execute_sql(f"EXPLAIN QUERY PLAN {sql}")])
+        # As if one attachment had a row.
+        return [(1, *NOTHING)] if len(plans) == 1 else ()
+
+    work_out(rows, Board(record, SOL, DAY), NOW // 1000, [1, 2])
+    steps = [step for plan in plans for step in plan if "running_total" in step]
+    assert len(plans) == 4 and len(steps) >= 5
+    assert all("wallet_id=? AND money=? AND view=?" in step for step in steps)

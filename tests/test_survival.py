@@ -22,8 +22,8 @@ from story import address, market
 from test_worker import Server
 
 import storage
-from chain.packing import pack_text
-from chain.tables import TradeMint
+from chain.reading.packing import pack_text
+from chain.stored.tables import TradeMint
 from models import Receipt, Trade, Wallet, WalletSignature
 from observing.state import SLICE
 

@@ -5,7 +5,7 @@ import pytest
 from service import NOW, address, signature
 
 from chain.base58 import is_base58
-from chain.quotes import QUOTES
+from chain.reading.quotes import QUOTES
 from chain.symbols import OWNED, SYMBOLS, find_imitated, show_symbol
 from market.tables import Token
 from models import Wallet

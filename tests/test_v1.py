@@ -549,7 +549,7 @@ def test_a_window_counts_what_happened_inside_it(service, bot, key):
     service.observe_trade(W, "x1", 6, kind="swap", sol=-5000, block_time=now - 60)
     service.observe_trade(W, "t1", 7, kind="transfer_in", sol=9999, block_time=now - 60)
     service.observe_trade(
-        W, "s5", 8, **sale, sol=7, realized="matched", result=7, block_time=now - 86_400 - 60
+        W, "s5", 8, **sale, sol=7, realized="matched", result=7, block_time=now - 86_400 - 3_600
     )
     service.observe_trade(
         W, "s6", 9, **sale, sol=8, realized="matched", result=8, block_time=now - 8 * 86_400

@@ -8,18 +8,18 @@ rent 2,039,280; ada is the wallet.
 import json
 
 import pytest
+from damage import JSON, at, paths_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scene import FEE, Scene
 from story import RENT, account_of, address
-from test_receipts import JSON, at, paths_of
 
 from chain.base58 import b58encode
-from chain.calls import discriminators
-from chain.entries import read_entry
-from chain.programs import table
-from chain.receipts import BadReceipt, parse_receipt
-from chain.verify import judge
+from chain.reading.calls import discriminators
+from chain.reading.entries import read_entry
+from chain.reading.programs import table
+from chain.reading.receipts import BadReceipt, parse_receipt
+from chain.stored.verify import judge
 
 PUMP = "6EF8rrecthR5Dkzon8Nwu78hRvfCKubJ14M5uBEwF6P"
 JUPITER = "JUP6LkbZbjS1jKKwapdHNy74zcZ3tLUZoi5QNyVTaV4"

@@ -10,8 +10,8 @@ import pytest
 from service import NOW, address, signature
 from test_pages import COVERAGE
 
-from chain.quotes import QUOTES
-from chain.summary import NOT_POLLED
+from chain.reading.quotes import QUOTES
+from chain.stored.summary import NOT_POLLED
 from models import Post, Wallet
 from web.api.serialize import show_share
 

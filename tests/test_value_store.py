@@ -7,15 +7,14 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as effort
 from hypothesis import strategies as st
 from lookout import ledger_of
-from test_ledger import FEE, Teller
-from test_ledger_store import ADA, BEGIN, DONE, empty, store
-from test_reconciliation import DRAWN, play
+from teller import FEE, SOL_STEP, Teller, write_sol_steps
+from test_ledger_store import ADA, BEGIN, DONE, ORDER, empty, store
 
 import storage
 from accounts.auto_posts import update_posts
-from chain.store import LedgerStore
-from chain.tables import HourTotal, TokenTrader, TradeMint
-from chain.trade_store import DIGESTED, digest_trade, mark_differing_trades
+from chain.stored.store import LedgerStore
+from chain.stored.tables import RunningTotal, TokenTrader, TradeMint
+from chain.stored.trades import DIGESTED, digest_trade, mark_differing_trades
 from models import Trade, Wallet, WalletSignature
 from operate import content_checks
 
@@ -164,7 +163,7 @@ def test_running_totals_carry_what_left_without_a_sale(empty):
     t.slot = t.slot + 7_200
     t.lose("A", 4).write("failed", -FEE, FEE)
     publish(empty(), t.entries)
-    first, last = HourTotal.select().order_by(HourTotal.hour)
+    first, last = RunningTotal.select().order_by(*ORDER)
     assert (first.cost_left, first.cost_left_receipts, first.volume) == (0, 0, 100)
     assert (last.cost_left, last.cost_left_receipts, last.volume) == (40, 1, 100)
     assert (last.failed, last.failed_cost, last.overhead) == (1, FEE, FEE)
@@ -190,7 +189,7 @@ def test_books_that_do_not_close_are_told(empty):
 
 @effort(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
-    drawn=st.lists(DRAWN, min_size=3, max_size=20),
+    drawn=st.lists(SOL_STEP, min_size=3, max_size=20),
     missing=st.integers(0, 2),
     seed=st.integers(0, 10**6),
 )
@@ -199,7 +198,7 @@ def test_in_any_order_and_any_batches_the_same_bytes(empty, drawn, missing, seed
     is stored, running totals included, is what one publication of all makes; a rebuild of what
     somebody spoiled makes it again.
     """
-    entries, dice = play(drawn)[0].entries, random.Random(seed)
+    entries, dice = write_sol_steps(drawn).entries, random.Random(seed)
     entries = dice.sample(entries, max(1, len(entries) - missing)) if entries else []
     publish(empty(), sorted(entries, key=lambda e: e.slot))
     truth = derived()
@@ -215,7 +214,7 @@ def test_in_any_order_and_any_batches_the_same_bytes(empty, drawn, missing, seed
     ledger_store.publish(wallet, DONE, BEGIN)
     assert derived() == truth and Wallet.get().imbalance == 0
     Wallet.update(reconciliation="{}", cost_left=1, imbalance=2, average_cost=None).execute()
-    HourTotal.update(cost_left=HourTotal.cost_left + 1, failed_cost=9).execute()
+    RunningTotal.update(cost_left=RunningTotal.cost_left + 1, failed_cost=9).execute()
     Trade.update(cost_left=5, beside_sol=3, counterparties="[1]").execute()
     mark_differing_trades(wallet.id)
     publish(wallet, [])
@@ -224,8 +223,8 @@ def test_in_any_order_and_any_batches_the_same_bytes(empty, drawn, missing, seed
 
 def derived():
     """The ledger as bytes, and its running totals."""
-    names = [field for name, field in HourTotal._meta.fields.items() if name != "wallet"]
-    hours = list(HourTotal.select(*names).order_by(HourTotal.hour).tuples())
+    names = [field for name, field in RunningTotal._meta.fields.items() if name != "wallet"]
+    hours = list(RunningTotal.select(*names).order_by(*ORDER).tuples())
     return ledger_of([ADA]), hours
 
 

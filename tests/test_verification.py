@@ -7,11 +7,10 @@ from service import NOW, address, signature
 
 from accounts import posts
 from accounts.verification import judge_post, verify_posts
-from chain.group_tables import Companion
-from chain.packing import pack
-from chain.tables import TradeMint
+from chain.reading.packing import pack
+from chain.stored.tables import TradeMint
 from evidence import log
-from models import Arrival, Post, Receipt, Trade, Wallet, WalletSignature
+from models import Arrival, Attachment, Post, Receipt, Trade, Wallet, WalletSignature
 
 W = address("w")
 # Ten minutes, in the milliseconds of posts and in the seconds of blocks.
@@ -252,16 +251,18 @@ def test_followers_and_the_log_are_told_of_what_moved(service, bot):
     assert Post.get().checked_at == NOW + 7
 
 
-# ---- wallets that stand beside -------------------------------------------------------------------
-def hold_beside(bot, name, since=NOW - 5, until=None):
-    """A wallet that the bot proved and held beside the one that leads, from when to when (ms)."""
+# ---- several wallets -----------------------------------------------------------------------------
+def hold_too(bot, name, since=NOW - 5, until=None):
+    """One more wallet that the bot proved and held, from when to when (ms); W still leads."""
+    Attachment.update(attached_at=NOW - 9).where(Attachment.bot == bot).execute()
     wallet = Wallet.create(bot=bot, address=name, created_at=NOW)
-    Companion.create(bot=bot, wallet=wallet, attached_at=since, detached_at=until)
+    times = {"attached_at": since, "detached_at": until}
+    Attachment.create(bot=bot, wallet=wallet, ownership="proven", **times)
     return wallet
 
 
 def test_of_two_wallets_that_made_a_transaction_the_one_that_traded_tells(service, bot):
-    hold_beside(bot, address("b"))
+    hold_too(bot, address("b"))
     uid = say(bot, "t")
     service.observe_trade(W, "t", 1, kind="transfer_out")
     service.observe_trade(address("b"), "t", 1, uid="trade_b")
@@ -269,8 +270,18 @@ def test_of_two_wallets_that_made_a_transaction_the_one_that_traded_tells(servic
     assert judgment(uid) == ("verified", None, "trade_b")
 
 
-def test_a_transaction_that_names_a_wallet_beside_is_waited_for(service, bot):
-    wallet, uid = hold_beside(bot, story.address("bob")), say(bot, "t")
+def test_a_change_of_another_wallets_trade_moves_the_post_at_once(service, bot):
+    other, uid = hold_too(bot, address("b")), say(bot, "t")
+    service.observe_trade(address("b"), "t", 1, uid="trade_b")
+    verify_posts(other, {signature("t")}, NOW + 1)
+    assert judgment(uid) == ("verified", None, "trade_b")
+    Trade.update(flags='["own_wallets", "value_unexplained"]').execute()
+    verify_posts(other, {signature("t")}, NOW + 2)
+    assert judgment(uid) == ("mismatch", "value_unexplained", "trade_b")
+
+
+def test_a_transaction_that_names_another_wallet_is_waited_for(service, bot):
+    wallet, uid = hold_too(bot, story.address("bob")), say(bot, "t")
     store_receipt("t", "bob")
     verify()
     assert judgment(uid) == ("pending", None, None)
@@ -283,7 +294,7 @@ def test_a_transaction_that_names_a_wallet_beside_is_waited_for(service, bot):
 
 @pytest.mark.parametrize("behind", [W, address("b")])
 def test_nothing_is_missing_before_every_wallet_was_observed_long_after(service, bot, behind):
-    hold_beside(bot, address("b"))
+    hold_too(bot, address("b"))
     uid = say(bot, "t")
     Wallet.update(observed_to=NOW // 1000 + TEN).where(Wallet.address != behind).execute()
     verify()
@@ -302,8 +313,8 @@ def test_nothing_is_missing_before_every_wallet_was_observed_long_after(service,
         (NOW - 5, NOW - 1, "pending"),
     ],
 )
-def test_a_wallet_beside_counts_while_it_was_held(service, bot, since, until, status):
-    hold_beside(bot, address("b"), since, until)
+def test_another_wallet_counts_while_it_was_held(service, bot, since, until, status):
+    hold_too(bot, address("b"), since, until)
     uid = say(bot, "t")
     service.observe_trade(address("b"), "t", 1)
     verify("t")

@@ -8,14 +8,12 @@ from auditing import audit
 from lookout import BEGIN, Lookout
 from node import FakeNode
 from service import Service
-from story import ADA, VENUE, Story, account_of, address
-from test_group_audit import CAME
-from test_group_audit import observe as observe_two
+from story import ADA, BEGIN_TIME, VENUE, Story, account_of, address
 
 from accounts import posts
 from chain.base58 import b58encode
-from chain.calls import discriminators
-from models import Attachment, Bot, Post, Trade
+from chain.reading.calls import discriminators
+from models import Address, Attachment, Bot, Post, Trade, Wallet
 from operate import inspection
 
 # An audit asks the application itself. tests/test_verification.py asks both engines.
@@ -26,6 +24,22 @@ def observe_one(config, chain):
     seen = Lookout.begin(config, FakeNode(chain), wallets=[ADA])
     Attachment.update(attached_at=0, ownership="proven").execute()
     return seen.settle()
+
+
+def observe_two(config, chain):
+    """The bot holds eve's wallet too."""
+    seen = Lookout.begin(config, FakeNode(chain), wallets=[ADA])
+    eve = Wallet.create(address=address("eve"), bot=Bot.get(), created_at=BEGIN)
+    Address.create(wallet=eve, address=eve.address)
+    Attachment.create(bot=Bot.get(), wallet=eve, attached_at=CAME)
+    Attachment.update(ownership="proven").execute()
+    Attachment.update(attached_at=0).where(Attachment.wallet != eve).execute()
+    seen.wallets.append(eve)
+    return seen.settle()
+
+
+# A Unix ms while the story goes on.
+CAME = (BEGIN_TIME + 5) * 1_000
 
 
 def judge(seen, told):
@@ -93,7 +107,7 @@ def test_a_token_that_only_came_beside_an_unpriced_trade_verifies_nothing(tmp_pa
     chain, service = story.chain(), Service(tmp_path / "data", evidence_per_minute=10**6)
     seen = observe(service.config, chain)
     kinds = Trade.select(Trade.kind).where(Trade.signature == bought).order_by(Trade.id)
-    assert [kind for (kind,) in kinds.tuples()] == ["other", "transfer_self"][: len(seen.wallets)]
+    assert [kind for (kind,) in kinds.tuples()] == ["other", "transfer_out"][: len(seen.wallets)]
     wrong = ("mismatch", "mint_not_in_trade")
     told = [(bought, mint) for mint in ("CAT", "FOX", None, "DOG", "ELK")]
     assert judge(seen, told) == [("verified", None)] * 3 + [wrong] * 2

@@ -15,7 +15,7 @@ from accounts import api_keys, influencers
 from bench import _servers as servers
 from bench._clients import write_request
 from bench.seed import WALLETS, fill
-from chain.standing_store import refresh_standings
+from chain.stored.standings import refresh_standings
 
 MEDDLING = "UPDATE wallet SET due_at = due_at + 1 WHERE id = (SELECT MIN(id) FROM wallet)"
 SMALL = 10_000

@@ -11,8 +11,8 @@ from bench._clients import ask
 from bench.seed import WALLETS
 from bench.speed.ground import SMALL, Meddler, Seeded, clock
 from bench.speed.table import ROUNDS, tell
-from chain.store import LedgerStore
-from chain.trade_store import mark_differing_trades
+from chain.stored.store import LedgerStore
+from chain.stored.trades import mark_differing_trades
 
 # Trades behind the leaderboard, of WALLETS bots and of CROWD.
 BOARD, CROWD = 100_000, 5_000

@@ -10,7 +10,7 @@ import time
 import models
 import storage
 from bench import _servers as servers
-from chain.store import list_entries
+from chain.stored.store import list_entries
 
 sys.path.append(str(servers.ROOT / "tests"))
 

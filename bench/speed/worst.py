@@ -17,7 +17,7 @@ from bench import _servers as servers
 from bench.speed.ground import Meddler, Seeded
 from bench.speed.table import tell
 from bench.streams import SETTINGS
-from chain.standing_store import refresh_standings
+from chain.stored.standings import refresh_standings
 
 MAX_MS, SHOWN = 20, 12
 # What a quiet machine takes for it is what it takes at its best.

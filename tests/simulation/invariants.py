@@ -4,8 +4,7 @@ import orjson
 from story import address
 
 import jobs
-from accounts.holdings import find_holder
-from models import Attachment, Wallet
+from models import Wallet
 from observing.rebuilding import rebuild
 from operate import log_checks, readers
 from simulation.machinery import Violation, demand
@@ -21,19 +20,19 @@ STORED = "SELECT signature FROM sighting WHERE wallet_id = ? AND state = 'stored
 LEFT_OVER = """
 SELECT address, imbalance FROM wallet
 WHERE imbalance <> 0 AND coverage LIKE '{"state":"complete"%'"""
-LEADERLESS = """
-SELECT bot_id FROM companion c WHERE detached_at IS NULL AND NOT EXISTS (
-    SELECT 1 FROM attachment a WHERE a.bot_id = c.bot_id AND a.detached_at IS NULL)"""
+CLAIMED_WITH_OTHERS = """
+SELECT bot_id FROM attachment WHERE detached_at IS NULL GROUP BY bot_id
+HAVING COUNT(*) > 1 AND COUNT(CASE WHEN ownership <> 'proven' THEN 1 END) > 0"""
 TRADES = "SELECT signature FROM trade WHERE wallet_id = ?"
 
 
 # ---- after every step ----------------------------------------------------------------------------
 def check(world):
-    """Nothing acknowledged is lost, nothing is verified without its trade, one of several wallets
-    leads, books close.
+    """Nothing acknowledged is lost, nothing is verified without its trade, each of several
+    wallets is proven, books close.
     """
     _check_posts(world)
-    demand(not _read(LEADERLESS), "a bot holds a wallet beside none")
+    demand(not _read(CLAIMED_WITH_OTHERS), "one of several wallets is only claimed")
     world.market.check()
     left_over = _read(LEFT_OVER)
     demand(not left_over, f"complete, and lamports are left over: {left_over}")
@@ -75,7 +74,7 @@ def check_pass(world, problem):
 # ---- at the end ----------------------------------------------------------------------------------
 def list_unsettled(world):
     """What is not yet as it really happened, in sentences."""
-    left = [one for people in _list_groups(world) for one in _compare_wallets(world, people)]
+    left = [one for person in world.tale.people for one in _compare_wallet(world, person)]
     left += _compare_posts(world)
     health = check_health(world.config, world.clock.now())
     if health["status"] != "ok" or health["walletObserver"]["troubled"]:
@@ -83,26 +82,14 @@ def list_unsettled(world):
     return left
 
 
-def _list_groups(world):
-    """The people whose wallets are booked as one, in each the one whose wallet leads first."""
-    groups = {}
-    for person in world.tale.people:
-        held = find_holder(address(person))
-        groups.setdefault(held.bot_id, []).append((not isinstance(held, Attachment), person))
-    return [[person for _, person in sorted(group)] for group in groups.values()]
-
-
-def _compare_wallets(world, people):
-    """The sentences about the wallets of one bot, whose book was kept apart."""
-    names, book = " and ".join(people), world.tale.find_book(people)
-    wallet = Wallet.get(Wallet.address == address(people[0]))
+def _compare_wallet(world, person):
+    """The sentences about a wallet, whose book was kept apart."""
+    book, wallet = world.tale.books[person], Wallet.get(Wallet.address == address(person))
     coverage = read_coverage(wallet)
     if coverage["state"] != "complete":
-        return [f"{names}: {coverage['state']}, {coverage['note']} {coverage['gaps']}"]
+        return [f"{person}: {coverage['state']}, {coverage['note']} {coverage['gaps']}"]
     if None in (wallet.results, wallet.reconciliation):
-        return [f"{names}: complete, and without results"]
-    if len(people) > 1 and not world.tale.is_ordered:
-        return []
+        return [f"{person}: complete, and without results"]
     results, money = orjson.loads(wallet.results), orjson.loads(wallet.reconciliation)
     positions = orjson.loads(wallet.positions)
     told = {
@@ -116,12 +103,12 @@ def _compare_wallets(world, people):
     }
     true = {
         **{name: getattr(book, name) for name in ("realized", "matched", "partial", "unmatched")},
-        "closing": sum(map(world.tale.closing, people)),
+        "closing": world.tale.closing(person),
         "difference": 0,
         "positions": book.positions(),
     }
     return [
-        f"{name} of {names} is {told[name]}, and really {true[name]}"
+        f"{name} of {person} is {told[name]}, and really {true[name]}"
         for name in true
         if told[name] != true[name]
     ]

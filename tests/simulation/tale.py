@@ -96,9 +96,7 @@ class Book:
 
 
 class Tale:
-    """A chain of some transactions drawn from `dice`, and the books of its people: `books` of each
-    alone, `joint` of all as one owner, which are true where `is_ordered`: no two of them acted in
-    one slot, of which nobody tells the order.
+    """A chain of some transactions drawn from `dice`, and `books` of each of its people.
 
     `is_common`: it begins as all of these do, with transactions of the first person alone.
     """
@@ -108,7 +106,7 @@ class Tale:
         self.people, self._mints = people or dice.choice(PEOPLE), dice.choice(MINTS)
         length = dice.choice(LENGTHS)
         self.books = {person: Book() for person in self.people}
-        self.joint, self.is_ordered, self._last = Book(), True, None
+        self._last = None
         # signature -> {person: (mints that moved)} of each trade.
         self.trades = {}
         begun = self._begin_common() if is_common else 0
@@ -123,10 +121,6 @@ class Tale:
         for amount in range(100, 100 + COMMON - 1):
             self._buy(PEOPLE[0][0], MINTS[0][0], amount, 1_000_000)
         return 1
-
-    def find_book(self, people):
-        """The book of those whose wallets one bot holds."""
-        return self.joint if len(people) > 1 else self.books[people[0]]
 
     def closing(self, person):
         """All lamports of a person at the end, rent in token accounts included."""
@@ -151,44 +145,35 @@ class Tale:
             amount = dice.choice((held, dice.randint(1, held)))
         if dice.random() < (0.25 if person == self._last else 0.05):
             story.same_slot()
-            self.is_ordered &= person == self._last
         self._last = person
         getattr(self, f"_{verb}")(person, mint, amount, price)
-
-    def _books_of(self, person):
-        return self.books[person], self.joint
 
     def _note(self, signature, person, *mints):
         self.trades[signature] = {address(person): {address(mint) for mint in mints}}
 
     def _buy(self, person, mint, amount, price):
         self._note(self._story.buy(person, mint, amount, price), person, mint)
-        for book in self._books_of(person):
-            book.add(mint, amount, price + FEE)
+        self.books[person].add(mint, amount, price + FEE)
 
     def _sell(self, person, mint, amount, price):
         self._note(self._story.sell(person, mint, amount, price), person, mint)
-        for book in self._books_of(person):
-            book.sell(mint, amount, price - FEE)
+        self.books[person].sell(mint, amount, price - FEE)
 
     def _swap(self, person, mint, amount, price):
         got = amount + price % 500
         self._note(self._story.swap(person, mint, amount, "FOX", got), person, mint, "FOX")
-        for book in self._books_of(person):
-            book.swap(mint, amount, "FOX", got)
+        self.books[person].swap(mint, amount, "FOX", got)
 
     def _receive(self, person, mint, amount, price):
         self._story.receive(person, mint, amount)
-        for book in self._books_of(person):
-            book.add(mint, amount, None)
+        self.books[person].add(mint, amount, None)
 
     def _give(self, person, mint, amount, price):
         self._story.give(person, mint, amount)
-        for book in self._books_of(person):
-            book.take(mint, amount)
+        self.books[person].take(mint, amount)
 
     def _pass_on(self, person, mint, amount, price):
-        """To another of these people: of all as one nothing moved."""
+        """To another of these people, at an unknown cost."""
         other = next(one for one in self.people if one != person)
         self._story.transact(person, [("tokens", mint, person, other, amount)])
         self.books[person].take(mint, amount)

@@ -5,7 +5,7 @@ Each function takes pytest's monkeypatch and takes one mend out.
 
 from accounts import verification
 from accounts.verification import Judgment
-from chain import store
+from chain.stored import store
 from models import Post, Trade, Wallet
 from paper import fills
 

@@ -10,10 +10,10 @@ from peewee import PeeweeException
 from werkzeug.wrappers import Response
 
 from accounts import quotas
-from chain.holdings import COUNT_HELD, IS_HELD, IS_LEADING
-from chain.programs import table
-from chain.stored import WALLET_PARTS
-from chain.summary import UNREADABLE, read_coverage
+from chain.reading.programs import table
+from chain.stored.attachments import COUNT_HELD, IS_HELD
+from chain.stored.columns import WALLET_PARTS
+from chain.stored.summary import UNREADABLE, read_coverage
 from config import VERSION, Config
 from models import IS_PROGRAM
 from storage import counters, database
@@ -112,7 +112,7 @@ SELECT w.address, w.trouble AS reason, w.trouble_at AS since, w.trouble_tries AS
 {IN_TROUBLE} ORDER BY w.trouble_at, w.id LIMIT ?"""
 
 DIFFERING = f"""FROM wallet w
-WHERE (w.imbalance <> 0 OR w.quote_imbalance <> '{{}}') AND {IS_LEADING}"""
+WHERE (w.imbalance <> 0 OR w.quote_imbalance <> '{{}}') AND {IS_HELD}"""
 COUNT_DIFFERENCES = f"SELECT COUNT(*) {DIFFERING}"
 DIFFERENCES = f"SELECT w.address, w.imbalance, w.quote_imbalance {DIFFERING} ORDER BY w.id LIMIT ?"
 

@@ -1,45 +1,42 @@
-"""Realized PnL at chosen times, for curves: however many trades there are, each point is one look
-into running totals.
+"""Realized PnL at chosen times and by the day, for curves: however many trades there are, each
+point is one look into running totals.
 """
 
 import heapq
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from chain.ledger.views import HOUR_SECONDS
+from chain.stored.attachments import OF_RESULTS, Source
 from storage import database
 from storage.rows import select, select_value, write_marks
-from web.api.statements import HOURS, HourRow
 
-# {}: the times, then the bots. Everything that is known of the wallet a bot has now.
-OF_WALLET = """
-WITH sampled (at) AS (VALUES {})
-SELECT b.uid AS bot, s.at, COALESCE((
-    SELECT h.realized FROM hour_total h WHERE h.wallet_id = a.wallet_id AND h.hour < s.at / 3600
-    ORDER BY h.hour DESC LIMIT 1), 0) AS realized
-FROM bot b JOIN attachment a ON a.bot_id = b.id AND a.detached_at IS NULL CROSS JOIN sampled s
-WHERE b.uid IN ({}) ORDER BY b.uid, s.at
-"""
-# Since its wallets were attached, of all it ever had.
-OF_RECORD = """
-WITH sampled (at) AS (VALUES {})
+DAY_SECONDS = 86_400
+SAMPLED = f"""
+WITH sampled (at) AS (VALUES {{times}})
 SELECT b.uid AS bot, s.at, CAST(COALESCE(SUM((
-    SELECT f.realized FROM forward_total f WHERE f.attachment_id = a.id AND f.time < s.at
-    ORDER BY f.time DESC LIMIT 1)), 0) AS BIGINT) AS realized
-FROM bot b JOIN attachment a ON a.bot_id = b.id CROSS JOIN sampled s
-WHERE b.uid IN ({}) GROUP BY b.uid, s.at ORDER BY b.uid, s.at
+    SELECT t.realized FROM running_total t WHERE t.wallet_id = a.wallet_id
+    AND t.money = ? AND t.view = {{view}} AND t.hour < s.at / {HOUR_SECONDS}
+    ORDER BY t.hour DESC LIMIT 1)), 0) AS BIGINT) AS realized
+FROM bot b JOIN attachment a ON a.bot_id = b.id AND {{which}} CROSS JOIN sampled s
+WHERE b.uid IN ({{bots}}) GROUP BY b.uid, s.at ORDER BY b.uid, s.at
 """
 
 
-def sample_realized(sql: str, bots: Sequence[str], times: Sequence[int]) -> dict[str, list[int]]:
-    """Return {bot: realized PnL in lamports before each of these Unix seconds}, in order.
-
-    `sql`: OF_WALLET, whose times count by full hours, or OF_RECORD; `bots`: public ids.
+def sample_realized(
+    source: Source, money: str, bots: Sequence[str], times: Sequence[int]
+) -> dict[str, list[int]]:
+    """Return {bot: what it had realized by the full hour before each of these Unix seconds}, in
+    order, in raw units of the money. `bots`: public ids.
     """
     found: dict[str, list[int]] = {}
     if not bots or not times:
         return found
-    asked = sql.format(", ".join(["(?)"] * len(times)), write_marks(bots))
-    for bot, _, realized in database.execute_sql(asked, [*times, *bots]).fetchall():
+    asked = SAMPLED.format(
+        **source._asdict(), times=", ".join(["(?)"] * len(times)), bots=write_marks(bots)
+    )
+    for bot, _, realized in database.execute_sql(asked, [*times, money, *bots]).fetchall():
         found.setdefault(bot, []).append(realized)
     return found
 
@@ -76,23 +73,21 @@ class SaleRow(NamedTuple):
 SALES = """
 SELECT n.block_time AS at, n.kind, n.realized AS status, n.result, n.cost FROM (
     SELECT t.block_time, t.kind, t.realized, t.result, t.cost FROM trade t
-    WHERE t.wallet_id = ? ORDER BY t.slot DESC, t.place DESC, t.id DESC LIMIT ?) n
+    WHERE t.wallet_id = ? AND t.currency = ''
+    ORDER BY t.slot DESC, t.place DESC, t.id DESC LIMIT ?) n
 WHERE n.result IS NOT NULL OR n.kind IN ('buy', 'sell')
 """
-# The wallet of an address, and those that stand beside it.
-LED = """
-SELECT id FROM wallet WHERE address = ? UNION
-SELECT c.wallet_id FROM wallet w
-JOIN attachment a ON a.wallet_id = w.id AND a.detached_at IS NULL
-JOIN companion c ON c.bot_id = a.bot_id AND c.detached_at IS NULL WHERE w.address = ?"""
+HELD = """
+SELECT a.wallet_id FROM attachment a JOIN bot b ON b.id = a.bot_id
+WHERE b.uid = ? AND a.detached_at IS NULL"""
 MAX_READ = 1_000
 
 
-def list_sales(address: str) -> list[SaleRow]:
-    """Return purchases and sales among the newest MAX_READ transactions of the wallet of this
-    address and of each that stands beside it, newest first.
+def list_sales(bot: str) -> list[SaleRow]:
+    """Return purchases and sales among the newest MAX_READ transactions of each wallet that a bot
+    holds now, newest first.
     """
-    wallets = select(int, LED, (address, address))
+    wallets = select(int, HELD, (bot,))
     found = [select(SaleRow, SALES, (number, MAX_READ)) for number in wallets]
     # Each list has its order already, by more than the second.
     return list(heapq.merge(*found, key=lambda row: row.at or 0, reverse=True))
@@ -100,31 +95,55 @@ def list_sales(address: str) -> list[SaleRow]:
 
 # ---- days ----------------------------------------------------------------------------------------
 class DayTotals(NamedTuple):
-    """What a wallet did on a day: lamports and counts. `day`: days since 1970; `sells`: with a
-    result.
+    """What a bot's wallets did on a day: raw units of a money, and counts. `day`: days since 1970;
+    `total`: realized up to its end; `sells`: with a result.
     """
 
     day: int
+    realized: int
+    total: int
+    volume: int
+    trades: int
+    sells: int
+
+    @property
+    def at(self) -> int:
+        """The Unix second at which the day began."""
+        return self.day * DAY_SECONDS
+
+
+class HourRow(NamedTuple):
+    """The running totals of an attachment at the end of an hour, which is counted from 1970."""
+
+    attachment: int
+    hour: int
     realized: int
     volume: int
     trades: int
     sells: int
 
 
-def list_days(address: str) -> list[DayTotals]:
-    """Return the days of a wallet on which it traded, in order."""
+HOURS = f"""
+SELECT a.id AS attachment, t.hour, t.realized, t.volume, t.trades, t.matched + t.partial AS sells
+FROM attachment a JOIN bot b ON b.id = a.bot_id JOIN running_total t ON t.wallet_id = a.wallet_id
+    AND t.money = ? AND t.view = {OF_RESULTS.view}
+WHERE b.uid = ? AND {OF_RESULTS.which} ORDER BY a.id, t.hour
+"""
+
+
+def list_days(bot: str, money: str) -> list[DayTotals]:
+    """Return the days on which the wallets that a bot holds now traded in a money, in order."""
     # The last hour of each day.
-    ends = {row.hour // 24: row for row in select(HourRow, HOURS, (address,))}
-    days, before = [], HourRow(0, 0, 0, 0, 0)
-    for day, end in ends.items():
-        days.append(
-            DayTotals(
-                day,
-                end.realized - before.realized,
-                end.volume - before.volume,
-                end.trades - before.trades,
-                end.sells - before.sells,
-            )
-        )
+    ends = {(row.attachment, row.hour // 24): row for row in select(HourRow, HOURS, (money, bot))}
+    changes: defaultdict[int, list[int]] = defaultdict(lambda: [0] * 4)
+    before = HourRow(0, 0, 0, 0, 0, 0)
+    for (attachment, day), end in ends.items():
+        start = before if before.attachment == attachment else HourRow(attachment, 0, 0, 0, 0, 0)
+        for place, (now, then) in enumerate(zip(end[2:], start[2:], strict=True)):
+            changes[day][place] += now - then
         before = end
+    total, days = 0, []
+    for day, (realized, *counts) in sorted(changes.items()):
+        total += realized
+        days.append(DayTotals(day, realized, total, *counts))
     return [day for day in days if day.trades]

@@ -7,19 +7,23 @@ from typing import Any, NamedTuple
 
 from accounts.problem import Problem
 from chain.amounts import show_lamports
-from chain.quotes import QUOTES, Quote, find_quote
-from chain.ranks import (
+from chain.ledger.inventory import SOL
+from chain.ledger.sums import NOTHING, Sums
+from chain.ledger.views import HOUR_SECONDS
+from chain.reading.quotes import QUOTES, Quote, find_quote
+from chain.stored import standings as stored_standings
+from chain.stored.attachments import OF_RECORD, OF_RESULTS
+from chain.stored.standings import (
     ALL,
     ARE_PROVEN,
     ARE_UNSEEN,
     FORWARD,
-    IN_SOL,
+    WINDOWS,
     StandingRow,
-    Totals,
     find_reason,
     find_tier,
 )
-from chain.summary import read_coverage
+from chain.stored.summary import read_coverage
 from web.api import risk, standings
 from web.api.quote_results import show_amount, show_quote
 from web.api.records import show_owners
@@ -37,8 +41,6 @@ RECORDS = (FORWARD, ALL)
 SORTS = ("pnl", "pnl_floor", "volume", "trades")
 # Sorts by a result, which needs a history without gaps.
 BY_RESULT = ("pnl", "pnl_floor")
-# seconds
-WINDOWS = {"24h": 86_400, "7d": 604_800, "30d": 2_592_000, "all": None}
 OWNERSHIPS = ("proven", "claimed")
 
 
@@ -77,7 +79,7 @@ class Entry:
     """One bot on the board; `totals` is None where nothing was observed."""
 
     row: CompetitorRow
-    totals: Totals | None
+    totals: Sums | None
     # why it has no rank
     reason: str | None
     # claimed | proven; None without a wallet
@@ -98,14 +100,9 @@ def list_entries(board: Board, now: int, limit: int) -> list[Entry]:
 
     `now` in UTC milliseconds.
     """
-    tiers = standings.list_standings(
-        board.record,
-        standings.ORDERS[board.sort],
-        WINDOWS[board.window] or 0,
-        now // 1000,
-        limit,
-        board.quote.mint if board.quote else IN_SOL,
-    )
+    money = board.quote.mint if board.quote else SOL
+    asked = stored_standings.Board(board.record, money, WINDOWS[board.window])
+    tiers = standings.list_standings(asked, standings.ORDERS[board.sort], now // 1000, limit)
     rows = standings.find_competitors([one.bot for tier in tiers for one in tier])
     entries = [
         _make_entry(board, rows[one.bot], one, number)
@@ -121,7 +118,7 @@ def list_entries(board: Board, now: int, limit: int) -> list[Entry]:
 
 
 def _make_entry(board: Board, row: CompetitorRow, standing: StandingRow, tier: int) -> Entry:
-    totals = None if tier in ARE_UNSEEN else standing.totals
+    totals = None if tier in ARE_UNSEEN else standing.sums
     reason = check_rank(board.sort, row, totals)
     if board.record == ALL and row.is_claim:
         reason = HELD_BY_ANOTHER
@@ -135,7 +132,7 @@ def find_group(entry: Entry) -> int:
 
 
 # ---- ranks ---------------------------------------------------------------------------------------
-def check_rank(sort: str, row: CompetitorRow, totals: Totals | None) -> str | None:
+def check_rank(sort: str, row: CompetitorRow, totals: Sums | None) -> str | None:
     """Tell why an entry has no rank, or None."""
     by_result, has_wallet = sort in BY_RESULT, row.address is not None
     reason = find_reason(totals, has_wallet, False, by_result)
@@ -148,7 +145,7 @@ def check_rank(sort: str, row: CompetitorRow, totals: Totals | None) -> str | No
 
 def score(entry: Entry, sort: str) -> int:
     """Return the number the board is sorted by, in lamports or a count."""
-    totals = entry.totals or Totals()
+    totals = entry.totals or NOTHING
     return {
         "pnl": totals.realized,
         "pnl_floor": totals.realized - totals.cost_left,
@@ -163,7 +160,7 @@ def show_entries(entries: Sequence[Entry], board: Board, now: int) -> list[Json]
     `now` in UTC milliseconds.
     """
     bots = [entry.row.id for entry in entries]
-    # Of a stablecoin's ledger no risk is derived.
+    # Risk is derived in SOL only.
     falls = {} if board.quote else find_drawdowns(board, bots, now)
     owners = show_owners(bots)
     shown = []
@@ -174,7 +171,7 @@ def show_entries(entries: Sequence[Entry], board: Board, now: int) -> list[Json]
             if score(entry, board.sort) != last:
                 rank, last = place, score(entry, board.sort)
             row = show_entry(entry, None if entry.reason else rank, board.quote)
-            fall = falls.get(entry.row.id) if entry.totals else None
+            fall = falls.get(entry.row.id, 0) if entry.totals and not board.quote else None
             shown.append(
                 {
                     **row,
@@ -189,9 +186,8 @@ def show_entries(entries: Sequence[Entry], board: Board, now: int) -> list[Json]
 def find_drawdowns(board: Board, bots: Sequence[int], now: int) -> dict[int, int]:
     """Return {bot id: max drawdown in lamports} in the window, from its full hour on."""
     seconds = WINDOWS[board.window]
-    since = None if seconds is None else (now // 1000 - seconds) // 3600
-    sql = risk.OF_RESULTS if board.record == ALL else risk.OF_RECORD
-    return risk.find_drawdowns(sql, bots, since)
+    since = (now // 1000 - seconds) // HOUR_SECONDS if seconds else None
+    return risk.find_drawdowns(OF_RESULTS if board.record == ALL else OF_RECORD, bots, since)
 
 
 def show_entry(entry: Entry, rank: int | None, quote: Quote | None = None) -> dict[str, Any]:
@@ -220,7 +216,7 @@ def show_entry(entry: Entry, rank: int | None, quote: Quote | None = None) -> di
     }
 
 
-def _show_amounts(entry: Entry, totals: Totals | None) -> Json:
+def _show_amounts(entry: Entry, totals: Sums | None) -> Json:
     return {
         "realizedLamports": totals and show_lamports(totals.realized),
         "realizedSol": totals and show_sol(totals.realized),
@@ -230,7 +226,7 @@ def _show_amounts(entry: Entry, totals: Totals | None) -> Json:
     }
 
 
-def _show_quoted(totals: Totals | None, quote: Quote) -> Json:
+def _show_quoted(totals: Sums | None, quote: Quote) -> Json:
     return {
         "quote": show_quote(quote),
         **show_amount("realized", totals and totals.realized, quote),

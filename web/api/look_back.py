@@ -101,16 +101,17 @@ def _list_mints(wanted: Wanted) -> Sequence[str | None]:
 
 # The first stretch of this many hours in which a sale had this result, the best or worst of all.
 STRETCH = """
-SELECT MIN(begins) FROM risk_total WHERE hours = ? AND span = 0 AND begins >= ? AND begins < ?
+SELECT MIN(begins) FROM risk_total WHERE hours = ? AND view = 0 AND begins >= ? AND begins < ?
 AND {end} = ? AND wallet_id IN ({marks})"""
 DAY_HOURS, NEVER = 24, 2**31 - 1
 # Found among the first trades of its hour, by the index of kinds.
 SALE = """
 SELECT t.uid FROM (
-    SELECT uid, result, wallet_id, slot, place FROM trade
+    SELECT uid, currency, result, wallet_id, slot, place FROM trade
     WHERE kind IN ('sell', 'swap', 'round_trip', 'order_fill')
     AND block_time >= ? AND block_time < ? LIMIT ?) t
-WHERE t.result = ? AND t.wallet_id IN ({marks}) ORDER BY t.slot, t.place LIMIT 1"""
+WHERE t.result = ? AND t.currency = '' AND t.wallet_id IN ({marks})
+ORDER BY t.slot, t.place LIMIT 1"""
 HOUR_SECONDS = 3_600
 
 

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import Any, NamedTuple
 
 from chain.mints import CHECKS
-from chain.stored import OBJECT
+from chain.stored.columns import OBJECT
 from chain.symbols import mark_name, show_symbol
 from storage.rows import select, select_many, select_one, select_value, write_marks
 from storage.stored import make_object, make_shape, read_stored

@@ -16,7 +16,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from chain.holdings import COUNT_HELD, IS_HELD
+from chain.stored.attachments import COUNT_HELD, IS_HELD
 from config import VERSION, Config
 from models import IS_PROGRAM
 from storage import counters, database

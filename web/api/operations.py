@@ -6,8 +6,9 @@ from typing import Any
 from pydantic import BaseModel
 
 from accounts.posts import PostBody
-from chain.quotes import QUOTES
-from web.api.leaderboard import OWNERSHIPS, RECORDS, SORTS, WINDOWS
+from chain.reading.quotes import QUOTES
+from chain.stored.standings import WINDOWS
+from web.api.leaderboard import OWNERSHIPS, RECORDS, SORTS
 from web.api.look_back import MAX_LOOK_BACK, TRADE_KINDS
 from web.api.schemas import bots, health, market, paper, posts, search, trades
 from web.api.spreadsheet import TRADE_COLUMNS
@@ -97,7 +98,11 @@ SORT = query(
     "pnl: matched realized result; pnl_floor: that less the cost that left without a sale; "
     "volume: SOL moved by buys and sells; trades: their number",
 )
-WINDOW = query("window", {"type": "string", "enum": list(WINDOWS), "default": "all"}, "of how long")
+WINDOW = query(
+    "window",
+    {"type": "string", "enum": list(WINDOWS), "default": "all"},
+    "of how long; it begins at a full hour",
+)
 RECORD = query(
     "record",
     {"type": "string", "enum": list(RECORDS), "default": RECORDS[0]},

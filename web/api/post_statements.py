@@ -7,18 +7,13 @@ JSON and text as they are stored.
 
 from typing import NamedTuple
 
-from chain.quote_book import QuoteSale
-from chain.stored import Changes, Names
+from chain.stored.columns import Changes, Names
 
 # Whether the wallet that a post `p` is judged against was proven while it was attached.
-# Two questions: as one over both tables it would be read whole for each post.
 POST_OWNERSHIP = """CASE WHEN p.wallet_id IS NULL THEN NULL WHEN EXISTS (
     SELECT 1 FROM attachment a
     WHERE a.bot_id = p.bot_id AND a.wallet_id = p.wallet_id AND a.ownership = 'proven'
     AND a.attached_at <= p.created_at AND (a.detached_at IS NULL OR a.detached_at >= p.created_at)
-) OR EXISTS (
-    SELECT 1 FROM companion c WHERE c.bot_id = p.bot_id AND c.wallet_id = p.wallet_id
-    AND c.attached_at <= p.created_at AND (c.detached_at IS NULL OR c.detached_at >= p.created_at)
 ) THEN 'proven' ELSE 'claimed' END AS ownership"""
 
 
@@ -26,8 +21,7 @@ class PostRow(NamedTuple):
     """A post with what it is judged by: from `trade_kind` on, the trade it names, as TradeRow has
     it, null without one.
 
-    `quote`: the mint of the stablecoin that the trade was made against, null without one, and with
-    it the rest of QuoteTradeRow.
+    `currency`: the mint of the stablecoin that the trade was priced in, empty for SOL.
     """
 
     id: int
@@ -61,39 +55,23 @@ class PostRow(NamedTuple):
     beside_tokens: Changes | None
     sol_change: int | None
     beside_sol: int | None
+    currency: str | None
     realized: str | None
     result: int | None
+    proceeds: int | None
     cost: int | None
+    matched_raw: str | None
+    unmatched_raw: str | None
+    paid_elsewhere: int | None
     explained: int | None
     slot: int | None
     block_time: int | None
     trade_flags: Names | None
-    quote: str | None
-    quote_kind: str | None
-    quote_change: int | None
-    quote_status: str | None
-    quote_result: int | None
-    quote_proceeds: int | None
-    quote_cost: int | None
-    quote_matched_raw: str | None
-    quote_unmatched_raw: str | None
-    quote_is_cross: int | None
     log: str | None
     # The index of its leaf there.
     log_place: int | None
 
-    @property
-    def sale(self) -> QuoteSale:
-        """What the trade made in `quote`."""
-        return QuoteSale(*(getattr(self, f"quote_{name}") for name in QuoteSale._fields))
 
-
-# Of a trade `t`. One stablecoin for another is in two ledgers: it is told as the sale in the one
-# that it brought.
-ITS_QUOTE = """LEFT JOIN quote_trade q ON q.trade_id = t.id AND NOT EXISTS (
-    SELECT 1 FROM quote_trade o WHERE o.trade_id = q.trade_id
-    AND (o.kind > q.kind OR o.kind = q.kind AND o.quote < q.quote))
-"""
 POST = f"""
 SELECT p.id, p.uid, b.uid AS bot, b.name AS bot_name, p.event_id, p.body, p.mint,
        COALESCE(p.symbol, s.symbol) AS symbol, p.signature, p.reason, p.source, p.status,
@@ -101,16 +79,15 @@ SELECT p.id, p.uid, b.uid AS bot, b.name AS bot_name, p.event_id, p.body, p.mint
        k.uid AS "key", w.address AS wallet, p.sanitized, p.hidden_at, {POST_OWNERSHIP},
        t.kind AS trade_kind, v.address AS trade_wallet, t.mint AS trade_mint,
        n.symbol AS trade_symbol, t.token_changes, t.beside_tokens, t.sol_change, t.beside_sol,
-       t.realized, t.result, t.cost, t.explained, t.slot,
-       t.block_time, t.flags AS trade_flags, q.quote,
-       {", ".join(f"q.{name} AS quote_{name}" for name in QuoteSale._fields)},
+       t.currency, t.realized, t.result, t.proceeds, t.cost, t.matched_raw, t.unmatched_raw,
+       t.paid_elsewhere, t.explained, t.slot, t.block_time, t.flags AS trade_flags,
        g.uid AS log, p.leaf_id - g.first_leaf AS log_place
 FROM post p JOIN bot b ON b.id = p.bot_id LEFT JOIN "key" k ON k.id = p.key_id
 LEFT JOIN log g ON g.id = (SELECT MAX(id) FROM log WHERE first_leaf <= p.leaf_id)
 LEFT JOIN wallet w ON w.id = p.wallet_id LEFT JOIN trade t ON t.id = p.trade_id
 LEFT JOIN wallet v ON v.id = t.wallet_id
 LEFT JOIN token s ON s.mint = p.mint LEFT JOIN token n ON n.mint = t.mint
-{ITS_QUOTE}"""
+"""
 
 
 class ContradictedRow(NamedTuple):

@@ -3,11 +3,11 @@
 from collections.abc import Iterable
 
 from chain.amounts import exact
-from chain.beside import Change, list_venue_changes
+from chain.reading.beside import Change, list_venue_changes
 from chain.symbols import show_symbol
 from storage.rows import is_damaged
 from web.api.post_statements import PostRow
-from web.api.quote_trades import show_quoted, show_unquoted
+from web.api.quote_trades import show_in_quote
 from web.api.serialize import Json, show_seconds, show_share, show_sol, show_time
 from web.server.application import find_app
 
@@ -105,14 +105,10 @@ def show_receipt(row: PostRow) -> Json | None:
             {"mint": one.mint, "change": exact(one.raw, one.decimals)} for one in moved
         ],
         "solChange": None if failed else show_sol((row.sol_change or 0) - (row.beside_sol or 0)),
-        "realized": row.realized,
-        "resultSol": show_sol(row.result),
-        "resultPct": show_percentage(row.result, row.cost),
-        **(
-            show_quoted(row.quote, row.sale)
-            if row.quote
-            else show_unquoted(row.trade_kind, row.trade_flags or ())
-        ),
+        "realized": "not_applicable" if row.currency else row.realized,
+        "resultSol": None if row.currency else show_sol(row.result),
+        "resultPct": None if row.currency else show_percentage(row.result, row.cost),
+        **show_in_quote(row, row.trade_kind, row.trade_flags or ()),
         "explainedShare": show_share(row.explained),
         "slot": row.slot,
         "eventAt": show_seconds(row.block_time),

@@ -10,8 +10,9 @@ from collections.abc import Iterable, Sequence
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from chain.holdings import COUNT_HELD
+from chain.stored.attachments import COUNT_HELD
 from storage.rows import select, select_one, select_value, write_marks
+from web.api.held_wallets import add_wallets
 from web.api.post_statements import (
     CONTRADICTED,
     POST,
@@ -396,12 +397,13 @@ def list_bots(limit: int, before: int | None = None) -> list[BotRow]:
     sql, values = _select(
         BOT, [("b.id < ?", before) if before else None], "ORDER BY b.id DESC LIMIT ?"
     )
-    return select(BotRow, sql, [*values, limit])
+    return add_wallets(select(BotRow, sql, [*values, limit]))
 
 
 def find_bot(uid: str) -> BotRow | None:
     """Return the bot of this public id, if there is one."""
-    return select_one(BotRow, BOT + "WHERE b.uid = ?", (uid,))
+    row = select_one(BotRow, BOT + "WHERE b.uid = ?", (uid,))
+    return row and add_wallets([row])[0]
 
 
 def is_owner(owner_id: int, bot: str) -> bool:

@@ -4,18 +4,15 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from chain.amounts import show_lamports
-from chain.forward import SpanTotals
+from chain.ledger.sums import Sums, add_up
+from chain.stored.attachments import write_last
+from storage import database
 from storage.rows import select, write_marks
 from web.api.serialize import Json, show_sol, show_time
 
-SPAN_TOTALS = ", ".join(f"t.{name}" for name in SpanTotals._fields)
-# What a span did, up to its last second that changed anything.
-LAST_TOTALS = """LEFT JOIN forward_total t ON t.attachment_id = a.id
-AND t.time = (SELECT MAX(l.time) FROM forward_total l WHERE l.attachment_id = a.id)"""
-
 
 class SpanRow(NamedTuple):
-    """An attachment and what happened in it; lamports, counts and ms. Nothing happened: null."""
+    """An attachment and what happened in it, in SOL; lamports, counts and ms."""
 
     bot_id: int
     attached_at: int
@@ -23,44 +20,13 @@ class SpanRow(NamedTuple):
     carried_in: int | None
     open_cost: int | None
     open_positions: int | None
-    realized: int | None
-    volume: int | None
-    trades: int | None
-    matched: int | None
-    partial: int | None
-    unmatched: int | None
-    winning: int | None
-    failed: int | None
-    failed_cost: int | None
-    overhead: int | None
-    cost_left: int | None
-    cost_left_receipts: int | None
-    carried: int | None
-
-    @property
-    def totals(self) -> SpanTotals:
-        """What happened, and what was still held at its end as cost that left."""
-        told = SpanTotals(*(getattr(self, name) or 0 for name in SpanTotals._fields))
-        kept = 0 if self.detached_at is None else self.open_cost or 0
-        return told._replace(cost_left=told.cost_left + kept)
+    sums: Sums
 
 
 SPANS = f"""
 SELECT a.bot_id, a.attached_at, a.detached_at, a.carried_in, a.open_cost, a.open_positions,
-       {SPAN_TOTALS}
-FROM attachment a {LAST_TOTALS} WHERE a.bot_id IN """
-
-
-class TakenRow(NamedTuple):
-    """Known cost in lamports of what wallets took along that stood beside another of a bot."""
-
-    bot_id: int
-    cost: int
-
-
-TAKEN = """
-SELECT bot_id, CAST(SUM(open_cost) AS BIGINT) AS cost FROM companion
-WHERE detached_at IS NOT NULL AND open_cost IS NOT NULL AND bot_id IN """
+       {", ".join(f"t.{name}" for name in Sums._fields)}
+FROM attachment a LEFT JOIN running_total t ON {write_last("t", "a.id")} WHERE a.bot_id IN """
 
 
 class OwnerRow(NamedTuple):
@@ -74,8 +40,8 @@ class OwnerRow(NamedTuple):
     realized: int
 
 
-# Each owner once, however many of its bots are asked for: each wallet that they held, also beside
-# another, and each bot that held none.
+# Each owner once, however many of its bots are asked for: each wallet that they held, and each bot
+# that held none.
 OWNERS = """
 WITH asked AS (
     SELECT id, owner_id, retired_at FROM bot
@@ -86,9 +52,7 @@ SELECT h.owner_id, COUNT(DISTINCT h.id) AS bots,
        COUNT(DISTINCT CASE WHEN h.detached_at IS NULL THEN h.wallet_id END) AS held,
        COALESCE(SUM(h.forward_realized), 0) AS realized
 FROM (SELECT b.*, a.wallet_id, a.detached_at, a.forward_realized
-      FROM asked b LEFT JOIN attachment a ON a.bot_id = b.id
-      UNION ALL SELECT b.*, c.wallet_id, c.detached_at, 0
-      FROM asked b JOIN companion c ON c.bot_id = b.id) h
+      FROM asked b LEFT JOIN attachment a ON a.bot_id = b.id) h
 GROUP BY h.owner_id
 """
 
@@ -109,18 +73,27 @@ def show_records(bot_ids: Sequence[int]) -> dict[int, Json]:
         return {}
     marks = write_marks(bot_ids)
     spans: dict[int, list[SpanRow]] = {}
-    for row in select(SpanRow, f"{SPANS}({marks}) ORDER BY a.attached_at, a.id", bot_ids):
+    found = database.execute_sql(f"{SPANS}({marks}) ORDER BY a.attached_at, a.id", bot_ids)
+    for row in map(_read_span, found.fetchall()):
         spans.setdefault(row.bot_id, []).append(row)
     owners = show_owners(bot_ids)
-    rows = select(TakenRow, f"{TAKEN}({marks}) GROUP BY bot_id", bot_ids)
-    taken = {row.bot_id: row.cost for row in rows}
     return {
         bot_id: {
-            "record": show_record(spans.get(bot_id, ()), taken.get(bot_id, 0)),
+            "record": show_record(spans.get(bot_id, ())),
             "owner": owners[bot_id],
         }
         for bot_id in bot_ids
     }
+
+
+def _read_span(row: Sequence[Any]) -> SpanRow:
+    width = len(SpanRow._fields) - 1
+    sums = Sums(*(value or 0 for value in row[width:]))
+    span = SpanRow._make((*row[:width], sums))
+    if span.detached_at is None:
+        return span
+    # What was still held at its end is cost that left.
+    return span._replace(sums=sums._replace(cost_left=sums.cost_left + (span.open_cost or 0)))
 
 
 def show_owners(bot_ids: Sequence[int]) -> dict[int, Json]:
@@ -133,14 +106,14 @@ def show_owners(bot_ids: Sequence[int]) -> dict[int, Json]:
     return {row.bot_id: told[row.owner_id] for row in owned}
 
 
-def show_record(spans: Sequence[SpanRow], taken_along: int = 0) -> Json | None:
+def show_record(spans: Sequence[SpanRow]) -> Json | None:
     """Make the forward record of a bot from its attachments, the first one first; None where
-    nothing was derived yet. `taken_along`: lamports that wallets cost that went from beside others.
+    nothing was derived yet.
     """
     derived = [span for span in spans if span.open_cost is not None]
     if not derived:
         return None
-    t = add_totals([span.totals for span in derived])
+    t = add_up(span.sums for span in derived)
     return {
         "since": show_time(spans[0].attached_at),
         "realizedLamports": show_lamports(t.realized),
@@ -155,19 +128,12 @@ def show_record(spans: Sequence[SpanRow], taken_along: int = 0) -> Json | None:
         "failedTransactions": t.failed,
         "failedCostLamports": show_lamports(t.failed_cost),
         "overheadLamports": show_lamports(t.overhead),
-        "costLeftLamports": show_lamports(t.cost_left + taken_along),
+        "costLeftLamports": show_lamports(t.cost_left),
         "costLeftReceipts": t.cost_left_receipts,
         "carriedLots": t.carried,
         "openPositions": sum(s.open_positions or 0 for s in derived if s.detached_at is None),
         "carriedInLamports": show_lamports(sum(span.carried_in or 0 for span in derived)),
     }
-
-
-def add_totals(parts: Sequence[SpanTotals]) -> SpanTotals:
-    """Return the sums of totals, by column."""
-    if len(parts) == 1:
-        return parts[0]
-    return SpanTotals(*(sum(column) for column in zip(*parts, strict=True)))
 
 
 def show_owner(row: OwnerRow) -> dict[str, Any]:
@@ -191,7 +157,7 @@ def round_to_two_digits(lamports: int) -> int:
 
 
 class PostingRow(NamedTuple):
-    """What chain.tables.DelayTotal has of a bot: trades, and seconds."""
+    """What chain.stored.tables.DelayTotal has of a bot: trades, and seconds."""
 
     bot_id: int
     posted: int

@@ -1,31 +1,31 @@
 """The risk of realized results: of all that a bot's wallet did, and of its forward record."""
 
+from collections import Counter, defaultdict
 from collections.abc import Sequence
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from chain.amounts import show_lamports
-from chain.risk import HOURS_A_DAY, Curve, join_curves
-from chain.risk_store import StoredRisk, load_risk
+from chain.ledger.inventory import SOL
+from chain.ledger.risk import HOURS_A_DAY, find_drawdown
+from chain.ledger.views import HOUR_SECONDS
+from chain.stored.attachments import OF_RECORD, OF_RESULTS, Source, write_last
+from chain.stored.risk import StoredRisk, load_risk
+from chain.stored.standings import WINDOWS
+from storage import database
 from storage.rows import select, write_marks
 from web.api import quote_results
 from web.api.serialize import DAMAGED, Json, show_time
 
-HOUR_MS, HOUR_SECONDS = 3_600_000, 3_600
-# hours
-WINDOWS = {"24h": 24, "7d": 168, "30d": 720}
+HOUR_MS = HOUR_SECONDS * 1000
 
 
 class RiskRow(NamedTuple):
-    """A stretch of an attachment or its whole wallet, as chain.risk.Stretch; its columns are null
+    """A stretch of an attachment or its whole wallet, as ledger.risk.Stretch; its columns are null
     where nothing happened, and `realized_in_all` where nothing was derived yet.
     """
 
     bot_id: int
     realized_in_all: int | None
-    realized: int | None
-    high: int | None
-    low: int | None
-    drawdown: int | None
     sales: int | None
     winning: int | None
     best: int | None
@@ -40,89 +40,142 @@ class RiskRow(NamedTuple):
     holdings: str | None
 
 
-class CurveRow(NamedTuple):
-    """The curve of a stretch, as of RiskRow."""
-
-    bot_id: int
-    realized_in_all: int | None
-    realized: int | None
-    high: int | None
-    low: int | None
-    drawdown: int | None
-
-    @property
-    def curve(self) -> Curve:
-        return Curve(self.realized or 0, self.high or 0, self.low or 0, self.drawdown or 0)
-
-
-COLUMNS, CURVE = (", ".join(f"r.{name}" for name in row._fields[2:]) for row in (RiskRow, CurveRow))
+COLUMNS = ", ".join(f"r.{name}" for name in RiskRow._fields[2:])
 ALL_OF_IT = "r.hours = 0"
 # From an hour on: to the end of its day by the hour, then by the day.
 SINCE = "(r.hours = 1 AND r.begins >= ? AND r.begins < ? OR r.hours = 24 AND r.begins >= ?)"
-# Of all attachments of a bot, or of the wallet that it holds now: which columns, stretches, bots.
-OF_RECORD = """
-SELECT a.bot_id, a.forward_realized AS realized_in_all, {}
-FROM attachment a
-LEFT JOIN risk_total r ON r.wallet_id = a.wallet_id AND r.span = a.id AND {}
-WHERE a.bot_id IN ({}) ORDER BY a.attached_at, a.id, r.begins
-"""
-OF_RESULTS = """
-SELECT a.bot_id, w.forward_realized AS realized_in_all, {}
+# Whether a ledger was derived, by its view.
+DERIVED = {OF_RECORD: "a.forward_realized", OF_RESULTS: "w.forward_realized"}
+RISKS = f"""
+SELECT a.bot_id, {{derived}} AS realized_in_all, {COLUMNS}
 FROM attachment a JOIN wallet w ON w.id = a.wallet_id
-LEFT JOIN risk_total r ON r.wallet_id = a.wallet_id AND r.span = 0 AND {}
-WHERE a.detached_at IS NULL AND a.bot_id IN ({}) ORDER BY r.begins
+LEFT JOIN risk_total r ON r.wallet_id = a.wallet_id AND r.view = {{view}} AND {{stretch}}
+WHERE {{which}} AND a.bot_id IN ({{bots}}) ORDER BY r.begins, a.attached_at, a.id
 """
-Row = TypeVar("Row", RiskRow, CurveRow)
 
 
-def _read_rows(
-    row_type: type[Row], columns: str, sql: str, bot_ids: Sequence[int], since: int | None
-) -> dict[int, list[Row]]:
-    """Return {bot id: rows} of OF_RECORD or OF_RESULTS, without what was not derived yet."""
+class Risk(NamedTuple):
+    """The risk of a bot, and its max drawdown in lamports."""
+
+    stored: StoredRisk
+    drawdown: int
+
+
+def find_risks(
+    source: Source, bot_ids: Sequence[int], since: int | None = None
+) -> dict[int, Risk | None]:
+    """Return {bot id: its risk}, in all or from an hour on that is counted from 1970. A bot of
+    which nothing was derived yet is left out; None: it is damaged.
+    """
     values: list[int] = []
     if since is not None:
         next_day = -(-since // HOURS_A_DAY) * HOURS_A_DAY
         values = [since, next_day, next_day]
-    asked = sql.format(columns, ALL_OF_IT if since is None else SINCE, write_marks(bot_ids))
-    rows: dict[int, list[Row]] = {}
-    for row in select(row_type, asked, [*values, *bot_ids]):
+    sql = RISKS.format(
+        **source._asdict(),
+        derived=DERIVED[source],
+        stretch=ALL_OF_IT if since is None else SINCE,
+        bots=write_marks(bot_ids),
+    )
+    rows: dict[int, list[RiskRow]] = {}
+    for row in select(RiskRow, sql, [*values, *bot_ids]):
         if row.realized_in_all is not None:
             rows.setdefault(row.bot_id, []).append(row)
-    return rows
+    falls = find_drawdowns(source, bot_ids, since)
+    risks = {bot: _load_risk(found, falls.get(bot, 0)) for bot, found in rows.items()}
+    if since is None:
+        several = [bot for bot, found in rows.items() if len(found) > 1]
+        for bot, days in _count_days(source, several).items():
+            risk = risks[bot]
+            if risk:
+                risk.stored.stretch.days = days
+    return risks
 
 
-def find_drawdowns(sql: str, bot_ids: Sequence[int], since: int | None) -> dict[int, int]:
-    """Return {bot id: max drawdown in lamports}, as find_risks: for lists."""
-    rows = _read_rows(CurveRow, CURVE, sql, bot_ids, since)
-    return {
-        bot: join_curves(row.curve for row in found if row.realized is not None).drawdown
-        for bot, found in rows.items()
-    }
+def _load_risk(rows: Sequence[RiskRow], drawdown: int) -> Risk | None:
+    stored = load_risk([row._asdict() for row in rows if row.sales is not None])
+    return stored and Risk(stored, drawdown)
 
 
-def find_risks(
-    sql: str, bot_ids: Sequence[int], since: int | None = None
-) -> dict[int, StoredRisk | None]:
-    """Return {bot id: the risk} of OF_RECORD or OF_RESULTS, in all or from an hour on that is
-    counted from 1970. A bot of which nothing was derived yet is left out; None: it is damaged.
+# Several wallets may trade on the same day.
+DAYS = f"""
+SELECT a.bot_id, COUNT(DISTINCT r.begins) FROM attachment a
+JOIN risk_total r ON r.wallet_id = a.wallet_id AND r.view = {{view}}
+    AND r.hours = {HOURS_A_DAY} AND r.days > 0
+WHERE {{which}} AND a.bot_id IN ({{bots}}) GROUP BY a.bot_id"""
+
+
+def _count_days(source: Source, bot_ids: Sequence[int]) -> dict[int, int]:
+    """Return {bot id: UTC days with a trade} of bots with several attachments."""
+    if not bot_ids:
+        return {}
+    asked = DAYS.format(**source._asdict(), bots=write_marks(bot_ids))
+    return dict(database.execute_sql(asked, bot_ids).fetchall())
+
+
+# ---- drawdown ------------------------------------------------------------------------------------
+# {last}: of write_last.
+LAST = """
+SELECT a.bot_id, a.id, t.realized, t.drawdown FROM attachment a JOIN running_total t ON {last}
+WHERE {which} AND a.bot_id IN ({bots})"""
+HOURS = f"""
+SELECT a.bot_id, a.id, t.hour, t.realized
+FROM attachment a JOIN running_total t ON t.wallet_id = a.wallet_id AND t.money = '{SOL}'
+    AND t.view = {{view}} AND t.hour >= {{since}}
+WHERE {{which}} AND a.bot_id IN ({{bots}}) ORDER BY a.bot_id, a.id, t.hour"""
+
+
+def find_drawdowns(
+    source: Source, bot_ids: Sequence[int], since: int | None = None
+) -> dict[int, int]:
+    """Return {bot id: max drawdown in lamports} by the hour, as find_risks. What several wallets
+    realized in an hour is added up first. A bot without results is left out.
     """
-    rows = _read_rows(RiskRow, COLUMNS, sql, bot_ids, since)
+    last = _read_last(source, bot_ids, since)
+    if since is not None:
+        before = {attachment: realized for _, attachment, realized, _ in last}
+        return _add_up_hours(source, bot_ids, since, before)
+    bots = Counter(bot for bot, *_ in last)
+    falls: dict[int, int] = {bot: fall for bot, _, _, fall in last if bots[bot] == 1}
+    several = sorted(bots.keys() - falls.keys())
+    return falls | (_add_up_hours(source, several, 0, {}) if several else {})
+
+
+def _read_last(
+    source: Source, bot_ids: Sequence[int], until: int | None
+) -> list[tuple[int, int, int, int]]:
+    """(bot, attachment, realized, drawdown) of all of it, or of what was before an hour."""
+    last = write_last("t", source.view, until="" if until is None else str(until))
+    asked = LAST.format(last=last, which=source.which, bots=write_marks(bot_ids))
+    found: list[tuple[int, int, int, int]] = database.execute_sql(asked, bot_ids).fetchall()
+    return found
+
+
+def _add_up_hours(
+    source: Source, bot_ids: Sequence[int], since: int, before: dict[int, int]
+) -> dict[int, int]:
+    changes: defaultdict[int, defaultdict[int, int]] = defaultdict(lambda: defaultdict(int))
+    asked = HOURS.format(**source._asdict(), since=since, bots=write_marks(bot_ids))
+    for bot, attachment, hour, realized in database.execute_sql(asked, bot_ids).fetchall():
+        changes[bot][hour] += realized - before.get(attachment, 0)
+        before[attachment] = realized
     return {
-        bot: load_risk([row._asdict() for row in found if row.realized is not None])
-        for bot, found in rows.items()
+        bot: find_drawdown(change for _, change in sorted(hours.items()))
+        for bot, hours in changes.items()
     }
 
 
+# ---- JSON ----------------------------------------------------------------------------------------
 def add_risks(bots: Sequence[Json], bot_ids: Sequence[int]) -> None:
     """Add `risk` and `riskReason` to Bots, and `risk` to their records."""
-    results, records = (find_risks(sql, bot_ids) for sql in (OF_RESULTS, OF_RECORD))
+    results, records = (find_risks(source, bot_ids) for source in (OF_RESULTS, OF_RECORD))
     for bot, number in zip(bots, bot_ids, strict=True):
         risk, reason = results.get(number), find_reason(bot)
         if reason is None and risk is None:
             reason = DAMAGED
         bot["risk"] = None if reason else show_risk(risk)
         bot["riskReason"] = reason
-        bot["activeDays"] = risk.stretch.days if risk and not reason else None
+        bot["activeDays"] = risk.stored.stretch.days if risk and not reason else None
         if bot["record"]:
             bot["record"]["risk"] = show_risk(records.get(number))
 
@@ -136,16 +189,16 @@ def find_reason(bot: Json) -> str | None:
     return None
 
 
-def show_risk(risk: StoredRisk | None) -> Json | None:
+def show_risk(risk: Risk | None) -> Json | None:
     """Make the Risk."""
     if risk is None:
         return None
-    stretch = risk.stretch
+    stretch = risk.stored.stretch
     return {
-        "maxDrawdownLamports": str(stretch.drawdown),
+        "maxDrawdownLamports": str(risk.drawdown),
         "bestLamports": show_lamports(stretch.best),
         "worstLamports": show_lamports(stretch.worst),
-        "medianHoldingSeconds": risk.median_holding,
+        "medianHoldingSeconds": risk.stored.median_holding,
         "sells": stretch.sales,
         "winningSells": stretch.winning,
         "positionsClosed": stretch.closed,
@@ -158,15 +211,19 @@ def show_risk(risk: StoredRisk | None) -> Json | None:
 def list_windows(bot: Json, bot_id: int, now: int) -> list[Json]:
     """List the RiskWindows of a Bot. `now` in ms."""
     hour = now // HOUR_MS
-    return [_show_window(bot, bot_id, name, hour - hours) for name, hours in WINDOWS.items()]
+    return [
+        _show_window(bot, bot_id, name, hour - seconds // HOUR_SECONDS)
+        for name, seconds in WINDOWS.items()
+        if seconds
+    ]
 
 
 def _show_window(bot: Json, bot_id: int, name: str, since: int) -> Json:
-    results, record = (find_risks(sql, [bot_id], since) for sql in (OF_RESULTS, OF_RECORD))
+    results, record = (find_risks(source, [bot_id], since) for source in (OF_RESULTS, OF_RECORD))
     return {
         "window": name,
         "since": show_time(since * HOUR_MS),
         "risk": None if bot["riskReason"] else show_risk(results.get(bot_id)),
         "record": show_risk(record.get(bot_id)),
-        "byQuote": quote_results.show_window(bot, bot_id, since * HOUR_SECONDS),
+        "byQuote": quote_results.show_window(bot, bot_id, since),
     }

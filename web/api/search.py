@@ -10,9 +10,8 @@ from typing import Any, NamedTuple
 from accounts.fields import holds_secret
 from accounts.problem import Problem
 from chain.base58 import is_base58
-from chain.holdings import HOLDINGS
+from chain.stored.trades import LISTED_TRADE
 from chain.symbols import mark_name, show_symbol
-from chain.trade_store import LISTED_TRADE
 from storage import search
 from storage.rows import select, select_one
 from web.api import paging, queries, v1
@@ -32,9 +31,9 @@ SELECT o.uid, o.name, o.handle, o.created_at FROM {table} o
 WHERE o.handle LIKE ? ESCAPE '!' OR LOWER(o.name) LIKE ? ESCAPE '!'
 ORDER BY CASE WHEN o.handle = ? OR LOWER(o.name) = ? THEN 0 WHEN o.handle LIKE ? ESCAPE '!' THEN 1
     ELSE 2 END, o.id LIMIT ?"""
-BOTS_OF_ADDRESS = f"""
+BOTS_OF_ADDRESS = """
 SELECT o.uid, o.name, o.handle, o.created_at FROM bot o WHERE o.id IN (
-    SELECT a.bot_id FROM {HOLDINGS} a WHERE a.wallet_id IN (
+    SELECT a.bot_id FROM attachment a WHERE a.wallet_id IN (
         SELECT w.id FROM wallet w WHERE w.address = ? UNION
         SELECT d.wallet_id FROM address d WHERE d.address = ?)) ORDER BY o.id LIMIT ?"""
 TOKENS = """

@@ -11,8 +11,8 @@ import orjson
 from accounts.fields import is_provable
 from accounts.influencers import read_voice
 from chain.amounts import exact, show_lamports, sol
-from chain.beside import Change, list_venue_changes
-from chain.summary import NOT_POLLED, read_coverage
+from chain.reading.beside import Change, list_venue_changes
+from chain.stored.summary import NOT_POLLED, read_coverage
 from storage.stored import Damaged
 from web.api.statements import ActivityRow, BotRow, TradeRow
 
@@ -108,7 +108,16 @@ def show_change(change: Sequence[Any], symbols: Mapping[str, str]) -> Json:
     }
 
 
+NOT_IN_SOL: Json = {
+    **{"status": "not_applicable", "method": "fifo", "matchedRaw": "0", "unmatchedRaw": "0"},
+    **dict.fromkeys(("resultLamports", "resultSol", "proceedsLamports", "costLamports")),
+    "lots": [],
+}
+
+
 def _show_realized(row: TradeRow) -> Json:
+    if row.currency:
+        return NOT_IN_SOL
     return {
         "status": row.realized,
         "method": "fifo",

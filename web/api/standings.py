@@ -2,20 +2,28 @@
 known of the wallet; of all time, or since a moment.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from chain.amounts import show_lamports
-from chain.holdings import COUNT_HELD
-from chain.ranks import HIDDEN, IN_SOL, StandingRow
-from chain.standing_store import list_forgotten, read_rows, work_out
+from chain.stored.attachments import COUNT_HELD, LAST_LEAD
+from chain.stored.standings import (
+    HIDDEN,
+    Board,
+    StandingRow,
+    list_forgotten,
+    work_out,
+)
+from chain.stored.trades import to_json
+from storage import read_rows
 from storage.rows import select, select_value, write_marks
+from web.api.held_wallets import find_coverages, join_coverages
 from web.api.serialize import Json
 
 
 class CompetitorRow(NamedTuple):
-    """A bot with the wallet it holds, or held when it was retired (`retired_at`, ms). `results` and
-    `coverage` are JSON.
+    """A bot with the wallet that leads, or led when it was retired (`retired_at`, ms). `coverage`
+    is JSON, of all the wallets it holds.
 
     `claimed_since`: when a mere claim of a wallet that another bot had held begins (ms), else
     None.
@@ -37,12 +45,11 @@ class CompetitorRow(NamedTuple):
         return self.claimed_since is not None
 
 
-COMPETITORS = """
+COMPETITORS = f"""
 SELECT b.id, b.uid, b.name, b.handle, b.retired_at, w.id AS wallet_id, w.address, w.coverage,
        a.ownership, CASE WHEN w.bot_id = b.id THEN w.bot_since END AS claimed_since
 FROM bot b
-LEFT JOIN attachment a ON a.bot_id = b.id
-    AND (a.detached_at IS NULL OR a.detached_at = b.retired_at)
+LEFT JOIN attachment a ON a.id = {LAST_LEAD}
 LEFT JOIN wallet w ON w.id = a.wallet_id
 """
 
@@ -65,30 +72,35 @@ ORDERS = {
 def find_competitors(bots: Sequence[int]) -> dict[int, CompetitorRow]:
     """Return {bot id: row}."""
     sql = f"{COMPETITORS}WHERE b.id IN ({write_marks(bots)})"
-    return {row.id: row for row in select(CompetitorRow, sql, bots)}
+    rows, others = select(CompetitorRow, sql, bots), find_coverages(bots)
+    return {row.id: _add_coverages(row, others.get(row.id)) for row in rows}
+
+
+def _add_coverages(row: CompetitorRow, others: Mapping[str, str | None] | None) -> CompetitorRow:
+    if not others or row.address is None:
+        return row
+    told = join_coverages({row.address: row.coverage, **others})
+    return row._replace(coverage=to_json(told))
 
 
 LISTED = f"""
 SELECT {", ".join(StandingRow._fields).replace("bot,", "bot_id AS bot,", 1)} FROM standing_total
-WHERE record = ? AND quote = ? AND seconds = ? AND {{tier}} = ?
+WHERE record = ? AND money = ? AND seconds = ? AND {{tier}} = ?
 ORDER BY {{column}} DESC, bot_id LIMIT ?
 """
 
 
-def list_standings(
-    record: str, order: Order, seconds: int, now: int, limit: int, quote: str = IN_SOL
-) -> list[list[StandingRow]]:
-    """Return the best of each tier (chain.ranks) in a window, `limit` of each; `now` in Unix
-    seconds; `quote`: the mint of the stablecoin that is ranked by. Stored ones but for those that
-    are to be worked out anew.
+def list_standings(board: Board, order: Order, now: int, limit: int) -> list[list[StandingRow]]:
+    """Return the best of each tier (chain.stored.standings), `limit` of each; `now` in Unix
+    seconds. Stored ones but for those that have to be worked out again.
     """
-    forgotten = list_forgotten(read_rows, record, seconds, now, quote)
+    forgotten = list_forgotten(read_rows, board, now)
     tiers: list[list[StandingRow]] = [[] for _ in range(HIDDEN)]
     sql = LISTED.format(tier=order.tier, column=order.column)
     for number, tier in enumerate(tiers):
-        found = select(StandingRow, sql, (record, quote, seconds, number, limit + len(forgotten)))
+        found = select(StandingRow, sql, (*board, number, limit + len(forgotten)))
         tier += [row for row in found if row.bot not in forgotten]
-    for row in work_out(read_rows, record, seconds, now, forgotten, quote):
+    for row in work_out(read_rows, board, now, forgotten):
         number = getattr(row, order.tier)
         if number != HIDDEN:
             tiers[number].append(row)

@@ -7,9 +7,9 @@ JSON and text as they are stored.
 
 from typing import Annotated, Any, NamedTuple
 
-from chain.holdings import HOLDINGS
-from chain.stored import WALLET_PARTS, Changes, Lots, Names
-from chain.tables import NUMBER_OF_MINT
+from chain.stored.attachments import LEAD
+from chain.stored.columns import WALLET_PARTS, Changes, Lots, Names
+from chain.stored.tables import NUMBER_OF_MINT
 from models import BOT_OF_TRADE
 
 
@@ -23,7 +23,7 @@ class TradePosition(NamedTuple):
 
 
 class TradeRow(NamedTuple):
-    """A trade and whose it is. `explained` is 0 to 100."""
+    """A trade and whose it is, as models.Trade has it. `explained` is 0 to 100."""
 
     slot: int
     place: int
@@ -42,6 +42,7 @@ class TradeRow(NamedTuple):
     fee: int
     tip: int
     rent: int
+    currency: str
     realized: str
     result: int | None
     proceeds: int | None
@@ -49,6 +50,7 @@ class TradeRow(NamedTuple):
     matched_raw: str
     unmatched_raw: str
     lots: Lots
+    paid_elsewhere: int
     flags: Names
     beside_sol: int
     beside_tokens: Changes
@@ -64,8 +66,8 @@ class TradeRow(NamedTuple):
 TRADE_COLUMNS = """
 SELECT t.slot, t.place, t.id, t.uid, b.uid AS bot, w.address AS wallet, t.signature, t.tx_index,
        t.block_time, t.kind, t.venue, t.mint, t.token_changes, t.sol_change, t.fee, t.tip, t.rent,
-       t.realized, t.result, t.proceeds, t.cost, t.matched_raw, t.unmatched_raw, t.lots, t.flags,
-       t.beside_sol, t.beside_tokens, t.explained, t.counterparties
+       t.currency, t.realized, t.result, t.proceeds, t.cost, t.matched_raw, t.unmatched_raw, t.lots,
+       t.paid_elsewhere, t.flags, t.beside_sol, t.beside_tokens, t.explained, t.counterparties
 """
 ITS_BOT = f"JOIN wallet w ON w.id = t.wallet_id JOIN bot b ON b.id = {BOT_OF_TRADE}"
 TRADE = f"{TRADE_COLUMNS}FROM trade t {ITS_BOT}"
@@ -231,7 +233,7 @@ MINTS_CALLED = "SELECT mint FROM token WHERE LOWER(symbol) = ? ORDER BY id LIMIT
 
 
 class BotRow(NamedTuple):
-    """A bot with its wallet. `voice` and `coverage` are JSON.
+    """A bot with the wallet that leads. `voice` and `coverage` are JSON.
 
     `since`: when a mere claim of a wallet that another bot had proven begins, else None.
     """
@@ -260,13 +262,13 @@ class BotRow(NamedTuple):
     since: int | None
 
 
-BOT = """
+BOT = f"""
 SELECT b.id, b.uid, b.handle, b.name, b.bio, b.voice, b.avatar_url, b.auto_post, b.created_at,
        b.retired_at, w.address, a.attached_at, a.ownership, w.results, w.coverage, w.positions,
        w.reconciliation, w.average_cost, w.by_quote, w.last_trade_at,
        (SELECT p.created_at FROM post p WHERE p.bot_id = b.id ORDER BY p.id DESC LIMIT 1)
        AS last_post_at, w.bot_since AS since
-FROM bot b LEFT JOIN attachment a ON a.bot_id = b.id AND a.detached_at IS NULL
+FROM bot b LEFT JOIN attachment a ON a.id = {LEAD}
 LEFT JOIN wallet w ON w.id = a.wallet_id
 """
 
@@ -278,25 +280,9 @@ class FormerWalletRow(NamedTuple):
     address: str
 
 
-FORMER_WALLETS = f"""
-SELECT a.bot_id, w.address FROM {HOLDINGS} a JOIN wallet w ON w.id = a.wallet_id
+FORMER_WALLETS = """
+SELECT a.bot_id, w.address FROM attachment a JOIN wallet w ON w.id = a.wallet_id
 WHERE a.detached_at IS NOT NULL AND NOT EXISTS (
-    SELECT 1 FROM companion c
+    SELECT 1 FROM attachment c
     WHERE c.bot_id = a.bot_id AND c.wallet_id = a.wallet_id AND c.detached_at IS NULL)
 AND a.bot_id IN """
-
-
-class HourRow(NamedTuple):
-    """The running totals of a wallet at the end of an hour, counted in hours since 1970."""
-
-    hour: int
-    realized: int
-    volume: int
-    trades: int
-    sells: int
-
-
-HOURS = """
-SELECT h.hour, h.realized, h.volume, h.trades, h.matched + h.partial AS sells FROM hour_total h
-WHERE h.wallet_id = (SELECT id FROM wallet WHERE address = ?) ORDER BY h.hour
-"""

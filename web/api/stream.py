@@ -20,7 +20,7 @@ from flask import Response, request
 from peewee import PeeweeException
 
 from accounts.problem import Problem
-from chain.summary import read_coverage
+from chain.stored.summary import read_coverage
 from notify import messages
 from storage import database
 from web.api import paging, queries, v1

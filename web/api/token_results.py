@@ -44,8 +44,8 @@ SELECT a.wallet_id, 0 AS span FROM attachment a JOIN wallet w ON w.id = a.wallet
 WHERE a.bot_id = ? AND a.detached_at IS NULL AND w.forward_realized IS NOT NULL
 """
 # {}: which spans. One span alone is read by its index, whatever the number of its tokens.
-OF_ONE = "SELECT mint, realized, sales, winning FROM token_total WHERE wallet_id = ? AND span = ?"
-OF_SPAN = "wallet_id = ? AND span = ?"
+OF_ONE = "SELECT mint, realized, sales, winning FROM token_total WHERE wallet_id = ? AND view = ?"
+OF_SPAN = "wallet_id = ? AND view = ?"
 OF_MANY = """
 SELECT mint, CAST(SUM(realized) AS BIGINT) AS realized, SUM(sales) AS sales, SUM(winning) AS winning
 FROM token_total WHERE {} GROUP BY mint"""

@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Sequence
 
 from storage.rows import is_damaged
-from web.api import market, quote_trades
+from web.api import market
+from web.api.quote_trades import show_in_quote
 from web.api.serialize import Json, list_moved, show_activity, show_trade
 from web.api.statements import ActivityRow, TradeRow
 
@@ -15,8 +16,7 @@ def show_trades(rows: Sequence[TradeRow]) -> list[Json]:
     rows = [row for row in rows if not is_damaged(row)]
     changes = (change for row in rows for change in (*row.token_changes, *row.beside_tokens))
     symbols = market.find_symbols(sorted({mint for mint, _, _ in changes}))
-    quotes = quote_trades.find_quotes(rows)
-    return [{**show_trade(row, symbols), **quotes[row.id]} for row in rows]
+    return [{**show_trade(row, symbols), **show_in_quote(row, row.kind, row.flags)} for row in rows]
 
 
 def show_activities(rows: Iterable[ActivityRow], mint: str) -> list[Json]:

@@ -10,6 +10,7 @@ from flask import Blueprint, Response, g, request
 from accounts import posts
 from accounts.json_body import parse_json
 from accounts.problem import Problem, invalid
+from chain.stored.standings import WINDOWS
 from evidence import log
 from evidence.notes import encode
 from ratelimit import list_limits, show_windows
@@ -395,7 +396,7 @@ def read_board(args: Args) -> leaderboard.Board:
     return leaderboard.Board(
         read_choice(args, "record", leaderboard.RECORDS, leaderboard.RECORDS[0]),
         sort,
-        read_choice(args, "window", tuple(leaderboard.WINDOWS), "all"),
+        read_choice(args, "window", tuple(WINDOWS), "all"),
         read_choice(args, "ownership", leaderboard.OWNERSHIPS, "") if "ownership" in args else None,
         leaderboard.read_quote(args["quote"], sort) if "quote" in args else None,
     )

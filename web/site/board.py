@@ -8,20 +8,21 @@ from typing import Any
 from flask import Blueprint, g, render_template, request
 from flask.typing import ResponseReturnValue
 
-from chain.quotes import QUOTES
+from chain.reading.quotes import QUOTES
 from web.api import leaderboard, v1
 from web.api.serialize import Json
 from web.api.standings import show_connected
 from web.site import figures, pictures
 from web.site.lists import add_etag, expand_json
 from web.site.pieces import Columns, draw_ranks, link_to
+from web.site.profile_words import WINDOW_NAMES
 
 blueprint = Blueprint("board", __name__)
 blueprint.after_request(add_etag)
 # Of each group: proven or claimed, with a rank or without.
 MAX_RANKS = 25
 # Windows, as they are called.
-TIMES = {"24h": "24 hours", "7d": "7 days", "30d": "30 days", "all": "all time"}
+TIMES = {**WINDOW_NAMES, "all": "all time"}
 
 
 @blueprint.get("/leaderboard")

@@ -11,10 +11,11 @@ from flask.typing import ResponseReturnValue
 from markupsafe import Markup, escape
 
 from accounts.problem import CODES, Problem
-from chain.effects import Balance
-from chain.entries import Entry
-from chain.ledger import Ledger
-from chain.lots import Booked, share
+from chain.ledger.ledger import WHOLE, Ledger
+from chain.ledger.lots import share
+from chain.ledger.sales import Booked
+from chain.reading.effects import Balance
+from chain.reading.entries import Entry
 from web.server.gate import settings
 from web.site import reference, words
 from web.site.figures import write_exact
@@ -179,7 +180,7 @@ def make_example() -> Example:
     booked: list[Booked] = []
     steps = []
     for slot, move in enumerate(MOVES, 1):
-        booked.append(ledger.apply(_make_entry(move, slot, held, lamports)))
+        booked.append(ledger.apply(_make_entry(move, slot, held, lamports))[WHOLE])
         held, lamports = held + move.raw, lamports + move.lamports
         steps.append(Step(move, _draw_lots(booked)))
     slices = _list_slices(booked[-1])

@@ -8,7 +8,7 @@ from flask.typing import ResponseReturnValue
 from werkzeug.http import generate_etag
 
 from accounts.problem import Problem
-from chain.programs import Programs, table
+from chain.reading.programs import Programs, table
 from evidence import document, index
 from evidence.logged import show_logged
 from evidence.pages import Page, read_page

@@ -182,7 +182,7 @@ class _Result(NamedTuple):
 
 
 def _find_result(receipt: Json, style: Style) -> _Result:
-    """Return what was earned in SOL, else in the stablecoin that the trade was made against."""
+    """Return what was earned in SOL, else in the stablecoin that the trade was priced in."""
     quote = receipt["quote"]
     if quote and receipt["resultSol"] is None:
         return _find_quoted(quote, style)

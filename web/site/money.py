@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from chain.amounts import sol
-from chain.beside import Change, list_venue_changes
-from chain.value import MIN_EXPLAINED_PERCENT
+from chain.reading.beside import Change, list_venue_changes
+from chain.reading.value import MIN_EXPLAINED_PERCENT
 from web.api.serialize import Json, show_change
 from web.site import figures, words
 

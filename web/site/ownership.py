@@ -32,10 +32,7 @@ LEAVING_OTHERS = (
     "It will no longer be observed, and its proof ends. The other wallets stay, and results are"
     " theirs alone. In the record since attachment, what it holds counts as cost that left."
 )
-LEAD_LEAVING = (
-    " The oldest of the others takes its place: in that record, what they hold counts as left, too,"
-    " and is of unknown cost from then on."
-)
+LEAD_LEAVING = " The next one takes its place; nothing changes for the others."
 
 
 class Challenge(Stored):

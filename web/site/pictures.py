@@ -11,8 +11,11 @@ from typing import Any, NamedTuple, cast
 from flask import current_app, g
 
 from chain.amounts import exact
-from chain.summary import read_coverage
-from web.api import history, leaderboard, quote_history, quote_results
+from chain.ledger.inventory import SOL
+from chain.stored.attachments import OF_RECORD, OF_RESULTS
+from chain.stored.standings import FORWARD, WINDOWS
+from chain.stored.summary import read_coverage
+from web.api import history, leaderboard
 from web.api.serialize import Json
 from web.site import charts, figures, words
 from web.site.axes import BOTTOM, DAY_SECONDS, HOUR_SECONDS, write_gain
@@ -20,19 +23,6 @@ from web.site.charts import find_side
 
 MAX_RUNNERS, MAX_GAPS, MAX_MARKS, MAX_DAYS_LISTED = 8, 20, 80, 60
 CURVE_POINTS, SPARK_POINTS, RACE_DAYS, RACE_STEP = 120, 24, 7, 3 * HOUR_SECONDS
-
-
-class DayResult(NamedTuple):
-    """A row of the table beside a curve: a day with trades, in lamports and counts. `at`: Unix
-    seconds; `total`: realized PnL up to its end.
-    """
-
-    at: int
-    realized: int
-    total: int
-    volume: int
-    trades: int
-    sells: int
 
 
 def _macros() -> Any:
@@ -44,23 +34,22 @@ def draw_bot_curve(bot: Json) -> str:
     """Return the HTML of the curve of a bot's wallet and its table, empty without results."""
     if not (bot["wallet"] and bot["results"]):
         return ""
-    address = bot["wallet"]["address"]
-    curve = _draw_realized(bot, history.OF_WALLET, find_marks(address), write_gain)
-    days, loading = list_day_results(address), bot["coverage"]["state"] == "backfilling"
+    curve = _draw_realized(bot, SOL, find_marks(bot["id"]), write_gain)
+    days, loading = list_day_results(bot["id"], SOL), bot["coverage"]["state"] == "backfilling"
     return cast(str, _macros().curve(curve, days, loading)) if curve and days else ""
 
 
 def _draw_realized(
     bot: Json,
-    sql: str,
+    money: str,
     marks: Sequence[charts.TimedTrade],
     write_level: Callable[[int], str],
 ) -> charts.Curve | None:
-    """Draw what a bot's wallet realized by the samples of a statement (history.sample_realized)."""
+    """Draw what the wallets of a bot realized."""
     coverage, attached_at = bot["coverage"], bot["wallet"]["attachedAt"]
     begins = parse_time(coverage["observedFrom"] or attached_at)
     times = list_times(begins, find_hour_end(), CURVE_POINTS)
-    values = history.sample_realized(sql, [bot["id"]], times).get(bot["id"], [])
+    values = history.sample_realized(OF_RESULTS, money, [bot["id"]], times).get(bot["id"], [])
     return charts.draw_curve(
         charts.make_steps(times, values) if values else [],
         gaps=find_gaps(bot["wallet"]["address"], coverage["gaps"][:MAX_GAPS]),
@@ -83,15 +72,12 @@ def draw_quote_curves(bot: Json) -> dict[str, str]:
 def _draw_quote_curve(bot: Json, quote: Json) -> str:
     curve = _draw_realized(
         bot,
-        quote_history.write_samples(quote_results.OF_RESULTS, quote["mint"]),
+        quote["mint"],
         (),
         lambda raw: figures.write_tokens(exact(raw, quote["decimals"]), sign=True),
     )
-    address, loading = bot["wallet"]["address"], bot["coverage"]["state"] == "backfilling"
-    days = [
-        DayResult(one.day * DAY_SECONDS, *one[1:])
-        for one in quote_history.list_days(address, quote["mint"], MAX_DAYS_LISTED)
-    ]
+    loading = bot["coverage"]["state"] == "backfilling"
+    days = list_day_results(bot["id"], quote["mint"])
     if not (curve and days):
         return ""
     return cast(str, _macros().curve(curve, days, loading, quote["symbol"], quote["decimals"]))
@@ -128,9 +114,9 @@ def find_gaps(address: str, gaps: Sequence[Json]) -> list[tuple[int, int]]:
     return [(begins, ends) for begins, ends in found if begins is not None and ends is not None]
 
 
-def find_marks(address: str) -> list[charts.TimedTrade]:
+def find_marks(bot: str) -> list[charts.TimedTrade]:
     """Return the newest purchases and sales, as marks of a curve."""
-    rows = [row for row in history.list_sales(address) if row.at is not None]
+    rows = [row for row in history.list_sales(bot) if row.at is not None]
     return [
         charts.TimedTrade(row.at or 0, name_mark(row), row.result or 0) for row in rows[:MAX_MARKS]
     ]
@@ -143,15 +129,9 @@ def name_mark(row: history.SaleRow) -> str:
     return "loss" if row.result < 0 else "gain"
 
 
-def list_day_results(address: str) -> list[DayResult]:
-    """Return the last days with trades, in order, with the totals at their ends."""
-    total, listed = 0, []
-    for day in history.list_days(address):
-        total += day.realized
-        listed.append(
-            DayResult(day.day * DAY_SECONDS, day.realized, total, day.volume, day.trades, day.sells)
-        )
-    return listed[-MAX_DAYS_LISTED:]
+def list_day_results(bot: str, money: str) -> list[history.DayTotals]:
+    """Return the last days with trades, in order."""
+    return history.list_days(bot, money)[-MAX_DAYS_LISTED:]
 
 
 # ---- how single sales and days went --------------------------------------------------------------
@@ -161,14 +141,13 @@ def draw_bot_sales(bot: Json) -> str:
     """
     if not (bot["wallet"] and bot["results"]):
         return ""
-    address = bot["wallet"]["address"]
-    found = history.list_sales(address)
+    found = history.list_sales(bot["id"])
     sales = [
         (row.result, row.cost) for row in found if row.result is not None and row.cost is not None
     ]
     # They have no cost of their own to set a result against.
     trips = sum(row.kind == "round_trip" and row.result is not None for row in found)
-    days = {one.day: (one.realized, one.trades) for one in history.list_days(address)}
+    days = {one.day: (one.realized, one.trades) for one in history.list_days(bot["id"], SOL)}
     calendar = draw_calendar(days, g.now // 1000 // DAY_SECONDS)
     return cast(str, _macros().sales(group_returns(sales), calendar, len(sales), trips))
 
@@ -180,20 +159,14 @@ def draw_sparks(board: leaderboard.Board, rows: Sequence[Json]) -> dict[str, cha
     """
     name = "realizedRaw" if board.quote else "realizedLamports"
     bots = [row["botId"] for row in rows if row[name] is not None]
-    seconds = leaderboard.WINDOWS[board.window] or 30 * DAY_SECONDS
+    seconds = WINDOWS[board.window] or 30 * DAY_SECONDS
     begins = find_hour_end() - seconds
     times = [begins + n * seconds // SPARK_POINTS for n in range(SPARK_POINTS + 1)]
-    sampled = history.sample_realized(_find_samples(board), bots, times)
+    source = OF_RECORD if board.record == FORWARD else OF_RESULTS
+    money = board.quote.mint if board.quote else SOL
+    sampled = history.sample_realized(source, money, bots, times)
     drawn = {bot: charts.draw_spark(values) for bot, values in sampled.items()}
     return {bot: spark for bot, spark in drawn.items() if spark}
-
-
-def _find_samples(board: leaderboard.Board) -> str:
-    is_forward = board.record == "forward"
-    if board.quote is None:
-        return history.OF_RECORD if is_forward else history.OF_WALLET
-    source = quote_results.OF_RECORD if is_forward else quote_results.OF_RESULTS
-    return quote_history.write_samples(source, board.quote.mint)
 
 
 # ---- the race ------------------------------------------------------------------------------------
@@ -212,7 +185,7 @@ def draw_race() -> str:
     times = [begins, *between, ends]
     lanes = [
         charts.Runner(bot, words.plain(best[bot].name), values, is_partial(best[bot].coverage))
-        for bot, values in history.sample_realized(history.OF_RECORD, runners, times).items()
+        for bot, values in history.sample_realized(OF_RECORD, SOL, runners, times).items()
     ]
     race = charts.draw_race(times, lanes)
     return cast(str, _macros().race(race)) if race else ""

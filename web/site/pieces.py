@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 from flask import current_app
 
 from chain.amounts import exact
-from chain.quotes import Quote
+from chain.reading.quotes import Quote
 from web.api import market, queries
 from web.api.serialize import Json
 from web.api.statements import OriginRow

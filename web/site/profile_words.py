@@ -138,7 +138,7 @@ def list_tokens(listed: Json) -> list[Json]:
     return [*listed["best"], *worst]
 
 
-WINDOW_NAMES = {"24h": "24 hours", "7d": "7 days", "30d": "30 days"}
+WINDOW_NAMES = {"24h": "24 hours", "7d": "7 days", "30d": "30 days", "90d": "90 days"}
 
 
 class WindowLine(NamedTuple):

@@ -53,7 +53,7 @@ def find_quote_rest(books: Json) -> str:
 
 
 def describe_quote_trade(trade: Json) -> str:
-    """Tell what a trade against a stablecoin made in it, or why it has no result, exactly."""
+    """Describe a trade for a stablecoin: its result in it, or why it has none, exactly."""
     symbol = trade["symbol"]
     if trade["side"] == "buy":
         return f"Paid for in {symbol}: {figures.write_exact(trade['change'], True)} {symbol}."

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from markupsafe import escape
 
-from chain.instructions import WRAPPED_SOL
+from chain.reading.instructions import WRAPPED_SOL
 from web.api import queries
 from web.api.serialize import Json
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from chain.letters import write_line
-from chain.summary import UNREADABLE
+from chain.stored.summary import UNREADABLE
 from chain.symbols import find_imitated, show_symbol
 from web.api.serialize import Json
 
@@ -110,6 +110,8 @@ FLAGS = {
     "value_unexplained": (
         "too little of its value can be shown to come from the venue, so it is left out"
     ),
+    "own_wallets": "traded with another wallet of the same bot, so it is left out",
+    "own_transfer": "moved between two wallets of the same bot",
     "counterparty_signed": (
         "the other side signed this transaction itself, as a market maker does; it could be anyone,"
         " including the bot’s owner"

@@ -73,7 +73,7 @@ class PostReceipt(Shape):
         "first in, first out, after costs; null where no purchase is known, and may become known"
     )
     resultPct: Exact | None = described("the result in percent of its cost")
-    quote: QuoteTrade | None = described("its result in a stablecoin that it was made against")
+    quote: QuoteTrade | None = described("its result in the stablecoin that it was priced in")
     quoteReason: QuoteReason | None = described("why there is none, as of a Trade")
     explainedShare: Share | None = described("how much of the value came from the venue")
     slot: int

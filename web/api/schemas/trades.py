@@ -62,8 +62,8 @@ class Realized(Shape):
 
 
 class QuoteTrade(Quote):
-    """A trade against a stablecoin, in its raw units: first in, first out, as in Realized. What was
-    bought for SOL or another stablecoin has no cost here.
+    """A token bought or sold for a stablecoin, in its raw units: first in, first out, as in
+    Realized. What was bought for SOL or another stablecoin has no cost here.
     """
 
     side: Literal["buy", "sell", "round_trip"]
@@ -119,9 +119,10 @@ class Trade(Shape):
     tipLamports: Whole
     rentLamports: Whole = described("change of the rent that lies in its own token accounts")
     realized: Realized
-    quote: QuoteTrade | None = described("its result in a stablecoin that it was made against")
+    quote: QuoteTrade | None = described("its result in the stablecoin that it was priced in")
     quoteReason: QuoteReason | None = described(
-        "why there is none; in_sol: its result is in `realized`"
+        "why there is none; in_sol: its result is in `realized`; no_stablecoin: one token for "
+        "another, or one stablecoin for another, which has a result in neither"
     )
     explainedShare: Share | None = described(
         "how much of the trade's value came out of, and went into, what the venue's call trades "
@@ -134,8 +135,8 @@ class Trade(Shape):
     flags: list[str] = described(
         "what to know before relying on its numbers: ambiguous, basis_carried,"
         " counterparty_signed, fee_income, fee_only, incomplete_history, no_swap, not_signer,"
-        " opening_inventory_unknown, order_unresolved, owner_inferred, residue, sponsored_rent,"
-        " tip_only, unrecognised_program, value_unexplained"
+        " opening_inventory_unknown, order_unresolved, own_transfer, own_wallets, owner_inferred,"
+        " residue, sponsored_rent, tip_only, unrecognised_program, value_unexplained"
     )
     source: Literal["chain"]
     verified: bool = described("always true: it is finalized on the chain")
@@ -184,13 +185,13 @@ class LeaderboardRow(Shape):
     realizedSol: Exact | None
     costLeftLamports: Whole | None = described("known cost of what left without a sale")
     maxDrawdownLamports: Whole | None = described(
-        "as in Risk, from the full hour on in which the window begins; null until it was worked out"
+        "as in Risk, from the full hour that the window begins at; null until it was worked out"
     )
     volumeLamports: Whole | None
     volumeSol: Exact | None
     quote: Quote = absent(
-        "on a board of a stablecoin: the counts are of its ledger, its amounts stand in the "
-        "members that follow, and those in SOL are null"
+        "on a board in a stablecoin: counts are of trades in it, amounts are in the members that "
+        "follow, and those in SOL are null"
     )
     realizedRaw: Whole | None = absent("on a board of a stablecoin")
     realized: Exact | None = absent("on a board of a stablecoin")
@@ -262,6 +263,6 @@ class Leaderboard(Page):
     record: Literal["forward", "all"]
     ownership: Literal["proven", "claimed"] | None
     sort: Literal["pnl", "pnl_floor", "volume", "trades"]
-    window: Literal["24h", "7d", "30d", "all"]
+    window: Literal["24h", "7d", "30d", "90d", "all"]
     quote: Quote = absent("the stablecoin whose results are ranked, where one was asked for")
     instance: Connected

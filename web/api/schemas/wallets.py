@@ -55,7 +55,9 @@ class Quote(Shape):
 
 
 class QuoteResults(Quote):
-    """As Results, of purchases and sales against a stablecoin, in its raw units."""
+    """As Results, of purchases and sales for a stablecoin, in its raw units. One stablecoin for
+    another is neither.
+    """
 
     realizedRaw: Whole
     realized: Exact
@@ -98,7 +100,7 @@ class QuoteReconciliation(Quote):
 
 
 class QuoteWindow(Shape):
-    """Results against stablecoins within a window."""
+    """Results in stablecoins within a window."""
 
     results: list[QuoteResults] | None = described("of all the wallet did")
     record: list[QuoteResults] | None = described("since the bot attached its wallets")
@@ -130,7 +132,7 @@ class Results(Shape):
     carriedLots: int = described("lots whose cost was carried over from a swap")
     openPositions: int
     byQuote: list[QuoteResults] | None = described(
-        "of each stablecoin the wallet ever moved; null if what was stored is damaged"
+        "of each stablecoin the wallet ever held; null if what was stored is damaged"
     )
 
 
@@ -154,7 +156,7 @@ class Reconciliation(Shape):
     differenceLamports: Whole = described("0, or what gaps in the history moved")
     gapLamports: Whole = described("moved where transactions are missing")
     byQuote: list[QuoteReconciliation] | None = described(
-        "of each stablecoin the wallet ever moved; null if what was stored is damaged"
+        "of each stablecoin the wallet ever held; null if what was stored is damaged"
     )
 
 
@@ -169,8 +171,8 @@ class Risk(Shape):
     """What realized results risked: of sells whose cost was observed, in the order of the chain."""
 
     maxDrawdownLamports: Whole = described(
-        "the deepest fall of the sum of results from its highest so far, its beginning at 0 "
-        "included"
+        "the deepest fall of realized PnL from its highest so far, measured at the end of each "
+        "hour; it starts at 0, which counts"
     )
     bestLamports: Whole | None = described("the best result of a sell; null without one")
     worstLamports: Whole | None
@@ -195,9 +197,9 @@ class Risk(Shape):
 
 
 class RiskWindow(Shape):
-    """The risk within a window, which begins with a full hour; its sum of results begins at 0."""
+    """The risk within a window, which begins at a full hour; its sum of results begins at 0."""
 
-    window: Literal["24h", "7d", "30d"]
+    window: Literal["24h", "7d", "30d", "90d"]
     since: Time
     risk: Risk | None = described("of all the wallet did; null where the bot's risk is")
     record: Risk | None = described("since the bot attached its wallets")

@@ -4,6 +4,7 @@ first, by the number of the row. Times in ms.
 
 from typing import Any, NamedTuple
 
+from chain.stored.attachments import LEAD
 from storage.rows import select
 
 MAX_BODY = 240
@@ -184,9 +185,7 @@ LISTINGS = {
        (SELECT COUNT(*) FROM bot b WHERE b.owner_id = o.id) AS bots,
        (SELECT COUNT(*) FROM "key" k WHERE k.owner_id = o.id AND k.revoked_at IS NULL) AS keys,
        (SELECT COUNT(*) FROM attachment a JOIN bot b ON b.id = a.bot_id
-        WHERE b.owner_id = o.id AND a.detached_at IS NULL)
-       + (SELECT COUNT(*) FROM companion c JOIN bot b ON b.id = c.bot_id
-          WHERE b.owner_id = o.id AND c.detached_at IS NULL) AS wallets,
+        WHERE b.owner_id = o.id AND a.detached_at IS NULL) AS wallets,
        (SELECT COUNT(*) FROM hook h WHERE h.owner_id = o.id) AS hooks,
        (SELECT COUNT(*) FROM trader t WHERE t.owner_id = o.id AND t.retired_at IS NULL) AS traders
 FROM owner o {where}""",
@@ -195,11 +194,11 @@ FROM owner o {where}""",
     ),
     "bots": Listing(
         BotRow,
-        """SELECT b.id, b.uid, b.name, b.handle, b.created_at, b.retired_at,
+        f"""SELECT b.id, b.uid, b.name, b.handle, b.created_at, b.retired_at,
        o.uid AS owner_uid, w.address AS wallet, a.ownership
 FROM bot b JOIN owner o ON o.id = b.owner_id
-LEFT JOIN attachment a ON a.bot_id = b.id AND a.detached_at IS NULL
-LEFT JOIN wallet w ON w.id = a.wallet_id {where}""",
+LEFT JOIN attachment a ON a.id = {LEAD}
+LEFT JOIN wallet w ON w.id = a.wallet_id {{where}}""",
         "b.id",
         {"owner": OF_OWNER.format("b.owner_id"), "bot": "b.uid = ?"},
     ),
@@ -207,11 +206,9 @@ LEFT JOIN wallet w ON w.id = a.wallet_id {where}""",
         WalletRow,
         """SELECT w.id, w.address, w.polled_at, w.backfilled, w.trouble, b.uid AS bot_uid,
        b.name AS bot_name, o.uid AS owner_uid,
-       COALESCE(a.attached_at, c.attached_at) AS attached_at,
-       CASE WHEN c.id IS NULL THEN a.ownership ELSE 'proven' END AS ownership
+       a.attached_at, a.ownership
 FROM wallet w JOIN bot b ON b.id = w.bot_id JOIN owner o ON o.id = b.owner_id
-LEFT JOIN attachment a ON a.wallet_id = w.id AND a.detached_at IS NULL
-LEFT JOIN companion c ON c.wallet_id = w.id AND c.detached_at IS NULL {where}""",
+LEFT JOIN attachment a ON a.wallet_id = w.id AND a.detached_at IS NULL {where}""",
         "w.id",
         {
             "owner": OF_OWNER.format("b.owner_id"),

@@ -1,0 +1,83 @@
+"""Results of sales by average cost, to compare with tools that count so. Pure."""
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+
+class Portion(NamedTuple):
+    """Raw units of known cost, what they cost in lamports, and raw units of unknown cost."""
+
+    known: int
+    cost: int
+    unknown: int
+
+
+@dataclass(slots=True)
+class Pool:
+    """All that is held of a mint: what has a known cost shares one average."""
+
+    known: int = 0
+    cost: int = 0
+    unknown: int = 0
+
+    def add(self, portion: Portion) -> None:
+        self.known += portion.known
+        self.cost += portion.cost
+        self.unknown += portion.unknown
+
+    def take(self, amount: int) -> Portion:
+        """Take from both parts in proportion; what exceeds the pool has an unknown cost."""
+        held = self.known + self.unknown
+        here = min(amount, held)
+        unknown = here * self.unknown // held if held else 0
+        known = here - unknown
+        cost = self.cost * known // self.known if known < self.known else self.cost
+        self.known -= known
+        self.cost -= cost
+        self.unknown -= unknown
+        return Portion(known, cost, unknown + amount - here)
+
+
+@dataclass
+class AverageCost:
+    """`realized` in lamports; `matched`: sales whose cost is known but for dust."""
+
+    realized: int = 0
+    matched: int = 0
+    pools: defaultdict[str, Pool] = field(default_factory=lambda: defaultdict(Pool))
+
+    def add(self, mint: str, amount: int, cost: int | None) -> None:
+        """Take in raw units at a cost, or at an unknown one (None)."""
+        pool = self.pools[mint]
+        if cost is None:
+            pool.unknown += amount
+        else:
+            pool.known += amount
+            pool.cost += cost
+
+    def take(self, mint: str, amount: int) -> Portion:
+        return self.pools[mint].take(amount)
+
+    def sell(self, sold: Portion, proceeds: int) -> None:
+        """Count a sale; proceeds in lamports are shared by quantity."""
+        if sold.known:
+            self.realized += proceeds * sold.known // (sold.known + sold.unknown) - sold.cost
+            self.matched += is_dust(sold.unknown, sold.known + sold.unknown)
+
+    def count(self, result: int) -> None:
+        """Count a sale whose result in lamports needs no pool."""
+        self.realized += result
+        self.matched += 1
+
+    def carry(self, given: Portion, mint: str, amount: int, spent: int) -> None:
+        """Exchange a portion for another mint, which takes over its cost and known spending."""
+        whole = given.known + given.unknown
+        unknown = amount * given.unknown // whole
+        cost = given.cost + spent * given.known // whole
+        self.pools[mint].add(Portion(amount - unknown, cost, unknown))
+
+
+def is_dust(unknown: int, amount: int) -> bool:
+    """Dust that a stranger sent (below a thousandth of a sale) must not cost the word "matched"."""
+    return unknown * 1000 < amount

@@ -1,0 +1,202 @@
+"""The order of a wallet's receipts, and how complete its history may be said to be. Pure."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
+
+from chain.ledger.balances import BalanceChain, Gap, Seen
+from chain.reading.answers import Holding
+from chain.reading.effects import Balance
+from chain.reading.entries import Entry
+
+# The most receipts of one slot whose order is searched for; that of more stays unresolved.
+MAX_TO_ORDER = 7
+UNRESOLVED = "order_unresolved"
+# States of a coverage, the worst first.
+STATES = ("none", "backfilling", "partial", "complete")
+
+
+def order_entries(entries: Iterable[Entry], seen: Mapping[str, Seen] | None = None) -> list[Entry]:
+    """Entries by slot, then transactionIndex; without one, in the only order in which balances
+    join. An unresolved order is by signature, flagged `order_unresolved`. `seen`: what was booked
+    before.
+    """
+    listed = list(entries)
+    # The usual case of a rebuild, which would copy all accounts for each transaction.
+    if len(listed) < 2:
+        return listed
+    by_place = sorted(listed, key=lambda e: (e.slot, e.tx_index or 0, e.signature))
+    ordered: list[Entry] = []
+    held = dict(seen or {})
+    for _, one_slot in groupby(by_place, key=attrgetter("slot")):
+        group = list(one_slot)
+        if len(group) > 1 and any(e.tx_index is None for e in group):
+            group = _order_by_balances(group, held)
+        for entry in group:
+            held.update(_after(entry))
+        ordered += group
+    return ordered
+
+
+def _after(entry: Entry) -> dict[str, Seen]:
+    return {b.address: Seen(entry.slot, b.mint, b.after, b.lamports_after) for b in entry.balances}
+
+
+def _begun(entry: Entry) -> Iterable[Balance]:
+    """The first balance of each account, which may be closed and opened again."""
+    return {balance.address: balance for balance in reversed(entry.balances)}.values()
+
+
+def _is_joined(balance: Balance, held: Mapping[str, Seen]) -> bool:
+    last = held.get(balance.address)
+    return last is None or last.joins(balance.mint, balance.before, balance.lamports_before)
+
+
+def find_overtaken(entries: Iterable[Entry], seen: Mapping[str, Seen]) -> set[str]:
+    """Accounts that don't begin with what the last transaction left: one is missing between."""
+    held, overtaken = dict(seen), set()
+    for entry in order_entries(entries, seen):
+        overtaken |= {b.address for b in _begun(entry) if not _is_joined(b, held)}
+        held.update(_after(entry))
+    return overtaken
+
+
+def _order_by_balances(group: list[Entry], held: Mapping[str, Seen]) -> list[Entry]:
+    """After a gap no order joins what was held before; then only balances inside the slot count."""
+    if len(group) <= MAX_TO_ORDER:
+        orders = _search(group, held) or _search(group, {})
+        if len(orders) == 1:
+            return orders[0]
+    return [entry._replace(flags=tuple(sorted({*entry.flags, UNRESOLVED}))) for entry in group]
+
+
+def _search(
+    rest: list[Entry], held: Mapping[str, Seen], path: tuple[Entry, ...] = ()
+) -> list[list[Entry]]:
+    """List at most two orders of `rest` in which every balance joins: two are ambiguous."""
+    if not rest:
+        return [list(path)]
+    orders: list[list[Entry]] = []
+    for n, entry in enumerate(rest):
+        joins = all(_is_joined(balance, held) for balance in _begun(entry))
+        if joins and len(orders) < 2:
+            orders += _search(rest[:n] + rest[n + 1 :], {**held, **_after(entry)}, (*path, entry))
+    return orders[:2]
+
+
+def is_explained(seen: Seen | None, held: Holding) -> bool | None:
+    """Does a node's balance match the ledger? None: the node is behind the ledger."""
+    if seen is None:
+        return (held.amount, held.lamports) == (0, 0)
+    if held.slot < seen.slot:
+        return None
+    # A node's answer names the mint only where there is something of it.
+    return seen.joins(held.mint or seen.mint, held.amount, held.lamports)
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far observing has come.
+
+    `listed`: every address was scanned to its end once. `confirmed`: and again, with nothing new.
+    `closed`: the node's balances were the ledger's at the last poll. `unexplained`: [(address, last
+    slot known, slot of the poll), ...] balances that scanning did not explain.
+    """
+
+    polled: bool = False
+    listed: bool = False
+    confirmed: bool = False
+    closed: bool = False
+    pending: int = 0
+    # of these, how many were asked for often without success, or refused
+    stuck: int = 0
+    # ((slot, why), ...)
+    refused: tuple[tuple[int, str], ...] = ()
+    unexplained: tuple[tuple[str, int, int], ...] = ()
+    capped: bool = False
+    accounts_capped: bool = False
+    program: bool = False
+    # Nobody holds it any more, and not all was seen that it did before.
+    given_up: bool = False
+    # Why observing fails now, as a sentence; it is tried again.
+    trouble: str | None = None
+
+
+def decide_state(chain: BalanceChain, progress: Progress) -> tuple[str, list[Gap], str | None]:
+    """(state, gaps, note). `complete` only if the chain of balances holds end to end."""
+    state, gaps, note = _decide_state(chain, progress)
+    if progress.given_up:
+        note = GIVEN_UP if note is None else f"{note} {GIVEN_UP}"
+    return state, gaps, add_trouble(note, progress.trouble)
+
+
+def add_trouble(note: str | None, trouble: str | None) -> str | None:
+    if trouble is None:
+        return note
+    told = f"Observing this wallet fails at present and is tried again: {trouble}."
+    return told if note is None else f"{note} {told}"
+
+
+IS_PROGRAM = "This address is a program, not a wallet: it is not observed."
+NOT_POLLED = "This wallet has not been looked at yet."
+FETCHING = (
+    "Activity of this wallet is still being fetched; until all of it is here, results may be"
+    " missing."
+)
+CAPPED = "This wallet has more receipts than this service keeps for one wallet; some are left out."
+ACCOUNTS_CAPPED = (
+    "This wallet has more token accounts than this service watches for one wallet; some are left"
+    " out."
+)
+HAS_GAPS = (
+    "Some of this wallet's activity could not be found. Sales after that point show no result"
+    " until it is found."
+)
+STUCK = (
+    "Some receipts are known to exist but could not be fetched yet; they are asked for again and"
+    " again."
+)
+GIVEN_UP = (
+    "This wallet was given up, and what it did just before has not all been seen; it is looked at"
+    " for a day after that at most."
+)
+UNCONFIRMED = (
+    "Everything found so far has been fetched; a second look over the whole history is still to"
+    " confirm that nothing is missing."
+)
+OLDER = (
+    "This wallet is older than the history that can still be fetched: what it held before that has"
+    " an unknown cost."
+)
+
+
+def _decide_state(chain: BalanceChain, progress: Progress) -> tuple[str, list[Gap], str | None]:
+    if progress.program:
+        return "none", [], IS_PROGRAM
+    if not progress.polled:
+        return "none", [], NOT_POLLED
+    if not progress.listed or progress.pending > progress.stuck:
+        return "backfilling", [], FETCHING
+    gaps = _list_gaps(chain, progress)
+    if progress.capped:
+        return "partial", gaps, CAPPED
+    if progress.accounts_capped:
+        return "partial", gaps, ACCOUNTS_CAPPED
+    if gaps:
+        return "partial", gaps, HAS_GAPS
+    if progress.stuck:
+        return "partial", gaps, STUCK
+    if not progress.confirmed or not progress.closed:
+        return "backfilling", gaps, UNCONFIRMED
+    if chain.opened:
+        return "partial", gaps, OLDER
+    return "complete", gaps, None
+
+
+def _list_gaps(chain: BalanceChain, progress: Progress) -> list[Gap]:
+    """Breaks in the chain, balances it does not lead to, and refused receipts."""
+    gaps = {*chain.gaps}
+    gaps |= {Gap(first, last, "closing_balance") for _, first, last in progress.unexplained}
+    gaps |= {Gap(slot, slot, f"receipt_refused: {why}") for slot, why in progress.refused}
+    return sorted(gaps, key=lambda g: (g.from_slot, g.to_slot, g.reason))

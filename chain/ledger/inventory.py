@@ -1,0 +1,265 @@
+"""What a wallet holds, with its cost in one money: lots by mint, and escrows. Pure."""
+
+from bisect import insort
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from chain.ledger.average import AverageCost, Pool, Portion
+from chain.ledger.lots import UNDATED, Lot, Opening, Slice, group_slices, share
+
+# The money of an inventory that counts in lamports; any other is the mint of a stablecoin.
+SOL = ""
+
+
+class Position(NamedTuple):
+    """Raw units held of a mint; `cost` of the known part, None if there is none."""
+
+    mint: str
+    amount: int
+    decimals: int
+    cost: int | None
+    unknown: int
+
+
+class Cut(NamedTuple):
+    """What was taken out: slices of the oldest lots, and the same by the average cost."""
+
+    slices: list[Slice]
+    portion: Portion
+
+
+class Released(NamedTuple):
+    """What left an escrow."""
+
+    mint: str
+    slices: list[Slice]
+    portion: Portion
+
+
+class Carried(NamedTuple):
+    """Slices that were given away and became one lot, and their share of the money spent."""
+
+    slices: list[Slice]
+    spent: int
+
+
+@dataclass
+class Escrow:
+    """What an order holds back of a mint, oldest first; it keeps its cost."""
+
+    mint: str
+    slices: list[Slice] = field(default_factory=list)
+    pool: Pool = field(default_factory=Pool)
+
+
+NOTHING = Cut([], Portion(0, 0, 0))
+
+
+@dataclass
+class Inventory:
+    """What is held, with its cost in `money`, of which itself there are no lots. All inventories of
+    a wallet hold the same units in the same order; only what they cost differs.
+    """
+
+    money: str = SOL
+    # mint -> lots with something left, oldest first
+    lots: dict[str, list[Lot]] = field(default_factory=dict)
+    # by token account
+    escrows: dict[str, Escrow] = field(default_factory=dict)
+    average: AverageCost = field(default_factory=AverageCost)
+    _count: int = 0
+
+    def convert(self, money: str) -> "Inventory":
+        """The same lots at unknown cost: nothing was paid in this money so far."""
+        other = Inventory(money, _count=self._count)
+        for mint, pool in self.average.pools.items():
+            if mint != money:
+                other.average.add(mint, pool.known + pool.unknown, None)
+        for mint, lots in self.lots.items():
+            if mint != money:
+                other.lots[mint] = [
+                    Lot(one.number, one.origin, one.amount, None, one.left, None, one.time)
+                    for one in lots
+                ]
+        for address, escrow in self.escrows.items():
+            slices = [one._replace(cost=None, since=UNDATED) for one in escrow.slices]
+            unknown = sum(one.amount for one in slices)
+            other.escrows[address] = Escrow(escrow.mint, slices, Pool(unknown=unknown))
+        return other
+
+    def lay(self, opening: Opening) -> None:
+        """Put opening inventory before all that was booked."""
+        if opening.mint == self.money:
+            return
+        lot = Lot(opening.rank, None, opening.amount, None, opening.amount, None)
+        insort(self.lots.setdefault(opening.mint, []), lot)
+        self.average.add(opening.mint, opening.amount, None)
+
+    def put(
+        self,
+        mint: str,
+        origin: str | None,
+        amount: int,
+        time: int | None,
+        cost: int | None = None,
+        since: int = UNDATED,
+    ) -> None:
+        """Add a lot, of known or unknown (None) cost. `time`: Unix seconds; `since`: UTC ms."""
+        if mint != self.money:
+            self._append(mint, origin, amount, time, cost, since)
+            self.average.add(mint, amount, cost)
+
+    def _append(
+        self,
+        mint: str,
+        origin: str | None,
+        amount: int,
+        time: int | None,
+        cost: int | None,
+        since: int,
+    ) -> None:
+        if amount:
+            self._count += 1
+            lot = Lot((1, self._count), origin, amount, cost, amount, cost, time, since)
+            self.lots.setdefault(mint, []).append(lot)
+
+    def cut(self, mint: str, amount: int) -> Cut:
+        """Take the oldest lots. Only in a broken chain, more than there is: of unknown origin."""
+        if mint == self.money:
+            return NOTHING
+        lots, slices, missing = self.lots.get(mint, []), [], amount
+        while missing and lots:
+            lot = lots[0]
+            part = min(lot.left, missing)
+            slices.append(lot.cut(part))
+            missing -= part
+            if not lot.left:
+                lots.pop(0)
+        if missing:
+            slices.append(Slice(Lot((0,), None, missing, None, 0, None), missing, None, UNDATED))
+        return Cut(slices, self.average.take(mint, amount))
+
+    def carry(
+        self,
+        cut: Cut,
+        mint: str,
+        origin: str,
+        amount: int,
+        time: int | None,
+        when: int,
+        spent: int,
+    ) -> list[Carried]:
+        """Add lots of `mint` that take over the cost of the slices given for them, and their share
+        of the money spent. One slice of unknown cost makes a lot's cost unknown. `when`: UTC ms.
+        """
+        groups = group_slices(cut.slices, amount)
+        sizes = [sum(one.amount for one in group) for group in groups]
+        carried = [Carried(*one) for one in zip(groups, share(spent, sizes), strict=True)]
+        for (group, part), got in zip(carried, share(amount, sizes), strict=True):
+            costs = [one.cost for one in group if one.cost is not None]
+            if len(costs) < len(group):
+                self._append(mint, origin, got, time, None, UNDATED)
+            else:
+                since = min(when, *[one.since for one in group])
+                self._append(mint, origin, got, time, sum(costs) + part, since)
+        self.average.carry(cut.portion, mint, amount, spent)
+        return carried
+
+    def hold(self, address: str, mint: str, cut: Cut) -> None:
+        escrow = self.escrows.setdefault(address, Escrow(mint))
+        escrow.slices.extend(cut.slices)
+        escrow.pool.add(cut.portion)
+
+    def release(self, address: str, mint: str, quantity: int) -> Released:
+        """Take slices out of an escrow, oldest first."""
+        escrow, missing = self.escrows[address], max(0, quantity)
+        out: list[Slice] = []
+        kept: list[Slice] = []
+        for one in escrow.slices:
+            part = min(one.amount, missing)
+            missing -= part
+            first, rest = _split(one, part)
+            out += [first] if part else []
+            kept += [rest] if part < one.amount else []
+        escrow.slices = kept
+        if not kept:
+            del self.escrows[address]
+        return Released(mint, out, escrow.pool.take(sum(one.amount for one in out)))
+
+    def put_back(self, released: Released, room: int) -> list[Slice]:
+        """Put at most `room` raw units back at their cost and place in the queue; return the rest
+        with its cost (a withheld transfer fee does not come back).
+        """
+        lost, left = [], room
+        for one in released.slices:
+            back, rest = _split(one, min(one.amount, left))
+            lost.append(rest)
+            left -= back.amount
+            if back.amount:
+                lot = replace(
+                    back.lot,
+                    amount=back.amount,
+                    cost=back.cost,
+                    left=back.amount,
+                    left_cost=back.cost,
+                    since=back.since,
+                )
+                insort(self.lots.setdefault(released.mint, []), lot)
+        self.average.pools[released.mint].add(Pool(*released.portion).take(room - left))
+        return lost
+
+    def is_held(self, mint: str) -> bool:
+        """Escrows included."""
+        if self.lots.get(mint):
+            return True
+        return any([escrow.mint == mint for escrow in self.escrows.values()])
+
+    def sum_open_cost(self, begins: int = UNDATED) -> int:
+        """Known cost of all that is left, unless it began before `begins` (UTC ms)."""
+        held = [lot.see_cost(begins) or 0 for lots in self.lots.values() for lot in lots]
+        kept = [
+            one.see_cost(begins) or 0 for escrow in self.escrows.values() for one in escrow.slices
+        ]
+        return sum(held) + sum(kept)
+
+    def list_positions(self, decimals: Mapping[str, int], begins: int = UNDATED) -> list[Position]:
+        """Positions by mint, without escrows. `decimals` by mint; `begins` as in sum_open_cost."""
+        return [
+            _make_position(mint, lots, decimals[mint], begins)
+            for mint, lots in sorted(self.lots.items())
+            if lots
+        ]
+
+
+def _make_position(mint: str, lots: Iterable[Lot], decimals: int, begins: int) -> Position:
+    amount = unknown = 0
+    costs = []
+    for lot in lots:
+        cost = lot.see_cost(begins)
+        amount += lot.left
+        if cost is None:
+            unknown += lot.left
+        else:
+            costs.append(cost)
+    return Position(mint, amount, decimals, sum(costs) if costs else None, unknown)
+
+
+def _split(one: Slice, amount: int) -> tuple[Slice, Slice]:
+    if one.cost is None:
+        first = rest = None
+    else:
+        first = one.cost * amount // one.amount
+        rest = one.cost - first
+    return (
+        one._replace(amount=amount, cost=first),
+        one._replace(amount=one.amount - amount, cost=rest),
+    )
+
+
+def join_released(released: Iterable[Released]) -> Cut:
+    pool, slices = Pool(), []
+    for one in released:
+        pool.add(one.portion)
+        slices += one.slices
+    return Cut(slices, Portion(pool.known, pool.cost, pool.unknown))

@@ -1,0 +1,392 @@
+"""The ledger of a wallet: its entries in chain order become lots, results and gaps. Pure; applying
+the entries again gives the same ledger.
+
+There is an inventory for each money that the wallet holds: SOL, and each stablecoin. An entry moves
+the same units in all of them (first in, first out, in integers); then each view of each money
+decides what that made (chain.ledger.sales).
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from chain.ledger.balances import BalanceChain, Seen
+from chain.ledger.inventory import SOL, Cut, Inventory, Position, join_released
+from chain.ledger.lots import UNDATED, Opening
+from chain.ledger.reconciliation import Reconciliation, Totals
+from chain.ledger.sales import (
+    UNEXPLAINED,
+    Booked,
+    Moved,
+    Side,
+    book,
+    mark_paid_elsewhere,
+    see_side,
+)
+from chain.ledger.views import ALL_HISTORY, HOUR_SECONDS, Account, Holdings, Key, Spans
+from chain.reading.effects import Balance
+from chain.reading.entries import Entry
+from chain.reading.quotes import MINTS
+
+WHOLE: Key = (SOL, ALL_HISTORY)
+
+# Raw changes by mint, all above 0.
+Amounts = dict[str, int]
+
+
+def split_changes(tokens: Iterable[tuple[str, int, int]]) -> tuple[Amounts, Amounts]:
+    """Part ((mint, raw change, decimals), ...) into (what rose, what fell)."""
+    rose: Amounts = {}
+    fell: Amounts = {}
+    for mint, change, _ in tokens:
+        if change > 0:
+            rose[mint] = change
+        elif change < 0:
+            fell[mint] = -change
+    return rose, fell
+
+
+def find_traded(entry: Entry, amounts: Amounts) -> str:
+    """The mint of one side of a trade, residues aside."""
+    if entry.mint in amounts:
+        return entry.mint
+    return next(mint for mint in amounts if mint not in entry.residues)
+
+
+def find_escrow(entry: Entry, mint: str) -> tuple[int, str]:
+    """(raw units, address) of the account that received most of a mint, or (0, "")."""
+    gains = [
+        (after - before, address)
+        for address, of, before, after in entry.others
+        if of == mint and after > before
+    ]
+    return max(gains, default=(0, ""))
+
+
+@dataclass
+class Ledger:
+    """`backfilled`: has the whole history been listed? Until then, treat every sale as following a
+    gap. If `stale`, apply the entries again to `restart()`.
+    """
+
+    backfilled: bool = True
+    spans: Spans = field(default_factory=Spans)
+    chain: BalanceChain = field(default_factory=BalanceChain)
+    # by money, in the order in which they were first held
+    inventories: dict[str, Inventory] = field(default_factory=lambda: {SOL: Inventory()})
+    accounts: dict[Key, Account] = field(
+        default_factory=lambda: defaultdict(Account, {WHOLE: Account()})
+    )
+    decimals: dict[str, int] = field(default_factory=dict)
+    # of the latest block time so far, counted from 1970
+    hour: int = 0
+    # by money, mints whose cost a swap carried over from one with a gap
+    _doubted: dict[str, set[str]] = field(default_factory=lambda: {SOL: set()})
+
+    def __post_init__(self) -> None:
+        for opening in (self.chain.untouched | self.chain.expected).values():
+            self._lay(opening)
+
+    def restart(self) -> "Ledger":
+        return Ledger(self.backfilled, Spans(self.spans.spans), self.chain.restart())
+
+    @property
+    def stale(self) -> bool:
+        return self.chain.stale
+
+    @property
+    def totals(self) -> Totals:
+        """What was done in SOL, over all history."""
+        return self.accounts[WHOLE].totals
+
+    def list_positions(self, money: str = SOL) -> list[Position]:
+        return self.inventories[money].list_positions(self.decimals)
+
+    def reconcile(self, money: str = SOL) -> Reconciliation:
+        totals = self.accounts[money, ALL_HISTORY].totals
+        return totals.reconcile(self.inventories[money].sum_open_cost())
+
+    def find_imbalances(self) -> dict[str, int]:
+        """Raw units by mint that the books in stablecoins leave over: a bug."""
+        found = {money: self.reconcile(money).imbalance for money in self.inventories if money}
+        return {money: raw for money, raw in sorted(found.items()) if raw}
+
+    def find_holdings(self) -> dict[int, Holdings]:
+        """By number of the attachment."""
+        held = self.spans.find_holdings(self._measure)
+        return {
+            number: one._replace(forward_realized=self._find_realized(number))
+            for number, one in held.items()
+        }
+
+    def find_forward_realized(self) -> int | None:
+        """Lamports realized in all attachments; None for a wallet that was never attached."""
+        spans = self.spans.spans
+        return sum(self._find_realized(span.number) for span in spans) if spans else None
+
+    def _find_realized(self, view: int) -> int:
+        account = self.accounts.get((SOL, view))
+        return account.totals.realized if account else 0
+
+    def _measure(self, begins: int) -> Holdings:
+        inventory = self.inventories[SOL]
+        positions = inventory.list_positions(self.decimals, begins)
+        known = sum(one.cost is not None for one in positions)
+        return Holdings(open_cost=inventory.sum_open_cost(begins), open_positions=known)
+
+    def apply(self, entry: Entry) -> dict[Key, Booked]:
+        """Book one entry, in chain order; return what it made, by money and view."""
+        self.spans.turn(entry, self._measure)
+        if entry.block_time is not None:
+            self.hour = max(self.hour, entry.block_time // HOUR_SECONDS)
+        self._adopt(entry)
+        self.chain.begin(entry)
+        moved = {money: Moved() for money in self.inventories}
+        lapsed: set[str] = set()
+        for balance in entry.balances:
+            self._check_chain(entry, balance, moved, lapsed)
+        for mint, _, places in entry.tokens + entry.beside_tokens:
+            self.decimals[mint] = places
+        for money, inventory in self.inventories.items():
+            self._move(entry, inventory, moved[money])
+        made = self._book(entry, moved, self._list_emptied(entry, lapsed))
+        self._spread_doubt(moved[SOL])
+        return made
+
+    def _book(
+        self, entry: Entry, moved: dict[str, Moved], emptied: tuple[str, ...]
+    ) -> dict[Key, Booked]:
+        views, made = self.spans.list_views(entry), {}
+        for money, some in moved.items():
+            side = see_side(entry, money)
+            doubt = side.kind == "sell" and self._is_doubtful(some.given, money)
+            for view, begins in views:
+                booked = book(entry, side, some, money, begins, doubt)
+                if money == SOL:
+                    booked = booked._replace(emptied=emptied) if emptied else booked
+                else:
+                    others = [one for other, one in moved.items() if other != money]
+                    booked = mark_paid_elsewhere(booked, some, others, begins)
+                self.accounts[money, view].add(booked, money, self.hour)
+                made[money, view] = booked
+            self._count_average(side, some, self.inventories[money], doubt, entry)
+        if self.spans.open and len(views) == 1:
+            # It moves lots while the attachment lasts, and counts for nothing in it.
+            self.accounts[SOL, self.spans.open.number].risk.skip(made[WHOLE])
+        return made
+
+    @staticmethod
+    def _count_average(
+        side: Side, moved: Moved, inventory: Inventory, doubt: bool, entry: Entry
+    ) -> None:
+        if UNEXPLAINED in entry.flags:
+            return
+        if side.kind == "sell" and not doubt:
+            inventory.average.sell(moved.cut.portion, side.through)
+        elif side.kind == "round_trip":
+            inventory.average.count(side.through)
+
+    def _is_doubtful(self, mint: str | None, money: str) -> bool:
+        return (
+            not self.backfilled or self.chain.is_broken(mint, money) or mint in self._doubted[money]
+        )
+
+    def _spread_doubt(self, moved: Moved) -> None:
+        """The cost that was carried over may be another lot's."""
+        if moved.got is None:
+            return
+        for money, doubted in self._doubted.items():
+            if money != moved.got and moved.sources & (doubted | self.chain.broken):
+                doubted.add(moved.got)
+
+    def _list_emptied(self, entry: Entry, lapsed: set[str]) -> tuple[str, ...]:
+        touched = {balance.mint for balance in entry.balances}.union(lapsed)
+        touched.update([mint for mint, _, _ in entry.tokens + entry.beside_tokens])
+        if entry.kind.startswith("order_"):
+            touched.update([mint for _, mint, _, _ in entry.others])
+        inventory = self.inventories[SOL]
+        return tuple(sorted([one for one in touched if one and not inventory.is_held(one)]))
+
+    def _adopt(self, entry: Entry) -> None:
+        """Begin to count in stablecoins that this entry is the first to hold, at unknown cost."""
+        for balance in entry.balances:
+            money = balance.mint
+            if money not in MINTS or money in self.inventories:
+                continue
+            if money and (balance.before or balance.after):
+                self.inventories[money] = self.inventories[SOL].convert(money)
+                self._doubted[money] = set(self._doubted[SOL])
+                untouched = self.chain.untouched.values()
+                held = sum(one.amount for one in untouched if one.mint == money)
+                held += sum(one.amount for one in self.chain.seen.values() if one.mint == money)
+                totals = self.accounts[money, ALL_HISTORY].totals
+                totals.opening = totals.closing = held
+
+    def _move(self, entry: Entry, inventory: Inventory, moved: Moved) -> None:
+        """Move the trade, and what passed beside its venue: arrivals first, departures last."""
+        arrived, left = split_changes(entry.beside_tokens)
+        self._put_unknown(entry, inventory, arrived)
+        if entry.kind.startswith("order_"):
+            self._move_order(entry, inventory, moved)
+        elif entry.kind != "failed":
+            self._move_venue(entry, inventory, moved)
+        self._drop(inventory, moved, left)
+
+    def _move_venue(self, entry: Entry, inventory: Inventory, moved: Moved) -> None:
+        rose, fell = split_changes(entry.venue_tokens)
+        kind = entry.kind if UNEXPLAINED not in entry.flags else "other"
+        if kind == "sell":
+            moved.given = find_traded(entry, fell)
+            moved.amount = fell.pop(moved.given)
+            moved.cut = self._cut(inventory, moved.given, moved.amount)
+        elif kind == "swap":
+            self._exchange(entry, inventory, moved, rose, fell)
+        elif kind == "buy":
+            mint = find_traded(entry, rose)
+            paid = -entry.venue_sol if inventory.money == SOL else None
+            self._put(entry, inventory, mint, rose.pop(mint), paid)
+        # Without a price: what fell took its cost along, what rose has an unknown one.
+        self._drop(inventory, moved, fell)
+        self._put_unknown(entry, inventory, rose)
+
+    def _exchange(
+        self, entry: Entry, inventory: Inventory, moved: Moved, rose: Amounts, fell: Amounts
+    ) -> None:
+        """One mint for another: in the money of an inventory, a purchase or a sale."""
+        given, got = find_traded(entry, fell), find_traded(entry, rose)
+        amount = fell.pop(given)
+        if inventory.money == given:
+            paid = None if got in MINTS else amount
+            self._put(entry, inventory, got, rose.pop(got), paid)
+        else:
+            moved.given, moved.got, moved.amount = given, got, amount
+            moved.sources = {given}
+            moved.cut = self._cut(inventory, given, amount)
+            spent = -entry.venue_sol if inventory.money == SOL else 0
+            self._carry(entry, inventory, moved, rose.pop(got), spent)
+
+    def _carry(
+        self, entry: Entry, inventory: Inventory, moved: Moved, amount: int, spent: int
+    ) -> None:
+        got = moved.got
+        assert got is not None
+        self.chain.moved.add(got)
+        if got != inventory.money:
+            moved.carried = inventory.carry(
+                moved.cut, got, entry.signature, amount, entry.block_time, date(entry), spent
+            )
+
+    def _move_order(self, entry: Entry, inventory: Inventory, moved: Moved) -> None:
+        rose, fell = split_changes(entry.venue_tokens)
+        if entry.kind == "order_open":
+            fell = self._fill_escrows(entry, inventory, fell)
+        self._drop(inventory, moved, fell)
+        out = [
+            inventory.release(address, mint, before - after)
+            for address, mint, before, after in entry.others
+            if address in inventory.escrows and mint != inventory.money
+        ]
+        out = [one for one in out if one.slices]
+        for one in out:
+            self.chain.taken[one.mint] = entry.slot
+        is_priced = entry.kind == "order_fill" and UNEXPLAINED not in entry.flags
+        if is_priced and out and len(rose) == 1:
+            ((moved.got, amount),) = rose.items()
+            moved.given, moved.cut = out[0].mint, join_released(out)
+            moved.sources = {one.mint for one in out}
+            return self._carry(entry, inventory, moved, amount, 0)
+        for one in out:
+            room = rose.get(one.mint, 0) if entry.kind == "order_cancel" else 0
+            moved.left.append((one.mint, inventory.put_back(one, room)))
+            if returned := min(room, sum(part.amount for part in one.slices)):
+                rose[one.mint] -= returned
+        return self._put_unknown(entry, inventory, rose)
+
+    def _fill_escrows(self, entry: Entry, inventory: Inventory, fell: Amounts) -> Amounts:
+        """Move into the escrow of each mint what reached it; return the rest of what fell."""
+        rest = dict(fell)
+        for mint, amount in fell.items():
+            reached, address = find_escrow(entry, mint)
+            if (held := min(amount, reached)) and mint != inventory.money:
+                inventory.hold(address, mint, self._cut(inventory, mint, held))
+                rest[mint] -= held
+        return {mint: amount for mint, amount in rest.items() if amount}
+
+    def _lay(self, opening: Opening) -> None:
+        self.decimals[opening.mint] = opening.decimals
+        for inventory in self.inventories.values():
+            inventory.lay(opening)
+
+    def _put(
+        self, entry: Entry, inventory: Inventory, mint: str, amount: int, cost: int | None = None
+    ) -> None:
+        self.chain.moved.add(mint)
+        inventory.put(mint, entry.signature, amount, entry.block_time, cost, date(entry))
+
+    def _put_unknown(self, entry: Entry, inventory: Inventory, rose: Amounts) -> None:
+        for mint, amount in rose.items():
+            self._put(entry, inventory, mint, amount)
+
+    def _cut(self, inventory: Inventory, mint: str, amount: int) -> Cut:
+        self.chain.moved.add(mint)
+        self.chain.taken[mint] = self.chain.last_slot or 0
+        return inventory.cut(mint, amount)
+
+    def _drop(self, inventory: Inventory, moved: Moved, fell: Amounts) -> None:
+        """Take lots out without a sale."""
+        for mint, amount in fell.items():
+            moved.left.append((mint, self._cut(inventory, mint, amount).slices))
+
+    def _check_chain(
+        self, entry: Entry, balance: Balance, moved: dict[str, Moved], lapsed: set[str]
+    ) -> None:
+        """What an account held before this entry must be what the last one left it with."""
+        last = self.chain.follow(entry, balance)
+        joins = last is not None and last.joins(
+            balance.mint, balance.before, balance.lamports_before
+        )
+        for money in self.inventories:
+            self._count_money(money, last, balance, joins)
+        if joins:
+            return
+        if last is None:
+            opening = self.chain.open_account(entry, balance)
+            if opening:
+                self._lay(opening)
+            return
+        for mint, more in self.chain.break_chain(entry, last, balance).items():
+            self.decimals.setdefault(mint, balance.decimals)
+            if more < 0:
+                lapsed.add(mint)
+            for money, inventory in self.inventories.items():
+                # Inventory that arrived or left unobserved.
+                if more > 0:
+                    self.chain.moved.add(mint)
+                    inventory.put(mint, None, more, entry.block_time)
+                else:
+                    self._drop(inventory, moved[money], {mint: -more})
+
+    def _count_money(self, money: str, last: Seen | None, balance: Balance, joins: bool) -> None:
+        """Follow how much money the own accounts hold, and what of it no transaction explains."""
+        totals = self.accounts[money, ALL_HISTORY].totals
+        known = count_money(money, last.mint, last.amount, last.lamports) if last else 0
+        after = count_money(money, balance.mint, balance.after, balance.lamports_after)
+        totals.closing += after - known
+        if not joins:
+            before = count_money(money, balance.mint, balance.before, balance.lamports_before)
+            if last is None:
+                totals.opening += before
+            else:
+                totals.gaps += before - known
+
+
+def count_money(money: str, mint: str | None, amount: int, lamports: int) -> int:
+    """Raw units."""
+    if money == SOL:
+        return lamports
+    return amount if mint == money else 0
+
+
+def date(entry: Entry) -> int:
+    """UTC ms, as attachments count it."""
+    return UNDATED if entry.happened_at is None else entry.happened_at

@@ -1,0 +1,52 @@
+"""What several wallets of one bot did in the same transaction. Pure. What they exchange is never
+priced: a bot could sell to itself at any price. Wallets that only buy together, or only sell, keep
+theirs.
+"""
+
+from collections.abc import Iterable
+
+from chain.ledger.sales import UNEXPLAINED
+from chain.reading.entries import Entry
+from chain.reading.kinds import DUST, TRADES
+
+# A trade against another wallet of the same bot. It always has UNEXPLAINED too, so it has no price.
+OWN_WALLETS = "own_wallets"
+OWN_TRANSFER = "own_transfer"
+OWN_FLAGS = frozenset((OWN_WALLETS, OWN_TRANSFER))
+
+# (mint, or "" for SOL; whether it rose)
+Direction = tuple[str, bool]
+
+
+def mark_own(entry: Entry, others: Iterable[Entry]) -> Entry:
+    """`others`: entries of the bot's other wallets for the same transaction."""
+    mine = _list_directions(entry)
+    if not any(_exchange(mine, _list_directions(other)) for other in others):
+        return entry
+    flags = {OWN_WALLETS, UNEXPLAINED} if _is_trade(entry) else {OWN_TRANSFER}
+    return entry._replace(flags=tuple(sorted({*entry.flags, *flags})))
+
+
+def _is_trade(entry: Entry) -> bool:
+    """Could it have a price, or verify a post?"""
+    return entry.kind in TRADES or entry.kind == "order_fill" or "ambiguous" in entry.flags
+
+
+def _exchange(mine: set[Direction], theirs: set[Direction]) -> bool:
+    return any((mint, not rose) in theirs for mint, rose in mine)
+
+
+def _list_directions(entry: Entry) -> set[Direction]:
+    """What rose and what fell, of a trade in its venue. Fees and tips are no exchange."""
+    if entry.kind == "failed":
+        return set()
+    is_trade = _is_trade(entry)
+    sol = (entry.venue_sol if is_trade else entry.sol) + entry.fee + entry.tip
+    tokens = entry.venue_tokens if is_trade else entry.tokens
+    found = {(mint, change > 0) for mint, change, _ in tokens if mint not in entry.residues}
+    if abs(sol) >= DUST:
+        found.add(("", sol > 0))
+    if entry.kind == "round_trip" and entry.mint:
+        # Bought and sold back: it rose and fell.
+        found |= {(entry.mint, True), (entry.mint, False)}
+    return found

@@ -1,0 +1,259 @@
+"""What a transaction made: a sale is matched with lots, first in, first out. Pure.
+
+Units move once for each money. Each view then prices them: a cost from before the view is unknown
+in it.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from chain.ledger.average import is_dust
+from chain.ledger.inventory import NOTHING, SOL, Carried, Cut
+from chain.ledger.lots import Slice, find_lower_median, share
+from chain.reading.entries import Entry
+from chain.reading.kinds import TRADES
+from chain.reading.quotes import MINTS
+
+# The flag of a trade of which nobody can say that its value came from the venue: it has no price.
+UNEXPLAINED = "value_unexplained"
+# The flag of a sale for a stablecoin of units that were paid for in another money.
+PAID_ELSEWHERE = "paid_elsewhere"
+# The flag of a sale after a gap in what is known: it has no result.
+INCOMPLETE = "incomplete_history"
+AGAINST = frozenset(("buy", "sell"))
+
+
+class Side(NamedTuple):
+    """What an entry is where this money is the money. Signed raw units of it: `through` the venue,
+    `beside` it, and what of it were fees, tips and sponsored rent (SOL only).
+    """
+
+    kind: str
+    through: int
+    beside: int
+    fee: int = 0
+    tip: int = 0
+    sponsored: int = 0
+
+
+def see_side(entry: Entry, money: str) -> Side:
+    """An exchange for a stablecoin is a purchase or a sale in it; a trade for SOL is neither."""
+    if money == SOL:
+        return Side(
+            entry.kind, entry.venue_sol, entry.beside_sol, entry.fee, entry.tip, entry.sponsored
+        )
+    whole = sum([change for mint, change, _ in entry.tokens if mint == money])
+    beside = sum([change for mint, change, _ in entry.beside_tokens if mint == money])
+    if money in entry.residues:
+        # It passed through and left this behind: part of no price.
+        beside = whole
+    through, kind = whole - beside, entry.kind
+    if kind == "swap" and through and not is_between_moneys(entry):
+        kind = "buy" if through < 0 else "sell"
+    elif kind in TRADES and kind != "swap":
+        kind = "other"
+    return Side(kind, through, beside)
+
+
+def is_between_moneys(entry: Entry) -> bool:
+    """One stablecoin for another has a result in neither."""
+    moved = [mint for mint, _, _ in entry.venue_tokens if mint not in entry.residues]
+    return all([mint in MINTS for mint in moved])
+
+
+@dataclass(slots=True)
+class Moved:
+    """What an entry moved in one inventory, before anybody asks what it cost. `left`: what left
+    without a sale, by mint; `given`: the mint that went for money, or for another mint, `got`, and
+    then the lots that took over its cost; `sources`: all mints that went for it.
+    """
+
+    left: list[tuple[str, list[Slice]]] = field(default_factory=list)
+    given: str | None = None
+    amount: int = 0
+    cut: Cut = NOTHING
+    got: str | None = None
+    carried: list[Carried] = field(default_factory=list)
+    sources: set[str] = field(default_factory=set)
+
+
+class Booked(NamedTuple):
+    """What a ledger made of one entry in a money: raw units of it or of a token, None if unknown.
+
+    `status`: matched | partial | unmatched | not_applicable. `lots`: ((origin signature or None,
+    raw amount, cost or None), ...) of a sale. `unmatched_proceeds`: for lots of unknown cost.
+    `cost_left`: known cost of lots that left without a sale, by mint in `left`. `other`: money in
+    no cost, proceeds or result. `carried`: lots that took over a cost. `sold`: mint of a sale or
+    round trip, held for `holding` seconds. `emptied`: mints of which nothing is held any more.
+    """
+
+    entry: Entry
+    side: Side
+    flags: tuple[str, ...] = ()
+    status: str = "not_applicable"
+    result: int | None = None
+    proceeds: int | None = None
+    cost: int | None = None
+    matched: int = 0
+    unmatched: int = 0
+    lots: tuple[tuple[str | None, int, int | None], ...] = ()
+    unmatched_proceeds: int = 0
+    cost_left: int = 0
+    other: int = 0
+    carried: int = 0
+    sold: str | None = None
+    holding: int | None = None
+    left: tuple[tuple[str, int], ...] = ()
+    emptied: tuple[str, ...] = ()
+
+    @property
+    def counts(self) -> bool:
+        """Is it in totals and counts? A trade whose value is unexplained is in none."""
+        return UNEXPLAINED not in self.flags
+
+
+def book(entry: Entry, side: Side, moved: Moved, money: str, begins: int, doubt: bool) -> Booked:
+    """What an entry made in a view from `begins` (UTC ms). `doubt`: is a history incomplete?"""
+    flags = entry.flags
+    if money != SOL and entry.kind in TRADES and entry.kind != "swap":
+        # A trade for SOL moves no money here, so it needs no explanation either.
+        flags = tuple([flag for flag in flags if flag != UNEXPLAINED])
+    booked = Booked(entry, side, flags)
+    left = [(mint, _sum_cost(slices, begins)) for mint, slices in moved.left]
+    if side.kind in TRADES and UNEXPLAINED in flags:
+        booked = booked._replace(other=side.through)
+    elif side.kind == "round_trip":
+        booked = booked._replace(status="matched", result=side.through, sold=entry.mint, holding=0)
+    elif side.kind == "sell":
+        booked = _book_sale(booked, moved, begins, doubt)
+    elif moved.carried:
+        booked, lost = _book_carried(booked, moved, begins)
+        left.append(lost)
+    elif moved.given is not None:
+        left.append((moved.given, _sum_cost(moved.cut.slices, begins)))
+    if money != SOL and side.kind == "swap":
+        # One stablecoin for another, or nothing of this one.
+        booked = booked._replace(other=side.through)
+    return _leave(booked, left)
+
+
+def _leave(booked: Booked, left: Iterable[tuple[str, int]]) -> Booked:
+    costs: dict[str, int] = {}
+    for mint, cost in left:
+        if cost:
+            costs[mint] = costs.get(mint, 0) + cost
+    if not costs:
+        return booked
+    return booked._replace(left=tuple(costs.items()), cost_left=sum(costs.values()))
+
+
+def _book_carried(booked: Booked, moved: Moved, begins: int) -> tuple[Booked, tuple[str, int]]:
+    """An exchange realizes nothing. Return the (mint, cost) lost in lots of unknown cost, too."""
+    assert moved.given is not None
+    carried = spent = lost = 0
+    for slices, part in moved.carried:
+        if all([one.see_cost(begins) is not None for one in slices]):
+            carried += 1
+        else:
+            lost += _sum_cost(slices, begins)
+            spent += part
+    flags = add_flags(booked.flags, "basis_carried") if carried else booked.flags
+    return booked._replace(flags=flags, carried=carried, other=-spent), (moved.given, lost)
+
+
+def _book_sale(booked: Booked, moved: Moved, begins: int, doubt: bool) -> Booked:
+    slices, proceeds = moved.cut.slices, booked.side.through
+    if doubt:
+        return booked._replace(
+            flags=add_flags(booked.flags, INCOMPLETE),
+            status="unmatched",
+            unmatched=moved.amount,
+            other=proceeds - _sum_cost(slices, begins),
+            sold=moved.given,
+        )
+    costs = [one.see_cost(begins) for one in slices]
+    price = price_sale([one.amount for one in slices], costs, moved.amount, proceeds)
+    lots = [(one.lot.origin, one.amount, cost) for one, cost in zip(slices, costs, strict=True)]
+    told = ["opening_inventory_unknown"] if any([lot[0] is None for lot in lots]) else []
+    return booked._replace(
+        flags=add_flags(booked.flags, *told),
+        **price._asdict(),
+        lots=tuple(lots),
+        sold=moved.given,
+        holding=find_holding_seconds(slices, begins, booked.entry.block_time),
+    )
+
+
+class Price(NamedTuple):
+    """What a sale earned, as a Booked has it."""
+
+    status: str
+    result: int | None
+    proceeds: int | None
+    cost: int | None
+    matched: int
+    unmatched: int
+    unmatched_proceeds: int
+
+
+def price_sale(
+    amounts: Sequence[int], costs: Sequence[int | None], amount: int, proceeds: int
+) -> Price:
+    """Proceeds are shared by quantity; only slices of known cost have a result."""
+    matched = gross = cost = 0
+    shares = share(proceeds, amounts)
+    for quantity, spent, part in zip(amounts, costs, shares, strict=True):
+        if spent is not None:
+            matched, gross, cost = matched + quantity, gross + part, cost + spent
+    if not matched:
+        return Price("unmatched", None, None, None, 0, amount, proceeds)
+    status, rest = "matched" if is_dust(amount - matched, amount) else "partial", amount - matched
+    return Price(status, gross - cost, gross, cost, matched, rest, proceeds - gross)
+
+
+def find_holding_seconds(slices: Iterable[Slice], begins: int, sold_at: int | None) -> int | None:
+    """How long the middle unit of known cost was held, of an even number the shorter; None if no
+    time is known. `sold_at`: Unix seconds.
+    """
+    if sold_at is None:
+        return None
+    held = [
+        (max(0, sold_at - one.lot.time), one.amount)
+        for one in slices
+        if one.lot.time is not None and one.see_cost(begins) is not None
+    ]
+    return held[0][0] if len(held) == 1 else find_lower_median(sorted(held))
+
+
+def mark_paid_elsewhere(
+    booked: Booked, moved: Moved, others: Iterable[Moved], begins: int
+) -> Booked:
+    """Flag a sale for a stablecoin if units of unknown cost in it have one in another money. All
+    inventories hold the same units in one order.
+    """
+    if booked.status not in ("partial", "unmatched") or INCOMPLETE in booked.flags:
+        return booked
+    unknown = _list_units(moved, begins, known=False)
+    known = [units for other in others for units in _list_units(other, begins, known=True)]
+    if any(a < d and c < b for a, b in unknown for c, d in known):
+        return booked._replace(flags=(*booked.flags, PAID_ELSEWHERE))
+    return booked
+
+
+def _list_units(moved: Moved, begins: int, known: bool) -> list[tuple[int, int]]:
+    """(first, end) of the units sold with, or without, a known cost, from 0 on."""
+    found, at = [], 0
+    for one in moved.cut.slices:
+        if (one.see_cost(begins) is not None) == known:
+            found.append((at, at + one.amount))
+        at += one.amount
+    return found
+
+
+def add_flags(flags: tuple[str, ...], *more: str) -> tuple[str, ...]:
+    return tuple(sorted({*flags, *more}))
+
+
+def _sum_cost(slices: Iterable[Slice], begins: int) -> int:
+    return sum([one.see_cost(begins) or 0 for one in slices])

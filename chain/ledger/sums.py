@@ -1,0 +1,53 @@
+"""Running totals that can be subtracted: a window is the difference of two of them. Pure."""
+
+from collections.abc import Iterable
+from operator import add, attrgetter, sub
+from typing import NamedTuple
+
+from chain.ledger.reconciliation import Totals
+
+
+class Sums(NamedTuple):
+    """The columns of `running_total`: counts, and raw units of the money.
+
+    `cost`: of sales with a result (round trips have none); `winning`: results above 0; `carried`:
+    lots that took over the cost of what a swap gave. In SOL only: `failed`, `failed_cost`,
+    `overhead`, `carried`; in stablecoins only: `fee_lamports` (fees and tips of trades), `cross`
+    (sales of lots paid for in something else).
+    """
+
+    realized: int = 0
+    cost: int = 0
+    volume: int = 0
+    trades: int = 0
+    matched: int = 0
+    partial: int = 0
+    unmatched: int = 0
+    winning: int = 0
+    failed: int = 0
+    failed_cost: int = 0
+    overhead: int = 0
+    cost_left: int = 0
+    cost_left_receipts: int = 0
+    carried: int = 0
+    fee_lamports: int = 0
+    cross: int = 0
+
+    def plus(self, other: "Sums") -> "Sums":
+        return Sums._make(map(add, self, other))
+
+    def minus(self, before: "Sums") -> "Sums":
+        return Sums._make(map(sub, self, before))
+
+
+NOTHING = Sums()
+_read = attrgetter(*Sums._fields)
+
+
+def read_sums(totals: Totals) -> Sums:
+    return Sums._make(_read(totals))
+
+
+def add_up(parts: Iterable[Sums]) -> Sums:
+    listed = list(parts)
+    return Sums(*map(sum, zip(*listed, strict=True))) if listed else NOTHING

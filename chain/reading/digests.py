@@ -1,0 +1,27 @@
+"""A digest of a transaction that is the same from every honest node, whatever it adds. Pure."""
+
+import hashlib
+
+import orjson
+
+from chain.reading.receipts import Receipt, TokenBalance
+
+
+def digest_receipt(receipt: Receipt) -> str:
+    """SHA-256, in hex, of what decides every number, as docs/check.md shows it."""
+    told = {
+        "signature": receipt.signature,
+        "slot": receipt.slot,
+        "failed": receipt.failed,
+        "fee": receipt.fee,
+        "accounts": list(zip(receipt.keys, receipt.before, receipt.after, strict=True)),
+        "tokens": [
+            [address, _show_side(before), _show_side(after)]
+            for address, (before, after) in sorted(receipt.tokens.items())
+        ],
+    }
+    return hashlib.sha256(orjson.dumps(told)).hexdigest()
+
+
+def _show_side(side: TokenBalance | None) -> list[str | int | None] | None:
+    return None if side is None else [side.mint, side.owner, str(side.amount), side.decimals]

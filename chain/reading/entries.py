@@ -1,0 +1,182 @@
+"""One receipt as it concerns one wallet: a line of its ledger, stored as packed JSON. Pure."""
+
+import json
+from collections.abc import Set
+from sys import intern
+from typing import Any, NamedTuple
+
+from chain.reading.beside import list_venue_changes
+from chain.reading.effects import Balance, Effect, read_effect
+from chain.reading.kinds import decide_kind
+from chain.reading.packing import pack_text, unpack_text
+from chain.reading.programs import TIP_ACCOUNTS, Programs
+from chain.reading.receipts import Receipt
+from chain.reading.value import Split
+
+# Raised whenever receipts are read differently: stored entries are then read again.
+READING = 4
+
+
+class Entry(NamedTuple):
+    """What one transaction means for one wallet, in lamports and raw units. `tokens`: ((mint, raw
+    change, decimals), ...). `balances`: own accounts before and after.
+
+    `others`: ((address, mint, before, after), ...), of orders only: foreign token accounts that
+    lost something or that the wallet paid into in an order program's call (escrows). `unowned`:
+    token accounts without a known owner; if one turns out to be the wallet's, the entry is read
+    again. `sponsored`: rent that others put into own accounts. `beside_sol`, `beside_tokens`: the
+    part of `sol` and `tokens` outside the venue. `explained_percent`: 0 to 100, how much of the
+    trade left or entered `counterparties`; None if nothing is priced. `seen_at`: when the signature
+    was first listed here, UTC ms.
+    """
+
+    signature: str
+    slot: int
+    tx_index: int | None
+    block_time: int | None
+    kind: str
+    venue: str | None
+    mint: str | None
+    flags: tuple[str, ...]
+    residues: tuple[str, ...]
+    sol: int
+    fee: int
+    tip: int
+    rent: int
+    tokens: tuple[tuple[str, int, int], ...]
+    balances: tuple[Balance, ...]
+    others: tuple[tuple[str, str, int, int], ...] = ()
+    unowned: tuple[str, ...] = ()
+    sponsored: int = 0
+    beside_sol: int = 0
+    beside_tokens: tuple[tuple[str, int, int], ...] = ()
+    explained_percent: int | None = None
+    counterparties: tuple[str, ...] = ()
+    # Given apart, as it is no part of the transaction.
+    seen_at: int | None = None
+
+    @property
+    def happened_at(self) -> int | None:
+        """Block time in UTC ms, but not after it was seen here: the chain's clock may run ahead."""
+        if self.block_time is None:
+            return None
+        block_ms = self.block_time * 1000
+        return block_ms if self.seen_at is None else min(block_ms, self.seen_at)
+
+    @property
+    def venue_sol(self) -> int:
+        """Signed lamports that passed through the venue."""
+        return self.sol - self.beside_sol
+
+    @property
+    def venue_tokens(self) -> tuple[tuple[str, int, int], ...]:
+        """((mint, raw change, decimals), ...) that passed through the venue, zeros left out."""
+        if not self.beside_tokens:
+            return self.tokens
+        return tuple(sorted(list_venue_changes(self.tokens, self.beside_tokens)))
+
+    def show(self) -> str:
+        """Make its JSON, without what is in other columns of its row."""
+        return json.dumps(self[len(OF_THE_ROW) : -1], separators=(",", ":"))
+
+    def dump(self) -> bytes:
+        return pack_text(self.show())
+
+    @staticmethod
+    def load(
+        signature: str, slot: int, tx_index: int | None, body: bytes, seen_at: int | None = None
+    ) -> "Entry":
+        """Read a stored entry. `tx_index`: of its row, since a block may provide it later than the
+        receipt. ValueError, TypeError or LookupError if `body` is damaged.
+        """
+        values: list[Any] = _read_json(unpack_text(body))[0]
+        # Set by position: by name takes eight times as long.
+        for place in OF_WORDS:
+            values[place] = tuple(values[place])
+        for place in OF_ROWS:
+            values[place] = tuple(map(tuple, values[place]))
+        # One string for a mint, however many entries name it: ledgers keep it.
+        values[MINT] = values[MINT] and intern(values[MINT])
+        values[TOKENS] = tuple([(intern(mint), *rest) for mint, *rest in values[TOKENS]])
+        values[BALANCES] = tuple(
+            [Balance(one, mint and intern(mint), *rest) for one, mint, *rest in values[BALANCES]]
+        )
+        return Entry._make((signature, slot, tx_index, *values, seen_at))
+
+
+# The fields that are columns of an entry's row, and those that are stored as its JSON.
+OF_THE_ROW, STORED = Entry._fields[:3], Entry._fields[3:-1]
+BALANCES, MINT, TOKENS = map(STORED.index, ("balances", "mint", "tokens"))
+OF_WORDS = [STORED.index(name) for name in ("flags", "residues", "unowned", "counterparties")]
+OF_ROWS = [STORED.index(name) for name in ("others", "beside_tokens")]
+# Exact for integers of any size, unlike faster parsers; raw_decode looks for no white space.
+_read_json = json.JSONDecoder().raw_decode
+
+
+def read_entry(
+    receipt: Receipt,
+    wallet: str,
+    programs: Programs,
+    known: Set[str] = frozenset(),
+) -> Entry:
+    """`known`: as in reading.effects.read_effect."""
+    effect = read_effect(receipt, wallet, TIP_ACCOUNTS, known)
+    kind = decide_kind(receipt, effect, programs)
+    split = kind.split or Split()
+    flags = (
+        set(kind.flags)
+        | ({"owner_inferred"} if effect.inferred else set())
+        | ({"sponsored_rent"} if effect.sponsored else set())
+    )
+    return Entry(
+        signature=receipt.signature,
+        slot=receipt.slot,
+        tx_index=receipt.tx_index,
+        block_time=receipt.block_time,
+        kind=kind.kind,
+        venue=kind.venue,
+        mint=kind.mint,
+        flags=tuple(sorted(flags)),
+        residues=kind.residues,
+        sol=effect.sol,
+        fee=effect.fee,
+        tip=effect.tip,
+        rent=effect.rent,
+        tokens=effect.tokens,
+        balances=effect.balances,
+        others=_others(receipt, effect, programs) if kind.kind.startswith("order_") else (),
+        unowned=effect.unowned,
+        sponsored=effect.sponsored,
+        beside_sol=split.beside_sol,
+        beside_tokens=split.beside_tokens,
+        explained_percent=split.explained_percent,
+        counterparties=split.counterparties,
+    )
+
+
+def _others(
+    receipt: Receipt, effect: Effect, programs: Programs
+) -> tuple[tuple[str, str, int, int], ...]:
+    ordered = _list_ordered(receipt, effect, programs) if receipt.inner_told else receipt.tokens
+    rows = (
+        (address, some.mint, before.amount if before else 0, after.amount if after else 0)
+        for address, (before, after) in sorted(receipt.tokens.items())
+        if address not in effect.own and (some := before or after)
+    )
+    return tuple(
+        (address, mint, before, after)
+        for address, mint, before, after in rows
+        if after < before or address in ordered
+    )
+
+
+def _list_ordered(receipt: Receipt, effect: Effect, programs: Programs) -> set[str | None]:
+    """Accounts that the wallet sent tokens to in calls of order programs."""
+    calls = [
+        one if top.nested else top
+        for top in receipt.instructions
+        for one in top.tree()
+        if programs.family(one.program) == "order"
+    ]
+    operations = (one for call in calls for one in call.operations)
+    return {o.target for o in operations if o.name == "send" and o.source in effect.own}

@@ -1,0 +1,354 @@
+"""Sort what a receipt moved for one wallet by acting call: an outermost known swap instruction that
+concerns the wallet, with everything it called (docs/verified.md). Pure.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+
+from chain.reading.effects import Effect
+from chain.reading.instructions import WRAPPED_SOL
+from chain.reading.moves import Move, is_read, list_moves, place_calls
+from chain.reading.programs import TIP_ACCOUNTS, Programs
+from chain.reading.receipts import Instruction, Receipt
+
+# One instruction places an order there, another one settles it.
+ORDER_BOOKS = frozenset(
+    ("Serum v3", "Serum Swap", "OpenBook v1", "OpenBook v2", "Phoenix", "Manifest")
+)
+# Lamports (under wrapped SOL) and raw units by mint.
+Amounts = Counter[str]
+
+
+class Call:
+    """What one acting call moved across the border of the wallet's own accounts, without rent for
+    others and tips. `paid`: receivers. `topped_up`: lamports to accounts `opened` by it, or, if it
+    moved no tokens, anywhere.
+    """
+
+    def __init__(self, body: Instruction) -> None:
+        self.body = body
+        self.given: Amounts = Counter()
+        self.got: Amounts = Counter()
+        self.paid: set[str | None] = set()
+        self.opened: set[str | None] = set()
+        self.topped_up = 0
+
+    @property
+    def gave(self) -> bool:
+        return any(self.given.values())
+
+    @property
+    def net(self) -> dict[str, int]:
+        mints = self.given.keys() | self.got.keys()
+        return {mint: self.got[mint] - self.given[mint] for mint in mints}
+
+    @property
+    def delivered(self) -> bool:
+        return any(change > 0 for change in self.net.values())
+
+
+class Flows:
+    """All that a receipt moved for one wallet, sorted by acting call.
+
+    `whole`: one call, the whole transaction. `trading`: places in `calls` that make up the trade.
+    `own`: the wallet, its token accounts and those opened and closed inside. `unshown`: lamports by
+    account that no instruction shows; `unshown_in`: their sum over own accounts.
+    """
+
+    def __init__(
+        self,
+        receipt: Receipt,
+        effect: Effect,
+        bodies: Sequence[Instruction],
+        programs: Programs,
+        whole: bool = False,
+    ) -> None:
+        self.receipt, self.effect, self.programs = receipt, effect, programs
+        self.whole = whole
+        self.calls = [Call(body) for body in bodies]
+        self.placed = place_calls(receipt, bodies)
+        self.moves = list_moves(receipt, self.placed)
+        self.own = effect.own | _opened_inside(receipt, effect.wallet)
+        self.unshown = _unshown(receipt, self.moves)
+        self.unshown_in = sum(self.unshown.get(account, 0) for account in self.own)
+        # lamports and tokens that came or went outside of all calls: (mint, who) -> amount
+        self.came: dict[tuple[str, str | None], int] = defaultdict(int)
+        self.went: dict[tuple[str, str | None], int] = defaultdict(int)
+        self.trading: frozenset[int] = frozenset()
+        self._find_opened()
+        self._sort_moves()
+        self._add_handed_over()
+        # An account that the wallet opened and closed inside may have been paid for before.
+        for account in self.own - effect.own:
+            self.came[WRAPPED_SOL, account] += receipt.lamports(account)[0]
+
+    def _find_opened(self) -> None:
+        with_tokens = {move.call for move in self.moves if move.mint != WRAPPED_SOL}
+        for place, call in enumerate(self.calls):
+            call.opened = {
+                move.target
+                for move in self.moves
+                if move.opens and (move.call == place or place not in with_tokens)
+            }
+
+    def _sort_moves(self) -> None:
+        sponsored = dict(self.effect.sponsors)
+        for move in self.moves:
+            if not self._crosses(move):
+                continue
+            call = None if move.call is None else self.calls[move.call]
+            if move.source in self.own:
+                self._pay(move, call)
+                continue
+            rent = min(sponsored.get(move.source, 0), move.amount) if self._opens(move) else 0
+            if rent:
+                sponsored[move.source] -= rent
+            if call:
+                call.got[move.mint] += move.amount - rent
+            else:
+                self.came[move.mint, move.source] += move.amount - rent
+
+    def _opens(self, move: Move) -> bool:
+        """May these lamports be rent that somebody else puts into an own account opened here?"""
+        sides = self.receipt.tokens.get(move.target or "")
+        return move.mint == WRAPPED_SOL and sides is not None and sides[0] is None
+
+    def _pay(self, move: Move, call: Call | None) -> None:
+        if move.target in TIP_ACCOUNTS and move.mint == WRAPPED_SOL:
+            return
+        if call is None or move.opens:
+            self.went[move.mint, move.target] += move.amount
+            return
+        call.given[move.mint] += move.amount
+        if move.mint == WRAPPED_SOL and move.target in call.opened:
+            call.topped_up += move.amount
+        call.paid.add(move.target)
+
+    def _add_handed_over(self) -> None:
+        """An account that became the wallet's arrived with all that it held."""
+        already = dict(self.effect.sponsors).get(None, 0)
+        begun: set[str] = set()
+        for balance in self.effect.balances:
+            sides = self.receipt.tokens.get(balance.address)
+            # Of one that was opened again, the first tells what was the wallet's before.
+            if balance.mint is None or sides is None or balance.address in begun:
+                continue
+            begun.add(balance.address)
+            lamports = self.receipt.lamports(balance.address)[0] - balance.lamports_before
+            rent = min(already, lamports)
+            already -= rent
+            self.came[WRAPPED_SOL, balance.address] += lamports - rent
+            if sides[0] and sides[0].mint != WRAPPED_SOL:
+                self.came[sides[0].mint, balance.address] += sides[0].amount - balance.before
+
+    def choose_trading(self) -> bool:
+        """Keep the calls that the wallet gave into and got out of; False if there are none."""
+        trading = set()
+        for place, call in enumerate(self.calls):
+            if not call.gave:
+                if call.delivered:
+                    trading |= self._settled(place)
+            elif call.delivered or self._passed(call) or self.unshown_in > 0:
+                trading.add(place)
+        self.trading = frozenset(trading)
+        return bool(trading)
+
+    def choose_all(self) -> None:
+        self.trading = frozenset(range(len(self.calls)))
+
+    def choose_fill(self) -> None:
+        """Take all calls but gifts beside an order program's delivery."""
+        family = self.programs.family
+        orders = {p for p, one in enumerate(self.calls) if family(one.body.program) == "order"}
+        gifts = {p for p, one in enumerate(self.calls) if one.delivered and not one.gave} - orders
+        self.choose_all()
+        if any(self.calls[place].delivered for place in orders):
+            self.trading -= gifts
+
+    def _passed(self, call: Call) -> bool:
+        """Did a token come and go? Then the wallet may be left with less of everything."""
+        return any(call.got[mint] for mint in call.given.keys() - {WRAPPED_SOL})
+
+    def _settled(self, place: int) -> set[int]:
+        """This call and the earlier ones whose orders it settles in the same order book."""
+        body = self.calls[place].body
+        if self.programs.name(body.program) not in ORDER_BOOKS:
+            return set()
+        named = {account for one in body.tree() for account in one.accounts}
+        earlier = {
+            before
+            for before, call in enumerate(self.calls[:place])
+            if call.body.program == body.program and call.paid & named
+        }
+        return earlier | {place} if earlier else set()
+
+    def given(self, mint: str) -> int:
+        return sum(self.calls[place].given[mint] for place in self.trading)
+
+    def got(self, mint: str) -> int:
+        return sum(self.calls[place].got[mint] for place in self.trading)
+
+    def sol_both_ways(self) -> bool:
+        return bool(self.given(WRAPPED_SOL) and (self.got(WRAPPED_SOL) or self.unshown_in > 0))
+
+    def passed_mints(self) -> list[str]:
+        mints = {mint for place in self.trading for mint in self.calls[place].given}
+        return sorted(m for m in mints - {WRAPPED_SOL} if self.given(m) and self.got(m))
+
+    def came_first(self, mint: str) -> bool:
+        inside = (move for move in self._inside() if move.mint == mint)
+        first = next((move for move in inside if self._crosses(move)), None)
+        return first is not None and first.target in self.own
+
+    def _crosses(self, move: Move) -> bool:
+        return (move.target in self.own) != (move.source in self.own)
+
+    def beside(self) -> Amounts:
+        """What did not pass through the trade: arrivals beyond what was paid back to the same
+        account, and (negative) what was given into calls that delivered to somebody else.
+        """
+        total: Amounts = Counter()
+        for place, call in enumerate(self.calls):
+            if place in self.trading:
+                continue
+            for mint, change in call.net.items():
+                total[mint] += change
+            # rent for what it opened, not a price
+            total[WRAPPED_SOL] += call.topped_up
+        for (mint, who), amount in self.came.items():
+            arrived = self._after_fee(mint, amount) if mint != WRAPPED_SOL else amount
+            total[mint] += max(0, arrived - self.went.get((mint, who), 0))
+        return total
+
+    def _after_fee(self, mint: str, amount: int) -> int:
+        """What arrives of an amount sent: Token-2022 withholds a share of every transfer."""
+        sent = sum(n for (of, _), n in self.came.items() if of == mint)
+        sent += sum(call.got[mint] for call in self.calls)
+        left = sum(n for (of, _), n in self.went.items() if of == mint)
+        left += sum(call.given[mint] for call in self.calls)
+        change = next((n for of, n, _ in self.effect.tokens if of == mint), 0)
+        arrived = change + left
+        return amount * arrived // sent if 0 <= arrived < sent else amount
+
+    def unshown_explained(self) -> int:
+        """Of the lamports that came unshown, those from the venue: all if nothing else could have
+        moved them; otherwise at most what parties to the calls lost, less what strangers gained.
+        """
+        if self.unshown_in <= 0 or self.whole or not self._others_held():
+            return self.unshown_in
+        lost = {a: -change for a, change in self.unshown.items() if change < 0}
+        partners = self._partners()
+        bought = self._bought_elsewhere()
+        pool = sum(n for a, n in lost.items() if a in partners and a not in bought)
+        strangers = sum(n for a, n in self.unshown.items() if n > 0 and a not in self.own)
+        back = sum(
+            min(amount, self._paid_back(account))
+            for account, amount in lost.items()
+            if account not in partners and account not in self.own
+        )
+        return min(self.unshown_in, max(0, pool - strangers) + back)
+
+    def _paid_back(self, account: str) -> int:
+        """Lamports paid to an account beyond what came from there."""
+        went, came = (of.get((WRAPPED_SOL, account), 0) for of in (self.went, self.came))
+        return max(0, went - came)
+
+    def _bought_elsewhere(self) -> set[str | None]:
+        """Accounts that strangers gave tokens outside of the trade, perhaps for lamports."""
+        targets = {
+            move.target
+            for move in self.moves
+            if move.call not in self.trading
+            and move.mint != WRAPPED_SOL
+            and move.source not in self.own
+        }
+        return targets | {owner for target in targets for owner in self.owners(target)}
+
+    def unshown_foreign(self) -> bool:
+        """Could a program that nobody knows have moved lamports into own accounts unshown?"""
+        return any(not self.programs.family(one.program) for one in self._others_held())
+
+    def _others_held(self) -> list[Instruction]:
+        """Instructions outside of the trade that could move lamports into own accounts."""
+        own = self.own & self.receipt.writable
+        return [
+            one.instruction
+            for one in self.placed
+            if not is_read(one.instruction)
+            and not (one.call in self.trading and self.programs.family(one.instruction.program))
+            and any(account in own for account in one.instruction.accounts)
+        ]
+
+    def _partners(self) -> set[str]:
+        """Foreign accounts in transfers inside the trade: sources, targets, owners, authorities."""
+        told = ((move.source, move.target, move.authority) for move in self._inside())
+        accounts = {account for three in told for account in three if account}
+        accounts |= {owner for account in accounts for owner in self.owners(account)}
+        return accounts - self.own
+
+    def owners(self, account: str | None) -> list[str]:
+        sides = self.receipt.tokens.get(account or "", (None, None))
+        return [side.owner for side in sides if side and side.owner]
+
+    def _inside(self) -> Iterable[Move]:
+        return (move for move in self.moves if move.call in self.trading)
+
+    def paid_by_others(self, mint: str) -> int:
+        """What other signers or approving owners paid into the trade of what the wallet gave."""
+        if self.whole:
+            return 0
+        opened = {a for a, sides in self.receipt.tokens.items() if sides[0] is None}
+        opened |= {move.target or "" for move in self.moves if move.opens}
+        signers = self.receipt.signers - {self.effect.wallet}
+        return sum(
+            move.amount
+            for move in self._inside()
+            if move.mint == mint
+            and not ({move.source, move.target} & self.own)
+            and (move.source in signers or move.authority in signers | {self.effect.wallet})
+            and move.target not in opened
+            and move.target not in TIP_ACCOUNTS
+        )
+
+    def counterparties(self, mints: Iterable[str]) -> tuple[str, ...]:
+        """Accounts that lost, in the trade, what the wallet got; the largest loss first."""
+        lost: dict[str, int] = defaultdict(int)
+        wanted = frozenset(mints)
+        for move in self._inside():
+            if move.mint not in wanted or move.source in self.own:
+                continue
+            for account, change in ((move.source or move.authority, -1), (move.target, 1)):
+                if account and account not in self.own:
+                    lost[account] -= change * move.amount
+        if WRAPPED_SOL in wanted and self.unshown_in > 0:
+            for partner in self._partners() & self.unshown.keys():
+                lost[partner] -= min(0, self.unshown[partner])
+        rows = sorted((-amount, account) for account, amount in lost.items() if amount > 0)
+        return tuple(account for _, account in rows)
+
+
+def _opened_inside(receipt: Receipt, wallet: str) -> set[str]:
+    """Token accounts opened and closed inside, in no token balance; none handed over."""
+    operations = receipt.operations
+    handed = {one.source for one in operations if one.name == "assign"}
+    return {
+        one.target
+        for one in operations
+        if one.name in ("initialize", "associate")
+        and one.authority == wallet
+        and one.target
+        and one.target not in receipt.tokens
+        and one.target not in handed
+    }
+
+
+def _unshown(receipt: Receipt, moves: Iterable[Move]) -> dict[str, int]:
+    """{account: lamports} by which balances changed beyond instructions and the fee."""
+    shown: dict[str | None, int] = defaultdict(int)
+    for move in moves:
+        if move.mint == WRAPPED_SOL:
+            shown[move.source] -= move.amount
+            shown[move.target] += move.amount
+    rest = {a: after - before - shown[a] for a, (before, after) in receipt.balances.items()}
+    rest[receipt.keys[0]] += receipt.fee
+    return rest

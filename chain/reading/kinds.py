@@ -1,0 +1,383 @@
+"""Decide what a receipt was for a wallet. The first rule decides (docs/results.md). Pure."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Set
+from dataclasses import dataclass, replace
+
+from chain.addresses import NATIVE
+from chain.reading.calls import METEORA_DLMM, ORDER_CALLS, POSITION_CALLS, RECORD_CALLS
+from chain.reading.effects import Effect, find_main_mint
+from chain.reading.flows import Flows
+from chain.reading.instructions import TOKEN_PROGRAMS, WRAPPED_SOL
+from chain.reading.programs import Programs
+from chain.reading.receipts import Instruction, Receipt
+from chain.reading.value import (
+    Split,
+    is_fee_income,
+    split_fill,
+    split_trade,
+    split_unpriced,
+    venue_tokens,
+)
+
+# lamports: below 0.0001 SOL a SOL leg is no leg
+DUST = 100_000
+# a mint that left less than one part in this of what passed through is a residue
+RESIDUE_SHARE = 100
+# Operations that move value.
+MOVES = ("transfer", "create", "send", "mint", "burn")
+TRADES = frozenset(("buy", "sell", "swap", "round_trip"))
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What a receipt was for a wallet. `mint`: the main one, where there is a single one.
+    `residues`: mints whose change is left over from passing through. `split`: what of a priced
+    kind, of a fill or of an `ambiguous` swap was beside the venue.
+    """
+
+    kind: str
+    venue: str | None = None
+    mint: str | None = None
+    flags: tuple[str, ...] = ()
+    residues: tuple[str, ...] = ()
+    split: Split | None = None
+
+
+def decide_kind(receipt: Receipt, effect: Effect, programs: Programs) -> Kind:
+    acting = _acting(receipt, effect, programs)
+    venue, mint = _venue(acting, programs), find_main_mint(receipt, effect.own, effect.tokens)
+    if receipt.failed:
+        return Kind("failed", venue)
+    families = _deciding_families(receipt, acting, effect, programs)
+    if "order" in families:
+        return _order_kind(receipt, effect, acting, programs, Kind("", venue, mint))
+    if len(families - {"nft"}) > 1:
+        kind = _ambiguous(receipt, effect, venue, mint)
+        return kind if "swap" in families else replace(kind, flags=(*kind.flags, "no_swap"))
+    for family in ("liquidity", "lending", "stake", "bridge", "nft"):
+        if family in families and not (family == "nft" and len(families) > 1):
+            return Kind(family, venue, mint)
+    traded = _swap_kind(receipt, effect, acting, programs) if "swap" in families else None
+    if traded:
+        return traded
+    if any(abs(change) == 1 and decimals == 0 for _, change, decimals in effect.tokens):
+        return Kind("nft", venue, mint)
+    return _plain_kind(receipt, effect, mint, programs)
+
+
+def _ambiguous(receipt: Receipt, effect: Effect, venue: str | None, mint: str | None) -> Kind:
+    signed = effect.wallet in receipt.signers
+    return Kind("other", venue, mint, ("ambiguous", *(() if signed else ("not_signer",))))
+
+
+def _acting(receipt: Receipt, effect: Effect, programs: Programs) -> list[Instruction]:
+    """List the outermost known calls that concern the wallet; unknown wrappers are skipped."""
+    return [
+        one
+        for top in receipt.instructions
+        for one in _outermost(top, programs)
+        if one.program in programs.markers or _concerns(one, effect.own)
+    ]
+
+
+def _outermost(instruction: Instruction, programs: Programs) -> Iterator[Instruction]:
+    """Known calls that no other known call made. Calls of a transfer hook are nobody's."""
+    if programs.family(instruction.program):
+        yield instruction
+        return
+    if instruction.program in TOKEN_PROGRAMS:
+        return
+    for one in instruction.inner:
+        yield from _outermost(one, programs)
+
+
+def _concerns(instruction: Instruction, own: Set[str]) -> bool:
+    """Calls without accounts (markers) concern the whole transaction; balance recorders none."""
+    if instruction.data[:8] in RECORD_CALLS:
+        return False
+    accounts = [account for one in instruction.tree() for account in one.accounts]
+    return not accounts or any(account in own for account in accounts)
+
+
+def _deciding_families(
+    receipt: Receipt, acting: list[Instruction], effect: Effect, programs: Programs
+) -> set[str]:
+    """Of several families, only those that move value; an order's may move anybody's."""
+    by_family: dict[str | None, list[Instruction]] = defaultdict(list)
+    pools = {
+        one.program
+        for one in acting
+        if one.program in programs.pools and _moves_shares(one, effect.own)
+    }
+    for one in acting:
+        liquidity = one.program in pools or _moves_position(one)
+        by_family["liquidity" if liquidity else programs.family(one.program)].append(one)
+    moving = {
+        family
+        for family, calls in by_family.items()
+        if any(_moves_value(one, effect.own) for one in calls)
+    }
+    orders = by_family.get("order", [])
+    # a fill may take from the order's escrow alone; a call that does nothing hides nothing else
+    if orders and (not moving or any(_moves_anything(receipt, one) for one in orders)):
+        moving.add("order")
+    # a swap call that moved nothing acts for nobody, if anything else acts
+    return {family or "" for family in moving or by_family.keys() - {"swap"} or by_family}
+
+
+def _moves_shares(instruction: Instruction, own: Set[str]) -> bool:
+    """Are pool shares or a position NFT minted into own accounts, or burned from them?"""
+    return any(
+        (o.name == "mint" and o.target in own) or (o.name == "burn" and o.source in own)
+        for o in instruction.operations
+    )
+
+
+def _moves_position(instruction: Instruction) -> bool:
+    """Does it change a position kept in a plain account? Nothing is minted then."""
+    return any(
+        one.program == METEORA_DLMM and one.data[:8] in POSITION_CALLS for one in instruction.tree()
+    )
+
+
+def _moves_value(instruction: Instruction, own: Set[str]) -> bool:
+    return any(
+        o.name in MOVES and (o.source in own or o.target in own or o.authority in own)
+        for o in instruction.operations
+    )
+
+
+def _moves_anything(receipt: Receipt, instruction: Instruction) -> bool:
+    moves = any(one.name in (*MOVES, "close") for one in instruction.operations)
+    return moves or not receipt.inner_told
+
+
+def _venue(acting: list[Instruction], programs: Programs) -> str | None:
+    """`A > B, C; D`: A calls the known B and C; D runs beside it. None without a known program."""
+    parts = []
+    for one in acting:
+        called = dict.fromkeys(
+            programs.name(i.program) for i in list(one.tree())[1:] if programs.family(i.program)
+        )
+        called.pop(programs.name(one.program), None)
+        parts.append(programs.name(one.program) + (" > " + ", ".join(called) if called else ""))
+    return "; ".join(dict.fromkeys(parts)) or None
+
+
+def _order_kind(
+    receipt: Receipt,
+    effect: Effect,
+    acting: list[Instruction],
+    programs: Programs,
+    kind: Kind,
+) -> Kind:
+    name = _order_step(receipt, effect, acting, programs)
+    if name != "order_fill":
+        return replace(kind, kind=name)
+    known = [one for top in receipt.instructions for one in _outermost(top, programs)]
+    flows = Flows(receipt, effect, known, programs)
+    flows.choose_fill()
+    return _with_split(replace(kind, kind=name), split_fill(flows))
+
+
+def _order_step(
+    receipt: Receipt, effect: Effect, acting: list[Instruction], programs: Programs
+) -> str:
+    """Decide by the instruction's name; without its data, by who signed and what moved."""
+    for one in acting:
+        if programs.family(one.program) == "order":
+            for kind, calls in ORDER_CALLS.items():
+                if one.data[:8] in calls:
+                    return kind
+    swapped = any(
+        programs.family(one.program) == "swap" for top in receipt.instructions for one in top.tree()
+    )
+    if effect.wallet not in receipt.signers or swapped:
+        return "order_fill"
+    gave = any(change < 0 for _, change, _ in effect.tokens) or (
+        not effect.tokens and _paid(receipt, effect, effect.sol) < 0
+    )
+    return "order_open" if gave else "order_cancel"
+
+
+def _with_split(kind: Kind, split: Split) -> Kind:
+    if split.explained_percent is None:
+        return kind
+    more = (() if split.explained else ("value_unexplained",)) + (
+        ("counterparty_signed",) if split.signed else ()
+    )
+    return replace(kind, flags=(*kind.flags, *more), split=split)
+
+
+def _swap_kind(
+    receipt: Receipt, effect: Effect, acting: list[Instruction], programs: Programs
+) -> Kind | None:
+    """A trade if the wallet gave into a swap call and got out of it; else None."""
+    flows, venue = _read_flows(receipt, effect, acting, programs), _venue(acting, programs)
+    if flows.whole or not receipt.inner_told:
+        flows.choose_all()
+    elif not flows.choose_trading():
+        return _no_trade(flows, Kind("other", venue))
+    changes = venue_tokens(flows)
+    x = _paid(receipt, effect, effect.sol - flows.beside()[WRAPPED_SOL] - _known_rest(flows))
+    kind = _trade(flows, changes, x)
+    if kind:
+        return replace(kind, venue=venue)
+    if effect.tokens or _paid(receipt, effect, effect.sol):
+        kind = _ambiguous(receipt, effect, venue, find_main_mint(receipt, effect.own, changes))
+        return replace(kind, split=split_unpriced(flows))
+    if effect.rent:
+        return Kind("account_open" if effect.rent > 0 else "account_close", venue)
+    return Kind("other", venue, None, ("fee_only",))
+
+
+def _read_flows(
+    receipt: Receipt, effect: Effect, acting: list[Instruction], programs: Programs
+) -> Flows:
+    """By swap call; with a marker, by the whole transaction."""
+    if any(one.program in programs.markers for one in receipt.instructions):
+        everything = Instruction("", (), None, b"", receipt.instructions)
+        whole = replace(receipt, instructions=(everything,))
+        return Flows(whole, effect, [everything], programs, whole=True)
+    calls = {id(one) for one in acting if programs.family(one.program) == "swap"}
+    bodies = list(_bodies(receipt, calls))
+    return Flows(receipt, effect, bodies, programs)
+
+
+def _bodies(receipt: Receipt, calls: Set[int]) -> Iterator[Instruction]:
+    for top in receipt.instructions:
+        mine = [one for one in top.tree() if id(one) in calls]
+        if mine:
+            yield from (mine if top.nested else [top])
+
+
+def _known_rest(flows: Flows) -> int:
+    """Lamports that a known call beside the trade moved unshown."""
+    if flows.unshown_in <= 0 or flows.unshown_foreign():
+        return 0
+    return flows.unshown_in - flows.unshown_explained()
+
+
+def _trade(flows: Flows, changes: tuple[tuple[str, int, int], ...], x: int) -> Kind | None:
+    """The priced kind of these changes, without residues if that gives one."""
+    up = [mint for mint, change, _ in changes if change > 0]
+    down = [mint for mint, change, _ in changes if change < 0]
+    residues = _residues(flows, changes)
+    legs = [mint for mint in up if mint not in residues]
+    for rose, left in ((legs, residues), (up, ())):
+        if not rose and not down and not all(flows.came_first(mint) for mint in left):
+            continue
+        kind = _shape(flows, rose, down, x)
+        if kind:
+            sol = {"sell": "got", "round_trip": "both"}.get(kind.kind, "")
+            kind = replace(kind, flags=("residue",) if left else (), residues=tuple(left))
+            return _with_split(kind, split_trade(flows, changes, sol, left))
+    return None
+
+
+def _shape(flows: Flows, up: list[str], down: list[str], x: int) -> Kind | None:
+    passed = flows.passed_mints()
+    if not up and not down and passed and flows.sol_both_ways():
+        return Kind("round_trip", mint=passed[0] if len(passed) == 1 else None)
+    if len(up) == 1 and not down and x < 0:
+        return Kind("buy", mint=up[0])
+    if len(down) == 1 and not up and x > 0:
+        return Kind("sell", mint=down[0])
+    if len(up) == len(down) == 1 and abs(x) < DUST:
+        return Kind("swap", mint=up[0])
+    return None
+
+
+def _residues(flows: Flows, changes: tuple[tuple[str, int, int], ...]) -> list[str]:
+    passed = _passed_on(flows.receipt, flows.effect)
+    return [mint for mint, change, _ in changes if 0 < change * RESIDUE_SHARE < passed[mint]]
+
+
+def _no_trade(flows: Flows, kind: Kind) -> Kind | None:
+    """`other` if only lamports were paid for what it opened; None if what moved decides."""
+    effect = flows.effect
+    kept = effect.tokens or effect.rent or any(call.gave for call in flows.calls)
+    if not kept and effect.sol + effect.fee + effect.tip < 0:
+        return kind
+    if not is_fee_income(flows):
+        return None
+    mint = find_main_mint(flows.receipt, effect.own, effect.tokens)
+    return replace(kind, mint=mint, flags=("fee_income",))
+
+
+def _rent_for_others(receipt: Receipt, effect: Effect) -> int:
+    """Lamports the wallet put into accounts created here that aren't its own: rent, not price."""
+    created = {o.target for o in receipt.operations if o.name in ("create", "allocate")}
+    created |= {address for address, sides in receipt.tokens.items() if sides[0] is None}
+    return sum(_rent_of(receipt, effect, one) for one in created - effect.own if one)
+
+
+def _rent_of(receipt: Receipt, effect: Effect, address: str) -> int:
+    held = receipt.tokens.get(address, (None, None))[1]
+    wrapped = held.amount if held and held.mint == WRAPPED_SOL else 0
+    given = sum(
+        one.amount
+        for one in receipt.operations
+        if one.name in ("create", "transfer")
+        and one.source == effect.wallet
+        and one.target == address
+    )
+    return max(0, min(given, receipt.lamports(address)[1] - wrapped))
+
+
+def _paid(receipt: Receipt, effect: Effect, sol: int) -> int:
+    """Change of SOL that decides the kind: without fee, tip and rent for others."""
+    return sol + effect.fee + effect.tip + _rent_for_others(receipt, effect)
+
+
+def _passed_on(receipt: Receipt, effect: Effect) -> dict[str, int]:
+    """Raw amounts by mint that instructions sent out of own accounts."""
+    passed: dict[str, int] = defaultdict(int)
+    told = ((address, side) for address, sides in receipt.tokens.items() for side in sides[::-1])
+    mints = {address: side.mint for address, side in told if side}
+    for one in receipt.operations:
+        mint = one.mint or mints.get(one.source or "") or mints.get(one.target or "")
+        if (
+            one.name == "send"
+            and mint
+            and (one.source in effect.own or one.authority == effect.wallet)
+            and one.target not in effect.own
+        ):
+            passed[mint] += one.amount
+    return passed
+
+
+def _plain_kind(receipt: Receipt, effect: Effect, mint: str | None, programs: Programs) -> Kind:
+    up, down = any(c > 0 for _, c, _ in effect.tokens), any(c < 0 for _, c, _ in effect.tokens)
+    rent_for_others = _rent_for_others(receipt, effect)
+    x = effect.sol + effect.fee + effect.tip + rent_for_others
+    unknown = ("unrecognised_program",) if _unknown_ran(receipt, effect, programs) else ()
+    if (up and down) or (up and x < 0) or (down and x > 0):
+        return Kind("other", None, mint, ("unrecognised_program",))
+    if up or down:
+        return Kind("transfer_in" if up else "transfer_out", None, mint, unknown)
+    every = (one.program for top in receipt.instructions for one in top.tree())
+    if effect.tip and not x and not any(map(programs.family, every)):
+        return Kind("other", flags=("tip_only",))
+    if x or effect.tip:
+        return Kind("native_transfer", flags=unknown)
+    if effect.rent or rent_for_others:
+        return Kind("account_open" if effect.rent > 0 or rent_for_others else "account_close")
+    if effect.wrapped or any(
+        o.name in ("transfer", "send") and o.source in effect.own and o.target in effect.own
+        for o in receipt.operations
+    ):
+        return Kind("transfer_self")
+    return Kind("other", flags=("fee_only",) if effect.fee else ())
+
+
+def _unknown_ran(receipt: Receipt, effect: Effect, programs: Programs) -> bool:
+    own = effect.own & receipt.writable
+    return any(
+        one.program not in programs.names
+        and one.program not in NATIVE
+        and any(account in own for account in one.accounts)
+        for top in receipt.instructions
+        for one in top.tree()
+    )

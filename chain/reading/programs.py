@@ -1,0 +1,144 @@
+"""The programs that decide what a receipt is, and the accounts that take tips. Pure: `programs.csv`
+and `tip_accounts.csv` are read once, at import. docs/programs.md explains how rows are added. A
+missing program makes a receipt `other` with the flag `unrecognised_program`, never a guess.
+"""
+
+import csv
+import io
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+from chain.base58 import is_base58
+
+FAMILIES = ("swap", "order", "lending", "liquidity", "stake", "bridge", "nft")
+FOLDER = Path(__file__).parent
+ADDED_COLUMNS = ["id", "name", "family", "source"]
+MAX_NAME, MAX_SOURCE = 60, 300
+MARKER_NAME, MARKER_SOURCE = "(configured swap program)", "EXTRA_SWAP_PROGRAMS"
+
+
+class BadPrograms(ValueError):
+    """DATA_DIR/programs.csv cannot be used; the message names line, field and what is allowed."""
+
+
+class Program(NamedTuple):
+    """A known program. `family` "": named only, what it calls decides. `date`: when its source was
+    read, "" for the operator's own rows. `pool`: it serves swaps and liquidity under one id, and
+    mints or burns shares, so that the effect decides.
+    """
+
+    id: str
+    name: str
+    family: str
+    source: str
+    date: str = ""
+    pool: bool = False
+
+
+@dataclass(frozen=True)
+class Programs:
+    """The table: built in, added by the operator, and markers, which make a whole transaction a
+    trade (EXTRA_SWAP_PROGRAMS). Its repr is the same in every process and names the rules by which
+    stored entries were read.
+    """
+
+    rows: tuple[Program, ...]
+    families: dict[str, str]
+    names: dict[str, str]
+    pools: frozenset[str]
+    added: frozenset[str]
+    markers: frozenset[str]
+
+    def __repr__(self) -> str:
+        decisive = sorted((one.id, one.name, one.family, one.pool) for one in self.rows)
+        return f"Programs({decisive!r}, {sorted(self.markers)!r})"
+
+    def family(self, program: str) -> str | None:
+        return self.families.get(program)
+
+    def name(self, program: str) -> str:
+        return self.names.get(program, "(unknown program)")
+
+
+def table(extra_swap_programs: Iterable[str] = (), added: str = "") -> Programs:
+    """`added`: text of DATA_DIR/programs.csv. BadPrograms if a row can't be used."""
+    return _make_table(frozenset(extra_swap_programs), added)
+
+
+# A process has one table; only tests ask for several.
+@lru_cache(maxsize=8)
+def _make_table(markers: frozenset[str], added: str) -> Programs:
+    built_in = {one.id: one for one in BUILT_IN}
+    mine = _read_added(added, built_in)
+    known = built_in | mine
+    for program in sorted(markers):
+        named = known.get(program, Program(program, MARKER_NAME, "swap", MARKER_SOURCE))
+        known[program] = named._replace(family="swap")
+    rows = tuple(known.values())
+    return Programs(
+        rows,
+        {one.id: one.family for one in rows if one.family},
+        {one.id: one.name for one in rows},
+        frozenset(one.id for one in rows if one.pool),
+        frozenset(mine),
+        markers,
+    )
+
+
+def _read_added(text: str, built_in: Mapping[str, Program]) -> dict[str, Program]:
+    reader, added = csv.reader(io.StringIO(text, newline=""), strict=True), dict[str, Program]()
+    rows = filter(None, reader)
+    try:
+        header = [cell.strip() for cell in next(rows, ADDED_COLUMNS)]
+        if header != ADDED_COLUMNS:
+            raise _refuse(reader.line_num, "header", f"must be {','.join(ADDED_COLUMNS)}")
+        for cells in rows:
+            one = _check_row(reader.line_num, cells)
+            _check_family(reader.line_num, one, built_in.get(one.id) or added.get(one.id))
+            if one.id not in built_in:
+                added.setdefault(one.id, one)
+    except csv.Error:
+        raise _refuse(reader.line_num, "quotes", "a quoted cell must be closed") from None
+    return added
+
+
+def _refuse(line: int, field: str, allowed: str) -> BadPrograms:
+    return BadPrograms(f"DATA_DIR/programs.csv, line {line}, {field}: {allowed}")
+
+
+def _check_row(line: int, cells: list[str]) -> Program:
+    if len(cells) != len(ADDED_COLUMNS):
+        wanted = f"must be {len(ADDED_COLUMNS)} ({','.join(ADDED_COLUMNS)}), not {len(cells)}"
+        raise _refuse(line, "columns", f"{wanted}; a cell with a comma stands in quotes")
+    program, name, family, source = (cell.strip() for cell in cells)
+    one = Program(program, name, family, source)
+    if not is_base58(one.id, 32):
+        raise _refuse(line, "id", "must be a program's address, base58 of 32 bytes")
+    if one.family and one.family not in FAMILIES:
+        allowed = f"must be one of {', '.join(FAMILIES)}, or empty (named only)"
+        raise _refuse(line, "family", allowed)
+    for field, value, most in (("name", one.name, MAX_NAME), ("source", one.source, MAX_SOURCE)):
+        if not value or len(value) > most or not value.isprintable():
+            raise _refuse(line, field, f"must be 1 to {most} printable characters")
+    return one
+
+
+def _check_family(line: int, one: Program, before: Program | None) -> None:
+    if before and before.family != one.family:
+        known = f"{one.id} is {before.name} of family {before.family or '(named only)'} already"
+        raise _refuse(line, "family", f"{known}: the file adds programs and changes none")
+
+
+def _read(name: str) -> list[dict[str, str]]:
+    with open(FOLDER / name, encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+BUILT_IN = tuple(
+    Program(row["id"], row["name"], row["family"], row["source"], row["date"], row["pool"] == "yes")
+    for row in _read("programs.csv")
+)
+TIP_ACCOUNTS = frozenset(row["address"] for row in _read("tip_accounts.csv"))

@@ -1,0 +1,302 @@
+"""Parse the JSON of `getTransaction`: both encodings, legacy, v0 with lookup tables, v1, and
+receipts of 2021 without owners. Pure; amounts are lamports or raw token units.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from chain.base58 import b58decode
+from chain.reading.instructions import WRAPPED_SOL, Operation, read_batch, read_data, read_parsed
+
+U64 = 2**64
+
+# Beyond these no real receipt goes; what a lying node makes up must not get further than here.
+SIGNATURE = re.compile(r"[1-9A-HJ-NP-Za-km-z]{64,88}")
+ADDRESS = re.compile(r"[1-9A-HJ-NP-Za-km-z]{32,44}")
+# some four times all there are, and sums of it still fit a signed 64-bit column
+MAX_LAMPORTS = 2**61
+# a byte on the chain
+MAX_DECIMALS = 255
+# the year 10000, in seconds
+LATEST_TIME = 253_402_300_800
+# base58 of 10 KiB, the most that one program may hand to another
+MAX_DATA = 14_100
+DEEPEST_CALL = 64
+LAMPORT_MOVES = ("transfer", "create", "withdraw")
+
+
+class BadReceipt(ValueError):
+    """A receipt nothing may be derived from; the message says what is wrong with it."""
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """A call of a program with the calls that it made. `nested`: False if the node didn't record
+    which call made which; then all inner ones are direct calls.
+    """
+
+    program: str
+    accounts: tuple[str, ...]
+    operation: Operation | None
+    data: bytes
+    inner: tuple["Instruction", ...] = ()
+    nested: bool = True
+
+    def tree(self) -> "Iterator[Instruction]":
+        """This instruction and all it calls, outermost first."""
+        yield self
+        for one in self.inner:
+            yield from one.tree()
+
+    @property
+    def operations(self) -> Iterator[Operation]:
+        """What native programs did in it, in order."""
+        return (one.operation for one in self.tree() if one.operation)
+
+
+@dataclass(frozen=True)
+class TokenBalance:
+    mint: str
+    owner: str | None
+    amount: int
+    decimals: int
+
+
+# A token account before and after; None where it was none.
+Sides = tuple[TokenBalance | None, TokenBalance | None]
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """A finalized transaction. `keys`: its accounts, in the order of `before` and `after`
+    (lamports). `tokens`: by address. `writable`: accounts that it may change. `inner_told`: did the
+    node record inner calls?
+    """
+
+    signature: str
+    slot: int
+    tx_index: int | None
+    block_time: int | None
+    failed: bool
+    fee: int
+    keys: tuple[str, ...]
+    signers: frozenset[str]
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+    tokens: dict[str, Sides]
+    instructions: tuple[Instruction, ...]
+    writable: frozenset[str] = frozenset()
+    inner_told: bool = True
+
+    def lamports(self, address: str) -> tuple[int, int]:
+        """(before, after) of any account of the receipt."""
+        return self.balances.get(address, (0, 0))
+
+    @cached_property
+    def balances(self) -> dict[str, tuple[int, int]]:
+        """{address: lamports (before, after)}."""
+        rows = zip(self.keys, self.before, self.after, strict=True)
+        return {address: (before, after) for address, before, after in rows}
+
+    @cached_property
+    def operations(self) -> tuple[Operation, ...]:
+        """What native programs did, in order."""
+        return tuple(one for top in self.instructions for one in top.operations)
+
+
+def parse_receipt(raw: Any, signature: str | None = None) -> Receipt:
+    """BadReceipt if it is incomplete, creates lamports, or has another `signature`."""
+    try:
+        return _parse(raw, signature)
+    except BadReceipt:
+        raise
+    except (KeyError, TypeError, IndexError, AttributeError, ValueError) as error:
+        raise BadReceipt(f"malformed: {type(error).__name__}") from error
+
+
+def _parse(raw: Any, signature: str | None) -> Receipt:
+    meta, transaction = raw["meta"], raw["transaction"]
+    if not isinstance(meta, dict):
+        raise BadReceipt("no meta")
+    message, found = transaction["message"], transaction["signatures"][0]
+    if not SIGNATURE.fullmatch(found) or signature not in (None, found):
+        raise BadReceipt("another transaction's receipt")
+    keys, signers = _keys(message, meta)
+    before, after = (tuple(map(_integer, meta[f"{name}Balances"])) for name in ("pre", "post"))
+    if not len(keys) == len(before) == len(after):
+        raise BadReceipt("unequal lengths of accounts and balances")
+    fee, slot = _integer(meta["fee"]), _within(raw["slot"], 2**63, "a slot")
+    if sum(before) - sum(after) != fee:
+        raise BadReceipt("lamports are not conserved")
+    _within(sum(before), MAX_LAMPORTS, "a sum of lamports")
+    receipt = Receipt(
+        signature=found,
+        slot=slot,
+        tx_index=_optional(raw.get("transactionIndex"), 2**31, "a transaction's place"),
+        block_time=_optional(raw.get("blockTime"), LATEST_TIME, "a block time"),
+        failed=meta["err"] is not None,
+        fee=fee,
+        keys=keys,
+        signers=signers,
+        before=before,
+        after=after,
+        tokens=_tokens(meta, keys),
+        instructions=_instructions(message, meta, keys),
+        writable=_writable(message, meta, keys),
+        inner_told=meta.get("innerInstructions") is not None,
+    )
+    _check_amounts(receipt)
+    return receipt
+
+
+def _check_amounts(receipt: Receipt) -> None:
+    """Refuse what conservation of lamports doesn't catch."""
+    for address, sides in receipt.tokens.items():
+        for side, lamports in zip(sides, receipt.lamports(address), strict=False):
+            if side and side.mint == WRAPPED_SOL and side.amount > lamports:
+                raise BadReceipt("an account holds more wrapped SOL than lamports")
+    # a failed one may have tried to send any amount
+    if not receipt.failed:
+        _within(
+            sum(o.amount for o in receipt.operations if o.name in LAMPORT_MOVES),
+            2**63,
+            "a sum of transfers",
+        )
+
+
+def _integer(value: Any) -> int:
+    if type(value) is not int or not 0 <= value < U64:
+        raise BadReceipt("an amount is not an unsigned 64-bit integer")
+    return int(value)
+
+
+def _within(value: Any, limit: int, what: str) -> int:
+    number = _integer(value)
+    if number >= limit:
+        raise BadReceipt(f"{what} is larger than any there is")
+    return number
+
+
+def _optional(value: Any, limit: int, what: str) -> int | None:
+    return None if value is None else _within(value, limit, what)
+
+
+def _address(value: Any) -> str:
+    if not isinstance(value, str) or not ADDRESS.fullmatch(value):
+        raise BadReceipt("an address is not base58 of 32 bytes")
+    return value
+
+
+def _keys(message: Any, meta: Any) -> tuple[tuple[str, ...], frozenset[str]]:
+    """(addresses in the order of the balances, loaded ones last; signers)."""
+    keys = message["accountKeys"]
+    if not keys:
+        raise BadReceipt("a receipt of nobody")
+    if isinstance(keys[0], dict):
+        signers = frozenset(key["pubkey"] for key in keys if key["signer"])
+        return tuple(_address(key["pubkey"]) for key in keys), signers
+    tables = meta.get("loadedAddresses") or {}
+    loaded = (*(tables.get("writable") or ()), *(tables.get("readonly") or ()))
+    signers = frozenset(keys[: message["header"]["numRequiredSignatures"]])
+    return tuple(map(_address, (*keys, *loaded))), signers
+
+
+def _writable(message: Any, meta: Any, keys: tuple[str, ...]) -> frozenset[str]:
+    """Accounts that the message lets instructions change."""
+    rows = message["accountKeys"]
+    if isinstance(rows[0], dict):
+        return frozenset(row["pubkey"] for row in rows if row.get("writable", True))
+    header, static = message["header"], len(rows)
+    signing = _integer(header["numRequiredSignatures"])
+    free_signers = signing - _integer(header.get("numReadonlySignedAccounts", 0))
+    free = static - _integer(header.get("numReadonlyUnsignedAccounts", 0))
+    loaded = (meta.get("loadedAddresses") or {}).get("writable") or ()
+    return frozenset((*keys[: max(0, free_signers)], *keys[signing : max(signing, free)], *loaded))
+
+
+def _tokens(meta: Any, keys: tuple[str, ...]) -> dict[str, Sides]:
+    tokens: dict[str, list[TokenBalance | None]] = defaultdict(lambda: [None, None])
+    for side, name in enumerate(("preTokenBalances", "postTokenBalances")):
+        for row in meta.get(name) or ():
+            ui, owner = row["uiTokenAmount"], row.get("owner")
+            if not isinstance(ui["amount"], str) or not re.fullmatch("[0-9]{1,20}", ui["amount"]):
+                raise BadReceipt("a token amount is not a whole number")
+            amount = _integer(int(ui["amount"]))
+            decimals = _within(ui["decimals"], MAX_DECIMALS + 1, "a number of decimals")
+            owner = None if owner is None else _address(owner)
+            balance = TokenBalance(_address(row["mint"]), owner, amount, decimals)
+            tokens[keys[_integer(row["accountIndex"])]][side] = balance
+    return {address: (before, after) for address, (before, after) in tokens.items()}
+
+
+def _instructions(message: Any, meta: Any, keys: tuple[str, ...]) -> tuple[Instruction, ...]:
+    groups = {
+        group["index"]: group["instructions"] for group in meta.get("innerInstructions") or ()
+    }
+    return tuple(
+        _nest([row, *groups.get(place, ())], keys)
+        for place, row in enumerate(message["instructions"])
+    )
+
+
+def _nest(rows: list[Any], keys: tuple[str, ...]) -> Instruction:
+    """A top-level row and its inner rows as a tree; without stackHeight (before 2022), flat."""
+    stack: list[tuple[int, Any, list[Instruction]]] = [(1, rows[0], [])]
+    nested = all(row.get("stackHeight") for row in rows[1:])
+
+    def close() -> Instruction:
+        _, row, inner = stack.pop()
+        done = _instruction(row, keys, tuple(inner), nested)
+        if stack:
+            _, _, called = stack[-1]
+            called.append(done)
+        return done
+
+    for row in rows[1:]:
+        height = row.get("stackHeight") or 2
+        if height > DEEPEST_CALL:
+            raise BadReceipt("instructions nest too deep")
+        while len(stack) > 1 and stack[-1][0] >= height:
+            close()
+        stack.append((height, row, []))
+    while len(stack) > 1:
+        close()
+    return close()
+
+
+def _instruction(
+    row: Any, keys: tuple[str, ...], inner: tuple[Instruction, ...], nested: bool
+) -> Instruction:
+    program = _address(row["programId"]) if "programId" in row else keys[row["programIdIndex"]]
+    if "parsed" in row:
+        parsed = row["parsed"]
+        if not isinstance(parsed, dict):
+            return Instruction(program, (), None, b"", inner, nested)
+        operation = _check_operation(read_parsed(program, parsed))
+        told = (parsed.get("info") or {}).values()
+        accounts = tuple(one for one in told if isinstance(one, str))
+        return Instruction(program, accounts, operation, b"", inner, nested)
+    named, text = row.get("accounts") or (), row.get("data") or ""
+    accounts = tuple(keys[one] if isinstance(one, int) else _address(one) for one in named)
+    if len(text) > MAX_DATA:
+        raise BadReceipt("an instruction's data is too long")
+    data = b58decode(text)
+    bundled = tuple(
+        Instruction(program, part, read_data(program, part, one), one)
+        for part, one in read_batch(program, accounts, data)
+    )
+    operation = None if bundled else read_data(program, accounts, data)
+    return Instruction(program, accounts, operation, data, (*bundled, *inner), nested)
+
+
+def _check_operation(operation: Operation | None) -> Operation | None:
+    if operation:
+        _integer(operation.amount)
+        for name in (operation.source, operation.target, operation.authority, operation.mint):
+            if name is not None:
+                _address(name)
+    return operation

@@ -1,0 +1,139 @@
+"""Which part of a trade's value passed through its venue. Pure; docs/verified.md."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from chain.reading.beside import list_venue_changes
+from chain.reading.flows import Amounts, Flows
+from chain.reading.instructions import WRAPPED_SOL
+
+# Of what was got and of what was given, this much has to be explained.
+MIN_EXPLAINED_PERCENT = 95
+
+
+@dataclass(frozen=True)
+class Split:
+    """What of a trade passed through its venue, and what did not: `beside_sol`, `beside_tokens`,
+    signed. `signed`: an account of `counterparties` is a signer's; the rest as in an Entry.
+    """
+
+    beside_sol: int = 0
+    beside_tokens: tuple[tuple[str, int, int], ...] = ()
+    explained_percent: int | None = None
+    counterparties: tuple[str, ...] = ()
+    signed: bool = False
+
+    @property
+    def explained(self) -> bool:
+        return (self.explained_percent or 0) >= MIN_EXPLAINED_PERCENT
+
+
+def split_trade(
+    flows: Flows, changes: Iterable[tuple[str, int, int]], sol: str, residues: Iterable[str] = ()
+) -> Split:
+    """`changes`: without what is beside. `sol`: "got" | "both" | "" (it only went)."""
+    legs = [(mint, change) for mint, change, _ in changes if mint not in set(residues)]
+    beside = flows.beside()
+    shares = [_explain_token(flows, mint, change) for mint, change in legs]
+    rest = flows.unshown_in - flows.unshown_explained()
+    if sol:
+        shares.append(_explain_sol(flows, sol))
+    shares += [_explain_payers(flows, mint) for mint in (*dict(legs), WRAPPED_SOL)]
+    percent = min(_percent(*share) for share in shares)
+    if percent >= MIN_EXPLAINED_PERCENT or not sol:
+        beside[WRAPPED_SOL] += rest
+    if percent >= MIN_EXPLAINED_PERCENT:
+        for mint, change in legs:
+            explained, _ = _explain_token(flows, mint, change)
+            beside[mint] += max(0, change - explained) if change > 0 else 0
+    got = [mint for mint, change in legs if change > 0] + ([WRAPPED_SOL] if sol else [])
+    others = flows.counterparties(got)
+    signed = _any_signed(flows, others)
+    return Split(beside[WRAPPED_SOL], token_rows(flows, beside), percent, others, signed)
+
+
+def split_fill(flows: Flows) -> Split:
+    """Split of an order's fill: what was got must have come out of known calls."""
+    risen = [row for row in venue_tokens(flows) if row[1] > 0]
+    if risen:
+        return split_trade(flows, risen, "")
+    beside = flows.beside()
+    if any(amount > 0 for amount in beside.values()):
+        # all of it came by other instructions: nothing of a price is explained
+        return Split(beside[WRAPPED_SOL], token_rows(flows, beside), 0)
+    return split_trade(flows, (), "got") if flows.effect.sol + flows.effect.fee > 0 else Split()
+
+
+def split_unpriced(flows: Flows) -> Split:
+    """Split of a trade with several readings: nothing of it is explained."""
+    beside = flows.beside()
+    return Split(beside[WRAPPED_SOL], token_rows(flows, beside))
+
+
+def venue_tokens(flows: Flows) -> tuple[tuple[str, int, int], ...]:
+    """((mint, raw change, decimals), ...) of the receipt without what is beside."""
+    beside = token_rows(flows, flows.beside())
+    return tuple(sorted(list_venue_changes(flows.effect.tokens, beside)))
+
+
+def token_rows(flows: Flows, amounts: Amounts) -> tuple[tuple[str, int, int], ...]:
+    """Rows sorted by mint, zeros and SOL left out."""
+    told = flows.receipt.tokens.values()
+    decimals = {side.mint: side.decimals for sides in told for side in sides if side}
+    return tuple(
+        (mint, amount, decimals.get(mint, 0))
+        for mint, amount in sorted(amounts.items())
+        if amount and mint != WRAPPED_SOL
+    )
+
+
+def _explain_token(flows: Flows, mint: str, change: int) -> tuple[int, int]:
+    """(raw units that moved inside the trade, raw units that balances changed by)."""
+    moved = flows.got(mint) - flows.given(mint)
+    return (moved, change) if change > 0 else (-moved, -change)
+
+
+def _explain_sol(flows: Flows, sol: str) -> tuple[int, int]:
+    """(lamports got from the venue, lamports got)."""
+    shown = flows.got(WRAPPED_SOL) - (flows.given(WRAPPED_SOL) if sol == "got" else 0)
+    explained = flows.unshown_explained()
+    unshown = flows.unshown_in if flows.unshown_foreign() else explained
+    return shown + explained, shown + unshown
+
+
+def _explain_payers(flows: Flows, mint: str) -> tuple[int, int]:
+    """(what the wallet gave, what all gave): others' purchases have no price."""
+    given = flows.given(mint)
+    return (given, given + flows.paid_by_others(mint)) if given else (1, 1)
+
+
+def _percent(explained: int, total: int) -> int:
+    return max(0, min(100, explained * 100 // total)) if total > 0 else 0
+
+
+def _any_signed(flows: Flows, accounts: Iterable[str]) -> bool:
+    signers = flows.receipt.signers - {flows.effect.wallet}
+    return any(signers & {account, *flows.owners(account)} for account in accounts)
+
+
+def is_fee_income(flows: Flows) -> bool:
+    """Did a trade pay a fee to a wallet that neither signed nor gave, and more to others?"""
+    effect = flows.effect
+    gains = {mint: change for mint, change, _ in effect.tokens}
+    gains[WRAPPED_SOL] = effect.sol + effect.fee
+    arrived = any(call.delivered for call in flows.calls) or flows.unshown_in > 0
+    if effect.wallet in flows.receipt.signers or not arrived or min(gains.values()) < 0:
+        return False
+    risen = [(mint, gain) for mint, gain in gains.items() if gain]
+    return bool(risen) and all(2 * gain < _all_gains(flows, mint) for mint, gain in risen)
+
+
+def _all_gains(flows: Flows, mint: str) -> int:
+    if mint == WRAPPED_SOL:
+        sides = flows.receipt.balances.values()
+        return sum(max(0, after - before) for before, after in sides)
+    return sum(
+        max(0, after.amount - (before.amount if before else 0))
+        for before, after in flows.receipt.tokens.values()
+        if after and after.mint == mint
+    )

@@ -1,0 +1,112 @@
+"""Rows that follow from a wallet's ledger, read, compared and written in the same way."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict
+from typing import Any, NamedTuple
+
+import storage
+from chain.ledger.ledger import Ledger
+from chain.ledger.risk import Fall
+from chain.ledger.sums import NOTHING, Sums, read_sums
+from chain.ledger.views import Key
+from chain.stored.risk import dump_stretch
+from chain.stored.tables import RiskTotal, RunningTotal, TokenTotal
+
+RowKey = tuple[Any, ...]
+Values = tuple[Any, ...]
+# Values by key; None for a stored row that is to be dropped.
+Rows = dict[RowKey, Values | None]
+
+
+class Derived(NamedTuple):
+    """A table whose rows belong to a wallet. `key`: its primary key without the wallet."""
+
+    table: Any
+    key: tuple[str, ...]
+    columns: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        return str(self.table._meta.table_name)
+
+    @property
+    def select(self) -> str:
+        """SQL of the rows of `{wallet}`."""
+        names = ", ".join((*self.key, *self.columns))
+        return f"SELECT {names} FROM {self.name} WHERE wallet_id = {{wallet}}"
+
+    def read(self, rows: Iterable[tuple[Any, ...]]) -> Iterator[tuple[RowKey, Values]]:
+        """Part rows of `select` into keys and values."""
+        width = len(self.key)
+        for row in rows:
+            yield tuple(row[:width]), tuple(row[width:])
+
+
+def _describe(table: Any) -> Derived:
+    key = table._meta.primary_key.field_names
+    assert key[0] == "wallet"
+    names = table._meta.sorted_field_names
+    return Derived(table, key[1:], tuple(name for name in names if name not in key))
+
+
+TOTALS, RISK, TOKENS = map(_describe, (RunningTotal, RiskTotal, TokenTotal))
+DERIVED = (TOTALS, RISK, TOKENS)
+
+
+class Pending:
+    """What a ledger changed and is not written yet, by table."""
+
+    def __init__(self) -> None:
+        self.rows: dict[Derived, Rows] = {one: {} for one in DERIVED}
+        self._last: dict[Key, Sums] = {}
+        self._falls: dict[Key, Fall] = {}
+
+    def note(self, ledger: Ledger, keys: Iterable[Key]) -> None:
+        totals = self.rows[TOTALS]
+        for key in keys:
+            sums = read_sums(ledger.accounts[key].totals)
+            if sums != self._last.get(key, NOTHING):
+                self._last[key] = sums
+                fall = self._falls.setdefault(key, Fall()).follow(sums.realized, ledger.hour)
+                totals[(*key, ledger.hour)] = (*sums, *fall)
+
+    def take(self, ledger: Ledger) -> dict[Derived, Rows]:
+        """All unwritten rows; they count as written then."""
+        taken, self.rows = self.rows, {one: {} for one in DERIVED}
+        for (_, view), account in ledger.accounts.items():
+            book = account.risk
+            for period, stretch in book.rows.items():
+                taken[RISK][view, *period] = _read(RISK, dump_stretch(stretch))
+            for mint, token in book.token_rows.items():
+                taken[TOKENS][view, mint] = _read(TOKENS, asdict(token))
+            book.rows, book.token_rows = {}, {}
+        return taken
+
+    def settle(self, wallet_id: int, ledger: Ledger) -> None:
+        """After a rebuild, keep only what differs from the stored rows."""
+        for one, rows in self.take(ledger).items():
+            stored = storage.database.execute_sql(one.select.format(wallet=wallet_id))
+            storage.leave_changes(rows, one.read(stored))
+            self.rows[one] = rows
+
+
+def _read(derived: Derived, values: Mapping[str, Any]) -> tuple[Any, ...]:
+    return tuple([values[name] for name in derived.columns])
+
+
+def replace_rows(wallet_id: int, rows: Mapping[Derived, Rows]) -> bool:
+    """Write in the caller's transaction; return whether totals moved."""
+    for derived, changes in rows.items():
+        names = (*derived.key, *derived.columns)
+        kept = [
+            {"wallet": wallet_id, **dict(zip(names, (*key, *values), strict=True))}
+            for key, values in changes.items()
+            if values is not None
+        ]
+        storage.write_rows(derived.table, kept, ("wallet", *derived.key))
+        same = " AND ".join(f"{name} = ?" for name in derived.key)
+        drop = f"DELETE FROM {derived.name} WHERE wallet_id = ? AND {same}"
+        for key, values in changes.items():
+            if values is None:
+                storage.database.execute_sql(drop, (wallet_id, *key))
+    return bool(rows[TOTALS])

@@ -1,0 +1,337 @@
+"""What each bot did, of all time and in windows, ready to be ranked by an index. Changes forget a
+standing. The observer recomputes it at the end of each pass; until then every reader does.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+from itertools import groupby
+from operator import attrgetter
+from typing import NamedTuple
+
+import storage
+from chain.ledger.inventory import SOL
+from chain.ledger.sums import NOTHING, Sums, add_up
+from chain.ledger.views import ALL_HISTORY, HOUR_SECONDS
+from chain.reading.quotes import QUOTES
+from chain.stored.attachments import Source, write_last
+from chain.stored.summary import read_coverage
+from chain.stored.tables import StandingTotal
+from models import Bot
+from storage import Rows
+
+# The records: since its wallets were connected, or all that is known of the wallets it holds.
+FORWARD, ALL = "forward", "all"
+# Seconds; 0 is all time. A window begins at a full hour.
+WINDOWS = {"24h": 86_400, "7d": 604_800, "30d": 2_592_000, "90d": 7_776_000, "all": 0}
+# below this, a realized result is luck
+MIN_SELLS = 3
+# Parts of a list, in order. Unseen: nothing was observed.
+PROVEN_RANKED, CLAIMED_RANKED, PROVEN, PROVEN_UNSEEN, CLAIMED, CLAIMED_UNSEEN = range(6)
+UNATTACHED, UNATTACHED_UNSEEN = 6, 7
+ARE_PROVEN = {PROVEN_RANKED, PROVEN, PROVEN_UNSEEN}
+ARE_UNSEEN = {PROVEN_UNSEEN, CLAIMED_UNSEEN, UNATTACHED_UNSEEN}
+# The tier that is in no list: a retired bot that did nothing in the window.
+HIDDEN = 8
+# The `ends` of a standing that no passing hour changes: a Unix second.
+NEVER = 2**40
+# This many are worked out in one transaction, for which other writers wait.
+MAX_AT_ONCE = 200
+
+
+class Board(NamedTuple):
+    """A list of bots. `record`: forward | all; `money`: SOL or the mint of a stablecoin."""
+
+    record: str
+    money: str
+    seconds: int
+
+
+BOARDS = tuple(
+    Board(record, money, seconds)
+    for money in (SOL, *(quote.mint for quote in QUOTES))
+    for record in (FORWARD, ALL)
+    for seconds in WINDOWS.values()
+)
+
+
+class StandingRow(NamedTuple):
+    """A row of `standing_total`, except that the number of the bot is called `bot`."""
+
+    bot: int
+    record: str
+    money: str
+    seconds: int
+    ends: int
+    result_tier: int
+    count_tier: int
+    realized: int
+    floor: int
+    volume: int
+    trades: int
+    matched: int
+    partial: int
+    unmatched: int
+    winning: int
+    cost_left: int
+
+    @property
+    def sums(self) -> Sums:
+        return Sums(**{name: getattr(self, name) for name in SHOWN})
+
+
+SHOWN = tuple(name for name in StandingRow._fields if name in Sums._fields)
+
+
+class Ranked(NamedTuple):
+    """What decides the tiers of a bot. `sums`: None if nothing was observed."""
+
+    sums: Sums | None
+    has_wallet: bool
+    has_gap: bool
+    is_proven: bool
+    is_retired: bool
+
+
+def make_standing(bot: int, board: Board, ends: int, one: Ranked) -> StandingRow:
+    sums = one.sums or NOTHING
+    tiers = [_find_tier(one, by_result) for by_result in (True, False)]
+    if one.is_retired and not sums.trades:
+        tiers = [HIDDEN, HIDDEN]
+    shown = {name: getattr(sums, name) for name in SHOWN}
+    shown["floor"] = sums.realized - sums.cost_left
+    return StandingRow(bot, *board, ends, *tiers, **shown)
+
+
+def _find_tier(one: Ranked, by_result: bool) -> int:
+    reason = find_reason(one.sums, one.has_wallet, one.has_gap, by_result)
+    return find_tier(reason, one.sums is not None, one.is_proven)
+
+
+def find_reason(sums: Sums | None, has_wallet: bool, has_gap: bool, by_result: bool) -> str | None:
+    """Why a bot has no rank, or None. `by_result`: such a rank allows no gaps."""
+    if not has_wallet:
+        return "no_wallet"
+    if sums is None:
+        return "not_observed"
+    if by_result and sums.matched + sums.partial < MIN_SELLS:
+        return "too_few_sells"
+    return "open_gap" if by_result and has_gap else None
+
+
+def find_tier(reason: str | None, is_seen: bool, is_proven: bool) -> int:
+    """The part of the list. `is_seen`: was anything observed?"""
+    if reason == "no_wallet":
+        return UNATTACHED if is_seen else UNATTACHED_UNSEEN
+    if reason is None:
+        return PROVEN_RANKED if is_proven else CLAIMED_RANKED
+    if is_seen:
+        return PROVEN if is_proven else CLAIMED
+    return PROVEN_UNSEEN if is_proven else CLAIMED_UNSEEN
+
+
+class Holding(NamedTuple):
+    """An attachment of a bot: numbers, and times in ms. A bot that never had a wallet has one
+    without `id`.
+
+    `is_present`: held now, or until the bot was retired; then `coverage` (JSON) is known. `holder`:
+    own, earlier (another bot merely claims the wallet now), or None if the wallet's past is
+    another's.
+    """
+
+    bot: int
+    retired_at: int | None
+    id: int | None
+    wallet: int
+    ownership: str
+    detached_at: int | None
+    open_cost: int | None
+    is_present: int
+    coverage: str | None
+    is_observed: int
+    holder: str | None
+
+
+PRESENT = "a.id IS NOT NULL AND (a.detached_at IS NULL OR a.detached_at = b.retired_at)"
+HOLDINGS = f"""
+SELECT b.id, b.retired_at, a.id, a.wallet_id, a.ownership, a.detached_at, a.open_cost,
+       CASE WHEN {PRESENT} THEN 1 ELSE 0 END, CASE WHEN {PRESENT} THEN w.coverage END,
+       CASE WHEN w.results IS NULL THEN 0 ELSE 1 END,
+       CASE WHEN w.bot_id = b.id THEN CASE WHEN w.bot_since IS NULL THEN 'own' END
+            WHEN w.earlier_bot_id = b.id THEN 'earlier' END
+FROM bot b LEFT JOIN attachment a ON a.bot_id = b.id LEFT JOIN wallet w ON w.id = a.wallet_id
+WHERE b.id IN ({{bots}}) ORDER BY b.id, a.attached_at, a.id"""
+SOURCES = {
+    FORWARD: Source("a.id", "1 = 1"),
+    ALL: Source(str(ALL_HISTORY), PRESENT),
+}
+# {last}: of write_last; {which}: of a Source.
+SUMS = f"""
+SELECT a.id, {", ".join(f"t.{name}" for name in Sums._fields)}
+FROM attachment a JOIN bot b ON b.id = a.bot_id JOIN running_total t ON {{last}}
+WHERE a.bot_id IN ({{bots}}) AND {{which}}"""
+FIRST = """
+SELECT a.id, (SELECT MIN(n.hour) FROM running_total n WHERE n.wallet_id = a.wallet_id
+              AND n.money = '{money}' AND n.view = {view} AND n.hour >= {since})
+FROM attachment a JOIN bot b ON b.id = a.bot_id WHERE a.bot_id IN ({bots}) AND {which}"""
+
+
+class _Reader:
+    """Reads the running totals of attachments, by their numbers, for a board."""
+
+    def __init__(self, rows: Rows, board: Board, now: int, bots: Iterable[int]) -> None:
+        self.board, self._rows, self._source = board, rows, SOURCES[board.record]
+        self._bots = ", ".join(map(str, bots))
+        # The hour that the window begins with; 0 is all time.
+        self.since = (now - board.seconds) // HOUR_SECONDS if board.seconds else 0
+        self.last = self.read()
+        is_cut = self.since and self.last
+        self.before = self.read(self.since) if is_cut else {}
+        self.firsts = self._read_firsts() if is_cut else {}
+
+    def read(self, until: int | None = None, which: str = "") -> dict[int, Sums]:
+        """The last sums of each attachment, or those before an hour."""
+        money = f"'{self.board.money}'"
+        before = "" if until is None else str(until)
+        last = write_last("t", self._source.view, money, before)
+        sql = SUMS.format(last=last, bots=self._bots, which=which or self._source.which)
+        return {number: Sums._make(sums) for number, *sums in self._rows(sql)}
+
+    def _read_firsts(self) -> dict[int, int]:
+        """The first hour in the window of each attachment that has one."""
+        sql = FIRST.format(
+            **self.board._asdict(), **self._source._asdict(), since=self.since, bots=self._bots
+        )
+        return {number: hour for number, hour in self._rows(sql) if hour is not None}
+
+    def find_sums(self, one: Holding) -> Sums:
+        """What an attachment did in the window. For a retired bot whose proven wallet another one
+        claims now: before the hour it was retired in.
+        """
+        assert one.id is not None
+        last = self.last.get(one.id, NOTHING)
+        if self.board.record == ALL and one.holder == "earlier" and one.retired_at is not None:
+            hour = one.retired_at // 1000 // HOUR_SECONDS
+            last = self.read(hour, f"a.id = {one.id}").get(one.id, NOTHING)
+        return last.minus(self.before.get(one.id, NOTHING))
+
+
+def work_out(rows: Rows, board: Board, now: int, bots: Collection[int]) -> list[StandingRow]:
+    """`now`: Unix seconds. In a stablecoin, only bots that did anything in it."""
+    standings = []
+    for part in storage.in_parts(sorted(bots)):
+        reader = _Reader(rows, board, now, part)
+        if board.money != SOL and not reader.last:
+            continue
+        sql = HOLDINGS.format(bots=", ".join(map(str, part)))
+        for bot, held in groupby(map(Holding._make, rows(sql)), attrgetter("bot")):
+            holdings = list(held)
+            if board.money == SOL or any(one.id in reader.last for one in holdings):
+                standings.append(_work_out_one(reader, bot, holdings))
+    return standings
+
+
+def _work_out_one(reader: _Reader, bot: int, holdings: Sequence[Holding]) -> StandingRow:
+    is_forward = reader.board.record == FORWARD
+    present = [one for one in holdings if one.is_present]
+    if is_forward:
+        counted = [one for one in holdings if one.open_cost is not None or one.id in reader.last]
+    else:
+        counted = [one for one in present if one.is_observed and one.holder]
+    sums = [reader.find_sums(one) for one in counted]
+    hours = [reader.firsts[one.id] for one in counted if one.id in reader.firsts]
+    if is_forward and reader.board.money == SOL:
+        for one, hour in _list_given_up(counted, reader.since):
+            sums.append(Sums(cost_left=one.open_cost or 0))
+            hours.append(hour)
+    ranked = Ranked(
+        sums=add_up(sums) if counted else None,
+        has_wallet=bool(present),
+        has_gap=any(read_coverage(one.coverage)["gaps"] for one in present),
+        is_proven=_are_proven(present) and not (is_forward and _is_claimed(reader, holdings)),
+        is_retired=holdings[0].retired_at is not None,
+    )
+    seconds = reader.board.seconds
+    ends = (min(hours) + 1) * HOUR_SECONDS + seconds if seconds and hours else NEVER
+    return make_standing(bot, reader.board, ends, ranked)
+
+
+def _list_given_up(counted: Iterable[Holding], since: int) -> Iterable[tuple[Holding, int]]:
+    """(wallet given up with something in it, hour): what it held is cost that left then."""
+    for one in counted:
+        if one.open_cost and one.detached_at is not None:
+            hour = one.detached_at // 1000 // HOUR_SECONDS
+            if hour >= since:
+                yield one, hour
+
+
+def _are_proven(present: Sequence[Holding]) -> bool:
+    return bool(present) and all(one.ownership == "proven" for one in present)
+
+
+def _is_claimed(reader: _Reader, holdings: Sequence[Holding]) -> bool:
+    """Did the bot ever trade with a wallet that it never proved?"""
+    proven = {one.wallet for one in holdings if one.ownership == "proven"}
+    traded = {one.wallet for one in holdings if reader.last.get(one.id or 0, NOTHING).trades}
+    return bool(traded - proven)
+
+
+def forget_standings(bots: Iterable[int]) -> None:
+    """In the caller's transaction."""
+    Bot.update(standing_at=None).where(Bot.id.in_(list(bots))).execute()
+
+
+FORGET = """
+UPDATE bot SET standing_at = NULL WHERE standing_at IS NOT NULL
+AND id IN (SELECT bot_id FROM attachment WHERE wallet_id = ?)"""
+
+
+def forget_standings_of(wallet_id: int) -> None:
+    """Forget the standings of the bots that hold or held this wallet."""
+    storage.database.execute_sql(FORGET, (wallet_id,))
+
+
+FORGOTTEN = "SELECT id FROM bot WHERE standing_at IS NULL"
+ENDED = """SELECT bot_id FROM standing_total
+WHERE record = '{record}' AND money = '{money}' AND seconds = {seconds} AND ends <= {now}"""
+# Plain SQL: it runs for each board in each stablecoin.
+DROP = """DELETE FROM standing_total
+WHERE record = ? AND money = ? AND seconds = ? AND bot_id IN ({marks})"""
+
+
+def list_forgotten(rows: Rows, board: Board, now: int) -> set[int]:
+    """The bots whose standing must be worked out again; `now` in Unix seconds."""
+    return {bot for (bot,) in rows(f"{FORGOTTEN} UNION {_list_ended(board, now)}")}
+
+
+def _list_ended(board: Board, now: int) -> str:
+    return ENDED.format(**board._asdict(), now=now)
+
+
+def refresh_standings(now_ms: int) -> int:
+    """Work out and store forgotten standings; return of how many bots."""
+    count = 0
+    while done := _refresh_some(now_ms):
+        count += done
+    return count
+
+
+def _refresh_some(now_ms: int) -> int:
+    now, found = now_ms // 1000, set[int]()
+    with storage.writing():
+        forgotten = {bot for (bot,) in storage.read_rows(f"{FORGOTTEN} LIMIT {MAX_AT_ONCE}")}
+        for board in BOARDS:
+            ended = storage.read_rows(f"{_list_ended(board, now)} LIMIT {MAX_AT_ONCE}")
+            bots = forgotten.union(bot for (bot,) in ended)
+            _refresh(board, now, bots)
+            found |= bots
+        for part in storage.in_parts(sorted(forgotten)):
+            Bot.update(standing_at=now_ms).where(Bot.id.in_(part)).execute()
+    return len(found)
+
+
+def _refresh(board: Board, now: int, bots: Collection[int]) -> None:
+    standings = work_out(storage.read_rows, board, now, bots)
+    rows = [one._asdict() for one in standings]
+    storage.write_rows(StandingTotal, rows, ("bot", "record", "money", "seconds"))
+    gone = sorted(set(bots) - {one.bot for one in standings})
+    for part in storage.in_parts(gone):
+        storage.database.execute_sql(DROP.format(marks=storage.mark(part)), (*board, *part))

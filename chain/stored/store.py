@@ -1,0 +1,311 @@
+"""From stored entries to trades, results, positions, coverage. No network here. A rebuild writes
+only rows that differ, in one transaction: the order of arrival leaves no trace.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+import storage
+from chain.ledger.balances import BalanceChain
+from chain.ledger.coverage import Progress, decide_state, order_entries
+from chain.ledger.ledger import Ledger
+from chain.ledger.lots import Opening
+from chain.ledger.sales import Booked
+from chain.ledger.views import Key, Spans
+from chain.reading.entries import READING, Entry
+from chain.reading.kinds import TRADES
+from chain.stored.attachments import read_spans, replace_holdings
+from chain.stored.derived import Pending, replace_rows
+from chain.stored.siblings import (
+    Sibling,
+    has_other_marks,
+    mark_entries,
+    mark_new,
+    read_shared,
+    read_siblings,
+)
+from chain.stored.standings import forget_standings_of
+from chain.stored.summary import (
+    read_coverage,
+    show_average,
+    show_positions,
+    show_quotes,
+    show_reconciliation,
+    show_results,
+    show_time,
+)
+from chain.stored.trades import (
+    Row,
+    complete_row,
+    derive_columns,
+    digest_columns,
+    make_trade_row,
+    read_digests,
+    replace_trades,
+    to_json,
+)
+from models import Wallet
+from storage import Rows
+from storage.arrivals import store_arrival
+
+# A rebuild reads, books and compares this many slots at once, for the processor's cache.
+SLOTS_AT_ONCE = 32
+
+FollowUp = Callable[[Wallet, set[str], int], None]
+
+
+@dataclass
+class PendingLedger:
+    """A ledger and what is not written yet."""
+
+    ledger: Ledger
+    siblings: tuple[Sibling, ...] = ()
+    # signature -> trade row, or None for a stored one that the book no longer has
+    rows: dict[str, Row | None] = field(default_factory=dict)
+    derived: Pending = field(default_factory=Pending)
+    first_time: int | None = None
+    last_time: int | None = None
+    place: tuple[int | None, int] = (None, 0)
+
+    def book(self, entry: Entry) -> tuple[int, Mapping[Key, Booked]]:
+        """(place in its slot, what the ledger made of it)."""
+        slot, count = self.place
+        self.place = (entry.slot, count + 1 if slot == entry.slot else 0)
+        if entry.block_time is not None:
+            self.first_time = entry.block_time if self.first_time is None else self.first_time
+            self.last_time = entry.block_time
+        made = self.ledger.apply(entry)
+        self.derived.note(self.ledger, made)
+        return self.place[1] if entry.tx_index is None else entry.tx_index, made
+
+
+class LedgerStore:
+    """The ledgers of all wallets, and of their rows only those to be written."""
+
+    def __init__(self, follow_up: FollowUp | None = None) -> None:
+        """`follow_up(wallet, changed signatures, now)` runs in the transaction of each publish."""
+        self._pending: dict[int, PendingLedger] = {}
+        self._follow_up = follow_up
+
+    def forget(self, wallet_id: int) -> None:
+        self._pending.pop(wallet_id, None)
+
+    def apply(self, wallet: Wallet, new: Sequence[Entry] = ()) -> Ledger:
+        """The Ledger with these new entries; rebuilt if one isn't newer than all before."""
+        pending, spans = self._pending.get(wallet.id), read_spans(storage.read_rows, wallet.id)
+        siblings = read_siblings(storage.read_rows, wallet.id)
+        if (
+            pending is None
+            or pending.ledger.spans.spans != spans
+            or pending.siblings != siblings
+            or pending.ledger.backfilled != wallet.backfilled
+            or not _extends(pending.ledger, new)
+        ):
+            ledger = begin_ledger(storage.read_rows, wallet.id, wallet.backfilled)
+            pending = self._pending[wallet.id] = PendingLedger(ledger, siblings)
+            _rebuild(wallet, pending)
+        else:
+            for entry in order_entries(mark_new(new, siblings), pending.ledger.chain.seen):
+                pending.rows[entry.signature] = make_trade_row(wallet, *pending.book(entry))
+        if pending.ledger.stale:
+            pending = PendingLedger(pending.ledger.restart(), siblings)
+            self._pending[wallet.id] = pending
+            _rebuild(wallet, pending)
+        return pending.ledger
+
+    def find(self, wallet_id: int) -> Ledger:
+        """The Ledger of a wallet as last applied."""
+        return self._pending[wallet_id].ledger
+
+    def last_time(self, wallet_id: int) -> int | None:
+        """Block time of the newest receipt in the ledger of a wallet, or None."""
+        pending = self._pending.get(wallet_id)
+        return None if pending is None else pending.last_time
+
+    def publish(self, wallet: Wallet, progress: Progress | None, now: int) -> None:
+        """Write all that follows in one transaction. `progress`: None keeps the coverage."""
+        try:
+            self._publish(wallet, progress, now)
+        except BaseException:
+            # What was taken to be written isn't: only the stored entries say what is missing.
+            self.forget(wallet.id)
+            raise
+
+    def _publish(self, wallet: Wallet, progress: Progress | None, now: int) -> None:
+        pending = self._pending[wallet.id]
+        with storage.writing():
+            changed = replace_trades(wallet.id, pending.rows)
+            moved = replace_rows(wallet.id, pending.derived.take(pending.ledger))
+            moved = replace_holdings(wallet.id, pending.ledger.find_holdings()) or moved
+            shown = _replace_summary(wallet, pending, progress)
+            if shown or moved or pending.rows:
+                forget_standings_of(wallet.id)
+            if self._follow_up:
+                self._follow_up(wallet, changed, now)
+            booked, pending.rows = list(pending.rows), {}
+            self._rebuild_marked(wallet, pending, booked, now)
+
+    def _rebuild_marked(
+        self, wallet: Wallet, pending: PendingLedger, booked: Sequence[str], now: int
+    ) -> None:
+        """Rebuild the bot's wallets whose trades these transactions mark otherwise."""
+        if not booked or not pending.siblings:
+            return
+        for number in sorted({wallet.id, *(one.wallet for one in pending.siblings)}):
+            if has_other_marks(number, booked):
+                other = wallet if number == wallet.id else Wallet.get_by_id(number)
+                self.forget(number)
+                self.apply(other)
+                self.publish(other, None, now)
+
+
+def begin_ledger(rows: Rows, wallet_id: int, backfilled: bool) -> Ledger:
+    untouched = read_untouched(rows, wallet_id)
+    return Ledger(backfilled, Spans(read_spans(rows, wallet_id)), BalanceChain(untouched))
+
+
+def _extends(ledger: Ledger, new: Iterable[Entry]) -> bool:
+    last = ledger.chain.last_slot
+    return all(last is None or entry.slot > last for entry in new)
+
+
+def _rebuild(wallet: Wallet, pending: PendingLedger) -> None:
+    """Apply and compare some slots at once: a long past is not held in memory."""
+    digests = read_digests(wallet.id)
+    slots = (list(group) for _, group in groupby(list_entries(wallet.id), key=attrgetter("slot")))
+    for part in storage.in_parts(slots, SLOTS_AT_ONCE):
+        made = [
+            pending.book(entry)
+            for slot in part
+            for entry in order_entries(slot, pending.ledger.chain.seen)
+        ]
+        stored = {one: digest for _, one, digest in digests.take(part[-1][0].slot)}
+        for place, booked in made:
+            columns = derive_columns(wallet.address, place, booked)
+            digest, signature = digest_columns(columns), columns["signature"]
+            if stored.pop(signature, None) != digest:
+                pending.rows[signature] = complete_row(wallet, columns, digest)
+        _drop(stored, pending)
+    _drop((one for _, one, _ in digests.take()), pending)
+    pending.derived.settle(wallet.id, pending.ledger)
+
+
+def _drop(signatures: Iterable[str], pending: PendingLedger) -> None:
+    """If only the stored slot is wrong, a row was made already, or will be."""
+    for signature in signatures:
+        pending.rows.setdefault(signature, None)
+
+
+class Untouched(NamedTuple):
+    """An account's balance by a node that no known transaction touched."""
+
+    address: str
+    held_mint: str
+    held_amount: str
+    held_decimals: int
+
+
+# Plain SQL: it runs with each rebuild of a ledger, and in each poll to compare what nodes hold.
+# `{wallet}`: its number, or the mark of a value.
+UNTOUCHED = f"""
+SELECT {", ".join(Untouched._fields)} FROM address
+WHERE wallet_id = {{wallet}} AND held_amount IS NOT NULL"""
+
+
+def read_untouched(rows: Rows, wallet_id: int) -> dict[str, Opening]:
+    """{address: Opening} of accounts that hold something and that no known receipt touched."""
+    return {
+        address: Opening.untouched(address, mint, int(amount), decimals)
+        for address, mint, amount, decimals in rows(UNTOUCHED.format(wallet=wallet_id))
+    }
+
+
+ENTRIES = """
+SELECT signature, slot, tx_index, entry, seen_at FROM sighting
+WHERE wallet_id = ? AND state = 'stored' ORDER BY slot"""
+
+
+def list_entries(wallet_id: int) -> Iterator[Entry]:
+    """By slot, flagged if they exchanged something with another wallet of the bot."""
+    siblings = read_siblings(storage.read_rows, wallet_id)
+    shared = read_shared(storage.read_rows, wallet_id, siblings)
+    rows = storage.database.execute_sql(ENTRIES, (wallet_id,))
+    return mark_entries((Entry.load(*row) for row in rows), siblings, shared)
+
+
+def name_rules(programs: object) -> str:
+    """Name the rules by which entries are read: if they change, entries are read again."""
+    return hashlib.sha256(f"{READING} {programs!r}".encode()).hexdigest()[:16]
+
+
+# Plain SQL: it runs with each publication.
+KINDS = ", ".join(f"'{kind}'" for kind in sorted(TRADES))
+LAST_TRADE = f"""
+SELECT block_time FROM trade WHERE wallet_id = ? AND kind IN ({KINDS}) ORDER BY slot DESC LIMIT 1"""
+TOLD = "SELECT results, coverage FROM wallet WHERE id = ?"
+
+
+def _replace_summary(wallet: Wallet, pending: PendingLedger, progress: Progress | None) -> bool:
+    """Return whether there were no results before, or the history began or ceased to have gaps."""
+    execute = storage.database.execute_sql
+    last = execute(LAST_TRADE, (wallet.id,)).fetchone()
+    values = {
+        **show_summary(pending.ledger),
+        "last_trade_at": last and last[0] and last[0] * 1000,
+        "observed_to": wallet.observed_to,
+    }
+    told = None if progress is None else show_coverage(wallet, pending, progress)
+    results, coverage = execute(TOLD, (wallet.id,)).fetchone()
+    if told is not None:
+        values |= {"coverage": to_json(told), "polled_at": wallet.polled_at}
+    columns = ", ".join(f"{name} = ?" for name in values)
+    execute(f"UPDATE wallet SET {columns} WHERE id = ?", (*values.values(), wallet.id))
+    if told is None:
+        return results is None
+    said = read_coverage(coverage)
+    if told["state"] != said["state"]:
+        store_arrival("coverage", wallet=wallet.id)
+    return results is None or bool(said["gaps"]) != bool(told["gaps"])
+
+
+def show_summary(ledger: Ledger) -> Row:
+    """The columns of a wallet that follow from its ledger alone."""
+    told = show_reconciliation(ledger)
+    return {
+        "results": to_json(show_results(ledger)),
+        "positions": to_json(show_positions(ledger)),
+        "realized": ledger.totals.realized,
+        "cost_left": ledger.totals.cost_left,
+        "reconciliation": told and to_json(told),
+        "average_cost": to_json(show_average(ledger)),
+        "imbalance": ledger.reconcile().imbalance,
+        "forward_realized": ledger.find_forward_realized(),
+        "by_quote": to_json(show_quotes(ledger)),
+        "quote_imbalance": to_json(ledger.find_imbalances()),
+    }
+
+
+def show_coverage(wallet: Wallet, pending: PendingLedger, progress: Progress) -> dict[str, Any]:
+    """The coverage object of a Bot."""
+    ledger = pending.ledger
+    state, gaps, note = decide_state(ledger.chain, progress)
+    observed_to = max(
+        (t for t in (wallet.observed_to, pending.last_time) if t is not None), default=None
+    )
+    return {
+        "state": state,
+        "observedFrom": show_time(pending.first_time),
+        "observedTo": show_time(observed_to),
+        "firstSlot": ledger.chain.first_slot,
+        "lastSlot": ledger.chain.last_slot,
+        "checkedAt": show_time(wallet.polled_at and wallet.polled_at // 1000),
+        "receipts": ledger.chain.count,
+        "pending": progress.pending,
+        "gaps": [{"fromSlot": g.from_slot, "toSlot": g.to_slot, "reason": g.reason} for g in gaps],
+        "openingInventoryUnknown": sorted(ledger.chain.openings),
+        "note": note,
+    }

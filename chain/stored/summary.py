@@ -1,0 +1,132 @@
+"""What readers see of a ledger as a whole: results, positions, where the money went. Pure."""
+
+import datetime
+from typing import Any
+
+import orjson
+
+from chain.amounts import show_lamports, sol
+from chain.ledger.coverage import STATES
+from chain.ledger.inventory import SOL
+from chain.ledger.ledger import Ledger
+
+
+def show_results(ledger: Ledger) -> dict[str, Any]:
+    """The results object of a Bot: lamports as text, beside exact SOL."""
+    t = ledger.totals
+    return {
+        "realizedLamports": str(t.realized),
+        "realizedSol": sol(t.realized),
+        "matchedSells": t.matched,
+        "partialSells": t.partial,
+        "unmatchedSells": t.unmatched,
+        "winningSells": t.winning,
+        "volumeLamports": str(t.volume),
+        "volumeSol": sol(t.volume),
+        "observedTrades": t.trades,
+        "failedTransactions": t.failed,
+        "failedCostLamports": str(t.failed_cost),
+        "overheadLamports": str(t.overhead),
+        "costLeftLamports": str(t.cost_left),
+        "costLeftReceipts": t.cost_left_receipts,
+        "carriedLots": t.carried,
+        "openPositions": len(ledger.list_positions()),
+    }
+
+
+def show_positions(ledger: Ledger, money: str = SOL) -> list[dict[str, Any]]:
+    """[{mint, amountRaw, decimals, costLamports or null, unknownBasisRaw}, ...]"""
+    return [
+        {
+            "mint": one.mint,
+            "amountRaw": str(one.amount),
+            "decimals": one.decimals,
+            "costLamports": show_lamports(one.cost),
+            "unknownBasisRaw": str(one.unknown),
+        }
+        for one in ledger.list_positions(money)
+    ]
+
+
+def show_reconciliation(ledger: Ledger, money: str = SOL) -> dict[str, Any] | None:
+    """Lamports as text, but for the count of receipts; None until the whole history was listed.
+    `gapLamports`: the part of the difference that gaps moved.
+    """
+    if not ledger.backfilled:
+        return None
+    told = ledger.reconcile(money)
+    return {
+        "openingLamports": str(told.opening),
+        "closingLamports": str(told.closing),
+        "realizedLamports": str(told.realized),
+        "unmatchedProceedsLamports": str(told.unmatched_proceeds),
+        "openCostLamports": str(told.open_cost),
+        "costLeftLamports": str(told.cost_left),
+        "costLeftReceipts": told.cost_left_receipts,
+        "receivedLamports": str(told.received),
+        "sentLamports": str(told.sent),
+        "overheadLamports": str(told.overhead),
+        "failedCostLamports": str(told.failed_cost),
+        "otherLamports": str(told.other),
+        "differenceLamports": str(told.difference),
+        "gapLamports": str(told.gaps),
+    }
+
+
+def show_quotes(ledger: Ledger) -> dict[str, Any]:
+    """{mint: as in SOL, with `Raw` for `Lamports` and only positions of known cost}."""
+    return {money: _show_quote(ledger, money) for money in sorted(ledger.inventories) if money}
+
+
+def _show_quote(ledger: Ledger, money: str) -> dict[str, Any]:
+    told = show_reconciliation(ledger, money)
+    known = [one for one in show_positions(ledger, money) if one["costLamports"] is not None]
+    return {
+        "reconciliation": told and _name_raw(told),
+        "averageCost": _name_raw(show_average(ledger, money)),
+        "positions": [_name_raw(one) for one in known],
+    }
+
+
+def _name_raw(shown: dict[str, Any]) -> dict[str, Any]:
+    return {name.replace("Lamports", "Raw"): value for name, value in shown.items()}
+
+
+def show_average(ledger: Ledger, money: str = SOL) -> dict[str, Any]:
+    average = ledger.inventories[money].average
+    return {"realizedLamports": str(average.realized), "matchedSells": average.matched}
+
+
+def show_time(seconds: int | None) -> str | None:
+    """RFC 3339 of Unix seconds."""
+    if seconds is None:
+        return None
+    # Documents hold thousands of timestamps, and isoformat takes twice as long.
+    moment = datetime.datetime.fromtimestamp(seconds, datetime.UTC)
+    return orjson.dumps(moment, option=orjson.OPT_UTC_Z)[1:-1].decode()
+
+
+NOT_POLLED: dict[str, Any] = {
+    "state": "none",
+    **dict.fromkeys(("observedFrom", "observedTo", "firstSlot", "lastSlot", "checkedAt")),
+    **{"receipts": 0, "pending": 0, "gaps": [], "openingInventoryUnknown": []},
+    "note": "this wallet has not been looked at yet",
+}
+UNREADABLE: dict[str, Any] = {
+    **NOT_POLLED,
+    "note": "The stored coverage can't be read. It will be rebuilt at the wallet's next check.",
+}
+
+
+def read_coverage(text: str | None) -> dict[str, Any]:
+    """NOT_POLLED without a text. It is derived, so a damaged one must stop nothing."""
+    if text is None:
+        return NOT_POLLED
+    try:
+        told: dict[str, Any] = orjson.loads(text)
+    except ValueError:
+        return UNREADABLE
+    is_whole = isinstance(told, dict) and UNREADABLE.keys() <= told.keys()
+    if not is_whole or told["state"] not in STATES or not isinstance(told["gaps"], list):
+        return UNREADABLE
+    return told

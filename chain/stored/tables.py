@@ -1,0 +1,215 @@
+"""Tables that are derived from trades: which tokens they moved, and running totals."""
+
+from peewee import (
+    SQL,
+    AutoField,
+    BigIntegerField,
+    CompositeKey,
+    ForeignKeyField,
+    IntegerField,
+    TextField,
+)
+
+from models import Attachment, Base, Bot, Trade, Wallet, WalletSignature
+
+# The number of a mint, as SQL; `{}`: its address.
+NUMBER_OF_MINT = "(SELECT id FROM mint WHERE address = {})"
+
+
+class Mint(Base):
+    """The number of a token that any trade moved. `address`: of its mint. Rows stay for ever."""
+
+    id = AutoField()
+    address = TextField(unique=True)
+
+
+class TradeMint(Base):
+    """A token that a trade moved, for the filter by mint and the activity of a token. `side`: buy
+    or sell, null if it was no trade.
+    """
+
+    id = AutoField()
+    trade = ForeignKeyField(Trade, backref="mints", on_delete="CASCADE")
+    wallet = ForeignKeyField(Wallet, index=False)
+    mint = ForeignKeyField(Mint, index=False)
+    side = TextField(null=True)
+    slot = BigIntegerField()
+    place = IntegerField(default=0)
+
+    class Meta:
+        indexes = (
+            (("mint", "slot", "place", "trade", "side"), False),
+            (("wallet", "mint", "slot", "place", "trade"), False),
+            (("mint", "trade"), False),
+            (("wallet", "mint", "trade"), False),
+        )
+
+
+class TokenTrader(Base):
+    """A wallet that bought a token, or sold it: the sides of TradeMint, each once. Derived."""
+
+    mint = TextField()
+    side = TextField()
+    wallet = ForeignKeyField(Wallet)
+
+    class Meta:
+        primary_key = CompositeKey("mint", "side", "wallet")
+
+
+class RunningTotal(Base):
+    """A wallet's ledger.sums.Sums at the end of each hour that changed them. Derived.
+
+    `money`: the mint of a stablecoin, empty for SOL; `view`: the number of an attachment, 0 for all
+    history; `hour`: of the latest block time so far, counted from 1970, so that it never falls.
+    """
+
+    wallet = ForeignKeyField(Wallet, index=False)
+    money = TextField()
+    view = BigIntegerField()
+    hour = IntegerField()
+    realized = BigIntegerField(default=0)
+    cost = BigIntegerField(default=0)
+    volume = BigIntegerField(default=0)
+    trades = IntegerField(default=0)
+    matched = IntegerField(default=0)
+    partial = IntegerField(default=0)
+    unmatched = IntegerField(default=0)
+    winning = IntegerField(default=0)
+    failed = IntegerField(default=0)
+    failed_cost = BigIntegerField(default=0)
+    overhead = BigIntegerField(default=0)
+    cost_left = BigIntegerField(default=0)
+    cost_left_receipts = IntegerField(default=0)
+    carried = IntegerField(default=0)
+    fee_lamports = BigIntegerField(default=0)
+    cross = IntegerField(default=0)
+    # Of `realized` by the hour so far: the highest, from 0 on, and the deepest fall from there.
+    high = BigIntegerField(default=0)
+    drawdown = BigIntegerField(default=0)
+
+    class Meta:
+        primary_key = CompositeKey("wallet", "money", "view", "hour")
+
+
+class RiskTotal(Base):
+    """A ledger.risk.Stretch of a wallet. Derived. `view`: as of RunningTotal; `hours`: 1, 24 or 0
+    for all, from the hour `begins` on, counted from 1970. `holdings`: JSON [[seconds, sales]...] in
+    order; `median_holding` follows from it.
+    """
+
+    wallet = ForeignKeyField(Wallet, index=False)
+    view = BigIntegerField()
+    hours = IntegerField()
+    begins = IntegerField()
+    sales = IntegerField()
+    winning = IntegerField()
+    best = BigIntegerField(null=True)
+    worst = BigIntegerField(null=True)
+    closed = IntegerField()
+    won = IntegerField()
+    uncounted = IntegerField()
+    days = IntegerField()
+    first_day = IntegerField(null=True)
+    last_day = IntegerField(null=True)
+    median_holding = BigIntegerField(null=True)
+    holdings = TextField()
+
+    class Meta:
+        primary_key = CompositeKey("wallet", "view", "hours", "begins")
+
+
+class TokenTotal(Base):
+    """What a wallet's sales of a token earned; `view` as in RunningTotal. Derived."""
+
+    wallet = ForeignKeyField(Wallet, index=False)
+    view = BigIntegerField()
+    mint = TextField()
+    realized = BigIntegerField()
+    sales = IntegerField()
+    winning = IntegerField()
+
+    class Meta:
+        primary_key = CompositeKey("wallet", "view", "mint")
+        indexes = ((("wallet", "view", "realized"), False),)
+
+
+class DelayTotal(Base):
+    """How long after its trades a bot posted (accounts.delays): trades, those within a minute, the
+    median in seconds. `delays`: JSON [[seconds, trades]...], in two significant digits. Derived.
+    """
+
+    bot = ForeignKeyField(Bot, primary_key=True)
+    posted = IntegerField()
+    within_minute = IntegerField()
+    median = BigIntegerField(null=True)
+    delays = TextField()
+
+
+class StandingTotal(Base):
+    """What a bot did in a window of `seconds` (0: all time), as it is ranked. Derived; right until
+    `ends` (Unix seconds), when the window's first hour leaves it, unless it is to be worked out
+    (Bot.standing_at).
+
+    `floor`: `realized` less `cost_left`; the tiers are parts of a list (stored.standings): by
+    result or floor, and by volume or trades. Other columns as in RunningTotal.
+    """
+
+    bot = ForeignKeyField(Bot, index=False)
+    record = TextField()
+    money = TextField()
+    seconds = IntegerField()
+    ends = BigIntegerField()
+    result_tier = IntegerField()
+    count_tier = IntegerField()
+    realized = BigIntegerField()
+    floor = BigIntegerField()
+    volume = BigIntegerField()
+    trades = IntegerField()
+    matched = IntegerField()
+    partial = IntegerField()
+    unmatched = IntegerField()
+    winning = IntegerField()
+    cost_left = BigIntegerField()
+
+    class Meta:
+        primary_key = CompositeKey("bot", "record", "money", "seconds")
+        indexes = ((("record", "money", "seconds", "ends"), False),)
+
+
+for tier, column in (
+    (StandingTotal.result_tier, StandingTotal.realized),
+    (StandingTotal.result_tier, StandingTotal.floor),
+    (StandingTotal.count_tier, StandingTotal.volume),
+    (StandingTotal.count_tier, StandingTotal.trades),
+):
+    StandingTotal.add_index(
+        StandingTotal.index(
+            StandingTotal.record,
+            StandingTotal.money,
+            StandingTotal.seconds,
+            tier,
+            column.desc(),
+            StandingTotal.bot,
+            name=f"standing_by_{column.name}",
+        )
+    )
+
+# Rare rows, which health counts.
+for name, model, columns, rare in (
+    ("wallet_in_trouble", Wallet, (Wallet.trouble_at, Wallet.id), "trouble IS NOT NULL"),
+    (
+        "wallet_with_difference",
+        Wallet,
+        (Wallet.id,),
+        "imbalance <> 0 OR quote_imbalance <> '{}'",
+    ),
+    ("sighting_refused", WalletSignature, (WalletSignature.id,), "problem IS NOT NULL"),
+    ("sighting_pending", WalletSignature, (WalletSignature.wallet,), "state = 'pending'"),
+    ("attachment_given_up", Attachment, (Attachment.detached_at,), "detached_at IS NOT NULL"),
+):
+    model.add_index(model.index(*columns, where=SQL(rare), name=name))
+
+TABLES = (
+    *(Mint, TradeMint, TokenTrader, RunningTotal, RiskTotal, TokenTotal, DelayTotal),
+    StandingTotal,
+)

@@ -1,0 +1,306 @@
+"""The rows of trades: made from what was booked, compared by digest, written if they differ."""
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import orjson
+
+import storage
+from chain.amounts import show_lamports
+from chain.ledger.inventory import SOL
+from chain.ledger.ledger import WHOLE
+from chain.ledger.sales import AGAINST, PAID_ELSEWHERE, UNEXPLAINED, Booked
+from chain.ledger.views import ALL_HISTORY, Key
+from chain.reading.beside import list_venue_changes
+from chain.stored.tables import NUMBER_OF_MINT, Mint, TokenTrader, TradeMint
+from models import Trade
+from storage import arrivals, in_parts
+
+# Kinds in which something was bought, sold or both.
+SIDED = frozenset(("buy", "sell", "swap"))
+# A row of the trade table, by column.
+Row = dict[str, Any]
+
+DIGESTED = sorted(Trade._meta.fields.keys() - {"id", "uid", "wallet", "digest"})
+# A trade `t` and its listed signature `s`, as SQL. Trades have no index of signatures, which are
+# long: they are found through this, or as trade_uid names them.
+LISTED_TRADE = """sighting s JOIN trade t
+ON t.wallet_id = s.wallet_id AND t.slot = s.slot AND t.signature = s.signature"""
+# Plain SQL: it runs with each publication.
+ADDRESS = "SELECT address FROM wallet WHERE id = ?"
+FOUND = "SELECT signature, id, digest FROM trade WHERE uid IN"
+
+
+class StoredTrade(NamedTuple):
+    """A row of FOUND."""
+
+    signature: str
+    id: int
+    digest: str
+
+
+class Traded(NamedTuple):
+    """A token that a wallet bought, or sold."""
+
+    mint: str
+    side: str
+
+
+def trade_uid(address: str, signature: str) -> str:
+    """From wallet and signature, so that it survives every rebuild."""
+    return "trade_" + hashlib.sha256(f"{address} {signature}".encode()).hexdigest()[:24]
+
+
+def make_trade_row(wallet: Any, place: int, made: Mapping[Key, Booked]) -> Row:
+    columns = derive_columns(wallet.address, place, made)
+    return complete_row(wallet, columns, digest_columns(columns))
+
+
+def derive_columns(address: str, place: int, made: Mapping[Key, Booked]) -> Row:
+    """`address`: the wallet's; `place`: inside a slot; `made`: by the ledger of the entry."""
+    booked = made[WHOLE]
+    entry = booked.entry
+    currency, priced = find_currency(made)
+    return {
+        "signature": entry.signature,
+        "slot": entry.slot,
+        "tx_index": entry.tx_index,
+        "place": place,
+        "block_time": entry.block_time,
+        "kind": entry.kind,
+        "venue": entry.venue,
+        "mint": entry.mint,
+        "token_changes": to_json([[m, str(c), d] for m, c, d in entry.tokens]),
+        "sol_change": entry.sol,
+        "fee": entry.fee,
+        "tip": entry.tip,
+        "rent": entry.rent,
+        "currency": currency,
+        "realized": priced.status,
+        "result": priced.result,
+        "proceeds": priced.proceeds,
+        "cost": priced.cost,
+        "matched_raw": str(priced.matched),
+        "unmatched_raw": str(priced.unmatched),
+        "lots": to_json([show_lot(address, *lot) for lot in priced.lots]),
+        "paid_elsewhere": int(PAID_ELSEWHERE in priced.flags),
+        "flags": to_json(booked.flags),
+        "beside_sol": entry.beside_sol,
+        "beside_tokens": to_json([[m, str(c), d] for m, c, d in entry.beside_tokens]),
+        "explained": entry.explained_percent,
+        "counterparties": to_json(entry.counterparties),
+        "cost_left": booked.cost_left,
+    }
+
+
+def find_currency(made: Mapping[Key, Booked]) -> tuple[str, Booked]:
+    """(money, what was made in it) of the stablecoin it was priced in, else of SOL."""
+    for (money, view), booked in made.items():
+        is_priced = booked.side.kind in AGAINST and booked.counts
+        if money != SOL and view == ALL_HISTORY and is_priced:
+            return money, booked
+    return SOL, made[WHOLE]
+
+
+def complete_row(wallet: Any, columns: Row, digest: str) -> Row:
+    uid = trade_uid(wallet.address, columns["signature"])
+    return {"uid": uid, "wallet": wallet.id, **columns, "digest": digest}
+
+
+def show_lot(address: str, origin: str | None, amount: int, cost: int | None) -> list[str | None]:
+    """[trade uid or null, raw amount, cost or null]."""
+    uid = trade_uid(address, origin) if origin else None
+    return [uid, str(amount), show_lamports(cost)]
+
+
+def digest_trade(row: Row) -> str:
+    """Text that the disk turned into bytes changes the digest, too."""
+    return digest_columns({name: row[name] for name in DIGESTED})
+
+
+def digest_columns(columns: Row) -> str:
+    text = orjson.dumps(columns, default=repr, option=orjson.OPT_SORT_KEYS)
+    return hashlib.sha256(text).hexdigest()[:24]
+
+
+def to_json(value: object) -> str:
+    return orjson.dumps(value).decode()
+
+
+def replace_trades(wallet_id: int, rows: dict[str, Row | None]) -> set[str]:
+    """Write rows that differ, delete those that are None; return the changed signatures."""
+    changed = {signature for signature, row in rows.items() if row is None}
+    for part in in_parts(row for row in rows.values() if row is not None):
+        stored = _read_trades([row["uid"] for row in part])
+        differing = [
+            row
+            for row in part
+            if row["signature"] not in stored or stored[row["signature"]].digest != row["digest"]
+        ]
+        if differing:
+            numbers = write_trades(differing, stored)
+            known = [row["signature"] for row in differing if row["signature"] in stored]
+            lost = _delete_mints([numbers[signature] for signature in known])
+            kept = _write_mints(wallet_id, [(numbers[row["signature"]], row) for row in differing])
+            _forget_traders(wallet_id, lost - kept)
+        changed |= {row["signature"] for row in differing}
+    for gone in in_parts(sorted(signature for signature, row in rows.items() if row is None)):
+        trades = [trade.id for trade in find_trades(wallet_id, gone).values()]
+        lost = _delete_mints(trades)
+        Trade.delete().where(Trade.id.in_(trades)).execute()
+        _forget_traders(wallet_id, lost)
+    return changed
+
+
+def find_trades(wallet_id: int, signatures: Iterable[str]) -> dict[str, StoredTrade]:
+    """Stored trades of a wallet by signature."""
+    ((address,),) = storage.database.execute_sql(ADDRESS, (wallet_id,)).fetchall()
+    found: dict[str, StoredTrade] = {}
+    for part in in_parts(trade_uid(address, signature) for signature in signatures):
+        found |= _read_trades(part)
+    return found
+
+
+def _read_trades(uids: Sequence[str]) -> dict[str, StoredTrade]:
+    """By public ids, no more than one statement can bind."""
+    rows = storage.database.execute_sql(f"{FOUND} ({storage.mark(uids)})", uids).fetchall()
+    return {row.signature: row for row in map(StoredTrade._make, rows)}
+
+
+# Plain SQL: it runs with each rebuild.
+DIGESTS = "SELECT slot, signature, digest FROM trade WHERE wallet_id = ? ORDER BY slot"
+
+
+def read_digests(wallet_id: int) -> storage.InOrder[tuple[int, str, str]]:
+    return storage.InOrder(storage.database.execute_sql(DIGESTS, (wallet_id,)))
+
+
+DELETED = """DELETE FROM trade_mint WHERE trade_id IN ({})
+RETURNING (SELECT address FROM mint WHERE id = mint_id), side"""
+
+
+def _delete_mints(trades: Sequence[int]) -> set[Traded]:
+    """Forget which tokens trades moved, by id; return what they had bought and sold."""
+    if not trades:
+        return set()
+    moved = storage.database.execute_sql(DELETED.format(storage.mark(trades)), trades).fetchall()
+    return {one for one in map(Traded._make, moved) if one.side}
+
+
+def _write_mints(wallet_id: int, numbered: list[tuple[int, Row]]) -> set[Traded]:
+    """Write the tokens [(id, row), ...] moved; return what was bought and sold."""
+    moved = [(number, *one) for number, row in numbered for one in list_moved(row)]
+    numbers = number_mints({mint for _, mint, *_ in moved})
+    rows: list[Row] = [
+        {
+            "trade": number,
+            "wallet": wallet_id,
+            "mint": numbers[mint],
+            "side": side,
+            "slot": slot,
+            "place": place,
+        }
+        for number, mint, side, slot, place in moved
+    ]
+    storage.write_rows(TradeMint, rows)
+    traded = {Traded(mint, side) for _, mint, side, *_ in moved if side}
+    storage.write_rows(
+        TokenTrader, ({**one._asdict(), "wallet": wallet_id} for one in sorted(traded))
+    )
+    return traded
+
+
+def number_mints(addresses: set[str]) -> dict[str, int]:
+    """The numbers of mints, by address; new ones get one."""
+    found = _read_numbers(addresses)
+    fresh = sorted(addresses - found.keys())
+    if fresh:
+        storage.write_rows(Mint, ({"address": address} for address in fresh))
+        found |= _read_numbers(fresh)
+    return found
+
+
+def _read_numbers(addresses: Iterable[str]) -> dict[str, int]:
+    numbers: dict[str, int] = {}
+    for part in in_parts(addresses):
+        sql = f"SELECT address, id FROM mint WHERE address IN ({storage.mark(part)})"
+        numbers |= dict(storage.database.execute_sql(sql, part).fetchall())
+    return numbers
+
+
+TRADES_NO_MORE = f"""
+DELETE FROM token_trader WHERE wallet_id = ? AND mint = ? AND side = ? AND NOT EXISTS (
+    SELECT 1 FROM trade_mint m WHERE m.wallet_id = token_trader.wallet_id
+    AND m.mint_id = {NUMBER_OF_MINT.format("token_trader.mint")} AND m.side = token_trader.side)"""
+
+
+def _forget_traders(wallet_id: int, lost: Iterable[Traded]) -> None:
+    """Delete what no other trade of the wallet bought or sold."""
+    for traded in lost:
+        storage.database.execute_sql(TRADES_NO_MORE, (wallet_id, *traded))
+
+
+FORGET_TRADED = "DELETE FROM token_trader WHERE wallet_id = ?"
+RENEW_TRADED = """
+INSERT INTO token_trader (mint, side, wallet_id)
+SELECT DISTINCT n.address, m.side, m.wallet_id
+FROM trade_mint m JOIN mint n ON n.id = m.mint_id WHERE m.wallet_id = ? AND m.side IS NOT NULL"""
+
+
+def renew_traders(wallet_id: int) -> None:
+    """Rewrite what a wallet bought and sold, from what its trades moved."""
+    with storage.writing():
+        for sql in (FORGET_TRADED, RENEW_TRADED):
+            storage.database.execute_sql(sql, (wallet_id,))
+
+
+def list_moved(row: Row) -> list[tuple[str, str | None, int, int]]:
+    """[(mint, side or None, slot, place), ...] of a trade row: its changes, those beside it, last
+    its own mint. Only what passed through the venue of a trade of explained value was bought or
+    sold: no residues, nor what a round trip sold back.
+    """
+    whole, beside = orjson.loads(row["token_changes"]), orjson.loads(row["beside_tokens"])
+    own, slot, place = row["mint"], row["slot"], row["place"]
+    sides = dict[str, str | None].fromkeys(mint for mint, *_ in (*whole, *beside))
+    if own:
+        sides.setdefault(own, None)
+    if row["kind"] in SIDED and UNEXPLAINED not in orjson.loads(row["flags"]):
+        for mint, change, _ in list_venue_changes(whole, beside):
+            # What rises in a trade beside its own mint is a residue: it has no price.
+            sides[mint] = "sell" if change < 0 else "buy" if mint == own else None
+    return [(mint, side, slot, place) for mint, side in sides.items()]
+
+
+# Plain SQL, for thousands of rows: a model's columns are converted one by one.
+STORED = f"SELECT id, digest, {', '.join(DIGESTED)} FROM trade WHERE wallet_id = ?"
+STORED_MINTS = """
+SELECT m.trade_id, n.address, m.side, m.slot, m.place FROM trade_mint m
+JOIN trade t ON t.id = m.trade_id LEFT JOIN mint n ON n.id = m.mint_id
+WHERE t.wallet_id = ? ORDER BY m.id"""
+
+
+def mark_differing_trades(wallet_id: int) -> int:
+    """Mark rows that don't match their digest, to be rewritten; return how many."""
+    mints = defaultdict(list)
+    for number, *moved in storage.database.execute_sql(STORED_MINTS, (wallet_id,)):
+        mints[number].append(tuple(moved))
+    marked = []
+    for number, digest, *values in storage.database.execute_sql(STORED, (wallet_id,)):
+        row = dict(zip(DIGESTED, values, strict=True))
+        if digest != digest_columns(row) or mints[number] != list_moved(row):
+            marked.append(number)
+    with storage.writing():
+        for number in marked:
+            Trade.update(digest="").where(Trade.id == number).execute()
+    return len(marked)
+
+
+def write_trades(rows: Sequence[Row], known: Collection[str] = ()) -> dict[str, int]:
+    """Insert or update trades: {signature: id}. Those not in `known` signatures arrive."""
+    written = storage.write_rows(Trade, rows, ("uid",), ("signature", "id"))
+    ids: dict[str, int] = dict(written)
+    fresh = [row["signature"] for row in rows if row["signature"] not in known]
+    arrivals.store_trade_arrivals([ids[signature] for signature in fresh])
+    return ids

@@ -1,0 +1,309 @@
+"""The chain of balances: what was there before the first transaction, and gaps between them."""
+
+from teller import FEE, RENT, USDC, Teller, rebuild, show
+
+from chain.ledger.balances import BalanceChain, Gap, Seen
+from chain.ledger.inventory import SOL
+from chain.ledger.ledger import Ledger
+from chain.ledger.lots import Lot, Opening
+from chain.reading.effects import Balance
+from chain.reading.instructions import WRAPPED_SOL
+
+
+# ---- opening inventory and gaps ------------------------------------------------------------------
+def test_what_was_there_before_is_of_unknown_cost_and_sold_first():
+    t = Teller(lamports=10**12, A=5).buy("A", 5, 50).sell("A", 10, 200)
+    assert (
+        t.sale == ("partial", 50, 100, 50)
+        and t.last.flags == ("opening_inventory_unknown",)
+        and t.last.lots[0][0] is None
+    )
+    assert t.ledger.chain.opened and t.ledger.chain.openings == {"A"} and not t.ledger.chain.gaps
+
+
+def test_opening_inventory_found_after_a_sale_stands_before_all_lots():
+    """10 A are bought for 100 and sold for 60; only then a second account shows, with 4 A from
+    before. They were the oldest, so the sale took them first.
+
+    Its proceeds: 60 * 4 // 10 = 24 for the four of unknown cost, 36 for six of 10@100 (cost 60):
+    -24, and not matched with -40. The last four cost 40 and bring 20.
+    """
+    t = Teller(lamports=10**12, **{"A/2": 4}).buy("A", 10, 100).sell("A", 10, 60).sell("A/2", 4, 20)
+    assert t.ledger.stale
+    ledger, booked = rebuild(t.entries)
+    assert show(booked) == [
+        ("partial", -24, "4@? 6@60", ("opening_inventory_unknown",)),
+        ("matched", -20, "4@40", ()),
+    ]
+    assert (
+        (ledger.totals.realized, ledger.totals.partial, ledger.totals.matched) == (-44, 1, 1)
+        and ledger.chain.openings == {"A"}
+        and not ledger.chain.gaps
+    )
+
+
+def test_opening_inventory_found_before_anything_was_booked_needs_no_second_fold():
+    t = Teller(lamports=10**12, A=5, B=2).buy("A", 5, 50).sell("B", 2, 30).sell("A", 10, 200)
+    assert not t.ledger.stale and show(rebuild(t.entries)[1])[-1] == (
+        "partial",
+        50,
+        "5@? 5@50",
+        ("opening_inventory_unknown",),
+    )
+
+
+UNTOUCHED = {"ada's A/2": Opening.untouched("ada's A/2", "A", 4, 0)}
+
+
+def test_what_an_account_holds_that_no_receipt_touched_stands_before_all_lots():
+    """As above, 10 A for 100 are sold for 60, and 4 A lie on an account no receipt ever touched:
+    the sale took 4@? and 6@60 and brings -24; 4@40 are left.
+    """
+    t = Teller().buy("A", 10, 100).sell("A", 10, 60)
+    ledger, booked = rebuild(t.entries, UNTOUCHED)
+    assert show(booked) == [("partial", -24, "4@? 6@60", ("opening_inventory_unknown",))]
+    assert (
+        ledger.list_positions() == [("A", 4, 0, 40, 0)]
+        and ledger.chain.openings == {"A"}
+        and ledger.chain.opened
+    )
+
+
+def test_a_receipt_that_touches_the_account_makes_what_was_said_of_it_void():
+    """It tells itself what was there: 4 A from before, sold last for 20 (4@40: -20), or none."""
+    held = Teller(lamports=10**12, **{"A/2": 4}).buy("A", 10, 100).sell("A", 10, 60)
+    held.sell("A/2", 4, 20)
+    assert rebuild(held.entries, UNTOUCHED) == rebuild(held.entries)
+    empty = Teller().buy("A", 10, 100).sell("A", 10, 60).gain("A/2", 4)
+    assert show(rebuild(empty.entries, UNTOUCHED)[1]) == [("matched", -40, "10@100", ())]
+    assert rebuild(empty.entries, UNTOUCHED)[0].chain.openings == set()
+
+
+def test_opening_inventory_of_several_accounts_stands_in_the_order_they_were_seen():
+    """First 3 of the second account, then 4 of the first, then what was bought: 8 A are 3@?, 4@?
+    and 1 of 2@10.
+    """
+    t = (
+        Teller(lamports=10**12, A=4, **{"A/2": 3})
+        .gain("A/2", 1)
+        .buy("A", 2, 10)
+        .sell("A", 6, 60)
+        .sell("A/2", 4, 40)
+    )
+    at_once = [entry._replace(slot=t.entries[1].slot) for entry in t.entries[:2]]
+    # In one slot it is the place there that tells.
+    for entries in (t.entries, [*at_once, *t.entries[2:]]):
+        assert [x[2] for x in show(rebuild(entries)[1])] == ["3@? 3@?", "1@? 1@? 2@10"]
+
+
+def test_an_order_put_back_comes_after_the_opening_inventory():
+    """The escrow held 4@? and 6@60, and 4@40 stayed: back again they are 4@? 4@40 6@60."""
+    t = (
+        Teller(lamports=10**12, **{"A/2": 4})
+        .buy("A", 10, 100)
+        .write("order_open", changes=[("A", -10)], orders=[("e", "A", 10)])
+    )
+    t.write("order_cancel", changes=[("A", 10)], orders=[("e", "A", -10)]).sell("A", 10, 100).sell(
+        "A/2", 4, 50
+    )
+    assert [x[:3] for x in show(rebuild(t.entries)[1])] == [
+        ("partial", 0, "4@? 4@40 2@20"),
+        ("matched", 10, "4@40"),
+    ]
+
+
+def test_a_gap_that_shows_late_reaches_back_to_its_beginning():
+    """Something happened on the second account while the first sold: what was missed may have taken
+    the lots that the sale took.
+    """
+    t = Teller().buy("A", 10, 100).buy("A/2", 5, 80).slip("A/2", -5).sell("A", 5, 90).gain("A/2", 1)
+    assert t.ledger.stale
+    ledger, booked = rebuild(t.entries)
+    assert (
+        show(booked) == [("unmatched", None, "", ("incomplete_history",))]
+        and ledger.chain.gaps == [Gap(130, 150, "balance_break")]
+        and ledger.totals.realized == 0
+    )
+
+
+def test_a_gap_of_wrapped_sol_that_shows_late_is_the_whole_wallets():
+    """5 lamports lay in ada's account of wrapped SOL when she sold, and 9 when it was seen again:
+    nobody knows what was missed in between, and no sale after its beginning has a result.
+    """
+    t = Teller().buy("A", 10, 100).sell("A", 5, 90).gain("A", 1)
+    first, bought, sold, last = t.entries
+    opened = Balance("ada's SOL", WRAPPED_SOL, 9, 0, 5, 0, RENT + 5)
+    seen = Balance("ada's SOL", WRAPPED_SOL, 9, 9, 9, RENT + 9, RENT + 9)
+    bought = bought._replace(balances=(*bought.balances, opened))
+    last = last._replace(balances=(*last.balances, seen))
+    ledger, booked = rebuild([first, bought, sold, last])
+    assert show(booked) == [("unmatched", None, "", ("incomplete_history",))]
+    assert ledger.chain.gaps == [Gap(bought.slot, last.slot, "balance_break")]
+
+
+def test_a_sale_before_a_gap_keeps_its_result():
+    t = (
+        Teller()
+        .buy("A", 10, 100)
+        .buy("A/2", 5, 80)
+        .sell("A", 5, 90)
+        .gain("A/2", 1)
+        .slip("A/2", 2)
+        .gain("A/2", 1)
+    )
+    assert not t.ledger.stale and show(rebuild(t.entries)[1]) == [("matched", 40, "5@50", ())]
+
+
+def test_an_account_that_held_something_when_the_wallet_began_otherwise_is_a_gap():
+    """The wallet's own beginning was seen, at 0. So its account of A cannot be older."""
+    t = Teller().slip("A", 5).sell("A", 5, 100)
+    assert t.ledger.chain.gaps == [Gap(110, 120, "opening_balance")]
+    assert t.sale == ("unmatched", None, None, None) and "incomplete_history" in t.last.flags
+
+
+def test_a_break_is_a_gap_between_the_receipts_around_it():
+    t = Teller().buy("A", 10, 100).slip(lamports=-3).buy("A", 5, 50)
+    assert t.ledger.chain.gaps == [Gap(120, 130, "balance_break")]
+
+
+def test_no_sale_after_a_gap_of_the_wallet_has_a_result():
+    """Any purchase may be missing, so first in first out would be wrong, not merely incomplete. The
+    lots are still followed.
+    """
+    t = Teller().buy("A", 10, 100).slip(lamports=-3).sell("A", 5, 80)
+    assert (
+        t.sale == ("unmatched", None, None, None)
+        and t.last.flags == ("incomplete_history",)
+        and t.last.lots == ()
+    )
+    assert (t.ledger.totals.realized, t.ledger.totals.matched, t.ledger.totals.unmatched) == (
+        0,
+        0,
+        0,
+    ) and t.lots("A") == "5@50"
+
+
+def test_a_gap_of_one_mint_leaves_the_others_their_results():
+    t = Teller().buy("A", 10, 100).buy("B", 10, 100).slip("A", 3)
+    assert t.sell("A", 5, 80).sale[1] is None
+    assert t.sell("B", 5, 80).sale == ("matched", 30, 80, 50)
+
+
+def test_unobserved_more_is_a_lot_of_unknown_cost_dated_there():
+    t = Teller().buy("A", 10, 100).slip("A", 3).buy("A", 1, 10)
+    assert t.lots("A") == "10@100 3@? 1@10"
+
+
+def test_unobserved_less_takes_lots_out():
+    t = Teller().buy("A", 10, 100).slip("A", -4).buy("A", 1, 10)
+    assert t.lots("A") == "6@60 1@10"
+
+
+def at_the_account_of(mint, teller, other):
+    """Have the last entry of another teller's follow, as if it concerned the account of `mint`."""
+    purse, account = other.entries[-1].balances
+    moved = account._replace(address=f"ada's {mint}")
+    teller.slot, teller.lamports = other.slot, other.lamports
+    teller.book(other.entries[-1]._replace(balances=(purse, moved)))
+
+
+def test_an_account_that_is_anothers_mint_by_now_breaks_the_history_of_both():
+    """It held 10 A, bought for 100, and held 10 B when it was next seen, of which 4 left."""
+    t = Teller().buy("C", 10, 100).buy("A", 10, 100)
+    other = Teller(lamports=t.lamports).slip("B", 10)
+    other.slot = t.slot
+    at_the_account_of("A", t, other.lose("B", 4))
+    assert t.ledger.chain.gaps == [Gap(130, 140, "balance_break")]
+    assert (t.lots("A"), t.lots("B")) == ("", "6@?")
+    assert (t.last.cost_left, t.last.left, t.last.emptied) == (100, (("A", 100),), ("A",))
+    assert t.ledger.totals.gaps == 0
+    t.held.update({"A/2": 0, "B": 6})
+    t.opened |= {"B"}
+    assert t.buy("A/2", 1, 10).sell("A/2", 1, 90).sale[1] is None
+    assert t.sell("C", 10, 180).sale == ("matched", 80, 180, 100)
+    assert t.ledger.reconcile().difference == 0
+
+
+def test_a_closed_account_may_be_opened_for_any_mint():
+    """10 A were sold for 180 and the account was closed; 4 B come into one at the same address."""
+    t = Teller().buy("A", 10, 100)
+    other = Teller(lamports=t.lamports)
+    other.slot = t.slot
+    where = t.ledger.chain.seen["ada's A"]
+    t.ledger.chain.seen["ada's A"] = where._replace(amount=0, lamports=0)
+    at_the_account_of("A", t, other.gain("B", 4))
+    assert t.ledger.chain.gaps == []
+
+
+def test_one_that_was_closed_when_it_was_opened_for_another_lost_what_it_held():
+    t = Teller().buy("A", 10, 100)
+    other = Teller(lamports=t.lamports)
+    other.slot = t.slot
+    at_the_account_of("A", t, other.gain("B", 4))
+    assert t.ledger.chain.gaps == [Gap(120, 130, "balance_break")]
+    assert (t.lots("A"), t.lots("B"), t.last.cost_left) == ("", "4@?", 100)
+
+
+def test_a_doubtful_cost_stays_doubtful_over_swaps_and_orders():
+    t = Teller().buy("A", 10, 100).slip("A", 3).swap("A", 10, "B", 10).swap("B", 10, "C", 10)
+    assert t.sell("C", 10, 500).sale[1] is None and "incomplete_history" in t.last.flags
+    t = (
+        Teller()
+        .buy("A", 10, 100)
+        .slip("A", 3)
+        .write("order_open", changes=[("A", -10)], orders=[("e", "A", 10)])
+    )
+    t.write("order_fill", changes=[("B", 10)], orders=[("e", "A", -10)])
+    assert t.sell("B", 10, 500).sale[1] is None and "incomplete_history" in t.last.flags
+
+
+def test_until_the_whole_history_was_listed_no_sale_has_a_result():
+    t = Teller(Ledger(backfilled=False)).buy("A", 10, 100).sell("A", 10, 120)
+    assert t.sale[1] is None and t.last.flags == ("incomplete_history",)
+
+
+def test_selling_more_than_there_is_is_of_unknown_origin():
+    """It cannot happen where the chain holds; nothing breaks where it does."""
+    t = Teller().buy("A", 10, 100).write("sell", 150, FEE, [("A", -15)], "A")
+    assert t.sale == ("partial", 0, 100, 100) and t.taken() == "10@100 5@?"
+
+
+def test_a_gap_that_shows_late_reaches_back_to_a_fill_too():
+    """Ordered before the gap on A's second account began, filled after: what was missed may have
+    taken the lots that the fill took.
+    """
+    t = Teller().buy("A", 10, 100)
+    t.write("order_open", changes=[("A", -10)], orders=[("e", "A", 10)]).gain("A/2", 1)
+    t.write("order_fill", changes=[("B", 3)], orders=[("e", "A", -10)])
+    t.slip("A/2", 1).gain("A/2", 1)
+    assert t.ledger.stale
+    ledger, booked = rebuild(t.sell("B", 3, 70).entries)
+    assert show(booked) == [("unmatched", None, "", ("incomplete_history",))]
+    assert ledger.chain.gaps == [Gap(140, 160, "balance_break")]
+
+
+def test_a_restarted_ledger_knows_what_it_found_out():
+    """Of two accounts that no transaction had touched, one was touched since."""
+    kept, gone = Opening((0, 1, 0, "a"), "A", 5, 6), Opening((0, 1, 0, "b"), "B", 7, 0)
+    ledger = Ledger(backfilled=False, chain=BalanceChain(untouched={"a": kept, "b": gone}))
+    ledger.chain.seen["b"] = Seen(9, "B", 7, 0)
+    ledger.chain.found["b"] = gone
+    ledger.chain.found_gap_starts["A"] = 4
+    again = ledger.restart()
+    told = again.chain
+    assert (again.backfilled, told.untouched, told.expected["b"]) == (False, {"a": kept}, gone)
+    assert (told.gap_starts, told.seen) == ({"A": 4}, {})
+    assert again.inventories[SOL].lots["A"] == [Lot(kept.rank, None, 5, None, 5, None)]
+
+
+def test_what_moved_and_which_lots_were_taken_is_followed_in_all_inventories():
+    """By slot. The purchase with Q takes no lots of A, and a fill takes what lies in the escrow."""
+    t = Teller().gain("Q", 100).swap("Q", 50, "A", 10)
+    chain = t.ledger.chain
+    assert (chain.moved, chain.taken) == ({USDC, "A"}, {USDC: 130})
+    t.write("order_open", changes=[("A", -4)], orders=[("e", "A", 4)])
+    assert chain.taken == {USDC: 130, "A": 140}
+    t.gain("B", 1).write("order_fill", changes=[("C", 3)], orders=[("e", "A", -4)])
+    assert (chain.moved, chain.taken) == ({USDC, "A", "B", "C"}, {USDC: 130, "A": 160})
+    t.slip("B", 5).gain("B", 1)
+    assert chain.taken == {USDC: 130, "A": 160} and chain.broken == {"B"}

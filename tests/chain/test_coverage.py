@@ -1,0 +1,347 @@
+"""Order inside a slot, the closing check, and what may be said of how whole a history is."""
+
+import itertools
+import random
+
+import pytest
+from scene import Scene
+from story import RENT, Story, account_of, address
+
+from chain.ledger.balances import BalanceChain, Gap, Seen
+from chain.ledger.coverage import (
+    GIVEN_UP,
+    IS_PROGRAM,
+    OLDER,
+    Progress,
+    decide_state,
+    find_overtaken,
+    is_explained,
+    order_entries,
+)
+from chain.ledger.ledger import Ledger
+from chain.ledger.lots import Opening
+from chain.reading.answers import Holding
+from chain.reading.entries import read_entry
+from chain.reading.programs import table
+from chain.reading.receipts import parse_receipt
+
+PROGRAMS = table()
+
+
+def entries_of(story, person, indexed=True):
+    """The person's entries as a node with or without transactionIndex gives them."""
+    rows = story.chain().touching(address(person))
+    return [
+        read_entry(
+            parse_receipt({**row.receipt, "transactionIndex": row.index if indexed else None}),
+            address(person),
+            PROGRAMS,
+        )
+        for row in rows
+    ]
+
+
+def crowded():
+    """Five transactions of ada in one slot, among others; their one order is told by her
+    balances.
+    """
+    story = Story()
+    story.fund("ada", 10**9)
+    for verb, *how in (
+        ("buy", "CAT", 100, 5_000),
+        ("sell", "CAT", 40, 3_000),
+        ("buy", "CAT", 7, 900),
+        ("give", "CAT", 3),
+        ("fail",),
+    ):
+        getattr(story, verb)("ada", *how)
+        story.same_slot()
+    story.slot += 10
+    story.sell("ada", "CAT", 64, 9_000)
+    return story
+
+
+# ---- order ---------------------------------------------------------------------------------------
+def test_transaction_index_orders_a_slot():
+    entries = entries_of(crowded(), "ada")
+    assert [e.tx_index for e in entries if e.slot == entries[1].slot] == [0, 1, 2, 3, 4]
+    for seed in range(20):
+        assert order_entries(random.Random(seed).sample(entries, len(entries))) == entries
+
+
+def test_without_it_the_balances_do():
+    entries = entries_of(crowded(), "ada", indexed=False)
+    for seed in range(20):
+        assert order_entries(random.Random(seed).sample(entries, len(entries))) == entries
+
+
+def test_what_was_held_before_decides_between_two_orders():
+    """There and back again: 10 SOL go out and the same 10 come back, fees paid by others. Alone
+    both orders join; after what was held only one does.
+    """
+    story = Story()
+    story.fund("ada", 50)
+    story.transact("bank", [("lamports", "ada", "eve", 10)])
+    story.same_slot()
+    story.transact("bank", [("lamports", "eve", "ada", 10)])
+    first, *pair = entries_of(story, "ada", indexed=False)
+    for two in itertools.permutations(pair):
+        assert order_entries([first, *two]) == [first, *pair]
+        assert order_entries(two, {address("ada"): Seen(1, None, 0, 50)}) == pair
+    assert {e.flags for e in order_entries(pair)} == {("order_unresolved",)}
+
+
+def test_equal_receipts_stay_unresolved_and_flagged():
+    """Two notes that change nothing of ada could stand either way: by signature, and said so."""
+    story = Story()
+    story.fund("ada", 50)
+    story.mention("ada")
+    story.same_slot()
+    story.mention("ada")
+    entries = entries_of(story, "ada", indexed=False)
+    ordered = order_entries(reversed(entries))
+    assert [e.signature for e in ordered[1:]] == sorted(e.signature for e in entries[1:])
+    assert [e.flags for e in ordered] == [
+        (),
+        ("fee_only", "order_unresolved")[1:],
+        ("order_unresolved",),
+    ]
+
+
+def test_after_a_gap_the_slot_alone_tells():
+    """What was held does not join because something is missing before: the order inside the slot is
+    still one.
+    """
+    entries = entries_of(crowded(), "ada", indexed=False)
+    missing = {address("ada"): Seen(1, None, 0, 77)}
+    assert order_entries(reversed(entries[1:]), missing) == entries[1:]
+
+
+def opened_again():
+    """Two entries of ada in one slot without an index: she sends 10 CAT away, and her account is
+    opened again for DOG, of which 7 come; then she sends 3 of them away.
+    """
+    scene = Scene(ada=10**9, friend=10**9).holds("ada", "CAT", 10)
+    scene.holds("friend", "CAT", 0).holds("friend", "DOG", 7)
+    where = account_of("ada", "CAT")
+    scene.send("CAT", "ada", "friend", 10)
+    scene.close(where, "ada")
+    scene.open("ada", "ada", "DOG", word=where)
+    scene.send("DOG", account_of("friend", "DOG"), where, 7)
+    receipts = [scene.receipt("friend", "ada")]
+    scene = Scene(ada=10**9, friend=10**9).holds("ada", "DOG", 7, word=where)
+    scene.holds("friend", "DOG", 0)
+    scene.send("DOG", where, account_of("friend", "DOG"), 3)
+    receipts.append(scene.receipt("friend", "ada"))
+    return [read_entry(parse_receipt(one), address("ada"), PROGRAMS) for one in receipts]
+
+
+def test_an_account_that_was_opened_again_joins_by_what_it_began_with():
+    entries = opened_again()
+    held = {address(account_of("ada", "CAT")): Seen(1, address("CAT"), 10, RENT)}
+    assert order_entries(reversed(entries), held) == entries
+    assert find_overtaken(entries, held) == set()
+    ledger = Ledger()
+    for entry in entries:
+        ledger.apply(entry)
+    # As many FOX are no CAT.
+    (where,) = held
+    fox = {where: held[where]._replace(mint=address("FOX"))}
+    assert find_overtaken(entries, fox) == {where}
+    # 7 DOG came and 3 went; the 10 CAT that were there from the beginning went.
+    assert ledger.chain.gaps == [] and ledger.chain.openings == {address("CAT")}
+    assert {one.mint: one.amount for one in ledger.list_positions()} == {address("DOG"): 7 - 3}
+
+
+def test_a_slot_of_too_many_is_left_unresolved():
+    story = Story()
+    story.fund("ada", 10**9)
+    for n in range(8):
+        story.transact("ada", [("lamports", "ada", "eve", n + 1)])
+        story.same_slot()
+    entries = entries_of(story, "ada", indexed=False)
+    assert all("order_unresolved" in e.flags for e in order_entries(entries)[1:])
+
+
+def test_what_was_held_decides_whether_an_account_moved_unseen():
+    """There and back again, as above, whatever the signatures sort by: nothing is missing."""
+    sorted_alike = set()
+    for earlier in range(6):
+        story = Story()
+        for _ in range(earlier):
+            story.mention("eve")
+        story.fund("ada", 50)
+        story.transact("bank", [("lamports", "ada", "eve", 10)])
+        story.same_slot()
+        story.transact("bank", [("lamports", "eve", "ada", 10)])
+        first, *pair = entries_of(story, "ada", indexed=False)
+        seen = {address("ada"): Seen(first.slot, None, 0, 50)}
+        assert find_overtaken(reversed(pair), seen) == set()
+        sorted_alike.add(pair[0].signature < pair[1].signature)
+    assert sorted_alike == {True, False}
+
+
+def test_accounts_that_moved_unseen_before_these_are_found():
+    """Ada was sent a whole SOL: whoever left her with a lamport less missed something. Without the
+    purchase, the sale begins with 7 CAT that nobody saw her get.
+    """
+    story = Story()
+    for verb, *how in (("fund", 10**9), ("buy", "CAT", 7, 10_000), ("sell", "CAT", 7, 9_000)):
+        getattr(story, verb)("ada", *how)
+    sent, *later = entries_of(story, "ada")
+    (cat,) = {b.address for b in later[1].balances} - {address("ada")}
+    for lamports, found in ((10**9, set()), (10**9 - 1, {address("ada")})):
+        seen = {address("ada"): Seen(sent.slot, None, 0, lamports)}
+        # In whatever order they come in, and nothing of what was seen is changed.
+        assert find_overtaken(reversed(later), seen) == found
+        assert seen == {address("ada"): Seen(sent.slot, None, 0, lamports)}
+    opened = {cat: Seen(sent.slot, None, 0, 0)}
+    assert find_overtaken([sent, later[1]], opened) == {address("ada"), cat}
+    assert find_overtaken([], opened) == set()
+
+
+def test_recorded_slots_are_ordered_by_balances_as_by_index(history):
+    """Of the recorded slots that hold several receipts of a wallet: how many the balances alone
+    resolve, and always rightly.
+    """
+    told, resolved, slots = table([history["venue"]]), 0, 0
+    for wallet in history["wallets"]:
+        receipts = [parse_receipt(one["json"]) for one in history["transactions"]]
+        index = {one["signature"]: one["index"] for one in history["transactions"]}
+        own = {
+            a
+            for r in receipts
+            for a, sides in r.tokens.items()
+            if any(s and s.owner == wallet for s in sides)
+        } | {wallet}
+        entries = [read_entry(r, wallet, told) for r in receipts if own & set(r.keys)]
+        ordered = order_entries(entries)
+        for _, group in itertools.groupby(ordered, key=lambda e: e.slot):
+            group = list(group)
+            if len(group) > 1:
+                slots += 1
+                if not any("order_unresolved" in e.flags for e in group):
+                    resolved += 1
+                    assert [index[e.signature] for e in group] == sorted(
+                        index[e.signature] for e in group
+                    )
+    assert slots > 100 and resolved > 0.95 * slots
+
+
+# ---- the closing check ---------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "seen, held, verdict",
+    [
+        (Seen(10, "A", 5, 7), Holding(10, 5, 7, "A"), True),
+        (Seen(10, "A", 5, 7), Holding(99, 5, 7, "A"), True),
+        (Seen(10, "A", 5, 7), Holding(10, 6, 7, "A"), False),
+        (Seen(10, "A", 5, 7), Holding(10, 5, 8, "A"), False),
+        # As much, of another mint; of nothing a node names none.
+        (Seen(10, "A", 5, 7), Holding(10, 5, 7, "B"), False),
+        (Seen(10, "A", 0, 7), Holding(10, 0, 7), True),
+        (Seen(10, "A", 5, 7), Holding(9, 0, 0), None),
+        # The node is behind: it proves nothing either way.
+        (Seen(10, "A", 5, 7), Holding(9, 5, 7, "A"), None),
+        (None, Holding(10, 0, 0), True),
+        (None, Holding(10, 0, 1), False),
+        (None, Holding(10, 1, 0, "A"), False),
+    ],
+)
+def test_a_balance_is_explained_or_not(seen, held, verdict):
+    assert is_explained(seen, held) is verdict
+
+
+# ---- what is said --------------------------------------------------------------------------------
+DONE = {"polled": True, "listed": True, "confirmed": True, "closed": True}
+GAP = Gap(5, 9, "balance_break")
+UNTOUCHED = {"an account": Opening.untouched("an account", "A", 5, 0)}
+
+
+@pytest.mark.parametrize(
+    "chain, progress, state, gaps",
+    [
+        (BalanceChain(), {}, "none", []),
+        (BalanceChain(), {"polled": True}, "backfilling", []),
+        (BalanceChain(), {**DONE, "pending": 1}, "backfilling", []),
+        # One walk proves nothing.
+        (BalanceChain(), {**DONE, "confirmed": False}, "backfilling", []),
+        (BalanceChain(), {**DONE, "closed": False}, "backfilling", []),
+        (BalanceChain(), DONE, "complete", []),
+        (BalanceChain(gaps=[GAP]), DONE, "partial", [GAP]),
+        (BalanceChain(gaps=[GAP]), {**DONE, "confirmed": False, "closed": False}, "partial", [GAP]),
+        (
+            BalanceChain(gaps=[GAP]),
+            {**DONE, "pending": 1},
+            "backfilling",
+            [],
+            # Gaps before everything was fetched are none yet.
+        ),
+        (BalanceChain(untouched=UNTOUCHED), DONE, "partial", []),
+        (BalanceChain(), {**DONE, "pending": 2, "stuck": 2}, "partial", []),
+        (
+            BalanceChain(),
+            {**DONE, "pending": 1, "stuck": 1, "refused": ((7, "no meta"),)},
+            "partial",
+            [Gap(7, 7, "receipt_refused: no meta")],
+        ),
+        (
+            BalanceChain(),
+            {**DONE, "unexplained": (("addr", 3, 8),)},
+            "partial",
+            [Gap(3, 8, "closing_balance")],
+        ),
+        (
+            BalanceChain(gaps=[GAP]),
+            {**DONE, "unexplained": (("a", 3, 8), ("b", 3, 8))},
+            "partial",
+            [Gap(3, 8, "closing_balance"), GAP],
+        ),
+        (BalanceChain(), {**DONE, "capped": True}, "partial", []),
+        (BalanceChain(), {**DONE, "accounts_capped": True}, "partial", []),
+        (BalanceChain(gaps=[GAP]), {**DONE, "program": True}, "none", []),
+    ],
+)
+def test_the_state_that_is_said(chain, progress, state, gaps):
+    said, found, note = decide_state(chain, Progress(**progress))
+    assert (said, found) == (state, gaps)
+    assert (note is None) == (state == "complete")
+
+
+def test_notes_can_be_read_by_anybody():
+    """Each is whole sentences without the words of the trade."""
+    cases = [
+        (BalanceChain(), {}),
+        (BalanceChain(), {"polled": True}),
+        (BalanceChain(gaps=[GAP]), DONE),
+        (BalanceChain(untouched=UNTOUCHED), DONE),
+        (BalanceChain(), {**DONE, "stuck": 1, "pending": 1}),
+        (BalanceChain(), {**DONE, "closed": False}),
+        (BalanceChain(), {**DONE, "capped": True}),
+        (BalanceChain(), {**DONE, "accounts_capped": True}),
+        (BalanceChain(), {**DONE, "program": True}),
+        (BalanceChain(), {**DONE, "given_up": True}),
+    ]
+    notes = [decide_state(chain, Progress(**progress))[2] for chain, progress in cases]
+    assert len(set(notes)) == len(notes)
+    for note in notes:
+        assert note[0].isupper() and note.endswith(".") and len(note) < 160
+        assert not any(
+            word in note.lower()
+            for word in ("rpc", "slot", "fifo", "lamport", "null", "fold", "node")
+        )
+
+
+def test_a_wallet_that_was_given_up_says_so_beside_all_else():
+    for chain, note in ((BalanceChain(), None), (BalanceChain(untouched=UNTOUCHED), OLDER)):
+        state, gaps, _ = decide_state(chain, Progress(**DONE))
+        told = GIVEN_UP if note is None else f"{note} {GIVEN_UP}"
+        assert decide_state(chain, Progress(**DONE, given_up=True)) == (state, gaps, told)
+
+
+def test_what_fails_at_present_is_told_last():
+    said = "Observing this wallet fails at present and is tried again: no node answers."
+    for more, note in (({}, None), ({"program": True}, IS_PROGRAM), ({"given_up": True}, GIVEN_UP)):
+        progress = Progress(**DONE, **more, trouble="no node answers")
+        assert decide_state(BalanceChain(), progress)[2] == (
+            said if note is None else f"{note} {said}"
+        )

@@ -1,0 +1,370 @@
+"""What a wallet holds, piece by piece: lots and slices, escrows, what swaps carry over, and the
+average cost beside. `(10, 100, "x")` is ten units that cost 100 lamports and came by x; each test
+tells its arithmetic.
+"""
+
+import pytest
+
+from chain.ledger.average import AverageCost, Pool, Portion, is_dust
+from chain.ledger.inventory import Carried, Cut, Inventory, Position, join_released
+from chain.ledger.lots import UNDATED, Lot, Opening, Slice
+
+
+def hold(*lots, mint="A"):
+    """An Inventory of lots of a mint, told as (amount, cost, origin)."""
+    inventory = Inventory()
+    for amount, cost, origin in lots:
+        inventory.put(mint, origin, amount, 60, cost)
+    return inventory
+
+
+def read(slices):
+    return [(one.amount, one.cost, one.lot.origin) for one in slices]
+
+
+def lost_cost(slices):
+    return sum(one.cost for one in slices)
+
+
+def read_lots(inventory, mint="A"):
+    return [(one.left, one.left_cost, one.origin) for one in inventory.lots.get(mint, [])]
+
+
+# ---- in and out
+def test_the_oldest_leaves_first():
+    """15 of 10@100 10@200: the first whole and half of the second. By the average, 20 cost 300:
+    300 * 15 // 20 = 225.
+    """
+    inventory = hold((10, 100, "x"), (10, 200, "y"))
+    assert [lot.number for lot in inventory.lots["A"]] == [(1, 1), (1, 2)]
+    slices, portion = inventory.cut("A", 15)
+    assert read(slices) == [(10, 100, "x"), (5, 100, "y")] and portion == Portion(15, 225, 0)
+    assert read_lots(inventory) == [(5, 100, "y")]
+    slices, portion = inventory.cut("A", 5)
+    assert read(slices) == [(5, 100, "y")] and portion == Portion(5, 75, 0)
+    assert inventory.lots == {"A": []}
+
+
+def test_more_than_there_is_came_from_nowhere():
+    inventory = hold((4, 40, "x"))
+    slices, portion = inventory.cut("A", 6)
+    assert read(slices) == [(4, 40, "x"), (2, None, None)] and portion == Portion(4, 40, 2)
+    nowhere = slices[1].lot
+    assert (nowhere.number, nowhere.amount, nowhere.left) == ((0,), 2, 0)
+    slices, portion = inventory.cut("B", 3)
+    assert read(slices) == [(3, None, None)] and portion == Portion(0, 0, 3)
+
+
+def test_a_lot_tells_when_it_came_and_nothing_is_no_lot():
+    inventory = Inventory()
+    inventory.put("A", "x", 0, 60, 0)
+    assert inventory.lots == {}
+    inventory.put("A", "y", 5, 1_700_000_000, 50, 1_699_999_999_000)
+    (lot,) = inventory.lots["A"]
+    assert lot == Lot((1, 1), "y", 5, 50, 5, 50, 1_700_000_000, 1_699_999_999_000)
+    assert inventory.average.pools["A"] == Pool(5, 50, 0)
+
+
+def test_what_was_there_before_lies_before_all():
+    """4 of unknown cost before 10@100. By the average 4 of 14 are 4 * 4 // 14 = 1 of the unknown,
+    and 3 of the known, which cost 100 * 3 // 10 = 30.
+    """
+    inventory = hold((10, 100, "x"))
+    inventory.lay(Opening((0, 5, 0, "an account"), "A", 4, 6))
+    assert inventory.lots["A"][0] == Lot((0, 5, 0, "an account"), None, 4, None, 4, None)
+    slices, portion = inventory.cut("A", 4)
+    assert read(slices) == [(4, None, None)] and portion == Portion(3, 30, 1)
+    inventory.lay(Opening((0, 6, 0, "another"), "B", 2, 0))
+    assert read_lots(inventory, "B") == [(2, None, None)]
+
+
+def test_its_own_money_has_no_lots():
+    inventory = Inventory("Q")
+    inventory.put("Q", "x", 5, 60)
+    inventory.lay(Opening((0, 5, 0, "an account"), "Q", 4, 6))
+    assert inventory.cut("Q", 9) == ([], Portion(0, 0, 0)) and inventory == Inventory("Q")
+
+
+def test_in_a_money_that_was_never_paid_all_is_of_unknown_cost():
+    """5 of x and 5 of y lie in the order, 5 of y and 10 of x are left, and 3 Q, which are money."""
+    inventory = hold((5, 50, "x"), (10, 200, "y"), (10, None, "x"))
+    inventory.put("Q", "z", 3, 60, 30)
+    inventory.hold("e", "A", inventory.cut("A", 10))
+    other = inventory.convert("Q")
+    assert read_lots(other) == [(5, None, "y"), (10, None, "x")]
+    assert [lot.number for lot in other.lots["A"]] == [(1, 2), (1, 3)]
+    assert {(lot.time, lot.since) for lot in other.lots["A"]} == {(60, UNDATED)}
+    assert read(other.escrows["e"].slices) == [(5, None, "x"), (5, None, "y")]
+    assert other.escrows["e"].pool == Pool(0, 0, 10) and "Q" not in other.lots
+    assert other.average == AverageCost(pools={"A": Pool(0, 0, 15)})
+    assert (inventory.sum_open_cost(), other.sum_open_cost()) == (50 + 200 + 30, 0)
+    # What is put into one is in no other, and comes next in both.
+    other.put("A", "w", 1, 70, 9)
+    assert other.lots["A"][-1].number == (1, 5) and len(inventory.lots["A"]) == 2
+    assert read(inventory.cut("A", 5).slices) == [(5, 100, "y")] and other.lots["A"][0].left == 5
+
+
+def test_the_average_cost_is_rounded_down_and_the_rest_stays():
+    """10 for 3: 10 * 1 // 3 = 3 of one unit; then 7 * 1 // 2 = 3, and 4. Of 3 + 4 of unknown cost
+    beside 2@7, four are 4 * 7 // 9 = 3 and one of 7 * 1 // 2 = 3.
+    """
+    pool = Pool(3, 10)
+    assert [pool.take(1) for _ in range(3)] == [
+        Portion(1, 3, 0),
+        Portion(1, 3, 0),
+        Portion(1, 4, 0),
+    ]
+    for portion in (Portion(1, 3, 3), Portion(1, 4, 4)):
+        pool.add(portion)
+    assert pool == Pool(2, 7, 7)
+    assert pool.take(4) == Portion(1, 3, 3) and pool == Pool(1, 4, 4)
+    assert pool.take(9) == Portion(1, 4, 8) and pool == Pool(0, 0, 0)
+    assert pool.take(2) == Portion(0, 0, 2)
+
+
+def test_sales_by_the_average_cost_are_summed():
+    """3 of 7 sold for 100 brought 100 * 3 // 7 = 42 and cost 10: 32. 2,000 of 2,001 sold for 4,002
+    brought 4,000 and cost 50: 3,950, and one of unknown cost in 2,001 is dust. Then -7, 5 and 2.
+    """
+    average = AverageCost()
+    average.sell(Portion(3, 10, 4), 100)
+    assert (average.realized, average.matched) == (32, 0)
+    average.sell(Portion(0, 0, 5), 70)
+    average.sell(Portion(2_000, 50, 1), 4_002)
+    assert (average.realized, average.matched) == (3_982, 1)
+    average.count(-7)
+    average.count(5)
+    average.sell(Portion(1, 1, 0), 3)
+    assert (average.realized, average.matched) == (3_982, 4)
+
+
+def test_less_than_a_thousandth_is_dust():
+    assert [is_dust(1, 1_000), is_dust(1, 1_001), is_dust(0, 1)] == [False, True, True]
+
+
+def test_the_average_cost_goes_over_to_another_mint():
+    """2 of 3 are known and cost 9: of 10, 10 * 1 // 3 = 3 are unknown, and of 7 lamports
+    7 * 2 // 3 = 4 join the 9. What is all unknown takes no lamport along.
+    """
+    average = AverageCost()
+    average.carry(Portion(2, 9, 1), "B", 10, 7)
+    assert average.pools == {"B": Pool(7, 13, 3)}
+    average.carry(Portion(0, 0, 3), "B", 10, 7)
+    assert average.pools == {"B": Pool(7, 13, 13)}
+
+
+# ---- from one mint to another
+def test_each_slice_takes_its_cost_along():
+    """10@100, 10 of unknown cost and 5@70 become 50 B for 7 lamports: 50 * 10 // 25 = 20 twice,
+    and 10; 7 * 10 // 25 = 2 twice, and 3. By the average 15 of 25 are known and cost 170: 30 B for
+    170 + 7 * 15 // 25 = 174, and 20 of unknown cost.
+    """
+    inventory = hold((10, 100, "x"), (10, None, "y"), (5, 70, "z"))
+    cut = inventory.cut("A", 25)
+    carried = inventory.carry(cut, "B", "swap", 50, 99, 99_000, 7)
+    assert [(read(one.slices), one.spent) for one in carried] == [
+        ([(10, 100, "x")], 2),
+        ([(10, None, "y")], 2),
+        ([(5, 70, "z")], 3),
+    ]
+    assert read_lots(inventory, "B") == [(20, 102, "swap"), (20, None, "swap"), (10, 73, "swap")]
+    assert {lot.time for lot in inventory.lots["B"]} == {99}
+    assert inventory.average.pools["B"] == Pool(30, 174, 20)
+
+
+def test_a_known_cost_that_joins_an_unknown_one_is_lost():
+    """1@5 is too small for a unit of 2 B, for 2 * 1 // 4 = 0: it joins 3 of unknown cost."""
+    inventory = hold((1, 5, "x"), (3, None, "y"))
+    cut = inventory.cut("A", 4)
+    assert inventory.carry(cut, "B", "swap", 2, 99, 99_000, 9) == [Carried(cut.slices, 9)]
+    assert read_lots(inventory, "B") == [(2, None, "swap")]
+
+
+@pytest.mark.parametrize(
+    "amounts, got, lots",
+    [
+        # 3 * 1 // 7 = 0: the last is too small and joins the one before.
+        ((6, 1), 3, [(3, 70)]),
+        # 6 * 6 // 13 = 2 and 2, 6 * 1 // 13 = 0: 6 and 7 share 6 as 6 * 6 // 13 = 2, and 4.
+        ((6, 6, 1), 6, [(2, 60), (4, 70)]),
+        # 4 * 1 // 8 = 0, of two 4 * 2 // 8 = 1, which is enough: 2 and 6 share 4 as 1 and 3.
+        ((1, 1, 6), 4, [(1, 20), (3, 60)]),
+        # Nothing is enough of nothing.
+        ((2, 3), 0, []),
+    ],
+)
+def test_slices_too_small_for_a_unit_join_others(amounts, got, lots):
+    """Each unit of A cost 10."""
+    inventory = hold(*((amount, 10 * amount, "x") for amount in amounts))
+    cut = inventory.cut("A", sum(amounts))
+    inventory.carry(cut, "B", "swap", got, 99, 99_000, 0)
+    assert read_lots(inventory, "B") == [(*lot, "swap") for lot in lots]
+
+
+# ---- orders
+def ordered():
+    """15 of 10@100 10@200 lie in an order; by the average they cost 225."""
+    inventory = hold((10, 100, "x"), (10, 200, "y"))
+    inventory.hold("e", "A", inventory.cut("A", 15))
+    return inventory
+
+
+def test_an_order_keeps_what_it_holds_at_its_cost():
+    inventory = ordered()
+    escrow = inventory.escrows["e"]
+    assert (escrow.mint, escrow.pool) == ("A", Pool(15, 225, 0))
+    assert read(escrow.slices) == [(10, 100, "x"), (5, 100, "y")]
+    inventory.hold("e", "A", inventory.cut("A", 2))
+    assert read(escrow.slices) == [(10, 100, "x"), (5, 100, "y"), (2, 40, "y")]
+    # 75 * 2 // 5 = 30
+    assert escrow.pool == Pool(17, 255, 0)
+
+
+def test_an_order_gives_the_oldest_first():
+    """12 of 10@100 5@100: 100 * 2 // 5 = 40 of the second. By the average 225 * 12 // 15 = 180."""
+    inventory = ordered()
+    mint, slices, portion = inventory.release("e", "A", 12)
+    assert (mint, read(slices)) == ("A", [(10, 100, "x"), (2, 40, "y")])
+    assert portion == Portion(12, 180, 0)
+    assert read(inventory.escrows["e"].slices) == [(3, 60, "y")]
+    _, slices, portion = inventory.release("e", "A", 99)
+    assert read(slices) == [(3, 60, "y")] and portion == Portion(3, 45, 0)
+    assert inventory.escrows == {}
+
+
+@pytest.mark.parametrize("quantity", [0, -4])
+def test_an_order_that_gives_nothing_keeps_all(quantity):
+    inventory = ordered()
+    assert inventory.release("e", "A", quantity) == ("A", [], Portion(0, 0, 0))
+    assert [one.cost for one in inventory.escrows["e"].slices] == [100, 100]
+
+
+def test_unknown_costs_stay_unknown_in_an_order():
+    inventory = hold((10, None, "x"))
+    inventory.hold("e", "A", inventory.cut("A", 10))
+    released = inventory.release("e", "A", 4)
+    assert read(released.slices) == [(4, None, "x")] and released.portion == Portion(0, 0, 4)
+    assert read(inventory.escrows["e"].slices) == [(6, None, "x")]
+    assert read(inventory.put_back(released, 3)) == [(1, None, "x")]
+    assert read_lots(inventory) == [(3, None, "x")]
+
+
+def test_what_comes_back_takes_its_place_again():
+    """12 were released: 10@100 and 2@40; 11 come back, of the second half: 40 * 1 // 2 = 20, and
+    20 are lost; of its own lot it comes after what stayed. By the average 180 * 11 // 12 = 165 come
+    to the 75 of the 5 that stayed.
+    """
+    inventory = ordered()
+    assert lost_cost(inventory.put_back(inventory.release("e", "A", 12), 11)) == 20
+    assert read_lots(inventory) == [(10, 100, "x"), (5, 100, "y"), (1, 20, "y")]
+    assert [(lot.amount, lot.cost) for lot in inventory.lots["A"]] == [
+        (10, 100),
+        (10, 200),
+        (1, 20),
+    ]
+    assert inventory.average.pools["A"] == Pool(16, 240, 0)
+
+
+def test_where_nothing_fits_all_of_its_cost_is_lost():
+    inventory = ordered()
+    assert lost_cost(inventory.put_back(inventory.release("e", "A", 12), 0)) == 140
+    assert read_lots(inventory) == [(5, 100, "y")]
+    assert inventory.average.pools["A"] == Pool(5, 75, 0)
+
+
+def test_what_comes_back_of_a_mint_that_is_gone_is_there_again():
+    inventory = hold((10, 100, "x"))
+    inventory.hold("e", "A", inventory.cut("A", 10))
+    inventory.lots.clear()
+    inventory.put_back(inventory.release("e", "A", 10), 10)
+    assert read_lots(inventory) == [(10, 100, "x")]
+
+
+def test_what_left_several_orders_is_joined():
+    lot = Lot((1, 1), "x", 9, 90, 0, 0)
+    inventory = Inventory()
+    for address, slices, portion in (
+        ("e", [Slice(lot, 4, 40, 5)], Portion(4, 44, 0)),
+        ("f", [Slice(lot, 3, 30, 5), Slice(lot, 2, None, UNDATED)], Portion(3, 33, 2)),
+    ):
+        inventory.hold(address, "A", Cut(slices, portion))
+    joined = join_released([inventory.release(address, "A", 5) for address in "ef"])
+    assert read(joined.slices) == [(4, 40, "x"), (3, 30, "x"), (2, None, "x")]
+    assert joined.portion == Portion(7, 77, 2)
+    assert join_released([]) == Cut([], Portion(0, 0, 0))
+
+
+# ---- what is there
+def test_a_mint_is_held_in_lots_and_in_orders():
+    inventory = hold((10, 100, "x"))
+    assert inventory.is_held("A") and not inventory.is_held("B")
+    inventory.hold("e", "A", inventory.cut("A", 10))
+    assert inventory.is_held("A") and not inventory.is_held("B")
+    inventory.release("e", "A", 10)
+    assert not inventory.is_held("A")
+
+
+def test_open_cost_counts_lots_and_orders_and_nothing_unknown():
+    """100 of y are left in lots, 200 lie in the order, and 7 of B have no known cost."""
+    inventory = ordered()
+    inventory.put("B", "z", 7, 60)
+    assert inventory.sum_open_cost() == 100 + 200
+
+
+def test_positions_tell_what_is_known_of_their_cost():
+    inventory = ordered()
+    inventory.put("A", "z", 4, 60)
+    for mint, amount, cost in (("C", 3, None), ("B", 2, 0)):
+        inventory.put(mint, "z", amount, 60, cost)
+    inventory.put("D", "z", 1, 60, 1)
+    inventory.cut("D", 1)
+    decimals = {"A": 6, "B": 0, "C": 9, "D": 1}
+    assert inventory.list_positions(decimals) == [
+        Position("A", 9, 6, 100, 4),
+        Position("B", 2, 0, 0, 0),
+        Position("C", 3, 9, None, 3),
+    ]
+
+
+# ---- since when a cost is known
+def test_a_carried_cost_began_with_the_earliest_purchase():
+    """2 of 1_000 and 4 of 3_000, swapped at 5_000 for 6 B: lots of 1_000 and 3_000. Swapped on for
+    1 C they are one, of 1_000. What cannot be dated stays so.
+    """
+    inventory = Inventory()
+    for amount, since in ((2, 1_000), (4, 3_000)):
+        inventory.put("A", "x", amount, 1, 10, since)
+    inventory.carry(inventory.cut("A", 6), "B", "swap", 6, 5, 5_000, 0)
+    assert [lot.since for lot in inventory.lots["B"]] == [1_000, 3_000]
+    inventory.carry(inventory.cut("B", 6), "C", "swap", 1, 7, 7_000, 0)
+    assert [(lot.left_cost, lot.since) for lot in inventory.lots["C"]] == [(20, 1_000)]
+    inventory.carry(inventory.cut("C", 1), "D", "swap", 1, None, UNDATED, 0)
+    assert [(lot.left_cost, lot.since) for lot in inventory.lots["D"]] == [(20, UNDATED)]
+
+
+def test_a_clock_that_stepped_back_dates_a_carried_cost():
+    """Bought at 3_000 and swapped at 2_000, by the clock of the chain."""
+    inventory = Inventory()
+    inventory.put("A", "x", 2, 3, 10, 3_000)
+    inventory.carry(inventory.cut("A", 2), "B", "swap", 6, 2, 2_000, 0)
+    assert [lot.since for lot in inventory.lots["B"]] == [2_000]
+
+
+def test_a_view_leaves_out_what_was_paid_before_it():
+    """Of 3@30 from 1_000, of which 1@10 lies in an order, and 4@80 from 2_000."""
+    inventory = Inventory()
+    inventory.put("A", "x", 3, 1, 30, 1_000)
+    inventory.put("A", "y", 4, 2, 80, 2_000)
+    inventory.hold("e", "A", inventory.cut("A", 1))
+    assert [inventory.sum_open_cost(begins) for begins in (UNDATED, 1_000, 2_000, 2_001)] == [
+        *(110, 110, 80, 0)
+    ]
+    assert [inventory.list_positions({"A": 6}, begins) for begins in (1_000, 2_000, 2_001)] == [
+        [Position("A", 6, 6, 100, 0)],
+        [Position("A", 6, 6, 80, 2)],
+        [Position("A", 6, 6, None, 6)],
+    ]
+    inventory.put_back(inventory.release("e", "A", 1), 1)
+    assert [(lot.left, lot.since) for lot in inventory.lots["A"]] == [
+        *((2, 1_000), (1, 1_000), (4, 2_000))
+    ]

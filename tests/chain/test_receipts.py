@@ -1,0 +1,629 @@
+"""Receipts: both encodings of real ones give the numbers of truth.csv; whatever is not whole is
+refused.
+"""
+
+import copy
+import hashlib
+import json
+import struct
+from types import SimpleNamespace
+
+import orjson
+import pytest
+from corpus import read_truth
+from damage import JSON, at, paths_of
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from nacl.signing import VerifyKey
+from story import BEGIN, Story, account_of, address
+
+from chain.base58 import b58decode, b58encode
+from chain.ledger.ledger import Ledger
+from chain.reading.digests import digest_receipt
+from chain.reading.effects import _named_as_own, associated_address, read_effect, touches
+from chain.reading.entries import Entry, read_entry
+from chain.reading.instructions import SYSTEM, TOKEN, Operation
+from chain.reading.programs import TIP_ACCOUNTS, table
+from chain.reading.receipts import BadReceipt, parse_receipt
+
+PROGRAMS = table()
+
+
+@pytest.fixture(scope="module")
+def real(receipts):
+    """signature -> the bare result of getTransaction, 102 of mainnet."""
+    return {path.stem: json.loads(path.read_text()) for path in (receipts / "json").glob("*.json")}
+
+
+def numbers(raw, wallet):
+    e = read_effect(parse_receipt(raw), wallet, TIP_ACCOUNTS)
+    return {
+        "lamportChange": e.lamports,
+        "feeLamports": e.fee,
+        "wsolChange": e.wrapped,
+        "rentLamports": e.rent,
+        "solChangeLamports": e.sol,
+        "tipLamports": e.tip,
+        "tokenChangesRaw": {mint: change for mint, change, _ in e.tokens},
+    }
+
+
+def wanted(row):
+    return {
+        name: json.loads(row[name])
+        for name in (
+            "lamportChange",
+            "feeLamports",
+            "wsolChange",
+            "rentLamports",
+            "solChangeLamports",
+            "tipLamports",
+            "tokenChangesRaw",
+        )
+    }
+
+
+# ---- real receipts -------------------------------------------------------------------------------
+def test_every_number_of_every_row_of_the_truth(receipts, real):
+    rows = read_truth(receipts)
+    assert len(rows) == 143
+    assert [(r["signature"], numbers(real[r["signature"]], r["wallet"])) for r in rows] == [
+        (r["signature"], wanted(r)) for r in rows
+    ]
+
+
+def test_owners_and_sponsors_are_told_apart(receipts, real):
+    """The flags of truth.csv that are facts of the receipt: an owner had to be inferred, the wallet
+    is not among the keys, somebody else paid rent.
+    """
+    for row in read_truth(receipts):
+        receipt = parse_receipt(real[row["signature"]])
+        effect = read_effect(receipt, row["wallet"], TIP_ACCOUNTS)
+        flags = row["flags"].split()
+        assert effect.inferred == ("owner_inferred" in flags)
+        assert (row["wallet"] not in receipt.keys) == ("wallet_not_in_keys" in flags)
+        assert (effect.sponsored > 0) == ("sponsored_rent" in flags)
+        assert touches(receipt, row["wallet"])
+
+
+def test_json_receipts_say_the_same_as_jsonParsed(receipts, real, history):
+    """The recorded history has both encodings of each receipt from the runtime itself."""
+    for one in history["transactions"]:
+        plain, parsed = parse_receipt(one["json"]), parse_receipt(one["jsonParsed"])
+        assert (plain.keys, plain.signers, plain.tokens, plain.before, plain.after) == (
+            parsed.keys,
+            parsed.signers,
+            parsed.tokens,
+            parsed.before,
+            parsed.after,
+        )
+        for wallet in history["wallets"]:
+            assert read_entry(plain, wallet, PROGRAMS) == read_entry(parsed, wallet, PROGRAMS)
+
+
+def test_the_parsed_message_is_the_one_that_was_signed(real):
+    """The 43 receipts in encoding json prove themselves: the message put together again from what
+    was read is what all their signers signed.
+    """
+    plain = [
+        raw
+        for raw in real.values()
+        if isinstance(raw["transaction"]["message"]["accountKeys"][0], str)
+    ]
+    assert len(plain) == 43 and {raw.get("version", "legacy") for raw in plain} == {"legacy", 0, 1}
+    for raw in plain:
+        receipt, header = parse_receipt(raw), raw["transaction"]["message"]["header"]
+        message, signers = (
+            write_message(raw, receipt),
+            receipt.keys[: header["numRequiredSignatures"]],
+        )
+        assert receipt.signers == set(signers)
+        for signer, signature in zip(signers, raw["transaction"]["signatures"], strict=True):
+            VerifyKey(b58decode(signer)).verify(message, b58decode(signature))
+
+
+def write_message(raw, receipt):
+    """The signed bytes of a legacy, v0 or v1 message: keys, instructions and their data as they
+    were read; header, blockhash and look-ups as they stand in the JSON.
+    """
+    message, version = raw["transaction"]["message"], raw.get("version", "legacy")
+    header = bytes(
+        message["header"][name]
+        for name in (
+            "numRequiredSignatures",
+            "numReadonlySignedAccounts",
+            "numReadonlyUnsignedAccounts",
+        )
+    )
+    keys, blockhash = (
+        [b58decode(key) for key in receipt.keys[: len(message["accountKeys"])]],
+        b58decode(message["recentBlockhash"]),
+    )
+    calls = [
+        (receipt.keys.index(one.program), bytes(map(receipt.keys.index, one.accounts)), one.data)
+        for one in receipt.instructions
+    ]
+    # SIMD-0385
+    if version == 1:
+        settings = message["transactionConfig"]
+        mask, values = 0, b""
+        for bits, name, form in (
+            (3, "priorityFee", "<Q"),
+            (4, "computeUnitLimit", "<I"),
+            (8, "loadedAccountsDataSizeLimit", "<I"),
+            (16, "heapSize", "<I"),
+        ):
+            if settings[name] is not None:
+                mask, values = mask | bits, values + struct.pack(form, settings[name])
+        heads = b"".join(
+            struct.pack("<BBH", program, len(accounts), len(data))
+            for program, accounts, data in calls
+        )
+        return (
+            b"\x81"
+            + header
+            + struct.pack("<I", mask)
+            + blockhash
+            + bytes([len(calls), len(keys)])
+            + b"".join(keys)
+            + values
+            + heads
+            + b"".join(a + d for _, a, d in calls)
+        )
+    body = (
+        header
+        + compact(keys)
+        + blockhash
+        + compact(
+            [
+                bytes([program]) + compact(accounts) + compact(data)
+                for program, accounts, data in calls
+            ]
+        )
+    )
+    if version == "legacy":
+        return body
+    tables = [
+        b58decode(t["accountKey"])
+        + compact(bytes(t["writableIndexes"]))
+        + compact(bytes(t["readonlyIndexes"]))
+        for t in message["addressTableLookups"]
+    ]
+    return b"\x80" + body + compact(tables)
+
+
+def compact(parts):
+    """Parts, or bytes, with their number in front: seven bits a byte, the lowest first."""
+    number, size = len(parts), b""
+    while number > 127:
+        number, size = number >> 7, size + bytes([number & 127 | 128])
+    return size + bytes([number]) + (parts if isinstance(parts, bytes) else b"".join(parts))
+
+
+def test_inner_instructions_hang_under_their_callers(real):
+    """Order and number of all instructions stay; each one's height is its caller's plus one where
+    the node tells heights.
+    """
+    for raw in real.values():
+        groups = {g["index"]: g["instructions"] for g in raw["meta"].get("innerInstructions") or []}
+        for place, top in enumerate(parse_receipt(raw).instructions):
+            assert len(list(top.tree())) == 1 + len(groups.get(place, []))
+            heights = [row.get("stackHeight") for row in groups.get(place, [])]
+            if None not in heights:
+                assert [height for one in top.inner for height in depths(one, 2)] == heights
+
+
+def depths(instruction, depth):
+    yield depth
+    for one in instruction.inner:
+        yield from depths(one, depth + 1)
+
+
+def test_versions_are_all_read(real):
+    versions = {str(raw.get("version", "absent")) for raw in real.values()}
+    assert versions == {"absent", "legacy", "0", "1"}
+    assert all(
+        parse_receipt(raw, signature).signature == signature for signature, raw in real.items()
+    )
+
+
+def test_an_unknown_owner_is_known_once_the_account_is(real):
+    """A receipt of 2021 names no owners. An account that is neither associated nor named counts
+    only when other receipts told whose it is.
+    """
+    story = Story()
+    story.fund("ada", 10**9)
+    signature = story.receive("ada", "CAT", 700)
+    raw = copy.deepcopy(story.chain().by_signature[signature].receipt)
+    for side in ("preTokenBalances", "postTokenBalances"):
+        for row in raw["meta"][side]:
+            del row["owner"], row["programId"]
+    mine, wallet = address(account_of("ada", "CAT")), address("ada")
+    receipt = parse_receipt(raw, signature)
+    blind, told = (
+        read_effect(receipt, wallet, TIP_ACCOUNTS, known)
+        for known in (frozenset(), frozenset((mine,)))
+    )
+    assert blind.inferred and blind.tokens == () and mine in blind.unowned
+    assert told.tokens == ((address("CAT"), 700, 6),) and mine not in told.unowned
+    assert read_entry(receipt, wallet, PROGRAMS).flags == ("owner_inferred",)
+
+
+def test_whom_a_receipt_touches():
+    """Ada's account of CAT, which has an owner, is hers; the venue it names is nobody's."""
+    story = Story()
+    story.fund("ada", 10**9)
+    signature = story.receive("ada", "CAT", 700)
+    receipt = parse_receipt(story.chain().by_signature[signature].receipt)
+    stranger, elsewhere = address("a stranger"), frozenset({address("an account elsewhere")})
+    assert address("ada") not in receipt.keys and touches(receipt, address("ada"))
+    assert not touches(receipt, stranger) and not touches(receipt, stranger, elsewhere)
+    assert touches(receipt, stranger, elsewhere | {address(account_of("maker", "CAT"))})
+    assert touches(receipt, address("maker"))
+
+
+def test_associated_addresses():
+    """Two addresses anybody can look up: the USDC and wrapped-SOL accounts derived for the address
+    of all ones (System program).
+    """
+    real_pair = (
+        "7T8ckKtdc5DH7ACS5AnCny7rVXYJPEsaAbdBri1FhPxY",
+        "EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v",
+    )
+    assert associated_address(*real_pair) == "BeWvKX4GCSzfQdWgvzH1nzNFujCAktbV2wYrUMGpQz3"
+
+
+def test_the_digest_of_a_receipt_is_that_of_its_named_fields(chain):
+    """Worked out here from the node's JSON, without the code that reads receipts."""
+    row = chain.rows[5]
+    meta, slot = row.receipt["meta"], row.slot
+    sides = {}
+    for side, name in enumerate(("preTokenBalances", "postTokenBalances")):
+        for one in meta[name]:
+            amount = one["uiTokenAmount"]
+            sides.setdefault(row.keys[one["accountIndex"]], [None, None])[side] = [
+                one["mint"],
+                one["owner"],
+                amount["amount"],
+                amount["decimals"],
+            ]
+    accounts = zip(row.keys, meta["preBalances"], meta["postBalances"], strict=True)
+    told = {
+        "signature": row.signature,
+        "slot": slot,
+        "failed": meta["err"] is not None,
+        "fee": meta["fee"],
+        "accounts": [list(one) for one in accounts],
+        "tokens": [[name, *sides[name]] for name in sorted(sides)],
+    }
+    text = orjson.dumps(told)
+    assert digest_receipt(parse_receipt(row.receipt)) == hashlib.sha256(text).hexdigest()
+
+
+def test_both_encodings_of_a_receipt_have_one_digest(history):
+    pairs = [
+        {digest_receipt(parse_receipt(one[encoding])) for encoding in ("json", "jsonParsed")}
+        for one in history["transactions"]
+    ]
+    assert len(pairs) > 700 and all(len(pair) == 1 for pair in pairs)
+
+
+# ---- what is refused -----------------------------------------------------------------------------
+@pytest.fixture(scope="module")
+def whole():
+    story = Story()
+    story.fund("ada", 10**9)
+    story.buy("ada", "CAT", 1_000, 250_000)
+    return story.chain().rows[-1].receipt
+
+
+MALFORMED = r"malformed: \w+"
+UNSIGNED = "an amount is not an unsigned 64-bit integer"
+NO_NUMBER = "a token amount is not a whole number"
+NO_ADDRESS = "an address is not base58 of 32 bytes"
+DECODED = ["meta", "innerInstructions", 0, "instructions"]
+LAMPORTS, TOKENS = (
+    [*DECODED, 0, "parsed", "info", "lamports"],
+    [*DECODED, 2, "parsed", "info", "amount"],
+)
+REFUSED = [
+    ("no meta", ["meta"], None),
+    ("no meta", ["meta"], []),
+    (MALFORMED, ["transaction"], "x"),
+    (MALFORMED, ["transaction", "signatures"], []),
+    ("unequal lengths of accounts and balances", ["meta", "preBalances"], [1, 2, 3]),
+    ("unequal lengths of accounts and balances", ["meta", "postBalances"], []),
+    ("lamports are not conserved", ["meta", "fee"], 5_001),
+    ("lamports are not conserved", ["meta", "preBalances", 0], 1),
+    (UNSIGNED, ["meta", "fee"], -1),
+    (UNSIGNED, ["meta", "fee"], 5_000.0),
+    (UNSIGNED, ["meta", "fee"], "5000"),
+    (UNSIGNED, ["meta", "fee"], True),
+    (UNSIGNED, ["meta", "fee"], 2**64),
+    (UNSIGNED, ["slot"], None),
+    ("a slot is larger than any there is", ["slot"], 2**63),
+    ("a block time is larger than any there is", ["blockTime"], 10**15),
+    (UNSIGNED, ["transactionIndex"], -1),
+    (UNSIGNED, ["transactionIndex"], "4"),
+    (NO_NUMBER, ["meta", "postTokenBalances", 0, "uiTokenAmount", "amount"], 12),
+    (NO_NUMBER, ["meta", "postTokenBalances", 0, "uiTokenAmount", "amount"], "1.5"),
+    (NO_NUMBER, ["meta", "postTokenBalances", 0, "uiTokenAmount", "amount"], "-1"),
+    (NO_NUMBER, ["meta", "postTokenBalances", 0, "uiTokenAmount", "amount"], "１"),
+    (UNSIGNED, ["meta", "postTokenBalances", 0, "uiTokenAmount", "amount"], str(2**64)),
+    (
+        "a number of decimals is larger than any there is",
+        ["meta", "postTokenBalances", 0, "uiTokenAmount", "decimals"],
+        10**9,
+    ),
+    (MALFORMED, ["meta", "postTokenBalances", 0, "accountIndex"], 99),
+    (NO_ADDRESS, ["meta", "postTokenBalances", 0, "mint"], None),
+    (NO_ADDRESS, ["meta", "postTokenBalances", 0, "owner"], 7),
+    (NO_ADDRESS, ["transaction", "message", "accountKeys", 1, "pubkey"], 7),
+    (NO_ADDRESS, ["transaction", "message", "accountKeys", 1, "pubkey"], "0OIl"),
+    (MALFORMED, ["transaction", "message", "instructions"], None),
+    (NO_ADDRESS, ["transaction", "message", "instructions", 0, "programId"], ["x"]),
+    (UNSIGNED, LAMPORTS, 2**64),
+    *((MALFORMED, LAMPORTS, told) for told in (1.5, 5e3, float("inf"), "1.5", " 7", True, None)),
+    *((MALFORMED, TOKENS, told) for told in (1.5, float("inf"), "1_0", "-1", "１", True)),
+    (
+        "an instruction's data is too long",
+        ["transaction", "message", "instructions", -1, "data"],
+        "1" * 20_000,
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    "why, path, value",
+    REFUSED,
+    ids=[f"{'.'.join(map(str, path))}={str(value)[:12]}" for _, path, value in REFUSED],
+)
+def test_a_receipt_with_a_wrong_part_is_refused(whole, why, path, value):
+    raw = copy.deepcopy(whole)
+    place, last = at(raw, path)
+    place[last] = value
+    with pytest.raises(BadReceipt, match=f"^{why}$"):
+        parse_receipt(raw)
+
+
+@pytest.mark.parametrize(
+    "why, path, largest",
+    [
+        ("a slot", ["slot"], 2**63 - 1),
+        ("a transaction's place", ["transactionIndex"], 2**31 - 1),
+        # The last second of the year 9999.
+        ("a block time", ["blockTime"], 253_402_300_799),
+        (
+            "a number of decimals",
+            ["meta", "postTokenBalances", 0, "uiTokenAmount", "decimals"],
+            255,
+        ),
+    ],
+)
+def test_numbers_go_as_far_as_they_are_stored(whole, why, path, largest):
+    raw = copy.deepcopy(whole)
+    place, last = at(raw, path)
+    place[last] = largest
+    parse_receipt(raw)
+    place[last] = largest + 1
+    with pytest.raises(BadReceipt, match=f"^{why} is larger than any there is$"):
+        parse_receipt(raw)
+
+
+def test_no_receipt_has_four_times_all_the_lamports_there_are(whole):
+    """All its accounts hold 2**61 - 1 lamports together, or one more."""
+    raw = copy.deepcopy(whole)
+    rest = 2**61 - 1 - sum(raw["meta"]["preBalances"][1:])
+    raw["meta"]["postBalances"][0] += rest - raw["meta"]["preBalances"][0]
+    raw["meta"]["preBalances"][0] = rest
+    parse_receipt(raw)
+    raw["meta"]["preBalances"][0] += 1
+    raw["meta"]["postBalances"][0] += 1
+    with pytest.raises(BadReceipt, match="^a sum of lamports is larger than any there is$"):
+        parse_receipt(raw)
+
+
+def test_a_failed_transaction_may_have_tried_to_send_any_amount(whole):
+    """Transfers of 2**63 lamports together; whoever fails with that moved nothing."""
+    raw = copy.deepcopy(whole)
+    told = [row["parsed"]["info"] for row in raw["meta"]["innerInstructions"][0]["instructions"]]
+    paid, *others = [info for info in told if "lamports" in info]
+    paid["lamports"] = 2**63 - 1 - sum(info["lamports"] for info in others)
+    parse_receipt(raw)
+    paid["lamports"] += 1
+    with pytest.raises(BadReceipt, match="^a sum of transfers is larger than any there is$"):
+        parse_receipt(raw)
+    raw["meta"]["err"] = {"InstructionError": [0, {"Custom": 1}]}
+    assert parse_receipt(raw).failed
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        ["meta"],
+        ["slot"],
+        ["transaction"],
+        ["meta", "err"],
+        ["meta", "fee"],
+        ["meta", "preBalances"],
+        ["transaction", "message"],
+        ["transaction", "message", "accountKeys"],
+        ["transaction", "message", "instructions"],
+    ],
+    ids=".".join,
+)
+def test_a_receipt_that_lacks_a_part_is_refused(whole, path):
+    raw = copy.deepcopy(whole)
+    place, last = at(raw, path)
+    del place[last]
+    with pytest.raises(BadReceipt):
+        parse_receipt(raw)
+
+
+@pytest.mark.parametrize("raw", [None, [], "receipt", 5, {}, {"meta": {}}])
+def test_what_is_no_receipt_is_refused(raw):
+    with pytest.raises(BadReceipt):
+        parse_receipt(raw)
+
+
+def test_anothers_receipt_is_refused(whole):
+    with pytest.raises(BadReceipt, match="^another transaction's receipt$"):
+        parse_receipt(whole, "5" * 88)
+
+
+def test_a_receipt_of_nobody_is_refused(whole):
+    raw = copy.deepcopy(whole)
+    raw["transaction"]["message"].update(accountKeys=[], instructions=[])
+    raw["meta"].update(
+        fee=0, preBalances=[], postBalances=[], preTokenBalances=[], postTokenBalances=[]
+    )
+    with pytest.raises(BadReceipt, match="^a receipt of nobody$"):
+        parse_receipt(raw)
+
+
+def test_more_wrapped_sol_than_lamports_is_refused():
+    """An account cannot hold more wrapped SOL than it holds lamports: such a receipt would make SOL
+    out of nothing.
+    """
+    story = Story()
+    story.fund("ada", 10**9)
+    story.receive("ada", "CAT", 5)
+    raw = copy.deepcopy(story.chain().rows[-1].receipt)
+    held = raw["meta"]["postTokenBalances"][0]
+    lamports = raw["meta"]["postBalances"][held["accountIndex"]]
+    held["mint"] = "So11111111111111111111111111111111111111112"
+    held["uiTokenAmount"]["amount"] = str(lamports)
+    parse_receipt(raw)
+    for more in (lamports + 1, 2**63):
+        held["uiTokenAmount"]["amount"] = str(more)
+        with pytest.raises(BadReceipt, match="^an account holds more wrapped SOL than lamports$"):
+            parse_receipt(raw)
+
+
+def test_bottomless_nesting_is_refused(whole):
+    """64 calls within each other are read, which no chain allows; one more is not."""
+    raw = copy.deepcopy(whole)
+    inner = [
+        {"programId": address("p"), "accounts": [], "data": "", "stackHeight": height}
+        for height in range(2, 66)
+    ]
+    raw["meta"]["innerInstructions"] = [{"index": 0, "instructions": inner[:-1]}]
+    assert len(list(parse_receipt(raw).instructions[0].tree())) == 64
+    raw["meta"]["innerInstructions"] = [{"index": 0, "instructions": inner}]
+    with pytest.raises(BadReceipt, match="^instructions nest too deep$"):
+        parse_receipt(raw)
+
+
+def test_what_the_token_program_bundles_is_called_by_it(whole):
+    """Two transfers (kind 3) of 7 and 8 in one instruction (kind 255), then a call of its own."""
+    raw, words = copy.deepcopy(whole), "ABC"
+    send = [b"\x03" + amount.to_bytes(8, "little") for amount in (7, 8)]
+    data = b"\xff" + b"".join(bytes([3, len(one)]) + one for one in send)
+    accounts = [address(word) for word in words * 2]
+    message = raw["transaction"]["message"]
+    message["instructions"] = [
+        {"programId": TOKEN, "accounts": accounts, "data": b58encode(data), "stackHeight": None}
+    ]
+    inner = {"programId": SYSTEM, "accounts": [], "data": "", "stackHeight": 2}
+    raw["meta"]["innerInstructions"] = [{"index": 0, "instructions": [inner]}]
+    (top,) = parse_receipt(raw).instructions
+    assert top.operation is None
+    assert [one.program for one in top.inner] == [TOKEN, TOKEN, SYSTEM]
+    source, target, authority = (address(word) for word in words)
+    assert [one.operation for one in top.inner] == [
+        Operation("send", source, target, authority, 7),
+        Operation("send", source, target, authority, 8),
+        None,
+    ]
+    assert [one.data for one in top.inner] == [*send, b""]
+    assert top.inner[0].accounts == (source, target, authority)
+
+
+def test_data_is_read_as_far_as_programs_may_hand_it_on(whole):
+    """10 KiB are 14,100 letters at most. Each `1` is a zero byte."""
+    raw = copy.deepcopy(whole)
+    last = raw["transaction"]["message"]["instructions"][-1]
+    last["data"] = "1" * 14_100
+    assert parse_receipt(raw).instructions[-1].data == bytes(14_100)
+    last["data"] += "1"
+    with pytest.raises(BadReceipt, match="too long"):
+        parse_receipt(raw)
+
+
+@settings(max_examples=500, deadline=None)
+@given(data=st.data())
+def test_whatever_a_node_makes_up_is_read_or_refused(data):
+    """Any part of a receipt replaced by anything: either BadReceipt, or books of amounts that fit
+    where they are stored.
+    """
+    story = Story()
+    story.fund("ada", 10**9)
+    story.buy("ada", "CAT", 1_000, 250_000)
+    raw = copy.deepcopy(story.chain().rows[-1].receipt)
+    for _ in range(data.draw(st.integers(1, 3))):
+        path = data.draw(st.sampled_from(list(paths_of(raw))[1:]))
+        place, last = at(raw, path)
+        place[last] = data.draw(JSON)
+    try:
+        receipt = parse_receipt(raw)
+    except BadReceipt:
+        return
+    entry = read_entry(receipt, address("ada"), PROGRAMS)
+    assert Entry.load(entry.signature, entry.slot, entry.tx_index, entry.dump()) == entry
+    Ledger().apply(entry)
+    amounts = (
+        receipt.slot,
+        receipt.tx_index or 0,
+        receipt.block_time or 0,
+        entry.sol,
+        entry.fee,
+        entry.tip,
+        entry.rent,
+    )
+    assert all(type(amount) is int and -(2**63) <= amount < 2**63 for amount in amounts)
+
+
+def test_the_story_is_of_the_real_shape(whole):
+    """What the made-up receipts of these tests have is what real ones have."""
+    receipt = parse_receipt(whole)
+    assert (
+        receipt.slot == BEGIN + 2
+        and receipt.fee == 5_000
+        and not receipt.failed
+        and len(receipt.signers) == 1
+    )
+
+
+def test_what_passed_through_the_venue_is_the_whole_less_what_stood_beside_it():
+    """900 CAT of 1,000 were bought and 100 given; 7 DOG came beside and were sold."""
+    story = Story()
+    story.fund("ada", 10**9)
+    story.buy("ada", "CAT", 1_000, 250_000)
+    whole = read_entry(parse_receipt(story.chain().rows[-1].receipt), address("ada"), PROGRAMS)
+    cat, dog = address("CAT"), address("DOG")
+    split = whole._replace(beside_sol=50_000, beside_tokens=((cat, 100, 6), (dog, 7, 0)))
+    assert (whole.venue_sol, whole.venue_tokens) == (whole.sol, whole.tokens)
+    assert split.venue_sol == whole.sol - 50_000
+    assert sorted(split.venue_tokens) == sorted(((cat, 900, 6), (dog, -7, 0)))
+
+
+def test_what_a_wallet_mints_into_is_not_its_own_by_that():
+    """A receipt without owners: who spends from an account owns it, who mints into one need not.
+    One of Token-2022 is found by the call that opened it: its associated address is not looked for.
+    """
+    told = [
+        Operation("mint", target="theirs", authority="W"),
+        Operation("send", source="ours", target="theirs", authority="W"),
+        Operation("send", source="another's", target="ours", authority="V"),
+        Operation("initialize", target="opened", authority="W"),
+        Operation("associate", "payer", "associated", "W"),
+        *(
+            Operation(name, source=f"to {name}", authority="W")
+            for name in ("approve", "close", "burn")
+        ),
+    ]
+    receipt = SimpleNamespace(operations=told)
+    assert list(_named_as_own(receipt, "W")) == [
+        *("ours", "opened", "associated"),
+        *("to approve", "to close", "to burn"),
+    ]

@@ -1,0 +1,465 @@
+"""Books that close to the lamport: what became of a wallet's money, item by item, against small
+ledgers worked out by hand, an oracle written apart, the recorded history and every real receipt.
+"""
+
+import json
+import random
+from collections import Counter
+from fractions import Fraction
+from math import floor
+
+import pytest
+from corpus import read_truth
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from teller import (
+    FEE,
+    SOL_STEP,
+    UNEXPLAINED,
+    Teller,
+    plan_sol_step,
+    rebuild,
+    write_sol_step,
+    write_sol_steps,
+)
+
+from chain.ledger.coverage import order_entries
+from chain.ledger.inventory import SOL
+from chain.ledger.ledger import Ledger
+from chain.ledger.reconciliation import Totals
+from chain.ledger.sales import Booked, see_side
+from chain.reading.entries import Entry, read_entry
+from chain.reading.programs import table
+from chain.reading.receipts import parse_receipt
+
+BEGIN = 10**12
+
+
+def items(teller):
+    """What is not zero of a reconciliation, without the balances."""
+    told = teller.ledger.reconcile()._asdict()
+    return {name: n for name, n in told.items() if n and name not in ("opening", "closing")}
+
+
+def closes(teller):
+    assert teller.ledger.reconcile().difference == 0
+    return items(teller)
+
+
+# ---- one transaction ---------------------------------------------------------------------------
+ONE = Entry("one", 7, 0, 60, "?", "V", "A", (), (), 0, 5, 2, 0, (), ())
+INCOMPLETE = ("incomplete_history",)
+
+
+@pytest.mark.parametrize(
+    "kind, told, booked, counted",
+    [
+        ("transfer_out", {"sol": -100}, {}, {"overhead": 7, "sent": 93}),
+        ("native_transfer", {"sol": 50}, {}, {"overhead": 7, "received": 57}),
+        ("account_open", {"sol": -7}, {}, {"overhead": 7}),
+        # Fee and tip stand apart from what a deposit or an order took.
+        ("liquidity", {"sol": -100}, {}, {"overhead": 7, "other": -93}),
+        ("order_fill", {"sol": -7}, {"carried": 3}, {"overhead": 7, "carried": 3}),
+        # 4 lamports more than its fee are nobody's.
+        ("failed", {"sol": -9, "tip": 0}, {}, {"failed": 1, "failed_cost": 5, "other": -4}),
+        # Of 50 that went, 30 stood beside, and others put in 6.
+        (
+            *("buy", {"sol": -50, "beside_sol": -30, "sponsored": 6}, {}),
+            {"trades": 1, "volume": 20, "sent": 30, "received": 6},
+        ),
+        (
+            *("sell", {"sol": 50, "beside_sol": 30}, {"status": "matched", "result": 1}),
+            {
+                **{"trades": 1, "volume": 20, "received": 30},
+                **{"matched": 1, "realized": 1, "winning": 1},
+            },
+        ),
+        (
+            *("sell", {"sol": 50}, {"status": "matched", "result": 0}),
+            {"trades": 1, "volume": 50, "matched": 1},
+        ),
+        (
+            *("sell", {"sol": 50}, {"status": "partial", "result": -3, "unmatched_proceeds": 20}),
+            {"trades": 1, "volume": 50, "partial": 1, "realized": -3, "unmatched_proceeds": 20},
+        ),
+        (
+            *("sell", {"sol": 50}, {"status": "unmatched", "unmatched_proceeds": 50}),
+            {"trades": 1, "volume": 50, "unmatched": 1, "unmatched_proceeds": 50},
+        ),
+        # After a gap it has no result, whatever was worked out.
+        (
+            "sell",
+            {"sol": 50},
+            {
+                **{"status": "unmatched", "result": 5, "flags": INCOMPLETE},
+                **{"unmatched_proceeds": 50, "carried": 1},
+            },
+            {"trades": 1, "volume": 50, "carried": 1},
+        ),
+        (
+            *("sell", {"sol": 50}, {"status": "matched", "result": 5, "flags": UNEXPLAINED}),
+            {},
+        ),
+        (
+            *("swap", {"sol": -50}, {"carried": 2, "cost_left": 8, "other": -1}),
+            {"trades": 1, "carried": 2, "cost_left": 8, "cost_left_receipts": 1, "other": -1},
+        ),
+        (
+            *("round_trip", {"sol": 50}, {"status": "matched", "result": 50}),
+            {"trades": 1, "matched": 1, "realized": 50, "winning": 1},
+        ),
+    ],
+)
+def test_what_one_transaction_adds_to_the_sums(kind, told, booked, counted):
+    entry = ONE._replace(kind=kind, **told)
+    totals, twice = Totals(), Totals()
+    side = see_side(entry, SOL)
+    totals.add(Booked(entry, side, **booked))
+    assert totals == Totals(**counted)
+    for _ in range(2):
+        twice.add(Booked(entry, side, **booked))
+    assert twice == Totals(**{name: 2 * n for name, n in counted.items()})
+
+
+# ---- small ledgers -------------------------------------------------------------------------------
+def test_a_sale_and_what_is_left():
+    """10@100, 4 sold for 60: result 60 - 40; 6@60 are left. The wallet got 10^12 to begin with."""
+    t = Teller().buy("A", 10, 100).sell("A", 4, 60)
+    assert closes(t) == {"received": BEGIN, "realized": 20, "open_cost": 60}
+
+
+def test_balances_before_the_first_and_after_the_last_transaction():
+    told = Teller(lamports=500).buy("A", 10, 100).ledger.reconcile()
+    # A's account is opened with rent that the wallet pays: it stays the wallet's own
+    assert (told.opening, told.closing, told.open_cost, told.difference) == (500, 400, 100, 0)
+
+
+def test_proceeds_of_what_has_no_known_cost():
+    """10@? 10@100, 15 sold for 30: 20 for those of unknown cost; 10 - 50 for 5@50."""
+    t = Teller().gain("A", 10).buy("A", 10, 100).sell("A", 15, 30)
+    want = {"unmatched_proceeds": 20, "realized": 10 - 50, "open_cost": 50}
+    assert closes(t) == {"received": BEGIN, **want}
+
+
+def test_what_leaves_without_a_sale_leaves_its_cost():
+    t = Teller().buy("A", 10, 100).lose("A", 4).lose("A", 1, "liquidity")
+    want = {"cost_left": 40 + 10, "cost_left_receipts": 2, "open_cost": 50, "overhead": 2 * FEE}
+    assert closes(t) == {"received": BEGIN, **want}
+
+
+def test_what_a_swap_spends_on_lots_of_unknown_cost():
+    """5@? 5@50 for 20 B and 7 lamports: 10@? and 10@54, for 7 * 5 // 10 = 3 go with the first."""
+    t = Teller().gain("A", 5).buy("A", 5, 50).swap("A", 10, "B", 20, 7)
+    assert t.lots("B") == "10@? 10@54" and t.last.carried == 1
+    assert closes(t) == {"received": BEGIN, "open_cost": 54, "other": -3}
+
+
+def test_known_cost_that_a_lot_of_unknown_cost_swallows_is_cost_left():
+    t = Teller().gain("A", 1).buy("A", 9, 90).swap("A", 10, "B", 5)
+    want = {"cost_left": 90, "cost_left_receipts": 1}
+    assert t.lots("B") == "5@?" and closes(t) == {"received": BEGIN, **want}
+
+
+def test_failed_transactions_and_overhead():
+    t = Teller().write("failed", -FEE, FEE).write("other", -FEE, FEE)
+    assert closes(t) == {"received": BEGIN, "failed_cost": FEE, "overhead": FEE}
+
+
+def test_sent_received_and_other_each_have_their_own_rule():
+    t = Teller().write("native_transfer", -70, FEE).write("lending", -300, FEE)
+    t.write("stake", 40, FEE).write("account_open", -10, FEE)
+    want = {"sent": 65 + 5, "other": -295 + 45, "overhead": 4 * FEE}
+    assert closes(t) == {"received": BEGIN, **want}
+
+
+def test_rent_that_others_paid_is_received():
+    t = Teller().write("transfer_in", 0, 0, [("A", 5)], sponsored=2_000)
+    assert closes(t) == {"received": BEGIN + 2_000} and t.ledger.totals.closing == BEGIN + 2_000
+
+
+def test_a_gift_beside_a_sale_is_received_and_no_proceeds():
+    t = Teller().buy("A", 10, 100).write("sell", 120, FEE, [("A", -10)], "A", beside_sol=10_000)
+    assert t.sale == ("matched", 20, 120, 100) and t.ledger.totals.volume == 100 + 120
+    assert closes(t) == {"received": BEGIN + 10_000, "realized": 20}
+
+
+def test_what_a_trade_pays_for_another_wallet_is_sent():
+    t = Teller().write("buy", -100, FEE, [("A", 10)], "A", beside_sol=-40)
+    assert t.lots("A") == "10@100" and closes(t) == {
+        "received": BEGIN,
+        "sent": 40,
+        "open_cost": 100,
+    }
+
+
+def test_tokens_that_arrive_beside_a_trade_have_an_unknown_cost():
+    """They are there before the trade: a gift can be sold in the receipt that brings it."""
+    t = Teller().write("buy", -100, FEE, [("A", 10)], "A", beside=[("A", 3), ("B", 2)])
+    assert (t.lots("A"), t.lots("B")) == ("3@? 10@100", "2@?")
+    t = Teller().write("sell", 90, FEE, [("A", -3)], "A", beside=[("A", 3)])
+    assert t.sale == ("unmatched", None, None, None) and t.lots("A") == ""
+    assert closes(t) == {"received": BEGIN, "unmatched_proceeds": 90}
+
+
+def test_tokens_that_leave_beside_a_trade_leave_their_cost():
+    t = Teller().buy("A", 10, 100).write("sell", 60, FEE, [("A", -4)], "A", beside=[("A", -5)])
+    assert t.sale == ("matched", 20, 60, 40) and t.last.cost_left == 50
+    want = {"realized": 20, "cost_left": 50, "cost_left_receipts": 1, "open_cost": 10}
+    assert closes(t) == {"received": BEGIN, **want}
+
+
+def test_a_trade_of_unexplained_value_has_no_price_and_counts_nowhere():
+    t = Teller().write("buy", -100, FEE, [("A", 10)], "A", flags=UNEXPLAINED)
+    assert t.lots("A") == "10@?" and closes(t) == {"received": BEGIN, "other": -100}
+    t = Teller().buy("A", 10, 100).write("sell", 900, FEE, [("A", -4)], "A", flags=UNEXPLAINED)
+    assert t.sale == ("not_applicable", None, None, None)
+    want = {"other": 900, "cost_left": 40, "cost_left_receipts": 1, "open_cost": 60}
+    assert closes(t) == {"received": BEGIN, **want}
+    totals = t.ledger.totals
+    assert (totals.trades, totals.volume, totals.matched, totals.unmatched) == (1, 100, 0, 0)
+
+
+def test_a_swap_of_unexplained_value_carries_no_cost():
+    t = Teller().buy("A", 10, 100)
+    t.write("swap", -5, FEE, [("A", -4), ("B", 8)], "B", flags=UNEXPLAINED)
+    assert t.lots("B") == "8@?" and t.ledger.totals.carried == 0
+    want = {"other": -5, "cost_left": 40, "cost_left_receipts": 1, "open_cost": 60}
+    assert closes(t) == {"received": BEGIN, **want}
+
+
+def test_a_round_trip_has_its_result_by_itself():
+    """It counts as a matched sale and a trade, moves no lot and adds nothing to the volume."""
+    t = Teller().buy("A", 10, 100).write("round_trip", 7, FEE, [("B", 1)], "A", residues=["B"])
+    assert t.sale == ("matched", 7, None, None) and (t.last.matched, t.last.lots) == (0, ())
+    assert (t.lots("A"), t.lots("B")) == ("10@100", "1@?")
+    totals = t.ledger.totals
+    assert (totals.trades, totals.volume, totals.matched, totals.winning) == (2, 100, 1, 1)
+    assert closes(t) == {"received": BEGIN, "realized": 7, "open_cost": 100}
+    t.write("round_trip", -9, FEE, mint="A", beside_sol=500)
+    assert closes(t) == {"received": BEGIN + 500, "realized": -2, "open_cost": 100}
+    assert (totals.winning, t.inventory.average.realized) == (1, -2)
+
+
+def test_a_round_trip_has_its_result_after_a_gap_too():
+    t = Teller().buy("A", 10, 100).slip(lamports=-33).write("round_trip", 7, FEE, mint="A")
+    assert t.sale == ("matched", 7, None, None) and t.ledger.reconcile().imbalance == 0
+
+
+def test_a_round_trip_of_unexplained_value_earned_nothing():
+    t = Teller().write("round_trip", 700, FEE, mint="A", flags=UNEXPLAINED)
+    assert t.sale == ("not_applicable", None, None, None) and t.ledger.totals.trades == 0
+    assert closes(t) == {"received": BEGIN, "other": 700}
+
+
+def test_strangers_dust_leaves_a_sale_matched():
+    """1@? 2000@2000, all sold for 4002: 4002 * 1 // 2001 = 2 count for nothing."""
+    t = Teller().gain("A", 1).buy("A", 2_000, 2_000).sell("A", 2_001, 4_002)
+    assert t.sale == ("matched", 2_000, 4_000, 2_000) and t.last.unmatched == 1
+    assert closes(t) == {"received": BEGIN, "realized": 2_000, "unmatched_proceeds": 2}
+    # a thousandth is too much: 1 of 1000
+    t = Teller().gain("A", 1).buy("A", 999, 999).sell("A", 1_000, 2_000)
+    assert t.sale[0] == "partial"
+
+
+def test_a_tip_beside_no_trade_is_overhead():
+    t = Teller().write("native_transfer", -70, FEE, tip=15).write("other", -20, FEE, tip=15)
+    assert closes(t) == {"received": BEGIN, "sent": 50, "overhead": 2 * FEE + 30}
+
+
+def test_what_lies_in_escrow_still_costs_what_it_cost():
+    """10@100: 4 go into an order; a fill brings B for 3 of them, a cancel 1 back."""
+    t = (
+        Teller()
+        .buy("A", 10, 100)
+        .write("order_open", -FEE, FEE, [("A", -4)], None, [("e", "A", 4)])
+    )
+    assert closes(t) == {"received": BEGIN, "open_cost": 100, "overhead": FEE}
+    t.write("order_fill", changes=[("B", 6)], orders=[("e", "A", -3)])
+    assert t.lots("B") == "6@30" and closes(t)["open_cost"] == 100
+    t.write("order_cancel", changes=[("A", 1)], orders=[("e", "A", -1)])
+    assert t.lots("A") == "6@60 1@10" and closes(t)["open_cost"] == 100
+
+
+def test_an_order_that_is_filled_for_lamports_has_no_result():
+    t = Teller().buy("A", 10, 100).write("order_open", 0, 0, [("A", -4)], None, [("e", "A", 4)])
+    t.write("order_fill", 70, orders=[("e", "A", -4)])
+    want = {"other": 70, "cost_left": 40, "cost_left_receipts": 1, "open_cost": 60}
+    assert closes(t) == {"received": BEGIN, **want}
+
+
+def test_the_difference_is_what_a_gap_moved():
+    t = Teller().buy("A", 10, 100).slip(lamports=-33).sell("A", 4, 60)
+    told = t.ledger.reconcile()
+    assert (told.difference, told.gaps, told.imbalance) == (-33, -33, 0)
+    # a sale after a gap has no result: its SOL less the cost that went with it
+    assert items(t) == {"received": BEGIN, "open_cost": 60, "other": 60 - 40, "gaps": -33}
+
+
+def test_lots_that_left_in_a_gap_left_their_cost():
+    t = Teller().buy("A", 10, 100).slip("A", -4).gain("A", 1)
+    want = {"cost_left": 40, "cost_left_receipts": 1, "open_cost": 60}
+    assert closes(t) == {"received": BEGIN, **want} and t.last.cost_left == 40
+
+
+def test_an_account_that_is_seen_late_opens_with_what_it_held():
+    """Its rent was there before; its tokens have an unknown cost."""
+    t = Teller(lamports=500, A=7).buy("B", 1, 100).sell("A", 7, 60)
+    told = t.ledger.reconcile()
+    assert (told.opening, told.unmatched_proceeds, told.difference) == (500 + 2_000, 60, 0)
+
+
+# ---- an oracle written apart ---------------------------------------------------------------------
+class Purse:
+    """The same rules told once more, one pile after another, in fractions."""
+
+    def __init__(self):
+        self.piles, self.money = [], Counter()
+
+    def put(self, mint, amount, cost):
+        if amount:
+            self.piles.append([mint, amount, cost, amount, cost])
+
+    def take(self, mint, amount):
+        out = []
+        for pile in self.piles:
+            piece = min(pile[3], amount) if pile[0] == mint else 0
+            if piece:
+                pile[3], amount = pile[3] - piece, amount - piece
+                cost = None
+                if pile[2] is not None:
+                    cost = floor(Fraction(pile[2] * piece, pile[1])) if pile[3] else pile[4]
+                    pile[4] -= cost
+                out.append((piece, cost))
+        assert not amount
+        return out
+
+    def leave(self, mint, amount):
+        cost = sum(c or 0 for _, c in self.take(mint, amount))
+        self.left += cost
+
+    def apply(self, step):
+        verb, sol, fee, changes, beside_sol, beside, sponsored = step
+        self.left = 0
+        m = self.money
+        m["received"] += sponsored + max(0, beside_sol)
+        m["sent"] += max(0, -beside_sol)
+        for mint, n in beside:
+            self.put(mint, max(0, n), None)
+        self.move(verb, sol, fee, dict(changes))
+        for mint, n in beside:
+            if n < 0:
+                self.leave(mint, -n)
+        m["cost_left"] += self.left
+        m["cost_left_receipts"] += bool(self.left)
+
+    def move(self, verb, sol, fee, changes):
+        m = self.money
+        if verb == "buy":
+            ((mint, n),) = changes.items()
+            self.put(mint, n, -sol)
+        elif verb == "sell":
+            ((mint, n),) = changes.items()
+            rest, parts = sol, self.take(mint, -n)
+            for place, (piece, cost) in enumerate(parts):
+                gross = rest if place == len(parts) - 1 else floor(Fraction(sol * piece, -n))
+                rest -= gross
+                m["unmatched_proceeds" if cost is None else "realized"] += gross - (cost or 0)
+        elif verb == "round_trip":
+            m["realized"] += sol
+        elif verb == "swap":
+            (given, n), (mint, got) = sorted(changes.items(), key=lambda one: one[1])
+            parts, rest, spent = self.take(given, -n), got, -sol
+            for place, (piece, cost) in enumerate(parts):
+                last = place == len(parts) - 1
+                part = rest if last else floor(Fraction(got * piece, -n))
+                paid = spent if last else floor(Fraction(-sol * piece, -n))
+                rest, spent = rest - part, spent - paid
+                self.put(mint, part, None if cost is None else cost + paid)
+                m["other"] -= paid if cost is None else 0
+        else:
+            self.unpriced(verb, sol, fee, changes)
+
+    def unpriced(self, verb, sol, fee, changes):
+        m = self.money
+        for mint, n in changes.items():
+            self.put(mint, max(0, n), None)
+            if n < 0:
+                self.leave(mint, -n)
+        if verb == "failed":
+            m["failed_cost"] += fee
+        elif verb == "unexplained":
+            m["other"] += sol
+        else:
+            m["overhead"] += fee
+            rest = sol + fee
+            if verb == "lending":
+                m["other"] += rest
+            else:
+                m["received" if rest > 0 else "sent"] += abs(rest)
+
+    def told(self):
+        money = {name: n for name, n in self.money.items() if n}
+        left = sum(pile[4] or 0 for pile in self.piles)
+        return {**money, **({"open_cost": left} if left else {})}
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.lists(SOL_STEP, max_size=40))
+def test_every_item_is_the_oracles_and_the_books_close(drawn):
+    """Gifts beside trades, payments for a second wallet, rent of strangers, failed and unexplained
+    ones: after each.
+    """
+    teller, purse = Teller(lamports=10**15), Purse()
+    for one in drawn:
+        step = plan_sol_step(teller, one)
+        if step:
+            write_sol_step(teller, step)
+            purse.apply(step)
+            assert closes(teller) == purse.told()
+
+
+@settings(max_examples=200, deadline=None)
+@given(drawn=st.lists(SOL_STEP, max_size=30), seed=st.integers(0, 10**6), missing=st.integers(0, 3))
+def test_in_any_order_the_same_and_the_difference_is_what_is_missing(drawn, seed, missing):
+    """Some transactions are never found: what the balances moved there, and nothing else, is the
+    difference.
+    """
+    entries = write_sol_steps(drawn).entries
+    dice = random.Random(seed)
+    inside = entries[1:-1]
+    gone = {e.signature for e in dice.sample(inside, min(missing, len(inside)))}
+    found = [e for e in entries if e.signature not in gone]
+    ledger, booked = rebuild(found)
+    assert rebuild(order_entries(dice.sample(found, len(found)))) == (ledger, booked)
+    assert ledger.reconcile().imbalance == 0
+    if not ledger.chain.gaps:
+        assert ledger.reconcile().difference == 0
+
+
+# ---- what really happened ------------------------------------------------------------------------
+def test_the_books_of_the_recorded_wallets_close(history):
+    programs = table([history["venue"]])
+    for encoding in ("json", "jsonParsed"):
+        receipts = [
+            parse_receipt({**one[encoding], "transactionIndex": one["index"]})
+            for one in history["transactions"]
+        ]
+        for wallet in history["wallets"]:
+            entries = [read_entry(r, wallet, programs) for r in receipts]
+            ledger, _ = rebuild(order_entries(e for e in entries if e.balances))
+            told = ledger.reconcile()
+            final = int(history["final"][wallet]["lamports"])
+            assert ledger.chain.seen[wallet].lamports == final
+            assert told.closing == sum(seen.lamports for seen in ledger.chain.seen.values())
+            assert (told.difference, told.gaps, told.imbalance) == (0, 0, 0)
+
+
+def test_every_real_receipt_closes_by_itself(receipts):
+    programs, closed = table(), 0
+    for row in read_truth(receipts):
+        raw = json.loads((receipts / "json" / f"{row['signature']}.json").read_text())
+        ledger = Ledger()
+        ledger.apply(read_entry(parse_receipt(raw), row["wallet"], programs))
+        assert (row["signature"], ledger.reconcile().difference) == (row["signature"], 0)
+        closed += 1
+    assert closed == 143

@@ -1,0 +1,718 @@
+"""Ledgers in stablecoins: the rules of docs/results.md with another money, small ledgers worked out
+by hand, an oracle written apart, real receipts and the recorded history.
+
+`Q` is the money here, `K` another stablecoin. `10@100` is ten units that cost 100 raw units of Q.
+"""
+
+import json
+from collections import Counter
+from fractions import Fraction
+from math import floor
+from unittest import mock
+
+import pytest
+from corpus import read_truth
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from teller import (
+    FEE,
+    MONEY_STEP,
+    UNEXPLAINED,
+    USDC,
+    USDT,
+    Teller,
+    mint_of,
+    rebuild,
+    show_lots,
+    write_steps,
+)
+
+from chain.ledger import balances as chains
+from chain.ledger import ledger as ledgers
+from chain.ledger import sales
+from chain.ledger.coverage import order_entries
+from chain.ledger.inventory import SOL, Inventory
+from chain.ledger.ledger import WHOLE, Ledger
+from chain.ledger.lots import Opening
+from chain.ledger.sales import AGAINST, Side, see_side
+from chain.ledger.views import ALL_HISTORY, Account
+from chain.reading.effects import Balance
+from chain.reading.entries import Entry, read_entry
+from chain.reading.instructions import WRAPPED_SOL
+from chain.reading.programs import table
+from chain.reading.quotes import MINTS
+from chain.reading.receipts import parse_receipt
+
+
+def book(entries, money=USDC, **how):
+    """(Ledger, what each entry made in the money) from the first that holds some of it on."""
+    ledger, made = rebuild(entries, **how)
+    key = (money, ALL_HISTORY)
+    return ledger, [one[key] for one in made if key in one]
+
+
+def sums(ledger, money=USDC):
+    """Running totals in a money: raw units and counts, but for `fee_lamports`."""
+    account = ledger.accounts[money, ALL_HISTORY]
+    names = (
+        "realized volume matched partial unmatched winning cost_left cost_left_receipts trades"
+        " fee_lamports cross"
+    )
+    return {name: getattr(account.totals, name) for name in names.split()}
+
+
+def told(entries, quote="Q"):
+    """What is not zero of the running totals and of the books, which close."""
+    money = mint_of(quote)
+    ledger, _ = book(entries, money)
+    books = ledger.reconcile(money)
+    assert books.difference == 0 and books.closing == held(entries, money)
+    kept = {n: v for n, v in books._asdict().items() if n not in ("opening", "closing")}
+    return {n: v for n, v in {**sums(ledger, money), **kept}.items() if v}
+
+
+def held(entries, money):
+    """What the accounts of a mint hold in the end, by the entries alone."""
+    after = {b.address: b.after for e in entries for b in e.balances if b.mint == money}
+    return sum(after.values())
+
+
+def lots(entries, mint, quote="Q"):
+    ledger, _ = book(entries, mint_of(quote))
+    return show_lots(ledger, mint, quote)
+
+
+# ---- what was paid and got -----------------------------------------------------------------------
+BALANCE = Balance("ada", None, 9, 0, 0, 5, 3)
+PLAIN = Entry(
+    *("one", 7, 0, 60, "swap", "a venue", "A", ("f",), (), -90, 5, 4, 3, (), (BALANCE,)),
+    others=(("e", USDC, 1, 2), ("e", "A", 3, 4)),
+    unowned=("u",),
+    sponsored=6,
+    explained_percent=97,
+    counterparties=("c",),
+    seen_at=61,
+)
+
+
+@pytest.mark.parametrize(
+    "told, seen",
+    [
+        # One unit of the money is enough to be bought or sold for.
+        ({"tokens": (("A", 5, 0), (USDC, -1, 6))}, ("buy", -1, 0)),
+        ({"tokens": (("A", -5, 0), (USDC, 1, 6)), "mint": USDC}, ("sell", 1, 0)),
+        # Of 7 that came 3 were beside it.
+        (
+            {
+                "tokens": (("A", -4, 0), ("B", -2, 0), (USDC, 7, 6)),
+                "beside_tokens": (("A", -4, 0), (USDC, 3, 6)),
+                "beside_sol": 8,
+            },
+            ("sell", 4, 3),
+        ),
+        # All that came was beside it, or is what was left of it: no trade against the money.
+        (
+            {
+                "tokens": (("A", -5, 0), ("B", 1, 0), (USDC, 2, 6)),
+                "beside_tokens": ((USDC, 2, 6),),
+            },
+            ("swap", 0, 2),
+        ),
+        (
+            {"tokens": (("A", -5, 0), ("B", 1, 0), (USDC, 2, 6)), "residues": (USDC,)},
+            ("swap", 0, 2),
+        ),
+        ({"tokens": (("A", -5, 0), ("B", 1, 0))}, ("swap", 0, 0)),
+        # One stablecoin for another is no trade in either.
+        ({"tokens": ((USDC, -5, 6), (USDT, 4, 6))}, ("swap", -5, 0)),
+        ({"tokens": ((USDC, 5, 6), (USDT, -4, 6))}, ("swap", 5, 0)),
+        # What is left of another one does not matter.
+        (
+            {"tokens": (("A", -5, 0), (USDC, 5, 6), (USDT, 1, 6)), "residues": (USDT,)},
+            ("sell", 5, 0),
+        ),
+        # What was traded for SOL was not traded for the money.
+        ({"kind": "buy"}, ("other", 0, 0)),
+        ({"kind": "sell"}, ("other", 0, 0)),
+        ({"kind": "buy", "tokens": ((USDC, 9, 6),)}, ("other", 9, 0)),
+        ({"kind": "round_trip"}, ("other", 0, 0)),
+        ({"kind": "transfer_in", "tokens": ((USDC, 9, 6),)}, ("transfer_in", 9, 0)),
+        ({"kind": "failed"}, ("failed", 0, 0)),
+    ],
+)
+def test_how_a_transaction_looks_with_a_stablecoin_as_money(told, seen):
+    """Fee, tip, rent and what was sponsored are SOL, and no part of it."""
+    entry = PLAIN._replace(**told)
+    assert see_side(entry, USDC) == Side(*seen, fee=0, tip=0, sponsored=0)
+    beside = entry.beside_sol
+    assert see_side(entry, SOL) == Side(entry.kind, -90 - beside, beside, 5, 4, 6)
+
+
+def test_what_was_traded_for_sol_needs_no_explained_value_in_a_stablecoin():
+    for kind, n in (("buy", 1), ("sell", -1)):
+        t = Teller().gain("Q", 5).gain("A", 3)
+        t.write(kind, 9, FEE, [("A", n)], "A", flags=("f", *UNEXPLAINED))
+        assert t.made[USDC, ALL_HISTORY].flags == ("f",)
+        assert t.last.flags == ("f", *UNEXPLAINED)
+    t.write("swap", 0, FEE, [("A", -1), ("Q", 5)], "Q", flags=UNEXPLAINED)
+    assert t.made[USDC, ALL_HISTORY].flags == UNEXPLAINED
+
+
+def test_a_purchase_and_a_sale_for_the_quote_have_a_result_in_it():
+    """10 A for 100 Q; 4 of them for 60 Q: 60 - 40 = 20. Volume 100 + 60; two fees of 5 lamports."""
+    t = Teller().gain("Q", 500).swap("Q", 100, "A", 10).swap("A", 4, "Q", 60)
+    assert told(t.entries) == {
+        **{"realized": 20, "volume": 160, "trades": 2, "matched": 1, "winning": 1},
+        **{"fee_lamports": 2 * FEE, "received": 500, "open_cost": 60},
+    }
+    assert lots(t.entries, "A") == "6@60"
+
+
+def test_in_sol_the_same_is_two_swaps_and_nothing_realized():
+    t = Teller().gain("Q", 500).swap("Q", 100, "A", 10).swap("A", 4, "Q", 60)
+    assert (t.ledger.totals.realized, t.ledger.totals.matched, t.ledger.totals.trades) == (0, 0, 2)
+
+
+def test_what_was_bought_for_sol_has_a_result_in_neither():
+    """10 A for 100 lamports and 10 A for 200 Q; all sold for 500 Q: 250 for each ten. The first ten
+    are no one's result: they carry their 100 lamports to Q. The others: 250 - 200 = 50.
+    """
+    t = Teller().gain("Q", 500).buy("A", 10, 100).swap("Q", 200, "A", 10).swap("A", 20, "Q", 500)
+    assert told(t.entries) == {
+        **{"realized": 50, "volume": 700, "trades": 2, "partial": 1, "winning": 1, "cross": 1},
+        **{"fee_lamports": 2 * FEE, "received": 500, "unmatched_proceeds": 250},
+    }
+    assert t.ledger.totals.realized == 0 and t.lots("Q").split()[-2:] == ["250@100", "250@?"]
+
+
+def test_a_gift_that_is_sold_for_the_quote_is_unmatched_and_not_paid_elsewhere():
+    """Nor is what it was swapped for on the way."""
+    gift = Teller().gain("Q", 5).gain("A", 10)
+    for sold in (gift.swap("A", 4, "Q", 60), gift.swap("A", 6, "B", 3).swap("B", 3, "Q", 60)):
+        shown = told(sold.entries)
+        assert "cross" not in shown and shown["unmatched"] * 60 == shown["unmatched_proceeds"] > 0
+
+
+def test_units_whose_cost_is_known_in_no_money_were_not_paid_elsewhere():
+    """5 A were a gift, and 5 cost 50 Q, which were bought for SOL: all ten bring 60 Q."""
+    t = Teller().buy("Q", 100, 7).gain("A", 5).swap("Q", 50, "A", 5).swap("A", 10, "Q", 60)
+    shown = told(t.entries)
+    assert (shown["partial"], shown["realized"]) == (1, 30 - 50) and "cross" not in shown
+
+
+def test_paid_elsewhere_is_followed_over_swaps():
+    t = Teller().gain("Q", 5).buy("A", 10, 100).swap("A", 10, "B", 7).swap("B", 7, "Q", 60)
+    assert told(t.entries)["cross"] == 1
+    t = Teller().gain("K", 100).swap("K", 100, "A", 10).swap("A", 10, "Q", 60)
+    assert told(t.entries)["cross"] == 1
+
+
+def test_a_swap_of_tokens_carries_the_cost_and_is_no_trade_against_the_quote():
+    """10 A for 100 Q become 5 B, which bring 130 Q: 130 - 100."""
+    t = Teller().gain("Q", 100).swap("Q", 100, "A", 10).swap("A", 10, "B", 5).swap("B", 5, "Q", 130)
+    shown = told(t.entries)
+    assert (shown["realized"], shown["trades"], shown["matched"]) == (30, 2, 1)
+
+
+def test_one_stablecoin_for_another_has_no_result_in_either():
+    """100 Q for 99 K, and 99 K for 101 Q: money that went and came. In SOL it is two swaps."""
+    t = Teller().gain("Q", 100).swap("Q", 100, "K", 99)
+    assert told(t.entries) == {"received": 100, "other": -100}
+    assert told(t.entries, "K") == {"other": 99}
+    assert (lots(t.entries, "K"), lots(t.entries, "Q", "K")) == ("99@?", "")
+    t.swap("K", 99, "Q", 101)
+    assert told(t.entries) == {"received": 100, "other": 1}
+    assert told(t.entries, "K") == {} and lots(t.entries, "Q", "K") == "101@?"
+    assert (t.ledger.totals.trades, t.ledger.totals.realized) == (2, 0)
+
+
+def test_what_a_stablecoin_cost_is_unknown_in_another():
+    """100 Q become 100 K, which buy 10 A, sold for 130 Q: paid for in K, so of no result in Q."""
+    t = Teller().gain("Q", 100).swap("Q", 100, "K", 100).swap("K", 100, "A", 10)
+    assert (lots(t.entries, "A"), lots(t.entries, "A", "K")) == ("10@?", "10@100")
+    shown = told(t.swap("A", 10, "Q", 130).entries)
+    assert (shown["unmatched"], shown["unmatched_proceeds"], shown["cross"]) == (1, 130, 1)
+    assert told(t.entries, "K") == {
+        **{"volume": 100, "trades": 1, "fee_lamports": FEE},
+        **{"other": 100, "open_cost": 100},
+    }
+    assert lots(t.entries, "Q", "K") == "130@100"
+
+
+def test_a_cost_that_a_swap_brought_into_another_stablecoin_is_left_there():
+    """10@100 A become 90 K, which then become 95 Q: 100 of cost left, and no result."""
+    t = Teller().gain("Q", 100).swap("Q", 100, "A", 10).swap("A", 10, "K", 90)
+    assert lots(t.entries, "K") == "90@100"
+    shown = told(t.swap("K", 90, "Q", 95).entries)
+    assert (shown["cost_left"], shown["other"], shown["trades"]) == (100, 95, 1)
+    assert "realized" not in shown and "matched" not in shown
+
+
+def test_bought_and_sold_for_sol_the_quote_is_no_trade_of_its_own():
+    t = Teller().buy("Q", 300, 50).sell("Q", 100, 20)
+    assert told(t.entries) == {"other": 200}
+
+
+def test_what_was_paid_in_the_quote_and_sold_for_sol_leaves_its_cost():
+    """10@100, 4 sold for 60 lamports: 40 of its cost left, in one receipt. No result."""
+    t = Teller().gain("Q", 100).swap("Q", 100, "A", 10).sell("A", 4, 60)
+    shown = told(t.entries)
+    assert (shown["cost_left"], shown["cost_left_receipts"], shown["open_cost"]) == (40, 1, 60)
+    assert "realized" not in shown and "matched" not in shown
+
+
+# ---- what is no trade ----------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("kind", "item"),
+    [
+        *(("transfer_out", "sent"), ("lending", "other"), ("liquidity", "other")),
+        *(("stake", "other"), ("bridge", "other"), ("nft", "other"), ("other", "other")),
+        ("order_open", "other"),
+    ],
+)
+def test_where_the_quote_went_without_a_trade(kind, item):
+    shown = told(Teller().gain("Q", 100).lose("Q", 40, kind).entries)
+    assert shown == {"received": 100, item: 40 if item == "sent" else -40}
+
+
+def test_between_own_accounts_nothing_moves():
+    t = Teller().gain("Q", 100).write("transfer_self", -FEE, FEE, [("Q", -40), ("Q/2", 40)])
+    assert told(t.entries) == {"received": 100}
+
+
+def test_an_orders_escrow_keeps_its_lots_and_a_fill_in_the_quote_is_no_sale():
+    """10@100 lie in escrow; a cancel brings 6@60 back; a fill sells the rest for 70 Q: its cost of
+    40 left, and 70 are `other`, as a fill in SOL is.
+    """
+    t = Teller().gain("Q", 100).swap("Q", 100, "A", 10)
+    t.write("order_open", changes=[("A", -10)], orders=[("e", "A", 10)])
+    t.write("order_cancel", changes=[("A", 6)], orders=[("e", "A", -6)])
+    assert lots(t.entries, "A") == "6@60"
+    t.write("order_fill", changes=[("Q", 70)], orders=[("e", "A", -4)])
+    shown = told(t.entries)
+    assert (shown["cost_left"], shown["other"], shown["open_cost"]) == (40, 70, 60)
+
+
+def test_what_lies_in_escrow_when_the_quote_is_first_held_was_paid_elsewhere():
+    """10 A for 100 lamports lie in escrow, and 4 B that somebody gave; then some Q comes. Both are
+    taken back and sold for 70 and 20 Q: in Q the cost of neither is known, and only A was paid for
+    in something else.
+    """
+    t = Teller().buy("A", 10, 100).gain("B", 4)
+    t.write("order_open", changes=[("A", -10)], orders=[("e", "A", 10)])
+    t.write("order_open", changes=[("B", -4)], orders=[("f", "B", 4)])
+    t.gain("Q", 5)
+    t.write("order_cancel", changes=[("A", 10)], orders=[("e", "A", -10)])
+    t.write("order_cancel", changes=[("B", 4)], orders=[("f", "B", -4)])
+    t.swap("A", 10, "Q", 70).swap("B", 4, "Q", 20)
+    shown = told(t.entries)
+    assert (shown["unmatched"], shown["unmatched_proceeds"], shown["cross"]) == (2, 90, 1)
+
+
+def test_an_order_paid_in_the_quote_brings_lots_of_unknown_cost():
+    t = Teller().gain("Q", 100)
+    t.write("order_open", changes=[("Q", -50)], orders=[("e", "Q", 50)])
+    t.write("order_fill", changes=[("A", 5)], orders=[("e", "Q", -50)])
+    assert lots(t.entries, "A") == "5@?" and told(t.entries) == {"received": 100, "other": -50}
+
+
+def test_a_round_trip_in_sol_leaves_the_quote_alone():
+    t = Teller().gain("Q", 100).write("round_trip", 30, FEE, [])
+    assert told(t.entries) == {"received": 100}
+
+
+# ---- what did not come from the venue ------------------------------------------------------------
+def test_what_stood_beside_a_trade_is_no_part_of_its_price():
+    """60 Q came from the venue for 4@40, and 1000 beside it; 7 were sent beside a purchase."""
+    t = Teller().gain("Q", 500)
+    t.write("swap", 0, FEE, [("Q", -100), ("A", 10)], "A", beside=[("Q", -7)])
+    t.write("swap", 0, FEE, [("A", -4), ("Q", 60)], "Q", beside=[("Q", 1000)])
+    shown = told(t.entries)
+    assert (shown["realized"], shown["received"], shown["sent"]) == (20, 1500, 7)
+    assert shown["open_cost"] == 60
+
+
+def test_a_trade_of_unexplained_value_has_no_price_in_the_quote_either():
+    """Of 10@100 four leave for 60 Q that nobody can explain: 40 of cost left, 60 are `other`."""
+    t = Teller().gain("Q", 100).swap("Q", 100, "A", 10)
+    t.write("swap", 0, FEE, [("A", -4), ("Q", 60)], "Q", flags=UNEXPLAINED)
+    t.write("swap", 0, FEE, [("Q", -5), ("B", 1)], "B", flags=UNEXPLAINED)
+    shown = told(t.entries)
+    assert (shown["cost_left"], shown["other"], shown["trades"]) == (40, 55, 1)
+    assert "realized" not in shown and lots(t.entries, "B") == "1@?"
+    assert not any(one.counts for one in book(t.entries)[1][-2:])
+
+
+def test_a_residue_of_the_quote_is_received():
+    t = Teller().gain("A", 10)
+    t.write("swap", 0, FEE, [("A", -10), ("B", 5), ("Q", 3)], "B", residues=("Q",))
+    assert told(t.entries) == {"received": 3}
+
+
+def test_a_fee_that_the_token_withholds_is_paid_by_who_gets_it():
+    """Token-2022: 100 left the venue, 98 arrived. What arrived is what was got: 98 - 40."""
+    t = Teller().gain("Q", 100).swap("Q", 100, "A", 10).swap("A", 4, "Q", 98)
+    assert told(t.entries)["realized"] == 58
+
+
+# ---- what was there before, and gaps -------------------------------------------------------------
+def test_what_is_held_in_the_beginning_is_opening_money_and_no_lot():
+    t = Teller(lamports=10**12, Q=500, A=3).swap("Q", 100, "A", 10).swap("A", 4, "Q", 60)
+    ledger, _ = book(t.entries)
+    books = ledger.reconcile(USDC)
+    assert (books.opening, books.closing) == (500, 460)
+    # 3@? stand first: of 60 they bring 45; 1@10 brings 15
+    shown = sums(ledger)
+    assert (shown["realized"], shown["partial"]) == (5, 1) and lots(t.entries, "Q") == ""
+    assert told(t.entries)["unmatched_proceeds"] == 45
+
+
+def test_what_no_receipt_touched_is_opening_money_too():
+    untouched = {"ada's Q/2": Opening.untouched("ada's Q/2", USDC, 40, 0)}
+    t = Teller().gain("Q", 100)
+    ledger, _ = book(t.entries, untouched=untouched)
+    told_ = ledger.reconcile(USDC)
+    assert (told_.opening, told_.closing, told_.difference) == (40, 140, 0)
+
+
+def test_after_a_gap_of_the_quote_no_sale_for_it_has_a_result():
+    """30 Q came unobserved: they are the difference. What was missed may be a purchase."""
+    t = Teller().gain("Q", 100).swap("Q", 50, "A", 10).slip("Q", 30).swap("A", 4, "Q", 60)
+    ledger, booked = book(t.entries)
+    books = ledger.reconcile(USDC)
+    assert (books.difference, books.gaps, books.imbalance) == (30, 30, 0)
+    assert "incomplete_history" in booked[-1].flags and sums(ledger)["matched"] == 0
+    # of what was seen, in SOL only Q itself is in doubt
+    assert t.buy("B", 1, 10).sell("B", 1, 12).sale[1] == 2
+
+
+def test_a_gap_of_the_quote_that_shows_late_reaches_back_to_its_beginning():
+    t = Teller().gain("Q", 100).gain("Q/2", 5).swap("Q", 50, "A", 10).slip("Q/2", -5)
+    t.swap("A", 10, "Q", 60).gain("Q/2", 1)
+    ledger, booked = book(t.entries)
+    assert sums(ledger)["realized"] == 0
+    assert [b.flags for b in booked if b.side.kind == "sell"] == [("incomplete_history",)]
+
+
+def test_a_late_gap_of_the_quote_reaches_back_to_sales_of_other_tokens():
+    """No Q left after the gap began, but A was sold for it."""
+    t = Teller().gain("Q", 100).swap("Q", 50, "A", 10).gain("Q/2", 5).slip("Q/2", -5)
+    t.swap("A", 10, "Q", 60).gain("Q/2", 1)
+    assert t.ledger.stale
+    assert book(t.entries)[1][-2].flags == ("incomplete_history",)
+
+
+def test_until_all_was_listed_no_sale_has_a_result():
+    t = Teller().gain("Q", 100).swap("Q", 50, "A", 10).swap("A", 10, "Q", 60)
+    ledger, _ = book(t.entries, backfilled=False)
+    assert sums(ledger)["realized"] == 0 and sums(ledger)["trades"] == 2
+
+
+def test_a_doubtful_cost_stays_doubtful_over_swaps_in_each_money():
+    """3 A came unobserved, and all were swapped for B: no sale of B has a result in Q."""
+    t = Teller().gain("Q", 100).swap("Q", 50, "A", 10).slip("A", 3).swap("A", 10, "B", 10)
+    t.swap("B", 10, "Q", 500)
+    booked = t.made[USDC, ALL_HISTORY]
+    assert booked.flags == ("incomplete_history",) and booked.result is None
+    # The gap is in no history but that of A.
+    assert t.ledger.chain.broken == {"A"}
+
+
+def test_a_stablecoin_that_is_first_held_later_knows_the_doubt_too():
+    """3 A came unobserved, and 10 A were swapped for B before any Q came."""
+    t = Teller().buy("A", 10, 100).slip("A", 3).swap("A", 10, "B", 10).gain("Q", 100)
+    t.swap("B", 10, "Q", 500)
+    assert t.made[USDC, ALL_HISTORY].flags == ("incomplete_history",)
+    # Once Q took over what B cost, it is in doubt in SOL, and in Q itself nothing is.
+    assert t.sell("Q", 600, 90).last.flags == ("incomplete_history",)
+    assert t.ledger._doubted == {SOL: {"B", USDC}, USDC: {"B"}}
+
+
+def test_what_was_bought_for_a_stablecoin_with_a_gap_is_doubtful_in_sol():
+    """30 Q came unobserved, so A may have taken over the cost of others. B was paid in SOL."""
+    t = Teller().buy("Q", 100, 7).slip("Q", 30).swap("Q", 50, "A", 10).sell("A", 10, 90)
+    assert t.last.flags == ("incomplete_history",) and t.last.result is None
+    t.buy("B", 1, 10).sell("B", 1, 12)
+    assert t.sale == ("matched", 2, 12, 10)
+
+
+def test_a_wallet_that_never_holds_a_quote_has_no_such_ledger():
+    t = Teller().buy("A", 10, 100).gain("B", 1)
+    ledger, booked = book(t.entries)
+    assert (list(ledger.inventories), list(ledger.accounts), booked) == ([SOL], [WHOLE], [])
+
+
+# ---- an oracle written apart ---------------------------------------------------------------------
+class Till:
+    """The same rules told once more, over entries, in fractions."""
+
+    def __init__(self, quote):
+        self.quote, self.piles, self.sums = quote, [], Counter()
+
+    def put(self, mint, amount, cost, elsewhere=False):
+        if amount > 0:
+            self.piles.append([mint, amount, cost, amount, cost, elsewhere])
+
+    def take(self, mint, amount):
+        out = []
+        for pile in self.piles:
+            piece = min(pile[3], amount) if pile[0] == mint else 0
+            if piece:
+                pile[3], amount, cost = pile[3] - piece, amount - piece, None
+                if pile[2] is not None:
+                    cost = floor(Fraction(pile[2] * piece, pile[1])) if pile[3] else pile[4]
+                    pile[4] -= cost
+                out.append((piece, cost, pile[5]))
+        assert not amount
+        return out
+
+    def drop(self, mint, amount):
+        return sum(cost or 0 for _, cost, _ in self.take(mint, amount))
+
+    def tell(self, entry):
+        whole = {mint: n for mint, n, _ in entry.tokens}
+        beside = {mint: n for mint, n, _ in entry.beside_tokens}
+        through = {m: whole.get(m, 0) - beside.get(m, 0) for m in whole.keys() | beside.keys()}
+        extra, money = beside.pop(self.quote, 0), through.pop(self.quote, 0)
+        self.sums["received"] += max(0, extra)
+        self.sums["sent"] += max(0, -extra)
+        for mint, n in sorted(beside.items()):
+            self.put(mint, n, None)
+        moved = {mint: n for mint, n in through.items() if n}
+        lost = self.trade(entry, moved, money)
+        lost += sum(self.drop(mint, -n) for mint, n in sorted(beside.items()) if n < 0)
+        self.sums["cost_left"] += lost
+
+    def trade(self, entry, moved, money):
+        priced = "value_unexplained" not in entry.flags
+        if entry.kind == "swap" and priced and money and not moved.keys() <= {USDC, USDT}:
+            ((mint, n),) = moved.items()
+            self.sums["volume"] += abs(money)
+            self.sums["trades"] += 1
+            if money < 0:
+                self.put(mint, n, -money)
+            else:
+                self.sell(mint, -n, money)
+            return 0
+        if entry.kind == "swap" and priced and not money:
+            return self.swap(moved)
+        if entry.kind.startswith("transfer"):
+            self.sums["received" if money > 0 else "sent"] += abs(money)
+        else:
+            self.sums["other"] += money
+        lost = sum(self.drop(mint, -n) for mint, n in moved.items() if n < 0)
+        for mint, n in moved.items():
+            self.put(mint, n, None, entry.kind == "buy" and priced)
+        return lost
+
+    def sell(self, mint, amount, money):
+        parts, rest, elsewhere, dark = self.take(mint, amount), money, False, 0
+        earned = None
+        for place, (piece, cost, is_elsewhere) in enumerate(parts):
+            last = place == len(parts) - 1
+            gross = rest if last else floor(Fraction(money * piece, amount))
+            rest -= gross
+            if cost is None:
+                self.sums["unmatched_proceeds"] += gross
+                elsewhere, dark = elsewhere or is_elsewhere, dark + piece
+            else:
+                earned = (earned or 0) + gross - cost
+        self.sums["realized"] += earned or 0
+        self.sums["winning"] += (earned or 0) > 0
+        is_dust = earned is not None and 1000 * dark < amount
+        self.sums["unmatched" if earned is None else "matched" if is_dust else "partial"] += 1
+        self.sums["cross"] += elsewhere and not is_dust
+
+    def swap(self, moved):
+        (given, n), (mint, got) = sorted(moved.items(), key=lambda one: one[1])
+        parts, rest = self.take(given, -n), got
+        for place, (piece, cost, elsewhere) in enumerate(parts):
+            part = rest if place == len(parts) - 1 else floor(Fraction(got * piece, -n))
+            rest -= part
+            self.put(mint, part, cost, elsewhere or given in (USDC, USDT))
+        return 0
+
+    def told(self):
+        known = {name: n for name, n in self.sums.items() if n}
+        left = sum(pile[4] or 0 for pile in self.piles)
+        return {**known, **({"open_cost": left} if left else {})}
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(MONEY_STEP, max_size=30))
+def test_every_sum_is_the_oracles_and_the_books_close(drawn):
+    entries = write_steps(drawn, Teller(lamports=10**12, Q=90, A=20)).entries
+    for money, other in ((USDC, USDT), (USDT, USDC)):
+        ledger, _ = book(entries, money)
+        if money not in ledger.inventories:
+            assert not any(b.mint == money and b.after for e in entries for b in e.balances)
+            continue
+        till = Till(money)
+        for mint in ("A", other):
+            till.put(mint, opening_of(entries, mint), None)
+        for entry in entries:
+            till.tell(entry)
+        shown = told(entries, money)
+        counted = ("cost_left_receipts", "fee_lamports")
+        assert {n: v for n, v in shown.items() if n not in counted} == till.told()
+
+
+def opening_of(entries, mint):
+    """What was there when its accounts were first seen."""
+    first = {}
+    for entry in entries:
+        for one in entry.balances:
+            if one.mint == mint:
+                first.setdefault(one.address, one.before)
+    return sum(first.values())
+
+
+@settings(max_examples=100, deadline=None)
+@given(drawn=st.lists(MONEY_STEP, max_size=25))
+def test_begun_late_it_is_as_if_it_had_been_there_from_the_first_transaction_on(drawn):
+    entries = write_steps(drawn, Teller()).entries
+    late, _ = book(entries)
+    early = Ledger()
+    early.inventories[USDC], early._doubted[USDC] = Inventory(USDC), set()
+    early.accounts[USDC, ALL_HISTORY] = Account()
+    for entry in entries:
+        early.apply(entry)
+    if USDC not in late.inventories:
+        assert sums(early) == sums(Ledger(accounts={(USDC, ALL_HISTORY): Account()}))
+        return
+    assert sums(late) == sums(early) and late.reconcile(USDC) == early.reconcile(USDC)
+    assert late.list_positions(USDC) == early.list_positions(USDC)
+    assert late.inventories[USDC].average == early.inventories[USDC].average
+
+
+@settings(max_examples=60, deadline=None)
+@given(drawn=st.lists(MONEY_STEP, max_size=20))
+def test_no_figure_in_sol_is_changed_by_it(drawn):
+    entries = write_steps(drawn, Teller(lamports=10**12, Q=90, A=20)).entries
+    with mock.patch.object(ledgers, "MINTS", frozenset()):
+        alone, made = rebuild(entries)
+    both, remade = rebuild(entries)
+    assert list(alone.inventories) == [SOL]
+    assert [one[WHOLE] for one in made] == [one[WHOLE] for one in remade]
+    assert (alone.inventories[SOL], alone.accounts[WHOLE]) == (
+        both.inventories[SOL],
+        both.accounts[WHOLE],
+    )
+    assert (alone.chain, alone._doubted[SOL]) == (both.chain, both._doubted[SOL])
+
+
+# ---- real receipts -------------------------------------------------------------------------------
+def read_real(receipts, signature, wallet):
+    """The entry of a receipt whose signature begins so, for a wallet that does."""
+    (row,) = [
+        row
+        for row in read_truth(receipts)
+        if row["signature"].startswith(signature) and row["wallet"].startswith(wallet)
+    ]
+    raw = json.loads((receipts / "json" / f"{row['signature']}.json").read_text())
+    return read_entry(parse_receipt(raw), row["wallet"], table())
+
+
+# Of each swap against USDC or USDT in the corpus, by the token balances of its receipt: what it was
+# in the quote, and the quote's raw units on all own accounts before and after.
+SWAPS = [
+    # 4.458287 USDC of 14.198095 for half a SRM
+    ("44YLQFH1", "D7XYER", USDC, "buy", 14_198_095, 9_739_808),
+    # 1984.30989 KMNO for 171.305536 USDC, into an account that was empty
+    ("5yFvtkWX", "AV6Vwq", USDC, "sell", 0, 171_305_536),
+    # all 500 USDC for a token
+    ("4G1gvudg", "FvTqiy", USDC, "buy", 500_000_000, 0),
+    ("2nLWcmra", "HQd6Ku", USDC, "buy", 173_989_761, 171_989_761),
+    ("5XYf7V6r", "AS25zp", USDC, "buy", 70_308_006, 42_454_754),
+    ("s5sthr57", "FD7ocZ", USDC, "buy", 2_032_779_716, 2_022_801_758),
+    # 20 USDC for a tokenized share
+    ("4XaCfTLN", "7T8ckK", USDC, "buy", 119_656_776, 99_656_776),
+    ("2m5nWLnD", "BwWK17", USDC, "buy", 216_821_345_299, 216_817_828_107),
+]
+
+
+@pytest.mark.parametrize(("signature", "wallet", "quote", "kind", "before", "after"), SWAPS)
+def test_a_real_swap_against_a_stablecoin(receipts, signature, wallet, quote, kind, before, after):
+    """What was given is the cost; what was got for a lot of unknown cost is unmatched proceeds."""
+    ledger, (booked,) = book([read_real(receipts, signature, wallet)], quote)
+    books, shown = ledger.reconcile(quote), sums(ledger, quote)
+    assert (booked.side.kind, books.opening, books.closing) == (kind, before, after)
+    moved = "open_cost" if kind == "buy" else "unmatched_proceeds"
+    assert getattr(books, moved) == abs(after - before) == shown["volume"]
+    assert (books.difference, shown["trades"], shown["realized"]) == (0, 1, 0)
+    assert shown["unmatched"] == (kind == "sell")
+
+
+@pytest.mark.parametrize(
+    ("quote", "before", "after"),
+    [(USDT, 12_219_639, 10_219_639), (USDC, 28_383_321, 30_376_925)],
+)
+def test_a_real_swap_of_one_stablecoin_for_another(receipts, quote, before, after):
+    """2 USDT for 1.993604 USDC have a result in neither."""
+    ledger, (booked,) = book([read_real(receipts, "31s3Dt5j", "G8PrkE")], quote)
+    books = ledger.reconcile(quote)
+    assert (booked.side.kind, booked.status) == ("swap", "not_applicable")
+    assert (books.opening, books.closing, books.difference) == (before, after, 0)
+    assert books.other == after - before and not any(sums(ledger, quote).values())
+
+
+def test_every_real_swap_against_a_stablecoin_has_its_line(receipts):
+    found = set()
+    for row in read_truth(receipts):
+        entry = read_real(receipts, row["signature"], row["wallet"])
+        for quote in MINTS & {b.mint for b in entry.balances}:
+            _, booked = book([entry], quote)
+            if any(one.side.kind in AGAINST for one in booked):
+                found.add((entry.signature[:8], row["wallet"][:6], quote))
+    assert found == {(signature, wallet, quote) for signature, wallet, quote, *_ in SWAPS}
+
+
+def test_real_receipts_of_one_wallet_in_usdc(receipts):
+    """14.198095 USDC for SOL are no trade in USDC; 4.458287 of them buy 500000 raw SRM."""
+    steps = [read_real(receipts, "3j1Z9Hqn", "D7XYER"), read_real(receipts, "44YLQFH1", "D7XYER")]
+    assert told(steps, USDC) == {
+        **{"volume": 4_458_287, "trades": 1, "fee_lamports": steps[1].fee},
+        **{"other": 14_198_095, "open_cost": 4_458_287},
+    }
+    assert steps[1].fee == 10_000
+    (held_mint,) = [mint for mint, change, _ in steps[1].tokens if change > 0]
+    assert lots(steps, held_mint, USDC) == "500000@4458287"
+
+
+def test_every_real_receipt_closes_in_every_quote(receipts):
+    closed = named = 0
+    for row in read_truth(receipts):
+        named += sum(quote in row["tokenChangesRaw"] for quote in MINTS)
+        entry = read_real(receipts, row["signature"], row["wallet"])
+        for quote in {b.mint for b in entry.balances if b.before or b.after} & MINTS:
+            ledger, _ = book([entry], quote)
+            change = sum(n for mint, n, _ in entry.tokens if mint == quote)
+            books = ledger.reconcile(quote)
+            assert (books.difference, books.closing - books.opening) == (0, change)
+            closed += 1
+    # some hold what did not change
+    assert closed >= named > len(SWAPS)
+
+
+def test_the_recorded_history_closes_with_any_of_its_tokens_as_money(history, monkeypatch):
+    """It has no stablecoin, so each of its tokens has its turn."""
+    programs, closed = table([history["venue"]]), 0
+    receipts = [
+        parse_receipt({**one["json"], "transactionIndex": one["index"]})
+        for one in history["transactions"]
+    ]
+    for wallet in history["wallets"]:
+        read = [read_entry(r, wallet, programs) for r in receipts]
+        entries = order_entries(e for e in read if e.balances)
+        mints = {b.mint for e in entries for b in e.balances if b.mint and (b.before or b.after)}
+        for module in (ledgers, sales, chains):
+            monkeypatch.setattr(module, "MINTS", frozenset(mints) - {WRAPPED_SOL})
+        ledger, _ = rebuild(entries)
+        assert ledger.inventories.keys() == {SOL, *mints} - {WRAPPED_SOL}
+        for mint in mints - {WRAPPED_SOL}:
+            books = ledger.reconcile(mint)
+            assert (books.difference, books.imbalance) == (0, 0)
+            assert books.closing == held(entries, mint)
+            closed += 1
+        assert ledger.reconcile().difference == 0
+    assert closed > len(history["wallets"])

@@ -1,0 +1,300 @@
+"""Several wallets of one bot, each proven: added, removed, and nobody else's."""
+
+import threading
+
+import orjson
+import pytest
+from nacl.signing import SigningKey
+from service import NOW, Service
+from test_quotas import refusal
+
+import storage
+from accounts import acts, departures, holdings, influencers, quotas, wallets
+from accounts.problem import Problem
+from chain import base58
+from models import Attachment, Wallet
+from operate import log_checks
+from operate.readers import open_reader
+from storage import database
+
+KEYS = {name: SigningKey(name.encode() * 32) for name in "abcdef"}
+# By letter: addresses that a key signs for.
+A, B, C, D, E, F = (base58.b58encode(key.verify_key.encode()) for key in KEYS.values())
+VAULT = base58.b58encode(b"\x02" + bytes(31))
+HOUR = 3_600_000
+
+
+@pytest.fixture
+def ada(service):
+    """A bot that proved A."""
+    made = service.make_bot("Ada")
+    wallets.attach_wallet(service.config, made.bot, A, NOW, "proven")
+    return made.bot
+
+
+def add(service, bot, *addresses, now=NOW):
+    for place, one in enumerate(addresses, 1):
+        wallets.add_wallet(service.config, bot, one, now + place)
+
+
+def held(bot):
+    """Addresses, the one that leads first."""
+    return [one.wallet.address for one in holdings.list_holdings(bot)]
+
+
+def list_leaves():
+    """(kind, wallet) of what the log says of wallets."""
+    rows = database.execute_sql("SELECT data FROM log_leaf ORDER BY id").fetchall()
+    leaves = [orjson.loads(data) for (data,) in rows]
+    kinds = ("attachment", "detachment")
+    return [(one["kind"], one["wallet"]) for one in leaves if one["kind"] in kinds]
+
+
+def check_log(service):
+    reader = open_reader(service.config)
+    with reader.snapshot():
+        found = list(log_checks.check_log(reader))
+    reader.close()
+    assert found == []
+
+
+# ---- added and removed ---------------------------------------------------------------------------
+def test_a_proven_wallet_is_added_to_the_one_that_leads(service, ada):
+    add(service, ada, B, C)
+    assert held(ada) == [A, B, C]
+    assert list_leaves() == [("attachment", one) for one in (A, B, C)]
+    assert Wallet.get(Wallet.address == B).bot_id == ada.id
+    check_log(service)
+
+
+def test_what_is_added_to_a_bot_without_a_wallet_leads(service):
+    bot = service.make_bot("Ada").bot
+    add(service, bot, B)
+    assert held(bot) == [B] and holdings.find_attachment(bot).ownership == "proven"
+
+
+def test_adding_what_the_bot_holds_changes_nothing(service, ada):
+    add(service, ada, B)
+    add(service, ada, A, B, now=NOW + HOUR)
+    assert held(ada) == [A, B] and len(list_leaves()) == 2
+    wallets.attach_wallet(service.config, ada, B, NOW + HOUR)
+    wallets.attach_wallet(service.config, ada, B, NOW + HOUR, "proven")
+    assert held(ada) == [A, B] and len(list_leaves()) == 2
+
+
+def test_adding_the_claimed_wallet_itself_proves_it(service):
+    bot = service.make_bot("Ada", A).bot
+    add(service, bot, A)
+    assert held(bot) == [A] and holdings.find_attachment(bot).ownership == "proven"
+
+
+def test_removing_one_leaves_the_others(service, ada):
+    add(service, ada, B, C)
+    wallets.remove_wallet(ada, B, NOW + HOUR)
+    assert held(ada) == [A, C]
+    gone = Attachment.get(Attachment.wallet == Wallet.get(Wallet.address == B))
+    assert (gone.attached_at, gone.detached_at) == (NOW + 1, NOW + HOUR)
+    assert Wallet.get(Wallet.address == B).closing_at == NOW + HOUR
+    assert Attachment.select().count() == 3
+    check_log(service)
+
+
+@pytest.mark.parametrize("when", [NOW + HOUR, NOW + 2])
+def test_when_the_lead_goes_the_next_one_leads(service, ada, when):
+    """Also in the millisecond in which the last one came."""
+    add(service, ada, B, C)
+    wallets.remove_wallet(ada, A, when)
+    assert held(ada) == [B, C]
+    rows = Attachment.select(Attachment.attached_at, Attachment.detached_at)
+    spans = list(rows.order_by(Attachment.id).tuples())
+    assert spans == [(NOW, when), (NOW + 1, None), (NOW + 2, None)]
+    assert list_leaves()[3:] == [("detachment", A)]
+    assert Wallet.get(Wallet.address == B).closing_at is None
+    # Only A was given up.
+    assert quotas.find_wallet_changes(service.config, ada.owner_id, NOW + HOUR).used == 1
+    assert quotas.find_wallets(service.config, ada.owner_id).used == 2
+    check_log(service)
+
+
+def test_a_wallet_that_went_in_the_millisecond_it_came_was_given_up(service, ada):
+    add(service, ada, B)
+    wallets.remove_wallet(ada, B, NOW + 1)
+    gone = Attachment.get(Attachment.wallet == Wallet.get(Wallet.address == B))
+    assert (gone.attached_at, gone.detached_at) == (NOW + 1, NOW + 1)
+    assert quotas.find_wallet_changes(service.config, ada.owner_id, NOW + HOUR).used == 1
+
+
+def test_wallets_can_go_and_come_again(service, ada):
+    add(service, ada, B)
+    wallets.remove_wallet(ada, A, NOW + HOUR)
+    add(service, ada, A, now=NOW + HOUR)
+    assert held(ada) == [B, A]
+    wallets.remove_wallet(ada, B, NOW + 2 * HOUR)
+    assert held(ada) == [A]
+    wallets.remove_wallet(ada, A, NOW + 3 * HOUR)
+    assert held(ada) == []
+    # A twice, B once.
+    assert quotas.find_wallet_changes(service.config, ada.owner_id, NOW + 3 * HOUR).used == 3
+    check_log(service)
+
+
+def test_another_proof_replaces_the_lead_and_no_other(service, ada):
+    add(service, ada, B, C)
+    wallets.attach_wallet(service.config, ada, D, NOW + HOUR, "proven")
+    assert held(ada) == [B, C, D]
+    check_log(service)
+
+
+@pytest.mark.parametrize("end", ["retire", "detach", "delete"])
+def test_all_end_together(service, ada, end):
+    add(service, ada, B, C)
+    if end == "retire":
+        influencers.retire_bot(ada, NOW + HOUR)
+    elif end == "detach":
+        wallets.detach_wallet(ada, NOW + HOUR)
+    else:
+        departures.delete_owner(ada.owner, NOW + HOUR)
+    assert held(ada) == []
+    assert not Attachment.select().where(Attachment.detached_at.is_null()).exists()
+    assert [holdings.find_holder(one) for one in (A, B, C)] == [None] * 3
+    check_log(service)
+    eve = service.make_bot("Eve").bot
+    for one in (A, B, C):
+        wallets.attach_wallet(service.config, eve, one, NOW + 2 * HOUR, "proven")
+        assert held(eve) == [one]
+
+
+def test_a_ban_takes_one_wallet_and_leaves_the_others(service, ada):
+    add(service, ada, B, C)
+    acts.ban_wallet(C, "operator", "Stolen.", NOW + HOUR)
+    assert held(ada) == [A, B]
+    acts.ban_wallet(A, "operator", "Stolen.", NOW + 2 * HOUR)
+    assert held(ada) == [B]
+    again = refusal(lambda: wallets.add_wallet(service.config, ada, C, NOW + 3 * HOUR))
+    assert again == {"code": "wallet_banned"}
+    check_log(service)
+
+
+# ---- refused -------------------------------------------------------------------------------------
+def refuse(act):
+    with pytest.raises(Problem) as caught:
+        act()
+    return caught.value.code, caught.value.detail
+
+
+def test_nothing_is_added_to_a_claimed_wallet(service):
+    bot = service.make_bot("Ada", A).bot
+    code, detail = refuse(lambda: add(service, bot, B))
+    assert code == "validation_failed" and "prove that one first" in detail
+    assert held(bot) == [A] and not Wallet.select().where(Wallet.address == B).exists()
+
+
+def test_a_claimed_wallet_does_not_take_the_place_of_several(service, ada):
+    add(service, ada, B)
+    code, detail = refuse(lambda: wallets.attach_wallet(service.config, ada, D, NOW + HOUR))
+    assert code == "validation_failed" and "several wallets" in detail
+    assert held(ada) == [A, B]
+
+
+@pytest.mark.parametrize("ownership", ["claimed", "proven"])
+def test_no_other_bot_takes_one_that_is_held(service, ada, ownership):
+    add(service, ada, B)
+    eve = service.make_bot("Eve").bot
+    for one in (A, B):
+        code, _ = refuse(
+            lambda one=one: wallets.attach_wallet(service.config, eve, one, NOW + HOUR, ownership)
+        )
+        assert code == "wallet_taken"
+        assert refuse(lambda one=one: add(service, eve, one))[0] == "wallet_taken"
+    assert held(ada) == [A, B] and held(eve) == []
+
+
+def test_an_added_wallet_displaces_a_mere_claim(service, ada):
+    eve = service.make_bot("Eve", B).bot
+    add(service, ada, B)
+    assert held(ada) == [A, B] and held(eve) == []
+    check_log(service)
+
+
+@pytest.mark.parametrize("other", [VAULT, "11111111111111111111111111111111", "no address"])
+def test_what_no_key_signs_for_is_never_added(service, ada, other):
+    assert refuse(lambda: add(service, ada, other))[0] == "validation_failed"
+    assert held(ada) == [A]
+
+
+def test_a_retired_bot_takes_none_and_nobody_removes_anothers(service, ada):
+    eve = service.make_bot("Eve").bot
+    add(service, ada, B)
+    for one in (A, B, C):
+        assert refuse(lambda one=one: wallets.remove_wallet(eve, one, NOW))[0] == "not_found"
+    influencers.retire_bot(ada, NOW + HOUR)
+    with pytest.raises(Problem, match="retired"):
+        wallets.add_wallet(service.config, influencers.find_bot(ada.uid), C, NOW + HOUR)
+    # Nor where it was retired after a request had read it.
+    assert ada.retired_at is None
+    assert refuse(lambda: add(service, ada, C))[0] == "bot_retired" and held(ada) == []
+
+
+def test_each_wallet_counts_toward_the_owners_limits(tmp_path):
+    service = Service(tmp_path / "data", max_wallets_per_owner=2, max_wallet_changes_per_day=1)
+    bot = service.make_bot("Ada").bot
+    add(service, bot, A, B)
+    full = refusal(lambda: add(service, bot, C))
+    assert (full["code"], full["limit"], full["used"]) == ("wallet_limit", 2, 2)
+    wallets.attach_wallet(service.config, bot, C, NOW + HOUR, "proven")
+    assert held(bot) == [B, C]
+    changed = refusal(
+        lambda: wallets.attach_wallet(service.config, bot, D, NOW + 2 * HOUR, "proven")
+    )
+    assert (changed["quota"], changed["used"]) == ("wallet_changes_per_day", 1)
+    most = {one.quota: one for one in quotas.list_use(database.execute_sql, service.config, NOW)}
+    assert (most["wallets"].used, most["wallets"].owners_at_limit) == (2, 1)
+    assert most["wallet_changes_per_day"].used == 1
+    service.close()
+
+
+def test_of_many_at_once_one_bot_gets_the_wallet_once(service, ada):
+    eve = service.make_bot("Eve").bot
+    wallets.attach_wallet(service.config, eve, E, NOW, "proven")
+    done, ready = [], threading.Barrier(20)
+
+    def take(bot):
+        ready.wait()
+        try:
+            wallets.add_wallet(service.config, bot, B, NOW + 1)
+            done.append(bot.id)
+        except Problem as problem:
+            done.append(problem.code)
+        finally:
+            storage.database.close()
+
+    threads = [threading.Thread(target=take, args=(bot,)) for bot in (ada, eve) * 10]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    (owner,) = (
+        Attachment.select(Attachment.bot)
+        .where(Attachment.wallet == Wallet.get(Wallet.address == B))
+        .scalars()
+    )
+    assert sorted(map(str, done)) == sorted([str(owner)] * 10 + ["wallet_taken"] * 10)
+    check_log(service)
+
+
+# ---- whose the past is ---------------------------------------------------------------------------
+def test_what_was_proven_as_a_second_wallet_stays_with_the_bot(service, ada):
+    add(service, ada, B)
+    wallets.remove_wallet(ada, B, NOW + HOUR)
+    eve = service.make_bot("Eve").bot
+    wallets.attach_wallet(service.config, eve, B, NOW + 2 * HOUR)
+    row = Wallet.get(Wallet.address == B)
+    assert (row.bot_id, row.earlier_bot_id, row.bot_since) == (eve.id, ada.id, NOW + 2 * HOUR)
+
+
+def test_a_clock_that_was_set_back_between_a_proof_and_a_claim_stops_nobody(service, ada):
+    wallets.detach_wallet(ada, NOW + HOUR)
+    eve = service.make_bot("Eve").bot
+    wallets.attach_wallet(service.config, eve, A, NOW - HOUR)
+    row = Wallet.get(Wallet.address == A)
+    assert (row.earlier_bot_id, row.bot_since) == (ada.id, NOW - HOUR)

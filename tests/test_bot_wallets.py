@@ -1,0 +1,376 @@
+"""Several wallets of one bot: each has its own ledger, the bot's numbers are their sums, and what
+they exchange in one transaction has no price.
+"""
+
+import random
+
+import ground
+import orjson
+import pytest
+from auditing import audit
+from hypothesis import HealthCheck, Phase, given
+from hypothesis import settings as effort
+from hypothesis import strategies as st
+from lookout import BEGIN, ledger_of, watch
+from node import FakeNode, connect
+from service import NOW
+from several import (
+    PEOPLE,
+    begin,
+    exchange,
+    find_differences,
+    list_rows,
+    publish,
+    rebuild,
+    store,
+    two_people,
+)
+from story import BEGIN_TIME, FEE, VENUE, Story, address
+
+from accounts.auto_posts import update_posts
+from chain.ledger.inventory import SOL
+from chain.ledger.own import OWN_FLAGS
+from chain.stored.standings import Board, work_out
+from chain.stored.store import LedgerStore
+from models import Address, Attachment, Bot, Post, Trade, Wallet, WalletSignature
+from observer import Observer
+from observing import rebuilding
+from storage import read_rows
+
+MOST = 10**9
+
+
+def ms(seconds):
+    """Unix ms of so many seconds of a story."""
+    return (BEGIN_TIME + seconds) * 1_000
+
+
+@pytest.fixture
+def empty(db):
+    ground.hurry()
+    return begin
+
+
+def funded():
+    story = Story()
+    for person in ("ada", "eve", "pam"):
+        story.fund(person, 10**10)
+    return story
+
+
+def flags():
+    """{(person, signature): own flags} of the stored trades that have any."""
+    people = {one: person for person, one in PEOPLE.items()}
+    rows = Trade.select(Trade.signature, Trade.flags, Wallet.address).join(Wallet).tuples()
+    found = {(people[one], tx): OWN_FLAGS & set(orjson.loads(text)) for tx, text, one in rows}
+    return {key: marks for key, marks in found.items() if marks}
+
+
+# ---- what two wallets exchange -------------------------------------------------------------------
+def false_profit():
+    """Eve buys for 1,000,000; four times ada then takes 100 of it for 9,000,000, in a venue."""
+    story = funded()
+    story.buy("eve", "CAT", 400, 1_000_000)
+    deals = [exchange(story, "ada", "eve", "CAT", 100, 9_000_000) for _ in range(4)]
+    return story, deals
+
+
+def test_what_a_bot_sells_to_itself_earns_nothing_and_gives_no_rank(empty):
+    (story, deals), wallets = false_profit(), empty()
+    rebuild(wallets, list_rows(story.rows))
+    marks = flags()
+    assert {tx for _, tx in marks} == set(deals) and len(marks) == 8
+    for wallet in map(Wallet.get_by_id, [one.id for one in wallets.values()]):
+        results = orjson.loads(wallet.results)
+        assert (results["realizedLamports"], results["matchedSells"]) == ("0", 0)
+        assert wallet.imbalance == 0
+    assert [one.forward_realized for one in Attachment.select()] == [0, 0]
+    bots = [Bot.get().id]
+    for record in ("forward", "all"):
+        (row,) = work_out(read_rows, Board(record, SOL, 0), MOST, bots)
+        assert (row.realized, row.matched) == (0, 0)
+
+
+def test_it_verifies_no_post(empty):
+    (story, deals), wallets = false_profit(), empty()
+    store(wallets, list_rows(story.rows))
+    lead = wallets["ada"]
+    row = {"source": "bot", "channel": "api", "body": "b", "status": "pending"}
+    times = {"event_at": BEGIN, "created_at": BEGIN}
+    for number, signature in enumerate(deals):
+        named = {"uid": f"p{number}", "event_id": f"e{number}", "signature": signature}
+        Post.create(**row, **times, **named, bot=lead.bot_id, wallet=lead)
+    publish(LedgerStore(update_posts), wallets)
+    said = {(one.status, one.status_reason) for one in Post.select()}
+    assert said <= {("mismatch", "value_unexplained"), ("mismatch", "not_a_trade")}
+
+
+def test_two_that_buy_together_keep_their_prices(empty):
+    story = funded()
+    moves = [
+        *(("lamports", "ada", "maker", 500_000), ("tokens", "CAT", "maker", "ada", 10)),
+        *(("lamports", "eve", "maker", 600_000), ("tokens", "CAT", "maker", "eve", 10)),
+    ]
+    story.transact("ada", moves, venue=VENUE)
+    rebuild(empty(), list_rows(story.rows))
+    assert flags() == {}
+    assert Trade.get(Trade.kind == "buy").wallet.address == PEOPLE["ada"]
+
+
+def test_a_token_sent_to_the_other_arrives_with_unknown_cost(empty, settings):
+    story, wallets = funded(), empty()
+    story.buy("ada", "CAT", 100, 500_000)
+    sent = story.transact("ada", [("tokens", "CAT", "ada", "eve", 100)])
+    story.sell("eve", "CAT", 100, 900_000)
+    rebuild(wallets, list_rows(story.rows))
+    assert flags() == {(person, sent): {"own_transfer"} for person in PEOPLE}
+    sale = Trade.get(Trade.kind == "sell")
+    assert (sale.realized, sale.result) == ("unmatched", None)
+    ada = Wallet.get_by_id(wallets["ada"].id)
+    # What ada paid, fee included.
+    assert ada.cost_left == 500_000 + FEE
+    assert find_differences(settings, wallets) == []
+
+
+@pytest.mark.parametrize("begins, is_marked", [(0, True), (ms(30), False)])
+def test_only_what_happened_while_the_bot_held_both_counts(empty, begins, is_marked):
+    story, _ = false_profit()
+    assert story.rows[-1].receipt["blockTime"] < BEGIN_TIME + 30
+    rebuild(empty(begins), list_rows(story.rows))
+    assert bool(flags()) == is_marked
+    earned = [orjson.loads(one.results)["realizedLamports"] for one in Wallet.select()]
+    assert (set(earned) == {"0"}) == is_marked
+
+
+# ---- in whatever order it arrives ----------------------------------------------------------------
+@effort(
+    max_examples=8,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    phases=[Phase.generate],
+)
+@given(seed=st.integers(0, 10**6), later=st.integers(-1, 40), data=st.data())
+def test_fold_equals_refold(empty, settings, seed, later, data):
+    found = list_rows(two_people(seed, 24).rows)
+    begins = ms(later)
+    truth, dice = rebuild(empty(begins), found), random.Random(data.draw(st.integers(0, 10**6)))
+    wallets, ledgers = empty(begins), LedgerStore(update_posts)
+    rest = dice.sample(found, len(found)) if data.draw(st.booleans()) else list(found)
+    while rest:
+        size = dice.randint(1, 9)
+        batch, rest = rest[:size], rest[size:]
+        new = store(wallets, batch)
+        if dice.random() < 0.2:
+            ledgers, new = LedgerStore(update_posts), None
+        publish(ledgers, wallets, new)
+    assert ledger_of(PEOPLE.values()) == truth
+    assert find_differences(settings, wallets) == []
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_whenever_the_other_comes_and_goes_the_books_are_the_same(empty, settings, seed):
+    """Eve is attached after all was booked, or before: the same rows."""
+    found = list_rows(two_people(seed, 30).rows)
+    wallets = empty(ms(10))
+    Attachment.update(detached_at=ms(40)).where(Attachment.attached_at == ms(10)).execute()
+    truth = rebuild(wallets, found)
+    wallets, ledgers = empty(ms(10)), LedgerStore(update_posts)
+    eve = Attachment.get(Attachment.attached_at == ms(10))
+    Attachment.delete().where(Attachment.id == eve.id).execute()
+    publish(ledgers, wallets, store(wallets, found))
+    assert ledger_of(PEOPLE.values()) != truth
+    columns = {"bot": eve.bot_id, "wallet": eve.wallet_id, "ownership": "proven"}
+    Attachment.create(**columns, attached_at=ms(10), detached_at=None)
+    publish(ledgers, wallets)
+    Attachment.update(detached_at=ms(40)).where(Attachment.attached_at == ms(10)).execute()
+    publish(ledgers, wallets)
+    assert ledger_of(PEOPLE.values()) == truth
+    assert find_differences(settings, wallets) == []
+
+
+@pytest.mark.parametrize("first", ["ada", "eve"])
+def test_the_other_is_rebuilt_when_this_one_books_what_they_exchanged(empty, first):
+    (story, _), wallets = false_profit(), empty()
+    found, ledgers = list_rows(story.rows), LedgerStore(update_posts)
+    for person in sorted(PEOPLE, key=lambda one: one != first):
+        new = store(wallets, [one for one in found if one[0] == person])
+        ledgers.apply(wallets[person], new[person])
+        ledgers.publish(wallets[person], None, BEGIN)
+    assert len(flags()) == 8
+    earned = [orjson.loads(one.results)["realizedLamports"] for one in Wallet.select()]
+    assert earned == ["0", "0"]
+
+
+def test_a_damaged_entry_of_one_stops_only_that_one(empty):
+    (story, _), wallets = false_profit(), empty()
+    store(wallets, list_rows(story.rows))
+    WalletSignature.update(entry=b"?").where(WalletSignature.wallet == wallets["eve"]).execute()
+    ledgers = LedgerStore(update_posts)
+    ledgers.apply(wallets["ada"])
+    ledgers.publish(wallets["ada"], None, BEGIN)
+    assert Trade.select().count() == 5
+    with pytest.raises(ValueError):
+        ledgers.apply(wallets["eve"])
+
+
+def test_a_rebuild_of_all_changes_nothing(empty, settings):
+    wallets = empty(ms(12))
+    rebuild(wallets, list_rows(two_people(5, 40).rows))
+    assert flags()
+    state = Observer(settings).state
+    again = rebuilding.rebuild(state, wallets.values(), NOW)
+    assert [one.trades_changed + one.sums_changed for one in again] == [0, 0]
+
+
+# ---- from outside --------------------------------------------------------------------------------
+PAM = address("pam")
+
+
+@pytest.fixture
+def three(service):
+    """(bot, story): ada, eve and pam trade alone, eve sells what ada had, and eve is given up."""
+    made, story = service.make_bot("Nell", PEOPLE["ada"]), funded()
+    Attachment.update(attached_at=0, ownership="proven").execute()
+    for place, one in enumerate((PEOPLE["eve"], PAM), 1):
+        wallet = Wallet.create(address=one, bot=made.bot, created_at=NOW)
+        Address.create(wallet=wallet, address=one)
+        times = {"attached_at": place}
+        Attachment.create(bot=made.bot, wallet=wallet, ownership="proven", **times)
+    story.buy("ada", "CAT", 100, 500_000)
+    story.sell("ada", "CAT", 50, 400_000)
+    story.buy("eve", "CAT", 10, 100_000)
+    story.sell("eve", "CAT", 5, 40_000)
+    story.buy("pam", "CAT", 30, 300_000)
+    story.sell("pam", "CAT", 30, 310_000)
+    observer = Observer(service.config, connect(FakeNode(story.chain())))
+    for turn in range(8):
+        observer.run_tick(NOW + 3_600_000 + turn * 120_000)
+    assert observer.problem is None
+    return made, story
+
+
+# What each earned: what a sale brought less what it cost, fees in both.
+ADA = 400_000 - FEE - (500_000 + FEE) // 2
+EVE = 40_000 - FEE - (100_000 + FEE) // 2
+PAMS = 310_000 - FEE - (300_000 + FEE)
+
+
+def test_the_numbers_of_a_bot_are_sums_over_its_wallets(service, three):
+    made, story = three
+    shown = service.get(f"/api/v1/bots/{made.bot.uid}", made.publish_key.text).json
+    assert [one["address"] for one in shown["wallets"]] == [PEOPLE["ada"], PEOPLE["eve"], PAM]
+    assert shown["wallet"]["address"] == PEOPLE["ada"]
+    results = shown["results"]
+    assert results["realizedLamports"] == str(ADA + EVE + PAMS)
+    assert (results["matchedSells"], results["observedTrades"]) == (3, 6)
+    assert results["volumeLamports"] == shown["record"]["volumeLamports"]
+    assert results["openPositions"] == 1
+    (position,) = shown["openPositions"]
+    left = (500_000 + FEE) // 2 + (100_000 + FEE) // 2
+    assert (position["amountRaw"], position["costLamports"]) == ("55", str(left))
+    assert shown["record"]["realizedLamports"] == str(ADA + EVE + PAMS)
+    books = shown["reconciliation"]
+    assert books["realizedLamports"] == results["realizedLamports"]
+    assert books["openCostLamports"] == str(left) and books["differenceLamports"] == "0"
+    money = [story.lamports[one] for one in ("ada", "eve", "pam")]
+    rents = 3 * 2_039_280
+    assert books["closingLamports"] == str(sum(money) + rents)
+    assert shown["coverage"]["state"] == "complete" and shown["coverage"]["worst"] == []
+    assert shown["averageCost"]["matchedSells"] == 3
+    (token,) = shown["tokenResults"]["results"]["best"]
+    assert (token["sells"], token["realizedLamports"]) == (3, str(ADA + EVE + PAMS))
+    listed = service.get("/api/v1/bots", made.publish_key.text).json["data"]
+    assert [one["results"]["realizedLamports"] for one in listed] == [str(ADA + EVE + PAMS)]
+
+
+def test_its_pages_show_all_of_them(service, three):
+    made, _ = three
+    for query in ("", "?tab=trades", "?tab=holdings", "?tab=record"):
+        answer = service.get(f"/bots/{made.bot.uid}{query}")
+        assert answer.status_code == 200
+    page = service.get(f"/bots/{made.bot.uid}").text
+    assert all(one in page for one in (*PEOPLE.values(), PAM))
+
+
+def test_the_worst_coverage_is_the_bots_and_gaps_of_all_are_listed(service, three):
+    made, _ = three
+    eve = Wallet.get(Wallet.address == PEOPLE["eve"])
+    told = orjson.loads(eve.coverage) | {
+        "state": "partial",
+        "gaps": [{"fromSlot": 5, "toSlot": 9, "reason": "lost"}],
+    }
+    Wallet.update(coverage=orjson.dumps(told).decode()).where(Wallet.id == eve.id).execute()
+    shown = service.get(f"/api/v1/bots/{made.bot.uid}", made.publish_key.text).json["coverage"]
+    assert (shown["state"], shown["worst"]) == ("partial", [eve.address])
+    assert [(one["wallet"], one["fromSlot"]) for one in shown["gaps"]] == [(eve.address, 5)]
+    (entry,) = service.get("/api/v1/leaderboard", made.publish_key.text).json["data"]
+    assert entry["coverage"]["state"] == "partial"
+
+
+def test_what_a_disconnected_wallet_held_is_cost_left(service, three):
+    made, _ = three
+    end = {"detached_at": NOW + 10**9}
+    eve = Wallet.get(Wallet.address == PEOPLE["eve"])
+    Attachment.update(**end).where(Attachment.wallet == eve.id).execute()
+    shown = service.get(f"/api/v1/bots/{made.bot.uid}", made.publish_key.text).json
+    assert shown["record"]["realizedLamports"] == str(ADA + EVE + PAMS)
+    assert shown["record"]["costLeftLamports"] == str((100_000 + FEE) // 2)
+    # What it holds now is only of the wallets that it holds now.
+    assert shown["results"]["realizedLamports"] == str(ADA + PAMS)
+    assert shown["formerWallets"] == [eve.address]
+
+
+def test_a_second_wallet_that_nobody_looked_at_yet_hides_no_results(service, three):
+    made, _ = three
+    wallet = Wallet.create(address=address("new"), bot=made.bot, created_at=NOW)
+    Attachment.create(bot=made.bot, wallet=wallet, ownership="proven", attached_at=NOW)
+    shown = service.get(f"/api/v1/bots/{made.bot.uid}", made.publish_key.text).json
+    assert shown["results"]["realizedLamports"] == str(ADA + EVE + PAMS)
+    assert (shown["coverage"]["state"], shown["reconciliation"]) == ("none", None)
+    assert shown["reconciliationReason"] == "not_observed"
+
+
+def test_a_damaged_text_of_one_wallet_is_never_an_error(service, three):
+    made, _ = three
+    for column in ("results", "positions", "reconciliation", "average_cost", "by_quote"):
+        Wallet.update({column: "{"}).where(Wallet.address == PAM).execute()
+        assert service.get(f"/bots/{made.bot.uid}").status_code == 200
+        shown = service.get(f"/api/v1/bots/{made.bot.uid}", made.publish_key.text)
+        assert shown.status_code == 200
+    assert shown.json["resultsReason"] == "damaged"
+
+
+# ---- the audit -----------------------------------------------------------------------------------
+def observed(service, story):
+    """A bot with both wallets, observed until all is known."""
+    watch(PEOPLE["ada"])
+    bot = Bot.get()
+    eve = Wallet.create(address=PEOPLE["eve"], bot=bot, created_at=BEGIN)
+    Address.create(wallet=eve, address=eve.address)
+    Attachment.create(bot=bot, wallet=eve, attached_at=ms(6))
+    Attachment.update(ownership="proven").execute()
+    Attachment.update(attached_at=0).where(Attachment.wallet != eve).execute()
+    observer = Observer(service.config, connect(FakeNode(story.chain())))
+    for turn in range(8):
+        observer.run_tick(NOW + 3_600_000 + turn * 120_000)
+    assert observer.problem is None
+    return bot
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_an_audit_finds_each_wallet_as_claimed(service, seed):
+    story = two_people(seed, 24)
+    observed(service, story)
+    report = audit(service, FakeNode(story.chain()))
+    assert (report.verdict, report.differences, report.unknown) == ("same", [], [])
+    assert report.receipts == Trade.select().count() > 20
+
+
+def test_an_audit_names_a_mark_that_was_removed(service):
+    story, _ = false_profit()
+    observed(service, story)
+    assert flags()
+    Trade.update(flags="[]").where(Trade.flags.contains("own_wallets")).execute()
+    report = audit(service, FakeNode(story.chain()))
+    assert report.verdict == "different"
+    assert {one.field for one in report.differences} >= {"flags"}
