@@ -55,7 +55,7 @@ def test_results_and_record_tell_each_stablecoin_by_itself(service, bot):
         cost_left=300_000,
         cost_left_receipts=2,
         fee_lamports=25_000,
-        cross=3,
+        cross_sells=3,
     )
     observe_quote(W, "USDT", realized=1, trades=2)
     shown = show(service, bot)
@@ -241,7 +241,7 @@ def test_a_profile_has_tiles_and_a_curve_with_its_table_for_each_currency(servic
     now = NOW // 1000
     observe_quote(W, at=now - 2 * DAY, realized=1_500_000, trades=2, matched=1, winning=1)
     observe_quote(
-        W, at=now, realized=1_100_000, trades=5, matched=2, winning=1, unmatched=2, cross=2
+        W, at=now, realized=1_100_000, trades=5, matched=2, winning=1, unmatched=2, cross_sells=2
     )
     page = service.get(path)
     text = text_of(page)

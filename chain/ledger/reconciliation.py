@@ -71,7 +71,7 @@ class Totals:
     trades: int = 0
     carried: int = 0
     fee_lamports: int = 0
-    cross: int = 0
+    cross_sells: int = 0
     failed: int = 0
     failed_cost: int = 0
     overhead: int = 0
@@ -115,7 +115,7 @@ class Totals:
         elif is_against:
             self.trades += 1
             self.fee_lamports += booked.entry.fee + booked.entry.tip
-            self.cross += PAID_ELSEWHERE in booked.flags
+            self.cross_sells += PAID_ELSEWHERE in booked.flags
         if INCOMPLETE in booked.flags:
             return
         self.matched += status == "matched"

@@ -12,7 +12,7 @@ class Sums(NamedTuple):
 
     `cost`: of sales with a result (round trips have none); `winning`: results above 0; `carried`:
     lots that took over the cost of what a swap gave. In SOL only: `failed`, `failed_cost`,
-    `overhead`, `carried`; in stablecoins only: `fee_lamports` (fees and tips of trades), `cross`
+    `overhead`, `carried`; in stablecoins only: `fee_lamports` (fees and tips of trades), `cross_sells`
     (sales of lots paid for in something else).
     """
 
@@ -31,7 +31,7 @@ class Sums(NamedTuple):
     cost_left_receipts: int = 0
     carried: int = 0
     fee_lamports: int = 0
-    cross: int = 0
+    cross_sells: int = 0
 
     def plus(self, other: "Sums") -> "Sums":
         return Sums._make(map(add, self, other))

@@ -82,7 +82,7 @@ class RunningTotal(Base):
     cost_left_receipts = IntegerField(default=0)
     carried = IntegerField(default=0)
     fee_lamports = BigIntegerField(default=0)
-    cross = IntegerField(default=0)
+    cross_sells = IntegerField(default=0)
     # Of `realized` by the hour so far: the highest, from 0 on, and the deepest fall from there.
     high = BigIntegerField(default=0)
     drawdown = BigIntegerField(default=0)

@@ -56,7 +56,7 @@ def sums(ledger, money=USDC):
     account = ledger.accounts[money, ALL_HISTORY]
     names = (
         "realized volume matched partial unmatched winning cost_left cost_left_receipts trades"
-        " fee_lamports cross"
+        " fee_lamports cross_sells"
     )
     return {name: getattr(account.totals, name) for name in names.split()}
 

@@ -227,7 +227,7 @@ def test_a_view_counts_in_stablecoins_too():
     told, whole = totals(ledger, 1, USDC), totals(ledger, ALL_HISTORY, USDC)
     assert (told.realized, told.partial, told.cost) == (50, 1, 100)
     assert (whole.realized, whole.matched, whole.cost) == (450 - 200, 1, 200)
-    assert (told.trades, told.fee_lamports, told.cross) == (2, 10, 0)
+    assert (told.trades, told.fee_lamports, told.cross_sells) == (2, 10, 0)
 
 
 def test_a_cost_carried_by_a_swap_began_with_the_earliest_purchase():

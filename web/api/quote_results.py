@@ -70,7 +70,7 @@ def show_ledger(quote: Quote, totals: Sums) -> Json:
         "partialSells": totals.partial,
         "unmatchedSells": totals.unmatched,
         "winningSells": totals.winning,
-        "crossQuoteSells": totals.cross,
+        "crossQuoteSells": totals.cross_sells,
         **show_amount("volume", totals.volume, quote),
         "observedTrades": totals.trades,
         "feeLamports": str(totals.fee_lamports),
