@@ -12,8 +12,8 @@ class Sums(NamedTuple):
 
     `cost`: of sales with a result (round trips have none); `winning`: results above 0; `carried`:
     lots that took over the cost of what a swap gave. In SOL only: `failed`, `failed_cost`,
-    `overhead`, `carried`; in stablecoins only: `fee_lamports` (fees and tips of trades), `cross_sells`
-    (sales of lots paid for in something else).
+    `overhead`, `carried`; in stablecoins only: `fee_lamports` (fees and tips of trades),
+    `cross_sells` (sales of lots paid for in something else).
     """
 
     realized: int = 0

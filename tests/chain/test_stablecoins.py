@@ -179,7 +179,14 @@ def test_what_was_bought_for_sol_has_a_result_in_neither():
     """
     t = Teller().gain("Q", 500).buy("A", 10, 100).swap("Q", 200, "A", 10).swap("A", 20, "Q", 500)
     assert told(t.entries) == {
-        **{"realized": 50, "volume": 700, "trades": 2, "partial": 1, "winning": 1, "cross": 1},
+        **{
+            "realized": 50,
+            "volume": 700,
+            "trades": 2,
+            "partial": 1,
+            "winning": 1,
+            "cross_sells": 1,
+        },
         **{"fee_lamports": 2 * FEE, "received": 500, "unmatched_proceeds": 250},
     }
     assert t.ledger.totals.realized == 0 and t.lots("Q").split()[-2:] == ["250@100", "250@?"]
@@ -190,21 +197,24 @@ def test_a_gift_that_is_sold_for_the_quote_is_unmatched_and_not_paid_elsewhere()
     gift = Teller().gain("Q", 5).gain("A", 10)
     for sold in (gift.swap("A", 4, "Q", 60), gift.swap("A", 6, "B", 3).swap("B", 3, "Q", 60)):
         shown = told(sold.entries)
-        assert "cross" not in shown and shown["unmatched"] * 60 == shown["unmatched_proceeds"] > 0
+        assert (
+            "cross_sells" not in shown
+            and shown["unmatched"] * 60 == shown["unmatched_proceeds"] > 0
+        )
 
 
 def test_units_whose_cost_is_known_in_no_money_were_not_paid_elsewhere():
     """5 A were a gift, and 5 cost 50 Q, which were bought for SOL: all ten bring 60 Q."""
     t = Teller().buy("Q", 100, 7).gain("A", 5).swap("Q", 50, "A", 5).swap("A", 10, "Q", 60)
     shown = told(t.entries)
-    assert (shown["partial"], shown["realized"]) == (1, 30 - 50) and "cross" not in shown
+    assert (shown["partial"], shown["realized"]) == (1, 30 - 50) and "cross_sells" not in shown
 
 
 def test_paid_elsewhere_is_followed_over_swaps():
     t = Teller().gain("Q", 5).buy("A", 10, 100).swap("A", 10, "B", 7).swap("B", 7, "Q", 60)
-    assert told(t.entries)["cross"] == 1
+    assert told(t.entries)["cross_sells"] == 1
     t = Teller().gain("K", 100).swap("K", 100, "A", 10).swap("A", 10, "Q", 60)
-    assert told(t.entries)["cross"] == 1
+    assert told(t.entries)["cross_sells"] == 1
 
 
 def test_a_swap_of_tokens_carries_the_cost_and_is_no_trade_against_the_quote():
@@ -231,7 +241,7 @@ def test_what_a_stablecoin_cost_is_unknown_in_another():
     t = Teller().gain("Q", 100).swap("Q", 100, "K", 100).swap("K", 100, "A", 10)
     assert (lots(t.entries, "A"), lots(t.entries, "A", "K")) == ("10@?", "10@100")
     shown = told(t.swap("A", 10, "Q", 130).entries)
-    assert (shown["unmatched"], shown["unmatched_proceeds"], shown["cross"]) == (1, 130, 1)
+    assert (shown["unmatched"], shown["unmatched_proceeds"], shown["cross_sells"]) == (1, 130, 1)
     assert told(t.entries, "K") == {
         **{"volume": 100, "trades": 1, "fee_lamports": FEE},
         **{"other": 100, "open_cost": 100},
@@ -306,7 +316,7 @@ def test_what_lies_in_escrow_when_the_quote_is_first_held_was_paid_elsewhere():
     t.write("order_cancel", changes=[("B", 4)], orders=[("f", "B", -4)])
     t.swap("A", 10, "Q", 70).swap("B", 4, "Q", 20)
     shown = told(t.entries)
-    assert (shown["unmatched"], shown["unmatched_proceeds"], shown["cross"]) == (2, 90, 1)
+    assert (shown["unmatched"], shown["unmatched_proceeds"], shown["cross_sells"]) == (2, 90, 1)
 
 
 def test_an_order_paid_in_the_quote_brings_lots_of_unknown_cost():
@@ -521,7 +531,7 @@ class Till:
         self.sums["winning"] += (earned or 0) > 0
         is_dust = earned is not None and 1000 * dark < amount
         self.sums["unmatched" if earned is None else "matched" if is_dust else "partial"] += 1
-        self.sums["cross"] += elsewhere and not is_dust
+        self.sums["cross_sells"] += elsewhere and not is_dust
 
     def swap(self, moved):
         (given, n), (mint, got) = sorted(moved.items(), key=lambda one: one[1])
