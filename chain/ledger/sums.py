@@ -1,19 +1,16 @@
 """Running totals that can be subtracted: a window is the difference of two of them. Pure."""
 
 from collections.abc import Iterable
-from operator import add, attrgetter, sub
+from operator import attrgetter, sub
 from typing import NamedTuple
 
 from chain.ledger.reconciliation import Totals
 
 
 class Sums(NamedTuple):
-    """The columns of `running_total`: counts, and raw units of the money.
-
-    `cost`: of sales with a result (round trips have none); `winning`: results above 0; `carried`:
-    lots that took over the cost of what a swap gave. In SOL only: `failed`, `failed_cost`,
-    `overhead`, `carried`; in stablecoins only: `fee_lamports` (fees and tips of trades),
-    `cross_sells` (sales of lots paid for in something else).
+    """The columns of `running_total`: counts, and raw units of the money. `cost`: of sales with a
+    result. In SOL only: `failed`, `failed_cost`, `overhead`, `carried`; in stablecoins only:
+    `fee_lamports` (fees and tips of trades), `cross_sells` (of what another money paid for).
     """
 
     realized: int = 0
@@ -32,9 +29,6 @@ class Sums(NamedTuple):
     carried: int = 0
     fee_lamports: int = 0
     cross_sells: int = 0
-
-    def plus(self, other: "Sums") -> "Sums":
-        return Sums._make(map(add, self, other))
 
     def minus(self, before: "Sums") -> "Sums":
         return Sums._make(map(sub, self, before))

@@ -5,7 +5,7 @@ and never added to SOL.
 from collections.abc import Mapping, Sequence
 
 from chain.amounts import exact
-from chain.ledger.sums import NOTHING, Sums
+from chain.ledger.sums import NOTHING, Sums, add_up
 from chain.reading.quotes import QUOTES, Quote
 from chain.stored.attachments import OF_RECORD, OF_RESULTS, Source, write_last
 from storage import database
@@ -42,7 +42,7 @@ def find_ledgers(
     for bot, _, mint, *sums in rows:
         if mint is not None and bot not in unknown:
             ledgers = found[bot]
-            ledgers[mint] = ledgers.get(mint, NOTHING).plus(Sums._make(sums))
+            ledgers[mint] = add_up((ledgers.get(mint, NOTHING), Sums._make(sums)))
     return found
 
 
