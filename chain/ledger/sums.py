@@ -8,9 +8,8 @@ from chain.ledger.reconciliation import Totals
 
 
 class Sums(NamedTuple):
-    """The columns of `running_total`: counts, and raw units of the money. `cost`: of sales with a
-    result. In SOL only: `failed`, `failed_cost`, `overhead`, `carried`; in stablecoins only:
-    `fee_lamports` (fees and tips of trades), `cross_sells` (of what another money paid for).
+    """Columns of `running_total`: counts, and raw units of the money. Only SOL has `failed` to
+    `overhead` and `carried`, only stablecoins `fee_lamports` and `cross_sells` (paid elsewhere).
     """
 
     realized: int = 0
