@@ -30,7 +30,7 @@ OR status = 'not_found' AND (
     EXISTS (SELECT 1 FROM receipt r WHERE r.signature = p.signature)
     OR EXISTS (SELECT 1 FROM sighting s
                WHERE s.wallet_id = p.wallet_id AND s.signature = p.signature))
-OR status IN ('verified', 'mismatch') AND trade_id IS NULL
+OR status IN ('verified', 'mismatch', 'none') AND trade_id IS NULL
     AND (status_reason IS NULL OR status_reason <> 'other_wallet')"""
 
 NAMED = f"""

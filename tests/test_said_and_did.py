@@ -93,6 +93,39 @@ def test_a_receipt_of_what_failed_has_no_amounts(service, key):
     assert page.status_code == 200 and "failed" in page.text
 
 
+def test_an_ambiguous_transaction_shows_no_amounts(service, key):
+    """A sale, a loan and 30 SOL from somebody: nothing says what the sale brought."""
+    post = say(service, key)
+    observe(
+        service,
+        kind="other",
+        flags='["ambiguous"]',
+        sol_change=30_000_900_000,
+        realized="not_applicable",
+        result=None,
+    )
+    shown = service.get(f"/api/v1/posts/{post}", key).json
+    assert shown["verified"] is False
+    assert (shown["verification"]["status"], shown["verification"]["reason"]) == (
+        "none",
+        "ambiguous",
+    )
+    receipt = shown["receipt"]
+    assert (receipt["amount"], receipt["solChange"], receipt["tokenChanges"]) == (None, None, [])
+    page = service.get(f"/posts/{post}").text
+    assert "The transaction can be read in more than one way." in page and "30.0" not in page
+    assert "not verified" in page and "does not match" not in page
+
+
+@pytest.mark.parametrize("kind", ["native_transfer", "transfer_in", "lending", "account_close"])
+def test_only_what_passed_through_a_venue_is_sol_of_a_receipt(service, key, kind):
+    post = say(service, key)
+    observe(service, kind=kind, sol_change=30_000_000_000, realized="not_applicable", result=None)
+    assert receipt_of(service, key, post)["solChange"] is None
+    page = service.get(f"/posts/{post}").text
+    assert "The transaction" in page and ">30" not in page
+
+
 def test_a_swap_is_a_side(service, key):
     post = say(service, key)
     observe(service, kind="swap")

@@ -146,10 +146,12 @@ def test_a_transaction_that_names_the_wallet_is_waited_for(service):
     assert judgment(uid) == ("pending", None, None)
 
 
-def test_a_trade_that_is_gone_takes_its_proof_along(service, bot):
+@pytest.mark.parametrize("flags", ["[]", '["ambiguous"]'])
+def test_a_trade_that_is_gone_takes_its_proof_along(service, bot, flags):
     uid = say(bot, "t")
-    service.observe_trade(W, "t", 1)
+    service.observe_trade(W, "t", 1, flags=flags)
     verify("t")
+    assert judgment(uid)[2] == "trade_t"
     Post.update(trade=None).execute()
     TradeMint.delete().execute()
     Trade.delete().execute()
@@ -203,7 +205,7 @@ def test_a_judgment_reads_flags_and_mints_of_the_trade(service, bot):
     assert judged(address("b")) == ("verified", None) == judged(None)
     assert judged(address("c")) == ("mismatch", "mint_not_in_trade")
     Trade.update(flags='["value_unexplained"]').execute()
-    assert judged(None) == ("mismatch", "value_unexplained")
+    assert judged(None) == ("none", "value_unexplained")
 
 
 def test_a_token_that_only_came_beside_a_trade_is_not_what_it_traded(service, bot):
@@ -277,7 +279,7 @@ def test_a_change_of_another_wallets_trade_moves_the_post_at_once(service, bot):
     assert judgment(uid) == ("verified", None, "trade_b")
     Trade.update(flags='["own_wallets", "value_unexplained"]').execute()
     verify_posts(other, {signature("t")}, NOW + 2)
-    assert judgment(uid) == ("mismatch", "value_unexplained", "trade_b")
+    assert judgment(uid) == ("none", "value_unexplained", "trade_b")
 
 
 def test_a_transaction_that_names_another_wallet_is_waited_for(service, bot):

@@ -47,7 +47,9 @@ PLAIN_DEEDS = {
     "transfer_out": "sent tokens",
     "transfer_self": "moved tokens within the wallet",
     "order_fill": "filled an order",
+    "native_transfer": "moved SOL",
 }
+AMBIGUOUS = "can be read in more than one way"
 NO_RESULT = {
     "unmatched": "purchase price unknown",
     "partial": "for the part with a known purchase price",
@@ -207,12 +209,12 @@ def _find_quoted(quote: Json, style: Style) -> _Result:
 
 
 def _tell(post: Json, receipt: Json, symbols: Mapping[str, str], style: Style) -> Any:
-    deed = _tell_deed(receipt, symbols, style)
     reason = post["verification"]["reason"]
+    deed = AMBIGUOUS if reason == "ambiguous" else _tell_deed(receipt, symbols, style)
     if reason == "mint_not_in_trade" and not post["hiddenAt"]:
         said = style.name(_find_claim(post, receipt, symbols))
         return style.text("Post says {}. The transaction {}.").format(said, deed)
-    if post["verification"]["status"] == "mismatch":
+    if reason is not None:
         return style.text("The transaction {}.").format(deed)
     return deed[:1].upper() + deed[1:]
 
@@ -230,8 +232,7 @@ def _tell_deed(receipt: Json, symbols: Mapping[str, str], style: Style) -> Any:
     parts = {
         "token": style.name(name),
         "tokens": _tell_tokens(receipt["amount"], name, style),
-        # Null for a failed transaction.
-        "sol": style.sol((receipt["solChange"] or "0").lstrip("-")),
+        "sol": receipt["solChange"] and style.sol(receipt["solChange"].lstrip("-")),
         **_tell_sides(receipt, symbols, style),
     }
     deed = DEEDS.get(kind, DEEDS["other"])

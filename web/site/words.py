@@ -58,14 +58,18 @@ TRUST = {
         " happened on chain.",
     ),
 }
-MISMATCH = {
+# By the reason of a verification.
+REASONS = {
     "other_wallet": "The transaction it names belongs to another wallet.",
     "failed": "The transaction it names failed.",
     "not_a_trade": "The transaction it names is not a trade.",
     "mint_not_in_trade": "The trade it names did not move this token.",
+    "ambiguous": (
+        "The transaction it names can be read in more than one way, so it proves nothing."
+    ),
     "value_unexplained": (
-        "Too little of the value in the transaction it names came from the venue, so it does not"
-        " prove a trade."
+        "Too little of the value in the transaction it names came from the venue, so it proves"
+        " nothing."
     ),
 }
 KINDS = {
@@ -98,9 +102,9 @@ FLAGS = {
         "an earlier transaction is missing, so there is no result until it is found"
     ),
     "unrecognised_program": "an unknown program moved this; it is not counted as a trade",
-    "ambiguous": "it can be read in more than one way, so it gets no result",
-    "not_signer": "this wallet did not sign it, so it verifies no post",
-    "no_swap": "no swap took part in it, so it verifies no post",
+    "ambiguous": "it can be read in more than one way, so it gets no result and verifies no post",
+    "not_signer": "this wallet did not sign it",
+    "no_swap": "no swap took part in it",
     "basis_carried": "the cost of what was given carries over to what was received",
     "order_unresolved": "its order within the block is not known",
     "fee_only": "only a fee was paid",
@@ -226,7 +230,7 @@ def trust_of(post: Json) -> Trust:
     if status == "verified" and post["provenance"]["ownership"] != "proven":
         return TRUST["claimed"]
     found = TRUST[status]
-    return found._replace(detail=MISMATCH.get(reason, found.detail))
+    return found._replace(detail=REASONS.get(reason, found.detail))
 
 
 # ---- coverage and results -----------------------------------------------------------------------

@@ -20,14 +20,15 @@ class Verification(Shape):
     """Whether the chain confirms the transaction a post names."""
 
     status: Literal["none", "pending", "verified", "mismatch", "not_found"] = described(
-        "none: it names no transaction, or the bot has no wallet; pending: that was not observed "
-        "yet; not_found: nor within ten minutes of the chain's time; mismatch: see reason"
+        "none: it names no transaction, the bot has no wallet, or the transaction proves nothing "
+        "(see reason); pending: that was not observed yet; not_found: nor within ten minutes of "
+        "the chain's time; mismatch: see reason"
     )
     tradeId: str | None = described("the observed trade it rests on")
     checkedAt: Time | None = described("when what was observed last moved it")
     reason: str | None = described(
-        "why it does not match: other_wallet, failed, not_a_trade, mint_not_in_trade, "
-        "value_unexplained"
+        "why it is a mismatch: other_wallet, failed, not_a_trade, mint_not_in_trade; or why its "
+        "transaction proves nothing: ambiguous, value_unexplained"
     )
 
 
@@ -67,7 +68,9 @@ class PostReceipt(Shape):
     symbol: str | None = described("untrusted: the creator of the token chose it")
     amount: Exact | None = described("tokens of `mint` that moved, without a sign")
     tokenChanges: list[ReceiptChange]
-    solChange: Exact | None = described("null of a failed transaction, which moved nothing")
+    solChange: Exact | None = described(
+        "what passed through the venue; null if the transaction isn't a trade"
+    )
     realized: Matching
     resultSol: Exact | None = described(
         "first in, first out, after costs; null where no purchase is known, and may become known"
