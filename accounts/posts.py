@@ -41,6 +41,7 @@ POST_OVERHEAD_BYTES = 300
 POST_TEXTS = ("event_id", "body", "mint", "symbol", "signature", "reason")
 # What a leaf calls a post's bot and wallet.
 NAMES_OF = "SELECT b.uid, w.address FROM bot b LEFT JOIN wallet w ON w.id = ? WHERE b.id = ?"
+IS_TOLD = "SELECT 1 FROM post WHERE signature = ? AND bot_id = ? LIMIT 1"
 COUNT_POSTS = """UPDATE owner SET posts_bytes = posts_bytes + ?
 WHERE id = (SELECT owner_id FROM bot WHERE id = ?)"""
 
@@ -339,13 +340,22 @@ def store_post(**columns: Any) -> Published:
     uid, salt = new_uid("post"), new_salt()
     row = {"uid": uid, "salt": salt, **columns}
     leaf = log_post(row)
-    number = store_row(Post, {**row, "leaf_id": leaf.id})
+    bot = getattr(columns["bot"], "id", columns["bot"])
+    claim = _is_claim(bot, columns.get("signature"))
+    number = store_row(Post, {**row, "claim": claim, "leaf_id": leaf.id})
     store_arrival("post", post=number)
     if columns.get("status") == "verified":
-        bot, trade = columns["bot"], columns["trade"]
-        time_posts(getattr(bot, "id", bot), [number], [getattr(trade, "id", trade)])
+        trade = columns["trade"]
+        time_posts(bot, [number], [getattr(trade, "id", trade)])
     count_posts_bytes(columns["bot"], measure_post(columns))
     return Published(uid, replayed=False, leaf=leaf.data, salt=salt)
+
+
+def _is_claim(bot: int, signature: str | None) -> bool:
+    """Is this transaction one that the bot hasn't posted about?"""
+    if signature is None:
+        return False
+    return database.execute_sql(IS_TOLD, (signature, bot)).fetchone() is None
 
 
 def log_post(row: Mapping[str, Any]) -> Appended:

@@ -67,6 +67,19 @@ def check_posts(reader: Reader, wallet: Any, trades: dict[str, NamedTrade]) -> I
             yield Difference("post", what, wallet.address, post.signature, "event_at")
 
 
+CLAIMS = """
+SELECT p.uid, p.claim FROM post p WHERE p.claim <> (p.signature IS NOT NULL AND NOT EXISTS (
+    SELECT 1 FROM post o WHERE o.signature = p.signature AND o.bot_id = p.bot_id AND o.id < p.id))
+ORDER BY p.id"""
+
+
+def check_claims(reader: Reader) -> Iterator[Difference]:
+    """The first post of a bot about a transaction is its claim."""
+    for uid, claim in reader.rows(CLAIMS):
+        what = f"of {uid} is {bool(claim)}, its bot's posts say {not claim}"
+        yield Difference("post", what, field="claim")
+
+
 def _choose(post: JudgedPost, trades: list[NamedTrade]) -> NamedTrade | None:
     """The trade that decides: the first that verifies the post, else the first of all."""
     trades = sorted(trades, key=attrgetter("id"))
