@@ -243,17 +243,39 @@ def test_feeds_previews_and_copies_tell_the_fact_as_text(service, key):
 
 def test_a_mismatch_says_both(service, key):
     Token.create(mint=M, symbol="FERN", discovered_at=NOW, found_by="[]")
-    post = say(service, key, mint=OTHER, symbol="TARN")
+    Token.create(mint=OTHER, symbol="TARN", discovered_at=NOW, found_by="[]")
+    post = say(service, key, mint=OTHER, symbol="WIF")
     observe(service, kind="buy", raw=345_556_000, sol=-5_901_000_000, result=None, explained=100)
     text = re.sub(r"<[^>]+>", "", service.get(f"/embed/{post}").text)
     assert "Post says TARN. The transaction bought 345,556 FERN for 5.901 SOL." in text
     Post.update(hidden_at=NOW).execute()
     hidden = re.sub(r"<[^>]+>", "", service.get(f"/embed/{post}").text)
-    assert "TARN" not in hidden and "The transaction bought 345,556 FERN" in hidden
+    assert "Post says" not in hidden and "The transaction bought 345,556 FERN" in hidden
+
+
+@pytest.mark.parametrize("symbol", ["JitoSOL", "WIF", "GREATCOIN"])
+@pytest.mark.parametrize("named", [True, False])
+def test_a_post_does_not_name_the_token_that_was_traded(service, bot, key, symbol, named):
+    """It names the mint or doesn't; pages, feeds, frames and previews have the instance's name."""
+    more = {"mint": M} if named else {}
+    post = say(service, key, symbol=symbol, **more)
+    observe(service)
+    shown = service.get(f"/api/v1/posts/{post}", key).json
+    assert (shown["verified"], shown["receipt"]["symbol"]) == (True, None)
+    paths = ("/", f"/posts/{post}", f"/embed/{post}", f"/bots/{bot.bot.uid}?tab=posts")
+    for path in (*paths, "/feed.atom", "/feed.json"):
+        # The proof that a post is in the log repeats its own words.
+        text = service.get(path).text.partition("data-proof")[0]
+        assert symbol not in text and short(M) in text, path
+    Token.create(mint=M, symbol="FERN", discovered_at=NOW, found_by="[]")
+    for path in paths:
+        text = service.get(path).text.partition("data-proof")[0]
+        assert symbol not in text and "FERN" in text, path
 
 
 def test_two_tokens_of_one_name_are_told_apart_by_their_addresses(service, key):
     Token.create(mint=M, symbol="FERN", discovered_at=NOW, found_by="[]")
+    Token.create(mint=OTHER, symbol="FERN", discovered_at=NOW, found_by="[]")
     post = say(service, key, mint=OTHER, symbol="FERN")
     observe(service, kind="buy", raw=345_556_000, sol=-5_901_000_000, result=None, explained=100)
     text = re.sub(r"<[^>]+>", "", service.get(f"/embed/{post}").text)

@@ -220,8 +220,10 @@ def _tell(post: Json, receipt: Json, symbols: Mapping[str, str], style: Style) -
 
 
 def _find_claim(post: Json, receipt: Json, symbols: Mapping[str, str]) -> str:
-    """Return the token a post names: by its address, where its name is that of what moved."""
-    claimed = _find_name(post["mint"], symbols.get(post["mint"]) or post["symbol"], symbols)
+    """Return the token a post names, never by the post's own word for it: by its address if it has
+    no name here or the name of what moved.
+    """
+    claimed = _find_name(post["mint"], None, symbols)
     moved = _find_name(receipt["mint"], receipt["symbol"], symbols)
     return words.short(post["mint"]) if claimed == moved else claimed
 

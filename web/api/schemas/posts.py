@@ -92,7 +92,9 @@ class Post(Shape):
     eventId: str = described("the poster's own name for this update")
     body: str | None = described("untrusted; null once its words were taken down")
     mint: Address | None
-    symbol: str | None = described("untrusted")
+    symbol: str | None = described(
+        "untrusted: the bot's word for its token; `receipt.symbol` is what the traded one is called"
+    )
     signature: Signature | None
     reason: str | None = described("untrusted")
     source: Literal["bot", "observer", "paper"]
