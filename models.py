@@ -298,6 +298,7 @@ class Trade(Base):
     id = AutoField()
     uid = TextField(unique=True)
     wallet = ForeignKeyField(Wallet, backref="trades", index=False)
+    wallet_id: int
     signature = TextField()
     slot = BigIntegerField()
     tx_index = IntegerField(null=True)

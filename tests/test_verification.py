@@ -5,7 +5,7 @@ import pytest
 import story
 from service import NOW, address, signature
 
-from accounts import posts
+from accounts import posts, wallets
 from accounts.verification import judge_post, verify_posts
 from chain.reading.packing import pack
 from chain.stored.tables import TradeMint
@@ -321,3 +321,78 @@ def test_another_wallet_counts_while_it_was_held(service, bot, since, until, sta
     service.observe_trade(address("b"), "t", 1)
     verify("t")
     assert judgment(uid)[0] == status
+
+
+# ---- what an earlier bot did ---------------------------------------------------------------------
+HOUR = 3_600_000
+
+
+@pytest.fixture
+def heir(service):
+    """A bot that claims W an hour before its posts; Ada held it until an hour before that."""
+    ada, bob = service.make_bot("Ada", W).bot, service.make_bot("Bob").bot
+    Attachment.update(attached_at=NOW - 9 * HOUR).execute()
+    wallets.detach_wallet(ada, NOW - 2 * HOUR)
+    wallets.attach_wallet(service.config, bob, W, NOW - HOUR)
+    return bob
+
+
+OF_ADA = ("mismatch", "other_wallet", None)
+
+
+@pytest.mark.parametrize("is_early", [True, False])
+@pytest.mark.parametrize(
+    "before_ms, verdict",
+    [
+        (3 * HOUR, OF_ADA),
+        # Nobody held it then: what was before a claim stays with the bot before.
+        (HOUR + 1_000, OF_ADA),
+        (HOUR, ("verified", None, "trade_t")),
+        (0, ("verified", None, "trade_t")),
+        (None, OF_ADA),
+    ],
+)
+def test_a_later_claim_verifies_no_earlier_trade(service, heir, is_early, before_ms, verdict):
+    """Whether the post comes before the trade is observed, or after."""
+    at = None if before_ms is None else (NOW - before_ms) // 1000
+    uid = is_early and say(heir, "t")
+    service.observe_trade(W, "t", 1, block_time=at)
+    uid = uid or say(heir, "t")
+    if not is_early:
+        assert judgment(uid) == verdict
+    verify("t")
+    assert judgment(uid) == verdict
+    heard = count_heard()
+    verify("t", now=NOW + 2)
+    assert judgment(uid) == verdict and count_heard() == heard
+
+
+def test_a_proof_takes_over_the_past_in_posts_too(service, heir):
+    service.observe_trade(W, "t", 1, block_time=(NOW - 3 * HOUR) // 1000)
+    uid = say(heir, "t")
+    assert judgment(uid) == OF_ADA
+    wallets.attach_wallet(service.config, heir, W, NOW + 1, "proven")
+    assert judgment(uid) == ("verified", None, "trade_t")
+
+
+def test_a_bot_keeps_its_posts_when_another_one_claims_or_proves_the_wallet(service, bot):
+    Attachment.update(attached_at=NOW - 9 * HOUR).execute()
+    service.observe_trade(W, "t", 1, block_time=(NOW - 10 * HOUR) // 1000)
+    uid = say(bot, "t")
+    bob = service.make_bot("Bob").bot
+    wallets.detach_wallet(bot, NOW + 1)
+    for ownership in ("claimed", "proven"):
+        wallets.attach_wallet(service.config, bob, W, NOW + 2, ownership)
+        verify("t")
+        assert judgment(uid) == ("verified", None, "trade_t")
+
+
+def test_a_claim_takes_nothing_of_what_another_bot_proved(service, bot):
+    """Bob proves the wallet that Ada claimed first, leaves, and Ada claims it again."""
+    Attachment.update(attached_at=NOW - 9 * HOUR).execute()
+    bob = service.make_bot("Bob").bot
+    wallets.attach_wallet(service.config, bob, W, NOW - 5 * HOUR, "proven")
+    wallets.detach_wallet(bob, NOW - 4 * HOUR)
+    wallets.attach_wallet(service.config, bot, W, NOW - HOUR)
+    service.observe_trade(W, "t", 1, block_time=(NOW - 8 * HOUR) // 1000)
+    assert judgment(say(bot, "t")) == OF_ADA

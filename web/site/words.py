@@ -60,7 +60,10 @@ TRUST = {
 }
 # By the reason of a verification.
 REASONS = {
-    "other_wallet": "The transaction it names belongs to another wallet.",
+    "other_wallet": (
+        "The transaction it names belongs to another wallet, or to a bot that held this wallet"
+        " before."
+    ),
     "failed": "The transaction it names failed.",
     "not_a_trade": "The transaction it names is not a trade.",
     "mint_not_in_trade": "The trade it names did not move this token.",

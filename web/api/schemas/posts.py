@@ -27,8 +27,8 @@ class Verification(Shape):
     tradeId: str | None = described("the observed trade it rests on")
     checkedAt: Time | None = described("when what was observed last moved it")
     reason: str | None = described(
-        "why it is a mismatch: other_wallet, failed, not_a_trade, mint_not_in_trade; or why its "
-        "transaction proves nothing: ambiguous, value_unexplained"
+        "why it is a mismatch: other_wallet (or another bot's), failed, not_a_trade, "
+        "mint_not_in_trade; or why its transaction proves nothing: ambiguous, value_unexplained"
     )
 
 
