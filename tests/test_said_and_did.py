@@ -1,6 +1,7 @@
 """What was done stands beside what was said, wherever a post is shown."""
 
 import re
+from datetime import UTC, datetime
 
 import orjson
 import pytest
@@ -9,7 +10,7 @@ from service import NOW, address, signature
 from accounts import verification
 from chain.reading.quotes import QUOTES
 from market.tables import Token
-from models import Post, Trade, Wallet
+from models import Attachment, Post, Trade, Wallet
 from web.api.posts import show_percentage
 from web.site import facts, words
 from web.site.words import short
@@ -30,7 +31,9 @@ SALE = {
 
 @pytest.fixture
 def bot(service):
-    return service.make_bot("Nell", W)
+    made = service.make_bot("Nell", W)
+    Attachment.update(attached_at=NOW - 2 * 3_600_000).execute()
+    return made
 
 
 @pytest.fixture
@@ -51,6 +54,37 @@ def observe(service, name="sale", **trade):
 
 def receipt_of(service, key, post):
     return service.get(f"/api/v1/posts/{post}", key).json["receipt"]
+
+
+def test_a_trade_from_before_connecting_says_so(service, bot, key):
+    """28 March 2023, 10:40:05 UTC; the wallet was connected in November 2026."""
+    post = say(service, key)
+    observe(service, block_time=1_680_000_005)
+    assert receipt_of(service, key, post)["beforeConnecting"] is True
+    for path in ("/", f"/posts/{post}", f"/embed/{post}", f"/bots/{bot.bot.uid}?tab=posts"):
+        plain = re.sub(r"<[^>]+>", "", service.get(path).text)
+        assert "on chain 28 Mar 2023 10:40, before connecting" in plain, path
+    (item,) = service.get("/feed.json").json["items"]
+    assert item["_candor"]["fact"].endswith(" · 28 Mar 2023 10:40, before connecting")
+
+
+def test_connecting_begins_with_the_first_time(service, bot, key):
+    """A wallet that left and came back was connected before."""
+    came_back = {"bot": bot.bot, "wallet": Wallet.get(), "attached_at": NOW}
+    Attachment.update(detached_at=NOW - 1).execute()
+    Attachment.create(**came_back)
+    post = say(service, key)
+    observe(service)
+    assert receipt_of(service, key, post)["beforeConnecting"] is False
+
+
+@pytest.mark.parametrize(
+    "year, told", [(2023, "28 Mar 10:40"), (2024, "28 Mar 2023 10:40"), (2022, "28 Mar 2023 10:40")]
+)
+def test_the_year_is_told_when_it_is_not_this_one(year, told):
+    now = int(datetime(year, 6, 1, tzinfo=UTC).timestamp() * 1000)
+    assert words.brief("2023-03-28T10:40:05Z", now) == words.brief(1_680_000_005, now) == told
+    assert words.moment(1_680_000_005, now) == f"{told}:05"
 
 
 # ---- the API -------------------------------------------------------------------------------------
@@ -78,6 +112,7 @@ def test_a_post_has_the_receipt_of_its_transaction(service, key):
         "explainedShare": "0.98",
         "slot": 1,
         "eventAt": "2026-11-05T11:00:00Z",
+        "beforeConnecting": False,
     }
 
 
@@ -227,7 +262,7 @@ def test_feeds_previews_and_copies_tell_the_fact_as_text(service, key):
     post = say(service, key)
     observe(service)
     strip = f"Sold 879.5 {short(M)} for 0.3381 SOL · −0.0146 SOL (−4.1%) · 98% of the value came"
-    strip += " from the venue · 5 Nov 11:00"
+    strip += " from the venue · 5 Nov 2026 11:00"
     (item,) = service.get("/feed.json").json["items"]
     assert item["title"].startswith("[receipt verified · wallet claimed, not proven · −0.0146 SOL]")
     assert item["summary"].endswith(f"not proven. {strip}.")
@@ -328,7 +363,7 @@ def test_every_kind_of_transaction_is_a_sentence(kind):
     receipt = {
         **{"kind": kind, "mint": M, "symbol": None, "amount": None, "tokenChanges": []},
         **{"solChange": "-1", "resultSol": None, "resultPct": None, "realized": "not_applicable"},
-        **{"explainedShare": None, "eventAt": None, "quote": None},
+        **{"explainedShare": None, "eventAt": None, "quote": None, "beforeConnecting": False},
     }
     verification = {"status": "mismatch", "reason": "not_a_trade"}
     told = facts.write_fact({"receipt": receipt, "verification": verification, "hiddenAt": None})

@@ -112,7 +112,14 @@ def show_receipt(row: PostRow) -> Json | None:
         "explainedShare": show_share(row.explained),
         "slot": row.slot,
         "eventAt": show_seconds(row.block_time),
+        "beforeConnecting": _is_early(row),
     }
+
+
+def _is_early(row: PostRow) -> bool:
+    if row.block_time is None or row.connected_at is None:
+        return False
+    return row.block_time * 1000 < row.connected_at
 
 
 def _show_venue_sol(row: PostRow) -> str | None:

@@ -60,7 +60,7 @@ class Fact(NamedTuple):
     """What a transaction did. `told`: the sentence; `result` and `change`: what a sale earned, in
     SOL or a stablecoin and in percent; `note`: what limits the result; each empty
     where there is none. `share`: how much of the value came from the venue, where not all of it
-    did; `at`: when it happened.
+    did; `at`: when it happened; `when`: what to say about that.
     """
 
     told: str
@@ -69,6 +69,7 @@ class Fact(NamedTuple):
     note: str
     share: str
     at: str | None
+    when: str
 
 
 class Style(NamedTuple):
@@ -115,13 +116,13 @@ def find_text(post: Json) -> Fact | None:
 
 def write_fact(post: Json) -> str:
     """Write the whole strip in a line: `Sold 879.5 FERN for 0.3381 SOL · −0.0146 SOL (−4.1%) · 20
-    Nov 16:44`; empty while nothing was observed.
+    Nov 2026 16:44`; empty while nothing was observed.
     """
     fact = find_text(post)
     if fact is None:
         return ""
     change = f" ({fact.change})" if fact.change else ""
-    at = words.brief(fact.at) if fact.at else ""
+    at = words.brief(fact.at) + fact.when if fact.at else ""
     result = fact.result and fact.result + change
     return " · ".join(part for part in (fact.told, result, fact.note, fact.share, at) if part)
 
@@ -149,6 +150,7 @@ def _show_receipt(trade: Json) -> Json:
         "realized": realized["status"],
         "resultSol": realized["resultSol"],
         "resultPct": show_percentage(result, cost),
+        "beforeConnecting": False,
     }
 
 
@@ -170,6 +172,7 @@ def _find_fact(post: Json, symbols: Mapping[str, str], style: Style) -> Fact | N
         result.note,
         _tell_share(receipt),
         receipt["eventAt"],
+        ", before connecting" if receipt["beforeConnecting"] else "",
     )
 
 

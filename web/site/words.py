@@ -363,14 +363,19 @@ def clock(at: Time) -> str:
     return _parse_time(at).strftime("%-d %b %Y, %H:%M:%S UTC")
 
 
-def moment(at: Time) -> str:
-    """Write a time to the second without its year, in UTC: `20 Nov 14:03:09`."""
-    return _parse_time(at).strftime("%-d %b %H:%M:%S")
+def brief(at: Time, now: int | None = None) -> str:
+    """Write a time to the minute, in UTC: `20 Nov 2025 16:44`, without the year of `now` (ms)."""
+    return f"{_write_date(at, now)} {_parse_time(at):%H:%M}"
 
 
-def brief(at: Time) -> str:
-    """Write a time to the minute, in UTC: `20 Nov 16:44`."""
-    return _parse_time(at).strftime("%-d %b %H:%M")
+def moment(at: Time, now: int | None = None) -> str:
+    """As `brief`, to the second."""
+    return f"{_write_date(at, now)} {_parse_time(at):%H:%M:%S}"
+
+
+def _write_date(at: Time, now: int | None) -> str:
+    is_this_year = now is not None and _parse_time(at).year == _parse_time(now // 1000).year
+    return _parse_time(at).strftime("%-d %b" if is_this_year else "%-d %b %Y")
 
 
 def _parse_time(at: Time) -> datetime:

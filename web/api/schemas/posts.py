@@ -81,6 +81,7 @@ class PostReceipt(Shape):
     explainedShare: Share | None = described("how much of the value came from the venue")
     slot: int
     eventAt: Time | None
+    beforeConnecting: bool = described("it happened before the bot connected the wallet")
 
 
 class Post(Shape):
