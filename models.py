@@ -298,6 +298,7 @@ class Trade(Base):
     id = AutoField()
     uid = TextField(unique=True)
     wallet = ForeignKeyField(Wallet, backref="trades", index=False)
+    wallet_id: int
     signature = TextField()
     slot = BigIntegerField()
     tx_index = IntegerField(null=True)
@@ -353,11 +354,11 @@ class Post(Base):
     """What a bot said. The words never change; `status` and what belongs to it are moved by
     observation alone, and `hide` takes the words away.
 
-    `source`: bot | observer; `channel`: api | studio | discord | observer; `wallet`: the one it is
-    judged against, for ever; `status`: none | pending | verified | mismatch | not_found; `delay`:
-    seconds after its trade, of the bot's first verified post about it; `hidden_hash`: what a retry
-    is compared with once the words are gone; `leaf_id`: its leaf of the log, which holds the hash
-    of its words with `salt`.
+    `source`: bot | observer; `channel`: api | studio | discord | observer; `claim`: the first post
+    of its bot about its transaction; `wallet`: the one it is judged against, for ever; `status`:
+    none | pending | verified | mismatch | not_found; `delay`: seconds after its trade, of the bot's
+    first verified post about it; `hidden_hash`: what a retry is compared with once the words are
+    gone; `leaf_id`: its leaf of the log, which holds the hash of its words with `salt`.
     """
 
     id = AutoField()
@@ -374,6 +375,7 @@ class Post(Base):
     signature = TextField(null=True)
     reason = TextField(null=True)
     sanitized = BooleanField(default=False)
+    claim = BooleanField(default=False)
     wallet = ForeignKeyField(Wallet, null=True, index=False)
     status = TextField(default="none")
     status_reason = TextField(null=True)
@@ -391,10 +393,12 @@ class Post(Base):
     class Meta:
         indexes = (
             (("bot", "source", "event_id"), True),
-            (("bot", "id", "status"), False),
+            (("bot", "id"), False),
+            (("bot", "claim", "id"), False),
             (("wallet", "status"), False),
             (("mint", "id"), False),
             (("signature",), False),
+            (("bot", "signature", "status"), False),
             (("status", "id"), False),
             (("source", "status", "id"), False),  # of all, a token, a bot, both (web.api.timeline)
             (("mint", "source", "status", "id"), False),

@@ -3,8 +3,7 @@
 All but the finders are for callers that are inside a transaction. `now` is UTC milliseconds.
 """
 
-from typing import NamedTuple
-
+from chain.stored.attachments import HOLDERS, Holder, find_past
 from chain.stored.standings import forget_standings_of
 from models import Address, Attachment, Bot, Wallet
 from storage import database
@@ -66,33 +65,13 @@ def _watch(bot: Bot, address: str, now: int) -> Wallet:
 
 
 # ---- whose the past is ---------------------------------------------------------------------------
-class HeldRow(NamedTuple):
-    """Which bot held a wallet, as what, and from when in ms."""
-
-    bot_id: int
-    ownership: str
-    attached_at: int
-
-
 # The one that is open last, whatever the clock said when it began.
-HELD = """
-SELECT bot_id, ownership, attached_at FROM attachment WHERE wallet_id = ?
-ORDER BY detached_at IS NULL, attached_at, id"""
+OPEN_LAST = f"{HOLDERS.format(wallet='?')} ORDER BY detached_at IS NULL, attached_at, id"
 
 
 def share_history(wallet_id: int, bot_id: int) -> None:
-    """Store which bot's the wallet's past trades are, now that this bot attached or proved it.
-
-    A bot that merely claims a wallet that another one held shows what happened since its first
-    claim. What was before stays, until another proof, with the bot that proved the wallet; where
-    none did, with the one that held it first.
-    """
-    rows = database.execute_sql(HELD, (wallet_id,)).fetchall()
-    held = [HeldRow._make(row) for row in rows]
-    proofs = [place for place, one in enumerate(held) if one.ownership == "proven"]
-    begin = proofs[-1] if proofs else 0
-    past: dict[str, int | None] = {"earlier_bot": None, "bot_since": None}
-    if held[begin].bot_id != bot_id:
-        claims = [one for one in held[begin:] if one.bot_id == bot_id]
-        past = {"earlier_bot": held[begin].bot_id, "bot_since": claims[0].attached_at}
-    Wallet.update(**past).where(Wallet.id == wallet_id).execute()
+    """Store which bot's the wallet's past trades are, now that this bot attached or proved it."""
+    rows = database.execute_sql(OPEN_LAST, (wallet_id,)).fetchall()
+    past = find_past([Holder._make(row) for row in rows], bot_id)
+    bot, until = past or (None, None)
+    Wallet.update(earlier_bot=bot, bot_since=until).where(Wallet.id == wallet_id).execute()

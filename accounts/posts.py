@@ -18,7 +18,7 @@ from accounts import quotas
 from accounts.delays import time_posts
 from accounts.fields import HOLDS_SECRET, has_control, holds_secret
 from accounts.problem import Problem, invalid, refuse_full, refuse_unknown
-from accounts.verification import judge_stored
+from accounts.verification import belongs, judge_stored
 from chain.base58 import is_base58
 from chain.letters import clean_text
 from chain.stored.attachments import LEAD
@@ -41,6 +41,7 @@ POST_OVERHEAD_BYTES = 300
 POST_TEXTS = ("event_id", "body", "mint", "symbol", "signature", "reason")
 # What a leaf calls a post's bot and wallet.
 NAMES_OF = "SELECT b.uid, w.address FROM bot b LEFT JOIN wallet w ON w.id = ? WHERE b.id = ?"
+IS_TOLD = "SELECT 1 FROM post WHERE signature = ? AND bot_id = ? LIMIT 1"
 COUNT_POSTS = """UPDATE owner SET posts_bytes = posts_bytes + ?
 WHERE id = (SELECT owner_id FROM bot WHERE id = ?)"""
 
@@ -245,8 +246,9 @@ def _refuse_beyond_quota(config: Config, bot_id: int, body: PostBody) -> None:
 
 WALLET_OF = f"""SELECT b.retired_at, a.wallet_id FROM bot b
 LEFT JOIN attachment a ON a.id = {LEAD} WHERE b.id = ?"""
-TRADE_OF = f"""SELECT t.id, t.kind, t.flags, t.mint, t.token_changes, t.beside_tokens, t.explained,
-t.block_time FROM {LISTED_TRADE} WHERE s.signature = ? AND t.wallet_id IN (
+TRADE_OF = f"""SELECT t.id, t.wallet_id, t.kind, t.flags, t.mint, t.token_changes,
+t.beside_tokens, t.explained, t.block_time
+FROM {LISTED_TRADE} WHERE s.signature = ? AND t.wallet_id IN (
     SELECT wallet_id FROM attachment WHERE bot_id = ? AND detached_at IS NULL) ORDER BY t.id"""
 
 
@@ -254,6 +256,7 @@ class TradeRow(NamedTuple):
     """A row of TRADE_OF: what decides about a post that names the trade. Time: UTC seconds."""
 
     id: int
+    wallet_id: int
     kind: str
     flags: str
     mint: str | None
@@ -300,7 +303,14 @@ def _judged(bot_id: int, body: PostBody, wallet: int | None, now: int) -> dict[s
     ]
     if not trades:
         return {"status": "pending", "event_at": now}
-    judged = [(*judge_stored(trade, body.mint), trade) for trade in trades]
+    judged = [
+        (*judge_stored(trade, body.mint), trade)
+        for trade in trades
+        if belongs(bot_id, trade.wallet_id, now, trade.block_time)
+    ]
+    if not judged:
+        foreign = {"status": "mismatch", "status_reason": "other_wallet"}
+        return {**foreign, "checked_at": now, "event_at": now}
     # Several of its wallets may have taken part, as in verification.judge_post.
     status, reason, trade = next((one for one in judged if one[0] == "verified"), judged[0])
     block_time = trade.block_time if status == "verified" else None
@@ -339,13 +349,22 @@ def store_post(**columns: Any) -> Published:
     uid, salt = new_uid("post"), new_salt()
     row = {"uid": uid, "salt": salt, **columns}
     leaf = log_post(row)
-    number = store_row(Post, {**row, "leaf_id": leaf.id})
+    bot = getattr(columns["bot"], "id", columns["bot"])
+    claim = _is_claim(bot, columns.get("signature"))
+    number = store_row(Post, {**row, "claim": claim, "leaf_id": leaf.id})
     store_arrival("post", post=number)
     if columns.get("status") == "verified":
-        bot, trade = columns["bot"], columns["trade"]
-        time_posts(getattr(bot, "id", bot), [number], [getattr(trade, "id", trade)])
+        trade = columns["trade"]
+        time_posts(bot, [number], [getattr(trade, "id", trade)])
     count_posts_bytes(columns["bot"], measure_post(columns))
     return Published(uid, replayed=False, leaf=leaf.data, salt=salt)
+
+
+def _is_claim(bot: int, signature: str | None) -> bool:
+    """Is this transaction one that the bot hasn't posted about?"""
+    if signature is None:
+        return False
+    return database.execute_sql(IS_TOLD, (signature, bot)).fetchone() is None
 
 
 def log_post(row: Mapping[str, Any]) -> Appended:

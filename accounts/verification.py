@@ -9,6 +9,7 @@ import storage
 from accounts.delays import time_posts
 from chain.reading.effects import touches
 from chain.reading.packing import read_stored
+from chain.stored.attachments import HOLDERS, Holder, is_own_trade
 from chain.stored.trades import LISTED_TRADE
 from chain.stored.verify import judge, list_moved_mints
 from models import Address, Post, Receipt, Trade, Wallet, WalletSignature
@@ -30,11 +31,18 @@ OR status = 'not_found' AND (
     EXISTS (SELECT 1 FROM receipt r WHERE r.signature = p.signature)
     OR EXISTS (SELECT 1 FROM sighting s
                WHERE s.wallet_id = p.wallet_id AND s.signature = p.signature))
-OR status IN ('verified', 'mismatch') AND trade_id IS NULL
-    AND (status_reason IS NULL OR status_reason <> 'other_wallet')"""
+OR status IN ('verified', 'mismatch', 'none') AND trade_id IS NULL
+    AND (status_reason IS NULL OR status_reason <> 'other_wallet')
+OR status_reason = 'other_wallet' AND EXISTS (
+    SELECT 1 FROM attachment a
+    WHERE a.wallet_id = p.wallet_id AND a.bot_id = p.bot_id AND a.ownership = 'proven'
+    AND a.attached_at <= p.created_at AND (a.detached_at IS NULL OR a.detached_at >= p.created_at))
+AND EXISTS (
+    SELECT 1 FROM sighting s WHERE s.wallet_id = p.wallet_id AND s.signature = p.signature)"""
 
 NAMED = f"""
 SELECT t.* FROM {LISTED_TRADE} WHERE s.signature = ? AND s.wallet_id IN ({{}}) ORDER BY t.id"""
+IN_ORDER = f"{HOLDERS.format(wallet='?')} ORDER BY id"
 OTHERS = """
 SELECT wallet_id FROM attachment WHERE bot_id = ? AND wallet_id <> ? AND ownership = 'proven'
 AND attached_at <= ? AND (detached_at IS NULL OR detached_at >= ?)"""
@@ -49,8 +57,8 @@ class Judgment(NamedTuple):
 
 
 def verify_posts(wallet: Wallet, changed: Collection[str], now: int) -> None:
-    """Judge posts again by what was observed of a wallet since, and store what changed: those of
-    the wallet, and of all others that its bots ever held.
+    """Judge posts again by what was observed of a wallet since, or by its proof, and store what
+    changed: those of the wallet, and of all others that its bots ever held.
 
     Nothing else changes a post's verification after its creation.
     """
@@ -82,8 +90,8 @@ def verify_posts(wallet: Wallet, changed: Collection[str], now: int) -> None:
 def _list_movable(wallet: Wallet, changed: Collection[str]) -> list[Post]:
     """List the posts whose verification may have changed.
 
-    They name a trade that changed, are pending, name a transaction that came since, or have lost
-    their trade.
+    They name a trade that changed, are pending, name a transaction that came since, have lost
+    their trade, or name one that became their bot's when the bot proved the wallet.
     """
     rows = storage.database.execute_sql(TOGETHER, (wallet.id,)).fetchall()
     wallets = sorted({wallet.id, *(number for (number,) in rows)})
@@ -98,11 +106,13 @@ def judge_post(post: Post, wallet: Wallet) -> Judgment:
     """Judge a post by the wallets that its bot held when it was made, `wallet` first."""
     others = _list_others(post, wallet)
     numbers = [wallet.id, *(one.id for one in others)]
-    named = Trade.raw(NAMED.format(storage.mark(numbers)), post.signature, *numbers)
-    judged = [_judge_by(post, trade) for trade in named]
+    named = list(Trade.raw(NAMED.format(storage.mark(numbers)), post.signature, *numbers))
+    judged = [_judge_by(post, trade) for trade in named if _is_own(post, trade)]
     if judged:
         # Several of them may have taken part in one transaction.
         return next((one for one in judged if one.status == "verified"), judged[0])
+    if named:
+        return Judgment("mismatch", "other_wallet", None)
     if all(_is_foreign(post.signature, one) for one in (wallet, *others)):
         return Judgment("mismatch", "other_wallet", None)
     late = all(_is_past(post, one) for one in (wallet, *others))
@@ -120,6 +130,16 @@ def _list_others(post: Post, wallet: Wallet) -> list[Wallet]:
     rows = storage.database.execute_sql(OTHERS, values)
     numbers = [number for (number,) in rows.fetchall()]
     return list(Wallet.select().where(Wallet.id.in_(numbers))) if numbers else []
+
+
+def _is_own(post: Post, trade: Trade) -> bool:
+    return belongs(post.bot_id, trade.wallet_id, post.created_at, trade.block_time)
+
+
+def belongs(bot_id: int, wallet_id: int, at: int, block_time: int | None) -> bool:
+    """Whether a trade of a wallet belonged to a bot that held the wallet at a moment (ms)."""
+    rows = storage.database.execute_sql(IN_ORDER, (wallet_id,)).fetchall()
+    return is_own_trade([Holder._make(row) for row in rows], bot_id, at, block_time)
 
 
 def _judge_by(post: Post, trade: Trade) -> Judgment:

@@ -16,6 +16,7 @@ from accounts.holdings import (
     share_history,
 )
 from accounts.problem import Problem, invalid, refuse_full, refuse_unknown
+from accounts.verification import verify_posts
 from chain.addresses import is_nobodys
 from chain.reading.programs import table
 from chain.stored.standings import forget_standings, forget_standings_of
@@ -150,4 +151,6 @@ def _prove(held: Attachment, ownership: str, now: int) -> None:
             "attachment", now, bot=held.bot.uid, wallet=held.wallet.address, ownership="proven"
         )
     share_history(held.wallet_id, held.bot_id)
+    # Of posts about what was another bot's until now.
+    verify_posts(held.wallet, (), now)
     forget_standings_of(held.wallet_id)

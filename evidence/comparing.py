@@ -302,7 +302,8 @@ def _judge_entry(post: ClaimedPost, address: str, entry: Entry) -> dict[str, Any
 def judge_unseen(post: ClaimedPost, is_foreign: bool | None) -> Iterator[Difference]:
     """Compare the verification of a post whose transaction is not among those of its wallet.
 
-    `is_foreign`: does it exist and name none of the wallet's accounts? None: nobody knows.
+    `is_foreign`: does it exist and name none of the wallet's accounts, or was it another bot's?
+    None: nobody knows.
     """
     status, reason, told = (
         ("mismatch", "other_wallet", "mismatch (other_wallet)")

@@ -12,6 +12,7 @@ from chain.ledger.sales import UNEXPLAINED
 from chain.reading.effects import touches
 from chain.reading.entries import Entry
 from chain.reading.programs import Programs
+from chain.stored.attachments import Holder, is_own_trade
 from chain.stored.siblings import Sibling
 from chain.stored.summary import show_time
 from evidence import comparing
@@ -340,9 +341,12 @@ class WalletAudit:
             one.wallet.address: one._mark(found)
             for one, found in kept
             if found is not None and found.line is not None
+            if one is not self or self._is_own(found.entry, second)
         }
         if entries:
             return comparing.judge_claimed(post, entries)
+        if any(found is not None and found.line is not None for _, found in kept):
+            return comparing.judge_unseen(post, True)
         views = [one.view for one in together]
         if any(post.signature in one.missing for one in views):
             self._cannot_tell(f"your node lacks {post.signature}, which {post.id} names")
@@ -358,6 +362,13 @@ class WalletAudit:
         if receipt is None:
             return None
         return not any(touches(receipt, one.wallet, one.addresses) for one in views)
+
+    def _is_own(self, entry: Entry, second: int | None) -> bool:
+        """Was what the wallet did the bot's own when it posted within this Unix second?"""
+        spans = self.wallet.spans
+        holders = [Holder(one.botId or "", one.ownership or "", one.attachedAtMs) for one in spans]
+        at = 0 if second is None else second * 1000 + 999
+        return is_own_trade(holders, self.report.bot, at, entry.block_time)
 
     def is_proven_at(self, second: int | None) -> bool:
         """Does the bot claim to have held the wallet, proven, within this Unix second?"""

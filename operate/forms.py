@@ -51,7 +51,9 @@ FORMS = {
         "channel": "api|studio|discord|observer",
         "status": "none|pending|verified|mismatch|not_found",
         "hidden_hash": HASH,
-        "status_reason": "other_wallet|failed|not_a_trade|mint_not_in_trade|value_unexplained",
+        "status_reason": (
+            "other_wallet|failed|not_a_trade|mint_not_in_trade|ambiguous|value_unexplained"
+        ),
     },
     "arrival": {"kind": "post|trade|verification|coverage|restore"},
     "mint": {"address": ADDRESS},

@@ -28,7 +28,7 @@ from operate.derived import (
 )
 from operate.differences import UNREADABLE, Difference
 from operate.forms import check_forms
-from operate.judged import check_posts
+from operate.judged import check_claims, check_posts
 from operate.log_checks import check_log
 from operate.readers import Reader, open_reader
 from operate.standing_checks import check_standings
@@ -88,6 +88,7 @@ def inspect(
             yield from check_forms(reader, now)
             yield from check_lists(reader)
             yield from check_delays(reader)
+            yield from check_claims(reader)
             yield from check_log(reader)
             yield from check_standings(reader, now)
             wallets = [number for (number,) in reader.rows("SELECT id FROM wallet ORDER BY id")]

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from operator import attrgetter
 from typing import Any, NamedTuple
 
+from chain.stored.attachments import HOLDERS, Holder, is_own_trade
 from chain.stored.verify import judge
 from operate.derived import NAMED, NamedTrade, make_named
 from operate.differences import Difference
@@ -15,6 +16,7 @@ class JudgedPost(NamedTuple):
     """A post that names a signature, with its stored verification."""
 
     uid: str
+    bot_id: int
     signature: str
     mint: str | None
     status: str
@@ -26,7 +28,8 @@ class JudgedPost(NamedTuple):
 
 
 POSTS = """
-SELECT uid, signature, mint, status, status_reason, trade_id, event_at, created_at, checked_at
+SELECT uid, bot_id, signature, mint, status, status_reason, trade_id, event_at, created_at,
+    checked_at
 FROM post WHERE wallet_id = {wallet} AND signature IS NOT NULL ORDER BY id"""
 # Trades that they name of other wallets that the bot had proven and held then.
 OF_OTHERS = f"""
@@ -45,6 +48,8 @@ def check_posts(reader: Reader, wallet: Any, trades: dict[str, NamedTrade]) -> I
 
     Without a trade no post may be verified.
     """
+    sql = f"{HOLDERS.format(wallet=wallet.id)} ORDER BY id"
+    holders = [Holder._make(row) for row in reader.rows(sql)]
     others: dict[str, list[NamedTrade]] = defaultdict(list)
     for uid, *named in reader.rows(OF_OTHERS.format(wallet=wallet.id)):
         others[uid].append(make_named(*named))
@@ -53,8 +58,10 @@ def check_posts(reader: Reader, wallet: Any, trades: dict[str, NamedTrade]) -> I
             # Made since the last publication.
             continue
         own = trades.get(post.signature)
-        trade = _choose(post, [*([own] if own else ()), *others.get(post.uid, ())])
-        right = _judge(post, trade)
+        is_own = own and is_own_trade(holders, post.bot_id, post.created_at, own.block_time)
+        mine = [own] if own and is_own else []
+        trade = _choose(post, [*mine, *others.get(post.uid, ())])
+        right = ("mismatch", "other_wallet", None) if own and not trade else _judge(post, trade)
         for name, value in zip(JUDGED, right, strict=True):
             stored = getattr(post, name)
             if stored != value:
@@ -65,6 +72,19 @@ def check_posts(reader: Reader, wallet: Any, trades: dict[str, NamedTrade]) -> I
         if post.status == right[0] == "verified" and post.event_at != at:
             what = f"of {post.uid} is {post.event_at}, its trade says {at}"
             yield Difference("post", what, wallet.address, post.signature, "event_at")
+
+
+CLAIMS = """
+SELECT p.uid, p.claim FROM post p WHERE p.claim <> (p.signature IS NOT NULL AND NOT EXISTS (
+    SELECT 1 FROM post o WHERE o.signature = p.signature AND o.bot_id = p.bot_id AND o.id < p.id))
+ORDER BY p.id"""
+
+
+def check_claims(reader: Reader) -> Iterator[Difference]:
+    """The first post of a bot about a transaction is its claim."""
+    for uid, claim in reader.rows(CLAIMS):
+        what = f"of {uid} is {bool(claim)}, its bot's posts say {not claim}"
+        yield Difference("post", what, field="claim")
 
 
 def _choose(post: JudgedPost, trades: list[NamedTrade]) -> NamedTrade | None:

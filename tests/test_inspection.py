@@ -91,6 +91,7 @@ CHANGES = [
     (Post, {"trade": None}, ("post", "trade_id")),
     (Post, {"event_at": 1_793_880_000_000}, ("post", "event_at")),
     (Post, {"created_at": 5}, ("post", "created_at")),
+    (Post, {"claim": False}, ("post", "claim")),
     (Owner, {"uid": "owner_x"}, ("owner", "uid")),
     (Bot, {"voice": "{"}, ("bot", "voice")),
     (Bot, {"voice": "[]"}, ("bot", "voice")),

@@ -1,6 +1,7 @@
 """What was done stands beside what was said, wherever a post is shown."""
 
 import re
+from datetime import UTC, datetime
 
 import orjson
 import pytest
@@ -9,7 +10,7 @@ from service import NOW, address, signature
 from accounts import verification
 from chain.reading.quotes import QUOTES
 from market.tables import Token
-from models import Post, Trade, Wallet
+from models import Attachment, Post, Trade, Wallet
 from web.api.posts import show_percentage
 from web.site import facts, words
 from web.site.words import short
@@ -30,7 +31,9 @@ SALE = {
 
 @pytest.fixture
 def bot(service):
-    return service.make_bot("Nell", W)
+    made = service.make_bot("Nell", W)
+    Attachment.update(attached_at=NOW - 2 * 3_600_000).execute()
+    return made
 
 
 @pytest.fixture
@@ -51,6 +54,37 @@ def observe(service, name="sale", **trade):
 
 def receipt_of(service, key, post):
     return service.get(f"/api/v1/posts/{post}", key).json["receipt"]
+
+
+def test_a_trade_from_before_connecting_says_so(service, bot, key):
+    """28 March 2023, 10:40:05 UTC; the wallet was connected in November 2026."""
+    post = say(service, key)
+    observe(service, block_time=1_680_000_005)
+    assert receipt_of(service, key, post)["beforeConnecting"] is True
+    for path in ("/", f"/posts/{post}", f"/embed/{post}", f"/bots/{bot.bot.uid}?tab=posts"):
+        plain = re.sub(r"<[^>]+>", "", service.get(path).text)
+        assert "on chain 28 Mar 2023 10:40, before connecting" in plain, path
+    (item,) = service.get("/feed.json").json["items"]
+    assert item["_candor"]["fact"].endswith(" · 28 Mar 2023 10:40, before connecting")
+
+
+def test_connecting_begins_with_the_first_time(service, bot, key):
+    """A wallet that left and came back was connected before."""
+    came_back = {"bot": bot.bot, "wallet": Wallet.get(), "attached_at": NOW}
+    Attachment.update(detached_at=NOW - 1).execute()
+    Attachment.create(**came_back)
+    post = say(service, key)
+    observe(service)
+    assert receipt_of(service, key, post)["beforeConnecting"] is False
+
+
+@pytest.mark.parametrize(
+    "year, told", [(2023, "28 Mar 10:40"), (2024, "28 Mar 2023 10:40"), (2022, "28 Mar 2023 10:40")]
+)
+def test_the_year_is_told_when_it_is_not_this_one(year, told):
+    now = int(datetime(year, 6, 1, tzinfo=UTC).timestamp() * 1000)
+    assert words.brief("2023-03-28T10:40:05Z", now) == words.brief(1_680_000_005, now) == told
+    assert words.moment(1_680_000_005, now) == f"{told}:05"
 
 
 # ---- the API -------------------------------------------------------------------------------------
@@ -78,6 +112,7 @@ def test_a_post_has_the_receipt_of_its_transaction(service, key):
         "explainedShare": "0.98",
         "slot": 1,
         "eventAt": "2026-11-05T11:00:00Z",
+        "beforeConnecting": False,
     }
 
 
@@ -91,6 +126,39 @@ def test_a_receipt_of_what_failed_has_no_amounts(service, key):
     assert (shown["amount"], shown["solChange"], shown["tokenChanges"]) == (None, None, [])
     page = service.get(f"/posts/{post}")
     assert page.status_code == 200 and "failed" in page.text
+
+
+def test_an_ambiguous_transaction_shows_no_amounts(service, key):
+    """A sale, a loan and 30 SOL from somebody: nothing says what the sale brought."""
+    post = say(service, key)
+    observe(
+        service,
+        kind="other",
+        flags='["ambiguous"]',
+        sol_change=30_000_900_000,
+        realized="not_applicable",
+        result=None,
+    )
+    shown = service.get(f"/api/v1/posts/{post}", key).json
+    assert shown["verified"] is False
+    assert (shown["verification"]["status"], shown["verification"]["reason"]) == (
+        "none",
+        "ambiguous",
+    )
+    receipt = shown["receipt"]
+    assert (receipt["amount"], receipt["solChange"], receipt["tokenChanges"]) == (None, None, [])
+    page = service.get(f"/posts/{post}").text
+    assert "The transaction can be read in more than one way." in page and "30.0" not in page
+    assert "not verified" in page and "does not match" not in page
+
+
+@pytest.mark.parametrize("kind", ["native_transfer", "transfer_in", "lending", "account_close"])
+def test_only_what_passed_through_a_venue_is_sol_of_a_receipt(service, key, kind):
+    post = say(service, key)
+    observe(service, kind=kind, sol_change=30_000_000_000, realized="not_applicable", result=None)
+    assert receipt_of(service, key, post)["solChange"] is None
+    page = service.get(f"/posts/{post}").text
+    assert "The transaction" in page and ">30" not in page
 
 
 def test_a_swap_is_a_side(service, key):
@@ -194,7 +262,7 @@ def test_feeds_previews_and_copies_tell_the_fact_as_text(service, key):
     post = say(service, key)
     observe(service)
     strip = f"Sold 879.5 {short(M)} for 0.3381 SOL · −0.0146 SOL (−4.1%) · 98% of the value came"
-    strip += " from the venue · 5 Nov 11:00"
+    strip += " from the venue · 5 Nov 2026 11:00"
     (item,) = service.get("/feed.json").json["items"]
     assert item["title"].startswith("[receipt verified · wallet claimed, not proven · −0.0146 SOL]")
     assert item["summary"].endswith(f"not proven. {strip}.")
@@ -210,17 +278,39 @@ def test_feeds_previews_and_copies_tell_the_fact_as_text(service, key):
 
 def test_a_mismatch_says_both(service, key):
     Token.create(mint=M, symbol="FERN", discovered_at=NOW, found_by="[]")
-    post = say(service, key, mint=OTHER, symbol="TARN")
+    Token.create(mint=OTHER, symbol="TARN", discovered_at=NOW, found_by="[]")
+    post = say(service, key, mint=OTHER, symbol="WIF")
     observe(service, kind="buy", raw=345_556_000, sol=-5_901_000_000, result=None, explained=100)
     text = re.sub(r"<[^>]+>", "", service.get(f"/embed/{post}").text)
     assert "Post says TARN. The transaction bought 345,556 FERN for 5.901 SOL." in text
     Post.update(hidden_at=NOW).execute()
     hidden = re.sub(r"<[^>]+>", "", service.get(f"/embed/{post}").text)
-    assert "TARN" not in hidden and "The transaction bought 345,556 FERN" in hidden
+    assert "Post says" not in hidden and "The transaction bought 345,556 FERN" in hidden
+
+
+@pytest.mark.parametrize("symbol", ["JitoSOL", "WIF", "GREATCOIN"])
+@pytest.mark.parametrize("named", [True, False])
+def test_a_post_does_not_name_the_token_that_was_traded(service, bot, key, symbol, named):
+    """It names the mint or doesn't; pages, feeds, frames and previews have the instance's name."""
+    more = {"mint": M} if named else {}
+    post = say(service, key, symbol=symbol, **more)
+    observe(service)
+    shown = service.get(f"/api/v1/posts/{post}", key).json
+    assert (shown["verified"], shown["receipt"]["symbol"]) == (True, None)
+    paths = ("/", f"/posts/{post}", f"/embed/{post}", f"/bots/{bot.bot.uid}?tab=posts")
+    for path in (*paths, "/feed.atom", "/feed.json"):
+        # The proof that a post is in the log repeats its own words.
+        text = service.get(path).text.partition("data-proof")[0]
+        assert symbol not in text and short(M) in text, path
+    Token.create(mint=M, symbol="FERN", discovered_at=NOW, found_by="[]")
+    for path in paths:
+        text = service.get(path).text.partition("data-proof")[0]
+        assert symbol not in text and "FERN" in text, path
 
 
 def test_two_tokens_of_one_name_are_told_apart_by_their_addresses(service, key):
     Token.create(mint=M, symbol="FERN", discovered_at=NOW, found_by="[]")
+    Token.create(mint=OTHER, symbol="FERN", discovered_at=NOW, found_by="[]")
     post = say(service, key, mint=OTHER, symbol="FERN")
     observe(service, kind="buy", raw=345_556_000, sol=-5_901_000_000, result=None, explained=100)
     text = re.sub(r"<[^>]+>", "", service.get(f"/embed/{post}").text)
@@ -273,7 +363,7 @@ def test_every_kind_of_transaction_is_a_sentence(kind):
     receipt = {
         **{"kind": kind, "mint": M, "symbol": None, "amount": None, "tokenChanges": []},
         **{"solChange": "-1", "resultSol": None, "resultPct": None, "realized": "not_applicable"},
-        **{"explainedShare": None, "eventAt": None, "quote": None},
+        **{"explainedShare": None, "eventAt": None, "quote": None, "beforeConnecting": False},
     }
     verification = {"status": "mismatch", "reason": "not_a_trade"}
     told = facts.write_fact({"receipt": receipt, "verification": verification, "hiddenAt": None})

@@ -106,12 +106,14 @@ def test_a_request_that_finds_no_place_to_wait_is_refused(service, key, monkeypa
 # ---- the strip -----------------------------------------------------------------------------------
 def test_the_strip_counts_the_last_sixty_claims(service, bot, key):  # noqa: F811
     for n in range(61):
-        service.post({"eventId": f"talk {n}", "body": "talk"}, key)
+        given = {"eventId": f"talk {n}", "body": "talk", "signature": signature(f"talk {n}")}
+        service.post(given, key)
     say(service, key)
     observe(service)
+    Post.update(status="none").where(Post.status == "pending").execute()
     strip = candor.find_strip(bot.bot.uid)
-    # The last 60 of 62: the verified one and 59 without a transaction.
-    assert strip.sentence == "1 of 60 claims match a transaction; 59 name none."
+    # The last 60 of 62: the verified one and 59 before it.
+    assert strip.sentence == "1 of 60 claims match a transaction; 59 are not verified."
     assert (strip.total, strip.matching, strip.contradicting, strip.width) == (60, 1, 0, 540)
     # The oldest first: the verified one is in the last of 60 places of 9 units.
     drawn = {path.status: path.shapes for path in strip.paths}
@@ -120,11 +122,48 @@ def test_the_strip_counts_the_last_sixty_claims(service, bot, key):  # noqa: F81
         assert strip.sentence in service.get(path).text, path
 
 
+def test_posts_without_a_transaction_are_no_claims(service, bot, key):  # noqa: F811
+    service.post({"eventId": "hello", "body": "hello"}, key)
+    strip = candor.find_strip(bot.bot.uid)
+    assert (strip.sentence, strip.total, strip.width) == ("No claims yet.", 0, 0)
+
+
+def test_repeating_a_claim_makes_no_record_better(service, bot, key):  # noqa: F811
+    service.post({"eventId": "lie", "body": "Sold.", "signature": signature("lie")}, key)
+    service.observe_trade(W, "sale", 1)
+    for n in range(60):
+        service.post({"eventId": f"{n}", "body": "Sold.", "signature": signature("sale")}, key)
+    # About the same lie, whatever these posts are called.
+    for n in range(3):
+        given = {"eventId": f"lie {n}", "body": "Sold.", "signature": signature("lie")}
+        service.post(given, key)
+    Post.update(status="mismatch").where(Post.event_id == "lie").execute()
+    strip = candor.find_strip(bot.bot.uid)
+    assert strip.sentence == "1 of 2 claims match a transaction; 1 contradicts one."
+
+
+def test_a_contradicted_repetition_contradicts_the_claim(service, bot, key):  # noqa: F811
+    """The first post names no token, the second one that wasn't traded."""
+    service.observe_trade(W, "sale", 1)
+    said = {"body": "Sold.", "signature": signature("sale")}
+    service.post({**said, "eventId": "1"}, key)
+    service.post({**said, "eventId": "2", "mint": address("another")}, key)
+    strip = candor.find_strip(bot.bot.uid)
+    assert (strip.total, strip.matching, strip.contradicting) == (1, 0, 1)
+
+
+def test_a_claim_is_of_one_bot(service, bot, key):  # noqa: F811
+    other = service.make_bot("Otto", address("o"))
+    for one in (key, other.publish_key.text):
+        service.post({"eventId": "1", "body": "Sold.", "signature": signature("sale")}, one)
+    assert [candor.find_strip(one.bot.uid).total for one in (bot, other)] == [1, 1]
+
+
 def test_the_sentence_names_each_status():
     statuses = ["verified", "verified", "mismatch", "pending", "none", "none", "not_found"]
     assert candor.describe_claims(statuses) == (
         "2 of 7 claims match a transaction; 1 contradicts one; 1 is waiting for the chain; 1 names"
-        " one that was not found; 2 name none."
+        " one that was not found; 2 are not verified."
     )
     assert candor.describe_claims([]) == "No claims yet."
 

@@ -452,9 +452,9 @@ def test_kinds_and_flags_in_plain_words(service, bot, kind, flag, said):
 
 def test_a_post_about_unexplained_value_says_so(service, bot, key):
     service.post({"eventId": "1", "body": "Sold.", "signature": signature("fake")}, key)
-    Post.update(status="mismatch", status_reason="value_unexplained").execute()
+    Post.update(status="none", status_reason="value_unexplained").execute()
     page = text_of(service.get("/"))
-    assert "does not match" in page and "came from the venue, so it does not prove a trade." in page
+    assert "not verified" in page and "came from the venue, so it proves nothing." in page
 
 
 def test_the_status_page_names_books_that_do_not_close(service, bot):

@@ -5,7 +5,7 @@ import pytest
 import story
 from service import NOW, address, signature
 
-from accounts import posts
+from accounts import posts, wallets
 from accounts.verification import judge_post, verify_posts
 from chain.reading.packing import pack
 from chain.stored.tables import TradeMint
@@ -146,10 +146,12 @@ def test_a_transaction_that_names_the_wallet_is_waited_for(service):
     assert judgment(uid) == ("pending", None, None)
 
 
-def test_a_trade_that_is_gone_takes_its_proof_along(service, bot):
+@pytest.mark.parametrize("flags", ["[]", '["ambiguous"]'])
+def test_a_trade_that_is_gone_takes_its_proof_along(service, bot, flags):
     uid = say(bot, "t")
-    service.observe_trade(W, "t", 1)
+    service.observe_trade(W, "t", 1, flags=flags)
     verify("t")
+    assert judgment(uid)[2] == "trade_t"
     Post.update(trade=None).execute()
     TradeMint.delete().execute()
     Trade.delete().execute()
@@ -203,7 +205,7 @@ def test_a_judgment_reads_flags_and_mints_of_the_trade(service, bot):
     assert judged(address("b")) == ("verified", None) == judged(None)
     assert judged(address("c")) == ("mismatch", "mint_not_in_trade")
     Trade.update(flags='["value_unexplained"]').execute()
-    assert judged(None) == ("mismatch", "value_unexplained")
+    assert judged(None) == ("none", "value_unexplained")
 
 
 def test_a_token_that_only_came_beside_a_trade_is_not_what_it_traded(service, bot):
@@ -277,7 +279,7 @@ def test_a_change_of_another_wallets_trade_moves_the_post_at_once(service, bot):
     assert judgment(uid) == ("verified", None, "trade_b")
     Trade.update(flags='["own_wallets", "value_unexplained"]').execute()
     verify_posts(other, {signature("t")}, NOW + 2)
-    assert judgment(uid) == ("mismatch", "value_unexplained", "trade_b")
+    assert judgment(uid) == ("none", "value_unexplained", "trade_b")
 
 
 def test_a_transaction_that_names_another_wallet_is_waited_for(service, bot):
@@ -319,3 +321,78 @@ def test_another_wallet_counts_while_it_was_held(service, bot, since, until, sta
     service.observe_trade(address("b"), "t", 1)
     verify("t")
     assert judgment(uid)[0] == status
+
+
+# ---- what an earlier bot did ---------------------------------------------------------------------
+HOUR = 3_600_000
+
+
+@pytest.fixture
+def heir(service):
+    """A bot that claims W an hour before its posts; Ada held it until an hour before that."""
+    ada, bob = service.make_bot("Ada", W).bot, service.make_bot("Bob").bot
+    Attachment.update(attached_at=NOW - 9 * HOUR).execute()
+    wallets.detach_wallet(ada, NOW - 2 * HOUR)
+    wallets.attach_wallet(service.config, bob, W, NOW - HOUR)
+    return bob
+
+
+OF_ADA = ("mismatch", "other_wallet", None)
+
+
+@pytest.mark.parametrize("is_early", [True, False])
+@pytest.mark.parametrize(
+    "before_ms, verdict",
+    [
+        (3 * HOUR, OF_ADA),
+        # Nobody held it then: what was before a claim stays with the bot before.
+        (HOUR + 1_000, OF_ADA),
+        (HOUR, ("verified", None, "trade_t")),
+        (0, ("verified", None, "trade_t")),
+        (None, OF_ADA),
+    ],
+)
+def test_a_later_claim_verifies_no_earlier_trade(service, heir, is_early, before_ms, verdict):
+    """Whether the post comes before the trade is observed, or after."""
+    at = None if before_ms is None else (NOW - before_ms) // 1000
+    uid = is_early and say(heir, "t")
+    service.observe_trade(W, "t", 1, block_time=at)
+    uid = uid or say(heir, "t")
+    if not is_early:
+        assert judgment(uid) == verdict
+    verify("t")
+    assert judgment(uid) == verdict
+    heard = count_heard()
+    verify("t", now=NOW + 2)
+    assert judgment(uid) == verdict and count_heard() == heard
+
+
+def test_a_proof_takes_over_the_past_in_posts_too(service, heir):
+    service.observe_trade(W, "t", 1, block_time=(NOW - 3 * HOUR) // 1000)
+    uid = say(heir, "t")
+    assert judgment(uid) == OF_ADA
+    wallets.attach_wallet(service.config, heir, W, NOW + 1, "proven")
+    assert judgment(uid) == ("verified", None, "trade_t")
+
+
+def test_a_bot_keeps_its_posts_when_another_one_claims_or_proves_the_wallet(service, bot):
+    Attachment.update(attached_at=NOW - 9 * HOUR).execute()
+    service.observe_trade(W, "t", 1, block_time=(NOW - 10 * HOUR) // 1000)
+    uid = say(bot, "t")
+    bob = service.make_bot("Bob").bot
+    wallets.detach_wallet(bot, NOW + 1)
+    for ownership in ("claimed", "proven"):
+        wallets.attach_wallet(service.config, bob, W, NOW + 2, ownership)
+        verify("t")
+        assert judgment(uid) == ("verified", None, "trade_t")
+
+
+def test_a_claim_takes_nothing_of_what_another_bot_proved(service, bot):
+    """Bob proves the wallet that Ada claimed first, leaves, and Ada claims it again."""
+    Attachment.update(attached_at=NOW - 9 * HOUR).execute()
+    bob = service.make_bot("Bob").bot
+    wallets.attach_wallet(service.config, bob, W, NOW - 5 * HOUR, "proven")
+    wallets.detach_wallet(bob, NOW - 4 * HOUR)
+    wallets.attach_wallet(service.config, bot, W, NOW - HOUR)
+    service.observe_trade(W, "t", 1, block_time=(NOW - 8 * HOUR) // 1000)
+    assert judgment(say(bot, "t")) == OF_ADA

@@ -10,7 +10,7 @@ from node import FakeNode
 from service import Service
 from story import ADA, BEGIN_TIME, VENUE, Story, account_of, address
 
-from accounts import posts
+from accounts import influencers, posts
 from chain.base58 import b58encode
 from chain.reading.calls import discriminators
 from models import Address, Attachment, Bot, Post, Trade, Wallet
@@ -38,6 +38,7 @@ def observe_two(config, chain):
     return seen.settle()
 
 
+OTHER = ("mismatch", "other_wallet")
 # A Unix ms while the story goes on.
 CAME = (BEGIN_TIME + 5) * 1_000
 
@@ -86,7 +87,7 @@ def test_a_token_that_only_came_beside_a_sale_verifies_nothing(tmp_path, observe
 
 
 @pytest.mark.parametrize("observe", [observe_one, observe_two])
-def test_a_token_that_only_came_beside_an_unpriced_trade_verifies_nothing(tmp_path, observe):
+def test_a_purchase_of_two_tokens_with_gifts_verifies_nothing(tmp_path, observe):
     """Ada pays once for CAT and FOX; a stranger sends her 7 DOG in the same transaction, and eve,
     whose wallet the bot may hold too, sends her 5 ELK.
     """
@@ -108,9 +109,8 @@ def test_a_token_that_only_came_beside_an_unpriced_trade_verifies_nothing(tmp_pa
     seen = observe(service.config, chain)
     kinds = Trade.select(Trade.kind).where(Trade.signature == bought).order_by(Trade.id)
     assert [kind for (kind,) in kinds.tuples()] == ["other", "transfer_out"][: len(seen.wallets)]
-    wrong = ("mismatch", "mint_not_in_trade")
     told = [(bought, mint) for mint in ("CAT", "FOX", None, "DOG", "ELK")]
-    assert judge(seen, told) == [("verified", None)] * 3 + [wrong] * 2
+    assert judge(seen, told) == [("none", "ambiguous")] * 5
     assert find_differences(service, seen, chain) == []
     service.close()
 
@@ -140,5 +140,24 @@ def test_a_fill_that_brought_nothing_verifies_nothing(tmp_path, observe, brought
     seen = observe(service.config, chain)
     assert Trade.get(Trade.signature == filled).kind == "order_fill"
     assert judge(seen, [(filled, None)]) == [verdict]
+    assert find_differences(service, seen, chain) == []
+    service.close()
+
+
+@pytest.mark.parametrize("since, verdict", [(0, ("verified", None)), (1, OTHER)])
+def test_an_earlier_bots_sale_verifies_nothing_of_a_later_claim(tmp_path, since, verdict):
+    """Another bot held the wallet before: until its first transaction, or until its last one."""
+    story = Story()
+    story.fund("ada", 10**9)
+    story.buy("ada", "CAT", 100, 500_000)
+    sold = story.sell("ada", "CAT", 60, 400_000)
+    chain, service = story.chain(), Service(tmp_path / "data", evidence_per_minute=10**6)
+    seen = Lookout.begin(service.config, FakeNode(chain), wallets=[ADA])
+    late = (BEGIN_TIME + 3_600) * 1_000 * since
+    old = influencers.create_bot(service.config, "Old", BEGIN).bot
+    Attachment.update(bot=old, attached_at=0, detached_at=late).execute()
+    Attachment.create(bot=Bot.get(), wallet=Wallet.get(), ownership="claimed", attached_at=late)
+    seen.settle()
+    assert judge(seen, [(sold, "CAT"), (sold, None)]) == [verdict] * 2
     assert find_differences(service, seen, chain) == []
     service.close()

@@ -1,5 +1,6 @@
 """Attachments: which wallets bots hold now, spans, what is held in them, and their totals."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import storage
@@ -48,6 +49,52 @@ def replace_holdings(wallet_id: int, right: dict[int, Holdings]) -> bool:
     for number, holdings in moved.items():
         storage.database.execute_sql(REPLACE_HOLDINGS, (*holdings, number))
     return bool(moved)
+
+
+# ---- whose the past is ---------------------------------------------------------------------------
+class Holder(NamedTuple):
+    """Which bot held a wallet, as what, and from when in ms."""
+
+    bot: int | str
+    ownership: str
+    attached_at: int
+
+
+HOLDERS = "SELECT bot_id, ownership, attached_at FROM attachment WHERE wallet_id = {wallet}"
+
+
+class Past(NamedTuple):
+    """The bot that a wallet's trades belong to until `until` (ms)."""
+
+    bot: int | str
+    until: int
+
+
+def find_past(holders: Sequence[Holder], bot: int | str) -> Past | None:
+    """Whose a wallet's trades were before those of this bot, which holds it last; None: all are its
+    own.
+
+    A bot that merely claims a wallet that another one held gets what happened since its first
+    claim. What was before stays, until another proof, with the bot that proved the wallet; if none
+    did, with the one that held it first.
+    """
+    proofs = [place for place, one in enumerate(holders) if one.ownership == "proven"]
+    begin = proofs[-1] if proofs else 0
+    if holders[begin].bot == bot:
+        return None
+    claims = (one.attached_at for one in holders[begin:] if one.bot == bot)
+    return Past(holders[begin].bot, next(claims))
+
+
+def is_own_trade(
+    holders: Sequence[Holder], bot: int | str, at: int, block_time: int | None
+) -> bool:
+    """Whether a trade of a wallet belonged to a bot at a moment when the bot held it. `holders`:
+    of the wallet, in their order; `at` in ms, `block_time` in seconds.
+    """
+    mine = [place for place, one in enumerate(holders) if one.bot == bot and one.attached_at <= at]
+    past = find_past(holders[: mine[-1] + 1], bot) if mine else None
+    return past is None or (block_time is not None and block_time * 1000 >= past.until)
 
 
 class Source(NamedTuple):

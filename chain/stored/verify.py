@@ -6,13 +6,6 @@ from typing import Any
 from chain.reading.beside import list_venue_changes
 
 VERIFIED_KINDS = frozenset(("buy", "sell", "swap", "round_trip", "order_fill"))
-# With one of these an `ambiguous` transaction stands for no trade of the wallet.
-NO_PROOF = frozenset(("not_signer", "no_swap"))
-
-
-def is_trade(kind: str, flags: Collection[str]) -> bool:
-    """An `ambiguous` swap proves a post if the wallet signed it and nothing else ran."""
-    return kind in VERIFIED_KINDS or ("ambiguous" in flags and not NO_PROOF & set(flags))
 
 
 def judge(
@@ -22,18 +15,19 @@ def judge(
     post_mint: str | None,
     explained_percent: int | None,
 ) -> tuple[str, str | None]:
-    """(status, reason): `verified`, None; or `mismatch` with failed | not_a_trade |
-    value_unexplained | mint_not_in_trade. An order's fill counts only if it brought the wallet
-    something. `mints`: tokens the trade moved; `explained_percent`: as in an Entry.
+    """(status, reason): `verified`, None; `mismatch` with failed | not_a_trade |
+    mint_not_in_trade; or `none`, which neither verifies nor contradicts, with ambiguous |
+    value_unexplained. An order's fill counts only if it brought the wallet something. `mints`:
+    tokens the trade moved; `explained_percent`: as in an Entry.
     """
     if kind == "failed":
         return "mismatch", "failed"
-    if not is_trade(kind, flags):
-        return "mismatch", "not_a_trade"
-    if kind == "order_fill" and explained_percent is None:
+    if "ambiguous" in flags:
+        return "none", "ambiguous"
+    if kind not in VERIFIED_KINDS or (kind == "order_fill" and explained_percent is None):
         return "mismatch", "not_a_trade"
     if "value_unexplained" in flags:
-        return "mismatch", "value_unexplained"
+        return "none", "value_unexplained"
     if post_mint is not None and post_mint not in mints:
         return "mismatch", "mint_not_in_trade"
     return "verified", None

@@ -67,6 +67,8 @@ class PostRow(NamedTuple):
     slot: int | None
     block_time: int | None
     trade_flags: Names | None
+    # When the bot first connected the wallet of the trade.
+    connected_at: int | None
     log: str | None
     # The index of its leaf there.
     log_place: int | None
@@ -81,6 +83,8 @@ SELECT p.id, p.uid, b.uid AS bot, b.name AS bot_name, p.event_id, p.body, p.mint
        n.symbol AS trade_symbol, t.token_changes, t.beside_tokens, t.sol_change, t.beside_sol,
        t.currency, t.realized, t.result, t.proceeds, t.cost, t.matched_raw, t.unmatched_raw,
        t.paid_elsewhere, t.explained, t.slot, t.block_time, t.flags AS trade_flags,
+       (SELECT MIN(a.attached_at) FROM attachment a
+        WHERE a.bot_id = p.bot_id AND a.wallet_id = t.wallet_id) AS connected_at,
        g.uid AS log, p.leaf_id - g.first_leaf AS log_place
 FROM post p JOIN bot b ON b.id = p.bot_id LEFT JOIN "key" k ON k.id = p.key_id
 LEFT JOIN log g ON g.id = (SELECT MAX(id) FROM log WHERE first_leaf <= p.leaf_id)

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from chain.amounts import exact
 from chain.reading.beside import Change, list_venue_changes
+from chain.stored.verify import VERIFIED_KINDS
 from chain.symbols import show_symbol
 from storage.rows import is_damaged
 from web.api.post_statements import PostRow
@@ -86,15 +87,14 @@ SIDES = ("buy", "sell", "swap")
 def show_receipt(row: PostRow) -> Json | None:
     """Make the Receipt of the trade that a post names; None while none was observed.
 
-    Amounts are those of the trade itself, without what passed beside it; what failed moved none.
+    Amounts are those of the trade itself, without what passed beside it.
     """
     if row.trade_kind is None:
         return None
     moved = list_moved(row)
     own = next((change for change in moved if change.mint == row.trade_mint), None)
-    failed = row.trade_kind == "failed"
     return {
-        "status": "failed" if failed else "finalized",
+        "status": "failed" if row.trade_kind == "failed" else "finalized",
         "kind": row.trade_kind,
         "side": row.trade_kind if row.trade_kind in SIDES else None,
         "wallet": row.trade_wallet,
@@ -104,7 +104,7 @@ def show_receipt(row: PostRow) -> Json | None:
         "tokenChanges": [
             {"mint": one.mint, "change": exact(one.raw, one.decimals)} for one in moved
         ],
-        "solChange": None if failed else show_sol((row.sol_change or 0) - (row.beside_sol or 0)),
+        "solChange": _show_venue_sol(row),
         "realized": "not_applicable" if row.currency else row.realized,
         "resultSol": None if row.currency else show_sol(row.result),
         "resultPct": None if row.currency else show_percentage(row.result, row.cost),
@@ -112,11 +112,28 @@ def show_receipt(row: PostRow) -> Json | None:
         "explainedShare": show_share(row.explained),
         "slot": row.slot,
         "eventAt": show_seconds(row.block_time),
+        "beforeConnecting": _is_early(row),
     }
 
 
+def _is_early(row: PostRow) -> bool:
+    if row.block_time is None or row.connected_at is None:
+        return False
+    return row.block_time * 1000 < row.connected_at
+
+
+def _show_venue_sol(row: PostRow) -> str | None:
+    if row.trade_kind not in VERIFIED_KINDS:
+        return None
+    return show_sol((row.sol_change or 0) - (row.beside_sol or 0))
+
+
 def list_moved(row: PostRow) -> list[Change]:
-    """List what the trade moved of each token, less what passed beside it; zeros left out."""
+    """List what the trade moved of each token, less what passed beside it; zeros left out. Empty if
+    it can't be told which part passed through the venue.
+    """
+    if "ambiguous" in (row.trade_flags or ()):
+        return []
     return list_venue_changes(row.token_changes or (), row.beside_tokens or ())
 
 

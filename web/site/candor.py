@@ -1,5 +1,5 @@
-"""The candor strip of a bot: its last posts in the shapes of their labels, oldest first, and the
-sentence that counts them.
+"""The candor strip of a bot: its last claims in the shapes of their labels, oldest first, and the
+sentence that counts them. A claim is a transaction that the bot posted about, however often.
 """
 
 from collections import Counter
@@ -29,23 +29,29 @@ CLAUSES = {
     "mismatch": ("contradicts one", "contradict one"),
     "pending": ("is waiting for the chain", "are waiting for the chain"),
     "not_found": ("names one that was not found", "name one that was not found"),
-    "none": ("names none", "name none"),
+    "none": ("is not verified", "are not verified"),
 }
 
 
 class ClaimsRow(NamedTuple):
-    """A bot and the statuses of its last posts, the oldest first; None without posts."""
+    """A bot and the statuses of its last claims, the oldest first; None without claims."""
 
     bot: str
     statuses: str | None
 
 
-# By the index of posts by bot: as quick however many posts a bot has. A hidden post counts: hiding
-# words makes no record better.
+# By the index of claims by bot: as quick however many posts a bot has. A hidden post counts: hiding
+# words makes no record better. Nor does repeating a claim: it keeps its place and its status, and
+# one contradicted post about a transaction contradicts the claim.
 CLAIMS = f"""
 SELECT b.uid AS bot, (
-    SELECT string_agg(p.status, ' ' ORDER BY p.id) FROM (
-        SELECT q.id, q.status FROM post q WHERE q.bot_id = b.id
+    SELECT string_agg(
+        CASE WHEN EXISTS (
+            SELECT 1 FROM post o
+            WHERE o.signature = p.signature AND o.bot_id = b.id AND o.status = 'mismatch'
+        ) THEN 'mismatch' ELSE p.status END, ' ' ORDER BY p.id
+    ) FROM (
+        SELECT q.id, q.status, q.signature FROM post q WHERE q.bot_id = b.id AND q.claim
         ORDER BY q.id DESC LIMIT {MAX_CLAIMS}
     ) p
 ) AS statuses
@@ -60,7 +66,7 @@ class Path(NamedTuple):
 
 
 class Strip(NamedTuple):
-    """The strip of a bot; `width` in units of the drawing, 0 without posts. The last three count
+    """The strip of a bot; `width` in units of the drawing, 0 without claims. The last three count
     claims.
     """
 
@@ -85,7 +91,7 @@ def find_strips(bots: Sequence[str]) -> dict[str, Strip]:
 
 
 def draw_strip(statuses: Sequence[str]) -> Strip:
-    """Draw the statuses of posts, the oldest first."""
+    """Draw the statuses of claims, the oldest first."""
     shapes: dict[str, str] = {}
     for place, status in enumerate(statuses):
         shapes[status] = shapes.get(status, "") + SHAPES_AT[status][place]
@@ -100,7 +106,7 @@ def draw_strip(statuses: Sequence[str]) -> Strip:
 
 
 def describe_claims(statuses: Sequence[str]) -> str:
-    """Count posts by status: `41 of 60 claims match a transaction; 6 contradict one.`"""
+    """Count claims by status: `41 of 60 claims match a transaction; 6 contradict one.`"""
     if not statuses:
         return "No claims yet."
     counts = Counter(statuses)

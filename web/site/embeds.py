@@ -15,6 +15,7 @@ from web.api.serialize import Json
 from web.server.gate import settings
 from web.site import candor, words
 from web.site.cards import list_earned
+from web.site.pieces import find_symbols
 from web.site.profiles import find_profile
 
 blueprint = Blueprint("embeds", __name__)
@@ -41,7 +42,8 @@ def show_embedded(uid: str) -> ResponseReturnValue:
     post = timeline.find_post(uid)
     if post is None:
         raise Problem("not_found", "there is no such post")
-    return _frame("embed.html", post=post, trust=words.trust_of(post))
+    symbols = find_symbols([post])
+    return _frame("embed.html", post=post, trust=words.trust_of(post), symbols=symbols)
 
 
 @blueprint.get("/embed/bots/<uid>")

@@ -47,7 +47,9 @@ PLAIN_DEEDS = {
     "transfer_out": "sent tokens",
     "transfer_self": "moved tokens within the wallet",
     "order_fill": "filled an order",
+    "native_transfer": "moved SOL",
 }
+AMBIGUOUS = "can be read in more than one way"
 NO_RESULT = {
     "unmatched": "purchase price unknown",
     "partial": "for the part with a known purchase price",
@@ -58,7 +60,7 @@ class Fact(NamedTuple):
     """What a transaction did. `told`: the sentence; `result` and `change`: what a sale earned, in
     SOL or a stablecoin and in percent; `note`: what limits the result; each empty
     where there is none. `share`: how much of the value came from the venue, where not all of it
-    did; `at`: when it happened.
+    did; `at`: when it happened; `when`: what to say about that.
     """
 
     told: str
@@ -67,6 +69,7 @@ class Fact(NamedTuple):
     note: str
     share: str
     at: str | None
+    when: str
 
 
 class Style(NamedTuple):
@@ -113,13 +116,13 @@ def find_text(post: Json) -> Fact | None:
 
 def write_fact(post: Json) -> str:
     """Write the whole strip in a line: `Sold 879.5 FERN for 0.3381 SOL · −0.0146 SOL (−4.1%) · 20
-    Nov 16:44`; empty while nothing was observed.
+    Nov 2026 16:44`; empty while nothing was observed.
     """
     fact = find_text(post)
     if fact is None:
         return ""
     change = f" ({fact.change})" if fact.change else ""
-    at = words.brief(fact.at) if fact.at else ""
+    at = words.brief(fact.at) + fact.when if fact.at else ""
     result = fact.result and fact.result + change
     return " · ".join(part for part in (fact.told, result, fact.note, fact.share, at) if part)
 
@@ -147,6 +150,7 @@ def _show_receipt(trade: Json) -> Json:
         "realized": realized["status"],
         "resultSol": realized["resultSol"],
         "resultPct": show_percentage(result, cost),
+        "beforeConnecting": False,
     }
 
 
@@ -168,6 +172,7 @@ def _find_fact(post: Json, symbols: Mapping[str, str], style: Style) -> Fact | N
         result.note,
         _tell_share(receipt),
         receipt["eventAt"],
+        ", before connecting" if receipt["beforeConnecting"] else "",
     )
 
 
@@ -207,19 +212,21 @@ def _find_quoted(quote: Json, style: Style) -> _Result:
 
 
 def _tell(post: Json, receipt: Json, symbols: Mapping[str, str], style: Style) -> Any:
-    deed = _tell_deed(receipt, symbols, style)
     reason = post["verification"]["reason"]
+    deed = AMBIGUOUS if reason == "ambiguous" else _tell_deed(receipt, symbols, style)
     if reason == "mint_not_in_trade" and not post["hiddenAt"]:
         said = style.name(_find_claim(post, receipt, symbols))
         return style.text("Post says {}. The transaction {}.").format(said, deed)
-    if post["verification"]["status"] == "mismatch":
+    if reason is not None:
         return style.text("The transaction {}.").format(deed)
     return deed[:1].upper() + deed[1:]
 
 
 def _find_claim(post: Json, receipt: Json, symbols: Mapping[str, str]) -> str:
-    """Return the token a post names: by its address, where its name is that of what moved."""
-    claimed = _find_name(post["mint"], symbols.get(post["mint"]) or post["symbol"], symbols)
+    """Return the token a post names, never by the post's own word for it: by its address if it has
+    no name here or the name of what moved.
+    """
+    claimed = _find_name(post["mint"], None, symbols)
     moved = _find_name(receipt["mint"], receipt["symbol"], symbols)
     return words.short(post["mint"]) if claimed == moved else claimed
 
@@ -230,8 +237,7 @@ def _tell_deed(receipt: Json, symbols: Mapping[str, str], style: Style) -> Any:
     parts = {
         "token": style.name(name),
         "tokens": _tell_tokens(receipt["amount"], name, style),
-        # Null for a failed transaction.
-        "sol": style.sol((receipt["solChange"] or "0").lstrip("-")),
+        "sol": receipt["solChange"] and style.sol(receipt["solChange"].lstrip("-")),
         **_tell_sides(receipt, symbols, style),
     }
     deed = DEEDS.get(kind, DEEDS["other"])

@@ -91,7 +91,9 @@ def describe_post(post: Json) -> Json:
     trust, fact, receipt = words.trust_of(post), facts.find_text(post), post["receipt"]
     label, _, note = trust.label.partition(" · ")
     return {
-        "when": words.clock(fact.at if fact and fact.at else post["createdAt"]),
+        "when": words.clock(fact.at) + fact.when
+        if fact and fact.at
+        else words.clock(post["createdAt"]),
         "name": post["botName"],
         "words": post["body"],
         "trust": trust.key,

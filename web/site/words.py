@@ -58,14 +58,21 @@ TRUST = {
         " happened on chain.",
     ),
 }
-MISMATCH = {
-    "other_wallet": "The transaction it names belongs to another wallet.",
+# By the reason of a verification.
+REASONS = {
+    "other_wallet": (
+        "The transaction it names belongs to another wallet, or to a bot that held this wallet"
+        " before."
+    ),
     "failed": "The transaction it names failed.",
     "not_a_trade": "The transaction it names is not a trade.",
     "mint_not_in_trade": "The trade it names did not move this token.",
+    "ambiguous": (
+        "The transaction it names can be read in more than one way, so it proves nothing."
+    ),
     "value_unexplained": (
-        "Too little of the value in the transaction it names came from the venue, so it does not"
-        " prove a trade."
+        "Too little of the value in the transaction it names came from the venue, so it proves"
+        " nothing."
     ),
 }
 KINDS = {
@@ -98,9 +105,9 @@ FLAGS = {
         "an earlier transaction is missing, so there is no result until it is found"
     ),
     "unrecognised_program": "an unknown program moved this; it is not counted as a trade",
-    "ambiguous": "it can be read in more than one way, so it gets no result",
-    "not_signer": "this wallet did not sign it, so it verifies no post",
-    "no_swap": "no swap took part in it, so it verifies no post",
+    "ambiguous": "it can be read in more than one way, so it gets no result and verifies no post",
+    "not_signer": "this wallet did not sign it",
+    "no_swap": "no swap took part in it",
     "basis_carried": "the cost of what was given carries over to what was received",
     "order_unresolved": "its order within the block is not known",
     "fee_only": "only a fee was paid",
@@ -226,7 +233,7 @@ def trust_of(post: Json) -> Trust:
     if status == "verified" and post["provenance"]["ownership"] != "proven":
         return TRUST["claimed"]
     found = TRUST[status]
-    return found._replace(detail=MISMATCH.get(reason, found.detail))
+    return found._replace(detail=REASONS.get(reason, found.detail))
 
 
 # ---- coverage and results -----------------------------------------------------------------------
@@ -356,14 +363,19 @@ def clock(at: Time) -> str:
     return _parse_time(at).strftime("%-d %b %Y, %H:%M:%S UTC")
 
 
-def moment(at: Time) -> str:
-    """Write a time to the second without its year, in UTC: `20 Nov 14:03:09`."""
-    return _parse_time(at).strftime("%-d %b %H:%M:%S")
+def brief(at: Time, now: int | None = None) -> str:
+    """Write a time to the minute, in UTC: `20 Nov 2025 16:44`, without the year of `now` (ms)."""
+    return f"{_write_date(at, now)} {_parse_time(at):%H:%M}"
 
 
-def brief(at: Time) -> str:
-    """Write a time to the minute, in UTC: `20 Nov 16:44`."""
-    return _parse_time(at).strftime("%-d %b %H:%M")
+def moment(at: Time, now: int | None = None) -> str:
+    """As `brief`, to the second."""
+    return f"{_write_date(at, now)} {_parse_time(at):%H:%M:%S}"
+
+
+def _write_date(at: Time, now: int | None) -> str:
+    is_this_year = now is not None and _parse_time(at).year == _parse_time(now // 1000).year
+    return _parse_time(at).strftime("%-d %b" if is_this_year else "%-d %b %Y")
 
 
 def _parse_time(at: Time) -> datetime:

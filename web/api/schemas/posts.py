@@ -20,14 +20,15 @@ class Verification(Shape):
     """Whether the chain confirms the transaction a post names."""
 
     status: Literal["none", "pending", "verified", "mismatch", "not_found"] = described(
-        "none: it names no transaction, or the bot has no wallet; pending: that was not observed "
-        "yet; not_found: nor within ten minutes of the chain's time; mismatch: see reason"
+        "none: it names no transaction, the bot has no wallet, or the transaction proves nothing "
+        "(see reason); pending: that was not observed yet; not_found: nor within ten minutes of "
+        "the chain's time; mismatch: see reason"
     )
     tradeId: str | None = described("the observed trade it rests on")
     checkedAt: Time | None = described("when what was observed last moved it")
     reason: str | None = described(
-        "why it does not match: other_wallet, failed, not_a_trade, mint_not_in_trade, "
-        "value_unexplained"
+        "why it is a mismatch: other_wallet (or another bot's), failed, not_a_trade, "
+        "mint_not_in_trade; or why its transaction proves nothing: ambiguous, value_unexplained"
     )
 
 
@@ -67,7 +68,9 @@ class PostReceipt(Shape):
     symbol: str | None = described("untrusted: the creator of the token chose it")
     amount: Exact | None = described("tokens of `mint` that moved, without a sign")
     tokenChanges: list[ReceiptChange]
-    solChange: Exact | None = described("null of a failed transaction, which moved nothing")
+    solChange: Exact | None = described(
+        "what passed through the venue; null if the transaction isn't a trade"
+    )
     realized: Matching
     resultSol: Exact | None = described(
         "first in, first out, after costs; null where no purchase is known, and may become known"
@@ -78,6 +81,7 @@ class PostReceipt(Shape):
     explainedShare: Share | None = described("how much of the value came from the venue")
     slot: int
     eventAt: Time | None
+    beforeConnecting: bool = described("it happened before the bot connected the wallet")
 
 
 class Post(Shape):
@@ -89,7 +93,9 @@ class Post(Shape):
     eventId: str = described("the poster's own name for this update")
     body: str | None = described("untrusted; null once its words were taken down")
     mint: Address | None
-    symbol: str | None = described("untrusted")
+    symbol: str | None = described(
+        "untrusted: the bot's word for its token; `receipt.symbol` is what the traded one is called"
+    )
     signature: Signature | None
     reason: str | None = described("untrusted")
     source: Literal["bot", "observer", "paper"]
