@@ -5,7 +5,7 @@ from collections.abc import Iterator, Set
 from dataclasses import dataclass, replace
 
 from chain.addresses import NATIVE
-from chain.reading.calls import METEORA_DLMM, ORDER_CALLS, POSITION_CALLS, RECORD_CALLS
+from chain.reading.calls import ORDER_CALLS, POSITION_CALLS, RECORD_CALLS
 from chain.reading.effects import Effect, find_main_mint
 from chain.reading.flows import Flows
 from chain.reading.instructions import TOKEN_PROGRAMS, WRAPPED_SOL
@@ -135,10 +135,8 @@ def _moves_shares(instruction: Instruction, own: Set[str]) -> bool:
 
 
 def _moves_position(instruction: Instruction) -> bool:
-    """Does it change a position kept in a plain account? Nothing is minted then."""
-    return any(
-        one.program == METEORA_DLMM and one.data[:8] in POSITION_CALLS for one in instruction.tree()
-    )
+    """Does it change a position? If the position exists already, nothing is minted or burned."""
+    return any(one.data[:8] in POSITION_CALLS.get(one.program, ()) for one in instruction.tree())
 
 
 def _moves_value(instruction: Instruction, own: Set[str]) -> bool:
