@@ -75,6 +75,14 @@ class Entry(NamedTuple):
             return self.tokens
         return tuple(sorted(list_venue_changes(self.tokens, self.beside_tokens)))
 
+    @property
+    def is_idle(self) -> bool:
+        """Did it change nothing of the wallet?"""
+        return not self.sol and all(
+            one.before == one.after and one.lamports_before == one.lamports_after
+            for one in self.balances
+        )
+
     def show(self) -> str:
         """Make its JSON, without what is in other columns of its row."""
         return json.dumps(self[len(OF_THE_ROW) : -1], separators=(",", ":"))
