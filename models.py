@@ -171,6 +171,11 @@ class Wallet(Base):
     trouble_tries = IntegerField(default=0)
     # Token accounts beyond listing.MAX_ADDRESSES in the last list of them.
     accounts_left_out = IntegerField(default=0)
+    # Transactions of earlier slots are not loaded, for there are too many. 0: look how far back
+    # there is room by now.
+    history_from = BigIntegerField(null=True)
+    # Percent used of the limit that is nearer, of transactions or of token accounts.
+    filled = IntegerField(default=0)
 
 
 # The bot that a trade `t` of a wallet `w` belongs to, as SQL: the one place that decides. A trade
@@ -261,7 +266,7 @@ class WalletSignature(Base):
     stored; `problem` says why it could not be taken in.
 
     `head`: arrived after the first full scan, so fetched before the backfill. `entry`: packed JSON
-    of chain.reading.entries.Entry, once stored.
+    of chain.reading.entries.Entry, once stored. `idle`: it changed nothing of the wallet.
     """
 
     id = AutoField()
@@ -272,6 +277,7 @@ class WalletSignature(Base):
     head = BooleanField(default=False)
     state = TextField(default="pending")
     entry = BlobField(null=True)
+    idle = BooleanField(default=False)
     tries = IntegerField(default=0)
     due_at = BigIntegerField(default=0)
     problem = TextField(null=True)

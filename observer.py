@@ -308,6 +308,7 @@ class Observer:
             self.listing.scan_page,
             self.fetching.fetch_backlog,
             self.listing.list_token_accounts,
+            self.listing.load_deeper,
         )
         worked = any(self.attempts.attempt(step, wallet, now) for step in steps)
         self.attempts.attempt(self.fetching.index_slots, wallet)

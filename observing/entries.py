@@ -116,7 +116,9 @@ def _store_again(wallet: Wallet, rows: Sequence[Any], again: Sequence[Entry | No
         if entry and _show_stored(row) != entry.show()
     ]
     for number, entry in changed:
-        WalletSignature.update(entry=entry.dump()).where(WalletSignature.id == number).execute()
+        WalletSignature.update(entry=entry.dump(), idle=entry.is_idle).where(
+            WalletSignature.id == number
+        ).execute()
     lost = [row.signature for row, entry in zip(rows, again, strict=True) if entry is None]
     _refetch(wallet, lost)
     return Reread(len(changed), len(lost))
@@ -145,7 +147,7 @@ def _refetch(wallet: Wallet, signatures: Collection[str]) -> None:
     What other wallets read of them stays as it is: nobody might fetch for one that rests.
     """
     for part in chunked(signatures, storage.ROWS_A_STATEMENT):
-        WalletSignature.update(state="pending", entry=None, due_at=0).where(
+        WalletSignature.update(state="pending", entry=None, idle=False, due_at=0).where(
             WalletSignature.wallet == wallet.id, WalletSignature.signature.in_(part)
         ).execute()
         drop_receipts(part)

@@ -53,7 +53,7 @@ AND s.signature = p.signature AND s.wallet_id = p.wallet_id {DUE}"""
 # What arrived at a head, or what full scans listed.
 OF_HEAD_OR_SCANS = f"{LISTED} AND s.head = ? {DUE}"
 STORE_ENTRY = """
-UPDATE sighting SET state = 'stored', entry = ?, tx_index = ?, slot = ?, problem = NULL
+UPDATE sighting SET state = 'stored', entry = ?, idle = ?, tx_index = ?, slot = ?, problem = NULL
 WHERE id = ?"""
 RETRY = "UPDATE sighting SET tries = ?, due_at = ?, problem = ? WHERE id = ?"
 
@@ -288,7 +288,7 @@ def end_with_slot(rows: list[Pending]) -> list[Pending]:
 def _write_entries(taken: Sequence[Taken]) -> None:
     """Write entries, in the caller's transaction."""
     for one in taken:
-        values = one.entry.dump(), one.place, one.receipt.slot, one.row.id
+        values = one.entry.dump(), one.entry.is_idle, one.place, one.receipt.slot, one.row.id
         storage.database.execute_sql(STORE_ENTRY, values)
 
 

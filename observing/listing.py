@@ -9,6 +9,7 @@ from typing import NamedTuple
 import orjson
 
 import storage
+from chain.ledger.inventory import SOL
 from chain.reading.answers import ListedSignature, check_accounts, check_page
 from chain.reading.entries import Entry
 from chain.reading.instructions import TOKEN_PROGRAMS
@@ -23,26 +24,52 @@ from storage.stored import make_object, make_shape, read_stored
 HEAD_PAGE, FULL_PAGE = 100, 1000
 # Of one wallet: itself and its token accounts.
 MAX_ADDRESSES = 2_000
+# Transactions that change nothing don't count, but no more than this many times the limit are
+# listed in search of some that do.
+MAX_LISTED_LIMITS = 4
 # Where something new was, slots below the covered head are listed again: a lagging node may have
 # left something out.
 OVERLAP_SLOTS = 512
 # Plain SQL: it runs in each step, and peewee would take longer to build it than SQLite to run it.
-COUNT = "SELECT COUNT(*) FROM sighting WHERE wallet_id = ?"
+LISTED = "SELECT COUNT(*), MIN(slot) FROM sighting WHERE wallet_id = ?"
+TRADED = """
+SELECT DISTINCT m.address FROM trade_mint t JOIN mint m ON m.id = t.mint_id
+WHERE t.wallet_id = ? AND t.side IS NOT NULL"""
+IDLE = "SELECT COUNT(*) FROM sighting WHERE wallet_id = ? AND idle"
+PENDING = "SELECT 1 FROM sighting WHERE wallet_id = ? AND state = 'pending' LIMIT 1"
+SCAN_AGAIN = "UPDATE address SET scanned_at = NULL, scan_new = 1 WHERE wallet_id = ?"
 KNOWN = "SELECT signature FROM sighting WHERE wallet_id = ?"
 HEADS = """
 SELECT id, address, head_slot FROM address
 WHERE wallet_id = ? AND full_scans > 0 AND address IN ({marks})"""
 UNSCANNED = "SELECT 1 FROM address WHERE wallet_id = ? AND full_scans = 0 LIMIT 1"
 IS_DUE = "full_scans < 2 OR scan_new > 0 OR scanned_at IS NULL OR NOT scanned_at BETWEEN ? AND ?"
-DUE_SCAN = (
-    f"SELECT * FROM address WHERE wallet_id = ? AND ({IS_DUE}) ORDER BY full_scans, id LIMIT 1"
-)
+# The wallet itself has the lowest id: how far back there is room for shows there.
+DUE_SCAN = f"""
+SELECT * FROM address WHERE wallet_id = ? AND ({IS_DUE})
+ORDER BY CASE WHEN full_scans < 2 THEN full_scans ELSE 2 END, id LIMIT 1"""
 
 GO_ON_SCANNING = "UPDATE address SET endpoint = ?, scan_cursor = ? WHERE id = ?"
 END_SCAN = """
 UPDATE address
 SET endpoint = ?, scan_cursor = NULL, full_scans = ?, scan_new = ?, scanned_at = ?, head_slot = ?
 WHERE id = ?"""
+
+
+class Listed(NamedTuple):
+    """Transactions listed for a wallet: those that may change something of it, all, and the slot
+    of the oldest.
+    """
+
+    counted: int
+    all: int
+    oldest: int | None
+
+
+def count_listed(wallet: Wallet) -> Listed:
+    ((count, oldest),) = storage.database.execute_sql(LISTED, (wallet.id,)).fetchall()
+    ((idle,),) = storage.database.execute_sql(IDLE, (wallet.id,)).fetchall()
+    return Listed(count - idle, count, oldest)
 
 
 class HeadRow(NamedTuple):
@@ -65,6 +92,8 @@ class ScanCursor:
     top: int = 0
     listed: int = 0
     empty: int = 0
+    # Whether all that follows is too old to be loaded.
+    beyond: bool = False
 
     def add(self, page: Sequence[ListedSignature], new: int) -> None:
         self.new += new
@@ -76,10 +105,10 @@ class ScanCursor:
 
     def is_finished(self) -> bool:
         """Whether the end is reached; where nothing is listed at all, two empty pages say so."""
-        return self.empty >= (1 if self.listed else 2)
+        return self.beyond or self.empty >= (1 if self.listed else 2)
 
 
-STORED_CURSOR = make_object(before=str | None, new=int, top=int, listed=int, empty=int)
+STORED_CURSOR = make_object(before=str | None, new=int, top=int, listed=int, empty=int, beyond=bool)
 SCAN_CURSOR = make_shape(STORED_CURSOR)
 
 
@@ -148,20 +177,61 @@ class Listing:
     def store_new(
         self, wallet: Wallet, page: Sequence[ListedSignature], now: int, head: bool
     ) -> list[ListedSignature]:
-        """Insert the unknown signatures of a page, as far as the wallet has room; return them."""
+        """Insert the unknown signatures of a page; return them. The limit of a wallet only leaves
+        out what is older than all that is listed.
+        """
         known = self.find_known(wallet, [row.signature for row in page])
         new = [row for row in page if row.signature not in known]
         if not new:
             return []
         with storage.writing():
-            ((count,),) = storage.database.execute_sql(COUNT, (wallet.id,)).fetchall()
-            new = new[: max(0, self._state.config.max_receipts_per_wallet - count)]
+            if not wallet.history_from:
+                self._limit_history(wallet, new)
+            new = [row for row in new if row.slot >= (wallet.history_from or 0)]
             common = {"wallet": wallet.id, "head": head, "seen_at": now}
             # Oldest first, as they are fetched: rows that grow in their order leave pages full.
             rows = [row._asdict() | common for row in reversed(new)]
             storage.insert_rows(WalletSignature, rows)
         self._state.watches[wallet.id].settled = False
         return new
+
+    def _limit_history(self, wallet: Wallet, new: Sequence[ListedSignature]) -> None:
+        """Find the first slot to load if these, newest first, don't all fit."""
+        counted, _, oldest = count_listed(wallet)
+        older = [row.slot for row in new if oldest is None or row.slot < oldest]
+        room = self._state.config.max_receipts_per_wallet - counted - (len(new) - len(older))
+        if len(older) > max(0, room):
+            first = older[room - 1] if room > 0 else oldest
+            self._store_limit(wallet, first)
+
+    @staticmethod
+    def _store_limit(wallet: Wallet, first: int | None) -> None:
+        wallet.history_from = first
+        Wallet.update(history_from=first).where(Wallet.id == wallet.id).execute()
+
+    def load_deeper(self, wallet: Wallet, now: int) -> bool:
+        """Scan again if many of the listed transactions turned out to change nothing, so that
+        there is room for older ones. Return whether it was begun.
+        """
+        if wallet.history_from == 0 and not self._is_scanning(wallet):
+            self._store_limit(wallet, None)
+        if not wallet.history_from or not wallet.backfilled:
+            return False
+        limit = self._state.config.max_receipts_per_wallet
+        counted, listed, _ = count_listed(wallet)
+        if 10 * counted >= 9 * limit or listed >= MAX_LISTED_LIMITS * limit:
+            return False
+        if storage.database.execute_sql(PENDING, (wallet.id,)).fetchone():
+            return False
+        with storage.writing():
+            self._store_limit(wallet, 0)
+            storage.database.execute_sql(SCAN_AGAIN, (wallet.id,))
+        return True
+
+    @staticmethod
+    def _is_scanning(wallet: Wallet) -> bool:
+        new = Address.select().where(Address.wallet == wallet.id, Address.scan_new > 0)
+        return bool(new.exists())
 
     def list_newest(self, wallet: Wallet, address: str, now: int) -> int:
         """List the newest signatures of an address that was rung for; return how many are new.
@@ -191,6 +261,7 @@ class Listing:
             raise
         new = self.store_new(wallet, page, now, head=False)
         cursor.add(page, sum(one.slot <= (row.head_slot or one.slot) for one in new))
+        cursor.beyond = bool(page) and page[-1].slot < (wallet.history_from or 0)
         _store_scan(row, cursor, label, now)
         return True
 
@@ -246,36 +317,47 @@ class Listing:
     def add_addresses(self, wallet: Wallet, addresses: Iterable[str], named: bool = False) -> None:
         """Watch these accounts too, as many as there is room for.
 
-        `named`: a known transaction names them. They take the place of accounts that none does.
+        `named`: a new transaction names them. They take the place of accounts that none does, then
+        of spam: tokens that the wallet never traded, the oldest first.
         """
         known = list_addresses(wallet.id)
         fresh = sorted(set(addresses) - known)
-        room = MAX_ADDRESSES - len(known)
-        if named and len(fresh) > room:
-            room += self._drop_unnamed(wallet, len(fresh) - room)
-        fresh = fresh[: max(0, room)]
+        excess = len(known) + len(fresh) - MAX_ADDRESSES
+        if named and excess > 0:
+            dropped = self._rank_accounts(wallet, {*known, *fresh})[:excess]
+            self._stop_watching(wallet, known.intersection(dropped))
+            fresh = [one for one in fresh if one not in dropped]
+        elif excess > 0:
+            fresh = fresh[: max(0, MAX_ADDRESSES - len(known))]
         if fresh:
             storage.insert_rows(Address, [{"wallet": wallet.id, "address": a} for a in fresh])
             self._reread_ownerless(wallet, fresh)
 
-    def _drop_unnamed(self, wallet: Wallet, max_count: int) -> int:
-        """Stop watching accounts for which no transaction was ever listed; return how many."""
-        unlisted = Address.select(Address.id, Address.address).where(
-            Address.wallet == wallet.id,
-            Address.scan_cursor.is_null(),
-            Address.head_slot.is_null() | (Address.head_slot == 0),
-        )
-        named = self._state.apply_entries(wallet).chain.seen.keys() | {wallet.address}
-        rows = unlisted.order_by(Address.id.desc()).namedtuples()
-        dropped = [row.id for row in rows if row.address not in named][:max_count]
-        for part in in_parts(dropped):
-            Address.delete().where(Address.id.in_(part)).execute()
-        if dropped:
-            wallet.accounts_left_out += len(dropped)
-            Wallet.update(accounts_left_out=wallet.accounts_left_out).where(
-                Wallet.id == wallet.id
-            ).execute()
-        return len(dropped)
+    def _rank_accounts(self, wallet: Wallet, addresses: Iterable[str]) -> list[str]:
+        """Sort token accounts by how much they matter, the least first."""
+        ledger = self._state.apply_entries(wallet)
+        seen = ledger.chain.seen
+        traded = {mint for (mint,) in storage.database.execute_sql(TRADED, (wallet.id,))}
+        for mint, lots in ledger.inventories[SOL].lots.items():
+            traded.update(mint for lot in lots if lot.cost is not None)
+
+        def rank(address: str) -> tuple[bool, bool, int, str]:
+            last = seen.get(address)
+            if last is None:
+                return False, False, 0, address
+            return True, last.mint in traded, last.slot, address
+
+        return sorted({*addresses} - {wallet.address}, key=rank)
+
+    def _stop_watching(self, wallet: Wallet, addresses: Collection[str]) -> None:
+        if not addresses:
+            return
+        for part in in_parts(addresses):
+            Address.delete().where(Address.wallet == wallet.id, Address.address.in_(part)).execute()
+        wallet.accounts_left_out += len(addresses)
+        Wallet.update(accounts_left_out=wallet.accounts_left_out).where(
+            Wallet.id == wallet.id
+        ).execute()
 
     def _reread_ownerless(self, wallet: Wallet, fresh: Iterable[str]) -> None:
         """Read the transactions again that name these accounts without their owner, now that it is

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import storage
 from chain.ledger.coverage import Progress
 from models import Wallet
+from observing.listing import MAX_ADDRESSES, count_listed
 from observing.state import State
 
 # Refused transactions that coverage names.
@@ -25,8 +26,7 @@ class Scanned(NamedTuple):
 # Plain SQL: it runs after each step of a poll, and peewee would take longer to build it than SQLite
 # to run it.
 SCANNED = f"SELECT {', '.join(Scanned._fields)} FROM address WHERE wallet_id = ?"
-COUNT = "SELECT COUNT(*) FROM sighting WHERE wallet_id = ?"
-PENDING = f"{COUNT} AND state = 'pending'"
+PENDING = "SELECT COUNT(*) FROM sighting WHERE wallet_id = ? AND state = 'pending'"
 STUCK = f"{PENDING} AND (tries >= {STUCK_AFTER_TRIES} OR problem IS NOT NULL)"
 REFUSED = f"""
 SELECT slot, problem FROM sighting
@@ -37,8 +37,9 @@ def read_progress(state: State, wallet: Wallet) -> Progress:
     """The Progress of a wallet, from which its coverage follows."""
     addresses = [Scanned(*row) for row in _read(SCANNED, wallet)]
     ledger, checked = state.apply_entries(wallet), state.check_balances(wallet)
-    listed, pending = _count(COUNT, wallet), _count(PENDING, wallet)
+    pending = _count(PENDING, wallet)
     left_out = ledger.chain.seen.keys() - {row.address for row in addresses}
+    accounts_capped = bool(wallet.accounts_left_out or left_out)
     return Progress(
         polled=any(row.full_scans or row.scan_cursor for row in addresses),
         listed=wallet.backfilled and all(row.full_scans for row in addresses),
@@ -49,11 +50,20 @@ def read_progress(state: State, wallet: Wallet) -> Progress:
         refused=tuple(_read(REFUSED, wallet)) if pending else (),
         stuck=_count(STUCK, wallet) if pending else 0,
         unexplained=_list_unexplained(state, wallet),
-        capped=listed >= state.config.max_receipts_per_wallet,
-        accounts_capped=bool(wallet.accounts_left_out or left_out),
+        capped=wallet.history_from is not None,
+        accounts_capped=accounts_capped,
+        filled=_find_filled(state, wallet, len(addresses), accounts_capped),
         given_up=wallet.closing_at is not None,
         trouble=wallet.trouble,
     )
+
+
+def _find_filled(state: State, wallet: Wallet, accounts: int, accounts_capped: bool) -> int:
+    """Percent used of the nearer limit; at least 100 if something is left out."""
+    if wallet.history_from is not None or accounts_capped:
+        return 100
+    limit = state.config.max_receipts_per_wallet
+    return max(100 * count_listed(wallet).counted // limit, 100 * accounts // MAX_ADDRESSES)
 
 
 def _read(sql: str, wallet: Wallet) -> list[Any]:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from accounts import quotas
+from chain.ledger.coverage import NEAR_LIMIT_PERCENT
 from chain.stored.columns import OBJECT, WALLET_PARTS
 from chain.stored.summary import UNREADABLE, read_coverage
 from config import Config
@@ -36,6 +37,7 @@ def check_contents(execute: Callable[..., Any], config: Config, now: int) -> Ite
     yield from check_jobs(execute, config, now, running)
     yield from check_budgets(execute, now)
     yield from check_receipts(execute)
+    yield from check_limits(execute, config)
     yield from check_derived(execute)
     yield from check_sums(execute)
     yield from check_witnessed(execute)
@@ -175,6 +177,24 @@ def check_receipts(execute: Callable[..., Any]) -> Iterator[Finding]:
         )
     else:
         yield fine("no receipt is stuck")
+
+
+NEAR_LIMIT = f"""
+SELECT address, filled, history_from FROM wallet
+WHERE filled >= {NEAR_LIMIT_PERCENT} ORDER BY filled DESC, id"""
+
+
+def check_limits(execute: Callable[..., Any], config: Config) -> Iterator[Finding]:
+    """Name the wallets near a limit on transactions or token accounts."""
+    for address, filled, history_from in execute(NEAR_LIMIT).fetchall():
+        what = f"wallet {address} is at {filled}% of the limit on transactions or token accounts"
+        if history_from is not None:
+            what += f"; transactions before slot {history_from} aren't loaded"
+        yield look(
+            what,
+            f"raise MAX_RECEIPTS_PER_WALLET ({config.max_receipts_per_wallet}) to load more; new"
+            " transactions are always loaded",
+        )
 
 
 DERIVED = f"SELECT address, coverage, {', '.join(WALLET_PARTS)} FROM wallet ORDER BY id"

@@ -13,10 +13,14 @@ from node import Chain, FakeNode
 from story import ADA, Story, account_of, address, market
 
 import observer as module
+import storage
 from accounts.wallets import detach_wallet
 from models import Address, Arrival, Bot, Post, Receipt, Trade, Wallet, WalletSignature
 from observing import entries, listing
 from observing.fetching import Fetching
+from operate.content_checks import check_limits
+from web.api.health import check_health
+from web.site import words
 
 
 # ---- the plain case ------------------------------------------------------------------------------
@@ -469,13 +473,135 @@ def test_a_clock_that_jumps_stops_nothing(look, chain, jump):
     assert seen.settle().state() == "complete" and len(seen.trades()) == len(chain.touching(ADA))
 
 
-def test_more_receipts_than_are_kept(look, chain):
+# ---- limits --------------------------------------------------------------------------------------
+def changes_something(row):
+    """Does a transaction change lamports or tokens of ada?"""
+    meta, keys = row.receipt["meta"], row.keys
+    held = [
+        [one for one in meta[f"{side}TokenBalances"] if one["owner"] == ADA]
+        for side in ("pre", "post")
+    ]
+    place = keys.index(ADA) if ADA in keys else 0
+    own = [meta[f"{side}Balances"][place] for side in ("pre", "post")]
+    return held[0] != held[1] or (ADA in keys and own[0] != own[1])
+
+
+def read_stored_signatures():
+    return {row.signature for row in WalletSignature.select() if row.state == "stored"}
+
+
+def test_of_a_long_history_the_newest_is_loaded(look, chain):
+    """12 of those that name ada, and all from that slot on that name only her token accounts."""
     seen = look(chain, max_receipts_per_wallet=12).settle()
-    assert (
-        seen.state() == "partial"
-        and "more receipts" in seen.coverage()["note"]
-        and seen.coverage()["receipts"] == 12
-    )
+    named = [row for row in chain.touching(ADA) if ADA in row.keys]
+    first = named[-12].slot
+    assert Wallet.get().history_from == first
+    assert read_stored_signatures() == {r.signature for r in chain.touching(ADA) if r.slot >= first}
+    assert seen.state() == "partial" and "the oldest aren't loaded" in seen.coverage()["note"]
+
+
+@pytest.mark.parametrize("limit", [1, 12])
+def test_new_transactions_are_loaded_however_many_there_are(look, chain, limit):
+    row = chain.touching(ADA)[-20]
+    node = FakeNode(chain, tip=row.slot)
+    seen = look(node, max_receipts_per_wallet=limit).settle()
+    before = read_stored_signatures()
+    node.tip = None
+    seen.settle()
+    newer = {one.signature for one in chain.touching(ADA) if one.slot > row.slot}
+    assert len(newer) == 19 and read_stored_signatures() == before | newer
+    assert seen.coverage()["pending"] == 0
+    sold = [t for t in seen.trades() if t.signature in newer]
+    assert len(sold) == 19
+
+
+def test_a_history_that_outgrows_the_limit_stays_complete(look, chain):
+    node = FakeNode(chain, tip=chain.touching(ADA)[4].slot)
+    seen = look(node, max_receipts_per_wallet=12).settle()
+    assert seen.state() == "complete" and Wallet.get().history_from is None
+    node.tip = None
+    seen.settle()
+    # A nightly scan of all that is known leaves nothing out either.
+    seen.clock.sleep(86_400)
+    assert seen.settle().state() == "complete" and Wallet.get().history_from is None
+    assert read_stored_signatures() == {row.signature for row in chain.touching(ADA)}
+
+
+def test_what_is_missing_within_the_loaded_history_is_loaded_at_the_limit(look, chain):
+    seen = look(chain, max_receipts_per_wallet=12).settle()
+    whole, kept = seen.ledger(), read_stored_signatures()
+    row = WalletSignature.select().order_by(WalletSignature.slot.desc()).offset(5).first()
+    row.delete_instance()
+    seen.restart()
+    seen.clock.sleep(86_400)
+    seen.settle()
+    assert (read_stored_signatures(), seen.ledger()) == (kept, whole)
+
+
+def mention_often(count):
+    story = Story()
+    story.fund("ada", 10**9)
+    for n in range(9):
+        story.buy("ada", "CAT", 100 + n, 5_000)
+    for _ in range(count):
+        story.mention("ada")
+    return story.chain()
+
+
+def test_transactions_that_change_nothing_do_not_count(look):
+    """10 of 40 change something: they fit into 12, so that all is loaded."""
+    chain = mention_often(30)
+    seen = look(chain, max_receipts_per_wallet=12).settle()
+    seen.look(20)
+    seen.settle()
+    assert seen.state() == "complete" and Wallet.get().history_from is None
+    assert WalletSignature.select().where(WalletSignature.idle).count() == 30
+    assert len(read_stored_signatures()) == 40 and Wallet.get().filled == 83
+
+
+def test_a_flood_of_them_ends_the_search_for_others(look):
+    """At most 4 times the limit is listed before the search stops."""
+    seen = look(mention_often(200), max_receipts_per_wallet=12).settle()
+    seen.look(20)
+    seen.settle()
+    assert 48 <= len(read_stored_signatures()) < 48 + 12 and seen.state() == "partial"
+
+
+def test_a_higher_limit_loads_more(look, chain):
+    seen = look(chain, max_receipts_per_wallet=12).settle()
+    assert seen.state() == "partial"
+    seen = look(chain, max_receipts_per_wallet=500)
+    seen.settle()
+    seen.look(5)
+    assert seen.settle().state() == "complete"
+    assert read_stored_signatures() == {row.signature for row in chain.touching(ADA)}
+
+
+@pytest.mark.parametrize("share, told", [(81, True), (79, False)])
+def test_a_wallet_near_the_limit_is_named_everywhere(look, chain, share, told):
+    count = len([row for row in chain.touching(ADA) if changes_something(row)])
+    limit = next(n for n in range(count, 10**4) if 100 * count // n <= share)
+    seen = look(chain, max_receipts_per_wallet=limit).settle()
+    percent = 100 * count // limit
+    assert seen.state() == "complete" and Wallet.get().filled == percent
+    named = check_health(seen.config, seen.now)["walletObserver"]["nearLimit"]
+    assert named == ([{"wallet": ADA, "percent": percent}] if told else [])
+    execute = storage.database.execute_sql
+    found = [one.text for one in check_limits(execute, seen.config)]
+    assert len(found) == told and all(f"{percent}%" in text for text in found)
+    said = words.describe_coverage(seen.coverage(), seen.now)
+    assert (f"at {percent}% of this service's limit" in said) == told
+
+
+def test_the_page_of_a_wallet_beyond_the_limit_says_so(look, chain):
+    seen = look(chain, max_receipts_per_wallet=12).settle()
+    coverage = seen.coverage()
+    assert coverage["openingInventoryUnknown"]
+    assert "the oldest aren't loaded" in words.describe_coverage(coverage, seen.now)
+    assert [one.text for one in check_limits(storage.database.execute_sql, seen.config)] == [
+        f"wallet {ADA} is at 100% of the limit on transactions or token accounts;"
+        f" transactions before slot {Wallet.get().history_from} aren't loaded"
+    ]
 
 
 def test_a_full_scan_goes_on_where_it_was(look, chain, monkeypatch):

@@ -161,6 +161,27 @@ def test_an_account_named_later_replaces_the_unnamed_one(look, monkeypatch):
     assert Address.select().count() == 10 and seen.state() == "partial"
 
 
+def test_accounts_of_tokens_that_were_never_traded_make_room_for_others(look, monkeypatch):
+    """Of 3 traded tokens, 12 gifts before the last purchase and 12 after it, 5 accounts fit."""
+    monkeypatch.setattr(listing, "MAX_ADDRESSES", 6)
+    story = Story()
+    story.fund("ada", 10**9)
+    story.buy("ada", "CAT", 100, 5_000)
+    story.buy("ada", "DOG", 100, 5_000)
+    for n in range(24):
+        if n == 12:
+            story.buy("ada", "FOX", 100, 5_000)
+        story.transact("maker", [("tokens", f"GIFT {n}", "maker", "ada", 1)], mentions=["ada"])
+    seen = look(story.chain()).settle()
+    traded = {address(account_of("ada", mint)) for mint in ("CAT", "DOG", "FOX")}
+    watched = {row.address for row in Address.select()}
+    assert {ADA} | traded < watched and len(watched) == 6
+    assert seen.state() == "partial" and "more token accounts" in seen.coverage()["note"]
+    assert Wallet.get().filled == 100
+    # The newest of the others.
+    assert address(account_of("ada", "GIFT 23")) in watched
+
+
 FAULTS = {
     "a fault of ours": KeyError("x"),
     "SQL": OperationalError("too many SQL variables"),

@@ -143,8 +143,9 @@ def document():
 
 def add_rare_things(show, now):  # noqa: F811
     """What a demonstration has no occasion for: a gap, a receipt nothing could be derived from,
-    a wallet in trouble, books that do not close, a gift beside a trade, orders that wait, a
-    pause and a lesson."""
+    a wallet in trouble and near a limit, books that do not close, a gift beside a trade, orders
+    that wait, a pause and a lesson.
+    """
     with show.database.connection_context():
         wallet = (
             models.Wallet.select()
@@ -164,6 +165,7 @@ def add_rare_things(show, now):  # noqa: F811
             trouble="the node does not answer",
             trouble_at=now,
             trouble_tries=1,
+            filled=81,
             imbalance=1,
             quote_imbalance=orjson.dumps({find_quote("USDC").mint: 1}).decode(),
         ).where(models.Wallet.id == wallet.id).execute()

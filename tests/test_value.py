@@ -5,6 +5,7 @@ Amounts of every case are worked out in its comments. `FEE` is 5,000 lamports, a
 rent 2,039,280; ada is the wallet.
 """
 
+import contextlib
 import json
 
 import pytest
@@ -15,6 +16,7 @@ from scene import FEE, Scene
 from story import RENT, account_of, address
 
 from chain.base58 import b58encode
+from chain.ledger.ledger import Ledger
 from chain.reading.calls import discriminators
 from chain.reading.entries import read_entry
 from chain.reading.programs import table
@@ -1032,6 +1034,121 @@ def test_a_rebalanced_position_is_liquidity_and_no_sale(inside):
         rebalance()
     found = entry(scene, "ada")
     assert (found.kind, found.explained_percent) == ("liquidity", None)
+
+
+ORCA, CLMM, DAMM, BYREAL, PANCAKE = (
+    "whirLbMiicVdio4qvUfM5KAg6Ct8VwpYzGff3uctyCc",
+    "CAMMCzo5YL8w4VFF8KVHrK22GGUsp5VTaW7grrKgrWqK",
+    "cpamdpZCGKUy5JxQXB4dcpGPiikHawvSWAd6mEn1sGG",
+    "REALQqNEomY6cQGZJUGwywTBD2UmDT32rZcNnfxQ5N2",
+    "HpNfyc2Saw7RKkQd8nEL4khUcuPhQ7WwY1B2qjx8jxFq",
+)
+# The first 8 bytes of sha256("global:<name>"), as the programs' clients list them.
+INCREASE, DECREASE = bytes.fromhex("2e9cf3760dcdfbb2"), bytes.fromhex("a026d06f685b2c01")
+ADDED = [
+    *((one, INCREASE) for one in (ORCA, CLMM, BYREAL, PANCAKE)),
+    (ORCA, "increase_liquidity_v2"),
+    (ORCA, "increase_liquidity_by_token_amounts_v2"),
+    (CLMM, "increase_liquidity_v2"),
+    (DAMM, "add_liquidity"),
+    (DLMM, "add_liquidity_by_strategy2"),
+]
+REMOVED = [
+    *((one, DECREASE) for one in (ORCA, CLMM, BYREAL, PANCAKE)),
+    (ORCA, "decrease_liquidity_v2"),
+    (ORCA, "collect_fees"),
+    (ORCA, "collect_fees_v2"),
+    (CLMM, "decrease_liquidity_v2"),
+    (DAMM, "remove_liquidity"),
+    (DAMM, "remove_all_liquidity"),
+    (DAMM, "claim_position_fee"),
+    (DLMM, "remove_liquidity_by_range2"),
+    (DLMM, "claim_fee"),
+    (DLMM, "claim_fee2"),
+]
+COLLECTED = [(ORCA, "collect_reward_v2"), (DAMM, "claim_reward"), (DLMM, "claim_reward2")]
+
+
+def position_scene():
+    scene = scene_of().holds("pair", "CAT", 10**6).holds("pair", "SOL", 90 * SOL)
+    return scene.holds("ada", "SOL", 5 * SOL)
+
+
+def position_call(scene, program, name):
+    if isinstance(name, str):
+        (name,) = discriminators(name)
+    return scene.call(program, "ada", "pair", data=b58encode(name + b"\1\2\3"))
+
+
+@pytest.mark.parametrize("inside", [None, WRAPPER])
+@pytest.mark.parametrize("sides", ["CAT", "SOL", "CAT SOL"])
+@pytest.mark.parametrize(
+    "program, name, sign",
+    [(*one, -1) for one in ADDED] + [(*one, 1) for one in REMOVED + COLLECTED],
+)
+def test_a_change_of_an_existing_position_is_liquidity(program, name, sign, sides, inside):
+    """Nothing is minted or burned; one or both sides move into the pool, or out of it."""
+    scene = position_scene()
+    people = ("ada", "pair")[::-sign]
+    outer = scene.call(inside, "ada", "pair") if inside else contextlib.nullcontext()
+    with outer, position_call(scene, program, name):
+        for mint in sides.split():
+            scene.send(mint, *people, 100)
+    found = entry(scene, "ada")
+    assert (found.kind, found.flags, found.explained_percent) == ("liquidity", (), None)
+    assert judge_alone(found, set(), None) == ("mismatch", "not_a_trade")
+
+
+@pytest.mark.parametrize(
+    "program, out, back",
+    [
+        (ORCA, DECREASE, INCREASE),
+        (ORCA, "collect_fees_v2", "increase_liquidity_by_token_amounts_v2"),
+        (CLMM, "decrease_liquidity_v2", "increase_liquidity_v2"),
+        (DAMM, "remove_all_liquidity", "add_liquidity"),
+        (DLMM, "remove_liquidity_by_range2", "add_liquidity_by_strategy2"),
+    ],
+)
+@pytest.mark.parametrize("given, got", [("CAT", "SOL"), ("SOL", "CAT")])
+def test_a_rebalance_in_one_transaction_is_liquidity_and_no_trade(program, out, back, given, got):
+    """Its balances look like a sale, or like a purchase."""
+    scene = position_scene()
+    with position_call(scene, program, out):
+        scene.send(got, "pair", "ada", 400)
+    with position_call(scene, program, back):
+        scene.send(given, "ada", "pair", 100)
+    found = entry(scene, "ada")
+    assert (found.kind, found.flags, found.explained_percent) == ("liquidity", (), None)
+
+
+@pytest.mark.parametrize("program, name", [(ORCA, "reposition_liquidity_v2")])
+def test_an_instruction_that_moves_a_position_is_no_sale(program, name):
+    scene = position_scene()
+    with position_call(scene, program, name):
+        scene.send("CAT", "ada", "pair", 100)
+        scene.send("SOL", "pair", "ada", 4 * SOL)
+    assert entry(scene, "ada").kind == "liquidity"
+
+
+@pytest.mark.parametrize("program", [ORCA, CLMM, DAMM, DLMM, BYREAL, PANCAKE])
+@pytest.mark.parametrize("name", ["swap", "swap_v2", "swap2"])
+def test_a_swap_of_a_program_with_positions_stays_a_sale(program, name):
+    scene = position_scene()
+    with position_call(scene, program, name):
+        scene.send("CAT", "ada", "pair", 100)
+        scene.send("SOL", "pair", "ada", 4 * SOL)
+    found = entry(scene, "ada")
+    assert (found.kind, found.flags, found.explained_percent) == ("sell", (), 100)
+
+
+def test_what_leaves_a_position_has_an_unknown_cost():
+    ledger = Ledger(backfilled=True)
+    scene = position_scene()
+    with position_call(scene, ORCA, DECREASE):
+        scene.send("CAT", "pair", "ada", 100)
+    ledger.apply(entry(scene, "ada"))
+    (lot,) = [one for one in ledger.inventories[""].lots[address("CAT")] if one.origin]
+    assert (lot.amount, lot.cost) == (100, None)
 
 
 def test_a_receipt_that_keeps_inner_calls_to_itself_is_not_priced():

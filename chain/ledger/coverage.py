@@ -116,6 +116,8 @@ class Progress:
     unexplained: tuple[tuple[str, int, int], ...] = ()
     capped: bool = False
     accounts_capped: bool = False
+    # percent used of the nearer limit, of transactions or of token accounts
+    filled: int = 0
     program: bool = False
     # Nobody holds it any more, and not all was seen that it did before.
     given_up: bool = False
@@ -127,15 +129,21 @@ def decide_state(chain: BalanceChain, progress: Progress) -> tuple[str, list[Gap
     """(state, gaps, note). `complete` only if the chain of balances holds end to end."""
     state, gaps, note = _decide_state(chain, progress)
     if progress.given_up:
-        note = GIVEN_UP if note is None else f"{note} {GIVEN_UP}"
+        note = _join_notes(note, GIVEN_UP)
+    if progress.filled >= NEAR_LIMIT_PERCENT and not progress.capped | progress.accounts_capped:
+        note = _join_notes(note, NEAR_LIMIT.format(progress.filled))
     return state, gaps, add_trouble(note, progress.trouble)
+
+
+def _join_notes(note: str | None, more: str) -> str:
+    return more if note is None else f"{note} {more}"
 
 
 def add_trouble(note: str | None, trouble: str | None) -> str | None:
     if trouble is None:
         return note
     told = f"Observing this wallet fails at present and is tried again: {trouble}."
-    return told if note is None else f"{note} {told}"
+    return _join_notes(note, told)
 
 
 IS_PROGRAM = "This address is a program, not a wallet: it is not observed."
@@ -144,10 +152,15 @@ FETCHING = (
     "Activity of this wallet is still being fetched; until all of it is here, results may be"
     " missing."
 )
-CAPPED = "This wallet has more receipts than this service keeps for one wallet; some are left out."
+# From here on readers are told that a wallet comes near a limit.
+NEAR_LIMIT_PERCENT = 80
+# In all notes about limits.
+OF_LIMITS = "this service's limit"
+NEAR_LIMIT = f"This wallet is at {{}}% of {OF_LIMITS} for one wallet."
+CAPPED = f"This wallet has more transactions than {OF_LIMITS} for one; the oldest aren't loaded."
 ACCOUNTS_CAPPED = (
-    "This wallet has more token accounts than this service watches for one wallet; some are left"
-    " out."
+    f"This wallet has more token accounts than {OF_LIMITS} for one wallet; those it never traded"
+    " are left out first."
 )
 HAS_GAPS = (
     "Some of this wallet's activity could not be found. Sales after that point show no result"

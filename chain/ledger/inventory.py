@@ -52,6 +52,10 @@ class Escrow:
     slices: list[Slice] = field(default_factory=list)
     pool: Pool = field(default_factory=Pool)
 
+    @property
+    def amount(self) -> int:
+        return sum(one.amount for one in self.slices)
+
 
 NOTHING = Cut([], Portion(0, 0, 0))
 
@@ -84,8 +88,7 @@ class Inventory:
                 ]
         for address, escrow in self.escrows.items():
             slices = [one._replace(cost=None, since=UNDATED) for one in escrow.slices]
-            unknown = sum(one.amount for one in slices)
-            other.escrows[address] = Escrow(escrow.mint, slices, Pool(unknown=unknown))
+            other.escrows[address] = Escrow(escrow.mint, slices, Pool(unknown=escrow.amount))
         return other
 
     def lay(self, opening: Opening) -> None:
@@ -137,7 +140,7 @@ class Inventory:
             if not lot.left:
                 lots.pop(0)
         if missing:
-            slices.append(Slice(Lot((0,), None, missing, None, 0, None), missing, None, UNDATED))
+            slices.append(_make_unknown(missing))
         return Cut(slices, self.average.take(mint, amount))
 
     def carry(
@@ -172,7 +175,9 @@ class Inventory:
         escrow.pool.add(cut.portion)
 
     def release(self, address: str, mint: str, quantity: int) -> Released:
-        """Take slices out of an escrow, oldest first."""
+        """Take slices out of an escrow, oldest first. Units that the books lack come last, at an
+        unknown cost: anyone can send tokens to an escrow.
+        """
         escrow, missing = self.escrows[address], max(0, quantity)
         out: list[Slice] = []
         kept: list[Slice] = []
@@ -185,6 +190,8 @@ class Inventory:
         escrow.slices = kept
         if not kept:
             del self.escrows[address]
+        if missing:
+            out.append(_make_unknown(missing))
         return Released(mint, out, escrow.pool.take(sum(one.amount for one in out)))
 
     def put_back(self, released: Released, room: int) -> list[Slice]:
@@ -243,6 +250,10 @@ def _make_position(mint: str, lots: Iterable[Lot], decimals: int, begins: int) -
         else:
             costs.append(cost)
     return Position(mint, amount, decimals, sum(costs) if costs else None, unknown)
+
+
+def _make_unknown(amount: int) -> Slice:
+    return Slice(Lot((0,), None, amount, None, 0, None), amount, None, UNDATED)
 
 
 def _split(one: Slice, amount: int) -> tuple[Slice, Slice]:

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from chain.ledger.balances import BalanceChain, Seen
-from chain.ledger.inventory import SOL, Cut, Inventory, Position, join_released
+from chain.ledger.inventory import SOL, Cut, Inventory, Position, Released, join_released
 from chain.ledger.lots import UNDATED, Opening
 from chain.ledger.reconciliation import Reconciliation, Totals
 from chain.ledger.sales import (
@@ -281,12 +281,7 @@ class Ledger:
         if entry.kind == "order_open":
             fell = self._fill_escrows(entry, inventory, fell)
         self._drop(inventory, moved, fell)
-        out = [
-            inventory.release(address, mint, before - after)
-            for address, mint, before, after in entry.others
-            if address in inventory.escrows and mint != inventory.money
-        ]
-        out = [one for one in out if one.slices]
+        out = _release(entry, inventory)
         for one in out:
             self.chain.taken[one.mint] = entry.slot
         is_priced = entry.kind == "order_fill" and UNEXPLAINED not in entry.flags
@@ -378,6 +373,20 @@ class Ledger:
                 totals.opening += before
             else:
                 totals.gaps += before - known
+
+
+def _release(entry: Entry, inventory: Inventory) -> list[Released]:
+    """What left the wallet's escrows. Units that the books lack leave only in a fill: what else
+    comes back is an arrival.
+    """
+    out = []
+    for address, mint, before, after in entry.others:
+        if address in inventory.escrows and mint != inventory.money:
+            amount = before - after
+            if entry.kind != "order_fill":
+                amount = min(amount, inventory.escrows[address].amount)
+            out.append(inventory.release(address, mint, amount))
+    return [one for one in out if one.slices]
 
 
 def count_money(money: str, mint: str | None, amount: int, lamports: int) -> int:

@@ -1,4 +1,4 @@
-"""Names of instructions that decide what a call was: order steps, plain positions. Pure."""
+"""Names of instructions that decide what a call was: order steps, positions. Pure."""
 
 from hashlib import sha256
 
@@ -8,8 +8,8 @@ def discriminators(*names: str) -> frozenset[bytes]:
     return frozenset(sha256(f"global:{name}".encode()).digest()[:8] for name in names)
 
 
-METEORA_DLMM = "LBUZKhRxPF3XUpBCjp4YzTKgLccjZhTSDM9YuVaPwxo"
-POSITION_CALLS = discriminators(
+# Names from idls/dlmm.json of github.com/MeteoraAg/dlmm-sdk at fb02e51ae677.
+DLMM = discriminators(
     "add_liquidity",
     "add_liquidity2",
     "add_liquidity_by_strategy",
@@ -44,6 +44,72 @@ POSITION_CALLS = discriminators(
     "remove_liquidity_by_range",
     "remove_liquidity_by_range2",
 )
+# Names from programs/cp-amm/src/lib.rs of github.com/MeteoraAg/damm-v2 at a3d3827f2094.
+DAMM_V2 = discriminators(
+    "add_liquidity",
+    "claim_position_fee",
+    "claim_reward",
+    "close_position",
+    "create_position",
+    "lock_inner_position",
+    "lock_position",
+    "permanent_lock_position",
+    "refresh_vesting",
+    "remove_all_liquidity",
+    "remove_liquidity",
+    "split_position",
+    "split_position2",
+)
+# Names from programs/whirlpool/src/lib.rs of github.com/orca-so/whirlpools at 630c0e01b74a.
+WHIRLPOOL = discriminators(
+    "close_bundled_position",
+    "close_position",
+    "close_position_with_token_extensions",
+    "collect_fees",
+    "collect_fees_v2",
+    "collect_reward",
+    "collect_reward_v2",
+    "decrease_liquidity",
+    "decrease_liquidity_v2",
+    "increase_liquidity",
+    "increase_liquidity_by_token_amounts_v2",
+    "increase_liquidity_v2",
+    "lock_position",
+    "open_bundled_position",
+    "open_position",
+    "open_position_with_metadata",
+    "open_position_with_token_extensions",
+    "reposition_liquidity_v2",
+    "reset_position_range",
+    "transfer_locked_position",
+)
+# Names from programs/amm/src/lib.rs of github.com/raydium-io/raydium-clmm at 03b44b7ff410. Fees
+# and rewards are collected by decreasing liquidity by 0.
+RAYDIUM_CLMM = discriminators(
+    "close_limit_order",
+    "close_position",
+    "decrease_limit_order",
+    "decrease_liquidity",
+    "decrease_liquidity_v2",
+    "increase_limit_order",
+    "increase_liquidity",
+    "increase_liquidity_v2",
+    "open_limit_order",
+    "open_position",
+    "open_position_v2",
+    "open_position_with_token22_nft",
+    "settle_limit_order",
+)
+# By program: instructions that change a position or an order kept in it. Most mint nothing.
+POSITION_CALLS = {
+    "LBUZKhRxPF3XUpBCjp4YzTKgLccjZhTSDM9YuVaPwxo": DLMM,
+    "cpamdpZCGKUy5JxQXB4dcpGPiikHawvSWAd6mEn1sGG": DAMM_V2,
+    "whirLbMiicVdio4qvUfM5KAg6Ct8VwpYzGff3uctyCc": WHIRLPOOL,
+    "CAMMCzo5YL8w4VFF8KVHrK22GGUsp5VTaW7grrKgrWqK": RAYDIUM_CLMM,
+    # forks of Raydium CLMM with the same instructions: Byreal, PancakeSwap v3
+    "REALQqNEomY6cQGZJUGwywTBD2UmDT32rZcNnfxQ5N2": RAYDIUM_CLMM,
+    "HpNfyc2Saw7RKkQd8nEL4khUcuPhQ7WwY1B2qjx8jxFq": RAYDIUM_CLMM,
+}
 ORDER_CALLS = {
     "order_open": discriminators(
         "create_order", "initialize_order", "open_dca", "open_dca_v2", "open_value_average"

@@ -14,7 +14,7 @@ from chain.reading.receipts import Receipt
 from chain.reading.value import Split
 
 # Raised whenever receipts are read differently: stored entries are then read again.
-READING = 4
+READING = 5
 
 
 class Entry(NamedTuple):
@@ -74,6 +74,14 @@ class Entry(NamedTuple):
         if not self.beside_tokens:
             return self.tokens
         return tuple(sorted(list_venue_changes(self.tokens, self.beside_tokens)))
+
+    @property
+    def is_idle(self) -> bool:
+        """Did it change nothing of the wallet?"""
+        return not self.sol and all(
+            one.before == one.after and one.lamports_before == one.lamports_after
+            for one in self.balances
+        )
 
     def show(self) -> str:
         """Make its JSON, without what is in other columns of its row."""

@@ -343,7 +343,7 @@ def _opened_inside(receipt: Receipt, wallet: str) -> set[str]:
 
 
 def _unshown(receipt: Receipt, moves: Iterable[Move]) -> dict[str, int]:
-    """{account: lamports} by which balances changed beyond instructions and the fee."""
+    """{account: lamports} by which balances changed beyond instructions, the fee and rent."""
     shown: dict[str | None, int] = defaultdict(int)
     for move in moves:
         if move.mint == WRAPPED_SOL:
@@ -351,4 +351,6 @@ def _unshown(receipt: Receipt, moves: Iterable[Move]) -> dict[str, int]:
             shown[move.target] += move.amount
     rest = {a: after - before - shown[a] for a, (before, after) in receipt.balances.items()}
     rest[receipt.keys[0]] += receipt.fee
+    for account, rent in receipt.rents.items():
+        rest[account] += rent
     return rest

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Set
 from dataclasses import dataclass, replace
 
 from chain.addresses import NATIVE
-from chain.reading.calls import METEORA_DLMM, ORDER_CALLS, POSITION_CALLS, RECORD_CALLS
+from chain.reading.calls import ORDER_CALLS, POSITION_CALLS, RECORD_CALLS
 from chain.reading.effects import Effect, find_main_mint
 from chain.reading.flows import Flows
 from chain.reading.instructions import TOKEN_PROGRAMS, WRAPPED_SOL
@@ -135,10 +135,8 @@ def _moves_shares(instruction: Instruction, own: Set[str]) -> bool:
 
 
 def _moves_position(instruction: Instruction) -> bool:
-    """Does it change a position kept in a plain account? Nothing is minted then."""
-    return any(
-        one.program == METEORA_DLMM and one.data[:8] in POSITION_CALLS for one in instruction.tree()
-    )
+    """Does it change a position? If the position exists already, nothing is minted or burned."""
+    return any(one.data[:8] in POSITION_CALLS.get(one.program, ()) for one in instruction.tree())
 
 
 def _moves_value(instruction: Instruction, own: Set[str]) -> bool:
@@ -327,8 +325,13 @@ def _rent_of(receipt: Receipt, effect: Effect, address: str) -> int:
 
 
 def _paid(receipt: Receipt, effect: Effect, sol: int) -> int:
-    """Change of SOL that decides the kind: without fee, tip and rent for others."""
-    return sol + effect.fee + effect.tip + _rent_for_others(receipt, effect)
+    """Change of SOL that decides the kind: without fee, tip, collected rent and rent for others."""
+    collected = _collected(receipt, effect.own)
+    return sol + effect.fee + effect.tip + collected + _rent_for_others(receipt, effect)
+
+
+def _collected(receipt: Receipt, accounts: Set[str]) -> int:
+    return sum(rent for address, rent in receipt.rents.items() if address in accounts)
 
 
 def _passed_on(receipt: Receipt, effect: Effect) -> dict[str, int]:
@@ -351,7 +354,7 @@ def _passed_on(receipt: Receipt, effect: Effect) -> dict[str, int]:
 def _plain_kind(receipt: Receipt, effect: Effect, mint: str | None, programs: Programs) -> Kind:
     up, down = any(c > 0 for _, c, _ in effect.tokens), any(c < 0 for _, c, _ in effect.tokens)
     rent_for_others = _rent_for_others(receipt, effect)
-    x = effect.sol + effect.fee + effect.tip + rent_for_others
+    x = _paid(receipt, effect, effect.sol)
     unknown = ("unrecognised_program",) if _unknown_ran(receipt, effect, programs) else ()
     if (up and down) or (up and x < 0) or (down and x > 0):
         return Kind("other", None, mint, ("unrecognised_program",))
@@ -362,8 +365,9 @@ def _plain_kind(receipt: Receipt, effect: Effect, mint: str | None, programs: Pr
         return Kind("other", flags=("tip_only",))
     if x or effect.tip:
         return Kind("native_transfer", flags=unknown)
-    if effect.rent or rent_for_others:
-        return Kind("account_open" if effect.rent > 0 or rent_for_others else "account_close")
+    rent = effect.rent + _collected(receipt, effect.own - {effect.wallet})
+    if rent or rent_for_others:
+        return Kind("account_open" if rent > 0 or rent_for_others else "account_close")
     if effect.wrapped or any(
         o.name in ("transfer", "send") and o.source in effect.own and o.target in effect.own
         for o in receipt.operations

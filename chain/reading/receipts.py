@@ -4,8 +4,8 @@ receipts of 2021 without owners. Pure; amounts are lamports or raw token units.
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -74,7 +74,7 @@ Sides = tuple[TokenBalance | None, TokenBalance | None]
 class Receipt:
     """A finalized transaction. `keys`: its accounts, in the order of `before` and `after`
     (lamports). `tokens`: by address. `writable`: accounts that it may change. `inner_told`: did the
-    node record inner calls?
+    node record inner calls? `rents`: {address: lamports} that the runtime collected as rent.
     """
 
     signature: str
@@ -91,6 +91,7 @@ class Receipt:
     instructions: tuple[Instruction, ...]
     writable: frozenset[str] = frozenset()
     inner_told: bool = True
+    rents: Mapping[str, int] = field(default_factory=dict)
 
     def lamports(self, address: str) -> tuple[int, int]:
         """(before, after) of any account of the receipt."""
@@ -130,15 +131,15 @@ def _parse(raw: Any, signature: str | None) -> Receipt:
     if not len(keys) == len(before) == len(after):
         raise BadReceipt("unequal lengths of accounts and balances")
     fee, slot = _integer(meta["fee"]), _within(raw["slot"], 2**63, "a slot")
-    if sum(before) - sum(after) != fee:
-        raise BadReceipt("lamports are not conserved")
+    failed, rents = meta["err"] is not None, _rents(meta, keys)
+    _check_conservation(sum(before) - sum(after) - fee, sum(rents.values()), failed)
     _within(sum(before), MAX_LAMPORTS, "a sum of lamports")
     receipt = Receipt(
         signature=found,
         slot=slot,
         tx_index=_optional(raw.get("transactionIndex"), 2**31, "a transaction's place"),
         block_time=_optional(raw.get("blockTime"), LATEST_TIME, "a block time"),
-        failed=meta["err"] is not None,
+        failed=failed,
         fee=fee,
         keys=keys,
         signers=signers,
@@ -148,9 +149,26 @@ def _parse(raw: Any, signature: str | None) -> Receipt:
         instructions=_instructions(message, meta, keys),
         writable=_writable(message, meta, keys),
         inner_told=meta.get("innerInstructions") is not None,
+        rents=rents,
     )
     _check_amounts(receipt)
     return receipt
+
+
+def _check_conservation(lost: int, rent: int, failed: bool) -> None:
+    """`lost`: lamports beyond the fee that its accounts have less than before."""
+    # The runtime lists the rent of a failed transaction, but stores only some of its accounts.
+    if lost != rent and not (failed and 0 <= lost < rent):
+        raise BadReceipt("lamports are not conserved")
+
+
+def _rents(meta: Any, keys: tuple[str, ...]) -> dict[str, int]:
+    """Rent that older runtimes collected from accounts below the minimum: rewards below zero."""
+    rents: dict[str, int] = defaultdict(int)
+    for row in meta.get("rewards") or ():
+        if row.get("rewardType") == "Rent":
+            rents[keys[keys.index(_address(row["pubkey"]))]] += _integer(-row["lamports"])
+    return dict(rents)
 
 
 def _check_amounts(receipt: Receipt) -> None:

@@ -260,8 +260,9 @@ def _replace_summary(wallet: Wallet, pending: PendingLedger, progress: Progress 
     }
     told = None if progress is None else show_coverage(wallet, pending, progress)
     results, coverage = execute(TOLD, (wallet.id,)).fetchone()
-    if told is not None:
+    if told is not None and progress is not None:
         values |= {"coverage": to_json(told), "polled_at": wallet.polled_at}
+        values["filled"] = progress.filled
     columns = ", ".join(f"{name} = ?" for name in values)
     execute(f"UPDATE wallet SET {columns} WHERE id = ?", (*values.values(), wallet.id))
     if told is None:

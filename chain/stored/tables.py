@@ -203,6 +203,8 @@ for name, model, columns, rare in (
         (Wallet.id,),
         "imbalance <> 0 OR quote_imbalance <> '{}'",
     ),
+    ("wallet_near_limit", Wallet, (Wallet.filled, Wallet.id), "filled >= 80"),
+    ("sighting_idle", WalletSignature, (WalletSignature.wallet,), "idle"),
     ("sighting_refused", WalletSignature, (WalletSignature.id,), "problem IS NOT NULL"),
     ("sighting_pending", WalletSignature, (WalletSignature.wallet,), "state = 'pending'"),
     ("attachment_given_up", Attachment, (Attachment.detached_at,), "detached_at IS NOT NULL"),

@@ -307,6 +307,15 @@ def test_the_state_that_is_said(chain, progress, state, gaps):
     assert (note is None) == (state == "complete")
 
 
+@pytest.mark.parametrize("filled, is_told", [(0, False), (79, False), (80, True), (340, True)])
+def test_a_wallet_near_a_limit_is_told_from_80_percent_on(filled, is_told):
+    state, _, note = decide_state(BalanceChain(), Progress(**DONE, filled=filled))
+    assert state == "complete"
+    assert note == (
+        f"This wallet is at {filled}% of this service's limit for one wallet." if is_told else None
+    )
+
+
 def test_notes_can_be_read_by_anybody():
     """Each is whole sentences without the words of the trade."""
     cases = [
@@ -320,6 +329,7 @@ def test_notes_can_be_read_by_anybody():
         (BalanceChain(), {**DONE, "accounts_capped": True}),
         (BalanceChain(), {**DONE, "program": True}),
         (BalanceChain(), {**DONE, "given_up": True}),
+        (BalanceChain(), {**DONE, "filled": 80}),
     ]
     notes = [decide_state(chain, Progress(**progress))[2] for chain, progress in cases]
     assert len(set(notes)) == len(notes)

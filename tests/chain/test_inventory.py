@@ -227,9 +227,17 @@ def test_an_order_gives_the_oldest_first():
     assert (mint, read(slices)) == ("A", [(10, 100, "x"), (2, 40, "y")])
     assert portion == Portion(12, 180, 0)
     assert read(inventory.escrows["e"].slices) == [(3, 60, "y")]
-    _, slices, portion = inventory.release("e", "A", 99)
+    _, slices, portion = inventory.release("e", "A", 3)
     assert read(slices) == [(3, 60, "y")] and portion == Portion(3, 45, 0)
     assert inventory.escrows == {}
+
+
+def test_units_in_an_order_that_the_books_lack_have_an_unknown_cost():
+    """10@100 and 5@100 were known; a stranger sent 85 more."""
+    inventory = ordered()
+    _, slices, portion = inventory.release("e", "A", 100)
+    assert read(slices) == [(10, 100, "x"), (5, 100, "y"), (85, None, None)]
+    assert portion == Portion(15, 225, 85) and inventory.escrows == {}
 
 
 @pytest.mark.parametrize("quantity", [0, -4])
@@ -288,7 +296,7 @@ def test_what_left_several_orders_is_joined():
         ("f", [Slice(lot, 3, 30, 5), Slice(lot, 2, None, UNDATED)], Portion(3, 33, 2)),
     ):
         inventory.hold(address, "A", Cut(slices, portion))
-    joined = join_released([inventory.release(address, "A", 5) for address in "ef"])
+    joined = join_released([inventory.release("e", "A", 4), inventory.release("f", "A", 5)])
     assert read(joined.slices) == [(4, 40, "x"), (3, 30, "x"), (2, None, "x")]
     assert joined.portion == Portion(7, 77, 2)
     assert join_released([]) == Cut([], Portion(0, 0, 0))

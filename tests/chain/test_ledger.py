@@ -107,6 +107,32 @@ def test_a_fill_of_an_unobserved_order_is_of_unknown_cost():
     )
 
 
+@pytest.mark.parametrize("given", [1, 15, 10**9])
+def test_a_fill_of_tokens_that_a_stranger_added_has_no_result_for_them(given):
+    """15 lie in escrow at 200. Sold for so many Q each, the 15 bring 15, the others nothing."""
+    whole = 15 + given
+    t = order("A", 15)
+    t.write("order_fill", changes=[("B", whole)], orders=[("e", "A", -whole)])
+    assert t.lots("B") == f"10@100 5@100 {given}@?" and not t.inventory.escrows
+    assert t.sell("B", whole, whole).sale == ("partial", -185, 15, 200)
+
+
+def test_a_fill_after_a_strangers_tokens_gives_the_wallets_own_first():
+    t = order("A", 15)
+    t.write("order_fill", changes=[("B", 12)], orders=[("e", "A", -12)])
+    assert t.lots("B") == "10@100 2@40"
+    t.write("order_fill", changes=[("B", 90)], orders=[("e", "A", -90)])
+    assert t.lots("B") == "10@100 2@40 3@60 87@?"
+    t.write("order_fill", changes=[("B", 7)], orders=[("e", "A", -7)])
+    assert t.lots("B") == "10@100 2@40 3@60 87@? 7@?"
+
+
+def test_a_cancellation_returns_a_strangers_tokens_as_an_arrival():
+    """The lots get their place back; 85 of unknown cost come last."""
+    t = order("A", 15).write("order_cancel", changes=[("A", 100)], orders=[("e", "A", -100)])
+    assert t.lots("A") == "10@100 5@100 5@100 85@?" and not t.inventory.escrows
+
+
 def test_an_order_whose_escrow_nobody_sees_takes_its_cost_along():
     """4 of 10@100 are 40. The same of what a fill takes from the wallet beside an escrow."""
     t = Teller().buy("A", 10, 100).write("order_open", changes=[("A", -4)])
@@ -466,7 +492,10 @@ class Weighed(Inventory):
         self.weigh(mint, cut.slices, -1)
 
     def release(self, address, mint, quantity):
+        held = self.escrows[address].amount
         released = super().release(address, mint, quantity)
+        # What a stranger sent there.
+        self.came[mint] += max(0, quantity - held)
         self.weigh(mint, released.slices, 1)
         return released
 

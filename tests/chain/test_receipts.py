@@ -15,7 +15,7 @@ from damage import JSON, at, paths_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nacl.signing import VerifyKey
-from story import BEGIN, Story, account_of, address
+from story import ADA, BEGIN, Story, account_of, address
 
 from chain.base58 import b58decode, b58encode
 from chain.ledger.ledger import Ledger
@@ -627,3 +627,97 @@ def test_what_a_wallet_mints_into_is_not_its_own_by_that():
         *("ours", "opened", "associated"),
         *("to approve", "to close", "to burn"),
     ]
+
+
+# ---- rent that older runtimes collected ----------------------------------------------------------
+def collect(raw, account, lamports, told=None):
+    """Charge rent to an account inside a transaction, and list it (`told` lamports) as nodes do."""
+    keys = [key["pubkey"] for key in raw["transaction"]["message"]["accountKeys"]]
+    place = keys.index(account)
+    raw["meta"]["postBalances"][place] -= lamports
+    row = {
+        "pubkey": account,
+        "lamports": -lamports if told is None else told,
+        "postBalance": raw["meta"]["postBalances"][place],
+        "rewardType": "Rent",
+        "commission": None,
+    }
+    raw["meta"].setdefault("rewards", []).append(row)
+    return raw
+
+
+def test_collected_rent_is_a_cost_and_changes_no_kind(whole):
+    """A purchase for 250,000 lamports while 59 of rent are charged to the wallet, and 7 to its
+    token account.
+    """
+    ada, cat = address("ada"), address(account_of("ada", "CAT"))
+    before = read_entry(parse_receipt(whole), ada, PROGRAMS)
+    raw = collect(collect(copy.deepcopy(whole), ada, 59), cat, 7)
+    receipt = parse_receipt(raw)
+    after = read_entry(receipt, ada, PROGRAMS)
+    assert receipt.rents == {ada: 59, cat: 7}
+    assert after.sol == before.sol - 59 - 7
+    same = [(e.kind, e.mint, e.flags, e.tokens, e.explained_percent) for e in (before, after)]
+    assert same[0] == same[1] and after.kind == "buy"
+
+
+def test_rent_of_a_stranger_is_no_cost(whole):
+    keys = [key["pubkey"] for key in whole["transaction"]["message"]["accountKeys"]]
+    ada = address("ada")
+    plain = parse_receipt(whole)
+    own = read_effect(plain, ada, TIP_ACCOUNTS).own
+    stranger = next(key for key in keys if key not in own and plain.lamports(key)[1] > 59)
+    raw = collect(copy.deepcopy(whole), stranger, 59)
+    assert numbers(raw, ada) == numbers(whole, ada)
+
+
+def test_collected_rent_is_no_transfer_and_closes_no_account():
+    story = Story()
+    story.fund("ada", 10**9)
+    story.buy("ada", "CAT", 1_000, 250_000)
+    story.transact("ada", [])
+    raw = story.rows[-1].receipt
+    kinds = {read_entry(parse_receipt(raw), address("ada"), PROGRAMS).kind}
+    kinds.add(read_entry(parse_receipt(collect(raw, address("ada"), 59)), ADA, PROGRAMS).kind)
+    assert kinds == {"other"}
+
+
+@pytest.mark.parametrize("told", [-58, -60, 0])
+def test_rent_that_does_not_explain_the_difference_is_refused(whole, told):
+    raw = collect(copy.deepcopy(whole), address("ada"), 59, told)
+    with pytest.raises(BadReceipt, match="^lamports are not conserved$"):
+        parse_receipt(raw)
+
+
+def test_rent_never_adds_lamports(whole):
+    with pytest.raises(BadReceipt, match=f"^{UNSIGNED}$"):
+        parse_receipt(collect(copy.deepcopy(whole), address("ada"), -59))
+
+
+def test_rent_of_an_account_that_is_not_named_is_refused(whole):
+    raw = collect(copy.deepcopy(whole), address("ada"), 59)
+    raw["meta"]["rewards"][0]["pubkey"] = address("nobody here")
+    with pytest.raises(BadReceipt, match=f"^{MALFORMED}$"):
+        parse_receipt(raw)
+
+
+@pytest.mark.parametrize("kept, taken", [(0, True), (59, True), (66, True), (67, False)])
+def test_a_failed_transaction_stores_the_rent_of_some_accounts(whole, kept, taken):
+    """59 and 7 lamports are listed, of which accounts lost `kept`."""
+    ada, cat = address("ada"), address(account_of("ada", "CAT"))
+    raw = collect(collect(copy.deepcopy(whole), ada, 59), cat, 7)
+    raw["meta"]["err"] = {"InstructionError": [0, "Custom"]}
+    raw["meta"]["postBalances"][0] += 66 - kept
+    if taken:
+        assert parse_receipt(raw).rents == {ada: 59, cat: 7}
+        return
+    with pytest.raises(BadReceipt, match="^lamports are not conserved$"):
+        parse_receipt(raw)
+
+
+def test_other_rewards_are_not_rent(whole):
+    raw = copy.deepcopy(whole)
+    raw["meta"]["rewards"] = [
+        {"pubkey": address("ada"), "lamports": 59, "postBalance": 1, "rewardType": "Fee"}
+    ]
+    assert parse_receipt(raw).rents == {}

@@ -10,6 +10,7 @@ from peewee import PeeweeException
 from werkzeug.wrappers import Response
 
 from accounts import quotas
+from chain.ledger.coverage import NEAR_LIMIT_PERCENT
 from chain.reading.programs import table
 from chain.stored.attachments import COUNT_HELD, IS_HELD
 from chain.stored.columns import WALLET_PARTS
@@ -71,6 +72,13 @@ class TroubledRow(NamedTuple):
     tries: int
 
 
+class FilledRow(NamedTuple):
+    """A wallet near a limit: percent used of it."""
+
+    address: str
+    filled: int
+
+
 class DifferenceRow(NamedTuple):
     """A wallet whose books do not close though they must, by how many lamports and by how many raw
     units of stablecoins, by mint.
@@ -105,6 +113,9 @@ SELECT w.address, s.signature, s.slot, s.problem
 FROM sighting s CROSS JOIN wallet w
 WHERE s.problem IS NOT NULL AND s.state = 'pending' AND w.id = s.wallet_id AND {IS_HELD}
 ORDER BY s.id LIMIT ?"""
+NEAR_LIMIT = f"""
+SELECT w.address, w.filled FROM wallet w
+WHERE w.filled >= {NEAR_LIMIT_PERCENT} AND {IS_HELD} ORDER BY w.filled DESC, w.id LIMIT ?"""
 IN_TROUBLE = f"FROM wallet w WHERE w.trouble IS NOT NULL AND {IS_HELD}"
 COUNT_TROUBLED = f"SELECT COUNT(*) {IN_TROUBLE}"
 TROUBLED = f"""
@@ -298,6 +309,10 @@ def _show_backlog(now: int) -> dict[str, Any]:
                 "reason": row.problem,
             }
             for row in select(RefusedRow, REFUSED, (MAX_WALLETS,))
+        ],
+        "nearLimit": [
+            {"wallet": row.address, "percent": row.filled}
+            for row in select(FilledRow, NEAR_LIMIT, (MAX_WALLETS,))
         ],
     }
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
+from chain.ledger.coverage import OF_LIMITS
 from chain.letters import write_line
 from chain.stored.summary import UNREADABLE
 from chain.symbols import find_imitated, show_symbol
@@ -252,7 +253,8 @@ def describe_coverage(coverage: Json, now: int) -> str:
     if state == "backfilling":
         return _describe_backfill(coverage)
     if state == "complete":
-        return f"{_describe_complete(coverage)} {_describe_check(coverage, now)}"
+        near = [coverage["note"]] if coverage["note"] else []
+        return " ".join((_describe_complete(coverage), *near, _describe_check(coverage, now)))
     count, worst = coverage["receipts"], _name_worst(coverage)
     known = (
         f"{write_count(count, 'transaction')} of {_name_all(coverage)}"
@@ -308,8 +310,9 @@ def _describe_missing(coverage: Json) -> Iterator[str]:
     if coverage["openingInventoryUnknown"]:
         held = write_count(len(coverage["openingInventoryUnknown"]), "token")
         yield f"It already held {held}, bought at an unknown price; sales of those are left out."
-    if not coverage["gaps"] and not coverage["openingInventoryUnknown"] and coverage["note"]:
-        yield coverage["note"]
+    is_told = coverage["gaps"] or coverage["openingInventoryUnknown"]
+    if (note := coverage["note"]) and (not is_told or OF_LIMITS in note):
+        yield note
 
 
 def _describe_check(coverage: Json, now: int) -> str:

@@ -101,6 +101,15 @@ class WalletDifference(Shape):
     byQuote: list[QuoteDifference]
 
 
+class WalletNearLimit(Shape):
+    """A wallet that used 80% or more of the limit on transactions or on token accounts. At 100%
+    the oldest transactions, or accounts of tokens it never traded, may be left out.
+    """
+
+    wallet: Address
+    percent: int
+
+
 class BellHealth(Shape):
     """Whether nodes tell of transactions by themselves. silent: none does, and polls alone find
     them; unknown: the job that listens has not said anything lately.
@@ -125,6 +134,7 @@ class ObserverHealth(JobHealth):
         "of these, whose stored coverage cannot be read: the next poll writes it anew"
     )
     refused: list[RefusedReceipt]
+    nearLimit: list[WalletNearLimit] = described("wallets near MAX_RECEIPTS_PER_WALLET")
     troubled: list[TroubledWallet] = described("wallets that observing fails for at present")
     troubledWallets: int
     differences: list[WalletDifference] = described("a defect of this program: please report it")
