@@ -14,7 +14,7 @@ from chain.reading.receipts import Receipt
 from chain.reading.value import Split
 
 # Raised whenever receipts are read differently: stored entries are then read again.
-READING = 4
+READING = 5
 
 
 class Entry(NamedTuple):

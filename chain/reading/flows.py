@@ -4,6 +4,7 @@ concerns the wallet, with everything it called (docs/verified.md). Pure.
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 
 from chain.reading.effects import Effect
 from chain.reading.instructions import WRAPPED_SOL
@@ -237,16 +238,20 @@ class Flows:
         if self.unshown_in <= 0 or self.whole or not self._others_held():
             return self.unshown_in
         lost = {a: -change for a, change in self.unshown.items() if change < 0}
-        partners = self._partners()
+        partners = self.partners
         bought = self._bought_elsewhere()
         pool = sum(n for a, n in lost.items() if a in partners and a not in bought)
         strangers = sum(n for a, n in self.unshown.items() if n > 0 and a not in self.own)
-        back = sum(
-            min(amount, self._paid_back(account))
-            for account, amount in lost.items()
-            if account not in partners and account not in self.own
+        return min(self.unshown_in, max(0, pool - strangers) + self.unshown_returned())
+
+    def unshown_returned(self) -> int:
+        """Of the lamports that came unshown, those paid back to accounts outside the trade."""
+        foreign = self.unshown.keys() - self.partners - self.own
+        return sum(
+            min(-self.unshown[account], self._paid_back(account))
+            for account in foreign
+            if self.unshown[account] < 0
         )
-        return min(self.unshown_in, max(0, pool - strangers) + back)
 
     def _paid_back(self, account: str) -> int:
         """Lamports paid to an account beyond what came from there."""
@@ -279,7 +284,8 @@ class Flows:
             and any(account in own for account in one.instruction.accounts)
         ]
 
-    def _partners(self) -> set[str]:
+    @cached_property
+    def partners(self) -> set[str]:
         """Foreign accounts in transfers inside the trade: sources, targets, owners, authorities."""
         told = ((move.source, move.target, move.authority) for move in self._inside())
         accounts = {account for three in told for account in three if account}
@@ -321,7 +327,7 @@ class Flows:
                 if account and account not in self.own:
                     lost[account] -= change * move.amount
         if WRAPPED_SOL in wanted and self.unshown_in > 0:
-            for partner in self._partners() & self.unshown.keys():
+            for partner in self.partners & self.unshown.keys():
                 lost[partner] -= min(0, self.unshown[partner])
         rows = sorted((-amount, account) for account, amount in lost.items() if amount > 0)
         return tuple(account for _, account in rows)

@@ -204,9 +204,12 @@ def _order_step(
 def _with_split(kind: Kind, split: Split) -> Kind:
     if split.explained_percent is None:
         return kind
-    more = (() if split.explained else ("value_unexplained",)) + (
-        ("counterparty_signed",) if split.signed else ()
-    )
+    told = {
+        "value_unexplained": not split.explained,
+        "fed_market": split.fed,
+        "counterparty_signed": split.signed,
+    }
+    more = tuple(flag for flag, holds in told.items() if holds)
     return replace(kind, flags=(*kind.flags, *more), split=split)
 
 
