@@ -183,6 +183,23 @@ class Flows:
         }
         return earlier | {place} if earlier else set()
 
+    def crossed_calls(
+        self,
+    ) -> tuple[Counter[tuple[str, str | None]], Counter[tuple[str, str | None]]]:
+        """({(mint, who): amount} that own accounts got inside the calls, that they paid there
+        without rent).
+        """
+        got: Counter[tuple[str, str | None]] = Counter()
+        paid: Counter[tuple[str, str | None]] = Counter()
+        for move in self.moves:
+            if move.call is None or not self._crosses(move):
+                continue
+            if move.target in self.own:
+                got[move.mint, move.source] += move.amount
+            elif not move.opens:
+                paid[move.mint, move.target] += move.amount
+        return got, paid
+
     def given(self, mint: str) -> int:
         return sum(self.calls[place].given[mint] for place in self.trading)
 

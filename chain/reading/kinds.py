@@ -1,6 +1,6 @@
 """Decide what a receipt was for a wallet. The first rule decides (docs/results.md). Pure."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Set
 from dataclasses import dataclass, replace
 
@@ -26,6 +26,8 @@ DUST = 100_000
 RESIDUE_SHARE = 100
 # Operations that move value.
 MOVES = ("transfer", "create", "send", "mint", "burn")
+# Lenders ask for less than this of a loan that is repaid at once.
+MAX_LOAN_FEE_PERCENT = 5
 TRADES = frozenset(("buy", "sell", "swap", "round_trip"))
 
 
@@ -118,12 +120,43 @@ def _deciding_families(
         for family, calls in by_family.items()
         if any(_moves_value(one, effect.own) for one in calls)
     }
+    if {"lending", "swap"} <= moving and _is_repaid(
+        receipt, effect, by_family["lending"], programs
+    ):
+        moving.remove("lending")
     orders = by_family.get("order", [])
     # a fill may take from the order's escrow alone; a call that does nothing hides nothing else
     if orders and (not moving or any(_moves_anything(receipt, one) for one in orders)):
         moving.add("order")
     # a swap call that moved nothing acts for nobody, if anything else acts
     return {family or "" for family in moving or by_family.keys() - {"swap"} or by_family}
+
+
+def _is_repaid(
+    receipt: Receipt, effect: Effect, lending: list[Instruction], programs: Programs
+) -> bool:
+    """Did these calls only lend, and did each lending account get its loan back? A fee may be on
+    top. Shares or collateral that moved are no loan.
+    """
+    flows = Flows(receipt, effect, lending, programs)
+    taken, paid = flows.crossed_calls()
+    lent, returned = _by_mint(taken), _by_mint(paid)
+    return (
+        bool(lent)
+        and lent.keys() == returned.keys()
+        and all(amount <= paid[key] for key, amount in taken.items())
+        and all(
+            (returned[mint] - amount) * 100 <= MAX_LOAN_FEE_PERCENT * amount
+            for mint, amount in lent.items()
+        )
+    )
+
+
+def _by_mint(amounts: Counter[tuple[str, str | None]]) -> Counter[str]:
+    total: Counter[str] = Counter()
+    for (mint, _), amount in amounts.items():
+        total[mint] += amount
+    return total
 
 
 def _moves_shares(instruction: Instruction, own: Set[str]) -> bool:
