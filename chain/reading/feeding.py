@@ -59,24 +59,37 @@ class Feeding:
         elif move.source and move.source not in own:
             self.from_wallet[move.mint, move.source] -= move.amount
 
-    def share_fed(self, mint: str) -> tuple[int, int]:
-        """(what those who gave this to the wallet are poorer by, what they gave)."""
-        got, given = self.flows.got(mint), self.flows.given(mint)
-        fed = sum(max(0, gave - self._lost(*key)) for key, gave in self._givers(mint))
-        if mint == WRAPPED_SOL and self.flows.unshown_in > 0:
-            got += self.flows.unshown_in
-            fed += self._unshown_fed()
-        if not got:
-            got, given = sum(gave for _, gave in self._givers(mint)), 0
-        if got > given:
-            got -= given
-        return got - fed, got
+    def shares_fed(self) -> Iterator[tuple[int, int]]:
+        """(what those who gave something to the wallet are poorer by, what they gave), of each
+        mint that others may have fed.
+        """
+        fed: Counter[str] = Counter()
+        for (mint, account), gave in self.gave.items():
+            # Makers and takers sign: they pay out of their own pockets.
+            if gave > 0 and account in self._filled and not self._signs(account):
+                fed[mint] += max(0, gave - self._lost(mint, account))
+        if self.flows.unshown_in > 0:
+            fed[WRAPPED_SOL] += self._unshown_fed()
+        for mint, amount in fed.items():
+            if amount:
+                paid = self._paid(mint)
+                yield paid - amount, paid
 
-    def _givers(self, mint: str) -> Iterator[tuple[Key, int]]:
-        """Signers are left out: a maker or taker pays out of its own pocket, not a pool's."""
-        for key, gave in self.gave.items():
-            if key[0] == mint and gave > 0 and not self._signs(key[1]):
-                yield key, gave
+    @cached_property
+    def _filled(self) -> set[str | None]:
+        """Accounts that something flowed into, or to the wallet, outside the trade."""
+        filled = {move.target for move in self.outside}
+        filled |= {account for (_, account), amount in self.from_wallet.items() if amount < 0}
+        return filled | {account for account, amount in self.flows.unshown.items() if amount > 0}
+
+    def _paid(self, mint: str) -> int:
+        """What the wallet gained of this, or got; what went from pool to pool."""
+        got, given = self.flows.got(mint), self.flows.given(mint)
+        if mint == WRAPPED_SOL:
+            got += max(0, self.flows.unshown_in)
+        if not got:
+            return sum(max(0, gave) for (of, _), gave in self.gave.items() if of == mint)
+        return got - given if got > given else got
 
     def _signs(self, account: str) -> bool:
         owners = (account, self.opened_for.get(account), *self.flows.owners(account))
@@ -162,9 +175,10 @@ class Feeding:
     def paid_along(self, mint: str) -> int:
         """What others paid of what the wallet gave: into its calls, or into its pools."""
         given, got = self.flows.given(mint), self.flows.got(mint)
-        if not given or given <= got:
+        if given <= got:
             return 0
-        return self._given_along(mint) + self._poured(mint)
+        lost = any(took < 0 and of == mint for (of, _), took in self.took.items())
+        return (self._given_along(mint) if lost else 0) + self._poured(mint)
 
     def _given_along(self, mint: str) -> int:
         """What signers, accounts that let the wallet spend, and accounts that got nothing in
@@ -207,8 +221,12 @@ class Feeding:
         pools = {
             account
             for (of, account), took in self.took.items()
-            if of == mint and took * 100 >= MIN_POOL_PERCENT * self._all_taken[mint] > 0
+            if of == mint
+            and account in self._filled
+            and took * 100 >= MIN_POOL_PERCENT * self._all_taken[mint] > 0
         }
+        if not pools:
+            return 0
         poured = [m for m in self.outside if m.mint == mint and m.target in pools and not m.opens]
         amount = 0
         if poured:
@@ -219,10 +237,6 @@ class Feeding:
             unshown = self.flows.unshown
             amount += sum(max(0, unshown.get(a, 0)) for a in pools & self._foreign_held)
         return amount
-
-    @cached_property
-    def mints(self) -> list[str]:
-        return sorted({mint for mint, _ in self.gave} | {WRAPPED_SOL})
 
 
 def _count_traded(flows: Flows) -> Counter[tuple[str | None, str | None, int]]:

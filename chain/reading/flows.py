@@ -221,6 +221,7 @@ class Flows:
     def _crosses(self, move: Move) -> bool:
         return (move.target in self.own) != (move.source in self.own)
 
+    @cached_property
     def beside(self) -> Amounts:
         """What did not pass through the trade: arrivals beyond what was paid back to the same
         account, and (negative) what was given into calls that delivered to somebody else.

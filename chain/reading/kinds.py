@@ -256,7 +256,7 @@ def _swap_kind(
     elif not flows.choose_trading():
         return _no_trade(flows, Kind("other", venue))
     changes = venue_tokens(flows)
-    x = _paid(receipt, effect, effect.sol - flows.beside()[WRAPPED_SOL] - _known_rest(flows))
+    x = _paid(receipt, effect, effect.sol - flows.beside[WRAPPED_SOL] - _known_rest(flows))
     kind = _trade(flows, changes, x)
     if kind:
         return replace(kind, venue=venue)

@@ -40,7 +40,7 @@ def split_trade(
 ) -> Split:
     """`changes`: without what is beside. `sol`: "got" | "both" | "" (it only went)."""
     legs = [(mint, change) for mint, change, _ in changes if mint not in set(residues)]
-    beside = flows.beside()
+    beside = flows.beside.copy()
     shares = [_explain_token(flows, mint, change) for mint, change in legs]
     rest = flows.unshown_in - flows.unshown_explained()
     if sol:
@@ -66,7 +66,7 @@ def split_fill(flows: Flows) -> Split:
     risen = [row for row in venue_tokens(flows) if row[1] > 0]
     if risen:
         return split_trade(flows, risen, "", explain_feeding=False)
-    beside = flows.beside()
+    beside = flows.beside
     if any(amount > 0 for amount in beside.values()):
         # all of it came by other instructions: nothing of a price is explained
         return Split(beside[WRAPPED_SOL], token_rows(flows, beside), 0)
@@ -77,13 +77,13 @@ def split_fill(flows: Flows) -> Split:
 
 def split_unpriced(flows: Flows) -> Split:
     """Split of a trade with several readings: nothing of it is explained."""
-    beside = flows.beside()
+    beside = flows.beside
     return Split(beside[WRAPPED_SOL], token_rows(flows, beside))
 
 
 def venue_tokens(flows: Flows) -> tuple[tuple[str, int, int], ...]:
     """((mint, raw change, decimals), ...) of the receipt without what is beside."""
-    beside = token_rows(flows, flows.beside())
+    beside = token_rows(flows, flows.beside)
     return tuple(sorted(list_venue_changes(flows.effect.tokens, beside)))
 
 
@@ -126,7 +126,7 @@ def _explain_feeding(flows: Flows, legs: Iterable[str]) -> tuple[int, bool]:
         return 100, False
     feeding = Feeding(flows)
     paid = {mint: feeding.paid_along(mint) for mint in {*legs, WRAPPED_SOL}}
-    shares = [feeding.share_fed(mint) for mint in feeding.mints]
+    shares = list(feeding.shares_fed())
     shares += [(flows.given(mint), flows.given(mint) + more) for mint, more in paid.items() if more]
     percent = min((_percent(*share) for share in shares if share[1]), default=100)
     return percent, any(paid.values()) or percent < MIN_EXPLAINED_PERCENT
