@@ -1,6 +1,6 @@
 """Find what others paid into a trade's pools in the same transaction (docs/verified.md). Pure."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from functools import cached_property
 
@@ -26,9 +26,9 @@ class Feeding:
 
     def __init__(self, flows: Flows) -> None:
         self.flows = flows
-        self.gave: Counter[Key] = Counter()
-        self.took: Counter[Key] = Counter()
-        self.from_wallet: Counter[Key] = Counter()
+        self.gave: dict[Key, int] = defaultdict(int)
+        self.took: dict[Key, int] = defaultdict(int)
+        self.from_wallet: dict[Key, int] = defaultdict(int)
         self.outside: list[Move] = []
         self.spent: set[str] = set()
         self._spenders = flows.receipt.signers | {flows.effect.wallet}
@@ -109,7 +109,7 @@ class Feeding:
         else:
             sides = receipt.tokens.get(account, (None, None))
             before, after = (one.amount if one and one.mint == mint else 0 for one in sides)
-        return before - after + self.from_wallet[mint, account]
+        return before - after + self.from_wallet.get((mint, account), 0)
 
     def _unshown_fed(self) -> int:
         """Of lamports that programs moved to the wallet, those that made no pool poorer."""
@@ -117,7 +117,7 @@ class Feeding:
         paid = 0
         for account in self._payers():
             gave = min(-self.flows.unshown[account], needed)
-            shown = max(0, self.gave[WRAPPED_SOL, account])
+            shown = max(0, self.gave.get((WRAPPED_SOL, account), 0))
             paid += max(0, min(gave, self._lost(WRAPPED_SOL, account) - shown))
         return max(0, needed - paid)
 
@@ -217,26 +217,29 @@ class Feeding:
         return sides is not None and sides[0] is None
 
     def _poured(self, mint: str) -> int:
-        """Plain transfers into the accounts that took what the wallet gave."""
-        pools = {
-            account
-            for (of, account), took in self.took.items()
-            if of == mint
-            and account in self._filled
-            and took * 100 >= MIN_POOL_PERCENT * self._all_taken[mint] > 0
-        }
-        if not pools:
-            return 0
-        poured = [m for m in self.outside if m.mint == mint and m.target in pools and not m.opens]
+        """Plain transfers into the accounts that took what the wallet gave, and lamports that a
+        program nobody knows put there.
+        """
+        poured = [
+            m
+            for m in self.outside
+            if m.mint == mint and self._is_pool(mint, m.target) and not m.opens
+        ]
         amount = 0
         if poured:
-            traded = _count_traded(self.flows)
-            plain = Counter((m.source, m.target, m.amount) for m in poured) - traded
-            amount = sum(count * lamports for (_, _, lamports), count in plain.items())
-        if mint == WRAPPED_SOL:
-            unshown = self.flows.unshown
-            amount += sum(max(0, unshown.get(a, 0)) for a in pools & self._foreign_held)
-        return amount
+            plain = Counter((m.source, m.target, m.amount) for m in poured)
+            plain -= _count_traded(self.flows)
+            amount = sum(count * one for (_, _, one), count in plain.items())
+        if mint != WRAPPED_SOL:
+            return amount
+        gains = {a: n for a, n in self.flows.unshown.items() if n > 0 and self._is_pool(mint, a)}
+        return (
+            amount + sum(gains[a] for a in gains.keys() & self._foreign_held) if gains else amount
+        )
+
+    def _is_pool(self, mint: str, account: str | None) -> bool:
+        took = self.took.get((mint, account or ""), 0)
+        return took > 0 and took * 100 >= MIN_POOL_PERCENT * self._all_taken[mint]
 
 
 def _count_traded(flows: Flows) -> Counter[tuple[str | None, str | None, int]]:

@@ -321,18 +321,21 @@ class Flows:
         """What other signers or approving owners paid into the trade of what the wallet gave."""
         if self.whole:
             return 0
-        opened = {a for a, sides in self.receipt.tokens.items() if sides[0] is None}
-        opened |= {move.target or "" for move in self.moves if move.opens}
         signers = self.receipt.signers - {self.effect.wallet}
-        return sum(
-            move.amount
+        spenders = signers | {self.effect.wallet}
+        paid = [
+            move
             for move in self._inside()
             if move.mint == mint
+            and (move.source in signers or move.authority in spenders)
             and not ({move.source, move.target} & self.own)
-            and (move.source in signers or move.authority in signers | {self.effect.wallet})
-            and move.target not in opened
             and move.target not in TIP_ACCOUNTS
-        )
+        ]
+        if not paid:
+            return 0
+        opened = {a for a, sides in self.receipt.tokens.items() if sides[0] is None}
+        opened |= {move.target or "" for move in self.moves if move.opens}
+        return sum(move.amount for move in paid if move.target not in opened)
 
     def counterparties(self, mints: Iterable[str]) -> tuple[str, ...]:
         """Accounts that lost, in the trade, what the wallet got; the largest loss first."""

@@ -60,7 +60,7 @@ def decide_kind(receipt: Receipt, effect: Effect, programs: Programs) -> Kind:
     for family in ("liquidity", "lending", "stake", "bridge", "nft"):
         if family in families and not (family == "nft" and len(families) > 1):
             return Kind(family, venue, mint)
-    traded = _swap_kind(receipt, effect, acting, programs) if "swap" in families else None
+    traded = _swap_kind(receipt, effect, acting, programs, venue) if "swap" in families else None
     if traded:
         return traded
     if any(abs(change) == 1 and decimals == 0 for _, change, decimals in effect.tokens):
@@ -247,10 +247,14 @@ def _with_split(kind: Kind, split: Split) -> Kind:
 
 
 def _swap_kind(
-    receipt: Receipt, effect: Effect, acting: list[Instruction], programs: Programs
+    receipt: Receipt,
+    effect: Effect,
+    acting: list[Instruction],
+    programs: Programs,
+    venue: str | None,
 ) -> Kind | None:
     """A trade if the wallet gave into a swap call and got out of it; else None."""
-    flows, venue = _read_flows(receipt, effect, acting, programs), _venue(acting, programs)
+    flows = _read_flows(receipt, effect, acting, programs)
     if flows.whole or not receipt.inner_told:
         flows.choose_all()
     elif not flows.choose_trading():
