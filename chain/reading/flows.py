@@ -4,6 +4,7 @@ concerns the wallet, with everything it called (docs/verified.md). Pure.
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 
 from chain.reading.effects import Effect
 from chain.reading.instructions import WRAPPED_SOL
@@ -182,6 +183,23 @@ class Flows:
         }
         return earlier | {place} if earlier else set()
 
+    def crossed_calls(
+        self,
+    ) -> tuple[Counter[tuple[str, str | None]], Counter[tuple[str, str | None]]]:
+        """({(mint, who): amount} that own accounts got inside the calls, that they paid there
+        without rent).
+        """
+        got: Counter[tuple[str, str | None]] = Counter()
+        paid: Counter[tuple[str, str | None]] = Counter()
+        for move in self.moves:
+            if move.call is None or not self._crosses(move):
+                continue
+            if move.target in self.own:
+                got[move.mint, move.source] += move.amount
+            elif not move.opens:
+                paid[move.mint, move.target] += move.amount
+        return got, paid
+
     def given(self, mint: str) -> int:
         return sum(self.calls[place].given[mint] for place in self.trading)
 
@@ -203,6 +221,7 @@ class Flows:
     def _crosses(self, move: Move) -> bool:
         return (move.target in self.own) != (move.source in self.own)
 
+    @cached_property
     def beside(self) -> Amounts:
         """What did not pass through the trade: arrivals beyond what was paid back to the same
         account, and (negative) what was given into calls that delivered to somebody else.
@@ -237,16 +256,20 @@ class Flows:
         if self.unshown_in <= 0 or self.whole or not self._others_held():
             return self.unshown_in
         lost = {a: -change for a, change in self.unshown.items() if change < 0}
-        partners = self._partners()
+        partners = self.partners
         bought = self._bought_elsewhere()
         pool = sum(n for a, n in lost.items() if a in partners and a not in bought)
         strangers = sum(n for a, n in self.unshown.items() if n > 0 and a not in self.own)
-        back = sum(
-            min(amount, self._paid_back(account))
-            for account, amount in lost.items()
-            if account not in partners and account not in self.own
+        return min(self.unshown_in, max(0, pool - strangers) + self.unshown_returned())
+
+    def unshown_returned(self) -> int:
+        """Of the lamports that came unshown, those paid back to accounts outside the trade."""
+        foreign = self.unshown.keys() - self.partners - self.own
+        return sum(
+            min(-self.unshown[account], self._paid_back(account))
+            for account in foreign
+            if self.unshown[account] < 0
         )
-        return min(self.unshown_in, max(0, pool - strangers) + back)
 
     def _paid_back(self, account: str) -> int:
         """Lamports paid to an account beyond what came from there."""
@@ -279,7 +302,8 @@ class Flows:
             and any(account in own for account in one.instruction.accounts)
         ]
 
-    def _partners(self) -> set[str]:
+    @cached_property
+    def partners(self) -> set[str]:
         """Foreign accounts in transfers inside the trade: sources, targets, owners, authorities."""
         told = ((move.source, move.target, move.authority) for move in self._inside())
         accounts = {account for three in told for account in three if account}
@@ -297,18 +321,21 @@ class Flows:
         """What other signers or approving owners paid into the trade of what the wallet gave."""
         if self.whole:
             return 0
-        opened = {a for a, sides in self.receipt.tokens.items() if sides[0] is None}
-        opened |= {move.target or "" for move in self.moves if move.opens}
         signers = self.receipt.signers - {self.effect.wallet}
-        return sum(
-            move.amount
+        spenders = signers | {self.effect.wallet}
+        paid = [
+            move
             for move in self._inside()
             if move.mint == mint
+            and (move.source in signers or move.authority in spenders)
             and not ({move.source, move.target} & self.own)
-            and (move.source in signers or move.authority in signers | {self.effect.wallet})
-            and move.target not in opened
             and move.target not in TIP_ACCOUNTS
-        )
+        ]
+        if not paid:
+            return 0
+        opened = {a for a, sides in self.receipt.tokens.items() if sides[0] is None}
+        opened |= {move.target or "" for move in self.moves if move.opens}
+        return sum(move.amount for move in paid if move.target not in opened)
 
     def counterparties(self, mints: Iterable[str]) -> tuple[str, ...]:
         """Accounts that lost, in the trade, what the wallet got; the largest loss first."""
@@ -321,7 +348,7 @@ class Flows:
                 if account and account not in self.own:
                     lost[account] -= change * move.amount
         if WRAPPED_SOL in wanted and self.unshown_in > 0:
-            for partner in self._partners() & self.unshown.keys():
+            for partner in self.partners & self.unshown.keys():
                 lost[partner] -= min(0, self.unshown[partner])
         rows = sorted((-amount, account) for account, amount in lost.items() if amount > 0)
         return tuple(account for _, account in rows)

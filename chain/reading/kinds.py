@@ -1,6 +1,6 @@
 """Decide what a receipt was for a wallet. The first rule decides (docs/results.md). Pure."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Set
 from dataclasses import dataclass, replace
 
@@ -26,6 +26,8 @@ DUST = 100_000
 RESIDUE_SHARE = 100
 # Operations that move value.
 MOVES = ("transfer", "create", "send", "mint", "burn")
+# Lenders ask for less than this of a loan that is repaid at once.
+MAX_LOAN_FEE_PERCENT = 5
 TRADES = frozenset(("buy", "sell", "swap", "round_trip"))
 
 
@@ -58,7 +60,7 @@ def decide_kind(receipt: Receipt, effect: Effect, programs: Programs) -> Kind:
     for family in ("liquidity", "lending", "stake", "bridge", "nft"):
         if family in families and not (family == "nft" and len(families) > 1):
             return Kind(family, venue, mint)
-    traded = _swap_kind(receipt, effect, acting, programs) if "swap" in families else None
+    traded = _swap_kind(receipt, effect, acting, programs, venue) if "swap" in families else None
     if traded:
         return traded
     if any(abs(change) == 1 and decimals == 0 for _, change, decimals in effect.tokens):
@@ -118,12 +120,43 @@ def _deciding_families(
         for family, calls in by_family.items()
         if any(_moves_value(one, effect.own) for one in calls)
     }
+    if {"lending", "swap"} <= moving and _is_repaid(
+        receipt, effect, by_family["lending"], programs
+    ):
+        moving.remove("lending")
     orders = by_family.get("order", [])
     # a fill may take from the order's escrow alone; a call that does nothing hides nothing else
     if orders and (not moving or any(_moves_anything(receipt, one) for one in orders)):
         moving.add("order")
     # a swap call that moved nothing acts for nobody, if anything else acts
     return {family or "" for family in moving or by_family.keys() - {"swap"} or by_family}
+
+
+def _is_repaid(
+    receipt: Receipt, effect: Effect, lending: list[Instruction], programs: Programs
+) -> bool:
+    """Did these calls only lend, and did each lending account get its loan back? A fee may be on
+    top. Shares or collateral that moved are no loan.
+    """
+    flows = Flows(receipt, effect, lending, programs)
+    taken, paid = flows.crossed_calls()
+    lent, returned = _by_mint(taken), _by_mint(paid)
+    return (
+        bool(lent)
+        and lent.keys() == returned.keys()
+        and all(amount <= paid[key] for key, amount in taken.items())
+        and all(
+            (returned[mint] - amount) * 100 <= MAX_LOAN_FEE_PERCENT * amount
+            for mint, amount in lent.items()
+        )
+    )
+
+
+def _by_mint(amounts: Counter[tuple[str, str | None]]) -> Counter[str]:
+    total: Counter[str] = Counter()
+    for (mint, _), amount in amounts.items():
+        total[mint] += amount
+    return total
 
 
 def _moves_shares(instruction: Instruction, own: Set[str]) -> bool:
@@ -202,23 +235,30 @@ def _order_step(
 def _with_split(kind: Kind, split: Split) -> Kind:
     if split.explained_percent is None:
         return kind
-    more = (() if split.explained else ("value_unexplained",)) + (
-        ("counterparty_signed",) if split.signed else ()
-    )
+    told = {
+        "value_unexplained": not split.explained,
+        "fed_market": split.fed,
+        "counterparty_signed": split.signed,
+    }
+    more = tuple(flag for flag, holds in told.items() if holds)
     return replace(kind, flags=(*kind.flags, *more), split=split)
 
 
 def _swap_kind(
-    receipt: Receipt, effect: Effect, acting: list[Instruction], programs: Programs
+    receipt: Receipt,
+    effect: Effect,
+    acting: list[Instruction],
+    programs: Programs,
+    venue: str | None,
 ) -> Kind | None:
     """A trade if the wallet gave into a swap call and got out of it; else None."""
-    flows, venue = _read_flows(receipt, effect, acting, programs), _venue(acting, programs)
+    flows = _read_flows(receipt, effect, acting, programs)
     if flows.whole or not receipt.inner_told:
         flows.choose_all()
     elif not flows.choose_trading():
         return _no_trade(flows, Kind("other", venue))
     changes = venue_tokens(flows)
-    x = _paid(receipt, effect, effect.sol - flows.beside()[WRAPPED_SOL] - _known_rest(flows))
+    x = _paid(receipt, effect, effect.sol - flows.beside[WRAPPED_SOL] - _known_rest(flows))
     kind = _trade(flows, changes, x)
     if kind:
         return replace(kind, venue=venue)

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from chain.reading.beside import list_venue_changes
+from chain.reading.feeding import Feeding
 from chain.reading.flows import Amounts, Flows
 from chain.reading.instructions import WRAPPED_SOL
 
@@ -14,7 +15,8 @@ MIN_EXPLAINED_PERCENT = 95
 @dataclass(frozen=True)
 class Split:
     """What of a trade passed through its venue, and what did not: `beside_sol`, `beside_tokens`,
-    signed. `signed`: an account of `counterparties` is a signer's; the rest as in an Entry.
+    signed. `signed`: an account of `counterparties` is a signer's. `fed`: others paid into the
+    trade or into its pools; the rest as in an Entry.
     """
 
     beside_sol: int = 0
@@ -22,57 +24,66 @@ class Split:
     explained_percent: int | None = None
     counterparties: tuple[str, ...] = ()
     signed: bool = False
+    fed: bool = False
 
     @property
     def explained(self) -> bool:
-        return (self.explained_percent or 0) >= MIN_EXPLAINED_PERCENT
+        return not self.fed and (self.explained_percent or 0) >= MIN_EXPLAINED_PERCENT
 
 
 def split_trade(
-    flows: Flows, changes: Iterable[tuple[str, int, int]], sol: str, residues: Iterable[str] = ()
+    flows: Flows,
+    changes: Iterable[tuple[str, int, int]],
+    sol: str,
+    residues: Iterable[str] = (),
+    explain_feeding: bool = True,
 ) -> Split:
     """`changes`: without what is beside. `sol`: "got" | "both" | "" (it only went)."""
     legs = [(mint, change) for mint, change, _ in changes if mint not in set(residues)]
-    beside = flows.beside()
+    beside = flows.beside.copy()
     shares = [_explain_token(flows, mint, change) for mint, change in legs]
     rest = flows.unshown_in - flows.unshown_explained()
     if sol:
         shares.append(_explain_sol(flows, sol))
     shares += [_explain_payers(flows, mint) for mint in (*dict(legs), WRAPPED_SOL)]
-    percent = min(_percent(*share) for share in shares)
-    if percent >= MIN_EXPLAINED_PERCENT or not sol:
+    fed_percent, fed = _explain_feeding(flows, dict(legs)) if explain_feeding else (100, False)
+    percent = min(fed_percent, *(_percent(*share) for share in shares))
+    whole = percent >= MIN_EXPLAINED_PERCENT and not fed
+    if whole or not sol:
         beside[WRAPPED_SOL] += rest
-    if percent >= MIN_EXPLAINED_PERCENT:
+    if whole:
         for mint, change in legs:
             explained, _ = _explain_token(flows, mint, change)
             beside[mint] += max(0, change - explained) if change > 0 else 0
     got = [mint for mint, change in legs if change > 0] + ([WRAPPED_SOL] if sol else [])
     others = flows.counterparties(got)
     signed = _any_signed(flows, others)
-    return Split(beside[WRAPPED_SOL], token_rows(flows, beside), percent, others, signed)
+    return Split(beside[WRAPPED_SOL], token_rows(flows, beside), percent, others, signed, fed)
 
 
 def split_fill(flows: Flows) -> Split:
     """Split of an order's fill: what was got must have come out of known calls."""
     risen = [row for row in venue_tokens(flows) if row[1] > 0]
     if risen:
-        return split_trade(flows, risen, "")
-    beside = flows.beside()
+        return split_trade(flows, risen, "", explain_feeding=False)
+    beside = flows.beside
     if any(amount > 0 for amount in beside.values()):
         # all of it came by other instructions: nothing of a price is explained
         return Split(beside[WRAPPED_SOL], token_rows(flows, beside), 0)
-    return split_trade(flows, (), "got") if flows.effect.sol + flows.effect.fee > 0 else Split()
+    if flows.effect.sol + flows.effect.fee > 0:
+        return split_trade(flows, (), "got", explain_feeding=False)
+    return Split()
 
 
 def split_unpriced(flows: Flows) -> Split:
     """Split of a trade with several readings: nothing of it is explained."""
-    beside = flows.beside()
+    beside = flows.beside
     return Split(beside[WRAPPED_SOL], token_rows(flows, beside))
 
 
 def venue_tokens(flows: Flows) -> tuple[tuple[str, int, int], ...]:
     """((mint, raw change, decimals), ...) of the receipt without what is beside."""
-    beside = token_rows(flows, flows.beside())
+    beside = token_rows(flows, flows.beside)
     return tuple(sorted(list_venue_changes(flows.effect.tokens, beside)))
 
 
@@ -105,6 +116,20 @@ def _explain_payers(flows: Flows, mint: str) -> tuple[int, int]:
     """(what the wallet gave, what all gave): others' purchases have no price."""
     given = flows.given(mint)
     return (given, given + flows.paid_by_others(mint)) if given else (1, 1)
+
+
+def _explain_feeding(flows: Flows, legs: Iterable[str]) -> tuple[int, bool]:
+    """(percent that nobody else paid, did somebody else pay?). Gifts to what the wallet gives count
+    from the first unit on; pools may gain a little from others.
+    """
+    if flows.whole:
+        return 100, False
+    feeding = Feeding(flows)
+    paid = {mint: feeding.paid_along(mint) for mint in {*legs, WRAPPED_SOL}}
+    shares = list(feeding.shares_fed())
+    shares += [(flows.given(mint), flows.given(mint) + more) for mint, more in paid.items() if more]
+    percent = min((_percent(*share) for share in shares if share[1]), default=100)
+    return percent, any(paid.values()) or percent < MIN_EXPLAINED_PERCENT
 
 
 def _percent(explained: int, total: int) -> int:

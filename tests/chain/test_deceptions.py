@@ -97,8 +97,8 @@ def test_a_hook_that_sells_on_the_same_curve():
     assert not is_priced(entry(scene))
 
 
-def test_a_friends_purchase_on_the_same_curve_leaves_the_price():
-    """Inside a wrapper too: what the friend paid is no price of what Ada got."""
+def test_a_friends_purchase_on_the_same_curve_feeds_it():
+    """Inside a wrapper too: the friend's SOL in the curve pays for Ada's sale."""
     scene = scene_of()
     with scene.call(WRAPPER, "ada", "friend", "curve"):
         sell(scene, "ada", 1, PRICE)
@@ -106,7 +106,8 @@ def test_a_friends_purchase_on_the_same_curve_leaves_the_price():
             scene.pay("friend", "curve", SOL)
             scene.send("CAT", "curve", "friend", 100)
     found = entry(scene, "friend")
-    assert (found.kind, found.venue_sol, found.explained_percent) == ("sell", PRICE - FEE, 100)
+    assert (found.kind, found.explained_percent) == ("sell", 0)
+    assert found.flags == ("fed_market", "value_unexplained")
 
 
 @pytest.mark.parametrize("seen", [SOL, 10 * SOL])

@@ -118,6 +118,10 @@ FLAGS = {
     "value_unexplained": (
         "too little of its value can be shown to come from the venue, so it is left out"
     ),
+    "fed_market": (
+        "another account added to its pool or paid part of its price in the same transaction, so"
+        " it is left out"
+    ),
     "own_wallets": "traded with another wallet of the same bot, so it is left out",
     "own_transfer": "moved between two wallets of the same bot",
     "counterparty_signed": (

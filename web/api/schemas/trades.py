@@ -134,9 +134,10 @@ class Trade(Shape):
     )
     flags: list[str] = described(
         "what to know before relying on its numbers: ambiguous, basis_carried,"
-        " counterparty_signed, fee_income, fee_only, incomplete_history, no_swap, not_signer,"
-        " opening_inventory_unknown, order_unresolved, own_transfer, own_wallets, owner_inferred,"
-        " residue, sponsored_rent, tip_only, unrecognised_program, value_unexplained"
+        " counterparty_signed, fed_market, fee_income, fee_only, incomplete_history, no_swap,"
+        " not_signer, opening_inventory_unknown, order_unresolved, own_transfer, own_wallets,"
+        " owner_inferred, residue, sponsored_rent, tip_only, unrecognised_program,"
+        " value_unexplained"
     )
     source: Literal["chain"]
     verified: bool = described("always true: it is finalized on the chain")
