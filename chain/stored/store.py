@@ -128,26 +128,24 @@ class LedgerStore:
 
     def publish(self, wallet: Wallet, progress: Progress | None, now: int) -> None:
         """Write all that follows in one transaction. `progress`: None keeps the coverage."""
-        try:
-            self._publish(wallet, progress, now)
-        except BaseException:
-            # What was taken to be written isn't: only the stored entries say what is missing.
-            self.forget(wallet.id)
-            raise
-
-    def _publish(self, wallet: Wallet, progress: Progress | None, now: int) -> None:
         pending = self._pending[wallet.id]
-        with storage.writing():
-            changed = replace_trades(wallet.id, pending.rows)
-            moved = replace_rows(wallet.id, pending.derived.take(pending.ledger))
-            moved = replace_holdings(wallet.id, pending.ledger.find_holdings()) or moved
-            shown = _replace_summary(wallet, pending, progress)
-            if shown or moved or pending.rows:
-                forget_standings_of(wallet.id)
-            if self._follow_up:
-                self._follow_up(wallet, changed, now)
-            booked, pending.rows = list(pending.rows), {}
-            self._rebuild_marked(wallet, pending, booked, now)
+        try:
+            with storage.writing():
+                changed = replace_trades(wallet.id, pending.rows)
+                moved = replace_rows(wallet.id, pending.derived.take(pending.ledger))
+                moved = replace_holdings(wallet.id, pending.ledger.find_holdings()) or moved
+                shown = _replace_summary(wallet, pending, progress)
+                if shown or moved or pending.rows:
+                    forget_standings_of(wallet.id)
+                if self._follow_up:
+                    self._follow_up(wallet, changed, now)
+                booked, pending.rows = list(pending.rows), {}
+                self._rebuild_marked(wallet, pending, booked, now)
+        except BaseException:
+            # Nothing was written: only a rebuild finds what is missing, siblings' rows too.
+            for number in (wallet.id, *(one.wallet for one in pending.siblings)):
+                self.forget(number)
+            raise
 
     def _rebuild_marked(
         self, wallet: Wallet, pending: PendingLedger, booked: Sequence[str], now: int
