@@ -213,6 +213,27 @@ def test_a_damaged_entry_of_one_stops_only_that_one(empty):
         ledgers.apply(wallets["eve"])
 
 
+def test_a_damaged_entry_of_one_keeps_no_other_from_being_published(empty):
+    """eve's part of the last deal was published before ada's came. Marking it needs eve's other
+    entries, of which one is damaged: ada's books go on without eve's.
+    """
+    (story, deals), wallets = false_profit(), empty()
+    found = list_rows(story.rows)
+    last = [one for one in found if one[0] == "ada" and one[1].signature == deals[-1]]
+    store(wallets, [one for one in found if one not in last])
+    ledgers = LedgerStore(update_posts)
+    publish(ledgers, wallets)
+    damaged = (WalletSignature.wallet == wallets["eve"]) & (WalletSignature.signature == deals[0])
+    WalletSignature.update(entry=b"?").where(damaged).execute()
+    new = store(wallets, last)["ada"]
+    ledgers.apply(wallets["ada"], new)
+    ledgers.publish(wallets["ada"], None, BEGIN)
+    mine = Trade.select().where(Trade.wallet == wallets["ada"])
+    assert mine.where(Trade.signature == deals[-1]).exists()
+    with pytest.raises(ValueError):
+        ledgers.apply(wallets["eve"])
+
+
 def test_a_rebuild_of_all_changes_nothing(empty, settings):
     wallets = empty(ms(12))
     rebuild(wallets, list_rows(two_people(5, 40).rows))

@@ -21,6 +21,7 @@ from chain.reading.kinds import TRADES
 from chain.stored.attachments import read_spans, replace_holdings
 from chain.stored.derived import Pending, replace_rows
 from chain.stored.siblings import (
+    UNREADABLE,
     Sibling,
     has_other_marks,
     mark_entries,
@@ -106,15 +107,15 @@ class LedgerStore:
             or not _extends(pending.ledger, new)
         ):
             ledger = begin_ledger(storage.read_rows, wallet.id, wallet.backfilled)
-            pending = self._pending[wallet.id] = PendingLedger(ledger, siblings)
+            pending = PendingLedger(ledger, siblings)
             _rebuild(wallet, pending)
         else:
             for entry in order_entries(mark_new(new, siblings), pending.ledger.chain.seen):
                 pending.rows[entry.signature] = make_trade_row(wallet, *pending.book(entry))
         if pending.ledger.stale:
             pending = PendingLedger(pending.ledger.restart(), siblings)
-            self._pending[wallet.id] = pending
             _rebuild(wallet, pending)
+        self._pending[wallet.id] = pending
         return pending.ledger
 
     def find(self, wallet_id: int) -> Ledger:
@@ -157,7 +158,11 @@ class LedgerStore:
             if has_other_marks(number, booked):
                 other = wallet if number == wallet.id else Wallet.get_by_id(number)
                 self.forget(number)
-                self.apply(other)
+                try:
+                    self.apply(other)
+                except UNREADABLE:
+                    # A wallet with a damaged entry fails in its own step, not in another's.
+                    continue
                 self.publish(other, None, now)
 
 
