@@ -58,8 +58,7 @@ WALLET_PARTS = {
     "by_quote": Part(dict[str, QUOTE_BOOKS]),
     "quote_imbalance": Part(dict[str, int]),
 }
-RESULTS = WALLET_PARTS["results"].shape
-# [mint, raw units, decimals] that a trade moved; [trade, raw units, lamports] that a sale took.
+# [mint, raw units, decimals] that a trade moved; [trade, raw units, cost] that a sale took.
 CHANGES = Part(list[tuple[str, Whole, int]])
 LOTS = Part(list[tuple[str | None, int | str, int | str | None]])
 NAMES = Part(list[str])

@@ -152,9 +152,8 @@ class LedgerStore:
         self, wallet: Wallet, pending: PendingLedger, booked: Sequence[str], now: int
     ) -> None:
         """Rebuild the bot's wallets whose trades these transactions mark otherwise."""
-        if not booked or not pending.siblings:
-            return
-        for number in sorted({wallet.id, *(one.wallet for one in pending.siblings)}):
+        kin = {wallet.id, *(one.wallet for one in pending.siblings)} if pending.siblings else ()
+        for number in sorted(kin):
             if has_other_marks(number, booked):
                 other = wallet if number == wallet.id else Wallet.get_by_id(number)
                 self.forget(number)
