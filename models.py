@@ -150,8 +150,8 @@ class Wallet(Base):
     observed_to = BigIntegerField(null=True)
     # Derived from the ledger. JSON: Coverage, the results, openPositions, reconciliation and
     # averageCost of Bot in the API, `by_quote` (quotes); `last_trade_at` (ms) counts trades;
-    # `realized`, `cost_left` (lamports) sort the leaderboard; `imbalance` (lamports) and, by mint,
-    # `quote_imbalance`: what books leave over though nothing is missing, a defect of this program.
+    # `realized` and `cost_left` are in lamports; `imbalance` (lamports) and, by mint,
+    # `quote_imbalance`: what books leave over though nothing is missing, a bug.
     coverage = TextField(null=True)
     results = TextField(null=True)
     positions = TextField(null=True)

@@ -16,7 +16,7 @@ from chain.ledger.views import ALL_HISTORY
 from chain.reading.entries import READING
 from chain.reading.programs import Programs, table
 from chain.stored.attachments import write_last
-from chain.stored.store import UNTOUCHED, Untouched, name_rules
+from chain.stored.store import UNTOUCHED, name_rules
 from chain.stored.summary import show_time
 from config import VERSION
 from evidence import totals
@@ -110,7 +110,7 @@ def show_wallet(row: WalletRow) -> Json:
         "rules": row.rules,
         "backfilled": bool(row.backfilled),
         "addresses": [address for (address,) in addresses.fetchall()],
-        "untouched": [_show_untouched(Untouched(*one)) for one in untouched],
+        "untouched": [_show_untouched(*one) for one in untouched],
         "coverage": show_json(row.coverage),
         "sums": {
             "results": show_json(row.results),
@@ -127,12 +127,12 @@ def show_wallet(row: WalletRow) -> Json:
     }
 
 
-def _show_untouched(row: Untouched) -> Json:
+def _show_untouched(address: str, mint: str, amount: str, decimals: int) -> Json:
     return {
-        "address": row.address,
-        "mint": row.held_mint,
-        "amountRaw": row.held_amount,
-        "decimals": row.held_decimals,
+        "address": address,
+        "mint": mint,
+        "amountRaw": amount,
+        "decimals": decimals,
     }
 
 

@@ -14,7 +14,7 @@ from chain.ledger.lots import Opening
 from chain.ledger.views import Span, Spans
 from chain.reading.entries import Entry
 from chain.reading.kinds import TRADES
-from chain.stored.derived import Derived, Rows
+from chain.stored.derived import Changes, Derived
 from chain.stored.store import PendingLedger
 from chain.stored.trades import make_trade_row
 
@@ -27,7 +27,7 @@ class RebuiltLedger:
     """A wallet's ledger and the derived rows it makes; `last_trade`: Unix seconds."""
 
     pending: PendingLedger
-    rows: dict[Derived, Rows] = field(default_factory=dict)
+    rows: dict[Derived, Changes] = field(default_factory=dict)
     last_trade: int | None = None
 
     @property

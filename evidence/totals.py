@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from chain.stored.derived import RISK, TOKENS, TOTALS, Derived, Rows
+from chain.stored.derived import RISK, TOKENS, TOTALS, Changes, Derived
 from storage import database
 
 # What each digest is of.
@@ -42,12 +42,12 @@ def _select(derived: Derived, wallet_id: int, view: int) -> str:
     WHERE wallet_id = {wallet_id} AND view = {view} ORDER BY {", ".join(key)}"""
 
 
-def digest_made(rows: dict[Derived, Rows], view: int) -> dict[str, str]:
+def digest_made(rows: dict[Derived, Changes], view: int) -> dict[str, str]:
     """Like digest_stored, of rows that were worked out."""
     return {name: _digest(one, rows[one], view) for name, one in DIGESTED.items()}
 
 
-def _digest(derived: Derived, rows: Rows, view: int) -> str:
+def _digest(derived: Derived, rows: Changes, view: int) -> str:
     place = derived.key.index("view")
     mine = sorted((key, values) for key, values in rows.items() if key[place] == view and values)
     return digest_rows([*key[:place], *key[place + 1 :], *values] for key, values in mine)

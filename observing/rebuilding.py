@@ -59,13 +59,13 @@ def _rebuild_kin(state: State, kin: list[Wallet], now: int) -> list[RebuiltWalle
     entries, before = {}, {}
     for wallet in kin:
         entries[wallet.id] = reread_entries(wallet, state.programs)
-        if entries[wallet.id].changed or entries[wallet.id].lost:
-            # Whoever observes it has other entries in memory: they are read again.
-            Wallet.update(rules="").where(Wallet.id == wallet.id).execute()
         mark_differing_trades(wallet.id)
         renew_traders(wallet.id)
         before[wallet.id] = _read_derived(wallet)
         state.ledger_store.forget(wallet.id)
+    if any(one.changed or one.lost for one in entries.values()):
+        # A running observer has other entries in memory, or siblings marked by them: read again.
+        Wallet.update(rules="").where(Wallet.id.in_([wallet.id for wallet in kin])).execute()
     for wallet in kin:
         state.ledger_store.apply(wallet)
         # What nodes said last is known to a poll alone: a coverage is left as it is while it can be

@@ -8,6 +8,8 @@ from pydantic import BaseModel, ConfigDict, StringConstraints, TypeAdapter, crea
 # Whole numbers and exact decimals, as text.
 Whole = Annotated[str, StringConstraints(pattern=r"^-?[0-9]+$")]
 Exact = Annotated[str, StringConstraints(pattern=r"^-?[0-9]+(\.[0-9]+)?$")]
+# RFC 3339 of whole seconds, UTC.
+Moment = Annotated[str, StringConstraints(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$")]
 Shape = TypeAdapter[Any]
 
 

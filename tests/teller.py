@@ -179,8 +179,8 @@ def sum_by_mint(changes):
 
 # ---- ledgers of written entries ------------------------------------------------------------------
 def rebuild(entries, untouched=(), **how):
-    """(Ledger, what each entry made) of entries, applied again where they tell of the beginning
-    late; a second time is enough.
+    """Apply entries, twice if the ledger found out late how its accounts began. Return (Ledger,
+    what each entry made).
     """
     ledger = Ledger(chain=BalanceChain(untouched=dict(untouched)), **how)
     made = [ledger.apply(entry) for entry in entries]
@@ -257,7 +257,7 @@ def name_accounts(teller, steps, choices):
 
 
 class Silent:
-    """An oracle that nobody asks."""
+    """An oracle that checks nothing."""
 
     def __getattr__(self, name):
         return lambda *_: None

@@ -170,6 +170,7 @@ def test_a_retired_bot_keeps_what_it_proved(service, ada):
     service.observe_results(W, 47)
     rows = {row["name"]: row for row in board(service, eve, "record=all&sort=trades")}
     assert (rows["Ada"]["realizedLamports"], rows["Ada"]["observedTrades"]) == ("40", 1)
+    assert rows["Ada"]["maxDrawdownLamports"] is None
     assert rows["Eve"]["unrankedReason"] == "held_by_another"
 
 

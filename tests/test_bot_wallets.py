@@ -213,6 +213,46 @@ def test_a_damaged_entry_of_one_stops_only_that_one(empty):
         ledgers.apply(wallets["eve"])
 
 
+def test_what_a_damaged_wallet_exchanged_is_unknown_and_known_again_once_repaired(empty):
+    """ada restarts while eve's entries can't be read: the deals stay without a price. When eve's
+    are read again, ada's rows are those of a rebuild.
+    """
+    (story, deals), wallets = false_profit(), empty()
+    truth = rebuild(wallets, list_rows(story.rows))
+    eve = WalletSignature.wallet == wallets["eve"]
+    kept = list(WalletSignature.select().where(eve))
+    WalletSignature.update(entry=b"?").where(eve).execute()
+    ledgers = LedgerStore(update_posts)
+    publish(ledgers, {"ada": wallets["ada"]})
+    sold = Trade.select().where(Trade.wallet == wallets["ada"], Trade.signature.in_(deals))
+    assert ["own_wallets" in one.flags for one in sold] == [True] * 4
+    for row in kept:
+        row.save()
+    publish(ledgers, wallets)
+    assert ledger_of(PEOPLE.values()) == truth
+
+
+def test_a_damaged_entry_of_one_keeps_no_other_from_being_published(empty):
+    """eve's part of the last deal was published before ada's came. Marking it needs eve's other
+    entries, of which one is damaged: ada's books go on without eve's.
+    """
+    (story, deals), wallets = false_profit(), empty()
+    found = list_rows(story.rows)
+    last = [one for one in found if one[0] == "ada" and one[1].signature == deals[-1]]
+    store(wallets, [one for one in found if one not in last])
+    ledgers = LedgerStore(update_posts)
+    publish(ledgers, wallets)
+    damaged = (WalletSignature.wallet == wallets["eve"]) & (WalletSignature.signature == deals[0])
+    WalletSignature.update(entry=b"?").where(damaged).execute()
+    new = store(wallets, last)["ada"]
+    ledgers.apply(wallets["ada"], new)
+    ledgers.publish(wallets["ada"], None, BEGIN)
+    mine = Trade.select().where(Trade.wallet == wallets["ada"])
+    assert mine.where(Trade.signature == deals[-1]).exists()
+    with pytest.raises(ValueError):
+        ledgers.apply(wallets["eve"])
+
+
 def test_a_rebuild_of_all_changes_nothing(empty, settings):
     wallets = empty(ms(12))
     rebuild(wallets, list_rows(two_people(5, 40).rows))

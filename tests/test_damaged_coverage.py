@@ -4,19 +4,30 @@ trouble, which the doctor names and the next poll, or `rebuild`, mends.
 
 import html
 
+import orjson
 import pytest
 from lookout import BEGIN, Lookout
 from node import FakeNode
 from story import address, market
 
-from chain.stored.summary import UNREADABLE
+from chain.stored.summary import NOT_POLLED, UNREADABLE
 from evidence.digests import DigestLog
 from models import Attachment, Bot, Trade, Wallet, WalletSignature
 from observing import rebuilding
 from operate import doctor
 
 ADA, EVE = address("ada"), address("eve")
-DAMAGED = pytest.mark.parametrize("text", ['{"state": "comp', "7", "[]", "{}", '{"state": 1}'])
+WRONG = (
+    *({"receipts": None}, {"gaps": [3]}, {"gaps": [{"x": 1}]}, {"observedFrom": 5}),
+    *({"firstSlot": "a"}, {"pending": "x"}, {"openingInventoryUnknown": None}, {"state": 1}),
+)
+DAMAGED = pytest.mark.parametrize(
+    "text",
+    [
+        *('{"state": "comp', "7", "[]", "{}"),
+        *(orjson.dumps({**NOT_POLLED, "state": "complete", **one}).decode() for one in WRONG),
+    ],
+)
 
 
 @pytest.fixture

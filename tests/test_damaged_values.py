@@ -17,7 +17,7 @@ from test_shapes import add_rare_things
 
 import models
 from accounts.tables import Hook
-from chain.stored.columns import CHANGES, LOTS, NAMES, RESULTS, WALLET_PARTS
+from chain.stored.columns import CHANGES, LOTS, NAMES, WALLET_PARTS
 from operate import schema
 from paper.tables import Backtest
 from storage import database, rows
@@ -35,7 +35,9 @@ class Counted(Stored):
 
 
 CHANGES, LOTS, NAMES = (one.shape for one in (CHANGES, LOTS, NAMES))
-POSITIONS, RECONCILIATION = (WALLET_PARTS[one].shape for one in ("positions", "reconciliation"))
+POSITIONS, RECONCILIATION, RESULTS = (
+    WALLET_PARTS[one].shape for one in ("positions", "reconciliation", "results")
+)
 OBJECT = make_shape(dict[str, Any])
 COUNTED, EACH = make_shape(Counted), make_shape(dict[str, Whole])
 
@@ -74,7 +76,11 @@ def test_what_is_whole_is_read(text, shape, value):
         ('[["a", "1", 2.5]]', CHANGES),
         ('{"a": NaN}', OBJECT),
         ('{"a": ' + "[" * 5_000 + "]" * 5_000 + "}", OBJECT),
-        *((text, shape) for text in DAMAGES for shape in (RESULTS, RECONCILIATION)),
+        *(
+            (text, shape)
+            for text in DAMAGES
+            for shape in (WALLET_PARTS["results"].shape, RECONCILIATION)
+        ),
         *((text, POSITIONS) for text in DAMAGES if text != "[]"),
     ],
 )

@@ -257,7 +257,7 @@ def test_a_ledger_that_is_gone_takes_its_standings_along(service, ada):
 
 
 # ---- however long the past is --------------------------------------------------------------------
-LAST = write_last("t", OF_RESULTS.view, "k.mint", "9")
+LAST = write_last("t", OF_RESULTS.view, "k.mint", 9)
 ASKED = {
     "ledgers": quote_results.LEDGERS.format(last=LAST, which=OF_RESULTS.which, bots="1, 2"),
     "days": history.HOURS,

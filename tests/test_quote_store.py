@@ -177,9 +177,7 @@ PRICE = {
 
 
 def leave_stablecoins(told):
-    """What the lookout tells of a wallet, less what is in stablecoins: a swap has no price in
-    SOL.
-    """
+    """A wallet's rows without those in stablecoins. A swap has no price in SOL."""
     address_, trades, mints, traded, derived, *summary, by_quote = told
     assert "{" in by_quote
     shown = []

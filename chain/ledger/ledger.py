@@ -96,7 +96,7 @@ class Ledger:
 
     @property
     def totals(self) -> Totals:
-        """What was done in SOL, over all history."""
+        """Totals in SOL over all history."""
         return self.accounts[WHOLE].totals
 
     def list_positions(self, money: str = SOL) -> list[Position]:
@@ -171,7 +171,7 @@ class Ledger:
                 made[money, view] = booked
             self._count_average(side, some, self.inventories[money], doubt, entry)
         if self.spans.open and len(views) == 1:
-            # It moves lots while the attachment lasts, and counts for nothing in it.
+            # Its lots move, but it doesn't count in this attachment.
             self.accounts[SOL, self.spans.open.number].risk.skip(made[WHOLE])
         return made
 
@@ -192,7 +192,7 @@ class Ledger:
         )
 
     def _spread_doubt(self, moved: Moved) -> None:
-        """The cost that was carried over may be another lot's."""
+        """Doubt what was received: after a gap, the carried cost may be another lot's."""
         if moved.got is None:
             return
         for money, doubted in self._doubted.items():

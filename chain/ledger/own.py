@@ -18,10 +18,10 @@ OWN_FLAGS = frozenset((OWN_WALLETS, OWN_TRANSFER))
 Direction = tuple[str, bool]
 
 
-def mark_own(entry: Entry, others: Iterable[Entry]) -> Entry:
-    """`others`: entries of the bot's other wallets for the same transaction."""
+def mark_own(entry: Entry, others: Iterable[Entry | None]) -> Entry:
+    """`others`: entries of the bot's other wallets for the same transaction; None: unreadable."""
     mine = _list_directions(entry)
-    if not any(_exchange(mine, _list_directions(other)) for other in others):
+    if not any(one is None or _exchange(mine, _list_directions(one)) for one in others):
         return entry
     flags = {OWN_WALLETS, UNEXPLAINED} if _is_trade(entry) else {OWN_TRANSFER}
     return entry._replace(flags=tuple(sorted({*entry.flags, *flags})))

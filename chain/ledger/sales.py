@@ -1,4 +1,4 @@
-"""What a transaction made: a sale is matched with lots, first in, first out. Pure.
+"""Price what a transaction did: a sale consumes lots, first in, first out. Pure.
 
 Units move once for each money. Each view then prices them: a cost from before the view is unknown
 in it.
@@ -64,7 +64,7 @@ def is_between_moneys(entry: Entry) -> bool:
 
 @dataclass(slots=True)
 class Moved:
-    """What an entry moved in one inventory, before anybody asks what it cost. `left`: what left
+    """What an entry moved in one inventory, before costs are applied. `left`: what left
     without a sale, by mint; `given`: the mint that went for money, or for another mint, `got`, and
     then the lots that took over its cost; `sources`: all mints that went for it.
     """

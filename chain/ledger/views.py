@@ -53,7 +53,7 @@ class Account:
             self.risk.add(booked, hour)
 
 
-# Measures what is held at unknown cost from before a moment on (UTC ms).
+# Measures holdings; costs from before a moment (UTC ms) count as unknown.
 Measure = Callable[[int], Holdings]
 
 

@@ -109,11 +109,11 @@ OF_RESULTS = Source(str(ALL_HISTORY), "a.detached_at IS NULL")
 OF_RECORD = Source("a.id", "a.forward_realized IS NOT NULL")
 
 
-def write_last(name: str, view: str, money: str = f"'{SOL}'", until: str = "") -> str:
+def write_last(name: str, view: str, money: str = f"'{SOL}'", until: int | None = None) -> str:
     """SQL condition that joins the last row of an attachment `a` in `running_total` as `name`.
     `view`, `money`: SQL; `until`: the hour that it is before.
     """
-    before = f" AND l.hour < {until}" if until else ""
+    before = "" if until is None else f" AND l.hour < {until}"
     return f"""{name}.wallet_id = a.wallet_id AND {name}.money = {money}
     AND {name}.view = {view} AND {name}.hour = (
         SELECT MAX(l.hour) FROM running_total l WHERE l.wallet_id = a.wallet_id

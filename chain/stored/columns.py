@@ -1,15 +1,8 @@
 """The shapes of JSON columns of wallets and trades."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from storage.stored import (
-    Exact,
-    Part,
-    Stored,
-    Whole,
-    make_object,
-    make_shape,
-)
+from storage.stored import Exact, Moment, Part, Stored, Whole, make_object, make_shape
 
 
 class Results(Stored):
@@ -39,6 +32,18 @@ class Position(Stored):
     unknownBasisRaw: Whole
 
 
+COVERAGE = make_shape(
+    make_object(
+        **dict.fromkeys(("observedFrom", "observedTo", "checkedAt"), Moment | None),
+        **dict.fromkeys(("firstSlot", "lastSlot"), int | None),
+        state=Literal["none", "backfilling", "partial", "complete"],
+        receipts=int,
+        pending=int,
+        gaps=list[make_object(fromSlot=int, toSlot=int, reason=str)],  # type: ignore[misc]
+        openingInventoryUnknown=list[str],
+        note=str | None,
+    )
+)
 LINES = (
     *("opening", "closing", "realized", "unmatchedProceeds", "openCost", "costLeft", "received"),
     *("sent", "overhead", "failedCost", "other", "difference", "gap"),
@@ -58,8 +63,7 @@ WALLET_PARTS = {
     "by_quote": Part(dict[str, QUOTE_BOOKS]),
     "quote_imbalance": Part(dict[str, int]),
 }
-RESULTS = WALLET_PARTS["results"].shape
-# [mint, raw units, decimals] that a trade moved; [trade, raw units, lamports] that a sale took.
+# [mint, raw units, decimals] that a trade moved; [trade, raw units, cost] that a sale took.
 CHANGES = Part(list[tuple[str, Whole, int]])
 LOTS = Part(list[tuple[str | None, int | str, int | str | None]])
 NAMES = Part(list[str])

@@ -15,7 +15,7 @@ from chain.stored.tables import RiskTotal, RunningTotal, TokenTotal
 RowKey = tuple[Any, ...]
 Values = tuple[Any, ...]
 # Values by key; None for a stored row that is to be dropped.
-Rows = dict[RowKey, Values | None]
+Changes = dict[RowKey, Values | None]
 
 
 class Derived(NamedTuple):
@@ -57,7 +57,7 @@ class Pending:
     """What a ledger changed and is not written yet, by table."""
 
     def __init__(self) -> None:
-        self.rows: dict[Derived, Rows] = {one: {} for one in DERIVED}
+        self.rows: dict[Derived, Changes] = {one: {} for one in DERIVED}
         self._last: dict[Key, Sums] = {}
         self._falls: dict[Key, Fall] = {}
 
@@ -70,7 +70,7 @@ class Pending:
                 fall = self._falls.setdefault(key, Fall()).follow(sums.realized, ledger.hour)
                 totals[(*key, ledger.hour)] = (*sums, *fall)
 
-    def take(self, ledger: Ledger) -> dict[Derived, Rows]:
+    def take(self, ledger: Ledger) -> dict[Derived, Changes]:
         """All unwritten rows; they count as written then."""
         taken, self.rows = self.rows, {one: {} for one in DERIVED}
         for (_, view), account in ledger.accounts.items():
@@ -94,7 +94,7 @@ def _read(derived: Derived, values: Mapping[str, Any]) -> tuple[Any, ...]:
     return tuple([values[name] for name in derived.columns])
 
 
-def replace_rows(wallet_id: int, rows: Mapping[Derived, Rows]) -> bool:
+def replace_rows(wallet_id: int, rows: Mapping[Derived, Changes]) -> bool:
     """Write in the caller's transaction; return whether totals moved."""
     for derived, changes in rows.items():
         names = (*derived.key, *derived.columns)

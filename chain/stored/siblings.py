@@ -1,6 +1,7 @@
 """Entries shared by wallets of one bot, marked if they exchanged something (ledger.own)."""
 
 import contextlib
+import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -23,16 +24,13 @@ class Sibling(NamedTuple):
 
     def is_held_at(self, seconds: int | None) -> bool:
         """Were both held at this block time? If it isn't known yet, assume so."""
-        if seconds is None:
-            return True
-        return self.begins_ms <= seconds * 1000 and (
-            self.ends_ms is None or seconds * 1000 < self.ends_ms
-        )
+        end_ms = math.inf if self.ends_ms is None else self.ends_ms
+        return seconds is None or self.begins_ms <= seconds * 1000 < end_ms
 
 
 # What Entry.load raises.
 UNREADABLE = (ValueError, TypeError, LookupError)
-Shared = Mapping[str, Sequence[tuple[int, Entry]]]
+Shared = Mapping[str, Sequence[tuple[int, Entry | None]]]
 
 SIBLINGS = """
 SELECT o.wallet_id, a.attached_at, a.detached_at, o.attached_at, o.detached_at
@@ -103,12 +101,13 @@ def mark_entries(
 
 
 def _by_signature(rows: Iterable[tuple[Any, ...]]) -> Shared:
-    found = defaultdict(list)
+    found: defaultdict[str, list[tuple[int, Entry | None]]] = defaultdict(list)
     for number, *stored in rows:
-        # A damaged entry of a sibling stops only the sibling.
-        with contextlib.suppress(*UNREADABLE):
-            entry = Entry.load(*stored)
-            found[entry.signature].append((number, entry))
+        try:
+            found[stored[0]].append((number, Entry.load(*stored)))
+        except UNREADABLE:
+            # It stops only the sibling, but nobody knows what it exchanged.
+            found[stored[0]].append((number, None))
     return found
 
 

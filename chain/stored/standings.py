@@ -190,8 +190,7 @@ class _Reader:
     def read(self, until: int | None = None, which: str = "") -> dict[int, Sums]:
         """The last sums of each attachment, or those before an hour."""
         money = f"'{self.board.money}'"
-        before = "" if until is None else str(until)
-        last = write_last("t", self._source.view, money, before)
+        last = write_last("t", self._source.view, money, until)
         sql = SUMS.format(last=last, bots=self._bots, which=which or self._source.which)
         return {number: Sums._make(sums) for number, *sums in self._rows(sql)}
 

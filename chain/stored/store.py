@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any
 
 import storage
 from chain.ledger.balances import BalanceChain
@@ -21,6 +21,7 @@ from chain.reading.kinds import TRADES
 from chain.stored.attachments import read_spans, replace_holdings
 from chain.stored.derived import Pending, replace_rows
 from chain.stored.siblings import (
+    UNREADABLE,
     Sibling,
     has_other_marks,
     mark_entries,
@@ -67,6 +68,8 @@ class PendingLedger:
     # signature -> trade row, or None for a stored one that the book no longer has
     rows: dict[str, Row | None] = field(default_factory=dict)
     derived: Pending = field(default_factory=Pending)
+    # Shared with siblings, whose marks may be those of other entries than there are now.
+    unchecked: set[str] = field(default_factory=set)
     first_time: int | None = None
     last_time: int | None = None
     place: tuple[int | None, int] = (None, 0)
@@ -106,15 +109,15 @@ class LedgerStore:
             or not _extends(pending.ledger, new)
         ):
             ledger = begin_ledger(storage.read_rows, wallet.id, wallet.backfilled)
-            pending = self._pending[wallet.id] = PendingLedger(ledger, siblings)
+            pending = PendingLedger(ledger, siblings)
             _rebuild(wallet, pending)
         else:
             for entry in order_entries(mark_new(new, siblings), pending.ledger.chain.seen):
                 pending.rows[entry.signature] = make_trade_row(wallet, *pending.book(entry))
         if pending.ledger.stale:
             pending = PendingLedger(pending.ledger.restart(), siblings)
-            self._pending[wallet.id] = pending
             _rebuild(wallet, pending)
+        self._pending[wallet.id] = pending
         return pending.ledger
 
     def find(self, wallet_id: int) -> Ledger:
@@ -128,38 +131,40 @@ class LedgerStore:
 
     def publish(self, wallet: Wallet, progress: Progress | None, now: int) -> None:
         """Write all that follows in one transaction. `progress`: None keeps the coverage."""
+        pending = self._pending[wallet.id]
         try:
-            self._publish(wallet, progress, now)
+            with storage.writing():
+                changed = replace_trades(wallet.id, pending.rows)
+                moved = replace_rows(wallet.id, pending.derived.take(pending.ledger))
+                moved = replace_holdings(wallet.id, pending.ledger.find_holdings()) or moved
+                shown = _replace_summary(wallet, pending, progress)
+                if shown or moved or pending.rows:
+                    forget_standings_of(wallet.id)
+                if self._follow_up:
+                    self._follow_up(wallet, changed, now)
+                booked = pending.unchecked.union(pending.rows)
+                pending.rows, pending.unchecked = {}, set()
+                self._rebuild_marked(wallet, pending, booked, now)
         except BaseException:
-            # What was taken to be written isn't: only the stored entries say what is missing.
-            self.forget(wallet.id)
+            # Nothing was written: only a rebuild finds what is missing, siblings' rows too.
+            for number in (wallet.id, *(one.wallet for one in pending.siblings)):
+                self.forget(number)
             raise
 
-    def _publish(self, wallet: Wallet, progress: Progress | None, now: int) -> None:
-        pending = self._pending[wallet.id]
-        with storage.writing():
-            changed = replace_trades(wallet.id, pending.rows)
-            moved = replace_rows(wallet.id, pending.derived.take(pending.ledger))
-            moved = replace_holdings(wallet.id, pending.ledger.find_holdings()) or moved
-            shown = _replace_summary(wallet, pending, progress)
-            if shown or moved or pending.rows:
-                forget_standings_of(wallet.id)
-            if self._follow_up:
-                self._follow_up(wallet, changed, now)
-            booked, pending.rows = list(pending.rows), {}
-            self._rebuild_marked(wallet, pending, booked, now)
-
     def _rebuild_marked(
-        self, wallet: Wallet, pending: PendingLedger, booked: Sequence[str], now: int
+        self, wallet: Wallet, pending: PendingLedger, booked: Iterable[str], now: int
     ) -> None:
         """Rebuild the bot's wallets whose trades these transactions mark otherwise."""
-        if not booked or not pending.siblings:
-            return
-        for number in sorted({wallet.id, *(one.wallet for one in pending.siblings)}):
+        kin = {wallet.id, *(one.wallet for one in pending.siblings)} if pending.siblings else ()
+        for number in sorted(kin):
             if has_other_marks(number, booked):
                 other = wallet if number == wallet.id else Wallet.get_by_id(number)
                 self.forget(number)
-                self.apply(other)
+                try:
+                    self.apply(other)
+                except UNREADABLE:
+                    # A wallet with a damaged entry fails in its own step, not in another's.
+                    continue
                 self.publish(other, None, now)
 
 
@@ -176,7 +181,10 @@ def _extends(ledger: Ledger, new: Iterable[Entry]) -> bool:
 def _rebuild(wallet: Wallet, pending: PendingLedger) -> None:
     """Apply and compare some slots at once: a long past is not held in memory."""
     digests = read_digests(wallet.id)
-    slots = (list(group) for _, group in groupby(list_entries(wallet.id), key=attrgetter("slot")))
+    shared = read_shared(storage.read_rows, wallet.id, pending.siblings)
+    pending.unchecked = set(shared)
+    entries = mark_entries(list_entries(wallet.id), pending.siblings, shared)
+    slots = (list(group) for _, group in groupby(entries, key=attrgetter("slot")))
     for part in storage.in_parts(slots, SLOTS_AT_ONCE):
         made = [
             pending.book(entry)
@@ -200,20 +208,11 @@ def _drop(signatures: Iterable[str], pending: PendingLedger) -> None:
         pending.rows.setdefault(signature, None)
 
 
-class Untouched(NamedTuple):
-    """An account's balance by a node that no known transaction touched."""
-
-    address: str
-    held_mint: str
-    held_amount: str
-    held_decimals: int
-
-
 # Plain SQL: it runs with each rebuild of a ledger, and in each poll to compare what nodes hold.
 # `{wallet}`: its number, or the mark of a value.
-UNTOUCHED = f"""
-SELECT {", ".join(Untouched._fields)} FROM address
-WHERE wallet_id = {{wallet}} AND held_amount IS NOT NULL"""
+UNTOUCHED = """
+SELECT address, held_mint, held_amount, held_decimals FROM address
+WHERE wallet_id = {wallet} AND held_amount IS NOT NULL"""
 
 
 def read_untouched(rows: Rows, wallet_id: int) -> dict[str, Opening]:
@@ -230,11 +229,13 @@ WHERE wallet_id = ? AND state = 'stored' ORDER BY slot"""
 
 
 def list_entries(wallet_id: int) -> Iterator[Entry]:
-    """By slot, flagged if they exchanged something with another wallet of the bot."""
-    siblings = read_siblings(storage.read_rows, wallet_id)
-    shared = read_shared(storage.read_rows, wallet_id, siblings)
+    """By slot. Raises one of siblings.UNREADABLE if an entry is damaged."""
     rows = storage.database.execute_sql(ENTRIES, (wallet_id,))
-    return mark_entries((Entry.load(*row) for row in rows), siblings, shared)
+    try:
+        for row in rows:
+            yield Entry.load(*row)
+    finally:
+        rows.close()
 
 
 def name_rules(programs: object) -> str:

@@ -6,9 +6,10 @@ from typing import Any
 import orjson
 
 from chain.amounts import show_lamports, sol
-from chain.ledger.coverage import STATES
 from chain.ledger.inventory import SOL
 from chain.ledger.ledger import Ledger
+from chain.stored.columns import COVERAGE
+from storage.stored import read_stored
 
 
 def show_results(ledger: Ledger) -> dict[str, Any]:
@@ -122,11 +123,5 @@ def read_coverage(text: str | None) -> dict[str, Any]:
     """NOT_POLLED without a text. It is derived, so a damaged one must stop nothing."""
     if text is None:
         return NOT_POLLED
-    try:
-        told: dict[str, Any] = orjson.loads(text)
-    except ValueError:
-        return UNREADABLE
-    is_whole = isinstance(told, dict) and UNREADABLE.keys() <= told.keys()
-    if not is_whole or told["state"] not in STATES or not isinstance(told["gaps"], list):
-        return UNREADABLE
-    return told
+    told: dict[str, Any] | None = read_stored(text, COVERAGE)
+    return UNREADABLE if told is None else told

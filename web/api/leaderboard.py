@@ -171,7 +171,7 @@ def show_entries(entries: Sequence[Entry], board: Board, now: int) -> list[Json]
             if score(entry, board.sort) != last:
                 rank, last = place, score(entry, board.sort)
             row = show_entry(entry, None if entry.reason else rank, board.quote)
-            fall = falls.get(entry.row.id, 0) if entry.totals and not board.quote else None
+            fall = falls.get(entry.row.id, 0) if _has_drawdown(entry, board) else None
             shown.append(
                 {
                     **row,
@@ -181,6 +181,12 @@ def show_entries(entries: Sequence[Entry], board: Board, now: int) -> list[Json]
                 }
             )
     return shown
+
+
+def _has_drawdown(entry: Entry, board: Board) -> bool:
+    """A retired bot holds no wallet whose hours could be read for it alone."""
+    is_gone = board.record == ALL and entry.row.retired_at is not None
+    return bool(entry.totals) and not board.quote and not is_gone
 
 
 def find_drawdowns(board: Board, bots: Sequence[int], now: int) -> dict[int, int]:

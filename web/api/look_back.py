@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from operator import attrgetter
 from typing import NamedTuple, get_args
 
+from chain.ledger.views import HOUR_SECONDS
 from storage.rows import select_value, write_marks
 from web.api import queries
 from web.api.schemas.base import TradeKind
@@ -112,7 +113,6 @@ SELECT t.uid FROM (
     AND block_time >= ? AND block_time < ? LIMIT ?) t
 WHERE t.result = ? AND t.currency = '' AND t.wallet_id IN ({marks})
 ORDER BY t.slot, t.place LIMIT 1"""
-HOUR_SECONDS = 3_600
 
 
 def show_ends(bot: Json) -> Json:

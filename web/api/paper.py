@@ -500,7 +500,7 @@ def show_controls(period: int, starting_cash: int, *, withheld: bool) -> Json:
 
 
 def show_holding(row: TwinRow | None, *, withheld: bool) -> Json:
-    """Make the HoldingSol: nothing earned in SOL, and what a SOL did in USD meanwhile."""
+    """Make the HoldingSol: no gain in SOL, and how the price of SOL in USD changed."""
     moved = None
     if row and row.sol_cents_first and row.sol_cents_last:
         moved = round(100 * (row.sol_cents_last - row.sol_cents_first) / row.sol_cents_first, 2)

@@ -176,7 +176,7 @@ def list_fill_errors(venues: Sequence[Json]) -> list[Json]:
 
 
 def show_account_figures(metrics: Json | None) -> Json:
-    """Make what a performance tells of an account, out of its PaperMetrics; nulls without them."""
+    """Make the figures of an account from its PaperMetrics; nulls without them."""
     if metrics is None:
         return dict.fromkeys(ACCOUNT_FIGURES)
     expectancy, exposure = metrics["expectancyLamports"], metrics["exposure"]

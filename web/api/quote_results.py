@@ -13,8 +13,6 @@ from storage.rows import write_marks
 from web.api.serialize import Json, show_part
 from web.api.statements import BotRow
 
-# Later than any hour that occurs.
-END_OF_TIME = 2**31
 # By mint.
 Ledgers = dict[str, Sums]
 TABLE = ", ".join(f"('{quote.mint}')" for quote in QUOTES)
@@ -29,12 +27,12 @@ LEFT JOIN running_total t ON {{last}} WHERE {{which}} AND a.bot_id IN ({{bots}})
 
 
 def find_ledgers(
-    source: Source, bot_ids: Sequence[int], until: int = END_OF_TIME
+    source: Source, bot_ids: Sequence[int], until: int | None = None
 ) -> dict[int, Ledgers]:
     """Return {bot id: its sums by mint} before this hour, counted from 1970; a bot is left out if
     they are not all derived yet.
     """
-    last = write_last("t", source.view, "k.mint", str(until))
+    last = write_last("t", source.view, "k.mint", until)
     sql = LEDGERS.format(last=last, which=source.which, bots=write_marks(bot_ids))
     rows = database.execute_sql(sql, bot_ids).fetchall()
     unknown = {bot for bot, is_derived, *_ in rows if not is_derived}

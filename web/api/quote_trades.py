@@ -4,15 +4,13 @@ from collections.abc import Sequence
 
 from chain.ledger.sales import UNEXPLAINED
 from chain.reading.beside import list_venue_changes
+from chain.reading.kinds import TRADES
 from chain.reading.quotes import QUOTES
 from web.api.post_statements import PostRow
 from web.api.quote_results import show_amount, show_quote
 from web.api.serialize import Json
 from web.api.statements import TradeRow
 
-# Kinds whose other side is SOL, and all that trade.
-AGAINST_SOL = frozenset(("buy", "sell", "round_trip"))
-PRICED = AGAINST_SOL | {"swap"}
 TABLE = {quote.mint: quote for quote in QUOTES}
 
 
@@ -24,9 +22,9 @@ def show_in_quote(row: TradeRow | PostRow, kind: str, flags: Sequence[str]) -> J
 
 
 def _find_reason(kind: str, flags: Sequence[str]) -> str:
-    if kind not in PRICED:
+    if kind not in TRADES:
         return "not_a_trade"
-    if kind in AGAINST_SOL:
+    if kind != "swap":
         return "in_sol"
     return UNEXPLAINED if UNEXPLAINED in flags else "no_stablecoin"
 

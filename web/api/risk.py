@@ -145,7 +145,7 @@ def _read_last(
     source: Source, bot_ids: Sequence[int], until: int | None
 ) -> list[tuple[int, int, int, int]]:
     """(bot, attachment, realized, drawdown) of all of it, or of what was before an hour."""
-    last = write_last("t", source.view, until="" if until is None else str(until))
+    last = write_last("t", source.view, until=until)
     asked = LAST.format(last=last, which=source.which, bots=write_marks(bot_ids))
     found: list[tuple[int, int, int, int]] = database.execute_sql(asked, bot_ids).fetchall()
     return found
