@@ -9,6 +9,7 @@ import time
 from typing import ClassVar
 
 import corpus
+import engines
 import ground
 import hypothesis
 import jinja2
@@ -95,8 +96,12 @@ def pytest_configure(config):
     config.option.loadscopereorder = False
 
 
-def pytest_collection_modifyitems(items):
-    """Long files come first."""
+def pytest_collection_modifyitems(config, items):
+    """Long files come first. A server of databases is for the tests that open one."""
+    if ground.SERVER:
+        pure = [item for item in items if not engines.meets_database(item)]
+        config.hook.pytest_deselected(items=pure)
+        items[:] = [item for item in items if engines.meets_database(item)]
     places = {f"test_{name}": place for place, name in enumerate(LONG)}
     items.sort(key=lambda item: places.get(item.path.stem, len(LONG)))
 
