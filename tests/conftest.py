@@ -97,11 +97,11 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(config, items):
-    """Long files come first. A server of databases is for the tests that open one."""
+    """Long files come first. On PostgreSQL, only tests that depend on the engine are left."""
     if ground.SERVER:
-        pure = [item for item in items if not engines.meets_database(item)]
-        config.hook.pytest_deselected(items=pure)
-        items[:] = [item for item in items if engines.meets_database(item)]
+        alike = [item for item in items if not engines.meets_engine(item)]
+        config.hook.pytest_deselected(items=alike)
+        items[:] = [item for item in items if engines.meets_engine(item)]
     places = {f"test_{name}": place for place, name in enumerate(LONG)}
     items.sort(key=lambda item: places.get(item.path.stem, len(LONG)))
 
