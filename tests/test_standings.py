@@ -230,7 +230,7 @@ def test_several_wallets_of_a_bot_are_added_up(service, ada):
         Wallet.update(bot=ada.bot.id).execute()
         now = NOW // 1000
         found = rank(ada, 0, now)
-        assert (found.realized, found.cost_left, found.floor) == (-25, 6, -31)
+        assert (found.realized, found.cost_left, found.worst_case) == (-25, 6, -31)
         found = rank(ada, 0, now, ALL)
         # Three sales each make a rank: observe_results has three of each wallet.
         assert (found.realized, found.matched, found.result_tier) == (101, 6, 0)
