@@ -161,8 +161,16 @@ class Ledger:
         self._spread_doubt(moved[SOL])
         for key, tally in self.list_tallies():
             if key in self.accounts:
-                self.accounts[key].hold(made.get(key), tally, entry.block_time)
+                account = self.accounts[key]
+                account.open_cost = self._sum_unsold(key[0], tally)
+                account.positions.follow(made.get(key), tally, entry.block_time)
         return made
+
+    def _sum_unsold(self, money: str, tally: Tally) -> int:
+        """What the worst case takes as lost, in raw units of a money: all known cost of what is
+        held, in orders too. Money that is parked at a venue is to be added here.
+        """
+        return tally.cost
 
     def _turn(self, entry: Entry) -> None:
         """Close and begin attachments, and tally the open one."""

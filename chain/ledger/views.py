@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import NamedTuple
 
-from chain.ledger.inventory import Tally
 from chain.ledger.lots import UNDATED
 from chain.ledger.positions import Positions
 from chain.ledger.reconciliation import Totals
@@ -89,7 +88,9 @@ class Churn:
 
 @dataclass
 class Account:
-    """What was done in a money, in one view. `token_rows` has results that are not written yet."""
+    """What was done in a money, in one view. `token_rows` has results that are not written yet;
+    `open_cost`: what the worst case takes as lost of what is held.
+    """
 
     totals: Totals = field(default_factory=Totals)
     positions: Positions = field(default_factory=Positions)
@@ -111,11 +112,6 @@ class Account:
             mint = booked.sold or booked.entry.mint
             if mint and booked.side.kind in AGAINST:
                 self.churn.follow(booked, mint, booked.entry.block_time)
-
-    def hold(self, booked: Booked | None, tally: Tally, time: int | None) -> None:
-        """Follow what is held after an entry, also one that doesn't count in this view."""
-        self.open_cost = tally.cost
-        self.positions.follow(booked, tally, time)
 
     def _count_token(self, mint: str, result: int) -> None:
         token = self.token_rows[mint] = self.tokens[mint]
