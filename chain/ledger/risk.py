@@ -178,7 +178,7 @@ class RiskBook:
     def add(self, booked: Booked, hour: int) -> None:
         """Count one booked transaction in; `hour`, counted from 1970, never falls."""
         entry, result = booked.entry, booked.result
-        is_dated = entry.kind in TRADES and booked.counts and entry.block_time is not None
+        is_dated = booked.side.kind in TRADES and booked.counts and entry.block_time is not None
         ended = self._follow_positions(booked)
         if result is None and not is_dated and not ended:
             return
