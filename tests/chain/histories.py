@@ -10,6 +10,7 @@ transaction gives ada 5,000,000 (5 SOL).
 Moves, separated by `;`
     ada>bob 50; ada>bob 50 CAT; curve~>ada 50    lamports, tokens, lamports without an instruction
     ada>bob 100-4 CAT                            4 are withheld by the token itself
+    ada>bob 100 CAT{...}                         what a hook of the token does
     ada buys N CAT for N [USDC] [at POOL]        sells likewise; ada swaps N CAT for N DOG [at POOL]
     jup(ada pool){...}; orca.swap(){...}         a program's call, its instruction, extra accounts
     +ada CAT, +ada CAT by bob, -ada CAT, -ada CAT to bob    open and close a token account
@@ -18,8 +19,9 @@ Before the moves: `bob:` or `bob+ada:` pays the fee and signs (otherwise the per
 first does); `fail`; `same` (the slot of the last one); `hidden` (the node doesn't give it);
 `wait 3h`; `connect` and `disconnect` alone on a line.
 
-Expected, separated by `|`: the kind and [its flags]; `matched N`, `partial N`, `unmatched`; lots
-`CAT 60@603 5@?` or `CAT -`; `sol N`, `beside N`, `gift 5 CAT`; `post verified`; and the same of a
+Expected, separated by `|`: the kind and [its flags]; `matched N`, `partial N`, `unmatched`,
+`unpriced` (no result); `post verified`, `unverified` (no verified post); lots
+`CAT 60@603 5@?` or `CAT -`; `sol N`, `beside N`, `gift 5 CAT`; and the same of a
 stablecoin after its name, of the time since `connect` after `since`, of a hidden history that the
 node gives after all after `healed`. `eve: transfer_in` begins what
 is expected for another wallet. A line `end realized 5 | left 7` tells the final sums.
@@ -77,9 +79,43 @@ FLAGS = set(
 TABLE, THOUSAND, PLENTY, BEGINS = table(), 1_000, 10**15, 5_000_000
 CALL = re.compile(r"(\w+)(?:\.(\w+))?\(([^)]*)\)\{")
 MOVE = re.compile(r"([\w']+)(~?>)([\w']+) ([\d.]+)(?:-(\d+))?(?: ([A-Z]+))?")
+HOOKED = re.compile(MOVE.pattern + r"\{")
 TRADE = re.compile(r"(\w+) (buys|sells|swaps) (\d+) (\w+) for ([\d.]+)(?: (\w+))??(?: at (\w+))?")
 ACCOUNT = re.compile(r"([+-])(\w+) (\w+)(?: (?:by|to) (\w+))?")
 PREFIX = re.compile(r"(fail|same|hidden|wait (\d+)h|([\w+]+):)\s+")
+
+
+def list_variants(text):
+    """[(title, history), ...] of a file, each way of writing a history numbered. `[[a // b]]` is
+    either; so is `NAME` after lines `NAME = a // b`, the same one everywhere in the history.
+    """
+    found = []
+    for title, body in re.findall(r"^# (.+)\n((?:(?!#).*\n?)*)", text, re.M):
+        choices = {}
+        for names, values in re.findall(r"^([A-Z, ]+) = (.+)$", body, re.M):
+            choices.setdefault(names, []).extend(values.split(" // "))
+        ways = [re.sub(r"^[A-Z, ]+ = .+$", "", body, flags=re.M)]
+        while any(more := [_choose_one(way, choices) for way in ways]):
+            ways = [one for way, told in zip(ways, more, strict=True) for one in told or [way]]
+        titles = [title] if len(ways) == 1 else [f"{title} {n}" for n in range(1, len(ways) + 1)]
+        found += zip(titles, ways, strict=True)
+    return found
+
+
+def _choose_one(way, choices):
+    """The ways in which the first choice of a text can be made, if there is one."""
+    if found := re.search(r"\[\[(.*?)\]\]", way):
+        return [way[: found.start()] + one + way[found.end() :] for one in found[1].split(" // ")]
+    for names, values in choices.items():
+        if re.search(rf"\b{names.split(', ')[0]}\b", way):
+            return [_replace(way, names.split(", "), value.split(", ")) for value in values]
+    return []
+
+
+def _replace(way, names, values):
+    for name, value in zip(names, values, strict=True):
+        way = re.sub(rf"\b{name}\b", lambda _, value=value: value, way)
+    return way
 
 
 def lamports(text):
@@ -148,7 +184,7 @@ class History(Scene):
 
     def _stock(self, word):
         """Who is no person has plenty of lamports before the history begins."""
-        if _is_new(word) or word in self.lamports:
+        if _is_new(word) or word in self.lamports or word in self.tokens:
             return
         self.lamports[word] = PLENTY
         if self._before:
@@ -179,19 +215,22 @@ class History(Scene):
     def _play(self, text):
         text = text.strip("; ")
         while text:
-            found = CALL.match(text)
-            if found:
+            if found := CALL.match(text):
                 inside, text = _close_brace(text[found.end() :])
                 self._run(found, inside)
+            elif found := HOOKED.match(text):
+                inside, text = _close_brace(text[found.end() :])
+                self._move_told(*found.groups())
+                self.height += 1
+                self._play(inside)
+                self.height -= 1
             else:
                 one, _, text = text.partition(";")
                 self._do(one.strip())
             text = text.strip("; ")
 
     def _run(self, found, inside):
-        program, name, words = found[1], found[2], found[3].split()
-        for word in words:
-            self._stock(word)
+        program, name, words = found[1], found[2], [self._find(one) for one in found[3].split()]
         where = len(self.rows)
         data = b58encode(hashlib.sha256(f"global:{name}".encode()).digest()[:8]) if name else ""
         with self.call(PROGRAMS.get(program) or address(program), *words, data=data):
@@ -207,6 +246,7 @@ class History(Scene):
             self._move_told(*found.groups())
         elif found := ACCOUNT.fullmatch(text):
             sign, owner, mint, other = found.groups()
+            self._stock(other or owner)
             if sign == "+":
                 self.open(other or owner, owner, mint)
             else:
@@ -258,6 +298,7 @@ class History(Scene):
         self._say(self._program("SOL"), "syncNative", account=account_of(word, "SOL"))
 
     def _do_told(self, verb, *words):
+        self._stock(words[1 if verb == "withdraw" else 0])
         getattr(self, verb)(
             *[lamports(word) if word[0].isdigit() else word.replace("_", " ") for word in words]
         )
@@ -350,10 +391,14 @@ class History(Scene):
             result = lamports(rest) if rest and money == SOL else result
             found = (made.status, made.result) if made else None
             return None if found == (word, result) else found
+        mints = [mint for mint, *_ in entry.venue_tokens]
+        post = judge(entry.kind, entry.flags, mints, None, entry.explained_percent)[0]
         if word == "post":
-            mints = [mint for mint, *_ in entry.venue_tokens]
-            found = judge(entry.kind, entry.flags, mints, None, entry.explained_percent)[0]
-            return None if found == rest else found
+            return None if post == rest else post
+        if word == "unverified":
+            return post if post == "verified" else None
+        if word == "unpriced":
+            return made.result if made else None
         if word in ("sol", "beside", "tip", "fee", "rent"):
             field = {"beside": "beside_sol"}.get(word, word)
             found = getattr(entry, field)

@@ -2,14 +2,12 @@
 histories.py for how to read it.
 """
 
-import re
 from pathlib import Path
 
 import pytest
-from histories import History
+from histories import History, list_variants
 
-TEXT = Path(__file__).with_name("ordinary.txt").read_text()
-LISTED = re.findall(r"^# (.+)\n((?:(?!#).*\n)*)", TEXT, re.M)
+LISTED = list_variants(Path(__file__).with_name("ordinary.txt").read_text())
 TOLD = dict(LISTED)
 
 
