@@ -16,22 +16,22 @@ Moves, separated by `;`
     +ada CAT, +ada CAT by bob, -ada CAT, -ada CAT to bob    open and close a token account
     wrap ada 50; burn ada 50 CAT; mint ada 50 CAT; do METHOD WORD...   (a method of Scene)
 Before the moves: `bob:` or `bob+ada:` pays the fee and signs (otherwise the person that is named
-first does); `fail`; `same` (the slot of the last one); `hidden` (the node doesn't give it);
-`wait 3h`; `connect` and `disconnect` alone on a line.
+first does); `fail`; `same` (the slot of the last one); `hidden` (the node doesn't give it).
+`connect`, `disconnect` and `window` are lines of their own.
 
-Expected, separated by `|`: the kind and [its flags]; `matched N`, `partial N`, `unmatched`,
-`unpriced` (no result); `post verified`, `unverified` (no verified post); lots
-`CAT 60@603 5@?` or `CAT -`; `sol N`, `beside N`, `gift 5 CAT`; and the same of a
-stablecoin after its name, of the time since `connect` after `since`, of a hidden history that the
-node gives after all after `healed`. `eve: transfer_in` begins what
-is expected for another wallet. A line `end realized 5 | USDC worst 7` tells
-sums of the books (`Reconciliation`) or SUMMED, `window worst 5` since a line `window`; returns are
-in hundredths of a percent.
+Expected, separated by `|`: the kind and [its flags] ([*]: any); `matched N`, `partial N`,
+`unmatched`, `unpriced` (no result); lots `CAT 60@603 5@?` or `CAT -`; `sol N`, `beside N`, `tip N`,
+`gift 5 CAT`; `post verified`, `unverified`. `USDC matched N` is a result in a stablecoin, `since
+matched N` one since `connect`, `healed matched N` one once the node gives what it hid, and `eve:`
+begins what is expected for another wallet. `end realized 5 | USDC worst 7 | window worst 5` tells
+items of the books (Reconciliation) or sums (SUMMED), the last since a line `window`; a return is in
+hundredths of a percent.
 """
 
 import hashlib
 import re
 from fractions import Fraction
+from typing import NamedTuple
 
 from node import Row
 from scene import Scene
@@ -40,7 +40,7 @@ from story import BEGIN, BEGIN_TIME, account_of, address
 from chain.base58 import b58encode
 from chain.ledger.coverage import order_entries
 from chain.ledger.inventory import SOL
-from chain.ledger.ledger import Ledger
+from chain.ledger.ledger import WHOLE, Ledger
 from chain.ledger.views import ALL_HISTORY, Span, Spans
 from chain.reading.entries import read_entry
 from chain.reading.programs import table
@@ -85,6 +85,7 @@ SUMMED = {
     "won": "positions_won",
     "return": "return_points",
 }
+FIELDS = {"sol": "sol", "beside": "beside_sol", "tip": "tip", "fee": "fee", "rent": "rent"}
 COUNTED = ("positions", "won", "return")
 TABLE, THOUSAND, PLENTY, BEGINS = table(), 1_000, 10**15, 5_000_000
 CALL = re.compile(r"(\w+)(?:\.(\w+))?\(([^)]*)\)\{")
@@ -92,7 +93,7 @@ MOVE = re.compile(r"([\w']+)(~?>)([\w']+) ([\d.]+)(?:-(\d+))?(?: ([A-Z]+))?")
 HOOKED = re.compile(MOVE.pattern + r"\{")
 TRADE = re.compile(r"(\w+) (buys|sells|swaps) (\d+) (\w+) for ([\d.]+)(?: (\w+))??(?: at (\w+))?")
 ACCOUNT = re.compile(r"([+-])(\w+) (\w+)(?: (?:by|to) (\w+))?")
-PREFIX = re.compile(r"(fail|same|hidden|wait (\d+)h|([\w+]+):)\s+")
+PREFIX = re.compile(r"(fail|same|hidden|([\w+]+):)\s+")
 
 
 def list_variants(text):
@@ -136,6 +137,11 @@ def lamports(text):
     return int(value * THOUSAND)
 
 
+def amount(text, money):
+    """Lamports, or raw units of a stablecoin."""
+    return lamports(text) if money == SOL else lamports(text) // THOUSAND
+
+
 class History(Scene):
     """The transactions of a text. `rows`: what a node lists; `checks`: (signature, expected)."""
 
@@ -176,8 +182,7 @@ class History(Scene):
         while found := PREFIX.match(text):
             text, word = text[found.end() :], found[1].split()[0]
             words.add(word)
-            self.time += 3_600 * int(found[2] or 0)
-            payer = found[3] or payer
+            payer = found[2] or payer
             if word == "same":
                 self.slot, place = self.slot - 2, self.place + 1
         self.place = place
@@ -323,119 +328,119 @@ class History(Scene):
 
     # ---- what the ledger says --------------------------------------------------------------------
     def read(self, who="ada"):
-        """(entries, Ledger, what was booked by signature and (money, view), lots) of a wallet."""
-        own = {self.address(who)} | {
-            key
+        address = self.address(who)
+        own = {address, *(key for row in self.listed for key in _list_accounts(row, address))}
+        entries = order_entries(
+            read_entry(parse_receipt(row.receipt), address, TABLE)
             for row in self.listed
-            for balance in row.receipt["meta"]["preTokenBalances"]
-            + row.receipt["meta"]["postTokenBalances"]
-            if balance["owner"] == self.address(who)
-            for key in [row.keys[balance["accountIndex"]]]
-        }
-        rows = [row for row in self.listed if own & set(row.keys)]
-        entries = [
-            read_entry(parse_receipt(row.receipt), self.address(who), TABLE)
-            for row in rows
-            if row.signature not in self.hidden
-        ]
-        entries = order_entries(entries)
-        spans = [Span(n, begin, end) for n, (begin, end) in enumerate(self.spans, 1)]
-        ledger = Ledger(spans=Spans(tuple(spans)))
-        for one in entries:
-            ledger.apply(one)
-        ledger = ledger.restart() if ledger.stale else Ledger(spans=Spans(tuple(spans)))
-        booked, lots, first = {}, {}, {row.signature for row in self.listed[: self.window]}
-        for one in entries:
-            booked[one.signature] = ledger.apply(one)
-            if self.window and one.signature in first:
-                self.before = ledger.accounts[SOL, ALL_HISTORY].sums
-            lots[one.signature] = {
-                money: self._show_lots(ledger, money) for money in ledger.inventories
-            }
-        return entries, ledger, booked, lots
+            if own & set(row.keys) and row.signature not in self.hidden
+        )
+        spans = Spans(tuple(Span(n, *times) for n, times in enumerate(self.spans, 1)))
+        ledger = Ledger(spans=spans)
+        told = Told(entries, ledger, {}, {}, [])
+        self._apply(told)
+        if ledger.stale:
+            told = Told(entries, ledger.restart(), {}, {}, [])
+            self._apply(told)
+        return told
 
-    def _show_lots(self, ledger, money):
-        return {
-            mint: [(lot.left, None if lot.cost is None else lot.left_cost) for lot in found]
-            for mint, found in ledger.inventories[money].lots.items()
-        }
+    def _apply(self, told):
+        before = {row.signature for row in self.listed[: self.window]}
+        for one in told.entries:
+            told.booked[one.signature] = told.ledger.apply(one)
+            if one.signature in before:
+                told.begun[:] = [told.ledger.accounts[SOL, ALL_HISTORY].sums]
+            told.lots[one.signature] = {
+                money: {mint: list(map(_show_lot, lots)) for mint, lots in inventory.lots.items()}
+                for money, inventory in told.ledger.inventories.items()
+            }
 
     def check(self, healed=False):
-        """Compare every line with the ledgers; all differences at once, by line."""
-        told = {"ada": self.read()}
-        wrong = []
+        """Compare every line with the ledgers; name all differences at once."""
+        told, wrong = {"ada": self.read()}, []
         for number, (signature, expected) in enumerate(self.checks):
             who = "ada"
-            if signature in self.hidden:
-                continue
-            for section in _choose(expected, healed):
+            for section in _choose(expected, healed) if signature not in self.hidden else ():
                 if found := re.match(r"(ada|bob|eve): ", section):
                     who, section = found[1], section[found.end() :]
-                if who not in told:
-                    told[who] = self.read(who)
-                is_wrong = self._compare(section, signature, *told[who])
-                if is_wrong is not None:
-                    wrong.append(f"{number} {who}: expected {section!r}, got {is_wrong}")
-        wrong += filter(None, (self._compare_end(one, told["ada"][1]) for one in self.end))
-        if not self.hidden:
-            wrong += [
-                f"the books of {who} don't close: {one[1].reconcile()}"
-                for who, one in told.items()
-                if one[1].reconcile().difference
-            ]
+                told[who] = told.get(who) or self.read(who)
+                found, wanted = self._see(section, signature, told[who])
+                if found != wanted:
+                    wrong.append(f"{number} {who}: expected {section!r}, got {found}")
+        for section in self.end:
+            found, wanted = self._see_end(section, told["ada"])
+            if found != wanted:
+                wrong.append(f"end: expected {section!r}, got {found}")
+        for who, one in told.items():
+            books = one.ledger.reconcile()
+            if books.difference and not self.hidden:
+                wrong.append(f"the books of {who} don't close: {books}")
         assert not wrong, "\n".join(wrong)
 
-    def _compare_end(self, text, ledger):
-        """What a sum is, and what was expected, if they differ."""
-        where, name, value = ("SOL " + text).split(" ")[-3:]
+    def _see_end(self, text, told):
+        where, name, value = f"SOL {text}".split(" ")[-3:]
         money = STABLE.get(where, SOL)
-        scale = 1 if money or name in COUNTED else THOUSAND
-        if name in SUMMED:
-            sums = ledger.accounts[money, ALL_HISTORY].sums
-            found = getattr(sums.minus(self.before) if where == "window" else sums, SUMMED[name])
-        else:
-            found = getattr(ledger.reconcile(money), name)
-        return None if found == lamports(value) * scale // THOUSAND else f"{text}, got {found}"
+        if name not in SUMMED:
+            return getattr(told.ledger.reconcile(money), name), amount(value, money)
+        sums = told.ledger.accounts[money, ALL_HISTORY].sums
+        if where == "window":
+            sums = sums.minus(*told.begun)
+        wanted = int(value) if name in COUNTED else amount(value, money)
+        return getattr(sums, SUMMED[name]), wanted
 
-    def _compare(self, section, signature, entries, ledger, booked, lots):
-        """What was found instead of what a section expects, or None."""
-        (entry,) = [one for one in entries if one.signature == signature]
+    def _see(self, section, signature, told):
+        """(found, wanted)"""
+        (entry,) = [one for one in told.entries if one.signature == signature]
         word, _, rest = section.partition(" ")
         money, view = SOL, ALL_HISTORY
-        if word == "since" or (word in STABLE and not re.match(r"\d+@|-", rest)):
-            money, view = (STABLE[word], view) if word != "since" else (money, len(self.spans))
+        if word == "since":
+            view = len(self.spans)
+        elif word in STABLE and not re.match(r"\d+@|-", rest):
+            money = STABLE[word]
+        if (money, view) != WHOLE:
             word, _, rest = rest.partition(" ")
-        made = booked[signature].get((money, view))
+        made = told.booked[signature].get((money, view))
+        flags = {*entry.flags, *(made.flags if made else ())}
         if word in ("matched", "partial", "unmatched"):
-            scale = THOUSAND if money == SOL else 1
-            result = lamports(rest) // THOUSAND * scale if rest else None
-            result = lamports(rest) if rest and money == SOL else result
-            found = (made.status, made.result) if made else None
-            return None if found == (word, result) else found
-        mints = [mint for mint, *_ in entry.venue_tokens]
-        post = judge(entry.kind, entry.flags, mints, None, entry.explained_percent)[0]
-        if word == "post":
-            return None if post == rest else post
-        if word == "unverified":
-            return post if post == "verified" else None
+            result = amount(rest, money) if rest else None
+            return made and (made.status, made.result), (word, result)
         if word == "unpriced":
-            return made.result if made else None
-        if word in ("sol", "beside", "tip", "fee", "rent"):
-            field = {"beside": "beside_sol"}.get(word, word)
-            found = getattr(entry, field)
-            return None if found == lamports(rest) else found
+            return made and made.result, None
+        if word in ("post", "unverified"):
+            moved = [mint for mint, *_ in entry.venue_tokens]
+            post, _ = judge(entry.kind, flags, moved, None, entry.explained_percent)
+            return (post, rest) if rest else (post == "verified", False)
+        if word in FIELDS:
+            return getattr(entry, FIELDS[word]), lamports(rest)
         if word == "gift":
-            found = {mint: n for mint, n, _ in entry.beside_tokens}
             raw, mint = rest.split()
-            return None if found.get(self.address(mint)) == int(raw) else found
+            found = {mint: n for mint, n, _ in entry.beside_tokens}
+            return found.get(self.address(mint)), int(raw)
         if word.isupper():
-            found = lots[signature].get(money, {}).get(self.address(word), [])
-            scale = THOUSAND if money == SOL else 1
-            wanted = [_read_lot(one, scale) for one in rest.split() if one != "-"]
-            return None if found == wanted else found
-        flags = set(re.findall(r"\w+", rest))
-        found = entry.kind, FLAGS & {*entry.flags, *(made.flags if made else ())}
-        return None if found == (word, flags) else found
+            lots = told.lots[signature].get(money, {}).get(self.address(word), [])
+            return " ".join(lots) or "-", " ".join(_read_lot(one, money) for one in rest.split())
+        if rest == "[*]":
+            return entry.kind, word
+        return (entry.kind, FLAGS & flags), (word, set(re.findall(r"\w+", rest)))
+
+
+class Told(NamedTuple):
+    """What the ledger makes of a wallet: by signature what was booked (by money and view) and the
+    lots after it (by money and mint); `begun` has the sums before the window.
+    """
+
+    entries: list
+    ledger: Ledger
+    booked: dict
+    lots: dict
+    begun: list
+
+
+def _list_accounts(row, owner):
+    meta = row.receipt["meta"]
+    for balance in meta["preTokenBalances"] + meta["postTokenBalances"]:
+        if balance["owner"] == owner:
+            yield row.keys[balance["accountIndex"]]
 
 
 def _choose(expected, healed):
@@ -449,9 +454,14 @@ def _is_new(word):
     return word in PEOPLE or word.startswith("order")
 
 
-def _read_lot(text, scale):
+def _show_lot(lot):
+    return f"{lot.left}@{'?' if lot.cost is None else lot.left_cost}"
+
+
+def _read_lot(text, money):
+    """As _show_lot shows it."""
     raw, _, cost = text.partition("@")
-    return int(raw), None if cost == "?" else int(Fraction(cost) * scale)
+    return f"{raw}@{cost if cost == '?' else amount(cost, money)}" if cost else text
 
 
 def _close_brace(text):
