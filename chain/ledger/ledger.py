@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from chain.ledger.balances import BalanceChain, Seen
+from chain.ledger.deposits import Deposits
 from chain.ledger.inventory import (
     SOL,
     Cut,
@@ -25,6 +26,7 @@ from chain.ledger.reconciliation import Reconciliation, Totals
 from chain.ledger.sales import (
     UNEXPLAINED,
     Booked,
+    Fill,
     Moved,
     Side,
     book,
@@ -34,6 +36,7 @@ from chain.ledger.sales import (
 from chain.ledger.views import ALL_HISTORY, HOUR_SECONDS, Account, Holdings, Key, Spans
 from chain.reading.effects import Balance
 from chain.reading.entries import Entry
+from chain.reading.instructions import WRAPPED_SOL
 from chain.reading.quotes import MINTS
 
 WHOLE: Key = (SOL, ALL_HISTORY)
@@ -86,6 +89,7 @@ class Ledger:
         default_factory=lambda: defaultdict(Account, {WHOLE: Account()})
     )
     decimals: dict[str, int] = field(default_factory=dict)
+    deposits: Deposits = field(default_factory=Deposits)
     # of the latest block time so far, counted from 1970
     hour: int = 0
     # by money, mints whose cost a swap carried over from one with a gap
@@ -150,14 +154,16 @@ class Ledger:
             self.hour = max(self.hour, entry.block_time // HOUR_SECONDS)
         self._adopt(entry)
         self.chain.begin(entry)
+        fill = self.deposits.read_fill(entry, self.inventories[SOL].escrows)
+        entry = self.deposits.follow(entry)
         moved = {money: Moved() for money in self.inventories}
         for balance in entry.balances:
             self._check_chain(entry, balance, moved)
         for mint, _, places in entry.tokens + entry.beside_tokens:
             self.decimals[mint] = places
         for money, inventory in self.inventories.items():
-            self._move(entry, inventory, moved[money])
-        made = self._book(entry, moved)
+            self._move(entry, inventory, moved[money], fill)
+        made = self._book(entry, moved, fill)
         self._spread_doubt(moved[SOL])
         for key, tally in self.list_tallies():
             if key in self.accounts:
@@ -168,9 +174,9 @@ class Ledger:
 
     def _sum_unsold(self, money: str, tally: Tally) -> int:
         """What the worst case takes as lost, in raw units of a money: all known cost of what is
-        held, in orders too. Money that is parked at a venue is to be added here.
+        held, and the money that is parked at venues and in orders.
         """
-        return tally.cost
+        return tally.cost + self.deposits.sum_parked(money or WRAPPED_SOL)
 
     def _turn(self, entry: Entry) -> None:
         """Close and begin attachments, and tally the open one."""
@@ -191,10 +197,10 @@ class Ledger:
             for view, tally in zip(views, inventory.tallies, strict=True):
                 yield (money, view), tally
 
-    def _book(self, entry: Entry, moved: dict[str, Moved]) -> dict[Key, Booked]:
+    def _book(self, entry: Entry, moved: dict[str, Moved], fill: Fill | None) -> dict[Key, Booked]:
         views, made = self.spans.list_views(entry), {}
         for money, some in moved.items():
-            side = see_side(entry, money)
+            side = see_side(entry, money, fill)
             doubt = side.kind == "sell" and self._is_doubtful(some.given, money)
             for view, begins in views:
                 booked = book(entry, side, some, money, begins, doubt)
@@ -245,12 +251,12 @@ class Ledger:
                 totals = self.accounts[money, ALL_HISTORY].totals
                 totals.opening = totals.closing = held
 
-    def _move(self, entry: Entry, inventory: Inventory, moved: Moved) -> None:
+    def _move(self, entry: Entry, inventory: Inventory, moved: Moved, fill: Fill | None) -> None:
         """Move the trade, and what passed beside its venue: arrivals first, departures last."""
         arrived, left = split_changes(entry.beside_tokens)
         self._put_unknown(entry, inventory, arrived)
         if entry.kind.startswith("order_"):
-            self._move_order(entry, inventory, moved)
+            self._move_order(entry, inventory, moved, fill)
         elif entry.kind != "failed":
             self._move_venue(entry, inventory, moved)
         self._drop(inventory, moved, left)
@@ -299,7 +305,9 @@ class Ledger:
                 moved.cut, got, entry.signature, amount, date(entry), spent
             )
 
-    def _move_order(self, entry: Entry, inventory: Inventory, moved: Moved) -> None:
+    def _move_order(
+        self, entry: Entry, inventory: Inventory, moved: Moved, fill: Fill | None
+    ) -> None:
         rose, fell = split_changes(entry.venue_tokens)
         if entry.kind == "order_open":
             fell = self._fill_escrows(entry, inventory, fell)
@@ -307,18 +315,36 @@ class Ledger:
         out = _release(entry, inventory)
         for one in out:
             self.chain.taken[one.mint] = entry.slot
-        is_priced = entry.kind == "order_fill" and UNEXPLAINED not in entry.flags
-        if is_priced and out and len(rose) == 1:
-            ((moved.got, amount),) = rose.items()
-            moved.given, moved.cut = out[0].mint, join_released(out)
-            moved.sources = {one.mint for one in out}
-            return self._carry(entry, inventory, moved, amount, 0)
+        if fill:
+            return self._move_fill(entry, inventory, moved, out, rose, fill)
         for one in out:
             room = rose.get(one.mint, 0) if entry.kind == "order_cancel" else 0
             moved.left.append((one.mint, inventory.put_back(one, room)))
             if returned := min(room, sum(part.amount for part in one.slices)):
                 rose[one.mint] -= returned
         return self._put_unknown(entry, inventory, rose)
+
+    def _move_fill(
+        self,
+        entry: Entry,
+        inventory: Inventory,
+        moved: Moved,
+        out: list[Released],
+        rose: Amounts,
+        fill: Fill,
+    ) -> None:
+        if out:
+            moved.given, moved.cut = out[0].mint, join_released(out)
+            moved.amount = sum(one.amount for one in moved.cut.slices)
+            moved.sources = {moved.given}
+        for got, amount in rose.items():
+            if out:
+                moved.got = got
+                self._carry(entry, inventory, moved, amount, 0)
+            else:
+                paid = -see_side(entry, inventory.money, fill).through
+                is_known = paid > 0 and not (inventory.money and got in MINTS)
+                self._put(entry, inventory, got, amount, paid if is_known else None)
 
     def _fill_escrows(self, entry: Entry, inventory: Inventory, fell: Amounts) -> Amounts:
         """Move into the escrow of each mint what reached it; return the rest of what fell."""
@@ -400,7 +426,7 @@ def _release(entry: Entry, inventory: Inventory) -> list[Released]:
     """
     out = []
     for address, mint, before, after in entry.others:
-        if address in inventory.escrows and mint != inventory.money:
+        if address in inventory.escrows and mint == inventory.escrows[address].mint:
             amount = before - after
             if entry.kind != "order_fill":
                 amount = min(amount, inventory.escrows[address].amount)

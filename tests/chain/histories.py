@@ -142,7 +142,7 @@ def amount(text, money):
     return lamports(text) if money == SOL else lamports(text) // THOUSAND
 
 
-class History(Scene):
+class TextHistory(Scene):
     """The transactions of a text. `rows`: what a node lists; `checks`: (signature, expected)."""
 
     rent, token_2022, decimals = 2_000 * THOUSAND, ("PYUSD", "FEE"), {"NFT": 0}
