@@ -13,7 +13,7 @@ from test_legacy import SOL, closed, make_trader
 from accounts import traders as accounts
 from market.tables import Snapshot, Token
 from paper.fill_model import MODEL_HASH
-from paper.tables import DiaryEntry, PaperFill, PaperOrder, PaperPost, Trader
+from paper.tables import DiaryEntry, PaperFill, PaperOrder, PaperPost, Period
 from web.site import closes
 from web.site.closes import PricePoint
 
@@ -98,7 +98,7 @@ def close(service):
         fees=6_000_000,
         spent=1_020_000_000,
     )
-    Trader.update(next_position=2).where(Trader.id == trader.id).execute()
+    Period.update(next_position=2).where(Period.trader == trader).execute()
     costs = {"pool_fee": 2_500_000, "network_fee": 500_000, "rent": 0, "slippage": 20_000_000}
     order_of(position, 1, "buy", ticks[0], ticks[1], OPENED, mid=SOL, **costs)
     order_of(position, 2, "sell", ticks[8], ticks[9], CLOSED, mid=900_000_000, **costs)
