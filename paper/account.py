@@ -27,7 +27,7 @@ from paper.market import ALL_SOL, Snapshot, price_of, value_of
 # In lamports.
 STARTING_CASH = 10 * 10**9
 # Changes with the strategies, the engine or the fill model; results are compared within one only.
-PIPELINE = f"paper/4 {MODEL}"
+PIPELINE = f"paper/5 {MODEL}"
 
 # Of a venue whose real fills were not measured, or are too far from the model's.
 UNPROVEN = "venue_unproven"

@@ -446,7 +446,7 @@ def test_a_result_is_told_in_full():
     cost = {"from": at, "p50Lamports": "25000", "p75Lamports": "776831"}
     assert show_backtest(tested, "told", "standard") == {
         **{"simulated": True, "kind": "backtest", "family": "told", "startMode": "standard"},
-        **{"settings": settings, "pipeline": "paper/4 amm-cp/2", "model": "amm-cp/2"},
+        **{"settings": settings, "pipeline": "paper/5 amm-cp/3", "model": "amm-cp/3"},
         **{"from": at, "to": end, "intervalSeconds": 60, "snapshots": 7, "tokens": 1},
         **mine,
         "equity": [{"at": at, "sol": "10"}, {"at": "2027-01-15T08:00:01Z", "sol": "11"}],

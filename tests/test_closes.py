@@ -61,7 +61,7 @@ def order_of(position, number, side, decided, filled, at, **fill):
         raw=str(100 * 10**6),
         failed=False,
         marks="[]",
-        model="amm-cp/2",
+        model="amm-cp/3",
         **fill,
     )
 
@@ -117,7 +117,7 @@ def test_a_close_has_a_page_with_its_decision_fills_and_costs(service, close):
     assert "held AA for 9 min and left: stop." in page
     # (1 + 0.02) SOL for 100 tokens, and (0.9 - 0.02) SOL for 100.
     assert "0.0102" in page and "0.0088" in page
-    assert f"amm-cp/2, constants {MODEL_HASH}" in page
+    assert f"amm-cp/3, constants {MODEL_HASH}" in page
     assert "raydium: constant product" in page and "PairPairPair" in page
     # 2 x 0.0025 of 1.02 + 0.88 SOL.
     assert re.search(r"Pool fee paid 0\.2632 ?%", page)

@@ -163,7 +163,7 @@ class PaperFill(Simulated):
     rentLamports: Whole
     failed: bool
     reason: str
-    model: str = described("the fill model, such as amm-cp/2")
+    model: str = described("the fill model, such as amm-cp/3")
 
 
 class CloseAtCosts(Shape):
