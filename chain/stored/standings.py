@@ -87,6 +87,7 @@ class Ranked(NamedTuple):
     sums: Sums | None
     has_wallet: bool
     has_gap: bool
+    is_loading: bool
     is_proven: bool
     is_retired: bool
 
@@ -102,19 +103,25 @@ def make_standing(bot: int, board: Board, ends: int, one: Ranked) -> StandingRow
 
 
 def _find_tier(one: Ranked, by_result: bool) -> int:
-    reason = find_reason(one.sums, one.has_wallet, one.has_gap, by_result)
+    reason = find_reason(one.sums, one.has_wallet, one.has_gap, by_result, one.is_loading)
     return find_tier(reason, one.sums is not None, one.is_proven)
 
 
-def find_reason(sums: Sums | None, has_wallet: bool, has_gap: bool, by_result: bool) -> str | None:
-    """Why a bot has no rank, or None. `by_result`: such a rank allows no gaps."""
+def find_reason(
+    sums: Sums | None, has_wallet: bool, has_gap: bool, by_result: bool, is_loading: bool
+) -> str | None:
+    """Why a bot has no rank, or None. `by_result`: such a rank needs a history without gaps that
+    isn't still loading.
+    """
     if not has_wallet:
         return "no_wallet"
     if sums is None:
         return "not_observed"
+    if by_result and is_loading:
+        return "backfilling"
     if by_result and sums.matched + sums.partial < MIN_SELLS:
         return "too_few_sells"
-    return "open_gap" if by_result and has_gap else None
+    return "gap" if by_result and has_gap else None
 
 
 def find_tier(reason: str | None, is_seen: bool, is_proven: bool) -> int:
@@ -241,10 +248,12 @@ def _work_out_one(reader: _Reader, bot: int, holdings: Sequence[Holding]) -> Sta
         for one, hour in _list_given_up(counted, reader.since):
             sums.append(Sums(cost_left=one.open_cost or 0))
             hours.append(hour)
+    coverages = [read_coverage(one.coverage) for one in present]
     ranked = Ranked(
         sums=add_up(sums) if counted else None,
         has_wallet=bool(present),
-        has_gap=any(read_coverage(one.coverage)["gaps"] for one in present),
+        has_gap=any(one["gaps"] for one in coverages),
+        is_loading=any(one["state"] == "backfilling" for one in coverages),
         is_proven=_are_proven(present) and not (is_forward and _is_claimed(reader, holdings)),
         is_retired=holdings[0].retired_at is not None,
     )

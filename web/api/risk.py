@@ -1,22 +1,31 @@
 """The risk of realized results: of all that a bot's wallet did, and of its forward record."""
 
-from collections import Counter, defaultdict
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, NamedTuple
 
 from chain.amounts import show_lamports
-from chain.ledger.inventory import SOL
-from chain.ledger.risk import HOURS_A_DAY, find_drawdown
+from chain.ledger.risk import HOURS_A_DAY
 from chain.ledger.views import HOUR_SECONDS
-from chain.stored.attachments import OF_RECORD, OF_RESULTS, Source, write_last
+from chain.stored.attachments import OF_RECORD, OF_RESULTS, Source
 from chain.stored.risk import StoredRisk, load_risk
 from chain.stored.standings import WINDOWS
 from storage import database
 from storage.rows import select, write_marks
-from web.api import quote_results
-from web.api.serialize import DAMAGED, Json, show_time
+from web.api.results import find_drawdowns, find_since, list_currencies
+from web.api.serialize import Json
+from web.api.shapes import TypedDict, Whole, described
 
 HOUR_MS = HOUR_SECONDS * 1000
+
+
+class Risk(TypedDict):
+    """What realized results in SOL risked."""
+
+    maxDrawdownLamports: Whole
+    medianHoldingSeconds: Annotated[int | None, described("to two significant digits")]
+    bestLamports: Annotated[Whole | None, described("the best result of a sale")]
+    worstLamports: Whole | None
+    daysActive: Annotated[int, described("UTC days with a trade")]
 
 
 class RiskRow(NamedTuple):
@@ -54,7 +63,7 @@ WHERE {{which}} AND a.bot_id IN ({{bots}}) ORDER BY r.begins, a.attached_at, a.i
 """
 
 
-class Risk(NamedTuple):
+class BotRisk(NamedTuple):
     """The risk of a bot, and its max drawdown in lamports."""
 
     stored: StoredRisk
@@ -63,7 +72,7 @@ class Risk(NamedTuple):
 
 def find_risks(
     source: Source, bot_ids: Sequence[int], since: int | None = None
-) -> dict[int, Risk | None]:
+) -> dict[int, BotRisk | None]:
     """Return {bot id: its risk}, in all or from an hour on that is counted from 1970. A bot of
     which nothing was derived yet is left out; None: it is damaged.
     """
@@ -92,9 +101,9 @@ def find_risks(
     return risks
 
 
-def _load_risk(rows: Sequence[RiskRow], drawdown: int) -> Risk | None:
+def _load_risk(rows: Sequence[RiskRow], drawdown: int) -> BotRisk | None:
     stored = load_risk([row._asdict() for row in rows if row.sales is not None])
-    return stored and Risk(stored, drawdown)
+    return stored and BotRisk(stored, drawdown)
 
 
 # Several wallets may trade on the same day.
@@ -113,74 +122,14 @@ def _count_days(source: Source, bot_ids: Sequence[int]) -> dict[int, int]:
     return dict(database.execute_sql(asked, bot_ids).fetchall())
 
 
-# ---- drawdown ------------------------------------------------------------------------------------
-# {last}: of write_last.
-LAST = """
-SELECT a.bot_id, a.id, t.realized, t.drawdown FROM attachment a JOIN running_total t ON {last}
-WHERE {which} AND a.bot_id IN ({bots})"""
-HOURS = f"""
-SELECT a.bot_id, a.id, t.hour, t.realized
-FROM attachment a JOIN running_total t ON t.wallet_id = a.wallet_id AND t.money = '{SOL}'
-    AND t.view = {{view}} AND t.hour >= {{since}}
-WHERE {{which}} AND a.bot_id IN ({{bots}}) ORDER BY a.bot_id, a.id, t.hour"""
-
-
-def find_drawdowns(
-    source: Source, bot_ids: Sequence[int], since: int | None = None
-) -> dict[int, int]:
-    """Return {bot id: max drawdown in lamports} by the hour, as find_risks. What several wallets
-    realized in an hour is added up first. A bot without results is left out.
-    """
-    last = _read_last(source, bot_ids, since)
-    if since is not None:
-        before = {attachment: realized for _, attachment, realized, _ in last}
-        return _add_up_hours(source, bot_ids, since, before)
-    bots = Counter(bot for bot, *_ in last)
-    falls: dict[int, int] = {bot: fall for bot, _, _, fall in last if bots[bot] == 1}
-    several = sorted(bots.keys() - falls.keys())
-    return falls | (_add_up_hours(source, several, 0, {}) if several else {})
-
-
-def _read_last(
-    source: Source, bot_ids: Sequence[int], until: int | None
-) -> list[tuple[int, int, int, int]]:
-    """(bot, attachment, realized, drawdown) of all of it, or of what was before an hour."""
-    last = write_last("t", source.view, until=until)
-    asked = LAST.format(last=last, which=source.which, bots=write_marks(bot_ids))
-    found: list[tuple[int, int, int, int]] = database.execute_sql(asked, bot_ids).fetchall()
-    return found
-
-
-def _add_up_hours(
-    source: Source, bot_ids: Sequence[int], since: int, before: dict[int, int]
-) -> dict[int, int]:
-    changes: defaultdict[int, defaultdict[int, int]] = defaultdict(lambda: defaultdict(int))
-    asked = HOURS.format(**source._asdict(), since=since, bots=write_marks(bot_ids))
-    for bot, attachment, hour, realized in database.execute_sql(asked, bot_ids).fetchall():
-        changes[bot][hour] += realized - before.get(attachment, 0)
-        before[attachment] = realized
-    return {
-        bot: find_drawdown(change for _, change in sorted(hours.items()))
-        for bot, hours in changes.items()
-    }
-
-
 # ---- JSON ----------------------------------------------------------------------------------------
-def add_risks(bots: Sequence[Json], bot_ids: Sequence[int]) -> None:
-    """Add `risk` and `riskReason` to Bots, and `risk` to their records."""
-    results, records = (find_risks(source, bot_ids) for source in (OF_RESULTS, OF_RECORD))
-    for bot, number in zip(bots, bot_ids, strict=True):
-        risk, reason = results.get(number), find_reason(bot)
-        if reason is None and risk is None:
-            reason = DAMAGED
-        bot["risk"] = None if reason else show_risk(risk)
-        bot["riskReason"] = reason
-        bot["activeDays"] = risk.stored.stretch.days if risk and not reason else None
-        if bot["record"]:
-            bot["record"]["risk"] = show_risk(records.get(number))
+def find_risk(bot_id: int) -> Risk | None:
+    """Make the Risk of all that a bot's wallets did; None if it is damaged."""
+    told = find_risks(OF_RESULTS, [bot_id]).get(bot_id)
+    return told and show_risk(told)
 
 
-def find_reason(bot: Json) -> str | None:
+def find_risk_reason(bot: Mapping[str, Any]) -> str | None:
     """Tell why a Bot has no risk of its results, or None."""
     if bot["wallet"] is None:
         return "no_wallet"
@@ -189,41 +138,54 @@ def find_reason(bot: Json) -> str | None:
     return None
 
 
-def show_risk(risk: Risk | None) -> Json | None:
+def show_risk(told: BotRisk) -> Risk:
     """Make the Risk."""
-    if risk is None:
-        return None
-    stretch = risk.stored.stretch
+    stretch = told.stored.stretch
     return {
-        "maxDrawdownLamports": str(risk.drawdown),
+        "maxDrawdownLamports": str(told.drawdown),
+        "medianHoldingSeconds": told.stored.median_holding,
         "bestLamports": show_lamports(stretch.best),
         "worstLamports": show_lamports(stretch.worst),
-        "medianHoldingSeconds": risk.stored.median_holding,
-        "sells": stretch.sales,
-        "winningSells": stretch.winning,
-        "positionsClosed": stretch.closed,
-        "positionsWon": stretch.won,
-        "positionsUncounted": stretch.uncounted,
         "daysActive": stretch.days,
     }
 
 
-def list_windows(bot: Json, bot_id: int, now: int) -> list[Json]:
-    """List the RiskWindows of a Bot. `now` in ms."""
+# ---- for pages -----------------------------------------------------------------------------------
+def show_positions(told: BotRisk | None) -> Json | None:
+    """Make the risk that a page shows: with how many positions were won."""
+    if told is None:
+        return None
+    stretch = told.stored.stretch
+    return {
+        **show_risk(told),
+        "positionsClosed": stretch.closed,
+        "positionsWon": stretch.won,
+    }
+
+
+def find_both(bot_id: int) -> tuple[Json | None, Json | None]:
+    """Return what a page shows of all history, and since the bot connected its wallets."""
+    results, record = (
+        show_positions(find_risks(source, [bot_id]).get(bot_id))
+        for source in (OF_RESULTS, OF_RECORD)
+    )
+    return results, record
+
+
+def list_windows(bot_id: int, now: int) -> list[Json]:
+    """List what a bot did since it connected its wallets in each window. `now` in ms."""
     hour = now // HOUR_MS
     return [
-        _show_window(bot, bot_id, name, hour - seconds // HOUR_SECONDS)
+        _show_window(bot_id, name, hour - seconds // HOUR_SECONDS)
         for name, seconds in WINDOWS.items()
         if seconds
     ]
 
 
-def _show_window(bot: Json, bot_id: int, name: str, since: int) -> Json:
-    results, record = (find_risks(source, [bot_id], since) for source in (OF_RESULTS, OF_RECORD))
+def _show_window(bot_id: int, name: str, since: int) -> Json:
+    record = find_risks(OF_RECORD, [bot_id], since).get(bot_id)
     return {
         "window": name,
-        "since": show_time(since * HOUR_MS),
-        "risk": None if bot["riskReason"] else show_risk(results.get(bot_id)),
-        "record": show_risk(record.get(bot_id)),
-        "byQuote": quote_results.show_window(bot, bot_id, since),
+        "record": show_positions(record),
+        "byCurrency": list_currencies(find_since(OF_RECORD, bot_id, since), {}),
     }

@@ -15,8 +15,8 @@ from werkzeug.http import generate_etag
 from accounts.problem import Problem
 from config import VERSION
 from web.api import queries, timeline
+from web.api.bots import show_bots
 from web.api.serialize import Json
-from web.api.v1 import show_bots
 from web.server.gate import settings
 from web.site import candor, cards, facts, words
 from web.site.quote_words import is_only_quoted, list_traded
