@@ -52,18 +52,18 @@ class Body:
         )
 
 
-def answer(body: Body, end: bytes = b"}") -> JsonResponse:
+def answer(body: Body, end: bytes = b"}") -> Response:
     """Answer with an object, compressed if the client accepts it, or with 304."""
     headers = {**FRESH, "ETag": body.tag}
     if body.tag in request.headers.get("If-None-Match", ""):
-        return JsonResponse(b"", 304, headers)
+        return Response(status=304, headers=headers)
     # A demonstration marks the object first.
     if len(body.raw) < MIN_PACKED_BYTES or find_app().settings.demonstration or not accepts_gzip():
         return JsonResponse(body.raw + end, 200, headers)
     return JsonResponse(body.pack(end), 200, {**headers, "Content-Encoding": "gzip"})
 
 
-def respond(shown: Mapping[str, Any]) -> JsonResponse:
+def respond(shown: Mapping[str, Any]) -> Response:
     """Answer with an object that is not cached."""
     return answer(Body(shown))
 
@@ -76,13 +76,8 @@ def accepts_gzip() -> bool:
 
 def pack_response(response: Response) -> Response:
     """Compress the answer of a JSON route that made it by itself."""
-    if (
-        response.mimetype not in ("application/json", "application/problem+json")
-        or response.is_streamed
-        or "Content-Encoding" in response.headers
-        or response.status_code == 304
-        or not accepts_gzip()
-    ):
+    is_packed = "Content-Encoding" in response.headers or response.is_streamed
+    if is_packed or response.mimetype != "application/json" or not accepts_gzip():
         return response
     data = response.get_data()
     if len(data) >= MIN_PACKED_BYTES:

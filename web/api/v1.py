@@ -436,7 +436,7 @@ def read_board(args: Mapping[str, str]) -> leaderboard.Board:
 
 
 @blueprint.get("/market")
-def list_market() -> JsonResponse:
+def list_market() -> Response:
     """Answer the tracked tokens. They are not cached: a quote goes stale at its second."""
     now, scope, args = g.now, ("market",), read_known(request.args, ("limit", "cursor"))
     limit, fields = paging.read_limit(args), read_fields(request.args.get("fields"), MarketEntry)
@@ -448,7 +448,7 @@ def list_market() -> JsonResponse:
 
 
 @blueprint.get("/me")
-def show_me() -> JsonResponse:
+def show_me() -> Response:
     """Answer whose key is asking, and what is left of the owner's allowance."""
     app, caller = find_app(), gate.find_caller()
     limits = list_limits(app.settings, caller.owner_id, posting=True)

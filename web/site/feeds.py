@@ -237,7 +237,9 @@ def write_content(post: Json) -> str:
 
 def find_tags(post: Json) -> list[str]:
     """Return a post's label of trust and what its words are."""
-    return [words.trust_of(post).label, f"{post['provenance']['contentTrust']} content"]
+    trust, source = words.trust_of(post).label, post["provenance"]["contentTrust"]
+    warning = [words.UNDER_REVIEW] if words.find_warning(post) else []
+    return [trust, f"{source} content", *warning]
 
 
 def find_author(post: Json, base_url: str) -> Author:
@@ -289,6 +291,7 @@ def show_extension(post: Json) -> Json:
         "trust": trust.key,
         "label": trust.label,
         "detail": trust.detail,
+        "warning": words.find_warning(post) or None,
         "fact": facts.write_fact(post),
         "receipt": post["receipt"],
         "verified": post["verified"],

@@ -90,6 +90,8 @@ def describe_post(post: Json) -> Json:
     """Return the receipt_image.Content of a post."""
     trust, fact, receipt = words.trust_of(post), facts.find_text(post), post["receipt"]
     label, _, note = trust.label.partition(" · ")
+    if words.find_warning(post):
+        note = words.UNDER_REVIEW
     return {
         "when": words.clock(fact.at) + fact.when
         if fact and fact.at

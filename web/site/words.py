@@ -236,7 +236,17 @@ JOB_STATES = {
 }
 
 
+UNDER_REVIEW = "record under review"
+
+
 # ---- labels --------------------------------------------------------------------------------------
+def find_warning(post: Json) -> str:
+    """Return the warning that belongs to a post in every form it takes: its writer's record is, or
+    was found to be, wrong. Empty without one.
+    """
+    return post.get("warning") or ""
+
+
 def trust_of(post: Json) -> Trust:
     """Return the label of a post."""
     if post["simulated"]:
