@@ -12,11 +12,13 @@ from accounts.problem import Problem
 from chain.amounts import exact, show_lamports
 from chain.reading.quotes import MONEYS
 from chain.stored.attachments import OF_RECORD, OF_RESULTS
+from chain.stored.signs import find_signs
+from storage import read_rows
 from storage.rows import select, write_marks
 from web.api import history, market, queries, token_results
 from web.api.estimates import add_estimates
 from web.api.posts import Post, show_posts
-from web.api.results import Results, Told, find_results, show_results
+from web.api.results import Results, Sign, Told, find_results, show_results
 from web.api.risk import Risk, find_risk, find_risk_reason
 from web.api.serialize import (
     DAMAGED,
@@ -175,6 +177,7 @@ class BotDetail(Bot):
     averageCost: AverageCost | None
     owner: Owner
     pace: Pace
+    signs: list[Sign]
     formerWallets: list[Address]
     autoPost: Annotated[bool, described("this instance posts about its later trades by itself")]
     provable: Annotated[
@@ -220,7 +223,7 @@ class RecordRow(NamedTuple):
 
 
 RECORDS = """
-SELECT bot_id, MIN(attached_at) AS since, COUNT(open_cost) AS derived,
+SELECT bot_id, MIN(attached_at) AS since, COUNT(open_positions) AS derived,
        SUM(CASE WHEN detached_at IS NULL THEN COALESCE(open_positions, 0) ELSE 0 END)
 FROM attachment WHERE bot_id IN ({}) GROUP BY bot_id"""
 NOTHING = Told({}, {})
@@ -361,7 +364,7 @@ def show_profile(row: BotRow, bot: Bot) -> Any:
     former = queries.list_former_wallets([row.id]).get(row.id, ())
     state = bot["coverage"]["state"]
     reason, books_reason = find_risk_reason(bot), find_books_reason(row, state)
-    risk = None if reason else find_risk(row.id)
+    risk = None if reason else find_risk(OF_RESULTS, row.id)
     return {
         **bot,
         "risk": risk,
@@ -373,6 +376,7 @@ def show_profile(row: BotRow, bot: Bot) -> Any:
         "pace": find_pace(row.id),
         "formerWallets": [one for one in dict.fromkeys(former) if one != row.address],
         "autoPost": bool(row.auto_post),
+        "signs": find_signs(read_rows, OF_RESULTS, [row.id])[row.id],
         "provable": is_provable(row.address) if row.address else None,
     }
 

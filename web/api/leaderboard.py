@@ -5,25 +5,30 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, NamedTuple
 
-from chain.amounts import exact, show_lamports
+from chain.amounts import exact, show_fixed, show_lamports
 from chain.ledger.sums import NOTHING, Sums
 from chain.ledger.views import HOUR_SECONDS
 from chain.reading.quotes import MONEYS, Quote
 from chain.stored import standings as stored_standings
-from chain.stored.attachments import OF_RECORD, OF_RESULTS
+from chain.stored.attachments import OF_RECORD, OF_RESULTS, Source
+from chain.stored.signs import find_signs
 from chain.stored.standings import (
     ALL,
     ARE_PROVEN,
     ARE_UNSEEN,
+    COUNT,
     FORWARD,
+    RESULT,
+    RETURN,
     WINDOWS,
     StandingRow,
     find_reason,
     find_tier,
 )
+from storage import read_rows
 from web.api import standings
-from web.api.results import find_drawdowns, find_results, is_traded
-from web.api.serialize import HELD_BY_ANOTHER, show_percentage, show_sol, show_time
+from web.api.results import Sign, find_drawdowns, find_results, is_traded
+from web.api.serialize import HELD_BY_ANOTHER, show_sol, show_time
 from web.api.shapes import (
     Address,
     Currency,
@@ -42,9 +47,9 @@ from web.api.wallets import Coverage
 
 # Since a bot's wallets were connected, or all that is known of them.
 RECORDS = (FORWARD, ALL)
-SORTS = ("pnl", "pnl_floor", "volume", "trades")
-# Sorts by a result, which needs a history without gaps.
-BY_RESULT = ("pnl", "pnl_floor")
+SORTS = ("pnl", "return", "win_rate", "volume", "trades", "pnl_floor")
+# Sorts by a count; all others need a history without gaps.
+BY_COUNT = ("volume", "trades")
 OWNERSHIPS = ("proven", "claimed")
 CURRENCIES = {quote.symbol: money for money, quote in MONEYS.items()}
 InCurrency = described("on a board in a stablecoin, where amounts in SOL are null")
@@ -62,12 +67,14 @@ class LeaderboardEntry(TypedDict):
             "backfilling",
             "gap",
             "too_few_sells",
+            "too_little_cost",
             "trades_in",
             "held_by_another",
         ]
         | None,
         described(
-            "too_few_sells: under three matched or partial sales; trades_in: in another currency"
+            "too_few_sells: under three matched or partial sales; too_little_cost: by return,"
+            " under 1 SOL or 100 of a stablecoin of cost basis; trades_in: in another currency"
             " only, see tradesIn; gap: a part of the history is missing; held_by_another: another"
             " bot held the wallet first and keeps its past"
         ),
@@ -87,7 +94,10 @@ class LeaderboardEntry(TypedDict):
     realizedLamports: Whole | None
     realizedSol: Exact | None
     returnPct: Exact | None
-    winRate: Annotated[Exact | None, described("a share of the sales with a known cost, 0 to 1")]
+    winRate: Annotated[Exact | None, described("by position, 0 to 1")]
+    positions: Annotated[int | None, described("with a sale")]
+    positionsWon: int | None
+    positionsOpen: Annotated[int | None, described("with a sale or not")]
     volumeLamports: Whole | None
     volumeSol: Exact | None
     observedTrades: int | None
@@ -95,12 +105,15 @@ class LeaderboardEntry(TypedDict):
     partialSells: int | None
     unmatchedSells: int | None
     costLeftLamports: Annotated[Whole | None, described("known cost of what left without a sale")]
+    worstCaseLamports: Annotated[Whole | None, described("as in Results")]
     maxDrawdownLamports: Annotated[Whole | None, described("from the window's first hour on")]
+    signs: list[Sign]
     realizedRaw: NotRequired[Annotated[Whole | None, InCurrency]]
     realized: NotRequired[Annotated[Exact | None, InCurrency]]
     volumeRaw: NotRequired[Annotated[Whole | None, InCurrency]]
     volume: NotRequired[Annotated[Exact | None, InCurrency]]
     costLeftRaw: NotRequired[Annotated[Whole | None, InCurrency]]
+    worstCaseRaw: NotRequired[Annotated[Whole | None, InCurrency]]
     maxDrawdownRaw: NotRequired[Annotated[Whole | None, InCurrency]]
 
 
@@ -121,7 +134,7 @@ class Leaderboard(Page):
     data: list[LeaderboardEntry]
     record: Literal["forward", "all"]
     ownership: Ownership | None
-    sort: Literal["pnl", "pnl_floor", "volume", "trades"]
+    sort: Literal["pnl", "return", "win_rate", "volume", "trades", "pnl_floor"]
     window: Literal["24h", "7d", "30d", "90d", "all"]
     currency: Currency
     instance: Connected
@@ -192,7 +205,7 @@ def list_entries(board: Board, now: int, limit: int) -> list[Entry]:
 
 def _make_entry(board: Board, row: CompetitorRow, standing: StandingRow, tier: int) -> Entry:
     totals = None if tier in ARE_UNSEEN else standing.sums
-    reason = check_rank(board.sort, row, totals)
+    reason = check_rank(board, row, totals)
     if board.record == ALL and row.is_claim:
         reason = HELD_BY_ANOTHER
     ownership = row.ownership and ("proven" if tier in ARE_PROVEN else "claimed")
@@ -205,19 +218,21 @@ def find_group(entry: Entry) -> int:
 
 
 # ---- ranks ---------------------------------------------------------------------------------------
-def check_rank(sort: str, row: CompetitorRow, totals: Sums | None) -> str | None:
+def check_rank(board: Board, row: CompetitorRow, totals: Sums | None) -> str | None:
     """Tell why an entry has no rank, or None."""
-    by_result, has_wallet = sort in BY_RESULT, row.address is not None
-    is_loading = row.coverage["state"] == "backfilling"
-    return find_reason(totals, has_wallet, row.has_gap, by_result, is_loading)
+    by = RETURN if board.sort == "return" else COUNT if board.sort in BY_COUNT else RESULT
+    has_wallet, is_loading = row.address is not None, row.coverage["state"] == "backfilling"
+    return find_reason(totals, has_wallet, row.has_gap, is_loading, by, board.money)
 
 
-def score(entry: Entry, sort: str) -> int:
-    """Return the number the board is sorted by, in raw units or a count."""
+def score(entry: Entry, sort: str) -> int | None:
+    """Return the number the board is sorted by."""
     totals = entry.totals or NOTHING
     return {
         "pnl": totals.realized,
-        "pnl_floor": totals.realized - totals.cost_left,
+        "return": totals.return_points,
+        "win_rate": totals.win_points,
+        "pnl_floor": totals.worst_case,
         "volume": totals.volume,
         "trades": totals.trades,
     }[sort]
@@ -228,8 +243,9 @@ def show_entries(entries: Sequence[Entry], board: Board, now: int) -> list[Leade
 
     `now` in UTC milliseconds.
     """
-    falls = find_falls(board, [entry.row.id for entry in entries], now)
-    elsewhere = find_currencies(board, entries)
+    bots = [entry.row.id for entry in entries]
+    falls, elsewhere = find_falls(board, bots, now), find_currencies(board, entries)
+    signs: dict[int, Any] = find_signs(read_rows, find_source(board), bots, board.money)
     shown = []
     for _, group in itertools.groupby(entries, find_group):
         rank: int | None = None
@@ -238,8 +254,11 @@ def show_entries(entries: Sequence[Entry], board: Board, now: int) -> list[Leade
             if score(entry, board.sort) != last:
                 rank, last = place, score(entry, board.sort)
             fall = falls.get(entry.row.id, 0) if _has_drawdown(entry, board) else None
-            told = elsewhere.get(entry.row.id)
-            shown.append(show_entry(entry, board, None if entry.reason else rank, fall, told))
+            row = show_entry(entry, board, None if entry.reason else rank, fall)
+            if told := elsewhere.get(entry.row.id):
+                row |= {"unrankedReason": "trades_in", "tradesIn": told}
+            row["signs"] = signs[entry.row.id]
+            shown.append(row)
     return shown
 
 
@@ -253,8 +272,12 @@ def find_falls(board: Board, bots: Sequence[int], now: int) -> dict[int, int]:
     """Return {bot id: max drawdown in raw units} in the window, from its full hour on."""
     seconds = WINDOWS[board.window]
     since = (now // 1000 - seconds) // HOUR_SECONDS if seconds else None
-    source = OF_RESULTS if board.record == ALL else OF_RECORD
-    return find_drawdowns(source, bots, since, board.money)
+    return find_drawdowns(find_source(board), bots, since, board.money)
+
+
+def find_source(board: Board) -> Source:
+    """Return which sums the board is of."""
+    return OF_RESULTS if board.record == ALL else OF_RECORD
 
 
 def find_currencies(board: Board, entries: Sequence[Entry]) -> dict[int, str]:
@@ -266,8 +289,7 @@ def find_currencies(board: Board, entries: Sequence[Entry]) -> dict[int, str]:
         for entry in entries
         if entry.reason == "too_few_sells" and entry.totals and not count_sales(entry.totals)
     ]
-    source = OF_RESULTS if board.record == ALL else OF_RECORD
-    found = find_results(source, asked) if asked else {}
+    found = find_results(find_source(board), asked) if asked else {}
     traded = {
         bot: [
             money for money, sums in told.sums.items() if money != board.money and is_traded(sums)
@@ -282,23 +304,15 @@ def count_sales(totals: Sums) -> int:
     return totals.matched + totals.partial + totals.unmatched
 
 
-def find_win_rate(totals: Sums) -> str | None:
-    """Return the share of sales with a known cost that won, with four decimals."""
-    sales = totals.matched + totals.partial
-    return f"{totals.winning / sales:.4f}" if sales else None
-
-
-def show_entry(
-    entry: Entry, board: Board, rank: int | None, fall: int | None, trades_in: str | None
-) -> LeaderboardEntry:
+def show_entry(entry: Entry, board: Board, rank: int | None, fall: int | None) -> LeaderboardEntry:
     """Make the LeaderboardEntry; `rank` is null without a result to rank by."""
     totals, row = entry.totals, entry.row
     in_sol = None if board.quote else totals
     shown: LeaderboardEntry = {
         "rank": rank,
         "ranked": entry.reason is None,
-        "unrankedReason": "trades_in" if trades_in else entry.reason,
-        "tradesIn": trades_in,
+        "unrankedReason": entry.reason,
+        "tradesIn": None,
         "botId": row.uid,
         "name": row.name,
         "handle": row.handle,
@@ -310,8 +324,11 @@ def show_entry(
         "currency": board.currency,
         "realizedLamports": in_sol and str(in_sol.realized),
         "realizedSol": in_sol and show_sol(in_sol.realized),
-        "returnPct": totals and show_percentage(totals.realized, totals.cost),
-        "winRate": totals and find_win_rate(totals),
+        "returnPct": totals and show_fixed(totals.return_points, 2),
+        "winRate": totals and show_fixed(totals.win_points, 4),
+        "positions": totals and totals.positions,
+        "positionsWon": totals and totals.positions_won,
+        "positionsOpen": totals and totals.held,
         "volumeLamports": in_sol and str(in_sol.volume),
         "volumeSol": in_sol and show_sol(in_sol.volume),
         "observedTrades": totals and totals.trades,
@@ -319,7 +336,9 @@ def show_entry(
         "partialSells": totals and totals.partial,
         "unmatchedSells": totals and totals.unmatched,
         "costLeftLamports": in_sol and str(in_sol.cost_left),
+        "worstCaseLamports": in_sol and str(in_sol.worst_case),
         "maxDrawdownLamports": None if board.quote else show_lamports(fall),
+        "signs": [],
     }
     if board.quote:
         decimals = board.quote.decimals
@@ -329,6 +348,7 @@ def show_entry(
             "volumeRaw": totals and str(totals.volume),
             "volume": totals and exact(totals.volume, decimals),
             "costLeftRaw": totals and str(totals.cost_left),
+            "worstCaseRaw": totals and str(totals.worst_case),
             "maxDrawdownRaw": show_lamports(fall),
         }
     return shown

@@ -256,7 +256,7 @@ SIDES = ("buy", "sell", "swap")
 def _show_receipt(row: PostRow, moved: list[Change]) -> Receipt:
     own = next((change for change in moved if change.mint == row.trade_mint), None)
     kind, in_sol = row.trade_kind, not row.currency
-    money = find_money(kind, row.currency)
+    money = find_money(kind or "", row.currency, row.realized)
     result = None if row.result is None or not money else exact(row.result, money.decimals)
     return {
         "status": "failed" if kind == "failed" else "finalized",

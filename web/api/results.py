@@ -4,22 +4,31 @@ connected their wallets. Each currency is counted by itself, never converted and
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Annotated, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
-from chain.amounts import exact, show_lamports
+from chain.amounts import exact, show_fixed, show_lamports
 from chain.ledger.inventory import SOL
 from chain.ledger.risk import find_drawdown
 from chain.ledger.sums import NOTHING, Sums, add_up
 from chain.reading.quotes import MONEYS, Quote
-from chain.stored.attachments import Source, write_last
-from storage import database
+from chain.stored.attachments import Source, read_totals, write_last
+from storage import database, read_rows
 from storage.rows import write_marks
-from web.api.serialize import show_percentage, show_sol
+from web.api.serialize import show_sol
 from web.api.shapes import Address, Currency, Exact, Time, TypedDict, Whole, described
+
+Sign = Annotated[
+    Literal["one_token", "flat_round_trips"],
+    described(
+        "one_token: more than 80% of a gain is one token's; flat_round_trips: at least 10 pairs of"
+        " a purchase and a sale of a token within a minute that net no more than their fees; they"
+        " change no rank"
+    ),
+]
 
 
 class CurrencyResults(TypedDict):
-    """Results of purchases and sales in one currency, in its raw units."""
+    """Results of purchases and sales in one currency, in its raw units; as in Results."""
 
     currency: Currency
     mint: Annotated[Address, described("of SOL: that of wrapped SOL")]
@@ -31,9 +40,14 @@ class CurrencyResults(TypedDict):
     partialSells: int
     unmatchedSells: int
     winningSells: int
+    winRate: Exact | None
+    positions: int
+    positionsWon: int
+    positionsOpen: int
     volumeRaw: Whole
     volume: Exact
     costLeftRaw: Whole
+    worstCaseRaw: Whole
     maxDrawdownRaw: Whole | None
 
 
@@ -51,6 +65,17 @@ class Results(TypedDict):
     partialSells: Annotated[int, described("sales of which a part has a known cost")]
     unmatchedSells: Annotated[int, described("sales of unknown cost, which are left out")]
     winningSells: int
+    winRate: Annotated[Exact | None, described("won of all positions with a sale, 0 to 1")]
+    positions: Annotated[
+        int, described("with a sale: from the purchase until under 1% of the peak is left")
+    ]
+    positionsWon: Annotated[int, described("whose proceeds so far exceed their whole known cost")]
+    positionsOpen: Annotated[int, described("with a sale or not")]
+    worstCaseLamports: Annotated[
+        Whole,
+        described("if nothing unsold is worth anything: less cost left and known cost still held"),
+    ]
+    worstCaseSol: Exact
     volumeLamports: Annotated[Whole, described("moved by buys and sells")]
     volumeSol: Exact
     observedTrades: Annotated[int, described("in any currency, swaps included")]
@@ -74,12 +99,11 @@ class Told(NamedTuple):
     drawdowns: dict[str, int | None]
 
 
-# {last}: of write_last; {which}: of a Source. What was still held when a wallet was disconnected is
-# cost that left.
-LEFT = "CASE WHEN a.detached_at IS NULL OR k.money <> '' THEN 0 ELSE a.open_cost END"
+# {last}: of write_last; {which}: of a Source.
 TOTALS = f"""
 WITH moneys (money) AS (VALUES {", ".join(f"('{money}')" for money in MONEYS)})
-SELECT a.bot_id, k.money, t.drawdown, {LEFT}, {", ".join(f"t.{name}" for name in Sums._fields)}
+SELECT a.bot_id, k.money, t.drawdown, a.detached_at,
+       {", ".join(f"t.{name}" for name in Sums._fields)}
 FROM attachment a CROSS JOIN moneys k LEFT JOIN running_total t ON {{last}}
 WHERE {{which}} AND a.bot_id IN ({{bots}})"""
 
@@ -88,9 +112,10 @@ def find_results(source: Source, bots: Sequence[int]) -> dict[int, Told]:
     """Return {bot id: what it did}, of bots with wallets in this view."""
     found: defaultdict[int, Told] = defaultdict(lambda: Told({}, {}))
     several = Counter[tuple[int, str]]()
-    for bot, money, drawdown, left, *told in _read(source, bots):
+    for bot, money, drawdown, detached_at, *told in _read(source, bots):
         sums = Sums._make(told) if told[0] is not None else NOTHING
-        sums = sums._replace(cost_left=sums.cost_left + (left or 0))
+        # What a disconnected wallet held has left.
+        sums = sums if detached_at is None else sums.give_up()
         one = found[bot]
         several[bot, money] += told[0] is not None
         one.sums[money] = add_up((one.sums.get(money, NOTHING), sums))
@@ -104,16 +129,16 @@ def find_results(source: Source, bots: Sequence[int]) -> dict[int, Told]:
 
 def find_since(source: Source, bot: int, since: int) -> dict[str, Sums]:
     """Return what a bot did from this hour on, by money."""
-    before = {money: NOTHING for money in MONEYS}
-    for _, money, _, _, *told in _read(source, [bot], since):
-        if told[0] is not None:
-            before[money] = add_up((before[money], Sums._make(told)))
+    before = {
+        money: read_totals(read_rows, source, [bot], money, since).get(bot, NOTHING)
+        for money in MONEYS
+    }
     now = find_results(source, [bot]).get(bot, Told({}, {})).sums
     return {money: sums.minus(before[money]) for money, sums in now.items()}
 
 
-def _read(source: Source, bots: Sequence[int], until: int | None = None) -> list[tuple]:  # type: ignore[type-arg]
-    last = write_last("t", source.view, "k.money", until)
+def _read(source: Source, bots: Sequence[int]) -> list[tuple]:  # type: ignore[type-arg]
+    last = write_last("t", source.view, "k.money")
     sql = TOTALS.format(last=last, which=source.which, bots=write_marks(bots))
     rows: list[tuple] = database.execute_sql(sql, bots).fetchall()  # type: ignore[type-arg]
     return rows
@@ -183,11 +208,17 @@ def show_results(
         "provisional": provisional,
         "realizedLamports": str(t.realized),
         "realizedSol": show_sol(t.realized),
-        "returnPct": show_percentage(t.realized, t.cost),
+        "returnPct": show_fixed(t.return_points, 2),
+        "winRate": show_fixed(t.win_points, 4),
+        "positions": t.positions,
+        "positionsWon": t.positions_won,
+        "positionsOpen": t.held,
         "matchedSells": t.matched,
         "partialSells": t.partial,
         "unmatchedSells": t.unmatched,
         "winningSells": t.winning,
+        "worstCaseLamports": str(t.worst_case),
+        "worstCaseSol": show_sol(t.worst_case),
         "volumeLamports": str(t.volume),
         "volumeSol": show_sol(t.volume),
         "observedTrades": t.trades,
@@ -226,7 +257,11 @@ def show_currency(money: Quote, sums: Sums, drawdown: int | None) -> CurrencyRes
         "decimals": money.decimals,
         "realizedRaw": str(sums.realized),
         "realized": exact(sums.realized, money.decimals),
-        "returnPct": show_percentage(sums.realized, sums.cost),
+        "returnPct": show_fixed(sums.return_points, 2),
+        "winRate": show_fixed(sums.win_points, 4),
+        "positions": sums.positions,
+        "positionsWon": sums.positions_won,
+        "positionsOpen": sums.held,
         "matchedSells": sums.matched,
         "partialSells": sums.partial,
         "unmatchedSells": sums.unmatched,
@@ -234,5 +269,6 @@ def show_currency(money: Quote, sums: Sums, drawdown: int | None) -> CurrencyRes
         "volumeRaw": str(sums.volume),
         "volume": exact(sums.volume, money.decimals),
         "costLeftRaw": str(sums.cost_left),
+        "worstCaseRaw": str(sums.worst_case),
         "maxDrawdownRaw": show_lamports(drawdown),
     }

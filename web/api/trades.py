@@ -203,7 +203,7 @@ def find_states(wallets: Iterable[str]) -> dict[str, CoverageState]:
 
 def show_trade(row: TradeRow, symbols: Mapping[str, str], state: CoverageState) -> Trade:
     """Make the Trade. `symbols`: {mint: symbol}, as far as they are known."""
-    money = find_money(row.kind, row.currency)
+    money = find_money(row.kind, row.currency, row.realized)
     return {
         "id": row.uid,
         "botId": row.bot,
@@ -234,11 +234,12 @@ def show_trade(row: TradeRow, symbols: Mapping[str, str], state: CoverageState) 
     }
 
 
-def find_money(kind: str, currency: str | None) -> Quote | None:
+def find_money(kind: str, currency: str | None, status: str | None = None) -> Quote | None:
     """Return what a trade was paid in, None for what nothing was paid for. `currency`: as it is
-    stored.
+    stored; `status`: of its result, which the fill of an order has if a market filled it.
     """
-    return MONEYS.get(currency or "") if kind in PAID_KINDS else None
+    is_paid = kind in PAID_KINDS or status not in (None, "not_applicable")
+    return MONEYS.get(currency or "") if is_paid else None
 
 
 def _show_realized(row: TradeRow, money: Quote | None) -> Realized:

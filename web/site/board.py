@@ -70,7 +70,7 @@ def find_columns(board: leaderboard.Board, rows: Sequence[Json]) -> Columns:
     else:
         places = [
             figures.find_unit_places((row[name] for row in rows), board.quote.decimals)
-            for name in ("realizedRaw", "costLeftRaw", "volumeRaw")
+            for name in ("realizedRaw", "worstCaseRaw", "volumeRaw")
         ]
     return Columns(board.quote, find_time(board), *places)
 

@@ -9,6 +9,7 @@ from flask.typing import ResponseReturnValue
 
 from accounts.fields import holds_secret
 from chain.amounts import exact
+from chain.stored.attachments import OF_RECORD
 from web.api import bots, paging, queries, risk
 from web.api.arguments import read_choice
 from web.api.estimates import add_estimates
@@ -45,17 +46,15 @@ PAGE_SIZE, LATEST_POSTS = 20, 3
 
 
 def find_profile(uid: str) -> Json:
-    """Return the bot as the API shows it, with `openPositions`, `tokenEnds`, and the risk of its
-    results and of its record; Problem `not_found` without one.
+    """Return the bot as the API shows it, with `openPositions`, `tokenEnds` and the risk of its
+    record; Problem `not_found` without one.
     """
     row = bots.find_row(uid)
     bot = bots.show_profile(row, bots.show_bots([row])[0])
-    results, record = risk.find_both(row.id)
     told = {
         "openPositions": find_positions(row),
         "tokenEnds": show_ends(row.id) if bot["risk"] else None,
-        "risk": results if bot["risk"] else None,
-        "recordRisk": record,
+        "recordRisk": risk.find_risk(OF_RECORD, row.id),
     }
     profile: Json = expand_json({**bot, **told})
     return profile

@@ -53,7 +53,9 @@ COMPARED: tuple[tuple[str, Callable[[Json], str]], ...] = (
     ("Realized PnL", lambda one: write(one, "realizedRaw", sign=True)),
     ("Sales with a known cost", lambda one: figures.whole(money.count_sales(one))),
     ("Sales with unknown cost", lambda one: figures.whole(one["unmatchedSells"])),
-    ("Sales with a gain", lambda one: figures.whole(one["winningSells"])),
+    ("Worst case", lambda one: write(one, "worstCaseRaw", sign=True)),
+    ("Return on cost", lambda one: profile_words.write_return(one["returnPct"])),
+    ("Win rate", profile_words.write_rate),
     ("Volume", lambda one: write(one, "volumeRaw")),
     ("Cost that left unsold", lambda one: write(one, "costLeftRaw")),
 )

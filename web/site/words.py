@@ -143,6 +143,7 @@ UNRANKED = {
     "gap": "part of the history is missing",
     "backfilling": "its history is still loading",
     "trades_in": "it trades in another currency",
+    "too_little_cost": "a cost basis under 1 SOL or 100 of a stablecoin",
     "damaged": "what was stored here cannot be read; the next poll writes it anew",
     "held_by_another": (
         "another bot held this wallet first; until this one proves it, it has no results"
