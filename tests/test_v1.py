@@ -541,9 +541,8 @@ def test_ranks_ties_and_those_without(service, bot, key):
         row["realizedLamports"],
         row["realizedSol"],
         row["wallet"],
-        row["winRate"],
         row["ranked"],
-    ) == ("900", "0.0000009", address("Rich"), "0.3333", True)
+    ) == ("900", "0.0000009", address("Rich"), True)
 
 
 def test_a_window_counts_what_happened_inside_it(service, bot, key):
@@ -586,7 +585,6 @@ def test_a_window_counts_what_happened_inside_it(service, bot, key):
             "matchedSells",
             "partialSells",
             "unmatchedSells",
-            "winRate",
             "unrankedReason",
         )
     }
@@ -599,7 +597,6 @@ def test_a_window_counts_what_happened_inside_it(service, bot, key):
         "matchedSells": 1,
         "partialSells": 1,
         "unmatchedSells": 1,
-        "winRate": "0.5000",
         "unrankedReason": "too_few_sells",
     }
     assert (

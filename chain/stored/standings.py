@@ -125,12 +125,19 @@ def make_standing(bot: int, board: Board, ends: int, one: Ranked) -> StandingRow
 
 
 def _find_tier(one: Ranked, money: str, by: str) -> int:
-    reason = find_reason(one.sums, one.has_wallet, one.has_gap, one.is_loading, by, money)
+    reason = find_reason(
+        one.sums, one.has_wallet, one.has_gap, by, money, one.is_loading
+    )
     return find_tier(reason, one.sums is not None, one.is_proven)
 
 
 def find_reason(
-    sums: Sums | None, has_wallet: bool, has_gap: bool, is_loading: bool, by: str, money: str = SOL
+    sums: Sums | None,
+    has_wallet: bool,
+    has_gap: bool,
+    by: str,
+    money: str = SOL,
+    is_loading: bool = False,
 ) -> str | None:
     """Why a bot has no rank, or None. `by`: what it is ranked by; only counts allow gaps and a
     history that is still loading.

@@ -222,7 +222,7 @@ def check_rank(board: Board, row: CompetitorRow, totals: Sums | None) -> str | N
     """Tell why an entry has no rank, or None."""
     by = RETURN if board.sort == "return" else COUNT if board.sort in BY_COUNT else RESULT
     has_wallet, is_loading = row.address is not None, row.coverage["state"] == "backfilling"
-    return find_reason(totals, has_wallet, row.has_gap, is_loading, by, board.money)
+    return find_reason(totals, has_wallet, row.has_gap, by, board.money, is_loading)
 
 
 def score(entry: Entry, sort: str) -> int | None:
