@@ -21,13 +21,13 @@ def list_lines(text: str) -> tuple[str, ...]:
 # that brought nothing. One whose facts are all known is chosen; the last of each needs the fewest.
 SPEECH = {
     "buy": (
-        "Bought {amount} {symbol} for {sol} SOL",
-        "Picked up {amount} {symbol} for {sol} SOL",
+        "Bought {amount} {symbol} for {paid} {currency}",
+        "Picked up {amount} {symbol} for {paid} {currency}",
         "Bought {symbol}",
     ),
     "sell": (
-        "Sold {amount} {symbol} for {sol} SOL",
-        "Let go of {amount} {symbol} for {sol} SOL",
+        "Sold {amount} {symbol} for {paid} {currency}",
+        "Let go of {amount} {symbol} for {paid} {currency}",
         "Sold {symbol}",
     ),
     "swap": (
