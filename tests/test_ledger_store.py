@@ -461,12 +461,22 @@ def test_only_what_passed_through_the_venue_of_a_trade_was_bought_or_sold(kind, 
     changes = [["A", "1", 6], ["B", "-1", 6], ["C", "5", 6], ["D", "5", 6]]
     row = {
         **{"kind": kind, "flags": to_json(flags), "mint": "A", "slot": 7, "place": 3},
+        "currency": "",
         "token_changes": to_json(changes),
         "beside_tokens": to_json([["C", "5", 6], ["D", "6", 6], ["E", "1", 6]]),
     }
     assert list_moved(row) == [
         (mint, side, 7, 3) for mint, side in zip("ABCDE", sides, strict=True)
     ]
+
+
+def test_the_stablecoin_of_a_trade_is_neither_bought_nor_sold():
+    row = {
+        **{"kind": "sell", "flags": "[]", "mint": "A", "currency": "USD", "slot": 7, "place": 3},
+        "token_changes": to_json([["A", "-1", 6], ["USD", "5", 6]]),
+        "beside_tokens": "[]",
+    }
+    assert list_moved(row) == [("A", "sell", 7, 3), ("USD", None, 7, 3)]
 
 
 def test_coverage_is_said_in_the_shape_of_the_interface(empty):
