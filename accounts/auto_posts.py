@@ -1,5 +1,6 @@
 """Automatic posts: a bot reports its own trades, where its owner switched that on."""
 
+import sys
 from collections.abc import Collection
 from typing import Any
 
@@ -13,6 +14,7 @@ from chain.amounts import exact, sol
 from chain.reading.beside import list_venue_changes
 from chain.reading.kinds import TRADES
 from chain.reading.quotes import find_quote
+from chain.scales import load_scale, show_amount
 from chain.stored.trades import LISTED_TRADE
 from chain.stored.verify import judge
 from chain.symbols import find_imitated, show_symbol
@@ -123,11 +125,11 @@ def _tell_facts(trade: Trade, is_alone: bool = True) -> dict[str, Any]:
     }
     if trade.kind == "round_trip":
         return facts
-    raw, decimals = changes[traded]
-    facts |= {"amount": exact(abs(raw), decimals), "sol": sol(abs(_read_venue_sol(trade)))}
-    for mint, (given, places) in changes.items():
+    shown = _show_amounts(trade, changes)
+    facts |= {"amount": shown[traded], "sol": sol(abs(_read_venue_sol(trade)))}
+    for mint, (given, _) in changes.items():
         if trade.kind == "swap" and given < 0:
-            facts |= {"fromSymbol": names.get(mint, mint[:4]), "fromAmount": exact(-given, places)}
+            facts |= {"fromSymbol": names.get(mint, mint[:4]), "fromAmount": shown[mint]}
     return facts | (_tell_quote_result(trade) if is_alone else {})
 
 
@@ -144,6 +146,19 @@ def _find_symbols(mints: list[str]) -> dict[str, str]:
     told = {mint: shorten_name(symbol) for mint, symbol in rows if symbol}
     own = {mint: told.get(mint) for mint in mints if not find_imitated(mint, told.get(mint))}
     return {mint: name for mint, symbol in own.items() if (name := show_symbol(mint, symbol))}
+
+
+def _show_amounts(trade: Trade, changes: dict[str, tuple[int, int]]) -> dict[str, str]:
+    """Amounts without a sign, as wallets displayed them at the time of the trade."""
+    rows: Any = Token.select(Token.mint, Token.scale).where(
+        Token.mint.in_(list(changes)), Token.scale.is_null(False)
+    )
+    scales = {mint: load_scale(scale) for mint, scale in rows.tuples()}
+    at, shown = trade.block_time or sys.maxsize, {}
+    for mint, (raw, decimals) in changes.items():
+        multiplier = scales[mint].find(at) if mint in scales else None
+        shown[mint] = show_amount(abs(raw), decimals, multiplier) or exact(abs(raw), decimals)
+    return shown
 
 
 def _tell_quote_result(trade: Trade) -> dict[str, str]:

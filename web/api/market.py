@@ -6,6 +6,7 @@ from collections.abc import Collection
 from typing import Any, NamedTuple
 
 from chain.mints import CHECKS
+from chain.scales import Scale, load_scale
 from chain.stored.columns import OBJECT
 from chain.symbols import mark_name, show_symbol
 from storage.rows import select, select_many, select_one, select_value, write_marks
@@ -68,6 +69,13 @@ class TokenRow(NamedTuple):
     absurd: str | None
 
 
+class ScaleRow(NamedTuple):
+    """What a token's displayed amounts multiply raw units by (chain.scales)."""
+
+    mint: str
+    scale: str
+
+
 class SymbolRow(NamedTuple):
     """What the maker of a token calls it."""
 
@@ -89,6 +97,7 @@ AND (t.discovered_at < ? OR t.discovered_at = ? AND t.id < ?)
 ORDER BY t.discovered_at DESC, t.id DESC LIMIT ?"""
 )
 SCOUT = "SELECT details FROM job WHERE name = 'scout'"
+SCALES = "SELECT mint, scale FROM token WHERE scale IS NOT NULL"
 SYMBOLS = "SELECT mint, symbol FROM token WHERE symbol IS NOT NULL AND mint IN "
 
 
@@ -124,6 +133,11 @@ def find_symbols(mints: Collection[str]) -> dict[str, str]:
     told = {row.mint: row.symbol for row in found}
     shown = {mint: show_symbol(mint, told.get(mint)) for mint in asked}
     return {mint: symbol for mint, symbol in shown.items() if symbol}
+
+
+def read_scales() -> dict[str, Scale]:
+    """Return {mint: Scale} of the few that don't show raw units as they are."""
+    return {row.mint: load_scale(row.scale) for row in select(ScaleRow, SCALES)}
 
 
 def find_current(now_ms: int) -> int:

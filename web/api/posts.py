@@ -4,18 +4,28 @@ from collections.abc import Iterable
 
 from chain.amounts import exact
 from chain.reading.beside import Change, list_venue_changes
+from chain.scales import show_amount
 from chain.stored.verify import VERIFIED_KINDS
 from chain.symbols import show_symbol
 from storage.rows import is_damaged
+from web.api import market
 from web.api.post_statements import PostRow
 from web.api.quote_trades import show_in_quote
-from web.api.serialize import Json, show_seconds, show_share, show_sol, show_time
+from web.api.serialize import (
+    Json,
+    Scales,
+    find_multiplier,
+    show_seconds,
+    show_share,
+    show_sol,
+    show_time,
+)
 from web.server.application import find_app
 
 UNTRUSTED_FIELDS = ["body", "reason", "symbol"]
 
 
-def show_post(row: PostRow, base_url: str) -> Json:
+def show_post(row: PostRow, base_url: str, scales: Scales) -> Json:
     """Make the Post. A hidden post keeps its record and loses its words. `base_url`: of this
     instance, without a slash at its end.
     """
@@ -55,7 +65,7 @@ def show_post(row: PostRow, base_url: str) -> Json:
         },
         "sanitized": bool(row.sanitized),
         "hiddenAt": show_time(row.hidden_at),
-        "receipt": show_receipt(row),
+        "receipt": show_receipt(row, scales),
         "url": f"{base_url}/posts/{row.uid}",
         "logId": row.log,
         "logIndex": row.log_place,
@@ -71,7 +81,8 @@ def _list_mints(row: PostRow) -> list[str]:
 def show_posts(rows: Iterable[PostRow]) -> list[Json]:
     """Make the Posts of an answer."""
     base_url = find_app().settings.base_url
-    return [show_post(row, base_url) for row in rows]
+    scales = market.read_scales()
+    return [show_post(row, base_url, scales) for row in rows]
 
 
 def _show_symbol(row: PostRow) -> str | None:
@@ -84,7 +95,7 @@ def _show_symbol(row: PostRow) -> str | None:
 SIDES = ("buy", "sell", "swap")
 
 
-def show_receipt(row: PostRow) -> Json | None:
+def show_receipt(row: PostRow, scales: Scales) -> Json | None:
     """Make the Receipt of the trade that a post names; None while none was observed.
 
     Amounts are those of the trade itself, without what passed beside it.
@@ -100,9 +111,9 @@ def show_receipt(row: PostRow) -> Json | None:
         "wallet": row.trade_wallet,
         "mint": row.trade_mint,
         "symbol": show_symbol(row.trade_mint, row.trade_symbol),
-        "amount": exact(abs(own.raw), own.decimals) if own else None,
+        "amount": _show_amount(row, own._replace(raw=abs(own.raw)), scales) if own else None,
         "tokenChanges": [
-            {"mint": one.mint, "change": exact(one.raw, one.decimals)} for one in moved
+            {"mint": one.mint, "change": _show_amount(row, one, scales)} for one in moved
         ],
         "solChange": _show_venue_sol(row),
         "realized": "not_applicable" if row.currency else row.realized,
@@ -114,6 +125,12 @@ def show_receipt(row: PostRow) -> Json | None:
         "eventAt": show_seconds(row.block_time),
         "beforeConnecting": _is_early(row),
     }
+
+
+def _show_amount(row: PostRow, change: Change, scales: Scales) -> str | None:
+    """As the token was displayed then."""
+    multiplier = find_multiplier(scales, change.mint, row.block_time)
+    return show_amount(change.raw, change.decimals, multiplier)
 
 
 def _is_early(row: PostRow) -> bool:

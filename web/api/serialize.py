@@ -2,21 +2,27 @@
 float appears.
 """
 
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any, overload
 
 import orjson
 
 from accounts.fields import is_provable
 from accounts.influencers import read_voice
-from chain.amounts import exact, show_lamports, sol
+from chain.amounts import show_lamports, sol
 from chain.reading.beside import Change, list_venue_changes
+from chain.scales import ONE, Scale, show_amount
 from chain.stored.summary import NOT_POLLED, read_coverage
 from storage.stored import Damaged
 from web.api.statements import ActivityRow, BotRow, TradeRow
 
 Json = dict[str, Any]
+# By mint, of those that don't show raw units as they are.
+Scales = Mapping[str, Scale]
 
 
 def write_cached(value: object) -> bytes:
@@ -48,7 +54,7 @@ def show_sol(lamports: int | None) -> str | None:
 
 
 # ---- trades --------------------------------------------------------------------------------------
-def show_trade(row: TradeRow, symbols: Mapping[str, str]) -> Json:
+def show_trade(row: TradeRow, symbols: Mapping[str, str], scales: Scales) -> Json:
     """Make the Trade. `symbols`: {mint: symbol}, as far as they are known."""
     return {
         "id": row.uid,
@@ -64,7 +70,7 @@ def show_trade(row: TradeRow, symbols: Mapping[str, str]) -> Json:
         "venue": row.venue,
         "mint": row.mint,
         "symbol": symbols.get(row.mint or ""),
-        "tokenChanges": [show_change(change, symbols) for change in row.token_changes],
+        "tokenChanges": show_changes(row, row.token_changes, symbols, scales),
         "solChangeLamports": str(row.sol_change),
         "solChange": show_sol(row.sol_change),
         "feeLamports": str(row.fee),
@@ -73,7 +79,7 @@ def show_trade(row: TradeRow, symbols: Mapping[str, str]) -> Json:
         "realized": _show_realized(row),
         "explainedShare": show_share(row.explained),
         "counterparties": row.counterparties,
-        "beside": _show_beside(row, symbols),
+        "beside": _show_beside(row, symbols, scales),
         "flags": row.flags,
         "source": "chain",
         "verified": True,
@@ -81,13 +87,36 @@ def show_trade(row: TradeRow, symbols: Mapping[str, str]) -> Json:
     }
 
 
-def _show_beside(row: TradeRow | ActivityRow, symbols: Mapping[str, str]) -> Json | None:
+def show_changes(
+    row: TradeRow | ActivityRow,
+    changes: Iterable[Sequence[Any]],
+    symbols: Mapping[str, str],
+    scales: Scales,
+) -> list[Json]:
+    """Make a trade's token changes, as its tokens were displayed then."""
+    return [
+        show_change(change, symbols, find_multiplier(scales, change[0], row.block_time))
+        for change in changes
+    ]
+
+
+def find_multiplier(scales: Scales, mint: str, at: int | None) -> Fraction | None:
+    """Find what displayed amounts multiply raw units by, at a time (Unix seconds; None: the latest
+    that is known). None if it can't be read.
+    """
+    scale = scales.get(mint)
+    return ONE if scale is None else scale.find(sys.maxsize if at is None else at)
+
+
+def _show_beside(
+    row: TradeRow | ActivityRow, symbols: Mapping[str, str], scales: Scales
+) -> Json | None:
     """Show what of a trade did not pass through its venue; None where all of it did."""
     if not row.beside_tokens and not row.beside_sol:
         return None
     return {
         "solLamports": str(row.beside_sol),
-        "tokenChanges": [show_change(change, symbols) for change in row.beside_tokens],
+        "tokenChanges": show_changes(row, row.beside_tokens, symbols, scales),
     }
 
 
@@ -96,16 +125,26 @@ def show_share(percent: int | None) -> str | None:
     return None if percent is None else f"{percent // 100}.{percent % 100:02}"
 
 
-def show_change(change: Sequence[Any], symbols: Mapping[str, str]) -> Json:
+def show_change(
+    change: Sequence[Any], symbols: Mapping[str, str], multiplier: Fraction | None = ONE
+) -> Json:
     """Make a token change of the interface."""
     mint, raw, decimals = change
     return {
         "mint": mint,
         "symbol": symbols.get(mint),
         "changeRaw": str(raw),
-        "change": exact(int(raw), decimals),
+        "change": show_amount(int(raw), decimals, multiplier),
         "decimals": decimals,
+        "multiplier": write_multiplier(multiplier),
     }
+
+
+def write_multiplier(multiplier: Fraction | None) -> str | None:
+    """Write it as an exact decimal number; null if it can't be read."""
+    if multiplier is None:
+        return None
+    return "1" if multiplier == 1 else f"{Decimal(multiplier.numerator) / multiplier.denominator:f}"
 
 
 NOT_IN_SOL: Json = {
@@ -149,17 +188,17 @@ def list_moved(row: ActivityRow) -> list[Change]:
     return list_venue_changes(row.token_changes, row.beside_tokens)
 
 
-def show_activity(row: ActivityRow, mint: str) -> Json:
+def show_activity(row: ActivityRow, mint: str, scales: Scales) -> Json:
     """Make the ActivityRow of the interface: what the trade bought or sold of this mint."""
     change = next(one for one in list_moved(row) if one.mint == mint)
-    amount = abs(change.raw)
+    amount, multiplier = abs(change.raw), find_multiplier(scales, mint, row.block_time)
     return {
         "side": row.side,
         "botId": row.bot,
         "botName": row.bot_name,
         "wallet": row.wallet,
         "amountRaw": str(amount),
-        "amount": exact(amount, change.decimals),
+        "amount": show_amount(amount, change.decimals, multiplier),
         "decimals": change.decimals,
         "solChangeLamports": str(row.sol_change),
         "solChange": show_sol(row.sol_change),
@@ -169,7 +208,7 @@ def show_activity(row: ActivityRow, mint: str) -> Json:
         "tradeId": row.trade,
         "kind": row.kind,
         "explainedShare": show_share(row.explained),
-        "beside": _show_beside(row, {}),
+        "beside": _show_beside(row, {}, scales),
         "flags": row.flags,
         "explorerUrl": explorer_url(row.signature),
     }

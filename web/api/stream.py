@@ -23,7 +23,7 @@ from accounts.problem import Problem
 from chain.stored.summary import read_coverage
 from notify import messages
 from storage import database
-from web.api import paging, queries, v1
+from web.api import market, paging, queries, v1
 from web.api.posts import show_post
 from web.api.statements import CoverageRow
 from web.api.trades import show_trades
@@ -100,6 +100,7 @@ def read_events(secret: str, base_url: str, after: int, limit: int) -> list[Even
 def list_events(base_url: str, after: int, limit: int) -> list[messages.Event]:
     """Return what arrived after this arrival, in order, as the API shows it."""
     arrivals = queries.list_arrivals(limit, after)
+    scales = market.read_scales()
     posts = queries.find_posts(sorted({one.post_id for one in arrivals if one.post_id}))
     rows = queries.find_trades([one.trade_id for one in arrivals if one.trade_id])
     # Without those that cannot be read.
@@ -110,7 +111,7 @@ def list_events(base_url: str, after: int, limit: int) -> list[messages.Event]:
         messages.Event(
             one.id,
             one.kind,
-            show_post(posts[one.post_id], base_url)
+            show_post(posts[one.post_id], base_url, scales)
             if one.post_id
             else show_change(wallets[one.wallet_id])
             if one.wallet_id

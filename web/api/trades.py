@@ -16,12 +16,17 @@ def show_trades(rows: Sequence[TradeRow]) -> list[Json]:
     rows = [row for row in rows if not is_damaged(row)]
     changes = (change for row in rows for change in (*row.token_changes, *row.beside_tokens))
     symbols = market.find_symbols(sorted({mint for mint, _, _ in changes}))
-    return [{**show_trade(row, symbols), **show_in_quote(row, row.kind, row.flags)} for row in rows]
+    scales = market.read_scales() if rows else {}
+    return [
+        {**show_trade(row, symbols, scales), **show_in_quote(row, row.kind, row.flags)}
+        for row in rows
+    ]
 
 
 def show_activities(rows: Iterable[ActivityRow], mint: str) -> list[Json]:
     """Make the ActivityRows of a token."""
-    return [show_activity(row, mint) for row in list_moving(rows, mint)]
+    scales = market.read_scales()
+    return [show_activity(row, mint, scales) for row in list_moving(rows, mint)]
 
 
 def list_moving(rows: Iterable[ActivityRow], mint: str) -> list[ActivityRow]:

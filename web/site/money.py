@@ -1,6 +1,7 @@
 """The words about where a wallet's money went and where a trade's value came from. Text only."""
 
 from collections.abc import Iterable, Mapping
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 from chain.amounts import sol
@@ -155,7 +156,7 @@ def describe_beside(trade: Json, symbols: Mapping[str, str]) -> str:
     if beside is None:
         return ""
     moved = [
-        f"{figures.write_tokens(one['change'], True)} {name_token(one, symbols)}"
+        f"{write_change(one['change'])} {name_token(one, symbols)}"
         for one in beside["tokenChanges"]
     ]
     if beside["solLamports"] != "0":
@@ -166,6 +167,10 @@ def describe_beside(trade: Json, symbols: Mapping[str, str]) -> str:
     )
 
 
+def write_change(change: str | None) -> str:
+    return figures.UNKNOWN if change is None else figures.write_tokens(change, True)
+
+
 def name_token(change: Json, symbols: Mapping[str, str]) -> str:
     symbol = symbols.get(change["mint"])
     return words.plain(symbol) if symbol else words.short(change["mint"])
@@ -174,9 +179,15 @@ def name_token(change: Json, symbols: Mapping[str, str]) -> str:
 def venue_changes(trade: Json) -> list[Json]:
     """List the token changes of a trade without what passed beside it."""
     whole, beside = trade["tokenChanges"], (trade["beside"] or NONE)["tokenChanges"]
-    symbols = {one["mint"]: one["symbol"] for one in (*whole, *beside)}
+    told = {one["mint"]: one for one in (*whole, *beside)}
     moved = list_venue_changes(_read_changes(whole), _read_changes(beside))
-    return [show_change(one, symbols) for one in moved]
+    symbols = {mint: one["symbol"] for mint, one in told.items()}
+    return [show_change(one, symbols, read_multiplier(told[one.mint])) for one in moved]
+
+
+def read_multiplier(change: Json) -> Fraction | None:
+    """Read what a token change displays a multiple of raw units by."""
+    return None if change["multiplier"] is None else Fraction(change["multiplier"])
 
 
 def _read_changes(changes: Iterable[Json]) -> list[Change]:

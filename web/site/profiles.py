@@ -9,7 +9,6 @@ from flask.typing import ResponseReturnValue
 
 from accounts.fields import holds_secret
 from accounts.problem import Problem
-from chain.amounts import exact
 from web.api import paging, queries, risk, v1
 from web.api.arguments import read_choice
 from web.api.estimates import add_estimates
@@ -65,9 +64,7 @@ def is_own(uid: str) -> bool:
 def show_profile(uid: str) -> ResponseReturnValue:
     """Show a bot: what the chain shows of it, or one of its tabs."""
     tab, bot = read_choice(request.args, "tab", tuple(CONTENTS), ""), find_profile(uid)
-    return render_template(
-        "bot.html", bot=bot, tab=tab, own=is_own(uid), exact=exact, **CONTENTS[tab](bot)
-    )
+    return render_template("bot.html", bot=bot, tab=tab, own=is_own(uid), **CONTENTS[tab](bot))
 
 
 def read_overview(bot: Json) -> dict[str, Any]:

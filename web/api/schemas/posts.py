@@ -51,7 +51,7 @@ class ReceiptChange(Shape):
     """What the trade moved of one token in the wallet's own accounts."""
 
     mint: Address
-    change: Exact
+    change: Exact | None = described("as wallets display it; null: its multiplier is unknown")
 
 
 class PostReceipt(Shape):

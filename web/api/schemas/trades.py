@@ -26,8 +26,12 @@ class TokenChange(Shape):
     mint: Address
     symbol: str | None = described("untrusted")
     changeRaw: Whole
-    change: Exact
+    change: Exact | None = described("as wallets display it; null: its multiplier is unknown")
     decimals: int
+    multiplier: Exact | None = described(
+        "what the token's display multiplied raw units by at the time of the trade, 1 for nearly "
+        "all; null: the token's mint has one that can't be read"
+    )
 
 
 class Lot(Shape):
@@ -152,7 +156,7 @@ class ActivityRow(Shape):
     botName: str = described("untrusted")
     wallet: Address
     amountRaw: Whole = described("what was bought or sold, without what passed beside it")
-    amount: Exact
+    amount: Exact | None = described("the same as wallets display it, like a Trade's `change`")
     decimals: int
     solChangeLamports: Whole = described("of the whole transaction, as in Trade")
     solChange: Exact

@@ -297,11 +297,15 @@ class Position(Shape):
     mint: Address
     symbol: str | None = described("untrusted")
     amountRaw: Whole
+    amount: Exact | None = described(
+        "as wallets display it; null: the token multiplies it by a number that can't be read"
+    )
     decimals: int
     costLamports: Whole | None = described("of the part whose cost is known")
     unknownBasisRaw: Whole = described("the part whose cost is not known")
+    unknownBasis: Exact | None = described("the same as wallets display it, like `amount`")
     estimate: Estimate | None
-    estimateReason: Literal["no_price", "price_doubtful"] | None = described(
+    estimateReason: Literal["no_price", "price_doubtful", "multiplier_unknown"] | None = described(
         "why there is no estimate: the scout has no price in SOL of the token, or one that is hard "
-        "to believe"
+        "to believe, or the token's multiplier can't be read"
     )
