@@ -13,8 +13,8 @@ from accounts.verification import MAX_AT_ONCE, verify_posts
 from chain.amounts import exact, sol
 from chain.reading.beside import list_venue_changes
 from chain.reading.kinds import TRADES
-from chain.reading.quotes import find_quote
-from chain.scales import load_scale, show_amount
+from chain.reading.quotes import MONEYS
+from chain.scales import ONE, load_scale, show_amount
 from chain.stored.trades import LISTED_TRADE
 from chain.stored.verify import judge
 from chain.symbols import find_imitated, show_symbol
@@ -109,7 +109,7 @@ def _tell_facts(trade: Trade, is_alone: bool = True) -> dict[str, Any]:
 
     `is_alone`: its wallet is the only one of its bot. Of several each is read by itself, and what
     another did in the same transaction may still take the price away. Such a result, and one of a
-    part of a sale, stands in the post's receipt alone, which is always as the books are.
+    part of a sale, is in the post's receipt alone, which is always as the books are.
 
     A token without a known symbol, or with that of a stablecoin which it is not, is called by the
     first letters of its mint.
@@ -118,34 +118,21 @@ def _tell_facts(trade: Trade, is_alone: bool = True) -> dict[str, Any]:
     # A trade, unlike other entries, has one mint that it is about.
     traded: str = trade.mint  # type: ignore[assignment]
     names = _find_symbols([traded, *changes])
-    facts = {
-        "kind": trade.kind,
-        "symbol": names.get(traded, traded[:4]),
-        "resultSol": _tell_result(trade) if is_alone or trade.kind == "round_trip" else None,
-    }
+    shown = _show_amounts(trade, changes)
+    facts = {"kind": trade.kind, "symbol": names.get(traded, traded[:4])}
+    if trade.kind == "swap":
+        facts |= {"amount": shown[traded]}
+        for mint, (given, _) in changes.items():
+            if given < 0:
+                given_name = names.get(mint, mint[:4])
+                facts |= {"fromSymbol": given_name, "fromAmount": shown[mint]}
+        return facts
+    result = _tell_result(trade) if is_alone or trade.kind == "round_trip" else None
+    facts |= {"currency": MONEYS[trade.currency].symbol, **({"result": result} if result else {})}
     if trade.kind == "round_trip":
         return facts
-    shown = _show_amounts(trade, changes)
-    facts |= {"amount": shown[traded], "sol": sol(abs(_read_venue_sol(trade)))}
-    for mint, (given, _) in changes.items():
-        if trade.kind == "swap" and given < 0:
-            facts |= {"fromSymbol": names.get(mint, mint[:4]), "fromAmount": shown[mint]}
-    return facts | (_tell_quote_result(trade) if is_alone else {})
-
-
-def _tell_result(trade: Trade) -> str | None:
-    """What a sale earned in SOL, where that is known of all that was sold."""
-    if trade.currency or trade.result is None or trade.realized != "matched":
-        return None
-    return sol(trade.result)
-
-
-def _find_symbols(mints: list[str]) -> dict[str, str]:
-    """Return {mint: symbol} of those that have one of their own, and of all stablecoins."""
-    rows: Any = Token.select(Token.mint, Token.symbol).where(Token.mint.in_(mints)).tuples()
-    told = {mint: shorten_name(symbol) for mint, symbol in rows if symbol}
-    own = {mint: told.get(mint) for mint in mints if not find_imitated(mint, told.get(mint))}
-    return {mint: name for mint, symbol in own.items() if (name := show_symbol(mint, symbol))}
+    paid = shown[trade.currency] if trade.currency else sol(abs(_read_venue_sol(trade)))
+    return {**facts, "amount": shown[traded], "paid": paid}
 
 
 def _show_amounts(trade: Trade, changes: dict[str, tuple[int, int]]) -> dict[str, str]:
@@ -156,17 +143,24 @@ def _show_amounts(trade: Trade, changes: dict[str, tuple[int, int]]) -> dict[str
     scales = {mint: load_scale(scale) for mint, scale in rows.tuples()}
     at, shown = trade.block_time or sys.maxsize, {}
     for mint, (raw, decimals) in changes.items():
-        multiplier = scales[mint].find(at) if mint in scales else None
+        multiplier = scales[mint].find(at) if mint in scales else ONE
         shown[mint] = show_amount(abs(raw), decimals, multiplier) or exact(abs(raw), decimals)
     return shown
 
 
-def _tell_quote_result(trade: Trade) -> dict[str, str]:
-    """What a sale for a stablecoin earned in it, where that is known of all that was sold."""
-    quote = find_quote(trade.currency)
-    if quote is None or trade.result is None or trade.realized != "matched":
-        return {}
-    return {"result": exact(trade.result, quote.decimals), "currency": quote.symbol}
+def _tell_result(trade: Trade) -> str | None:
+    """What a sale earned in its currency, if that is known of all that was sold."""
+    if trade.result is None or trade.realized != "matched":
+        return None
+    return exact(trade.result, MONEYS[trade.currency].decimals)
+
+
+def _find_symbols(mints: list[str]) -> dict[str, str]:
+    """Return {mint: symbol} of those that have one of their own, and of all stablecoins."""
+    rows: Any = Token.select(Token.mint, Token.symbol).where(Token.mint.in_(mints)).tuples()
+    told = {mint: shorten_name(symbol) for mint, symbol in rows if symbol}
+    own = {mint: told.get(mint) for mint in mints if not find_imitated(mint, told.get(mint))}
+    return {mint: name for mint, symbol in own.items() if (name := show_symbol(mint, symbol))}
 
 
 def _read_venue_changes(trade: Trade) -> dict[str, tuple[int, int]]:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from chain.ledger.average import is_dust
 from chain.ledger.inventory import NOTHING, SOL, Carried, Cut
-from chain.ledger.lots import Slice, find_lower_median, share
+from chain.ledger.lots import Slice, share
 from chain.reading.entries import Entry
 from chain.reading.instructions import WRAPPED_SOL
 from chain.reading.kinds import TRADES
@@ -101,7 +101,7 @@ class Booked(NamedTuple):
     raw amount, cost or None), ...) of a sale. `unmatched_proceeds`: for lots of unknown cost.
     `cost_left`: known cost of lots that left without a sale, by mint in `left`. `other`: money in
     no cost, proceeds or result. `carried`: lots that took over a cost. `sold`: mint of a sale or
-    round trip, held for `holding` seconds. `emptied`: mints of which nothing is held any more.
+    round trip.
     """
 
     entry: Entry
@@ -119,9 +119,7 @@ class Booked(NamedTuple):
     other: int = 0
     carried: int = 0
     sold: str | None = None
-    holding: int | None = None
     left: tuple[tuple[str, int], ...] = ()
-    emptied: tuple[str, ...] = ()
 
     @property
     def counts(self) -> bool:
@@ -140,7 +138,7 @@ def book(entry: Entry, side: Side, moved: Moved, money: str, begins: int, doubt:
     if side.kind in TRADES and UNEXPLAINED in flags:
         booked = booked._replace(other=side.through)
     elif side.kind == "round_trip":
-        booked = booked._replace(status="matched", result=side.through, sold=entry.mint, holding=0)
+        booked = booked._replace(status="matched", result=side.through, sold=entry.mint)
     elif side.kind == "sell":
         booked = _book_sale(booked, moved, begins, doubt)
     elif moved.carried:
@@ -200,7 +198,6 @@ def _book_sale(booked: Booked, moved: Moved, begins: int, doubt: bool) -> Booked
         **price._asdict(),
         lots=tuple(lots),
         sold=moved.given,
-        holding=find_holding_seconds(slices, begins, booked.entry.block_time),
     )
 
 
@@ -229,20 +226,6 @@ def price_sale(
         return Price("unmatched", None, None, None, 0, amount, proceeds)
     status, rest = "matched" if is_dust(amount - matched, amount) else "partial", amount - matched
     return Price(status, gross - cost, gross, cost, matched, rest, proceeds - gross)
-
-
-def find_holding_seconds(slices: Iterable[Slice], begins: int, sold_at: int | None) -> int | None:
-    """How long the middle unit of known cost was held, of an even number the shorter; None if no
-    time is known. `sold_at`: Unix seconds.
-    """
-    if sold_at is None:
-        return None
-    held = [
-        (max(0, sold_at - one.lot.time), one.amount)
-        for one in slices
-        if one.lot.time is not None and one.see_cost(begins) is not None
-    ]
-    return held[0][0] if len(held) == 1 else find_lower_median(sorted(held))
 
 
 def mark_paid_elsewhere(

@@ -5,10 +5,11 @@ from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from typing import NamedTuple
 
-from chain.scales import ONE, show_amount
+from chain.scales import show_amount
 from storage.rows import select, write_marks
 from web.api import market
-from web.api.serialize import Json, Scales, find_multiplier, show_sol, show_time
+from web.api.scaled import find_multiplier, read_scales
+from web.api.serialize import Json, show_sol, show_time
 
 LAMPORTS = 10**9
 # Powers of ten that a price in SOL can have.
@@ -33,17 +34,21 @@ PRICES = "SELECT mint, price_sol, source, quoted_at, absurd FROM token WHERE min
 def add_estimates(positions: Sequence[Json], now: int) -> list[Json]:
     """Return positions with displayed amounts, `estimate` and `estimateReason`. `now` in ms."""
     prices, current = find_prices([one["mint"] for one in positions]), market.find_current(now)
-    scales = market.read_scales()
+    scales = read_scales()
     return [
-        _add_estimate(one, prices.get(one["mint"]), current, scales, now // 1000)
+        _add_estimate(
+            one,
+            prices.get(one["mint"]),
+            current,
+            find_multiplier(scales, one["mint"], now // 1000),
+        )
         for one in positions
     ]
 
 
 def _add_estimate(
-    position: Json, row: PriceRow | None, current: int, scales: Scales, second: int
+    position: Json, row: PriceRow | None, current: int, multiplier: Fraction | None
 ) -> Json:
-    multiplier = find_multiplier(scales, position["mint"], second)
     amount, unknown = (
         show_amount(int(position[name]), position["decimals"], multiplier)
         for name in ("amountRaw", "unknownBasisRaw")
@@ -60,7 +65,7 @@ def find_prices(mints: Collection[str]) -> dict[str, PriceRow]:
 
 
 def show_estimate(
-    position: Json, row: PriceRow | None, current: int, multiplier: Fraction | None = ONE
+    position: Json, row: PriceRow | None, current: int, multiplier: Fraction | None
 ) -> Json:
     """Make the Estimate of a position, or the reason why there is none. A quote from before
     `current` (ms) is stale. Prices are of what is displayed, `multiplier` times the raw units.

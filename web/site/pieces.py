@@ -14,6 +14,7 @@ from flask import current_app
 from chain.reading.quotes import Quote
 from chain.scales import ONE, show_amount
 from web.api import market, queries
+from web.api.scaled import read_multiplier
 from web.api.serialize import Json
 from web.api.statements import OriginRow
 from web.server.application import find_app
@@ -105,14 +106,14 @@ def _find_places(trades: Sequence[Json]) -> dict[str, int]:
 
 def draw_activity(rows: Sequence[Json], mint: str) -> list[str]:
     """Return the HTML of who bought, sold and swapped a token. A row has `tokenChanges`, too."""
-    symbols, macros = find_symbols(row for row in rows if row["kind"] == "swap"), _macros()
+    symbols, macros = find_symbols(row for row in rows if money.is_exchange(row)), _macros()
     return [macros.activity({**row, "swapped": _list_swapped(row, mint, symbols)}) for row in rows]
 
 
 def _list_swapped(row: Json, mint: str, symbols: Mapping[str, str]) -> list[Json]:
     return [
         {**one, "symbol": symbols.get(one["mint"])}
-        for one in (row["tokenChanges"] if row["kind"] == "swap" else ())
+        for one in (row["tokenChanges"] if money.is_exchange(row) else ())
         if one["mint"] != mint
     ]
 
@@ -145,7 +146,7 @@ def _find_sold(trade: Json) -> tuple[int, Fraction | None]:
     """(decimals, multiplier of what is displayed) of the token that a trade sold."""
     return next(
         (
-            (change["decimals"], money.read_multiplier(change))
+            (change["decimals"], read_multiplier(change["multiplier"]))
             for change in money.venue_changes(trade)
             if change["changeRaw"].startswith("-")
         ),
@@ -180,6 +181,6 @@ def _mints_of(shown: Json) -> list[str]:
         shown.get("mint"),
         *shown.get("tokenAddresses", ()),
         *(change["mint"] for change in shown.get("tokenChanges", ())),
-        *(change["mint"] for change in (shown.get("beside") or money.NONE)["tokenChanges"]),
+        *(change["mint"] for change in (shown.get("outsideVenue") or money.NONE)["tokenChanges"]),
     )
     return [mint for mint in mints if mint]
