@@ -92,6 +92,8 @@ class Ledger:
     deposits: Deposits = field(default_factory=Deposits)
     # of the latest block time so far, counted from 1970
     hour: int = 0
+    # by money, what was parked when the open attachment began
+    _parked_before: dict[str, int] = field(default_factory=dict)
     # by money, mints whose cost a swap carried over from one with a gap
     _doubted: dict[str, set[str]] = field(default_factory=lambda: {SOL: set()})
 
@@ -168,24 +170,30 @@ class Ledger:
         for key, tally in self.list_tallies():
             if key in self.accounts:
                 account = self.accounts[key]
-                account.open_cost = self._sum_unsold(key[0], tally)
+                account.open_cost = self._sum_unsold(key, tally)
                 account.positions.follow(made.get(key), tally, entry.block_time)
         return made
 
-    def _sum_unsold(self, money: str, tally: Tally) -> int:
+    def _sum_unsold(self, key: Key, tally: Tally) -> int:
         """What the worst case takes as lost, in raw units of a money: all known cost of what is
-        held, and the money that is parked at venues and in orders.
+        held, and the money that is parked at venues and in orders; of an attachment, only what was
+        parked since it began.
         """
-        return tally.cost + self.deposits.sum_parked(money or WRAPPED_SOL)
+        money, view = key
+        parked = self.deposits.sum_parked(money or WRAPPED_SOL)
+        if view != ALL_HISTORY:
+            parked = max(0, parked - self._parked_before.get(money, 0))
+        return tally.cost + parked
 
     def _turn(self, entry: Entry) -> None:
         """Close and begin attachments, and tally the open one."""
         before = self.spans.open
         self.spans.turn(entry, self._measure)
         span = self.spans.open
-        for inventory in self.inventories.values():
+        for money, inventory in self.inventories.items():
             if span is not before:
                 inventory.watch(span.begins_ms if span else None)
+                self._parked_before[money] = self.deposits.sum_parked(money or WRAPPED_SOL)
             for tally in inventory.tallies:
                 tally.begin()
 

@@ -4,11 +4,9 @@ Only units of known cost belong to a position: tokens that strangers send neithe
 keep one open, nor raise its peak.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from chain.ledger.inventory import Tally
-from chain.ledger.lots import find_lower_median
 from chain.ledger.risk import round_down
 from chain.ledger.sales import INCOMPLETE, Booked
 
@@ -128,8 +126,3 @@ class Positions:
         """The best and the worst result so far of positions with a sale; None without any."""
         results = [*self._ends, *(one.result for one in self.open.values() if one.is_sold)]
         return (max(results), min(results)) if results else None
-
-
-def find_median(holdings: Iterable[tuple[int, int]]) -> int | None:
-    """Seconds; of an even number of positions the lower of the two in the middle."""
-    return find_lower_median(sorted(holdings))
