@@ -66,6 +66,13 @@ def test_results_and_record_tell_each_stablecoin_by_itself(service, bot):
         "decimals": 6,
         "realizedRaw": "-1250000",
         "realized": "-1.25",
+        "worstCaseRaw": "-1550000",
+        "worstCase": "-1.55",
+        "returnPct": None,
+        "winRate": None,
+        "positions": 0,
+        "positionsWon": 0,
+        "positionsOpen": 0,
         "matchedSells": 2,
         "partialSells": 1,
         "unmatchedSells": 4,
@@ -263,7 +270,7 @@ def test_the_board_lets_the_currency_be_chosen_without_a_script(service, bot):
     link = re.search(r'href="([^"]+quote=USDC)"', page).group(1).replace("&amp;", "&")
     quoted = service.get(link)
     text = text_of(quoted)
-    assert "Realized PnL, USDC" in text and "+1.50" in text and "Worst case" not in text
+    assert "Realized PnL, USDC" in text and "+1.50" in text and "Worst case, USDC" in text
     assert re.search(r'quote=USDC" aria-current="true">USDC</a>', quoted.text)
     # Other sorts are of SOL.
     assert 'sort=volume&amp;window=all">' in quoted.text

@@ -594,8 +594,8 @@ def test_what_is_held_is_tallied_as_if_counted_anew(steps, choices):
         pass
     ledger, _ = rebuild(teller.entries, spans=Spans((Span(1, 200_000, None),)))
     for inventory in ledger.inventories.values():
-        for tally in inventory.tallies:
-            counted = inventory.count_held(tally.begins)
-            assert (tally.cost, tally.held) == (counted.cost, counted.held)
+        for known in inventory.known_costs:
+            counted = inventory.count_held(known.begins)
+            assert (known.cost, known.held) == (counted.cost, counted.held)
     again, _ = rebuild(teller.entries, spans=Spans((Span(1, 200_000, None),)))
     assert again.accounts == ledger.accounts
