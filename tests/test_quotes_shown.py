@@ -272,8 +272,7 @@ def test_the_board_lets_the_currency_be_chosen_without_a_script(service, bot):
     text = text_of(quoted)
     assert "Realized PnL, USDC" in text and "+1.50" in text and "Worst case, USDC" in text
     assert re.search(r'quote=USDC" aria-current="true">USDC</a>', quoted.text)
-    # Other sorts are of SOL.
-    assert 'sort=volume&amp;window=all">' in quoted.text
+    assert 'sort=volume&amp;window=all&amp;quote=USDC">' in quoted.text
     empty = text_of(service.get("/leaderboard?quote=PYUSD"))
     assert "No bot of this list has traded in PYUSD yet. Results in SOL , or connect a bot" in empty
     narrow = service.get("/leaderboard?quote=PYUSD&window=24h")
