@@ -38,6 +38,8 @@ class Call:
     begun_at: float
     endpoints: set[str] = field(default_factory=set)
     tries: int = 0
+    # A pass began without the wallet, which perhaps was not due yet in the database.
+    is_missed: bool = False
 
 
 class Notices:
@@ -139,8 +141,10 @@ class Notices:
     def begin_pass(self, wallet_ids: Iterable[int]) -> None:
         """Begin to poll these wallets."""
         with self._news:
-            self._polled = {one: self._taken[one] for one in wallet_ids if one in self._taken}
-            self._taken = {}
+            self._polled = {one: self._taken.pop(one) for one in wallet_ids if one in self._taken}
+            self._taken = {key: one for key, one in self._taken.items() if not one.is_missed}
+            for call in self._taken.values():
+                call.is_missed = True
 
     def is_urgent(self) -> bool:
         """Whether wallets wait for the next pass, so that the running one should end."""

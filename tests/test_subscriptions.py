@@ -83,6 +83,25 @@ def test_a_wallet_is_polled_again_while_a_transaction_is_not_there_yet():
     assert poll(notices, 1.2) and not poll(notices, 9.0)
 
 
+def test_a_pass_that_begins_before_a_wallet_is_due_leaves_it_to_the_next():
+    notices = Notices()
+    notices.add(7, "endpoint 1", 0.0)
+    assert notices.take(lambda: 1.0) == [7]
+    notices.begin_pass([8])
+    assert notices.is_urgent() and not notices.is_noticed(7)
+    notices.begin_pass([7])
+    assert not notices.is_urgent() and notices.is_noticed(7)
+
+
+def test_a_wallet_that_no_pass_polls_is_not_urgent_for_long():
+    notices = Notices()
+    notices.add(7, "endpoint 1", 0.0)
+    assert notices.take(lambda: 1.0) == [7]
+    for is_urgent in (True, False):
+        notices.begin_pass([8])
+        assert notices.is_urgent() == is_urgent
+
+
 def test_an_endpoint_is_muted_after_many_false_notices_in_a_row():
     notices, ticks = Notices(), itertools.count()
 
