@@ -316,7 +316,7 @@ def test_a_gap_that_opens_or_heals_forgets(service, ada):
         refresh_standings(NOW)
         ledger_store.publish(wallet, progress, NOW)
         assert forgotten() == ["Ada"]
-        reason = "open_gap" if progress.unexplained else None
+        reason = "gap" if progress.unexplained else None
         assert board(service, ada)[0]["unrankedReason"] == reason
 
 
@@ -326,12 +326,14 @@ def test_three_sales_with_a_result_make_a_rank():
     assert find_reason(few, True, False, by=RESULT) == "too_few_sells"
     assert find_reason(few, True, True, by=COUNT) is None
     assert find_reason(enough, True, False, by=RESULT) is None
-    assert find_reason(enough, True, True, by=RESULT) == "open_gap"
+    assert find_reason(enough, True, True, by=RESULT) == "gap"
     assert find_reason(enough, False, False, by=RESULT) == "no_wallet"
+    assert find_reason(enough, True, False, by=RESULT, is_loading=True) == "backfilling"
+    assert find_reason(enough, True, False, by=COUNT, is_loading=True) is None
     assert find_reason(None, True, False, by=RESULT) == "not_observed"
     order = [
         find_tier(reason, seen, proven)
-        for reason, seen in ((None, True), ("open_gap", True), ("not_observed", False))
+        for reason, seen in ((None, True), ("gap", True), ("not_observed", False))
         for proven in (True, False)
     ]
     assert order == [0, 1, 2, 4, 3, 5]

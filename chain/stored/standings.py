@@ -105,6 +105,7 @@ class Ranked(NamedTuple):
     sums: Sums | None
     has_wallet: bool
     has_gap: bool
+    is_loading: bool
     is_proven: bool
     is_retired: bool
 
@@ -124,25 +125,36 @@ def make_standing(bot: int, board: Board, ends: int, one: Ranked) -> StandingRow
 
 
 def _find_tier(one: Ranked, money: str, by: str) -> int:
-    reason = find_reason(one.sums, one.has_wallet, one.has_gap, by, money)
+    reason = find_reason(
+        one.sums, one.has_wallet, one.has_gap, by, money, one.is_loading
+    )
     return find_tier(reason, one.sums is not None, one.is_proven)
 
 
 def find_reason(
-    sums: Sums | None, has_wallet: bool, has_gap: bool, by: str, money: str = SOL
+    sums: Sums | None,
+    has_wallet: bool,
+    has_gap: bool,
+    by: str,
+    money: str = SOL,
+    is_loading: bool = False,
 ) -> str | None:
-    """Why a bot has no rank, or None. `by`: what it is ranked by; only counts allow gaps."""
+    """Why a bot has no rank, or None. `by`: what it is ranked by; only counts allow gaps and a
+    history that is still loading.
+    """
     if not has_wallet:
         return "no_wallet"
     if sums is None:
         return "not_observed"
     if by == COUNT:
         return None
+    if is_loading:
+        return "backfilling"
     if sums.matched + sums.partial < MIN_SELLS:
         return "too_few_sells"
     if by == RETURN and sums.cost < MIN_COST[money]:
         return "too_little_cost"
-    return "open_gap" if has_gap else None
+    return "gap" if has_gap else None
 
 
 def find_tier(reason: str | None, is_seen: bool, is_proven: bool) -> int:
@@ -276,10 +288,12 @@ def _work_out_one(reader: _Reader, bot: int, holdings: Sequence[Holding]) -> Sta
     hours = [reader.firsts[one.id] for one in counted if one.id in reader.firsts]
     if is_forward:
         hours += _list_given_up(reader, counted)
+    coverages = [read_coverage(one.coverage) for one in present]
     ranked = Ranked(
         sums=add_up(sums) if counted else None,
         has_wallet=bool(present),
-        has_gap=any(read_coverage(one.coverage)["gaps"] for one in present),
+        has_gap=any(one["gaps"] for one in coverages),
+        is_loading=any(one["state"] == "backfilling" for one in coverages),
         is_proven=_are_proven(present) and not (is_forward and _is_claimed(reader, holdings)),
         is_retired=holdings[0].retired_at is not None,
     )
