@@ -117,6 +117,8 @@ class PaperOrder(Base):
     least = TextField(default="0")
     # What the token itself keeps of a transfer, in basis points.
     transfer_bps = IntegerField(default=0)
+    # Why it was decided, in words.
+    detail = TextField(default="")
     done = TextField(default="0")
     attempts = IntegerField(default=0)
     # Fees of failed attempts without a position, in lamports.
