@@ -12,7 +12,7 @@ from chain.ledger.coverage import ACCOUNTS_CAPPED, CAPPED, UNRESOLVED
 from chain.ledger.inventory import SOL
 from chain.ledger.ledger import WHOLE
 from chain.ledger.sales import Booked, see_side
-from chain.ledger.sums import NOTHING, read_sums
+from chain.ledger.sums import NOTHING
 from chain.ledger.views import ALL_HISTORY, Span
 from chain.reading.entries import Entry
 from chain.stored.store import show_summary
@@ -259,7 +259,7 @@ def show_spans(rebuilt: RebuiltLedger) -> dict[int, dict[str, Any]]:
     found = {}
     for number, holdings in rebuilt.ledger.find_holdings().items():
         account = rebuilt.ledger.accounts.get((SOL, number))
-        last = read_sums(account.totals) if account else NOTHING
+        last = account.sums if account else NOTHING
         found[number] = {
             "carriedInLamports": str(holdings.carried_in),
             "openCostLamports": str(holdings.open_cost),

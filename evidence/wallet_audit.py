@@ -45,6 +45,7 @@ class WalletAudit:
     findings: Findings = field(default_factory=Findings)
     # Whether all that is claimed is there to be rebuilt.
     is_whole: bool = False
+    _unexplained: set[str] = field(default_factory=set)
     # The other wallets of the bot, and when it held both.
     _siblings: "list[tuple[WalletAudit, Sibling]]" = field(default_factory=list)
 
@@ -252,6 +253,8 @@ class WalletAudit:
 
         def compare(row: dict[str, Any]) -> None:
             compared.add(compare_row(self.memory, row))
+            if UNEXPLAINED in row["flags"]:
+                self._unexplained.add(row["signature"])
 
         rebuilt = rebuild(self._begin(), self._list_claimed, compare)
         if self._is_disjoint(rebuilt, compared):
@@ -290,6 +293,13 @@ class WalletAudit:
             more = {UNEXPLAINED} if OWN_WALLETS in claimed else set()
             return entry._replace(flags=tuple(sorted({*entry.flags, *claimed, *more})))
         return marked
+
+    def _mark_booked(self, kept: KeptEntry) -> Entry:
+        """Flag what has no price for what came before, too."""
+        entry = self._mark(kept)
+        if entry.signature not in self._unexplained:
+            return entry
+        return entry._replace(flags=tuple(sorted({*entry.flags, UNEXPLAINED})))
 
     def _is_anothers(self, entry: Entry) -> bool:
         """Did another bot hold the wallet then?"""
@@ -338,7 +348,7 @@ class WalletAudit:
         together = [self, *others]
         kept = [(one, one.memory.find_entry(post.signature)) for one in together]
         entries = {
-            one.wallet.address: one._mark(found)
+            one.wallet.address: one._mark_booked(found)
             for one, found in kept
             if found is not None and found.line is not None
             if one is not self or self._is_own(found.entry, second)

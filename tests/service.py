@@ -18,7 +18,7 @@ from chain.ledger.risk import Fall
 from chain.ledger.sums import Sums
 from chain.ledger.views import ALL_HISTORY
 from chain.stored.summary import NOT_POLLED
-from chain.stored.tables import RunningTotal, TokenTrader, TradeMint
+from chain.stored.tables import RiskTotal, RunningTotal, TokenTrader, TradeMint
 from chain.stored.trades import find_trades, number_mints, write_trades
 from models import Attachment, Trade, Wallet, WalletSignature
 
@@ -150,6 +150,13 @@ class Service:
         results = {
             "realizedLamports": str(realized),
             "realizedSol": sol(realized),
+            "worstCaseLamports": str(realized),
+            "worstCaseSol": sol(realized),
+            "returnPct": None,
+            "winRate": None,
+            "positions": 0,
+            "positionsWon": 0,
+            "positionsOpen": 0,
             "matchedSells": matched,
             "partialSells": 0,
             "unmatchedSells": 0,
@@ -191,7 +198,7 @@ class Service:
             open_positions=open_positions,
             forward_realized=totals.get("realized", 0),
         ).where(Attachment.id == attachment.id).execute()
-        add_total(attachment.wallet_id, SOL, attachment.id, at, **totals)
+        add_total(attachment.wallet_id, SOL, attachment.id, at, open_cost=open_cost, **totals)
 
 
 def read_sums(results):
@@ -220,10 +227,14 @@ def sum_hours(wallet):
         ("realized", "volume", "trades", "matched", "partial", "unmatched", "winning", "cost_left"),
         0,
     )
-    for trade in list(
-        Trade.select()
+    hours = {}
+    read = (Trade.block_time, Trade.kind, Trade.flags, Trade.sol_change, Trade.beside_sol)
+    read = (*read, Trade.result, Trade.realized, Trade.cost_left)
+    for trade in (
+        Trade.select(*read)
         .where(Trade.wallet == wallet)
         .order_by(Trade.block_time, Trade.slot, Trade.place)
+        .namedtuples()
     ):
         counts = "value_unexplained" not in trade.flags
         sums["cost_left"] += trade.cost_left
@@ -235,17 +246,34 @@ def sum_hours(wallet):
         has_result = counts and "incomplete_history" not in trade.flags
         if has_result and trade.realized != "not_applicable":
             sums[trade.realized] += 1
-        add_total(wallet, SOL, ALL_HISTORY, trade.block_time or 0, **sums)
+        hours[(trade.block_time or 0) // 3600] = dict(sums)
+    write_totals(wallet, SOL, ALL_HISTORY, hours)
 
 
 def add_total(wallet, money, view, at, **sums):
     """The running totals of a wallet at this Unix second, as they are stored."""
-    wallet = getattr(wallet, "id", wallet)
-    key = {"wallet": wallet, "money": money, "view": view, "hour": at // 3600}
-    row = {**key, **Sums(**sums)._asdict()}
-    storage.write_rows(RunningTotal, [row], ("wallet", "money", "view", "hour"))
-    fall, mine = Fall(), [getattr(RunningTotal, name) == key[name] for name in list(key)[:3]]
+    write_totals(wallet, money, view, {at // 3600: sums})
+
+
+def write_totals(wallet, money, view, hours):
+    key = {"wallet": getattr(wallet, "id", wallet), "money": money, "view": view}
+    rows = [{**key, "hour": hour, **Sums(**sums)._asdict()} for hour, sums in hours.items()]
+    storage.write_rows(RunningTotal, rows, (*key, "hour"))
+    fall, mine = Fall(), [getattr(RunningTotal, name) == value for name, value in key.items()]
     for row in list(RunningTotal.select().where(*mine).order_by(RunningTotal.hour)):
         high, drawdown = fall.follow(row.realized, row.hour)
         same = (*mine, RunningTotal.hour == row.hour)
         RunningTotal.update(high=high, drawdown=drawdown).where(*same).execute()
+
+
+def add_risk(wallet, view, results, held=70):
+    """Positions in SOL with these results, held so many seconds each, as they are stored."""
+    RiskTotal.create(
+        wallet=wallet,
+        money=SOL,
+        view=view,
+        best=max(results, default=None),
+        worst=min(results, default=None),
+        median_holding=held if results else None,
+        holdings=orjson.dumps([[held, len(results)]] if results else []).decode(),
+    )

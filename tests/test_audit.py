@@ -180,7 +180,9 @@ def test_sums_are_compared_member_by_member(watched, chain):
     ("column", "fields"),
     [
         ("running_total.realized", {"hours", "spans.1.hours", "spans.1.realized"}),
-        ("risk_total.sales", {"risk", "spans.1.risk"}),
+        ("risk_total.best", {"risk", "spans.1.risk"}),
+        ("running_total.open_cost", {"hours", "spans.1.hours", "spans.1.open_cost"}),
+        ("running_total.ended_won", {"hours", "spans.1.hours", "spans.1.ended_won"}),
         ("token_total.realized", {"tokens", "spans.1.tokens"}),
     ],
 )

@@ -344,7 +344,7 @@ WANTED = st.tuples(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(PRICES, POOLS, LIQUIDITY, VENUE, st.integers(0, 18), st.lists(WANTED, max_size=10))
 def test_no_pool_raises_and_no_lamport_is_made(price, pool, liquidity, venue, decimals, wanted):
     """Any price from 1e-15 to 9e10 SOL, any pool, any decimals, no volume that refills it: what all

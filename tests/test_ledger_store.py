@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as effort
 from hypothesis import strategies as st
 from lookout import BEGIN, ledger_of, watch
+from service import add_risk
 from story import Story, address, market
 from teller import STEP, Silent, Teller, account, play
 
@@ -25,12 +26,10 @@ from chain.ledger.coverage import Progress
 from chain.ledger.inventory import SOL
 from chain.ledger.ledger import WHOLE, Ledger
 from chain.ledger.lots import Opening
-from chain.ledger.risk import Stretch
 from chain.ledger.sales import Booked, see_side
 from chain.reading.entries import read_entry
 from chain.reading.programs import table
 from chain.reading.receipts import parse_receipt
-from chain.stored.risk import dump_stretch
 from chain.stored.store import (
     LedgerStore,
     PendingLedger,
@@ -127,7 +126,11 @@ def test_what_could_not_be_written_is_written_the_next_time(empty):
     assert ledger_of([ADA]) == truth
 
 
-@effort(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@effort(
+    max_examples=ground.examples(25),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(seed=st.integers(0, 10**6), indexed=st.booleans(), data=st.data())
 def test_fold_equals_refold(empty, seed, indexed, data):
     """Receipts in any order, in any batches, some twice, some lost from memory on the way: byte for
@@ -156,7 +159,11 @@ def test_fold_equals_refold(empty, seed, indexed, data):
     assert ledger_of([ADA]) == truth
 
 
-@effort(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@effort(
+    max_examples=ground.examples(25),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(
     steps=st.lists(STEP, min_size=4, max_size=24),
     choices=st.lists(st.booleans(), min_size=80),
@@ -303,7 +310,11 @@ def test_a_fold_of_what_is_stored_holds_none_of_it(empty):
     assert list(again._pending[wallet.id].rows) == [entries[3].signature]
 
 
-@effort(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@effort(
+    max_examples=ground.examples(25),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(seed=st.integers(0, 10**6), data=st.data())
 def test_whatever_is_read_again_the_trades_are_those_of_a_fresh_fold(empty, seed, data):
     """Receipts become unreadable and come again, newest ones too, in one life of the ledger: at no
@@ -450,12 +461,22 @@ def test_only_what_passed_through_the_venue_of_a_trade_was_bought_or_sold(kind, 
     changes = [["A", "1", 6], ["B", "-1", 6], ["C", "5", 6], ["D", "5", 6]]
     row = {
         **{"kind": kind, "flags": to_json(flags), "mint": "A", "slot": 7, "place": 3},
+        "currency": "",
         "token_changes": to_json(changes),
         "beside_tokens": to_json([["C", "5", 6], ["D", "6", 6], ["E", "1", 6]]),
     }
     assert list_moved(row) == [
         (mint, side, 7, 3) for mint, side in zip("ABCDE", sides, strict=True)
     ]
+
+
+def test_the_stablecoin_of_a_trade_is_neither_bought_nor_sold():
+    row = {
+        **{"kind": "sell", "flags": "[]", "mint": "A", "currency": "USD", "slot": 7, "place": 3},
+        "token_changes": to_json([["A", "-1", 6], ["USD", "5", 6]]),
+        "beside_tokens": "[]",
+    }
+    assert list_moved(row) == [("A", "sell", 7, 3), ("USD", None, 7, 3)]
 
 
 def test_coverage_is_said_in_the_shape_of_the_interface(empty):
@@ -647,14 +668,19 @@ SUMS = """SELECT COALESCE(SUM(result), 0), COALESCE(SUM(CASE WHEN kind IN ('buy'
 SUM(CASE realized WHEN 'partial' THEN 1 END), SUM(CASE WHEN realized = 'unmatched'
     AND flags NOT LIKE '%incomplete_history%' THEN 1 END),
 SUM(CASE WHEN result > 0 THEN 1 END), SUM(cost_left),
-SUM(CASE WHEN result IS NOT NULL THEN cost END) FROM trade WHERE block_time >= ?"""
+SUM(CASE WHEN result IS NOT NULL THEN cost END),
+SUM(CASE WHEN result IS NOT NULL THEN proceeds END) FROM trade WHERE block_time >= ?"""
 SUMMED = (
     *("realized", "volume", "trades", "matched", "partial", "unmatched", "winning"),
-    *("cost_left", "cost"),
+    *("cost_left", "cost", "proceeds"),
 )
 
 
-@effort(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@effort(
+    max_examples=ground.examples(12),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(seed=st.integers(0, 10**6), data=st.data())
 def test_a_window_is_the_sum_of_its_trades(empty, seed, data):
     """Running totals by the hour against adding up all trades: booked at once, in parts, late, and
@@ -708,10 +734,11 @@ def test_the_risk_of_a_span_that_is_no_more_is_dropped(empty):
     stretches, tokens = RiskTotal.select().tuples(), TokenTotal.select().tuples()
     right = sorted(stretches, key=repr), sorted(tokens, key=repr)
     assert all(right)
-    planted = {"wallet": wallet, "view": 99}
-    RiskTotal.create(**planted, hours=0, begins=0, **dump_stretch(Stretch()))
+    add_risk(wallet, 99, [5])
     for view, mint in ((99, "M"), (0, "never sold")):
-        TokenTotal.create(wallet=wallet, view=view, mint=mint, realized=1, sales=1, winning=1)
+        TokenTotal.create(
+            wallet=wallet, money=SOL, view=view, mint=mint, realized=1, sales=1, winning=1
+        )
     rebuild(wallet, [])
     assert (sorted(stretches.clone(), key=repr), sorted(tokens.clone(), key=repr)) == right
 

@@ -16,11 +16,25 @@ from voice.facts import (
 from voice.words import SPEECH
 
 WALLET = [
-    {"kind": "buy", "symbol": "BONK", "amount": "1234.5", "sol": "0.25"},
-    {"kind": "sell", "symbol": "BONK", "amount": "1234.5", "sol": "0.31", "resultSol": "0.06"},
-    {"kind": "sell", "symbol": "BONK", "amount": "9", "sol": "0.1", "resultSol": "-0.07"},
-    {"kind": "sell", "symbol": "BONK", "amount": "9", "sol": "0.1"},
-    {"kind": "round_trip", "symbol": "BONK", "resultSol": "0.012"},
+    {"kind": "buy", "symbol": "BONK", "amount": "1234.5", "paid": "0.25", "currency": "SOL"},
+    {
+        "kind": "sell",
+        "symbol": "BONK",
+        "amount": "1234.5",
+        "paid": "0.31",
+        "currency": "SOL",
+        "result": "0.06",
+    },
+    {
+        "kind": "sell",
+        "symbol": "BONK",
+        "amount": "9",
+        "paid": "0.1",
+        "currency": "SOL",
+        "result": "-0.07",
+    },
+    {"kind": "sell", "symbol": "BONK", "amount": "9", "paid": "0.1", "currency": "USDC"},
+    {"kind": "round_trip", "symbol": "BONK", "currency": "SOL", "result": "0.012"},
     {"kind": "swap", "fromSymbol": "BONK", "fromAmount": "77", "symbol": "WIF", "amount": "3.2"},
 ]
 PAPER = [
@@ -132,7 +146,7 @@ BEGINNINGS = [
     (WALLET[0], r"(?=.*1,235)(?=.*BONK)(?=.*0\.25 SOL)"),
     (WALLET[1], r"[A-Za-z0-9 ,:.]*0\.31 SOL.*\. (Up|A gain of) 0\.06 SOL\."),
     (WALLET[2], r"[A-Za-z0-9 ,:.]*0\.1 SOL.*\. (Down|A loss of) 0\.07 SOL\."),
-    (WALLET[3], r"(?=.*9 BONK|.*BONK[:,] ?(for )?9)[A-Za-z0-9 ,:.]*0\.1 SOL"),
+    (WALLET[3], r"(?=.*9 BONK|.*BONK[:,] ?(for )?9)[A-Za-z0-9 ,:.]*0\.1 USDC"),
     (WALLET[4], r"(Bought and sold|In and out of) BONK [ a-z]+\. (Up|A gain of) 0\.012 SOL\."),
     (WALLET[5], r"(Swapped|Traded) 77 BONK for 3\.2 WIF\."),
     (PAPER[0], r"(?i)(?=.*3,079)(?=.*RISE)(?=.*paper)(?=.*0\.25 SOL).*, on momentum\."),
@@ -411,7 +425,7 @@ def test_hostile_names_stay_names(symbol, shown):
     for tone in builtin.TONES:
         facts = {**WALLET[0], "symbol": symbol}
         post = builtin.write({**BARE, "tone": tone, "style": ["terse"]}, facts, 1)
-        told = {"amount": "1,235", "symbol": shown, "sol": "0.25"}
+        told = {"amount": "1,235", "symbol": shown, "paid": "0.25", "currency": "SOL"}
         assert post in {f"{form.format(**told)}." for form in SPEECH["buy"][:-1]}
         assert find_foreign_numbers(post, facts) == []
         # A name lends no number.

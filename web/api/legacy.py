@@ -82,8 +82,7 @@ def list_of_trader(uid: str, name: str) -> Response:
         raise Problem("not_found", "there is no such trader")
     limit, cursor = paging.read_limit(request.args), request.args.get("cursor")
     secret, scope = find_app().secret, (f"trader {name}", uid)
-    refusal = f"the cursor is not one of these {name}"
-    before = cursor and paging.read_position(secret, scope, cursor, paper.Place, refusal)
+    before = cursor and paging.read_position(secret, scope, cursor, paper.Place)
     found, more = paging.cut_page(read(row, limit + 1, before or None), limit)
     return respond(
         {

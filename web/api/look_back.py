@@ -1,16 +1,14 @@
-"""Trades of a kind: searched for among the latest of each wallet, or among those that arrived next,
-never among all there are.
+"""Trades of some kinds or in a currency: searched for among the latest of each wallet, or among
+those that arrived next, never among all there are.
 """
 
 from collections.abc import Sequence
 from operator import attrgetter
 from typing import NamedTuple, get_args
 
-from chain.ledger.views import HOUR_SECONDS
-from storage.rows import select_value, write_marks
+from chain.reading.kinds import TRADES
 from web.api import queries
-from web.api.schemas.base import TradeKind
-from web.api.serialize import Json
+from web.api.shapes import TradeKind
 from web.api.statements import TradePosition, TradeRow, WalletSpan
 
 # Trades of a wallet, a token or the instance that are looked at for one page.
@@ -18,16 +16,24 @@ MAX_LOOK_BACK = 2_000
 # Arrivals of a kind are looked for among this many at once.
 BATCH = 100
 TRADE_KINDS: tuple[str, ...] = get_args(TradeKind)
+# What `kind=trade` stands for.
+EVERY_TRADE = "trade"
 
 
 class Wanted(NamedTuple):
-    """Which trades: of the wallets' `spans` (None: of all), of any of `mints` (None: of all) and
-    of a kind (None: of all).
+    """Which trades: of the wallets' `spans` (None: of all), of any of `mints` (None: of all), of
+    `kinds` (empty: of all) and paid in a money of the ledger (None: in any, or none).
     """
 
     spans: Sequence[WalletSpan] | None
     mints: Sequence[str] | None = None
-    kind: str | None = None
+    kinds: frozenset[str] = frozenset()
+    money: str | None = None
+
+    @property
+    def is_searched(self) -> bool:
+        """Are they looked for one by one?"""
+        return bool(self.kinds)
 
 
 class Found(NamedTuple):
@@ -44,12 +50,12 @@ def find_trades(
     wanted: Wanted, limit: int, before: TradePosition | None = None, up_to: int | None = None
 ) -> Found:
     """Find a page of trades below a position and, with `up_to`, with no id above it."""
-    floor = _find_floor(wanted, before) if wanted.kind else None
+    floor = _find_floor(wanted, before) if wanted.is_searched else None
     rows = {
         row.id: row
         for mint in _list_mints(wanted)
         for row in queries.list_trades(
-            limit + 1, before, up_to, wanted.spans, mint, wanted.kind, floor
+            limit + 1, before, up_to, wanted.spans, mint, wanted.kinds, wanted.money, floor
         )
     }
     newest = sorted(rows.values(), key=attrgetter("position"), reverse=True)
@@ -66,24 +72,37 @@ class Arrived(NamedTuple):
 
 
 def find_arrived(wanted: Wanted, limit: int, after: int) -> Arrived:
-    """Find a page of trades that arrived after this arrival; of a kind among MAX_LOOK_BACK of them.
-    `wanted` names one mint at most.
+    """Find a page of trades that arrived after this arrival; searched ones among MAX_LOOK_BACK of
+    them. `wanted` names one mint at most.
     """
     (mint,) = _list_mints(wanted)
     rows: list[TradeRow] = []
-    size, looked = BATCH if wanted.kind else limit, 0
+    size, looked = BATCH if wanted.is_searched else limit, 0
     while looked < MAX_LOOK_BACK:
         arrived = queries.list_trades_since(size, after, wanted.spans, mint)
         looked += size
         for one in arrived:
             after = one.arrival
-            if wanted.kind in (None, one.row.kind):
+            if is_wanted(wanted, one.row):
                 rows.append(one.row)
             if len(rows) == limit:
                 return Arrived(rows, after)
         if len(arrived) < size:
             break
     return Arrived(rows, after)
+
+
+def is_wanted(wanted: Wanted, row: TradeRow) -> bool:
+    """Is a trade of the kinds and the money that are asked for?"""
+    if wanted.kinds and row.kind not in wanted.kinds:
+        return False
+    return wanted.money in (None, row.currency)
+
+
+def expand_kinds(words: Sequence[str]) -> frozenset[str]:
+    """Return the kinds that words of TRADE_KINDS, or EVERY_TRADE, stand for."""
+    kinds = {kind for word in words for kind in (TRADES if word == EVERY_TRADE else (word,))}
+    return frozenset(kinds)
 
 
 def _find_floor(wanted: Wanted, before: TradePosition | None) -> TradePosition | None:
@@ -98,51 +117,3 @@ def _find_floor(wanted: Wanted, before: TradePosition | None) -> TradePosition |
 
 def _list_mints(wanted: Wanted) -> Sequence[str | None]:
     return (None,) if wanted.mints is None else wanted.mints
-
-
-# The first stretch of this many hours in which a sale had this result, the best or worst of all.
-STRETCH = """
-SELECT MIN(begins) FROM risk_total WHERE hours = ? AND view = 0 AND begins >= ? AND begins < ?
-AND {end} = ? AND wallet_id IN ({marks})"""
-DAY_HOURS, NEVER = 24, 2**31 - 1
-# Found among the first trades of its hour, by the index of kinds.
-SALE = """
-SELECT t.uid FROM (
-    SELECT uid, currency, result, wallet_id, slot, place FROM trade
-    WHERE kind IN ('sell', 'swap', 'round_trip', 'order_fill')
-    AND block_time >= ? AND block_time < ? LIMIT ?) t
-WHERE t.result = ? AND t.currency = '' AND t.wallet_id IN ({marks})
-ORDER BY t.slot, t.place LIMIT 1"""
-
-
-def show_ends(bot: Json) -> Json:
-    """Make `best` and `worst` of a BotDetail: null without a sale that has a result."""
-    wallets = [span.wallet_id for span in queries.find_wallets(bot=bot["id"])]
-    risk = bot["risk"] or {}
-    return {end: _show_end(end, risk.get(f"{end}Lamports"), wallets) for end in ("best", "worst")}
-
-
-def _show_end(end: str, result: str | None, wallets: Sequence[int]) -> Json | None:
-    if result is None:
-        return None
-    return {"tradeId": _find_sale(end, int(result), wallets), "resultLamports": result}
-
-
-def _find_sale(end: str, result: int, wallets: Sequence[int]) -> str | None:
-    """Return the public id of the first sale with this result; None where its time is unknown, or
-    it is not among the first MAX_LOOK_BACK trades of its hour.
-    """
-    marks = write_marks(wallets)
-    stretch = STRETCH.format(end=end, marks=marks)
-    # The day first: there are hours by the thousand.
-    day = select_value(stretch, [DAY_HOURS, 0, NEVER, result, *wallets])
-    if day is None:
-        return None
-    hour = select_value(stretch, [1, day, day + DAY_HOURS, result, *wallets])
-    if hour is None:
-        return None
-    begins = hour * HOUR_SECONDS
-    sale = SALE.format(marks=marks)
-    among = [begins, begins + HOUR_SECONDS, MAX_LOOK_BACK]
-    uid: str | None = select_value(sale, [*among, result, *wallets])
-    return uid

@@ -7,8 +7,9 @@ from paper import brain, diary, guard
 from paper.account import Close, public_id
 from storage.rows import select
 from web.api.paper_statements import PAUSES_AND_LESSONS, DiaryRow
-from web.api.serialize import Json, show_sol, show_time
+from web.api.serialize import show_sol, show_time
 
+Json = dict[str, Any]
 TIMES = ("until", "expiresAt")
 # keys of ours, which readers have no use for
 PRIVATE = ("key", "evidence")

@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field, create_model
 
 from paper.strategies import FAMILIES, public_name
+from web.api.bots import Voice
+from web.api.market import MarketEntry, MarketHealth
+from web.api.posts import Provenance, Verification
 from web.api.schemas.base import (
     Address,
     Exact,
@@ -13,14 +16,12 @@ from web.api.schemas.base import (
     Shape,
     Signature,
     Simulated,
+    Simulation,
     Time,
     Whole,
     absent,
     described,
 )
-from web.api.schemas.bots import Voice
-from web.api.schemas.health import MarketHealth
-from web.api.schemas.market import MarketEntry
 from web.api.schemas.paper_evidence import (
     AtCost,
     Controls,
@@ -31,7 +32,6 @@ from web.api.schemas.paper_evidence import (
     LessonRates,
     MeasuredFills,
 )
-from web.api.schemas.posts import Provenance, Verification
 
 FamilyName = Literal["momentum", "mean_reversion", "breakout", "flow"]
 # A file of the operator.
@@ -316,7 +316,7 @@ class Brain(Simulated):
 class PaperProvenance(Provenance):
     """Where a post of paper mode comes from."""
 
-    writer: str = described("who wrote the words")
+    writer: Annotated[str, described("who wrote the words")]
 
 
 class PaperPost(Simulated):
@@ -450,8 +450,10 @@ class PaperFeed(Page, Simulated):
     data: list[PaperPost]
 
 
-class PaperMarketEntry(MarketEntry, Simulated):
+class PaperMarketEntry(MarketEntry):
     """A token as paper mode sees it."""
+
+    simulated: Simulation
 
 
 class PaperMarket(Simulated):
