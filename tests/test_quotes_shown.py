@@ -12,8 +12,8 @@ from test_records import move, show
 
 from agents.answers import trim_bot, trim_trade
 from chain.reading.quotes import QUOTES
-from models import Bot, Wallet
 from chain.stored.summary import NOT_POLLED
+from models import Bot, Wallet
 from web.site import facts
 from web.site.candor import find_strip
 from web.site.share_cards import describe_bot
