@@ -144,7 +144,7 @@ def test_only_what_happened_while_the_bot_held_both_counts(empty, begins, is_mar
 
 # ---- in whatever order it arrives ----------------------------------------------------------------
 @effort(
-    max_examples=8,
+    max_examples=ground.examples(8),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
     phases=[Phase.generate],

@@ -276,6 +276,27 @@ def test_what_a_standing_is_made_of_makes_it_forgotten(service, ada):
         assert set(names) <= set(forgotten()) <= {"Ada", "Ben", "Cleo"}
 
 
+@ground.sqlite_only
+def test_a_pass_that_finds_none_forgotten_reads_twice_and_never_locks(service, ada, monkeypatch):
+    """Unless a window's first hour ended, which an index tells."""
+    observe(W, from_now(lucky().entries, NOW // 1000), NOW)
+    refresh_standings(NOW)
+    asked, run = [], storage.database.execute_sql
+
+    def note(sql, *values):
+        asked.append(sql)
+        return run(sql, *values)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(storage.database.obj, "execute_sql", note)
+        patch.setattr(storage, "writing", None)
+        assert refresh_standings(NOW) == 0
+    assert len(asked) == 2
+    plan = " ".join(str(row) for row in run(f"EXPLAIN QUERY PLAN {asked[1]}"))
+    assert "SEARCH" in plan and "(ends<?)" in plan
+    assert refresh_standings(NOW + 91 * DAY * 1000) == 1
+
+
 def test_only_a_publication_that_moves_something_forgets(service, ada):
     service.make_bot("Ben", OTHER)
     observe(W, from_now(lucky().entries, NOW // 1000), NOW)

@@ -112,7 +112,7 @@ REASONS = {
     "momentum": "on momentum",
     "mean_reversion": "far below its mean",
     "breakout": "on a breakout",
-    "new_discovery": "as a new token with volume",
+    "new_pair": "as a new token with volume",
     "flow": "after tracked wallets bought",
     "trailing_stop": "on the trailing stop",
     "stop": "on the stop",

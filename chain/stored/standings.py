@@ -352,6 +352,9 @@ def _list_ended(board: Board, now: int) -> str:
     return ENDED.format(**board._asdict(), now=now)
 
 
+ENDED_ANYWHERE = """SELECT bot_id, record, money, seconds FROM standing_total WHERE ends <= {now}"""
+
+
 def refresh_standings(now_ms: int) -> int:
     """Work out and store forgotten standings; return of how many bots."""
     count = 0
@@ -361,17 +364,21 @@ def refresh_standings(now_ms: int) -> int:
 
 
 def _refresh_some(now_ms: int) -> int:
-    now, found = now_ms // 1000, set[int]()
+    """What is read before the transaction only says which bots: most passes find none."""
+    now = now_ms // 1000
+    limit = f"LIMIT {MAX_AT_ONCE}"
+    forgotten = [bot for (bot,) in storage.read_rows(f"{FORGOTTEN} {limit}")]
+    bots_of: dict[Board, set[int]] = {board: set(forgotten) for board in BOARDS if forgotten}
+    for bot, *place in storage.read_rows(f"{ENDED_ANYWHERE.format(now=now)} {limit}"):
+        bots_of.setdefault(Board(*place), set()).add(bot)
+    if not bots_of:
+        return 0
     with storage.writing():
-        forgotten = {bot for (bot,) in storage.read_rows(f"{FORGOTTEN} LIMIT {MAX_AT_ONCE}")}
-        for board in BOARDS:
-            ended = storage.read_rows(f"{_list_ended(board, now)} LIMIT {MAX_AT_ONCE}")
-            bots = forgotten.union(bot for (bot,) in ended)
+        for board, bots in bots_of.items():
             _refresh(board, now, bots)
-            found |= bots
-        for part in storage.in_parts(sorted(forgotten)):
+        for part in storage.in_parts(forgotten):
             Bot.update(standing_at=now_ms).where(Bot.id.in_(part)).execute()
-    return len(found)
+    return len(set().union(*bots_of.values()))
 
 
 def _refresh(board: Board, now: int, bots: Collection[int]) -> None:

@@ -137,7 +137,7 @@ def _show_pause(note: DiaryRow) -> Json:
 
 
 # What every interval is.
-INTERVAL = {"method": "clustered bootstrap", "level": 95}
+INTERVAL = {"method": "Student t over days", "level": 95}
 # Of a performance, in this order.
 ACCOUNT_FIGURES = (
     *("maxDrawdownPct", "sharpeDaily", "sortinoDaily", "expectancySol", "profitFactor"),

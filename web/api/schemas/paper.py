@@ -163,7 +163,7 @@ class PaperFill(Simulated):
     rentLamports: Whole
     failed: bool
     reason: str
-    model: str = described("the fill model, such as amm-cp/2")
+    model: str = described("the fill model, such as amm-cp/3")
 
 
 class CloseAtCosts(Shape):
@@ -287,7 +287,7 @@ class Lesson(Simulated):
     closeIds: list[str]
     createdAt: Time
     expiresAt: Time
-    evidence: LessonRates | None = described("null: noted before intervals were")
+    evidence: LessonRates
 
 
 class Pause(Simulated):
@@ -353,7 +353,12 @@ class PaperMetrics(Simulated):
     """What an open account comes to; null where there is too little to say."""
 
     maxDrawdownPct: float | None
+    drawdownFrom: Time | None = described("the highest before the deepest fall")
+    drawdownTo: Time | None = described("the lowest of it")
     days: int
+    cagrPct: float | None = described("yearly growth; null under 20 days")
+    calmar: float | None = described("yearly growth over the deepest fall")
+    solUsdChangePct: float | None = described("what a SOL did in USD in the same time")
     sharpePerDay: float | None = described("of daily returns; null under 20 days")
     sortinoPerDay: float | None = described("of daily returns; null under 20 days")
     exposure: float | None = described("mean share of the equity in positions")
@@ -363,6 +368,10 @@ class PaperMetrics(Simulated):
     feeShare: float | None = described("all costs of closes over what was spent on them")
     bestLamports: Whole | None
     worstLamports: Whole | None
+    longestWinStreak: int
+    longestLossStreak: int
+    medianWinnerSeconds: int | None = described("how long positions that won were held")
+    medianLoserSeconds: int | None
 
 
 class TraderDetail(Trader):
