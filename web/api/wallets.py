@@ -369,8 +369,9 @@ def show_books(row: BotRow) -> Any:
     books: Json | None = show_part(row.by_quote)[0]
     return {
         **(row.reconciliation or {}),
-        "byCurrency": books
-        and [
+        "byCurrency": None
+        if books is None
+        else [
             {
                 "currency": MONEYS[money].symbol,
                 "mint": money,
