@@ -345,7 +345,9 @@ DID = Sums(
     **{"ended": 3, "ended_won": 1, "held": 2, "held_sold": 1, "held_won": 1, "flat_pairs": 6},
 )
 POOR = DID._replace(cost=10**9 - 1)
-SEEN = Ranked(DID, has_wallet=True, has_gap=False, is_proven=True, is_retired=False)
+SEEN = Ranked(
+    DID, has_wallet=True, has_gap=False, is_loading=False, is_proven=True, is_retired=False
+)
 
 
 @pytest.mark.parametrize(
@@ -355,6 +357,7 @@ SEEN = Ranked(DID, has_wallet=True, has_gap=False, is_proven=True, is_retired=Fa
         (SEEN._replace(is_proven=False), 1, 1, 1),
         (SEEN._replace(sums=POOR), 0, 2, 0),
         (SEEN._replace(has_gap=True), 2, 2, 0),
+        (SEEN._replace(is_loading=True), 2, 2, 0),
         (SEEN._replace(has_gap=True, is_proven=False), 4, 4, 1),
         (SEEN._replace(sums=DID._replace(partial=0)), 2, 2, 0),
         (SEEN._replace(sums=None), 3, 3, 3),
