@@ -20,7 +20,8 @@ class ScaleRow(NamedTuple):
     scale: str
 
 
-SCALES = "SELECT mint, scale FROM token WHERE scale IS NOT NULL"
+# The mint is compared so that the index of scaled tokens is searched.
+SCALES = "SELECT mint, scale FROM token WHERE scale IS NOT NULL AND mint > ''"
 
 
 def read_scales() -> Scales:
