@@ -29,7 +29,7 @@ DIGEST = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 SLOT = Annotated[int, Field(ge=0, lt=2**63, strict=True)]
 RAW = Annotated[str, Field(pattern=r"^[0-9]{1,20}$")]
 TEXT = Annotated[str, Field(max_length=100_000)]
-TIME = Annotated[str, Field(max_length=40)]
+NAME = Annotated[str, Field(max_length=40)]
 ID = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,80}$")]
 
 
@@ -54,7 +54,7 @@ class ClaimedUntouched(BaseModel):
 
 
 class ClaimedSpan(BaseModel):
-    """A stretch in which a bot held the wallet, and what is claimed to have happened in it."""
+    """A stretch in which a bot held the wallet; what is derived of it has further members."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -62,8 +62,8 @@ class ClaimedSpan(BaseModel):
     ownership: Annotated[str, Field(max_length=20)] | None = None
     attachedAtMs: SLOT
     detachedAtMs: SLOT | None
-    openCostLamports: str | None
-    totals: dict[str, str]
+    # None: nothing was published since it began.
+    openCost: Annotated[str, Field(max_length=40)] | None
 
 
 class ClaimedWallet(BaseModel):
@@ -78,7 +78,22 @@ class ClaimedWallet(BaseModel):
     untouched: Annotated[list[ClaimedUntouched], Field(max_length=MAX_ADDRESSES)]
     coverage: dict[str, Any] | None
     sums: dict[str, Any]
+    past: dict[str, Any]
     spans: Annotated[list[ClaimedSpan], Field(max_length=MAX_SPANS)]
+
+
+class ClaimedBot(BaseModel):
+    """What is claimed of a bot."""
+
+    owner: DIGEST
+    createdAtMs: SLOT
+    retiredAtMs: SLOT | None
+    salt: Annotated[str, Field(max_length=80)]
+    said: dict[str, TEXT | None]
+    # The hour, counted from 1970, that windows end in.
+    hour: Annotated[int, Field(ge=0, lt=10**7, strict=True)]
+    standings: dict[str, Any]
+    pace: dict[str, Any] | None
 
 
 class NamedPage(BaseModel):
@@ -114,6 +129,7 @@ class Claims(BaseModel):
     rules: Annotated[str, Field(max_length=80)]
     addedPrograms: Annotated[list[AddedProgram], Field(max_length=10_000)]
     markers: Annotated[list[ADDRESS], Field(max_length=10_000)]
+    bot: ClaimedBot
     wallets: Annotated[list[ADDRESS], Field(max_length=MAX_SPANS)]
     wallet: ClaimedWallet | None
     pending: Annotated[list[Pending], Field(max_length=PAGE_SIZE)]
@@ -152,15 +168,17 @@ class ClaimedPost(BaseModel):
     status: Annotated[str, Field(max_length=20)]
     reason: Annotated[str, Field(max_length=80)] | None
     tradeId: ID | None
-    eventAt: TIME | None
-    checkedAt: TIME | None
-    createdAt: TIME | None = None
-    source: TIME | None = None
-    channel: TIME | None = None
-    hidden: bool = False
-    log: ID | None = None
-    logIndex: SLOT | None = None
-    words: ClaimedWords | None = None
+    eventAtMs: SLOT
+    checkedAtMs: SLOT | None
+    createdAtMs: SLOT
+    isClaim: bool
+    delaySeconds: SLOT | None
+    source: NAME
+    channel: NAME
+    hiddenAtMs: SLOT | None
+    log: ID | None
+    logIndex: SLOT | None
+    words: ClaimedWords | None
 
 
 class ListedBot(BaseModel):
