@@ -82,14 +82,19 @@ class ClaimedWallet(BaseModel):
     spans: Annotated[list[ClaimedSpan], Field(max_length=MAX_SPANS)]
 
 
-class ClaimedBot(BaseModel):
-    """What is claimed of a bot."""
+class ClaimedProfile(BaseModel):
+    """What a bot says of itself, and whose it is."""
 
     owner: DIGEST
     createdAtMs: SLOT
     retiredAtMs: SLOT | None
     salt: Annotated[str, Field(max_length=80)]
     said: dict[str, TEXT | None]
+
+
+class ClaimedBot(ClaimedProfile):
+    """What is claimed of a bot."""
+
     # The hour, counted from 1970, that windows end in.
     hour: Annotated[int, Field(ge=0, lt=10**7, strict=True)]
     standings: dict[str, Any]
@@ -257,8 +262,8 @@ class Instance:
     def read_posts(self, scope: Scope, claims: Claims) -> Iterator[list[ClaimedPost]]:
         """Yield the lines of all posts, page by page. Raises Nonsense or Changed."""
         for lines in self._read_pages(scope, claims.postPages, "posts", "posts"):
-            yield [_check(ClaimedPost, one) for one in lines]
-        yield [_check(ClaimedPost, one) for one in claims.posts]
+            yield [check_shape(ClaimedPost, one) for one in lines]
+        yield [check_shape(ClaimedPost, one) for one in claims.posts]
 
     def read_log(self, path: str) -> bytes:
         """Return what stands at an address below `/log/`. Raises Nonsense."""
@@ -286,7 +291,7 @@ class Instance:
         return f"/bots/{scope.bot}/evidence.json{'?' if asked else ''}{urlencode(asked)}"
 
     def _read(self, shape: Any, path: str) -> Any:
-        return _check(shape, _parse(self._get(path)))
+        return check_shape(shape, _parse(self._get(path)))
 
     def _get(self, path: str, changing: bool = False) -> bytes:
         """Ask for a path, again where the instance is busy. `changing`: a 404 means that what was
@@ -312,7 +317,8 @@ def _parse(body: bytes) -> Any:
         raise Nonsense("the instance sent something that is not JSON") from None
 
 
-def _check(shape: Any, value: Any) -> Any:
+def check_shape(shape: Any, value: Any) -> Any:
+    """Return the value as `shape`, a model. Raises Nonsense."""
     try:
         return shape.model_validate(value)
     except (ValidationError, RecursionError) as error:
@@ -323,5 +329,5 @@ def _check(shape: Any, value: Any) -> Any:
 
 def _check_lines(shape: Any, lines: list[Any]) -> list[Json]:
     for one in lines:
-        _check(shape, one)
+        check_shape(shape, one)
     return lines

@@ -19,7 +19,7 @@ from evidence import claimed
 from evidence.pages import name_pages
 from evidence.posts import POSTS
 from evidence.receipts import RECEIPTS, show_json
-from storage import database, snapshot
+from storage import Rows, database, snapshot
 from storage.arrivals import mark_owner
 
 FORMAT = "candor-evidence/1"
@@ -54,7 +54,7 @@ class BotRow(NamedTuple):
 WALLET = f"SELECT {', '.join(WalletRow._fields)} FROM wallet WHERE id = ?"
 BOT = f"""
 SELECT b.uid, o.uid, b.created_at, b.retired_at, b.salt, {", ".join(f"b.{name}" for name in SAID)}
-FROM bot b JOIN owner o ON o.id = b.owner_id WHERE b.id = ?"""
+FROM bot b JOIN owner o ON o.id = b.owner_id WHERE b.id = {{bot}}"""
 COUNT_PENDING = "SELECT COUNT(*) FROM sighting WHERE wallet_id = ? AND state = 'pending'"
 # Each half comes from an index in the order of slots: during a long backfill sorting all that is
 # pending would take longer than the rest of the document.
@@ -206,8 +206,18 @@ def _show_pending(wallet_id: int) -> Json:
 
 def show_bot(bot_id: int, hour: int) -> Json:
     """Make what is claimed of a bot: what its profile says, whose it is, its rows on the boards."""
+    return {
+        **show_profile(_rows, bot_id),
+        "hour": hour,
+        "standings": claimed.show_standings(_rows, bot_id, hour),
+        "pace": claimed.show_pace(_rows, bot_id),
+    }
+
+
+def show_profile(rows: Rows, bot_id: int) -> Json:
+    """Make what a bot says of itself, and whose it is."""
     width = len(BotRow._fields) - 1
-    found = database.execute_sql(BOT, (bot_id,)).fetchone()
+    (found,) = rows(BOT.format(bot=bot_id))
     row = BotRow._make((*found[:width], tuple(found[width:])))
     return {
         "owner": mark_owner(row.uid, row.owner),
@@ -215,7 +225,4 @@ def show_bot(bot_id: int, hour: int) -> Json:
         "retiredAtMs": row.retired_at,
         "salt": row.salt,
         "said": dict(zip(SAID, row.said, strict=True)),
-        "hour": hour,
-        "standings": claimed.show_standings(_rows, bot_id, hour),
-        "pace": claimed.show_pace(_rows, bot_id),
     }

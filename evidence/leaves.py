@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from accounts.influencers import SAID
-from evidence.claims import ClaimedBot, ClaimedPost, ClaimedWallet
+from evidence.claims import ClaimedPost, ClaimedProfile, ClaimedWallet
 from evidence.differences import Difference, compare
 from evidence.log_memory import Said
 from storage.arrivals import hash_words
@@ -79,7 +79,7 @@ def _hash_post(post: ClaimedPost) -> str | None:
 
 
 # ---- bots ----------------------------------------------------------------------------------------
-def compare_bot(bot: ClaimedBot, said: list[Said], before: int) -> Iterator[Difference]:
+def compare_bot(bot: ClaimedProfile, said: list[Said], before: int) -> Iterator[Difference]:
     """Compare what a bot says of itself, whose it is, and when it was made and retired."""
     profiles = _list(said, "profile")
     if not profiles:

@@ -77,17 +77,21 @@ class LogMemory:
     ) -> None:
         """Keep what a bundle says; `root`: its hash, None where it is not full."""
         begin = number * TILE_WIDTH
-        rows = [_make_row(origin, place, leaf) for place, leaf in enumerate(leaves, begin)]
         self._kept.execute("BEGIN IMMEDIATE")
         self._kept.execute("DELETE FROM log_leaf WHERE origin = ? AND place >= ?", (origin, begin))
-        self._kept.executemany(
-            "INSERT INTO log_leaf VALUES (?, ?, ?, ?, ?, ?)", [row for row in rows if row]
-        )
+        self.add_leaves(origin, begin, leaves)
         if root is not None:
             self._kept.execute(
                 "INSERT OR REPLACE INTO log_part VALUES (?, ?, ?)", (origin, number, root)
             )
         self._kept.execute("COMMIT")
+
+    def add_leaves(self, origin: str, begin: int, leaves: list[bytes]) -> None:
+        """Add the leaves from the place `begin` on."""
+        rows = [_make_row(origin, place, leaf) for place, leaf in enumerate(leaves, begin)]
+        self._kept.executemany(
+            "INSERT INTO log_leaf VALUES (?, ?, ?, ?, ?, ?)", [row for row in rows if row]
+        )
 
     def forget(self, origin: str) -> None:
         """Forget the leaves of a log: they are not those of its checkpoint."""
