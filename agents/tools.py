@@ -28,7 +28,7 @@ from config import VERSION
 LIMIT_SCHEMA = Field(ge=1, le=100, description="rows; fewer come where they are large")
 Limit = Annotated[int, LIMIT_SCHEMA]
 # As GET /api/v1/leaderboard takes them.
-Sort = Literal["pnl", "pnl_floor", "volume", "trades"]
+Sort = Literal["pnl", "return", "win_rate", "volume", "trades", "pnl_floor"]
 Window = Literal["24h", "7d", "30d", "90d", "all"]
 Currency = Literal["USDC", "USDT", "PYUSD"]
 # As GET /api/v1/trades takes them.
@@ -117,9 +117,9 @@ class ReadingTools:
         quote: Currency | None = None,
         limit: Limit = 20,
     ) -> str:
-        """The best by `sort` (pnl: matched realized result; pnl_floor: that less the cost that left
-        without a sale) within `window`, which begins at a full hour, in SOL; with `quote` by
-        results in that stablecoin, for sort=pnl only."""
+        """The best by `sort` (pnl: realized PnL; return: on the cost of what was sold; win_rate: by
+        position; pnl_floor: the worst case, if nothing unsold is worth anything) within `window`,
+        which begins at a full hour, in SOL; with `quote` in that stablecoin."""
         return self._client.list_page(
             "leaderboard", trim_ranked_bot, limit, sort=sort, window=window, quote=quote
         )

@@ -145,14 +145,6 @@ EQUIVALENTS = {
             "elif high - realized > drawdown:",
             "elif high - realized >= drawdown:",
         ): "a fall that is as deep is the same number",
-        (
-            "if self.best is None or result > self.best:",
-            "if self.best is None or result >= self.best:",
-        ): "a result that is as good is the same number",
-        (
-            "if self.worst is None or result < self.worst:",
-            "if self.worst is None or result <= self.worst:",
-        ): "a result that is as bad is the same number",
         **{
             ("if seconds < 100:", other): "a hundred is round"
             for other in ("if seconds <= 100:", "if seconds < 101:")

@@ -13,8 +13,8 @@ ROOMS = {
         "amounts answers average balances base58 board bot_wallets coverage deceptions "
         "digests effects instructions inventory kinds ledger ledger_store lots mints notices "
         "own packing programs quote_board quote_store quotes quotes_shown receipts "
-        "reconciliation risk risk_shown rpc sales stablecoins standings value value_store "
-        "verify views"
+        "reconciliation risk_shown rpc sales stablecoins standings value value_store "
+        "verify views worst_case"
     ),
     "paper": (
         "account_figures adaptive backtest_pages backtests brain closes clusters engine falls fills"

@@ -186,7 +186,7 @@ class Trial:
         tried = missed = 0
         for table, column, view in (
             ("running_total", "realized", "view"),
-            ("risk_total", "sales", "view"),
+            ("risk_total", "best", "view"),
             ("token_total", "realized", "view"),
         ):
             where = f"WHERE wallet_id = {self.wallet.id} AND {view} = 0"

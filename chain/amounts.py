@@ -15,3 +15,11 @@ def sol(lamports: int) -> str:
 def show_lamports(lamports: int | None) -> str | None:
     """As text, which no JSON parser rounds."""
     return None if lamports is None else str(lamports)
+
+
+def show_fixed(raw: int | None, decimals: int) -> str | None:
+    """`show_fixed(-410, 2)` is "-4.10"."""
+    if raw is None:
+        return None
+    digits = str(abs(raw)).rjust(decimals + 1, "0")
+    return f"{'-' if raw < 0 else ''}{digits[:-decimals]}.{digits[-decimals:]}"

@@ -60,23 +60,17 @@ class SpanRow(NamedTuple):
     ownership: str
     attached_at: int
     detached_at: int | None
-    derived: tuple[Any, ...]
-
-    @property
-    def is_published(self) -> bool:
-        """Was it worked out since it began? Then its columns have values."""
-        return any(value is not None for value in self.derived[: len(Holdings._fields)])
+    derived: tuple[int | None, ...]
 
 
 # ---- a wallet ------------------------------------------------------------------------------------
 def show_derived(rows: Rows, wallet_id: int) -> Json:
     """Make what is derived of a wallet: its sums, whose its past is, and its spans."""
     (row,) = rows(WALLET.format(wallet=wallet_id))
-    sums = dict(zip(SUMS, row, strict=False))
     bot, earlier, since = row[len(SUMS) :]
     return {
         "sums": {
-            **{name_member(name): _show_column(value) for name, value in sums.items()},
+            **_show_columns(SUMS, row[: len(SUMS)]),
             **digest_view(rows, wallet_id, ALL_HISTORY),
             **digest_lists(rows, wallet_id),
         },
@@ -93,17 +87,21 @@ def list_spans(rows: Rows, wallet_id: int) -> list[SpanRow]:
 
 
 def _show_span(rows: Rows, wallet_id: int, row: SpanRow) -> Json:
-    names = (*Holdings._fields, *Sums._fields)
+    held, sums = row.derived[: len(Holdings._fields)], row.derived[len(Holdings._fields) :]
     return {
         "botId": row.bot,
         "ownership": row.ownership,
         "attachedAtMs": row.attached_at,
         "detachedAtMs": row.detached_at,
-        **{
-            name_member(name): _show_column(value)
-            for name, value in zip(names, row.derived, strict=True)
-        },
+        **_show_columns(Holdings._fields, held),
+        "totals": _show_columns(Sums._fields, sums),
         **digest_view(rows, wallet_id, row.id),
+    }
+
+
+def _show_columns(names: Iterable[str], values: Iterable[Any]) -> Json:
+    return {
+        name_member(name): _show_column(value) for name, value in zip(names, values, strict=True)
     }
 
 
@@ -190,4 +188,4 @@ def show_delays(row: Mapping[str, Any]) -> Json | None:
     """Make the pace of the columns of DelayTotal."""
     if not row["posted"]:
         return None
-    return {name_member(name): _show_column(row[name]) for name in PACE}
+    return _show_columns(PACE, (row[name] for name in PACE))

@@ -67,9 +67,9 @@ class WalletAudit:
     memory: Memory
     books: Books
     findings: Findings = field(default_factory=Findings)
-    # Whether all that is claimed is there to be rebuilt, and whether it was.
+    # Whether all that is claimed is there to be rebuilt.
     is_whole: bool = False
-    is_rebuilt: bool = False
+    _unexplained: set[str] = field(default_factory=set)
     # The other wallets of the bot, and when it held both.
     _siblings: "list[tuple[WalletAudit, Sibling]]" = field(default_factory=list)
 
@@ -295,7 +295,6 @@ class WalletAudit:
         if self.wallet.coverage is not None or rebuilt.pending.ledger.chain.count:
             self._fill_books(number, rebuilt)
             self._compare_whole(number, rebuilt, compared)
-            self.is_rebuilt = True
         self.findings = compared
         self.findings.differences += before
         self._weigh_order()
@@ -344,6 +343,8 @@ class WalletAudit:
                 ours = make_line(row, kept.digest, kept.entry.seen_at)
                 compared.add(comparing.compare_line(kept.line, ours))
             self.books.add_trade(number, row)
+            if UNEXPLAINED in row["flags"]:
+                self._unexplained.add(one.entry.signature)
             if one.entry.kind in TRADES:
                 rebuilt.last_trade = one.entry.block_time
         return rebuilt
@@ -403,6 +404,13 @@ class WalletAudit:
             return entry._replace(flags=tuple(sorted({*entry.flags, *claimed, *more})))
         return marked
 
+    def _mark_booked(self, kept: KeptEntry) -> Entry:
+        """Flag what has no price for what came before, too."""
+        entry = self._mark(kept)
+        if entry.signature not in self._unexplained:
+            return entry
+        return entry._replace(flags=tuple(sorted({*entry.flags, UNEXPLAINED})))
+
     def _is_anothers(self, entry: Entry) -> bool:
         """Did another bot hold the wallet then?"""
         return any(
@@ -456,7 +464,7 @@ class WalletAudit:
         together = [self, *others]
         kept = [(one, one.memory.find_entry(post.signature)) for one in together]
         entries = {
-            one.wallet.address: one._mark(found)
+            one.wallet.address: one._mark_booked(found)
             for one, found in kept
             if found is not None and found.line is not None
             if one is not self or self._is_own(found.entry, second)

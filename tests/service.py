@@ -18,7 +18,7 @@ from chain.ledger.risk import Fall
 from chain.ledger.sums import Sums
 from chain.ledger.views import ALL_HISTORY
 from chain.stored.summary import NOT_POLLED
-from chain.stored.tables import RunningTotal, TokenTrader, TradeMint
+from chain.stored.tables import RiskTotal, RunningTotal, TokenTrader, TradeMint
 from chain.stored.trades import find_trades, number_mints, write_trades
 from models import Attachment, Trade, Wallet, WalletSignature
 
@@ -150,6 +150,13 @@ class Service:
         results = {
             "realizedLamports": str(realized),
             "realizedSol": sol(realized),
+            "worstCaseLamports": str(realized),
+            "worstCaseSol": sol(realized),
+            "returnPct": None,
+            "winRate": None,
+            "positions": 0,
+            "positionsWon": 0,
+            "positionsOpen": 0,
             "matchedSells": matched,
             "partialSells": 0,
             "unmatchedSells": 0,
@@ -191,7 +198,7 @@ class Service:
             open_positions=open_positions,
             forward_realized=totals.get("realized", 0),
         ).where(Attachment.id == attachment.id).execute()
-        add_total(attachment.wallet_id, SOL, attachment.id, at, **totals)
+        add_total(attachment.wallet_id, SOL, attachment.id, at, open_cost=open_cost, **totals)
 
 
 def read_sums(results):
@@ -249,3 +256,16 @@ def add_total(wallet, money, view, at, **sums):
         high, drawdown = fall.follow(row.realized, row.hour)
         same = (*mine, RunningTotal.hour == row.hour)
         RunningTotal.update(high=high, drawdown=drawdown).where(*same).execute()
+
+
+def add_risk(wallet, view, results, held=70):
+    """Positions in SOL with these results, held so many seconds each, as they are stored."""
+    RiskTotal.create(
+        wallet=wallet,
+        money=SOL,
+        view=view,
+        best=max(results, default=None),
+        worst=min(results, default=None),
+        median_holding=held if results else None,
+        holdings=orjson.dumps([[held, len(results)]] if results else []).decode(),
+    )

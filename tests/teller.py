@@ -14,6 +14,7 @@ from chain.ledger.inventory import SOL
 from chain.ledger.ledger import WHOLE, Ledger
 from chain.reading.effects import Balance
 from chain.reading.entries import Entry
+from chain.reading.instructions import WRAPPED_SOL
 from chain.reading.quotes import find_quote
 
 FEE, RENT = 5, 2_000
@@ -24,7 +25,7 @@ MONEYS = (SOL, USDC, USDT)
 
 def mint_of(name):
     word = name.partition("/")[0]
-    return {"Q": USDC, "K": USDT}.get(word, word)
+    return {"Q": USDC, "K": USDT, "SOL": WRAPPED_SOL}.get(word, word)
 
 
 class Teller:
@@ -55,10 +56,11 @@ class Teller:
         beside=(),
         sponsored=0,
         flags=(),
+        market=None,
     ):
         """Book one entry. `changes`: (mint, raw change)... through the venue; `beside` likewise,
         what passed beside it; `sol` through the venue, `beside_sol` beside it; `orders`: (escrow,
-        mint, raw change)...
+        mint, raw change)...; `market`: what swap calls paid to a fill's side, by default all.
         """
         self.slot += 10
         whole = Counter()
@@ -83,11 +85,12 @@ class Teller:
             self.held[name] = before + change
             self.opened.add(name)
         self.lamports += paid
-        others = []
+        others, paid = [], Counter()
         for escrow, name, change in orders:
             before = self.escrow[escrow]
             others.append((escrow, mint_of(name), before, before + change))
             self.escrow[escrow] += change
+            paid[mint_of(name)] += min(0, change) if name != "SOL" else 0
         entry = Entry(
             signature=f"{kind} {self.slot}",
             slot=self.slot,
@@ -107,6 +110,7 @@ class Teller:
             ),
             balances=tuple(balances),
             others=tuple(others),
+            market=self._find_market(kind, sol, changes, paid) if market is None else market,
             sponsored=sponsored,
             beside_sol=beside_sol,
             beside_tokens=tuple((mint, n, 0) for mint, n in sorted(sum_by_mint(beside))),
@@ -114,6 +118,16 @@ class Teller:
         self.entries.append(entry)
         self.book(entry)
         return self
+
+    @staticmethod
+    def _find_market(kind, sol, changes, paid):
+        """A pool took what left the orders and paid all that came in."""
+        if kind != "order_fill":
+            return ()
+        paid.update({WRAPPED_SOL: max(0, sol)})
+        for name, change in changes:
+            paid[mint_of(name)] += max(0, change)
+        return tuple((mint, raw) for mint, raw in sorted(paid.items()) if raw)
 
     def book(self, entry):
         """Apply an entry: `made` is what it made by money and view, `last` that in SOL."""

@@ -182,9 +182,17 @@ def test_sums_are_compared_member_by_member(watched, chain):
     [
         (
             "running_total.realized",
-            {"runningTotal", "spans.1.runningTotal", "spans.1.realized"},
+            {"runningTotal", "spans.1.runningTotal", "spans.1.totals.realized"},
         ),
-        ("risk_total.sales", {"riskTotal", "spans.1.riskTotal"}),
+        ("risk_total.best", {"riskTotal", "spans.1.riskTotal"}),
+        (
+            "running_total.open_cost",
+            {"runningTotal", "spans.1.runningTotal", "spans.1.totals.openCost"},
+        ),
+        (
+            "running_total.ended_won",
+            {"runningTotal", "spans.1.runningTotal", "spans.1.totals.endedWon"},
+        ),
         ("token_total.realized", {"tokenTotal", "spans.1.tokenTotal"}),
     ],
 )
@@ -266,7 +274,7 @@ def test_a_post_verified_by_nothing_is_named(watched, chain):
     assert audit(watched, FakeNode(chain)).verdict == "different"
 
 
-def forge_span(ask, **changes):
+def forge_span(ask, totals=None, **changes):
     """What Instance asks with, where a claim of the wallet's span is another one: the digest
     fits.
     """
@@ -274,6 +282,7 @@ def forge_span(ask, **changes):
     def answer(path):
         told = orjson.loads(ask(path))
         (span,) = told["wallet"]["spans"]
+        span["totals"] |= totals or {}
         span |= changes
         tail = orjson.dumps({"page": 1, "receipts": told["receipts"]})
         told["digest"] = digest_claims(told["wallet"], [hashlib.sha256(tail).hexdigest()])
@@ -285,7 +294,7 @@ def forge_span(ask, **changes):
 @pytest.mark.parametrize(
     "changes",
     [
-        *({"forwardRealized": "9000000000"}, {"realized": "9000000000"}),
+        *({"forwardRealized": "9000000000"}, {"totals": {"realized": "9000000000"}}),
         *({"openPositions": "7"}, {"runningTotal": "0" * 64}),
     ],
 )
@@ -297,7 +306,8 @@ def test_a_forged_forward_record_is_found_also_where_it_says_that_nothing_was_pu
     report = make_auditor(ask, FakeNode(chain)).audit(Bot.get().uid)
     assert report.verdict == "different"
     (name,) = changes
-    assert (None, f"spans.1.{name}") in named(report)
+    field = "totals.realized" if name == "totals" else name
+    assert (None, f"spans.1.{field}") in named(report)
 
 
 @pytest.mark.parametrize(("minutes", "verdict"), [(9, "same"), (11, "cannot_tell")])

@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as effort
 from hypothesis import strategies as st
 from lookout import BEGIN, ledger_of, watch
+from service import add_risk
 from story import Story, address, market
 from teller import STEP, Silent, Teller, account, play
 
@@ -25,12 +26,10 @@ from chain.ledger.coverage import Progress
 from chain.ledger.inventory import SOL
 from chain.ledger.ledger import WHOLE, Ledger
 from chain.ledger.lots import Opening
-from chain.ledger.risk import Stretch
 from chain.ledger.sales import Booked, see_side
 from chain.reading.entries import read_entry
 from chain.reading.programs import table
 from chain.reading.receipts import parse_receipt
-from chain.stored.risk import dump_stretch
 from chain.stored.store import (
     LedgerStore,
     PendingLedger,
@@ -647,10 +646,11 @@ SUMS = """SELECT COALESCE(SUM(result), 0), COALESCE(SUM(CASE WHEN kind IN ('buy'
 SUM(CASE realized WHEN 'partial' THEN 1 END), SUM(CASE WHEN realized = 'unmatched'
     AND flags NOT LIKE '%incomplete_history%' THEN 1 END),
 SUM(CASE WHEN result > 0 THEN 1 END), SUM(cost_left),
-SUM(CASE WHEN result IS NOT NULL THEN cost END) FROM trade WHERE block_time >= ?"""
+SUM(CASE WHEN result IS NOT NULL THEN cost END),
+SUM(CASE WHEN result IS NOT NULL THEN proceeds END) FROM trade WHERE block_time >= ?"""
 SUMMED = (
     *("realized", "volume", "trades", "matched", "partial", "unmatched", "winning"),
-    *("cost_left", "cost"),
+    *("cost_left", "cost", "proceeds"),
 )
 
 
@@ -708,10 +708,11 @@ def test_the_risk_of_a_span_that_is_no_more_is_dropped(empty):
     stretches, tokens = RiskTotal.select().tuples(), TokenTotal.select().tuples()
     right = sorted(stretches, key=repr), sorted(tokens, key=repr)
     assert all(right)
-    planted = {"wallet": wallet, "view": 99}
-    RiskTotal.create(**planted, hours=0, begins=0, **dump_stretch(Stretch()))
+    add_risk(wallet, 99, [5])
     for view, mint in ((99, "M"), (0, "never sold")):
-        TokenTotal.create(wallet=wallet, view=view, mint=mint, realized=1, sales=1, winning=1)
+        TokenTotal.create(
+            wallet=wallet, money=SOL, view=view, mint=mint, realized=1, sales=1, winning=1
+        )
     rebuild(wallet, [])
     assert (sorted(stretches.clone(), key=repr), sorted(tokens.clone(), key=repr)) == right
 

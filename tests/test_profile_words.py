@@ -4,23 +4,20 @@ import re
 
 import orjson
 import pytest
-from service import NOW, address
+from service import NOW, add_risk, address
 
-from chain.ledger.risk import Stretch
-from chain.stored.risk import dump_stretch
-from chain.stored.tables import RiskTotal, TokenTotal
+from chain.ledger.inventory import SOL
+from chain.stored.tables import TokenTotal
 from models import Attachment, Wallet
 from web.site import profile_words
 
 WALLET = address("wallet")
-RISK = {
-    "maxDrawdownLamports": "214000000",
-    "bestLamports": "5",
-    "worstLamports": None,
-    "medianHoldingSeconds": 7_800,
-    "positionsClosed": 44,
+RATES = {
+    "returnPct": "-4.14",
+    "winRate": "0.6136",
+    "positions": 44,
     "positionsWon": 27,
-    "daysActive": 9,
+    "positionsOpen": 3,
 }
 
 
@@ -43,10 +40,11 @@ def test_a_duration_has_at_most_two_units(seconds, said):
 
 def test_figures_of_risk_are_dashes_where_nothing_is_known():
     # 27 / 44 = 0.6136...
-    assert profile_words.write_rate(RISK) == "61%, 27 of 44"
-    assert profile_words.write_drawdown(RISK) == "−0.2140 SOL"
-    assert profile_words.write_rate(None) == profile_words.write_drawdown(None) == "–"
-    assert profile_words.position_rate({**RISK, "positionsClosed": 0}) is None
+    assert profile_words.write_rate(RATES) == "61%, 27 of 44 positions, 3 open"
+    assert profile_words.write_rate({**RATES, "winRate": None}) == "–"
+    assert profile_words.write_drawdown({"maxDrawdownLamports": "214000000"}) == "−0.2140 SOL"
+    assert profile_words.write_drawdown(None) == profile_words.write_return(None) == "–"
+    assert profile_words.write_return("-4.14") == "−4.14%"
 
 
 def loading(known, pending, seconds):
@@ -82,14 +80,6 @@ def test_tokens_are_listed_once_from_the_best_to_the_worst():
     assert profile_words.list_tokens(listed) == [one, two, three]
 
 
-def sell(results):
-    """The risk of sales with these results in lamports, each held a minute."""
-    stretch = Stretch()
-    for one in results:
-        stretch.add_sale(one, 60)
-    return stretch
-
-
 def test_a_loading_profile_has_a_bar_and_follows_by_itself(service):
     made = service.make_bot("Ada", WALLET)
     service.observe_results(WALLET, 250_000_000)
@@ -99,12 +89,9 @@ def test_a_loading_profile_has_a_bar_and_follows_by_itself(service):
     Wallet.update(coverage=orjson.dumps(coverage).decode()).execute()
     assert Attachment.select().count() == 1
     Wallet.update(forward_realized=250_000_000).execute()
-    RiskTotal.create(
-        wallet=Wallet.get(), view=0, hours=0, begins=0, **dump_stretch(sell([250_000_000]))
-    )
-    TokenTotal.create(
-        wallet=Wallet.get(), view=0, mint=address("m"), realized=250_000_000, sales=1, winning=1
-    )
+    add_risk(Wallet.get(), 0, [250_000_000])
+    earned = {"realized": 250_000_000, "sales": 1, "winning": 1}
+    TokenTotal.create(wallet=Wallet.get(), money=SOL, view=0, mint=address("m"), **earned)
     page = service.get(f"/bots/{made.bot.uid}").text
     assert '<progress id="progress" max="236" value="20">' in page
     assert '<noscript><meta http-equiv="refresh"' in page

@@ -4,14 +4,13 @@ import re
 
 import orjson
 import pytest
-from service import NOW, add_total, address
+from service import NOW, add_risk, add_total, address
 from test_records import move, show
 
 from chain.ledger.inventory import SOL
-from chain.ledger.risk import Stretch
 from chain.stored.attachments import OF_RECORD, OF_RESULTS
-from chain.stored.risk import dump_stretch, load_risk
-from chain.stored.tables import DelayTotal, RiskTotal, TokenTotal
+from chain.stored.risk import StoredRisk, load_risk
+from chain.stored.tables import DelayTotal, RunningTotal, TokenTotal
 from models import Attachment, Wallet
 from storage import database
 from web.api import risk, token_results
@@ -26,32 +25,24 @@ def bot(service):
     return service.make_bot("Ada", W)
 
 
-def observe_hours(wallet, changes, span=None):
+def observe_hours(wallet, changes, span=None, **sums):
     """What a wallet realized, {hour: lamports}, as running totals: of all it did, and of its latest
-    attachment.
+    attachment. `sums`: the same in each hour.
     """
     number, total = Wallet.get(Wallet.address == wallet).id, 0
     latest = Attachment.select().where(Attachment.wallet == number).order_by(Attachment.id.desc())
     for hour, change in sorted(changes.items()):
         total += change
         for view in (0, latest.get().id) if span is None else (span,):
-            add_total(number, SOL, view, hour * 3_600, realized=total)
+            add_total(number, SOL, view, hour * 3_600, realized=total, **sums)
 
 
-def observe_risk(wallet, results, hours=0, begins=0, span=None, **changes):
-    """The risk of sales with these results, held 70 seconds each, as the ledger store writes it: of
-    all the wallet did, and of its latest span.
-    """
+def observe_risk(wallet, results):
+    """Positions of all the wallet did, and of its latest attachment."""
     number = Wallet.get(Wallet.address == wallet)
     latest = Attachment.select().where(Attachment.wallet == number).order_by(Attachment.id.desc())
-    stretch = Stretch()
-    for one in results:
-        stretch.add_sale(one, 70)
-    for name, value in changes.items():
-        setattr(stretch, name, value)
-    for one in (0, latest.get().id) if span is None else (span,):
-        place = {"view": one, "hours": hours, "begins": begins}
-        RiskTotal.create(wallet=number, **place, **dump_stretch(stretch))
+    for view in (0, latest.get().id):
+        add_risk(number, view, results)
 
 
 def observe(service, wallet, realized=0):
@@ -60,32 +51,36 @@ def observe(service, wallet, realized=0):
     Wallet.update(forward_realized=realized).where(Wallet.address == wallet).execute()
 
 
-def test_risk_stands_beside_results_and_record(service, bot):
-    """0, 50, -40, -10, an hour each: a fall of 90."""
+RATES = {"ended": 1, "ended_won": 1, "held": 2, "held_sold": 1, "open_cost": 70}
+
+
+def test_risk_is_next_to_results_and_record(service, bot):
+    """0, 50, -40, -10, an hour each: a fall of 90. Of two positions one won; 70 are still held."""
     observe(service, W, -10)
-    observe_hours(W, {HOUR - 3: 50, HOUR - 2: -90, HOUR - 1: 30})
-    observe_risk(W, [50, -90, 30], closed=2, won=1, uncounted=3, days=4, first_day=1, last_day=9)
+    hours = {HOUR - 3: 50, HOUR - 2: -90, HOUR - 1: 30, HOUR: 0}
+    observe_hours(W, hours, days=4, cost=1_000, proceeds=990, **RATES)
+    observe_risk(W, [50, -90])
     shown = show(service, bot)
     risk = {
         "maxDrawdownLamports": "90",
         "bestLamports": "50",
         "worstLamports": "-90",
         "medianHoldingSeconds": 70,
-        "sells": 3,
-        "winningSells": 2,
-        "positionsClosed": 2,
-        "positionsWon": 1,
-        "positionsUncounted": 3,
         "daysActive": 4,
     }
     assert (shown["risk"], shown["riskReason"], shown["record"]["risk"]) == (risk, None, risk)
     listed = service.get("/api/v1/bots", bot.publish_key.text).json["data"]
     assert listed[0]["risk"] == risk
     assert shown["activeDays"] == listed[0]["activeDays"] == 4
-    cover(W)
-    page = service.get(f"/bots/{bot.bot.uid}").text
-    tile = re.sub(r"<[^>]+>|\s+", " ", page[page.index("Win rate") :])
-    assert "Win rate by position 50% 1 of 2 positions" in re.sub(" +", " ", tile)
+    record = {
+        "worstCaseLamports": "-80",
+        "returnPct": "-1.00",
+        "winRate": "0.5000",
+        "positions": 2,
+        "positionsWon": 1,
+        "positionsOpen": 2,
+    }
+    assert record.items() <= shown["record"].items()
 
 
 def test_a_reason_stands_where_there_is_no_risk(service, bot):
@@ -100,7 +95,7 @@ def test_nothing_sold_yet_is_no_risk_that_is_unknown(service, bot):
     observe(service, W)
     risk = show(service, bot)["risk"]
     assert (risk["maxDrawdownLamports"], risk["bestLamports"]) == ("0", None)
-    assert (risk["medianHoldingSeconds"], risk["sells"]) == (None, 0)
+    assert risk["medianHoldingSeconds"] is None
 
 
 def test_the_curve_goes_on_with_the_next_wallet(service, bot):
@@ -114,7 +109,10 @@ def test_the_curve_goes_on_with_the_next_wallet(service, bot):
     observe_risk(OTHER, [-30, -20, 20])
     shown = show(service, bot)
     assert shown["record"]["risk"]["maxDrawdownLamports"] == "50"
-    assert (shown["record"]["risk"]["sells"], shown["risk"]["sells"]) == (4, 3)
+    risks = shown["record"]["risk"], shown["risk"]
+    assert [(one["bestLamports"], one["worstLamports"]) for one in risks] == [
+        *(("60", "-30"), ("20", "-30"))
+    ]
 
 
 def test_several_wallets_are_added_up_by_the_hour(service, bot):
@@ -130,39 +128,39 @@ def test_several_wallets_are_added_up_by_the_hour(service, bot):
         (W, {HOUR - 3: 10, HOUR - 2: -30, HOUR - 1: 25}),
         (OTHER, {HOUR - 3: 20, HOUR - 1: -15}),
     ):
-        observe_hours(wallet, changes)
-        observe_risk(wallet, [5], days=1, first_day=today // 24, last_day=today // 24)
-        observe_risk(wallet, [5], 24, today, days=1)
-    observe_risk(OTHER, [1], 24, today - 24, days=1)
+        observe_hours(wallet, changes, days=1)
+    latest = Attachment.select().order_by(Attachment.id.desc()).get()
+    for view in (0, latest.id):
+        add_total(latest.wallet, SOL, view, (today - 24) * 3_600, days=1)
+        for hour in (HOUR - 3, HOUR - 1, HOUR):
+            rows = RunningTotal.wallet == latest.wallet, RunningTotal.hour == hour
+            RunningTotal.update(days=2).where(*rows).execute()
     database.execute_sql("DROP INDEX IF EXISTS attachment_open_bot")
     Attachment.update(bot=bot.bot.id).execute()
     for source in (OF_RECORD, OF_RESULTS):
         found = risk.find_risks(source, [bot.bot.id])[bot.bot.id]
-        assert (found.drawdown, found.stored.stretch.days) == (30, 2)
+        assert (found.drawdown, found.days) == (30, 2)
         assert risk.find_drawdowns(source, [bot.bot.id], HOUR - 2) == {bot.bot.id: 30}
         # -30 + 25 - 15 from the hour of two hours ago on; 10 from the next one.
         assert risk.find_drawdowns(source, [bot.bot.id], HOUR - 1) == {bot.bot.id: 0}
 
 
-def test_windows_go_by_hours_and_then_by_days(service, bot):
-    """NOW is 12:00. A loss of 7 an hour before the 24 hours begin, of 10 in their first hour, of 20
-    later on that day, of 40 today: 10 + 20 + 40 in a day, 7 and 100 more in a week.
+def test_windows_begin_at_full_hours(service, bot):
+    """NOW is 12:00. A loss of 7 an hour before the 24 hours begin, of 10 in their first hour, of 60
+    since; of 100, 500 and 3,000 in a week, a month and a quarter. 5 were held before the week, 12
+    in it and now, which is 7 more.
     """
-    losses = {}
-    today = HOUR - HOUR % 24
-    for hours, begins, loss in (
-        *((1, HOUR - 25, 7), (1, HOUR - 24, 10), (1, today - 1, 20), (24, today - 24, 37)),
-        *((1, HOUR - 1, 40), (24, today, 40), (24, today - 24 * 6, 100), (24, today - 24 * 8, 500)),
-        (24, today - 24 * 80, 3_000),
-    ):
-        observe_risk(W, [-loss], hours, begins)
-        losses[begins] = -loss
-    del losses[today - 24], losses[today]
+    losses = {HOUR: -60, HOUR - 24: -10, HOUR - 25: -7, HOUR - 24 * 6: -100}
+    losses |= {HOUR - 24 * 8: -500, HOUR - 24 * 80: -3_000}
     observe(service, W, sum(losses.values()))
-    observe_hours(W, losses)
+    observe_hours(W, losses, open_cost=12, ended=1)
+    RunningTotal.update(open_cost=5).where(RunningTotal.hour <= HOUR - 24 * 8).execute()
     shown = show_at(service, bot)
     assert [one["window"] for one in shown] == ["24h", "7d", "30d", "90d"]
-    assert [one["risk"]["worstLamports"] for one in shown] == ["-40", "-100", "-500", "-3000"]
+    told = [[one["risk"][name] for one in shown] for name in ("realizedLamports",)]
+    assert told == [["-70", "-177", "-677", "-3677"]]
+    worst = [one["risk"]["worstCaseLamports"] for one in shown]
+    assert worst == ["-70", "-184", "-684", "-3689"]
     falls = ["70", "177", "677", "3677"]
     assert [one["risk"]["maxDrawdownLamports"] for one in shown] == falls
     assert shown[0]["record"] == shown[0]["risk"]
@@ -183,7 +181,7 @@ def test_results_by_token(service, bot):
     for span in (0, first.id):
         for number, mint in enumerate(mints):
             columns = {"realized": number - 2, "sales": 1, "winning": int(number > 2)}
-            TokenTotal.create(wallet=first.wallet, view=span, mint=mint, **columns)
+            TokenTotal.create(wallet=first.wallet, money=SOL, view=span, mint=mint, **columns)
     shown = show(service, bot)["tokenResults"]
     assert shown["results"] == shown["record"]
     assert (shown["record"]["tokens"], shown["record"]["winning"]) == (7, 4)
@@ -195,7 +193,13 @@ def test_results_by_token(service, bot):
     observe(service, OTHER)
     second = Attachment.select().order_by(Attachment.id.desc()).get()
     TokenTotal.create(
-        wallet=second.wallet, view=second.id, mint=mints[6], realized=90, sales=1, winning=1
+        wallet=second.wallet,
+        money=SOL,
+        view=second.id,
+        mint=mints[6],
+        realized=90,
+        sales=1,
+        winning=1,
     )
     (best, *_) = show(service, bot)["tokenResults"]["record"]["best"]
     assert best == {
@@ -208,33 +212,32 @@ def test_results_by_token(service, bot):
 
 
 # ---- the board -----------------------------------------------------------------------------------
-def test_the_best_and_the_worst_sale_are_named(service, bot):
-    """Of two sales with the best result, the earlier one; purchases and other hours are not
-    looked at.
-    """
+def test_nothing_sold_has_no_results_by_token(service, bot):
     observe(service, W)
-    observe_risk(W, [50, -90, 50])
-    hour = NOW // 3_600_000
-    observe_risk(W, [50, -90], hours=1, begins=hour - 2)
-    observe_risk(W, [50], hours=1, begins=hour)
-    # Both hours are of one day.
-    observe_risk(W, [50, -90, 50], hours=24, begins=hour - hour % 24)
-    for name, slot, ago, result, kind in (
-        *(("later", 9, 0, 50, "sell"), ("first", 3, 2, 50, "sell"), ("last", 4, 2, -90, "sell")),
-        *(("other", 2, 2, 7, "sell"), ("bought", 1, 2, 50, "buy")),
-    ):
-        time = {"block_time": (hour - ago) * 3_600 + slot}
-        service.observe_trade(W, name, slot, kind=kind, result=result, **time)
-    shown = show(service, bot)
-    assert shown["best"] == {"tradeId": "trade_first", "resultLamports": "50"}
-    assert shown["worst"] == {"tradeId": "trade_last", "resultLamports": "-90"}
-
-
-def test_nothing_sold_has_no_best_and_no_worst(service, bot):
-    observe(service, W)
-    shown = show(service, bot)
-    assert (shown["best"], shown["worst"], shown["byToken"]) == (None, None, [])
+    assert show(service, bot)["byToken"] == []
     assert show(service, service.make_bot("Mute"))["byToken"] is None
+
+
+def test_signs_are_next_to_results_and_change_no_rank(service, bot):
+    """81 of 100 came from one token; ten pairs were flat."""
+    observe(service, W, 100)
+    key = bot.publish_key.text
+    for view in (0, Attachment.get().id):
+        add_total(Wallet.get(), SOL, view, NOW // 1000, realized=100, matched=3, flat_pairs=10)
+        for mint, realized in (("m1", 81), ("m2", 19)):
+            columns = {"realized": realized, "sales": 1, "winning": 1}
+            TokenTotal.create(
+                wallet=Wallet.get(), money=SOL, view=view, mint=address(mint), **columns
+            )
+    signs = ["one_token", "flat_round_trips"]
+    assert show(service, bot)["signs"] == signs
+    for record in ("forward", "all"):
+        (row,) = service.get(f"/api/v1/leaderboard?record={record}", key).json["data"]
+        assert (row["signs"], row["ranked"]) == (signs, True)
+    TokenTotal.update(realized=80).where(TokenTotal.realized == 81).execute()
+    assert show(service, bot)["signs"] == signs[1:]
+    for path in ("/leaderboard", f"/bots/{bot.bot.uid}"):
+        assert "many flat round trips" in service.get(path).text
 
 
 def test_results_by_token_are_listed(service, bot, monkeypatch):
@@ -243,7 +246,8 @@ def test_results_by_token_are_listed(service, bot, monkeypatch):
     (first,) = Attachment.select()
     for number, realized in enumerate((1, -5, 4)):
         columns = {"realized": realized, "sales": 2, "winning": int(realized > 0)}
-        TokenTotal.create(wallet=first.wallet, view=0, mint=address(f"m{number}"), **columns)
+        key = {"wallet": first.wallet, "money": SOL, "view": 0, "mint": address(f"m{number}")}
+        TokenTotal.create(**key, **columns)
     monkeypatch.setattr(token_results, "MAX_LISTED", 2)
     assert show(service, bot)["byToken"] == [
         {"mint": address(f"m{number}"), "symbol": None, "sells": 2, **told}
@@ -297,14 +301,6 @@ def test_beside_the_board_stand_all_wallets_that_were_ever_connected(service, bo
     assert "Of 4 wallets ever connected here, 1 still is." in page
 
 
-def test_a_stretch_is_stored_as_it_is():
-    stretch = Stretch()
-    for result, held in ((5, 130), (-1, 20)):
-        stretch.add_sale(result, held)
-    told = dump_stretch(stretch)
-    assert (told["holdings"], told["median_holding"]) == ("[[20,1],[130,1]]", 20)
-
-
 # ---- the profile ---------------------------------------------------------------------------------
 def cover(wallet):
     """A whole Coverage, as a page needs it."""
@@ -313,19 +309,18 @@ def cover(wallet):
 
 
 def test_the_profile_tells_windows_posting_and_owner(service, bot):
-    """In the last 24 hours it lost 3 SOL and gained 1 SOL, each held 70 seconds."""
+    """In the last 24 hours it lost 3 SOL and gained 1 SOL, and still holds 0.5 SOL's worth."""
     observe(service, W, -2 * 10**9)
-    observe_hours(W, {HOUR - 3: -3 * 10**9, HOUR - 2: 10**9})
+    losses = {HOUR - 3: -3 * 10**9, HOUR - 2: 10**9, HOUR: 0}
+    observe_hours(W, losses, open_cost=5 * 10**8, ended=4, ended_won=1)
     cover(W)
-    for hours, begins in ((1, HOUR - 2), (24, HOUR - HOUR % 24)):
-        observe_risk(W, [-3 * 10**9, 10**9], hours, begins)
     DelayTotal.create(bot=bot.bot.id, posted=4, within_minute=3, median=20, delays="[]")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("time.time_ns", lambda: NOW * 1_000_000)
         page = service.get(f"/bots/{bot.bot.uid}?tab=record").text
     (line,) = re.findall(r"<tr><th scope=\"row\">24 hours</th>(.*?)</tr>", page)
     cells = re.findall(r"<td[^>]*>(.*?)</td>", line)
-    assert cells == ["−3.000 SOL", "+1.000 SOL", "−3.000 SOL", "–", "1 min"]
+    assert cells == ["−2.000 SOL", "−2.500 SOL", "25%, 1 of 4 positions", "−3.000 SOL"]
     assert (
         "It posted about 4 trades with a verified receipt: 75% within a minute of the trade, half"
         " of them within 20 s." in page
@@ -352,17 +347,20 @@ def test_a_profile_tells_the_sum_of_all_its_owner_tried(service, bot):
     assert "None of its posts about trades has a verified receipt yet" in page
 
 
-def test_sales_of_several_stretches_are_counted_together():
+def test_positions_of_several_wallets_are_counted_together():
     """Of 30, 30, 60 and 90 seconds the lower of the two in the middle is 30; of 30, 60 and 90 the
     middle is 60.
     """
-    stretches = Stretch(), Stretch(), Stretch()
-    for stretch, holdings in zip(stretches, ((30, 60), (30,), (90,)), strict=True):
-        for seconds in holdings:
-            stretch.add_sale(1, seconds)
-    stored = [dump_stretch(one) for one in stretches]
-    joined = load_risk(stored)
-    assert joined.median_holding == 30 and joined.stretch.sales == 4
-    assert load_risk([stored[2], stored[0]]).median_holding == 60
-    assert [load_risk([one]).median_holding for one in stored] == [30, 30, 90]
-    assert load_risk([]).median_holding is None
+    stored = [
+        {"best": best, "worst": worst, "median_holding": median, "holdings": holdings}
+        for best, worst, median, holdings in (
+            (5, -1, 30, "[[30,1],[60,1]]"),
+            (7, 7, 30, "[[30,1]]"),
+            (None, None, None, "[]"),
+            (3, -9, 90, "[[90,1]]"),
+        )
+    ]
+    assert load_risk(stored) == StoredRisk(7, -9, 30)
+    assert load_risk([stored[3], stored[0]]) == StoredRisk(5, -9, 60)
+    assert [load_risk([one]).median_holding for one in stored] == [30, 30, None, 90]
+    assert load_risk([]) == StoredRisk()

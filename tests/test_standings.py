@@ -19,12 +19,17 @@ from accounts import influencers, wallets
 from accounts.fields import is_provable
 from chain.ledger.inventory import SOL
 from chain.ledger.sums import NOTHING, Sums
+from chain.reading.quotes import QUOTES
 from chain.stored.standings import (
     ALL,
     BOARDS,
+    COUNT,
     FORWARD,
     MIN_SELLS,
     NEVER,
+    RESULT,
+    RETURN,
+    UNKNOWN,
     WINDOWS,
     Board,
     Ranked,
@@ -225,7 +230,7 @@ def test_several_wallets_of_a_bot_are_added_up(service, ada):
         Wallet.update(bot=ada.bot.id).execute()
         now = NOW // 1000
         found = rank(ada, 0, now)
-        assert (found.realized, found.cost_left, found.floor) == (-25, 6, -31)
+        assert (found.realized, found.cost_left, found.worst_case) == (-25, 6, -31)
         found = rank(ada, 0, now, ALL)
         # Three sales each make a rank: observe_results has three of each wallet.
         assert (found.realized, found.matched, found.result_tier) == (101, 6, 0)
@@ -246,7 +251,7 @@ def test_what_a_wallet_held_when_it_was_given_up_is_cost_left(service, ada):
     service.observe_span(W, at=now - 3 * DAY, open_cost=9, realized=5)
     Attachment.update(detached_at=NOW - 2 * DAY * 1000).execute()
     found = [rank(ada, seconds, now) for seconds in (DAY, 7 * DAY, 0)]
-    assert [(one.realized, one.floor) for one in found] == [(0, 0), (5, -4), (5, -4)]
+    assert [(one.realized, one.worst_case) for one in found] == [(0, 0), (5, -4), (5, -4)]
     # What happened in the hour of three days ago leaves first.
     assert [one.ends for one in found] == [NEVER, now + 4 * DAY + HOUR, NEVER]
 
@@ -297,12 +302,12 @@ def test_a_gap_that_opens_or_heals_forgets(service, ada):
 # ---- rules, doctor, index ------------------------------------------------------------------------
 def test_three_sales_with_a_result_make_a_rank():
     few, enough = Sums(matched=MIN_SELLS - 1), Sums(matched=1, partial=2)
-    assert find_reason(few, True, False, by_result=True) == "too_few_sells"
-    assert find_reason(few, True, True, by_result=False) is None
-    assert find_reason(enough, True, False, by_result=True) is None
-    assert find_reason(enough, True, True, by_result=True) == "open_gap"
-    assert find_reason(enough, False, False, by_result=True) == "no_wallet"
-    assert find_reason(None, True, False, by_result=True) == "not_observed"
+    assert find_reason(few, True, False, by=RESULT) == "too_few_sells"
+    assert find_reason(few, True, True, by=COUNT) is None
+    assert find_reason(enough, True, False, by=RESULT) is None
+    assert find_reason(enough, True, True, by=RESULT) == "open_gap"
+    assert find_reason(enough, False, False, by=RESULT) == "no_wallet"
+    assert find_reason(None, True, False, by=RESULT) == "not_observed"
     order = [
         find_tier(reason, seen, proven)
         for reason, seen in ((None, True), ("open_gap", True), ("not_observed", False))
@@ -312,37 +317,53 @@ def test_three_sales_with_a_result_make_a_rank():
 
 
 DID = Sums(
-    *(50, 0, 9, 4),
-    **{"matched": 2, "partial": 1, "unmatched": 1, "winning": 2, "cost_left": 20},
+    **{"realized": 50, "cost": 2 * 10**9, "proceeds": 3 * 10**9, "volume": 9, "trades": 4},
+    **{"matched": 2, "partial": 1, "unmatched": 1, "winning": 2, "cost_left": 20, "open_cost": 7},
+    **{"ended": 3, "ended_won": 1, "held": 2, "held_sold": 1, "held_won": 1, "flat_pairs": 6},
 )
+POOR = DID._replace(cost=10**9 - 1)
 SEEN = Ranked(DID, has_wallet=True, has_gap=False, is_proven=True, is_retired=False)
 
 
 @pytest.mark.parametrize(
-    "one, by_result, by_count",
+    "one, by_result, by_return, by_count",
     [
-        (SEEN, 0, 0),
-        (SEEN._replace(is_proven=False), 1, 1),
-        (SEEN._replace(has_gap=True), 2, 0),
-        (SEEN._replace(has_gap=True, is_proven=False), 4, 1),
-        (SEEN._replace(sums=DID._replace(partial=0)), 2, 0),
-        (SEEN._replace(sums=None), 3, 3),
-        (SEEN._replace(sums=None, is_proven=False), 5, 5),
-        (SEEN._replace(has_wallet=False), 6, 6),
-        (SEEN._replace(has_wallet=False, sums=None), 7, 7),
-        (SEEN._replace(is_retired=True), 0, 0),
-        (SEEN._replace(is_retired=True, sums=DID._replace(trades=0)), 8, 8),
-        (SEEN._replace(is_retired=True, sums=None), 8, 8),
+        (SEEN, 0, 0, 0),
+        (SEEN._replace(is_proven=False), 1, 1, 1),
+        (SEEN._replace(sums=POOR), 0, 2, 0),
+        (SEEN._replace(has_gap=True), 2, 2, 0),
+        (SEEN._replace(has_gap=True, is_proven=False), 4, 4, 1),
+        (SEEN._replace(sums=DID._replace(partial=0)), 2, 2, 0),
+        (SEEN._replace(sums=None), 3, 3, 3),
+        (SEEN._replace(sums=None, is_proven=False), 5, 5, 5),
+        (SEEN._replace(has_wallet=False), 6, 6, 6),
+        (SEEN._replace(has_wallet=False, sums=None), 7, 7, 7),
+        (SEEN._replace(is_retired=True), 0, 0, 0),
+        (SEEN._replace(is_retired=True, sums=DID._replace(trades=0)), 8, 8, 8),
+        (SEEN._replace(is_retired=True, sums=None), 8, 8, 8),
     ],
 )
-def test_where_a_bot_stands_by_each_order(one, by_result, by_count):
-    """Of what was realized, 50 lamports, 20 less at worst are left: the cost that went unsold."""
+def test_where_a_bot_is_listed_by_each_order(one, by_result, by_return, by_count):
     made = make_standing(7, Board(ALL, SOL, DAY), 123, one)
-    did = one.sums or NOTHING
-    trades = (did.volume, did.trades, did.matched, did.partial, did.unmatched, did.winning)
-    sums = (did.realized, did.realized - did.cost_left, *trades, did.cost_left)
-    assert made == (7, ALL, SOL, DAY, 123, by_result, by_count, *sums)
-    assert made.sums == did
+    assert made[:8] == (7, ALL, SOL, DAY, 123, by_result, by_return, by_count)
+    assert made.sums == (one.sums or NOTHING)
+
+
+def test_what_a_bot_is_ranked_by():
+    """Of 50 lamports 20 left and 7 are held. 1 of 2 SOL is 50%. 2 of 4 positions were won."""
+    made = make_standing(7, Board(ALL, SOL, DAY), 123, SEEN)
+    assert (made.worst_case, made.return_points, made.win_points) == (23, 5_000, 5_000)
+    unknown = make_standing(7, Board(ALL, SOL, DAY), 123, SEEN._replace(sums=Sums(cost=5)))
+    assert (unknown.return_points, unknown.win_points) == (UNKNOWN, UNKNOWN)
+
+
+@pytest.mark.parametrize("quote", QUOTES)
+def test_a_return_in_a_stablecoin_is_ranked_from_a_hundred_on(quote):
+    enough = DID._replace(cost=100 * 10**quote.decimals)
+    assert find_reason(enough, True, False, RETURN, quote.mint) is None
+    few = enough._replace(cost=enough.cost - 1)
+    assert find_reason(few, True, False, RETURN, quote.mint) == "too_little_cost"
+    assert find_reason(few, True, False, RESULT, quote.mint) is None
 
 
 def list_differences(service):

@@ -60,6 +60,55 @@ class Escrow:
 NOTHING = Cut([], Portion(0, 0, 0))
 
 
+@dataclass(slots=True)
+class Held:
+    """Units of known cost that are held of a mint, escrows included, and that cost."""
+
+    units: int = 0
+    cost: int = 0
+
+
+@dataclass(slots=True)
+class Tally:
+    """What is held at a cost that began at `begins` (UTC ms) or later, escrows included, and in
+    `cost` all of that cost.
+
+    Of the latest entry, `arrived` has the cost of new lots by mint, and `touched` all mints that
+    moved.
+    """
+
+    begins: int = UNDATED
+    cost: int = 0
+    held: dict[str, Held] = field(default_factory=dict)
+    arrived: dict[str, int] = field(default_factory=dict)
+    touched: set[str] = field(default_factory=set)
+
+    def begin(self) -> None:
+        """Forget what the latest entry moved."""
+        if self.touched:
+            self.arrived, self.touched = {}, set()
+
+    def arrive(self, mint: str, amount: int, cost: int | None, since: int) -> None:
+        if cost is not None and since >= self.begins:
+            self._change(mint, amount, cost)
+            self.arrived[mint] = self.arrived.get(mint, 0) + cost
+
+    def take(self, mint: str, slices: Iterable[Slice], sign: int = -1) -> None:
+        """Count slices out, or with sign 1 back in."""
+        for one in slices:
+            if one.cost is not None and one.since >= self.begins:
+                self._change(mint, sign * one.amount, sign * one.cost)
+
+    def _change(self, mint: str, units: int, cost: int) -> None:
+        self.touched.add(mint)
+        held = self.held.setdefault(mint, Held())
+        held.units += units
+        held.cost += cost
+        self.cost += cost
+        if not held.units:
+            del self.held[mint]
+
+
 @dataclass
 class Inventory:
     """What is held, with its cost in `money`, of which itself there are no lots. All inventories of
@@ -72,19 +121,21 @@ class Inventory:
     # by token account
     escrows: dict[str, Escrow] = field(default_factory=dict)
     average: AverageCost = field(default_factory=AverageCost)
+    # of all history, and of the attachment that is watched
+    tallies: list[Tally] = field(default_factory=lambda: [Tally()])
     _count: int = 0
 
     def convert(self, money: str) -> "Inventory":
         """The same lots at unknown cost: nothing was paid in this money so far."""
         other = Inventory(money, _count=self._count)
+        other.tallies = [Tally(one.begins) for one in self.tallies]
         for mint, pool in self.average.pools.items():
             if mint != money:
                 other.average.add(mint, pool.known + pool.unknown, None)
         for mint, lots in self.lots.items():
             if mint != money:
                 other.lots[mint] = [
-                    Lot(one.number, one.origin, one.amount, None, one.left, None, one.time)
-                    for one in lots
+                    Lot(one.number, one.origin, one.amount, None, one.left, None) for one in lots
                 ]
         for address, escrow in self.escrows.items():
             slices = [one._replace(cost=None, since=UNDATED) for one in escrow.slices]
@@ -104,28 +155,43 @@ class Inventory:
         mint: str,
         origin: str | None,
         amount: int,
-        time: int | None,
         cost: int | None = None,
         since: int = UNDATED,
     ) -> None:
-        """Add a lot, of known or unknown (None) cost. `time`: Unix seconds; `since`: UTC ms."""
+        """Add a lot, of known or unknown (None) cost. `since`: UTC ms."""
         if mint != self.money:
-            self._append(mint, origin, amount, time, cost, since)
+            self._append(mint, origin, amount, cost, since)
             self.average.add(mint, amount, cost)
 
     def _append(
-        self,
-        mint: str,
-        origin: str | None,
-        amount: int,
-        time: int | None,
-        cost: int | None,
-        since: int,
+        self, mint: str, origin: str | None, amount: int, cost: int | None, since: int
     ) -> None:
         if amount:
             self._count += 1
-            lot = Lot((1, self._count), origin, amount, cost, amount, cost, time, since)
+            lot = Lot((1, self._count), origin, amount, cost, amount, cost, since)
             self.lots.setdefault(mint, []).append(lot)
+            for tally in self.tallies:
+                tally.arrive(mint, amount, cost, since)
+
+    def watch(self, begins: int | None) -> None:
+        """Tally what is held at a cost from `begins` (UTC ms) on, apart from all history."""
+        del self.tallies[1:]
+        if begins is not None:
+            self.tallies.append(self.count_held(begins))
+
+    def count_held(self, begins: int = UNDATED) -> Tally:
+        """Count lots and escrows one by one: what a tally says without it."""
+        tally = Tally(begins)
+        for mint, lots in self.lots.items():
+            tally.take(mint, [Slice(lot, lot.left, lot.left_cost, lot.since) for lot in lots], 1)
+        for escrow in self.escrows.values():
+            tally.take(escrow.mint, escrow.slices, 1)
+        tally.begin()
+        return tally
+
+    def _tally(self, mint: str, slices: Iterable[Slice], sign: int = -1) -> None:
+        for tally in self.tallies:
+            tally.take(mint, slices, sign)
 
     def cut(self, mint: str, amount: int) -> Cut:
         """Take the oldest lots. Only in a broken chain, more than there is: of unknown origin."""
@@ -139,6 +205,7 @@ class Inventory:
             missing -= part
             if not lot.left:
                 lots.pop(0)
+        self._tally(mint, slices)
         if missing:
             slices.append(_make_unknown(missing))
         return Cut(slices, self.average.take(mint, amount))
@@ -149,7 +216,6 @@ class Inventory:
         mint: str,
         origin: str,
         amount: int,
-        time: int | None,
         when: int,
         spent: int,
     ) -> list[Carried]:
@@ -162,10 +228,10 @@ class Inventory:
         for (group, part), got in zip(carried, share(amount, sizes), strict=True):
             costs = [one.cost for one in group if one.cost is not None]
             if len(costs) < len(group):
-                self._append(mint, origin, got, time, None, UNDATED)
+                self._append(mint, origin, got, None, UNDATED)
             else:
                 since = min(when, *[one.since for one in group])
-                self._append(mint, origin, got, time, sum(costs) + part, since)
+                self._append(mint, origin, got, sum(costs) + part, since)
         self.average.carry(cut.portion, mint, amount, spent)
         return carried
 
@@ -173,6 +239,7 @@ class Inventory:
         escrow = self.escrows.setdefault(address, Escrow(mint))
         escrow.slices.extend(cut.slices)
         escrow.pool.add(cut.portion)
+        self._tally(mint, cut.slices, 1)
 
     def release(self, address: str, mint: str, quantity: int) -> Released:
         """Take slices out of an escrow, oldest first. Units that the books lack come last, at an
@@ -190,6 +257,7 @@ class Inventory:
         escrow.slices = kept
         if not kept:
             del self.escrows[address]
+        self._tally(mint, out)
         if missing:
             out.append(_make_unknown(missing))
         return Released(mint, out, escrow.pool.take(sum(one.amount for one in out)))
@@ -204,6 +272,7 @@ class Inventory:
             lost.append(rest)
             left -= back.amount
             if back.amount:
+                self._tally(released.mint, [back], 1)
                 lot = replace(
                     back.lot,
                     amount=back.amount,
@@ -216,22 +285,8 @@ class Inventory:
         self.average.pools[released.mint].add(Pool(*released.portion).take(room - left))
         return lost
 
-    def is_held(self, mint: str) -> bool:
-        """Escrows included."""
-        if self.lots.get(mint):
-            return True
-        return any([escrow.mint == mint for escrow in self.escrows.values()])
-
-    def sum_open_cost(self, begins: int = UNDATED) -> int:
-        """Known cost of all that is left, unless it began before `begins` (UTC ms)."""
-        held = [lot.see_cost(begins) or 0 for lots in self.lots.values() for lot in lots]
-        kept = [
-            one.see_cost(begins) or 0 for escrow in self.escrows.values() for one in escrow.slices
-        ]
-        return sum(held) + sum(kept)
-
     def list_positions(self, decimals: Mapping[str, int], begins: int = UNDATED) -> list[Position]:
-        """Positions by mint, without escrows. `decimals` by mint; `begins` as in sum_open_cost."""
+        """Positions by mint, without escrows. `decimals` by mint; `begins` as in Tally."""
         return [
             _make_position(mint, lots, decimals[mint], begins)
             for mint, lots in sorted(self.lots.items())

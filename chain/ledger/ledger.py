@@ -7,16 +7,26 @@ decides what that made (chain.ledger.sales).
 """
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from chain.ledger.balances import BalanceChain, Seen
-from chain.ledger.inventory import SOL, Cut, Inventory, Position, Released, join_released
+from chain.ledger.deposits import Deposits
+from chain.ledger.inventory import (
+    SOL,
+    Cut,
+    Inventory,
+    Position,
+    Released,
+    Tally,
+    join_released,
+)
 from chain.ledger.lots import UNDATED, Opening
 from chain.ledger.reconciliation import Reconciliation, Totals
 from chain.ledger.sales import (
     UNEXPLAINED,
     Booked,
+    Fill,
     Moved,
     Side,
     book,
@@ -26,6 +36,7 @@ from chain.ledger.sales import (
 from chain.ledger.views import ALL_HISTORY, HOUR_SECONDS, Account, Holdings, Key, Spans
 from chain.reading.effects import Balance
 from chain.reading.entries import Entry
+from chain.reading.instructions import WRAPPED_SOL
 from chain.reading.quotes import MINTS
 
 WHOLE: Key = (SOL, ALL_HISTORY)
@@ -78,6 +89,7 @@ class Ledger:
         default_factory=lambda: defaultdict(Account, {WHOLE: Account()})
     )
     decimals: dict[str, int] = field(default_factory=dict)
+    deposits: Deposits = field(default_factory=Deposits)
     # of the latest block time so far, counted from 1970
     hour: int = 0
     # by money, mints whose cost a swap carried over from one with a gap
@@ -104,7 +116,7 @@ class Ledger:
 
     def reconcile(self, money: str = SOL) -> Reconciliation:
         totals = self.accounts[money, ALL_HISTORY].totals
-        return totals.reconcile(self.inventories[money].sum_open_cost())
+        return totals.reconcile(self.inventories[money].tallies[0].cost)
 
     def find_imbalances(self) -> dict[str, int]:
         """Raw units by mint that the books in stablecoins leave over: a bug."""
@@ -132,47 +144,72 @@ class Ledger:
         inventory = self.inventories[SOL]
         positions = inventory.list_positions(self.decimals, begins)
         known = sum(one.cost is not None for one in positions)
-        return Holdings(open_cost=inventory.sum_open_cost(begins), open_positions=known)
+        held = inventory.count_held(begins)
+        return Holdings(open_cost=held.cost, open_positions=known)
 
     def apply(self, entry: Entry) -> dict[Key, Booked]:
         """Book one entry, in chain order; return what it made, by money and view."""
-        self.spans.turn(entry, self._measure)
+        self._turn(entry)
         if entry.block_time is not None:
             self.hour = max(self.hour, entry.block_time // HOUR_SECONDS)
         self._adopt(entry)
         self.chain.begin(entry)
+        fill = self.deposits.read_fill(entry, self.inventories[SOL].escrows)
+        entry = self.deposits.follow(entry)
         moved = {money: Moved() for money in self.inventories}
-        lapsed: set[str] = set()
         for balance in entry.balances:
-            self._check_chain(entry, balance, moved, lapsed)
+            self._check_chain(entry, balance, moved)
         for mint, _, places in entry.tokens + entry.beside_tokens:
             self.decimals[mint] = places
         for money, inventory in self.inventories.items():
-            self._move(entry, inventory, moved[money])
-        made = self._book(entry, moved, self._list_emptied(entry, lapsed))
+            self._move(entry, inventory, moved[money], fill)
+        made = self._book(entry, moved, fill)
         self._spread_doubt(moved[SOL])
+        for key, tally in self.list_tallies():
+            if key in self.accounts:
+                account = self.accounts[key]
+                account.open_cost = self._sum_unsold(key[0], tally)
+                account.positions.follow(made.get(key), tally, entry.block_time)
         return made
 
-    def _book(
-        self, entry: Entry, moved: dict[str, Moved], emptied: tuple[str, ...]
-    ) -> dict[Key, Booked]:
+    def _sum_unsold(self, money: str, tally: Tally) -> int:
+        """What the worst case takes as lost, in raw units of a money: all known cost of what is
+        held, and the money that is parked at venues and in orders.
+        """
+        return tally.cost + self.deposits.sum_parked(money or WRAPPED_SOL)
+
+    def _turn(self, entry: Entry) -> None:
+        """Close and begin attachments, and tally the open one."""
+        before = self.spans.open
+        self.spans.turn(entry, self._measure)
+        span = self.spans.open
+        for inventory in self.inventories.values():
+            if span is not before:
+                inventory.watch(span.begins_ms if span else None)
+            for tally in inventory.tallies:
+                tally.begin()
+
+    def list_tallies(self) -> Iterator[tuple[Key, Tally]]:
+        """What is held by money and view, of all history and of the open attachment."""
+        span = self.spans.open
+        views = (ALL_HISTORY, span.number) if span else (ALL_HISTORY,)
+        for money, inventory in self.inventories.items():
+            for view, tally in zip(views, inventory.tallies, strict=True):
+                yield (money, view), tally
+
+    def _book(self, entry: Entry, moved: dict[str, Moved], fill: Fill | None) -> dict[Key, Booked]:
         views, made = self.spans.list_views(entry), {}
         for money, some in moved.items():
-            side = see_side(entry, money)
+            side = see_side(entry, money, fill)
             doubt = side.kind == "sell" and self._is_doubtful(some.given, money)
             for view, begins in views:
                 booked = book(entry, side, some, money, begins, doubt)
-                if money == SOL:
-                    booked = booked._replace(emptied=emptied) if emptied else booked
-                else:
+                if money != SOL:
                     others = [one for other, one in moved.items() if other != money]
                     booked = mark_paid_elsewhere(booked, some, others, begins)
                 self.accounts[money, view].add(booked, money, self.hour)
                 made[money, view] = booked
             self._count_average(side, some, self.inventories[money], doubt, entry)
-        if self.spans.open and len(views) == 1:
-            # Its lots move, but it doesn't count in this attachment.
-            self.accounts[SOL, self.spans.open.number].risk.skip(made[WHOLE])
         return made
 
     @staticmethod
@@ -199,14 +236,6 @@ class Ledger:
             if money != moved.got and moved.sources & (doubted | self.chain.broken):
                 doubted.add(moved.got)
 
-    def _list_emptied(self, entry: Entry, lapsed: set[str]) -> tuple[str, ...]:
-        touched = {balance.mint for balance in entry.balances}.union(lapsed)
-        touched.update([mint for mint, _, _ in entry.tokens + entry.beside_tokens])
-        if entry.kind.startswith("order_"):
-            touched.update([mint for _, mint, _, _ in entry.others])
-        inventory = self.inventories[SOL]
-        return tuple(sorted([one for one in touched if one and not inventory.is_held(one)]))
-
     def _adopt(self, entry: Entry) -> None:
         """Begin to count in stablecoins that this entry is the first to hold, at unknown cost."""
         for balance in entry.balances:
@@ -222,12 +251,12 @@ class Ledger:
                 totals = self.accounts[money, ALL_HISTORY].totals
                 totals.opening = totals.closing = held
 
-    def _move(self, entry: Entry, inventory: Inventory, moved: Moved) -> None:
+    def _move(self, entry: Entry, inventory: Inventory, moved: Moved, fill: Fill | None) -> None:
         """Move the trade, and what passed beside its venue: arrivals first, departures last."""
         arrived, left = split_changes(entry.beside_tokens)
         self._put_unknown(entry, inventory, arrived)
         if entry.kind.startswith("order_"):
-            self._move_order(entry, inventory, moved)
+            self._move_order(entry, inventory, moved, fill)
         elif entry.kind != "failed":
             self._move_venue(entry, inventory, moved)
         self._drop(inventory, moved, left)
@@ -273,10 +302,12 @@ class Ledger:
         self.chain.moved.add(got)
         if got != inventory.money:
             moved.carried = inventory.carry(
-                moved.cut, got, entry.signature, amount, entry.block_time, date(entry), spent
+                moved.cut, got, entry.signature, amount, date(entry), spent
             )
 
-    def _move_order(self, entry: Entry, inventory: Inventory, moved: Moved) -> None:
+    def _move_order(
+        self, entry: Entry, inventory: Inventory, moved: Moved, fill: Fill | None
+    ) -> None:
         rose, fell = split_changes(entry.venue_tokens)
         if entry.kind == "order_open":
             fell = self._fill_escrows(entry, inventory, fell)
@@ -284,18 +315,36 @@ class Ledger:
         out = _release(entry, inventory)
         for one in out:
             self.chain.taken[one.mint] = entry.slot
-        is_priced = entry.kind == "order_fill" and UNEXPLAINED not in entry.flags
-        if is_priced and out and len(rose) == 1:
-            ((moved.got, amount),) = rose.items()
-            moved.given, moved.cut = out[0].mint, join_released(out)
-            moved.sources = {one.mint for one in out}
-            return self._carry(entry, inventory, moved, amount, 0)
+        if fill:
+            return self._move_fill(entry, inventory, moved, out, rose, fill)
         for one in out:
             room = rose.get(one.mint, 0) if entry.kind == "order_cancel" else 0
             moved.left.append((one.mint, inventory.put_back(one, room)))
             if returned := min(room, sum(part.amount for part in one.slices)):
                 rose[one.mint] -= returned
         return self._put_unknown(entry, inventory, rose)
+
+    def _move_fill(
+        self,
+        entry: Entry,
+        inventory: Inventory,
+        moved: Moved,
+        out: list[Released],
+        rose: Amounts,
+        fill: Fill,
+    ) -> None:
+        if out:
+            moved.given, moved.cut = out[0].mint, join_released(out)
+            moved.amount = sum(one.amount for one in moved.cut.slices)
+            moved.sources = {moved.given}
+        for got, amount in rose.items():
+            if out:
+                moved.got = got
+                self._carry(entry, inventory, moved, amount, 0)
+            else:
+                paid = -see_side(entry, inventory.money, fill).through
+                is_known = paid > 0 and not (inventory.money and got in MINTS)
+                self._put(entry, inventory, got, amount, paid if is_known else None)
 
     def _fill_escrows(self, entry: Entry, inventory: Inventory, fell: Amounts) -> Amounts:
         """Move into the escrow of each mint what reached it; return the rest of what fell."""
@@ -316,7 +365,7 @@ class Ledger:
         self, entry: Entry, inventory: Inventory, mint: str, amount: int, cost: int | None = None
     ) -> None:
         self.chain.moved.add(mint)
-        inventory.put(mint, entry.signature, amount, entry.block_time, cost, date(entry))
+        inventory.put(mint, entry.signature, amount, cost, date(entry))
 
     def _put_unknown(self, entry: Entry, inventory: Inventory, rose: Amounts) -> None:
         for mint, amount in rose.items():
@@ -332,9 +381,7 @@ class Ledger:
         for mint, amount in fell.items():
             moved.left.append((mint, self._cut(inventory, mint, amount).slices))
 
-    def _check_chain(
-        self, entry: Entry, balance: Balance, moved: dict[str, Moved], lapsed: set[str]
-    ) -> None:
+    def _check_chain(self, entry: Entry, balance: Balance, moved: dict[str, Moved]) -> None:
         """What an account held before this entry must be what the last one left it with."""
         last = self.chain.follow(entry, balance)
         joins = last is not None and last.joins(
@@ -351,13 +398,11 @@ class Ledger:
             return
         for mint, more in self.chain.break_chain(entry, last, balance).items():
             self.decimals.setdefault(mint, balance.decimals)
-            if more < 0:
-                lapsed.add(mint)
             for money, inventory in self.inventories.items():
                 # Inventory that arrived or left unobserved.
                 if more > 0:
                     self.chain.moved.add(mint)
-                    inventory.put(mint, None, more, entry.block_time)
+                    inventory.put(mint, None, more)
                 else:
                     self._drop(inventory, moved[money], {mint: -more})
 
@@ -381,7 +426,7 @@ def _release(entry: Entry, inventory: Inventory) -> list[Released]:
     """
     out = []
     for address, mint, before, after in entry.others:
-        if address in inventory.escrows and mint != inventory.money:
+        if address in inventory.escrows and mint == inventory.escrows[address].mint:
             amount = before - after
             if entry.kind != "order_fill":
                 amount = min(amount, inventory.escrows[address].amount)

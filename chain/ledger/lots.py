@@ -16,8 +16,8 @@ class Lot:
     `origin`: signature of the transaction that brought it, None if none was observed.
 
     `number` sorts the lots of a mint: (0, ...) opening inventory, in the order of `Opening.rank`;
-    (1, n) the n-th that was booked. `time`: Unix seconds since when this mint was held. `since`:
-    when its cost began, UTC ms: the earliest purchase in the chain of swaps that carried it here.
+    (1, n) the n-th that was booked. `since`: when its cost began, UTC ms: the earliest purchase in
+    the chain of swaps that carried it here.
     """
 
     number: tuple[int | str, ...]
@@ -26,7 +26,6 @@ class Lot:
     cost: int | None
     left: int
     left_cost: int | None
-    time: int | None = None
     since: int = UNDATED
 
     def __lt__(self, other: "Lot") -> bool:

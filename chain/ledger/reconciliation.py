@@ -63,6 +63,7 @@ class Totals:
 
     realized: int = 0
     cost: int = 0
+    proceeds: int = 0
     matched: int = 0
     partial: int = 0
     unmatched: int = 0
@@ -123,6 +124,7 @@ class Totals:
         self.unmatched += status == "unmatched"
         self.realized += result
         self.cost += booked.cost or 0
+        self.proceeds += booked.proceeds or 0
         self.winning += result > 0
         self.unmatched_proceeds += booked.unmatched_proceeds
 

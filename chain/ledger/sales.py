@@ -4,14 +4,16 @@ Units move once for each money. Each view then prices them: a cost from before t
 in it.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from chain.ledger.average import is_dust
 from chain.ledger.inventory import NOTHING, SOL, Carried, Cut
-from chain.ledger.lots import Slice, find_lower_median, share
+from chain.ledger.lots import Slice, share
 from chain.reading.entries import Entry
+from chain.reading.instructions import WRAPPED_SOL
 from chain.reading.kinds import TRADES
 from chain.reading.quotes import MINTS
 
@@ -24,9 +26,19 @@ INCOMPLETE = "incomplete_history"
 AGAINST = frozenset(("buy", "sell"))
 
 
+class Fill(NamedTuple):
+    """What a market paid for an order. `kind`: buy or sell for SOL, or order_fill where one token
+    went for another. `returned`: raw units by mint that left the order, rent included.
+    """
+
+    kind: str
+    returned: Counter[str]
+
+
 class Side(NamedTuple):
     """What an entry is where this money is the money. Signed raw units of it: `through` the venue,
-    `beside` it, and what of it were fees, tips and sponsored rent (SOL only).
+    `beside` it, and what of it were fees, tips and sponsored rent (SOL only). `returned`: of a fill
+    that has a price, what left the order.
     """
 
     kind: str
@@ -35,30 +47,34 @@ class Side(NamedTuple):
     fee: int = 0
     tip: int = 0
     sponsored: int = 0
+    returned: int = 0
 
 
-def see_side(entry: Entry, money: str) -> Side:
+def see_side(entry: Entry, money: str, fill: Fill | None = None) -> Side:
     """An exchange for a stablecoin is a purchase or a sale in it; a trade for SOL is neither."""
+    returned = fill.returned[money or WRAPPED_SOL] if fill else 0
+    kind = fill.kind if fill else entry.kind
     if money == SOL:
-        return Side(
-            entry.kind, entry.venue_sol, entry.beside_sol, entry.fee, entry.tip, entry.sponsored
-        )
+        costs = entry.fee, entry.tip, entry.sponsored
+        return Side(kind, entry.venue_sol - returned, entry.beside_sol, *costs, returned)
     whole = sum([change for mint, change, _ in entry.tokens if mint == money])
     beside = sum([change for mint, change, _ in entry.beside_tokens if mint == money])
     if money in entry.residues:
         # It passed through and left this behind: part of no price.
         beside = whole
-    through, kind = whole - beside, entry.kind
-    if kind == "swap" and through and not is_between_moneys(entry):
-        kind = "buy" if through < 0 else "sell"
-    elif kind in TRADES and kind != "swap":
+    through = whole - beside - returned
+    if kind == "swap" or (fill and kind == "order_fill"):
+        if through and not is_between_moneys(entry, fill):
+            kind = "buy" if through < 0 else "sell"
+    elif kind in TRADES:
         kind = "other"
-    return Side(kind, through, beside)
+    return Side(kind, through, beside, returned=returned)
 
 
-def is_between_moneys(entry: Entry) -> bool:
+def is_between_moneys(entry: Entry, fill: Fill | None) -> bool:
     """One stablecoin for another has a result in neither."""
     moved = [mint for mint, _, _ in entry.venue_tokens if mint not in entry.residues]
+    moved += [mint for mint in fill.returned if mint != WRAPPED_SOL] if fill else []
     return all([mint in MINTS for mint in moved])
 
 
@@ -85,7 +101,7 @@ class Booked(NamedTuple):
     raw amount, cost or None), ...) of a sale. `unmatched_proceeds`: for lots of unknown cost.
     `cost_left`: known cost of lots that left without a sale, by mint in `left`. `other`: money in
     no cost, proceeds or result. `carried`: lots that took over a cost. `sold`: mint of a sale or
-    round trip, held for `holding` seconds. `emptied`: mints of which nothing is held any more.
+    round trip.
     """
 
     entry: Entry
@@ -103,9 +119,7 @@ class Booked(NamedTuple):
     other: int = 0
     carried: int = 0
     sold: str | None = None
-    holding: int | None = None
     left: tuple[tuple[str, int], ...] = ()
-    emptied: tuple[str, ...] = ()
 
     @property
     def counts(self) -> bool:
@@ -124,7 +138,7 @@ def book(entry: Entry, side: Side, moved: Moved, money: str, begins: int, doubt:
     if side.kind in TRADES and UNEXPLAINED in flags:
         booked = booked._replace(other=side.through)
     elif side.kind == "round_trip":
-        booked = booked._replace(status="matched", result=side.through, sold=entry.mint, holding=0)
+        booked = booked._replace(status="matched", result=side.through, sold=entry.mint)
     elif side.kind == "sell":
         booked = _book_sale(booked, moved, begins, doubt)
     elif moved.carried:
@@ -135,6 +149,9 @@ def book(entry: Entry, side: Side, moved: Moved, money: str, begins: int, doubt:
     if money != SOL and side.kind == "swap":
         # One stablecoin for another, or nothing of this one.
         booked = booked._replace(other=side.through)
+    if side.returned:
+        # It was `other` when the order was opened.
+        booked = booked._replace(other=booked.other + side.returned)
     return _leave(booked, left)
 
 
@@ -181,7 +198,6 @@ def _book_sale(booked: Booked, moved: Moved, begins: int, doubt: bool) -> Booked
         **price._asdict(),
         lots=tuple(lots),
         sold=moved.given,
-        holding=find_holding_seconds(slices, begins, booked.entry.block_time),
     )
 
 
@@ -210,20 +226,6 @@ def price_sale(
         return Price("unmatched", None, None, None, 0, amount, proceeds)
     status, rest = "matched" if is_dust(amount - matched, amount) else "partial", amount - matched
     return Price(status, gross - cost, gross, cost, matched, rest, proceeds - gross)
-
-
-def find_holding_seconds(slices: Iterable[Slice], begins: int, sold_at: int | None) -> int | None:
-    """How long the middle unit of known cost was held, of an even number the shorter; None if no
-    time is known. `sold_at`: Unix seconds.
-    """
-    if sold_at is None:
-        return None
-    held = [
-        (max(0, sold_at - one.lot.time), one.amount)
-        for one in slices
-        if one.lot.time is not None and one.see_cost(begins) is not None
-    ]
-    return held[0][0] if len(held) == 1 else find_lower_median(sorted(held))
 
 
 def mark_paid_elsewhere(

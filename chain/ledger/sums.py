@@ -1,19 +1,27 @@
 """Running totals that can be subtracted: a window is the difference of two of them. Pure."""
 
 from collections.abc import Iterable
-from operator import attrgetter, sub
+from operator import sub
 from typing import NamedTuple
 
-from chain.ledger.reconciliation import Totals
+# A result that is mostly of one token: more than four fifths of it.
+ONE_TOKEN, FLAT_ROUND_TRIPS = "one_token", "flat_round_trips"
+MIN_FLAT_PAIRS = 10
 
 
 class Sums(NamedTuple):
     """Columns of `running_total`: counts, and raw units of the money. Only SOL has `failed` to
     `overhead` and `carried`, only stablecoins `fee_lamports` and `cross_sells` (paid elsewhere).
+
+    `cost`, `proceeds`: of the units of known cost that were sold; `open_cost`: known cost of what
+    is held; `days`: UTC days with a trade; `flat_pairs`: ledger.views.Churn. `ended` and
+    `ended_won` count positions that are over; `held`, `held_sold` and `held_won` those that are
+    open now (ledger.positions).
     """
 
     realized: int = 0
     cost: int = 0
+    proceeds: int = 0
     volume: int = 0
     trades: int = 0
     matched: int = 0
@@ -28,19 +36,80 @@ class Sums(NamedTuple):
     carried: int = 0
     fee_lamports: int = 0
     cross_sells: int = 0
+    open_cost: int = 0
+    days: int = 0
+    flat_pairs: int = 0
+    ended: int = 0
+    ended_won: int = 0
+    held: int = 0
+    held_sold: int = 0
+    held_won: int = 0
 
     def minus(self, before: "Sums") -> "Sums":
-        return Sums._make(map(sub, self, before))
+        """What changed since; positions that are open now count in every window."""
+        changed = Sums._make(map(sub, self, before))
+        return changed._replace(held=self.held, held_sold=self.held_sold, held_won=self.held_won)
+
+    def give_up(self) -> "Sums":
+        """The same once the wallet is disconnected: all it still holds left without a sale."""
+        return self._replace(
+            cost_left=self.cost_left + self.open_cost,
+            open_cost=0,
+            ended=self.positions,
+            ended_won=self.positions_won,
+            held=0,
+            held_sold=0,
+            held_won=0,
+        )
+
+    @property
+    def positions(self) -> int:
+        """Positions with a sale."""
+        return self.ended + self.held_sold
+
+    @property
+    def positions_won(self) -> int:
+        return self.ended_won + self.held_won
+
+    @property
+    def worst_case(self) -> int:
+        """The result if nothing unsold is worth anything. In a window only a rise of the cost held
+        counts.
+        """
+        return self.realized - self.cost_left - max(0, self.open_cost)
+
+    @property
+    def return_points(self) -> int | None:
+        """Return on the cost of what was sold, in hundredths of a percent; None without a cost."""
+        return divide(10_000 * (self.proceeds - self.cost), self.cost) if self.cost > 0 else None
+
+    @property
+    def win_points(self) -> int | None:
+        """Win rate in ten-thousandths; None without a position that was sold from."""
+        return divide(10_000 * self.positions_won, self.positions) if self.positions else None
 
 
 NOTHING = Sums()
-_read = attrgetter(*Sums._fields)
-
-
-def read_sums(totals: Totals) -> Sums:
-    return Sums._make(_read(totals))
 
 
 def add_up(parts: Iterable[Sums]) -> Sums:
     listed = list(parts)
     return Sums(*map(sum, zip(*listed, strict=True))) if listed else NOTHING
+
+
+def divide(number: int, by: int) -> int:
+    """Rounded to the nearest, halves away from zero. `by` is above 0."""
+    quotient = (2 * abs(number) + by) // (2 * by)
+    return quotient if number >= 0 else -quotient
+
+
+def list_signs(sums: Sums, best_token: int) -> list[str]:
+    """What to read a result with; nobody loses a rank for it. `best_token`: what the token that
+    earned most earned.
+    """
+    signs = []
+    if sums.realized > 0 and best_token * 5 > sums.realized * 4:
+        signs.append(ONE_TOKEN)
+    if sums.flat_pairs >= MIN_FLAT_PAIRS:
+        signs.append(FLAT_ROUND_TRIPS)
+    return signs

@@ -3,21 +3,26 @@
 In an attachment's view older costs are unknown, and only what happened while it lasted counts.
 """
 
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import NamedTuple
 
-from chain.ledger.inventory import SOL
 from chain.ledger.lots import UNDATED
+from chain.ledger.positions import Positions
 from chain.ledger.reconciliation import Totals
-from chain.ledger.risk import RiskBook
-from chain.ledger.sales import Booked
+from chain.ledger.risk import HOURS_A_DAY
+from chain.ledger.sales import AGAINST, Booked
+from chain.ledger.sums import Sums
 from chain.reading.entries import Entry
 
 ALL_HISTORY = 0
 # (money, view)
 Key = tuple[str, int]
 HOUR_SECONDS = 3_600
+# A purchase and a sale within this time are a pair.
+PAIR_SECONDS = 60
 
 
 class Span(NamedTuple):
@@ -39,18 +44,94 @@ class Holdings(NamedTuple):
     forward_realized: int = 0
 
 
+@dataclass(slots=True)
+class TokenResult:
+    """What the sales of a token earned: raw units of the money, and counts."""
+
+    realized: int = 0
+    sales: int = 0
+    winning: int = 0
+
+
+class Flow(NamedTuple):
+    """Purchases and sales of a mint since `began` (Unix seconds): what they netted, and fees."""
+
+    began: int
+    net: int
+    fees: int
+
+
+@dataclass(slots=True)
+class Churn:
+    """Pairs of a purchase and a sale of one mint within a minute that net no more than their fees.
+    Purchases and sales in several parts make one pair.
+    """
+
+    pairs: int = 0
+    _flows: dict[str, Flow] = field(default_factory=dict)
+
+    def follow(self, booked: Booked, mint: str, time: int) -> None:
+        side, began = booked.side, time
+        net, fees = side.through, side.fee + side.tip
+        flow = self._flows.get(mint)
+        if flow and 0 <= time - flow.began <= PAIR_SECONDS:
+            began, net, fees = flow.began, flow.net + net, flow.fees + fees
+        elif side.kind == "sell":
+            self._flows.pop(mint, None)
+            return
+        if side.kind == "sell" and abs(net) <= fees:
+            self.pairs += 1
+            self._flows.pop(mint, None)
+        else:
+            self._flows[mint] = Flow(began, net, fees)
+
+
 @dataclass
 class Account:
-    """What was done in a money, in one view."""
+    """What was done in a money, in one view. `token_rows` has results that are not written yet;
+    `open_cost`: what the worst case takes as lost of what is held.
+    """
 
     totals: Totals = field(default_factory=Totals)
-    risk: RiskBook = field(default_factory=RiskBook)
+    positions: Positions = field(default_factory=Positions)
+    tokens: defaultdict[str, TokenResult] = field(default_factory=lambda: defaultdict(TokenResult))
+    token_rows: dict[str, TokenResult] = field(default_factory=dict)
+    open_cost: int = 0
+    days: int = 0
+    churn: Churn = field(default_factory=Churn)
+    _last_day: int | None = None
 
     def add(self, booked: Booked, money: str, hour: int) -> None:
-        """Count a booked transaction in. `hour` as in RiskBook.add."""
+        """Count a booked transaction in. `hour`, counted from 1970, never falls."""
+        trades = self.totals.trades
         self.totals.add(booked, money)
-        if money == SOL:
-            self.risk.add(booked, hour)
+        if booked.sold and booked.result is not None:
+            self._count_token(booked.sold, booked.result)
+        if self.totals.trades > trades and booked.entry.block_time is not None:
+            self._count_day(hour // HOURS_A_DAY)
+            mint = booked.sold or booked.entry.mint
+            if mint and booked.side.kind in AGAINST:
+                self.churn.follow(booked, mint, booked.entry.block_time)
+
+    def _count_token(self, mint: str, result: int) -> None:
+        token = self.token_rows[mint] = self.tokens[mint]
+        token.realized += result
+        token.sales += 1
+        token.winning += result > 0
+
+    def _count_day(self, day: int) -> None:
+        self.days += day != self._last_day
+        self._last_day = day
+
+    @property
+    def sums(self) -> Sums:
+        counted = (self.open_cost, self.days, self.churn.pairs)
+        return Sums._make((*_read_totals(self.totals), *counted, *_read_positions(self.positions)))
+
+
+_TOTALS = Sums._fields[: Sums._fields.index("open_cost")]
+_POSITIONS = Sums._fields[Sums._fields.index("ended") :]
+_read_totals, _read_positions = attrgetter(*_TOTALS), attrgetter(*_POSITIONS)
 
 
 # Measures holdings; costs from before a moment (UTC ms) count as unknown.

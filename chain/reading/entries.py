@@ -6,7 +6,8 @@ from sys import intern
 from typing import Any, NamedTuple
 
 from chain.reading.beside import list_venue_changes
-from chain.reading.effects import Balance, Effect, read_effect
+from chain.reading.deposits import read_deposits
+from chain.reading.effects import Balance, read_effect
 from chain.reading.kinds import decide_kind
 from chain.reading.packing import pack_text, unpack_text
 from chain.reading.programs import TIP_ACCOUNTS, Programs
@@ -14,20 +15,24 @@ from chain.reading.receipts import Receipt
 from chain.reading.value import Split
 
 # Raised whenever receipts are read differently: stored entries are then read again.
-READING = 5
+READING = 6
 
 
 class Entry(NamedTuple):
     """What one transaction means for one wallet, in lamports and raw units. `tokens`: ((mint, raw
     change, decimals), ...). `balances`: own accounts before and after.
 
-    `others`: ((address, mint, before, after), ...), of orders only: foreign token accounts that
-    lost something or that the wallet paid into in an order program's call (escrows). `unowned`:
-    token accounts without a known owner; if one turns out to be the wallet's, the entry is read
-    again. `sponsored`: rent that others put into own accounts. `beside_sol`, `beside_tokens`: the
-    part of `sol` and `tokens` outside the venue. `explained_percent`: 0 to 100, how much of the
-    trade left or entered `counterparties`; None if nothing is priced. `seen_at`: when the signature
-    was first listed here, UTC ms.
+    `others`: ((address, mint, before, after), ...) of foreign accounts. Of orders, token accounts
+    that lost something or that the wallet paid into in an order program's call (escrows), and for
+    wrapped SOL the lamports of accounts named there. At order books, what an order gave (0, raw)
+    and its settlement returned (raw, 0). `parked`: ((address, mint, raw), ...) that the wallet left
+    at an order book or lender, negative if it came back. `market`: ((mint, raw), ...) that known
+    swap calls paid to a fill's side, negative if they took it.
+    `unowned`: token accounts without a known owner; if one turns out to be the wallet's, the entry
+    is read again. `sponsored`: rent that others put into own accounts. `beside_sol`,
+    `beside_tokens`: the part of `sol` and `tokens` outside the venue. `explained_percent`: 0 to
+    100, how much of the trade left or entered `counterparties`; None if nothing is priced.
+    `seen_at`: when the signature was first listed here, UTC ms.
     """
 
     signature: str
@@ -52,6 +57,8 @@ class Entry(NamedTuple):
     beside_tokens: tuple[tuple[str, int, int], ...] = ()
     explained_percent: int | None = None
     counterparties: tuple[str, ...] = ()
+    market: tuple[tuple[str, int], ...] = ()
+    parked: tuple[tuple[str, str, int], ...] = ()
     # Given apart, as it is no part of the transaction.
     seen_at: int | None = None
 
@@ -116,7 +123,7 @@ class Entry(NamedTuple):
 OF_THE_ROW, STORED = Entry._fields[:3], Entry._fields[3:-1]
 BALANCES, MINT, TOKENS = map(STORED.index, ("balances", "mint", "tokens"))
 OF_WORDS = [STORED.index(name) for name in ("flags", "residues", "unowned", "counterparties")]
-OF_ROWS = [STORED.index(name) for name in ("others", "beside_tokens")]
+OF_ROWS = [STORED.index(name) for name in ("others", "beside_tokens", "market", "parked")]
 # Exact for integers of any size, unlike faster parsers; raw_decode looks for no white space.
 _read_json = json.JSONDecoder().raw_decode
 
@@ -131,6 +138,7 @@ def read_entry(
     effect = read_effect(receipt, wallet, TIP_ACCOUNTS, known)
     kind = decide_kind(receipt, effect, programs)
     split = kind.split or Split()
+    deposits = read_deposits(receipt, effect, programs, kind.kind)
     flags = (
         set(kind.flags)
         | ({"owner_inferred"} if effect.inferred else set())
@@ -152,39 +160,13 @@ def read_entry(
         rent=effect.rent,
         tokens=effect.tokens,
         balances=effect.balances,
-        others=_others(receipt, effect, programs) if kind.kind.startswith("order_") else (),
+        others=deposits.others,
         unowned=effect.unowned,
         sponsored=effect.sponsored,
         beside_sol=split.beside_sol,
         beside_tokens=split.beside_tokens,
         explained_percent=split.explained_percent,
         counterparties=split.counterparties,
+        market=split.market,
+        parked=deposits.parked,
     )
-
-
-def _others(
-    receipt: Receipt, effect: Effect, programs: Programs
-) -> tuple[tuple[str, str, int, int], ...]:
-    ordered = _list_ordered(receipt, effect, programs) if receipt.inner_told else receipt.tokens
-    rows = (
-        (address, some.mint, before.amount if before else 0, after.amount if after else 0)
-        for address, (before, after) in sorted(receipt.tokens.items())
-        if address not in effect.own and (some := before or after)
-    )
-    return tuple(
-        (address, mint, before, after)
-        for address, mint, before, after in rows
-        if after < before or address in ordered
-    )
-
-
-def _list_ordered(receipt: Receipt, effect: Effect, programs: Programs) -> set[str | None]:
-    """Accounts that the wallet sent tokens to in calls of order programs."""
-    calls = [
-        one if top.nested else top
-        for top in receipt.instructions
-        for one in top.tree()
-        if programs.family(one.program) == "order"
-    ]
-    operations = (one for call in calls for one in call.operations)
-    return {o.target for o in operations if o.name == "send" and o.source in effect.own}

@@ -9,12 +9,14 @@ from functools import cached_property
 from chain.reading.effects import Effect
 from chain.reading.instructions import WRAPPED_SOL
 from chain.reading.moves import Move, is_read, list_moves, place_calls
-from chain.reading.programs import TIP_ACCOUNTS, Programs
+from chain.reading.programs import BUILT_IN, TIP_ACCOUNTS, Programs
 from chain.reading.receipts import Instruction, Receipt
 
 # One instruction places an order there, another one settles it.
 ORDER_BOOKS = frozenset(
-    ("Serum v3", "Serum Swap", "OpenBook v1", "OpenBook v2", "Phoenix", "Manifest")
+    one.id
+    for one in BUILT_IN
+    if one.family == "swap" and one.name.startswith(("Serum v", "OpenBook", "Phoenix", "Manifest"))
 )
 # Lamports (under wrapped SOL) and raw units by mint.
 Amounts = Counter[str]
@@ -149,7 +151,7 @@ class Flows:
             if not call.gave:
                 if call.delivered:
                     trading |= self._settled(place)
-            elif call.delivered or self._passed(call) or self.unshown_in > 0:
+            elif call.delivered or self._passed(call) or self._may_be_paid_unshown(call):
                 trading.add(place)
         self.trading = frozenset(trading)
         return bool(trading)
@@ -166,6 +168,9 @@ class Flows:
         if any(self.calls[place].delivered for place in orders):
             self.trading -= gifts
 
+    def _may_be_paid_unshown(self, call: Call) -> bool:
+        return self.unshown_in > 0 and call.body.program not in ORDER_BOOKS
+
     def _passed(self, call: Call) -> bool:
         """Did a token come and go? Then the wallet may be left with less of everything."""
         return any(call.got[mint] for mint in call.given.keys() - {WRAPPED_SOL})
@@ -173,7 +178,7 @@ class Flows:
     def _settled(self, place: int) -> set[int]:
         """This call and the earlier ones whose orders it settles in the same order book."""
         body = self.calls[place].body
-        if self.programs.name(body.program) not in ORDER_BOOKS:
+        if body.program not in ORDER_BOOKS:
             return set()
         named = {account for one in body.tree() for account in one.accounts}
         earlier = {
@@ -252,8 +257,13 @@ class Flows:
     def unshown_explained(self) -> int:
         """Of the lamports that came unshown, those from the venue: all if nothing else could have
         moved them; otherwise at most what parties to the calls lost, less what strangers gained.
+        Order books pay in tokens only: from them it is the rent of accounts.
         """
-        if self.unshown_in <= 0 or self.whole or not self._others_held():
+        if self.unshown_in <= 0 or self.whole:
+            return self.unshown_in
+        if all(self.calls[place].body.program in ORDER_BOOKS for place in self.trading):
+            return 0
+        if not self._others_held():
             return self.unshown_in
         lost = {a: -change for a, change in self.unshown.items() if change < 0}
         partners = self.partners

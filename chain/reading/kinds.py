@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from chain.addresses import NATIVE
 from chain.reading.calls import ORDER_CALLS, POSITION_CALLS, RECORD_CALLS
+from chain.reading.deposits import find_calls
 from chain.reading.effects import Effect, find_main_mint
 from chain.reading.flows import Flows
 from chain.reading.instructions import TOKEN_PROGRAMS, WRAPPED_SOL
@@ -13,6 +14,7 @@ from chain.reading.programs import Programs
 from chain.reading.receipts import Instruction, Receipt
 from chain.reading.value import (
     Split,
+    add_market,
     is_fee_income,
     split_fill,
     split_trade,
@@ -209,7 +211,30 @@ def _order_kind(
     known = [one for top in receipt.instructions for one in _outermost(top, programs)]
     flows = Flows(receipt, effect, known, programs)
     flows.choose_fill()
-    return _with_split(replace(kind, kind=name), split_fill(flows))
+    split = split_fill(flows)
+    swaps = list(find_calls(receipt, lambda one: programs.family(one.program) == "swap"))
+    if split.explained_percent is not None and split.explained and swaps:
+        side = replace(effect, own=_list_side(receipt, effect, programs))
+        split = add_market(split, Flows(receipt, side, swaps, programs))
+    taken = [mint for mint, raw in split.market if raw < 0 and mint != WRAPPED_SOL]
+    if len(taken) == 1 and not effect.tokens:
+        kind = replace(kind, mint=taken[0])
+    return _with_split(replace(kind, kind=name), split)
+
+
+def _list_side(receipt: Receipt, effect: Effect, programs: Programs) -> frozenset[str]:
+    """The wallet's accounts, those that order programs' calls name, and those of signers: keepers
+    pass on what a pool paid.
+    """
+    calls = find_calls(receipt, lambda one: programs.family(one.program) == "order")
+    named = {account for call in calls for one in call.tree() for account in one.accounts}
+    for address, sides in receipt.tokens.items():
+        if any(side and side.owner in receipt.signers for side in sides):
+            named.add(address)
+    for one in receipt.operations:
+        if one.name in ("initialize", "associate") and one.authority in receipt.signers:
+            named.add(one.target or "")
+    return effect.own | named | receipt.signers
 
 
 def _order_step(

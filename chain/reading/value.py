@@ -1,7 +1,8 @@
 """Which part of a trade's value passed through its venue. Pure; docs/verified.md."""
 
+from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from chain.reading.beside import list_venue_changes
 from chain.reading.feeding import Feeding
@@ -25,6 +26,7 @@ class Split:
     counterparties: tuple[str, ...] = ()
     signed: bool = False
     fed: bool = False
+    market: tuple[tuple[str, int], ...] = ()
 
     @property
     def explained(self) -> bool:
@@ -73,6 +75,21 @@ def split_fill(flows: Flows) -> Split:
     if flows.effect.sol + flows.effect.fee > 0:
         return split_trade(flows, (), "got", explain_feeding=False)
     return Split()
+
+
+def add_market(split: Split, flows: Flows) -> Split:
+    """Add to the split of a fill what swap calls, in `flows` of all on its side, paid and took."""
+    if not flows.choose_trading():
+        return split
+    net: Amounts = Counter()
+    for call in flows.calls:
+        net.update(call.net)
+    net[WRAPPED_SOL] += flows.unshown_explained()
+    percent, fed = _explain_feeding(flows, net)
+    # Its own side pours nothing into a pool either.
+    if fed or any(who in flows.partners for (_, who), paid in flows.went.items() if paid):
+        return replace(split, explained_percent=percent, fed=True)
+    return replace(split, market=tuple(sorted((m, n) for m, n in net.items() if n)))
 
 
 def split_unpriced(flows: Flows) -> Split:

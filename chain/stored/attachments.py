@@ -1,11 +1,12 @@
 """Attachments: which wallets bots hold now, spans, what is held in them, and their totals."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 import storage
 from chain.ledger.inventory import SOL
-from chain.ledger.views import ALL_HISTORY, Holdings, Span
+from chain.ledger.sums import NOTHING, Sums, add_up
+from chain.ledger.views import ALL_HISTORY, HOUR_SECONDS, Holdings, Span
 from storage import Rows
 
 # The numbers of the wallets that bots hold now, each once.
@@ -118,3 +119,29 @@ def write_last(name: str, view: str, money: str = f"'{SOL}'", until: int | None 
     AND {name}.view = {view} AND {name}.hour = (
         SELECT MAX(l.hour) FROM running_total l WHERE l.wallet_id = a.wallet_id
         AND l.money = {money} AND l.view = {view}{before})"""
+
+
+HOUR_MS = HOUR_SECONDS * 1000
+# {last}: of write_last.
+TOTALS = f"""
+SELECT a.bot_id, a.detached_at, {", ".join(f"t.{name}" for name in Sums._fields)}
+FROM attachment a JOIN running_total t ON {{last}} WHERE {{which}} AND a.bot_id IN ({{bots}})"""
+
+
+def read_totals(
+    rows: Rows, source: Source, bots: Collection[int], money: str = SOL, until: int | None = None
+) -> dict[int, Sums]:
+    """Sums of bots by number, over all their wallets, of all or before an hour counted from 1970.
+    What a disconnected wallet held has left.
+    """
+    if not bots:
+        return {}
+    last = write_last("t", source.view, f"'{money}'", until)
+    sql = TOTALS.format(last=last, which=source.which, bots=", ".join(map(str, bots)))
+    found: dict[int, Sums] = {}
+    for bot, detached_at, *told in rows(sql):
+        sums = Sums._make(told)
+        if detached_at is not None and (until is None or detached_at < until * HOUR_MS):
+            sums = sums.give_up()
+        found[bot] = add_up((found.get(bot, NOTHING), sums))
+    return found

@@ -8,6 +8,13 @@ from storage.stored import Exact, Moment, Part, Stored, Whole, make_object, make
 class Results(Stored):
     realizedLamports: Whole
     realizedSol: Exact
+    worstCaseLamports: Whole
+    worstCaseSol: Exact
+    returnPct: Exact | None
+    winRate: Exact | None
+    positions: int
+    positionsWon: int
+    positionsOpen: int
     matchedSells: int
     partialSells: int
     unmatchedSells: int
@@ -70,6 +77,6 @@ NAMES = Part(list[str])
 Changes = Annotated[list[list[Any]], CHANGES]
 Lots = Annotated[list[list[Any]], LOTS]
 Names = Annotated[list[str], NAMES]
-# How many sales were held how long, [seconds, count] each.
+# How many positions were held how long, [seconds, count] each.
 HOLDINGS = make_shape(list[tuple[int, int]])
 OBJECT = make_shape(dict[str, Any])

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 import storage
 from chain.ledger.ledger import Ledger
 from chain.ledger.risk import Fall
-from chain.ledger.sums import NOTHING, Sums, read_sums
+from chain.ledger.sums import NOTHING, Sums
 from chain.ledger.views import Key
-from chain.stored.risk import dump_stretch
+from chain.stored.risk import dump_positions
 from chain.stored.tables import RiskTotal, RunningTotal, TokenTotal
 
 RowKey = tuple[Any, ...]
@@ -61,10 +61,11 @@ class Pending:
         self._last: dict[Key, Sums] = {}
         self._falls: dict[Key, Fall] = {}
 
-    def note(self, ledger: Ledger, keys: Iterable[Key]) -> None:
+    def note(self, ledger: Ledger) -> None:
         totals = self.rows[TOTALS]
-        for key in keys:
-            sums = read_sums(ledger.accounts[key].totals)
+        for key, _ in ledger.list_tallies():
+            account = ledger.accounts.get(key)
+            sums = account.sums if account else NOTHING
             if sums != self._last.get(key, NOTHING):
                 self._last[key] = sums
                 fall = self._falls.setdefault(key, Fall()).follow(sums.realized, ledger.hour)
@@ -73,13 +74,13 @@ class Pending:
     def take(self, ledger: Ledger) -> dict[Derived, Changes]:
         """All unwritten rows; they count as written then."""
         taken, self.rows = self.rows, {one: {} for one in DERIVED}
-        for (_, view), account in ledger.accounts.items():
-            book = account.risk
-            for period, stretch in book.rows.items():
-                taken[RISK][view, *period] = _read(RISK, dump_stretch(stretch))
-            for mint, token in book.token_rows.items():
-                taken[TOKENS][view, mint] = _read(TOKENS, asdict(token))
-            book.rows, book.token_rows = {}, {}
+        for key, account in ledger.accounts.items():
+            if account.positions.is_changed:
+                taken[RISK][key] = _read(RISK, dump_positions(account.positions))
+                account.positions.is_changed = False
+            for mint, token in account.token_rows.items():
+                taken[TOKENS][*key, mint] = _read(TOKENS, asdict(token))
+            account.token_rows = {}
         return taken
 
     def settle(self, wallet_id: int, ledger: Ledger) -> None:

@@ -1,44 +1,42 @@
-"""The risk of a wallet's results, as it is stored: of all it did, and of each of its spans."""
+"""Results and holding times of a wallet's positions, as they are stored."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import orjson
 
-from chain.ledger.lots import find_lower_median
-from chain.ledger.risk import Stretch, join_stretches
+from chain.ledger.positions import Positions, find_median
 from chain.stored.columns import HOLDINGS
 from storage.stored import read_stored
 
-NUMBERS = (
-    *("sales", "winning", "best", "worst", "closed", "won", "uncounted"),
-    *("days", "first_day", "last_day"),
-)
-
 
 class StoredRisk(NamedTuple):
-    """A stretch without its holdings, and the median holding (seconds)."""
+    """The best and worst result of a position, and how long the middle one was held (seconds)."""
 
-    stretch: Stretch
-    median_holding: int | None
+    best: int | None = None
+    worst: int | None = None
+    median_holding: int | None = None
 
 
-def dump_stretch(stretch: Stretch) -> dict[str, Any]:
-    """The columns of a Stretch."""
+def dump_positions(positions: Positions) -> dict[str, Any]:
+    best, worst = positions.find_ends() or (None, None)
+    holdings = sorted(positions.holdings.items())
     return {
-        **{name: getattr(stretch, name) for name in NUMBERS},
-        "median_holding": stretch.median_holding,
-        "holdings": orjson.dumps(sorted(stretch.holdings.items())).decode(),
+        "best": best,
+        "worst": worst,
+        "median_holding": find_median(holdings),
+        "holdings": orjson.dumps(holdings).decode(),
     }
 
 
 def load_risk(parts: Sequence[Mapping[str, Any]]) -> StoredRisk | None:
-    """Join the stretches of stored columns, in the order of time; None if they are damaged."""
-    joined = join_stretches(Stretch(*(part[name] for name in NUMBERS)) for part in parts)
+    """Join stored columns of several wallets; None if they are damaged."""
+    if not parts:
+        return StoredRisk()
     if len(parts) == 1:
-        # The usual case: the median is stored, so thousands of sales need not be counted.
-        return StoredRisk(joined, parts[0]["median_holding"])
-    # Not a Counter, which takes half as long again: a bot that trades much has thousands.
+        # The usual case: the median is stored, so thousands of positions need not be counted.
+        (part,) = parts
+        return StoredRisk(part["best"], part["worst"], part["median_holding"])
     holdings: dict[int, int] = {}
     for part in parts:
         stored = read_stored(part["holdings"], HOLDINGS)
@@ -46,4 +44,6 @@ def load_risk(parts: Sequence[Mapping[str, Any]]) -> StoredRisk | None:
             return None
         for seconds, count in stored:
             holdings[seconds] = holdings.get(seconds, 0) + count
-    return StoredRisk(joined, find_lower_median(sorted(holdings.items())))
+    best = max((part["best"] for part in parts if part["best"] is not None), default=None)
+    worst = min((part["worst"] for part in parts if part["worst"] is not None), default=None)
+    return StoredRisk(best, worst, find_median(holdings.items()))

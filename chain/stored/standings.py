@@ -24,6 +24,12 @@ FORWARD, ALL = "forward", "all"
 WINDOWS = {"24h": 86_400, "7d": 604_800, "30d": 2_592_000, "90d": 7_776_000, "all": 0}
 # below this, a realized result is luck
 MIN_SELLS = 3
+# The cost basis from which on a return is ranked, in raw units: 1 SOL, or 100 of a stablecoin.
+MIN_COST = {SOL: 10**9, **{quote.mint: 100 * 10**quote.decimals for quote in QUOTES}}
+# Below every return and win rate: none is known.
+UNKNOWN = -(2**31)
+# What bots are ranked by: results and win rates; returns; volume and trades.
+RESULT, RETURN, COUNT = "result", "return", "count"
 # Parts of a list, in order. Unseen: nothing was observed.
 PROVEN_RANKED, CLAIMED_RANKED, PROVEN, PROVEN_UNSEEN, CLAIMED, CLAIMED_UNSEEN = range(6)
 UNATTACHED, UNATTACHED_UNSEEN = 6, 7
@@ -62,9 +68,14 @@ class StandingRow(NamedTuple):
     seconds: int
     ends: int
     result_tier: int
+    return_tier: int
     count_tier: int
+    worst_case: int
+    return_points: int
+    win_points: int
     realized: int
-    floor: int
+    cost: int
+    proceeds: int
     volume: int
     trades: int
     matched: int
@@ -72,6 +83,13 @@ class StandingRow(NamedTuple):
     unmatched: int
     winning: int
     cost_left: int
+    open_cost: int
+    flat_pairs: int
+    ended: int
+    ended_won: int
+    held: int
+    held_sold: int
+    held_won: int
 
     @property
     def sums(self) -> Sums:
@@ -93,28 +111,38 @@ class Ranked(NamedTuple):
 
 def make_standing(bot: int, board: Board, ends: int, one: Ranked) -> StandingRow:
     sums = one.sums or NOTHING
-    tiers = [_find_tier(one, by_result) for by_result in (True, False)]
+    tiers = [_find_tier(one, board.money, by) for by in (RESULT, RETURN, COUNT)]
     if one.is_retired and not sums.trades:
-        tiers = [HIDDEN, HIDDEN]
-    shown = {name: getattr(sums, name) for name in SHOWN}
-    shown["floor"] = sums.realized - sums.cost_left
-    return StandingRow(bot, *board, ends, *tiers, **shown)
+        tiers = [HIDDEN] * len(tiers)
+    points = [
+        sums.return_points if sums.cost >= MIN_COST[board.money] else None,
+        sums.win_points,
+    ]
+    ranked = [sums.worst_case, *(UNKNOWN if value is None else value for value in points)]
+    shown = [getattr(sums, name) for name in SHOWN]
+    return StandingRow(bot, *board, ends, *tiers, *ranked, *shown)
 
 
-def _find_tier(one: Ranked, by_result: bool) -> int:
-    reason = find_reason(one.sums, one.has_wallet, one.has_gap, by_result)
+def _find_tier(one: Ranked, money: str, by: str) -> int:
+    reason = find_reason(one.sums, one.has_wallet, one.has_gap, by, money)
     return find_tier(reason, one.sums is not None, one.is_proven)
 
 
-def find_reason(sums: Sums | None, has_wallet: bool, has_gap: bool, by_result: bool) -> str | None:
-    """Why a bot has no rank, or None. `by_result`: such a rank allows no gaps."""
+def find_reason(
+    sums: Sums | None, has_wallet: bool, has_gap: bool, by: str, money: str = SOL
+) -> str | None:
+    """Why a bot has no rank, or None. `by`: what it is ranked by; only counts allow gaps."""
     if not has_wallet:
         return "no_wallet"
     if sums is None:
         return "not_observed"
-    if by_result and sums.matched + sums.partial < MIN_SELLS:
+    if by == COUNT:
+        return None
+    if sums.matched + sums.partial < MIN_SELLS:
         return "too_few_sells"
-    return "open_gap" if by_result and has_gap else None
+    if by == RETURN and sums.cost < MIN_COST[money]:
+        return "too_little_cost"
+    return "open_gap" if has_gap else None
 
 
 def find_tier(reason: str | None, is_seen: bool, is_proven: bool) -> int:
@@ -130,7 +158,7 @@ def find_tier(reason: str | None, is_seen: bool, is_proven: bool) -> int:
 
 class Holding(NamedTuple):
     """An attachment of a bot: numbers, and times in ms. A bot that never had a wallet has one
-    without `id`.
+    without `id`. `is_known`: was its record worked out?
 
     `is_present`: held now, or until the bot was retired; then `coverage` (JSON) is known. `holder`:
     own, earlier (another bot merely claims the wallet now), or None if the wallet's past is
@@ -143,16 +171,21 @@ class Holding(NamedTuple):
     wallet: int
     ownership: str
     detached_at: int | None
-    open_cost: int | None
+    is_known: int
     is_present: int
     coverage: str | None
     is_observed: int
     holder: str | None
 
+    @property
+    def detached_hour(self) -> int:
+        return (self.detached_at or 0) // 1000 // HOUR_SECONDS
+
 
 PRESENT = "a.id IS NOT NULL AND (a.detached_at IS NULL OR a.detached_at = b.retired_at)"
 HOLDINGS = f"""
-SELECT b.id, b.retired_at, a.id, a.wallet_id, a.ownership, a.detached_at, a.open_cost,
+SELECT b.id, b.retired_at, a.id, a.wallet_id, a.ownership, a.detached_at,
+       CASE WHEN a.forward_realized IS NULL THEN 0 ELSE 1 END,
        CASE WHEN {PRESENT} THEN 1 ELSE 0 END, CASE WHEN {PRESENT} THEN w.coverage END,
        CASE WHEN w.results IS NULL THEN 0 ELSE 1 END,
        CASE WHEN w.bot_id = b.id THEN CASE WHEN w.bot_since IS NULL THEN 'own' END
@@ -203,14 +236,18 @@ class _Reader:
 
     def find_sums(self, one: Holding) -> Sums:
         """What an attachment did in the window. For a retired bot whose proven wallet another one
-        claims now: before the hour it was retired in.
+        claims now: before the hour it was retired in. What a wallet held that was disconnected left
+        in that hour.
         """
         assert one.id is not None
-        last = self.last.get(one.id, NOTHING)
+        last, before = (sums.get(one.id, NOTHING) for sums in (self.last, self.before))
+        if self.board.record == FORWARD and one.detached_at is not None:
+            is_over = one.detached_hour < self.since
+            return last.give_up().minus(before.give_up() if is_over else before)
         if self.board.record == ALL and one.holder == "earlier" and one.retired_at is not None:
             hour = one.retired_at // 1000 // HOUR_SECONDS
             last = self.read(hour, f"a.id = {one.id}").get(one.id, NOTHING)
-        return last.minus(self.before.get(one.id, NOTHING))
+        return last.minus(before)
 
 
 def work_out(rows: Rows, board: Board, now: int, bots: Collection[int]) -> list[StandingRow]:
@@ -232,15 +269,13 @@ def _work_out_one(reader: _Reader, bot: int, holdings: Sequence[Holding]) -> Sta
     is_forward = reader.board.record == FORWARD
     present = [one for one in holdings if one.is_present]
     if is_forward:
-        counted = [one for one in holdings if one.open_cost is not None or one.id in reader.last]
+        counted = [one for one in holdings if one.is_known or one.id in reader.last]
     else:
         counted = [one for one in present if one.is_observed and one.holder]
     sums = [reader.find_sums(one) for one in counted]
     hours = [reader.firsts[one.id] for one in counted if one.id in reader.firsts]
-    if is_forward and reader.board.money == SOL:
-        for one, hour in _list_given_up(counted, reader.since):
-            sums.append(Sums(cost_left=one.open_cost or 0))
-            hours.append(hour)
+    if is_forward:
+        hours += _list_given_up(reader, counted)
     ranked = Ranked(
         sums=add_up(sums) if counted else None,
         has_wallet=bool(present),
@@ -253,13 +288,13 @@ def _work_out_one(reader: _Reader, bot: int, holdings: Sequence[Holding]) -> Sta
     return make_standing(bot, reader.board, ends, ranked)
 
 
-def _list_given_up(counted: Iterable[Holding], since: int) -> Iterable[tuple[Holding, int]]:
-    """(wallet given up with something in it, hour): what it held is cost that left then."""
+def _list_given_up(reader: _Reader, counted: Iterable[Holding]) -> Iterable[int]:
+    """The hours in the window in which wallets were disconnected with something left in them."""
     for one in counted:
-        if one.open_cost and one.detached_at is not None:
-            hour = one.detached_at // 1000 // HOUR_SECONDS
-            if hour >= since:
-                yield one, hour
+        last = reader.last.get(one.id or 0, NOTHING)
+        is_over = one.detached_at is not None and one.detached_hour >= reader.since
+        if is_over and (last.open_cost or last.held):
+            yield one.detached_hour
 
 
 def _are_proven(present: Sequence[Holding]) -> bool:

@@ -84,7 +84,7 @@ class PendingLedger:
             self.first_time = entry.block_time if self.first_time is None else self.first_time
             self.last_time = entry.block_time
         made = self.ledger.apply(entry)
-        self.derived.note(self.ledger, made)
+        self.derived.note(self.ledger)
         return self.place[1] if entry.tx_index is None else entry.tx_index, made
 
     def book_all(self, entries: Iterable[Entry]) -> Iterator["BookedEntry"]:

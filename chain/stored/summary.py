@@ -5,19 +5,30 @@ from typing import Any
 
 import orjson
 
-from chain.amounts import show_lamports, sol
+from chain.amounts import show_fixed, show_lamports, sol
 from chain.ledger.inventory import SOL
-from chain.ledger.ledger import Ledger
+from chain.ledger.ledger import WHOLE, Ledger
+from chain.ledger.sums import Sums
 from chain.stored.columns import COVERAGE
 from storage.stored import read_stored
 
 
 def show_results(ledger: Ledger) -> dict[str, Any]:
     """The results object of a Bot: lamports as text, beside exact SOL."""
-    t = ledger.totals
+    return {
+        **show_sums(ledger.accounts[WHOLE].sums),
+        "openPositions": len(ledger.list_positions()),
+    }
+
+
+def show_sums(t: Sums) -> dict[str, Any]:
+    """What sums in SOL say, as results and records show it."""
     return {
         "realizedLamports": str(t.realized),
         "realizedSol": sol(t.realized),
+        "worstCaseLamports": str(t.worst_case),
+        "worstCaseSol": sol(t.worst_case),
+        **show_rates(t),
         "matchedSells": t.matched,
         "partialSells": t.partial,
         "unmatchedSells": t.unmatched,
@@ -31,7 +42,17 @@ def show_results(ledger: Ledger) -> dict[str, Any]:
         "costLeftLamports": str(t.cost_left),
         "costLeftReceipts": t.cost_left_receipts,
         "carriedLots": t.carried,
-        "openPositions": len(ledger.list_positions()),
+    }
+
+
+def show_rates(t: Sums) -> dict[str, Any]:
+    """Return and win rate as decimal text, null without a sale, and what the win rate counts."""
+    return {
+        "returnPct": show_fixed(t.return_points, 2),
+        "winRate": show_fixed(t.win_points, 4),
+        "positions": t.positions,
+        "positionsWon": t.positions_won,
+        "positionsOpen": t.held,
     }
 
 

@@ -69,6 +69,7 @@ class RunningTotal(Base):
     hour = IntegerField()
     realized = BigIntegerField(default=0)
     cost = BigIntegerField(default=0)
+    proceeds = BigIntegerField(default=0)
     volume = BigIntegerField(default=0)
     trades = IntegerField(default=0)
     matched = IntegerField(default=0)
@@ -83,6 +84,14 @@ class RunningTotal(Base):
     carried = IntegerField(default=0)
     fee_lamports = BigIntegerField(default=0)
     cross_sells = IntegerField(default=0)
+    open_cost = BigIntegerField(default=0)
+    days = IntegerField(default=0)
+    flat_pairs = IntegerField(default=0)
+    ended = IntegerField(default=0)
+    ended_won = IntegerField(default=0)
+    held = IntegerField(default=0)
+    held_sold = IntegerField(default=0)
+    held_won = IntegerField(default=0)
     # Of `realized` by the hour so far: the highest, from 0 on, and the deepest fall from there.
     high = BigIntegerField(default=0)
     drawdown = BigIntegerField(default=0)
@@ -92,36 +101,28 @@ class RunningTotal(Base):
 
 
 class RiskTotal(Base):
-    """A ledger.risk.Stretch of a wallet. Derived. `view`: as of RunningTotal; `hours`: 1, 24 or 0
-    for all, from the hour `begins` on, counted from 1970. `holdings`: JSON [[seconds, sales]...] in
-    order; `median_holding` follows from it.
+    """The best and the worst result of a wallet's positions, and their holding times. Derived.
+    `money`, `view`: as in RunningTotal. `holdings`: JSON [[seconds, positions]...] in order;
+    `median_holding` follows from it.
     """
 
     wallet = ForeignKeyField(Wallet, index=False)
+    money = TextField()
     view = BigIntegerField()
-    hours = IntegerField()
-    begins = IntegerField()
-    sales = IntegerField()
-    winning = IntegerField()
     best = BigIntegerField(null=True)
     worst = BigIntegerField(null=True)
-    closed = IntegerField()
-    won = IntegerField()
-    uncounted = IntegerField()
-    days = IntegerField()
-    first_day = IntegerField(null=True)
-    last_day = IntegerField(null=True)
     median_holding = BigIntegerField(null=True)
     holdings = TextField()
 
     class Meta:
-        primary_key = CompositeKey("wallet", "view", "hours", "begins")
+        primary_key = CompositeKey("wallet", "money", "view")
 
 
 class TokenTotal(Base):
-    """What a wallet's sales of a token earned; `view` as in RunningTotal. Derived."""
+    """What a wallet's sales of a token earned; `money`, `view` as in RunningTotal. Derived."""
 
     wallet = ForeignKeyField(Wallet, index=False)
+    money = TextField()
     view = BigIntegerField()
     mint = TextField()
     realized = BigIntegerField()
@@ -129,8 +130,8 @@ class TokenTotal(Base):
     winning = IntegerField()
 
     class Meta:
-        primary_key = CompositeKey("wallet", "view", "mint")
-        indexes = ((("wallet", "view", "realized"), False),)
+        primary_key = CompositeKey("wallet", "money", "view", "mint")
+        indexes = ((("wallet", "money", "view", "realized"), False),)
 
 
 class DelayTotal(Base):
@@ -150,8 +151,9 @@ class StandingTotal(Base):
     `ends` (Unix seconds), when the window's first hour leaves it, unless it is to be worked out
     (Bot.standing_at).
 
-    `floor`: `realized` less `cost_left`; the tiers are parts of a list (stored.standings): by
-    result or floor, and by volume or trades. Other columns as in RunningTotal.
+    The tiers are parts of a list (stored.standings): by results, by return, and by volume or
+    trades. `return_points`, `win_points`: as in Sums, below all others if unknown. Other columns as
+    in RunningTotal.
     """
 
     bot = ForeignKeyField(Bot, index=False)
@@ -160,9 +162,14 @@ class StandingTotal(Base):
     seconds = IntegerField()
     ends = BigIntegerField()
     result_tier = IntegerField()
+    return_tier = IntegerField()
     count_tier = IntegerField()
+    worst_case = BigIntegerField()
+    return_points = BigIntegerField()
+    win_points = IntegerField()
     realized = BigIntegerField()
-    floor = BigIntegerField()
+    cost = BigIntegerField()
+    proceeds = BigIntegerField()
     volume = BigIntegerField()
     trades = IntegerField()
     matched = IntegerField()
@@ -170,6 +177,13 @@ class StandingTotal(Base):
     unmatched = IntegerField()
     winning = IntegerField()
     cost_left = BigIntegerField()
+    open_cost = BigIntegerField()
+    flat_pairs = IntegerField()
+    ended = IntegerField()
+    ended_won = IntegerField()
+    held = IntegerField()
+    held_sold = IntegerField()
+    held_won = IntegerField()
 
     class Meta:
         primary_key = CompositeKey("bot", "record", "money", "seconds")
@@ -178,7 +192,9 @@ class StandingTotal(Base):
 
 for tier, column in (
     (StandingTotal.result_tier, StandingTotal.realized),
-    (StandingTotal.result_tier, StandingTotal.floor),
+    (StandingTotal.result_tier, StandingTotal.worst_case),
+    (StandingTotal.result_tier, StandingTotal.win_points),
+    (StandingTotal.return_tier, StandingTotal.return_points),
     (StandingTotal.count_tier, StandingTotal.volume),
     (StandingTotal.count_tier, StandingTotal.trades),
 ):

@@ -39,6 +39,10 @@ def list_moved_mints(
     token_changes: Iterable[Sequence[Any]],
     beside_tokens: Iterable[Sequence[Any]],
 ) -> set[str]:
-    """Tokens that passed through the venue. Rows are (mint, raw change, decimals)."""
-    mints = {change.mint for change in list_venue_changes(token_changes, beside_tokens)}
-    return mints | {mint} if mint and kind == "round_trip" else mints
+    """Tokens that passed through the venue. Rows are (mint, raw change, decimals). An order that
+    sells for SOL gave its token when it was opened.
+    """
+    whole = list(token_changes)
+    mints = {change.mint for change in list_venue_changes(whole, beside_tokens)}
+    is_named = kind == "round_trip" or (kind == "order_fill" and not whole)
+    return mints | {mint} if mint and is_named else mints

@@ -100,7 +100,7 @@ def assert_fed(found, *kinds):
     assert found.kind in kinds and set(found.flags) >= FED, (found.kind, found.flags)
     mints = [mint for mint, _, _ in found.tokens]
     verdict = judge(found.kind, found.flags, mints, None, found.explained_percent)
-    assert verdict == ("mismatch", "value_unexplained")
+    assert verdict == ("none", "value_unexplained")
 
 
 def assert_whole(found, kind, flags=()):

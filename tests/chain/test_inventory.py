@@ -14,7 +14,7 @@ def hold(*lots, mint="A"):
     """An Inventory of lots of a mint, told as (amount, cost, origin)."""
     inventory = Inventory()
     for amount, cost, origin in lots:
-        inventory.put(mint, origin, amount, 60, cost)
+        inventory.put(mint, origin, amount, cost)
     return inventory
 
 
@@ -55,13 +55,13 @@ def test_more_than_there_is_came_from_nowhere():
     assert read(slices) == [(3, None, None)] and portion == Portion(0, 0, 3)
 
 
-def test_a_lot_tells_when_it_came_and_nothing_is_no_lot():
+def test_a_lot_knows_since_when_its_cost_is_known_and_nothing_is_not_a_lot():
     inventory = Inventory()
-    inventory.put("A", "x", 0, 60, 0)
+    inventory.put("A", "x", 0, 0)
     assert inventory.lots == {}
-    inventory.put("A", "y", 5, 1_700_000_000, 50, 1_699_999_999_000)
+    inventory.put("A", "y", 5, 50, 1_699_999_999_000)
     (lot,) = inventory.lots["A"]
-    assert lot == Lot((1, 1), "y", 5, 50, 5, 50, 1_700_000_000, 1_699_999_999_000)
+    assert lot == Lot((1, 1), "y", 5, 50, 5, 50, 1_699_999_999_000)
     assert inventory.average.pools["A"] == Pool(5, 50, 0)
 
 
@@ -80,7 +80,7 @@ def test_what_was_there_before_lies_before_all():
 
 def test_its_own_money_has_no_lots():
     inventory = Inventory("Q")
-    inventory.put("Q", "x", 5, 60)
+    inventory.put("Q", "x", 5)
     inventory.lay(Opening((0, 5, 0, "an account"), "Q", 4, 6))
     assert inventory.cut("Q", 9) == ([], Portion(0, 0, 0)) and inventory == Inventory("Q")
 
@@ -88,18 +88,18 @@ def test_its_own_money_has_no_lots():
 def test_in_a_money_that_was_never_paid_all_is_of_unknown_cost():
     """5 of x and 5 of y lie in the order, 5 of y and 10 of x are left, and 3 Q, which are money."""
     inventory = hold((5, 50, "x"), (10, 200, "y"), (10, None, "x"))
-    inventory.put("Q", "z", 3, 60, 30)
+    inventory.put("Q", "z", 3, 30)
     inventory.hold("e", "A", inventory.cut("A", 10))
     other = inventory.convert("Q")
     assert read_lots(other) == [(5, None, "y"), (10, None, "x")]
     assert [lot.number for lot in other.lots["A"]] == [(1, 2), (1, 3)]
-    assert {(lot.time, lot.since) for lot in other.lots["A"]} == {(60, UNDATED)}
+    assert {lot.since for lot in other.lots["A"]} == {UNDATED}
     assert read(other.escrows["e"].slices) == [(5, None, "x"), (5, None, "y")]
     assert other.escrows["e"].pool == Pool(0, 0, 10) and "Q" not in other.lots
     assert other.average == AverageCost(pools={"A": Pool(0, 0, 15)})
-    assert (inventory.sum_open_cost(), other.sum_open_cost()) == (50 + 200 + 30, 0)
+    assert (inventory.count_held().cost, other.count_held().cost) == (50 + 200 + 30, 0)
     # What is put into one is in no other, and comes next in both.
-    other.put("A", "w", 1, 70, 9)
+    other.put("A", "w", 1, 9)
     assert other.lots["A"][-1].number == (1, 5) and len(inventory.lots["A"]) == 2
     assert read(inventory.cut("A", 5).slices) == [(5, 100, "y")] and other.lots["A"][0].left == 5
 
@@ -161,14 +161,13 @@ def test_each_slice_takes_its_cost_along():
     """
     inventory = hold((10, 100, "x"), (10, None, "y"), (5, 70, "z"))
     cut = inventory.cut("A", 25)
-    carried = inventory.carry(cut, "B", "swap", 50, 99, 99_000, 7)
+    carried = inventory.carry(cut, "B", "swap", 50, 99_000, 7)
     assert [(read(one.slices), one.spent) for one in carried] == [
         ([(10, 100, "x")], 2),
         ([(10, None, "y")], 2),
         ([(5, 70, "z")], 3),
     ]
     assert read_lots(inventory, "B") == [(20, 102, "swap"), (20, None, "swap"), (10, 73, "swap")]
-    assert {lot.time for lot in inventory.lots["B"]} == {99}
     assert inventory.average.pools["B"] == Pool(30, 174, 20)
 
 
@@ -176,7 +175,7 @@ def test_a_known_cost_that_joins_an_unknown_one_is_lost():
     """1@5 is too small for a unit of 2 B, for 2 * 1 // 4 = 0: it joins 3 of unknown cost."""
     inventory = hold((1, 5, "x"), (3, None, "y"))
     cut = inventory.cut("A", 4)
-    assert inventory.carry(cut, "B", "swap", 2, 99, 99_000, 9) == [Carried(cut.slices, 9)]
+    assert inventory.carry(cut, "B", "swap", 2, 99_000, 9) == [Carried(cut.slices, 9)]
     assert read_lots(inventory, "B") == [(2, None, "swap")]
 
 
@@ -197,7 +196,7 @@ def test_slices_too_small_for_a_unit_join_others(amounts, got, lots):
     """Each unit of A cost 10."""
     inventory = hold(*((amount, 10 * amount, "x") for amount in amounts))
     cut = inventory.cut("A", sum(amounts))
-    inventory.carry(cut, "B", "swap", got, 99, 99_000, 0)
+    inventory.carry(cut, "B", "swap", got, 99_000, 0)
     assert read_lots(inventory, "B") == [(*lot, "swap") for lot in lots]
 
 
@@ -303,28 +302,19 @@ def test_what_left_several_orders_is_joined():
 
 
 # ---- what is there
-def test_a_mint_is_held_in_lots_and_in_orders():
-    inventory = hold((10, 100, "x"))
-    assert inventory.is_held("A") and not inventory.is_held("B")
-    inventory.hold("e", "A", inventory.cut("A", 10))
-    assert inventory.is_held("A") and not inventory.is_held("B")
-    inventory.release("e", "A", 10)
-    assert not inventory.is_held("A")
-
-
 def test_open_cost_counts_lots_and_orders_and_nothing_unknown():
     """100 of y are left in lots, 200 lie in the order, and 7 of B have no known cost."""
     inventory = ordered()
-    inventory.put("B", "z", 7, 60)
-    assert inventory.sum_open_cost() == 100 + 200
+    inventory.put("B", "z", 7)
+    assert inventory.count_held().cost == 100 + 200
 
 
 def test_positions_tell_what_is_known_of_their_cost():
     inventory = ordered()
-    inventory.put("A", "z", 4, 60)
+    inventory.put("A", "z", 4)
     for mint, amount, cost in (("C", 3, None), ("B", 2, 0)):
-        inventory.put(mint, "z", amount, 60, cost)
-    inventory.put("D", "z", 1, 60, 1)
+        inventory.put(mint, "z", amount, cost)
+    inventory.put("D", "z", 1, 1)
     inventory.cut("D", 1)
     decimals = {"A": 6, "B": 0, "C": 9, "D": 1}
     assert inventory.list_positions(decimals) == [
@@ -341,30 +331,30 @@ def test_a_carried_cost_began_with_the_earliest_purchase():
     """
     inventory = Inventory()
     for amount, since in ((2, 1_000), (4, 3_000)):
-        inventory.put("A", "x", amount, 1, 10, since)
-    inventory.carry(inventory.cut("A", 6), "B", "swap", 6, 5, 5_000, 0)
+        inventory.put("A", "x", amount, 10, since)
+    inventory.carry(inventory.cut("A", 6), "B", "swap", 6, 5_000, 0)
     assert [lot.since for lot in inventory.lots["B"]] == [1_000, 3_000]
-    inventory.carry(inventory.cut("B", 6), "C", "swap", 1, 7, 7_000, 0)
+    inventory.carry(inventory.cut("B", 6), "C", "swap", 1, 7_000, 0)
     assert [(lot.left_cost, lot.since) for lot in inventory.lots["C"]] == [(20, 1_000)]
-    inventory.carry(inventory.cut("C", 1), "D", "swap", 1, None, UNDATED, 0)
+    inventory.carry(inventory.cut("C", 1), "D", "swap", 1, UNDATED, 0)
     assert [(lot.left_cost, lot.since) for lot in inventory.lots["D"]] == [(20, UNDATED)]
 
 
 def test_a_clock_that_stepped_back_dates_a_carried_cost():
     """Bought at 3_000 and swapped at 2_000, by the clock of the chain."""
     inventory = Inventory()
-    inventory.put("A", "x", 2, 3, 10, 3_000)
-    inventory.carry(inventory.cut("A", 2), "B", "swap", 6, 2, 2_000, 0)
+    inventory.put("A", "x", 2, 10, 3_000)
+    inventory.carry(inventory.cut("A", 2), "B", "swap", 6, 2_000, 0)
     assert [lot.since for lot in inventory.lots["B"]] == [2_000]
 
 
 def test_a_view_leaves_out_what_was_paid_before_it():
     """Of 3@30 from 1_000, of which 1@10 lies in an order, and 4@80 from 2_000."""
     inventory = Inventory()
-    inventory.put("A", "x", 3, 1, 30, 1_000)
-    inventory.put("A", "y", 4, 2, 80, 2_000)
+    inventory.put("A", "x", 3, 30, 1_000)
+    inventory.put("A", "y", 4, 80, 2_000)
     inventory.hold("e", "A", inventory.cut("A", 1))
-    assert [inventory.sum_open_cost(begins) for begins in (UNDATED, 1_000, 2_000, 2_001)] == [
+    assert [inventory.count_held(begins).cost for begins in (UNDATED, 1_000, 2_000, 2_001)] == [
         *(110, 110, 80, 0)
     ]
     assert [inventory.list_positions({"A": 6}, begins) for begins in (1_000, 2_000, 2_001)] == [

@@ -28,7 +28,7 @@ from chain.ledger.coverage import order_entries
 from chain.ledger.inventory import SOL, Inventory
 from chain.ledger.ledger import WHOLE, Ledger
 from chain.ledger.views import ALL_HISTORY, Span, Spans
-from chain.reading.entries import Entry, read_entry
+from chain.reading.entries import read_entry
 from chain.reading.programs import table
 from chain.reading.receipts import parse_receipt
 
@@ -157,7 +157,7 @@ def test_an_order_holds_only_what_reached_its_escrow():
     """Of 10@100, 3 reach it and 5 went elsewhere: they cost 50. The 3 come back at 30."""
     t = Teller().buy("A", 10, 100)
     t.write("order_open", changes=[("A", -8)], orders=[("e", "A", 3)])
-    assert (t.last.cost_left, t.lots("A"), t.inventory.sum_open_cost()) == (50, "2@20", 50)
+    assert (t.last.cost_left, t.lots("A"), t.inventory.count_held().cost) == (50, "2@20", 50)
     t.write("order_cancel", changes=[("A", 3)], orders=[("e", "A", -3)])
     assert (t.last.cost_left, sorted(t.lots("A").split())) == (0, ["2@20", "3@30"])
     assert t.inventory.escrows == {}
@@ -168,31 +168,11 @@ def test_a_withheld_fee_is_not_held():
     t = Teller().buy("A", 10, 100).write("order_open", changes=[("A", -10)], orders=[("e", "A", 9)])
     assert t.last.cost_left == 10
     t.write("order_fill", changes=[("B", 3)], orders=[("e", "A", -9)])
-    assert (t.lots("B"), t.inventory.sum_open_cost()) == ("3@90", 90)
-    assert not t.inventory.is_held("A")
+    assert (t.lots("B"), t.inventory.count_held().cost) == ("3@90", 90)
+    assert "A" not in t.inventory.tallies[0].held
 
 
 # ---- what is told of each transaction ------------------------------------------------------------
-def test_what_moved_and_is_held_nowhere_is_named_also_without_an_account_of_its_own():
-    """It came and went through accounts that were opened and closed inside."""
-    nothing = ("a venue", None, (), (), 0, 0, 0, 0)
-    moved = Entry("one", 7, 0, 7, "transfer_in", *nothing, (("B", 5, 0),), ())
-    passed = Entry("two", 8, 0, 8, "transfer_in", *nothing, (("C", -5, 0),), ())
-    beside = passed._replace(tokens=(), beside_tokens=(("D", -5, 0),))
-    ledger = Ledger()
-    told = [ledger.apply(entry)[WHOLE].emptied for entry in (moved, passed, beside)]
-    assert told == [(), ("C",), ("D",)]
-
-
-def test_mints_that_are_gone_are_named():
-    t = Teller().buy("A", 10, 100).buy("B", 1, 10)
-    assert t.sell("A", 5, 80).last.emptied == ()
-    assert t.sell("A", 5, 80).last.emptied == ("A",)
-    t.write("order_open", changes=[("B", -1)], orders=[("e", "B", 1)])
-    assert t.last.emptied == ()
-    assert t.write("order_fill", orders=[("e", "B", -1)]).last.emptied == ("B",)
-
-
 def test_cost_that_left_is_told_by_mint():
     """4 of 10@100 are 40, all of 5@70 are 70; twice 2 more of A, in two ways, are 20 each."""
     t = Teller().buy("A", 10, 100).buy("B", 5, 70)
@@ -215,7 +195,7 @@ def test_a_sale_after_a_gap_tells_what_was_sold_and_what_came_beyond_its_cost():
     t = Teller().buy("A", 10, 100).slip("A", 1).sell("A", 4, 90)
     assert t.sale == ("unmatched", None, None, None)
     assert (t.last.sold, t.last.unmatched, t.last.other) == ("A", 4, 90 - 40)
-    assert t.last.holding is None and t.last.lots == ()
+    assert t.last.lots == ()
 
 
 # ---- the oracle's ledgers ------------------------------------------------------------------------
@@ -467,7 +447,9 @@ class Weighed(Inventory):
 
     def convert(self, money):
         plain = super().convert(money)
-        other = Weighed(money, plain.lots, plain.escrows, plain.average, plain._count)
+        other = Weighed(
+            money, plain.lots, plain.escrows, plain.average, plain.tallies, plain._count
+        )
         for mint, amount in count_units(plain).items():
             other.came[mint] += amount
         return other
@@ -477,10 +459,10 @@ class Weighed(Inventory):
             self.came[opening.mint] += opening.amount
         super().lay(opening)
 
-    def _append(self, mint, origin, amount, time, cost, since):
+    def _append(self, mint, origin, amount, cost, since):
         self.came[mint] += amount
         self.came["cost"] += cost or 0
-        super()._append(mint, origin, amount, time, cost, since)
+        super()._append(mint, origin, amount, cost, since)
 
     def cut(self, mint, amount):
         cut = super().cut(mint, amount)
@@ -559,7 +541,7 @@ def test_quantity_and_cost_are_conserved_in_every_money(drawn):
         assert units == {m: n for m, n in on_chain.items() if m != money}
         # The sum of two Counters would leave out what is below zero: a swap may give SOL back.
         units.update(inventory.went)
-        units["cost"] += inventory.sum_open_cost()
+        units["cost"] += inventory.count_held().cost
         assert inventory.came == units
         lots = [lot for lots in inventory.lots.values() for lot in lots]
         assert all(0 < lot.left <= lot.amount for lot in lots)
@@ -583,7 +565,7 @@ def test_cost_is_conserved_in_every_view(drawn):
     for (money, view), account in teller.ledger.accounts.items():
         if view in begins:
             totals, inventory = account.totals, teller.ledger.inventories[money]
-            still = inventory.sum_open_cost(begins[view])
+            still = inventory.count_held(begins[view]).cost
             assert spent[money, view] == totals.cost + totals.cost_left + still
 
 

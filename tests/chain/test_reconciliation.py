@@ -29,6 +29,7 @@ from chain.ledger.ledger import Ledger
 from chain.ledger.reconciliation import Totals
 from chain.ledger.sales import Booked, see_side
 from chain.reading.entries import Entry, read_entry
+from chain.reading.instructions import WRAPPED_SOL
 from chain.reading.programs import table
 from chain.reading.receipts import parse_receipt
 
@@ -280,11 +281,109 @@ def test_what_lies_in_escrow_still_costs_what_it_cost():
     assert t.lots("A") == "6@60 1@10" and closes(t)["open_cost"] == 100
 
 
-def test_an_order_that_is_filled_for_lamports_has_no_result():
-    t = Teller().buy("A", 10, 100).write("order_open", 0, 0, [("A", -4)], None, [("e", "A", 4)])
-    t.write("order_fill", 70, orders=[("e", "A", -4)])
-    want = {"other": 70, "cost_left": 40, "cost_left_receipts": 1, "open_cost": 60}
+def order_of_four():
+    """4 of 10@100 lie in escrow, and a rent of 9 in the order's account."""
+    opened = [("e", "A", 4), ("order", "SOL", 9)]
+    return Teller().buy("A", 10, 100).write("order_open", -9, 0, [("A", -4)], None, opened)
+
+
+def test_an_order_that_a_market_fills_for_lamports_is_a_sale():
+    """70 come, and the rent of 9: 70 - 40."""
+    t = order_of_four()
+    assert t.ledger.deposits.sum_parked(WRAPPED_SOL) == 9
+    t.write("order_fill", 79, orders=[("e", "A", -4), ("order", "SOL", -9)])
+    assert t.sale == ("matched", 30, 70, 40) and t.last.sold == "A"
+    assert closes(t) == {"received": BEGIN, "realized": 30, "open_cost": 60}
+    assert t.ledger.deposits.sum_parked(WRAPPED_SOL) == 0
+    assert (t.ledger.totals.volume, t.ledger.totals.trades) == (100 + 70, 2)
+
+
+def test_an_order_that_a_market_fills_in_parts_is_a_sale_each_time():
+    """1 for 20 and 3 for 50, with the rent: 20 - 10 and 50 - 30."""
+    t = order_of_four().write("order_fill", 20, orders=[("e", "A", -1)])
+    assert t.sale == ("matched", 10, 20, 10)
+    t.write("order_fill", 59, orders=[("e", "A", -3), ("order", "SOL", -9)])
+    assert t.sale == ("matched", 20, 50, 30)
+    assert closes(t) == {"received": BEGIN, "realized": 30, "open_cost": 60}
+
+
+@pytest.mark.parametrize(
+    "market",
+    [
+        # nobody; a lamport too little; more A than the order gave; something besides A
+        (),
+        (("A", -4), (WRAPPED_SOL, 69)),
+        (("A", -5), (WRAPPED_SOL, 70)),
+        (("A", -4), ("B", -1), (WRAPPED_SOL, 70)),
+    ],
+)
+def test_an_order_that_no_market_filled_for_lamports_has_no_result(market):
+    t = order_of_four()
+    t.write("order_fill", 79, orders=[("e", "A", -4), ("order", "SOL", -9)], market=market)
+    assert t.last.result is None and not t.ledger.totals.matched
+    want = {"other": 79 - 9, "cost_left": 40, "cost_left_receipts": 1, "open_cost": 60}
     assert closes(t) == {"received": BEGIN, **want}
+
+
+def test_the_rent_of_an_order_that_nobody_saw_open_leaves_no_result():
+    t = order_of_four()
+    t.escrow["another"] = 9
+    t.write("order_fill", 79, orders=[("e", "A", -4), ("another", "SOL", -9)])
+    assert t.last.result is None and closes(t)["cost_left"] == 40
+
+
+def test_what_a_stranger_adds_to_an_orders_account_is_no_proceeds():
+    """1,000 lamports in it come with the rent: 70 - 40 as before."""
+    t = order_of_four()
+    t.escrow["order"] += 1_000
+    t.write(
+        "order_fill",
+        1_079,
+        orders=[("e", "A", -4), ("order", "SOL", -1_009)],
+        market=(("A", -4), (WRAPPED_SOL, 70)),
+    )
+    assert t.sale == ("matched", 30, 70, 40)
+    assert closes(t) == {"received": BEGIN, "realized": 30, "other": 1_000, "open_cost": 60}
+
+
+def order_of_lamports():
+    """50 to spend, and a rent of 9 in the same account."""
+    return Teller().write("order_open", -59, 0, [], None, [("e", "SOL", 59)])
+
+
+def test_an_order_that_spends_lamports_is_a_purchase():
+    """20 for 4 A; then the other 30 for 3, and the rent: 7 are sold for 80."""
+    t = order_of_lamports()
+    assert closes(t) == {"received": BEGIN, "other": -59}
+    t.write("order_fill", changes=[("A", 4)], orders=[("e", "SOL", -20)])
+    assert (t.lots("A"), t.ledger.deposits.sum_parked(WRAPPED_SOL)) == ("4@20", 39)
+    t.write("order_fill", 9, changes=[("A", 3)], orders=[("e", "SOL", -39)])
+    assert t.lots("A") == "4@20 3@30"
+    assert closes(t) == {"received": BEGIN, "open_cost": 50}
+    assert t.sell("A", 7, 80).sale == ("matched", 30, 80, 50)
+
+
+@pytest.mark.parametrize("market", [(), (("A", 3), (WRAPPED_SOL, -20)), (("A", 4), ("B", -1))])
+def test_an_order_filled_out_of_a_pocket_brings_lots_of_unknown_cost(market):
+    t = order_of_lamports()
+    t.write("order_fill", changes=[("A", 4)], orders=[("e", "SOL", -20)], market=market)
+    assert t.lots("A") == "4@?" and closes(t) == {"received": BEGIN, "other": -59}
+
+
+def test_an_order_of_tokens_filled_out_of_a_pocket_carries_no_cost():
+    t = Teller().buy("A", 10, 100).write("order_open", 0, 0, [("A", -4)], None, [("e", "A", 4)])
+    t.write("order_fill", changes=[("B", 7)], orders=[("e", "A", -4)], market=())
+    assert t.lots("B") == "7@?" and closes(t)["cost_left"] == 40
+
+
+def test_a_purchase_of_an_order_that_nobody_saw_open_is_of_unknown_cost():
+    t = Teller().write("order_fill", changes=[("A", 4)], orders=[("e", "SOL", -20)])
+    assert t.lots("A") == "4@?"
+
+
+def test_a_cancelled_order_returns_what_was_parked():
+    t = order_of_lamports().write("order_cancel", 59, orders=[("e", "SOL", -59)])
+    assert closes(t) == {"received": BEGIN} and not t.ledger.deposits.held
 
 
 def test_the_difference_is_what_a_gap_moved():

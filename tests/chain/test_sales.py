@@ -6,8 +6,7 @@ together, `@?` a cost that nobody observed.
 import pytest
 from teller import FEE, Teller
 
-from chain.ledger.lots import UNDATED, Lot, Slice
-from chain.ledger.sales import UNEXPLAINED, Booked, Side, find_holding_seconds
+from chain.ledger.sales import UNEXPLAINED, Booked, Side
 
 
 # ---- buys and sales ------------------------------------------------------------------------------
@@ -158,29 +157,7 @@ def test_volume_counts_both_sides_and_no_swap():
     assert (t.ledger.totals.volume, t.ledger.totals.trades) == (180, 3)
 
 
-# ---- how long, and what counts -------------------------------------------------------------------
-def held_since(time, amount, cost=0, since=UNDATED):
-    return Slice(Lot((1, 1), "x", amount, cost, 0, 0, time), amount, cost, since)
-
-
-def test_the_middle_unit_of_a_sale_tells_how_long_it_was_held():
-    """Sold at 100: three units for 90 seconds, two for 40; the third of five is one of 90's when
-    sorted 40 40 90 90 90. What has no cost or no time, however much, does not count.
-    """
-    slices = [held_since(10, 3), held_since(60, 2)]
-    assert find_holding_seconds(slices, UNDATED, 100) == 90
-    assert find_holding_seconds([held_since(10, 2), held_since(60, 2)], UNDATED, 100) == 40
-    unknown = [held_since(99, 50, None), held_since(None, 50)]
-    assert find_holding_seconds([*slices, *unknown], UNDATED, 100) == 90
-    assert find_holding_seconds(unknown, UNDATED, 100) is None
-    assert find_holding_seconds(slices, UNDATED, None) is None
-    # By the clock of the chain, which steps back now and then.
-    assert find_holding_seconds([held_since(107, 1)], UNDATED, 100) == 0
-    # What a view does not know the cost of does not count in it.
-    seen = [held_since(10, 3, since=5), held_since(60, 2, since=9)]
-    assert [find_holding_seconds(seen, begins, 100) for begins in (5, 9, 10)] == [90, 40, None]
-
-
+# ---- what counts ---------------------------------------------------------------------------------
 def test_a_trade_of_unexplained_value_is_in_no_count():
     side = Side("sell", 0, 0)
     assert Booked(None, side).counts

@@ -290,17 +290,24 @@ def test_between_own_accounts_nothing_moves():
     assert told(t.entries) == {"received": 100}
 
 
-def test_an_orders_escrow_keeps_its_lots_and_a_fill_in_the_quote_is_no_sale():
-    """10@100 lie in escrow; a cancel brings 6@60 back; a fill sells the rest for 70 Q: its cost of
-    40 left, and 70 are `other`, as a fill in SOL is.
-    """
+def test_an_orders_escrow_keeps_its_lots_and_a_fill_in_the_quote_is_a_sale():
+    """10@100 lie in escrow; a cancel brings 6@60 back; a fill sells the rest, 4@40, for 70 Q."""
     t = Teller().gain("Q", 100).swap("Q", 100, "A", 10)
     t.write("order_open", changes=[("A", -10)], orders=[("e", "A", 10)])
     t.write("order_cancel", changes=[("A", 6)], orders=[("e", "A", -6)])
     assert lots(t.entries, "A") == "6@60"
     t.write("order_fill", changes=[("Q", 70)], orders=[("e", "A", -4)])
     shown = told(t.entries)
-    assert (shown["cost_left"], shown["other"], shown["open_cost"]) == (40, 70, 60)
+    assert (shown["realized"], shown["open_cost"], shown.get("other")) == (30, 60, None)
+
+
+def test_an_order_of_one_stablecoin_for_another_has_no_result():
+    t = Teller().gain("Q", 100).gain("K", 1)
+    t.write("order_open", changes=[("Q", -50)], orders=[("e", "Q", 50)])
+    t.write("order_fill", changes=[("K", 49)], orders=[("e", "Q", -50)])
+    # What left the order was `other` when it was opened.
+    assert told(t.entries) == {"received": 100, "other": -50}
+    assert told(t.entries, USDT) == {"received": 1, "other": 49}
 
 
 def test_what_lies_in_escrow_when_the_quote_is_first_held_was_paid_elsewhere():
@@ -319,11 +326,13 @@ def test_what_lies_in_escrow_when_the_quote_is_first_held_was_paid_elsewhere():
     assert (shown["unmatched"], shown["unmatched_proceeds"], shown["cross_sells"]) == (2, 90, 1)
 
 
-def test_an_order_paid_in_the_quote_brings_lots_of_unknown_cost():
+def test_an_order_paid_in_the_quote_is_a_purchase():
     t = Teller().gain("Q", 100)
     t.write("order_open", changes=[("Q", -50)], orders=[("e", "Q", 50)])
     t.write("order_fill", changes=[("A", 5)], orders=[("e", "Q", -50)])
-    assert lots(t.entries, "A") == "5@?" and told(t.entries) == {"received": 100, "other": -50}
+    assert lots(t.entries, "A") == "5@50"
+    shown = told(t.entries)
+    assert (shown["open_cost"], shown["volume"], shown.get("other")) == (50, 50, None)
 
 
 def test_a_round_trip_in_sol_leaves_the_quote_alone():

@@ -14,7 +14,6 @@ from chain.ledger.coverage import order_entries
 from chain.ledger.inventory import SOL
 from chain.ledger.ledger import Ledger
 from chain.ledger.reconciliation import Totals
-from chain.ledger.risk import ALL
 from chain.ledger.views import ALL_HISTORY, Account, Holdings, Span, Spans
 from chain.reading.entries import read_entry
 from chain.reading.programs import table
@@ -60,7 +59,7 @@ def test_luck_from_before_counts_for_nothing():
     ledger = view(t.entries, (begin, None))
     assert ledger.totals.realized == 450
     assert totals(ledger) == Totals(
-        realized=50, cost=100, volume=250, trades=2, matched=1, winning=1
+        realized=50, cost=100, proceeds=150, volume=250, trades=2, matched=1, winning=1
     )
 
 
@@ -133,13 +132,13 @@ def test_what_has_no_block_time_counts_for_nothing_within_a_span_either():
     assert ledger.totals.realized == 300 - 50 - 100
     assert totals(ledger) == Totals(
         **{"realized": 50, "cost": 50, "volume": 350, "trades": 2, "partial": 1, "winning": 1},
-        unmatched_proceeds=200,
+        **{"proceeds": 100, "unmatched_proceeds": 200},
     )
 
 
-def test_a_sale_at_no_known_time_takes_its_position_out_of_the_count():
-    """Of 4@40 two go at no known time and two for 30, a gain of 10: that position does not count.
-    Nor does 1@10, which went whole at no known time; the next one of that token does, and lost 5.
+def test_a_sale_at_no_known_time_is_not_a_sale_of_its_position():
+    """Of 4@40 two go at no known time and two for 30: the position cost 40 and lost. 1@10, which
+    went whole at no known time, has no sale; the next one of that token lost 5.
     """
     t = Teller().gain("B", 1)
     begin = after(t)
@@ -148,8 +147,8 @@ def test_a_sale_at_no_known_time_takes_its_position_out_of_the_count():
     for place in (3, 6):
         t.entries[place] = t.entries[place]._replace(block_time=None)
     ledger = view(t.entries, (begin, None))
-    told = ledger.accounts[SOL, 1].risk.rows[ALL]
-    assert (told.closed, told.won, told.uncounted) == (1, 0, 1)
+    told = ledger.accounts[SOL, 1].sums
+    assert (told.positions, told.positions_won, told.held) == (2, 0, 0)
     assert totals(ledger).realized == 10 - 5
 
 
@@ -210,11 +209,8 @@ def test_hours_are_those_of_the_latest_time_in_every_view():
     hours = [3, 4, 4, 5, 4]
     entries = [e._replace(block_time=h * 3600) for e, h in zip(t.entries, hours, strict=True)]
     ledger = view(entries, (4 * 3600, None))
-    for number in (ALL_HISTORY, 1):
-        rows = ledger.accounts[SOL, number].risk.rows
-        told = {period.begins: one.sales for period, one in rows.items() if period.hours == 1}
-        assert told.get(5) == 2 and not told.get(4)
     assert ledger.hour == 5
+    assert [ledger.accounts[SOL, number].days for number in (ALL_HISTORY, 1)] == [1, 1]
 
 
 # ---- stablecoins ---------------------------------------------------------------------------------
@@ -423,7 +419,7 @@ def test_a_span_that_begins_before_everything_is_all_history(drawn, missing):
         alike = replace(whole.totals, opening=0, closing=0, gaps=0)
         assert ledger.accounts.get((money, 1), Account()) == replace(whole, totals=alike)
     positions = [one for one in ledger.list_positions() if one.cost is not None]
-    open_cost = ledger.inventories[SOL].sum_open_cost()
+    open_cost = ledger.inventories[SOL].count_held().cost
     assert ledger.find_holdings() == {
         1: Holdings(0, open_cost, len(positions), ledger.totals.realized)
     }
@@ -439,4 +435,4 @@ def test_a_market_seen_from_before_its_first_transaction_is_all_history(seed):
     whole = replace(ledger.totals, opening=0, closing=0, gaps=0)
     assert totals(ledger) == whole
     held = ledger.find_holdings()[1]
-    assert (held.carried_in, held.open_cost) == (0, ledger.inventories[SOL].sum_open_cost())
+    assert (held.carried_in, held.open_cost) == (0, ledger.inventories[SOL].count_held().cost)

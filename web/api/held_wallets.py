@@ -8,10 +8,12 @@ from typing import Annotated, Any, NamedTuple
 
 from chain.amounts import show_lamports, sol
 from chain.ledger.coverage import STATES
-from chain.stored.attachments import LAST_LEAD, LEAD
+from chain.ledger.sums import NOTHING, Sums
+from chain.stored.attachments import LAST_LEAD, LEAD, OF_RESULTS, read_totals
 from chain.stored.columns import WALLET_PARTS
-from chain.stored.summary import read_coverage
+from chain.stored.summary import read_coverage, show_sums
 from chain.stored.trades import to_json
+from storage import read_rows
 from storage.rows import select, write_marks
 from storage.stored import Damaged
 from web.api.serialize import Json, show_coverage, show_time
@@ -94,12 +96,16 @@ def add_wallets(rows: Sequence[BotRow]) -> list[BotRow]:
     others = defaultdict(list)
     for part in select(PartRow, PARTS.format(write_marks(rows)), [row.id for row in rows]):
         others[part.bot_id].append(part)
-    return [_add_parts(row, others[row.id]) if row.id in others else row for row in rows]
+    totals = read_totals(read_rows, OF_RESULTS, list(others))
+    return [
+        _add_parts(row, others[row.id], totals.get(row.id, NOTHING)) if row.id in others else row
+        for row in rows
+    ]
 
 
-def _add_parts(row: BotRow, others: Sequence[PartRow]) -> BotRow:
+def _add_parts(row: BotRow, others: Sequence[PartRow], sums: Sums) -> BotRow:
     parts: list[BotRow | PartRow] = [row, *others]
-    results = _join(add_amounts, [one.results for one in parts])
+    results = _join(lambda _: show_sums(sums), [one.results for one in parts])
     positions = _join(add_positions, [one.positions for one in parts])
     if isinstance(results, dict) and isinstance(positions, list):
         results = {**results, "openPositions": len(positions)}

@@ -13,17 +13,22 @@ from chain.ledger.views import HOUR_SECONDS
 from chain.reading.quotes import QUOTES, Quote, find_quote
 from chain.stored import standings as stored_standings
 from chain.stored.attachments import OF_RECORD, OF_RESULTS
+from chain.stored.signs import find_signs
 from chain.stored.standings import (
     ALL,
     ARE_PROVEN,
     ARE_UNSEEN,
+    COUNT,
     FORWARD,
+    RESULT,
+    RETURN,
     WINDOWS,
     StandingRow,
     find_reason,
     find_tier,
 )
-from chain.stored.summary import read_coverage
+from chain.stored.summary import read_coverage, show_rates
+from storage import read_rows
 from web.api import risk, standings
 from web.api.quote_results import show_amount, show_quote
 from web.api.records import show_owners
@@ -38,9 +43,9 @@ from web.api.standings import CompetitorRow
 
 # Since a bot's wallets were attached to it, or all that is known of its wallet.
 RECORDS = (FORWARD, ALL)
-SORTS = ("pnl", "pnl_floor", "volume", "trades")
-# Sorts by a result, which needs a history without gaps.
-BY_RESULT = ("pnl", "pnl_floor")
+SORTS = ("pnl", "return", "win_rate", "volume", "trades", "pnl_floor")
+# Sorts by a count; all others need a history without gaps.
+BY_COUNT = ("volume", "trades")
 OWNERSHIPS = ("proven", "claimed")
 
 
@@ -56,14 +61,12 @@ class Board(NamedTuple):
     quote: Quote | None = None
 
 
-def read_quote(text: str, sort: str) -> Quote:
+def read_quote(text: str) -> Quote:
     """Return the stablecoin of this symbol or mint; Problem where no board ranks by it."""
     quote = find_quote(text)
     if quote is None:
         allowed = ", ".join(one.symbol for one in QUOTES)
         raise Problem("invalid_parameter", f"quote must be one of: {allowed}, or its mint")
-    if sort != SORTS[0]:
-        raise Problem("invalid_parameter", f"with quote, sort must be {SORTS[0]}")
     return quote
 
 
@@ -119,7 +122,7 @@ def list_entries(board: Board, now: int, limit: int) -> list[Entry]:
 
 def _make_entry(board: Board, row: CompetitorRow, standing: StandingRow, tier: int) -> Entry:
     totals = None if tier in ARE_UNSEEN else standing.sums
-    reason = check_rank(board.sort, row, totals)
+    reason = check_rank(board, row, totals)
     if board.record == ALL and row.is_claim:
         reason = HELD_BY_ANOTHER
     ownership = row.ownership and ("proven" if tier in ARE_PROVEN else "claimed")
@@ -132,23 +135,26 @@ def find_group(entry: Entry) -> int:
 
 
 # ---- ranks ---------------------------------------------------------------------------------------
-def check_rank(sort: str, row: CompetitorRow, totals: Sums | None) -> str | None:
+def check_rank(board: Board, row: CompetitorRow, totals: Sums | None) -> str | None:
     """Tell why an entry has no rank, or None."""
-    by_result, has_wallet = sort in BY_RESULT, row.address is not None
-    reason = find_reason(totals, has_wallet, False, by_result)
-    if reason is None and by_result:
+    by = RETURN if board.sort == "return" else COUNT if board.sort in BY_COUNT else RESULT
+    has_wallet, money = row.address is not None, board.quote.mint if board.quote else SOL
+    reason = find_reason(totals, has_wallet, False, by, money)
+    if reason is None and by != COUNT:
         # Read only where it decides.
         has_gap = bool(read_coverage(row.coverage)["gaps"])
-        reason = find_reason(totals, has_wallet, has_gap, by_result)
+        reason = find_reason(totals, has_wallet, has_gap, by, money)
     return reason
 
 
-def score(entry: Entry, sort: str) -> int:
-    """Return the number the board is sorted by, in lamports or a count."""
+def score(entry: Entry, sort: str) -> int | None:
+    """Return the number the board is sorted by."""
     totals = entry.totals or NOTHING
     return {
         "pnl": totals.realized,
-        "pnl_floor": totals.realized - totals.cost_left,
+        "return": totals.return_points,
+        "win_rate": totals.win_points,
+        "pnl_floor": totals.worst_case,
         "volume": totals.volume,
         "trades": totals.trades,
     }[sort]
@@ -163,6 +169,8 @@ def show_entries(entries: Sequence[Entry], board: Board, now: int) -> list[Json]
     # Risk is derived in SOL only.
     falls = {} if board.quote else find_drawdowns(board, bots, now)
     owners = show_owners(bots)
+    source = OF_RESULTS if board.record == ALL else OF_RECORD
+    signs = find_signs(read_rows, source, bots, board.quote.mint if board.quote else SOL)
     shown = []
     for _, group in itertools.groupby(entries, find_group):
         rank: int | None = None
@@ -176,6 +184,7 @@ def show_entries(entries: Sequence[Entry], board: Board, now: int) -> list[Json]
                 {
                     **row,
                     "maxDrawdownLamports": show_lamports(fall),
+                    "signs": signs[entry.row.id],
                     "record": board.record,
                     "owner": owners[entry.row.id],
                 }
@@ -199,7 +208,6 @@ def find_drawdowns(board: Board, bots: Sequence[int], now: int) -> dict[int, int
 def show_entry(entry: Entry, rank: int | None, quote: Quote | None = None) -> dict[str, Any]:
     """Make what a LeaderboardEntry tells of the bot; `rank` is null without a result to rank by."""
     totals, row = entry.totals, entry.row
-    sells = totals.matched + totals.partial if totals else 0
     return {
         "rank": rank,
         "botId": row.uid,
@@ -213,8 +221,7 @@ def show_entry(entry: Entry, rank: int | None, quote: Quote | None = None) -> di
         "matchedSells": totals and totals.matched,
         "partialSells": totals and totals.partial,
         "unmatchedSells": totals and totals.unmatched,
-        # a share, no money: a number
-        "winRate": round(totals.winning / sells, 4) if totals and sells else None,
+        **(show_rates(totals) if totals else dict.fromkeys(show_rates(NOTHING))),
         "ranked": entry.reason is None,
         "unrankedReason": entry.reason,
         "coverage": show_coverage(row.address, row.coverage),
@@ -226,6 +233,7 @@ def _show_amounts(entry: Entry, totals: Sums | None) -> Json:
     return {
         "realizedLamports": totals and show_lamports(totals.realized),
         "realizedSol": totals and show_sol(totals.realized),
+        "worstCaseLamports": totals and show_lamports(totals.worst_case),
         "costLeftLamports": totals and show_lamports(totals.cost_left),
         "volumeLamports": totals and show_lamports(totals.volume),
         "volumeSol": totals and show_sol(totals.volume),
@@ -236,6 +244,7 @@ def _show_quoted(totals: Sums | None, quote: Quote) -> Json:
     return {
         "quote": show_quote(quote),
         **show_amount("realized", totals and totals.realized, quote),
+        **show_amount("worstCase", totals and totals.worst_case, quote),
         **show_amount("costLeft", totals and totals.cost_left, quote),
         **show_amount("volume", totals and totals.volume, quote),
     }

@@ -95,8 +95,9 @@ PAGED = ("invalid_parameter", "invalid_cursor")
 SORT = query(
     "sort",
     {"type": "string", "enum": list(SORTS), "default": SORTS[0]},
-    "pnl: matched realized result; pnl_floor: that less the cost that left without a sale; "
-    "volume: SOL moved by buys and sells; trades: their number",
+    "pnl: realized PnL; return: PnL of sales on their cost basis, ranked from 1 SOL or 100 of a "
+    "stablecoin on; win_rate: by position; pnl_floor: the worst case; volume: SOL moved by buys "
+    "and sells; trades: their number",
 )
 WINDOW = query(
     "window",

@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 
 from chain.amounts import exact
 from chain.ledger.sums import NOTHING, Sums, add_up
+from chain.ledger.views import HOUR_SECONDS
 from chain.reading.quotes import QUOTES, Quote
 from chain.stored.attachments import OF_RECORD, OF_RESULTS, Source, write_last
+from chain.stored.summary import show_rates
 from storage import database
 from storage.rows import write_marks
 from web.api.serialize import Json, show_part
@@ -19,7 +21,7 @@ TABLE = ", ".join(f"('{quote.mint}')" for quote in QUOTES)
 # {last}: of write_last; {which}: of a Source.
 LEDGERS = f"""
 WITH quoted (mint) AS (VALUES {TABLE})
-SELECT a.bot_id, CASE WHEN w.by_quote IS NULL THEN 0 ELSE 1 END, t.money,
+SELECT a.bot_id, CASE WHEN w.by_quote IS NULL THEN 0 ELSE 1 END, a.detached_at, t.money,
        {", ".join(f"t.{name}" for name in Sums._fields)}
 FROM attachment a JOIN wallet w ON w.id = a.wallet_id CROSS JOIN quoted k
 LEFT JOIN running_total t ON {{last}} WHERE {{which}} AND a.bot_id IN ({{bots}})
@@ -36,11 +38,14 @@ def find_ledgers(
     sql = LEDGERS.format(last=last, which=source.which, bots=write_marks(bot_ids))
     rows = database.execute_sql(sql, bot_ids).fetchall()
     unknown = {bot for bot, is_derived, *_ in rows if not is_derived}
+    ends = None if until is None else until * HOUR_SECONDS * 1000
     found: dict[int, Ledgers] = {bot: {} for bot, *_ in rows if bot not in unknown}
-    for bot, _, mint, *sums in rows:
+    for bot, _, detached_at, mint, *told in rows:
         if mint is not None and bot not in unknown:
-            ledgers = found[bot]
-            ledgers[mint] = add_up((ledgers.get(mint, NOTHING), Sums._make(sums)))
+            ledgers, sums = found[bot], Sums._make(told)
+            if detached_at is not None and (ends is None or detached_at < ends):
+                sums = sums.give_up()
+            ledgers[mint] = add_up((ledgers.get(mint, NOTHING), sums))
     return found
 
 
@@ -64,6 +69,8 @@ def show_ledger(quote: Quote, totals: Sums) -> Json:
     return {
         **show_quote(quote),
         **show_amount("realized", totals.realized, quote),
+        **show_amount("worstCase", totals.worst_case, quote),
+        **show_rates(totals),
         "matchedSells": totals.matched,
         "partialSells": totals.partial,
         "unmatchedSells": totals.unmatched,

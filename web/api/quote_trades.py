@@ -18,11 +18,12 @@ def show_in_quote(row: TradeRow | PostRow, kind: str, flags: Sequence[str]) -> J
     """Make `quote` and `quoteReason` of a trade."""
     if row.currency:
         return {"quote": _show_quote_trade(row), "quoteReason": None}
-    return {"quote": None, "quoteReason": _find_reason(kind, flags)}
+    is_sale = row.realized != "not_applicable"
+    return {"quote": None, "quoteReason": _find_reason(kind, flags, is_sale)}
 
 
-def _find_reason(kind: str, flags: Sequence[str]) -> str:
-    if kind not in TRADES:
+def _find_reason(kind: str, flags: Sequence[str], is_sale: bool) -> str:
+    if kind not in TRADES and not is_sale:
         return "not_a_trade"
     if kind != "swap":
         return "in_sol"

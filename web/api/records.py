@@ -6,9 +6,10 @@ from typing import Any, NamedTuple
 from chain.amounts import show_lamports
 from chain.ledger.sums import Sums, add_up
 from chain.stored.attachments import write_last
+from chain.stored.summary import show_sums
 from storage import database
 from storage.rows import select, write_marks
-from web.api.serialize import Json, show_sol, show_time
+from web.api.serialize import Json, show_time
 
 
 class SpanRow(NamedTuple):
@@ -18,13 +19,12 @@ class SpanRow(NamedTuple):
     attached_at: int
     detached_at: int | None
     carried_in: int | None
-    open_cost: int | None
     open_positions: int | None
     sums: Sums
 
 
 SPANS = f"""
-SELECT a.bot_id, a.attached_at, a.detached_at, a.carried_in, a.open_cost, a.open_positions,
+SELECT a.bot_id, a.attached_at, a.detached_at, a.carried_in, a.open_positions,
        {", ".join(f"t.{name}" for name in Sums._fields)}
 FROM attachment a LEFT JOIN running_total t ON {write_last("t", "a.id")} WHERE a.bot_id IN """
 
@@ -92,8 +92,7 @@ def _read_span(row: Sequence[Any]) -> SpanRow:
     span = SpanRow._make((*row[:width], sums))
     if span.detached_at is None:
         return span
-    # What was still held at its end is cost that left.
-    return span._replace(sums=sums._replace(cost_left=sums.cost_left + (span.open_cost or 0)))
+    return span._replace(sums=sums.give_up())
 
 
 def show_owners(bot_ids: Sequence[int]) -> dict[int, Json]:
@@ -110,27 +109,13 @@ def show_record(spans: Sequence[SpanRow]) -> Json | None:
     """Make the forward record of a bot from its attachments, the first one first; None where
     nothing was derived yet.
     """
-    derived = [span for span in spans if span.open_cost is not None]
+    derived = [span for span in spans if span.open_positions is not None]
     if not derived:
         return None
     t = add_up(span.sums for span in derived)
     return {
         "since": show_time(spans[0].attached_at),
-        "realizedLamports": show_lamports(t.realized),
-        "realizedSol": show_sol(t.realized),
-        "matchedSells": t.matched,
-        "partialSells": t.partial,
-        "unmatchedSells": t.unmatched,
-        "winningSells": t.winning,
-        "volumeLamports": show_lamports(t.volume),
-        "volumeSol": show_sol(t.volume),
-        "observedTrades": t.trades,
-        "failedTransactions": t.failed,
-        "failedCostLamports": show_lamports(t.failed_cost),
-        "overheadLamports": show_lamports(t.overhead),
-        "costLeftLamports": show_lamports(t.cost_left),
-        "costLeftReceipts": t.cost_left_receipts,
-        "carriedLots": t.carried,
+        **show_sums(t),
         "openPositions": sum(s.open_positions or 0 for s in derived if s.detached_at is None),
         "carriedInLamports": show_lamports(sum(span.carried_in or 0 for span in derived)),
     }

@@ -7,11 +7,19 @@ from typing import NamedTuple
 from chain.amounts import show_lamports
 from chain.ledger.inventory import SOL
 from chain.ledger.risk import HOURS_A_DAY, find_drawdown
+from chain.ledger.sums import NOTHING, Sums
 from chain.ledger.views import HOUR_SECONDS
-from chain.stored.attachments import OF_RECORD, OF_RESULTS, Source, write_last
+from chain.stored.attachments import (
+    OF_RECORD,
+    OF_RESULTS,
+    Source,
+    read_totals,
+    write_last,
+)
 from chain.stored.risk import StoredRisk, load_risk
 from chain.stored.standings import WINDOWS
-from storage import database
+from chain.stored.summary import show_rates
+from storage import database, read_rows
 from storage.rows import select, write_marks
 from web.api import quote_results
 from web.api.serialize import DAMAGED, Json, show_time
@@ -20,89 +28,64 @@ HOUR_MS = HOUR_SECONDS * 1000
 
 
 class RiskRow(NamedTuple):
-    """A stretch of an attachment or its whole wallet, as ledger.risk.Stretch; its columns are null
-    where nothing happened, and `realized_in_all` where nothing was derived yet.
+    """A row of chain.stored.tables.RiskTotal of a wallet; its columns are null where nothing was
+    sold, and `realized_in_all` where nothing was derived yet.
     """
 
     bot_id: int
     realized_in_all: int | None
-    sales: int | None
-    winning: int | None
     best: int | None
     worst: int | None
-    closed: int | None
-    won: int | None
-    uncounted: int | None
-    days: int | None
-    first_day: int | None
-    last_day: int | None
     median_holding: int | None
     holdings: str | None
 
 
-COLUMNS = ", ".join(f"r.{name}" for name in RiskRow._fields[2:])
-ALL_OF_IT = "r.hours = 0"
-# From an hour on: to the end of its day by the hour, then by the day.
-SINCE = "(r.hours = 1 AND r.begins >= ? AND r.begins < ? OR r.hours = 24 AND r.begins >= ?)"
 # Whether a ledger was derived, by its view.
 DERIVED = {OF_RECORD: "a.forward_realized", OF_RESULTS: "w.forward_realized"}
 RISKS = f"""
-SELECT a.bot_id, {{derived}} AS realized_in_all, {COLUMNS}
+SELECT a.bot_id, {{derived}} AS realized_in_all, r.best, r.worst, r.median_holding, r.holdings
 FROM attachment a JOIN wallet w ON w.id = a.wallet_id
-LEFT JOIN risk_total r ON r.wallet_id = a.wallet_id AND r.view = {{view}} AND {{stretch}}
-WHERE {{which}} AND a.bot_id IN ({{bots}}) ORDER BY r.begins, a.attached_at, a.id
+LEFT JOIN risk_total r ON r.wallet_id = a.wallet_id AND r.money = '{SOL}' AND r.view = {{view}}
+WHERE {{which}} AND a.bot_id IN ({{bots}}) ORDER BY a.attached_at, a.id
 """
 
 
 class Risk(NamedTuple):
-    """The risk of a bot, and its max drawdown in lamports."""
+    """The risk of a bot, its max drawdown in lamports, and UTC days with a trade."""
 
     stored: StoredRisk
     drawdown: int
+    days: int
 
 
-def find_risks(
-    source: Source, bot_ids: Sequence[int], since: int | None = None
-) -> dict[int, Risk | None]:
-    """Return {bot id: its risk}, in all or from an hour on that is counted from 1970. A bot of
-    which nothing was derived yet is left out; None: it is damaged.
+def find_risks(source: Source, bot_ids: Sequence[int]) -> dict[int, Risk | None]:
+    """Return {bot id: its risk}. A bot of which nothing was derived yet is left out; None: it is
+    damaged.
     """
-    values: list[int] = []
-    if since is not None:
-        next_day = -(-since // HOURS_A_DAY) * HOURS_A_DAY
-        values = [since, next_day, next_day]
-    sql = RISKS.format(
-        **source._asdict(),
-        derived=DERIVED[source],
-        stretch=ALL_OF_IT if since is None else SINCE,
-        bots=write_marks(bot_ids),
-    )
+    sql = RISKS.format(**source._asdict(), derived=DERIVED[source], bots=write_marks(bot_ids))
     rows: dict[int, list[RiskRow]] = {}
-    for row in select(RiskRow, sql, [*values, *bot_ids]):
+    for row in select(RiskRow, sql, bot_ids):
         if row.realized_in_all is not None:
             rows.setdefault(row.bot_id, []).append(row)
-    falls = find_drawdowns(source, bot_ids, since)
-    risks = {bot: _load_risk(found, falls.get(bot, 0)) for bot, found in rows.items()}
-    if since is None:
-        several = [bot for bot, found in rows.items() if len(found) > 1]
-        for bot, days in _count_days(source, several).items():
-            risk = risks[bot]
-            if risk:
-                risk.stored.stretch.days = days
+    falls, totals = find_drawdowns(source, bot_ids), read_totals(read_rows, source, bot_ids)
+    several = [bot for bot, found in rows.items() if len(found) > 1]
+    days = {bot: sums.days for bot, sums in totals.items()} | _count_days(source, several)
+    risks: dict[int, Risk | None] = {}
+    for bot, found in rows.items():
+        stored = load_risk([one._asdict() for one in found if one.holdings is not None])
+        risks[bot] = stored and Risk(stored, falls.get(bot, 0), days.get(bot, 0))
     return risks
 
 
-def _load_risk(rows: Sequence[RiskRow], drawdown: int) -> Risk | None:
-    stored = load_risk([row._asdict() for row in rows if row.sales is not None])
-    return stored and Risk(stored, drawdown)
-
-
-# Several wallets may trade on the same day.
+# Several wallets may trade on the same day: the days on which any of them counted one more.
 DAYS = f"""
-SELECT a.bot_id, COUNT(DISTINCT r.begins) FROM attachment a
-JOIN risk_total r ON r.wallet_id = a.wallet_id AND r.view = {{view}}
-    AND r.hours = {HOURS_A_DAY} AND r.days > 0
-WHERE {{which}} AND a.bot_id IN ({{bots}}) GROUP BY a.bot_id"""
+SELECT bot_id, COUNT(DISTINCT day) FROM (
+    SELECT a.bot_id, t.hour / {HOURS_A_DAY} AS day,
+           t.days - LAG(t.days, 1, 0) OVER (PARTITION BY a.id ORDER BY t.hour) AS more
+    FROM attachment a JOIN running_total t ON t.wallet_id = a.wallet_id AND t.money = '{SOL}'
+        AND t.view = {{view}}
+    WHERE {{which}} AND a.bot_id IN ({{bots}})) by_hour
+WHERE more > 0 GROUP BY bot_id"""
 
 
 def _count_days(source: Source, bot_ids: Sequence[int]) -> dict[int, int]:
@@ -175,7 +158,7 @@ def add_risks(bots: Sequence[Json], bot_ids: Sequence[int]) -> None:
             reason = DAMAGED
         bot["risk"] = None if reason else show_risk(risk)
         bot["riskReason"] = reason
-        bot["activeDays"] = risk.stored.stretch.days if risk and not reason else None
+        bot["activeDays"] = risk.days if risk and not reason else None
         if bot["record"]:
             bot["record"]["risk"] = show_risk(records.get(number))
 
@@ -193,18 +176,12 @@ def show_risk(risk: Risk | None) -> Json | None:
     """Make the Risk."""
     if risk is None:
         return None
-    stretch = risk.stored.stretch
     return {
         "maxDrawdownLamports": str(risk.drawdown),
-        "bestLamports": show_lamports(stretch.best),
-        "worstLamports": show_lamports(stretch.worst),
+        "bestLamports": show_lamports(risk.stored.best),
+        "worstLamports": show_lamports(risk.stored.worst),
         "medianHoldingSeconds": risk.stored.median_holding,
-        "sells": stretch.sales,
-        "winningSells": stretch.winning,
-        "positionsClosed": stretch.closed,
-        "positionsWon": stretch.won,
-        "positionsUncounted": stretch.uncounted,
-        "daysActive": stretch.days,
+        "daysActive": risk.days,
     }
 
 
@@ -219,11 +196,31 @@ def list_windows(bot: Json, bot_id: int, now: int) -> list[Json]:
 
 
 def _show_window(bot: Json, bot_id: int, name: str, since: int) -> Json:
-    results, record = (find_risks(source, [bot_id], since) for source in (OF_RESULTS, OF_RECORD))
     return {
         "window": name,
         "since": show_time(since * HOUR_MS),
-        "risk": None if bot["riskReason"] else show_risk(results.get(bot_id)),
-        "record": show_risk(record.get(bot_id)),
+        "risk": None if bot["riskReason"] else _show_figures(OF_RESULTS, bot_id, since),
+        "record": _show_figures(OF_RECORD, bot_id, since),
         "byQuote": quote_results.show_window(bot, bot_id, since),
     }
+
+
+def _show_figures(source: Source, bot_id: int, since: int) -> Json | None:
+    """Make the WindowFigures; None if nothing was derived."""
+    sums = find_since(source, bot_id, since)
+    if sums is None:
+        return None
+    fall = find_drawdowns(source, [bot_id], since).get(bot_id, 0)
+    return {
+        "realizedLamports": str(sums.realized),
+        "worstCaseLamports": str(sums.worst_case),
+        **show_rates(sums),
+        "maxDrawdownLamports": str(fall),
+    }
+
+
+def find_since(source: Source, bot_id: int, since: int) -> Sums | None:
+    """What a bot did in SOL from this hour on; None if nothing was derived."""
+    sums = read_totals(read_rows, source, [bot_id]).get(bot_id)
+    before = read_totals(read_rows, source, [bot_id], until=since).get(bot_id, NOTHING)
+    return sums and sums.minus(before)

@@ -63,7 +63,9 @@ class Order(NamedTuple):
 
 ORDERS = {
     "pnl": Order("realized", "result_tier"),
-    "pnl_floor": Order("floor", "result_tier"),
+    "return": Order("return_points", "return_tier"),
+    "win_rate": Order("win_points", "result_tier"),
+    "pnl_floor": Order("worst_case", "result_tier"),
     "volume": Order("volume", "count_tier"),
     "trades": Order("trades", "count_tier"),
 }

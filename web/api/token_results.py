@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from chain.ledger.inventory import SOL
 from storage.rows import select, select_one
 from web.api import market
 from web.api.serialize import Json
@@ -44,8 +45,8 @@ SELECT a.wallet_id, 0 AS span FROM attachment a JOIN wallet w ON w.id = a.wallet
 WHERE a.bot_id = ? AND a.detached_at IS NULL AND w.forward_realized IS NOT NULL
 """
 # {}: which spans. One span alone is read by its index, whatever the number of its tokens.
-OF_ONE = "SELECT mint, realized, sales, winning FROM token_total WHERE wallet_id = ? AND view = ?"
-OF_SPAN = "wallet_id = ? AND view = ?"
+OF_SPAN = f"wallet_id = ? AND money = '{SOL}' AND view = ?"
+OF_ONE = f"SELECT mint, realized, sales, winning FROM token_total WHERE {OF_SPAN}"
 OF_MANY = """
 SELECT mint, CAST(SUM(realized) AS BIGINT) AS realized, SUM(sales) AS sales, SUM(winning) AS winning
 FROM token_total WHERE {} GROUP BY mint"""

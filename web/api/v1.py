@@ -10,15 +10,18 @@ from flask import Blueprint, Response, g, request
 from accounts import posts
 from accounts.json_body import parse_json
 from accounts.problem import Problem, invalid
+from chain.stored.attachments import OF_RESULTS
+from chain.stored.signs import find_signs
 from chain.stored.standings import WINDOWS
 from evidence import log
 from evidence.notes import encode
 from ratelimit import list_limits, show_windows
+from storage import read_rows
 from web.api import leaderboard, market, paging, queries, quote_results, records, risk, spreadsheet
 from web.api.arguments import Args, read_address, read_bot, read_choice
 from web.api.estimates import add_estimates
 from web.api.held_wallets import list_wallets
-from web.api.look_back import TRADE_KINDS, Wanted, find_arrived, find_trades, show_ends
+from web.api.look_back import TRADE_KINDS, Wanted, find_arrived, find_trades
 from web.api.posts import show_posts
 from web.api.records import show_records
 from web.api.serialize import (
@@ -201,8 +204,8 @@ def make_bot(uid: str, now: int) -> Json:
         "wallets": list_wallets(row.id),
         "riskWindows": risk.list_windows(bot, row.id, now),
         "tokenResults": show_token_results(bot, row.id),
+        "signs": find_signs(read_rows, OF_RESULTS, [row.id])[row.id],
         "byToken": list_by_token(bot, row.id),
-        **show_ends(bot),
         "latestTrades": show_trades(queries.list_trades(LATEST, spans=spans)),
         "feed": show_posts(queries.list_posts(LATEST, bot=uid)),
         **show_positions(positions_of(row), now),
@@ -398,7 +401,7 @@ def read_board(args: Args) -> leaderboard.Board:
         sort,
         read_choice(args, "window", tuple(WINDOWS), "all"),
         read_choice(args, "ownership", leaderboard.OWNERSHIPS, "") if "ownership" in args else None,
-        leaderboard.read_quote(args["quote"], sort) if "quote" in args else None,
+        leaderboard.read_quote(args["quote"]) if "quote" in args else None,
     )
 
 

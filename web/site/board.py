@@ -71,17 +71,13 @@ def find_columns(board: leaderboard.Board, rows: Sequence[Json]) -> Columns:
     else:
         places = [
             figures.find_unit_places((row[name] for row in rows), board.quote.decimals)
-            for name in ("realizedRaw", "costLeftRaw", "volumeRaw")
+            for name in ("realizedRaw", "worstCaseRaw", "volumeRaw")
         ]
     return Columns(board.quote, find_time(board), *places)
 
 
 def link_board(board: leaderboard.Board, **chosen: Any) -> str:
-    """Return the address of a board with these choices in place of its own. All others stay, but
-    for the stablecoin where `sort` ranks by none.
-    """
+    """Return the address of a board with these choices in place of its own."""
     told = board._replace(**chosen)
-    if told.sort != leaderboard.SORTS[0]:
-        told = told._replace(quote=None)
     values = told._asdict() | {"quote": told.quote and told.quote.symbol}
     return link_to("/leaderboard", **values)

@@ -18,6 +18,10 @@ NO_BOOKS = {
     "held_by_another": words.UNRANKED["held_by_another"],
     "damaged": words.UNRANKED["damaged"],
 }
+SIGNS = {
+    "one_token": "mostly one token",
+    "flat_round_trips": "many flat round trips",
+}
 # Member of the reconciliation, its sign, and what it is.
 GAP = "Moved where transactions are missing"
 ITEMS = (
@@ -117,19 +121,25 @@ def count_sales(results: Json) -> int:
 
 
 def win_rate(results: Json) -> float | None:
-    """Return the share of those sales that won, None without any."""
-    sales = count_sales(results)
-    return results["winningSells"] / sales if sales else None
+    """Return the share of positions that won, None without any."""
+    return None if results["winRate"] is None else float(results["winRate"])
+
+
+def describe_positions(results: Json) -> str:
+    """Tell what the win rate counts: `27 of 44 positions, 3 open`."""
+    count, still_open = results["positions"], results["positionsOpen"]
+    noun = "position" if count == 1 else "positions"
+    told = f"{results['positionsWon']:,} of {count:,} {noun}"
+    return f"{told}, {still_open:,} open" if still_open else told
+
+
+def describe_signs(signs: Iterable[str]) -> list[str]:
+    return [SIGNS[sign] for sign in signs]
 
 
 def other_fees(results: Json) -> int:
     """Return lamports of the fees that no result holds: of failed transactions and non-trades."""
     return int(results["failedCostLamports"]) + int(results["overheadLamports"])
-
-
-def floor_of(row: Json) -> str:
-    """Return exact SOL of the result less the cost that left, of a row of the leaderboard."""
-    return sol(int(row["realizedLamports"]) - int(row["costLeftLamports"]))
 
 
 # ---- trades --------------------------------------------------------------------------------------
@@ -201,7 +211,8 @@ FILTERS: dict[str, Any] = {
         count_sales,
         win_rate,
         other_fees,
-        floor_of,
+        describe_positions,
+        describe_signs,
         describe_source,
         describe_beside,
         venue_changes,

@@ -176,7 +176,7 @@ def draw_race() -> str:
     """
     board = leaderboard.Board(window=f"{RACE_DAYS}d")
     entries = leaderboard.list_entries(board, g.now, MAX_RUNNERS)
-    entries.sort(key=lambda one: -leaderboard.score(one, board.sort))
+    entries.sort(key=lambda one: -(leaderboard.score(one, board.sort) or 0))
     best = {one.row.uid: one.row for one in entries if not one.reason}
     runners, ends = list(best)[:MAX_RUNNERS], find_hour_end()
     begins = ends - RACE_DAYS * DAY_SECONDS

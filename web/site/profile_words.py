@@ -13,11 +13,13 @@ COMPARED: tuple[tuple[str, Callable[[Json], str]], ...] = (
     ("Realized PnL", lambda one: figures.write_lamports(one["realizedLamports"], sign=True)),
     ("Sales with a known cost", lambda one: figures.whole(money.count_sales(one))),
     ("Sales with unknown cost", lambda one: figures.whole(one["unmatchedSells"])),
-    ("Win rate by position", lambda one: write_rate(one["risk"])),
+    ("Worst case", lambda one: write_signed(one["worstCaseLamports"])),
+    ("Return on cost", lambda one: write_return(one["returnPct"])),
+    ("Win rate", lambda one: write_rate(one)),
     ("Max drawdown", lambda one: write_drawdown(one["risk"])),
     ("Median holding time", lambda one: write_duration(find(one["risk"], "medianHoldingSeconds"))),
-    ("Best sale", lambda one: write_signed(find(one["risk"], "bestLamports"))),
-    ("Worst sale", lambda one: write_signed(find(one["risk"], "worstLamports"))),
+    ("Best position", lambda one: write_signed(find(one["risk"], "bestLamports"))),
+    ("Worst position", lambda one: write_signed(find(one["risk"], "worstLamports"))),
     ("Days active", lambda one: figures.whole(find(one["risk"], "daysActive"))),
     ("Trades", lambda one: figures.whole(one["observedTrades"])),
     ("Volume", lambda one: figures.write_lamports(one["volumeLamports"])),
@@ -47,19 +49,17 @@ def list_compared(bot: Json) -> list[ComparedFigure]:
     ]
 
 
-def write_rate(risk: Json | None) -> str:
-    """Write the share of closed positions that won: `61%, 27 of 44`."""
-    if not risk or not risk["positionsClosed"]:
+def write_rate(figures_of: Json) -> str:
+    """Write the share of positions that won: `61%, 27 of 44 positions, 3 open`."""
+    rate = money.win_rate(figures_of)
+    if rate is None:
         return figures.UNKNOWN
-    won, closed = risk["positionsWon"], risk["positionsClosed"]
-    return f"{figures.write_percent(won / closed)}, {won:,} of {closed:,}"
+    return f"{figures.write_percent(rate)}, {money.describe_positions(figures_of)}"
 
 
-def position_rate(risk: Json | None) -> float | None:
-    """Return the share of closed positions that won, None without any."""
-    if not risk or not risk["positionsClosed"]:
-        return None
-    return float(risk["positionsWon"] / risk["positionsClosed"])
+def write_return(percent: str | None) -> str:
+    """Write a return on cost: `+4.14%`."""
+    return figures.UNKNOWN if percent is None else f"{figures.write_exact(percent, True)}%"
 
 
 def drawdown(risk: Json | None) -> int | None:
@@ -142,14 +142,13 @@ WINDOW_NAMES = {"24h": "24 hours", "7d": "7 days", "30d": "30 days", "90d": "90 
 
 
 class WindowLine(NamedTuple):
-    """What was risked within a window since the bot's wallets were connected, as text."""
+    """What was earned within a window since the bot's wallets were connected, as text."""
 
     name: str
-    drawdown: str
-    best: str
-    worst: str
+    realized: str
+    worst_case: str
     positions: str
-    holding: str
+    drawdown: str
 
 
 def list_window_lines(windows: list[Json]) -> list[WindowLine]:
@@ -157,13 +156,13 @@ def list_window_lines(windows: list[Json]) -> list[WindowLine]:
     return [
         WindowLine(
             WINDOW_NAMES[one["window"]],
-            write_drawdown(one["record"]),
-            write_signed(find(one["record"], "bestLamports")),
-            write_signed(find(one["record"], "worstLamports")),
+            write_signed(one["record"]["realizedLamports"]),
+            write_signed(one["record"]["worstCaseLamports"]),
             write_rate(one["record"]),
-            write_duration(find(one["record"], "medianHoldingSeconds")),
+            write_drawdown(one["record"]),
         )
         for one in windows
+        if one["record"]
     ]
 
 
@@ -199,7 +198,7 @@ FILTERS: dict[str, Callable[..., Any]] = {
     one.__name__: one
     for one in (
         list_compared,
-        position_rate,
+        write_return,
         drawdown,
         write_duration,
         describe_progress,

@@ -10,6 +10,9 @@ from flask.typing import ResponseReturnValue
 from accounts.fields import holds_secret
 from accounts.problem import Problem
 from chain.amounts import exact
+from chain.stored.attachments import OF_RESULTS
+from chain.stored.signs import find_signs
+from storage import read_rows
 from web.api import paging, queries, risk, v1
 from web.api.arguments import read_choice
 from web.api.estimates import add_estimates
@@ -50,6 +53,7 @@ def find_profile(uid: str) -> Json:
         "wallets": list_wallets(row.id),
         "openPositions": positions_of(row),
         "tokenResults": show_token_results(bot, row.id),
+        "signs": find_signs(read_rows, OF_RESULTS, [row.id])[row.id],
     }
     profile: Json = expand_json({**bot, **told})
     return profile

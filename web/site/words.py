@@ -135,6 +135,7 @@ UNRANKED = {
     "no_wallet": "no wallet connected",
     "not_observed": "not observed yet",
     "too_few_sells": "fewer than 3 sales with a known cost",
+    "too_little_cost": "a cost basis under 1 SOL or 100 of a stablecoin",
     "open_gap": "part of the history is missing",
     "damaged": "what was stored here cannot be read; the next poll writes it anew",
     "held_by_another": (

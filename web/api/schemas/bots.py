@@ -19,7 +19,6 @@ from web.api.schemas.wallets import (
     Results,
     Risk,
     RiskWindow,
-    SaleEnd,
     TokenResults,
     TokenSum,
 )
@@ -131,5 +130,8 @@ class BotDetail(Bot):
         "of all its wallet did, the best first: at most 20 tokens, those that moved its results "
         "most; null where its risk is"
     )
-    best: SaleEnd | None = described("the best result of a sale; null without one")
-    worst: SaleEnd | None
+    signs: list[Literal["one_token", "flat_round_trips"]] = described(
+        "one_token: more than 80% of a gain is one token's; flat_round_trips: at least 10 pairs of "
+        "a purchase and a sale of a token within a minute that net no more than their fees; they "
+        "change no rank"
+    )

@@ -184,6 +184,7 @@ class LeaderboardRow(Shape):
     )
     realizedLamports: Whole | None
     realizedSol: Exact | None
+    worstCaseLamports: Whole | None = described("as in Results")
     costLeftLamports: Whole | None = described("known cost of what left without a sale")
     maxDrawdownLamports: Whole | None = described(
         "as in Risk, from the full hour that the window begins at; null until it was worked out"
@@ -196,6 +197,8 @@ class LeaderboardRow(Shape):
     )
     realizedRaw: Whole | None = absent("on a board of a stablecoin")
     realized: Exact | None = absent("on a board of a stablecoin")
+    worstCaseRaw: Whole | None = absent("on a board of a stablecoin")
+    worstCase: Exact | None = absent("on a board of a stablecoin")
     costLeftRaw: Whole | None = absent("on a board of a stablecoin")
     costLeft: Exact | None = absent("on a board of a stablecoin")
     volumeRaw: Whole | None = absent("on a board of a stablecoin")
@@ -204,19 +207,26 @@ class LeaderboardRow(Shape):
     matchedSells: int | None
     partialSells: int | None
     unmatchedSells: int | None
-    winRate: float | None = described("a share of the sells whose cost was observed, 0 to 1")
+    returnPct: Exact | None = described("on the cost basis of what was sold, in percent")
+    winRate: Exact | None = described("won of all positions with a sale, 0 to 1")
+    positions: int | None = described("with a sale")
+    positionsWon: int | None
+    positionsOpen: int | None = described("with a sale or not")
+    signs: list[Literal["one_token", "flat_round_trips"]] = described("as in BotDetail")
     ranked: bool
     unrankedReason: (
         Literal[
             "no_wallet",
             "not_observed",
             "too_few_sells",
+            "too_little_cost",
             "open_gap",
             "held_by_another",
         ]
         | None
     ) = described(
-        "why there is no rank; too_few_sells: under three with a result; open_gap: a part of the "
+        "why there is no rank; too_few_sells: under three with a result; too_little_cost: by "
+        "return, under 1 SOL or 100 of a stablecoin of cost basis; open_gap: a part of the "
         "history is missing; held_by_another: another bot held the wallet first and keeps its past"
     )
     coverage: Coverage
@@ -263,7 +273,7 @@ class Leaderboard(Page):
     data: list[LeaderboardRow]
     record: Literal["forward", "all"]
     ownership: Literal["proven", "claimed"] | None
-    sort: Literal["pnl", "pnl_floor", "volume", "trades"]
+    sort: Literal["pnl", "return", "win_rate", "volume", "trades", "pnl_floor"]
     window: Literal["24h", "7d", "30d", "90d", "all"]
     quote: Quote = absent("the stablecoin whose results are ranked, where one was asked for")
     instance: Connected

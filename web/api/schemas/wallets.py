@@ -61,6 +61,15 @@ class QuoteResults(Quote):
 
     realizedRaw: Whole
     realized: Exact
+    worstCaseRaw: Whole = described("as in Results")
+    worstCase: Exact
+    returnPct: Exact | None = described(
+        "realized PnL of sales on their cost basis, in percent; null without one"
+    )
+    winRate: Exact | None = described("won of all positions with a sale, 0 to 1; null without any")
+    positions: int = described("with a sale: from the purchase until under 1% of the peak is left")
+    positionsWon: int = described("whose proceeds so far exceed their whole known cost")
+    positionsOpen: int = described("with a sale or not")
     matchedSells: int = described("sales whose whole cost is known in this stablecoin")
     partialSells: int = described("sales of which a part has a known cost in it")
     unmatchedSells: int = described("sales of unknown cost, which are left out")
@@ -117,6 +126,18 @@ class Results(Shape):
 
     realizedLamports: Whole
     realizedSol: Exact
+    worstCaseLamports: Whole = described(
+        "realized PnL less the cost that left without a sale and the known cost still held: the "
+        "result if nothing unsold is worth anything"
+    )
+    worstCaseSol: Exact
+    returnPct: Exact | None = described(
+        "realized PnL of sales on their cost basis, in percent; null without one"
+    )
+    winRate: Exact | None = described("won of all positions with a sale, 0 to 1; null without any")
+    positions: int = described("with a sale: from the purchase until under 1% of the peak is left")
+    positionsWon: int = described("whose proceeds so far exceed their whole known cost")
+    positionsOpen: int = described("with a sale or not")
     matchedSells: int = described("sales whose whole cost was observed")
     partialSells: int = described("sales of which a part had an observed cost")
     unmatchedSells: int = described("sales of unknown cost, which are left out")
@@ -168,41 +189,45 @@ class AverageCost(Shape):
 
 
 class Risk(Shape):
-    """What realized results risked: of sells whose cost was observed, in the order of the chain."""
+    """What realized results risked."""
 
     maxDrawdownLamports: Whole = described(
         "the deepest fall of realized PnL from its highest so far, measured at the end of each "
         "hour; it starts at 0, which counts"
     )
-    bestLamports: Whole | None = described("the best result of a sell; null without one")
+    bestLamports: Whole | None = described(
+        "the best position with a sale: its results so far, less the cost that left without one"
+    )
     worstLamports: Whole | None
     medianHoldingSeconds: int | None = described(
-        "between the purchase and the sell of the middle unit sold, rounded down to two "
-        "significant digits; of an even number of sells the lower of the two in the middle; null "
-        "where no times are known"
-    )
-    sells: int = described("with a result")
-    winningSells: int
-    positionsClosed: int = described(
-        "positions in a token, from nothing held to nothing held, of which every sell has a whole "
-        "known cost"
-    )
-    positionsWon: int = described(
-        "those whose results together exceed the cost that left without a sell"
-    )
-    positionsUncounted: int = described(
-        "positions that ended with a sell of unknown cost, or that left without a sell"
+        "from the purchase that begins a position until it ends, rounded down to two significant "
+        "digits; of an even number the lower of the two in the middle; null without one"
     )
     daysActive: int = described("UTC days with a trade")
 
 
+class WindowFigures(Shape):
+    """Results in SOL within a window. Positions are those that ended in it or are open now."""
+
+    realizedLamports: Whole
+    worstCaseLamports: Whole = described("only a rise of the known cost held counts")
+    returnPct: Exact | None = described(
+        "realized PnL of sales on their cost basis, in percent; null without one"
+    )
+    winRate: Exact | None = described("won of all positions with a sale, 0 to 1; null without any")
+    positions: int = described("with a sale: from the purchase until under 1% of the peak is left")
+    positionsWon: int = described("whose proceeds so far exceed their whole known cost")
+    positionsOpen: int = described("with a sale or not")
+    maxDrawdownLamports: Whole
+
+
 class RiskWindow(Shape):
-    """The risk within a window, which begins at a full hour; its sum of results begins at 0."""
+    """Results within a window, which begins at a full hour."""
 
     window: Literal["24h", "7d", "30d", "90d"]
     since: Time
-    risk: Risk | None = described("of all the wallet did; null where the bot's risk is")
-    record: Risk | None = described("since the bot attached its wallets")
+    risk: WindowFigures | None = described("of all the wallet did; null where the bot's risk is")
+    record: WindowFigures | None = described("since the bot attached its wallets")
     byQuote: QuoteWindow
 
 
@@ -224,16 +249,6 @@ class TokenSum(Shape):
     realizedLamports: Whole
     sells: int = described("with a result")
     wins: int = described("those of them that gained")
-
-
-class SaleEnd(Shape):
-    """A sale at one end of all results."""
-
-    tradeId: str | None = described(
-        "null where its time is not known, or where it is not among the 2,000 trades of its hour"
-        " that are looked at"
-    )
-    resultLamports: Whole
 
 
 class TokenList(Shape):

@@ -1,0 +1,84 @@
+"""What a wallet left at venues and got back, and which fills of orders have a price. Pure."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from chain.ledger.inventory import Escrow
+from chain.ledger.sales import UNEXPLAINED, Fill
+from chain.reading.entries import Entry
+from chain.reading.instructions import WRAPPED_SOL
+from chain.reading.kinds import TRADES
+from chain.reading.quotes import MINTS
+
+MONEY = MINTS | {WRAPPED_SOL}
+
+
+@dataclass
+class Deposits:
+    """Raw units by (venue's account, mint), lamports under wrapped SOL: of any mint at order books,
+    of money in orders and at lenders.
+    """
+
+    held: dict[tuple[str, str], int] = field(default_factory=dict)
+
+    def sum_parked(self, mint: str) -> int:
+        return sum(amount for (_, of), amount in self.held.items() if of == mint and amount > 0)
+
+    def follow(self, entry: Entry) -> Entry:
+        """Count an entry in. Return it without a price if it is a trade at an order book that holds
+        more of the wallet's than came back: the venue may have paid that out.
+        """
+        is_priced = entry.kind in TRADES and UNEXPLAINED not in entry.flags
+        if is_priced and any([self.held.get(row[:2], 0) > 0 for row in entry.others]):
+            entry = entry._replace(flags=tuple(sorted({*entry.flags, UNEXPLAINED})))
+            is_priced = False
+        for address, mint, before, after in () if is_priced else entry.others:
+            is_order = entry.kind.startswith("order_")
+            if not is_order or (mint in MONEY and (entry.kind == "order_open" or after < before)):
+                self._change((address, mint), after - before)
+        for address, mint, raw in entry.parked:
+            self._change((address, mint), raw, entry.kind == "lending")
+        return entry
+
+    def _change(self, key: tuple[str, str], amount: int, borrowed: bool = False) -> None:
+        """What was `borrowed` came first, and is paid back later."""
+        left = self.held.get(key, 0) + amount
+        if left > 0 or (left and borrowed):
+            self.held[key] = left
+        else:
+            self.held.pop(key, None)
+
+    def read_fill(self, entry: Entry, escrows: Mapping[str, Escrow]) -> Fill | None:
+        """None if somebody's own pocket may have paid, or the order's opening wasn't observed."""
+        if entry.kind != "order_fill" or UNEXPLAINED in entry.flags:
+            return None
+        returned: Counter[str] = Counter()
+        for address, mint, before, after in entry.others:
+            escrow = escrows.get(address)
+            is_ours = (address, mint) in self.held or (escrow and escrow.mint == mint)
+            if before > after and is_ours:
+                returned[mint] += before - after
+            elif mint == WRAPPED_SOL and not after:
+                return None
+        gains = {mint: change for mint, change, _ in entry.venue_tokens}
+        gains[WRAPPED_SOL] = entry.venue_sol - returned[WRAPPED_SOL]
+        return _price_fill(gains, returned, dict(entry.market))
+
+
+def _price_fill(
+    gains: Mapping[str, int], returned: Counter[str], market: Mapping[str, int]
+) -> Fill | None:
+    """Did swaps pay all that was gained, and take nothing but what left the order?"""
+    tokens = [mint for mint in gains if mint != WRAPPED_SOL]
+    given = [mint for mint in returned if mint != WRAPPED_SOL]
+    is_paid = all(gain <= max(0, market.get(mint, 0)) for mint, gain in gains.items())
+    is_gain = all(gains[mint] > 0 for mint in tokens) and len(tokens) <= 1 and len(given) <= 1
+    took = {mint: -raw for mint, raw in market.items() if raw < 0}
+    if not (is_paid and is_gain and all(raw <= returned[mint] for mint, raw in took.items())):
+        return None
+    if tokens and given:
+        return Fill("order_fill", returned)
+    if tokens and gains[WRAPPED_SOL] < 0:
+        return Fill("buy", returned)
+    return Fill("sell", returned) if given and gains[WRAPPED_SOL] > 0 else None

@@ -1,0 +1,580 @@
+"""Positions, the worst case and the signs: small ledgers worked out by hand, the histories made to
+deceive with their honest twins, and an oracle that reads the whole history at once.
+"""
+
+from collections import Counter
+from itertools import accumulate, pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import settings as effort
+from hypothesis import strategies as st
+from teller import FEE, STEP, USDC, Teller, name_accounts, play, rebuild
+from test_views import Seer
+
+from chain.ledger.inventory import SOL
+from chain.ledger.ledger import Ledger
+from chain.ledger.lots import UNDATED
+from chain.ledger.risk import find_drawdown, round_down
+from chain.ledger.sums import FLAT_ROUND_TRIPS, NOTHING, ONE_TOKEN, Sums, add_up, list_signs
+from chain.ledger.views import ALL_HISTORY, Span, Spans
+
+A_SOL = 10**9
+
+
+def read(teller, money=SOL, view=ALL_HISTORY):
+    return teller.ledger.accounts[money, view].sums
+
+
+def count(teller, money=SOL, view=ALL_HISTORY):
+    """(positions with a sale, those won, all that are open)"""
+    sums = read(teller, money, view)
+    return sums.positions, sums.positions_won, sums.held
+
+
+# ---- positions -----------------------------------------------------------------------------------
+def test_a_position_counts_from_its_first_sale_on():
+    """10@100: 4 for 60 is less than 100, and so is 60 + 30; with 60 + 50 it is won."""
+    t = Teller().buy("A", 10, 100)
+    assert count(t) == (0, 0, 1)
+    assert count(t.sell("A", 4, 60)) == (1, 0, 1)
+    assert count(t.sell("A", 3, 30)) == (1, 0, 1)
+    assert count(t.sell("A", 3, 20)) == (1, 1, 0)
+
+
+def test_a_position_that_is_still_open_may_be_won_and_lost_again():
+    """10@100 bring 110 for 5: won so far. 10@50 more make it 150: lost so far."""
+    t = Teller().buy("A", 10, 100).sell("A", 5, 110)
+    assert count(t) == (1, 1, 1)
+    assert count(t.buy("A", 10, 50)) == (1, 0, 1)
+
+
+def test_as_much_as_it_cost_is_not_won():
+    t = Teller().buy("A", 10, 100).sell("A", 10, 100).buy("A", 10, 100).sell("A", 10, 101)
+    assert count(t) == (2, 1, 0)
+
+
+@pytest.mark.parametrize("left, is_open", [(100, True), (99, False), (1, False), (0, False)])
+def test_a_position_ends_when_less_than_a_hundredth_of_its_peak_is_left(left, is_open):
+    """10,000 units: 100 are a hundredth. The next purchase belongs to it, or begins another."""
+    t = Teller().buy("A", 10_000, 100).sell("A", 10_000 - left, 50)
+    assert count(t) == (1, 0, is_open)
+    assert count(t.buy("A", 5_000, 100).sell("A", 5_000 + left, 200))[0] == (1 if is_open else 2)
+
+
+def test_what_little_was_left_costs_its_share_in_the_next_position():
+    """99 of 10,000@1,000,000 are left: 9,900. Sold with 1@1 for 9,901 they gain nothing."""
+    t = Teller().buy("A", 10_000, 10**6).sell("A", 9_901, 500_000)
+    assert count(t.buy("A", 1, 1).sell("A", 100, 9_901)) == (2, 0, 0)
+    t = Teller().buy("A", 10_000, 10**6).sell("A", 9_901, 500_000)
+    assert count(t.buy("A", 1, 1).sell("A", 100, 9_902)) == (2, 1, 0)
+
+
+def test_what_left_unsold_is_cost_of_its_position():
+    """10@100: 5 sold for 80, 5 left: 80 of 100. Without a sale it does not count."""
+    assert count(Teller().buy("A", 10, 100).sell("A", 5, 80).lose("A", 5)) == (1, 0, 0)
+    assert count(Teller().buy("A", 10, 100).lose("A", 10)) == (0, 0, 0)
+
+
+def test_what_was_swapped_away_is_cost_of_its_position_and_of_the_next():
+    """10@100 A: one sold for 30, 9 become 9@90 B, sold for 91."""
+    t = Teller().buy("A", 10, 100).sell("A", 1, 30).swap("A", 9, "B", 9)
+    assert count(t) == (1, 0, 1)
+    assert count(t.sell("B", 9, 91)) == (2, 1, 0)
+
+
+def test_what_is_in_an_order_is_held():
+    t = Teller().buy("A", 10, 100).sell("A", 4, 60)
+    t.write("order_open", -FEE, FEE, [("A", -6)], orders=[("escrow", "A", 6)])
+    assert (count(t), read(t).open_cost) == ((1, 0, 1), 60)
+    t.write("order_cancel", -FEE, FEE, [("A", 6)], orders=[("escrow", "A", -6)])
+    assert count(t.sell("A", 6, 50)) == (1, 1, 0)
+
+
+def test_a_round_trip_is_a_position_of_its_own():
+    """It won 20 beside 10@100 that are held."""
+    t = Teller().buy("A", 10, 100).write("round_trip", 20, FEE, mint="A")
+    assert count(t) == (1, 1, 1)
+    assert count(t.write("round_trip", -FEE, FEE, mint="A")) == (2, 1, 1)
+
+
+def test_a_token_of_unknown_cost_has_no_position():
+    t = Teller().gain("A", 10).sell("A", 10, 500)
+    assert count(t) == (0, 0, 0)
+    assert count(t.gain("B", 10).swap("B", 10, "C", 10).sell("C", 10, 90)) == (0, 0, 0)
+
+
+def test_a_sale_after_a_gap_is_not_a_sale_of_its_position():
+    assert count(Teller().buy("A", 10, 100).slip("A", -3).sell("A", 7, 200)) == (0, 0, 0)
+
+
+def test_positions_in_a_stablecoin():
+    """10@100 Q sold for 130 Q are a position in Q; in SOL their cost is unknown."""
+    t = Teller().gain("Q", 100).swap("Q", 100, "A", 10).swap("A", 10, "Q", 130)
+    assert (count(t, USDC), count(t)) == ((1, 1, 0), (0, 0, 0))
+    assert (read(t, USDC).worst_case, read(t, USDC).return_points) == (30, 3_000)
+
+
+def test_a_view_counts_the_positions_that_began_in_it():
+    """A from before is sold in it; B won and C, bought in it, is open."""
+    t = Teller().buy("A", 10, 100)
+    begins = (t.entries[-1].block_time + 1) * 1000
+    t.sell("A", 10, 500).buy("B", 1, 10).sell("B", 1, 30).buy("C", 2, 100).sell("C", 1, 40)
+    ledger, _ = rebuild(t.entries, spans=Spans((Span(1, begins, None),)))
+    sums = ledger.accounts[SOL, 1].sums
+    assert (sums.positions, sums.positions_won, sums.held) == (2, 1, 1)
+    # 30 - 10 + 40 - 50, and 50 are held.
+    assert (sums.realized, sums.worst_case) == (10, -40)
+    assert ledger.accounts[SOL, 1].positions.find_ends() == (20, -10)
+
+
+def test_best_worst_and_holding_time_are_of_positions():
+    """The Teller's transactions are 10 seconds apart. A: 60 + 30 - 100 = -10 after 20 seconds; B:
+    50 after 10; C is open, one of its two sold for 20 less than it cost.
+    """
+    t = Teller().buy("A", 10, 100).sell("A", 4, 60).sell("A", 6, 30)
+    t.buy("B", 1, 10).sell("B", 1, 60).buy("C", 2, 100).sell("C", 1, 30)
+    positions = t.ledger.accounts[SOL, ALL_HISTORY].positions
+    assert positions.find_ends() == (50, -20)
+    assert positions.holdings == {20: 1, 10: 1}
+
+
+def test_two_digits_of_a_holding_time_are_kept():
+    times = (0, 7, 99, 100, 109, 3_725, 86_399)
+    assert [round_down(one) for one in times] == [0, 7, 99, 100, 100, 3_700, 86_000]
+
+
+# ---- histories made to deceive, and their honest twins -------------------------------------------
+def buy_winner(t):
+    """0.1 SOL becomes 0.7: +0.6."""
+    return t.buy("W", 1_000, A_SOL // 10).sell("W", 1_000, 7 * A_SOL // 10)
+
+
+def buy_loser(t, mint="L"):
+    return t.buy(mint, 100_000, 8 * A_SOL)
+
+
+def never_sell(t):
+    return t
+
+
+def swap_into_dollars(t):
+    return t.swap("L", 100_000, "Q", 50_000_000)
+
+
+def swap_into_junk(t):
+    return t.swap("L", 100_000, "J", 7)
+
+
+def put_into_an_order(t):
+    return t.write("order_open", -FEE, FEE, [("L", -100_000)], orders=[("escrow", "L", 100_000)])
+
+
+def move_to_a_second_wallet(t):
+    return t.lose("L", 100_000)
+
+
+def sell_on_a_venue_nobody_knows(t):
+    return t.write("other", A_SOL, FEE, [("L", -100_000)])
+
+
+def lend(t):
+    return t.lose("L", 100_000, kind="lending")
+
+
+HIDING = (
+    *(never_sell, swap_into_dollars, swap_into_junk, put_into_an_order),
+    *(move_to_a_second_wallet, sell_on_a_venue_nobody_knows, lend),
+)
+
+
+@pytest.mark.parametrize("hide", HIDING)
+def test_a_loser_that_is_never_sold_is_in_the_worst_case(hide):
+    """+0.6 realized, and 8 SOL that went into L: 0.6 - 8."""
+    sums = read(hide(buy_loser(buy_winner(Teller()))))
+    assert (sums.realized, sums.worst_case) == (6 * A_SOL // 10, 6 * A_SOL // 10 - 8 * A_SOL)
+
+
+@pytest.mark.parametrize("gifts", [1, 3])
+@pytest.mark.parametrize("sold", [50_000, 100_000, 299_999])
+def test_a_loser_kept_behind_gifts_is_in_the_worst_case(gifts, sold):
+    """200,000 or 600,000 gifted units go first, at an unknown cost: they have no result. Of 300,000
+    with one gift 299,999 sold leave one unit, and 1 SOL for all of them is a loss of 7.67.
+    """
+    t = buy_winner(Teller())
+    for _ in range(gifts):
+        t.gain("L", 200_000)
+    t = buy_loser(t).sell("L", sold, A_SOL)
+    sums = read(t)
+    assert sums.worst_case <= 6 * A_SOL // 10 - 7 * A_SOL
+    assert (sums.positions, sums.positions_won) == (2, 1)
+
+
+def test_a_loser_that_was_sold_has_a_worst_case_that_is_its_result():
+    """The honest twin: 8 SOL became 0.5. What is held of a winner counts, and nothing else."""
+    sums = read(buy_loser(buy_winner(Teller())).sell("L", 100_000, A_SOL // 2))
+    assert sums.worst_case == sums.realized == 6 * A_SOL // 10 - 8 * A_SOL + A_SOL // 2
+    sums = read(buy_winner(Teller()).gain("L", 100_000))
+    assert sums.worst_case == sums.realized == 6 * A_SOL // 10
+
+
+def keep_one_unit(t, mint):
+    return t.sell(mint, 99_999, A_SOL // 10)
+
+
+def keep_one_unit_of_many_purchases(t, mint):
+    return t.buy(mint, 100_000, A_SOL).sell(mint, 199_999, A_SOL // 10)
+
+
+def sell_in_parts_except_one_unit(t, mint):
+    return t.sell(mint, 60_000, A_SOL // 20).sell(mint, 39_999, A_SOL // 20)
+
+
+def keep_half(t, mint):
+    return t.sell(mint, 50_000, A_SOL // 10)
+
+
+def send_the_last_unit_away(t, mint):
+    return t.sell(mint, 99_999, A_SOL // 10).lose(mint, 1)
+
+
+def hide_the_last_unit_in_an_order(t, mint):
+    t.sell(mint, 99_999, A_SOL // 10)
+    return t.write("order_open", -FEE, FEE, [(mint, -1)], orders=[(f"escrow {mint}", mint, 1)])
+
+
+def wait_for_a_stranger(t, mint):
+    return t.gain(mint, 1).sell(mint, 100_000, A_SOL // 10)
+
+
+def wait_for_a_generous_stranger(t, mint):
+    return t.gain(mint, 90_000).sell(mint, 100_000, A_SOL // 10)
+
+
+def sell_after_gifts_made_a_mountain(t, mint):
+    """The gift would be a peak of which the purchase is less than a hundredth."""
+    t.lose(mint, 100_000)
+    t.gain(mint, 90_000_000).buy(mint, 100_000, 8 * A_SOL).lose(mint, 90_000_000)
+    return t.sell(mint, 100_000, A_SOL // 10)
+
+
+def send_a_gift_first(t, mint):
+    """A unit from a stranger is held when the purchase comes."""
+    t.lose(mint, 100_000)
+    return t.gain(mint, 1).buy(mint, 100_000, A_SOL).sell(mint, 100_000, A_SOL // 10)
+
+
+@pytest.mark.parametrize(
+    "lose, still_open",
+    [
+        (keep_one_unit, 0),
+        (keep_one_unit_of_many_purchases, 0),
+        (sell_in_parts_except_one_unit, 0),
+        (keep_half, 9),
+        (send_the_last_unit_away, 0),
+        (hide_the_last_unit_in_an_order, 0),
+        (wait_for_a_stranger, 0),
+        (wait_for_a_generous_stranger, 0),
+        (sell_after_gifts_made_a_mountain, 0),
+        (send_a_gift_first, 0),
+    ],
+)
+def test_nine_losers_and_a_tiny_winner_are_one_of_ten(lose, still_open):
+    t = Teller()
+    for number in range(9):
+        mint = f"T{number}"
+        t = lose(buy_loser(t, mint), mint)
+    sums = read(t.buy("W", 1_000, 100).sell("W", 1_000, 150))
+    assert (sums.positions, sums.positions_won, sums.win_points) == (10, 1, 1_000)
+    assert sums.held == still_open
+
+
+def test_nine_losers_that_are_never_sold_are_open_next_to_the_rate():
+    t = Teller()
+    for number in range(9):
+        buy_loser(t, f"T{number}")
+    sums = read(t.buy("W", 1_000, 100).sell("W", 1_000, 150))
+    assert (sums.positions, sums.positions_won, sums.held) == (1, 1, 9)
+    assert sums.worst_case == 50 - 9 * 8 * A_SOL
+
+
+def test_nine_winners_with_dust_from_strangers_stay_winners():
+    """The honest twin: strangers send a unit before, in between and after."""
+    t = Teller()
+    for number in range(9):
+        mint = f"T{number}"
+        t.gain(mint, 1).buy(mint, 100_000, A_SOL).gain(mint, 1).sell(mint, 100_002, 2 * A_SOL)
+        t.gain(mint, 1)
+    assert count(t) == (9, 9, 0)
+
+
+# ---- return --------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "cost, proceeds, points",
+    [
+        (10_000, 9_586, -414),
+        (3, 4, 3_333),
+        (6, 10, 6_667),
+        (2 * 10**4, 10**4, -5_000),
+        (0, 5, None),
+    ],
+)
+def test_return_is_on_the_cost_of_what_was_sold(cost, proceeds, points):
+    """To a hundredth of a percent: 1 of 3 is 33.33 %, 4 of 6 is 66.67 %."""
+    assert Sums(cost=cost, proceeds=proceeds).return_points == points
+
+
+def test_round_trips_are_in_no_return():
+    """10@100 sold for 150, and 1,000 from a round trip."""
+    t = Teller().buy("A", 10, 100).sell("A", 10, 150).write("round_trip", 1_000, FEE, mint="A")
+    assert (read(t).realized, read(t).return_points) == (1_050, 5_000)
+
+
+def test_a_return_leaves_out_what_is_of_unknown_cost():
+    """5 of unknown cost and 5@50 are sold for 200: 100 on 50."""
+    assert read(Teller().gain("A", 5).buy("A", 5, 50).sell("A", 10, 200)).return_points == 10_000
+
+
+# ---- signs ---------------------------------------------------------------------------------------
+def find_signs(teller):
+    account = teller.ledger.accounts[SOL, ALL_HISTORY]
+    best = max((one.realized for one in account.tokens.values()), default=0)
+    return list_signs(account.sums, best)
+
+
+@pytest.mark.parametrize(
+    "results, is_one",
+    [
+        ((81, 19), True),
+        ((80, 20), False),
+        ((100, -50), True),
+        ((30, 30, 40), False),
+        ((-5, -1), False),
+        ((50, -60), False),
+    ],
+)
+def test_a_result_that_is_mostly_of_one_token(results, is_one):
+    """More than four fifths of a total above zero."""
+    t = Teller()
+    for number, result in enumerate(results):
+        t.buy(f"T{number}", 10, 1_000).sell(f"T{number}", 10, 1_000 + result)
+    assert (ONE_TOKEN in find_signs(t)) == is_one
+
+
+def churn(t, times, net, pause=0):
+    for _ in range(times):
+        t.buy("A", 10, 1_000)
+        t.slot += pause
+        t.sell("A", 10, 1_000 + net)
+    return t
+
+
+@pytest.mark.parametrize(
+    "times, net, pause, is_flat",
+    [
+        (10, -2 * FEE, 0, True),
+        (10, 2 * FEE, 0, True),
+        (10, 0, 50, True),
+        (9, 0, 0, False),
+        (10, -2 * FEE - 1, 0, False),
+        (10, 2 * FEE + 1, 0, False),
+        (10, 0, 51, False),
+    ],
+)
+def test_ten_pairs_within_a_minute_that_net_no_more_than_their_fees(times, net, pause, is_flat):
+    """The Teller's transactions are 10 seconds apart, and each has a fee of 5."""
+    assert (FLAT_ROUND_TRIPS in find_signs(churn(Teller(), times, net, pause))) == is_flat
+
+
+def test_pairs_in_parts_and_pairs_behind_an_older_lot_are_pairs_too():
+    t = Teller().buy("A", 10, 50)
+    t.slot += 100
+    for _ in range(5):
+        t.buy("A", 5, 500).buy("A", 5, 500).sell("A", 4, 400).sell("A", 6, 600)
+    churn(t, 5, -3)
+    assert read(t).flat_pairs == 10
+
+
+# ---- drawdown ------------------------------------------------------------------------------------
+def test_the_deepest_fall_of_the_curve():
+    """0, 50, 30, 70, -20, 0: the deepest is from 70 to -20. 0, -40, -30: from the beginning."""
+    assert find_drawdown([50, -20, 40, -90, 20]) == 90
+    assert find_drawdown([-40, 10]) == 40
+    assert find_drawdown([10, 0, 5]) == find_drawdown([]) == 0
+
+
+@given(st.lists(st.integers(-5, 5), max_size=12))
+def test_a_drawdown_is_the_greatest_of_all_falls(changes):
+    sums = [0, *accumulate(changes)]
+    falls = [high - low for at, high in enumerate(sums) for low in sums[at:]]
+    assert find_drawdown(after - before for before, after in pairwise(sums)) == max(falls)
+
+
+# ---- windows -------------------------------------------------------------------------------------
+def test_in_a_window_only_a_rise_of_the_cost_held_counts():
+    """Before it 100 were held; then 60 of it sold for 90 and 30@30 bought: it fell by 30."""
+    before = Sums(open_cost=100)
+    assert Sums(realized=30, open_cost=70).minus(before).worst_case == 30
+    assert Sums(realized=30, open_cost=130).minus(before).worst_case == 0
+    assert Sums(realized=30, open_cost=130, cost_left=5).minus(before).worst_case == -5
+
+
+def test_positions_that_are_open_now_count_in_every_window():
+    before = Sums(ended=4, ended_won=1, held=9, held_sold=2, held_won=2)
+    now = Sums(ended=7, ended_won=3, held=3, held_sold=1, held_won=1)
+    window = now.minus(before)
+    assert (window.positions, window.positions_won, window.held) == (4, 3, 3)
+
+
+def test_what_a_disconnected_wallet_held_left_and_its_positions_are_over():
+    sums = Sums(realized=10, cost_left=3, open_cost=40, ended=2, held=3, held_sold=1, held_won=1)
+    given_up = sums.give_up()
+    assert (given_up.cost_left, given_up.open_cost) == (43, 0)
+    assert (given_up.positions, given_up.positions_won, given_up.held) == (3, 1, 0)
+    assert given_up.worst_case == sums.worst_case == 10 - 3 - 40
+
+
+LEVELS = {"held", "held_sold", "held_won"}
+
+
+@effort(max_examples=40, deadline=None)
+@given(steps=st.lists(STEP, max_size=30), cuts=st.lists(st.integers(0, 30), max_size=3).map(sorted))
+def test_windows_add_up_to_all(steps, cuts):
+    """Each begins where the one before ended; what is open now is a level."""
+    t, seen = Teller(), []
+    for _ in play(steps, t, Silent()):
+        seen.append(read(t))
+    marks = [NOTHING, *[seen[cut] for cut in cuts if cut < len(seen)], read(t)]
+    windows = [after.minus(before) for before, after in pairwise(marks)]
+    whole, last = add_up(windows)._asdict(), read(t)._asdict()
+    assert {n: v for n, v in whole.items() if n not in LEVELS} == {
+        n: v for n, v in last.items() if n not in LEVELS
+    }
+
+
+class Silent:
+    """An oracle that checks nothing."""
+
+    def __getattr__(self, name):
+        return lambda *_: None
+
+
+# ---- an oracle -----------------------------------------------------------------------------------
+class Reader(Seer):
+    """Keeps what every step did to each mint: cost that arrived, known proceeds of a sale (None:
+    no sale), and known units held afterwards. Positions are read off it at the end.
+    """
+
+    def begin(self, begins):
+        self.begins, self.story, self.bought, self.sales = begins, [], Counter(), {}
+        self.counts, self.in_sol = True, True
+        return self
+
+    def put(self, mint, amount, cost):
+        super().put(mint, amount, cost)
+        if cost is not None and self.when >= self.begins:
+            self.bought[mint] += cost
+        self.note()
+
+    def take(self, mint, amount):
+        super().take(mint, amount)
+        self.note()
+
+    def sell(self, mint, amount, proceeds):
+        before = self.sums["realized"] + self.sums["cost"]
+        super().sell(mint, amount, proceeds)
+        if self.counts:
+            self.sales[mint] = self.sums["realized"] + self.sums["cost"] - before
+        self.note()
+
+    def swap(self, mint, amount, other, got, spent):
+        there = len(self.piles)
+        super().swap(mint, amount, other, got, spent)
+        for pile in self.piles[there:]:
+            if pile[2] is not None and pile[5] >= self.begins:
+                self.bought[other] += pile[2]
+        self.note()
+
+    def note(self):
+        units, cost = Counter(), Counter()
+        for mint, _, known, left, left_cost, since in self.piles:
+            if known is not None and since >= self.begins:
+                units[mint] += left
+                cost[mint] += left_cost
+        self.story.append((dict(self.bought), self.sales, units, cost))
+        self.bought, self.sales = Counter(), {}
+
+    def list_positions(self, mint):
+        """(cost, proceeds or None, is it open?) of each position in a mint."""
+        found, peak = [], 0
+        for bought, sales, units, cost in self.story:
+            is_open = bool(found) and found[-1][2]
+            if mint in bought and not is_open:
+                found.append([max(cost[mint], bought[mint]), None, True])
+                peak, is_open = 0, True
+            elif mint in bought:
+                found[-1][0] += bought[mint]
+            if mint in sales and is_open:
+                found[-1][1] = (found[-1][1] or 0) + sales[mint]
+            peak = max(peak, units[mint])
+            if is_open and units[mint] < peak / 100:
+                found[-1][2] = False
+        return found
+
+    def find_sums(self):
+        """(positions, won, open, worst case)"""
+        found = [one for mint in "ABC" for one in self.list_positions(mint)]
+        sold = [one for one in found if one[1] is not None]
+        worst = self.sums["realized"] - self.sums["cost_left"] - max(0, self.sum_open_cost())
+        won = sum(proceeds > cost for cost, proceeds, _ in sold)
+        return len(sold), won, sum(one[2] for one in found), worst
+
+
+class Both:
+    """Tells Readers of a Teller what it did, and when."""
+
+    def __init__(self, teller, *readers):
+        self.teller, self.readers = teller, readers
+
+    def __getattr__(self, verb):
+        def tell(*how):
+            when = self.teller.entries[-1].block_time * 1000
+            for reader in self.readers:
+                reader.when, reader.counts = when, when >= reader.begins
+                getattr(reader, verb)(*how)
+
+        return tell
+
+
+@effort(max_examples=150, deadline=None)
+@given(
+    steps=st.lists(STEP, min_size=4, max_size=40),
+    at=st.integers(100, 400),
+)
+def test_positions_and_the_worst_case_are_those_of_the_oracle(steps, at):
+    """Over all history, and since an attachment, after each step."""
+    spans = Spans((Span(1, at * 1000, None),))
+    teller = Teller(Ledger(spans=spans))
+    readers = Reader(UNDATED).begin(UNDATED), Reader(at * 1000).begin(at * 1000)
+    for _ in play(steps, teller, Both(teller, *readers)):
+        for view, reader in enumerate(readers):
+            account = teller.ledger.accounts.get((SOL, view))
+            sums = account.sums if account else NOTHING
+            told = (sums.positions, sums.positions_won, sums.held, sums.worst_case)
+            assert told == reader.find_sums()
+
+
+@effort(max_examples=60, deadline=None)
+@given(steps=st.lists(STEP, min_size=4, max_size=40), choices=st.lists(st.booleans(), min_size=120))
+def test_what_is_held_is_tallied_as_if_counted_anew(steps, choices):
+    """In lots and of each mint, on two accounts of each; applied again the ledger is the same."""
+    teller, picks = Teller(), iter(choices)
+    for _ in play(name_accounts(teller, steps, picks), teller, Silent()):
+        pass
+    ledger, _ = rebuild(teller.entries, spans=Spans((Span(1, 200_000, None),)))
+    for inventory in ledger.inventories.values():
+        for tally in inventory.tallies:
+            counted = inventory.count_held(tally.begins)
+            assert (tally.cost, tally.held) == (counted.cost, counted.held)
+    again, _ = rebuild(teller.entries, spans=Spans((Span(1, 200_000, None),)))
+    assert again.accounts == ledger.accounts
