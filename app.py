@@ -67,9 +67,12 @@ def fill_memory(app: Application) -> None:
 
 
 def _add_hooks(app: Application, config: settings.Config) -> None:
+    from web.api import answers
     from web.server import errors, gate, headers, sessions
     from web.site import cards, demonstration, pages
 
+    # The last of these hooks: an answer is compressed once it is complete.
+    app.after_request(answers.pack_response)
     gate.init_app(app, config)
     errors.init_app(app)
     sessions.init_app(app)

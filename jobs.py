@@ -30,7 +30,7 @@ from evidence.witnessing import run_tick
 from models import Job
 from notify.outbox import Outbox, Reader
 from observer import Observer
-from observing.ringing import Ringing
+from observing.subscriptions import Subscriptions
 from papertrade import PaperJob
 from scout import HELD_SECONDS, Scout
 from storage import heaps
@@ -112,19 +112,19 @@ class DaemonThreads(BaseExecutor):
 
 
 class Every(BaseTrigger):
-    """Plan a job `seconds` after its last time, whatever a clock set forward left out.
-    (APScheduler's own interval lists each of those times: a year of them takes minutes.)
+    """Plan a job each `seconds` from when it was made, whatever runs between were asked for.
+    (APScheduler's own interval lists each time that a clock set forward left out: a year of them
+    takes minutes.)
     """
 
     def __init__(self, seconds: float) -> None:
-        self._interval = timedelta(seconds=seconds)
+        self._interval, self._first = timedelta(seconds=seconds), datetime.now(UTC)
 
     def get_next_fire_time(
         self, previous_fire_time: datetime | None, now: datetime
     ) -> datetime | None:
         """As APScheduler asks for it; in UTC."""
-        following = (previous_fire_time or now) + self._interval
-        return following if following > now else now + self._interval
+        return now + self._interval - (now - self._first) % self._interval
 
 
 class Leadership:
@@ -175,7 +175,7 @@ class Leadership:
         offset = _clock_offset()
         if abs(offset - self._clock_offset) > CLOCK_STEP_SECONDS:
             for job in self._scheduler.get_jobs():
-                job.modify(next_run_time=datetime.now(UTC))
+                self.run_now(job.id)
         self._clock_offset = offset
         self._unstored = [
             name for name in self._unstored if not _store_state(name, "off", self._check)
@@ -214,9 +214,13 @@ class Leadership:
         """Run a job at once whose turn came while its last pass was still at work."""
         if name in self._late:
             self._late.discard(name)
-            job = self._scheduler.get_job(name) if self._scheduler.running else None
-            if job is not None:
-                job.modify(next_run_time=datetime.now(UTC))
+            self.run_now(name)
+
+    def run_now(self, name: str) -> None:
+        """Run a job at once, or after the pass that is at work."""
+        job = self._scheduler.get_job(name) if self._scheduler.running else None
+        if job is not None:
+            job.modify(next_run_time=datetime.now(UTC))
 
 
 class Jobs:
@@ -268,10 +272,10 @@ class Jobs:
         # A new one: what an earlier one remembers is out of date.
         self._observer = Observer(self.config, beat=_beat)
         leadership = Leadership(self._list_jobs(), self._lock.check)
-        ringing = self._listen()
+        subscriptions = self._subscribe(leadership)
         try:
             leadership.start()
-            ringing.start()
+            subscriptions.start()
             while not self._ending.wait(TAKEOVER_SECONDS) and self._is_leading():
                 leadership.keep_up()
                 self._report_silence(self._lock.check)
@@ -280,7 +284,7 @@ class Jobs:
                 self._outbox.stop()
             # Before this process asks for the lock again.
             leadership.stop()
-            ringing.stop(GRACE_SECONDS)
+            subscriptions.stop(GRACE_SECONDS)
 
     def _report_silence(self, check: Check | None = None) -> None:
         """Let health know that no node answers, once, while the observer's pass still waits."""
@@ -339,24 +343,21 @@ class Jobs:
         seconds = self.config.observer_interval_seconds
         return Work("observer", seconds, lambda now: run_observer(observer, now))
 
-    def _listen(self) -> Ringing:
-        check, observer = self._lock.check, self._observer
+    def _subscribe(self, leadership: Leadership) -> Subscriptions:
+        check, state = self._lock.check, self._observer.state
 
         @contextlib.contextmanager
-        def reading() -> Iterator[None]:
+        def session() -> Iterator[None]:
             with storage.database.connection_context(), storage.database.guarding(check):
                 yield
 
-        @contextlib.contextmanager
-        def working() -> Iterator[None]:
-            with reading(), observer_lock():
-                yield
+        def wake() -> None:
+            leadership.run_now("observer")
 
-        def note(state: str, details: dict[str, Any]) -> None:
-            _store_state("bell", state, check, None, json.dumps(details))
+        def note(job_state: str, details: dict[str, Any]) -> None:
+            _store_state("bell", job_state, check, None, json.dumps(details))
 
-        answer = observer.answer_bell
-        return Ringing(self.config, observer.state, answer, working, reading, note, _now)
+        return Subscriptions(self.config, state, wake, session, note, _now)
 
 
 def run_observer(observer: Observer, now: int) -> Outcome:

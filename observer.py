@@ -3,37 +3,36 @@ decides what a transaction means.
 
 A poll of a wallet compares the node's balances with the ledger, lists what arrived at its head,
 goes on with full scans of its history and fetches transactions that are listed and not yet stored.
-Network first, then short writes; a kill at any moment loses no more than the answer that was on its
-way.
+A notice from a node makes a wallet due now, and ends a pass over others early. Network first, then
+short writes; a kill at any moment loses no more than the answer that was on its way.
 """
 
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from peewee import OperationalError
 
 import storage
 from chain.ledger.coverage import find_overtaken
-from chain.rpc import THROTTLED_SECONDS, Rpc, RpcError, Unavailable
+from chain.rpc import THROTTLED_SECONDS, Rpc, Unavailable
 from chain.stored.attachments import HELD
 from chain.stored.standings import refresh_standings
-from chain.stored.summary import read_coverage
+from chain.stored.summary import read_coverage, show_time
+from chain.stored.trades import to_json
 from config import Config
 from models import IS_PROGRAM, Post, Wallet, WalletSignature
-from observing.answering import MAX_ANSWER_SECONDS, Answering
 from observing.balances import Balances
-from observing.bell import Bell, Ring
 from observing.closing import Closing, is_closing, is_held
 from observing.entries import refetch_missing, reread_by_new_rules
 from observing.fetching import Fetching
 from observing.listing import Listing
-from observing.progress import read_progress
+from observing.notices import Notices
+from observing.progress import is_quiet, list_awake, read_progress, wake
 from observing.repair import Repair
-from observing.settled import find_awake, is_settled, list_awake, tell_polls
-from observing.state import MAX_SLEEP_SECONDS, State, ignore_progress
+from observing.state import IN_WORK, MAX_SLEEP_SECONDS, State, ignore_progress
 from observing.trouble import Attempts
 from storage import in_parts
 
@@ -43,7 +42,11 @@ MAX_FAILED_PASSES = 3
 ANY_WELL = f"SELECT 1 FROM wallet WHERE id IN {HELD} AND trouble IS NULL LIMIT 1"
 COUNT = "SELECT COUNT(*) FROM address WHERE wallet_id IN ({marks})"
 STORED = "SELECT COUNT(*) FROM sighting WHERE wallet_id = ? AND state = 'stored'"
-PLAN = "UPDATE wallet SET due_at = ? WHERE id = ?"
+BEGIN = f"UPDATE wallet SET due_at = {IN_WORK} WHERE due_at = 0"
+PLAN = "UPDATE wallet SET due_at = ? WHERE id = ? AND due_at <> 0"
+TELL = """
+UPDATE wallet SET coverage = ?, polled_at = ?, observed_to = ?,
+    due_at = CASE due_at WHEN 0 THEN 0 ELSE ? END WHERE id = ?"""
 
 
 class Observer:
@@ -64,12 +67,10 @@ class Observer:
         self.balances = Balances(self.state, self.attempts)
         self.closing = Closing(self.state, self.balances)
         self.repair = Repair(self.state, self.fetching)
-        self.answering = Answering(self.state, self.listing, self.fetching, self.balances)
 
     @property
-    def bell(self) -> Bell:
-        """What makes a wallet due at once."""
-        return self.state.bell
+    def notices(self) -> Notices:
+        return self.state.notices
 
     @property
     def rpc(self) -> Rpc:
@@ -84,11 +85,11 @@ class Observer:
     def run_tick(self, now: int) -> bool:
         """Do one pass; `now` in ms. Return whether work was left for lack of time or answers."""
         self.state.begin_pass(now)
-        due = self._list_due(now)
+        due = self._begin_polls(now)
         try:
             wallets = self._prepare_due(due, now)
-            more = self._poll(wallets, now)
-            self._end_polls(wallets, now, more)
+            left = self._poll(wallets, now)
+            self._end_polls(wallets, now, left)
             refresh_standings(now)
         except OperationalError:
             # The lock may be gone, and with it others may have written.
@@ -96,56 +97,19 @@ class Observer:
                 self.state.forget()
             raise
         self.state.problem = self.state.problem or _find_common_trouble()
-        return more or len(wallets) < len(due)
+        return bool(left) or len(wallets) < len(due)
 
-    def answer_bell(self, now: int) -> None:
-        """Look at the wallets that were rung for, in a pass of their own; `now` in ms."""
-        self.state.begin_pass(now)
-        try:
-            self._answer_bell()
-        except OperationalError:
-            if storage.database.engine != "sqlite":
-                self.state.forget()
-            raise
-
-    def _answer_bell(self) -> None:
-        """Look at the wallets that were rung for, between two steps of whatever goes on, for no
-        longer than one answer may take.
-        """
-        state, end = self.state, self.state.clock() + MAX_ANSWER_SECONDS
-        while state.clock() < end and (ring := state.bell.take(state.clock())):
-            # A wallet that is to be read by new rules first is left to its poll.
-            of_ring = Wallet.id == ring.wallet_id, Wallet.rules == state.rules
-            wallet = _select_watched(state.now).where(*of_ring).first()
-            if wallet is not None and not self.attempts.attempt(self._answer, wallet, ring):
-                return
-
-    def _answer(self, wallet: Wallet, ring: Ring) -> bool:
-        """Look at a wallet that was rung for; return whether nodes answer. Where they do not, the
-        next poll finds what there is, and tells of the trouble.
-        """
-        state = self.state
-        now = state.now + int(1000 * (state.clock() - state.begun_at))
-        try:
-            self._prepare(wallet)
-            self.answering.answer(wallet, ring, now)
-        except RpcError:
-            return False
-        return True
-
-    def _in_turn(self, wallets: Iterable[Wallet]) -> Iterator[Wallet]:
-        """Yield these wallets; before each, answer those that were rung for."""
-        for wallet in wallets:
-            self._answer_bell()
-            yield wallet
-
-    def _list_due(self, now: int) -> list[Wallet]:
+    def _begin_polls(self, now: int) -> list[Wallet]:
+        """List the wallets that are due, those first that are due at once."""
+        storage.database.execute_sql(BEGIN)
         interval = self.state.config.observer_interval_seconds
         # A time further ahead than any pause was set by a clock that ran wrong.
         wrong = Wallet.due_at > now + int(1000 * max(MAX_SLEEP_SECONDS, interval))
         self.state.watched_count = _select_watched(now).count()
         due = _select_watched(now).where((Wallet.due_at <= now) | wrong)
-        return list(due.order_by(Wallet.trouble_tries, Wallet.due_at, Wallet.id))
+        wallets = list(due.order_by(Wallet.trouble_tries, Wallet.due_at, Wallet.id))
+        self.notices.begin_pass(wallet.id for wallet in wallets)
+        return wallets
 
     @property
     def _span_seconds(self) -> float:
@@ -157,43 +121,43 @@ class Observer:
         all that are ready; the others stay due. A ledger of a long history takes seconds to make.
         """
         state, until = self.state, self.state.clock() + self._span_seconds
-        awake = find_awake(state, due, now)
+        wake(state, due, now)
+        awake = list_awake(state, due)
         left = {wallet.id for wallet in awake}
         awake.sort(key=lambda w: state.ledger_store.last_time(w.id) is None)
-        for wallet in self._in_turn(awake):
+        for wallet in awake:
             self.attempts.attempt(self._prepare, wallet)
             left.remove(wallet.id)
-            if state.clock() >= until:
+            if state.clock() >= until or self.notices.is_urgent():
                 break
         return [wallet for wallet in due if wallet.id not in left]
 
-    def _poll(self, wallets: Sequence[Wallet], now: int) -> bool:
-        """Poll these wallets within about an interval; return whether work was left."""
+    def _poll(self, wallets: Sequence[Wallet], now: int) -> set[int]:
+        """Poll these wallets within about an interval; return those with work left."""
         state, attempt = self.state, self.attempts.attempt
         begun_at, span_seconds = state.clock(), self._span_seconds
         state.work_until = begun_at + span_seconds
         try:
             state.spare_requests = _count_addresses(wallets)
-            worth = [w for w in wallets if attempt(self.balances.is_worth_comparing, w)]
-            self.balances.compare(worth, begun_at + span_seconds / 3)
+            self.balances.compare(wallets, begun_at + span_seconds / 3)
             self.balances.store_polls(wallets, now)
-            for wallet in self._in_turn(wallets):
+            for wallet in wallets:
                 attempt(self._show_moved, wallet, now)
             self.balances.read_time(wallets)
             self._list_own_heads(wallets, begun_at + span_seconds / 2, now)
             self.balances.store_polls(wallets, now)
             state.work_until = max(state.work_until, state.clock() + span_seconds / 4)
             awake = list_awake(state, wallets)
-            more = self._work_through(awake, now)
-            opened = [w for w in awake if not more and attempt(self.balances.is_open, w)]
+            left = self._work_through(awake, now)
+            opened = [w for w in awake if w.id not in left and attempt(self.balances.is_open, w)]
             self.balances.compare(opened, state.clock() + span_seconds / 4)
-            return more
+            return left
         except Unavailable as error:
             state.problem = str(error)
-            return True
+            return {wallet.id for wallet in wallets}
 
     def _reread(self, wallet: Wallet) -> None:
-        """Read the wallet's entries by the rules that hold now, telling how far it has come."""
+        """Read the wallet's entries by the rules that hold now, and report how far it has come."""
         state = self.state
 
         def tell(done: int) -> None:
@@ -203,15 +167,12 @@ class Observer:
         reread_by_new_rules(wallet, state.programs, state.rules, tell)
 
     def _prepare(self, wallet: Wallet) -> None:
-        """Bring memory in line with the database, whoever else worked there, and entries with the
-        rules and the program table that hold now.
-        """
+        """Bring memory in line with the database, and entries with the rules that hold now."""
         state = self.state
         if wallet.rules != state.rules:
             self._reread(wallet)
             state.forget_wallet(wallet.id)
         watch = state.watches[wallet.id]
-        watch.settled = False
         if state.is_check_due(wallet.id):
             watch.receipts_checked_at = state.begun_at
             if refetch_missing(wallet):
@@ -221,19 +182,15 @@ class Observer:
             state.forget_wallet(wallet.id)
 
     def _show_moved(self, wallet: Wallet, now: int) -> None:
-        """List at once the addresses whose balance moved, and publish what is new there.
-
-        What a notice tells of already needs no list.
+        """List at once the addresses whose balance moved or that a notice is about, and publish
+        what is new there.
         """
         state, watch = self.state, self.state.watches[wallet.id]
-        watch.settled = watch.settled and all(state.check_balances(wallet).values())
-        if watch.settled:
+        watch.quiet = watch.quiet and all(state.check_balances(wallet).values())
+        if watch.quiet:
             return
         moved, fetched = _find_moved(state, wallet), 0
-        if moved and (ring := state.bell.take_early(wallet.id, state.clock())):
-            self._answer(wallet, ring)
-            moved = _find_moved(state, wallet)
-        if wallet.address in moved:
+        if wallet.address in moved or self.notices.is_noticed(wallet.id):
             moved, fetched = self._list_own_head(wallet, moved, now)
         self.listing.list_heads(wallet, moved, now)
         if fetched + self.fetching.fetch_urgent(wallet, now):
@@ -267,34 +224,35 @@ class Observer:
         failed = (w.id for w in wallets if "list_heads" in watches[w.id].postponed)
         closing = (w.id for w in wallets if w.closing_at is not None)
         waiting = {*pending.scalars(), *closing, *failed}
-        ranked = sorted(wallets, key=lambda w: (w.id not in waiting, *self._rank_head(w)))
-        for wallet in self._in_turn(ranked):
+
+        def rank(wallet: Wallet) -> tuple[bool, float]:
+            listed_at = watches[wallet.id].listed_at.get(wallet.address, -math.inf)
+            return wallet.id not in waiting, listed_at
+
+        ranked = sorted(wallets, key=rank)
+        for wallet in ranked:
             in_time = self.state.spare_requests > 0 and self.state.clock() < until
+            in_time = in_time and not self.notices.is_urgent()
             if wallet.id in waiting or (in_time and self.balances.is_head_due(wallet)):
                 own = {wallet.address}
                 self.attempts.attempt(self.listing.list_heads, wallet, own, now)
 
-    def _rank_head(self, wallet: Wallet) -> tuple[bool, float]:
-        """Before others those of which no node told anything in this pass: they would lag."""
-        watch = self.state.watches[wallet.id]
-        told = watch.answered_at >= self.state.begun_at
-        return told, watch.listed_at.get(wallet.address, -math.inf)
-
-    def _work_through(self, wallets: Sequence[Wallet], now: int) -> bool:
+    def _work_through(self, wallets: Sequence[Wallet], now: int) -> set[int]:
         """Work on the wallets in turn, so that one long backfill does not starve the others; return
-        whether work was left.
+        those with work left.
 
         Wallets that had no turn in the last pass come first in this one.
         """
         watches = self.state.watches
         turns = deque(sorted(wallets, key=lambda w: watches[w.id].worked_at))
         while turns and self.state.clock() < self.state.work_until:
-            self._answer_bell()
             self.state.at_work, wallet = len(turns), turns.popleft()
             watches[wallet.id].worked_at = self.state.clock()
             if self._work_on(wallet, now):
                 turns.append(wallet)
-        return bool(turns)
+            if self.notices.is_urgent():
+                break
+        return {wallet.id for wallet in turns}
 
     def _work_on(self, wallet: Wallet, now: int) -> bool:
         """Do one step: what is waited for, else a page of a full scan, else the backfill. Return
@@ -324,20 +282,29 @@ class Observer:
             self._publish(wallet, now)
             watch.rest_from_showing(begun_at, self.state.clock(), self.state.at_work)
 
-    def _end_polls(self, wallets: Sequence[Wallet], now: int, more: bool) -> None:
-        """End the poll of each wallet; of settled ones, store when nodes told of them."""
-        polls: list[tuple[Wallet, int]] = []
-        for wallet in self._in_turn(wallets):
-            if not self.state.watches[wallet.id].settled:
-                self.attempts.attempt(self._finish, wallet, now, more)
-                continue
-            pause_ms = 0 if more else int(1000 * self.balances.find_pause(wallet, now))
-            if self.balances.note_poll(wallet, now) or pause_ms:
-                polls.append((wallet, now + pause_ms))
-        # An answer to the bell meanwhile told of what it found.
-        tell_polls(self.state, [one for one in polls if self.state.watches[one[0].id].settled])
+    def _end_polls(self, wallets: Sequence[Wallet], now: int, left: set[int]) -> None:
+        """Publish, and plan the next poll of each wallet."""
+        quiet = [wallet for wallet in wallets if self.state.watches[wallet.id].quiet]
+        for wallet in list_awake(self.state, wallets):
+            self.attempts.attempt(self._finish, wallet, now, wallet.id in left)
+        with storage.writing():
+            for wallet in quiet:
+                self._tell_quiet(wallet, now)
 
-    def _finish(self, wallet: Wallet, now: int, more: bool) -> None:
+    def _tell_quiet(self, wallet: Wallet, now: int) -> None:
+        """Store when nodes last answered about a wallet of which nothing else changed."""
+        self.balances.note_poll(wallet, now)
+        last_time = self.state.ledger_store.last_time(wallet.id)
+        observed_to = max(filter(None, (wallet.observed_to, last_time)), default=None)
+        coverage = read_coverage(wallet.coverage) | {
+            "checkedAt": show_time(wallet.polled_at and wallet.polled_at // 1000),
+            "observedTo": show_time(observed_to),
+        }
+        due_at = self.balances.find_due(wallet, now)
+        values = to_json(coverage), wallet.polled_at, wallet.observed_to, due_at, wallet.id
+        storage.database.execute_sql(TELL, values)
+
+    def _finish(self, wallet: Wallet, now: int, is_left: bool) -> None:
         """End the poll of a wallet: repair where something is wrong, publish, plan the next."""
         progress = read_progress(self.state, wallet)
         self.balances.note_poll(wallet, now)
@@ -345,16 +312,17 @@ class Observer:
             self.balances.count_unexplained(wallet)
             try:
                 self.attempts.attempt(self.balances.store_untouched, wallet)
-                more = self.attempts.attempt(self.repair.repair, wallet, now) or more
+                is_left = self.attempts.attempt(self.repair.repair, wallet, now) or is_left
                 self.attempts.attempt(self.closing.close, wallet, progress)
             except Unavailable as error:
                 self.state.problem = str(error)
         self.attempts.clear(wallet)
         self._publish(wallet, now)
-        settled = not more and is_settled(self.state, wallet, progress)
-        self.state.watches[wallet.id].settled = settled
-        pause_ms = 0 if more else int(1000 * self.balances.find_pause(wallet, now))
-        storage.database.execute_sql(PLAN, (now + pause_ms, wallet.id))
+        self.state.watches[wallet.id].quiet = not is_left and is_quiet(self.state, wallet, progress)
+        due_at = now if is_left else self.balances.find_due(wallet, now)
+        storage.database.execute_sql(PLAN, (due_at, wallet.id))
+        is_pending = progress.pending > progress.stuck
+        self.notices.end_poll(wallet.id, is_pending, self.state.clock())
 
     def _publish(self, wallet: Wallet, now: int) -> None:
         ledger, progress = self.state.apply_entries(wallet), read_progress(self.state, wallet)

@@ -25,23 +25,22 @@ from paper import (
     load,
     measured,
     measured_store,
+    proof,
     rows,
     store,
-    twin_proof,
-    twin_store,
 )
 from paper.account import public_id
 from paper.faults import FaultKey, Faults, OwnFault
-from paper.fills import MODEL, RECORDED_COSTS
+from paper.fills import RECORDED_COSTS
 from paper.guard import DAY_MS
 from paper.market import Token
 from paper.orders import drop_orders
 from paper.own import OwnFiles
 from paper.recent import Market
-from paper.refill import find_differences
-from paper.tables import PaperFill, PaperOrder, Period, TwinFill
+from paper.tables import Period
 from paper.tables import Trader as StoredTrader
 from paper.trader import DiaryLine, ReviewReason, Trader
+from paper.twins import name_twin
 from storage import writing
 from voice import builtin, language_model
 
@@ -146,7 +145,9 @@ class PaperJob:
                 break
         else:
             raise RuntimeError("paper mode finds no traders that can be played together")
-        store.store_round(played.loaded, max(cursor, newest), now, self._list_notes(now))
+        sol_cents = played.market.sol_cents if played.market else None
+        notes = self._list_notes(now)
+        store.store_round(played.loaded, max(cursor, newest), now, notes, sol_cents)
         for key, trouble in self.troubles.items():
             trouble.noted = trouble.noted or key.trader is not None
         self.market, self.fresh = played.market, False
@@ -162,10 +163,10 @@ class PaperJob:
             {key.trader for key in self._list_put_off(now) if key.trader and key.mint is None},
             self.own.read_strategy,
         )
-        twin_store.load_twins(loaded, now, faults)
-        for one in loaded:
-            with faults.isolate(one.trader.id):
-                self._begin(one.trader, now)
+        own = [one.trader for one in loaded if not one.row.twin]
+        for trader in own:
+            with faults.isolate(trader.id):
+                self._begin(trader, now)
         first = load.find_first_new(cursor, now - BACKLOG_MS) if loaded else None
         rounds = 0
         if first is not None:
@@ -189,8 +190,9 @@ class PaperJob:
                 trader.add_line(
                     "refusal", now, mint, reason="put_off", detail=trouble.what, symbol=mint[:6]
                 )
-        for player in [trader, *([trader.twin.player] if trader.twin else [])]:
+        for player in (trader, *trader.twins):
             drop_orders(player, now, all_of_them=self.fresh)
+            player.journal.entries = [] if player is not trader else player.journal.entries
         adaptive.check_account(trader, now)
         adaptive.run_heartbeat(trader, now)
 
@@ -209,7 +211,7 @@ class PaperJob:
         self.tokens = load.find_tokens(faults)
         if market is None:
             market = Market(self.interval_ms)
-            market.memories = load.find_memories()
+            load.load_memories(market, now)
             begin = first - market.horizon_ms
             market.begin(begin, load.find_silences(load.find_oldest_mark(loaded, begin), begin))
             for snapshot in load.list_snapshots(self.tokens, begin, range(cursor + 1), faults):
@@ -239,7 +241,7 @@ class PaperJob:
         ):
             engine.play(
                 market,
-                [one.trader for one in loaded if one.row.created_at <= at],
+                [one.trader for one in loaded if one.row.created_at <= at and not one.row.twin],
                 list(group),
                 now,
                 faults,
@@ -399,46 +401,37 @@ class Author:
 
 
 def rebuild_trader(trader: Any, now: int) -> list[str]:
-    """Fill the stored decisions of a trader and of its random-entry twin again, in all its account
+    """Fill the stored decisions of a trader and of its random-entry twins again, in all its account
     periods; return what came out different, as sentences.
 
-    A difference opens a review of the period and changes nothing else: what is compared with a
-    wrong twin says nothing either.
+    A difference opens a review of the trader's period and changes nothing else: what is compared
+    with a wrong twin says nothing either.
     """
     found = []
     for period in list_periods(trader):
-        twin = twin_proof.load_twin(period.id, period.starting_cash, trader.handle)
-        of_twin = twin_proof.find_twin_differences(twin) if twin else []
-        differences = [
-            *find_differences(load.load_account(period, trader.handle)),
-            *(f"random entries, {difference}" for difference in of_twin),
-        ]
+        whose = f"random entries {period.twin}, " if period.twin else ""
+        handle = name_twin(trader.handle, period.twin) if period.twin else trader.handle
+        differences = proof.find_differences(period, handle)
+        found += [f"period {period.number}, {whose}{difference}" for difference in differences]
         if differences:
-            alarm = ReviewReason(
-                f"refill_differs:{now}",
-                "refill_differs",
-                "filling the stored decisions again gave something else",
-                now,
+            own = Period.get(
+                Period.trader == trader, Period.number == period.number, Period.twin == 0
             )
-            with writing():
-                store.store_review(period.id, [alarm])
-                StoredTrader.update(version=StoredTrader.version + 1).where(
-                    StoredTrader.id == trader.id
-                ).execute()
-        found += [f"period {period.number}, {difference}" for difference in differences]
+            _open_review(trader, own.id, now)
     return found
 
 
+def _open_review(trader: Any, period: int, now: int) -> None:
+    reason = "filling the stored decisions again gave something else"
+    alarm = ReviewReason(f"refill_differs:{now}", "refill_differs", reason, now)
+    with writing():
+        store.store_review(period, [alarm])
+        StoredTrader.update(version=StoredTrader.version + 1).where(
+            StoredTrader.id == trader.id
+        ).execute()
+
+
 def list_periods(trader: Any) -> list[Period]:
-    """List all account periods of a trader, the first one first."""
-    return list(Period.select().where(Period.trader == trader).order_by(Period.number))
-
-
-def count_taken(trader: Any) -> int:
-    """Count fills by other models, of a trader and its twin. A rebuild takes them as stored."""
-    periods = list_periods(trader)
-    fills = PaperFill.select().join(PaperOrder)
-    return int(
-        fills.where(PaperOrder.period.in_(periods), PaperFill.model != MODEL).count()
-        + TwinFill.select().where(TwinFill.period.in_(periods), TwinFill.model != MODEL).count()
-    )
+    """List all account periods of a trader and its twins, the first ones first."""
+    periods = Period.select().where(Period.trader == trader)
+    return list(periods.order_by(Period.number, Period.twin))

@@ -231,9 +231,17 @@ def show_headers(state: RateLimitState) -> dict[str, str]:
     }
 
 
-def show_policy(allowance: tuple[tuple[str, int], ...]) -> str:
-    """Return RateLimit-Policy: the windows in which every request counts."""
-    return ", ".join(f'"{name}";q={most};w={WINDOW_SECONDS[name]}' for name, most in allowance)
+def show_policy(config: Config, posting: bool = False) -> str:
+    """Return RateLimit-Policy of an owner: the windows in which a request counts."""
+    windows = [(name, most, WINDOW_SECONDS[name]) for name, most in config.allowance]
+    if posting:
+        windows.append(("posts_minute", config.posts_per_minute, MINUTE))
+    return ", ".join(f'"{name}";q={most};w={seconds}' for name, most, seconds in windows)
+
+
+def show_address_policy(config: Config) -> str:
+    """Return RateLimit-Policy of an address."""
+    return f'"address";q={config.ip_limit_per_minute};w={MINUTE}'
 
 
 def show_windows(state: RateLimitState) -> list[dict[str, str | int]]:

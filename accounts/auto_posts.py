@@ -9,10 +9,10 @@ import storage
 from accounts.influencers import read_voice
 from accounts.posts import store_post
 from accounts.verification import MAX_AT_ONCE, verify_posts
-from chain.amounts import exact, sol
+from chain.amounts import exact
 from chain.reading.beside import list_venue_changes
 from chain.reading.kinds import TRADES
-from chain.reading.quotes import find_quote
+from chain.reading.quotes import MONEYS
 from chain.stored.trades import LISTED_TRADE
 from chain.stored.verify import judge
 from chain.symbols import find_imitated, show_symbol
@@ -107,7 +107,7 @@ def _tell_facts(trade: Trade, is_alone: bool = True) -> dict[str, Any]:
 
     `is_alone`: its wallet is the only one of its bot. Of several each is read by itself, and what
     another did in the same transaction may still take the price away. Such a result, and one of a
-    part of a sale, stands in the post's receipt alone, which is always as the books are.
+    part of a sale, is in the post's receipt alone, which is always as the books are.
 
     A token without a known symbol, or with that of a stablecoin which it is not, is called by the
     first letters of its mint.
@@ -116,26 +116,32 @@ def _tell_facts(trade: Trade, is_alone: bool = True) -> dict[str, Any]:
     # A trade, unlike other entries, has one mint that it is about.
     traded: str = trade.mint  # type: ignore[assignment]
     names = _find_symbols([traded, *changes])
-    facts = {
-        "kind": trade.kind,
-        "symbol": names.get(traded, traded[:4]),
-        "resultSol": _tell_result(trade) if is_alone or trade.kind == "round_trip" else None,
-    }
+    facts = {"kind": trade.kind, "symbol": names.get(traded, traded[:4])}
+    if trade.kind == "swap":
+        facts |= {"amount": _show_amount(*changes[traded])}
+        for mint, (given, places) in changes.items():
+            if given < 0:
+                given_name = names.get(mint, mint[:4])
+                facts |= {"fromSymbol": given_name, "fromAmount": exact(-given, places)}
+        return facts
+    result = _tell_result(trade) if is_alone or trade.kind == "round_trip" else None
+    facts |= {"currency": MONEYS[trade.currency].symbol, **({"result": result} if result else {})}
     if trade.kind == "round_trip":
         return facts
-    raw, decimals = changes[traded]
-    facts |= {"amount": exact(abs(raw), decimals), "sol": sol(abs(_read_venue_sol(trade)))}
-    for mint, (given, places) in changes.items():
-        if trade.kind == "swap" and given < 0:
-            facts |= {"fromSymbol": names.get(mint, mint[:4]), "fromAmount": exact(-given, places)}
-    return facts | (_tell_quote_result(trade) if is_alone else {})
+    sol_paid = _read_venue_sol(trade), MONEYS[""].decimals
+    paid = _show_amount(*(changes[trade.currency] if trade.currency else sol_paid))
+    return {**facts, "amount": _show_amount(*changes[traded]), "paid": paid}
+
+
+def _show_amount(raw: int, decimals: int) -> str:
+    return exact(abs(raw), decimals)
 
 
 def _tell_result(trade: Trade) -> str | None:
-    """What a sale earned in SOL, where that is known of all that was sold."""
-    if trade.currency or trade.result is None or trade.realized != "matched":
+    """What a sale earned in its currency, if that is known of all that was sold."""
+    if trade.result is None or trade.realized != "matched":
         return None
-    return sol(trade.result)
+    return exact(trade.result, MONEYS[trade.currency].decimals)
 
 
 def _find_symbols(mints: list[str]) -> dict[str, str]:
@@ -144,14 +150,6 @@ def _find_symbols(mints: list[str]) -> dict[str, str]:
     told = {mint: shorten_name(symbol) for mint, symbol in rows if symbol}
     own = {mint: told.get(mint) for mint in mints if not find_imitated(mint, told.get(mint))}
     return {mint: name for mint, symbol in own.items() if (name := show_symbol(mint, symbol))}
-
-
-def _tell_quote_result(trade: Trade) -> dict[str, str]:
-    """What a sale for a stablecoin earned in it, where that is known of all that was sold."""
-    quote = find_quote(trade.currency)
-    if quote is None or trade.result is None or trade.realized != "matched":
-        return {}
-    return {"result": exact(trade.result, quote.decimals), "currency": quote.symbol}
 
 
 def _read_venue_changes(trade: Trade) -> dict[str, tuple[int, int]]:

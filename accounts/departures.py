@@ -73,8 +73,8 @@ def _empty_trader(trader: Trader, now: int) -> None:
     Its handle stays: what was left to chance was drawn by it.
     """
     name = f"Deleted {trader.uid[-10:]}"
-    period = Period.get(Period.trader == trader, Period.closed_at.is_null())
-    waiting = (PaperOrder.period == period) & (PaperOrder.state == "open")
+    periods = Period.select().where(Period.trader == trader, Period.closed_at.is_null())
+    waiting = PaperOrder.period.in_(periods) & (PaperOrder.state == "open")
     PaperOrder.update(state="cancelled").where(waiting).execute()
     Trader.update(
         retired_at=trader.retired_at or now,

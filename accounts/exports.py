@@ -111,32 +111,33 @@ SHEETS = {
         "traderId=t.uid account=x.number startingLamports=x.starting_cash "
         "cashLamports=x.cash openedAt=x.opened_at closedAt=x.closed_at "
         "closingReason=x.closing_reason",
-        "FROM period x JOIN trader t ON t.id = x.trader_id WHERE t.owner_id = ?",
+        "FROM period x JOIN trader t ON t.id = x.trader_id WHERE t.owner_id = ? AND x.twin = 0",
     ),
     "paper_orders.csv": Sheet(
         "traderId=t.uid account=p.number number mint symbol side amount reason "
         "decidedAt=x.decided_at state",
         "FROM paper_order x JOIN period p ON p.id = x.period_id JOIN trader t ON t.id "
-        "= p.trader_id WHERE t.owner_id = ?",
+        "= p.trader_id WHERE t.owner_id = ? AND p.twin = 0",
     ),
     "paper_fills.csv": Sheet(
         "traderId=t.uid account=p.number orderNumber=o.number filledAt=x.at raw "
         "midLamports=x.mid slippageLamports=x.slippage poolFeeLamports=x.pool_fee "
         "networkFeeLamports=x.network_fee rentLamports=x.rent failed model",
         "FROM paper_fill x JOIN paper_order o ON o.id = x.order_id JOIN period p ON "
-        "p.id = o.period_id JOIN trader t ON t.id = p.trader_id WHERE t.owner_id = ?",
+        "p.id = o.period_id JOIN trader t ON t.id = p.trader_id "
+        "WHERE t.owner_id = ? AND p.twin = 0",
     ),
     "paper_positions.csv": Sheet(
         "traderId=t.uid account=p.number number mint symbol openedAt=x.opened_at "
         "closedAt=x.closed_at raw spentLamports=x.spent feesLamports=x.fees "
         "netLamports=x.cash reason",
         'FROM "position" x JOIN period p ON p.id = x.period_id JOIN trader t ON t.id '
-        "= p.trader_id WHERE t.owner_id = ?",
+        "= p.trader_id WHERE t.owner_id = ? AND p.twin = 0",
     ),
     "paper_diary.csv": Sheet(
         "traderId=t.uid account=p.number notedAt=x.at kind mint facts",
         "FROM diary_entry x JOIN period p ON p.id = x.period_id JOIN trader t ON t.id "
-        "= p.trader_id WHERE t.owner_id = ?",
+        "= p.trader_id WHERE t.owner_id = ? AND p.twin = 0",
     ),
     "paper_posts.csv": Sheet(
         "id=x.uid traderId=t.uid body mint symbol writer eventAt=x.event_at "
@@ -147,7 +148,7 @@ SHEETS = {
         "traderId=t.uid account=p.number state reasons openedAt=x.opened_at "
         "decidedAt=x.decided_at decision",
         "FROM review x JOIN period p ON p.id = x.period_id JOIN trader t ON t.id = "
-        "p.trader_id WHERE t.owner_id = ?",
+        "p.trader_id WHERE t.owner_id = ? AND p.twin = 0",
     ),
     "backtests.csv": Sheet(
         "id=x.uid asked state result createdAt=x.created_at",

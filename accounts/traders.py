@@ -24,6 +24,7 @@ from paper.own import NAME, OwnFiles
 from paper.store import show_phase
 from paper.strategies import FAMILIES, BadSetting, Strategy, parse_settings
 from paper.tables import DiaryEntry, PaperOrder, Period, Position, Review, Trader
+from paper.twins import TWINS
 from storage import new_uid, writing
 from voice import builtin as speech
 
@@ -93,7 +94,7 @@ def _insert_trader(
         voice=persona,
         **columns,
     )
-    _open_period(trader, 1, now)
+    _open_periods(trader, 1, now)
     return NewTrader(trader, owner, code)
 
 
@@ -179,8 +180,9 @@ def reset_trader(trader: Trader, reason: str, now: int) -> Period:
                 "under_review", "the account is under review: clear or uphold the review first"
             )
         _cancel_orders(period)
-        Period.update(closed_at=now, closing_reason=reason).where(Period.id == period.id).execute()
-        opened = _open_period(trader, period.number + 1, now)
+        open_ones = (Period.trader == trader) & Period.closed_at.is_null()
+        Period.update(closed_at=now, closing_reason=reason).where(open_ones).execute()
+        opened = _open_periods(trader, period.number + 1, now)
         _change_phase(trader, Phase(trader.start_mode, since=now))
         _note(opened, "phase", now, what="reset", why=reason)
         return opened
@@ -197,21 +199,33 @@ def _cancel_orders(period: Period) -> None:
     ).execute()
 
 
-def _open_period(trader: Trader, number: int, now: int) -> Period:
+def _open_periods(trader: Trader, number: int, now: int) -> Period:
+    """Open an account of a trader and one for each of its twins; return the trader's own."""
+    opened = [_open_period(trader, number, twin, now) for twin in range(TWINS + 1)]
+    return opened[0]
+
+
+def _open_period(trader: Trader, number: int, twin: int, now: int) -> Period:
+    before = Period.get_or_none(
+        Period.trader == trader, Period.number == number - 1, Period.twin == twin
+    )
     return Period.create(
         trader=trader,
         number=number,
+        twin=twin,
         starting_cash=STARTING_CASH,
         cash=STARTING_CASH,
         peak=STARTING_CASH,
         day_equity=STARTING_CASH,
+        next_order=before.next_order if before else 1,
+        next_position=before.next_position if before else 1,
         opened_at=now,
     )
 
 
 def find_period(trader: Trader) -> Period:
     """Return the account period of a trader that is open now."""
-    return Period.get(Period.trader == trader, Period.closed_at.is_null())
+    return Period.get(Period.trader == trader, Period.twin == 0, Period.closed_at.is_null())
 
 
 # ---- reviews -------------------------------------------------------------------------------------

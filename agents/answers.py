@@ -68,37 +68,20 @@ def trim_post(post: JsonObject, max_bytes: int = MAX_BODY_BYTES) -> JsonObject:
         "reason": clip(post["reason"], max(MAX_TEXT_BYTES, max_bytes // 3)),
     }
     kept = omit(post, "provenance", "simulated", "sanitized", "tokenAddresses", "url")
-    receipt = post["receipt"] and omit(
-        post["receipt"],
-        "tokenChanges",
-        "slot",
-        "status",
-        "wallet",
-        *_list_unquoted(post["receipt"]),
-    )
+    receipt = post["receipt"] and omit(post["receipt"], "tokenChanges", "slot", "status", "wallet")
     trust = post["provenance"]["contentTrust"]
     return {**kept, **words, "receipt": receipt, "contentTrust": trust}
 
 
 def trim_trade(trade: JsonObject) -> JsonObject:
     """Shorten a trade to what an agent decides by."""
-    kept = omit(
-        trade,
-        "status",
-        "source",
-        "verified",
-        "explorerUrl",
-        "transactionIndex",
-        "solChangeLamports",
-        "blockTime",
-        *_list_unquoted(trade),
+    kept = omit(trade, "explorerUrl", "transactionIndex", "solChangeLamports", "blockTime")
+    realized = omit(
+        trade["realized"],
+        *("lots", "method", "resultRaw", "proceedsRaw", "costRaw"),
+        *("resultLamports", "resultSol", "proceedsLamports", "costLamports"),
     )
-    return {**kept, "realized": omit(trade["realized"], "lots", "method", "resultLamports")}
-
-
-def _list_unquoted(trade: JsonObject) -> tuple[str, ...]:
-    """List what is left out of a trade in no stablecoin, as most: the whole one tells why not."""
-    return ("quote", "quoteReason") if trade["quote"] is None else ()
+    return {**kept, "realized": realized}
 
 
 def trim_coverage(coverage: JsonObject) -> JsonObject:
@@ -109,25 +92,10 @@ def trim_coverage(coverage: JsonObject) -> JsonObject:
 
 def trim_bot(bot: JsonObject) -> JsonObject:
     """Shorten a bot of a list."""
-    kept = omit(
-        bot,
-        "voice",
-        "avatarUrl",
-        "profileUrl",
-        "formerWallets",
-        "mode",
-        "autoPost",
-        "reconciliation",
-        "reconciliationReason",
-        "results",
-        "record",
-    )
+    kept = omit(bot, "voice", "avatarUrl", "profileUrl", "mode", "wallets", "record")
     results = bot["results"] and omit(
         bot["results"],
-        "realizedLamports",
-        "volumeLamports",
-        "failedCostLamports",
-        "overheadLamports",
+        *("realizedLamports", "volumeLamports", "failedCostLamports", "overheadLamports"),
     )
     return {
         **kept,
@@ -138,19 +106,14 @@ def trim_bot(bot: JsonObject) -> JsonObject:
 
 
 def trim_detail(bot: JsonObject) -> JsonObject:
-    """Shorten a bot with its latest trades, posts and positions. Of its results by token the best
-    and the worst are enough.
-    """
+    """Shorten a bot with its latest trades, posts and positions."""
     held = bot["openPositions"]
     return {
-        **omit(trim_bot(bot), "byToken"),
+        **omit(trim_bot(bot), "tokens", "daily", "formerWallets", "autoPost"),
         "wallets": [{**one, "coverage": trim_coverage(one["coverage"])} for one in bot["wallets"]],
-        "reconciliation": bot["reconciliation"],
-        "reconciliationReason": bot["reconciliationReason"],
         "latestTrades": [trim_trade(one) for one in bot["latestTrades"][:MAX_LATEST]],
         "feed": [trim_post(one) for one in bot["feed"][:MAX_LATEST]],
         "openPositions": held and held[:MAX_POSITIONS],
-        "openPositionsReason": bot["openPositionsReason"],
         "openPositionsInAll": None if held is None else len(held),
     }
 
@@ -162,7 +125,7 @@ def trim_activity(row: JsonObject) -> JsonObject:
 
 def trim_ranked_bot(row: JsonObject) -> JsonObject:
     """Shorten a row of the leaderboard."""
-    kept = omit(row, "realizedLamports", "volumeLamports", "owner")
+    kept = omit(row, "realizedLamports", "volumeLamports")
     return {**kept, "coverage": row["coverage"]["state"]}
 
 

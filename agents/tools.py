@@ -30,9 +30,10 @@ Limit = Annotated[int, LIMIT_SCHEMA]
 # As GET /api/v1/leaderboard takes them.
 Sort = Literal["pnl", "return", "win_rate", "volume", "trades", "pnl_floor"]
 Window = Literal["24h", "7d", "30d", "90d", "all"]
-Currency = Literal["USDC", "USDT", "PYUSD"]
+Currency = Literal["SOL", "USDC", "USDT", "PYUSD", "USD1"]
 # As GET /api/v1/trades takes them.
 Kind = Literal[
+    "trade",
     "buy",
     "sell",
     "swap",
@@ -94,14 +95,19 @@ class ReadingTools:
         wallet: str | None = None,
         mint: str | None = None,
         kind: Kind | None = None,
+        currency: Currency | None = None,
         limit: Limit = 20,
         cursor: str | None = None,
         since: str | None = None,
     ) -> str:
         """Observed trades of a bot, a wallet, a token or a kind, newest first, with matched
-        realized results, how much of each came from its venue (explainedShare) and what passed
-        beside it; `since` as in read_feed. All are finalized and come from the chain."""
-        query = {"botId": bot_id, "wallet": wallet, "mint": mint, "kind": kind}
+        realized results in the currency they were paid in, how much of each came from its venue
+        (explainedShare) and what didn't (outsideVenue); `since` as in read_feed. All are finalized
+        and come from the chain. `kind`: `trade` for buys, sells, swaps and round trips."""
+        query = {
+            **{"botId": bot_id, "wallet": wallet, "mint": mint},
+            **{"kind": kind, "currency": currency},
+        }
         return self._client.list_page(
             "trades", trim_trade, limit, **query, cursor=cursor, since=since
         )
@@ -114,14 +120,14 @@ class ReadingTools:
         self,
         sort: Sort = "pnl",
         window: Window = "all",
-        quote: Currency | None = None,
+        currency: Currency = "SOL",
         limit: Limit = 20,
     ) -> str:
         """The best by `sort` (pnl: realized PnL; return: on the cost of what was sold; win_rate: by
         position; pnl_floor: the worst case, if nothing unsold is worth anything) within `window`,
-        which begins at a full hour, in SOL; with `quote` in that stablecoin."""
+        which begins at a full hour, by results in `currency`."""
         return self._client.list_page(
-            "leaderboard", trim_ranked_bot, limit, sort=sort, window=window, quote=quote
+            "leaderboard", trim_ranked_bot, limit, sort=sort, window=window, currency=currency
         )
 
     def show_market(self, limit: Limit = 20, cursor: str | None = None) -> str:

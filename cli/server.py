@@ -203,17 +203,6 @@ def run_rebuild_trader(config: Config, args: Namespace) -> None:
     with open_database(config):
         trader = traders.find_trader(args.trader)
         differences = papertrade.rebuild_trader(trader, now_ms())
-        taken = papertrade.count_taken(trader)
     text = "\n".join(differences) or "filled again, random entries too: nothing changed"
-    if taken:
-        text += f"\n{taken} fills by other fill models were taken as stored"
-    print_result(
-        args,
-        {
-            "trader": args.trader,
-            "differences": differences,
-            "changed": bool(differences),
-            "takenAsStored": taken,
-        },
-        text,
-    )
+    shown = {"trader": args.trader, "differences": differences, "changed": bool(differences)}
+    print_result(args, shown, text)

@@ -339,16 +339,16 @@ def _read_facts(row: RecordedTransaction, symbols: Mapping[str, str]) -> TradeFa
     bought = [mint for mint, raw in moved.items() if raw > 0]
     sold = [mint for mint, raw in moved.items() if raw < 0]
     if row.kind == "swap" and bought and sold:
-        got, gave = bought[0], sold[0]
+        kind, mint = ("sell", sold[0]) if bought[0] == USDC.mint else ("buy", bought[0])
         return TradeFacts(
             {
-                "kind": "swap",
-                "symbol": symbols[got],
-                "amount": _format_amount(moved[got], symbols[got]),
-                "fromSymbol": symbols[gave],
-                "fromAmount": _format_amount(moved[gave], symbols[gave]),
+                "kind": kind,
+                "symbol": symbols[mint],
+                "amount": _format_amount(moved[mint], symbols[mint]),
+                "paid": _format_amount(moved[USDC.mint], symbols[USDC.mint]),
+                "currency": symbols[USDC.mint],
             },
-            gave if got == USDC.mint else got,
+            mint,
         )
     if len(moved) != 1:
         return None
@@ -358,7 +358,8 @@ def _read_facts(row: RecordedTransaction, symbols: Mapping[str, str]) -> TradeFa
             "kind": row.kind,
             "symbol": symbols[mint],
             "amount": _format_amount(raw, symbols[mint]),
-            "sol": f"{abs(Decimal(lamports)) / 10**9:.3f}",
+            "paid": f"{abs(Decimal(lamports)) / 10**9:.3f}",
+            "currency": "SOL",
         },
         mint,
     )

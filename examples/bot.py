@@ -34,32 +34,41 @@ def tell(trade):
     """The words of a post. This is the place for your bot's own: its reasons, its plans, its
     doubts.
     """
-    amount, sol = measure(trade)
-    price = "" if trade["kind"] == "swap" else f" for {sol:f} SOL"
-    return f"{WORDS[trade['kind']]} {amount:f} of {trade['mint']}{price}." + tell_result(trade)
+    moved = measure(trade)
+    amount, paid = moved.get(trade["mint"], Decimal(0)), find_paid(trade, moved)
+    price = f" for {abs(paid):f} {trade['currency']}" if trade["currency"] else ""
+    return f"{WORDS[trade['kind']]} {abs(amount):f} of {trade['mint']}{price}." + tell_result(trade)
 
 
 def measure(trade):
-    """How much of its token a trade moved, and for how much SOL: the whole transaction less what
-    passed beside the trade in it, a gift or what was sent on at once.
+    """How much of each token a trade moved, by mint: the whole transaction less what passed outside
+    the venue in it, a gift or what was sent on at once.
     """
-    beside = trade["beside"] or {"solLamports": "0", "tokenChanges": []}
-    raw, decimals = 0, 0
-    for sign, changes in ((1, trade["tokenChanges"]), (-1, beside["tokenChanges"])):
+    outside = trade["outsideVenue"] or {"tokenChanges": []}
+    moved = {}
+    for sign, changes in ((1, trade["tokenChanges"]), (-1, outside["tokenChanges"])):
         for change in changes:
-            if change["mint"] == trade["mint"]:
-                raw, decimals = raw + sign * int(change["changeRaw"]), change["decimals"]
-    lamports = int(trade["solChangeLamports"]) - int(beside["solLamports"])
-    return abs(Decimal(raw)) / 10**decimals, abs(Decimal(lamports)) / 10**9
+            units = sign * Decimal(change["changeRaw"]).scaleb(-change["decimals"])
+            moved[change["mint"]] = moved.get(change["mint"], 0) + units
+    return moved
+
+
+def find_paid(trade, moved):
+    """What was paid or received: SOL, or else the other token that moved."""
+    if trade["currency"] in (None, "SOL"):
+        outside = trade["outsideVenue"] or {"solLamports": "0"}
+        return Decimal(int(trade["solChangeLamports"]) - int(outside["solLamports"])) / 10**9
+    return next((units for mint, units in moved.items() if mint != trade["mint"]), Decimal(0))
 
 
 def tell_result(trade):
     """What a sale earned; of one whose cost was observed in part, that part is named."""
-    result = trade["realized"]["resultSol"]
+    result = trade["realized"]["result"]
     if result is None:
         return ""
     partial = trade["realized"]["status"] == "partial"
-    return f" Result{' of the part whose cost was observed' if partial else ''}: {result} SOL."
+    part = " of the part whose cost was observed" if partial else ""
+    return f" Result{part}: {result} {trade['currency']}."
 
 
 def ask(method, path, body=None):

@@ -36,7 +36,7 @@ class Event(NamedTuple):
 
     arrival: int
     kind: str
-    shown: dict[str, Any] | None
+    shown: Mapping[str, Any] | None
     fact: str = ""
 
 

@@ -17,19 +17,18 @@ from observing.state import FINALIZED, MAX_SLEEP_SECONDS, State
 from observing.trouble import Attempts
 from storage import in_parts
 
-RECHECK_SECONDS = 60.0
+# Between two questions for the block time of a slot.
+TIME_SECONDS = 60.0
 ACCOUNTS_A_CALL = 100
 # One call asks for the balances of this many wallets: up to that number no poll has to pause.
 MAX_AWAKE = 100
+# A wallet is due again after this part of an interval, so that no pass on schedule is too early.
+DUE_PART = 0.9
 HOUR_SECONDS, DAY_SECONDS = 3_600, 86_400
-# How many times longer a head rests of which nodes tell all the time. Once they fall silent it is
-# listed as soon as ever: what is lost from then on shows after two polls.
-MAX_TOLD_RESTS = 4
 # How long the decimals of a mint that no node knows are not asked for again; doubled each time.
 MIN_DECIMALS_WAIT_SECONDS, MAX_DECIMALS_WAIT_SECONDS = 60.0, 86_400.0
 # Plain SQL: it runs for each wallet in each poll, and peewee would take longer to build it than
 # SQLite to run it.
-SCANNED = "SELECT COUNT(*) FROM address WHERE wallet_id = ? AND full_scans > 0"
 COMPARED = """
 SELECT a.wallet_id, a.address FROM address a JOIN wallet w ON w.id = a.wallet_id
 WHERE a.wallet_id IN ({marks}) AND (a.full_scans > 0 OR a.address = w.address) ORDER BY a.id"""
@@ -51,65 +50,43 @@ class Balances:
         self._state, self._attempts = state, attempts
 
     # ---- how often -------------------------------------------------------------------------------
-    def is_worth_comparing(self, wallet: Wallet) -> bool:
-        """Whether its balances are asked for in this poll. A wallet without token accounts needs it
-        rarely: its own head shows as much, where the last poll came to list it.
-        """
-        state, watch = self._state, self._state.watches[wallet.id]
-        late = state.begun_at - watch.answered_at > state.config.observer_interval_seconds
-        return (
-            not self._is_alone(wallet)
-            or late
-            or wallet.closing_at is not None
-            or not self.is_head_due(wallet)
-            or False in state.check_balances(wallet).values()
-            or state.begun_at - watch.compared_at >= RECHECK_SECONDS
-        )
-
-    def _is_alone(self, wallet: Wallet) -> bool:
-        watch = self._state.watches[wallet.id]
-        if watch.settled:
-            return len(watch.holdings) == 1
-        return bool(storage.database.execute_sql(SCANNED, (wallet.id,)).fetchone()[0] == 1)
-
     def is_head_due(self, wallet: Wallet) -> bool:
-        """Whether its own head is to be listed: in every poll, or rarely where nothing moves, or
-        where nodes have told of its transactions since the poll before.
+        """Whether to list the wallet's own head; after a rest if nothing moves or nodes send
+        notices.
         """
-        state, watch = self._state, self._state.watches[wallet.id]
-        listed_at = watch.listed_at.get(wallet.address, -math.inf)
-        rest = self._find_rest(wallet, state.now)
-        told = state.begun_at - watch.told_at < state.config.observer_interval_seconds
-        if told and state.bell.hears(wallet.id, state.clock()):
-            rest *= MAX_TOLD_RESTS
-        return state.begun_at - listed_at >= rest
+        state = self._state
+        listed_at = state.watches[wallet.id].listed_at.get(wallet.address, -math.inf)
+        return state.begun_at - listed_at >= self._find_rest(wallet, state.now)
 
     def _find_rest(self, wallet: Wallet, now: int) -> float:
-        """Seconds for which its own head need not be listed: 0 where it trades or a post waits,
-        some polls where nothing has moved for an hour, more after a day; twice as many polls
-        where a node tells of its transactions by itself.
+        """Seconds for which the wallet's own head need not be listed: 0 if it trades or a post
+        waits, some polls if nothing moved for an hour, more after a day; twice as many polls if it
+        is covered by a subscription.
         """
-        last, interval = (
-            self._state.ledger_store.last_time(wallet.id),
-            self._state.config.observer_interval_seconds,
-        )
+        state = self._state
+        interval = state.config.observer_interval_seconds
+        last = state.ledger_store.last_time(wallet.id)
         idle_seconds = now / 1000 - last if last else 0
-        heard = self._state.bell.hears(wallet.id, self._state.clock())
-        if (
-            wallet.trouble
-            or wallet.closing_at is not None
-            or (idle_seconds < HOUR_SECONDS and not heard)
-        ):
+        covered = state.notices.covers(wallet.id, state.clock())
+        trades = idle_seconds < HOUR_SECONDS and not covered
+        if wallet.trouble or wallet.closing_at is not None or trades:
             return 0.0
-        settled = self._state.watches[wallet.id].settled
-        if not settled and storage.database.execute_sql(WAITING, (wallet.id,)).fetchall():
+        quiet = state.watches[wallet.id].quiet
+        if not quiet and storage.database.execute_sql(WAITING, (wallet.id,)).fetchall():
             return 0.0
-        polls = _count_polls(idle_seconds, heard)
-        return min(interval * polls, max(MAX_SLEEP_SECONDS, interval))
+        polls = 1 if idle_seconds < HOUR_SECONDS else 2 if idle_seconds < DAY_SECONDS else 4
+        # Half a poll less, so that the poll that is due lists it.
+        rest = interval * (polls * (1 + covered) - 0.5)
+        return min(rest, max(MAX_SLEEP_SECONDS, interval))
 
-    def find_pause(self, wallet: Wallet, now: int) -> float:
-        """Seconds until the next poll: 0 unless there are more wallets than one call asks for."""
-        return self._find_rest(wallet, now) if self._state.watched_count > MAX_AWAKE else 0.0
+    def find_due(self, wallet: Wallet, now: int) -> int:
+        """When the wallet is to be polled again (ms): at the next pass on schedule, or later if
+        there are more wallets than one call asks for.
+        """
+        seconds = DUE_PART * self._state.config.observer_interval_seconds
+        if self._state.watched_count > MAX_AWAKE:
+            seconds = max(seconds, self._find_rest(wallet, now))
+        return now + int(1000 * seconds)
 
     def is_open(self, wallet: Wallet) -> bool:
         """Whether the ledger got ahead of the last comparison, and another one would close it."""
@@ -177,7 +154,7 @@ class Balances:
         for asked, holding in zip(part, holdings, strict=True):
             watch, now = self._state.watches[asked.wallet.id], self._state.clock()
             watch.holdings[asked.address] = holding
-            watch.asked_at[asked.address] = watch.compared_at = watch.answered_at = now
+            watch.asked_at[asked.address] = watch.answered_at = now
             if holding.executable:
                 self._attempts.refuse_program(asked.wallet)
 
@@ -209,7 +186,7 @@ class Balances:
             for wallet in wallets
             if state.watches[wallet.id].holdings
         }
-        early = state.begun_at - state.time_asked_at < RECHECK_SECONDS
+        early = state.begun_at - state.time_asked_at < TIME_SECONDS
         if not slots or state.spare_requests <= 0 or early:
             return
         state.time_asked_at = state.begun_at
@@ -303,14 +280,6 @@ class Balances:
         found: dict[str, int]
         found, _ = self._state.rpc.call("getMultipleAccounts", [mints, options], check)
         return found
-
-
-def _count_polls(idle_seconds: float, heard: bool) -> float:
-    """How many polls a head may rest: half a poll less than that, so that the poll that is due
-    lists it.
-    """
-    polls = 1 if idle_seconds < HOUR_SECONDS else 2 if idle_seconds < DAY_SECONDS else 4
-    return (2 * polls if heard else polls) - 0.5
 
 
 def _list_asked(wallets: Iterable[Wallet]) -> list[list[Asked]]:

@@ -9,7 +9,7 @@ from chain.ledger.coverage import Progress
 from chain.stored.attachments import HELD
 from models import Wallet
 from observing.balances import Balances
-from observing.state import State
+from observing.state import IN_WORK, State
 
 # A wallet whose last poll comes to no end in this time is left alone; its coverage says so.
 MAX_CLOSING_MS = 86_400_000
@@ -26,7 +26,7 @@ def is_closing(now: int) -> Any:
     lately = Wallet.closing_at.between(now - MAX_CLOSING_MS, now + MAX_CLOSING_MS)
     # However long this service stood still: what is due since no pass ended with the wallet is
     # polled once, so that its coverage tells of it.
-    return lately | (Wallet.closing_at.is_null(False) & (Wallet.due_at == 0))
+    return lately | (Wallet.closing_at.is_null(False) & (Wallet.due_at <= IN_WORK))
 
 
 class Closing:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from peewee import PeeweeException
 
 import storage
-from chain.reading.answers import ListedSignature, check_block, check_receipt
+from chain.reading.answers import check_block, check_receipt
 from chain.reading.digests import digest_receipt
 from chain.reading.effects import touches
 from chain.reading.entries import Entry, read_entry
@@ -180,43 +180,15 @@ class Fetching:
         self._listing.add_addresses(wallet, named, named=True)
 
     def _fetch_receipt(self, part: Slice, signature: str, now: int) -> ParsedReceipt | None:
-        """Ask for a transaction, to be stored with its slice; None where no node has it yet."""
-        answer = self._ask_twice(signature)
-        if answer.receipt is not None:
-            part.receipts.append(_make_row(answer.receipt, answer, now))
-        return answer.receipt
-
-    def _ask_twice(self, signature: str) -> Answer:
-        """Ask a node for a transaction, and another where it does not have it yet."""
+        """Ask a node for a transaction, and another if it doesn't have it yet; None if neither
+        has.
+        """
         answer = self.ask(signature)
         if answer.receipt is None and len(self._state.rpc.endpoints) > 1:
             answer = self.ask(signature, avoid=answer.endpoint)
-        return answer
-
-    def fetch_announced(self, wallet: Wallet, signature: str, now: int) -> bool | None:
-        """Take in a transaction that was announced and is not listed yet. Return whether it names
-        the wallet, None where no node has it yet; nothing is stored then.
-        """
-        receipt, answer = _find_receipt(signature), None
-        if receipt is None:
-            answer = self._ask_twice(signature)
-            receipt = answer.receipt
-        if receipt is None:
-            return None
-        known = list_addresses(wallet.id)
-        if not touches(receipt, wallet.address, known):
-            return False
-        entry = read_entry(receipt, wallet.address, self._state.programs, known)
-        listed = [ListedSignature(signature, receipt.slot, receipt.tx_index)]
-        with storage.writing():
-            self._listing.store_new(wallet, listed, now, head=True)
-            if answer is not None:
-                storage.insert_rows(Receipt, [_make_row(receipt, answer, now)])
-            row = _find_listed(wallet, signature)
-            taken = [Taken(row, receipt, entry)] if row else []
-            _write_entries(taken)
-        self._note_stored(wallet, taken)
-        return True
+        if answer.receipt is not None:
+            part.receipts.append(_make_row(answer.receipt, answer, now))
+        return answer.receipt
 
     def ask(self, signature: str, avoid: str | None = None) -> Answer:
         """Ask for a transaction. `avoid`: label of an endpoint not to ask, if there is another."""
@@ -305,21 +277,9 @@ def _make_row(receipt: ParsedReceipt, answer: Answer, now: int) -> dict[str, Any
     }
 
 
-def _find_listed(wallet: Wallet, signature: str) -> Pending | None:
-    values = wallet.id, signature
-    row = storage.database.execute_sql(f"{LISTED} AND signature = ?", values).fetchone()
-    return row and Pending(*row)
-
-
 def _find_bodies(rows: Sequence[Pending]) -> dict[str, bytes]:
     sql = f"SELECT signature, body FROM receipt WHERE signature IN ({storage.mark(rows)})"
     return dict(storage.database.execute_sql(sql, [row.signature for row in rows]).fetchall())
-
-
-def _find_receipt(signature: str) -> ParsedReceipt | None:
-    sql = "SELECT body FROM receipt WHERE signature = ?"
-    row = storage.database.execute_sql(sql, (signature,)).fetchone()
-    return row and _read_or_drop(row[0], signature)
 
 
 def _read_or_drop(body: bytes, signature: str) -> ParsedReceipt | None:

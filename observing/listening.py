@@ -1,44 +1,29 @@
-"""One WebSocket to one endpoint: it subscribes to what the Bell wants and rings it. It stores
-nothing, and gives up without a word where an endpoint does not serve this.
+"""One WebSocket to one endpoint: it subscribes to the wanted wallets and passes on that a notice
+arrived. It stores nothing, and gives up silently if an endpoint doesn't serve this.
 
-Its URL may carry a token: it stands in no message, and the library's own log is off.
+Its URL may carry a token: it is in no message, and the library's own log is off.
 """
 
 import logging
 import random
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 from websockets.exceptions import WebSocketException
 from websockets.sync.client import ClientConnection, connect
 
-from chain.notices import (
-    HOLDING_SLICE,
-    AccountNotice,
-    LogNotice,
-    Reply,
-    read_holding,
-    read_message,
-)
-from observing.bell import (
-    Announced,
-    Audible,
-    Bell,
-    Changed,
-    Subscription,
-    choose_subscriptions,
-    list_heard,
-)
+from chain.notices import Notice, Reply, read_message
+from observing.notices import Notices, Watched
 from observing.state import FINALIZED
 
-# Silence shows within both together.
+# Two pings without an answer end a silent connection.
 PING_SECONDS = 20.0
 OPEN_SECONDS = 10.0
-# What may wait in memory of one endpoint: this many frames of at most this many bytes.
+# Of one endpoint this many frames of at most this many bytes wait in memory.
 MAX_MESSAGE_BYTES, MAX_FRAMES = 128 * 1024, 16
 # Notices read in a second; more wait in the network.
 MAX_NOTICES = 500
@@ -47,9 +32,9 @@ MAX_REQUESTS, REPLY_SECONDS = 50, 30.0
 # Seconds between two checks of what is wanted.
 STEP_SECONDS = 0.5
 MIN_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 1.0, 600.0
-# A connection that lived this long is begun again soon.
+# Retry soon after a connection that lasted this long.
 STEADY_SECONDS = 60.0
-# How long an endpoint that tells of nothing true is left alone.
+# How long an endpoint that sends false notices is muted.
 MISTRUST_SECONDS = 600.0
 SILENT = logging.getLogger("candor.websocket")
 log = logging.getLogger("candor.bell")
@@ -57,7 +42,38 @@ SILENT.disabled = True
 
 
 class Refusal(Exception):
-    """The endpoint serves no subscription, or is left alone for what it told."""
+    """The endpoint serves no subscription, or is muted."""
+
+
+class Subscription(NamedTuple):
+    """Transactions that name a wallet or, if `account` is set, changes of its token account."""
+
+    wallet_id: int
+    wallet: str
+    account: str | None = None
+
+
+def choose_subscriptions(wallets: Iterable[Watched], max_count: int) -> list[Subscription]:
+    """Every wallet comes before any token account: first those that a post waits for, then those
+    that trade most.
+    """
+    ranked = sorted(wallets, key=lambda one: (one.rank, -one.wallet_id), reverse=True)
+    chosen = [Subscription(one.wallet_id, one.address) for one in ranked[:max_count]]
+    for one in ranked:
+        room = max_count - len(chosen)
+        accounts = one.accounts[: max(0, room)]
+        chosen += [Subscription(one.wallet_id, one.address, account) for account in accounts]
+    return chosen
+
+
+def list_covered(wanted: Sequence[Watched], confirmed: Collection[Subscription]) -> set[int]:
+    """The wallets of which everything is subscribed to."""
+    return {
+        one.wallet_id
+        for one in wanted
+        if Subscription(one.wallet_id, one.address) in confirmed
+        and all(Subscription(one.wallet_id, one.address, a) in confirmed for a in one.accounts)
+    }
 
 
 @dataclass
@@ -66,13 +82,13 @@ class Line:
 
     connection: ClientConnection
     limit: int
-    # By number: what the reply is to, and what a notice is about.
+    # By number: what a reply is to, and what a notice is about.
     asked: dict[int, Subscription] = field(default_factory=dict)
     numbers: dict[int, Subscription] = field(default_factory=dict)
     last_id: int = 0
     asked_at: float = 0.0
-    # What was wanted when all of it, as far as the limit goes, had been subscribed to.
-    settled: tuple[Audible, ...] | None = None
+    # What was wanted when all of it, up to the limit, had been subscribed to.
+    done: tuple[Watched, ...] | None = None
     # Notices in the second that began then.
     counted_from: float = 0.0
     count: int = 0
@@ -96,11 +112,11 @@ class Listener:
         self,
         url: str,
         label: str,
-        bell: Bell,
+        notices: Notices,
         max_subscriptions: int,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.label, self._url, self._bell, self._clock = label, url, bell, clock
+        self.label, self._url, self._notices, self._clock = label, url, notices, clock
         self._max_subscriptions = max_subscriptions
         # For health: connecting | listening | resting, subscriptions, how many were refused, and
         # when it last told of something (ms).
@@ -141,7 +157,7 @@ class Listener:
 
     def _note_end(self) -> None:
         self.state, self.subscriptions = "resting", 0
-        self._bell.note_heard(self.label, set())
+        self._notices.cover(self.label, set())
 
     def _listen(self) -> None:
         with connect(
@@ -164,7 +180,7 @@ class Listener:
     def _step(self, line: Line) -> None:
         """Subscribe to what is wanted, and read what was told in the meantime."""
         self._subscribe(line)
-        if self._bell.is_fruitless(self.label):
+        if self._notices.is_false(self.label):
             raise Refusal
         end = self._clock() + STEP_SECONDS
         while (left := end - self._clock()) > 0 and not self._ending.is_set():
@@ -186,8 +202,8 @@ class Listener:
 
     # ---- subscriptions ---------------------------------------------------------------------------
     def _subscribe(self, line: Line) -> None:
-        wanted = self._bell.wanted
-        if line.settled is wanted:
+        wanted = self._notices.wanted
+        if line.done is wanted:
             return
         chosen = choose_subscriptions(wanted, line.limit)
         self._drop_unwanted(line, set(chosen))
@@ -202,14 +218,14 @@ class Listener:
             raise Refusal
         self.subscriptions = len(line.numbers)
         self.state = "listening" if line.numbers else "connecting"
-        self._bell.note_heard(self.label, list_heard(wanted, line.confirmed))
-        line.settled = None if line.asked else wanted
+        self._notices.cover(self.label, list_covered(wanted, line.confirmed))
+        line.done = None if line.asked else wanted
 
     @staticmethod
     def _ask_for(line: Line, one: Subscription) -> int:
         if one.account is None:
             return line.send("logsSubscribe", [{"mentions": [one.wallet]}, FINALIZED])
-        options = {**FINALIZED, "encoding": "base64", "dataSlice": HOLDING_SLICE}
+        options = {**FINALIZED, "encoding": "base64", "dataSlice": {"offset": 0, "length": 0}}
         return line.send("accountSubscribe", [one.account, options])
 
     @staticmethod
@@ -222,15 +238,17 @@ class Listener:
 
     # ---- messages --------------------------------------------------------------------------------
     def _take(self, line: Line, raw: bytes) -> None:
-        """Take in a message; one that makes no sense is passed over."""
+        """Ignore a message that makes no sense."""
         try:
             message = read_message(orjson.loads(raw))
-            if isinstance(message, Reply):
-                self._take_reply(line, message)
-            elif message is not None:
-                self._ring(line.numbers.get(message.subscription), message)
         except ValueError:
-            self._bell.note_end(self.label, fruitful=False)
+            return self._notices.note_false(self.label)
+        if isinstance(message, Reply):
+            self._take_reply(line, message)
+        elif isinstance(message, Notice) and (about := line.numbers.get(message.subscription)):
+            self.noticed_at = time.time_ns() // 1_000_000
+            self._notices.add(about.wallet_id, self.label, self._clock())
+        return None
 
     def _take_reply(self, line: Line, reply: Reply) -> None:
         one = line.asked.pop(reply.ident, None)
@@ -244,15 +262,3 @@ class Listener:
         line.limit = min(line.limit, len(line.numbers))
         if not line.limit and not line.asked:
             raise Refusal
-
-    def _ring(self, about: Subscription | None, notice: LogNotice | AccountNotice) -> None:
-        if about is None:
-            return
-        self.noticed_at, now = time.time_ns() // 1_000_000, self._clock()
-        if isinstance(notice, LogNotice):
-            announced = Announced(notice.signature, self.label)
-            self._bell.announce(about.wallet_id, announced, now)
-        elif about.account is not None:
-            holding = read_holding(notice.result, about.wallet, about.account)
-            changed = Changed(about.account, holding, self.label)
-            self._bell.note_change(about.wallet_id, changed, now)

@@ -151,11 +151,11 @@ class Listing:
             if before is None and row.address == wallet.address:
                 self._state.watches[wallet.id].answered_at = self._state.clock()
             new = self.store_new(wallet, page, now, head=True)
-            for one in new if row.head_slot else ():
-                now_seconds = self._state.clock()
-                self._state.bell.note_found(wallet.id, row.address, one.signature, now_seconds)
+            if new and row.head_slot:
+                self._state.notices.note_found(wallet.id, self._state.clock())
             top = max([top, *(one.slot for one in page)])
-            if not page:
+            # After a notice one page is enough if it has something known.
+            if not page or (self._state.notices.is_noticed(wallet.id) and len(new) < len(page)):
                 break
             covered = len(page) < HEAD_PAGE or page[-1].slot <= head - OVERLAP_SLOTS
             if not new and (before is None or covered):
@@ -164,23 +164,13 @@ class Listing:
         if top != row.head_slot:
             Address.update(head_slot=top, endpoint=label).where(Address.id == row.id).execute()
 
-    @staticmethod
-    def find_known(wallet: Wallet, signatures: Iterable[str]) -> set[str]:
-        """Find which of these are listed for the wallet."""
-        known: set[str] = set()
-        for part in in_parts(signatures):
-            sql = f"{KNOWN} AND signature IN ({storage.mark(part)})"
-            rows = storage.database.execute_sql(sql, (wallet.id, *part))
-            known.update(signature for (signature,) in rows)
-        return known
-
     def store_new(
         self, wallet: Wallet, page: Sequence[ListedSignature], now: int, head: bool
     ) -> list[ListedSignature]:
         """Insert the unknown signatures of a page; return them. The limit of a wallet only leaves
         out what is older than all that is listed.
         """
-        known = self.find_known(wallet, [row.signature for row in page])
+        known = _find_known(wallet, [row.signature for row in page])
         new = [row for row in page if row.signature not in known]
         if not new:
             return []
@@ -192,7 +182,7 @@ class Listing:
             # Oldest first, as they are fetched: rows that grow in their order leave pages full.
             rows = [row._asdict() | common for row in reversed(new)]
             storage.insert_rows(WalletSignature, rows)
-        self._state.watches[wallet.id].settled = False
+        self._state.watches[wallet.id].quiet = False
         return new
 
     def _limit_history(self, wallet: Wallet, new: Sequence[ListedSignature]) -> None:
@@ -233,17 +223,6 @@ class Listing:
         new = Address.select().where(Address.wallet == wallet.id, Address.scan_new > 0)
         return bool(new.exists())
 
-    def list_newest(self, wallet: Wallet, address: str, now: int) -> int:
-        """List the newest signatures of an address that was rung for; return how many are new.
-
-        One page: whether anything is missing before it, the next poll shows.
-        """
-        row = Address.get_or_none(Address.wallet == wallet.id, Address.address == address)
-        if row is None or not row.full_scans:
-            return 0
-        page, _ = self._fetch_page(address, None, HEAD_PAGE)
-        return len(self.store_new(wallet, page, now, head=True))
-
     # ---- full scans ------------------------------------------------------------------------------
     def scan_page(self, wallet: Wallet, now: int) -> bool:
         """List one page of the full scan that is due; return whether one is."""
@@ -264,22 +243,6 @@ class Listing:
         cursor.beyond = bool(page) and page[-1].slot < (wallet.history_from or 0)
         _store_scan(row, cursor, label, now)
         return True
-
-    def scan_new(self, wallet: Wallet, now: int) -> None:
-        """Scan the addresses that are new, in a wallet of which all others were scanned, while
-        there is time.
-        """
-        new = Address.select().where(Address.wallet == wallet.id, Address.full_scans < 2)
-        while wallet.backfilled and self._state.clock() < self._state.work_until and new.exists():
-            self.scan_page(wallet, now)
-
-    @staticmethod
-    def find_scanned(wallet: Wallet) -> set[str]:
-        """Find the addresses of a wallet that were scanned to their end."""
-        rows = Address.select(Address.address).where(
-            Address.wallet == wallet.id, Address.full_scans > 0
-        )
-        return set(rows.scalars())
 
     def _find_due_scan(self, wallet: Wallet, now: int) -> Address | None:
         """The address to scan next: first scans before second ones before the nightly round."""
@@ -379,6 +342,16 @@ class Listing:
         if ownerless is not None:
             for address in entry.unowned:
                 ownerless[address].add(entry.signature)
+
+
+def _find_known(wallet: Wallet, signatures: Iterable[str]) -> set[str]:
+    """Find which of these are listed for the wallet."""
+    known: set[str] = set()
+    for part in in_parts(signatures):
+        sql = f"{KNOWN} AND signature IN ({storage.mark(part)})"
+        rows = storage.database.execute_sql(sql, (wallet.id, *part))
+        known.update(signature for (signature,) in rows)
+    return known
 
 
 def _store_scan(row: Address, cursor: ScanCursor, label: str, now: int) -> None:

@@ -1,12 +1,15 @@
-"""How far observing a wallet has come, read from the database and the last comparison."""
+"""How far observing a wallet has come, and whether anything is left to do for it."""
 
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import storage
+from accounts.verification import MOVABLE
 from chain.ledger.coverage import Progress
+from chain.stored.summary import UNREADABLE, read_coverage
 from models import Wallet
-from observing.listing import MAX_ADDRESSES, count_listed
-from observing.state import State
+from observing.listing import IS_DUE, MAX_ADDRESSES, count_listed
+from observing.state import FULL_SCAN_INTERVAL_MS, IN_WORK, State, log
 
 # Refused transactions that coverage names.
 MAX_NAMED = 50
@@ -31,6 +34,64 @@ STUCK = f"{PENDING} AND (tries >= {STUCK_AFTER_TRIES} OR problem IS NOT NULL)"
 REFUSED = f"""
 SELECT slot, problem FROM sighting
 WHERE wallet_id = ? AND state = 'pending' AND problem IS NOT NULL ORDER BY slot LIMIT {MAX_NAMED}"""
+
+# What waits of some wallets.
+WAITING = (
+    "SELECT wallet_id FROM sighting WHERE wallet_id IN ({marks}) AND state <> 'stored'",
+    f"""SELECT wallet_id FROM post p
+    WHERE wallet_id IN ({{marks}}) AND signature IS NOT NULL AND ({MOVABLE})""",
+)
+SCANS_DUE = f"SELECT wallet_id FROM address WHERE wallet_id IN ({{marks}}) AND ({IS_DUE})"
+# Another process may have fetched some.
+STORED = """
+SELECT wallet_id, COUNT(*) FROM sighting WHERE wallet_id IN ({marks}) AND state = 'stored'
+GROUP BY wallet_id"""
+
+
+def wake(state: State, wallets: Sequence[Wallet], now: int) -> None:
+    """End the quiet of wallets that somebody made due or that something waits for."""
+    quiet = [wallet for wallet in wallets if state.watches[wallet.id].quiet]
+    times = now - FULL_SCAN_INTERVAL_MS, now
+    waiting = {number for sql in WAITING for (number,) in _ask(sql, quiet)}
+    waiting |= {number for (number,) in _ask(SCANS_DUE, quiet, times)}
+    stored = dict(_ask(STORED, quiet))
+    for wallet in quiet:
+        known = state.ledger_store.find(wallet.id).chain.count
+        is_same = wallet.id not in waiting and stored.get(wallet.id, 0) == known
+        state.watches[wallet.id].quiet = is_same and not _is_due(state, wallet, now)
+
+
+def _ask(sql: str, wallets: Iterable[Wallet], values: Sequence[int] = ()) -> Iterator[Any]:
+    for part in storage.in_parts(wallet.id for wallet in wallets):
+        asked = sql.format(marks=storage.mark(part))
+        yield from storage.database.execute_sql(asked, (*part, *values)).fetchall()
+
+
+def _is_due(state: State, wallet: Wallet, now: int) -> bool:
+    is_damaged = read_coverage(wallet.coverage) is UNREADABLE
+    if is_damaged:
+        log.warning("coverage of wallet %s can't be read; rebuilding it", wallet.address)
+    return (
+        is_damaged
+        or wallet.due_at <= IN_WORK
+        or wallet.rules != state.rules
+        or abs(now - (wallet.accounts_at or 0)) >= FULL_SCAN_INTERVAL_MS
+        or state.is_check_due(wallet.id)
+    )
+
+
+def list_awake(state: State, wallets: Iterable[Wallet]) -> list[Wallet]:
+    """The wallets whose last poll left something to do."""
+    return [wallet for wallet in wallets if not state.watches[wallet.id].quiet]
+
+
+def is_quiet(state: State, wallet: Wallet, progress: Progress) -> bool:
+    """Whether a poll left nothing to do: until something happens, the next ones only ask nodes."""
+    watch = state.watches[wallet.id]
+    whole = wallet.backfilled and progress.confirmed and progress.closed
+    undone = progress.pending or progress.unexplained or watch.ambiguous_slots or watch.postponed
+    wrong = wallet.trouble or wallet.id in state.troubled or state.apply_entries(wallet).chain.gaps
+    return bool(whole and not undone and not wrong and wallet.closing_at is None)
 
 
 def read_progress(state: State, wallet: Wallet) -> Progress:

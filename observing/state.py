@@ -17,7 +17,7 @@ from chain.rpc import Rpc
 from chain.stored.store import LedgerStore, name_rules
 from config import Config
 from models import Wallet
-from observing.bell import Bell
+from observing.notices import Notices
 
 # Transactions fetched for one wallet before the next one has its turn.
 SLICE = 20
@@ -28,6 +28,9 @@ MIN_REPAIR_WAIT_MS, MAX_REPAIR_WAIT_MS = 30_000, 6 * 3_600_000
 SHOW_PARTS = 10
 # A sleeping wallet is polled no less often than this.
 MAX_SLEEP_SECONDS = 300.0
+# `Wallet.due_at` while a pass polls what was due with 0: whoever writes 0 in the meantime has it
+# polled again.
+IN_WORK = 1
 # Between two signs of life during a long pass.
 HEARTBEAT_SECONDS = 10.0
 FINALIZED = {"commitment": "finalized"}
@@ -65,24 +68,19 @@ class Watch:
     new_entries: list[Entry] = field(default_factory=list)
     show_after: float = 0.0
     repair_wait_ms: int = MIN_REPAIR_WAIT_MS // 2
-    compared_at: float = -math.inf
     # When a node last answered with balances or with the newest of the wallet's own signatures.
     answered_at: float = -math.inf
     # By address, when its balance was last asked for, and when its head was last listed.
     asked_at: dict[str, float] = field(default_factory=dict)
     listed_at: dict[str, float] = field(default_factory=dict)
-    # When a notice last named a transaction of it that nobody had listed.
-    told_at: float = -math.inf
     # When a slice of its full scans and its backfill was last worked on.
     worked_at: float = -math.inf
     # By name, the steps that failed.
     postponed: dict[str, Postponed] = field(default_factory=lambda: defaultdict(Postponed))
     # By mint, those whose decimals no node knows.
     decimals_postponed: dict[str, Postponed] = field(default_factory=lambda: defaultdict(Postponed))
-    # Whether its last poll left nothing to do, and a digest of what was stored of it then
-    # (observing.settled).
-    settled: bool = False
-    stored: bytes = b""
+    # Whether its last poll left nothing to do.
+    quiet: bool = False
     # When it was last checked whether the transaction of each entry is still stored.
     receipts_checked_at: float = -math.inf
     # By slot, signatures stored without their place in it; None: not read yet.
@@ -116,7 +114,7 @@ class State:
     ) -> None:
         self.config, self.clock, self.report = config, clock, report
         self._beat, self._beaten_at = beat, -math.inf
-        self.bell = Bell()
+        self.notices = Notices()
         self.rpc = rpc or Rpc(config.solana_rpc_urls, config.rpc_requests_per_second)
         self.programs = table(config.extra_swap_programs, config.added_programs)
         self.rules = name_rules(self.programs)
@@ -147,12 +145,12 @@ class State:
         """Read the ledger of a wallet from the database again."""
         self.ledger_store.forget(wallet_id)
         self.watches[wallet_id].new_entries.clear()
-        self.watches[wallet_id].settled = False
+        self.watches[wallet_id].quiet = False
 
     def note_trouble(self, wallet_id: int) -> None:
-        """Remember that a step of this wallet failed: it is not settled, and health tells of it."""
+        """Remember that a step of this wallet failed, for health."""
         self.troubled.add(wallet_id)
-        self.watches[wallet_id].settled = False
+        self.watches[wallet_id].quiet = False
 
     def is_check_due(self, wallet_id: int) -> bool:
         """Whether a day has passed since its entries were last compared with what is stored."""
@@ -162,7 +160,7 @@ class State:
     def apply_entries(self, wallet: Wallet) -> Ledger:
         """Bring the wallet's ledger up to all that is stored, and return it."""
         watch = self.watches[wallet.id]
-        if watch.settled:
+        if watch.quiet:
             return self.ledger_store.find(wallet.id)
         new, watch.new_entries = watch.new_entries, []
         return self.ledger_store.apply(wallet, new)

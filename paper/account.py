@@ -27,12 +27,15 @@ from paper.market import ALL_SOL, Snapshot, price_of, value_of
 # In lamports.
 STARTING_CASH = 10 * 10**9
 # Changes with the strategies, the engine or the fill model; results are compared within one only.
-PIPELINE = f"paper/4 {MODEL}"
+PIPELINE = f"paper/5 {MODEL}"
 
 # Of a venue whose real fills were not measured, or are too far from the model's.
 UNPROVEN = "venue_unproven"
-# Marks of a position that keep its close from being compared, the first one named.
-EXCLUDING = (STALE_PRICE, UNKNOWN_LIQUIDITY, UNCALIBRATED, UNPROVEN)
+# Prices that were missing or impossible while a position was open.
+GAPS = ("missing_snapshot", "missing_price", "non_positive_price", STALE_PRICE)
+# Marks of a position that keep its close from being compared, the first one named. The last two are
+# of accounts that no operator reviews.
+EXCLUDING = (*GAPS, UNKNOWN_LIQUIDITY, UNCALIBRATED, UNPROVEN, "price_jump", "clock_skew")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +82,7 @@ class Position:
     worth: int | None = None
     # First characters of the address of the pair it is traded in, where that is told.
     pair: str | None = None
-    # liquidity_unknown, uncalibrated, stale_price, venue_unproven
+    # Of EXCLUDING.
     marks: tuple[str, ...] = ()
     pipeline: str = PIPELINE
     closed_at: int | None = None
@@ -182,13 +185,37 @@ class Close:
     excluded: str | None = None
 
 
-def find_exclusion(pipeline: str, marks: Collection[str], reviewed: bool) -> str | None:
-    """Return why a close is not eligible for any comparison, or None."""
+# Closes of one token that were entered within this time are one cluster.
+ENTRY_WINDOW_MS = 3_600_000
+
+
+def cluster(closes: Iterable[Close]) -> list[list[Close]]:
+    """Put closes into clusters: of one token, entered within an hour of the first of them."""
+    clusters: list[list[Close]] = []
+    newest: dict[str, list[Close]] = {}
+    for close in sorted(closes, key=lambda one: (one.opened_at, one.mint)):
+        group = newest.get(close.mint)
+        if group is None or close.opened_at - group[0].opened_at > ENTRY_WINDOW_MS:
+            group = newest[close.mint] = []
+            clusters.append(group)
+        group.append(close)
+    return clusters
+
+
+def find_exclusion(
+    pipeline: str, marks: Collection[str], reason: str, *, reviewed: bool
+) -> str | None:
+    """Return why a close is not eligible for any comparison, or None: the one place that decides.
+
+    A token that lost its price for good counts as a total loss, since leaving it out would leave
+    out the losses.
+    """
     if reviewed:
         return "under_review"
     if pipeline != PIPELINE:
         return "old_pipeline"
-    return next((mark for mark in EXCLUDING if mark in marks), None)
+    counted = GAPS if reason == "price_gone" else ()
+    return next((mark for mark in EXCLUDING if mark in marks and mark not in counted), None)
 
 
 _read_columns = attrgetter(*[one.name for one in fields(Close)[1:-1]])
@@ -198,7 +225,8 @@ def read_close(ident: str, row: Any, marks: Collection[str], *, reviewed: bool) 
     """Return the close that a row stores: a NamedTuple with a `pipeline` and the fields of Close
     from `mint` to `spent`. `marks`: the row's, parsed; `reviewed`: its account is under review.
     """
-    values = ident, *_read_columns(row), find_exclusion(row.pipeline, marks, reviewed)
+    excluded = find_exclusion(row.pipeline, marks, row.reason, reviewed=reviewed)
+    values = ident, *_read_columns(row), excluded
     return Close(*values)
 
 
@@ -304,10 +332,12 @@ class Account:
             pair=snapshot.pair,
         )
 
-    def doubt(self, mint: str) -> Position:
-        """Mark an open position as one at a venue whose real fills are not known, and return it."""
+    def doubt(self, mint: str, mark: str = UNPROVEN) -> Position:
+        """Mark an open position, by default as one at a venue whose real fills are not known, and
+        return it.
+        """
         position = self.positions[mint]
-        marks = tuple(sorted({*position.marks, UNPROVEN}))
+        marks = tuple(sorted({*position.marks, mark}))
         self.positions[mint] = replace(position, marks=marks)
         return self.positions[mint]
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from chain.amounts import sol
 from paper import guard
-from paper.account import PIPELINE, STARTING_CASH, Close, Position, find_exclusion, public_id
+from paper.account import STARTING_CASH, Close, Position, find_exclusion, public_id
 from paper.brain import find_new_lessons
 from paper.guard import DAY_MS, Pause
 from paper.market import SKEW_MS, percent
@@ -23,9 +23,8 @@ def record_close(trader: Trader, position: Position) -> None:
         trader.phase = replace(trader.phase, closes=trader.phase.closes + 1)
     if trader.adaptive != "off":
         add_pauses(trader, at)
-    control = trader.twin.player.closes if trader.twin else None
-    for lesson in find_new_lessons(trader.closes, trader.lessons, at, control):
-        trader.lessons[lesson.key] = lesson.expires_at
+    control = [close for twin in trader.twins for close in twin.closes]
+    for lesson in find_new_lessons(trader.closes, at, control):
         trader.add_line(
             "lesson",
             at,
@@ -53,7 +52,7 @@ def summarize(position: Position, ident: str, reviewed: bool = False) -> Close:
         position.gross,
         position.cash,
         position.spent,
-        find_exclusion(position.pipeline, position.marks, reviewed),
+        find_exclusion(position.pipeline, position.marks, position.reason, reviewed=reviewed),
     )
 
 
@@ -142,22 +141,14 @@ def change_phase(trader: Trader, name: str, at: int, why: str) -> None:
 
 
 def check_account(trader: Trader, at: int) -> None:
-    """Open a review where the starting cash changed under an open account, or the pipeline while a
-    position was open, and where one was marked on a clock ahead of this one.
+    """Open a review if the starting cash changed under an open account, or a position was marked on
+    a clock ahead of this one.
     """
     if trader.starting_cash != STARTING_CASH:
         trader.open_review(
             "starting_cash_changed", STARTING_CASH, "the starting cash has changed", at
         )
     for position in trader.account.positions.values():
-        if position.pipeline != PIPELINE:
-            trader.open_review(
-                "pipeline_changed",
-                f"{position.number}:{PIPELINE}",
-                "model or pipeline changed while a position was open",
-                at,
-                position.symbol,
-            )
         if position.marked_at > at + SKEW_MS:
             trader.open_review(
                 "clock_skew",

@@ -24,7 +24,7 @@ from paper.measured import RECORDED_RECEIPTS, CostsFrom, VenueError, list_eligib
 from paper.recent import Market
 from paper.strategies import Strategy, show_settings
 from paper.trader import DiaryLine, Trader
-from paper.twins import Twin, name_twin
+from paper.twins import TWINS, name_twin
 
 # Parts of a recording, each judged by settings chosen on those before it.
 FOLDS = 4
@@ -83,21 +83,26 @@ class Player:
     # The deepest fall below a peak, in basis points of that.
     drawdown_bps: int = 0
     spacing_ms: int = 0
+    # What a SOL cost when it began, in USD cents.
+    sol_cents_first: int | None = None
 
     @classmethod
     def prepare(
         cls, recording: Recording, strategy: Strategy, start_mode: str, until: int
     ) -> "Player":
-        """Make a player with an account of its own, and random entries beside it, that knows
-        nothing of `until` and later.
+        """Make a player with an account and twins of its own that knows nothing of `until` and
+        later. Nobody reviews it: a doubtful price excludes the position.
         """
         flows = {
             mint: tuple(flow for flow in told if flow.at < until)
             for mint, told in recording.flows.items()
         }
         phase = Phase(start_mode, since=recording.start)
-        trader = Trader(1, HANDLE, strategy, Account(), phase=phase)
-        trader.twin = Twin(Trader(1, name_twin(HANDLE), strategy, Account()))
+        trader = Trader(1, HANDLE, strategy, Account(), phase=phase, reviewable=False)
+        trader.twins = [
+            Trader(1, name_twin(HANDLE, number), strategy, Account(), reviewable=False)
+            for number in range(1, TWINS + 1)
+        ]
         market = Market(recording.interval_ms, recording.tokens.values(), flows)
         if recording.errors is not None:
             market.eligible = list_eligible(recording.errors)
@@ -111,6 +116,7 @@ class Player:
         self.market.costs = self.find_costs(at)
         run_heartbeat(self.trader, at)
         engine.play(self.market, [self.trader], snapshots, at)
+        self.sol_cents_first = self.sol_cents_first or self.market.sol_cents
         equity = self.trader.account.equity
         self.peak = max(self.peak, equity)
         self.drawdown_bps = max(self.drawdown_bps, (self.peak - equity) * 10_000 // self.peak)
@@ -124,22 +130,17 @@ class Player:
 
     def list_closes(self) -> list[Close]:
         """List its closes, oldest first."""
-        return _list_closes(self.trader, lambda number: self.trader.reviewed)
-
-    @property
-    def twin(self) -> Twin:
-        """What entered at random beside it."""
-        assert self.trader.twin is not None
-        return self.trader.twin
+        return _list_closes(self.trader)
 
     def list_random(self) -> list[Close]:
         """List the closes of random entries, oldest first."""
-        return _list_closes(self.twin.player, lambda number: number in self.twin.doubted)
+        closes = [close for twin in self.trader.twins for close in _list_closes(twin)]
+        return sorted(closes, key=lambda close: close.closed_at)
 
 
-def _list_closes(trader: Trader, is_doubted: Callable[[int], bool]) -> list[Close]:
+def _list_closes(trader: Trader) -> list[Close]:
     closed = [one for one in trader.journal.positions.values() if one.closed_at]
-    closes = [summarize(one, str(one.number), is_doubted(one.number)) for one in closed]
+    closes = [summarize(one, str(one.number), trader.reviewed) for one in closed]
     return sorted(closes, key=lambda close: close.closed_at)
 
 
@@ -332,22 +333,17 @@ def _show_player(player: Player) -> Json:
 
 
 def _show_controls(player: Player) -> Json:
-    twin, closes = player.twin, player.list_random()
-    equity, moved = twin.player.account.equity, None
-    if twin.sol_cents_first and twin.sol_cents_last:
-        moved = twin.sol_cents_last - twin.sol_cents_first
+    closes, first, last = player.list_random(), player.sol_cents_first, player.market.sol_cents
+    equity = sum(twin.account.equity for twin in player.trader.twins) // TWINS
+    moved = float(percent(last - first, first)) if first and last else None
     return {
-        "holdingSol": {
-            "returnPct": 0.0,
-            "usdChangePct": None
-            if moved is None or not twin.sol_cents_first
-            else float(percent(moved, twin.sol_cents_first)),
-        },
+        "holdingSol": {"returnPct": 0.0, "usdChangePct": moved},
         "randomEntry": {
             "equitySol": sol(equity),
             "returnPct": float(percent(equity - STARTING_CASH, STARTING_CASH)),
+            "accounts": TWINS,
             "closes": len(closes),
-            **results.describe(closes, STARTING_CASH),
+            **results.describe(closes, TWINS * STARTING_CASH),
         },
     }
 

@@ -1,31 +1,36 @@
-"""What a trader's closes have in common: patterns and lessons. Pure.
+"""What a trader's closes have in common: patterns, and lessons that random entries don't teach.
+Pure.
 
-All of it describes the past and forecasts nothing.
+All of it describes the past and forecasts nothing. Closes are grouped by what was known at entry,
+never by how they ended: stops lose by definition.
 """
 
-from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from chain.amounts import sol
-from paper.account import Close
+from paper.account import Close, cluster
 from paper.diary import quote_symbol
-from paper.guard import DAY_MS, LOOK_BACK_MS, MIN_CLOSES
+from paper.guard import DAY_MS, HOUR_MS, LOOK_BACK_MS
 from paper.market import percent
-from paper.results import describe_rates
+from paper.results import compare_ratios, count_excluded, describe_rates, find_ratio, find_return
 
 # Closes of one kind that are worth a sentence.
 MIN_PATTERN = 3
-LESSON_LIFE_MS = 7 * DAY_MS
-# The key of all closes together, beside those by reason and by token.
-ALL = "all"
+# Lessons are looked for once a week, at the first close in it, and hold for a week.
+LOOK_MS = LESSON_LIFE_MS = 7 * DAY_MS
+# Chance alone gives one account in a hundred a lesson at a look, whatever the number of keys: at
+# most one in twenty over the five looks of thirty days.
+MAX_CHANCE = 0.01
 NOTE = "Descriptive. Coverage is not proof of profitability."
+ALL = "all"
+PART_MS = 6 * HOUR_MS
 
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """A sentence about counted closes. With fewer than MIN_CLOSES it is a pattern."""
+    """A sentence about counted closes. A pattern is one that may be chance."""
 
     key: str
     text: str
@@ -36,109 +41,108 @@ class Lesson:
     expires_at: int
     # Its rates, each with its interval; see paper.results.describe_rates.
     evidence: Mapping[str, Any]
-    # Whether it is no lesson: it counts too few closes, or random entries show it, too.
     is_pattern: bool
+
+
+def list_keys(close: Close) -> tuple[str, ...]:
+    """Return the kinds that a close is of: all, its token, and the part of the UTC day it was
+    entered in.
+    """
+    part = close.opened_at % DAY_MS // PART_MS
+    return ALL, f"token {close.mint}", f"hours {part}"
 
 
 def find_lessons(
     closes: Sequence[Close], now: int, control: Sequence[Close] | None = None
 ) -> list[Lesson]:
-    """Return a lesson for each closing reason and each token with enough eligible closes in the
-    look-back, sorted by key.
+    """Return what the eligible closes of the look-back have in common by kind, sorted by key.
 
-    control: closes of the trader's twin; None where nothing is compared.
+    control: closes of the trader's twins; None if there are none to compare with.
     """
-    random = None if control is None else _group(control, now)
+    groups, random = _group(closes, now), _group(control or (), now)
+    tested = {
+        key: chance
+        for key, group in groups.items()
+        if (chance := find_chance(group, random.get(key, ()))) is not None
+    }
     return [
-        _lesson(key, group, now, random)
-        for key, group in sorted(_group(closes, now).items())
-        if len(group) >= MIN_PATTERN and key != ALL
+        # The chance of any of the kinds that were looked at.
+        _describe(key, group, random.get(key, ()), now, tested.get(key, 1.0) * max(1, len(tested)))
+        for key, group in sorted(groups.items())
+        if len(group) >= MIN_PATTERN
     ]
 
 
 def _group(closes: Sequence[Close], now: int) -> dict[str, list[Close]]:
-    groups: defaultdict[str, list[Close]] = defaultdict(list)
+    groups: dict[str, list[Close]] = {}
     for close in closes:
         if close.excluded is None and close.closed_at > now - LOOK_BACK_MS:
-            for key in (ALL, "reason " + close.reason, "token " + close.mint):
-                groups[key].append(close)
+            for key in list_keys(close):
+                groups.setdefault(key, []).append(close)
     return groups
 
 
-def _lesson(
-    key: str, group: Sequence[Close], now: int, random: Mapping[str, list[Close]] | None
+def find_chance(own: Sequence[Close], random: Sequence[Close]) -> float | None:
+    """Return how likely chance alone puts the mean return of closes this far from that of random
+    entries of the same kind; None for too few days or clusters on either side.
+    """
+    ours, theirs = (find_ratio(cluster(side), find_return) for side in (own, random))
+    return compare_ratios(ours, theirs).chance if ours and theirs else None
+
+
+def _describe(
+    key: str, group: Sequence[Close], random: Sequence[Close], now: int, chance: float
 ) -> Lesson:
-    about = (
-        f"closes in {quote_symbol(group[-1].symbol)}"
-        if key.startswith("token ")
-        else f"closes by {group[-1].reason.replace('_', ' ')}"
-    )
-    net = sum(close.net for close in group)
-    spent = sum(close.spent for close in group)
+    net, spent = sum(close.net for close in group), sum(close.spent for close in group)
     won = sum(close.net > 0 for close in group)
     text = (
-        f"Of {len(group)} {about} in {LOOK_BACK_MS // DAY_MS} days, {won} won; together"
+        f"Of {len(group)} {_name(key, group)} in {LOOK_BACK_MS // DAY_MS} days, {won} won; together"
         f" {sol(net)} SOL, {percent(net, spent)}% of what was spent."
     )
-    evidence = describe_rates(group)
-    if random is not None:
-        evidence["randomEntry"] = _find_control(key, random)
+    evidence = describe_rates(group) | {"randomEntry": describe_rates(random)}
+    is_pattern = chance > MAX_CHANCE
+    if not is_pattern:
+        ours, theirs = evidence["meanReturnPct"], evidence["randomEntry"]["meanReturnPct"]
+        text += f" A close made {ours}% on average, one entered at random {theirs}%."
+    ids = tuple(close.id for close in group)
     return Lesson(
-        key,
-        text,
-        len(group),
-        LOOK_BACK_MS,
-        tuple(close.id for close in group),
-        now,
-        now + LESSON_LIFE_MS,
-        evidence,
-        len(group) < MIN_CLOSES or (random is not None and not is_apart(evidence)),
+        key, text, len(group), LOOK_BACK_MS, ids, now, now + LESSON_LIFE_MS, evidence, is_pattern
     )
 
 
-def _find_control(key: str, random: Mapping[str, Sequence[Close]]) -> dict[str, Any]:
-    """Return what a twin's closes of the same kind show; all of them where those are too few."""
-    same = random.get(key, ())
-    found = same if len(same) >= MIN_CLOSES else random.get(ALL, ())
-    of = "the same kind" if found is same and same else "all"
-    return {"of": of, **describe_rates(found)}
+def _name(key: str, group: Sequence[Close]) -> str:
+    kind, _, which = key.partition(" ")
+    if kind == "token":
+        return f"closes in {quote_symbol(group[-1].symbol)}"
+    if kind == "hours":
+        first = int(which) * PART_MS // HOUR_MS
+        return f"closes entered from {first:02}:00 to {first + PART_MS // HOUR_MS:02}:00 UTC"
+    return "closes"
 
 
-def is_apart(evidence: Mapping[str, Any]) -> bool:
-    """Tell whether closes show what random entries don't: the interval of their mean return leaves
-    out the mean of those, of which there are enough.
+def is_look(closes: Sequence[Close]) -> bool:
+    """Tell whether lessons are looked for at the newest of these closes: it is the first of its
+    week.
     """
-    interval, random = evidence["meanReturnInterval"], evidence["randomEntry"]
-    if interval is None or random["eligibleCloses"] < MIN_CLOSES:
-        return False
-    low, high = interval
-    return not low <= random["meanReturnPct"] <= high
+    return len(closes) < 2 or closes[-2].closed_at // LOOK_MS != closes[-1].closed_at // LOOK_MS
 
 
 def find_new_lessons(
-    closes: Sequence[Close],
-    known: Mapping[str, int],
-    now: int,
-    control: Sequence[Close] | None = None,
+    closes: Sequence[Close], now: int, control: Sequence[Close] | None = None
 ) -> list[Lesson]:
-    """Return the lessons, patterns apart, that are not in force already. `known`: {key:
-    expires_at}; `control`: see find_lessons.
-    """
-    return [
-        lesson
-        for lesson in find_lessons(closes, now, control)
-        if not lesson.is_pattern and known.get(lesson.key, 0) <= now
-    ]
+    """Return the lessons of a week's look, patterns aside; see find_lessons."""
+    if not is_look(closes):
+        return []
+    return [one for one in find_lessons(closes, now, control) if not one.is_pattern]
 
 
 def review_results(closes: Sequence[Close]) -> dict[str, Any]:
-    """Add up a trader's eligible closes; where there are none, wins and net are None."""
+    """Add up a trader's eligible closes; wins and net are None if there are none."""
     eligible = [close for close in closes if close.excluded is None]
-    excluded = Counter(close.excluded for close in closes if close.excluded)
     return {
         "closes": len(closes),
         "eligibleCloses": len(eligible),
-        "excluded": dict(sorted(excluded.items())),
+        "excluded": count_excluded(closes),
         "wins": sum(close.net > 0 for close in eligible) if eligible else None,
         "netLamports": str(sum(close.net for close in eligible)) if eligible else None,
     }

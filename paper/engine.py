@@ -15,7 +15,7 @@ from paper.orders import expire_orders, settle_orders
 from paper.positions import update_positions
 from paper.recent import Market
 from paper.trader import Trader
-from paper.twins import find_sol_cents, play_twin
+from paper.twins import play_twins
 
 
 def play(
@@ -46,11 +46,10 @@ def play(
         with faults.isolate(trader.id):
             leave(trader, market, seen, now, faults)
     enter(faults.skip_faulty(traders), market, seen, at, now, faults)
-    sol_cents = find_sol_cents(seen)
     for trader in faults.skip_faulty(traders):
         with faults.isolate(trader.id):
             check_drawdown(trader, at)
-            play_twin(trader, market, seen, at, now, faults, sol_cents)
+            play_twins(trader, market, seen, at, now, faults)
 
 
 def check_snapshots(
@@ -65,4 +64,5 @@ def check_snapshots(
             faults.mint = one.mint
             if one.mint in market.tokens:
                 seen[one.mint] = market.push(one, now)
+    market.note_sol(one.snapshot for one in seen.values())
     return seen

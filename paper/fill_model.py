@@ -22,7 +22,10 @@ def list_constants() -> list[tuple[object, ...]]:
         ("costs", tuple(fills.RECORDED_COSTS)),
         ("failing", fills.FAILURE_BPS),
         *((name, getattr(pools, name)) for name in OF_POOLS),
-        *((name, one.kind, [tuple(step) for step in one.steps]) for name, one in table.items()),
+        *(
+            (name, one.kind, [tuple(step) for step in one.steps], one.has_virtual)
+            for name, one in table.items()
+        ),
     ]
 
 
@@ -34,8 +37,9 @@ ASSUMPTIONS = (
     "decided on one snapshot, filled on the first one after the stated latency that brings another"
     " quote; an order whose quote never changes expires",
     "pool fee by venue and market capitalization, from a dated table; of an unknown venue 1%",
-    "launch curves priced from the price alone, constant product from the pool's side in SOL; any"
-    f" other pool is filled {WIDE_BPS // 100}% wide and does not count",
+    "launch curves priced from the price alone, constant product from the pool's side in SOL, on"
+    f" PumpSwap with its virtual reserves; any other pool is filled {WIDE_BPS // 100}% wide and"
+    " does not count",
     "the pool remembers what simulated traders put in and took out, all of them together, and"
     " forgets it as observed volume passes through; it never pays more than it holds",
     "network fee and tip of each attempt drawn from what real swaps paid, 50th to 90th percentile;"
@@ -47,4 +51,6 @@ ASSUMPTIONS = (
     "a price under a twentieth of the last one is believed where a second provider, or the next"
     " snapshot, says so",
     "open positions are valued at what the pool would pay for them",
+    "every token can be sold: a token that blocks its sellers is bought and sold like any other",
+    "nobody sandwiches an order or trades ahead of it",
 )

@@ -1,4 +1,4 @@
-"""The fill model `amm-cp/2`: what an order would get from the pool it names, to the lamport. Pure.
+"""The fill model `amm-cp/3`: what an order would get from the pool it names, to the lamport. Pure.
 
 All arithmetic is on integers and rounds against the trader. `paper.pools` says what a pool is and
 what it remembers, `paper.venues` what each venue takes; `paper.fill_model` says what the model
@@ -13,7 +13,7 @@ from paper import pools
 from paper.market import ALL_SOL, LAMPORTS, SCALE, Snapshot, value_of
 from paper.pools import NEVER_TRADED, Memory, Pool
 
-MODEL = "amm-cp/2"
+MODEL = "amm-cp/3"
 # Basis points in a whole.
 ONE = 10_000
 # Lamports that a token account holds, returned when it is closed.
@@ -125,7 +125,7 @@ class Fill:
     # What the pool remembered: the flow before it in lamports, and how many trades came before.
     flow: int = 0
     turn: int = 0
-    # What its network fee was drawn from; None before amm-cp/2.
+    # What its network fee was drawn from; None if no fee was drawn.
     costs: NetworkCosts | None = None
 
     @property
@@ -205,12 +205,13 @@ def quote(
     flow: int,
 ) -> Amounts | None:
     """Return what a pool would give now for at most `amount`; None where it has nothing."""
-    pool = pools.find_pool(snapshot, order.decimals)
+    pool = pools.find_pool(snapshot, order.decimals, side)
     fee_bps = pools.venue_of(snapshot).fee_bps(snapshot.market_cap)
     if pool is None and memory.blind == snapshot.id:
         return None
     trade = _buy if side == "buy" else _sell
-    return trade(amount, snapshot, order, pool and pools.shift(pool, _felt(side, flow)), fee_bps)
+    shifted = pool and pools.shift(pool, _felt(side, flow), side)
+    return trade(amount, snapshot, order, shifted, fee_bps)
 
 
 class Terms(NamedTuple):
@@ -416,7 +417,7 @@ def write_off(
     """
     flow = pools.carry(memory, snapshot, order.decimals) if snapshot.price else memory.flow
     price, received = min(snapshot.price or 0, mark), 0
-    pool = price and pools.find_pool(replace(snapshot, price=price), order.decimals)
+    pool = price and pools.find_pool(replace(snapshot, price=price), order.decimals, "sell")
     if pool:
         received = _pay(pools.shift(pool, flow), _keep(order.amount, order.transfer_bps))
     fee_bps = pools.venue_of(snapshot).fee_bps(snapshot.market_cap)

@@ -8,13 +8,9 @@ points.
 import math
 from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from chain.amounts import sol
-from paper.clusters import cluster
-
-if TYPE_CHECKING:
-    from paper.account import Close
+from paper.account import Close, cluster
 
 # Basis points in a whole.
 ONE = 10_000
@@ -112,7 +108,7 @@ class Rule:
     minimum: int
     duration: int
     # Return what was counted, in words, where it is reason for a pause.
-    count: Callable[[Sequence["Close"]], str | None]
+    count: Callable[[Sequence[Close]], str | None]
     by_mint: bool = False
 
 
@@ -124,7 +120,7 @@ def is_rare(hits: int, of: int) -> bool:
     return tail * ACCOUNTS * LOOKS <= 1 << of
 
 
-def _count_losses(closes: Sequence["Close"], reasons: Container[str] | None = None) -> str | None:
+def _count_losses(closes: Sequence[Close], reasons: Container[str] | None = None) -> str | None:
     """Count the clusters that lost, in words, where a fair coin would hardly lose as many.
     reasons: of which a close must have one of these.
     """
@@ -137,13 +133,13 @@ def _count_losses(closes: Sequence["Close"], reasons: Container[str] | None = No
     return f"{lost} of {len(groups)} separate closes lost" if is_rare(lost, len(groups)) else None
 
 
-def _stop_cluster(closes: Sequence["Close"]) -> str | None:
+def _stop_cluster(closes: Sequence[Close]) -> str | None:
     """Count stops that lost; a trailing stop that won did what it is for."""
     found = _count_losses(closes, STOPS)
     return found and f"{found} by a stop"
 
 
-def _drawdown(closes: Sequence["Close"]) -> str | None:
+def _drawdown(closes: Sequence[Close]) -> str | None:
     """Compare the fall of the running total from its highest point with what an average position
     costs, and with what chance alone does.
 
@@ -166,7 +162,7 @@ def _drawdown(closes: Sequence["Close"]) -> str | None:
     )
 
 
-def _poor_mint(closes: Sequence["Close"]) -> str | None:
+def _poor_mint(closes: Sequence[Close]) -> str | None:
     found = _count_losses(closes)
     return found and f"{found} in this token"
 
@@ -181,7 +177,7 @@ COOLDOWN_FACTOR = 4
 
 
 def find_pauses(
-    closes: Sequence["Close"],
+    closes: Sequence[Close],
     pauses: Sequence[Pause],
     at: int,
     *,
@@ -210,7 +206,7 @@ def find_pauses(
     return found
 
 
-def _list_counted(rule: Rule, closes: Sequence["Close"], at: int) -> list["Close"]:
+def _list_counted(rule: Rule, closes: Sequence[Close], at: int) -> list[Close]:
     return [
         close
         for close in closes
@@ -255,6 +251,6 @@ def is_locked(equity: int, peak: int, phase: Phase) -> bool:
     )
 
 
-def list_covered(pause: Pause, closes: Sequence["Close"]) -> list["Close"]:
+def list_covered(pause: Pause, closes: Sequence[Close]) -> list[Close]:
     """List the closes of positions opened in a pause, or in one that was not applied."""
     return [close for close in closes if pause.covers(close.mint, close.opened_at)]

@@ -4,7 +4,7 @@ It takes a few statements, whatever the number of traders.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -13,19 +13,17 @@ import orjson
 import storage
 from chain.symbols import show_symbol
 from paper import rows
-from paper.account import Account, Position, public_id, read_close
+from paper.account import Account, public_id, read_close
 from paper.faults import Faults
-from paper.fills import WRITE_OFFS, remember
 from paper.guard import DAY_MS, HOUR_MS, LOOK_BACK_MS, Pause, Phase
 from paper.market import Check, Snapshot, Token, parse_snapshot
-from paper.pools import NEVER_TRADED, Memory, pool_key
-from paper.recent import Silence
-from paper.refill import Attempt, StoredAccount
+from paper.recent import FORGOTTEN_MS, Market, Silence
 from paper.rows import SUSPECT, Columns, read_fill, read_order, read_position
 from paper.strategies import Strategy, parse_settings
 from paper.tables import PaperOrder
 from paper.tables import Position as StoredPosition
 from paper.trader import REFUSAL_MS, Trader, refusal_key, topic_of
+from paper.twins import Leg, Ticket, name_twin
 from storage.rows import select
 
 # As text: asked in each tick, and building them would take longer than the answers.
@@ -37,10 +35,17 @@ NEW_SNAPSHOTS = "SELECT MIN(taken_at) FROM snapshot WHERE id > ? AND taken_at >=
 
 @dataclass
 class LoadedTrader:
-    """A trader, and its row as it was read, which tells what to store again."""
+    """A trader or a twin, and its row as it was read, which tells what to store again."""
 
     trader: Trader
     row: rows.TraderRow
+
+
+class Player(NamedTuple):
+    """Who plays an account: a trader, or one of its twins by its number from 1 on."""
+
+    trader: int
+    twin: int
 
 
 class OpenRows(NamedTuple):
@@ -112,12 +117,10 @@ def read_snapshot(row: rows.NamedSnapshotRow, mint: str) -> Snapshot:
 
 
 def find_oldest_mark(loaded: Iterable[LoadedTrader], until: int) -> int:
-    """Return when the position of a trader or a twin that waits longest for a price had the last
-    one; `until` (ms) where none waits since before that.
+    """Return when the position that waits longest for a price had the last one; `until` (ms) if
+    none waits since before that.
     """
-    players = [one.trader for one in loaded]
-    players += [one.twin.player for one in players if one.twin]
-    held = (position for one in players for position in one.account.positions.values())
+    held = (position for one in loaded for position in one.trader.account.positions.values())
     return min([until, *(position.marked_at for position in held)])
 
 
@@ -133,19 +136,20 @@ def find_silences(since: int, until: int) -> list[Silence]:
     return [Silence(*one) for one in zip(ends, starts, strict=True) if one[0] < one[1]]
 
 
-def find_memories() -> dict[str, Memory]:
-    """Read what each pool remembers: its last trade by anybody, by paper.pools.pool_key."""
+def load_memories(market: Market, now: int) -> None:
+    """Tell a market what each pool remembers of simulated trades."""
+    since = now - FORGOTTEN_MS - DAY_MS
     snapshots = {
         row.id: read_snapshot(row, row.mint)
-        for row in select(rows.NamedSnapshotRow, rows.LAST_SNAPSHOTS)
+        for row in select(rows.NamedSnapshotRow, rows.LAST_SNAPSHOTS, (since,))
     }
-    memories: dict[str, Memory] = {}
-    for row in select(rows.FillRow, rows.REMEMBERED_FILLS):
+    handles = {row.id: row.handle for row in select(rows.TraderRow, rows.TRADERS)}
+    for row in select(rows.FillRow, rows.REMEMBERED_FILLS, (since,)):
         snapshot = snapshots.get(row.snapshot)
-        if snapshot is not None:
-            key = pool_key(snapshot)
-            memories[key] = remember(memories.get(key, NEVER_TRADED), read_fill(row), snapshot)
-    return memories
+        if snapshot is None or (row.twin and row.trader not in handles):
+            continue
+        twin = row.twin and name_twin(handles[row.trader], row.twin)
+        (market.apart(twin) if twin else market).remember(read_fill(row), snapshot)
 
 
 def find_tokens(faults: Faults, statement: str = rows.TOKENS) -> dict[int, Token]:
@@ -173,8 +177,8 @@ def _read_checks(checks: str | None) -> tuple[Check, ...]:
 
 
 def list_trader_rows() -> dict[int, rows.TraderRow]:
-    """Read the rows of the traders that are not retired, by trader id."""
-    return {row.id: row for row in select(rows.TraderRow, rows.TRADERS)}
+    """Read the rows of the traders that are not retired, twins aside, by trader id."""
+    return {row.id: row for row in select(rows.TraderRow, rows.TRADERS) if not row.twin}
 
 
 def load_traders(
@@ -183,7 +187,8 @@ def load_traders(
     skipped: Collection[int] = frozenset(),
     read_strategy: Callable[[str, Mapping[str, Any]], Strategy] = parse_settings,
 ) -> list[LoadedTrader]:
-    """Read the traders that are not retired, with their open accounts and what they remember.
+    """Read the traders that are not retired and their twins, with their open accounts and what they
+    remember.
 
     Without the ids in `skipped`, and without those whose rows or strategies cannot be read: these
     get a fault.
@@ -192,67 +197,82 @@ def load_traders(
     reviews = select(rows.ReviewRow, rows.REVIEWS)
     # Of the last review of each period.
     states = {review.period: review.state for review in reviews}
-    loaded = {}
+    loaded: dict[Player, LoadedTrader] = {}
     for row in select(rows.TraderRow, rows.TRADERS):
         if row.id not in skipped:
             with faults.isolate(row.id):
                 reviewed = states.get(row.period) in SUSPECT
                 strategy = read_strategy(row.family, orjson.loads(row.settings))
-                loaded[row.id] = _read_trader(row, strategy, opened, reviewed)
+                loaded[Player(row.id, row.twin)] = _read_trader(row, strategy, opened, reviewed)
+    for who, one in loaded.items():
+        own = loaded.get(Player(who.trader, 0))
+        if who.twin and own:
+            own.trader.twins.append(one.trader)
     _remember_reviews(loaded, reviews, faults)
     _remember_closes(loaded, states, now, faults)
     _remember_lines(loaded, now, faults)
-    return [one for ident, one in loaded.items() if not faults.has(ident)]
+    return [one for who, one in loaded.items() if not faults.has(who.trader)]
 
 
 def _read_trader(
     row: rows.TraderRow, strategy: Strategy, opened: OpenRows, reviewed: bool
 ) -> LoadedTrader:
+    handle = name_twin(row.handle, row.twin) if row.twin else row.handle
     account = Account(
         row.cash,
         [read_position(one) for one in opened.positions[row.period]],
-        [read_order(one, row.handle) for one in opened.orders[row.period]],
+        [read_order(one, handle) for one in opened.orders[row.period]],
         row.next_order,
         row.next_position,
         row.lost_fees,
     )
     trader = Trader(
         row.id,
-        row.handle,
+        handle,
         strategy,
         account,
-        row.adaptive,
+        "observe" if row.twin else row.adaptive,
         Phase(**orjson.loads(row.phase)),
         reviewed,
         row.starting_cash,
         row.peak,
         row.day,
         row.day_equity,
+        tickets=read_tickets(row.tickets),
+        reviewable=not row.twin,
     )
     return LoadedTrader(trader, row)
+
+
+def read_tickets(stored: str) -> list[Ticket]:
+    """Return the tickets of a twin, out of their stored JSON."""
+    return [
+        Ticket(**{**one, "legs": tuple(Leg(**leg) for leg in one["legs"])})
+        for one in orjson.loads(stored)
+    ]
 
 
 def _read_open() -> OpenRows:
     positions: dict[int, list[Columns]] = defaultdict(list)
     orders: dict[int, list[Columns]] = defaultdict(list)
-    for row in _list_columns(StoredPosition, StoredPosition.closed_at.is_null()):
+    for row in list_columns(StoredPosition, StoredPosition.closed_at.is_null()):
         positions[row["period"]].append(row)
-    for row in _list_columns(PaperOrder, PaperOrder.state == "open"):
+    for row in list_columns(PaperOrder, PaperOrder.state == "open"):
         orders[row["period"]].append(row)
     return OpenRows(positions, orders)
 
 
 def _remember_reviews(
-    loaded: Mapping[int, LoadedTrader], reviews: Iterable[rows.ReviewRow], faults: Faults
+    loaded: Mapping[Player, LoadedTrader], reviews: Iterable[rows.ReviewRow], faults: Faults
 ) -> None:
     """Fill in the keys of all reasons for a review that a trader ever had, and the topics of the
     last review of its open period.
     """
     for review in reviews:
-        if review.trader not in loaded:
+        one = loaded.get(Player(review.trader, 0))
+        if one is None:
             continue
         with faults.isolate(review.trader):
-            one = loaded[review.trader]
             keys = {reason["key"] for reason in orjson.loads(review.reasons)}
             one.trader.review_keys |= keys
             if review.period == one.row.period:
@@ -260,30 +280,30 @@ def _remember_reviews(
 
 
 def _remember_closes(
-    loaded: Mapping[int, LoadedTrader], states: Mapping[int, str], now: int, faults: Faults
+    loaded: Mapping[Player, LoadedTrader], states: Mapping[int, str], now: int, faults: Faults
 ) -> None:
     for row in select(rows.CloseRow, rows.CLOSES, (now - 2 * LOOK_BACK_MS,)):
-        if row.trader in loaded:
+        one = loaded.get(Player(row.trader, row.twin))
+        if one is not None:
             with faults.isolate(row.trader):
-                trader = loaded[row.trader].trader
+                trader = one.trader
                 ident = public_id(trader.handle, "close", row.number)
                 marks, reviewed = orjson.loads(row.marks), states.get(row.period) in SUSPECT
                 trader.closes.append(read_close(ident, row, marks, reviewed=reviewed))
 
 
-def _remember_lines(loaded: Mapping[int, LoadedTrader], now: int, faults: Faults) -> None:
+def _remember_lines(loaded: Mapping[Player, LoadedTrader], now: int, faults: Faults) -> None:
     since = now - LOOK_BACK_MS - DAY_MS, now - REFUSAL_MS
     for row in select(rows.RememberedRow, rows.REMEMBERED, since):
-        if row.trader in loaded:
+        one = loaded.get(Player(row.trader, row.twin))
+        if one is not None:
             with faults.isolate(row.trader):
-                _remember_line(loaded[row.trader].trader, row)
+                _remember_line(one.trader, row)
 
 
 def _remember_line(trader: Trader, row: rows.RememberedRow) -> None:
     facts = orjson.loads(row.facts)
-    if row.kind == "lesson":
-        trader.lessons[facts["key"]] = facts["expiresAt"]
-    elif row.kind == "pause":
+    if row.kind == "pause":
         _remember_pause(trader, row.at, row.mint, facts)
     else:
         trader.refused[refusal_key(facts["reason"], row.mint)] = row.at
@@ -312,54 +332,6 @@ def read_pause(at: int, mint: str | None, facts: Mapping[str, Any]) -> Pause:
     )
 
 
-def _list_columns(model: Any, condition: Any) -> list[Columns]:
+def list_columns(model: Any, condition: Any) -> list[Columns]:
     """Read rows of a table as {column: value}, oldest first."""
     return list(model.select().where(condition).order_by(model.id).dicts())
-
-
-def load_account(period: Any, handle: str) -> StoredAccount:
-    """Read an account period as paper.refill needs it."""
-    orders = {
-        row["number"]: read_order(row, handle)
-        for row in _list_columns(PaperOrder, PaperOrder.period == period)
-    }
-    positions = {
-        row["number"]: read_position(row)
-        for row in _list_columns(StoredPosition, StoredPosition.period == period)
-    }
-    return StoredAccount(
-        period.starting_cash,
-        period.cash,
-        period.lost_fees,
-        orders,
-        tuple(_list_attempts(period.id, positions)),
-        positions,
-    )
-
-
-def _list_attempts(period: int, positions: Mapping[int, Position]) -> Iterator[Attempt]:
-    snapshots = {
-        row.id: read_snapshot(row, row.mint)
-        for row in select(rows.NamedSnapshotRow, rows.NAMED_SNAPSHOTS, (period, period))
-    }
-    memories: dict[str, Memory] = {}
-    shared = select(rows.FillRow, rows.SHARED_FILLS, (period, period))
-    for row in sorted(shared, key=_fill_order):
-        done, known = read_fill(row), snapshots.get(row.snapshot)
-        key = pool_key(known) if known else row.mint
-        if row.period == period:
-            mark = positions[row.position].price if row.position else 0
-            memory = memories.get(key, NEVER_TRADED)
-            yield Attempt(done, known, mark, row.model, memory)
-        if known is not None:
-            memories[key] = remember(memories.get(key, NEVER_TRADED), done, known)
-
-
-def _fill_order(row: rows.FillRow) -> tuple[int, bool, int, int, int, int]:
-    """Return a sort key that puts fills in the order the engine made them: moment by moment,
-    write-offs first, then the oldest decision of all traders; of one pool by its turns.
-
-    Rows are stored trader by trader, so their ids do not tell who took from a pool first.
-    """
-    waited = row.reason not in WRITE_OFFS
-    return row.at, waited, row.decided_at if waited else 0, row.trader, row.number, row.turn

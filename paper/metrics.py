@@ -5,8 +5,9 @@ are of closes. Ratios are rounded for display, money stays whole lamports.
 """
 
 from collections.abc import Sequence
-from math import sqrt
-from statistics import fmean, stdev
+from itertools import groupby
+from math import exp, log, sqrt
+from statistics import fmean, median, stdev
 from typing import Any, NamedTuple
 
 from paper.account import Close
@@ -14,26 +15,39 @@ from paper.guard import DAY_MS
 
 # Fewer days tell nothing about how returns vary.
 MIN_DAYS = 20
+# A growth beyond it, as a logarithm of the yearly factor, says nothing.
+MAX_LOG_GROWTH = 50
 
 
 class Mark(NamedTuple):
-    """What an account was worth. `at`: ms; `equity`, `held`: lamports of all and of positions."""
+    """What an account was worth. `at`: ms; `equity`, `held`: lamports of all and of positions;
+    `sol_cents`: what a SOL cost then, in USD cents.
+    """
 
     at: int
     equity: int
     held: int
+    sol_cents: int | None = None
 
 
 def describe_account(marks: Sequence[Mark], closes: Sequence[Close], start: int) -> dict[str, Any]:
     """Return the figures of an account that began with `start` lamports; marks in order."""
     returns = list_daily_returns(marks, start)
+    drawdown, growth = find_drawdown(marks, start), find_growth(marks, start, len(returns))
+    percentage = drawdown and round(100 * drawdown.share, 2)
     return {
-        "maxDrawdownPct": find_max_drawdown(marks, start),
+        "maxDrawdownPct": percentage,
+        "drawdownFrom": drawdown and drawdown.since,
+        "drawdownTo": drawdown and drawdown.until,
         "days": len(returns),
+        "cagrPct": growth,
+        "calmar": round(growth / percentage, 2) if growth is not None and percentage else None,
         "sharpePerDay": find_sharpe(returns),
         "sortinoPerDay": find_sortino(returns),
         "exposure": find_exposure(marks),
+        "solUsdChangePct": find_market_change(marks),
         **describe_closes(closes, start),
+        **describe_runs(closes),
     }
 
 
@@ -53,11 +67,61 @@ def describe_closes(closes: Sequence[Close], start: int) -> dict[str, Any]:
     }
 
 
-def find_max_drawdown(marks: Sequence[Mark], start: int) -> float | None:
-    """Return the deepest fall of equity below its peak so far, in percent; None without marks."""
+class Drawdown(NamedTuple):
+    """The deepest fall of equity below its highest so far, as a share of that; dates in ms."""
+
+    share: float
+    since: int
+    until: int
+
+
+def find_drawdown(marks: Sequence[Mark], start: int) -> Drawdown | None:
+    """Return the deepest fall of an account; None without marks."""
     if not marks:
         return None
-    return round(max(100 * fall / peak for fall, peak in list_falls(marks, start) if peak), 2)
+    peak, peak_at = start, marks[0].at
+    worst = Drawdown(0.0, peak_at, peak_at)
+    for mark in marks:
+        if mark.equity >= peak:
+            peak, peak_at = mark.equity, mark.at
+        elif (peak - mark.equity) / peak > worst.share:
+            worst = Drawdown((peak - mark.equity) / peak, peak_at, mark.at)
+    return worst
+
+
+def find_growth(marks: Sequence[Mark], start: int, days: int) -> float | None:
+    """Return the yearly growth in percent; None under MIN_DAYS."""
+    if days < MIN_DAYS or start <= 0 or marks[-1].equity <= 0:
+        return None
+    years = max(1, marks[-1].at - marks[0].at) / (365 * DAY_MS)
+    growth = log(marks[-1].equity / start) / years
+    return round(100 * (exp(growth) - 1), 2) if growth < MAX_LOG_GROWTH else None
+
+
+def find_market_change(marks: Sequence[Mark]) -> float | None:
+    """Return how a SOL moved against the dollar over the marks, in percent; None if unknown."""
+    known = [mark.sol_cents for mark in marks if mark.sol_cents]
+    return round(100 * (known[-1] - known[0]) / known[0], 2) if known else None
+
+
+def describe_runs(closes: Sequence[Close]) -> dict[str, Any]:
+    """Return the longest runs of closes that won and lost, and how long the median of each was
+    held.
+    """
+    ordered = sorted(closes, key=lambda one: one.closed_at)
+    runs = {True: 0, False: 0}
+    for won, group in groupby(ordered, lambda one: one.net > 0):
+        runs[won] = max(runs[won], len(list(group)))
+    held = {
+        won: [(one.closed_at - one.opened_at) // 1000 for one in closes if (one.net > 0) == won]
+        for won in runs
+    }
+    return {
+        "longestWinStreak": runs[True],
+        "longestLossStreak": runs[False],
+        "medianWinnerSeconds": int(median(held[True])) if held[True] else None,
+        "medianLoserSeconds": int(median(held[False])) if held[False] else None,
+    }
 
 
 class Fall(NamedTuple):

@@ -2,7 +2,8 @@
 
 A pool remembers: what simulated traders put in less what they took out (its flow) stays from
 snapshot to snapshot, moves the price along the pool's own curve, and fades as observed volume
-passes through. Lamports and raw units; all integers, rounded against the trader.
+passes through. Lamports and raw units, all integers. The token side is rounded up for a sale and
+down for a purchase, so that neither gets more than the exact formula pays.
 """
 
 from math import isqrt
@@ -59,23 +60,40 @@ def pool_key(snapshot: Snapshot) -> str:
     return snapshot.pair or snapshot.mint
 
 
-def find_pool(snapshot: Snapshot, decimals: int) -> Pool | None:
-    """Return the pool of a snapshot with a price; None where its reserves are unknown."""
+def find_pool(snapshot: Snapshot, decimals: int, side: str = "buy") -> Pool | None:
+    """Return the pool of a snapshot with a price as a purchase or a sale sees it; None if its
+    reserves are unknown.
+    """
     venue = find_venue(snapshot.venue)
     if venue.kind == "curve":
-        return _find_curve(snapshot, decimals)
+        return _find_curve(snapshot, decimals, side)
     if snapshot.reserve is None:
         return None
-    sol = snapshot.reserve
-    tokens = sol * 10**decimals * SCALE // (snapshot.known_price * LAMPORTS)
-    return Pool(sol, tokens, sol, tokens, venue.kind == "product")
+    sol = snapshot.reserve + (find_virtual(snapshot) if venue.has_virtual else 0)
+    tokens = _divide(sol * 10**decimals * SCALE, snapshot.known_price * LAMPORTS, side)
+    return Pool(sol, tokens, snapshot.reserve, tokens, venue.kind == "product")
 
 
-def _find_curve(snapshot: Snapshot, decimals: int) -> Pool | None:
+def find_virtual(snapshot: Snapshot) -> int:
+    """Return the lamports by which a pool is priced as if its vault held more: what its tokens are
+    worth beyond the vault, at most as much again.
+    """
+    if snapshot.liquidity is None or not snapshot.sol_cents or snapshot.reserve is None:
+        return 0
+    both_sides = snapshot.liquidity * LAMPORTS // snapshot.sol_cents
+    return max(0, min(snapshot.reserve, both_sides - 2 * snapshot.reserve))
+
+
+def _divide(above: int, below: int, side: str) -> int:
+    return -(-above // below) if side == "sell" else above // below
+
+
+def _find_curve(snapshot: Snapshot, decimals: int, side: str) -> Pool | None:
     """Return a launch curve at its price; None where the price lies on no such curve."""
     if decimals != CURVE_DECIMALS or not snapshot.price:
         return None
     tokens = isqrt(CURVE * 10**CURVE_DECIMALS * SCALE // (snapshot.price * LAMPORTS))
+    tokens += side == "sell"
     # A price cut to a few digits may lie just outside either end.
     if not CURVE_KEPT_RAW * 99 // 100 <= tokens <= CURVE // CURVE_VIRTUAL_SOL * 101 // 100:
         return None
@@ -83,13 +101,12 @@ def _find_curve(snapshot: Snapshot, decimals: int) -> Pool | None:
     return Pool(sol, tokens, max(0, sol - CURVE_VIRTUAL_SOL), max(0, tokens - CURVE_KEPT_RAW))
 
 
-def shift(pool: Pool, flow: int) -> Pool:
-    """Return a pool after a net flow of lamports, along its own curve."""
+def shift(pool: Pool, flow: int, side: str = "sell") -> Pool:
+    """Return a pool after a net flow of lamports, along its own curve, as a side sees it."""
     sol = pool.sol + flow
     if sol <= 0:
         return pool._replace(sol=0, tokens=0, payable=0, buyable=0)
-    # Rounded up: the pool never owes more than it has.
-    tokens = -(-pool.sol * pool.tokens // sol)
+    tokens = _divide(pool.sol * pool.tokens, sol, side)
     moved = tokens - pool.tokens
     return pool._replace(
         sol=sol,
@@ -159,7 +176,7 @@ def find_side_cents(snapshot: Snapshot) -> int | None:
     if snapshot.liquidity is not None:
         return snapshot.liquidity // 2
     if find_venue(snapshot.venue).kind == "curve" and snapshot.sol_cents is not None:
-        curve = _find_curve(snapshot, CURVE_DECIMALS)
+        curve = _find_curve(snapshot, CURVE_DECIMALS, "buy")
         return curve and curve.sol * snapshot.sol_cents // LAMPORTS
     return None
 

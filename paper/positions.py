@@ -1,11 +1,11 @@
-"""Mark open positions in each round, write them off, or open reviews about them. Pure."""
+"""Mark open positions in each round, write them off, or doubt them. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import replace
 
 from paper.account import Position
 from paper.faults import Faults
-from paper.fills import STALE_PRICE, Terms, close_at_nothing, is_gone, liquidate, write_off
+from paper.fills import Terms, close_at_nothing, is_gone, liquidate, write_off
 from paper.guard import DAY_MS
 from paper.market import CheckedSnapshot, Snapshot
 from paper.orders import book_fill, end_order
@@ -15,13 +15,8 @@ from paper.trader import Trader
 # A held token without a usable price for this long, not counting pauses of the scout, is closed at
 # nothing.
 MAX_UNPRICED_MS = DAY_MS
-MISSES = {
-    "unseen": ("missing_snapshot", "no snapshot came while a position was open"),
-    "unpriced": ("missing_price", "no usable price in SOL came while a position was open"),
-}
 REVIEWED_FLAWS = {
     "price_jump": "the price moved beyond the bound between neighbouring snapshots",
-    "non_positive_price": "the price was not finite and positive",
     "clock_skew": "a snapshot's time did not fit the clock or its neighbour",
 }
 
@@ -79,6 +74,8 @@ def update_position(
         raise_flaw(
             trader, snapshot, flaw, position.symbol, f"position {position.number}", direction
         )
+        if flaw == "non_positive_price":
+            doubt(trader, position.mint, flaw)
     handle_missing_price(trader, position, snapshot, market, at)
 
 
@@ -93,22 +90,12 @@ def move_position(trader: Trader, position: Position, snapshot: Snapshot) -> Pos
 
 
 def mark_position(trader: Trader, position: Position, snapshot: Snapshot, market: Market) -> None:
-    """Value a position at what its pool would pay; the first mark after a long gap opens a
-    review.
-    """
+    """Value a position at what its pool would pay."""
     terms = Terms(position.decimals, market.tokens[position.mint].transfer_fee_bps)
     worth = liquidate(position.raw, snapshot, terms, market.recall(snapshot))
     marked = position.marked(snapshot, market.horizon_ms, worth, market.interval_ms)
     trader.account.positions[position.mint] = marked
     trader.journal.positions[marked.number] = marked
-    if STALE_PRICE in marked.marks and STALE_PRICE not in position.marks:
-        trader.open_review(
-            "stale_snapshot",
-            snapshot.id,
-            "there was no price for a long time before this one",
-            snapshot.at,
-            position.symbol,
-        )
 
 
 def raise_flaw(
@@ -119,9 +106,22 @@ def raise_flaw(
     about: str,
     subject: int | str,
 ) -> None:
-    """Open a review about a snapshot that is not believable, once while its price stays so."""
-    if flaw in REVIEWED_FLAWS:
+    """Open a review about a snapshot that is not believable, once while its price stays so; of an
+    account that no operator reviews, exclude the position.
+    """
+    if flaw not in REVIEWED_FLAWS:
+        return
+    if trader.reviewable:
         trader.open_review(flaw, subject, REVIEWED_FLAWS[flaw], snapshot.at, symbol, about)
+    elif snapshot.mint in trader.account.positions:
+        doubt(trader, snapshot.mint, flaw)
+
+
+def doubt(trader: Trader, mint: str, mark: str) -> None:
+    """Keep the close of an open position from being compared, and nothing else of its account."""
+    if mark not in trader.account.positions[mint].marks:
+        position = trader.account.doubt(mint, mark)
+        trader.journal.positions[position.number] = position
 
 
 def handle_missing_price(
@@ -131,17 +131,13 @@ def handle_missing_price(
     market: Market,
     at: int,
 ) -> None:
-    """Open a review for a held token without a usable price for three intervals; after a day close
-    it at nothing.
+    """Doubt a position without a usable price for three intervals; after a day close it at nothing.
 
     Time in which no token had a snapshot counts for neither: the scout was silent, not the token.
     """
     if at - max(position.marked_at, market.awake_since) <= market.patience_ms:
         return
-    code, detail = MISSES["unseen" if snapshot is None else "unpriced"]
-    trader.open_review(
-        code, position.marked_on, detail, at, position.symbol, f"position {position.number}"
-    )
+    doubt(trader, position.mint, "missing_snapshot" if snapshot is None else "missing_price")
     if market.count_awake_ms(position.marked_at, at) > MAX_UNPRICED_MS:
         last = Snapshot(position.marked_on, position.mint, at, position.price)
         write_off_position(trader, position, last, market, "price_gone")

@@ -22,6 +22,8 @@ from paper.market import (
 )
 from paper.pools import NEVER_TRADED, Memory, pool_key
 
+# A pool forgets simulated trades after this long without one.
+FORGOTTEN_MS = 86_400_000
 # A silence that ended longer ago is forgotten.
 SILENCES_KEPT_MS = 30 * 86_400_000
 
@@ -51,8 +53,12 @@ class Market:
         self.windows: dict[str, tuple[Snapshot, ...]] = {}
         # By mint, the last snapshot that had a price.
         self.before: dict[str, Snapshot] = {}
-        # What simulated trades did to each pool, by paper.pools.pool_key.
+        # What traders did to each pool, by paper.pools.pool_key,
         self.memories: dict[str, Memory] = {}
+        # ... and what each twin did to those that it trades in, by its handle.
+        self.apart_memories: dict[str, dict[str, Memory]] = {}
+        # What a SOL costs, in USD cents.
+        self.sol_cents: int | None = None
         self.costs = RECORDED_COSTS
         # Venues whose closes may be compared; None: all that the model fits.
         self.eligible: frozenset[str] | None = None
@@ -80,7 +86,8 @@ class Market:
         other = Market(self.interval_ms, self.tokens.values(), self.flows)
         other.windows, other.before = dict(self.windows), dict(self.before)
         other.memories, other.costs = dict(self.memories), self.costs
-        other.eligible = self.eligible
+        other.apart_memories = {who: dict(known) for who, known in self.apart_memories.items()}
+        other.eligible, other.sol_cents = self.eligible, self.sol_cents
         other.quoted_at = dict(self.quoted_at)
         other.awake_since, other.newest_at = self.awake_since, self.newest_at
         other.silences = list(self.silences)
@@ -92,10 +99,11 @@ class Market:
         """
         return None if self.newest_at > now + SKEW_MS else self.copy()
 
-    def beside(self, memories: dict[str, Memory]) -> "Market":
-        """Return the same market with other memories, for trades that move nobody else's pool."""
-        # Five times as fast as copy.copy; each trader's twin asks for one in each round.
+    def apart(self, handle: str) -> "Market":
+        """Return the same market for a twin, whose trades move nobody else's pool."""
+        # Five times as fast as copy.copy; each twin asks for one in each round.
         other = Market.__new__(Market)
+        memories = self.apart_memories.setdefault(handle, {})
         other.__dict__ = {**self.__dict__, "memories": memories}
         return other
 
@@ -124,6 +132,12 @@ class Market:
             kept = kept[:-1]
         recent = [one for one in kept[1 - WINDOW :] if one.at >= snapshot.at - self.horizon_ms]
         self.windows[snapshot.mint] = (*recent, snapshot)
+
+    def note_sol(self, seen: Iterable[Snapshot]) -> None:
+        """Note what a SOL costs: the middle of what the snapshots of a moment say."""
+        prices = sorted(one.sol_cents for one in seen if one.sol_cents)
+        if prices:
+            self.sol_cents = prices[len(prices) // 2]
 
     def begin(self, at: int, silences: Sequence[Silence]) -> None:
         """Begin at a time (ms), after these silences."""
@@ -167,8 +181,10 @@ class Market:
 
     # ---- what simulated trades did ---------------------------------------------------------------
     def recall(self, snapshot: Snapshot) -> Memory:
-        """Return what the pool of a snapshot remembers."""
-        return self.memories.get(pool_key(snapshot), NEVER_TRADED)
+        """Return what the pool of a snapshot remembers; nothing of what was more than a day ago."""
+        memory = self.memories.get(pool_key(snapshot), NEVER_TRADED)
+        is_old = memory.last is not None and snapshot.at - memory.last.at > FORGOTTEN_MS
+        return NEVER_TRADED if is_old else memory
 
     def remember(self, fill: Fill, snapshot: Snapshot) -> None:
         """Let the pool of a snapshot remember a fill."""

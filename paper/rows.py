@@ -58,23 +58,20 @@ FROM snapshot s JOIN token t ON t.id = s.token_id """
 SNAPSHOTS = f"""{NAMED_SNAPSHOT}
 WHERE s.token_id IN (SELECT id FROM token WHERE tracked_at IS NOT NULL OR held)
 AND s.taken_at >= ? AND s.id >= ? AND s.id < ?"""
-# Those of the fills of a period, and of all fills in the same tokens that a pool remembers.
+# Those of the fills of a period.
 NAMED_SNAPSHOTS = f"""{NAMED_SNAPSHOT}
 WHERE s.id IN (SELECT f.snapshot FROM paper_fill f JOIN paper_order o ON o.id = f.order_id
-               WHERE o.period_id = ?
-               UNION SELECT f.snapshot FROM paper_fill f JOIN paper_order o ON o.id = f.order_id
-               WHERE f.turn > 0 AND o.mint IN
-                     (SELECT mint FROM paper_order WHERE period_id = ?))"""
-# The last trade that each pool remembers, by token.
+               WHERE o.period_id = ?)"""
+# Those of the fills since a time that pools remember.
 LAST_SNAPSHOTS = f"""{NAMED_SNAPSHOT}
-WHERE s.id IN (SELECT snapshot FROM paper_fill WHERE turn > 0)"""
+WHERE s.id IN (SELECT snapshot FROM paper_fill WHERE turn > 0 AND at >= ?)"""
 
 
 class FillRow(NamedTuple):
     """A fill with its order. `number`: of the order; `position`: a number or None."""
 
-    period: int
     trader: int
+    twin: int
     snapshot: int
     number: int
     mint: str
@@ -99,18 +96,13 @@ class FillRow(NamedTuple):
 
 
 FILL = """
-SELECT o.period_id AS period, p.trader_id AS trader, f.snapshot, o.number, o.mint, o.side, f.at,
-       o.decided_on, o.decided_at, f.raw, f.mid, f.slippage, f.pool_fee, f.network_fee, f.rent,
+SELECT p.trader_id AS trader, p.twin, f.snapshot, o.number, o.mint, o.side, f.at, o.decided_on,
+       o.decided_at, f.raw, f.mid, f.slippage, f.pool_fee, f.network_fee, f.rent,
        f.failed, o.reason, f.marks, f.position, f.model, f.flow, f.turn, f.costs
 FROM paper_fill f JOIN paper_order o ON o.id = f.order_id JOIN period p ON p.id = o.period_id
 """
-# All that share a snapshot, or a pool that remembers, with those of a period.
-SHARED_FILLS = f"""{FILL}
-WHERE f.snapshot IN (SELECT f.snapshot FROM paper_fill f JOIN paper_order o ON o.id = f.order_id
-                     WHERE o.period_id = ?)
-OR f.turn > 0 AND o.mint IN (SELECT mint FROM paper_order WHERE period_id = ?)
-ORDER BY f.id"""
-REMEMBERED_FILLS = f"{FILL} WHERE f.turn > 0 ORDER BY f.turn"
+OF_PERIOD = f"{FILL} WHERE o.period_id = ? ORDER BY f.id"
+REMEMBERED_FILLS = f"{FILL} WHERE f.turn > 0 AND f.at >= ? ORDER BY f.at, f.turn"
 
 
 class TokenRow(NamedTuple):
@@ -136,7 +128,7 @@ WHERE EXISTS (SELECT 1 FROM snapshot WHERE snapshot.token_id = token.id)"""
 
 
 class TraderRow(NamedTuple):
-    """A trader with its open account period."""
+    """A trader with an open account period: its own, or one of a twin."""
 
     id: int
     handle: str
@@ -146,6 +138,7 @@ class TraderRow(NamedTuple):
     version: int
     created_at: int
     period: int
+    twin: int
     starting_cash: int
     cash: int
     lost_fees: int
@@ -155,14 +148,16 @@ class TraderRow(NamedTuple):
     phase: str
     next_order: int
     next_position: int
+    tickets: str
 
 
+# Each trader comes before its twins.
 TRADERS = """
 SELECT t.id, t.handle, t.family, t.settings, t.adaptive, t.version, t.created_at, p.id AS period,
-       p.starting_cash, p.cash, p.lost_fees, p.peak, p.day, p.day_equity, t.phase, t.next_order,
-       t.next_position
+       p.twin, p.starting_cash, p.cash, p.lost_fees, p.peak, p.day, p.day_equity, t.phase,
+       p.next_order, p.next_position, p.tickets
 FROM trader t JOIN period p ON p.trader_id = t.id AND p.closed_at IS NULL
-WHERE t.retired_at IS NULL ORDER BY t.id"""
+WHERE t.retired_at IS NULL ORDER BY t.id, p.twin"""
 
 
 class CloseRow(NamedTuple):
@@ -170,6 +165,7 @@ class CloseRow(NamedTuple):
 
     period: int
     trader: int
+    twin: int
     number: int
     mint: str
     symbol: str
@@ -184,9 +180,9 @@ class CloseRow(NamedTuple):
 
 
 CLOSES = """
-SELECT c.period_id AS period, p.trader_id AS trader, c.number, c.mint, c.symbol, c.opened_at,
-       c.closed_at, c.reason, c.mid_sold - c.mid_bought AS gross, c.cash AS net, c.spent,
-       c.pipeline, c.marks
+SELECT c.period_id AS period, p.trader_id AS trader, p.twin, c.number, c.mint, c.symbol,
+       c.opened_at, c.closed_at, c.reason, c.mid_sold - c.mid_bought AS gross, c.cash AS net,
+       c.spent, c.pipeline, c.marks
 FROM position c JOIN period p ON p.id = c.period_id
 WHERE c.closed_at >= ? ORDER BY c.closed_at, c.id"""
 
@@ -195,6 +191,7 @@ class RememberedRow(NamedTuple):
     """A line of a diary that a trader still needs."""
 
     trader: int
+    twin: int
     kind: str
     at: int
     mint: str | None
@@ -202,9 +199,9 @@ class RememberedRow(NamedTuple):
 
 
 REMEMBERED = """
-SELECT p.trader_id AS trader, d.kind, d.at, d.mint, d.facts
+SELECT p.trader_id AS trader, p.twin, d.kind, d.at, d.mint, d.facts
 FROM diary_entry d JOIN period p ON p.id = d.period_id
-WHERE d.kind IN ('pause', 'lesson') AND d.at >= ? OR d.kind = 'refusal' AND d.at >= ?
+WHERE d.kind = 'pause' AND d.at >= ? OR d.kind = 'refusal' AND d.at >= ?
 ORDER BY d.id"""
 
 
@@ -238,20 +235,21 @@ class UnpostedRow(NamedTuple):
 UNPOSTED = """
 SELECT d.id, t.id AS trader, t.handle, t.voice, d.kind, d.at, d.mint, d.facts
 FROM diary_entry d JOIN period p ON p.id = d.period_id JOIN trader t ON t.id = p.trader_id
-WHERE d.id > (SELECT entry FROM engine_state WHERE id = 1) ORDER BY d.id LIMIT ?"""
+WHERE d.id > (SELECT entry FROM engine_state WHERE id = 1) AND p.twin = 0 ORDER BY d.id LIMIT ?"""
 
 
 class MintRow(NamedTuple):
-    """A token that a trader who is not retired holds or has ordered."""
+    """A token that an open account holds or has ordered."""
 
     mint: str
 
 
-# A position of a deleted account stays open, and nobody looks at its price again.
-_PLAYED = "JOIN period p ON p.id = period_id JOIN trader t ON t.id = p.trader_id"
+# A position of a retired trader, or of a twin whose trader was reset, stays open for ever.
+_PLAYED = """JOIN period p ON p.id = period_id AND p.closed_at IS NULL
+JOIN trader t ON t.id = p.trader_id AND t.retired_at IS NULL"""
 HELD = f"""
-SELECT mint FROM position c {_PLAYED} WHERE c.closed_at IS NULL AND t.retired_at IS NULL
-UNION SELECT mint FROM paper_order o {_PLAYED} WHERE o.state = 'open' AND t.retired_at IS NULL"""
+SELECT mint FROM position c {_PLAYED} WHERE c.closed_at IS NULL
+UNION SELECT mint FROM paper_order o {_PLAYED} WHERE o.state = 'open'"""
 
 
 # ---- rows to values ------------------------------------------------------------------------------

@@ -22,13 +22,9 @@ from paper.tables import (
     Period,
     Position,
     Review,
-    TwinClose,
-    TwinFill,
-    TwinState,
 )
 from paper.tables import Trader as StoredTrader
 from paper.trader import DiaryLine, Journal, ReviewReason, Trader
-from paper.twin_store import list_held, show_twins
 from storage.rows import select
 
 # What a column holds at most.
@@ -85,12 +81,16 @@ def check_round(one: LoadedTrader) -> None:
 
 
 def store_round(
-    loaded: Sequence[LoadedTrader], cursor: int, now: int, notes: Iterable[PeriodLine] = ()
+    loaded: Sequence[LoadedTrader],
+    cursor: int,
+    now: int,
+    notes: Iterable[PeriodLine] = (),
+    sol_cents: int | None = None,
 ) -> None:
     """Store what was played since load_traders, how far the snapshots are read, and what accounts
     are worth at `now` (ms), in one transaction. Raises Outdated; then nothing was stored.
 
-    notes: lines for the diaries of traders that were not played.
+    notes: lines for the diaries of traders that were not played. sol_cents: what a SOL costs.
     """
     journals = [PeriodJournal(one.row.period, one.trader.journal) for one in loaded]
     lines = [show_line(line, one.period) for one in journals for line in one.journal.entries]
@@ -100,9 +100,9 @@ def store_round(
             _store_trader(one)
         _store_journals(journals)
         _insert(DiaryEntry, lines)
-        _insert(EquityMark, list_marks(loaded, now), ("period", "at"))
+        _insert(EquityMark, list_marks(loaded, now, sol_cents), ("period", "at"))
         thin_out(now)
-        _pin_snapshots([one.trader for one in loaded], _store_twins(loaded))
+        _pin_snapshots([one.trader for one in loaded])
         EngineState.insert(id=1, snapshot=cursor).on_conflict(
             conflict_target=[EngineState.id], update={"snapshot": cursor}
         ).execute()
@@ -130,14 +130,6 @@ def _store_journals(journals: Sequence[PeriodJournal]) -> None:
     _insert(Position, positions, ("period", "number"))
 
 
-def _store_twins(loaded: Sequence[LoadedTrader]) -> set[int]:
-    written = show_twins(loaded)
-    _insert(TwinState, written.states, ("period",))
-    _insert(TwinFill, written.fills)
-    _insert(TwinClose, written.closes)
-    return written.named
-
-
 def _store_trader(one: LoadedTrader) -> None:
     trader, journal = one.trader, one.trader.journal
     account = {
@@ -146,16 +138,16 @@ def _store_trader(one: LoadedTrader) -> None:
         "peak": trader.peak,
         "day": trader.day,
         "day_equity": trader.day_equity,
-    }
-    engine = {
-        "phase": show_phase(trader.phase),
         "next_order": trader.account.next_order,
         "next_position": trader.account.next_position,
+        "tickets": orjson.dumps(trader.tickets).decode(),
     }
+    phase = show_phase(trader.phase)
     before = one.row._asdict()
-    changed = any(before[name] != value for name, value in (account | engine).items())
-    if changed or journal.entries:
-        _check_version(trader.id, one.row.version, engine)
+    changed = any(before[name] != value for name, value in account.items())
+    if changed or journal.entries or (phase != before["phase"] and not one.row.twin):
+        if not one.row.twin:
+            _check_version(trader.id, one.row.version, phase)
         Period.update(account).where(Period.id == one.row.period).execute()
     if journal.review_reasons:
         store_review(one.row.period, journal.review_reasons)
@@ -166,10 +158,10 @@ def show_phase(phase: Phase) -> str:
     return orjson.dumps(asdict(phase)).decode()
 
 
-def _check_version(ident: int, version: int, engine: Columns) -> None:
-    """Store the engine's columns where the version is still this one; else raise Outdated."""
+def _check_version(ident: int, version: int, phase: str) -> None:
+    """Store the phase where the version is still this one; else raise Outdated."""
     if (
-        not StoredTrader.update(version=version + 1, **engine)
+        not StoredTrader.update(version=version + 1, phase=phase)
         .where(StoredTrader.id == ident, StoredTrader.version == version)
         .execute()
     ):
@@ -232,18 +224,16 @@ def store_review(period: int, alarms: Sequence[ReviewReason]) -> None:
         )
 
 
-def _pin_snapshots(traders: Iterable[Trader], twins_named: set[int]) -> None:
+def _pin_snapshots(traders: Sequence[Trader]) -> None:
     """Keep the snapshots that a decision or a fill names, and keep tokens tracked that are held or
-    on order, by twins, too.
+    on order.
     """
-    named = twins_named | {
-        order.decided_on for one in traders for order in one.journal.orders.values()
-    }
+    named = {order.decided_on for one in traders for order in one.journal.orders.values()}
     named |= {fill.snapshot for one in traders for fill, _ in one.journal.fills}
     if named:
         market_store.pin_snapshots(named)
     # Read from the tables, since traders that are not played hold tokens, too.
-    market_store.replace_held({row.mint for row in select(rows.MintRow, rows.HELD)} | list_held())
+    market_store.replace_held({row.mint for row in select(rows.MintRow, rows.HELD)})
 
 
 def list_unposted(limit: int) -> list[rows.UnpostedRow]:
@@ -279,16 +269,20 @@ AND EXISTS (SELECT 1 FROM equity_mark e WHERE e.period_id = equity_mark.period_i
             AND e.at >= equity_mark.at / {HOUR_MS} * {HOUR_MS} AND e.at < equity_mark.at)"""
 
 
-def list_marks(loaded: Sequence[LoadedTrader], now: int) -> list[dict[str, Any]]:
-    """Return the rows of what traders are worth at `now` (ms)."""
+def list_marks(
+    loaded: Sequence[LoadedTrader], now: int, sol_cents: int | None
+) -> list[dict[str, Any]]:
+    """Return the rows of what traders are worth at `now` (ms), twins aside."""
     return [
         {
             "period": one.row.period,
             "at": now // MARK_MS * MARK_MS,
             "equity": one.trader.account.equity,
             "held": one.trader.account.equity - one.trader.account.cash,
+            "sol_cents": sol_cents,
         }
         for one in loaded
+        if not one.row.twin
     ]
 
 

@@ -17,6 +17,8 @@ from paper.market import Check, KnownSum, Snapshot, Token, View, WindowSums
 ONE = 10_000
 # Exits that take whatever the pool pays: a stop that may fail in a fall would be no stop.
 STOPS = ("stop", "trailing_stop")
+# Somebody could freeze what is bought.
+FREEZABLE = Check("freeze_authority", "warn")
 # Of such a token nobody can say what a sale would bring.
 FEE_UNKNOWN = Check("transfer_fee", "unknown")
 
@@ -81,6 +83,8 @@ class Strategy:
     # How much worse than quoted at the decision an order may fill.
     slippage_limit_bps: int = setting(500, 10, 5_000)
     time_stop: int = setting(45, 2, 2_000)
+    # 1: enter tokens whose freeze authority is active, too.
+    allow_freezable: int = setting(0, 0, 1)
 
     family: ClassVar[str] = ""
 
@@ -113,6 +117,8 @@ class Strategy:
         if view.token.has_check("fail"):
             failed = ", ".join(key for key, status in view.token.checks if status == "fail")
             return Refusal("failed_check", f"structural check failed: {failed}")
+        if FREEZABLE in view.token.checks and not self.allow_freezable:
+            return Refusal("freezable", "its freeze authority could freeze what is bought")
         if FEE_UNKNOWN in view.token.checks:
             return Refusal("fee_unknown", "what the token keeps of a transfer is not known")
         return None
@@ -219,8 +225,8 @@ class MeanReversion(Strategy):
 
 @dataclass(frozen=True, kw_only=True)
 class Breakout(Strategy):
-    """Buy a new high, or a new discovery, that comes with a multiple of its volume; sell half early
-    with a profit.
+    """Buy a new high, or a rising new pair, that comes with a multiple of its volume; sell half
+    early with a profit.
     """
 
     lookback: int = setting(12, 3, 13)
@@ -228,8 +234,8 @@ class Breakout(Strategy):
     margin_bps: int = setting(200, 0, 50_000)
     # Of the window's mean volume.
     volume_bps: int = setting(20_000, 11_000, 1_000_000)
-    # How long a discovery is new,
-    new_seconds: int = setting(3_600, 0, 86_400)
+    # How long a pair is new,
+    new_seconds: int = setting(86_400, 0, 86_400)
     # ... and how many snapshots of it are needed.
     new_snapshots: int = setting(4, 2, 13)
     min_age_seconds: int = setting(3_600, 0, 30 * 86_400)
@@ -242,10 +248,12 @@ class Breakout(Strategy):
     family: ClassVar[str] = "breakout"
 
     def enter(self, view: View) -> Enter | Refusal | None:
-        """Enter at a new high, or a rising new discovery, with `volume_bps` of the mean volume."""
+        """Enter at a new high, or a rising new pair, with `volume_bps` of the mean volume."""
         past, last = view.sums(self.lookback), view.window[-1]
+        created_at = view.token.pair_created_at
         new = (
-            last.at - view.token.discovered_at <= self.new_seconds * 1000
+            created_at is not None
+            and last.at - created_at <= self.new_seconds * 1000
             and past.count >= self.new_snapshots - 1
         )
         price = last.known_price
@@ -258,9 +266,9 @@ class Breakout(Strategy):
             return UNKNOWN_VOLUME
         if not volume.is_over(self.volume_bps):
             return None
-        kind = f"a new high of {past.count} snapshots" if is_high else "newly discovered and rising"
+        kind = f"a new high of {past.count} snapshots" if is_high else "a new pair and rising"
         return self._refuse_young(view.token, last.at) or Enter(
-            "breakout" if is_high else "new_discovery", f"{kind} with {volume.times} its volume"
+            "breakout" if is_high else "new_pair", f"{kind} with {volume.times} its volume"
         )
 
     def _refuse_young(self, token: Token, now: int) -> Refusal | None:

@@ -1,6 +1,4 @@
-"""Tables of paper mode: traders, their accounts and twins, and what real swaps showed of the fill
-model.
-"""
+"""Tables of paper mode: traders, their accounts, and what real swaps showed of the fill model."""
 
 from peewee import (
     SQL,
@@ -45,20 +43,20 @@ class Trader(Base):
     retired_at = BigIntegerField(null=True)
     # JSON {name, since, closes, days, last_day}
     phase = TextField()
-    next_order = IntegerField(default=1)
-    next_position = IntegerField(default=1)
     # Counts writes from elsewhere, which a running tick must not overwrite.
     version = IntegerField(default=0)
 
 
 class Period(Base):
-    """A numbered account of a trader. A reset closes it and opens the next; a closed one stays
-    readable.
+    """A numbered account of a trader, or of one of its random-entry twins. A reset closes it and
+    opens the next; a closed one stays readable.
     """
 
     id = AutoField()
     trader = ForeignKeyField(Trader, backref="periods", index=False)
     number = IntegerField()
+    # 0: the trader's own. 1 to 3: a twin's, which is never shown.
+    twin = IntegerField(default=0)
     # Lamports, as all money here.
     starting_cash = BigIntegerField()
     cash = BigIntegerField()
@@ -69,17 +67,26 @@ class Period(Base):
     # The UTC day of `day_equity`, counted from 1970.
     day = BigIntegerField(default=-1)
     day_equity = BigIntegerField()
+    # Numbers go on through all periods of a trader.
+    next_order = IntegerField(default=1)
+    next_position = IntegerField(default=1)
+    # JSON list of paper.twins.Ticket, of a twin.
+    tickets = TextField(default="[]")
     opened_at = BigIntegerField()
     closed_at = BigIntegerField(null=True)
     closing_reason = TextField(null=True)
 
     class Meta:
-        indexes = ((("trader", "number"), True),)
+        indexes = ((("trader", "number", "twin"), True),)
 
 
 Period.add_index(
     Period.index(
-        Period.trader, unique=True, where=SQL("closed_at IS NULL"), name="period_open_trader"
+        Period.trader,
+        Period.twin,
+        unique=True,
+        where=SQL("closed_at IS NULL"),
+        name="period_open_trader",
     )
 )
 
@@ -147,7 +154,7 @@ class PaperFill(Base):
     # JSON list
     marks = TextField()
     model = TextField()
-    # What its pool remembered: lamports, and which trade in it this was, from 1; 0 before amm-cp/2.
+    # What its pool remembered: lamports, and which trade in it this was; 0 if no pool was asked.
     flow = BigIntegerField(default=0)
     turn = BigIntegerField(default=0)
     # JSON list: what its network fee was drawn from.
@@ -320,90 +327,6 @@ class EngineState(Base):
     entry = BigIntegerField(default=0)
 
 
-class TwinState(Base):
-    """The twin of an account period, as it is now. All of it is rewritten by the engine."""
-
-    id = AutoField()
-    period = ForeignKeyField(Period, unique=True, backref="twins")
-    # JSON; see paper.twin_store.
-    state = TextField()
-    # JSON list: what it holds or has ordered.
-    mints = TextField(default="[]")
-    # JSON {adaptive rule: how often it found reason for a pause}.
-    fired = TextField(default="{}")
-    lessons = IntegerField(default=0)
-    # Lamports, as the next ones: cash, and what its pools would pay for what it holds.
-    cash = BigIntegerField()
-    worth = BigIntegerField(default=0)
-    # What a SOL cost when it began and last, in USD cents.
-    sol_cents_first = BigIntegerField(null=True)
-    sol_cents_last = BigIntegerField(null=True)
-    started_at = BigIntegerField()
-
-
-class TwinClose(Base):
-    """A closed position of a twin. Rows are never changed."""
-
-    id = AutoField()
-    period = ForeignKeyField(Period, backref="twin_closes", index=False)
-    number = IntegerField()
-    mint = TextField()
-    symbol = TextField()
-    opened_at = BigIntegerField()
-    closed_at = BigIntegerField(index=True)
-    reason = TextField()
-    # Lamports, as the next ones.
-    gross = BigIntegerField()
-    net = BigIntegerField()
-    spent = BigIntegerField()
-    pipeline = TextField()
-    # JSON list; `under_review` where a review would have asked about the position.
-    marks = TextField()
-
-    class Meta:
-        indexes = ((("period", "number"), True),)
-
-
-class TwinFill(Base):
-    """An attempt of a twin to fill an order on a snapshot. Rows are never changed."""
-
-    id = AutoField()
-    period = ForeignKeyField(Period, backref="twin_fills")
-    order_number = IntegerField()
-    # Number of its position; null for a failed attempt before there was one.
-    position = IntegerField(null=True)
-    mint = TextField()
-    # buy | sell
-    side = TextField()
-    # Ids of snapshots.
-    decided_on = BigIntegerField()
-    snapshot = BigIntegerField()
-    at = BigIntegerField()
-    raw = TextField()  # type: ignore[assignment]
-    # Lamports, as the next ones.
-    mid = BigIntegerField()
-    slippage = BigIntegerField()
-    pool_fee = BigIntegerField()
-    network_fee = BigIntegerField()
-    rent = BigIntegerField()
-    failed = BooleanField()
-    reason = TextField()
-    model = TextField()
-    # Rebuilds start from these. Of its order, as paper_order; `mark` is the last price of the token
-    # that its position was valued at.
-    decided_at = BigIntegerField()
-    amount = TextField()
-    least = TextField()
-    decimals = IntegerField()
-    transfer_bps = IntegerField()
-    mark = TextField(null=True)
-    # Of the fill, as paper_fill.
-    marks = TextField()
-    flow = BigIntegerField()
-    turn = IntegerField()
-    costs = TextField(null=True)
-
-
 class EquityMark(Base):
     """What an account was worth at the end of ten minutes, at what its pools would have paid."""
 
@@ -414,6 +337,8 @@ class EquityMark(Base):
     # Lamports: of cash and positions together, and of the positions alone.
     equity = BigIntegerField()
     held = BigIntegerField()
+    # What a SOL cost, in USD cents.
+    sol_cents = BigIntegerField(null=True)
 
     class Meta:
         indexes = ((("period", "at"), True),)
@@ -475,9 +400,6 @@ TABLES = (
     SeenFlow,
     Backtest,
     EngineState,
-    TwinState,
-    TwinClose,
-    TwinFill,
     EquityMark,
     RealFill,
     NetworkCost,

@@ -11,7 +11,7 @@ from paper.market import Token
 from paper.strategies import Refusal, Strategy
 
 if TYPE_CHECKING:
-    from paper.twins import Twin
+    from paper.twins import Ticket
 
 # A refusal is noted once in this time,
 REFUSAL_MS = guard.HOUR_MS
@@ -74,6 +74,8 @@ class Journal:
     fills: list[JournalFill] = field(default_factory=list)
     positions: dict[int, Position] = field(default_factory=dict)
     review_reasons: list[ReviewReason] = field(default_factory=list)
+    # How many of the fills the twins have followed.
+    followed: int = 0
 
 
 @dataclass
@@ -98,8 +100,6 @@ class Trader:
     day_equity: int = STARTING_CASH
     # Begun, and their end not yet noted.
     pauses: list[guard.Pause] = field(default_factory=list)
-    # {key: expires_at}
-    lessons: dict[str, int] = field(default_factory=dict)
     # Of the last two weeks, oldest first.
     closes: list[Close] = field(default_factory=list)
     # When each refusal was last noted, by refusal_key.
@@ -111,8 +111,12 @@ class Trader:
     # Mints that are not traded for now, because of an internal error.
     put_off: frozenset[str] = frozenset()
     journal: Journal = field(default_factory=Journal)
-    # What enters at random beside it; None where nothing is compared.
-    twin: "Twin | None" = None
+    # What enters at random, to compare with.
+    twins: "list[Trader]" = field(default_factory=list)
+    # Of a twin: purchases it may make, and those whose position is open.
+    tickets: "list[Ticket]" = field(default_factory=list)
+    # Whether an operator decides its reviews; else a doubtful price excludes the position.
+    reviewable: bool = True
 
     @property
     def held(self) -> list[Position]:

@@ -24,6 +24,8 @@ class Venue(NamedTuple):
 
     kind: str
     steps: tuple[Step, ...]
+    # Whether its pools are priced as if their vault held more SOL than it does.
+    has_virtual: bool = False
 
     def fee_bps(self, market_cap: int | None) -> int:
         """Return the fee at a market capitalization in lamports; the highest without one."""
@@ -53,7 +55,7 @@ PUMP_STEPS = (
 # By the provider's id.
 VENUES = {
     "pumpfun": Venue("curve", (Step(0, 125),)),
-    "pumpswap": Venue("product", PUMP_STEPS),
+    "pumpswap": Venue("product", PUMP_STEPS, has_virtual=True),
     "raydium": Venue("product", (Step(0, 25),)),
     "raydium/cpmm": Venue("product", (Step(0, 100),)),
 }

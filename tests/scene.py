@@ -19,18 +19,26 @@ from story import DECIMALS, RENT, account_of, address
 from chain.base58 import b58encode
 from chain.ledger.ledger import WHOLE, Ledger
 from chain.reading.entries import read_entry
-from chain.reading.instructions import ASSOCIATED, STAKE, SYSTEM, TOKEN, VOTE, WRAPPED_SOL
+from chain.reading.instructions import (
+    ASSOCIATED,
+    STAKE,
+    SYSTEM,
+    TOKEN,
+    TOKEN_2022,
+    VOTE,
+    WRAPPED_SOL,
+)
 from chain.reading.programs import table
 from chain.reading.receipts import parse_receipt
 
 FEE = 5_000
 
 
-def mint_address(mint):
-    return WRAPPED_SOL if mint == "SOL" else address(mint)
-
-
 class Scene:
+    rent = RENT
+    # Words of addresses that exist; of mints whose decimals differ; of mints of Token-2022.
+    known, decimals, token_2022 = {"SOL": WRAPPED_SOL}, {}, ()
+
     def __init__(self, **lamports):
         self.lamports = defaultdict(int, lamports)
         # account word -> [mint word, owner word, raw amount].
@@ -45,7 +53,7 @@ class Scene:
         """Before the transaction: an open token account, wrapped SOL by its lamports."""
         word = word or account_of(owner, mint)
         self.tokens[word] = [mint, owner, raw]
-        self.lamports[word] = RENT + (raw if mint == "SOL" else 0)
+        self.lamports[word] = self.rent + (raw if mint == "SOL" else 0)
         self.names.append(word)
         return self
 
@@ -54,7 +62,7 @@ class Scene:
     def call(self, program, *names, data=""):
         """What happens inside is done by this program's instruction; `names` are its accounts."""
         self._begin()
-        accounts = [address(self._account(name)) for name in names]
+        accounts = [self.address(self._account(name)) for name in names]
         self.rows.append((self.height, {"programId": program, "accounts": accounts, "data": data}))
         self.height += 1
         yield
@@ -96,23 +104,27 @@ class Scene:
             yield
         self.height -= 1
 
-    def send(self, mint, source, target, raw, authority=None):
-        """Raw units, or lamports of wrapped SOL, between token accounts of two owners."""
+    def send(self, mint, source, target, raw, authority=None, withheld=0):
+        """Raw units, or lamports of wrapped SOL, between token accounts of two owners. `withheld`:
+        the token's own fee, which stays in no balance.
+        """
         self._begin()
         source, target = self._token(source, mint), self._token(target, mint)
         self.tokens[source][2] -= raw
-        self.tokens[target][2] += raw
+        self.tokens[target][2] += raw - withheld
         assert self.tokens[source][2] >= 0, "nobody gives what he does not have"
         if mint == "SOL":
             self._move(source, target, raw)
+        fee = {"feeAmount": {"amount": str(withheld)}} if withheld else {}
         self._say(
-            TOKEN,
-            "transferChecked",
+            self._program(mint),
+            "transferCheckedWithFee" if fee else "transferChecked",
             source=source,
             destination=target,
             authority=authority or self.tokens[source][1],
-            mint=mint_address(mint),
+            mint=self.address(mint),
             tokenAmount={"amount": str(raw)},
+            **fee,
         )
 
     def mint(self, mint, target, raw, authority):
@@ -120,11 +132,25 @@ class Scene:
         target = self._token(target, mint)
         self.tokens[target][2] += raw
         self._say(
-            TOKEN,
+            self._program(mint),
             "mintTo",
-            mint=mint_address(mint),
+            mint=self.address(mint),
             account=target,
             mintAuthority=authority,
+            amount=str(raw),
+        )
+
+    def burn(self, mint, source, raw):
+        self._begin()
+        word = self._token(source, mint)
+        self.tokens[word][2] -= raw
+        assert self.tokens[word][2] >= 0, "nobody burns what he does not have"
+        self._say(
+            self._program(mint),
+            "burn",
+            mint=self.address(mint),
+            account=word,
+            authority=self.tokens[word][1],
             amount=str(raw),
         )
 
@@ -135,10 +161,10 @@ class Scene:
         self.tokens[word] = [mint, owner, 0]
         self.names.append(word)
         self._say(
-            ASSOCIATED, "create", source=payer, account=word, wallet=owner, mint=mint_address(mint)
+            ASSOCIATED, "create", source=payer, account=word, wallet=owner, mint=self.address(mint)
         )
         self.height += 1
-        self.create(payer, word, RENT)
+        self.create(payer, word, self.rent)
         self.height -= 1
 
     def create(self, payer, word, lamports):
@@ -157,7 +183,7 @@ class Scene:
         """Open wrapped SOL at an address that somebody paid for before: nobody pays for it now."""
         self._begin()
         self.names.append(word)
-        self.tokens[word] = ["SOL", owner, self.lamports[word] - RENT]
+        self.tokens[word] = ["SOL", owner, self.lamports[word] - self.rent]
         self._say(SYSTEM, "allocate", account=word)
         self._say(TOKEN, "initializeAccount3", account=word, owner=owner, mint=WRAPPED_SOL)
 
@@ -183,9 +209,14 @@ class Scene:
         )
 
     # ---- the receipt -----------------------------------------------------------------------------
-    def receipt(self, payer, *signers, heights=True, readonly=()):
-        """The result of getTransaction; `payer` pays the fee and signs, as do `signers`."""
+    def receipt(self, payer, *signers, heights=True, readonly=(), fails=False):
+        """The result of getTransaction; `payer` pays the fee and signs, as do `signers`. One that
+        `fails` moved the fee only.
+        """
         self._begin()
+        if fails:
+            self.lamports.update({name: self._before[0].get(name, 0) for name in self.lamports})
+            self.tokens = {word: list(account) for word, account in self._before[1].items()}
         before, held = self._before
         names = list(dict.fromkeys([payer, *signers, *self.names]))
         self.lamports[payer] -= FEE
@@ -204,20 +235,20 @@ class Scene:
             "blockTime": 1_793_880_500,
             "version": "legacy",
             "meta": {
-                "err": None,
+                "err": {"InstructionError": [0, {"Custom": 1}]} if fails else None,
                 "fee": FEE,
                 "innerInstructions": groups,
                 "preBalances": [before.get(name, 0) for name in names],
                 "postBalances": [self.lamports[name] for name in names],
-                "preTokenBalances": _token_rows(names, held),
-                "postTokenBalances": _token_rows(names, self.tokens),
+                "preTokenBalances": self._balances(names, held),
+                "postTokenBalances": self._balances(names, self.tokens),
             },
             "transaction": {
                 "signatures": [b58encode(hashlib.sha512(repr(self.rows).encode()).digest())],
                 "message": {
                     "accountKeys": [
                         {
-                            "pubkey": address(name),
+                            "pubkey": self.address(name),
                             "signer": name in (payer, *signers),
                             "writable": name not in readonly,
                         }
@@ -251,24 +282,34 @@ class Scene:
         return name
 
     def _say(self, program, kind, **info):
-        words = ("lamports", "amount", "mint", "tokenAmount", "authorityType")
-        told = {field: value if field in words else address(value) for field, value in info.items()}
+        words = ("lamports", "amount", "mint", "tokenAmount", "feeAmount", "authorityType")
+        told = {
+            field: value if field in words else self.address(value) for field, value in info.items()
+        }
         row = {"programId": program, "parsed": {"type": kind, "info": told}}
         self.rows.append((self.height, row))
 
+    def address(self, word):
+        return self.known.get(word) or address(word)
 
-def _token_rows(names, tokens):
-    return [
-        {
-            "accountIndex": place,
-            "mint": mint_address(tokens[name][0]),
-            "owner": address(tokens[name][1]),
-            "programId": TOKEN,
-            "uiTokenAmount": {"amount": str(tokens[name][2]), "decimals": DECIMALS},
-        }
-        for place, name in enumerate(names)
-        if name in tokens
-    ]
+    def _program(self, mint):
+        return TOKEN_2022 if mint in self.token_2022 else TOKEN
+
+    def _balances(self, names, tokens):
+        return [
+            {
+                "accountIndex": place,
+                "mint": self.address(tokens[name][0]),
+                "owner": self.address(tokens[name][1]),
+                "programId": self._program(tokens[name][0]),
+                "uiTokenAmount": {
+                    "amount": str(tokens[name][2]),
+                    "decimals": self.decimals.get(tokens[name][0], DECIMALS),
+                },
+            }
+            for place, name in enumerate(names)
+            if name in tokens
+        ]
 
 
 class History:

@@ -227,10 +227,14 @@ def sum_hours(wallet):
         ("realized", "volume", "trades", "matched", "partial", "unmatched", "winning", "cost_left"),
         0,
     )
-    for trade in list(
-        Trade.select()
+    hours = {}
+    read = (Trade.block_time, Trade.kind, Trade.flags, Trade.sol_change, Trade.beside_sol)
+    read = (*read, Trade.result, Trade.realized, Trade.cost_left)
+    for trade in (
+        Trade.select(*read)
         .where(Trade.wallet == wallet)
         .order_by(Trade.block_time, Trade.slot, Trade.place)
+        .namedtuples()
     ):
         counts = "value_unexplained" not in trade.flags
         sums["cost_left"] += trade.cost_left
@@ -242,16 +246,20 @@ def sum_hours(wallet):
         has_result = counts and "incomplete_history" not in trade.flags
         if has_result and trade.realized != "not_applicable":
             sums[trade.realized] += 1
-        add_total(wallet, SOL, ALL_HISTORY, trade.block_time or 0, **sums)
+        hours[(trade.block_time or 0) // 3600] = dict(sums)
+    write_totals(wallet, SOL, ALL_HISTORY, hours)
 
 
 def add_total(wallet, money, view, at, **sums):
     """The running totals of a wallet at this Unix second, as they are stored."""
-    wallet = getattr(wallet, "id", wallet)
-    key = {"wallet": wallet, "money": money, "view": view, "hour": at // 3600}
-    row = {**key, **Sums(**sums)._asdict()}
-    storage.write_rows(RunningTotal, [row], ("wallet", "money", "view", "hour"))
-    fall, mine = Fall(), [getattr(RunningTotal, name) == key[name] for name in list(key)[:3]]
+    write_totals(wallet, money, view, {at // 3600: sums})
+
+
+def write_totals(wallet, money, view, hours):
+    key = {"wallet": getattr(wallet, "id", wallet), "money": money, "view": view}
+    rows = [{**key, "hour": hour, **Sums(**sums)._asdict()} for hour, sums in hours.items()]
+    storage.write_rows(RunningTotal, rows, (*key, "hour"))
+    fall, mine = Fall(), [getattr(RunningTotal, name) == value for name, value in key.items()]
     for row in list(RunningTotal.select().where(*mine).order_by(RunningTotal.hour)):
         high, drawdown = fall.follow(row.realized, row.hour)
         same = (*mine, RunningTotal.hour == row.hour)

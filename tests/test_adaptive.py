@@ -4,7 +4,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 from tape import DAY, MINUTE, START, Tape, Told, said, trader
-from test_brain import closes, spread
+from test_brain import closes
 from test_engine import losses
 
 from paper import adaptive, brain, guard
@@ -21,49 +21,56 @@ def closed_position():
     return one.journal.positions[1]
 
 
-def after(earlier, twin=None, **more):
+def after(earlier, random=(), **more):
     """A trader that has these closes behind it and closes a position now."""
-    one = trader(twin=twin and SimpleNamespace(player=SimpleNamespace(closes=twin)), **more)
+    one = trader(twins=[SimpleNamespace(closes=list(random))], **more)
     one.closes = list(earlier)
     adaptive.record_close(one, closed_position())
     return one
 
 
 def test_a_lesson_is_told_with_the_closes_it_counts():
-    """Seven closes that were told to, and an eighth."""
-    earlier = closes(*[SOL // 100] * 7, mint="B")
-    one = after(earlier)
-    at, last = one.closes[-1].closed_at, public_id("trader-1", "close", 1)
-    (line,) = [entry for entry in one.journal.entries if entry.kind == "lesson"]
-    (lesson,) = [found for found in brain.find_lessons(one.closes, at) if not found.is_pattern]
+    """Thirteen days of 50 % each, where random entries lost 1 % each: at the first close of a week
+    that is a lesson, at any other it is not looked for.
+    """
+    newest = closed_position()
+    begins = newest.closed_at - DAY // 2
+    earlier = [
+        replace(one, mint=f"M{n}", opened_at=begins - n * DAY // 3, closed_at=begins - n * 1000)
+        for n, one in enumerate(closes(*[SOL // 2, SOL // 2 + 10**7] * 9))
+    ][::-1]
+    random = [replace(one, net=-SOL // 100 - n * 10**5) for n, one in enumerate(earlier)]
+    assert newest.closed_at // brain.LOOK_MS == earlier[-1].closed_at // brain.LOOK_MS
+    assert said(after(earlier, random), "lesson") == []
+    old = replace(earlier[-1], closed_at=newest.closed_at // brain.LOOK_MS * brain.LOOK_MS - 1)
+    one = after([*earlier[:-1], old], random)
+    at = one.closes[-1].closed_at
+    told = [found for found in brain.find_lessons(one.closes, at, random) if not found.is_pattern]
+    lines = [entry for entry in one.journal.entries if entry.kind == "lesson"]
+    assert [line.facts["key"] for line in lines] == [lesson.key for lesson in told] == ["all"]
+    (line,), (lesson,) = lines, told
     assert (line.at, line.mint, line.facts) == (
         at,
         None,
         {
             "what": "lesson",
-            "key": "reason told",
+            "key": "all",
             "text": lesson.text,
-            "n": 8,
+            "n": lesson.n,
             "windowMs": WEEK,
-            "closeIds": [*(f"close {number}" for number in range(7)), last],
+            "closeIds": list(lesson.close_ids),
             "expiresAt": at + WEEK,
             "evidence": lesson.evidence,
         },
     )
-    assert lesson.text.startswith("Of 8 closes by told in 7 days, 7 won;")
-    # It is said once, and again when it has expired.
-    assert one.lessons == {"reason told": at + WEEK}
+    assert public_id("trader-1", "close", 1) in lesson.close_ids
+    assert facts_of_random(line.facts)["meanReturnPct"] < -1
+    # Random entries that did as well leave nothing to say.
+    assert said(after([*earlier[:-1], old], earlier), "lesson") == []
 
 
-def test_a_lesson_is_compared_with_what_entered_at_random():
-    """Eight that won 50 % each beside a twin's that lost 1 % each: what it did shows no such thing.
-    Beside a twin's of the same kind there is nothing to say.
-    """
-    earlier = [replace(one, mint="B") for one in spread(*[SOL // 2] * 12, at=START)]
-    lost = spread(*[-SOL // 100] * 12, at=START)
-    (facts,) = said(after(earlier, twin=lost), "lesson")[:1]
-    assert facts["evidence"]["randomEntry"]["meanReturnPct"] == -1.0
-    assert said(after(earlier, twin=earlier), "lesson") == []
+def facts_of_random(facts):
+    return facts["evidence"]["randomEntry"]
 
 
 def test_closes_of_two_weeks_are_kept():

@@ -45,8 +45,9 @@ def recording_of(prices, flows=None, **more):
 
 
 # ---- the engine, the fills -----------------------------------------------------------------------
-def test_a_backtest_does_what_the_job_did(db, settings):
+def test_a_backtest_does_what_the_job_did(db, settings, monkeypatch):
     """Same engine, same fills: to the lamport what the trader of the job has in its tables."""
+    monkeypatch.setattr("accounts.traders.TWINS", 0)
     stage = Stage(settings).list_token()
     stage.trader(start="standard")
     stage.play(RISE)
@@ -160,40 +161,44 @@ def test_closes_count_where_fills_are_known_to_be_near(receipts, p90, excluded):
 
 
 def test_random_entries_of_the_same_sizes_stand_beside_the_result_and_change_nothing(monkeypatch):
-    """All leave at once: a twin by its trader's exits, too."""
+    """Each twin holds as long as the strategy did."""
     recording = recording_of(["0.001", "0.00101"] * 40)
     told = Told(enter_at=(2, 30), leave_at=tuple(range(80)))
     found = backtests.run_backtest(recording, [told])
     report = show_backtest(found, "told", "standard")
     random = report["controls"]["randomEntry"]
-    assert random["closes"] == len(report["randomCloses"]) == 2 == report["closeCount"]
+    assert random["closes"] == len(report["randomCloses"]) == 6 == 3 * report["closeCount"]
     assert {one["account"] for one in report["randomCloses"]} == {"random"}
     (bought, *_) = found.shown.trader.journal.orders.values()
-    (drawn, *_) = found.shown.twin.player.journal.orders.values()
-    assert drawn.amount == bought.amount and drawn.decided_at >= bought.decided_at
-    assert sum(one["random"]["eligibleCloses"] for one in report["walkForward"]) == 2
+    for twin in found.shown.trader.twins:
+        (drawn, *_) = twin.journal.orders.values()
+        assert drawn.amount == bought.amount and drawn.decided_at >= bought.decided_at
+    assert sum(one["random"]["eligibleCloses"] for one in report["walkForward"]) == 6
     for figures in (random, report["comparison"]):
         assert [at["costs"] for at in figures["atCosts"]] == [1, 2, 3]
         means = [at["meanReturnPct"] for at in figures["atCosts"]]
         assert means[0] > means[1] > means[2] and means[0] == figures["meanReturnPct"]
     assert report["controls"]["holdingSol"] == {"returnPct": 0.0, "usdChangePct": None}
     table = list(csv.DictReader(io.StringIO(write_table(report))))
-    assert [row["account"] for row in table] == ["strategy"] * 2 + ["random"] * 2
+    assert [row["account"] for row in table] == ["strategy"] * 2 + ["random"] * 6
 
-    monkeypatch.setattr("paper.engine.play_twin", lambda *arguments: None)
+    monkeypatch.setattr("paper.engine.play_twins", lambda *arguments: None)
     alone = backtests.run_backtest(recording, [told]).shown.trader.journal
+    alone.followed = found.shown.trader.journal.followed
     assert alone == found.shown.trader.journal
 
 
-def test_random_entries_that_a_review_would_ask_about_do_not_count():
-    """A price that jumps thirtyfold while both hold."""
+def test_a_price_that_jumps_excludes_the_positions_it_was_held_in_and_no_others():
+    """Thirtyfold while all hold: nobody reviews a backtest."""
     recording = recording_of(["0.001"] * 25 + ["0.03"] * 30)
     found = backtests.run_backtest(recording, [Told(enter_at=(2,), leave_at=(45,))])
     report = show_backtest(found, "told", "standard")
     closes = [*report["closes"], *report["randomCloses"]]
     assert [(one["account"], one["excluded"]) for one in closes] == [
-        *(("strategy", "under_review"), ("random", "under_review")),
+        ("strategy", "price_jump"),
+        *[("random", "price_jump")] * (len(closes) - 1),
     ]
+    assert not report["reviewed"]
     assert report["controls"]["randomEntry"]["eligibleCloses"] == 0
 
 
@@ -291,10 +296,11 @@ def test_a_player_begins_with_nothing_and_knows_nothing_of_later():
     assert player.market.flows == {"A": flows["A"][:1]}
     assert player.market.tokens == {"A": token()} and player.market.interval_ms == MINUTE
     assert player.market.eligible is None and player.until == START + 9
-    for one in (player.trader, player.twin.player):
+    for one in (player.trader, *player.trader.twins):
         assert (one.id, one.account.cash, one.strategy) == (1, 10 * SOL, closes_at(2))
     assert player.trader.phase == Phase("guarded", START)
-    assert player.twin.player.handle == "backtest|random" == f"{player.trader.handle}|random"
+    handles = [twin.handle for twin in player.trader.twins]
+    assert handles == ["backtest|random1", "backtest|random2", "backtest|random3"]
     assert player.spacing_ms == 5 * MINUTE // backtests.MAX_POINTS and player.curve == []
 
 
@@ -368,12 +374,14 @@ def test_a_close_is_shown_in_lamports_and_in_percent_of_what_was_spent(spent, sh
 
 def finished(told, strategy, cash, closes, random):
     """A player that ended with so much cash beside a position worth a SOL, with a close of each of
-    these (net, spent), and random entries that ended with half of its cash.
+    these (net, spent), and twins that ended with half of its cash, the first with `random`.
     """
     player = backtests.Player.prepare(told, strategy, "standard", told.end)
     for who, had, brought in (
         (player.trader, cash, closes),
-        (player.twin.player, cash // 2, random),
+        (player.trader.twins[0], cash // 2, random),
+        (player.trader.twins[1], cash // 2, []),
+        (player.trader.twins[2], cash // 2, []),
     ):
         who.account.cash = had
         for number, (net, spent) in enumerate(brought, start=1):
@@ -397,7 +405,7 @@ def test_a_result_is_told_in_full():
     """
     told = recording_of(["0.001"] * 4, errors=(VenueError("x", 10, 5, 300, "own", 1),))
     player = finished(told, closes_at(2), 11 * SOL + SOL // 2, [(-1, 10), (2, 10)], [(3, 10)])
-    player.twin.sol_cents_first, player.twin.sol_cents_last = 200_00, 230_00
+    player.sol_cents_first, player.market.sol_cents = 200_00, 230_00
     other = finished(told, closes_at(3), 9 * SOL, [], [])
     other.trader.reviewed = True
     closes, random = player.list_closes(), player.list_random()
@@ -413,8 +421,8 @@ def test_a_result_is_told_in_full():
         "controls": {
             "holdingSol": {"returnPct": 0.0, "usdChangePct": 15.0},
             "randomEntry": {
-                **{"equitySol": "5.75", "returnPct": -42.5, "closes": 1},
-                **results.describe(random, 10 * SOL),
+                **{"equitySol": "5.75", "returnPct": -42.5, "accounts": 3, "closes": 1},
+                **results.describe(random, 30 * SOL),
             },
         },
     }
@@ -424,8 +432,8 @@ def test_a_result_is_told_in_full():
         "controls": {
             "holdingSol": {"returnPct": 0.0, "usdChangePct": None},
             "randomEntry": {
-                **{"equitySol": "4.5", "returnPct": -55.0, "closes": 0},
-                **results.describe([], 10 * SOL),
+                **{"equitySol": "4.5", "returnPct": -55.0, "accounts": 3, "closes": 0},
+                **results.describe([], 30 * SOL),
             },
         },
     }
@@ -438,7 +446,7 @@ def test_a_result_is_told_in_full():
     cost = {"from": at, "p50Lamports": "25000", "p75Lamports": "776831"}
     assert show_backtest(tested, "told", "standard") == {
         **{"simulated": True, "kind": "backtest", "family": "told", "startMode": "standard"},
-        **{"settings": settings, "pipeline": "paper/4 amm-cp/2", "model": "amm-cp/2"},
+        **{"settings": settings, "pipeline": "paper/5 amm-cp/3", "model": "amm-cp/3"},
         **{"from": at, "to": end, "intervalSeconds": 60, "snapshots": 7, "tokens": 1},
         **mine,
         "equity": [{"at": at, "sol": "10"}, {"at": "2027-01-15T08:00:01Z", "sol": "11"}],

@@ -297,36 +297,23 @@ def test_guarded_start_stops_at_five_percent_lost_and_returns_at_twenty():
 
 
 # ---- lessons -------------------------------------------------------------------------------------
-def test_below_eight_closes_it_is_a_pattern():
-    pattern, *_ = brain.find_lessons(closes(*[1] * 7), START)
-    lesson, *_ = brain.find_lessons(closes(*[1] * 8), START)
-    assert (
-        pattern.is_pattern
-        and not lesson.is_pattern
-        and brain.find_lessons(closes(1, 1), START) == []
-    )
-    # Three are worth a sentence.
+def test_without_random_entries_to_compare_with_all_is_a_pattern():
+    """Three closes are worth a sentence."""
+    assert brain.find_lessons(closes(1, 1), START) == []
     three = brain.find_lessons(closes(1, 1, 1), START)
-    assert [(one.key, one.n, one.is_pattern) for one in three] == [
-        *(("reason told", 3, True), ("token A", 3, True)),
-    ]
+    assert [(one.n, one.is_pattern) for one in three] == [(3, True)] * len(three)
+    assert all(one.is_pattern for one in brain.find_lessons(week(SOL), START))
 
 
-def test_a_lesson_counts_the_closes_it_names():
-    lesson = next(
-        one
-        for one in brain.find_lessons(
-            closes(SOL // 10, -SOL // 5, *[SOL // 100] * 6, reason="time_stop"), START
-        )
-        if one.key == "reason time_stop"
-    )
+def test_a_pattern_counts_the_closes_it_names():
+    history = closes(SOL // 10, -SOL // 5, *[SOL // 100] * 6)
+    (found,) = (one for one in brain.find_lessons(history, START) if one.key == "all")
     # 0.1 - 0.2 + 0.06 of 8 SOL.
     assert (
-        lesson.text
-        == "Of 8 closes by time stop in 7 days, 7 won; together -0.04 SOL, -0.5% of what was spent."
+        found.text == "Of 8 closes in 7 days, 7 won; together -0.04 SOL, -0.5% of what was spent."
     )
-    assert replace(lesson, text="", evidence={}) == brain.Lesson(
-        "reason time_stop",
+    assert replace(found, text="", evidence={}) == brain.Lesson(
+        "all",
         text="",
         n=8,
         window_ms=7 * DAY_MS,
@@ -334,9 +321,9 @@ def test_a_lesson_counts_the_closes_it_names():
         created_at=START,
         expires_at=START + 7 * DAY_MS,
         evidence={},
-        is_pattern=False,
+        is_pattern=True,
     )
-    assert set(lesson.evidence) == {*results.describe_rates([])}
+    assert set(found.evidence) == {*results.describe_rates([]), "randomEntry"}
 
 
 @pytest.mark.parametrize(
@@ -374,56 +361,61 @@ def test_a_lesson_about_a_token_calls_it_as_it_is_called_now():
 
 
 def test_nothing_is_learned_that_random_entries_show_too():
-    """Twelve closes of 2 % each beside a twin's of -1 %: a lesson; beside a twin's of 2 %: none."""
-    good, bad = spread(*[SOL // 50] * 12), spread(*[-SOL // 100] * 12)
-    key = "reason time_stop"
+    """Closes of about 2 % over six days, where those entered at random lost 1 %."""
+    good, bad = (week(net) for net in (SOL // 50, -SOL // 100))
     told = {one.key: one for one in brain.find_lessons(good, START, bad)}
-    assert not told[key].is_pattern
-    assert told[key].evidence["randomEntry"]["meanReturnPct"] == -1.0
-    assert told[key].evidence["randomEntry"]["of"] == "the same kind"
-    assert [one.key for one in brain.find_new_lessons(good, {}, START, bad)] == [key, "token A"]
-    assert brain.find_new_lessons(good, {}, START, good) == []
-    # Of nothing to compare with, and of fewer than eight, nothing follows.
-    assert brain.find_new_lessons(good, {}, START, []) == []
-    assert brain.find_new_lessons(good, {}, START, bad[:7]) == []
+    assert not told["all"].is_pattern
+    assert told["all"].evidence["randomEntry"]["meanReturnPct"] < -1
+    assert "one entered at random -1" in told["all"].text
+    for random in (good, [], bad[:9]):
+        assert all(one.is_pattern for one in brain.find_lessons(good, START, random))
+        assert all("random" not in one.text for one in brain.find_lessons(good, START, random))
+
+
+def week(net):
+    """Twenty-four closes in as many tokens over six days, about as good as each other."""
+    return [
+        replace(
+            close(n, net + (n % 5 - 2) * SOL // 500, at=START - DAY_MS // 2 - n * DAY_MS // 4),
+            mint=f"M{n}",
+        )
+        for n in range(24)
+    ]
 
 
 def test_a_lesson_of_one_hour_is_a_pattern():
-    together, bad = closes(*[SOL // 50] * 12), spread(*[-SOL // 100] * 12)
-    assert all(one.is_pattern for one in brain.find_lessons(together, START, bad))
+    together = closes(*[SOL // 50] * 12)
+    assert all(one.is_pattern for one in brain.find_lessons(together, START, week(-SOL // 100)))
 
 
-def test_a_token_the_twin_never_had_is_compared_with_all_of_its_closes():
-    elsewhere = [replace(one, mint="B") for one in spread(*[SOL // 50] * 12)]
-    bad = [replace(one, reason="stop") for one in spread(*[-SOL // 100] * 9)]
-    found = {
-        one.key: one.evidence["randomEntry"] for one in brain.find_lessons(elsewhere, START, bad)
-    }
-    assert found["token B"]["of"] == "all" and found["token B"]["eligibleCloses"] == 9
-    # As is one of which it had too few, and one where it did nothing at all.
-    few = [*bad, *(replace(one, mint="B") for one in bad[:3])]
-    for twin, count in ((few, 12), ([], 0)):
-        about = brain.find_lessons(elsewhere, START, twin)
-        (shown,) = (one.evidence["randomEntry"] for one in about if one.key == "token B")
-        assert (shown["of"], shown["eligibleCloses"]) == ("all", count)
+def test_closes_are_grouped_by_what_was_known_at_entry_alone():
+    one = close(1, SOL, at=START - START % DAY_MS + 13 * 3_600_000)
+    assert brain.list_keys(one) == ("all", "token A", "hours 2")
+    assert brain.list_keys(replace(one, reason="stop", net=-SOL)) == brain.list_keys(one)
+    many = [replace(one, id=str(n)) for n in range(3)]
+    texts = [found.text for found in brain.find_lessons(many, one.closed_at)]
+    assert texts[1].startswith("Of 3 closes entered from 12:00 to 18:00 UTC in 7 days, 3 won;")
 
 
-@pytest.mark.parametrize(
-    "interval, mean, closes, apart",
-    [
-        ([1.0, 2.0], 0.99, 8, True),
-        ([1.0, 2.0], 1.0, 8, False),
-        ([1.0, 2.0], 2.0, 8, False),
-        ([1.0, 2.0], 2.01, 8, True),
-        ([1.0, 2.0], 2.01, 7, False),
-        (None, 2.01, 8, False),
-    ],
-)
-def test_closes_are_apart_where_the_random_mean_is_outside_of_their_interval(
-    interval, mean, closes, apart
-):
-    random = {"eligibleCloses": closes, "meanReturnPct": mean}
-    assert brain.is_apart({"meanReturnInterval": interval, "randomEntry": random}) is apart
+def test_the_more_keys_are_looked_at_the_less_likely_each_has_to_be(monkeypatch):
+    """Chance is multiplied by the kinds that had enough closes on both sides."""
+    monkeypatch.setattr(brain, "find_chance", lambda own, random: 0.004)
+    good = week(SOL // 50)
+    found = brain.find_lessons(good, START, good)
+    assert len({key for one in good for key in brain.list_keys(one)}) > 2
+    assert all(one.is_pattern for one in found)
+    monkeypatch.setattr(brain, "find_chance", lambda own, random: 0.004 if len(own) == 24 else None)
+    assert [one.key for one in brain.find_lessons(good, START, good) if not one.is_pattern] == [
+        "all"
+    ]
+
+
+def test_lessons_are_looked_for_once_a_week():
+    first, second = closes(1, 1)
+    week_end = first.closed_at // brain.LOOK_MS * brain.LOOK_MS + brain.LOOK_MS
+    assert brain.is_look([first])
+    assert not brain.is_look([first, replace(second, closed_at=week_end - 1)])
+    assert brain.is_look([first, replace(second, closed_at=week_end)])
 
 
 def test_a_comparison_covers_thirty_days_at_most():
@@ -431,10 +423,8 @@ def test_a_comparison_covers_thirty_days_at_most():
     for days, covered in ((29, 29), (30, 30), (31, 30)):
         history = [close(n, 1, at=START + n * DAY_MS) for n in range(days)]
         assert results.compare([*history, close(99, 1)], SOL)["daysCovered"] == covered
-    assert results.describe_drawdown(history, 0) == {
-        **{"maxDrawdownPct": None, "maxDrawdownInterval": None},
-    }
-    assert results.describe_drawdown(history[:1], 1)["maxDrawdownPct"] == 0
+    assert results.describe_drawdown(history, 0) is None
+    assert results.describe_drawdown(history[:1], 1) == 0
     # Spent nothing: it tells nothing of returns.
     free = [close(1, 5, spent=0)]
     assert results.list_returns(free) == [] and results.compare_costs(free) == [
@@ -450,17 +440,6 @@ def test_ineligible_and_old_closes_teach_nothing():
         == []
         != brain.find_lessons(closes(*[1] * 8, at=START - 7 * DAY_MS + 1), START)
     )
-
-
-def test_a_lesson_is_said_again_only_when_it_has_expired():
-    history = closes(*[1] * 8)
-    assert [one.key for one in brain.find_new_lessons(history, {"token A": START + 1}, START)] == [
-        "reason told"
-    ]
-    assert [one.key for one in brain.find_new_lessons(history, {"token A": START}, START)] == [
-        "reason told",
-        "token A",
-    ]
 
 
 def test_results_count_what_won_and_add_up_what_counts():
@@ -531,8 +510,8 @@ def test_the_comparison_adds_up_eligible_closes():
 
 
 def test_returns_have_two_decimals():
-    """A third of what was spent on each of twelve, each a cluster."""
-    history = [replace(one, spent=3 * SOL) for one in spread(*[SOL] * 12)]
+    """A third of what was spent on each of twelve, on six days."""
+    history = [replace(close(n, SOL, at=START + n * DAY_MS // 2), spent=3 * SOL) for n in range(12)]
     shown = results.compare(history, 10 * SOL)
     assert (shown["meanReturnPct"], shown["medianReturnPct"]) == (33.33, 33.33)
     assert shown["worstCloseReturnPct"] == 33.33
@@ -540,11 +519,8 @@ def test_returns_have_two_decimals():
 
 
 def test_what_came_out_even_was_not_won():
-    """In the interval of a rate as in the rate."""
-    even, lost, won = ([[close(n, net)] for n in range(12)] for net in (0, -1, 1))
-    assert results.find_win_interval(even) == results.find_win_interval(lost)
-    assert results.find_win_interval(even) != results.find_win_interval(won)
-    assert results.describe_rates([one for (one,) in even])["winRate"] == 0
+    even = [close(n, 0) for n in range(12)]
+    assert results.describe_rates(even)["winRate"] == 0 == results.find_win(even[0])
 
 
 def test_a_comparison_of_nothing_claims_nothing():
@@ -558,9 +534,8 @@ def test_a_comparison_of_nothing_claims_nothing():
         "worstCloseReturnPct",
         "costShare",
         "maxDrawdownPct",
-        "maxDrawdownInterval",
     }
-    assert shown["intervalReason"] == "too few clusters: 0 of the 8 an interval needs"
+    assert shown["intervalReason"] == "0 of the 5 days an interval needs"
 
 
 def test_a_lesson_a_family_and_an_account_say_when_clusters_are_too_few():
@@ -573,24 +548,16 @@ def test_a_lesson_a_family_and_an_account_say_when_clusters_are_too_few():
         results.describe(history, 10 * SOL),
     ):
         assert (shown["eligibleCloses"], shown["clusters"]) == (40, 1)
-        assert shown["intervalReason"] == "too few clusters: 1 of the 8 an interval needs"
+        assert shown["intervalReason"] == "1 of the 5 days an interval needs"
         assert shown["winRateInterval"] is shown["meanReturnInterval"] is None
-        assert shown.get("maxDrawdownInterval") is None and shown["winRate"] == 0.5
+        assert shown["winRate"] == 0.5
 
 
-def test_a_drawdown_is_measured_from_the_highest_and_has_its_interval():
-    """10, then 12, 9, 9.5 and 8: a fall of 4 from 12. Drawn again it is no less than the largest
-    single loss alone would be from the highest sum there can be: 3 of 14.5.
-    """
+def test_a_drawdown_is_measured_from_the_highest():
+    """10, then 12, 9, 9.5 and 8: a fall of 4 from 12."""
     moves = [2, -3, 0.5, -1.5]
-    told = [round(move * SOL) for move in moves]
-    history = [close(n, net, at=START + n * DAY_MS) for n, net in enumerate(told)]
-    shown = results.describe(history, 10 * SOL)
-    assert shown["maxDrawdownPct"] == round(100 * 4 / 12, 2)
-    assert shown["maxDrawdownInterval"] is None
-    many = [close(n, net, at=START + n * DAY_MS) for n, net in enumerate(told * 5)]
-    low, high = results.describe(many, 10 * SOL)["maxDrawdownInterval"]
-    assert 0 <= low < results.describe(many, 10 * SOL)["maxDrawdownPct"] < high <= 100 * 60 / 10
+    history = [close(n, round(move * SOL), at=START + n * DAY_MS) for n, move in enumerate(moves)]
+    assert results.describe(history, 10 * SOL)["maxDrawdownPct"] == round(100 * 4 / 12, 2)
 
 
 # ---- the diary -----------------------------------------------------------------------------------

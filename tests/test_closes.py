@@ -13,7 +13,7 @@ from test_legacy import SOL, closed, make_trader
 from accounts import traders as accounts
 from market.tables import Snapshot, Token
 from paper.fill_model import MODEL_HASH
-from paper.tables import DiaryEntry, PaperFill, PaperOrder, PaperPost, Trader
+from paper.tables import DiaryEntry, PaperFill, PaperOrder, PaperPost, Period
 from web.site import closes
 from web.site.closes import PricePoint
 
@@ -61,7 +61,7 @@ def order_of(position, number, side, decided, filled, at, **fill):
         raw=str(100 * 10**6),
         failed=False,
         marks="[]",
-        model="amm-cp/2",
+        model="amm-cp/3",
         **fill,
     )
 
@@ -98,7 +98,7 @@ def close(service):
         fees=6_000_000,
         spent=1_020_000_000,
     )
-    Trader.update(next_position=2).where(Trader.id == trader.id).execute()
+    Period.update(next_position=2).where(Period.trader == trader).execute()
     costs = {"pool_fee": 2_500_000, "network_fee": 500_000, "rent": 0, "slippage": 20_000_000}
     order_of(position, 1, "buy", ticks[0], ticks[1], OPENED, mid=SOL, **costs)
     order_of(position, 2, "sell", ticks[8], ticks[9], CLOSED, mid=900_000_000, **costs)
@@ -117,7 +117,7 @@ def test_a_close_has_a_page_with_its_decision_fills_and_costs(service, close):
     assert "held AA for 9 min and left: stop." in page
     # (1 + 0.02) SOL for 100 tokens, and (0.9 - 0.02) SOL for 100.
     assert "0.0102" in page and "0.0088" in page
-    assert f"amm-cp/2, constants {MODEL_HASH}" in page
+    assert f"amm-cp/3, constants {MODEL_HASH}" in page
     assert "raydium: constant product" in page and "PairPairPair" in page
     # 2 x 0.0025 of 1.02 + 0.88 SOL.
     assert re.search(r"Pool fee paid 0\.2632 ?%", page)

@@ -467,7 +467,7 @@ def test_a_boast_stands_beside_the_loss(show):
     assert boasts
     for post in boasts:
         receipt = post["receipt"]
-        result = receipt["quote"]["realized"] if receipt["quote"] else receipt["resultSol"]
+        result = receipt["result"]
         assert post["verified"] and result.startswith("-")
         page = show.get(f"/posts/{post['id']}").get_data(as_text=True)
         words = page.index("Took profit on", page.index("<article"))

@@ -60,15 +60,15 @@ def test_its_result_is_what_its_turns_left_in_usdc(chain, dora):  # noqa: F811
     """It buys twice and sells all of it: each turn of three earns the sum of what it moved."""
     changes = list_changes(chain, 0)
     turns = [changes[n : n + 3] for n in range(0, len(changes) - 2, 3)]
-    (usdc,) = dora["results"]["byQuote"]
+    (usdc,) = dora["results"]["byCurrency"]
     assert int(usdc["realizedRaw"]) == sum(map(sum, turns)) != 0
     assert usdc["matchedSells"] == len(turns) and usdc["partialSells"] == 0
     assert usdc["winningSells"] == sum(sum(turn) > 0 for turn in turns)
-    assert usdc["crossQuoteSells"] == usdc["unmatchedSells"] == 0
-    assert dora["record"]["byQuote"] == [usdc]
+    assert (usdc["currency"], usdc["unmatchedSells"]) == ("USDC", 0)
+    assert dora["record"]["byCurrency"] == [usdc]
     assert dora["results"]["matchedSells"] == 0
     assert dora["coverage"]["state"] == "complete"
-    (books,) = dora["reconciliation"]["byQuote"]
+    (books,) = dora["reconciliation"]["byCurrency"]
     assert books["receivedRaw"] == str(GIVEN_USD * 10**6)
     assert int(books["closingRaw"]) == GIVEN_USD * 10**6 + sum(changes)
     assert books["differenceRaw"] == "0"
@@ -77,9 +77,9 @@ def test_its_result_is_what_its_turns_left_in_usdc(chain, dora):  # noqa: F811
 def test_its_page_and_the_board_show_it(show, key, dora):  # noqa: F811
     page = show.get(f"/bots/{dora['id']}")
     assert 'aria-label="Realized PnL and volume in USDC as a table"' in page.text
-    (row,) = show.get("/api/v1/leaderboard?quote=USDC", key).json["data"]
+    (row,) = show.get("/api/v1/leaderboard?currency=USDC", key).json["data"]
     assert (row["name"], row["rank"]) == (DORA.name, 1)
-    assert DORA.name in text_of(show.get("/leaderboard?quote=USDC"))
+    assert DORA.name in text_of(show.get("/leaderboard?currency=USDC"))
 
 
 def test_a_boast_of_a_loss_in_usdc_stands_beside_it(show, key):  # noqa: F811
@@ -91,7 +91,7 @@ def test_a_boast_of_a_loss_in_usdc_stands_beside_it(show, key):  # noqa: F811
     ]
     assert boasts
     for post in boasts:
-        assert post["verified"] and post["receipt"]["quote"]["realized"].startswith("-")
+        assert post["verified"] and post["receipt"]["result"].startswith("-")
         assert re.search(r"\N{MINUS SIGN}[\d.,]+ USDC", text_of(show.get(f"/posts/{post['id']}")))
 
 

@@ -183,8 +183,9 @@ TRADE = {
     "signature": "S",
     "solChangeLamports": "-1000000000",
     "tokenChanges": [{"mint": "M", "changeRaw": "5", "decimals": 0}],
-    "beside": None,
-    "realized": {"status": "not_applicable", "resultSol": None},
+    "currency": "SOL",
+    "outsideVenue": None,
+    "realized": {"status": "not_applicable", "result": None},
 }
 
 

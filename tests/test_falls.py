@@ -132,7 +132,10 @@ def test_a_fall_that_two_providers_saw_counts_at_once():
     tape.play(A={"price": "0.0000101"})
     position = one.journal.positions[1]
     assert position.closed_at == START + 4 * MINUTE and position.cash < -SOL * 9 // 10
-    assert find_exclusion(position.pipeline, position.marks, one.reviewed) is None
+    assert (
+        find_exclusion(position.pipeline, position.marks, position.reason, reviewed=one.reviewed)
+        is None
+    )
     assert not one.reviewed and adds_up(one)
 
 

@@ -7,7 +7,6 @@ from node import FakeNode, connect
 from story import BEGIN, BEGIN_TIME, Story
 
 from models import Bot, Post
-from observing.bell import Announced
 from operate.doctor import check_finality
 from web.api.health import check_health
 
@@ -56,7 +55,7 @@ def test_finality_stands_still_for_ten_minutes_and_jumps(look):
         assert (seen.state(), seen.coverage()["receipts"]) == ("complete", 2)
         assert states() == {"of a sale": "pending", "of nothing": "pending"}
     assert node.calls["getTransaction"] == before
-    seen.observer.bell.announce(1, Announced(sold, "endpoint 1"), seen.clock())
+    seen.observer.notices.add(1, "endpoint 1", seen.clock())
     story.slot += JUMP_SLOTS
     story.buy("ada", "CAT", 50, 40_000)
     node.chain, node.tip = story.chain(), None

@@ -2,6 +2,7 @@
 
 import random
 
+import ground
 from hypothesis import HealthCheck, given
 from hypothesis import settings as effort
 from hypothesis import strategies as st
@@ -48,7 +49,11 @@ def attach_at(wallet, *spans):
         )
 
 
-@effort(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@effort(
+    max_examples=ground.examples(15),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(seed=st.integers(0, 10**6), data=st.data())
 def test_the_order_of_arrival_leaves_no_trace(empty, seed, data):
     """Spans that begin and end anywhere, made known anywhere between transactions that come in any

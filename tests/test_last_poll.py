@@ -14,7 +14,7 @@ from chain.ledger.coverage import GIVEN_UP
 from models import Attachment, Bot, Wallet
 from observing.closing import MAX_CLOSING_MS
 from observing.rebuilding import rebuild
-from web.api.records import OWNERS
+from web.api.bots import OWNERS
 
 SOLD_AT_SECOND = FIRST_SECOND + 3_000
 # Bought for 5,000,000 and sold for 2,000,000; each of both cost a fee.

@@ -126,7 +126,11 @@ def test_what_could_not_be_written_is_written_the_next_time(empty):
     assert ledger_of([ADA]) == truth
 
 
-@effort(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@effort(
+    max_examples=ground.examples(25),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(seed=st.integers(0, 10**6), indexed=st.booleans(), data=st.data())
 def test_fold_equals_refold(empty, seed, indexed, data):
     """Receipts in any order, in any batches, some twice, some lost from memory on the way: byte for
@@ -155,7 +159,11 @@ def test_fold_equals_refold(empty, seed, indexed, data):
     assert ledger_of([ADA]) == truth
 
 
-@effort(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@effort(
+    max_examples=ground.examples(25),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(
     steps=st.lists(STEP, min_size=4, max_size=24),
     choices=st.lists(st.booleans(), min_size=80),
@@ -302,7 +310,11 @@ def test_a_fold_of_what_is_stored_holds_none_of_it(empty):
     assert list(again._pending[wallet.id].rows) == [entries[3].signature]
 
 
-@effort(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@effort(
+    max_examples=ground.examples(25),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(seed=st.integers(0, 10**6), data=st.data())
 def test_whatever_is_read_again_the_trades_are_those_of_a_fresh_fold(empty, seed, data):
     """Receipts become unreadable and come again, newest ones too, in one life of the ledger: at no
@@ -449,12 +461,22 @@ def test_only_what_passed_through_the_venue_of_a_trade_was_bought_or_sold(kind, 
     changes = [["A", "1", 6], ["B", "-1", 6], ["C", "5", 6], ["D", "5", 6]]
     row = {
         **{"kind": kind, "flags": to_json(flags), "mint": "A", "slot": 7, "place": 3},
+        "currency": "",
         "token_changes": to_json(changes),
         "beside_tokens": to_json([["C", "5", 6], ["D", "6", 6], ["E", "1", 6]]),
     }
     assert list_moved(row) == [
         (mint, side, 7, 3) for mint, side in zip("ABCDE", sides, strict=True)
     ]
+
+
+def test_the_stablecoin_of_a_trade_is_neither_bought_nor_sold():
+    row = {
+        **{"kind": "sell", "flags": "[]", "mint": "A", "currency": "USD", "slot": 7, "place": 3},
+        "token_changes": to_json([["A", "-1", 6], ["USD", "5", 6]]),
+        "beside_tokens": "[]",
+    }
+    assert list_moved(row) == [("A", "sell", 7, 3), ("USD", None, 7, 3)]
 
 
 def test_coverage_is_said_in_the_shape_of_the_interface(empty):
@@ -654,7 +676,11 @@ SUMMED = (
 )
 
 
-@effort(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@effort(
+    max_examples=ground.examples(12),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(seed=st.integers(0, 10**6), data=st.data())
 def test_a_window_is_the_sum_of_its_trades(empty, seed, data):
     """Running totals by the hour against adding up all trades: booked at once, in parts, late, and

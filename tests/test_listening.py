@@ -6,6 +6,7 @@ import socket
 import threading
 import time
 from datetime import datetime
+from functools import partial
 
 import ground
 import pytest
@@ -15,16 +16,16 @@ from websockets.exceptions import WebSocketException
 
 import config
 import jobs
-from observing import bell as bell_module
-from observing import listening, ringing
-from observing.bell import Audible, Bell
+from models import Wallet
+from observing import listening, subscriptions
 from observing.listening import Listener
-from observing.ringing import list_websockets
+from observing.notices import MAX_FALSE, Notices, Watched
 from observing.state import State
+from observing.subscriptions import list_websockets
 from web.api.health import check_health
 
 CAT = address(account_of("ada", "CAT"))
-WANTED = (Audible(1, ADA, (CAT,), (False, 2)), Audible(2, address("bob"), (), (False, 1)))
+WANTED = (Watched(1, ADA, (CAT,), (False, 2)), Watched(2, address("bob"), (), (False, 1)))
 PLACES = [
     ("logsSubscribe", ADA),
     ("logsSubscribe", address("bob")),
@@ -51,10 +52,10 @@ def listen():
     started = []
 
     def start(node, most=100):
-        bell = Bell()
-        bell.want(WANTED)
-        made = Listener(node.url, "endpoint 1", bell, most)
-        made.bell = bell
+        notices = Notices()
+        notices.want(WANTED)
+        made = Listener(node.url, "endpoint 1", notices, most)
+        made.notices = notices
         made.start()
         started.append(made)
         return made
@@ -74,55 +75,47 @@ def until(test, seconds=60):
 
 
 def take(listener):
-    """The ring of ada, once it is due."""
-    assert listener.bell.wait(time.monotonic, 60), "nobody rang"
-    return listener.bell.take(time.monotonic())
+    """The wallets that are due, once one is."""
+    return listener.notices.take(time.monotonic, 60)
 
 
 def test_wallets_and_accounts_are_subscribed_to_finalized(node, listen):
     listener = listen(node)
     until(lambda: sorted(node.list_places()) == sorted(PLACES))
-    until(lambda: listener.bell.count_heard() == 2)
+    until(lambda: listener.notices.count_covered() == 2)
     assert (listener.state, listener.subscriptions) == ("listening", 3)
     assert all(params[1]["commitment"] == "finalized" for _, params in node.requests)
-    assert listener.bell.hears(1, 0.0) and listener.bell.hears(2, 0.0)
+    assert listener.notices.covers(1, 0.0) and listener.notices.covers(2, 0.0)
 
 
-def test_what_is_told_rings(node, listen, chain):
+def test_a_notice_of_either_kind_makes_its_wallet_due(node, listen, chain):
     listener = listen(node)
-    until(lambda: listener.bell.count_heard() == 2)
-    own = (row for row in chain.rows if {ADA, CAT} <= set(row.keys))
-    row = next(row for row in own if chain.state(CAT, row.slot)[1])
+    until(lambda: listener.notices.count_covered() == 2)
+    assert listener.noticed_at is None
+    row = next(row for row in chain.rows if {ADA, CAT} <= set(row.keys))
     node.announce(row)
+    assert take(listener) == [1] and listener.noticed_at is not None
     node.change(chain, row)
-    ring = take(listener)
-    assert ring.wallet_id == 1 and set(ring.announced) == {row.signature}
-    lamports, token = chain.state(CAT, row.slot)
-    assert ring.changed[CAT].holding.amount == int(token["uiTokenAmount"]["amount"])
-    assert (ring.changed[CAT].holding.slot, ring.changed[CAT].holding.lamports) == (
-        row.slot,
-        lamports,
-    )
-    assert listener.noticed_at is not None
+    assert take(listener) == [1]
 
 
 def test_subscriptions_are_renewed_after_a_cut(node, listen):
     listener = listen(node)
-    until(lambda: listener.bell.count_heard() == 2)
+    until(lambda: listener.notices.count_covered() == 2)
     node.cut()
-    until(lambda: node.connections == 2 and listener.bell.count_heard() == 2)
+    until(lambda: node.connections == 2 and listener.notices.count_covered() == 2)
     assert sorted(node.list_places()) == sorted(PLACES)
 
 
 def test_nobody_is_heard_while_the_line_is_cut():
     node = BellNode()
-    bell = Bell()
-    bell.want(WANTED)
-    listener = Listener(node.url, "endpoint 1", bell, 100)
+    notices = Notices()
+    notices.want(WANTED)
+    listener = Listener(node.url, "endpoint 1", notices, 100)
     listener.start()
-    until(lambda: bell.count_heard() == 2)
+    until(lambda: notices.count_covered() == 2)
     node.__exit__()
-    until(lambda: bell.count_heard() == 0)
+    until(lambda: notices.count_covered() == 0)
     assert listener.subscriptions == 0
     listener.stop()
     listener.join(60)
@@ -131,20 +124,20 @@ def test_nobody_is_heard_while_the_line_is_cut():
 def test_who_came_is_subscribed_to_and_who_went_no_more(node, listen):
     listener = listen(node)
     until(lambda: len(node.list_places()) == 3)
-    listener.bell.want(WANTED[1:])
+    listener.notices.want(WANTED[1:])
     until(lambda: node.list_places() == [PLACES[1]])
-    listener.bell.want(WANTED)
+    listener.notices.want(WANTED)
     until(lambda: sorted(node.list_places()) == sorted(PLACES))
 
 
 def test_an_endpoint_that_allows_few_tells_of_the_busiest(node, listen):
     node.allow(2)
     listener = listen(node)
-    until(lambda: listener.bell.count_heard() == 1 and listener.subscriptions == 2)
+    until(lambda: listener.notices.count_covered() == 1 and listener.subscriptions == 2)
     assert sorted(node.list_places()) == sorted(PLACES[:2])
     asked = len(node.requests)
     time.sleep(0.3)
-    assert len(node.requests) == asked and listener.bell.hears(2, 0.0)
+    assert len(node.requests) == asked and listener.notices.covers(2, 0.0)
     assert listener.refused == asked - 2 > 0
 
 
@@ -170,7 +163,7 @@ def test_an_endpoint_that_answers_nothing_is_left(node, listen, monkeypatch):
     node.stall()
     listener = listen(node)
     until(lambda: listener.state == "resting")
-    assert listener.bell.count_heard() == 0
+    assert listener.notices.count_covered() == 0
 
 
 class DeadLine:
@@ -213,12 +206,12 @@ def test_a_line_that_falls_silent_is_given_up_and_begun_again(node, listen, monk
     monkeypatch.setattr(listening, "PING_SECONDS", 0.5)
     line = DeadLine(node.port)
     listener = listen(line)
-    until(lambda: listener.bell.count_heard() == 2)
+    until(lambda: listener.notices.count_covered() == 2)
     line.silent, begun_at = True, time.monotonic()
-    until(lambda: listener.bell.count_heard() == 0)
+    until(lambda: listener.notices.count_covered() == 0)
     assert time.monotonic() - begun_at >= 0.4 and listener.state != "listening"
     line.silent = False
-    until(lambda: listener.bell.count_heard() == 2)
+    until(lambda: listener.notices.count_covered() == 2)
     assert line.accepted >= 2
     line.close()
 
@@ -239,58 +232,49 @@ def test_a_line_that_falls_silent_is_given_up_and_begun_again(node, listen, monk
 )
 def test_nonsense_is_passed_over(node, listen, chain, raw):
     listener = listen(node)
-    until(lambda: listener.bell.count_heard() == 2)
+    until(lambda: listener.notices.count_covered() == 2)
     node.flood(raw)
     row = next(row for row in chain.rows if ADA in row.keys)
     node.announce(row)
-    assert set(take(listener).announced) == {row.signature}
+    assert take(listener) == [1]
     assert node.connections == 1
 
 
 def test_a_message_that_is_too_large_ends_the_connection_and_no_more(node, listen):
     listener = listen(node)
-    until(lambda: listener.bell.count_heard() == 2)
+    until(lambda: listener.notices.count_covered() == 2)
     node.flood("x" * (listening.MAX_MESSAGE_BYTES + 1))
-    until(lambda: node.connections == 2 and listener.bell.count_heard() == 2)
+    until(lambda: node.connections == 2 and listener.notices.count_covered() == 2)
 
 
 def test_nonsense_without_end_is_left_alone(node, listen):
     listener = listen(node)
-    until(lambda: listener.bell.count_heard() == 2)
-    for _ in range(bell_module.MAX_FRUITLESS + 5):
+    until(lambda: listener.notices.count_covered() == 2)
+    for _ in range(MAX_FALSE + 5):
         node.flood("nonsense")
     until(lambda: listener.state == "resting")
 
 
 def test_a_flood_is_read_at_a_pace(node, listen, monkeypatch):
-    """Fifty a second here, whatever is sent; the bell keeps a hundred of it."""
+    """Fifty a second here, whatever is sent."""
     monkeypatch.setattr(listening, "MAX_NOTICES", 50)
-    listener, heard_at = listen(node), []
-    until(lambda: listener.bell.count_heard() == 2)
-    announce = listener.bell.announce
-
-    def note(*given):
-        heard_at.append(time.monotonic())
-        announce(*given)
-
-    monkeypatch.setattr(listener.bell, "announce", note)
-    row = market().rows[0]
-    for number in range(500):
-        value = {"signature": row.signature[:-3] + f"{number:03}".replace("0", "z")}
-        node.lie(("logsSubscribe", ADA), {"context": {"slot": 1}, "value": value})
-    until(lambda: len(heard_at) > 150)
+    listener, noticed_at = listen(node), []
+    until(lambda: listener.notices.count_covered() == 2)
+    monkeypatch.setattr(listener.notices, "add", lambda *_: noticed_at.append(time.monotonic()))
+    for _ in range(500):
+        node.lie(("logsSubscribe", ADA), {"context": {"slot": 1}, "value": {}})
+    until(lambda: len(noticed_at) > 150)
     # The first may be among the last of its second; two whole seconds lie between.
-    assert heard_at[150] - heard_at[0] > 1.0
-    assert len(take(listener).announced) == bell_module.MAX_WAITING == 100
+    assert noticed_at[150] - noticed_at[0] > 1.0
 
 
 def test_its_url_is_told_nobody(node, listen, caplog, capfd):
     caplog.set_level(0)
     listener = listen(node)
-    until(lambda: listener.bell.count_heard() == 2)
+    until(lambda: listener.notices.count_covered() == 2)
     node.cut()
     until(lambda: node.connections == 2)
-    dead = Listener("ws://127.0.0.1:1/?api-key=canary-of-the-bell", "endpoint 2", Bell(), 5)
+    dead = Listener("ws://127.0.0.1:1/?api-key=canary-of-the-bell", "endpoint 2", Notices(), 5)
     with pytest.raises((OSError, WebSocketException)):
         dead._listen()
     said = caplog.text + "".join(capfd.readouterr())
@@ -298,7 +282,7 @@ def test_its_url_is_told_nobody(node, listen, caplog, capfd):
 
 
 def test_health_tells_how_many_are_heard_and_when_last(look, node, monkeypatch):
-    monkeypatch.setattr(ringing, "NOTE_SECONDS", 0.05)
+    monkeypatch.setattr(subscriptions, "NOTE_SECONDS", 0.05)
     seen, began = look(market(), wallets=[ADA]).settle(), time.time_ns() // 1_000_000
     settings, state = ground.change(seen.config, solana_ws_urls=(node.url,)), seen.observer.state
     state.clock = time.monotonic
@@ -309,24 +293,23 @@ def test_health_tells_how_many_are_heard_and_when_last(look, node, monkeypatch):
     def show():
         return check_health(settings, time.time_ns() // 1_000_000)["walletObserver"]["bell"]
 
-    def answer(now):
-        state.bell.take(time.monotonic())
-
-    free, now = contextlib.nullcontext, time.time
-    job = ringing.Ringing(settings, state, answer, free, free, note, lambda: int(1000 * now()))
+    woken, free, now = [], contextlib.nullcontext, time.time
+    wake = partial(woken.append, "woken")
+    job = subscriptions.Subscriptions(settings, state, wake, free, note, lambda: int(1000 * now()))
     job.start()
     until(lambda: show()["heard"] == 1)
     assert (show()["state"], show()["lastNoticeAt"]) == ("listening", None)
     node.announce(next(row for row in market().rows if ADA in row.keys))
     until(lambda: show()["lastNoticeAt"] is not None)
+    until(lambda: woken and Wallet.get().due_at == 0)
     heard = round(1000 * datetime.fromisoformat(show()["lastNoticeAt"]).timestamp())
     assert began <= heard <= time.time_ns() // 1_000_000
     assert show()["subscriptions"] == len(node.list_places()) > 1 and show()["refused"] == 0
     job.stop(5)
 
 
-def test_the_bell_outlives_a_fault_of_ours(settings, db, caplog, monkeypatch):
-    monkeypatch.setattr(ringing, "FAULT_SECONDS", 0.05)
+def test_the_job_outlives_a_fault_of_ours(settings, db, caplog, monkeypatch):
+    monkeypatch.setattr(subscriptions, "FAULT_SECONDS", 0.05)
     faults, noted = [ZeroDivisionError("x"), KeyError("x")], []
 
     def note(*told):
@@ -336,7 +319,7 @@ def test_the_bell_outlives_a_fault_of_ours(settings, db, caplog, monkeypatch):
 
     state = State(ground.change(settings, solana_ws_urls=("ws://127.0.0.1:9",)), None)
     free = contextlib.nullcontext
-    job = ringing.Ringing(state.config, state, lambda now: None, free, free, note, lambda: 0)
+    job = subscriptions.Subscriptions(state.config, state, print, free, note, lambda: 0)
     job.start()
     until(lambda: noted)
     job.stop(5)
@@ -355,7 +338,7 @@ def test_a_listener_outlives_a_fault_of_ours(node, listen, monkeypatch, caplog):
 
     monkeypatch.setattr(listening, "read_message", fail_once)
     listener = listen(node)
-    until(lambda: listener.bell.count_heard() == 2)
+    until(lambda: listener.notices.count_covered() == 2)
     assert "ZeroDivisionError" in caplog.text and "canary" not in caplog.text
 
 

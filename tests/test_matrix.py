@@ -13,7 +13,7 @@ from accounts import api_keys, conduct, hooks, traders
 from accounts.tables import AdminAct, Ban, Hook, Report
 from models import Attachment, Bot, Key, Owner, Post, Session
 from paper.account import public_id
-from paper.tables import Backtest, Trader
+from paper.tables import Backtest, Period, Trader
 
 EVERYBODY = {"nobody": 200, "another creator": 200, "a key": 200, "its creator": 200}
 ITS_CREATOR = {"nobody": 403, "another creator": 403, "a key": 403, "its creator": 200}
@@ -179,7 +179,7 @@ def place(service):
     post = service.post({"eventId": "e", "body": "b"}, publishing).json["id"]
     trader = traders.create_trader("Penny", "momentum", NOW).trader
     closed(trader, 1, 5)
-    Trader.update(next_position=2).execute()
+    Period.update(next_position=2).execute()
     stored = Bot.get(Bot.uid == bot)
     hook = hooks.add_hook(service.config, stored.owner, "https://x.example/in", NOW).hook
     # Nothing but a ping differs once it was asked for.

@@ -21,7 +21,7 @@ from chain.stored.tables import TokenTotal
 from market.tables import Token
 from models import Wallet
 from web.api import leaderboard
-from web.api.schemas.base import TradeKind
+from web.api.shapes import TradeKind
 
 READS = {
     "list_bots",

@@ -163,7 +163,7 @@ def test_swaps_of_observed_wallets_are_measured_once_by_the_snapshot_before(db):
     assert stored == {
         **{"uid": "trade 1", "at": AT, "venue": "raydium", "side": "buy", "mint": "A"},
         **{"lamports": SOL, "predicted": "996505985", "real": str(996_505_985 * 99 // 100)},
-        **{"bps": 100, "snapshot": before.id, "age_ms": 20_000, "model": "amm-cp/2"},
+        **{"bps": 100, "snapshot": before.id, "age_ms": 20_000, "model": "amm-cp/3"},
     }
 
 

@@ -16,7 +16,6 @@ from chain import rpc
 from chain.reading.instructions import TOKEN
 from models import Address, Bot, Wallet, WalletSignature
 from observing import listing
-from observing.balances import Balances
 from observing.fetching import Fetching
 from observing.listing import Listing
 from web.api.health import check_health
@@ -199,7 +198,6 @@ ASKING = {
 STEPS = {
     **ASKING,
     "_prepare": module.Observer,
-    "is_worth_comparing": Balances,
     "_finish": module.Observer,
     "_publish": module.Observer,
 }

@@ -2,22 +2,21 @@
 what the document says.
 """
 
+import ground
 import hypothesis
 import pytest
-import schemathesis
-from schemathesis.checks import CHECKS, load_all_checks
-from schemathesis.config import SchemathesisConfig
 from service import address, signature
 
 from bench.interface import LEFT_OUT
 from web.api import openapi
 
-load_all_checks()
-CHECKED = CHECKS.get_all()
-
 
 @pytest.fixture
 def api(service):
+    # Imported here: it takes a second, and every worker collects every file.
+    import schemathesis
+    from schemathesis.config import SchemathesisConfig
+
     made = service.make_bot("Ada", address("w"))
     service.key = made.publish_key.text
     for n in range(3):
@@ -38,16 +37,22 @@ ANSWERED = [operation for operation in openapi.OPERATIONS if operation.path != "
     "operation", ANSWERED, ids=lambda operation: f"{operation.method} {operation.path}"
 )
 def test_answers_stay_inside_the_document(api, service, operation):
+    from schemathesis.checks import CHECKS, load_all_checks
+
+    load_all_checks()
+
     @hypothesis.given(case=api[operation.path][operation.method.upper()].as_strategy())
     @hypothesis.settings(
-        max_examples=40,
+        max_examples=ground.examples(40),
         deadline=None,
         derandomize=True,
         database=None,
         suppress_health_check=list(hypothesis.HealthCheck),
     )
     def check(case):
-        case.call_and_validate(headers={"Authorization": f"Bearer {service.key}"}, checks=CHECKED)
+        case.call_and_validate(
+            headers={"Authorization": f"Bearer {service.key}"}, checks=CHECKS.get_all()
+        )
 
     check()
 

@@ -27,7 +27,7 @@ from paper.faults import OwnFault
 from paper.market import Check, Flow, View
 from paper.own import OwnFiles
 from paper.strategies import BadSetting, Enter, Exit, Refusal, Strategy, public_name
-from paper.tables import PaperOrder, Position, Trader
+from paper.tables import PaperOrder, Period, Position, Trader
 
 ROOT = Path(__file__).resolve().parent.parent
 FALL = ["0.001"] * 6 + ["0.0008"] * 3
@@ -336,7 +336,8 @@ def test_they_are_off_by_default_and_no_form_offers_them(db, settings, service):
 @pytest.mark.parametrize("family", ["own:dip_buyer", "momentum"])
 def test_posts_pages_and_feeds_say_whose_strategy_it_is(service, family):
     trader = make_trader(service, "Dora")
-    Trader.update(family=family, next_position=2).where(Trader.id == trader.id).execute()
+    Trader.update(family=family).where(Trader.id == trader.id).execute()
+    Period.update(next_position=2).where(Period.trader == trader).execute()
     said(trader, 1)
     closed(trader, 1, 5)
     is_own = family.startswith("own:")

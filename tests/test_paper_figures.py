@@ -2,7 +2,7 @@
 
 from web.api import paper_brain
 
-INTERVAL = {"method": "clustered bootstrap", "level": 95}
+INTERVAL = {"method": "Student t over days", "level": 95}
 
 
 def test_an_interval_says_what_it_is_also_where_it_was_stored_in_words():

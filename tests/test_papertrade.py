@@ -20,12 +20,11 @@ from bench import record_market, replay_market
 from chain.stored.tables import TradeMint
 from chain.stored.trades import number_mints
 from market.tables import Snapshot, Token
-from paper import adaptive, engine, flows, load, orders, rows, store, twin_proof, twin_store
+from paper import adaptive, engine, flows, load, orders, rows, store
 from paper.account import STARTING_CASH, Account
 from paper.diary import format_line
 from paper.faults import Faults
-from paper.fills import MODEL
-from paper.market import Check
+from paper.market import Check, percent
 from paper.market import Token as Seen
 from paper.recent import Market
 from paper.strategies import Enter, FlowFollower, Momentum, decide
@@ -39,9 +38,6 @@ from paper.tables import (
     Position,
     Review,
     Trader,
-    TwinClose,
-    TwinFill,
-    TwinState,
 )
 from paper.trader import Trader as Player
 from storage.rows import select
@@ -64,6 +60,17 @@ CHECKS = orjson.dumps(
 @pytest.fixture(autouse=True)
 def lucky(monkeypatch):
     monkeypatch.setattr("paper.fills.FAILURE_BPS", 0)
+
+
+@pytest.fixture(autouse=True)
+def alone(monkeypatch):
+    """Traders without twins, whom nobody feels: their rows are all that there is."""
+    monkeypatch.setattr("accounts.traders.TWINS", 0)
+
+
+@pytest.fixture
+def with_twins(monkeypatch):
+    monkeypatch.setattr("accounts.traders.TWINS", 3)
 
 
 class Stage:
@@ -184,7 +191,7 @@ def test_the_tables_hold_what_the_engine_alone_would_do(stage):
     )
     assert (
         Period.get().cash == alone.account.cash
-        and Trader.get().next_order == alone.account.next_order
+        and Period.get().next_order == alone.account.next_order
     )
 
 
@@ -277,11 +284,8 @@ def test_snapshots_that_are_named_are_pinned_and_held_tokens_stay(stage):
         order.decided_on for order in PaperOrder.select()
     }
     pinned = {row.id for row in Snapshot.select().where(Snapshot.expires_at.is_null())}
-    # Its twin has just ordered, too.
-    state = orjson.loads(TwinState.get().state)
-    random = {order["decided_on"] for order in state["orders"]}
-    assert pinned == named | random and len(named) == 4 and len(random) == 1
-    assert Token.get(Token.mint == "MintA").held and TwinState.get().mints == '["MintA"]'
+    assert pinned == named and len(named) == 4
+    assert not Token.get(Token.mint == "MintA").held
 
 
 def test_the_operator_wins_against_a_tick_under_way(stage, monkeypatch):
@@ -305,33 +309,39 @@ def test_the_operator_wins_against_a_tick_under_way(stage, monkeypatch):
     assert PaperFill.select().count() == 1 and Review.select().count() == 1
 
 
-def test_a_twin_lives_in_the_tables_and_what_it_closed_is_never_changed(stage):
-    """Random entries of the same sizes, in the interface beside the trader's own results."""
+def test_twins_are_accounts_in_the_same_tables_that_nobody_sees(stage, with_twins):
+    """Random entries as large and as long as the trader's, in the interface as totals alone."""
     made = stage.list_token("MintB").trader()
     for price in (*RISE, *["0.0011"] * 70):
         stage.snapshot("MintB", "0.002")
         stage.play([price])
-    bought, done = TwinFill.get(TwinFill.side == "buy"), TwinClose.get()
-    order = PaperOrder.get(PaperOrder.side == "buy")
-    assert bought.mid + bought.slippage + bought.pool_fee == int(order.amount)
-    assert bought.model == MODEL and done.spent == int(order.amount) + bought.network_fee
-    state = TwinState.get()
-    assert state.cash == STARTING_CASH + done.net and state.worth == 0
-    shown = paper.find_trader(made.uid, stage.now)["controls"]
-    random = shown["randomEntry"]
-    assert random["eligibleCloses"] == random["closes"] == 1
-    assert random["meanReturnPct"] == round(100 * done.net / done.spent, 2)
-    assert random["returnPct"] == round(100 * done.net / STARTING_CASH, 2)
-    assert random["intervalReason"] == "too few clusters: 1 of the 8 an interval needs"
-    assert (
-        shown["holdSol"]["returnPct"] == 0
-        and [(one["fired"], one["firedOnTwin"]) for one in shown["rules"]] == [(0, 0)] * 4
-    )
+    accounts = {one.twin: one for one in Period.select()}
+    assert sorted(accounts) == [0, 1, 2, 3]
+    orders = {one.period.twin: one for one in PaperOrder.select().where(PaperOrder.side == "buy")}
+    closes = {one.period.twin: one for one in Position.select()}
+    assert len(orders) == len(closes) == 4
+    assert {one.amount for one in orders.values()} == {orders[0].amount}
+    held = {twin: one.closed_at - one.opened_at for twin, one in closes.items()}
+    assert all(abs(time - held[0]) <= MINUTE for time in held.values())
+    for twin, one in closes.items():
+        assert accounts[twin].cash == STARTING_CASH + one.cash
+        assert accounts[twin].tickets == "[]"
+    assert papertrade.rebuild_trader(made, stage.now) == []
+    shown = paper.find_trader(made.uid, stage.now)
+    random, nets = shown["controls"]["randomEntry"], [closes[twin].cash for twin in (1, 2, 3)]
+    assert len(shown["closes"]) == len(shown["periods"]) == shown["performance"]["closes"] == 1
+    assert random["accounts"] == random["eligibleCloses"] == random["closes"] == 3
+    assert random["returnPct"] == float(percent(sum(nets), 3 * STARTING_CASH))
+    assert random["intervalReason"] == "1 of the 5 days an interval needs"
+    assert shown["controls"]["holdSol"]["returnPct"] == 0
+    assert [(one["fired"], one["firedOnTwin"]) for one in shown["controls"]["rules"]] == [
+        (0, 0)
+    ] * 4
     compared = paper.compare_families(stage.now)
     momentum, *_ = compared["families"]
-    assert momentum["controls"]["randomEntry"]["eligibleCloses"] == 1
-    assert momentum["controls"]["holdSol"] == {"returnPct": 0.0}
-    kind = {"method": "clustered bootstrap", "level": 95}
+    assert momentum["eligibleCloses"] == momentum["traders"] == 1
+    assert momentum["controls"]["randomEntry"]["eligibleCloses"] == 3
+    kind = {"method": "Student t over days", "level": 95}
     assert momentum["interval"] == momentum["controls"]["randomEntry"]["interval"] == kind
     assert list(momentum["atCost"]) == ["1x", "2x", "3x"]
     assert momentum["atCost"]["1x"]["meanReturnPct"] == momentum["meanReturnPct"]
@@ -340,7 +350,31 @@ def test_a_twin_lives_in_the_tables_and_what_it_closed_is_never_changed(stage):
     # What a tick plays again after a restart is stored once.
     stage.job = papertrade.PaperJob(stage.config)
     stage.play(["0.0011"] * 3)
-    assert TwinClose.select().count() == 1 == TwinState.select().count()
+    assert Position.select().count() == 4
+
+
+def test_twins_of_a_trader_under_review_count_no_more_than_it_does(stage, with_twins):
+    made = stage.trader()
+    stage.play([*RISE, *["0.0011"] * 60])
+    traders.open_review(made, "a look", stage.now)
+    momentum, *_ = paper.compare_families(stage.now)["families"]
+    assert momentum["excluded"] == {"under_review": 1}
+    assert momentum["controls"]["randomEntry"]["eligibleCloses"] == 0
+
+
+def test_a_restart_and_a_reset_keep_the_tickets_and_numbers_of_twins(stage, with_twins):
+    made = stage.trader()
+    stage.play(RISE[:16])
+    waiting = [orjson.loads(one.tickets) for one in Period.select().where(Period.twin > 0)]
+    assert [len(tickets) for tickets in waiting] == [1, 1, 1]
+    stage.job = papertrade.PaperJob(stage.config)
+    stage.play([*RISE[16:], *["0.0011"] * 60])
+    assert Position.select().where(Position.closed_at.is_null(False)).count() == 4
+    traders.reset_trader(made, "another start", stage.now)
+    opened = list(Period.select().where(Period.closed_at.is_null()).order_by(Period.twin))
+    assert [(one.number, one.twin, one.next_position) for one in opened] == [
+        (2, twin, 2) for twin in range(4)
+    ]
 
 
 def test_a_restart_drops_what_was_on_its_way(stage):
@@ -389,13 +423,13 @@ def test_what_was_marked_and_ordered_on_a_clock_ahead_is_asked_about_and_dropped
         due_at=stage.now + 1440 * MINUTE,
         expires_at=stage.now + 1441 * MINUTE,
     )
-    Trader.update(next_order=100).execute()
+    Period.update(next_order=100).execute()
     go_astray(stage)
     stage.play(["0.00118"])
     assert PaperOrder.get_by_id(order.id).state == "cancelled"
     # A day after the mark before, and then ahead of the clock.
     codes = [one["code"] for one in orjson.loads(Review.get().reasons)]
-    assert codes == ["stale_snapshot", "clock_skew"]
+    assert codes == ["clock_skew"] and "stale_price" in Position.get().marks
     assert Position.get().marked_at == stage.now - MINUTE and adds_up(trader.periods.get())
 
 
@@ -655,8 +689,10 @@ def test_records_are_kept_through_a_review(stage):
     before = paper.find_trader(trader.uid, stage.now)
     traders.open_review(trader, "a look", stage.now)
     after = paper.find_trader(trader.uid, stage.now)
+    free = {"reviewOpenedAt": None, "eligible": True, "excludedReason": None}
     assert (
-        [{**close, "reviewOpenedAt": None} for close in after["closes"]] == before["closes"]
+        [{**close, **free} for close in after["closes"]] == before["closes"]
+        and after["closes"][0]["excludedReason"] == "under_review"
         and after["closes"][0]["reviewOpenedAt"]
         and after["diary"][1:] == before["diary"]
     )
@@ -835,7 +871,7 @@ def test_days_in_which_this_service_was_off_close_no_position(stage):
     go_on_without(stage)
     (position,) = Position.select()
     assert position.closed_at is None
-    assert [one["code"] for one in orjson.loads(Review.get().reasons)] == ["missing_snapshot"]
+    assert orjson.loads(position.marks) == ["missing_snapshot"] and not Review.select().exists()
     stay_awake(stage, 6)
     go_on_without(stage)
     (position,) = Position.select()
@@ -1086,7 +1122,8 @@ def test_a_model_that_is_down_costs_one_attempt(stage):
     [
         (rows.NamedSnapshotRow, rows.SNAPSHOTS),
         (rows.NamedSnapshotRow, rows.NAMED_SNAPSHOTS),
-        (rows.FillRow, rows.SHARED_FILLS),
+        (rows.FillRow, rows.OF_PERIOD),
+        (rows.FillRow, rows.REMEMBERED_FILLS),
         (rows.TokenRow, rows.TOKENS),
         (flows.TradedRow, flows.TRADED),
         (flows.SeenRow, flows.SEEN),
@@ -1096,11 +1133,6 @@ def test_a_model_that_is_down_costs_one_attempt(stage):
         (rows.ReviewRow, rows.REVIEWS),
         (rows.UnpostedRow, rows.UNPOSTED),
         (rows.MintRow, rows.HELD),
-        (twin_proof.TwinFillRow, twin_proof.FILLS),
-        (rows.NamedSnapshotRow, twin_proof.SNAPSHOTS),
-        (twin_store.TwinCloseRow, twin_store.OF_PERIOD),
-        (twin_store.TwinCloseRow, twin_store.SINCE),
-        (twin_proof.PeriodStateRow, twin_proof.STATE),
     ],
 )
 def test_the_fields_of_a_row_are_the_columns_of_its_statement(stage, row_type, sql):
@@ -1137,10 +1169,9 @@ def test_what_a_pool_remembers_survives_a_restart_and_is_proved(stage):
     sold = list(PaperFill.select().where(PaperFill.turn > 3).order_by(PaperFill.turn))
     assert [fill.turn for fill in sold] == [4, 5, 6] and sold[0].flow > flows[2]
     assert [papertrade.rebuild_trader(trader, stage.now) for trader in made] == [[], [], []]
-    # What another trader took is part of the proof.
-    first = PaperFill.get(PaperFill.turn == 1)
-    PaperFill.update(mid=first.mid + 10**8).where(PaperFill.id == first.id).execute()
+    # What others had put into the pool is part of the proof.
     next_one = PaperFill.get(PaperFill.turn == 2)
+    PaperFill.update(flow=next_one.flow + 10**9).where(PaperFill.id == next_one.id).execute()
     holder = next_one.order.period.trader
     assert any("another fill" in told for told in papertrade.rebuild_trader(holder, stage.now))
 
@@ -1160,7 +1191,9 @@ def test_a_pool_without_a_pair_is_remembered_by_its_mint(stage):
     stage.trader(start="standard")
     stage.play(RISE[:16])
     (bought,) = PaperFill.select()
-    ((key, memory),) = load.find_memories().items()
+    market = Market(MINUTE)
+    load.load_memories(market, stage.now)
+    ((key, memory),) = market.memories.items()
     # All that went in but the pool's fee is in it still.
     assert (key, memory.flow) == ("MintA", bought.mid + bought.slippage)
 

@@ -11,7 +11,7 @@ import pytest
 from tape import START, quote, token, trader
 
 from accounts import traders
-from paper import adaptive, load, refill, rows, store, twin_store, twins
+from paper import adaptive, load, proof, rows, store
 from paper.account import (
     EXCLUDING,
     PIPELINE,
@@ -36,13 +36,13 @@ from paper.guard import Pause, Phase
 from paper.load import LoadedTrader
 from paper.market import ALL_SOL, SCALE, Snapshot
 from paper.pools import NEVER_TRADED
-from paper.refill import Attempt
+from paper.recent import Market
 from paper.rows import CloseRow, RememberedRow, ReviewRow
 from paper.strategies import Refusal
 from paper.tables import DiaryEntry, EquityMark, PaperOrder, PaperPost, Review
 from paper.tables import Position as StoredPosition
-from paper.trader import DiaryLine, Journal, ReviewReason, Trader, refusal_key, refuse
-from paper.twins import Twin
+from paper.trader import DiaryLine, Journal, ReviewReason, refusal_key, refuse
+from paper.twins import Leg, Ticket
 from storage.rows import select
 
 SOL = 10**9
@@ -252,11 +252,11 @@ def test_only_marks_that_matter_stay_with_a_position():
 
 
 def test_a_review_excludes_first_then_the_pipeline_then_the_first_mark():
-    assert find_exclusion("old", EXCLUDING, True) == "under_review"
-    assert find_exclusion("old", EXCLUDING, False) == "old_pipeline"
-    assert find_exclusion(PIPELINE, tuple(reversed(EXCLUDING)), False) == "stale_price"
-    assert find_exclusion(PIPELINE, ("venue_unproven",), False) == "venue_unproven"
-    assert find_exclusion(PIPELINE, ("fall_seen_twice",), False) is None
+    assert find_exclusion("old", EXCLUDING, "stop", reviewed=True) == "under_review"
+    assert find_exclusion("old", EXCLUDING, "stop", reviewed=False) == "old_pipeline"
+    assert find_exclusion(PIPELINE, EXCLUDING[::-1], "stop", reviewed=False) == EXCLUDING[0]
+    assert find_exclusion(PIPELINE, ("venue_unproven",), "stop", reviewed=False) == "venue_unproven"
+    assert find_exclusion(PIPELINE, ("fall_seen_twice",), "stop", reviewed=False) is None
 
 
 def test_an_account_is_doubted_and_revalued_position_by_position():
@@ -305,23 +305,21 @@ class Row:
 
 
 def loaded():
-    return {1: LoadedTrader(trader(1), Row())}
+    return {load.Player(1, 0): LoadedTrader(trader(1), Row())}
 
 
-def test_a_diary_tells_lessons_pauses_and_what_was_refused():
+def test_a_diary_tells_pauses_and_what_was_refused():
     known, one = loaded(), trader(1)
     pause = {"id": "p", "rule": "cool_down", "effect": "pause", "until": 9, "what": "begun"}
     pause |= {"n": 8, "windowMs": 5, "numbers": {"closes": "8"}}
     for row in (
-        RememberedRow(1, "lesson", 3, None, orjson.dumps({"key": "k", "expiresAt": 11}).decode()),
-        RememberedRow(1, "pause", 4, "A", orjson.dumps(pause).decode()),
-        RememberedRow(1, "pause", 5, None, orjson.dumps({**pause, "id": "q"}).decode()),
-        RememberedRow(1, "refusal", 6, "A", orjson.dumps({"reason": "thin"}).decode()),
-        RememberedRow(1, "pause", 7, "A", orjson.dumps({"ends": "q"}).decode()),
+        RememberedRow(1, 0, "pause", 4, "A", orjson.dumps(pause).decode()),
+        RememberedRow(1, 0, "pause", 5, None, orjson.dumps({**pause, "id": "q"}).decode()),
+        RememberedRow(1, 0, "refusal", 6, "A", orjson.dumps({"reason": "thin"}).decode()),
+        RememberedRow(1, 0, "pause", 7, "A", orjson.dumps({"ends": "q"}).decode()),
     ):
-        load._remember_line(known[1].trader, row)
-    one = known[1].trader
-    assert one.lessons == {"k": 11}
+        load._remember_line(known[load.Player(1, 0)].trader, row)
+    one = known[load.Player(1, 0)].trader
     assert one.refused == {refusal_key("thin", "A"): 6}
     assert one.pauses == [Pause("p", "cool_down", "pause", "A", 4, 9, True, 8, 5, {"closes": "8"})]
     assert not load.read_pause(4, "A", {**pause, "what": "observed"}).applied
@@ -336,25 +334,26 @@ def test_what_is_told_of_traders_that_are_not_played_is_left_aside(monkeypatch):
         ReviewRow(2, 9, "upheld", '[{"key": "clock_skew:C"}]'),
     ]
     load._remember_reviews(known, reviews, faults)
-    one = known[1].trader
+    one = known[load.Player(1, 0)].trader
     assert one.review_keys == {"price_jump:A", "double_exit:B"}
     assert one.review_topics == {load.topic_of("double_exit:B")}
-    row = CloseRow(7, 1, 5, "A", "AA", 1, 2, "stop", 9, 8, 7, PIPELINE, "[]")
+    row = CloseRow(7, 1, 0, 5, "A", "AA", 1, 2, "stop", 9, 8, 7, PIPELINE, "[]")
     monkeypatch.setattr(load, "select", lambda *asked: [row, row._replace(trader=2)])
     load._remember_closes(known, {7: "under_review"}, START, faults)
     (close,) = one.closes
     assert close.excluded == "under_review" and (close.gross, close.net, close.spent) == (9, 8, 7)
-    line = RememberedRow(2, "lesson", 3, None, "no JSON")
+    line = RememberedRow(2, 0, "pause", 3, None, "no JSON")
     monkeypatch.setattr(load, "select", lambda *asked: [line])
     load._remember_lines(known, START, faults)
-    assert one.lessons == {}
+    assert one.pauses == []
 
 
 def test_a_trader_that_is_read_again_is_the_one_that_was_stored(db):
-    """All that a round can leave, each figure another one, and a random-entry twin beside it."""
+    """All that a round can leave, each figure another one; of a twin its account and tickets."""
     traders.create_trader("Ada Paper", "momentum", START, start="standard", adaptive="on")
-    (one,) = load.load_traders(START, Faults(raising=True))
+    one, *others = load.load_traders(START, Faults(raising=True))
     made, account = one.trader, one.trader.account
+    assert made.twins == [other.trader for other in others] and len(others) == 3
     account.cash, account.lost_fees, account.next_order, account.next_position = 11, 12, 13, 14
     made.peak, made.day, made.day_equity = 15 * SOL, 16, 17 * SOL
     made.phase = Phase("guarded", START + 18, 19, 20, 21)
@@ -370,37 +369,36 @@ def test_a_trader_that_is_read_again_is_the_one_that_was_stored(db):
     facts = {"what": "begun", "id": "p", "rule": pause.rule, "effect": pause.effect}
     facts |= {"until": pause.until, "n": 8, "windowMs": 62, "numbers": "8 of 8"}
     made.add_line("pause", START, "B", **facts)
-    made.lessons["token B"] = START + 71
-    made.add_line("lesson", START, what="lesson", key="token B", expiresAt=START + 71)
     told = Refusal("low_liquidity", "too thin"), Refusal("no_cash", "none")
     for number, refusal in enumerate(told):
         refuse(made, token("B"), refusal, START + number)
     made.open_review("price_jump", 9, "it jumped", START, "AA", "position 3")
-    random = Trader(made.id, twins.name_twin(made.handle), made.strategy, Account(81))
-    made.twin = Twin(random, next_order=82, lessons=83, started_at=START)
-    made.twin.sol_cents_first, made.twin.sol_cents_last = 84_00, 85_00
-    random.account.positions["C"] = position_of(1, "C", raw=86)
-    state = twin_store.show_state(made.twin)
-    store.store_round([one], 77, START)
+    twin = made.twins[1]
+    twin.account.cash = 81
+    twin.account.positions["C"] = position_of(1, "C", raw=86)
+    twin.journal.positions = {1: twin.account.positions["C"]}
+    legs = Leg(82, 83, "stop"), Leg(84, 10_000, "time_stop")
+    twin.tickets = [Ticket(3, 85, START, START + 86, legs, "C", START + 87)]
+    store.store_round([one, *others], 77, START, sol_cents=150_00)
 
-    (again,) = load.load_traders(START, Faults(raising=True))
-    twin_store.load_twins([again], START, Faults(raising=True))
-    kept, twin = again.trader, again.trader.twin
-    made.journal, kept.twin = Journal(), None
+    again, *beside = load.load_traders(START, Faults(raising=True))
+    kept = again.trader
+    made.journal = Journal()
     assert vars(kept.account) == vars(account)
-    names = set(vars(made)) - {"account", "twin"}
+    names = set(vars(made)) - {"account", "twins"}
     assert {name: getattr(kept, name) for name in names} == {
         name: getattr(made, name) for name in names
     }
     assert set(kept.refused) == {("low_liquidity", "B"), ("no_cash", None)}
-    assert twin_store.show_state(twin) == state == twin.stored
-    assert (twin.lessons, twin.started_at, twin.sol_cents_first) == (83, START, 84_00)
-    assert twin.sol_cents_stored == twin.sol_cents_last == 85_00
-    assert load.find_cursor() == 77 and twin_store.list_held() == {"C"}
+    assert vars(kept.twins[1].account) == vars(twin.account)
+    assert kept.twins[1].tickets == twin.tickets and kept.twins[0].tickets == []
+    assert [one.trader.handle for one in beside] == [twin.handle for twin in made.twins]
+    assert load.find_cursor() == 77
+    assert {row.mint for row in select(rows.MintRow, rows.HELD)} == {"A", "C"}
     (mark,) = EquityMark.select().dicts()
     # The cash and what the pool would pay.
     assert (mark["equity"], mark["held"]) == (11 + 116, 116)
-    assert mark["at"] == START // 600_000 * 600_000
+    assert (mark["at"], mark["sol_cents"]) == (START // 600_000 * 600_000, 150_00)
 
 
 def test_what_a_later_round_changes_is_stored_over_what_was_there(db):
@@ -408,7 +406,7 @@ def test_what_a_later_round_changes_is_stored_over_what_was_there(db):
     traders.create_trader("Ada Paper", "momentum", START, start="standard")
 
     def play(now, order, position, line):
-        (one,) = load.load_traders(START, Faults(raising=True))
+        one, *_ = load.load_traders(START, Faults(raising=True))
         one.trader.account.orders, one.trader.account.positions = {}, {}
         one.trader.account.cash += 1
         one.trader.journal.orders[order.number] = order
@@ -468,7 +466,7 @@ def test_a_fill_is_read_as_it_was_stored():
     ):
         columns = rows.show_fill(one, 8, 9)
         assert (columns.pop("order"), columns["position"], columns["model"]) == (9, 8, MODEL)
-        about = {"period": 7, "trader": 1, "number": one.order, "mint": one.mint, "side": one.side}
+        about = {"trader": 1, "twin": 0, "number": one.order, "mint": one.mint, "side": one.side}
         about |= {"decided_on": one.decided_on, "decided_at": one.decided_at}
         row = rows.FillRow(**columns, **about, reason=one.reason)
         assert rows.read_fill(row) == one
@@ -482,7 +480,7 @@ def test_a_fill_is_read_as_it_was_stored():
 def test_posts_are_stored_with_how_far_the_diaries_were_read(db):
     """Of three posts the last two are told, the older first, and a hidden one is only counted."""
     made = traders.create_trader("Ada Paper", "momentum", START, start="standard").trader
-    (one,) = load.load_traders(START, Faults(raising=True))
+    one, *_ = load.load_traders(START, Faults(raising=True))
     for number in range(4):
         one.trader.add_line("fill", START + number, "A", number, what="bought")
     store.store_round([one], 5, START)
@@ -518,29 +516,13 @@ def position_of(number, mint, **more):
 
 
 def test_a_pool_whose_snapshot_is_gone_remembers_nothing_of_it(monkeypatch):
-    fills = [SimpleNamespace(snapshot=4)]
+    fills = [SimpleNamespace(snapshot=4, twin=0, trader=1)]
     told = {load.rows.LAST_SNAPSHOTS: [], load.rows.REMEMBERED_FILLS: fills}
-    monkeypatch.setattr(load, "select", lambda kind, sql: told[sql])
-    assert load.find_memories() == {}
-
-
-def test_fills_of_a_snapshot_are_made_again_in_the_order_of_the_engine():
-    """Of one moment write-offs first, trader by trader whenever they were decided; then the oldest
-    decision, the older trader, its older order, and of one pool the earlier turn.
-    """
-    told = [
-        *(
-            (4, "stop", 9, 9, 9, 9),
-            (5, "price_gone", 8, 1, 1, 1),
-            (5, "liquidity_gone", 7, 2, 1, 1),
-        ),
-        *((5, "stop", 1, 3, 1, 1), (5, "told", 2, 1, 9, 1), (5, "told", 2, 2, 1, 9)),
-        *((5, "told", 2, 2, 3, 1), (5, "told", 2, 2, 3, 2), (6, "price_gone", 0, 0, 0, 0)),
-    ]
-    names = ("at", "reason", "decided_at", "trader", "number", "turn")
-    made = [SimpleNamespace(**dict(zip(names, one, strict=True))) for one in told]
-    for shuffled in (made[::-1], made[4:] + made[:4]):
-        assert sorted(shuffled, key=load._fill_order) == made
+    told[load.rows.TRADERS] = []
+    monkeypatch.setattr(load, "select", lambda kind, sql, values=(): told[sql])
+    market = Market(60_000)
+    load.load_memories(market, START)
+    assert market.memories == {} == market.apart_memories
 
 
 def test_a_review_that_is_open_gets_more_reasons_and_a_cleared_one_a_successor(db):
@@ -573,49 +555,27 @@ def test_a_review_that_is_open_gets_more_reasons_and_a_cleared_one_a_successor(d
 
 # ---- filled again --------------------------------------------------------------------------------
 def test_a_difference_is_a_sentence():
-    """An account that began with 7 lamports and did nothing; a position that nobody opened."""
-    nothing = refill.StoredAccount(7, 7, 0, {}, (), {})
-    assert refill.find_differences(nothing) == []
-    for other in (replace(nothing, cash=8), replace(nothing, lost_fees=1)):
-        assert refill.find_differences(other) == ["another cash"]
     held = Position(3, "A", "AA", 6, START, None, DEAR, START, 1, DEAR)
-    named = [name for name in refill.MONEY if getattr(held, name) is not None]
-    assert len(named) == len(refill.MONEY) - 2
-    assert refill.find_differences(replace(nothing, positions={3: held})) == [
-        f"position 3: another {name}" for name in named
-    ]
+    named = [name for name in proof.MONEY if getattr(held, name) is not None]
+    assert len(named) == len(proof.MONEY) - 2
+    assert proof.compare({}, {3: held}) == [f"position 3: another {name}" for name in named]
     again = {3: held, 1: held, 2: held}
     stored = {3: replace(held, fees=1), 2: held, 1: replace(held, cash=1, spent=1)}
-    assert refill.compare("close", again, stored, ("cash", "fees")) == [
-        *("close 1: another cash", "close 3: another fees"),
+    assert proof.compare(again, stored) == [
+        *("position 1: another cash", "position 1: another spent", "position 3: another fees"),
     ]
 
 
 def test_without_its_snapshot_an_attempt_is_not_made_again():
-    gone = Attempt(bought(), None, 0)
-    assert refill.fill_again(Account(SOL), order(), gone) is None
-    # A write-off is: on its mark, beside a pool that held nothing.
-    written_off = refill._gone(replace(gone, mark=7))
-    assert (written_off.price, written_off.reserve, written_off.at) == (7, 0, bought().at)
+    assert proof.fill_again(bought(), order(), None, Account(SOL), 0) is None
 
 
 def test_a_write_off_is_made_again_with_what_the_network_took_then():
     """7 lamports of 7, 7 and 7."""
-    gone = order(side="sell", amount=10**9)
-    gone = replace(gone, reason="liquidity_gone")
-    attempt = Attempt(replace(sold(10**9), costs=NetworkCosts(7, 7, 7)), quote(0), 10**6)
-    held = Position(1, "A", "AA", 6, START, None, DEAR, START, 10**9, DEAR)
-    account = Account(SOL, positions=[held])
-    assert refill.fill_again(account, gone, attempt).network_fee == 7
-
-
-def test_what_was_gone_is_its_snapshot_or_its_mark_beside_an_empty_pool():
-    """A snapshot of another moment is that of the mark."""
-    there, done = quote(0), sold(10**9)
-    assert refill._gone(Attempt(replace(done, at=START), there, 5)) is there
-    for known in (None, there):
-        found = refill._gone(Attempt(done, known, 5))
-        assert found == Snapshot(8, "A", START + 20_000, 5, reserve=0)
+    gone = replace(order(side="sell", amount=10**9), reason="liquidity_gone")
+    done = replace(sold(10**9), costs=NetworkCosts(7, 7, 7))
+    again = proof.fill_again(done, gone, quote(0), Account(SOL), 10**6)
+    assert again.network_fee == 7
 
 
 def test_what_was_closed_at_nothing_leaves_pools_as_they_were():

@@ -160,7 +160,7 @@ def test_documents_name_addresses_below_the_path(below):
     assert bot["profileUrl"] == f"{BASE}/bots/{bot['id']}"
     assert browser.client.get("/candor/openapi.json").json["servers"] == [{"url": BASE}]
     refused = browser.client.get("/candor/api/v1/bots").json
-    assert refused["type"] == "/candor/docs/errors#missing_key"
+    assert refused["type"] == f"{BASE}/docs/errors#missing_key"
     feed = browser.client.get("/candor/feed.json").json
     assert feed["feed_url"].startswith(f"{BASE}/") and all(
         item["url"].startswith(f"{BASE}/") for item in feed["items"]

@@ -20,7 +20,7 @@ from chain.stored.tables import RunningTotal, StandingTotal
 from models import Attachment, Bot
 from operate.readers import open_reader
 from operate.standing_checks import check_standings
-from web.api import history, leaderboard, post_statements, quote_results
+from web.api import history, leaderboard, post_statements, results
 
 W, OTHER, THIRD = address("w"), address("other"), address("third")
 USDC = QUOTES[0]
@@ -47,7 +47,7 @@ def test_results_in_a_stablecoin_are_ranked_by_themselves(service, ada):
     observe_quote(W, realized=2_500_000, **SOLD)
     observe_quote(OTHER, realized=40_000_000, cost_left=1_250_000, **SOLD)
     service.make_bot("Only SOL", THIRD)
-    answer = ask(service, ada, "quote=USDC").json
+    answer = ask(service, ada, "currency=USDC").json
     rows = answer["data"]
     assert [(row["name"], row["rank"], row["realized"]) for row in rows] == [
         ("Bob", 1, "40"),
@@ -58,13 +58,11 @@ def test_results_in_a_stablecoin_are_ranked_by_themselves(service, ada):
         "1250000",
         "90",
     )
-    # Of three sales two won.
-    assert rows[0]["winRate"] == 0.6667
     assert rows[0]["realizedLamports"] is rows[0]["volumeSol"] is None
-    told = {"mint": USDC.mint, "symbol": "USDC", "decimals": 6}
-    assert answer["quote"] == rows[0]["quote"] == told and rows[0]["botId"] == bob.bot.uid
-    assert ask(service, ada, f"quote={USDC.mint}").json["data"] == rows
-    assert ask(service, ada, "quote=USDT").json["data"] == []
+    assert answer["currency"] == rows[0]["currency"] == "USDC" and rows[0]["botId"] == bob.bot.uid
+    (one,) = ask(service, ada, "currency=USDC&limit=1").json["data"]
+    assert one == rows[0]
+    assert ask(service, ada, "currency=USDT").json["data"] == []
 
 
 def test_the_board_in_sol_is_the_same_to_the_byte(service, ada):
@@ -72,48 +70,46 @@ def test_the_board_in_sol_is_the_same_to_the_byte(service, ada):
     observe_quote(W, realized=2_500_000, **SOLD)
     Bot.update(standing_at=None).execute()
     after, _, _ = ask(service, ada, "sort=pnl").data.rpartition(b',"asOf"')
-    assert after == before and b"quote" not in before
+    assert after == before
 
 
-@pytest.mark.parametrize(
-    ("query", "told"),
-    [
-        ("quote=DOGE", "quote must be one of: USDC, USDT, PYUSD, or its mint"),
-        ("quote=", "quote must be one of: USDC, USDT, PYUSD, or its mint"),
-        ("quote=SOL", "quote must be one of: USDC, USDT, PYUSD, or its mint"),
-        ("quote=USDC&sort=volume", "with quote, sort must be pnl"),
-        ("quote=USDC&sort=pnl_floor", "with quote, sort must be pnl"),
-    ],
-)
-def test_what_is_no_board_is_refused_by_name(service, ada, query, told):
+@pytest.mark.parametrize("query", ["currency=DOGE", "currency=", f"currency={USDC.mint}"])
+def test_an_unknown_currency_is_refused_by_name(service, ada, query):
     answer = ask(service, ada, query)
     assert (answer.status_code, answer.json["code"]) == (400, "invalid_parameter")
-    assert answer.json["detail"] == told
+    assert answer.json["detail"] == "currency must be one of: SOL, USDC, USDT, PYUSD, USD1"
     assert service.get(f"/leaderboard?{query}").status_code == 400
 
 
-CHOICES = {"record": "forward", "sort": "pnl", "window": "all", "ownership": None, "quote": None}
+def test_a_bot_that_trades_in_another_currency_only_says_which(service, ada):
+    dollars = service.make_bot("Dollars", OTHER)
+    service.observe_results(OTHER, 0, matched=0, winningSells=0)
+    service.observe_span(OTHER, trades=6)
+    observe_quote(OTHER, realized=2_500_000, **SOLD)
+    rows = {row["name"]: row for row in ask(service, ada, "sort=pnl").json["data"]}
+    told = rows["Dollars"]["unrankedReason"], rows["Dollars"]["tradesIn"]
+    assert told == ("trades_in", "USDC") and rows["Ada"]["tradesIn"] is None
+    (row,) = ask(service, ada, "currency=USDC").json["data"]
+    assert (row["botId"], row["rank"], row["tradesIn"]) == (dollars.bot.uid, 1, None)
+
+
+CHOICES = {
+    **{"record": "forward", "sort": "pnl", "window": "all"},
+    **{"ownership": None, "currency": None},
+}
 
 
 def test_every_link_of_the_board_keeps_every_other_choice(service, ada):
-    """2 records, 5 windows, 3 kinds of wallets; results in 4 currencies, and 3 sorts in SOL."""
-    found, waiting = set(), ["/leaderboard"]
-    while waiting:
-        asked = waiting.pop()
-        mine = read_choices(asked)
-        found.add(tuple(mine.values()))
+    """2 records, 6 sorts, 5 windows, 3 kinds of wallets, 5 currencies: one of them changes."""
+    for asked in ("/leaderboard", "/leaderboard?record=all&sort=return&currency=USDT"):
+        mine, seen = read_choices(asked), set()
         for link in list_board_links(service, asked):
             told = read_choices(link)
             changed = {name for name in CHOICES if told[name] != mine[name]}
-            if told["sort"] != "pnl" or mine["sort"] != "pnl":
-                # No other sort has a currency.
-                changed -= {"sort"} if "quote" in changed else set()
-                assert told["sort"] == "pnl" or told["quote"] is None
             assert len(changed) <= 1, (asked, link)
-            if tuple(told.values()) not in found:
-                found.add(tuple(told.values()))
-                waiting.append(link)
-    assert len(found) == 2 * 5 * 3 * (4 + 3)
+            seen |= {(name, told[name]) for name in changed}
+        # Each choice but the present one has a link.
+        assert len(seen) == (2 - 1) + (6 - 1) + (5 - 1) + (3 - 1) + (5 - 1)
 
 
 def list_board_links(service, path):
@@ -140,7 +136,7 @@ def test_a_window_is_the_difference_of_two_totals(service, ada):
         ("24h", 0, "too_few_sells"),
     ):
         for record in leaderboard.RECORDS:
-            board = leaderboard.Board(record, "pnl", window, None, USDC)
+            board = leaderboard.Board(record, "pnl", window, None, "USDC")
             (one,) = leaderboard.list_entries(board, NOW, 5)
             assert (one.totals.realized, one.reason) == (realized, reason)
 
@@ -151,12 +147,12 @@ def test_proven_wallets_stand_before_claimed_ones(service, ada):
     service.observe_span(OTHER, trades=1)
     observe_quote(W, realized=9_000_000, **SOLD)
     observe_quote(OTHER, realized=1, **SOLD)
-    rows = ask(service, ada, "quote=USDC").json["data"]
+    rows = ask(service, ada, "currency=USDC").json["data"]
     assert [(row["name"], row["ownership"], row["rank"]) for row in rows] == [
         ("Zoe", "proven", 1),
         ("Ada", "claimed", 1),
     ]
-    rows = ask(service, ada, "quote=USDC&ownership=claimed").json["data"]
+    rows = ask(service, ada, "currency=USDC&ownership=claimed").json["data"]
     assert [row["name"] for row in rows] == ["Ada"]
 
 
@@ -170,7 +166,7 @@ def test_a_retired_prover_keeps_what_its_wallet_did_until_then(service, ada):
     influencers.retire_bot(Bot.get_by_id(made.bot.id), NOW - 2 * DAY * 1000)
     observe_quote(wallet, at=NOW // 1000 - DAY, realized=12_000_000, **SOLD)
     attach(service, service.make_bot("Finder"), wallet, NOW)
-    rows = ask(service, ada, "quote=USDC&record=all").json["data"]
+    rows = ask(service, ada, "currency=USDC&record=all").json["data"]
     assert [(row["name"], row["realized"]) for row in rows if row["wallet"] == wallet] == [
         ("Zoe", "5"),
         ("Finder", None),
@@ -181,8 +177,8 @@ def test_a_gap_or_few_sales_take_the_rank(service, ada):
     service.observe_results(W, 5, gaps=[{"fromSlot": 1, "toSlot": 2, "reason": "x"}])
     observe_quote(W, realized=1, **SOLD)
     observe_quote(W, "USDT", realized=1, trades=2, matched=2)
-    for symbol, reason in (("USDC", "open_gap"), ("USDT", "too_few_sells")):
-        (row,) = ask(service, ada, f"quote={symbol}").json["data"]
+    for symbol, reason in (("USDC", "gap"), ("USDT", "too_few_sells")):
+        (row,) = ask(service, ada, f"currency={symbol}").json["data"]
         assert (row["rank"], row["unrankedReason"]) == (None, reason)
 
 
@@ -216,7 +212,7 @@ def list_all(now):
         (record, window, quote.symbol): [
             (one.row.uid, one.totals, one.reason, one.ownership)
             for one in leaderboard.list_entries(
-                leaderboard.Board(record, "pnl", window, None, quote), now * 1000, 4
+                leaderboard.Board(record, "pnl", window, None, quote.symbol), now * 1000, 4
             )
         ]
         for record in leaderboard.RECORDS
@@ -257,9 +253,9 @@ def test_a_ledger_that_is_gone_takes_its_standings_along(service, ada):
 
 
 # ---- however long the past is --------------------------------------------------------------------
-LAST = write_last("t", OF_RESULTS.view, "k.mint", 9)
+LAST = write_last("t", OF_RESULTS.view, "k.money", 9)
 ASKED = {
-    "ledgers": quote_results.LEDGERS.format(last=LAST, which=OF_RESULTS.which, bots="1, 2"),
+    "ledgers": results.TOTALS.format(last=LAST, which=OF_RESULTS.which, bots="1, 2"),
     "days": history.HOURS,
     "samples": history.SAMPLED.format(**OF_RESULTS._asdict(), times="(1), (2)", bots="'b'"),
     "posts": post_statements.POST,

@@ -23,7 +23,7 @@ from web.site.share_cards import describe_post
 from web.site.words import short
 
 M = address("mint")
-USDC, USDT, _ = QUOTES
+USDC, USDT = QUOTES[:2]
 # 879.5 of a token for 338.1 USDC, of which 352.7 were paid for it: 14.6 less, 4.1395 % of the cost.
 SOLD = {
     **{"change": 338_100_000, "status": "matched", "result": -14_600_000},
@@ -46,7 +46,7 @@ def key(bot):
 
 def sell(service, name="sale", **quoted):
     """Observe a sale for USDC, and judge the posts about it."""
-    service.observe_trade(W, name, 1, kind="swap", sol=-5_000, token_changes=CHANGES)
+    service.observe_trade(W, name, 1, kind="sell", sol=-5_000, token_changes=CHANGES)
     if quoted:
         quote_trade(f"trade_{name}", **quoted)
     verification.verify_posts(Wallet.get(Wallet.address == W), {signature(name)}, NOW)
@@ -57,11 +57,9 @@ def test_a_receipt_tells_its_result_in_the_stablecoin(service, bot, key):
     post = say(service, key)
     sell(service, **SOLD)
     told = receipt_of(service, key, post)
-    assert (told["kind"], told["resultSol"], told["resultPct"]) == ("swap", None, None)
-    (trade,) = service.get("/api/v1/trades", key).json["data"]
-    assert told["quote"] == trade["quote"] and told["quoteReason"] is None
-    assert (told["quote"]["symbol"], told["quote"]["realized"]) == ("USDC", "-14.6")
-    assert (told["quote"]["costRaw"], told["quote"]["matchedRaw"]) == ("352700000", "879500")
+    assert (told["kind"], told["currency"], told["result"]) == ("sell", "USDC", "-14.6")
+    # 14.6 of 352.7
+    assert (told["resultSol"], told["resultPct"]) == (None, "-4.14")
     shown = [
         service.get("/api/v1/feed", key).json["data"][0],
         service.get(f"/api/v1/bots/{bot.bot.uid}", key).json["feed"][0],
@@ -76,24 +74,7 @@ def test_a_receipt_tells_its_result_in_the_stablecoin(service, bot, key):
     assert (arrived["id"], arrived["receipt"]) == (later, None)
     sell(service, "later", **SOLD)
     (arrived,) = service.get(f"/api/v1/feed?since={cursor}", key).json["data"]
-    assert arrived["receipt"]["quote"] == told["quote"]
-
-
-@pytest.mark.parametrize(
-    "kind, flags, reason",
-    [
-        ("swap", "[]", "no_stablecoin"),
-        ("swap", '["value_unexplained"]', "value_unexplained"),
-        ("sell", "[]", "in_sol"),
-        ("transfer_in", "[]", "not_a_trade"),
-    ],
-)
-def test_a_receipt_without_one_tells_why(service, key, kind, flags, reason):
-    post = say(service, key)
-    service.observe_trade(W, "sale", 1, kind=kind, flags=flags)
-    verification.verify_posts(Wallet.get(Wallet.address == W), {signature("sale")}, NOW)
-    told = receipt_of(service, key, post)
-    assert (told["quote"], told["quoteReason"]) == (None, reason)
+    assert arrived["receipt"]["result"] == told["result"]
 
 
 def test_a_list_asks_no_question_for_each_post(service, key, monkeypatch):
@@ -109,12 +90,11 @@ def test_a_list_asks_no_question_for_each_post(service, key, monkeypatch):
 @pytest.mark.parametrize(
     "changed, name, shown",
     [
-        ({"result": 7_000_000}, "realized", "7"),
-        ({"cost": 1_000_000}, "cost", "1"),
-        ({"realized": "partial"}, "status", "partial"),
-        ({"matched_raw": "879000", "unmatched_raw": "500"}, "unmatchedRaw", "500"),
-        ({"paid_elsewhere": True}, "costInOtherCurrency", True),
-        ({"currency": USDT.mint}, "symbol", "USDT"),
+        ({"result": 7_000_000}, "result", "7"),
+        # 14.6 of 1,460
+        ({"cost": 1_460_000_000}, "resultPct", "-1"),
+        ({"realized": "partial"}, "realized", "partial"),
+        ({"currency": USDT.mint}, "currency", "USDT"),
     ],
 )
 def test_a_ledger_that_changes_shows_at_once_though_post_and_trade_do_not(
@@ -125,23 +105,8 @@ def test_a_ledger_that_changes_shows_at_once_though_post_and_trade_do_not(
     (before,) = service.get("/api/v1/feed", key).json["data"]
     Trade.update(changed).execute()
     (after,) = service.get("/api/v1/feed", key).json["data"]
-    assert before["receipt"]["quote"][name] != after["receipt"]["quote"][name] == shown
+    assert before["receipt"][name] != after["receipt"][name] == shown
     assert {**before, "receipt": None} == {**after, "receipt": None}
-
-
-def test_a_sale_that_is_found_or_taken_back_shows_at_once(service, key):
-    say(service, key)
-    sell(service)
-    assert reason_in_feed(service, key) == "no_stablecoin"
-    quote_trade("trade_sale", **SOLD)
-    assert reason_in_feed(service, key) is None
-    Trade.update(currency="").execute()
-    assert reason_in_feed(service, key) == "no_stablecoin"
-
-
-def reason_in_feed(service, key):
-    (post,) = service.get("/api/v1/feed", key).json["data"]
-    return post["receipt"]["quoteReason"]
 
 
 def test_a_purchase_that_is_found_later_gives_a_post_its_result(service):
@@ -157,11 +122,12 @@ def test_a_purchase_that_is_found_later_gives_a_post_its_result(service):
     observe(W, [one for one in told.entries if one is not bought])
     Post.update(trade=Trade.get(Trade.signature == sold.signature)).execute()
     (before,) = service.get("/api/v1/feed", key).json["data"]
-    assert before["receipt"]["quote"]["realized"] is None
+    assert before["receipt"]["result"] is None
     observe(W, [bought])
     (after,) = service.get("/api/v1/feed", key).json["data"]
-    quote = after["receipt"]["quote"]
-    assert (quote["status"], quote["realized"], quote["cost"]) == ("matched", "15", "40")
+    told = after["receipt"]
+    # 15 of 40
+    assert (told["realized"], told["result"], told["resultPct"]) == ("matched", "15", "37.5")
 
 
 # ---- where it stands -----------------------------------------------------------------------------
@@ -174,7 +140,7 @@ def test_what_was_earned_stands_beside_what_was_said(service, bot, key, path):
     sell(service, **SOLD)
     text = service.get(path.format(post=post, bot=bot.bot.uid)).text
     assert "Took profit." in text and "−14.60 USDC" in text and "−4.1%" in text
-    assert f"Swapped 879.5 {short(M)} for" in re.sub(r"<[^>]+>", "", text)
+    assert f"Sold 879.5 {short(M)} for 338.1 USDC" in re.sub(r"<[^>]+>", "", text)
 
 
 def test_feeds_previews_copies_and_pictures_tell_it_as_text(service, key):
@@ -183,7 +149,7 @@ def test_feeds_previews_copies_and_pictures_tell_it_as_text(service, key):
     (item,) = service.get("/feed.json").json["items"]
     assert item["title"].startswith("[receipt verified · wallet claimed, not proven · −14.60 USDC]")
     assert " · −14.60 USDC (−4.1%) · " in item["_candor"]["fact"]
-    assert item["_candor"]["receipt"]["quote"]["realized"] == "-14.6"
+    assert item["_candor"]["receipt"]["result"] == "-14.6"
     page = service.get(f"/posts/{post}").text
     assert re.search(r'og:description" content="[^"]+ · −14.60 USDC \(−4.1%\) · ', page)
     with service.app.test_request_context():
@@ -196,7 +162,7 @@ def test_what_another_currency_paid_for_has_no_result(service, key):
     post = say(service, key)
     sell(service, change=338_100_000, status="unmatched", paid_elsewhere=True)
     page = service.get(f"/posts/{post}").text
-    assert "paid for in another currency" in page and 'class="result"' not in page
+    assert "purchase price unknown" in page and 'class="result"' not in page
     (item,) = service.get("/feed.json").json["items"]
     assert item["title"].startswith("[receipt verified · wallet claimed, not proven] ")
 
@@ -208,11 +174,8 @@ def test_a_part_that_another_currency_paid_for_is_said_beside_the_rest(service, 
     assert "−14.60 USDC" in page and "for the part with a known purchase price" in page
 
 
-def test_an_agent_is_told_of_a_stablecoin_and_of_none_where_there_is_none(service, key):
-    sold, held = say(service, key), say(service, key, name="plain")
+def test_an_agent_is_told_the_currency_and_the_result(service, key):
+    sold = say(service, key)
     sell(service, **SOLD)
-    sell(service, "plain")
     told = trim_post(service.get(f"/api/v1/posts/{sold}", key).json)["receipt"]
-    assert told["quote"]["realized"] == "-14.6"
-    plain = trim_post(service.get(f"/api/v1/posts/{held}", key).json)["receipt"]
-    assert "quote" not in plain and "quoteReason" not in plain
+    assert (told["currency"], told["result"]) == ("USDC", "-14.6")

@@ -177,16 +177,19 @@ PRICE = {
 
 
 def leave_stablecoins(told):
-    """A wallet's rows without those in stablecoins. A swap has no price in SOL."""
-    address_, trades, mints, traded, derived, *summary, by_quote = told
+    """A wallet's rows without those in stablecoins. What was traded for one has no price in SOL,
+    and is a swap for a wallet without one.
+    """
+    address_, trades, _, _, derived, *summary, by_quote = told
     assert "{" in by_quote
     shown = []
     for row in trades:
         columns = dict(zip(TRADE, row, strict=True))
-        left_out = PRICE if columns["kind"] == "swap" else ()
+        is_priced = columns["kind"] == "swap" or columns["currency"]
+        left_out = (*PRICE, "kind", "mint") if is_priced else ()
         shown.append([value for name, value in columns.items() if name not in left_out])
     derived = [row for row in derived if row[0] != "running_total" or row[2] == ""]
-    return [address_, shown, mints, traded, derived, summary]
+    return [address_, shown, derived, summary]
 
 
 # ---- named and mended ----------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from service import NOW, address
 
 from accounts import influencers, wallets
 from models import Bot, Owner
-from web.api.records import round_to_two_digits
+from web.api.bots import round_to_two_digits
 
 W, OTHER = address("w"), address("other")
 
@@ -43,12 +43,12 @@ def test_the_record_has_the_fields_of_results(service, bot):
     )
     shown = show(service, bot)
     record = shown["record"]
-    assert set(record) - set(shown["results"]) == {"since", "carriedInLamports", "risk"}
+    assert set(record) == set(shown["results"])
     assert record["since"] == shown["wallet"]["attachedAt"]
     names = ("realizedLamports", "realizedSol", "volumeLamports", "costLeftLamports")
     assert [record[name] for name in names] == ["-5", "-0.000000005", "250", "4"]
-    names = ("observedTrades", "matchedSells", "openPositions", "carriedInLamports")
-    assert [record[name] for name in names] == [3, 1, 2, "7"]
+    names = ("observedTrades", "matchedSells", "openPositions")
+    assert [record[name] for name in names] == [3, 1, 2]
 
 
 def test_a_swapped_losing_wallet_stays_in_the_record(service, bot):

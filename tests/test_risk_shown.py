@@ -14,7 +14,8 @@ from chain.stored.tables import DelayTotal, RunningTotal, TokenTotal
 from models import Attachment, Wallet
 from storage import database
 from web.api import risk, token_results
-from web.api.serialize import show_coverage, show_time
+from web.api.serialize import show_time
+from web.api.wallets import show_coverage
 
 W, OTHER, THIRD = address("w"), address("other"), address("third")
 HOUR = NOW // 3_600_000
@@ -68,10 +69,9 @@ def test_risk_is_next_to_results_and_record(service, bot):
         "medianHoldingSeconds": 70,
         "daysActive": 4,
     }
-    assert (shown["risk"], shown["riskReason"], shown["record"]["risk"]) == (risk, None, risk)
-    listed = service.get("/api/v1/bots", bot.publish_key.text).json["data"]
-    assert listed[0]["risk"] == risk
-    assert shown["activeDays"] == listed[0]["activeDays"] == 4
+    assert (shown["risk"], shown["riskReason"]) == (risk, None)
+    assert shown["results"]["maxDrawdownLamports"] == "90"
+    assert shown["record"]["maxDrawdownLamports"] == "90"
     record = {
         "worstCaseLamports": "-80",
         "returnPct": "-1.00",
@@ -86,7 +86,6 @@ def test_risk_is_next_to_results_and_record(service, bot):
 def test_a_reason_stands_where_there_is_no_risk(service, bot):
     assert show(service, service.make_bot("Mute"))["riskReason"] == "no_wallet"
     assert show(service, bot)["riskReason"] == "not_observed"
-    assert show(service, bot)["activeDays"] is None
     service.observe_results(W, 5)
     assert (show(service, bot)["risk"], show(service, bot)["riskReason"]) == (None, "damaged")
 
@@ -108,11 +107,8 @@ def test_the_curve_goes_on_with_the_next_wallet(service, bot):
     observe_hours(OTHER, {HOUR - 3: -30, HOUR - 2: -20, HOUR - 1: 20})
     observe_risk(OTHER, [-30, -20, 20])
     shown = show(service, bot)
-    assert shown["record"]["risk"]["maxDrawdownLamports"] == "50"
-    risks = shown["record"]["risk"], shown["risk"]
-    assert [(one["bestLamports"], one["worstLamports"]) for one in risks] == [
-        *(("60", "-30"), ("20", "-30"))
-    ]
+    assert shown["record"]["maxDrawdownLamports"] == "50"
+    assert (shown["risk"]["bestLamports"], shown["risk"]["worstLamports"]) == ("20", "-30")
 
 
 def test_several_wallets_are_added_up_by_the_hour(service, bot):
@@ -157,65 +153,24 @@ def test_windows_begin_at_full_hours(service, bot):
     RunningTotal.update(open_cost=5).where(RunningTotal.hour <= HOUR - 24 * 8).execute()
     shown = show_at(service, bot)
     assert [one["window"] for one in shown] == ["24h", "7d", "30d", "90d"]
-    told = [[one["risk"][name] for one in shown] for name in ("realizedLamports",)]
+    told = [[one["record"][name] for one in shown] for name in ("realizedLamports",)]
     assert told == [["-70", "-177", "-677", "-3677"]]
-    worst = [one["risk"]["worstCaseLamports"] for one in shown]
+    worst = [one["record"]["worstCaseLamports"] for one in shown]
     assert worst == ["-70", "-184", "-684", "-3689"]
     falls = ["70", "177", "677", "3677"]
-    assert [one["risk"]["maxDrawdownLamports"] for one in shown] == falls
-    assert shown[0]["record"] == shown[0]["risk"]
-    assert shown[0]["since"] == "2026-11-04T12:00:00Z"
+    assert [one["record"]["maxDrawdownLamports"] for one in shown] == falls
 
 
 def show_at(service, bot):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("time.time_ns", lambda: NOW * 1_000_000)
-        return show(service, bot)["riskWindows"]
-
-
-def test_results_by_token(service, bot):
-    """Seven tokens, 0 to 6 lamports, and one in the second wallet of the bot: 5 + 90."""
-    observe(service, W)
-    (first,) = Attachment.select()
-    mints = [address(f"m{number}") for number in range(7)]
-    for span in (0, first.id):
-        for number, mint in enumerate(mints):
-            columns = {"realized": number - 2, "sales": 1, "winning": int(number > 2)}
-            TokenTotal.create(wallet=first.wallet, money=SOL, view=span, mint=mint, **columns)
-    shown = show(service, bot)["tokenResults"]
-    assert shown["results"] == shown["record"]
-    assert (shown["record"]["tokens"], shown["record"]["winning"]) == (7, 4)
-    ends = [
-        [int(one["realizedLamports"]) for one in shown["record"][end]] for end in ("best", "worst")
-    ]
-    assert ends == [[4, 3, 2, 1, 0], [-2, -1, 0, 1, 2]]
-    move(service, bot, OTHER)
-    observe(service, OTHER)
-    second = Attachment.select().order_by(Attachment.id.desc()).get()
-    TokenTotal.create(
-        wallet=second.wallet,
-        money=SOL,
-        view=second.id,
-        mint=mints[6],
-        realized=90,
-        sales=1,
-        winning=1,
-    )
-    (best, *_) = show(service, bot)["tokenResults"]["record"]["best"]
-    assert best == {
-        "mint": mints[6],
-        "symbol": None,
-        "realizedLamports": "94",
-        "sells": 2,
-        "winningSells": 2,
-    }
+    with service.database.connection_context():
+        return risk.list_windows(bot.bot.id, NOW)
 
 
 # ---- the board -----------------------------------------------------------------------------------
 def test_nothing_sold_has_no_results_by_token(service, bot):
     observe(service, W)
-    assert show(service, bot)["byToken"] == []
-    assert show(service, service.make_bot("Mute"))["byToken"] is None
+    assert show(service, bot)["tokens"] == []
+    assert show(service, service.make_bot("Mute"))["tokens"] is None
 
 
 def test_signs_are_next_to_results_and_change_no_rank(service, bot):
@@ -249,13 +204,21 @@ def test_results_by_token_are_listed(service, bot, monkeypatch):
         key = {"wallet": first.wallet, "money": SOL, "view": 0, "mint": address(f"m{number}")}
         TokenTotal.create(**key, **columns)
     monkeypatch.setattr(token_results, "MAX_LISTED", 2)
-    assert show(service, bot)["byToken"] == [
+    told = [
         {"mint": address(f"m{number}"), "symbol": None, "sells": 2, **told}
         for number, told in (
-            (2, {"realizedLamports": "4", "wins": 1}),
-            (1, {"realizedLamports": "-5", "wins": 0}),
+            (2, {"realizedLamports": "4", "winningSells": 1}),
+            (0, {"realizedLamports": "1", "winningSells": 1}),
+            (1, {"realizedLamports": "-5", "winningSells": 0}),
         )
     ]
+    assert show(service, bot)["tokens"] == [told[0], told[2]]
+    path, found, cursor = f"/api/v1/bots/{bot.bot.uid}/tokens?limit=2", [], ""
+    while cursor is not None:
+        page = service.get(f"{path}{cursor}", bot.publish_key.text).json
+        found += page["data"]
+        cursor = page["nextCursor"] and f"&cursor={page['nextCursor']}"
+    assert found == told
 
 
 def board(service, bot, **query):

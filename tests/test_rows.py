@@ -14,6 +14,7 @@ from test_shapes import add_rare_things, list_answers
 from accounts.keys import hash_secret
 from storage import rows
 from web.api import (
+    bots,
     estimates,
     health,
     market,
@@ -24,17 +25,18 @@ from web.api import (
     paper_statements,
     post_statements,
     queries,
-    records,
     risk,
     standings,
     statements,
     stream,
     token_results,
+    wallets,
 )
 from web.server import auth
 
 MODULES = (
     auth,
+    bots,
     estimates,
     health,
     market,
@@ -44,11 +46,11 @@ MODULES = (
     paper_equity,
     paper_statements,
     post_statements,
-    records,
     risk,
     standings,
     statements,
     token_results,
+    wallets,
 )
 
 

@@ -101,14 +101,14 @@ def test_a_post_has_the_receipt_of_its_transaction(service, key):
         "symbol": None,
         # 879,500 raw units of a token with 3 decimals
         "amount": "879.5",
+        "currency": "SOL",
         "tokenChanges": [{"mint": M, "change": "-879.5"}],
         "solChange": "0.3381",
         "realized": "matched",
+        "result": "-0.0146",
         "resultSol": "-0.0146",
         # -14.6 of 352.7 are -4.1395 %
         "resultPct": "-4.14",
-        "quote": None,
-        "quoteReason": "in_sol",
         "explainedShare": "0.98",
         "slot": 1,
         "eventAt": "2026-11-05T11:00:00Z",
@@ -362,8 +362,8 @@ def test_only_an_observed_transaction_is_called_a_receipt(service, key):
 def test_every_kind_of_transaction_is_a_sentence(kind):
     receipt = {
         **{"kind": kind, "mint": M, "symbol": None, "amount": None, "tokenChanges": []},
-        **{"solChange": "-1", "resultSol": None, "resultPct": None, "realized": "not_applicable"},
-        **{"explainedShare": None, "eventAt": None, "quote": None, "beforeConnecting": False},
+        **{"solChange": "-1", "result": None, "resultPct": None, "realized": "not_applicable"},
+        **{"explainedShare": None, "eventAt": None, "currency": "SOL", "beforeConnecting": False},
     }
     verification = {"status": "mismatch", "reason": "not_a_trade"}
     told = facts.write_fact({"receipt": receipt, "verification": verification, "hiddenAt": None})

@@ -22,7 +22,7 @@ from chain.stored.store import LedgerStore
 from models import Attachment, Bot, Post, Wallet
 from observer import Observer
 from observing.rebuilding import rebuild
-from web.api.held_wallets import list_wallets
+from web.api.wallets import list_held
 from web.site.words import short
 
 ADDRESSES = {"ada": A, "eve": B, "pam": C}
@@ -117,7 +117,7 @@ def test_a_bot_proves_two_wallets_and_earns_with_both(service, browser, bot, tri
     assert {one["ownership"] for one in shown["wallets"]} == {"proven"}
     assert shown["results"]["realizedLamports"] == str(ADAS + EVES)
     assert (shown["results"]["matchedSells"], shown["results"]["unmatchedSells"]) == (2, 0)
-    assert (shown["coverage"]["state"], shown["coverage"]["worst"]) == ("complete", [])
+    assert shown["coverage"]["state"] == "complete"
     sale = service.get(f"/api/v1/trades?botId={uid}&kind=sell", key).json["data"]
     assert [(one["wallet"], one["botId"]) for one in sale] == [(B, uid), (A, uid)]
     posted = service.post({"eventId": "1", "body": "Sold.", "signature": sale[0]["signature"]}, key)
@@ -133,8 +133,7 @@ def test_the_least_known_wallet_is_named(service, browser, bot, trip, watched):
     watched.store(trip)
     watched.publish(eve=replace(DONE, refused=((7, "nobody has it"),)))
     coverage = read(service, bot)["coverage"]
-    assert (coverage["state"], coverage["worst"]) == ("partial", [B])
-    assert {one["wallet"] for one in coverage["gaps"]} == {B}
+    assert (coverage["state"], coverage["wallet"]) == ("partial", B)
     own = {one["address"]: one["coverage"]["state"] for one in read(service, bot)["wallets"]}
     assert own == {A: "complete", B: "partial"}
     page = browser.get(f"/bots/{uid}").text
@@ -155,7 +154,7 @@ def test_when_the_lead_is_removed_the_other_leads(service, browser, bot, trip, w
     shown = read(service, bot)
     assert [one["address"] for one in shown["wallets"]] == [B] and shown["formerWallets"] == [A]
     assert shown["results"]["realizedLamports"] == str(EVES)
-    assert "worst" not in shown["coverage"]
+    assert shown["coverage"]["wallet"] == shown["wallet"]["address"]
     # Sent twice, and of a wallet that it never held.
     for one in (A, C):
         assert browser.send(f"/bots/{uid}/wallet/detach", wallet=one).status_code == 302
@@ -324,5 +323,5 @@ def test_wallets_are_listed_the_leading_one_first_then_as_they_came(service):
         wallet = Wallet.create(bot=bot, address=address(name), created_at=NOW)
         span = {"ownership": "proven", "attached_at": NOW + since}
         Attachment.create(bot=bot, wallet=wallet, **span)
-    shown = [one["address"] for one in list_wallets(bot.id)]
+    shown = [one["address"] for one in list_held([bot.id])[bot.id]]
     assert shown == [A, *map(address, ("early", "late", "later"))]

@@ -1,4 +1,4 @@
-"""Two hundred seeds of the simulation (tests/simulation); `python -m bench seeds` plays thousands.
+"""Forty seeds of the simulation (tests/simulation); `python -m bench seeds` plays thousands.
 And the faults that were mended: each is found again where its mend is taken out.
 """
 
@@ -9,7 +9,7 @@ from simulation.play import draw, find_failure, play
 from simulation.world import Grounds
 
 # The first steps of these; more of them, and of more, are for bench.
-SEEDS, PARTS, FIRST = 200, 10, 6
+SEEDS, PARTS, FIRST = 40, 4, 6
 # By a mend, a seed that finds it missing, and what it says. Where steps.py changes,
 # `python -m bench seeds --without MEND` tells others.
 FOUND = {

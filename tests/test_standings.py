@@ -276,6 +276,27 @@ def test_what_a_standing_is_made_of_makes_it_forgotten(service, ada):
         assert set(names) <= set(forgotten()) <= {"Ada", "Ben", "Cleo"}
 
 
+@ground.sqlite_only
+def test_a_pass_that_finds_none_forgotten_reads_twice_and_never_locks(service, ada, monkeypatch):
+    """Unless a window's first hour ended, which an index tells."""
+    observe(W, from_now(lucky().entries, NOW // 1000), NOW)
+    refresh_standings(NOW)
+    asked, run = [], storage.database.execute_sql
+
+    def note(sql, *values):
+        asked.append(sql)
+        return run(sql, *values)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(storage.database.obj, "execute_sql", note)
+        patch.setattr(storage, "writing", None)
+        assert refresh_standings(NOW) == 0
+    assert len(asked) == 2
+    plan = " ".join(str(row) for row in run(f"EXPLAIN QUERY PLAN {asked[1]}"))
+    assert "SEARCH" in plan and "(ends<?)" in plan
+    assert refresh_standings(NOW + 91 * DAY * 1000) == 1
+
+
 def test_only_a_publication_that_moves_something_forgets(service, ada):
     service.make_bot("Ben", OTHER)
     observe(W, from_now(lucky().entries, NOW // 1000), NOW)
@@ -295,7 +316,7 @@ def test_a_gap_that_opens_or_heals_forgets(service, ada):
         refresh_standings(NOW)
         ledger_store.publish(wallet, progress, NOW)
         assert forgotten() == ["Ada"]
-        reason = "open_gap" if progress.unexplained else None
+        reason = "gap" if progress.unexplained else None
         assert board(service, ada)[0]["unrankedReason"] == reason
 
 
@@ -305,12 +326,14 @@ def test_three_sales_with_a_result_make_a_rank():
     assert find_reason(few, True, False, by=RESULT) == "too_few_sells"
     assert find_reason(few, True, True, by=COUNT) is None
     assert find_reason(enough, True, False, by=RESULT) is None
-    assert find_reason(enough, True, True, by=RESULT) == "open_gap"
+    assert find_reason(enough, True, True, by=RESULT) == "gap"
     assert find_reason(enough, False, False, by=RESULT) == "no_wallet"
+    assert find_reason(enough, True, False, by=RESULT, is_loading=True) == "backfilling"
+    assert find_reason(enough, True, False, by=COUNT, is_loading=True) is None
     assert find_reason(None, True, False, by=RESULT) == "not_observed"
     order = [
         find_tier(reason, seen, proven)
-        for reason, seen in ((None, True), ("open_gap", True), ("not_observed", False))
+        for reason, seen in ((None, True), ("gap", True), ("not_observed", False))
         for proven in (True, False)
     ]
     assert order == [0, 1, 2, 4, 3, 5]

@@ -289,11 +289,11 @@ def test_breakout_enters_a_new_high_with_twice_the_volume():
     assert ask(Breakout(), view([1000] * 11 + [1021], LOUD[1:])) is None
 
 
-def test_breakout_enters_a_new_discovery():
-    new = {"discovered_at": START - 30 * MINUTE, "pair_created_at": START - 2 * HOUR}
+def test_breakout_enters_a_new_pair_whenever_the_scout_first_saw_it():
+    new = {"pair_created_at": START - 23 * HOUR}
     assert (
         ask(Breakout(), view([1000, 1000, 1000, 1001], [1000, 1000, 1000, 2000], **new)).reason
-        == "new_discovery"
+        == "new_pair"
     )
     assert ask(Breakout(), view([1000, 1000, 1001], [1000, 1000, 2000], **new)) is None
     assert ask(Breakout(), view([1000, 1000, 1001, 1000], [1000, 1000, 1000, 2000], **new)) is None
@@ -301,7 +301,10 @@ def test_breakout_enters_a_new_discovery():
         ask(
             Breakout(),
             view(
-                [1000, 1000, 1000, 1001], [1000, 1000, 1000, 2000], discovered_at=START - 2 * HOUR
+                [1000, 1000, 1000, 1001],
+                [1000, 1000, 1000, 2000],
+                pair_created_at=START - 25 * HOUR,
+                discovered_at=START - MINUTE,
             ),
         )
         is None
@@ -524,9 +527,9 @@ HIGH = [1000] * 12 + [1021]
         ),
         (
             Breakout(),
-            view([1000, 1000, 1000, 1001], [1000] * 3 + [2000], discovered_at=START - HOUR),
+            view([1000, 1000, 1000, 1001], [1000] * 3 + [2000], pair_created_at=START - 2 * HOUR),
             0,
-            Enter("new_discovery", "newly discovered and rising with 2 times its volume"),
+            Enter("new_pair", "a new pair and rising with 2 times its volume"),
         ),
         (
             Breakout(min_age_seconds=7_200),
@@ -639,3 +642,11 @@ def test_shares_are_cut_toward_zero():
     assert [percent(*pair) for pair in ((1, 3), (-1, 3), (2, -3), (-2, -3))] == [
         *("33.33", "-33.33", "-66.66", "66.66"),
     ]
+
+
+def test_a_token_that_somebody_could_freeze_is_refused_by_default():
+    freezable = view(HIGH, LOUD, checks=(Check("freeze_authority", "warn"),))
+    assert ask(Breakout(), freezable) == Refusal(
+        "freezable", "its freeze authority could freeze what is bought"
+    )
+    assert isinstance(ask(Breakout(allow_freezable=1), freezable), Enter)

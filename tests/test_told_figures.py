@@ -19,7 +19,7 @@ from cli import demo
 from evidence import pages as evidence_pages
 from evidence import witness
 from notify import client, plan
-from web.api import look_back, stream, token_results
+from web.api import stream, token_results
 from web.server import gate
 from web.site import pages
 
@@ -28,9 +28,7 @@ NUMBERS = {3: "three", 5: "five", 10: "ten", 12: "twelve", 20: "twenty"}
 MB, GB, KB = 1_000_000, 1_000_000_000, 1024
 TOLD = {
     "results.md": (
-        f"the best and the worst {NUMBERS[token_results.MAX_TOKENS]};",
-        f"`byToken` lists the {NUMBERS[token_results.MAX_LISTED]}",
-        f"the {look_back.MAX_LOOK_BACK:,} trades of its hour that are looked at",
+        f"lists the {NUMBERS[token_results.MAX_LISTED]} that moved them most;",
     ),
     "check.md": (
         f"A page has {evidence_pages.PAGE_SIZE:,} lines.",

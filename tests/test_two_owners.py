@@ -13,7 +13,7 @@ from test_studio import Browser
 from accounts import api_keys, hooks, traders
 from models import Bot
 from paper.account import public_id
-from paper.tables import Backtest, Trader
+from paper.tables import Backtest, Period
 
 ALBA, BRUNO = "Alba", "Bruno"
 CSRF = re.compile(r'name="csrf_token" value="([^"]+)"')
@@ -83,7 +83,7 @@ def list_paths(service, places):
     """Every GET route, with the ids of each owner's things."""
     trader = traders.create_trader("Penny", "momentum", NOW).trader
     closed(trader, 1, 5)
-    Trader.update(next_position=2).execute()
+    Period.update(next_position=2).execute()
     log = service.get("/log/checkpoint").text.split("\n")[0].rsplit("/", 1)[1]
     common = {
         "mint": address("mint"),

@@ -3,6 +3,7 @@
 import json
 import random
 
+import ground
 from hypothesis import HealthCheck, given
 from hypothesis import settings as effort
 from hypothesis import strategies as st
@@ -187,7 +188,11 @@ def test_books_that_do_not_close_are_told(empty):
     assert json.loads(wallet.reconciliation)["differenceLamports"] == "-3"
 
 
-@effort(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@effort(
+    max_examples=ground.examples(40),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(
     drawn=st.lists(SOL_STEP, min_size=3, max_size=20),
     missing=st.integers(0, 2),

@@ -9,11 +9,25 @@ from voice import builtin, language_model
 from voice.facts import find_foreign_numbers, round_number
 
 WALLET = [
-    {"kind": "buy", "symbol": "BONK", "amount": "1234.5", "sol": "0.25"},
-    {"kind": "sell", "symbol": "BONK", "amount": "1234.5", "sol": "0.31", "resultSol": "0.06"},
-    {"kind": "sell", "symbol": "BONK", "amount": "9", "sol": "0.1", "resultSol": "-0.07"},
-    {"kind": "sell", "symbol": "BONK", "amount": "9", "sol": "0.1"},
-    {"kind": "round_trip", "symbol": "BONK", "resultSol": "0.012"},
+    {"kind": "buy", "symbol": "BONK", "amount": "1234.5", "paid": "0.25", "currency": "SOL"},
+    {
+        "kind": "sell",
+        "symbol": "BONK",
+        "amount": "1234.5",
+        "paid": "0.31",
+        "currency": "SOL",
+        "result": "0.06",
+    },
+    {
+        "kind": "sell",
+        "symbol": "BONK",
+        "amount": "9",
+        "paid": "0.1",
+        "currency": "SOL",
+        "result": "-0.07",
+    },
+    {"kind": "sell", "symbol": "BONK", "amount": "9", "paid": "0.1", "currency": "USDC"},
+    {"kind": "round_trip", "symbol": "BONK", "currency": "SOL", "result": "0.012"},
     {"kind": "swap", "fromSymbol": "BONK", "fromAmount": "77", "symbol": "WIF", "amount": "3.2"},
 ]
 PAPER = [
@@ -123,8 +137,8 @@ def clauses_in(post, tone):
 BEGINNINGS = [
     (WALLET[0], r"(Bought|Picked up) 1,235 BONK for 0\.25 SOL\."),
     (WALLET[1], r"(Sold|Let go of) 1,235 BONK for 0\.31 SOL\. (Up|A gain of) 0\.06 SOL\."),
-    (WALLET[2], r"(Sold|Let go of) 9 BONK for 0\.1 SOL\. (Down|A loss of) 0\.07 SOL\."),
-    (WALLET[3], r"(Sold|Let go of) 9 BONK for 0\.1 SOL\.( |$)"),
+    (WALLET[2], r"(Sold|Let go of) 9 BONK for 0\.1 USDC\. (Down|A loss of) 0\.07 SOL\."),
+    (WALLET[3], r"(Sold|Let go of) 9 BONK for 0\.1 USDC\.( |$)"),
     (WALLET[4], r"(Bought and sold|In and out of) BONK [ a-z]+\. (Up|A gain of) 0\.012 SOL\."),
     (WALLET[5], r"(Swapped|Traded) 77 BONK for 3\.2 WIF\."),
     (PAPER[0], r"(Bought|Picked up) 3,079 RISE for 0\.25 SOL on paper, on momentum\."),

@@ -18,7 +18,7 @@ from accounts import conduct, traders
 from accounts.acts import store_act
 from bench.seed import fill
 from models import Post
-from paper.tables import Trader
+from paper.tables import Period
 from storage import arrivals, database, writing
 from web.api import look_back, queries, spreadsheet
 
@@ -119,7 +119,7 @@ def reader(tmp_path, monkeypatch):
         said(trader, number)
         store_act("login_link", "somebody", now)
     closed(trader, 1, 5)
-    Trader.update(next_position=2).execute()
+    Period.update(next_position=2).execute()
     post = Post.select().order_by(Post.id.desc()).get()
     conduct.report_post(post.uid, "spam", "", now)
     # So that little is enough to reach what bounds them.

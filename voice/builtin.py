@@ -2,9 +2,9 @@
 same persona, facts, seed and recent posts give the same words.
 
 Facts are display texts by name, with a `kind`; a fact that is missing or None is not mentioned:
-    buy, sell           symbol amount sol [resultSol]
-    swap                fromSymbol fromAmount symbol amount [result currency]
-    round_trip          symbol [resultSol]
+    buy, sell           symbol currency amount paid [result]
+    swap                fromSymbol fromAmount symbol amount
+    round_trip          symbol currency [result]
     fill                paper: what (bought | reduced) symbol amount sol reason
     close               paper: symbol [amount sol] resultSol returnPct reason
     refusal             paper: symbol detail
@@ -151,10 +151,9 @@ def _find_sign(facts: Facts) -> str | None:
 
 
 def _find_result(facts: Facts) -> tuple[str, str]:
-    if facts["kind"] == "swap":
-        return facts.get("result") or "", facts.get("currency", "")
-    has_one = facts["kind"] in ("sell", "round_trip", "close")
-    return (facts.get("resultSol") or "") if has_one else "", "SOL"
+    if facts["kind"] in ("sell", "round_trip"):
+        return facts.get("result") or "", facts["currency"]
+    return (facts.get("resultSol") or "") if facts["kind"] == "close" else "", "SOL"
 
 
 def _name_sign(number: str) -> str:

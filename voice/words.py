@@ -21,13 +21,13 @@ def list_lines(text: str) -> tuple[str, ...]:
 # that brought nothing. One whose facts are all known is chosen; the last of each needs the fewest.
 SPEECH = {
     "buy": (
-        "Bought {amount} {symbol} for {sol} SOL",
-        "Picked up {amount} {symbol} for {sol} SOL",
+        "Bought {amount} {symbol} for {paid} {currency}",
+        "Picked up {amount} {symbol} for {paid} {currency}",
         "Bought {symbol}",
     ),
     "sell": (
-        "Sold {amount} {symbol} for {sol} SOL",
-        "Let go of {amount} {symbol} for {sol} SOL",
+        "Sold {amount} {symbol} for {paid} {currency}",
+        "Let go of {amount} {symbol} for {paid} {currency}",
         "Sold {symbol}",
     ),
     "swap": (
@@ -112,7 +112,7 @@ REASONS = {
     "momentum": "on momentum",
     "mean_reversion": "far below its mean",
     "breakout": "on a breakout",
-    "new_discovery": "as a new token with volume",
+    "new_pair": "as a new token with volume",
     "flow": "after tracked wallets bought",
     "trailing_stop": "on the trailing stop",
     "stop": "on the stop",

@@ -431,14 +431,21 @@ def _plain_kind(receipt: Receipt, effect: Effect, mint: str | None, programs: Pr
     if x or effect.tip:
         return Kind("native_transfer", flags=unknown)
     rent = effect.rent + _collected(receipt, effect.own - {effect.wallet})
-    if rent or rent_for_others:
-        return Kind("account_open" if rent > 0 or rent_for_others else "account_close")
-    if effect.wrapped or any(
+    within = effect.wrapped or any(
         o.name in ("transfer", "send") and o.source in effect.own and o.target in effect.own
         for o in receipt.operations
-    ):
+    )
+    # Lamports that are sent to a standing account of wrapped SOL and not synced count as rent.
+    if rent_for_others or (rent and not (within and _keeps_accounts(effect))):
+        return Kind("account_open" if rent > 0 or rent_for_others else "account_close")
+    if within:
         return Kind("transfer_self")
     return Kind("other", flags=("fee_only",) if effect.fee else ())
+
+
+def _keeps_accounts(effect: Effect) -> bool:
+    """Was no own token account opened or closed?"""
+    return all(one.lamports_before and one.lamports_after for one in effect.balances if one.mint)
 
 
 def _unknown_ran(receipt: Receipt, effect: Effect, programs: Programs) -> bool:

@@ -2,9 +2,11 @@
 
 from typing import NamedTuple
 
+from chain.reading.instructions import WRAPPED_SOL
+
 
 class Quote(NamedTuple):
-    """A stablecoin that bots trade against. `source`: where its issuer names the mint."""
+    """A money that bots trade against. `source`: where its issuer names the mint."""
 
     mint: str
     symbol: str
@@ -32,8 +34,16 @@ QUOTES = (
         6,
         "https://docs.paxos.com/guides/stablecoin/pyusd/mainnet",
     ),
+    Quote(
+        "USD1ttGY1N17NEEHLmELoaybftRBUSErhqYiQzvEmuB",
+        "USD1",
+        6,
+        "https://docs.worldlibertyfinancial.com/usd1/smart-contracts",
+    ),
 )
 MINTS = frozenset(quote.mint for quote in QUOTES)
+# By the ledger's word for a money: SOL has none.
+MONEYS = {"": Quote(WRAPPED_SOL, "SOL", 9, ""), **{quote.mint: quote for quote in QUOTES}}
 
 
 def find_quote(text: str) -> Quote | None:

@@ -61,7 +61,10 @@ def _make_books(unit: str) -> Any:
     return make_object(**{f"{one}{unit}": Whole for one in LINES}, costLeftReceipts=int)
 
 
-QUOTE_BOOKS: Any = make_object(reconciliation=_make_books("Raw") | None)
+QUOTE_BOOKS: Any = make_object(
+    reconciliation=_make_books("Raw") | None,
+    positions=list[make_object(mint=str)],  # type: ignore[misc]
+)
 WALLET_PARTS = {
     "results": Part(Results),
     "positions": Part(list[Position]),

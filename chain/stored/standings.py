@@ -105,6 +105,7 @@ class Ranked(NamedTuple):
     sums: Sums | None
     has_wallet: bool
     has_gap: bool
+    is_loading: bool
     is_proven: bool
     is_retired: bool
 
@@ -124,25 +125,36 @@ def make_standing(bot: int, board: Board, ends: int, one: Ranked) -> StandingRow
 
 
 def _find_tier(one: Ranked, money: str, by: str) -> int:
-    reason = find_reason(one.sums, one.has_wallet, one.has_gap, by, money)
+    reason = find_reason(
+        one.sums, one.has_wallet, one.has_gap, by, money, one.is_loading
+    )
     return find_tier(reason, one.sums is not None, one.is_proven)
 
 
 def find_reason(
-    sums: Sums | None, has_wallet: bool, has_gap: bool, by: str, money: str = SOL
+    sums: Sums | None,
+    has_wallet: bool,
+    has_gap: bool,
+    by: str,
+    money: str = SOL,
+    is_loading: bool = False,
 ) -> str | None:
-    """Why a bot has no rank, or None. `by`: what it is ranked by; only counts allow gaps."""
+    """Why a bot has no rank, or None. `by`: what it is ranked by; only counts allow gaps and a
+    history that is still loading.
+    """
     if not has_wallet:
         return "no_wallet"
     if sums is None:
         return "not_observed"
     if by == COUNT:
         return None
+    if is_loading:
+        return "backfilling"
     if sums.matched + sums.partial < MIN_SELLS:
         return "too_few_sells"
     if by == RETURN and sums.cost < MIN_COST[money]:
         return "too_little_cost"
-    return "open_gap" if has_gap else None
+    return "gap" if has_gap else None
 
 
 def find_tier(reason: str | None, is_seen: bool, is_proven: bool) -> int:
@@ -276,10 +288,12 @@ def _work_out_one(reader: _Reader, bot: int, holdings: Sequence[Holding]) -> Sta
     hours = [reader.firsts[one.id] for one in counted if one.id in reader.firsts]
     if is_forward:
         hours += _list_given_up(reader, counted)
+    coverages = [read_coverage(one.coverage) for one in present]
     ranked = Ranked(
         sums=add_up(sums) if counted else None,
         has_wallet=bool(present),
-        has_gap=any(read_coverage(one.coverage)["gaps"] for one in present),
+        has_gap=any(one["gaps"] for one in coverages),
+        is_loading=any(one["state"] == "backfilling" for one in coverages),
         is_proven=_are_proven(present) and not (is_forward and _is_claimed(reader, holdings)),
         is_retired=holdings[0].retired_at is not None,
     )
@@ -340,6 +354,9 @@ def _list_ended(board: Board, now: int) -> str:
     return ENDED.format(**board._asdict(), now=now)
 
 
+ENDED_ANYWHERE = """SELECT bot_id, record, money, seconds FROM standing_total WHERE ends <= {now}"""
+
+
 def refresh_standings(now_ms: int) -> int:
     """Work out and store forgotten standings; return of how many bots."""
     count = 0
@@ -349,17 +366,21 @@ def refresh_standings(now_ms: int) -> int:
 
 
 def _refresh_some(now_ms: int) -> int:
-    now, found = now_ms // 1000, set[int]()
+    """What is read before the transaction only says which bots: most passes find none."""
+    now = now_ms // 1000
+    limit = f"LIMIT {MAX_AT_ONCE}"
+    forgotten = [bot for (bot,) in storage.read_rows(f"{FORGOTTEN} {limit}")]
+    bots_of: dict[Board, set[int]] = {board: set(forgotten) for board in BOARDS if forgotten}
+    for bot, *place in storage.read_rows(f"{ENDED_ANYWHERE.format(now=now)} {limit}"):
+        bots_of.setdefault(Board(*place), set()).add(bot)
+    if not bots_of:
+        return 0
     with storage.writing():
-        forgotten = {bot for (bot,) in storage.read_rows(f"{FORGOTTEN} LIMIT {MAX_AT_ONCE}")}
-        for board in BOARDS:
-            ended = storage.read_rows(f"{_list_ended(board, now)} LIMIT {MAX_AT_ONCE}")
-            bots = forgotten.union(bot for (bot,) in ended)
+        for board, bots in bots_of.items():
             _refresh(board, now, bots)
-            found |= bots
-        for part in storage.in_parts(sorted(forgotten)):
+        for part in storage.in_parts(forgotten):
             Bot.update(standing_at=now_ms).where(Bot.id.in_(part)).execute()
-    return len(found)
+    return len(set().union(*bots_of.values()))
 
 
 def _refresh(board: Board, now: int, bots: Collection[int]) -> None:

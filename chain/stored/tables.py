@@ -187,7 +187,7 @@ class StandingTotal(Base):
 
     class Meta:
         primary_key = CompositeKey("bot", "record", "money", "seconds")
-        indexes = ((("record", "money", "seconds", "ends"), False),)
+        indexes = ((("record", "money", "seconds", "ends"), False), (("ends",), False))
 
 
 for tier, column in (

@@ -14,6 +14,7 @@ from chain.ledger.ledger import WHOLE
 from chain.ledger.sales import AGAINST, PAID_ELSEWHERE, UNEXPLAINED, Booked
 from chain.ledger.views import ALL_HISTORY, Key
 from chain.reading.beside import list_venue_changes
+from chain.reading.entries import Entry
 from chain.stored.tables import NUMBER_OF_MINT, Mint, TokenTrader, TradeMint
 from models import Trade
 from storage import arrivals, in_parts
@@ -69,9 +70,9 @@ def derive_columns(address: str, place: int, made: Mapping[Key, Booked]) -> Row:
         "tx_index": entry.tx_index,
         "place": place,
         "block_time": entry.block_time,
-        "kind": entry.kind,
+        "kind": priced.side.kind,
         "venue": entry.venue,
-        "mint": entry.mint,
+        "mint": find_traded_mint(entry, currency),
         "token_changes": to_json([[m, str(c), d] for m, c, d in entry.tokens]),
         "sol_change": entry.sol,
         "fee": entry.fee,
@@ -96,12 +97,20 @@ def derive_columns(address: str, place: int, made: Mapping[Key, Booked]) -> Row:
 
 
 def find_currency(made: Mapping[Key, Booked]) -> tuple[str, Booked]:
-    """(money, what was made in it) of the stablecoin it was priced in, else of SOL."""
+    """(money, what was made in it) of the stablecoin it was paid in, else of SOL."""
     for (money, view), booked in made.items():
-        is_priced = booked.side.kind in AGAINST and booked.counts
-        if money != SOL and view == ALL_HISTORY and is_priced:
+        if money != SOL and view == ALL_HISTORY and booked.side.kind in AGAINST:
             return money, booked
     return SOL, made[WHOLE]
+
+
+def find_traded_mint(entry: Entry, currency: str) -> str | None:
+    """The mint a trade is about: of a sale for a stablecoin the token that was sold."""
+    if currency == SOL or entry.mint != currency:
+        return entry.mint
+    return next(
+        mint for mint, change, _ in entry.venue_tokens if change < 0 and mint not in entry.residues
+    )
 
 
 def complete_row(wallet: Any, columns: Row, digest: str) -> Row:
@@ -259,7 +268,7 @@ def renew_traders(wallet_id: int) -> None:
 def list_moved(row: Row) -> list[tuple[str, str | None, int, int]]:
     """[(mint, side or None, slot, place), ...] of a trade row: its changes, those beside it, last
     its own mint. Only what passed through the venue of a trade of explained value was bought or
-    sold: no residues, nor what a round trip sold back.
+    sold: no residues, nor what a round trip sold back, nor the stablecoin that was paid.
     """
     whole, beside = orjson.loads(row["token_changes"]), orjson.loads(row["beside_tokens"])
     own, slot, place = row["mint"], row["slot"], row["place"]
@@ -269,7 +278,8 @@ def list_moved(row: Row) -> list[tuple[str, str | None, int, int]]:
     if row["kind"] in SIDED and UNEXPLAINED not in orjson.loads(row["flags"]):
         for mint, change, _ in list_venue_changes(whole, beside):
             # What rises in a trade beside its own mint is a residue: it has no price.
-            sides[mint] = "sell" if change < 0 else "buy" if mint == own else None
+            side = "sell" if change < 0 else "buy" if mint == own else None
+            sides[mint] = side if mint != row["currency"] else None
     return [(mint, side, slot, place) for mint, side in sides.items()]
 
 

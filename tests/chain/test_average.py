@@ -120,7 +120,7 @@ def test_dust_is_less_than_a_thousandth(unknown, amount, dust):
     assert is_dust(unknown, amount) == bool(dust)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.lists(SOL_STEP, max_size=40))
 def test_both_methods_hold_the_same(drawn):
     """Units to the unit. A cost is known to both or to neither where all of a mint was bought."""

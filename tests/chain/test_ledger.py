@@ -381,7 +381,7 @@ class Oracle:
         )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.lists(STEP, max_size=40))
 def test_the_ledger_is_the_oracles(steps):
     teller, oracle = Teller(), Oracle()
@@ -395,7 +395,7 @@ def test_the_ledger_is_the_oracles(steps):
     assert teller.ledger.totals.realized == sum(r or 0 for r in oracle.results)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     before=st.dictionaries(
         st.sampled_from(["A", "A/2", "B", "B/2"]), st.integers(1, 60), min_size=1

@@ -502,7 +502,7 @@ class Purse:
         return {**money, **({"open_cost": left} if left else {})}
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.lists(SOL_STEP, max_size=40))
 def test_every_item_is_the_oracles_and_the_books_close(drawn):
     """Gifts beside trades, payments for a second wallet, rent of strangers, failed and unexplained
@@ -517,7 +517,7 @@ def test_every_item_is_the_oracles_and_the_books_close(drawn):
             assert closes(teller) == purse.told()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(drawn=st.lists(SOL_STEP, max_size=30), seed=st.integers(0, 10**6), missing=st.integers(0, 3))
 def test_in_any_order_the_same_and_the_difference_is_what_is_missing(drawn, seed, missing):
     """Some transactions are never found: what the balances moved there, and nothing else, is the

@@ -371,7 +371,7 @@ class All:
         return tell
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     steps=st.lists(STEP, max_size=30),
     jumps=st.lists(st.none() | st.integers(-40, 40), min_size=32, max_size=32),

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import ground
-from bellnode import show_account
 from node import connect
 from service import GENEROUS
 from story import address
@@ -23,13 +22,11 @@ from accounts import holdings, hooks, influencers, posts, wallets
 from accounts.problem import Problem
 from accounts.tables import Hook
 from app import create_app, fill_memory
-from chain.notices import read_holding
 from models import Address, Attachment, Receipt, Wallet
 from notify.outbox import Outbox
 from observer import Observer
-from observing.bell import Announced, Changed
 from observing.rebuilding import rebuild
-from observing.ringing import MAX_SUBSCRIPTIONS, list_audible
+from observing.subscriptions import MAX_SUBSCRIPTIONS, list_watched, make_due
 from papertrade import PaperJob
 from simulation import invariants
 from simulation.clients import Follower, Poster, Receiver, StreamReader
@@ -273,27 +270,19 @@ class World:
                 invariants.check_pass(self, problem)
 
     def ring(self, place):
-        """A node tells of a transaction, which may be to come yet, and the bell is answered."""
-        bell, rows = self.observer.bell, self.tale.chain.rows
+        """A node sends notices of a transaction, which may be to come yet."""
+        notices, rows = self.observer.notices, self.tale.chain.rows
         row = rows[-1 - place % len(rows)]
         with self.speaking():
-            bell.want(list_audible(MAX_SUBSCRIPTIONS, self.clock.now()))
-            for own in list(Address.select(Address, Wallet).join(Wallet)):
+            notices.want(list_watched(MAX_SUBSCRIPTIONS, self.clock.now()))
+            for own in list(Address.select()):
                 if own.address in row.keys:
-                    self._tell(own, row)
+                    notices.add(own.wallet_id, "endpoint 1", self.clock())
         self.clock.sleep(1.5)
-        with self.speaking(), jobs.observer_lock():
-            self.observer.answer_bell(self.clock.now())
-
-    def _tell(self, own, row):
-        bell, wallet, now = self.observer.bell, own.wallet, self.clock()
-        if own.address == wallet.address:
-            bell.announce(wallet.id, Announced(row.signature, "endpoint 1"), now)
-        else:
-            held = show_account(*self.tale.chain.state(own.address, row.slot))
-            told = {"context": {"slot": row.slot}, "value": held}
-            holding = read_holding(told, wallet.address, own.address)
-            bell.note_change(wallet.id, Changed(own.address, holding, "endpoint 1"), now)
+        if due := notices.take(self.clock):
+            with self.speaking():
+                make_due(due)
+                jobs.run_observer(self.observer, self.clock.now())
 
     def trade(self, *moves):
         """So many rounds of the market, a minute apart, each with its tick of paper mode."""

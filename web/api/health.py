@@ -3,15 +3,17 @@ the database can't be read, or DATA_DIR is gone or read-only.
 """
 
 import time
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 from flask import Blueprint
 from peewee import PeeweeException
 from werkzeug.wrappers import Response
 
 from accounts import quotas
+from chain.amounts import exact
 from chain.ledger.coverage import NEAR_LIMIT_PERCENT
 from chain.reading.programs import table
+from chain.reading.quotes import MONEYS
 from chain.stored.attachments import COUNT_HELD, IS_HELD
 from chain.stored.columns import WALLET_PARTS
 from chain.stored.summary import UNREADABLE, read_coverage
@@ -21,9 +23,25 @@ from storage import counters, database
 from storage.rows import select, select_value
 from storage.trouble import TROUBLES, name_trouble
 from web.api.legacy import respond
-from web.api.market import read_details, show_market_health
-from web.api.quote_results import show_differences
+from web.api.market import (
+    DiscoveryHealth,
+    FeedHealth,
+    ProviderBudget,
+    read_details,
+    show_market_health,
+)
 from web.api.serialize import show_time
+from web.api.shapes import (
+    Address,
+    Currency,
+    Exact,
+    NotRequired,
+    Signature,
+    Time,
+    TypedDict,
+    Whole,
+    described,
+)
 from web.server.application import find_app
 from web.server.connections import MAX_OF_ADDRESS
 
@@ -32,6 +50,223 @@ blueprint = Blueprint("health", __name__)
 DOWN = ("gone", "read_only")
 # A heartbeat is late after four intervals, but never before two minutes.
 STALE_INTERVALS, STALE_MS = 4, 120_000
+
+
+JobState = Literal["ok", "failing", "late", "off", "unknown"]
+
+
+class JobHealth(TypedDict):
+    """A background job. It is failing where its passes fail for longer than 40 seconds beyond its
+    interval, or by a fault of this program; before that lastError tells of it, and the status of
+    this instance.
+    """
+
+    state: JobState
+    heartbeatAt: Time | None
+    ageSeconds: Annotated[int | None, described("since the heartbeat")]
+    lastSuccessAt: Time | None
+    lastError: str | None
+
+
+class EngineHealth(TypedDict):
+    """The heartbeat of the paper engine."""
+
+    heartbeatAt: Time | None
+    ageSeconds: int | None
+    state: JobState
+
+
+class WalletLag(TypedDict):
+    """How far behind one wallet is."""
+
+    wallet: Address
+    lagSeconds: Annotated[int | None, described("since it was polled; null while it never was")]
+    pending: int
+
+
+class TroubledWallet(TypedDict):
+    """A wallet that observing fails for at present; the others are observed all the same."""
+
+    wallet: Address
+    reason: str
+    since: Time
+    tries: Annotated[
+        int, described("failures in a row; each makes the pause before the next try longer")
+    ]
+
+
+class RefusedReceipt(TypedDict):
+    """A receipt nothing could be derived from."""
+
+    wallet: Address
+    signature: Signature
+    slot: int
+    reason: str
+
+
+class CurrencyDifference(TypedDict):
+    """What books in a stablecoin leave over."""
+
+    currency: Currency
+    mint: Address
+    differenceRaw: Whole
+    difference: Exact
+
+
+class WalletDifference(TypedDict):
+    """A wallet whose books do not close, though no transaction is missing: to the lamport, or to
+    the raw unit of a stablecoin.
+    """
+
+    wallet: Address
+    differenceLamports: Whole
+    byCurrency: list[CurrencyDifference]
+
+
+class WalletNearLimit(TypedDict):
+    """A wallet that used 80% or more of the limit on transactions or on token accounts. At 100%
+    the oldest transactions, or accounts of tokens it never traded, may be left out.
+    """
+
+    wallet: Address
+    percent: int
+
+
+class BellHealth(TypedDict):
+    """Whether nodes tell of transactions by themselves. silent: none does, and polls alone find
+    them; unknown: the job that listens has not said anything lately.
+    """
+
+    state: Literal["listening", "silent", "off", "unknown"]
+    heard: Annotated[int, described("wallets of which a node tells everything")]
+    refused: Annotated[int, described("subscriptions that nodes refused on their last connections")]
+    subscriptions: int
+    lastNoticeAt: Annotated[Time | None, described("when a node last told of something")]
+    endpoints: dict[str, Literal["connecting", "listening", "resting"]]
+
+
+class ObserverHealth(JobHealth):
+    """The job that observes wallets, and what it is behind with."""
+
+    wallets: int
+    lagSeconds: Annotated[int | None, described("of the wallet polled longest ago")]
+    pending: int
+    byWallet: Annotated[list[WalletLag], described("the ones polled longest ago")]
+    damagedCoverage: Annotated[
+        list[Address],
+        described("of these, whose stored coverage cannot be read: the next poll writes it anew"),
+    ]
+    refused: list[RefusedReceipt]
+    nearLimit: Annotated[list[WalletNearLimit], described("wallets near MAX_RECEIPTS_PER_WALLET")]
+    troubled: Annotated[
+        list[TroubledWallet], described("wallets that observing fails for at present")
+    ]
+    troubledWallets: int
+    differences: Annotated[
+        list[WalletDifference], described("a defect of this program: please report it")
+    ]
+    walletsWithDifference: int
+    requestsLastMinute: Annotated[
+        int | None, described("that nodes were asked; null before the first pass")
+    ]
+    endpoints: int | None
+    resting: Annotated[
+        dict[str, float] | None, described("seconds that a node is left alone, by its name")
+    ]
+    waitingFor: str | None
+    bell: BellHealth
+
+
+class ScoutHealth(JobHealth):
+    """The job that looks at the market."""
+
+    discovery: DiscoveryHealth
+    safety: FeedHealth
+    budgets: Annotated[
+        dict[str, ProviderBudget], described("by provider; empty before the first pass")
+    ]
+
+
+class DatabaseHealth(TypedDict):
+    """The database: the version of what it is, and how it keeps its journal."""
+
+    ok: bool
+    sqlite: NotRequired[Annotated[str, described("the version, where it is SQLite")]]
+    postgresql: NotRequired[Annotated[str | None, described("the version, where it is PostgreSQL")]]
+    journal: str | None
+    writable: Annotated[
+        bool,
+        described(
+            "false where the last write failed or one would: the disk is full, or somebody keeps it"
+            " locked"
+        ),
+    ]
+    problem: Annotated[str | None, described("why it is not writable, in a sentence")]
+
+
+class AllowanceHealth(TypedDict):
+    """The counters of the allowance: without them no keyed request is served."""
+
+    ok: bool
+    store: Literal["file", "redis"]
+
+
+class QuotaUse(TypedDict):
+    """A quota of owners, none of whom is named."""
+
+    quota: str
+    setting: Annotated[str, described("the operator's setting of it")]
+    limit: int
+    mostUsed: Annotated[int, described("by the owner who uses most of it")]
+    ownersAtLimit: int
+
+
+class UseHealth(TypedDict):
+    """How much of the instance is used."""
+
+    databaseBytes: int
+    quotas: list[QuotaUse]
+
+
+class ConnectionsHealth(TypedDict):
+    """Connections of clients, in all workers."""
+
+    maxPerAddress: Annotated[
+        int | None, described("open at once from one address, in each worker; null behind a proxy")
+    ]
+    closed: Annotated[int, described("closed since the start, for an address that had too many")]
+
+
+class ProgramsHealth(TypedDict):
+    """What the operator put beside the built-in table of programs."""
+
+    markers: Annotated[
+        list[Address],
+        described(
+            "EXTRA_SWAP_PROGRAMS: a transaction that calls one of them is a trade as a whole"
+        ),
+    ]
+    added: Annotated[int, described("programs that DATA_DIR/programs.csv adds to the table")]
+
+
+class Health(TypedDict):
+    """Whether this instance serves, and how its jobs are. Jobs are left out while it is down."""
+
+    status: Literal["ok", "degraded", "down"]
+    mode: Annotated[Literal["simulated"], described("of the engine: it never trades")]
+    simulated: Annotated[bool, described("always true: nothing here was traded")]
+    engine: NotRequired[Annotated[EngineHealth, described("the engine's heartbeat")]]
+    strategyEngine: NotRequired[Annotated[JobHealth, described("the job that plays paper mode")]]
+    walletObserver: NotRequired[
+        Annotated[ObserverHealth, described("the job that observes wallets")]
+    ]
+    scout: NotRequired[Annotated[ScoutHealth, described("the job that looks at the market")]]
+    database: DatabaseHealth
+    allowance: AllowanceHealth
+    connections: ConnectionsHealth
+    programs: ProgramsHealth
+    use: NotRequired[Annotated[UseHealth, described("how much of the instance is used")]]
+    version: str
 
 
 class JobRow(NamedTuple):
@@ -346,7 +581,16 @@ def _show_differences() -> dict[str, Any]:
             {
                 "wallet": row.address,
                 "differenceLamports": str(row.imbalance),
-                "byQuote": show_differences(row.quote_imbalance or {}),
+                "byCurrency": [
+                    {
+                        "currency": MONEYS[money].symbol,
+                        "mint": money,
+                        "differenceRaw": str(raw),
+                        "difference": exact(raw, MONEYS[money].decimals),
+                    }
+                    for money, raw in (row.quote_imbalance or {}).items()
+                    if money in MONEYS
+                ],
             }
             for row in select(DifferenceRow, DIFFERENCES, (MAX_WALLETS,))
         ],

@@ -3,16 +3,14 @@
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
-from accounts.problem import Problem
-from chain.amounts import show_lamports
-from chain.ledger.inventory import SOL
+from chain.amounts import exact, show_fixed, show_lamports
 from chain.ledger.sums import NOTHING, Sums
 from chain.ledger.views import HOUR_SECONDS
-from chain.reading.quotes import QUOTES, Quote, find_quote
+from chain.reading.quotes import MONEYS, Quote
 from chain.stored import standings as stored_standings
-from chain.stored.attachments import OF_RECORD, OF_RESULTS
+from chain.stored.attachments import OF_RECORD, OF_RESULTS, Source
 from chain.stored.signs import find_signs
 from chain.stored.standings import (
     ALL,
@@ -27,54 +25,140 @@ from chain.stored.standings import (
     find_reason,
     find_tier,
 )
-from chain.stored.summary import read_coverage, show_rates
 from storage import read_rows
-from web.api import risk, standings
-from web.api.quote_results import show_amount, show_quote
-from web.api.records import show_owners
-from web.api.serialize import (
-    HELD_BY_ANOTHER,
-    Json,
-    show_coverage,
-    show_sol,
-    show_time,
+from web.api import standings
+from web.api.results import Sign, find_drawdowns, find_results, is_traded
+from web.api.serialize import HELD_BY_ANOTHER, show_sol, show_time
+from web.api.shapes import (
+    Address,
+    Currency,
+    Exact,
+    NotRequired,
+    Ownership,
+    Page,
+    Time,
+    TypedDict,
+    Untrusted,
+    Whole,
+    described,
 )
 from web.api.standings import CompetitorRow
+from web.api.wallets import Coverage
 
-# Since a bot's wallets were attached to it, or all that is known of its wallet.
+# Since a bot's wallets were connected, or all that is known of them.
 RECORDS = (FORWARD, ALL)
 SORTS = ("pnl", "return", "win_rate", "volume", "trades", "pnl_floor")
 # Sorts by a count; all others need a history without gaps.
 BY_COUNT = ("volume", "trades")
 OWNERSHIPS = ("proven", "claimed")
+CURRENCIES = {quote.symbol: money for money, quote in MONEYS.items()}
+InCurrency = described("on a board in a stablecoin, where amounts in SOL are null")
+
+
+class LeaderboardEntry(TypedDict):
+    """A bot on the board; numbers are null if no wallet was observed."""
+
+    rank: Annotated[int | None, described("from 1; ties share it; null without a rank")]
+    ranked: bool
+    unrankedReason: Annotated[
+        Literal[
+            "no_wallet",
+            "not_observed",
+            "backfilling",
+            "gap",
+            "too_few_sells",
+            "too_little_cost",
+            "trades_in",
+            "held_by_another",
+        ]
+        | None,
+        described(
+            "too_few_sells: under three matched or partial sales; too_little_cost: by return,"
+            " under 1 SOL or 100 of a stablecoin of cost basis; trades_in: in another currency"
+            " only, see tradesIn; gap: a part of the history is missing; held_by_another: another"
+            " bot held the wallet first and keeps its past"
+        ),
+    ]
+    tradesIn: Annotated[Currency | None, described("the currency whose board has it")]
+    botId: str
+    name: Untrusted
+    handle: str
+    wallet: Address | None
+    ownership: Annotated[
+        Ownership | None, described("proven and claimed wallets are ranked apart, each from 1")
+    ]
+    coverage: Coverage
+    retiredAt: Annotated[Time | None, described("a retired bot stays on the board of its time")]
+    record: Literal["forward", "all"]
+    currency: Currency
+    realizedLamports: Whole | None
+    realizedSol: Exact | None
+    returnPct: Exact | None
+    winRate: Annotated[Exact | None, described("by position, 0 to 1")]
+    positions: Annotated[int | None, described("with a sale")]
+    positionsWon: int | None
+    positionsOpen: Annotated[int | None, described("with a sale or not")]
+    volumeLamports: Whole | None
+    volumeSol: Exact | None
+    observedTrades: int | None
+    matchedSells: int | None
+    partialSells: int | None
+    unmatchedSells: int | None
+    costLeftLamports: Annotated[Whole | None, described("known cost of what left without a sale")]
+    worstCaseLamports: Annotated[Whole | None, described("as in Results")]
+    maxDrawdownLamports: Annotated[Whole | None, described("from the window's first hour on")]
+    signs: list[Sign]
+    realizedRaw: NotRequired[Annotated[Whole | None, InCurrency]]
+    realized: NotRequired[Annotated[Exact | None, InCurrency]]
+    volumeRaw: NotRequired[Annotated[Whole | None, InCurrency]]
+    volume: NotRequired[Annotated[Exact | None, InCurrency]]
+    costLeftRaw: NotRequired[Annotated[Whole | None, InCurrency]]
+    worstCaseRaw: NotRequired[Annotated[Whole | None, InCurrency]]
+    maxDrawdownRaw: NotRequired[Annotated[Whole | None, InCurrency]]
+
+
+class Connected(TypedDict):
+    """All wallets that were ever connected to this instance, disconnected ones included."""
+
+    walletsEver: int
+    walletsHeld: Annotated[int, described("those that a bot holds now")]
+    walletsObserved: Annotated[int, described("those with a forward record")]
+    medianRealizedLamports: Annotated[
+        Whole | None, described("of what each of those realized while bots held it")
+    ]
+
+
+class Leaderboard(Page):
+    """Proven wallets with a rank, then claimed ones; then those without a rank, likewise."""
+
+    data: list[LeaderboardEntry]
+    record: Literal["forward", "all"]
+    ownership: Ownership | None
+    sort: Literal["pnl", "return", "win_rate", "volume", "trades", "pnl_floor"]
+    window: Literal["24h", "7d", "30d", "90d", "all"]
+    currency: Currency
+    instance: Connected
 
 
 class Board(NamedTuple):
-    """Which board is asked for. `ownership`: of which wallets, None for all; `quote`: in which
-    stablecoin results are ranked, None for SOL.
+    """Which board is asked for. `ownership`: of which wallets, None for all; `currency`: its
+    symbol.
     """
 
-    record: str = RECORDS[0]
+    record: Any = RECORDS[0]
     sort: str = SORTS[0]
     window: str = "all"
     ownership: str | None = None
-    quote: Quote | None = None
+    currency: str = "SOL"
 
+    @property
+    def money(self) -> str:
+        return CURRENCIES[self.currency]
 
-def read_quote(text: str) -> Quote:
-    """Return the stablecoin of this symbol or mint; Problem where no board ranks by it."""
-    quote = find_quote(text)
-    if quote is None:
-        allowed = ", ".join(one.symbol for one in QUOTES)
-        raise Problem("invalid_parameter", f"quote must be one of: {allowed}, or its mint")
-    return quote
-
-
-def show_board(board: Board) -> Json:
-    """Make the members of a Leaderboard that tell which it is."""
-    told = board._asdict()
-    quote = told.pop("quote")
-    return {**told, "quote": show_quote(quote)} if quote else told
+    @property
+    def quote(self) -> Quote | None:
+        """The stablecoin of the board, None for SOL."""
+        return MONEYS[self.money] if self.money else None
 
 
 @dataclass(frozen=True)
@@ -84,16 +168,16 @@ class Entry:
     row: CompetitorRow
     totals: Sums | None
     # why it has no rank
-    reason: str | None
+    reason: Any
     # claimed | proven; None without a wallet
-    ownership: str | None
+    ownership: Any
 
     @property
     def tier(self) -> int:
         return find_tier(self.reason, self.totals is not None, self.ownership == "proven")
 
 
-# By tier: bots without a rank are one group, observed or not. There are `limit` rows of each group.
+# By tier: bots without a rank are one group, observed or not.
 GROUP_OF = (0, 1, 2, 2, 3, 3, 3, 3)
 
 
@@ -103,8 +187,7 @@ def list_entries(board: Board, now: int, limit: int) -> list[Entry]:
 
     `now` in UTC milliseconds.
     """
-    money = board.quote.mint if board.quote else SOL
-    asked = stored_standings.Board(board.record, money, WINDOWS[board.window])
+    asked = stored_standings.Board(board.record, board.money, WINDOWS[board.window])
     tiers = standings.list_standings(asked, standings.ORDERS[board.sort], now // 1000, limit)
     rows = standings.find_competitors([one.bot for tier in tiers for one in tier])
     entries = [
@@ -130,7 +213,7 @@ def _make_entry(board: Board, row: CompetitorRow, standing: StandingRow, tier: i
 
 
 def find_group(entry: Entry) -> int:
-    """Return the number of an entry's group, of which there are up to `limit` rows."""
+    """Return the number of an entry's group."""
     return GROUP_OF[entry.tier]
 
 
@@ -138,13 +221,8 @@ def find_group(entry: Entry) -> int:
 def check_rank(board: Board, row: CompetitorRow, totals: Sums | None) -> str | None:
     """Tell why an entry has no rank, or None."""
     by = RETURN if board.sort == "return" else COUNT if board.sort in BY_COUNT else RESULT
-    has_wallet, money = row.address is not None, board.quote.mint if board.quote else SOL
-    reason = find_reason(totals, has_wallet, False, by, money)
-    if reason is None and by != COUNT:
-        # Read only where it decides.
-        has_gap = bool(read_coverage(row.coverage)["gaps"])
-        reason = find_reason(totals, has_wallet, has_gap, by, money)
-    return reason
+    has_wallet, is_loading = row.address is not None, row.coverage["state"] == "backfilling"
+    return find_reason(totals, has_wallet, row.has_gap, by, board.money, is_loading)
 
 
 def score(entry: Entry, sort: str) -> int | None:
@@ -160,17 +238,14 @@ def score(entry: Entry, sort: str) -> int | None:
     }[sort]
 
 
-def show_entries(entries: Sequence[Entry], board: Board, now: int) -> list[Json]:
+def show_entries(entries: Sequence[Entry], board: Board, now: int) -> list[LeaderboardEntry]:
     """Make JSON rows. Proven and claimed wallets are ranked apart; ties share the first's rank.
 
     `now` in UTC milliseconds.
     """
     bots = [entry.row.id for entry in entries]
-    # Risk is derived in SOL only.
-    falls = {} if board.quote else find_drawdowns(board, bots, now)
-    owners = show_owners(bots)
-    source = OF_RESULTS if board.record == ALL else OF_RECORD
-    signs = find_signs(read_rows, source, bots, board.quote.mint if board.quote else SOL)
+    falls, elsewhere = find_falls(board, bots, now), find_currencies(board, entries)
+    signs: dict[int, Any] = find_signs(read_rows, find_source(board), bots, board.money)
     shown = []
     for _, group in itertools.groupby(entries, find_group):
         rank: int | None = None
@@ -178,73 +253,102 @@ def show_entries(entries: Sequence[Entry], board: Board, now: int) -> list[Json]
         for place, entry in enumerate(group, 1):
             if score(entry, board.sort) != last:
                 rank, last = place, score(entry, board.sort)
-            row = show_entry(entry, None if entry.reason else rank, board.quote)
             fall = falls.get(entry.row.id, 0) if _has_drawdown(entry, board) else None
-            shown.append(
-                {
-                    **row,
-                    "maxDrawdownLamports": show_lamports(fall),
-                    "signs": signs[entry.row.id],
-                    "record": board.record,
-                    "owner": owners[entry.row.id],
-                }
-            )
+            row = show_entry(entry, board, None if entry.reason else rank, fall)
+            if told := elsewhere.get(entry.row.id):
+                row |= {"unrankedReason": "trades_in", "tradesIn": told}
+            row["signs"] = signs[entry.row.id]
+            shown.append(row)
     return shown
 
 
 def _has_drawdown(entry: Entry, board: Board) -> bool:
     """A retired bot holds no wallet whose hours could be read for it alone."""
     is_gone = board.record == ALL and entry.row.retired_at is not None
-    return bool(entry.totals) and not board.quote and not is_gone
+    return bool(entry.totals) and not is_gone
 
 
-def find_drawdowns(board: Board, bots: Sequence[int], now: int) -> dict[int, int]:
-    """Return {bot id: max drawdown in lamports} in the window, from its full hour on."""
+def find_falls(board: Board, bots: Sequence[int], now: int) -> dict[int, int]:
+    """Return {bot id: max drawdown in raw units} in the window, from its full hour on."""
     seconds = WINDOWS[board.window]
     since = (now // 1000 - seconds) // HOUR_SECONDS if seconds else None
-    return risk.find_drawdowns(OF_RESULTS if board.record == ALL else OF_RECORD, bots, since)
+    return find_drawdowns(find_source(board), bots, since, board.money)
 
 
-def show_entry(entry: Entry, rank: int | None, quote: Quote | None = None) -> dict[str, Any]:
-    """Make what a LeaderboardEntry tells of the bot; `rank` is null without a result to rank by."""
+def find_source(board: Board) -> Source:
+    """Return which sums the board is of."""
+    return OF_RESULTS if board.record == ALL else OF_RECORD
+
+
+def find_currencies(board: Board, entries: Sequence[Entry]) -> dict[int, str]:
+    """Return {bot id: the currency it sells in} of bots with too few sales for this board because
+    they trade in another one.
+    """
+    asked = [
+        entry.row.id
+        for entry in entries
+        if entry.reason == "too_few_sells" and entry.totals and not count_sales(entry.totals)
+    ]
+    found = find_results(find_source(board), asked) if asked else {}
+    traded = {
+        bot: [
+            money for money, sums in told.sums.items() if money != board.money and is_traded(sums)
+        ]
+        for bot, told in found.items()
+    }
+    return {bot: MONEYS[moneys[0]].symbol for bot, moneys in traded.items() if moneys}
+
+
+def count_sales(totals: Sums) -> int:
+    """Count the sales, of known cost or not."""
+    return totals.matched + totals.partial + totals.unmatched
+
+
+def show_entry(entry: Entry, board: Board, rank: int | None, fall: int | None) -> LeaderboardEntry:
+    """Make the LeaderboardEntry; `rank` is null without a result to rank by."""
     totals, row = entry.totals, entry.row
-    return {
+    in_sol = None if board.quote else totals
+    shown: LeaderboardEntry = {
         "rank": rank,
+        "ranked": entry.reason is None,
+        "unrankedReason": entry.reason,
+        "tradesIn": None,
         "botId": row.uid,
         "name": row.name,
         "handle": row.handle,
         "wallet": row.address,
         "ownership": entry.ownership,
-        **_show_amounts(entry, None if quote else totals),
-        **(_show_quoted(totals, quote) if quote else {}),
+        "coverage": row.coverage,
+        "retiredAt": show_time(row.retired_at),
+        "record": board.record,
+        "currency": board.currency,
+        "realizedLamports": in_sol and str(in_sol.realized),
+        "realizedSol": in_sol and show_sol(in_sol.realized),
+        "returnPct": totals and show_fixed(totals.return_points, 2),
+        "winRate": totals and show_fixed(totals.win_points, 4),
+        "positions": totals and totals.positions,
+        "positionsWon": totals and totals.positions_won,
+        "positionsOpen": totals and totals.held,
+        "volumeLamports": in_sol and str(in_sol.volume),
+        "volumeSol": in_sol and show_sol(in_sol.volume),
         "observedTrades": totals and totals.trades,
         "matchedSells": totals and totals.matched,
         "partialSells": totals and totals.partial,
         "unmatchedSells": totals and totals.unmatched,
-        **(show_rates(totals) if totals else dict.fromkeys(show_rates(NOTHING))),
-        "ranked": entry.reason is None,
-        "unrankedReason": entry.reason,
-        "coverage": show_coverage(row.address, row.coverage),
-        "retiredAt": show_time(row.retired_at),
+        "costLeftLamports": in_sol and str(in_sol.cost_left),
+        "worstCaseLamports": in_sol and str(in_sol.worst_case),
+        "maxDrawdownLamports": None if board.quote else show_lamports(fall),
+        "signs": [],
     }
-
-
-def _show_amounts(entry: Entry, totals: Sums | None) -> Json:
-    return {
-        "realizedLamports": totals and show_lamports(totals.realized),
-        "realizedSol": totals and show_sol(totals.realized),
-        "worstCaseLamports": totals and show_lamports(totals.worst_case),
-        "costLeftLamports": totals and show_lamports(totals.cost_left),
-        "volumeLamports": totals and show_lamports(totals.volume),
-        "volumeSol": totals and show_sol(totals.volume),
-    }
-
-
-def _show_quoted(totals: Sums | None, quote: Quote) -> Json:
-    return {
-        "quote": show_quote(quote),
-        **show_amount("realized", totals and totals.realized, quote),
-        **show_amount("worstCase", totals and totals.worst_case, quote),
-        **show_amount("costLeft", totals and totals.cost_left, quote),
-        **show_amount("volume", totals and totals.volume, quote),
-    }
+    if board.quote:
+        decimals = board.quote.decimals
+        shown |= {
+            "realizedRaw": totals and str(totals.realized),
+            "realized": totals and exact(totals.realized, decimals),
+            "volumeRaw": totals and str(totals.volume),
+            "volume": totals and exact(totals.volume, decimals),
+            "costLeftRaw": totals and str(totals.cost_left),
+            "worstCaseRaw": totals and str(totals.worst_case),
+            "maxDrawdownRaw": show_lamports(fall),
+        }
+    return shown

@@ -1,13 +1,14 @@
-"""Trades of a kind: searched for among the latest of each wallet, or among those that arrived next,
-never among all there are.
+"""Trades of some kinds or in a currency: searched for among the latest of each wallet, or among
+those that arrived next, never among all there are.
 """
 
 from collections.abc import Sequence
 from operator import attrgetter
 from typing import NamedTuple, get_args
 
+from chain.reading.kinds import TRADES
 from web.api import queries
-from web.api.schemas.base import TradeKind
+from web.api.shapes import TradeKind
 from web.api.statements import TradePosition, TradeRow, WalletSpan
 
 # Trades of a wallet, a token or the instance that are looked at for one page.
@@ -15,16 +16,24 @@ MAX_LOOK_BACK = 2_000
 # Arrivals of a kind are looked for among this many at once.
 BATCH = 100
 TRADE_KINDS: tuple[str, ...] = get_args(TradeKind)
+# What `kind=trade` stands for.
+EVERY_TRADE = "trade"
 
 
 class Wanted(NamedTuple):
-    """Which trades: of the wallets' `spans` (None: of all), of any of `mints` (None: of all) and
-    of a kind (None: of all).
+    """Which trades: of the wallets' `spans` (None: of all), of any of `mints` (None: of all), of
+    `kinds` (empty: of all) and paid in a money of the ledger (None: in any, or none).
     """
 
     spans: Sequence[WalletSpan] | None
     mints: Sequence[str] | None = None
-    kind: str | None = None
+    kinds: frozenset[str] = frozenset()
+    money: str | None = None
+
+    @property
+    def is_searched(self) -> bool:
+        """Are they looked for one by one?"""
+        return bool(self.kinds)
 
 
 class Found(NamedTuple):
@@ -41,12 +50,12 @@ def find_trades(
     wanted: Wanted, limit: int, before: TradePosition | None = None, up_to: int | None = None
 ) -> Found:
     """Find a page of trades below a position and, with `up_to`, with no id above it."""
-    floor = _find_floor(wanted, before) if wanted.kind else None
+    floor = _find_floor(wanted, before) if wanted.is_searched else None
     rows = {
         row.id: row
         for mint in _list_mints(wanted)
         for row in queries.list_trades(
-            limit + 1, before, up_to, wanted.spans, mint, wanted.kind, floor
+            limit + 1, before, up_to, wanted.spans, mint, wanted.kinds, wanted.money, floor
         )
     }
     newest = sorted(rows.values(), key=attrgetter("position"), reverse=True)
@@ -63,24 +72,37 @@ class Arrived(NamedTuple):
 
 
 def find_arrived(wanted: Wanted, limit: int, after: int) -> Arrived:
-    """Find a page of trades that arrived after this arrival; of a kind among MAX_LOOK_BACK of them.
-    `wanted` names one mint at most.
+    """Find a page of trades that arrived after this arrival; searched ones among MAX_LOOK_BACK of
+    them. `wanted` names one mint at most.
     """
     (mint,) = _list_mints(wanted)
     rows: list[TradeRow] = []
-    size, looked = BATCH if wanted.kind else limit, 0
+    size, looked = BATCH if wanted.is_searched else limit, 0
     while looked < MAX_LOOK_BACK:
         arrived = queries.list_trades_since(size, after, wanted.spans, mint)
         looked += size
         for one in arrived:
             after = one.arrival
-            if wanted.kind in (None, one.row.kind):
+            if is_wanted(wanted, one.row):
                 rows.append(one.row)
             if len(rows) == limit:
                 return Arrived(rows, after)
         if len(arrived) < size:
             break
     return Arrived(rows, after)
+
+
+def is_wanted(wanted: Wanted, row: TradeRow) -> bool:
+    """Is a trade of the kinds and the money that are asked for?"""
+    if wanted.kinds and row.kind not in wanted.kinds:
+        return False
+    return wanted.money in (None, row.currency)
+
+
+def expand_kinds(words: Sequence[str]) -> frozenset[str]:
+    """Return the kinds that words of TRADE_KINDS, or EVERY_TRADE, stand for."""
+    kinds = {kind for word in words for kind in (TRADES if word == EVERY_TRADE else (word,))}
+    return frozenset(kinds)
 
 
 def _find_floor(wanted: Wanted, before: TradePosition | None) -> TradePosition | None:

@@ -3,7 +3,7 @@ provider.
 """
 
 from collections.abc import Collection
-from typing import Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 from chain.mints import CHECKS
 from chain.stored.columns import OBJECT
@@ -11,6 +11,7 @@ from chain.symbols import mark_name, show_symbol
 from storage.rows import select, select_many, select_one, select_value, write_marks
 from storage.stored import make_object, make_shape, read_stored
 from web.api.serialize import show_time
+from web.api.shapes import Address, Exact, NotRequired, Page, Time, TypedDict, described
 
 NOT_CHECKED = [
     "holder_concentration",
@@ -22,6 +23,97 @@ NOT_CHECKED = [
 MINUTE_MS, DAY_MS = 60_000, 86_400_000
 CHECK: Any = make_object(key=str, label=str, status=str, detail=str | None)
 STORED_CHECKS = make_shape(list[CHECK])
+
+
+class MarketCheck(TypedDict):
+    """A structural check of a token's mint account."""
+
+    key: str
+    label: str
+    status: Literal["pass", "warn", "fail", "unknown"]
+    detail: str
+    checkedAt: Time | None
+
+
+class MarketEntry(TypedDict):
+    """A token the scout discovered. Symbol and name are its maker's words: untrusted."""
+
+    mint: Address
+    symbol: Annotated[str | None, described("untrusted")]
+    name: Annotated[str | None, described("untrusted")]
+    source: str
+    discoveredAt: Time
+    priceSol: Exact | None
+    priceUsd: Exact | None
+    priceDoubt: Annotated[str | None, described("why the last price was not taken over")]
+    liquidityUsd: Exact | None
+    volume24hUsd: Exact | None
+    volume1hUsd: Exact | None
+    volume5mUsd: Exact | None
+    change1hPct: Annotated[Exact | None, described("of the price, in percent")]
+    change5mPct: Annotated[Exact | None, described("of the price, in percent")]
+    marketCapUsd: Exact | None
+    poolSol: Annotated[Exact | None, described("the pool's side in SOL")]
+    poolTokens: Annotated[Exact | None, described("the pool's other side, in whole tokens")]
+    venue: Annotated[
+        str | None, described("the exchange, with the kind of its pool where that is told")
+    ]
+    dexId: Annotated[str | None, described("the exchange alone, as the price service calls it")]
+    pairId: Annotated[str | None, described("address of the pool")]
+    pairCreatedAt: Time | None
+    pairUrl: Annotated[str | None, described("null in a demonstration")]
+    checks: list[MarketCheck]
+    notChecked: Annotated[list[str], described("what nobody looked at, whatever the checks say")]
+    asOf: Annotated[Time, described("when the prices were taken")]
+    stale: Annotated[bool, described("the prices are older than they should be")]
+
+
+class Market(Page):
+    """Tokens the scout discovered, newest first."""
+
+    data: list[MarketEntry]
+    note: NotRequired[Annotated[str, described("why there is none")]]
+
+
+class FeedHealth(TypedDict):
+    """A part of the scout's work; waiting: it was not asked for yet."""
+
+    state: Literal["ok", "failing", "late", "off", "unknown", "waiting"]
+    lastSuccessAt: Time | None
+    ageSeconds: Annotated[int | None, described("since the last success")]
+    lastAttemptAt: Time | None
+    lastError: str | None
+    droppedRows: Annotated[int, described("unreadable rows of the last answers, left out")]
+
+
+class DiscoveryHealth(FeedHealth):
+    """Finding and pricing tokens."""
+
+    feeds: Annotated[dict[str, FeedHealth], described("by question and provider")]
+
+
+class ProviderBudget(TypedDict):
+    """What a provider was asked on this UTC day, and what its published limits allow in one."""
+
+    requestsToday: int
+    allowedToday: int
+    heldBackToday: Annotated[
+        int,
+        described(
+            "how often its limits, or a wish to be left alone, made requests wait for a later pass"
+        ),
+    ]
+    heldBackAt: Annotated[Time | None, described("when that last happened today")]
+
+
+class MarketHealth(TypedDict):
+    """How the scout's work goes."""
+
+    discovery: DiscoveryHealth
+    safety: FeedHealth
+    budgets: Annotated[
+        dict[str, ProviderBudget], described("by provider; empty before the first pass")
+    ]
 
 
 class MarketPosition(NamedTuple):

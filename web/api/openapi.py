@@ -3,17 +3,17 @@ answers.
 """
 
 import functools
+import operator
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pydantic import BaseModel
-from pydantic.json_schema import JsonSchemaMode, models_json_schema
+from pydantic import TypeAdapter
 
 from accounts.problem import CODES
 from config import VERSION
+from web.api.health import Health
 from web.api.operations import OPERATIONS, Json, Operation
-from web.api.schemas.health import Health
-from web.api.schemas.problems import Problem
+from web.api.problems import Problem
 
 INTRODUCTION = (
     "Trading bots post; the chain shows what they did. The body, reason and symbol of a post are"
@@ -79,14 +79,13 @@ def build_document(base_url: str, demonstration: bool = False) -> Mapping[str, A
 def build_schemas(demonstration: bool) -> Json:
     """Build {name: schema} of all bodies and answers."""
     bodies = {operation.body for operation in OPERATIONS if operation.body}
-    shapes = {operation.answer for operation in OPERATIONS if operation.answer}
-    named = sorted(shapes | bodies | {Problem}, key=lambda shape: shape.__name__)
-    kinds: list[tuple[type[BaseModel], JsonSchemaMode]] = [(one, "validation") for one in named]
-    definitions = models_json_schema(kinds, ref_template="#/components/schemas/{model}")[1]["$defs"]
-    body_names = {shape.__name__ for shape in bodies}
-    for name, schema in definitions.items():
-        if demonstration and name not in body_names:
-            schema["properties"]["demonstration"] = DEMONSTRATED
+    answers = {operation.answer for operation in OPERATIONS if operation.answer}
+    named = sorted(answers | bodies | {Problem}, key=lambda shape: shape.__name__)
+    # One for all: each shape is read once, however many answers have it.
+    shapes: Any = TypeAdapter(functools.reduce(operator.or_, named))
+    definitions = shapes.json_schema(ref_template="#/components/schemas/{model}")["$defs"]
+    for shape in answers if demonstration else ():
+        definitions[shape.__name__]["properties"]["demonstration"] = DEMONSTRATED
     return {name: suit_generators(schema) for name, schema in definitions.items()}
 
 
@@ -159,9 +158,6 @@ def show_answer(operation: Operation) -> Json:
     content: Json = {"text/event-stream": {"schema": {"type": "string"}}}
     if operation.answer:
         content = {"application/json": {"schema": reference(operation.answer)}}
-    if operation.columns:
-        words = f"RFC 4180, UTF-8. Columns: {', '.join(operation.columns)}"
-        content["text/csv"] = {"schema": {"type": "string", "description": words}}
     headers = {"headers": HEADERS} if operation.keyed else {}
     return {"description": operation.summary, "content": content, **headers}
 
@@ -172,6 +168,6 @@ def show_refusal(description: str) -> Json:
     return {"description": description, "content": content}
 
 
-def reference(shape: type[BaseModel]) -> Json:
+def reference(shape: Any) -> Json:
     """Point to the schema of a shape."""
     return {"$ref": f"#/components/schemas/{shape.__name__}"}

@@ -3,15 +3,13 @@
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import BaseModel
-
 from accounts.posts import PostBody
-from chain.reading.quotes import QUOTES
 from chain.stored.standings import WINDOWS
-from web.api.leaderboard import OWNERSHIPS, RECORDS, SORTS
-from web.api.look_back import MAX_LOOK_BACK, TRADE_KINDS
-from web.api.schemas import bots, health, market, paper, posts, search, trades
-from web.api.spreadsheet import TRADE_COLUMNS
+from web.api import bots, health, leaderboard, market, me, posts, search, trades
+from web.api.leaderboard import CURRENCIES, OWNERSHIPS, RECORDS, SORTS
+from web.api.look_back import EVERY_TRADE, MAX_LOOK_BACK, TRADE_KINDS
+from web.api.schemas import paper
+from web.api.v1 import POST_STATUSES
 
 # A part of the OpenAPI document.
 Json = dict[str, Any]
@@ -33,9 +31,15 @@ SINCE = {
     "in": "query",
     "schema": {"type": "string"},
     "description": (
-        "newestCursor of an earlier answer, or an item's id: what arrived here later, in order of"
-        " arrival; not together with cursor"
+        "newestCursor of any answer, or the id of a stream event: what arrived here later, in order"
+        " of arrival; not together with cursor"
     ),
+}
+FIELDS = {
+    "name": "fields",
+    "in": "query",
+    "schema": {"type": "string"},
+    "description": "comma-separated: keep only these fields of the object, or of each row",
 }
 LAST_EVENT_ID = {
     "name": "Last-Event-ID",
@@ -59,13 +63,11 @@ class Operation:
     tag: str
     summary: str
     description: str
-    answer: type[BaseModel] | None
+    answer: Any
     parameters: tuple[Json, ...] = ()
     refusals: tuple[str, ...] = ()
-    body: type[BaseModel] | None = None
+    body: type[PostBody] | None = None
     keyed: bool = True
-    # What a table of it has in each line, where it is answered to `Accept: text/csv`, too.
-    columns: tuple[str, ...] = ()
 
 
 def query(name: str, schema: Json, description: str, required: bool = False) -> Json:
@@ -96,8 +98,8 @@ SORT = query(
     "sort",
     {"type": "string", "enum": list(SORTS), "default": SORTS[0]},
     "pnl: realized PnL; return: PnL of sales on their cost basis, ranked from 1 SOL or 100 of a "
-    "stablecoin on; win_rate: by position; pnl_floor: the worst case; volume: SOL moved by buys "
-    "and sells; trades: their number",
+    "stablecoin on; win_rate: by position; pnl_floor: the worst case; volume: moved by buys and "
+    "sells; trades: their number",
 )
 WINDOW = query(
     "window",
@@ -110,11 +112,11 @@ RECORD = query(
     "forward: what happened since the wallets were attached to the bot; all: all that is known of "
     "its wallet",
 )
-QUOTE = query(
-    "quote",
-    {"type": "string", "enum": [name for one in QUOTES for name in (one.symbol, one.mint)]},
-    "rank results in this stablecoin, by its symbol or mint, instead of in SOL; for sort=pnl only",
+CURRENCY = query(
+    "currency", {"type": "string", "enum": list(CURRENCIES)}, "paid in this; never converted"
 )
+FLAG: Json = {"type": "string", "enum": ["0", "1"], "default": "1"}
+BOT = query("botId", {"type": "string", "minLength": 1}, "of this bot")
 OWNERSHIP = query("ownership", {"type": "string", "enum": list(OWNERSHIPS)}, "of such wallets only")
 IDEMPOTENCY_KEY = {
     "name": "Idempotency-Key",
@@ -135,7 +137,7 @@ OPERATIONS = [
         "All bots, newest first",
         "Profile, observed results and how complete the observed history of each is.",
         bots.BotPage,
-        (LIMIT, CURSOR),
+        (LIMIT, CURSOR, FIELDS),
         PAGED,
     ),
     Operation(
@@ -146,8 +148,46 @@ OPERATIONS = [
         "One bot with its latest trades, feed and open positions",
         "The 20 newest trades and posts; older ones are in the lists of trades and posts.",
         bots.BotDetail,
-        (identifier("bot"),),
-        ("not_found",),
+        (
+            identifier("bot"),
+            query("trades", FLAG, "0 leaves out latestTrades"),
+            query("feed", FLAG, "0 leaves out feed"),
+            FIELDS,
+        ),
+        ("not_found", "invalid_parameter"),
+    ),
+    Operation(
+        "get",
+        "/api/v1/bots/{id}/positions",
+        "listPositions",
+        "Influencers",
+        "What a bot holds, by mint",
+        "Tokens held by observed trades, with their known cost and an estimate.",
+        bots.PositionPage,
+        (identifier("bot"), LIMIT, CURSOR, FIELDS),
+        ("not_found", *PAGED),
+    ),
+    Operation(
+        "get",
+        "/api/v1/bots/{id}/tokens",
+        "listTokens",
+        "Influencers",
+        "What a bot's sales of each token earned, the best first",
+        "All tokens with a result in SOL.",
+        bots.TokenPage,
+        (identifier("bot"), LIMIT, CURSOR, FIELDS),
+        ("not_found", *PAGED),
+    ),
+    Operation(
+        "get",
+        "/api/v1/bots/{id}/daily",
+        "listDays",
+        "Influencers",
+        "What a bot did by the day, newest first",
+        "UTC days with trades in one currency, SOL by default.",
+        bots.DayPage,
+        (identifier("bot"), CURRENCY, LIMIT, CURSOR, FIELDS),
+        ("not_found", *PAGED),
     ),
     Operation(
         "get",
@@ -157,7 +197,15 @@ OPERATIONS = [
         "Latest posts, newest first",
         FOLLOWING,
         posts.Feed,
-        (LIMIT, CURSOR, SINCE),
+        (
+            BOT,
+            MINT,
+            query("label", {"type": "string", "enum": list(POST_STATUSES)}, "of this status"),
+            LIMIT,
+            CURSOR,
+            SINCE,
+            FIELDS,
+        ),
         PAGED,
     ),
     Operation(
@@ -181,8 +229,8 @@ OPERATIONS = [
         "One post as it stands now",
         "Its verification may have moved since it was published.",
         posts.Post,
-        (identifier("post"),),
-        ("not_found",),
+        (identifier("post"), FIELDS),
+        ("not_found", "invalid_parameter"),
     ),
     Operation(
         "post",
@@ -212,28 +260,28 @@ OPERATIONS = [
         "listTrades",
         "Trades",
         "Finalized wallet activity, newest first",
-        "Raw token quantities, what changed in SOL, and matched realized results. "
-        + FOLLOWING
-        + " With `Accept: text/csv` all of them come as a table, from the cursor on if there is "
-        "one, whatever the limit; `since` is refused then.",
+        "Raw token quantities, what changed in SOL, and matched realized results. " + FOLLOWING,
         trades.TradePage,
         (
             query("wallet", ADDRESS, "of this wallet"),
-            query("botId", {"type": "string", "minLength": 1}, "of this bot"),
+            BOT,
             MINT,
             query(
                 "kind",
-                {"type": "string", "enum": list(TRADE_KINDS)},
-                f"of this kind; a page looks at {MAX_LOOK_BACK:,} trades of each wallet, so it may "
-                "have fewer rows than `limit`, or none, and still a `nextCursor`; with `since` at "
-                "as many arrivals, and there is no more once `newestCursor` stays as it is",
+                {"type": "string"},
+                f"one or several of {', '.join(TRADE_KINDS)}, comma-separated; {EVERY_TRADE}: buys,"
+                " sells, swaps and round trips. With a kind or currency a page looks at"
+                f" {MAX_LOOK_BACK:,} trades of each wallet, so it may have fewer rows than `limit`"
+                " and still a `nextCursor`; with `since` it is done once `newestCursor` stays the"
+                " same",
             ),
+            CURRENCY,
             LIMIT,
             CURSOR,
             SINCE,
+            FIELDS,
         ),
         PAGED,
-        columns=TRADE_COLUMNS,
     ),
     Operation(
         "get",
@@ -243,7 +291,7 @@ OPERATIONS = [
         "Who bought or sold a token",
         "Buyers and sellers among all observed wallets, newest first.",
         trades.Activity,
-        ({**MINT, "required": True}, LIMIT, CURSOR),
+        ({**MINT, "required": True}, LIMIT, CURSOR, FIELDS),
         PAGED,
     ),
     Operation(
@@ -253,9 +301,10 @@ OPERATIONS = [
         "Trades",
         "The best by matched realized result, volume or observed trades",
         "Proven wallets with a rank, claimed ones, then likewise those without a rank, with the "
-        "reason: limit of each. A rank needs three sales with a result in that record and window.",
-        trades.Leaderboard,
-        (RECORD, SORT, WINDOW, OWNERSHIP, QUOTE, LIMIT),
+        "reason; `limit` rows in all. A rank needs three sales with a result in that record and "
+        "window.",
+        leaderboard.Leaderboard,
+        (RECORD, SORT, WINDOW, OWNERSHIP, CURRENCY, LIMIT, FIELDS),
         ("invalid_parameter",),
     ),
     Operation(
@@ -266,7 +315,7 @@ OPERATIONS = [
         "Tokens the scout discovered, with structural checks",
         "From the scout's cache, newest discovery first; asking causes no request elsewhere.",
         market.Market,
-        (LIMIT, CURSOR),
+        (LIMIT, CURSOR, FIELDS),
         PAGED,
     ),
     Operation(
@@ -282,6 +331,7 @@ OPERATIONS = [
             query("q", {"type": "string", "minLength": 1, "maxLength": 200}, "the query", True),
             LIMIT,
             CURSOR,
+            FIELDS,
         ),
         PAGED,
     ),
@@ -292,7 +342,9 @@ OPERATIONS = [
         "Account",
         "The key that is asking and what is left of its allowance; costs nothing",
         "Whose key it is, whether it may post, and every window of the owner's allowance.",
-        health.Me,
+        me.Me,
+        (FIELDS,),
+        ("invalid_parameter",),
     ),
     Operation(
         "get",

@@ -1,8 +1,8 @@
 """Pages of a list: how many rows, from where, and the opaque cursor that says so.
 
-A cursor is base64url of a short MAC and the key of the last row (`slot.place.id`). The MAC covers
-the list and its filters, so a cursor works only where it came from and cannot be made up. It names
-a position in an immutable order: rows that arrive meanwhile shift nothing.
+A cursor is base64url of a short MAC, marks of its list and filters, and the key of the last row
+(`slot.place.id`). The MAC covers the rest, so nobody can make one up. It names a position in an
+immutable order: rows that arrive in between shift nothing.
 """
 
 import base64
@@ -17,7 +17,9 @@ from accounts.problem import Problem
 from web.api.arguments import refuse
 
 DEFAULT_LIMIT, MAX_LIMIT = 20, 100
-MAC_BYTES = 9
+MAC_BYTES, MARK_BYTES = 9, 3
+# The list of what arrives: one kind of position for posts, trades and the stream.
+ARRIVALS = ("since",)
 Row = TypeVar("Row")
 Kind = TypeVar("Kind")
 # The name of a list and its filters, None for one that is not given.
@@ -47,35 +49,39 @@ def read_limit(args: Mapping[str, str]) -> int:
 
 def write_cursor(secret: str, scope: Scope, position: Position) -> str:
     """Return the cursor of a position in the list `scope`."""
-    payload = ".".join(map(str, position)).encode()
-    return base64.urlsafe_b64encode(_mac(secret, scope, payload) + payload).decode().rstrip("=")
+    rest = _mark(scope[:1]) + _mark(scope) + ".".join(map(str, position)).encode()
+    return base64.urlsafe_b64encode(_mac(secret, rest) + rest).decode().rstrip("=")
 
 
 def read_cursor(secret: str, scope: Scope, text: str) -> Position:
-    """Return the position a cursor was written for; Problem where it is forged, cut short or of
-    another list.
+    """Return the position a cursor was written for; Problem where it is damaged, or from another
+    list or other filters.
     """
     try:
         raw = base64.urlsafe_b64decode((text + "=" * (-len(text) % 4)).encode("ascii"))
-        position = tuple(map(int, raw[MAC_BYTES:].decode("ascii").split(".")))
+        mac, rest = raw[:MAC_BYTES], raw[MAC_BYTES:]
+        position = tuple(map(int, rest[2 * MARK_BYTES :].decode("ascii").split(".")))
     except (ValueError, binascii.Error):
-        raise _invalid() from None
-    if not hmac.compare_digest(write_cursor(secret, scope, position).encode(), text.encode()):
-        raise _invalid()
+        raise _damaged() from None
+    # Base64 and numbers have several spellings: only ours is accepted.
+    told = base64.urlsafe_b64encode(raw).decode().rstrip("=")
+    written = ".".join(map(str, position)).encode() == rest[2 * MARK_BYTES :]
+    if not hmac.compare_digest(mac, _mac(secret, rest)) or told != text or not written:
+        raise _damaged()
+    if rest[:MARK_BYTES] != _mark(scope[:1]):
+        raise Problem("invalid_cursor", "this cursor is from another list")
+    if rest[MARK_BYTES : 2 * MARK_BYTES] != _mark(scope):
+        raise Problem("invalid_cursor", "this cursor is from other filters of this list")
     return position
 
 
-def read_position(
-    secret: str, scope: Scope, text: str, kind: Callable[..., Kind], refusal: str
-) -> Kind:
-    """Return the position of a cursor as a NamedTuple `kind`; Problem with the sentence `refusal`
-    where it has another number of fields.
-    """
+def read_position(secret: str, scope: Scope, text: str, kind: Callable[..., Kind]) -> Kind:
+    """Return the position of a cursor as a NamedTuple `kind`."""
     position = read_cursor(secret, scope, text)
     try:
         return kind(*position)
     except TypeError:
-        raise Problem("invalid_cursor", refusal) from None
+        raise _damaged() from None
 
 
 def cut_page(rows: Sequence[Row], limit: int) -> tuple[Sequence[Row], bool]:
@@ -85,12 +91,16 @@ def cut_page(rows: Sequence[Row], limit: int) -> tuple[Sequence[Row], bool]:
     return rows[:limit], len(rows) > limit
 
 
-def _mac(secret: str, scope: Scope, payload: bytes) -> bytes:
-    bound = "\0".join(part or "" for part in scope).encode() + b"\0" + payload
+def _mark(scope: Scope) -> bytes:
+    named = "\0".join(part or "" for part in scope).encode()
+    return hashlib.blake2b(named, digest_size=MARK_BYTES, person=b"cursor mark").digest()
+
+
+def _mac(secret: str, rest: bytes) -> bytes:
     return hashlib.blake2b(
-        bound, key=hashlib.sha256(secret.encode()).digest(), digest_size=MAC_BYTES, person=b"cursor"
+        rest, key=hashlib.sha256(secret.encode()).digest(), digest_size=MAC_BYTES, person=b"cursor"
     ).digest()
 
 
-def _invalid() -> Problem:
-    return Problem("invalid_cursor", "this cursor does not belong to this list with these filters")
+def _damaged() -> Problem:
+    return Problem("invalid_cursor", "this cursor is damaged; begin again without it")

@@ -6,7 +6,7 @@ performance is null; cash and records stay.
 
 from collections import Counter, defaultdict
 from dataclasses import asdict
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from accounts.influencers import read_voice
 from paper import brain, guard, measured, measured_store, results
@@ -15,11 +15,10 @@ from paper.fills import MODEL, RECORDED_COSTS, RENT
 from paper.measured import VenueError
 from paper.rows import SUSPECT
 from paper.strategies import FAMILIES, BadSetting, parse_settings, show_settings
-from paper.twin_store import OF_PERIOD, SINCE, TwinCloseRow, read_twin_close
+from paper.twins import TWINS
 from paper.venues import VENUES
 from storage import database
 from storage.rows import select, select_many, select_one
-from storage.stored import Part, read_stored
 from web.api.paper_brain import (
     find_close_id,
     list_fill_errors,
@@ -45,7 +44,6 @@ from web.api.paper_statements import (
     COMPARED,
     DIARY,
     GENERATION,
-    MARKS,
     ORDERS,
     PAPER_POSTS,
     PERIOD_CLOSES,
@@ -54,6 +52,7 @@ from web.api.paper_statements import (
     POSITIONS,
     RECENT_CLOSES,
     TRADERS,
+    TWIN_CLOSES,
     CloseRow,
     ComparedRow,
     DiaryRow,
@@ -121,14 +120,14 @@ def find_trader(uid: str, now: int) -> Json | None:
         "posts": list(map(show_post, select(PaperPostRow, of_trader, (row.id, MAX_POSTS)))),
         "metrics": figures,
         "evidence": show_evidence(row),
-        "controls": show_controls(row.period_id, row.starting_cash, withheld=row.state in SUSPECT),
+        "controls": show_controls(row, figures),
         "brain": show_brain(
             row.id,
             [
                 read_close(public_id(row.handle, "close", one.number), one)
                 for one in reversed(closes)
             ],
-            list_twin_closes(row.period_id),
+            list_random(row.id, row.period),
             now,
         ),
     }
@@ -350,9 +349,10 @@ def compare_families(now: int) -> Json:
 def _compare(now: int) -> Json:
     closes: dict[str, list[Close]] = defaultdict(list)
     since = now - results.COMPARED_DAYS * guard.DAY_MS
-    random = list_compared(since)
+    random: dict[str, list[Close]] = defaultdict(list)
     for close in select_many(ComparedRow, COMPARED, (since,)):
-        closes[close.family].append(read_close(str(close.trader_id), close))
+        side = random if close.twin else closes
+        side[close.family].append(read_close(str(close.trader_id), close))
     traders = select(TraderRow, TRADERS + " WHERE t.retired_at IS NULL")
     number = Counter(row.family for row in traders)
     reviewed = Counter(row.family for row in traders if row.state == "under_review")
@@ -363,7 +363,7 @@ def _compare(now: int) -> Json:
             "traders": number[family],
             "tradersUnderReview": reviewed[family],
             **show_compared(closes[family]),
-            "controls": show_family_controls(random.get(family, [])),
+            "controls": show_family_controls(random[family]),
             "simulated": True,
         }
         for family in FAMILIES
@@ -454,109 +454,91 @@ CONTROLS_NOTE = (
 
 
 class TwinRow(NamedTuple):
-    """The twin of an account period. Money is in lamports, a SOL in USD cents."""
+    """The account of a twin. `worth`: lamports that its pools would pay for what it holds."""
 
-    period: int
-    fired: Annotated[dict[str, int], Part(dict[str, int])]
-    lessons: int
     cash: int
     worth: int
-    sol_cents_first: int | None
-    sol_cents_last: int | None
-    started_at: int
 
 
-TWIN = """
-SELECT period_id AS period, fired, lessons, cash, worth, sol_cents_first, sol_cents_last, started_at
-FROM twin_state WHERE period_id = ?"""
+OF_TWINS = "p.trader_id = ? AND p.number = ? AND p.twin > 0"
+TWIN_ACCOUNTS = f"""
+SELECT p.cash, COALESCE((SELECT SUM(c.worth) FROM position c
+                         WHERE c.period_id = p.id AND c.closed_at IS NULL), 0) AS worth
+FROM period p WHERE {OF_TWINS}"""
 
 
 class FiredRow(NamedTuple):
-    """A pause that a rule found reason for."""
+    """A pause that a rule found reason for, of a trader (0) or of a twin."""
 
+    twin: int
     facts: Facts
 
 
 FIRED = """
-SELECT facts FROM diary_entry WHERE period_id = ? AND kind = 'pause' ORDER BY id"""
+SELECT p.twin, d.facts FROM diary_entry d JOIN period p ON p.id = d.period_id
+WHERE p.trader_id = ? AND p.number = ? AND d.kind = 'pause' ORDER BY d.id"""
 
 
-def show_controls(period: int, starting_cash: int, *, withheld: bool) -> Json:
-    """Make the Controls of an account period. withheld: its headline is, and so is what it would be
-    compared with.
+def show_controls(row: TraderRow, figures: Json | None) -> Json:
+    """Make the Controls of a trader's open account. figures: its metrics, None while its headline
+    is withheld, and so is what it would be compared with.
     """
-    found = select(TwinRow, TWIN, (period,))
-    row = found[0] if found else None
-    closes = list_twin_closes(period)
+    moved = figures and figures["solUsdChangePct"]
     return {
-        "holdSol": show_holding(row, withheld=withheld),
-        "randomEntry": None
-        if row is None or withheld
-        else show_random_entry(row, closes, starting_cash),
-        "rules": show_rules(period, (row and row.fired) or {}),
+        "holdSol": {"returnPct": None if figures is None else 0.0, "usdChangePct": moved},
+        "randomEntry": None if figures is None else show_random_entry(row),
+        "rules": show_rules(row),
         "note": CONTROLS_NOTE,
         "simulated": True,
     }
 
 
-def show_holding(row: TwinRow | None, *, withheld: bool) -> Json:
-    """Make the HoldingSol: no gain in SOL, and how the price of SOL in USD changed."""
-    moved = None
-    if row and row.sol_cents_first and row.sol_cents_last:
-        moved = round(100 * (row.sol_cents_last - row.sol_cents_first) / row.sol_cents_first, 2)
-    return {"returnPct": None if withheld else 0.0, "usdChangePct": moved}
-
-
-def show_random_entry(row: TwinRow, closes: list[Close], starting_cash: int) -> Json:
-    """Make the RandomEntry: the twin's account, and what its closes add up to."""
-    equity = row.cash + row.worth
+def show_random_entry(row: TraderRow) -> Json | None:
+    """Make the RandomEntry: what the accounts of a trader's twins came to, together."""
+    accounts = select(TwinRow, TWIN_ACCOUNTS, (row.id, row.period))
+    if not accounts:
+        return None
+    start = len(accounts) * row.starting_cash
+    gain = sum(one.cash + one.worth for one in accounts) - start
+    closes = list_random(row.id, row.period)
     return {
-        "since": show_time(row.started_at),
-        "equitySol": show_sol(equity),
-        "returnPct": round(100 * (equity - starting_cash) / starting_cash, 2),
+        "accounts": len(accounts),
+        "returnPct": find_percentage(gain, start),
         "closes": len(closes),
-        "lessons": row.lessons,
-        **name_interval(results.describe(closes, starting_cash)),
+        **name_interval(results.describe(closes, start)),
         "simulated": True,
     }
 
 
-def show_rules(period: int, on_twin: dict[str, int]) -> list[Json]:
-    """Return how often each adaptive rule fired, for the trader and for its twin."""
-    fired = Counter[str]()
-    for row in select(FiredRow, FIRED, (period,)):
-        facts = row.facts
-        fired[facts.get("rule", "")] += facts.get("what") in ("begun", "observed")
+def show_rules(row: TraderRow) -> list[Json]:
+    """Return how often each adaptive rule fired, for the trader and for a twin on average."""
+    fired = {whose: Counter[str]() for whose in ("trader", "twins")}
+    for one in select(FiredRow, FIRED, (row.id, row.period)):
+        whose = fired["twins" if one.twin else "trader"]
+        whose[one.facts.get("rule", "")] += one.facts.get("what") in ("begun", "observed")
     return [
-        {"rule": rule.name, "fired": fired[rule.name], "firedOnTwin": on_twin.get(rule.name, 0)}
+        {
+            "rule": rule.name,
+            "fired": fired["trader"][rule.name],
+            "firedOnTwin": round(fired["twins"][rule.name] / TWINS, 2),
+        }
         for rule in guard.RULES
     ]
 
 
-def _read_close(row: TwinCloseRow) -> Close:
-    return read_twin_close(str(row.trader_id), row, read_stored(row.marks, MARKS.shape) or [])
-
-
-def list_twin_closes(period: int) -> list[Close]:
-    """Return the closes of an account period's twin, oldest first."""
-    return [_read_close(row) for row in select(TwinCloseRow, OF_PERIOD, (period,))]
-
-
-def list_compared(since: int) -> dict[str, list[Close]]:
-    """Return the closes of all twins since (ms), by family."""
-    found: dict[str, list[Close]] = {}
-    for row in select_many(TwinCloseRow, SINCE, (since,)):
-        found.setdefault(row.family, []).append(_read_close(row))
-    return found
+def list_random(trader_id: int, period: int) -> list[Close]:
+    """Return the closes of a trader's twins in an account period, oldest first."""
+    rows = select(ComparedRow, TWIN_CLOSES, (trader_id, period))
+    return [read_close(str(trader_id), row) for row in rows]
 
 
 def show_family_controls(closes: list[Close]) -> Json:
     """Make the FamilyControls: what the twins of a family's traders closed."""
-    accounts = len({close.id for close in closes})
+    start = _count_accounts(closes) * TWINS * STARTING_CASH
     return {
         "holdSol": {"returnPct": 0.0},
         "randomEntry": {
-            **name_interval(results.describe(closes, accounts * STARTING_CASH)),
+            **name_interval(results.describe(closes, start)),
             "simulated": True,
         },
     }

@@ -7,8 +7,9 @@ from paper import brain, diary, guard
 from paper.account import Close, public_id
 from storage.rows import select
 from web.api.paper_statements import PAUSES_AND_LESSONS, DiaryRow
-from web.api.serialize import Json, show_sol, show_time
+from web.api.serialize import show_sol, show_time
 
+Json = dict[str, Any]
 TIMES = ("until", "expiresAt")
 # keys of ours, which readers have no use for
 PRIVATE = ("key", "evidence")
@@ -136,7 +137,7 @@ def _show_pause(note: DiaryRow) -> Json:
 
 
 # What every interval is.
-INTERVAL = {"method": "clustered bootstrap", "level": 95}
+INTERVAL = {"method": "Student t over days", "level": 95}
 # Of a performance, in this order.
 ACCOUNT_FIGURES = (
     *("maxDrawdownPct", "sharpeDaily", "sortinoDaily", "expectancySol", "profitFactor"),

@@ -37,7 +37,9 @@ class HolderRow(NamedTuple):
     next_position: int
 
 
-HOLDER = "SELECT id, uid, handle, name, family, next_position FROM trader WHERE uid = ?"
+HOLDER = """
+SELECT t.id, t.uid, t.handle, t.name, t.family, p.next_position FROM trader t
+JOIN period p ON p.trader_id = t.id AND p.closed_at IS NULL AND p.twin = 0 WHERE t.uid = ?"""
 
 
 class QuoteRow(NamedTuple):

@@ -7,6 +7,7 @@ from paper.metrics import Group, Mark, describe_account, group_closes
 from paper.store import MARK_MS
 from storage.rows import select, select_one
 from web.api.paper_statements import PERIOD_CLOSES, ComparedRow
+from web.api.serialize import show_time
 
 Json = dict[str, Any]
 
@@ -21,7 +22,7 @@ class AccountRow(NamedTuple):
 
 ACCOUNT = """
 SELECT p.id AS period_id, p.starting_cash, p.opened_at FROM period p
-JOIN trader t ON t.id = p.trader_id WHERE t.uid = ? AND p.closed_at IS NULL"""
+JOIN trader t ON t.id = p.trader_id WHERE t.uid = ? AND p.closed_at IS NULL AND p.twin = 0"""
 
 
 class MarkRow(NamedTuple):
@@ -30,9 +31,10 @@ class MarkRow(NamedTuple):
     at: int
     equity: int
     held: int
+    sol_cents: int | None
 
 
-MARKS = "SELECT at, equity, held FROM equity_mark WHERE period_id = ? ORDER BY at"
+MARKS = "SELECT at, equity, held, sol_cents FROM equity_mark WHERE period_id = ? ORDER BY at"
 
 
 class TradeRow(NamedTuple):
@@ -80,7 +82,9 @@ class AccountHistory(NamedTuple):
 
     def show_metrics(self) -> Json:
         """Make the PaperMetrics: closes of every model count, as they count in the equity."""
-        return {**describe_account(self.marks, self.closes, self.start), "simulated": True}
+        found = describe_account(self.marks, self.closes, self.start)
+        dates = {name: show_time(found[name]) for name in ("drawdownFrom", "drawdownTo")}
+        return {**found, **dates, "simulated": True}
 
     def list_points(self, until: int) -> list[EquityPoint]:
         """List what the account was worth up to `until` (ms): before the first mark, what its

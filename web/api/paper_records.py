@@ -129,14 +129,9 @@ def show_closes(trader_id: int, handle: str, rows: list[CloseRow]) -> list[Json]
 
 
 def show_close(handle: str, row: CloseRow, fills: list[Json]) -> Json:
-    """Make the PaperClose.
-
-    `eligible` is the close's own and never changes with a review, which is the account's: while
-    `reviewOpenedAt` is a time, the account is under review or was held up, and the close counts
-    nowhere.
-    """
+    """Make the PaperClose."""
     marks = row.marks or []
-    excluded = find_exclusion(row.pipeline, marks, reviewed=False)
+    excluded = find_exclusion(row.pipeline, marks, row.reason, reviewed=row.state in SUSPECT)
     model = fills[-1]["model"] if fills else find_model(row.pipeline)
     return {
         "id": public_id(handle, "close", row.number),

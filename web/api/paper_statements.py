@@ -52,7 +52,7 @@ SELECT t.id, t.uid, t.handle, t.name, t.bio, t.voice, t.family, t.settings, t.st
        t.adaptive, t.phase, t.created_at, t.retired_at, p.id AS period_id, p.number AS period,
        p.starting_cash, p.cash, p.lost_fees, p.opened_at, r.state, r.reasons,
        r.opened_at AS reviewed_at, r.decided_at, r.decision
-FROM trader t JOIN period p ON p.trader_id = t.id AND p.closed_at IS NULL
+FROM trader t JOIN period p ON p.trader_id = t.id AND p.closed_at IS NULL AND p.twin = 0
 LEFT JOIN review r ON r.id = (SELECT MAX(id) FROM review WHERE period_id = p.id)"""
 
 
@@ -68,7 +68,7 @@ class PeriodTotalsRow(NamedTuple):
 PERIOD_TOTALS = """
 SELECT c.period_id, COUNT(*) AS closes, SUM(c.cash) AS net,
        COUNT(CASE WHEN c.cash > 0 THEN 1 END) AS wins
-FROM position c JOIN period p ON p.id = c.period_id AND p.closed_at IS NULL
+FROM position c JOIN period p ON p.id = c.period_id AND p.closed_at IS NULL AND p.twin = 0
 WHERE c.closed_at IS NOT NULL AND p.trader_id = COALESCE(?, p.trader_id) GROUP BY c.period_id"""
 
 
@@ -95,7 +95,7 @@ class PositionRow(NamedTuple):
 POSITIONS = """
 SELECT c.period_id, c.number, c.mint, c.symbol, c.decimals, c.opened_at, c.raw, c.price,
        c.marked_at, c.spent, c.cash, c.held, c.worth, c.marks, c.pipeline
-FROM position c JOIN period p ON p.id = c.period_id AND p.closed_at IS NULL
+FROM position c JOIN period p ON p.id = c.period_id AND p.closed_at IS NULL AND p.twin = 0
 WHERE c.closed_at IS NULL AND p.trader_id = COALESCE(?, p.trader_id) ORDER BY c.id"""
 
 
@@ -129,7 +129,7 @@ SELECT c.number, p.number AS period, c.mint, c.symbol, c.decimals, c.opened_at, 
        c.spent, c.latency_ms, c.marks, c.pipeline, r.state, r.opened_at AS reviewed_at
 FROM position c JOIN period p ON p.id = c.period_id
 LEFT JOIN review r ON r.id = (SELECT MAX(id) FROM review WHERE period_id = p.id)
-WHERE p.trader_id = ? AND c.closed_at IS NOT NULL"""
+WHERE p.trader_id = ? AND p.twin = 0 AND c.closed_at IS NOT NULL"""
 CLOSES = f"{CLOSE} ORDER BY c.closed_at DESC, c.id DESC LIMIT ?"
 ONE_CLOSE = f"{CLOSE} AND c.number = ?"
 
@@ -159,7 +159,7 @@ SELECT COALESCE(f.position, (SELECT MAX(g.position) FROM paper_fill g WHERE g.or
        AS position, o.side, o.decided_at, f.at, o.decided_on, f.snapshot, f.raw, f.mid, f.slippage,
        f.pool_fee, f.network_fee, f.rent, f.failed, o.reason, f.model
 FROM paper_fill f JOIN paper_order o ON o.id = f.order_id JOIN period p ON p.id = o.period_id
-WHERE p.trader_id = ?"""
+WHERE p.trader_id = ? AND p.twin = 0"""
 FILLS = f"{OF_POSITIONS} AND o.decided_at >= ? ORDER BY f.id"
 # Of one position, the failed attempts of its orders included.
 FILLS_OF_ONE = f"""{OF_POSITIONS} AND o.id IN (
@@ -184,7 +184,7 @@ class OrderRow(NamedTuple):
 ORDERS = """
 SELECT o.side, o.mint, o.symbol, o.decimals, o.amount, o.done, o.reason, o.decided_at, o.expires_at
 FROM paper_order o JOIN period p ON p.id = o.period_id
-WHERE p.trader_id = ? AND o.state = 'open' ORDER BY o.id"""
+WHERE p.trader_id = ? AND p.twin = 0 AND o.state = 'open' ORDER BY o.id"""
 
 
 # The number of the closed position that a line of a diary is about.
@@ -210,7 +210,7 @@ class DiaryRow(NamedTuple):
 
 LINE = f"""
 SELECT d.id, d.at, d.kind, d.mint, d.facts, p.number AS period, {CLOSE_OF_LINE} AS closed
-FROM diary_entry d JOIN period p ON p.id = d.period_id WHERE p.trader_id = ?"""
+FROM diary_entry d JOIN period p ON p.id = d.period_id WHERE p.trader_id = ? AND p.twin = 0"""
 DIARY = f"{LINE} ORDER BY d.id DESC LIMIT ?"
 # What was decided at these moments; {{}}: their marks.
 DECISIONS = f"{LINE} AND d.kind = 'decision' AND d.at IN ({{}}) ORDER BY d.id"
@@ -220,7 +220,7 @@ PAUSES_AND_LESSONS = """
 SELECT d.id, d.at, d.kind, d.mint, d.facts, p.number AS period, NULL AS closed
 FROM diary_entry d JOIN period p ON p.id = d.period_id
 LEFT JOIN review r ON r.id = (SELECT MAX(id) FROM review WHERE period_id = p.id)
-WHERE p.trader_id = ? AND d.kind IN ('pause', 'lesson') AND d.at >= ?
+WHERE p.trader_id = ? AND p.twin = 0 AND d.kind IN ('pause', 'lesson') AND d.at >= ?
 AND (d.kind = 'pause' OR r.state IS NULL OR r.state NOT IN ('under_review', 'upheld'))
 ORDER BY d.id"""
 
@@ -241,7 +241,7 @@ PERIODS = """
 SELECT p.number, p.starting_cash, p.cash, p.opened_at, p.closed_at, p.closing_reason AS reason,
        r.state
 FROM period p LEFT JOIN review r ON r.id = (SELECT MAX(id) FROM review WHERE period_id = p.id)
-WHERE p.trader_id = ? ORDER BY p.number"""
+WHERE p.trader_id = ? AND p.twin = 0 ORDER BY p.number"""
 
 
 class PaperPostRow(NamedTuple):
@@ -291,15 +291,21 @@ class ComparedRow(NamedTuple):
     pipeline: str
     marks: Marks
     state: str | None
+    twin: int
 
 
+# A twin counts as long as its trader does: the review is that of the trader's own account.
 _COMPARED = """
 SELECT t.id AS trader_id, t.family, c.mint, c.symbol, c.opened_at, c.closed_at, c.reason,
        c.mid_sold - c.mid_bought AS gross, c.cash AS net, c.spent, c.pipeline, c.marks,
-       (SELECT state FROM review WHERE period_id = p.id ORDER BY id DESC LIMIT 1) AS state
+       (SELECT r.state FROM review r JOIN period q ON q.id = r.period_id
+        WHERE q.trader_id = p.trader_id AND q.number = p.number AND q.twin = 0
+        ORDER BY r.id DESC LIMIT 1) AS state, p.twin
 FROM position c JOIN period p ON p.id = c.period_id JOIN trader t ON t.id = p.trader_id
 WHERE """
 COMPARED = f"{_COMPARED} c.closed_at >= ? ORDER BY c.closed_at, c.id"
+TWIN_CLOSES = f"""{_COMPARED} p.trader_id = ? AND p.number = ? AND p.twin > 0
+AND c.closed_at IS NOT NULL ORDER BY c.closed_at, c.id"""
 PERIOD_CLOSES = (
     f"{_COMPARED} c.period_id = ? AND c.closed_at IS NOT NULL ORDER BY c.closed_at, c.id"
 )
@@ -330,5 +336,6 @@ class RecentCloseRow(NamedTuple):
 # Of the open accounts; the values: since when, in ms.
 RECENT_CLOSES = """
 SELECT t.uid AS trader, o.cash AS net FROM position o
-JOIN period p ON p.id = o.period_id AND p.closed_at IS NULL JOIN trader t ON t.id = p.trader_id
+JOIN period p ON p.id = o.period_id AND p.closed_at IS NULL AND p.twin = 0
+JOIN trader t ON t.id = p.trader_id
 WHERE o.closed_at >= ? ORDER BY o.closed_at, o.id"""

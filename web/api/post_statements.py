@@ -5,7 +5,7 @@ Times are UTC milliseconds but for `block_time`, which is Unix seconds. Amounts 
 JSON and text as they are stored.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from chain.stored.columns import Changes, Names
 
@@ -34,20 +34,20 @@ class PostRow(NamedTuple):
     symbol: str | None
     signature: str | None
     reason: str | None
-    source: str
-    status: str
+    source: Any
+    status: Any
     trade: str | None
     checked_at: int | None
     status_reason: str | None
     event_at: int
     created_at: int
-    channel: str
+    channel: Any
     key: str | None
     wallet: str | None
     sanitized: int
     hidden_at: int | None
-    ownership: str | None
-    trade_kind: str | None
+    ownership: Any
+    trade_kind: Any
     trade_wallet: str | None
     trade_mint: str | None
     trade_symbol: str | None
@@ -56,13 +56,9 @@ class PostRow(NamedTuple):
     sol_change: int | None
     beside_sol: int | None
     currency: str | None
-    realized: str | None
+    realized: Any
     result: int | None
-    proceeds: int | None
     cost: int | None
-    matched_raw: str | None
-    unmatched_raw: str | None
-    paid_elsewhere: int | None
     explained: int | None
     slot: int | None
     block_time: int | None
@@ -72,6 +68,9 @@ class PostRow(NamedTuple):
     log: str | None
     # The index of its leaf there.
     log_place: int | None
+    # Of the wallet that it is judged against.
+    backfilled: int | None
+    trouble: str | None
 
 
 POST = f"""
@@ -81,11 +80,11 @@ SELECT p.id, p.uid, b.uid AS bot, b.name AS bot_name, p.event_id, p.body, p.mint
        k.uid AS "key", w.address AS wallet, p.sanitized, p.hidden_at, {POST_OWNERSHIP},
        t.kind AS trade_kind, v.address AS trade_wallet, t.mint AS trade_mint,
        n.symbol AS trade_symbol, t.token_changes, t.beside_tokens, t.sol_change, t.beside_sol,
-       t.currency, t.realized, t.result, t.proceeds, t.cost, t.matched_raw, t.unmatched_raw,
-       t.paid_elsewhere, t.explained, t.slot, t.block_time, t.flags AS trade_flags,
+       t.currency, t.realized, t.result, t.cost, t.explained, t.slot, t.block_time,
+       t.flags AS trade_flags,
        (SELECT MIN(a.attached_at) FROM attachment a
         WHERE a.bot_id = p.bot_id AND a.wallet_id = t.wallet_id) AS connected_at,
-       g.uid AS log, p.leaf_id - g.first_leaf AS log_place
+       g.uid AS log, p.leaf_id - g.first_leaf AS log_place, w.backfilled, w.trouble
 FROM post p JOIN bot b ON b.id = p.bot_id LEFT JOIN "key" k ON k.id = p.key_id
 LEFT JOIN log g ON g.id = (SELECT MAX(id) FROM log WHERE first_leaf <= p.leaf_id)
 LEFT JOIN wallet w ON w.id = p.wallet_id LEFT JOIN trade t ON t.id = p.trade_id

@@ -6,13 +6,12 @@ id, trades by (slot, place, id).
 """
 
 import heapq
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from operator import attrgetter
 from typing import Any, NamedTuple
 
 from chain.stored.attachments import COUNT_HELD
 from storage.rows import select, select_one, select_value, write_marks
-from web.api.held_wallets import add_wallets
 from web.api.post_statements import (
     CONTRADICTED,
     POST,
@@ -23,6 +22,7 @@ from web.api.statements import (
     ACTIVITY,
     ARRIVALS,
     ARRIVED_POSTS,
+    ARRIVED_SOME,
     BOT,
     BOTS_CALLED,
     COVERAGES,
@@ -51,6 +51,7 @@ from web.api.statements import (
     TradeRow,
     WalletSpan,
 )
+from web.api.wallets import add_wallets
 
 # SQL and its values, None for no condition
 Condition = tuple[Any, ...] | None
@@ -67,11 +68,30 @@ def _select(head: str, conditions: Iterable[Condition], tail: str) -> tuple[str,
 
 
 # ---- posts ---------------------------------------------------------------------------------------
+class PostFilter(NamedTuple):
+    """Which posts: of a bot (its uid), about a mint, of a status; None for all."""
+
+    bot: str | None = None
+    mint: str | None = None
+    status: str | None = None
+
+
+ALL_POSTS = PostFilter()
+
+
 def list_posts(
-    limit: int, before: int | None = None, bot: str | None = None, mint: str | None = None
+    limit: int,
+    before: int | None = None,
+    bot: str | None = None,
+    mint: str | None = None,
+    status: str | None = None,
 ) -> list[PostRow]:
     """Return posts, newest first, below the id `before`. `bot`: its uid."""
-    sql, values = _select(POST, _post_filters(before, bot, mint), "ORDER BY p.id DESC LIMIT ?")
+    filters = [
+        *_post_filters(before, bot, mint),
+        ("p.status = ?", status) if status else None,
+    ]
+    sql, values = _select(POST, filters, "ORDER BY p.id DESC LIMIT ?")
     return select(PostRow, sql, [*values, limit])
 
 
@@ -142,17 +162,20 @@ def list_trades(
     up_to: int | None = None,
     spans: Sequence[WalletSpan] | None = None,
     mint: str | None = None,
-    kind: str | None = None,
+    kinds: Collection[str] = (),
+    money: str | None = None,
     floor: TradePosition | None = None,
 ) -> list[TradeRow]:
     """Return trades, newest first.
 
     `before`: the position they must be below; `up_to`: an id none may be above; `spans`: of
-    wallets, None for all. A `kind` is looked for one by one: down to `floor`, a position.
+    wallets, None for all. `kinds`, and those paid in a `money`, are looked for one by one: down to
+    `floor`, a position.
     """
     of_kind = (
         # Not by the index of kinds, which is in another order.
-        ("t.kind || '' = ?", kind) if kind else None,
+        (f"t.kind || '' IN ({write_marks([*kinds])})", *sorted(kinds)) if kinds else None,
+        ("t.currency = ?", money) if money is not None else None,
         _compare_position(">=", mint, floor) if floor else None,
     )
     if spans is None:
@@ -289,24 +312,6 @@ def find_newest_ids() -> NewestRow:
     return select(NewestRow, NEWEST)[0]
 
 
-def find_post_arrival(uid: str) -> int | None:
-    """Return the arrival of this post, or None."""
-    found = select_value(
-        "SELECT r.id FROM arrival r WHERE r.post_id = (SELECT id FROM post WHERE uid = ?) AND"
-        " r.kind = 'post'",
-        (uid,),
-    )
-    return None if found is None else int(found)
-
-
-def find_trade_arrival(uid: str) -> int | None:
-    """Return the arrival of this trade, or None."""
-    found = select_value(
-        "SELECT r.id FROM arrival r WHERE r.trade_id = (SELECT id FROM trade WHERE uid = ?)", (uid,)
-    )
-    return None if found is None else int(found)
-
-
 def find_working_keys(ids: Sequence[int], now: int) -> set[int]:
     """Return those of these keys that are neither revoked nor expired nor of a banned owner. `now`
     in ms.
@@ -349,9 +354,19 @@ class ArrivedTrade(NamedTuple):
     row: TradeRow
 
 
-def list_posts_since(limit: int, after: int) -> list[ArrivedPost]:
+def list_posts_since(limit: int, after: int, wanted: PostFilter = ALL_POSTS) -> list[ArrivedPost]:
     """Return the posts after this arrival, in order of arrival."""
-    arrived = select(ArrivedRow, ARRIVED_POSTS, (after, limit))
+    table = ARRIVED_POSTS if wanted == ALL_POSTS else ARRIVED_SOME
+    sql, values = _select(
+        table,
+        [
+            ("r.kind = 'post' AND r.id > ?", after),
+            *_post_filters(None, wanted.bot, wanted.mint),
+            ("p.status = ?", wanted.status) if wanted.status else None,
+        ],
+        "ORDER BY r.id LIMIT ?",
+    )
+    arrived = select(ArrivedRow, sql, (*values, limit))
     rows = find_posts([one.row_id for one in arrived])
     return [ArrivedPost(one.arrival, rows[one.row_id]) for one in arrived]
 

@@ -4,13 +4,14 @@ did. It reads stored snapshots, never a provider.
 
 from collections.abc import Callable, Sequence
 from decimal import Decimal
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from storage.rows import select, select_value, write_marks
 from web.api import market
 from web.api.market import TokenRow
-from web.api.serialize import Json, show_time
+from web.api.serialize import show_time
 
+Json = dict[str, Any]
 MINUTE_MS, HOUR_MS = 60_000, 3_600_000
 SPARK_POINTS, SPARK_MS = 24, 24 * HOUR_MS
 # A price this much older than the time asked for is still taken for it.

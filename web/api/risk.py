@@ -1,30 +1,36 @@
-"""The risk of realized results: of all that a bot's wallet did, and of its forward record."""
+"""The risk of realized results: of all that a bot's wallets did, and of its forward record."""
 
-from collections import Counter, defaultdict
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, NamedTuple
 
 from chain.amounts import show_lamports
 from chain.ledger.inventory import SOL
-from chain.ledger.risk import HOURS_A_DAY, find_drawdown
-from chain.ledger.sums import NOTHING, Sums
+from chain.ledger.risk import HOURS_A_DAY
 from chain.ledger.views import HOUR_SECONDS
-from chain.stored.attachments import (
-    OF_RECORD,
-    OF_RESULTS,
-    Source,
-    read_totals,
-    write_last,
-)
+from chain.stored.attachments import OF_RECORD, OF_RESULTS, Source, read_totals
 from chain.stored.risk import StoredRisk, load_risk
 from chain.stored.standings import WINDOWS
 from chain.stored.summary import show_rates
 from storage import database, read_rows
 from storage.rows import select, write_marks
-from web.api import quote_results
-from web.api.serialize import DAMAGED, Json, show_time
+from web.api.results import find_drawdowns, find_since, list_currencies
+from web.api.serialize import Json
+from web.api.shapes import TypedDict, Whole, described
 
 HOUR_MS = HOUR_SECONDS * 1000
+
+
+class Risk(TypedDict):
+    """What realized results in SOL risked."""
+
+    maxDrawdownLamports: Whole
+    medianHoldingSeconds: Annotated[
+        int | None,
+        described("of positions, from the first purchase to the end; to two significant digits"),
+    ]
+    bestLamports: Annotated[Whole | None, described("the best position with a sale")]
+    worstLamports: Whole | None
+    daysActive: Annotated[int, described("UTC days with a trade")]
 
 
 class RiskRow(NamedTuple):
@@ -50,7 +56,7 @@ WHERE {{which}} AND a.bot_id IN ({{bots}}) ORDER BY a.attached_at, a.id
 """
 
 
-class Risk(NamedTuple):
+class BotRisk(NamedTuple):
     """The risk of a bot, its max drawdown in lamports, and UTC days with a trade."""
 
     stored: StoredRisk
@@ -58,7 +64,7 @@ class Risk(NamedTuple):
     days: int
 
 
-def find_risks(source: Source, bot_ids: Sequence[int]) -> dict[int, Risk | None]:
+def find_risks(source: Source, bot_ids: Sequence[int]) -> dict[int, BotRisk | None]:
     """Return {bot id: its risk}. A bot of which nothing was derived yet is left out; None: it is
     damaged.
     """
@@ -70,10 +76,10 @@ def find_risks(source: Source, bot_ids: Sequence[int]) -> dict[int, Risk | None]
     falls, totals = find_drawdowns(source, bot_ids), read_totals(read_rows, source, bot_ids)
     several = [bot for bot, found in rows.items() if len(found) > 1]
     days = {bot: sums.days for bot, sums in totals.items()} | _count_days(source, several)
-    risks: dict[int, Risk | None] = {}
+    risks: dict[int, BotRisk | None] = {}
     for bot, found in rows.items():
         stored = load_risk([one._asdict() for one in found if one.holdings is not None])
-        risks[bot] = stored and Risk(stored, falls.get(bot, 0), days.get(bot, 0))
+        risks[bot] = stored and BotRisk(stored, falls.get(bot, 0), days.get(bot, 0))
     return risks
 
 
@@ -96,74 +102,22 @@ def _count_days(source: Source, bot_ids: Sequence[int]) -> dict[int, int]:
     return dict(database.execute_sql(asked, bot_ids).fetchall())
 
 
-# ---- drawdown ------------------------------------------------------------------------------------
-# {last}: of write_last.
-LAST = """
-SELECT a.bot_id, a.id, t.realized, t.drawdown FROM attachment a JOIN running_total t ON {last}
-WHERE {which} AND a.bot_id IN ({bots})"""
-HOURS = f"""
-SELECT a.bot_id, a.id, t.hour, t.realized
-FROM attachment a JOIN running_total t ON t.wallet_id = a.wallet_id AND t.money = '{SOL}'
-    AND t.view = {{view}} AND t.hour >= {{since}}
-WHERE {{which}} AND a.bot_id IN ({{bots}}) ORDER BY a.bot_id, a.id, t.hour"""
-
-
-def find_drawdowns(
-    source: Source, bot_ids: Sequence[int], since: int | None = None
-) -> dict[int, int]:
-    """Return {bot id: max drawdown in lamports} by the hour, as find_risks. What several wallets
-    realized in an hour is added up first. A bot without results is left out.
-    """
-    last = _read_last(source, bot_ids, since)
-    if since is not None:
-        before = {attachment: realized for _, attachment, realized, _ in last}
-        return _add_up_hours(source, bot_ids, since, before)
-    bots = Counter(bot for bot, *_ in last)
-    falls: dict[int, int] = {bot: fall for bot, _, _, fall in last if bots[bot] == 1}
-    several = sorted(bots.keys() - falls.keys())
-    return falls | (_add_up_hours(source, several, 0, {}) if several else {})
-
-
-def _read_last(
-    source: Source, bot_ids: Sequence[int], until: int | None
-) -> list[tuple[int, int, int, int]]:
-    """(bot, attachment, realized, drawdown) of all of it, or of what was before an hour."""
-    last = write_last("t", source.view, until=until)
-    asked = LAST.format(last=last, which=source.which, bots=write_marks(bot_ids))
-    found: list[tuple[int, int, int, int]] = database.execute_sql(asked, bot_ids).fetchall()
-    return found
-
-
-def _add_up_hours(
-    source: Source, bot_ids: Sequence[int], since: int, before: dict[int, int]
-) -> dict[int, int]:
-    changes: defaultdict[int, defaultdict[int, int]] = defaultdict(lambda: defaultdict(int))
-    asked = HOURS.format(**source._asdict(), since=since, bots=write_marks(bot_ids))
-    for bot, attachment, hour, realized in database.execute_sql(asked, bot_ids).fetchall():
-        changes[bot][hour] += realized - before.get(attachment, 0)
-        before[attachment] = realized
+# ---- JSON ----------------------------------------------------------------------------------------
+def find_risk(source: Source, bot_id: int) -> Risk | None:
+    """Make the Risk of a bot; None if it is damaged, or nothing was derived."""
+    told = find_risks(source, [bot_id]).get(bot_id)
+    if told is None:
+        return None
     return {
-        bot: find_drawdown(change for _, change in sorted(hours.items()))
-        for bot, hours in changes.items()
+        "maxDrawdownLamports": str(told.drawdown),
+        "medianHoldingSeconds": told.stored.median_holding,
+        "bestLamports": show_lamports(told.stored.best),
+        "worstLamports": show_lamports(told.stored.worst),
+        "daysActive": told.days,
     }
 
 
-# ---- JSON ----------------------------------------------------------------------------------------
-def add_risks(bots: Sequence[Json], bot_ids: Sequence[int]) -> None:
-    """Add `risk` and `riskReason` to Bots, and `risk` to their records."""
-    results, records = (find_risks(source, bot_ids) for source in (OF_RESULTS, OF_RECORD))
-    for bot, number in zip(bots, bot_ids, strict=True):
-        risk, reason = results.get(number), find_reason(bot)
-        if reason is None and risk is None:
-            reason = DAMAGED
-        bot["risk"] = None if reason else show_risk(risk)
-        bot["riskReason"] = reason
-        bot["activeDays"] = risk.days if risk and not reason else None
-        if bot["record"]:
-            bot["record"]["risk"] = show_risk(records.get(number))
-
-
-def find_reason(bot: Json) -> str | None:
+def find_risk_reason(bot: Mapping[str, Any]) -> str | None:
     """Tell why a Bot has no risk of its results, or None."""
     if bot["wallet"] is None:
         return "no_wallet"
@@ -172,55 +126,29 @@ def find_reason(bot: Json) -> str | None:
     return None
 
 
-def show_risk(risk: Risk | None) -> Json | None:
-    """Make the Risk."""
-    if risk is None:
-        return None
-    return {
-        "maxDrawdownLamports": str(risk.drawdown),
-        "bestLamports": show_lamports(risk.stored.best),
-        "worstLamports": show_lamports(risk.stored.worst),
-        "medianHoldingSeconds": risk.stored.median_holding,
-        "daysActive": risk.days,
-    }
-
-
-def list_windows(bot: Json, bot_id: int, now: int) -> list[Json]:
-    """List the RiskWindows of a Bot. `now` in ms."""
+# ---- for pages -----------------------------------------------------------------------------------
+def list_windows(bot_id: int, now: int) -> list[Json]:
+    """List what a bot did since it connected its wallets in each window. `now` in ms."""
     hour = now // HOUR_MS
     return [
-        _show_window(bot, bot_id, name, hour - seconds // HOUR_SECONDS)
+        _show_window(bot_id, name, hour - seconds // HOUR_SECONDS)
         for name, seconds in WINDOWS.items()
         if seconds
     ]
 
 
-def _show_window(bot: Json, bot_id: int, name: str, since: int) -> Json:
+def _show_window(bot_id: int, name: str, since: int) -> Json:
+    found = find_since(OF_RECORD, bot_id, since)
+    fall = find_drawdowns(OF_RECORD, [bot_id], since).get(bot_id, 0)
+    sums = found.get(SOL)
     return {
         "window": name,
-        "since": show_time(since * HOUR_MS),
-        "risk": None if bot["riskReason"] else _show_figures(OF_RESULTS, bot_id, since),
-        "record": _show_figures(OF_RECORD, bot_id, since),
-        "byQuote": quote_results.show_window(bot, bot_id, since),
+        "record": sums
+        and {
+            "realizedLamports": str(sums.realized),
+            "worstCaseLamports": str(sums.worst_case),
+            **show_rates(sums),
+            "maxDrawdownLamports": str(fall),
+        },
+        "byCurrency": list_currencies(found, {}),
     }
-
-
-def _show_figures(source: Source, bot_id: int, since: int) -> Json | None:
-    """Make the WindowFigures; None if nothing was derived."""
-    sums = find_since(source, bot_id, since)
-    if sums is None:
-        return None
-    fall = find_drawdowns(source, [bot_id], since).get(bot_id, 0)
-    return {
-        "realizedLamports": str(sums.realized),
-        "worstCaseLamports": str(sums.worst_case),
-        **show_rates(sums),
-        "maxDrawdownLamports": str(fall),
-    }
-
-
-def find_since(source: Source, bot_id: int, since: int) -> Sums | None:
-    """What a bot did in SOL from this hour on; None if nothing was derived."""
-    sums = read_totals(read_rows, source, [bot_id]).get(bot_id)
-    before = read_totals(read_rows, source, [bot_id], until=since).get(bot_id, NOTHING)
-    return sums and sums.minus(before)

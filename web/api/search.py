@@ -5,7 +5,7 @@ their words, wallets and transactions by address.
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 from accounts.fields import holds_secret
 from accounts.problem import Problem
@@ -18,6 +18,7 @@ from web.api import paging, queries, v1
 from web.api.arguments import Args
 from web.api.post_statements import PostRow
 from web.api.serialize import show_time
+from web.api.shapes import Page, Time, TypedDict, described
 from web.api.statements import TradeRow
 from web.server.application import find_app
 
@@ -47,6 +48,27 @@ SELECT n.address FROM mint n WHERE n.address = ? AND EXISTS (
 TRADES = f"SELECT t.id FROM {LISTED_TRADE} WHERE s.signature = ? LIMIT ?"
 POSTS_NAMING = """
 SELECT p.id FROM post p WHERE p.signature = ? AND p.id < ? ORDER BY p.id DESC LIMIT ?"""
+
+
+class SearchHit(TypedDict):
+    """A bot, paper trader, token, trade or post that a query found."""
+
+    kind: Literal["bot", "trader", "token", "trade", "post"]
+    id: Annotated[str, described("of that kind; a token's is its mint address")]
+    title: Annotated[
+        str | None, described("name, ticker, kind of trade, or name of the bot; untrusted")
+    ]
+    text: Annotated[str | None, described("the words of a post, the name of a token; untrusted")]
+    status: Annotated[str | None, described("of a post, as in Verification")]
+    url: Annotated[str, described("its page")]
+    createdAt: Time | None
+
+
+class SearchPage(Page):
+    """What a query found: everything else first, then posts, newest first."""
+
+    data: list[SearchHit]
+    q: Annotated[str, described("the query as it was taken")]
 
 
 class NamedRow(NamedTuple):
@@ -161,7 +183,7 @@ def find_posts(query: str, limit: int, below: int = END) -> list[PostRow]:
 
 
 # ---- the list of the API -------------------------------------------------------------------------
-@v1.cached_list("/search", "limit", "cursor", "q")
+@v1.cached_list("/search", SearchHit, "cursor", "q")
 def search_everything(args: Args) -> Json:
     """Make the list of what a query finds: posts after everything else."""
     limit, query = paging.read_limit(args), read_query(args.get("q", ""))
@@ -182,7 +204,7 @@ def search_everything(args: Args) -> Json:
     )
 
 
-def show_others(found: Found) -> Iterable[Json]:
+def show_others(found: Found) -> Iterable[SearchHit]:
     """Make the SearchHits of what is no post."""
     for bot in found.bots:
         yield show_hit("bot", bot.uid, bot.name, f"/bots/{bot.uid}", bot.created_at)
@@ -195,7 +217,7 @@ def show_others(found: Found) -> Iterable[Json]:
         yield show_hit("trade", trade.uid, trade.kind, f"/bots/{trade.bot}", at)
 
 
-def show_post_hit(row: PostRow) -> Json:
+def show_post_hit(row: PostRow) -> SearchHit:
     """Make the SearchHit of a post."""
     text = None if row.hidden_at else row.body
     hit = show_hit("post", row.uid, row.bot_name, f"/posts/{row.uid}", row.created_at, text)
@@ -203,13 +225,13 @@ def show_post_hit(row: PostRow) -> Json:
 
 
 def show_hit(
-    kind: str,
+    kind: Literal["bot", "trader", "token", "trade", "post"],
     uid: str,
     title: str | None,
     path: str,
     at: int | None = None,
     text: str | None = None,
-) -> Json:
+) -> SearchHit:
     """Make a SearchHit. `path`: of its page; `at` in ms."""
     return {
         "kind": kind,

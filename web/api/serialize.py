@@ -1,22 +1,16 @@
-"""Rows to JSON: the shapes of the interface. Amounts are decimal strings, times RFC 3339 in UTC; no
-float appears.
-"""
+"""Values to JSON: amounts are decimal strings, times RFC 3339 in UTC; no float appears."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, overload
 
 import orjson
 
-from accounts.fields import is_provable
-from accounts.influencers import read_voice
-from chain.amounts import exact, show_lamports, sol
-from chain.reading.beside import Change, list_venue_changes
-from chain.stored.summary import NOT_POLLED, read_coverage
+from chain.amounts import exact, sol
 from storage.stored import Damaged
-from web.api.statements import ActivityRow, BotRow, TradeRow
 
-Json = dict[str, Any]
+# An object of the API, for whoever only reads it.
+Json = Mapping[str, Any]
 
 
 def write_cached(value: object) -> bytes:
@@ -42,53 +36,13 @@ def show_time(ms: int | None) -> str | None:
     return f"{text}.{rest:03}Z" if rest else f"{text}Z"
 
 
+@overload
+def show_sol(lamports: int) -> str: ...
+@overload
+def show_sol(lamports: int | None) -> str | None: ...
 def show_sol(lamports: int | None) -> str | None:
     """Return lamports as exact SOL, as in `0.000005`."""
     return None if lamports is None else sol(lamports)
-
-
-# ---- trades --------------------------------------------------------------------------------------
-def show_trade(row: TradeRow, symbols: Mapping[str, str]) -> Json:
-    """Make the Trade. `symbols`: {mint: symbol}, as far as they are known."""
-    return {
-        "id": row.uid,
-        "botId": row.bot,
-        "wallet": row.wallet,
-        "signature": row.signature,
-        "slot": row.slot,
-        "transactionIndex": row.tx_index,
-        "blockTime": row.block_time,
-        "eventAt": show_seconds(row.block_time),
-        "status": "finalized",
-        "kind": row.kind,
-        "venue": row.venue,
-        "mint": row.mint,
-        "symbol": symbols.get(row.mint or ""),
-        "tokenChanges": [show_change(change, symbols) for change in row.token_changes],
-        "solChangeLamports": str(row.sol_change),
-        "solChange": show_sol(row.sol_change),
-        "feeLamports": str(row.fee),
-        "tipLamports": str(row.tip),
-        "rentLamports": str(row.rent),
-        "realized": _show_realized(row),
-        "explainedShare": show_share(row.explained),
-        "counterparties": row.counterparties,
-        "beside": _show_beside(row, symbols),
-        "flags": row.flags,
-        "source": "chain",
-        "verified": True,
-        "explorerUrl": explorer_url(row.signature),
-    }
-
-
-def _show_beside(row: TradeRow | ActivityRow, symbols: Mapping[str, str]) -> Json | None:
-    """Show what of a trade did not pass through its venue; None where all of it did."""
-    if not row.beside_tokens and not row.beside_sol:
-        return None
-    return {
-        "solLamports": str(row.beside_sol),
-        "tokenChanges": [show_change(change, symbols) for change in row.beside_tokens],
-    }
 
 
 def show_share(percent: int | None) -> str | None:
@@ -96,42 +50,14 @@ def show_share(percent: int | None) -> str | None:
     return None if percent is None else f"{percent // 100}.{percent % 100:02}"
 
 
-def show_change(change: Sequence[Any], symbols: Mapping[str, str]) -> Json:
-    """Make a token change of the interface."""
-    mint, raw, decimals = change
-    return {
-        "mint": mint,
-        "symbol": symbols.get(mint),
-        "changeRaw": str(raw),
-        "change": exact(int(raw), decimals),
-        "decimals": decimals,
-    }
-
-
-NOT_IN_SOL: Json = {
-    **{"status": "not_applicable", "method": "fifo", "matchedRaw": "0", "unmatchedRaw": "0"},
-    **dict.fromkeys(("resultLamports", "resultSol", "proceedsLamports", "costLamports")),
-    "lots": [],
-}
-
-
-def _show_realized(row: TradeRow) -> Json:
-    if row.currency:
-        return NOT_IN_SOL
-    return {
-        "status": row.realized,
-        "method": "fifo",
-        "resultLamports": show_lamports(row.result),
-        "resultSol": show_sol(row.result),
-        "proceedsLamports": show_lamports(row.proceeds),
-        "costLamports": show_lamports(row.cost),
-        "matchedRaw": row.matched_raw,
-        "unmatchedRaw": row.unmatched_raw,
-        "lots": [
-            {"tradeId": trade, "amountRaw": str(amount), "costLamports": show_lamports(cost)}
-            for trade, amount, cost in row.lots
-        ],
-    }
+def show_percentage(result: int | None, cost: int | None) -> str | None:
+    """Write a result in percent of its cost, in the same unit, with two decimals at most: -4.13.
+    None where there is no result or no cost. Halves are rounded away from zero.
+    """
+    if result is None or not cost:
+        return None
+    hundredths = (abs(result) * 20_000 + cost) // (2 * cost)
+    return exact(-hundredths if result < 0 else hundredths, 2)
 
 
 def show_seconds(seconds: int | None) -> str | None:
@@ -139,42 +65,7 @@ def show_seconds(seconds: int | None) -> str | None:
     return None if seconds is None else show_time(seconds * 1000)
 
 
-def explorer_url(signature: str) -> str:
-    """Return the page of a public explorer about a transaction."""
-    return f"https://solscan.io/tx/{signature}"
-
-
-def list_moved(row: ActivityRow) -> list[Change]:
-    """List what a trade bought and sold: its changes less those beside its venue."""
-    return list_venue_changes(row.token_changes, row.beside_tokens)
-
-
-def show_activity(row: ActivityRow, mint: str) -> Json:
-    """Make the ActivityRow of the interface: what the trade bought or sold of this mint."""
-    change = next(one for one in list_moved(row) if one.mint == mint)
-    amount = abs(change.raw)
-    return {
-        "side": row.side,
-        "botId": row.bot,
-        "botName": row.bot_name,
-        "wallet": row.wallet,
-        "amountRaw": str(amount),
-        "amount": exact(amount, change.decimals),
-        "decimals": change.decimals,
-        "solChangeLamports": str(row.sol_change),
-        "solChange": show_sol(row.sol_change),
-        "eventAt": show_seconds(row.block_time),
-        "slot": row.slot,
-        "signature": row.signature,
-        "tradeId": row.trade,
-        "kind": row.kind,
-        "explainedShare": show_share(row.explained),
-        "beside": _show_beside(row, {}),
-        "flags": row.flags,
-        "explorerUrl": explorer_url(row.signature),
-    }
-
-
+# ---- reasons -------------------------------------------------------------------------------------
 # Why a bot that claims a wallet has no results: the wallet's sums hold what another bot did, who
 # held it before. What happened since the claim is not added up apart.
 HELD_BY_ANOTHER = "held_by_another"
@@ -185,89 +76,3 @@ DAMAGED = "damaged"
 def show_part(value: Any) -> tuple[Any, str | None]:
     """Return a part of a row, or None and why it is missing."""
     return (None, DAMAGED) if isinstance(value, Damaged) else (value, None)
-
-
-def positions_of(row: BotRow) -> list[Json] | None:
-    """List the bot's open positions; the costs of a merely claimed wallet's are not its own. None
-    if they are damaged.
-    """
-    positions: list[Json] | None = show_part([] if row.positions is None else row.positions)[0]
-    if row.since is None or positions is None:
-        return positions
-    return [{**one, "costLamports": None, "unknownBasisRaw": one["amountRaw"]} for one in positions]
-
-
-# ---- bots ----------------------------------------------------------------------------------------
-def show_bot(row: BotRow, former_wallets: Sequence[str], base_url: str) -> Json:
-    """Make the Bot. Results, coverage and positions are JSON that the ledger wrote."""
-    results, reason = show_part(row.results)
-    if row.since is not None:
-        results, reason = None, HELD_BY_ANOTHER
-    return {
-        "id": row.uid,
-        "handle": row.handle,
-        "name": row.name,
-        "bio": row.bio,
-        "mode": "wallet",
-        "voice": read_voice(row.voice),
-        "avatarUrl": row.avatar_url,
-        "profileUrl": f"{base_url}/bots/{row.uid}",
-        "wallet": _show_wallet(row),
-        "provable": is_provable(row.address) if row.address else None,
-        "performance": "observed" if row.address else "unverified",
-        "results": results,
-        "resultsReason": reason,
-        **_show_books(row),
-        "coverage": show_coverage(row.address, row.coverage),
-        "createdAt": show_time(row.created_at),
-        "lastTradeAt": show_time(_find_last_trade(row)),
-        "lastPostAt": show_time(row.last_post_at),
-        "retiredAt": show_time(row.retired_at),
-        "formerWallets": [one for one in dict.fromkeys(former_wallets) if one != row.address],
-        "autoPost": bool(row.auto_post),
-    }
-
-
-def _show_books(row: BotRow) -> Json:
-    """Show where the wallet's money went, and the average cost beside FIFO, or why not."""
-    reason = _find_books_reason(row)
-    return {
-        "reconciliation": None if reason else row.reconciliation,
-        "reconciliationReason": reason,
-        "averageCost": None if row.since is not None else show_part(row.average_cost)[0],
-    }
-
-
-def _find_books_reason(row: BotRow) -> str | None:
-    if row.address is None:
-        return "no_wallet"
-    if row.since is not None:
-        return HELD_BY_ANOTHER
-    if row.reconciliation is not None:
-        return show_part(row.reconciliation)[1]
-    state = read_coverage(row.coverage)["state"]
-    return {"none": "not_observed", "backfilling": "backfilling"}.get(state, DAMAGED)
-
-
-def _show_wallet(row: BotRow) -> Json | None:
-    if not row.address:
-        return None
-    return {
-        "address": row.address,
-        "attachedAt": show_time(row.attached_at),
-        "ownership": row.ownership,
-    }
-
-
-def _find_last_trade(row: BotRow) -> int | None:
-    """When the bot's wallet last traded, in ms; None where that was before its claim began."""
-    if row.since is not None and (row.last_trade_at or 0) < row.since:
-        return None
-    return row.last_trade_at
-
-
-def show_coverage(address: str | bool | None, coverage: str | None) -> Json:
-    """Return the stored Coverage, or one of state `none` that says why."""
-    if address or coverage is not None:
-        return read_coverage(coverage)
-    return {**NOT_POLLED, "note": "no wallet is connected, so nothing is observed"}

@@ -20,8 +20,7 @@ NUMBERS = frozenset(
         *("slot", "transactionIndex", "blockTime", "solChangeLamports", "solChange"),
         *("feeLamports", "tipLamports", "rentLamports", "resultLamports", "proceedsLamports"),
         *("costLamports", "matchedRaw", "unmatchedRaw", "explainedShare", "amountRaw", "lot"),
-        *("quoteChangeRaw", "quoteRealizedRaw", "quoteProceedsRaw", "quoteCostRaw"),
-        "besideLamports",
+        *("resultRaw", "proceedsRaw", "costRaw", "outsideLamports"),
     )
 )
 OF_TRADE = (
@@ -33,14 +32,12 @@ OF_RESULT = (
     *("status", "resultLamports", "proceedsLamports", "costLamports", "matchedRaw"),
     "unmatchedRaw",
 )
-# Of the member `quote` of a Trade, with that word before the name.
-OF_QUOTE = ("mint", "symbol", "changeRaw", "status", "realizedRaw", "proceedsRaw", "costRaw")
-QUOTE_COLUMNS = {f"quote{name[0].upper()}{name[1:]}": name for name in OF_QUOTE}
+IN_CURRENCY = ("currency", "resultRaw", "proceedsRaw", "costRaw")
 # What of solChangeLamports and tokenChanges did not pass through the venue.
-BESIDE_COLUMNS = ("besideLamports", "besideTokenChanges")
-TRADE_COLUMNS = (*OF_TRADE, *OF_RESULT, "tokenChanges", "flags", *QUOTE_COLUMNS, *BESIDE_COLUMNS)
+OUTSIDE = ("outsideLamports", "outsideTokenChanges")
+TRADE_COLUMNS = (*OF_TRADE, *OF_RESULT, "tokenChanges", "flags", *IN_CURRENCY, *OUTSIDE)
 Cells = dict[str, object]
-ShowTrades = Callable[[Sequence[TradeRow]], list[Json]]
+ShowTrades = Callable[[Sequence[TradeRow]], Sequence[Json]]
 
 
 def respond_table(
@@ -75,10 +72,9 @@ def respond_table(
     return response
 
 
-def list_trade_pages(
-    show_trades: ShowTrades, wanted: Wanted, before: TradePosition | None = None
-) -> Iterator[list[Json]]:
+def list_trade_pages(show_trades: ShowTrades, wanted: Wanted) -> Iterator[list[Json]]:
     """Yield the trades asked for, newest first, holding no connection between pages."""
+    before: TradePosition | None = None
     while True:
         with database.connection_context():
             found = find_trades(wanted, PAGE_SIZE, before)
@@ -109,15 +105,14 @@ def write_cell(column: str, value: object) -> str:
 
 def make_trade_cells(trade: Json) -> Cells:
     """Return the cells of a trade, by column."""
-    beside = trade["beside"] or {"solLamports": "0", "tokenChanges": []}
+    outside = trade["outsideVenue"] or {"solLamports": "0", "tokenChanges": []}
     return {
         **{name: trade[name] for name in OF_TRADE},
-        **{name: trade["realized"][name] for name in OF_RESULT},
+        **{name: trade["realized"][name] for name in (*OF_RESULT, *IN_CURRENCY)},
         "tokenChanges": _list_changes(trade["tokenChanges"]),
         "flags": " ".join(trade["flags"]),
-        **{column: trade["quote"] and trade["quote"][n] for column, n in QUOTE_COLUMNS.items()},
-        "besideLamports": beside["solLamports"],
-        "besideTokenChanges": _list_changes(beside["tokenChanges"]),
+        "outsideLamports": outside["solLamports"],
+        "outsideTokenChanges": _list_changes(outside["tokenChanges"]),
     }
 
 

@@ -2,8 +2,8 @@
 known of the wallet; of all time, or since a moment.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from chain.amounts import show_lamports
 from chain.stored.attachments import COUNT_HELD, LAST_LEAD
@@ -14,16 +14,15 @@ from chain.stored.standings import (
     list_forgotten,
     work_out,
 )
-from chain.stored.trades import to_json
 from storage import read_rows
 from storage.rows import select, select_value, write_marks
-from web.api.held_wallets import find_coverages, join_coverages
 from web.api.serialize import Json
+from web.api.wallets import Coverage, find_least, list_held, show_coverage
 
 
 class CompetitorRow(NamedTuple):
-    """A bot with the wallet that leads, or led when it was retired (`retired_at`, ms). `coverage`
-    is JSON, of all the wallets it holds.
+    """A bot with the wallet that leads, or led when it was retired (`retired_at`, ms). `coverage`:
+    of the least complete of its wallets, as it is shown; `has_gap`: has any of them one?
 
     `claimed_since`: when a mere claim of a wallet that another bot had held begins (ms), else
     None.
@@ -36,9 +35,10 @@ class CompetitorRow(NamedTuple):
     retired_at: int | None
     wallet_id: int | None
     address: str | None
-    coverage: str | None
-    ownership: str | None
+    coverage: Any
+    ownership: Any
     claimed_since: int | None
+    has_gap: bool = False
 
     @property
     def is_claim(self) -> bool:
@@ -74,15 +74,17 @@ ORDERS = {
 def find_competitors(bots: Sequence[int]) -> dict[int, CompetitorRow]:
     """Return {bot id: row}."""
     sql = f"{COMPETITORS}WHERE b.id IN ({write_marks(bots)})"
-    rows, others = select(CompetitorRow, sql, bots), find_coverages(bots)
-    return {row.id: _add_coverages(row, others.get(row.id)) for row in rows}
+    held = list_held(bots)
+    return {
+        row.id: _add_coverage(row, [one["coverage"] for one in held.get(row.id, ())])
+        for row in select(CompetitorRow, sql, bots)
+    }
 
 
-def _add_coverages(row: CompetitorRow, others: Mapping[str, str | None] | None) -> CompetitorRow:
-    if not others or row.address is None:
-        return row
-    told = join_coverages({row.address: row.coverage, **others})
-    return row._replace(coverage=to_json(told))
+def _add_coverage(row: CompetitorRow, held: Sequence[Coverage]) -> CompetitorRow:
+    coverages = held or [show_coverage(row.address, row.coverage)]
+    has_gap = any(one["gaps"] for one in coverages)
+    return row._replace(coverage=find_least(coverages), has_gap=has_gap)
 
 
 LISTED = f"""

@@ -1,5 +1,6 @@
-"""The statements behind bots, trades and tokens, each beside the type of its rows: the
-fields are the columns, by name and in order. Portable to PostgreSQL but for the `?`.
+"""The statements behind bots, trades and tokens, each with the type of its rows: the fields are
+the columns, by name and in order. `Any`: a word of a shape's Literal. Portable to PostgreSQL but
+for the `?`.
 
 Times are UTC milliseconds but for `block_time`, which is Unix seconds. Amounts are lamports, or
 JSON and text as they are stored.
@@ -34,7 +35,7 @@ class TradeRow(NamedTuple):
     signature: str
     tx_index: int | None
     block_time: int | None
-    kind: str
+    kind: Any
     venue: str | None
     mint: str | None
     token_changes: Changes
@@ -43,7 +44,7 @@ class TradeRow(NamedTuple):
     tip: int
     rent: int
     currency: str
-    realized: str
+    realized: Any
     result: int | None
     proceeds: int | None
     cost: int | None
@@ -83,16 +84,18 @@ class WalletSpan(NamedTuple):
     """
 
     wallet_id: int
+    address: str
     coverage: str | None
     begins: int | None
     ends: int | None
 
 
 SPAN_OF_WALLET = """
-SELECT w.id AS wallet_id, w.coverage, NULL AS begins, NULL AS ends FROM wallet w
+SELECT w.id AS wallet_id, w.address, w.coverage, NULL AS begins, NULL AS ends FROM wallet w
 """
 SPAN_OF_BOT = """
-SELECT w.id AS wallet_id, w.coverage, CASE WHEN w.bot_id = b.id THEN w.bot_since END AS begins,
+SELECT w.id AS wallet_id, w.address, w.coverage,
+       CASE WHEN w.bot_id = b.id THEN w.bot_since END AS begins,
        CASE WHEN w.earlier_bot_id = b.id THEN w.bot_since END AS ends
 FROM bot b JOIN wallet w ON w.bot_id = b.id OR w.earlier_bot_id = b.id
 """
@@ -115,7 +118,7 @@ class ActivityRow(NamedTuple):
     slot: int
     place: int
     id: int
-    side: str
+    side: Any
     bot: str
     bot_name: str
     wallet: str
@@ -124,8 +127,9 @@ class ActivityRow(NamedTuple):
     block_time: int | None
     signature: str
     trade: str
-    kind: str
+    kind: Any
     flags: Names
+    currency: str
     beside_sol: int
     beside_tokens: Changes
     explained: int | None
@@ -139,7 +143,7 @@ class ActivityRow(NamedTuple):
 ACTIVITY = f"""
 SELECT m.slot, m.place, m.trade_id AS id, m.side, b.uid AS bot, b.name AS bot_name,
        w.address AS wallet, t.token_changes, t.sol_change, t.block_time, t.signature,
-       t.uid AS trade, t.kind, t.flags, t.beside_sol, t.beside_tokens, t.explained
+       t.uid AS trade, t.kind, t.flags, t.currency, t.beside_sol, t.beside_tokens, t.explained
 FROM trade_mint m JOIN trade t ON t.id = m.trade_id {ITS_BOT}
 """
 TRADERS_OF_MINT = "SELECT COUNT(*) FROM token_trader WHERE mint = ? AND side = ?"
@@ -209,6 +213,13 @@ SELECT w.id, w.address, w.coverage, b.uid AS bot, b.name AS bot_name
 FROM wallet w JOIN bot b ON b.id = w.bot_id"""
 
 
+class StateRow(NamedTuple):
+    """What is known of a wallet; `coverage`: JSON."""
+
+    address: str
+    coverage: str | None
+
+
 class ArrivedRow(NamedTuple):
     """The number of an arrival and of the row that arrived."""
 
@@ -216,10 +227,8 @@ class ArrivedRow(NamedTuple):
     row_id: int
 
 
-ARRIVED_POSTS = """
-SELECT id AS arrival, post_id AS row_id FROM arrival WHERE kind = 'post' AND id > ?
-ORDER BY id LIMIT ?
-"""
+ARRIVED_POSTS = "SELECT r.id AS arrival, r.post_id AS row_id FROM arrival r"
+ARRIVED_SOME = f"{ARRIVED_POSTS} JOIN post p ON p.id = r.post_id"
 # The newest trade that had arrived by then and that no rebuild took back.
 LAST_TRADE = """
 SELECT trade_id FROM arrival WHERE trade_id IS NOT NULL AND id <= ? ORDER BY id DESC LIMIT 1
@@ -250,7 +259,7 @@ class BotRow(NamedTuple):
     retired_at: int | None
     address: str | None
     attached_at: int | None
-    ownership: str | None
+    ownership: Any
     results: Annotated[dict[str, Any] | None, WALLET_PARTS["results"]]
     coverage: str | None
     positions: Annotated[list[dict[str, Any]] | None, WALLET_PARTS["positions"]]

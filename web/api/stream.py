@@ -11,7 +11,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,19 +20,18 @@ from flask import Response, request
 from peewee import PeeweeException
 
 from accounts.problem import Problem
-from chain.stored.summary import read_coverage
 from notify import messages
 from storage import database
 from web.api import paging, queries, v1
 from web.api.posts import show_post
+from web.api.shapes import Address, Time, TypedDict, Untrusted
 from web.api.statements import CoverageRow
 from web.api.trades import show_trades
+from web.api.wallets import Coverage, show_coverage
 from web.server import gate
 from web.server.application import find_app
 from web.server.auth import ApiCaller
 
-# The cursors of GET /feed?since= and of the stream are the same.
-SCOPE = ("feed",)
 # Of one process with keys; of the whole instance for pages.
 MAX_STREAMS, MAX_PAGE_STREAMS = 32, 64
 # Of one owner, and of one address; one more closes the oldest.
@@ -53,9 +52,8 @@ log = logging.getLogger("candor")
 def open_stream() -> Response:
     """Answer with events until the client hangs up or its subscription ends."""
     app = find_app()
-    after = v1.read_since(
-        request.args, SCOPE, queries.find_post_arrival, request.headers.get("Last-Event-ID")
-    )
+    args = v1.read_known(request.args, ("since",))
+    after = v1.read_since(args, request.headers.get("Last-Event-ID"))
     newest, hub = queries.find_last_id("arrival"), app.stream_hub
     subscriber = hub.subscribe(gate.find_caller(), gate.find_network(), newest)
     response = Response(
@@ -65,6 +63,25 @@ def open_stream() -> Response:
     )
     response.call_on_close(lambda: hub.unsubscribe(subscriber))
     return response
+
+
+class CoverageChange(TypedDict):
+    """What webhooks are told of a wallet whose coverage changed."""
+
+    botId: str
+    botName: Untrusted
+    wallet: Address
+    coverage: Coverage
+    eventAt: Time | None
+
+
+class News(TypedDict):
+    """What a page is told of a post."""
+
+    id: str
+    botId: str
+    status: str
+    createdAt: Time
 
 
 @dataclass(frozen=True)
@@ -120,9 +137,9 @@ def list_events(base_url: str, after: int, limit: int) -> list[messages.Event]:
     ]
 
 
-def show_change(row: CoverageRow) -> dict[str, Any]:
+def show_change(row: CoverageRow) -> CoverageChange:
     """Make what is told of a wallet whose coverage changed: as it is now."""
-    coverage = read_coverage(row.coverage)
+    coverage = show_coverage(row.address, row.coverage)
     return {
         "botId": row.bot,
         "botName": row.bot_name,
@@ -132,7 +149,7 @@ def show_change(row: CoverageRow) -> dict[str, Any]:
     }
 
 
-def show_news(post: dict[str, Any]) -> dict[str, Any]:
+def show_news(post: Mapping[str, Any]) -> News:
     """Make what pages are told of a post: which it is, whose, and its verification."""
     return {
         "id": post["id"],
@@ -142,7 +159,7 @@ def show_news(post: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def write_event(secret: str, arrival: int, kind: str, shown: dict[str, Any]) -> bytes:
+def write_event(secret: str, arrival: int, kind: str, shown: Mapping[str, Any]) -> bytes:
     """Write one event. JSON has no line breaks of its own, so it is one `data` line."""
     return b"id: %b\nevent: %b\ndata: %b\n\n" % (
         write_id(secret, arrival),
@@ -153,7 +170,7 @@ def write_event(secret: str, arrival: int, kind: str, shown: dict[str, Any]) -> 
 
 def write_id(secret: str, arrival: int) -> bytes:
     """Write the id of an event: a cursor for `since`."""
-    return paging.write_cursor(secret, ("since", *SCOPE), (arrival,)).encode()
+    return paging.write_cursor(secret, paging.ARRIVALS, (arrival,)).encode()
 
 
 @dataclass(eq=False)

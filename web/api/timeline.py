@@ -2,6 +2,7 @@
 
 import heapq
 import itertools
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -30,7 +31,7 @@ STATUSES = {
     "": ("none", "pending", "verified", "mismatch", "not_found"),
     "none": ("none", "not_found"),
 }
-Json = dict[str, Any]
+Json = Mapping[str, Any]
 
 
 class Start(NamedTuple):
@@ -48,7 +49,7 @@ class Page:
     nothing is older.
     """
 
-    posts: list[Json]
+    posts: Sequence[Json]
     next: tuple[int, ...] | None
 
 
@@ -107,7 +108,8 @@ def _list_wallet_posts(limit: int, start: Start, filters: Filters) -> list[paper
     found = queries.find_posts(list(heapq.merge(*lists, reverse=True))[:limit])
     rows = sorted(found.values(), key=lambda row: row.id, reverse=True)
     return [
-        paper.NumberedPost(row.id, shown) for row, shown in zip(rows, show_posts(rows), strict=True)
+        paper.NumberedPost(row.id, {**shown})
+        for row, shown in zip(rows, show_posts(rows), strict=True)
     ]
 
 

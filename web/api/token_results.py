@@ -1,17 +1,28 @@
-"""What a bot's sales earned by token: the best and the worst ones."""
+"""What a bot's sales earned by token."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from chain.ledger.inventory import SOL
 from storage.rows import select, select_one
 from web.api import market
 from web.api.serialize import Json
+from web.api.shapes import Address, TypedDict, Untrusted, Whole, described
 
-# Tokens that are listed at each end.
+# Tokens that a page lists at each end.
 MAX_TOKENS = 5
-# Tokens that are listed in all.
+# Tokens of a detail.
 MAX_LISTED = 20
+
+
+class TokenResult(TypedDict):
+    """What a bot's sales of a token earned, in SOL."""
+
+    mint: Address
+    symbol: Untrusted | None
+    realizedLamports: Whole
+    sells: Annotated[int, described("with a result")]
+    winningSells: int
 
 
 class Span(NamedTuple):
@@ -37,41 +48,33 @@ class TokenCountRow(NamedTuple):
     winning: int
 
 
-SPANS_OF_RECORD = """
-SELECT wallet_id, id AS span FROM attachment WHERE bot_id = ? AND forward_realized IS NOT NULL
-"""
-SPANS_OF_RESULTS = """
+SPANS = """
 SELECT a.wallet_id, 0 AS span FROM attachment a JOIN wallet w ON w.id = a.wallet_id
 WHERE a.bot_id = ? AND a.detached_at IS NULL AND w.forward_realized IS NOT NULL
 """
-# {}: which spans. One span alone is read by its index, whatever the number of its tokens.
+# One span alone is read by its index, whatever the number of its tokens.
 OF_SPAN = f"wallet_id = ? AND money = '{SOL}' AND view = ?"
 OF_ONE = f"SELECT mint, realized, sales, winning FROM token_total WHERE {OF_SPAN}"
 OF_MANY = """
 SELECT mint, CAST(SUM(realized) AS BIGINT) AS realized, SUM(sales) AS sales, SUM(winning) AS winning
 FROM token_total WHERE {} GROUP BY mint"""
 COUNT = "SELECT COUNT(*) AS tokens, COUNT(CASE WHEN realized > 0 THEN 1 END) AS winning FROM ({}) t"
+# A page of them, the best first: below a result, or of the same one after a mint.
+LISTED = """
+SELECT mint, realized, sales, winning FROM ({}) t WHERE realized < ? OR realized = ? AND mint > ?
+ORDER BY realized DESC, mint LIMIT ?"""
+ABOVE_ALL = (2**62, "")
 
 
-def show_token_results(bot: Json, bot_id: int) -> Json:
-    """Make the TokenResults of a Bot: of all its wallet did, and of its record; null where its
-    risk is.
+def show_ends(bot_id: int) -> Json | None:
+    """Make what a page tells of a bot's tokens: how many, with how many the sales gained, and the
+    best and the worst of them. None if nothing was derived.
     """
-    results, record = (select(Span, sql, [bot_id]) for sql in (SPANS_OF_RESULTS, SPANS_OF_RECORD))
-    return {
-        "results": None if bot["riskReason"] else show_spans(results),
-        "record": show_spans(record),
-    }
-
-
-def show_spans(spans: Sequence[Span]) -> Json | None:
-    """Make the TokenList of these spans together; None without any."""
+    spans = select(Span, SPANS, [bot_id])
     if not spans:
         return None
     sql, values = write_totals(spans)
-    ends = find_ends(spans, MAX_TOKENS)
-    symbols = market.find_symbols(sorted({row.mint for rows in ends for row in rows}))
-    best, worst = ([show_token(row, symbols) for row in rows] for rows in ends)
+    best, worst = (show_tokens(rows) for rows in find_ends(spans, MAX_TOKENS))
     counted = select_one(TokenCountRow, COUNT.format(sql), values) or TokenCountRow(0, 0)
     return {**counted._asdict(), "best": best, "worst": worst}
 
@@ -91,35 +94,37 @@ def find_ends(spans: Sequence[Span], limit: int) -> list[list[TokenRow]]:
     ]
 
 
-def list_by_token(bot: Json, bot_id: int) -> list[Json] | None:
-    """List the TokenSums of all that a bot's wallet did, the best first: of the MAX_LISTED tokens
-    that moved its results most. None where its risk is.
-    """
-    spans = select(Span, SPANS_OF_RESULTS, [bot_id])
-    if bot["riskReason"] or not spans:
+def list_by_token(bot_id: int) -> list[TokenResult] | None:
+    """List the MAX_LISTED tokens that moved a bot's results most, the best first."""
+    spans = select(Span, SPANS, [bot_id])
+    if not spans:
         return None
     # Whatever moved results most is among the first at one of the ends, which an index finds.
     found = {row.mint: row for rows in find_ends(spans, MAX_LISTED) for row in rows}
     ranked = sorted(found.values(), key=lambda row: (-abs(row.realized), row.mint))[:MAX_LISTED]
-    symbols = market.find_symbols(sorted(row.mint for row in ranked))
+    return show_tokens(sorted(ranked, key=lambda row: (-row.realized, row.mint)))
+
+
+def list_tokens(bot_id: int, limit: int, after: tuple[int, str] | None) -> list[TokenRow]:
+    """List tokens below a result and mint, the best first."""
+    spans = select(Span, SPANS, [bot_id])
+    if not spans:
+        return []
+    sql, values = write_totals(spans)
+    realized, mint = after or ABOVE_ALL
+    return select(TokenRow, LISTED.format(sql), [*values, realized, realized, mint, limit])
+
+
+def show_tokens(rows: Sequence[TokenRow]) -> list[TokenResult]:
+    """Make the TokenResults."""
+    symbols = market.find_symbols(sorted(row.mint for row in rows))
     return [
         {
             "mint": row.mint,
             "symbol": symbols.get(row.mint),
             "realizedLamports": str(row.realized),
             "sells": row.sales,
-            "wins": row.winning,
+            "winningSells": row.winning,
         }
-        for row in sorted(ranked, key=lambda row: (-row.realized, row.mint))
+        for row in rows
     ]
-
-
-def show_token(row: TokenRow, symbols: dict[str, str]) -> Json:
-    """Make the TokenResult."""
-    return {
-        "mint": row.mint,
-        "symbol": symbols.get(row.mint),
-        "realizedLamports": str(row.realized),
-        "sells": row.sales,
-        "winningSells": row.winning,
-    }

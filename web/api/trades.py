@@ -1,26 +1,305 @@
-"""Trades as the interface shows them, with results in SOL and in stablecoins."""
+"""Trades, and who bought or sold a token: their shapes, and how rows become them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, Any, Literal
 
-from storage.rows import is_damaged
+from chain.amounts import exact, show_lamports
+from chain.reading.beside import Change, list_venue_changes
+from chain.reading.quotes import MONEYS, Quote
+from chain.stored.summary import read_coverage
+from storage.rows import is_damaged, select, write_marks
 from web.api import market
-from web.api.quote_trades import show_in_quote
-from web.api.serialize import Json, list_moved, show_activity, show_trade
-from web.api.statements import ActivityRow, TradeRow
+from web.api.serialize import show_percentage, show_seconds, show_share, show_sol
+from web.api.shapes import (
+    Address,
+    Currency,
+    Exact,
+    Page,
+    Share,
+    Signature,
+    Time,
+    TradeKind,
+    TypedDict,
+    Untrusted,
+    Whole,
+    described,
+)
+from web.api.statements import ActivityRow, StateRow, TradeRow
+from web.api.wallets import Coverage, CoverageState
+
+# Kinds that are paid in a currency.
+PAID_KINDS = ("buy", "sell", "round_trip")
+PAID_ELSEWHERE = "paid_elsewhere"
 
 
-def show_trades(rows: Sequence[TradeRow]) -> list[Json]:
+class TokenChange(TypedDict):
+    """What a transaction changed of one token in the wallet's own accounts."""
+
+    mint: Address
+    symbol: Untrusted | None
+    changeRaw: Whole
+    change: Exact
+    decimals: int
+
+
+class Lot(TypedDict):
+    """A part of what was sold, and the trade it was bought in."""
+
+    tradeId: Annotated[str | None, described("null: opening or unobserved inventory")]
+    amountRaw: Whole
+    costRaw: Annotated[Whole | None, described("in the currency of the sale")]
+    costLamports: Annotated[Whole | None, described("null unless that is SOL")]
+
+
+class Realized(TypedDict):
+    """What a sale earned in its currency: first in, first out, after the wallet's costs."""
+
+    status: Annotated[
+        Literal["matched", "partial", "unmatched", "not_applicable"],
+        described(
+            "matched: the cost of all that was sold is known; partial: of a part of it; unmatched:"
+            " of nothing; not_applicable: it is not a sale with a result"
+        ),
+    ]
+    method: Literal["fifo"]
+    currency: Currency | None
+    resultRaw: Whole | None
+    result: Exact | None
+    proceedsRaw: Whole | None
+    costRaw: Whole | None
+    returnPct: Annotated[Exact | None, described("the result in percent of the cost")]
+    matchedRaw: Annotated[Whole, described("units sold whose cost is known")]
+    unmatchedRaw: Whole
+    lots: list[Lot]
+    resultLamports: Annotated[Whole | None, described("null unless the currency is SOL")]
+    resultSol: Exact | None
+    proceedsLamports: Whole | None
+    costLamports: Whole | None
+
+
+class OutsideVenue(TypedDict):
+    """What a trade's transaction moved without passing through the venue."""
+
+    solLamports: Whole
+    tokenChanges: list[TokenChange]
+
+
+class Trade(TypedDict):
+    """A finalized transaction of an observed wallet."""
+
+    id: str
+    botId: str
+    wallet: Address
+    signature: Signature
+    slot: int
+    transactionIndex: int | None
+    blockTime: Annotated[int | None, described("Unix seconds, as the chain gives it")]
+    eventAt: Time | None
+    kind: TradeKind
+    currency: Annotated[
+        Currency | None, described("what a buy, sell or round trip was paid in; never converted")
+    ]
+    venue: Annotated[str | None, described("the program it ran on; `A > B`: A called B")]
+    mint: Annotated[Address | None, described("the traded token; tokenChanges has all")]
+    symbol: Untrusted | None
+    tokenChanges: list[TokenChange]
+    solChangeLamports: Annotated[
+        Whole, described("wrapped SOL included; deposits of the wallet's own accounts are not")
+    ]
+    solChange: Exact
+    feeLamports: Whole
+    tipLamports: Whole
+    rentLamports: Annotated[Whole, described("change of the deposits in its own token accounts")]
+    realized: Realized
+    explainedShare: Annotated[
+        Share | None,
+        described(
+            "how much of the value passed through the venue; below 0.95 there is no result; null"
+            " if nothing is priced"
+        ),
+    ]
+    counterparties: Annotated[list[Address], described("the accounts the value came from")]
+    outsideVenue: Annotated[
+        OutsideVenue | None, described("the part of the changes that is not the trade's")
+    ]
+    flags: Annotated[
+        list[str],
+        described(
+            "what to know before relying on its numbers: ambiguous, basis_carried,"
+            " counterparty_signed, fed_market, fee_income, fee_only, incomplete_history, no_swap,"
+            " not_signer, opening_inventory_unknown, order_unresolved, own_transfer, own_wallets,"
+            " owner_inferred, paid_elsewhere, residue, sponsored_rent, tip_only,"
+            " unrecognised_program, value_unexplained"
+        ),
+    ]
+    coverage: Annotated[CoverageState, described("of the history of its wallet")]
+    explorerUrl: Annotated[str | None, described("null in a demonstration")]
+
+
+class TradePage(Page):
+    """Trades: newest first; with `since` those that arrived later, in order of arrival."""
+
+    data: list[Trade]
+    newestCursor: Annotated[str, described("pass it back as since for what arrives later")]
+    coverage: Annotated[Coverage | None, described("of the wallet, if the filters name one")]
+
+
+class TokenTrade(TypedDict):
+    """A buy or a sale of one token."""
+
+    side: Literal["buy", "sell"]
+    botId: str
+    botName: Untrusted
+    wallet: Address
+    amountRaw: Annotated[Whole, described("bought or sold through the venue")]
+    amount: Exact
+    decimals: int
+    currency: Currency | None
+    solChangeLamports: Annotated[Whole, described("of the whole transaction, as in Trade")]
+    solChange: Exact
+    eventAt: Time | None
+    slot: int
+    signature: Signature
+    tradeId: str
+    kind: TradeKind
+    explainedShare: Share | None
+    outsideVenue: OutsideVenue | None
+    flags: Annotated[list[str], described("as in Trade")]
+    explorerUrl: Annotated[str | None, described("null in a demonstration")]
+
+
+class Activity(Page):
+    """Which observed wallets bought or sold one token."""
+
+    mint: Address
+    symbol: Untrusted | None
+    data: list[TokenTrade]
+    buyers: Annotated[int, described("wallets that bought it")]
+    sellers: Annotated[int, described("wallets that sold it")]
+    walletsTracked: Annotated[int, described("wallets this instance observes")]
+
+
+# ---- trades --------------------------------------------------------------------------------------
+def show_trades(rows: Sequence[TradeRow]) -> list[Trade]:
     """Make Trades, with the symbols the market knows (hostile text, like all names). One that is
     damaged is left out: `doctor` names it, `rebuild` repairs it.
     """
     rows = [row for row in rows if not is_damaged(row)]
     changes = (change for row in rows for change in (*row.token_changes, *row.beside_tokens))
     symbols = market.find_symbols(sorted({mint for mint, _, _ in changes}))
-    return [{**show_trade(row, symbols), **show_in_quote(row, row.kind, row.flags)} for row in rows]
+    states = find_states({row.wallet for row in rows})
+    return [show_trade(row, symbols, states[row.wallet]) for row in rows]
 
 
-def show_activities(rows: Iterable[ActivityRow], mint: str) -> list[Json]:
-    """Make the ActivityRows of a token."""
+STATES = "SELECT address, coverage FROM wallet WHERE address IN "
+
+
+def find_states(wallets: Iterable[str]) -> dict[str, CoverageState]:
+    """Return {address: how much of its history is known}."""
+    asked = sorted(wallets)
+    rows = select(StateRow, f"{STATES}({write_marks(asked)})", asked) if asked else []
+    return {row.address: read_coverage(row.coverage)["state"] for row in rows}
+
+
+def show_trade(row: TradeRow, symbols: Mapping[str, str], state: CoverageState) -> Trade:
+    """Make the Trade. `symbols`: {mint: symbol}, as far as they are known."""
+    money = find_money(row.kind, row.currency, row.realized)
+    return {
+        "id": row.uid,
+        "botId": row.bot,
+        "wallet": row.wallet,
+        "signature": row.signature,
+        "slot": row.slot,
+        "transactionIndex": row.tx_index,
+        "blockTime": row.block_time,
+        "eventAt": show_seconds(row.block_time),
+        "kind": row.kind,
+        "currency": money and money.symbol,
+        "venue": row.venue,
+        "mint": row.mint,
+        "symbol": symbols.get(row.mint or ""),
+        "tokenChanges": [show_change(change, symbols) for change in row.token_changes],
+        "solChangeLamports": str(row.sol_change),
+        "solChange": show_sol(row.sol_change),
+        "feeLamports": str(row.fee),
+        "tipLamports": str(row.tip),
+        "rentLamports": str(row.rent),
+        "realized": _show_realized(row, money),
+        "explainedShare": show_share(row.explained),
+        "counterparties": row.counterparties,
+        "outsideVenue": _show_outside(row, symbols),
+        "flags": [*row.flags, PAID_ELSEWHERE] if row.paid_elsewhere else row.flags,
+        "coverage": state,
+        "explorerUrl": explorer_url(row.signature),
+    }
+
+
+def find_money(kind: str, currency: str | None, status: str | None = None) -> Quote | None:
+    """Return what a trade was paid in, None for what nothing was paid for. `currency`: as it is
+    stored; `status`: of its result, which the fill of an order has if a market filled it.
+    """
+    is_paid = kind in PAID_KINDS or status not in (None, "not_applicable")
+    return MONEYS.get(currency or "") if is_paid else None
+
+
+def _show_realized(row: TradeRow, money: Quote | None) -> Realized:
+    decimals, in_sol = money.decimals if money else 0, row.currency == ""
+    return {
+        "status": row.realized,
+        "method": "fifo",
+        "currency": money and money.symbol,
+        "resultRaw": show_lamports(row.result),
+        "result": None if row.result is None else exact(row.result, decimals),
+        "proceedsRaw": show_lamports(row.proceeds),
+        "costRaw": show_lamports(row.cost),
+        "returnPct": show_percentage(row.result, row.cost),
+        "matchedRaw": row.matched_raw,
+        "unmatchedRaw": row.unmatched_raw,
+        "lots": [
+            {
+                "tradeId": trade,
+                "amountRaw": str(amount),
+                "costRaw": show_lamports(cost),
+                "costLamports": show_lamports(cost) if in_sol else None,
+            }
+            for trade, amount, cost in row.lots
+        ],
+        "resultLamports": show_lamports(row.result) if in_sol else None,
+        "resultSol": show_sol(row.result) if in_sol else None,
+        "proceedsLamports": show_lamports(row.proceeds) if in_sol else None,
+        "costLamports": show_lamports(row.cost) if in_sol else None,
+    }
+
+
+def _show_outside(row: TradeRow | ActivityRow, symbols: Mapping[str, str]) -> OutsideVenue | None:
+    if not row.beside_tokens and not row.beside_sol:
+        return None
+    return {
+        "solLamports": str(row.beside_sol),
+        "tokenChanges": [show_change(change, symbols) for change in row.beside_tokens],
+    }
+
+
+def show_change(change: Sequence[Any], symbols: Mapping[str, str]) -> TokenChange:
+    """Make the TokenChange."""
+    mint, raw, decimals = change
+    return {
+        "mint": mint,
+        "symbol": symbols.get(mint),
+        "changeRaw": str(raw),
+        "change": exact(int(raw), decimals),
+        "decimals": decimals,
+    }
+
+
+def explorer_url(signature: str) -> str:
+    """Return the page of a public explorer about a transaction."""
+    return f"https://solscan.io/tx/{signature}"
+
+
+# ---- who traded a token --------------------------------------------------------------------------
+def show_activities(rows: Iterable[ActivityRow], mint: str) -> list[TokenTrade]:
+    """Make the TokenTrades of a token."""
     return [show_activity(row, mint) for row in list_moving(rows, mint)]
 
 
@@ -31,3 +310,35 @@ def list_moving(rows: Iterable[ActivityRow], mint: str) -> list[ActivityRow]:
         for row in rows
         if not is_damaged(row) and any(change.mint == mint for change in list_moved(row))
     ]
+
+
+def list_moved(row: ActivityRow) -> list[Change]:
+    """List what a trade bought and sold: its changes less those outside its venue."""
+    return list_venue_changes(row.token_changes, row.beside_tokens)
+
+
+def show_activity(row: ActivityRow, mint: str) -> TokenTrade:
+    """Make the TokenTrade: what the trade bought or sold of this mint."""
+    change = next(one for one in list_moved(row) if one.mint == mint)
+    amount, money = abs(change.raw), find_money(row.kind, row.currency)
+    return {
+        "side": row.side,
+        "botId": row.bot,
+        "botName": row.bot_name,
+        "wallet": row.wallet,
+        "amountRaw": str(amount),
+        "amount": exact(amount, change.decimals),
+        "decimals": change.decimals,
+        "currency": money and money.symbol,
+        "solChangeLamports": str(row.sol_change),
+        "solChange": show_sol(row.sol_change),
+        "eventAt": show_seconds(row.block_time),
+        "slot": row.slot,
+        "signature": row.signature,
+        "tradeId": row.trade,
+        "kind": row.kind,
+        "explainedShare": show_share(row.explained),
+        "outsideVenue": _show_outside(row, {}),
+        "flags": row.flags,
+        "explorerUrl": explorer_url(row.signature),
+    }

@@ -1,8 +1,8 @@
 """/api/v1: every route needs a key; read, validate, query, answer."""
 
 import functools
-from collections.abc import Callable, Collection, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, NamedTuple
 
 import orjson
 from flask import Blueprint, Response, g, request
@@ -10,100 +10,101 @@ from flask import Blueprint, Response, g, request
 from accounts import posts
 from accounts.json_body import parse_json
 from accounts.problem import Problem, invalid
-from chain.stored.attachments import OF_RESULTS
-from chain.stored.signs import find_signs
 from chain.stored.standings import WINDOWS
 from evidence import log
 from evidence.notes import encode
 from ratelimit import list_limits, show_windows
-from storage import read_rows
-from web.api import leaderboard, market, paging, queries, quote_results, records, risk, spreadsheet
-from web.api.arguments import Args, read_address, read_bot, read_choice
-from web.api.estimates import add_estimates
-from web.api.held_wallets import list_wallets
-from web.api.look_back import TRADE_KINDS, Wanted, find_arrived, find_trades
-from web.api.posts import show_posts
-from web.api.records import show_records
-from web.api.serialize import (
-    DAMAGED,
-    positions_of,
-    show_bot,
-    show_coverage,
-    show_time,
-    write_cached,
+from web.api import bots, leaderboard, market, paging, queries, token_results
+from web.api.answers import Body, answer, keep_fields, read_fields, respond
+from web.api.arguments import Args, read_address, read_bot, read_choice, refuse
+from web.api.look_back import (
+    EVERY_TRADE,
+    TRADE_KINDS,
+    Wanted,
+    expand_kinds,
+    find_arrived,
+    find_trades,
 )
+from web.api.market import MarketEntry
+from web.api.me import Me
+from web.api.posts import LogPromise, Post, show_posts
+from web.api.serialize import show_time
 from web.api.standings import show_connected
-from web.api.statements import BotRow, TradePosition
-from web.api.token_results import list_by_token, show_token_results
-from web.api.trades import show_activities, show_trades
+from web.api.statements import TradePosition
+from web.api.trades import PAID_KINDS, TokenTrade, Trade, show_activities, show_trades
+from web.api.wallets import Position, show_coverage
 from web.server import gate
-from web.server.application import NO_STORE, JsonResponse, find_app
+from web.server.application import JsonResponse, find_app
 
 blueprint = Blueprint("v1", __name__, url_prefix="/api/v1")
 blueprint.before_request(gate.check_key)
 MINUTE_MS = 60_000
-# Trades and posts in the detail of a bot.
-LATEST = 20
-JSON, CSV = "application/json", "text/csv"
-TRADE_ARGUMENTS = ("limit", "cursor", "since", "wallet", "mint", "botId", "kind")
+POST_STATUSES = ("verified", "mismatch", "pending", "none", "not_found")
+# What any list of v1 reads from a query: a name of another list is a mistake.
+KNOWN_NAMES: set[str] = set()
 Json = dict[str, Any]
 
 
-def respond(shown: Json) -> JsonResponse:
-    """Answer 200 with JSON that no cache holds."""
-    return JsonResponse(orjson.dumps(shown))
-
-
-def show_list(data: Sequence[Any], limit: int, next_cursor: str | None = None, **more: Any) -> Json:
+def show_list(data: Any, limit: int, next_cursor: str | None = None, **more: Any) -> Json:
     """Make the envelope of every list."""
     return {"data": data, "nextCursor": next_cursor, "limit": limit, **more}
 
 
-# ---- cached lists --------------------------------------------------------------------------------
-def cached_list(
-    path: str, *names: str, as_csv: Callable[[Args], Response] | None = None
-) -> Callable[[Callable[[Args], Json]], Any]:
-    """Register the GET of a list. The decorated function makes it of the query's arguments, of
-    which it reads `names` only. `as_csv` answers whoever prefers `text/csv`.
+# ---- cached answers ------------------------------------------------------------------------------
+def cached_list(path: str, shape: Any, *names: str) -> Callable[[Callable[..., Json]], Any]:
+    """Register the GET of a list of `shape`. The decorated function makes it of the query's
+    arguments, of which it reads `names` only, and of what the path holds.
 
     The list is cached until anything is written (web.server.cache), and for a minute at most, for
     windows of time move on. Its `asOf` is always now.
     """
+    return _cached(path, shape, ("limit", *names), write_end)
 
-    def decorate(make: Callable[[Args], Json]) -> Any:
+
+def cached_object(path: str, shape: Any, *names: str) -> Callable[[Callable[..., Any]], Any]:
+    """Register the GET of an object, likewise."""
+    return _cached(path, shape, names, lambda now: b"}")
+
+
+def write_end(now: int) -> bytes:
+    """Write how a list ends: when it was asked for, in ms."""
+    return b',"asOf":"%b"}' % show_time(now).encode()
+
+
+def _cached(
+    path: str, shape: Any, names: tuple[str, ...], end: Callable[[int], bytes]
+) -> Callable[[Callable[..., Any]], Any]:
+    KNOWN_NAMES.update((*names, "fields"))
+
+    def decorate(make: Callable[..., Any]) -> Any:
         @functools.wraps(make)
-        def view() -> Response:
+        def view(**place: str) -> Response:
             context, args = gate.find_context(), read_known(request.args, names)
-            if as_csv and prefers_csv():
-                return as_csv(args)
+            fields = read_fields(request.args.get("fields"), shape)
             body = find_app().list_cache.find(
-                (path, *args.items()),
+                (path, *place.values(), *args.items(), fields),
                 (context.version, start_of_minute(context.now)),
-                # Without its last brace: a body is copied once only.
-                lambda: orjson.dumps(make(args))[:-1],
+                lambda: Body(keep_fields(make(args, **place), fields)),
             )
-            return JsonResponse(b'%b,"asOf":"%b"}' % (body, show_time(context.now).encode()))
+            return answer(body, end(context.now))
 
         return blueprint.get(path)(view)
 
     return decorate
 
 
-def prefers_csv() -> bool:
-    """Whether the request would rather have `text/csv` than JSON."""
-    if CSV not in request.headers.get("Accept", ""):
-        return False
-    return request.accept_mimetypes.best_match((JSON, CSV)) == CSV
-
-
 def read_known(args: Args, names: Collection[str]) -> dict[str, str]:
     """Return {name: text} of a query's known names in one order, the first where one is repeated,
-    and `limit` as it is echoed.
+    and `limit` as it is echoed. Problem for a name that only other lists know.
 
     So queries that mean the same share one entry of the cache, whatever else they say.
     """
+    for name in args:
+        if name in KNOWN_NAMES and name not in names and name != "fields":
+            allowed = ", ".join((*names, "fields"))
+            raise refuse(name, f"is not a parameter of this request; it takes: {allowed}")
     known = {name: args[name] for name in names if name in args}
-    return {**known, "limit": str(paging.read_limit(known))}
+    return {**known, "limit": str(paging.read_limit(known))} if "limit" in names else known
 
 
 def start_of_minute(now: int) -> int:
@@ -121,29 +122,25 @@ def read_cursor(
     text = args.get("cursor")
     if text is None:
         return None
-    secret = find_app().secret
-    return paging.read_position(secret, scope, text, kind, "this cursor belongs to `since`")
+    return paging.read_position(find_app().secret, scope, text, kind)
 
 
-def read_since(
-    args: Args,
-    scope: paging.Scope,
-    find_arrival: Callable[[str], int | None],
-    last_event_id: str | None = None,
-) -> int | None:
-    """Return the arrival after which `since` asks, or the header `Last-Event-ID` instead of it: a
-    newestCursor, or the id of an item. None without them.
+def read_since(args: Args, last_event_id: str | None = None) -> int | None:
+    """Return the arrival after which `since` asks, or the header `Last-Event-ID` instead of it;
+    None without them.
     """
     text = last_event_id or args.get("since")
     if text is None:
         return None
     if "cursor" in args:
         raise Problem("invalid_parameter", "send either cursor (older) or since (newer)")
-    known = find_arrival(text)
-    if known is not None:
-        return known
-    (arrival,) = paging.read_cursor(find_app().secret, ("since", *scope), text)
+    (arrival,) = paging.read_cursor(find_app().secret, paging.ARRIVALS, text)
     return arrival
+
+
+def read_flag(args: Args, name: str) -> bool:
+    """Read `name=0` or `name=1`, which is the default."""
+    return read_choice(args, name, ("0", "1"), "1") == "1"
 
 
 def write_cursor(scope: paging.Scope, position: paging.Position) -> str:
@@ -151,112 +148,143 @@ def write_cursor(scope: paging.Scope, position: paging.Position) -> str:
     return paging.write_cursor(find_app().secret, scope, position)
 
 
-def write_newest(scope: paging.Scope, arrival: int) -> str:
-    """Return the cursor for `since` of what arrives after this arrival."""
-    return write_cursor(("since", *scope), (arrival,))
+def write_newest(arrival: int) -> str:
+    """Return the position for `since` of what arrives after this arrival."""
+    return write_cursor(paging.ARRIVALS, (arrival,))
 
 
 # ---- bots ----------------------------------------------------------------------------------------
-@cached_list("/bots", "limit", "cursor")
+@cached_list("/bots", bots.Bot, "cursor")
 def list_bots(args: Args) -> Json:
     """Make the list of bots, newest first."""
     limit, position = paging.read_limit(args), read_cursor(args, ("bots",), paging.IdPosition)
     before = position.id if position else None
     rows, more = paging.cut_page(queries.list_bots(limit + 1, before), limit)
-    return show_list(
-        show_bots(rows),
-        limit,
-        write_cursor(("bots",), (rows[-1].id,)) if more else None,
-    )
+    following = write_cursor(("bots",), (rows[-1].id,)) if more else None
+    return show_list(bots.show_bots(rows), limit, following)
 
 
-def show_bots(rows: Sequence[BotRow]) -> list[Json]:
-    """Make the Bots."""
-    ids, base_url = [row.id for row in rows], find_app().settings.base_url
-    former, told = queries.list_former_wallets(ids), show_records(ids)
-    shown = [{**show_bot(row, former.get(row.id, ()), base_url), **told[row.id]} for row in rows]
-    risk.add_risks(shown, ids)
-    records.add_postings(shown, ids)
-    quote_results.add_quotes(shown, rows)
-    return shown
+@cached_object("/bots/<uid>", bots.BotDetail, "trades", "feed")
+def show_one_bot(args: Args, uid: str) -> bots.BotDetail:
+    """Make one bot with its latest trades, posts and open positions."""
+    trades, feed = (read_flag(args, name) for name in ("trades", "feed"))
+    return bots.make_detail(uid, start_of_minute(g.now), trades=trades, feed=feed)
 
 
-@blueprint.get("/bots/<uid>")
-def show_one_bot(uid: str) -> JsonResponse:
-    """Answer one bot with its latest trades, posts and open positions."""
-    context = gate.find_context()
-    minute = start_of_minute(context.now)
-    version = context.version, minute
-    body = find_app().list_cache.find(
-        ("bot", uid), version, lambda: write_cached(make_bot(uid, minute))
-    )
-    return JsonResponse(body)
-
-
-def make_bot(uid: str, now: int) -> Json:
-    """Make the BotDetail; Problem for an unknown id. `now`: ms, for what windows of time hold."""
-    row = queries.find_bot(uid)
-    if row is None:
-        raise Problem("not_found", "there is no such bot")
-    spans, bot = queries.find_wallets(bot=uid), show_bots([row])[0]
-    return {
-        **bot,
-        "wallets": list_wallets(row.id),
-        "riskWindows": risk.list_windows(bot, row.id, now),
-        "tokenResults": show_token_results(bot, row.id),
-        "signs": find_signs(read_rows, OF_RESULTS, [row.id])[row.id],
-        "byToken": list_by_token(bot, row.id),
-        "latestTrades": show_trades(queries.list_trades(LATEST, spans=spans)),
-        "feed": show_posts(queries.list_posts(LATEST, bot=uid)),
-        **show_positions(positions_of(row), now),
-    }
-
-
-def show_positions(positions: Sequence[Json] | None, now: int) -> Json:
-    """Show open positions with the symbols that the market knows and what they may be worth, or why
-    they cannot be told.
+class MintPosition(NamedTuple):
+    """The place of a token in a list: by a number first, or by its mint alone. Cursors hold whole
+    numbers, so a mint is written as the number that its bytes make.
     """
-    if positions is None:
-        return {"openPositions": None, "openPositionsReason": DAMAGED}
-    symbols = market.find_symbols([position["mint"] for position in positions])
-    shown = [
-        {**position, "symbol": symbols.get(position["mint"])}
-        for position in add_estimates(positions, now)
-    ]
-    return {"openPositions": shown, "openPositionsReason": None}
+
+    mint: int
+    number: int = 0
+
+    @property
+    def text(self) -> str:
+        return self.mint.to_bytes((self.mint.bit_length() + 7) // 8).decode()
+
+
+def place_mint(mint: str, number: int = 0) -> MintPosition:
+    """Return the place of a token."""
+    return MintPosition(int.from_bytes(mint.encode()), number)
+
+
+@cached_list("/bots/<uid>/positions", Position, "cursor")
+def list_positions(args: Args, uid: str) -> Json:
+    """Make the list of what a bot holds, by mint."""
+    limit, scope, row = paging.read_limit(args), ("positions", uid), bots.find_row(uid)
+    after = read_cursor(args, scope, MintPosition)
+    held = bots.list_positions(row, start_of_minute(g.now)) or []
+    wanted = sorted((one for one in held if not after or one["mint"] > after.text), key=_read_mint)
+    page, more = paging.cut_page(wanted, limit)
+    return show_list(
+        page, limit, write_cursor(scope, place_mint(page[-1]["mint"])) if more else None
+    )
+
+
+def _read_mint(position: Position) -> str:
+    return position["mint"]
+
+
+@cached_list("/bots/<uid>/tokens", token_results.TokenResult, "cursor")
+def list_tokens(args: Args, uid: str) -> Json:
+    """Make the list of what a bot's sales of each token earned, the best first."""
+    limit, scope, row = paging.read_limit(args), ("tokens", uid), bots.find_row(uid)
+    after = read_cursor(args, scope, MintPosition)
+    place = (after.number, after.text) if after else None
+    found = [] if row.since else token_results.list_tokens(row.id, limit + 1, place)
+    rows, more = paging.cut_page(found, limit)
+    following = place_mint(rows[-1].mint, rows[-1].realized) if more else None
+    return show_list(
+        token_results.show_tokens(rows), limit, following and write_cursor(scope, following)
+    )
+
+
+@cached_list("/bots/<uid>/daily", bots.DayResult, "cursor", "currency")
+def list_days(args: Args, uid: str) -> Json:
+    """Make the list of what a bot did by the day in a currency, newest first."""
+    limit, currency = paging.read_limit(args), read_currency(args) or "SOL"
+    row, scope = bots.find_row(uid), ("daily", uid, currency)
+    before = read_cursor(args, scope, paging.IdPosition)
+    money = leaderboard.CURRENCIES[currency]
+    days = [] if row.since else bots.list_days(uid, money)
+    wanted = [day for day in days if not before or count_days(day["date"]) < before.id]
+    page, more = paging.cut_page(wanted, limit)
+    return show_list(
+        page, limit, write_cursor(scope, (count_days(page[-1]["date"]),)) if more else None
+    )
+
+
+def count_days(date: str) -> int:
+    """Return the number of a day: 20261120 of `2026-11-20`."""
+    return int(date.replace("-", ""))
+
+
+def read_currency(args: Args) -> str | None:
+    """Return the currency of the query, None without one."""
+    if "currency" not in args:
+        return None
+    return read_choice(args, "currency", tuple(leaderboard.CURRENCIES), "")
 
 
 # ---- posts ---------------------------------------------------------------------------------------
-@cached_list("/feed", "limit", "cursor", "since")
+@cached_list("/feed", Post, "cursor", "since", "botId", "mint", "label")
 def list_feed(args: Args) -> Json:
     """Make the list of posts: newest first, or with `since` in order of arrival."""
-    limit, scope = paging.read_limit(args), ("feed",)
-    after = read_since(args, scope, queries.find_post_arrival)
+    limit, wanted = paging.read_limit(args), read_post_filter(args)
+    after, head = read_since(args), queries.find_head()
     if after is not None:
-        arrived = queries.list_posts_since(limit, after)
+        arrived = queries.list_posts_since(limit, after, wanted)
+        last = arrived[-1].arrival if arrived else after
+        newest = last if len(arrived) == limit else max(last, head.arrival)
         return show_list(
-            show_posts(one.row for one in arrived),
-            limit,
-            newestCursor=write_newest(scope, arrived[-1].arrival if arrived else after),
+            show_posts(one.row for one in arrived), limit, newestCursor=write_newest(newest)
         )
-    position, head = read_cursor(args, scope, paging.IdPosition), queries.find_head()
+    scope = ("feed", *wanted)
+    position = read_cursor(args, scope, paging.IdPosition)
     before = position.id if position else head.post + 1
-    rows, more = paging.cut_page(queries.list_posts(limit + 1, before), limit)
+    rows, more = paging.cut_page(queries.list_posts(limit + 1, before, *wanted), limit)
     return show_list(
         show_posts(rows),
         limit,
         write_cursor(scope, (rows[-1].id,)) if more else None,
-        newestCursor=write_newest(scope, head.arrival),
+        newestCursor=write_newest(head.arrival),
     )
 
 
-@blueprint.get("/posts/<uid>")
-def show_one_post(uid: str) -> JsonResponse:
-    """Answer one post as it stands now."""
-    return respond(find_post(uid))
+def read_post_filter(args: Args) -> queries.PostFilter:
+    """Return which posts a query asks for."""
+    label = read_choice(args, "label", POST_STATUSES, "") if "label" in args else None
+    return queries.PostFilter(read_bot(args), read_address(args, "mint"), label)
 
 
-def find_post(uid: str) -> Json:
+@cached_object("/posts/<uid>", Post)
+def show_one_post(args: Args, uid: str) -> Post:
+    """Make one post as it is now."""
+    return find_post(uid)
+
+
+def find_post(uid: str) -> Post:
     """Make the Post of this id; Problem for an unknown one."""
     row = queries.find_post(uid)
     if row is None:
@@ -279,13 +307,14 @@ def publish() -> JsonResponse:
         caller.bot_id, body, context.now, "api", caller.key_id, sanitized, app.settings
     )
     post = find_post(done.uid)
-    shown = orjson.dumps({**post, "logPromise": make_promise(done, post["logId"])})
+    shown = orjson.dumps({**post, "logPromise": make_promise(done, post["logId"] or "")})
     if done.replayed:
         return JsonResponse(shown, 200, {"Idempotent-Replayed": "true"})
-    return JsonResponse(shown, 201)
+    location = f"{app.settings.base_path}/api/v1/posts/{done.uid}"
+    return JsonResponse(shown, 201, {"Location": location})
 
 
-def make_promise(done: posts.Published, log_uid: str) -> Json:
+def make_promise(done: posts.Published, log_uid: str) -> LogPromise:
     """Make the LogPromise of a post: its leaf, the salt of its words, and our signature."""
     leaf, salt = done.leaf, done.salt
     if leaf is None:
@@ -308,65 +337,63 @@ def read_event_id() -> str | None:
 
 
 # ---- trades --------------------------------------------------------------------------------------
-def export_trades(args: Args) -> Response:
-    """Answer all trades that the filters of listTrades allow, newest first, as a table; from a
-    cursor on where one is given.
-    """
-    if "since" in args:
-        raise Problem("invalid_parameter", "since belongs to JSON; a table begins at a cursor")
-    wanted, scope = read_wanted(args)
-    position = read_cursor(args, scope, TradePosition)
-    pages = spreadsheet.list_trade_pages(show_trades, wanted, position)
-    return spreadsheet.respond_table(
-        "trades",
-        pages,
-        spreadsheet.TRADE_COLUMNS,
-        lambda trade: [spreadsheet.make_trade_cells(trade)],
-        NO_STORE["Cache-Control"],
-    )
-
-
 def read_wanted(args: Args) -> tuple[Wanted, paging.Scope]:
     """Return which trades are asked for, and the scope of their cursors."""
     bot, wallet, mint = read_bot(args), read_address(args, "wallet"), read_address(args, "mint")
-    kind = read_choice(args, "kind", TRADE_KINDS, "") if "kind" in args else None
+    kinds, currency = read_kinds(args), read_currency(args)
     spans = queries.find_wallets(wallet, bot) if wallet or bot else None
-    scope = ("trades", wallet, mint, bot, *([kind] if kind else []))
-    return Wanted(spans, [mint] if mint else None, kind), scope
+    scope = ("trades", wallet, mint, bot, args.get("kind"), currency)
+    money = None if currency is None else leaderboard.CURRENCIES[currency]
+    if money is not None:
+        # A query for kinds that no currency pays for finds nothing.
+        kinds = (kinds or frozenset(PAID_KINDS)) & frozenset(PAID_KINDS) or frozenset(("",))
+    return Wanted(spans, [mint] if mint else None, kinds, money), scope
 
 
-@cached_list("/trades", *TRADE_ARGUMENTS, as_csv=export_trades)
+def read_kinds(args: Args) -> frozenset[str]:
+    """Return the kinds of the query, comma-separated there; none for all."""
+    if "kind" not in args:
+        return frozenset()
+    allowed = (*TRADE_KINDS, EVERY_TRADE)
+    words = args["kind"].split(",")
+    for word in words:
+        read_choice({"kind": word}, "kind", allowed, "")
+    return expand_kinds(words)
+
+
+@cached_list("/trades", Trade, "cursor", "since", "wallet", "mint", "botId", "kind", "currency")
 def list_trades(args: Args) -> Json:
     """Make the list of trades: newest first, or with `since` in order of arrival."""
     limit, (wanted, scope) = paging.read_limit(args), read_wanted(args)
     spans = wanted.spans
-    coverage = show_coverage(True, spans[0].coverage) if spans and len(spans) == 1 else None
-    after = read_since(args, scope, queries.find_trade_arrival)
+    one = spans[0] if spans and len(spans) == 1 else None
+    coverage = one and show_coverage(one.address, one.coverage)
+    after, head = read_since(args), queries.find_head()
     if after is not None:
         arrived = find_arrived(wanted, limit, after)
         return show_list(
             show_trades(arrived.rows),
             limit,
-            newestCursor=write_newest(scope, arrived.arrival),
+            newestCursor=write_newest(arrived.arrival),
             coverage=coverage,
         )
-    position, head = read_cursor(args, scope, TradePosition), queries.find_head()
+    position = read_cursor(args, scope, TradePosition)
     found = find_trades(wanted, limit, position, None if position else head.trade)
     return show_list(
         show_trades(found.rows),
         limit,
         found.position and write_cursor(scope, found.position),
-        newestCursor=write_newest(scope, head.arrival),
+        newestCursor=write_newest(head.arrival),
         coverage=coverage,
     )
 
 
-@cached_list("/activity", "limit", "cursor", "mint")
+@cached_list("/activity", TokenTrade, "cursor", "mint")
 def list_activity(args: Args) -> Json:
     """Make the list of who bought or sold a token, newest first."""
     limit, mint = paging.read_limit(args), read_address(args, "mint")
     if mint is None:
-        raise Problem("invalid_parameter", "mint is required: a base58 address of 32 bytes")
+        raise refuse("mint", "is required: a base58 address of 32 bytes")
     scope = ("activity", mint)
     rows, more = paging.cut_page(
         queries.list_activity(mint, limit + 1, read_cursor(args, scope, TradePosition)), limit
@@ -384,50 +411,54 @@ def list_activity(args: Args) -> Json:
     )
 
 
-@cached_list("/leaderboard", "limit", "sort", "window", "record", "ownership", "quote")
+@cached_list(
+    "/leaderboard",
+    leaderboard.LeaderboardEntry,
+    *("sort", "window", "record", "ownership", "currency"),
+)
 def show_leaderboard(args: Args) -> Json:
     """Make a leaderboard."""
     limit, board, now = paging.read_limit(args), read_board(args), start_of_minute(g.now)
-    entries = leaderboard.list_entries(board, now, limit)
+    entries = leaderboard.list_entries(board, now, limit)[:limit]
     rows = leaderboard.show_entries(entries, board, now)
-    return show_list(rows, limit, **leaderboard.show_board(board), instance=show_connected())
+    return show_list(rows, limit, **board._asdict(), instance=show_connected())
 
 
-def read_board(args: Args) -> leaderboard.Board:
+def read_board(args: Mapping[str, str]) -> leaderboard.Board:
     """Return which board a query asks for; Problem where it has a word that is none."""
-    sort = read_choice(args, "sort", leaderboard.SORTS, leaderboard.SORTS[0])
     return leaderboard.Board(
         read_choice(args, "record", leaderboard.RECORDS, leaderboard.RECORDS[0]),
-        sort,
+        read_choice(args, "sort", leaderboard.SORTS, leaderboard.SORTS[0]),
         read_choice(args, "window", tuple(WINDOWS), "all"),
         read_choice(args, "ownership", leaderboard.OWNERSHIPS, "") if "ownership" in args else None,
-        leaderboard.read_quote(args["quote"]) if "quote" in args else None,
+        read_currency(args) or "SOL",
     )
 
 
 @blueprint.get("/market")
-def list_market() -> JsonResponse:
+def list_market() -> Response:
     """Answer the tracked tokens. They are not cached: a quote goes stale at its second."""
-    now, limit, scope = g.now, paging.read_limit(request.args), ("market",)
-    entries, last = market.list_market(
-        now, limit, read_cursor(request.args, scope, market.MarketPosition)
-    )
+    now, scope, args = g.now, ("market",), read_known(request.args, ("limit", "cursor"))
+    limit, fields = paging.read_limit(args), read_fields(request.args.get("fields"), MarketEntry)
+    entries, last = market.list_market(now, limit, read_cursor(args, scope, market.MarketPosition))
     more = {} if entries else {"note": market.explain_empty(now)}
     cursor = write_cursor(scope, last) if last else None
-    return respond({**show_list(entries, limit, cursor, **more), "asOf": show_time(now)})
+    shown = keep_fields(show_list(entries, limit, cursor, **more), fields)
+    return answer(Body(shown), write_end(now))
 
 
 @blueprint.get("/me")
-def show_me() -> JsonResponse:
+def show_me() -> Response:
     """Answer whose key is asking, and what is left of the owner's allowance."""
     app, caller = find_app(), gate.find_caller()
     limits = list_limits(app.settings, caller.owner_id, posting=True)
-    return respond(
-        {
-            "kind": caller.scope,
-            "keyId": caller.key_uid,
-            "ownerId": caller.owner_uid,
-            "botId": caller.bot_uid,
-            "windows": show_windows(app.allowance.peek(limits, g.now / 1000)),
-        }
-    )
+    windows: Any = show_windows(app.allowance.peek(limits, g.now / 1000))
+    kind: Any = caller.scope
+    me: Me = {
+        "kind": kind,
+        "keyId": caller.key_uid,
+        "ownerId": caller.owner_uid,
+        "botId": caller.bot_uid,
+        "windows": windows,
+    }
+    return respond(keep_fields(me, read_fields(request.args.get("fields"), Me)))

@@ -78,7 +78,7 @@ def answer(problem: Problem) -> Response:
     """Answer a Problem in the form its route promises."""
     status, title = CODES[problem.code]
     shown = {
-        "type": f"{find_app().settings.base_path}/docs/errors#{problem.code}",
+        "type": f"{find_app().settings.base_url}/docs/errors#{problem.code}",
         "title": title,
         "status": status,
         "detail": problem.detail,
@@ -153,7 +153,7 @@ def answer_unexpected(error: Exception) -> Response:
 
 
 # ---- without the application ---------------------------------------------------------------------
-def write_refusal(error: Exception, base_path: str) -> bytes:
+def write_refusal(error: Exception, base_url: str) -> bytes:
     """Write the complete HTTP answer to what never became a request, or never reached Flask."""
     status, code, detail = 500, "internal_error", "something went wrong on our side"
     if isinstance(error, http.ParseException | http.NoMoreData):
@@ -166,7 +166,7 @@ def write_refusal(error: Exception, base_path: str) -> bytes:
     phrase, request_id = HTTPStatus(status).phrase, f"req_{secrets.token_hex(12)}"
     usual, title = CODES[code]
     problem = {
-        "type": f"{base_path}/docs/errors#{code}",
+        "type": f"{base_url}/docs/errors#{code}",
         "title": title if status == usual else phrase,
         "status": status,
         "detail": detail,

@@ -27,6 +27,7 @@ from web.server.application import Application, find_app
 
 # The blueprints whose routes ask for a key.
 KEYED = ("v1", "inbox", "mcp")
+KEYED_PATHS = "/api/v1/"
 # Routes of them that cost nothing of the allowance; what an agent asks by a tool does.
 FREE = ("v1.show_me", "mcp.answer_agent")
 # Files of the pages' own looks, of which a page asks for several, and what monitors ask for: they
@@ -79,6 +80,7 @@ limiter = Limiter(find_network, headers_enabled=False, strategy="fixed-window")
 
 def count_address() -> None:
     """Count a request of this address; Problem 429 once there are too many."""
+    find_context().is_counted = True
     count_in("address", find_app().settings.ip_limit_per_minute, "requests")
 
 
@@ -187,6 +189,8 @@ class RequestContext:
     caller: auth.ApiCaller | None = None
     # Of the owner's allowance.
     rate_limit: ratelimit.RateLimitState | None = None
+    # Does it count for its address?
+    is_counted: bool = False
 
 
 def enter(config: Config) -> None:
@@ -204,7 +208,14 @@ def enter(config: Config) -> None:
             "misdirected_request",
             "this instance does not serve that host; its operator can add it to ALLOWED_HOSTS",
         )
-    if this.blueprint not in KEYED and this.endpoint not in UNCOUNTED:
+    if (
+        this.url_rule is None
+        and this.path.startswith(KEYED_PATHS)
+        and "Authorization" in this.headers
+    ):
+        # No route matched: it counts for the key all the same.
+        check_key()
+    elif this.blueprint not in KEYED and this.endpoint not in UNCOUNTED:
         count_address()
 
 
@@ -251,7 +262,7 @@ def admit(header: str, *scopes: str) -> None:
         count_address()
         note_failure()
         raise
-    limits = ratelimit.list_limits(app.settings, caller.owner_id, posting=this.method == "POST")
+    limits = ratelimit.list_limits(app.settings, caller.owner_id, posting=is_posting(context))
     if this.endpoint in FREE:
         count_address()
         context.rate_limit = app.allowance.peek(limits, context.now / 1000)
@@ -342,16 +353,21 @@ def wait_for_reset(response: Response, state: ratelimit.RateLimitState) -> None:
 
 
 def list_headers(config: Config, context: RequestContext) -> dict[str, str]:
-    """Return the request's id as headers and, where it came with a key, the state of the owner's
-    allowance.
+    """Return the request's id as headers and the limits it counts in: with a key the owner's, and
+    what is left of them, else that of its address.
     """
-    if context.rate_limit is None:
-        return {"X-Request-Id": context.request_id}
-    return {
-        "X-Request-Id": context.request_id,
-        **ratelimit.show_headers(context.rate_limit),
-        "RateLimit-Policy": ratelimit.show_policy(config.allowance),
-    }
+    shown = {"X-Request-Id": context.request_id}
+    if context.rate_limit is not None:
+        shown |= ratelimit.show_headers(context.rate_limit)
+        shown["RateLimit-Policy"] = ratelimit.show_policy(config, is_posting(context))
+    elif context.is_counted:
+        shown["RateLimit-Policy"] = ratelimit.show_address_policy(config)
+    return shown
+
+
+def is_posting(context: RequestContext) -> bool:
+    """Does a request count as a post? One to an unknown path does not."""
+    return context.method == "POST" and context.route is not None
 
 
 def log_request(context: RequestContext, status: int) -> None:

@@ -174,7 +174,7 @@ class Worker(ThreadWorker):
 
     def refuse(self, conn: Connection, error: Exception) -> None:
         """Answer without the application, and end the connection."""
-        conn.unread += write_refusal(error, self.wsgi.settings.base_path)
+        conn.unread += write_refusal(error, self.wsgi.settings.base_url)
         self.go_on(conn, self.linger)
 
     def queue_turn(self, conn: Connection) -> None:

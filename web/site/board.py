@@ -8,7 +8,6 @@ from typing import Any
 from flask import Blueprint, g, render_template, request
 from flask.typing import ResponseReturnValue
 
-from chain.reading.quotes import QUOTES
 from web.api import leaderboard, v1
 from web.api.serialize import Json
 from web.api.standings import show_connected
@@ -38,7 +37,7 @@ def show_leaderboard() -> ResponseReturnValue:
         time=find_time(board),
         times=TIMES,
         link=partial(link_board, board),
-        quotes=QUOTES,
+        currencies=leaderboard.CURRENCIES,
         most=MAX_RANKS,
         is_cut=MAX_RANKS in Counter(map(leaderboard.find_group, entries)).values(),
         connected=show_connected(),
@@ -78,6 +77,11 @@ def find_columns(board: leaderboard.Board, rows: Sequence[Json]) -> Columns:
 
 def link_board(board: leaderboard.Board, **chosen: Any) -> str:
     """Return the address of a board with these choices in place of its own."""
-    told = board._replace(**chosen)
-    values = told._asdict() | {"quote": told.quote and told.quote.symbol}
-    return link_to("/leaderboard", **values)
+    values = board._replace(**chosen)._asdict()
+    # In SOL is what a board without a currency is.
+    return link_to("/leaderboard", **{**values, "currency": board_currency(values["currency"])})
+
+
+def board_currency(symbol: str) -> str | None:
+    """Return the currency as an address names it, None for SOL."""
+    return None if symbol == "SOL" else symbol

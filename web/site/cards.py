@@ -94,20 +94,25 @@ def write_title(post: Json) -> str:
     can push it out of sight.
     """
     name, text = words.plain(post["botName"]), _cut(post["body"] or TAKEN_DOWN, MAX_TITLE)
-    label = " · ".join(filter(None, (words.trust_of(post).label, facts.write_result(post))))
-    return f"[{label}] {name}: {text}"
+    warning = words.UNDER_REVIEW if words.find_warning(post) else ""
+    parts = (words.trust_of(post).label, warning, facts.write_result(post))
+    return f"[{' · '.join(filter(None, parts))}] {name}: {text}"
 
 
 def describe_trust(post: Json) -> str:
-    """Return the label of a post and what its transaction did, else the reason for the label."""
+    """Return the label of a post, its warning, and what its transaction did, else the reason for
+    the label.
+    """
     trust, fact = words.trust_of(post), facts.write_fact(post)
-    return f"{trust.label.capitalize()}. {fact + '.' if fact else trust.detail}"
+    parts = (f"{trust.label.capitalize()}.", words.find_warning(post), fact and f"{fact}.")
+    return " ".join(filter(None, (*parts, "" if fact else trust.detail)))
 
 
 def write_suffix(post: Json) -> str:
     """Return what a copy of a post ends with: its label, what was done, and its address."""
     made_up = "demonstration, all made up · " if settings().demonstration else ""
-    label = f"[{made_up}{words.trust_of(post).label}]"
+    warning = f" · {words.UNDER_REVIEW}" if words.find_warning(post) else ""
+    label = f"[{made_up}{words.trust_of(post).label}{warning}]"
     link = f"{settings().base_url}/posts/{post['id']}"
     return f"{label} {facts.write_fact(post)}".strip() + f"\n{link}"
 

@@ -1,4 +1,4 @@
-"""The marks of a demonstration (`app.py demo`): every JSON object says that it is one, and nothing
+"""The marks of a demonstration (`app.py demo`): every answer says once that it is one, and nothing
 links to an explorer, which would know none of its transactions.
 
 Answers are marked on their way out, here and nowhere else. An instance over real data does not
@@ -10,8 +10,6 @@ from typing import Any
 
 import orjson
 from flask import Flask, Response, request
-
-from web.api.serialize import Json
 
 # Blueprints whose answers are objects; the API's description is not among them.
 MARKED_BLUEPRINTS = ("v1", "legacy", "health", "feeds", "inbox", "evidence")
@@ -65,21 +63,24 @@ def _mark_line(line: bytes) -> bytes:
 
 
 def mark(value: Any) -> Any:
-    """Return a JSON value in which it, if an object, and every object of its lists is marked."""
+    """Return a JSON object that says once that it is made up, without links to explorers."""
     if not isinstance(value, dict):
         return value
-    marked = _mark_members(value)
-    if FEED_EXTENSION in value or "feed_url" in value:
-        marked.pop("external_url", None)
-        return {**marked, FEED_EXTENSION: {**value.get(FEED_EXTENSION, {}), "demonstration": True}}
+    marked = _unlink(value)
+    if "feed_url" in value:
+        return {**marked, FEED_EXTENSION: {"demonstration": True}}
     return {**marked, "demonstration": True}
 
 
-def _mark_members(value: Json) -> Json:
-    return {name: None if name in LINK_FIELDS else _mark_member(one) for name, one in value.items()}
-
-
-def _mark_member(value: Any) -> Any:
-    if isinstance(value, dict):
-        return _mark_members(value)
-    return [mark(one) for one in value] if isinstance(value, list) else value
+def _unlink(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_unlink(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    # An item of a feed links to its transaction.
+    left_out = ("external_url",) if FEED_EXTENSION in value else ()
+    return {
+        name: None if name in LINK_FIELDS else _unlink(one)
+        for name, one in value.items()
+        if name not in left_out
+    }

@@ -14,7 +14,7 @@ from web.site.profiles import find_wanted, read_filter
 blueprint = Blueprint("exports", __name__)
 LOT_COLUMNS = (
     *("saleId", "wallet", "signature", "eventAt", "mint", "lot", "tradeId", "amountRaw"),
-    "costLamports",
+    *("costRaw", "currency", "costLamports"),
 )
 
 
@@ -47,6 +47,7 @@ def make_lot_cells(trade: Json) -> list[Cells]:
             "saleId": trade["id"],
             **{name: trade[name] for name in ("wallet", "signature", "eventAt", "mint")},
             "lot": number,
+            "currency": trade["realized"]["currency"],
             **lot,
         }
         for number, lot in enumerate(trade["realized"]["lots"], 1)

@@ -5,19 +5,21 @@ No verdict on the words is given here: the figure stands beside them, with its s
 """
 
 from collections.abc import Callable, Mapping
+from decimal import Decimal
 from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
-from web.api.posts import show_percentage
+from chain.reading.quotes import find_quote
 from web.api.serialize import Json
 from web.site import figures, words
 from web.site.money import venue_changes, venue_sol
 
-# By kind of transaction; `{tokens}`: an amount with its token, `{sol}`: without a sign.
+# By kind of transaction; `{tokens}`: an amount with its token; `{sol}`, `{paid}`: without a
+# sign.
 DEEDS = {
-    "buy": "bought {tokens} for {sol}",
-    "sell": "sold {tokens} for {sol}",
+    "buy": "bought {tokens} for {paid}",
+    "sell": "sold {tokens} for {paid}",
     "swap": "swapped {gave} for {got}",
     "round_trip": "bought and sold {token} in one go",
     "transfer_in": "received {tokens}",
@@ -134,22 +136,17 @@ def write_trade(trade: Json) -> str:
 
 
 def _show_receipt(trade: Json) -> Json:
-    """Make of a Trade the Receipt that a post about it would carry: without what passed beside."""
+    """Make of a Trade the Receipt that a post about it would have."""
     moved = {one["mint"]: one["change"] for one in venue_changes(trade)}
-    realized = trade["realized"]
-    result, cost = (
-        None if realized[name] is None else int(realized[name])
-        for name in ("resultLamports", "costLamports")
-    )
-    own = moved.get(trade["mint"])
+    realized, own = trade["realized"], moved.get(trade["mint"])
     return {
         **trade,
         "amount": own and own.lstrip("-"),
         "tokenChanges": [{"mint": mint, "change": change} for mint, change in moved.items()],
         "solChange": venue_sol(trade),
         "realized": realized["status"],
-        "resultSol": realized["resultSol"],
-        "resultPct": show_percentage(result, cost),
+        "result": realized["result"],
+        "resultPct": realized["returnPct"],
         "beforeConnecting": False,
     }
 
@@ -187,28 +184,32 @@ class _Result(NamedTuple):
 
 
 def _find_result(receipt: Json, style: Style) -> _Result:
-    """Return what was earned in SOL, else in the stablecoin that the trade was priced in."""
-    quote = receipt["quote"]
-    if quote and receipt["resultSol"] is None:
-        return _find_quoted(quote, style)
-    note = NO_RESULT.get(receipt["realized"], "")
-    if receipt["resultSol"] is None:
+    note, result = NO_RESULT.get(receipt["realized"], ""), receipt["result"]
+    if result is None:
         return _Result("", "", note)
     share = receipt["resultPct"]
     change = "" if share is None else style.change(share)
-    return _Result(style.sol(receipt["resultSol"], True), change, note)
+    return _Result(_write_money(result, receipt["currency"], style, sign=True), change, note)
 
 
-def _find_quoted(quote: Json, style: Style) -> _Result:
-    if quote["status"] == "unmatched" and quote["costInOtherCurrency"]:
-        return _Result("", "", "paid for in another currency")
-    note = NO_RESULT.get(quote["status"], "")
-    if quote["realizedRaw"] is None:
-        return _Result("", "", note)
-    result, cost = int(quote["realizedRaw"]), quote["costRaw"]
-    share = show_percentage(result, None if cost is None else int(cost))
-    change = "" if share is None else style.change(share)
-    return _Result(style.units(result, quote["symbol"], quote["decimals"], True), change, note)
+def _write_money(amount: str, currency: str, style: Style, sign: bool = False) -> Any:
+    """Write exact whole units of a currency."""
+    quote = find_quote(currency)
+    if quote is None:
+        return style.sol(amount, sign)
+    raw = int(Decimal(amount).scaleb(quote.decimals))
+    return style.units(raw, quote.symbol, quote.decimals, sign)
+
+
+def _find_paid(receipt: Json) -> str | None:
+    """Return what a buy or sale was paid with, in whole units without a sign."""
+    quote = find_quote(receipt["currency"] or "")
+    if quote is None:
+        paid: str | None = receipt["solChange"]
+    else:
+        changes = {one["mint"]: one["change"] for one in receipt["tokenChanges"]}
+        paid = changes.get(quote.mint)
+    return None if paid is None else paid.lstrip("-")
 
 
 def _tell(post: Json, receipt: Json, symbols: Mapping[str, str], style: Style) -> Any:
@@ -234,10 +235,12 @@ def _find_claim(post: Json, receipt: Json, symbols: Mapping[str, str]) -> str:
 def _tell_deed(receipt: Json, symbols: Mapping[str, str], style: Style) -> Any:
     """Return what happened, beginning with a small letter and without a full stop."""
     kind, name = receipt["kind"], _find_name(receipt["mint"], receipt["symbol"], symbols)
+    paid = _find_paid(receipt)
     parts = {
         "token": style.name(name),
         "tokens": _tell_tokens(receipt["amount"], name, style),
         "sol": receipt["solChange"] and style.sol(receipt["solChange"].lstrip("-")),
+        "paid": paid and _write_money(paid, receipt["currency"] or "SOL", style),
         **_tell_sides(receipt, symbols, style),
     }
     deed = DEEDS.get(kind, DEEDS["other"])

@@ -6,7 +6,7 @@ bot's words and nothing else, never markup; title and summary begin with this in
 
 import re
 import xml.etree.ElementTree as ET
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import NamedTuple
 from urllib.parse import urlencode
@@ -22,7 +22,8 @@ from storage import database
 from web.api import paging, queries, timeline
 from web.api.paging import IdPosition, Kind
 from web.api.posts import show_posts
-from web.api.serialize import Json, explorer_url
+from web.api.serialize import Json
+from web.api.trades import explorer_url
 from web.server.application import find_app
 from web.server.gate import settings
 from web.site import facts, words
@@ -61,7 +62,7 @@ class Feed(NamedTuple):
     title: str
     page: str
     path: str
-    posts: list[Json]
+    posts: Sequence[Json]
     next: str | None
     cursor: str | None
 
@@ -172,8 +173,7 @@ def find_page(
     text = request.args.get("before")
     before = None
     if text is not None:
-        refusal = "this cursor belongs to another list"
-        before = paging.read_position(find_app().secret, scope, text, kind, refusal)
+        before = paging.read_position(find_app().secret, scope, text, kind)
     page = list_page(MAX_ITEMS, before)
     fitting = len(cut_to_size(page.posts))
     return page if fitting == len(page.posts) else list_page(fitting, before)
@@ -189,7 +189,7 @@ def make_feed(title: str, page: str, path: str, found: timeline.Page, scope: Sco
     return Feed(config.base_url, title, page, path, found.posts, following, before)
 
 
-def cut_to_size(posts: list[Json]) -> list[Json]:
+def cut_to_size(posts: Sequence[Json]) -> Sequence[Json]:
     """Return as many of the newest posts as fit into MAX_BYTES in either format."""
     total = 0
     for count, post in enumerate(posts):
@@ -237,7 +237,9 @@ def write_content(post: Json) -> str:
 
 def find_tags(post: Json) -> list[str]:
     """Return a post's label of trust and what its words are."""
-    return [words.trust_of(post).label, f"{post['provenance']['contentTrust']} content"]
+    trust, source = words.trust_of(post).label, post["provenance"]["contentTrust"]
+    warning = [words.UNDER_REVIEW] if words.find_warning(post) else []
+    return [trust, f"{source} content", *warning]
 
 
 def find_author(post: Json, base_url: str) -> Author:
@@ -289,6 +291,7 @@ def show_extension(post: Json) -> Json:
         "trust": trust.key,
         "label": trust.label,
         "detail": trust.detail,
+        "warning": words.find_warning(post) or None,
         "fact": facts.write_fact(post),
         "receipt": post["receipt"],
         "verified": post["verified"],

@@ -59,7 +59,7 @@ def show_feed() -> ResponseReturnValue:
     position = read_cursor("before", scope, timeline.Start)
     page = timeline.Page([], None)
     # Read before the posts: what arrives while the page is on its way is told by the stream.
-    newest = v1.write_newest(("feed",), queries.find_last_id("arrival"))
+    newest = v1.write_newest(queries.find_last_id("arrival"))
     if not wrong:
         page = timeline.list_page(PAGE_SIZE, position, find_filters(asked))
     shown = render_template(

@@ -55,8 +55,7 @@ def read_cursor(name: str, scope: Scope, kind: Callable[..., paging.Kind]) -> pa
     text = request.args.get(name)
     if not text:
         return None
-    refusal = "this link to older entries belongs to another page"
-    return paging.read_position(find_app().secret, scope, text, kind, refusal)
+    return paging.read_position(find_app().secret, scope, text, kind)
 
 
 def cut_page(

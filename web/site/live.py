@@ -17,9 +17,7 @@ def open_stream() -> Response:
     console, and the page polls. One stream too many of an address ends its oldest.
     """
     app = find_app()
-    after = v1.read_since(
-        request.args, stream.SCOPE, queries.find_post_arrival, request.headers.get("Last-Event-ID")
-    )
+    after = v1.read_since(request.args, request.headers.get("Last-Event-ID"))
     hub, newest = app.stream_hub, queries.find_last_id("arrival")
     room = max(1, stream.MAX_PAGE_STREAMS // app.settings.web_concurrency)
     subscriber = hub.subscribe_page(gate.find_network(), newest, room)

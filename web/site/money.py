@@ -1,12 +1,14 @@
-"""The words about where a wallet's money went and where a trade's value came from. Text only."""
+"""The words about where a wallet's money went and where a trade's value came from."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from chain.amounts import sol
 from chain.reading.beside import Change, list_venue_changes
+from chain.reading.quotes import find_quote
 from chain.reading.value import MIN_EXPLAINED_PERCENT
-from web.api.serialize import Json, show_change
+from web.api.serialize import Json
+from web.api.trades import show_change
 from web.site import figures, words
 
 # Accounts that are named of those a trade's value came from.
@@ -88,20 +90,15 @@ def describe_cost_left(results: Json) -> str:
 
 
 def describe_unknown(results: Json) -> str:
-    """Tell how many costs are carried over or unknown; empty where none is."""
-    told, unmatched = [], results["unmatchedSells"]
+    """Tell how many costs are unknown; empty if none is."""
+    unmatched = results["unmatchedSells"]
     sales = results["matchedSells"] + results["partialSells"] + unmatched
-    if results["carriedLots"]:
-        lots = results["carriedLots"]
-        told.append(
-            f"{lots:,} {'lot has' if lots == 1 else 'lots have'} a cost carried over from a swap."
-        )
-    if unmatched:
-        told.append(
-            f"{figures.write_percent(unmatched / sales)} of its sales ({unmatched:,} of {sales:,})"
-            " have no known purchase price."
-        )
-    return " ".join(told)
+    if not unmatched:
+        return ""
+    return (
+        f"{figures.write_percent(unmatched / sales)} of its sales ({unmatched:,} of {sales:,}) have"
+        " no known purchase price."
+    )
 
 
 def describe_average(average: Json) -> str:
@@ -161,7 +158,7 @@ def describe_source(trade: Json) -> str:
 
 def describe_beside(trade: Json, symbols: Mapping[str, str]) -> str:
     """Tell what moved in the same transaction and is no part of the trade; empty without any."""
-    beside = trade["beside"]
+    beside = trade["outsideVenue"]
     if beside is None:
         return ""
     moved = [
@@ -183,7 +180,7 @@ def name_token(change: Json, symbols: Mapping[str, str]) -> str:
 
 def venue_changes(trade: Json) -> list[Json]:
     """List the token changes of a trade without what passed beside it."""
-    whole, beside = trade["tokenChanges"], (trade["beside"] or NONE)["tokenChanges"]
+    whole, beside = trade["tokenChanges"], (trade["outsideVenue"] or NONE)["tokenChanges"]
     symbols = {one["mint"]: one["symbol"] for one in (*whole, *beside)}
     moved = list_venue_changes(_read_changes(whole), _read_changes(beside))
     return [show_change(one, symbols) for one in moved]
@@ -193,9 +190,39 @@ def _read_changes(changes: Iterable[Json]) -> list[Change]:
     return [Change(one["mint"], int(one["changeRaw"]), one["decimals"]) for one in changes]
 
 
+def describe_paid(trade: Json) -> str:
+    """Tell what a trade for a stablecoin earned, or why that is unknown; empty for any other."""
+    currency, realized = trade["currency"], trade["realized"]
+    if currency in (None, "SOL") or trade["kind"] == "buy":
+        return ""
+    if realized["result"] is None:
+        is_elsewhere = "paid_elsewhere" in trade["flags"]
+        return (
+            f"Sold for {currency}: what was sold was paid for in another currency, so it has a"
+            " result in neither."
+            if is_elsewhere
+            else f"Sold for {currency}: no purchase in it is known."
+        )
+    result = f"{figures.write_exact(realized['result'], True)} {currency}"
+    partial = ", for the part whose cost is known" if realized["status"] == "partial" else ""
+    return f"Result in {currency}: {result}{partial}."
+
+
+def is_exchange(trade: Json) -> bool:
+    """Was a token traded for another one, or for a stablecoin?"""
+    return trade["kind"] == "swap" or trade["currency"] not in (None, "SOL")
+
+
+def result_units(realized: Json) -> Any:
+    """Return the HTML of a result in a stablecoin."""
+    quote = find_quote(realized["currency"])
+    decimals = quote.decimals if quote else 0
+    return figures.units(int(realized["resultRaw"]), realized["currency"], decimals, True)
+
+
 def venue_sol(shown: Json) -> str:
     """Return exact SOL that passed through the venue, of a trade or a row of activity."""
-    beside = shown["beside"] or NONE
+    beside = shown["outsideVenue"] or NONE
     return sol(int(shown["solChangeLamports"]) - int(beside["solLamports"]))
 
 
@@ -215,6 +242,9 @@ FILTERS: dict[str, Any] = {
         describe_signs,
         describe_source,
         describe_beside,
+        describe_paid,
+        result_units,
+        is_exchange,
         venue_changes,
         venue_sol,
     )

@@ -10,7 +10,7 @@ from flask.typing import ResponseReturnValue
 
 from accounts.problem import Problem
 from web.api import health, market, timeline
-from web.api.serialize import explorer_url
+from web.api.trades import explorer_url
 from web.server.application import find_app
 from web.server.gate import settings
 from web.site import candor, figures, money, pieces, profile_words, quote_words, words

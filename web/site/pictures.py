@@ -20,6 +20,7 @@ from web.api.serialize import Json
 from web.site import charts, figures, words
 from web.site.axes import BOTTOM, DAY_SECONDS, HOUR_SECONDS, write_gain
 from web.site.charts import find_side
+from web.site.quote_words import list_traded
 
 MAX_RUNNERS, MAX_GAPS, MAX_MARKS, MAX_DAYS_LISTED = 8, 20, 80, 60
 CURVE_POINTS, SPARK_POINTS, RACE_DAYS, RACE_STEP = 120, 24, 7, 3 * HOUR_SECONDS
@@ -52,7 +53,7 @@ def _draw_realized(
     values = history.sample_realized(OF_RESULTS, money, [bot["id"]], times).get(bot["id"], [])
     return charts.draw_curve(
         charts.make_steps(times, values) if values else [],
-        gaps=find_gaps(bot["wallet"]["address"], coverage["gaps"][:MAX_GAPS]),
+        gaps=find_gaps(coverage["wallet"], coverage["gaps"][:MAX_GAPS]),
         trades=marks,
         connected_at=parse_time(attached_at),
         write_level=write_level,
@@ -66,7 +67,7 @@ def draw_quote_curves(bot: Json) -> dict[str, str]:
     """
     if not (bot["wallet"] and bot["results"]):
         return {}
-    return {one["symbol"]: _draw_quote_curve(bot, one) for one in bot["results"]["byQuote"] or ()}
+    return {one["currency"]: _draw_quote_curve(bot, one) for one in list_traded(bot["results"])}
 
 
 def _draw_quote_curve(bot: Json, quote: Json) -> str:
@@ -80,7 +81,7 @@ def _draw_quote_curve(bot: Json, quote: Json) -> str:
     days = list_day_results(bot["id"], quote["mint"])
     if not (curve and days):
         return ""
-    return cast(str, _macros().curve(curve, days, loading, quote["symbol"], quote["decimals"]))
+    return cast(str, _macros().curve(curve, days, loading, quote["currency"], quote["decimals"]))
 
 
 def find_hour_end() -> int:
@@ -104,13 +105,8 @@ def parse_time(text: str) -> int:
 
 
 def find_gaps(address: str, gaps: Sequence[Json]) -> list[tuple[int, int]]:
-    """Return the Unix seconds of gaps, from the transaction before to the one after, of the wallet
-    of this address or of the one that a gap names.
-    """
-    found = (
-        history.find_times(one.get("wallet", address), one["fromSlot"], one["toSlot"])
-        for one in gaps
-    )
+    """Return the Unix seconds of a wallet's gaps, from the transaction before to the one after."""
+    found = (history.find_times(address, one["fromSlot"], one["toSlot"]) for one in gaps)
     return [(begins, ends) for begins, ends in found if begins is not None and ends is not None]
 
 

@@ -104,14 +104,14 @@ def _find_places(trades: Sequence[Json]) -> dict[str, int]:
 
 def draw_activity(rows: Sequence[Json], mint: str) -> list[str]:
     """Return the HTML of who bought, sold and swapped a token. A row has `tokenChanges`, too."""
-    symbols, macros = find_symbols(row for row in rows if row["kind"] == "swap"), _macros()
+    symbols, macros = find_symbols(row for row in rows if money.is_exchange(row)), _macros()
     return [macros.activity({**row, "swapped": _list_swapped(row, mint, symbols)}) for row in rows]
 
 
 def _list_swapped(row: Json, mint: str, symbols: Mapping[str, str]) -> list[Json]:
     return [
         {**one, "symbol": symbols.get(one["mint"])}
-        for one in (row["tokenChanges"] if row["kind"] == "swap" else ())
+        for one in (row["tokenChanges"] if money.is_exchange(row) else ())
         if one["mint"] != mint
     ]
 
@@ -176,6 +176,6 @@ def _mints_of(shown: Json) -> list[str]:
         shown.get("mint"),
         *shown.get("tokenAddresses", ()),
         *(change["mint"] for change in shown.get("tokenChanges", ())),
-        *(change["mint"] for change in (shown.get("beside") or money.NONE)["tokenChanges"]),
+        *(change["mint"] for change in (shown.get("outsideVenue") or money.NONE)["tokenChanges"]),
     )
     return [mint for mint in mints if mint]

@@ -42,7 +42,8 @@ def find(risk: Json | None, name: str) -> Any:
 
 def list_compared(bot: Json) -> list[ComparedFigure]:
     """List the figures of a Bot that has results: since it was connected, and of all."""
-    record, everything = bot["record"], {**bot["results"], "risk": bot["risk"]}
+    everything = {**bot["results"], "risk": bot["risk"]}
+    record = bot["record"] and {**bot["record"], "risk": bot["recordRisk"]}
     return [
         ComparedFigure(name, write(record) if record else figures.UNKNOWN, write(everything))
         for name, write in COMPARED

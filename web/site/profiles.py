@@ -8,21 +8,25 @@ from flask import Blueprint, g, render_template, request
 from flask.typing import ResponseReturnValue
 
 from accounts.fields import holds_secret
-from accounts.problem import Problem
 from chain.amounts import exact
-from chain.stored.attachments import OF_RESULTS
-from chain.stored.signs import find_signs
-from storage import read_rows
-from web.api import paging, queries, risk, v1
+from chain.stored.attachments import OF_RECORD
+from web.api import bots, paging, queries, risk
 from web.api.arguments import read_choice
 from web.api.estimates import add_estimates
-from web.api.held_wallets import list_wallets
-from web.api.look_back import MAX_LOOK_BACK, TRADE_KINDS, Found, Wanted, find_trades
+from web.api.look_back import (
+    MAX_LOOK_BACK,
+    TRADE_KINDS,
+    Found,
+    Wanted,
+    expand_kinds,
+    find_trades,
+)
 from web.api.posts import show_posts
-from web.api.serialize import Json, positions_of
+from web.api.serialize import Json
 from web.api.statements import TradePosition
-from web.api.token_results import show_token_results
+from web.api.token_results import show_ends
 from web.api.trades import show_trades
+from web.api.wallets import find_positions
 from web.server import sessions
 from web.server.application import find_app
 from web.site import pictures
@@ -42,18 +46,15 @@ PAGE_SIZE, LATEST_POSTS = 20, 3
 
 
 def find_profile(uid: str) -> Json:
-    """Return the bot as the API shows it, with `wallets`, `openPositions` and `tokenResults`;
-    Problem `not_found` without one.
+    """Return the bot as the API shows it, with `openPositions`, `tokenEnds` and the risk of its
+    record; Problem `not_found` without one.
     """
-    row = queries.find_bot(uid)
-    if row is None:
-        raise Problem("not_found", "there is no such bot")
-    bot = v1.show_bots([row])[0]
+    row = bots.find_row(uid)
+    bot = bots.show_profile(row, bots.show_bots([row])[0])
     told = {
-        "wallets": list_wallets(row.id),
-        "openPositions": positions_of(row),
-        "tokenResults": show_token_results(bot, row.id),
-        "signs": find_signs(read_rows, OF_RESULTS, [row.id])[row.id],
+        "openPositions": find_positions(row),
+        "tokenEnds": show_ends(row.id) if bot["risk"] else None,
+        "recordRisk": risk.find_risk(OF_RECORD, row.id),
     }
     profile: Json = expand_json({**bot, **told})
     return profile
@@ -108,7 +109,8 @@ def read_filter() -> TradeFilter:
 def find_wanted(uid: str, asked: TradeFilter) -> Wanted:
     """Return the trades of a bot that are asked for; `mints` is () for an unknown ticker."""
     mints = find_mints(asked.token) if asked.token else None
-    return Wanted(queries.find_wallets(bot=uid), mints, asked.kind or None)
+    kinds = expand_kinds([asked.kind] if asked.kind else [])
+    return Wanted(queries.find_wallets(bot=uid), mints, kinds)
 
 
 def read_trades(bot: Json) -> dict[str, Any]:
@@ -149,7 +151,7 @@ def read_record(bot: Json) -> dict[str, Any]:
         "chart": pictures.draw_bot_curve(bot),
         "quote_curves": pictures.draw_quote_curves(bot),
         "sales": pictures.draw_bot_sales(bot),
-        "windows": risk.list_windows(bot, row.id, g.now) if row and bot["record"] else [],
+        "windows": risk.list_windows(row.id, g.now) if row and bot["record"] else [],
     }
 
 

@@ -17,11 +17,19 @@ from web.api import queries
 from web.api.serialize import Json
 
 SCHEMA_PREFIX = "#/components/schemas/"
-# The pages of fields, one for each module of web.api.schemas.
-GROUPS = (
-    *("bots", "wallets", "posts", "trades", "market", "search", "health"),
-    *("paper", "paper-evidence", "problems"),
-)
+# The pages of fields, each with the shapes of these modules of web.api.
+GROUPS = {
+    "bots": ("bots", "results", "risk", "token_results"),
+    "wallets": ("wallets",),
+    "posts": ("posts",),
+    "trades": ("trades", "leaderboard"),
+    "market": ("market",),
+    "search": ("search",),
+    "health": ("health", "me"),
+    "paper": ("schemas.paper",),
+    "paper-evidence": ("schemas.paper_evidence",),
+    "problems": ("problems",),
+}
 # JSON schema types in words.
 TYPES = {
     "string": "text",
@@ -120,11 +128,12 @@ def list_shapes(base_url: str) -> dict[str, list[Shape]]:
 
 def find_group(shape: str) -> str:
     """Return the page of fields that lists a shape. Bodies of requests are on that of the posts."""
-    for group in GROUPS:
-        module = importlib.import_module(f"web.api.schemas.{group.replace('-', '_')}")
-        found = vars(module).get(shape)
-        if found is not None and found.__module__ == module.__name__:
-            return group
+    for group, names in GROUPS.items():
+        for name in names:
+            module = importlib.import_module(f"web.api.{name}")
+            found = vars(module).get(shape)
+            if found is not None and found.__module__ == module.__name__:
+                return group
     return "posts"
 
 

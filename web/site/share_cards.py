@@ -15,8 +15,8 @@ from werkzeug.http import generate_etag
 from accounts.problem import Problem
 from config import VERSION
 from web.api import queries, timeline
+from web.api.bots import show_bots
 from web.api.serialize import Json
-from web.api.v1 import show_bots
 from web.server.gate import settings
 from web.site import candor, cards, facts, words
 from web.site.quote_words import is_only_quoted, list_traded
@@ -90,6 +90,8 @@ def describe_post(post: Json) -> Json:
     """Return the receipt_image.Content of a post."""
     trust, fact, receipt = words.trust_of(post), facts.find_text(post), post["receipt"]
     label, _, note = trust.label.partition(" · ")
+    if words.find_warning(post):
+        note = words.UNDER_REVIEW
     return {
         "when": words.clock(fact.at) + fact.when
         if fact and fact.at

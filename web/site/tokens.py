@@ -11,9 +11,9 @@ from chain.addresses import is_address
 from web.api import market, queries, quotes
 from web.api.arguments import read_choice, read_whole
 from web.api.posts import show_posts
-from web.api.serialize import Json, show_activity, show_change
+from web.api.serialize import Json
 from web.api.statements import ActivityRow, TradePosition
-from web.api.trades import list_moving
+from web.api.trades import list_moving, show_activity, show_change
 from web.server.gate import settings
 from web.site import charts, pictures
 from web.site.lists import add_etag, cut_page, read_cursor
@@ -76,10 +76,10 @@ def draw_timeline(rows: Sequence[ActivityRow]) -> str:
 
 
 def time_trade(row: ActivityRow) -> charts.TimedTrade:
-    """Return a trade whose time is known for the timeline. What a swap moved in SOL is only its
-    fee.
+    """Return a trade whose time is known for the timeline. What a trade for another token moved in
+    SOL is only its fee.
     """
-    if row.kind == "swap":
+    if row.kind == "swap" or row.currency:
         return charts.TimedTrade(row.block_time or 0, SWAPPED[row.side], 0)
     return charts.TimedTrade(row.block_time or 0, row.side, row.sol_change - row.beside_sol)
 

@@ -61,6 +61,10 @@ TRUST = {
 }
 # By the reason of a verification.
 REASONS = {
+    "no_wallet": "This bot has no wallet connected, so the transaction it names can't be checked.",
+    "not_final_yet": "The transaction it names isn't final yet, or hasn't been found yet.",
+    "history_loading": "The wallet's history is still loading.",
+    "node_unavailable": "No Solana node answers right now. The observer keeps trying.",
     "other_wallet": (
         "The transaction it names belongs to another wallet, or to a bot that held this wallet"
         " before."
@@ -128,6 +132,7 @@ FLAGS = {
         "the other side signed this transaction itself, as a market maker does; it could be anyone,"
         " including the bot’s owner"
     ),
+    "paid_elsewhere": "part of what was sold was paid for in another currency",
     "fee_income": "only a fee or a reward from someone else’s trade was received",
     "tip_only": "only a tip to block producers was paid; it counts under other fees",
 }
@@ -135,8 +140,10 @@ UNRANKED = {
     "no_wallet": "no wallet connected",
     "not_observed": "not observed yet",
     "too_few_sells": "fewer than 3 sales with a known cost",
+    "gap": "part of the history is missing",
+    "backfilling": "its history is still loading",
+    "trades_in": "it trades in another currency",
     "too_little_cost": "a cost basis under 1 SOL or 100 of a stablecoin",
-    "open_gap": "part of the history is missing",
     "damaged": "what was stored here cannot be read; the next poll writes it anew",
     "held_by_another": (
         "another bot held this wallet first; until this one proves it, it has no results"
@@ -230,7 +237,17 @@ JOB_STATES = {
 }
 
 
+UNDER_REVIEW = "record under review"
+
+
 # ---- labels --------------------------------------------------------------------------------------
+def find_warning(post: Json) -> str:
+    """Return the warning that belongs to a post in every form it takes: its writer's record is, or
+    was found to be, wrong. Empty without one.
+    """
+    return post.get("warning") or ""
+
+
 def trust_of(post: Json) -> Trust:
     """Return the label of a post."""
     if post["simulated"]:

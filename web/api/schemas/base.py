@@ -1,54 +1,14 @@
-"""What the shapes are made of: exact types of JSON members, the page of a list."""
+"""What the shapes of paper mode are made of."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-Whole = Annotated[str, Field(pattern=r"^-?[0-9]+$", description="a whole number as text")]
-Exact = Annotated[
-    str, Field(pattern=r"^-?[0-9]+(\.[0-9]+)?$", description="an exact decimal as text")
-]
-Share = Annotated[
-    str, Field(pattern=r"^(0\.[0-9]{2}|1\.00)$", description="a share, two decimals, rounded down")
-]
-# The format says it all: a pattern beside it breaks clients that parse times before they check.
-Time = Annotated[
-    str,
-    Field(
-        description="RFC 3339, UTC",
-        json_schema_extra={"format": "date-time"},
-        examples=["2026-11-20T12:00:00.123Z"],
-    ),
-]
-Address = Annotated[
-    str, Field(pattern=r"^[1-9A-HJ-NP-Za-km-z]{32,44}$", description="base58 of 32 bytes")
-]
-Signature = Annotated[
-    str, Field(pattern=r"^[1-9A-HJ-NP-Za-km-z]{64,88}$", description="base58 of 64 bytes")
-]
-TradeKind = Literal[
-    "buy",
-    "sell",
-    "swap",
-    "round_trip",
-    "transfer_in",
-    "transfer_out",
-    "transfer_self",
-    "native_transfer",
-    "order_open",
-    "order_fill",
-    "order_cancel",
-    "liquidity",
-    "lending",
-    "stake",
-    "bridge",
-    "nft",
-    "account_open",
-    "account_close",
-    "failed",
-    "other",
-]
-# No constant: generators of clients stumble over a type with one value that is not text.
+from web.api.shapes import Address, Exact, Share, Signature, Time, TradeKind, Whole
+
+__all__ = ["Address", "Exact", "Share", "Signature", "Time", "TradeKind", "Whole"]
+
+# Not a Literal: client generators break on non-string constants.
 Simulation = Annotated[bool, Field(description="always true: nothing of this was traded")]
 
 

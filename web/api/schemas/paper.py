@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field, create_model
 
 from paper.strategies import FAMILIES, public_name
+from web.api.bots import Voice
+from web.api.market import MarketEntry, MarketHealth
+from web.api.posts import Provenance, Verification
 from web.api.schemas.base import (
     Address,
     Exact,
@@ -13,14 +16,12 @@ from web.api.schemas.base import (
     Shape,
     Signature,
     Simulated,
+    Simulation,
     Time,
     Whole,
     absent,
     described,
 )
-from web.api.schemas.bots import Voice
-from web.api.schemas.health import MarketHealth
-from web.api.schemas.market import MarketEntry
 from web.api.schemas.paper_evidence import (
     AtCost,
     Controls,
@@ -31,7 +32,6 @@ from web.api.schemas.paper_evidence import (
     LessonRates,
     MeasuredFills,
 )
-from web.api.schemas.posts import Provenance, Verification
 
 FamilyName = Literal["momentum", "mean_reversion", "breakout", "flow"]
 # A file of the operator.
@@ -163,7 +163,7 @@ class PaperFill(Simulated):
     rentLamports: Whole
     failed: bool
     reason: str
-    model: str = described("the fill model, such as amm-cp/2")
+    model: str = described("the fill model, such as amm-cp/3")
 
 
 class CloseAtCosts(Shape):
@@ -287,7 +287,7 @@ class Lesson(Simulated):
     closeIds: list[str]
     createdAt: Time
     expiresAt: Time
-    evidence: LessonRates | None = described("null: noted before intervals were")
+    evidence: LessonRates
 
 
 class Pause(Simulated):
@@ -317,7 +317,7 @@ class Brain(Simulated):
 class PaperProvenance(Provenance):
     """Where a post of paper mode comes from."""
 
-    writer: str = described("who wrote the words")
+    writer: Annotated[str, described("who wrote the words")]
 
 
 class PaperPost(Simulated):
@@ -353,7 +353,12 @@ class PaperMetrics(Simulated):
     """What an open account comes to; null where there is too little to say."""
 
     maxDrawdownPct: float | None
+    drawdownFrom: Time | None = described("the highest before the deepest fall")
+    drawdownTo: Time | None = described("the lowest of it")
     days: int
+    cagrPct: float | None = described("yearly growth; null under 20 days")
+    calmar: float | None = described("yearly growth over the deepest fall")
+    solUsdChangePct: float | None = described("what a SOL did in USD in the same time")
     sharpePerDay: float | None = described("of daily returns; null under 20 days")
     sortinoPerDay: float | None = described("of daily returns; null under 20 days")
     exposure: float | None = described("mean share of the equity in positions")
@@ -363,6 +368,10 @@ class PaperMetrics(Simulated):
     feeShare: float | None = described("all costs of closes over what was spent on them")
     bestLamports: Whole | None
     worstLamports: Whole | None
+    longestWinStreak: int
+    longestLossStreak: int
+    medianWinnerSeconds: int | None = described("how long positions that won were held")
+    medianLoserSeconds: int | None
 
 
 class TraderDetail(Trader):
@@ -395,8 +404,10 @@ class PaperFeed(Page, Simulated):
     data: list[PaperPost]
 
 
-class PaperMarketEntry(MarketEntry, Simulated):
+class PaperMarketEntry(MarketEntry):
     """A token as paper mode sees it."""
+
+    simulated: Simulation
 
 
 class PaperMarket(Simulated):

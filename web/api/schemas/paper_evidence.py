@@ -4,7 +4,7 @@ the fill model is off.
 
 from typing import Literal
 
-from web.api.schemas.base import Exact, Shape, Simulated, Time, Whole, absent, described
+from web.api.schemas.base import Shape, Simulated, Time, Whole, absent, described
 
 
 class AtCosts(Shape):
@@ -16,9 +16,9 @@ class AtCosts(Shape):
 
 
 class IntervalKind(Shape):
-    """What intervals are: in so many percent of cases, by drawing clusters again."""
+    """How intervals are found, and how often they contain the truth."""
 
-    method: Literal["clustered bootstrap"]
+    method: Literal["Student t over days"]
     level: int = described("percent")
 
 
@@ -46,6 +46,7 @@ class Rates(Shape):
 
     eligibleCloses: int
     clusters: int = described("closes of one token, entered within an hour, are one")
+    days: int = described("UTC days on which they began")
     sample: Literal["none", "thin", "some", "enough"] = described("named by its clusters")
     interval: IntervalKind
     intervalReason: str | None = described("why the intervals are null; null where they are not")
@@ -55,16 +56,10 @@ class Rates(Shape):
     winRateInterval: list[float] | None = described("low, high; see interval")
 
 
-class RandomRates(Rates):
-    """What the twin's closes show in the time of a lesson."""
-
-    of: Literal["the same kind", "all"] = described("all where too few are of the lesson's kind")
-
-
 class LessonRates(Rates):
-    """The rates of a lesson, and those of random entries in the same time."""
+    """The rates of a lesson, and those of random entries of the same kind in the same time."""
 
-    randomEntry: RandomRates = absent("of lessons noted before there were any")
+    randomEntry: Rates
 
 
 class Described(Rates):
@@ -73,7 +68,6 @@ class Described(Rates):
     maxDrawdownPct: float | None = described(
         "largest fall of what they add up to, from its highest; of realized results"
     )
-    maxDrawdownInterval: list[float] | None = described("low, high; see interval")
     atCosts: list[AtCosts] = described("the same closes, had every cost been 1, 2 and 3 times")
 
 
@@ -89,13 +83,11 @@ class HoldingSol(Shape):
 
 
 class RandomEntry(Described, Simulated):
-    """What a twin earned that enters at random: as often, as large, by the same exits and costs."""
+    """What positions of the same size and holding time earned that were entered at random."""
 
-    since: Time = absent("of an account: when its twin began")
-    equitySol: Exact = absent("of an account")
-    returnPct: float = absent("of an account")
-    closes: int = absent("of an account: those that do not count included")
-    lessons: int = absent("of an account: how many it would have learned")
+    accounts: int = absent("of a trader: how many hidden accounts")
+    returnPct: float | None = absent("of a trader")
+    closes: int = absent("of a trader: those that do not count included")
 
 
 class FiredRule(Shape):
@@ -103,7 +95,7 @@ class FiredRule(Shape):
 
     rule: str
     fired: int
-    firedOnTwin: int
+    firedOnTwin: float = described("in the account of random entries, on average")
 
 
 class FamilyControls(Shape):

@@ -1,5 +1,5 @@
-"""Wallets of which all is known: a poll reads and writes next to nothing for them, and wakes to
-whatever anybody wrote, or nodes tell, since the last one.
+"""Quiet wallets, of which all is known: a poll reads and writes next to nothing for them, until
+nodes show something new, something waits, or somebody makes them due.
 """
 
 import orjson
@@ -10,7 +10,9 @@ from story import ADA, Story, address, market
 import storage
 from accounts.wallets import attach_wallet
 from models import Address, Attachment, Bot, Post, Wallet
+from observer import Observer
 from observing import trouble
+from observing.subscriptions import make_due
 
 HOUR_MS = 3_600_000
 
@@ -36,14 +38,14 @@ def spy(monkeypatch):
     return asked
 
 
-def settle(seen):
+def rest(seen):
     """Look until polls in full are over: one that changes nothing, and one that sees that."""
     seen.settle().look(2)
     return seen
 
 
-def is_settled(seen):
-    return {wallet.address: seen.observer.state.watches[wallet.id].settled for wallet in Wallet}
+def is_quiet(seen):
+    return {wallet.address: seen.observer.state.watches[wallet.id].quiet for wallet in Wallet}
 
 
 def store_post(seen, signature, **more):
@@ -70,8 +72,8 @@ def test_a_poll_takes_three_statements_for_each_wallet_more(look, monkeypatch):
     counts = []
     for people in (3, 13):
         chain, wallets = tell_crowd(people)
-        seen = settle(look(chain, wallets=wallets))
-        assert all(is_settled(seen).values()), "nothing is settled"
+        seen = rest(look(chain, wallets=wallets))
+        assert all(is_quiet(seen).values()), "nothing is quiet"
         with monkeypatch.context() as patch:
             asked = spy(patch)
             seen.look()
@@ -84,10 +86,10 @@ def test_what_is_told_is_what_a_poll_in_full_tells(look, chain):
     """An hour of polls, then one by a process that remembers nothing: the same rows, with later
     times.
     """
-    seen = settle(look(chain))
+    seen = rest(look(chain))
     seen.clock.sleep(3_600)
     seen.look(3)
-    assert is_settled(seen) == {ADA: True}
+    assert is_quiet(seen) == {ADA: True}
     told, before, now = seen.coverage(), seen.ledger(), seen.now
     assert Wallet.get().polled_at == now
     seen.restart()
@@ -97,7 +99,7 @@ def test_what_is_told_is_what_a_poll_in_full_tells(look, chain):
 
 # ---- what wakes it -------------------------------------------------------------------------------
 def test_a_post_that_another_process_stored_is_judged_by_the_next_poll(look, chain):
-    seen = settle(look(chain))
+    seen = rest(look(chain))
     bought = next(one.signature for one in seen.trades() if one.kind == "buy")
     store_post(seen, bought)
     assert Post.get().status == "pending"
@@ -107,7 +109,7 @@ def test_a_post_that_another_process_stored_is_judged_by_the_next_poll(look, cha
 
 def test_a_post_whose_transaction_never_comes_is_not_found(look, chain):
     """Ten minutes after it, by the chain's time, which moves with the clock here."""
-    seen = settle(look(chain))
+    seen = rest(look(chain))
     store_post(seen, "1" * 88)
     seen.look()
     assert Post.get().status == "pending"
@@ -115,22 +117,22 @@ def test_a_post_whose_transaction_never_comes_is_not_found(look, chain):
     seen.look()
     assert Post.get().status == "not_found"
     seen.look(2)
-    assert is_settled(seen) == {ADA: True}
+    assert is_quiet(seen) == {ADA: True}
 
 
 def test_an_arrival_is_shown_by_the_next_poll(look):
     chain = market(5, length=40)
     node = FakeNode(chain, tip=chain.rows[30].slot)
-    seen = settle(look(node))
+    seen = rest(look(node))
     before = len(seen.trades())
-    assert is_settled(seen) == {ADA: True}
+    assert is_quiet(seen) == {ADA: True}
     node.tip = None
     seen.look()
     assert len(seen.trades()) == len(chain.touching(ADA)) > before
 
 
 def test_a_wallet_that_goes_to_another_bot_begins_a_record_at_the_next_poll(look, chain):
-    seen = settle(look(chain, wallets=(ADA, address("eve"))))
+    seen = rest(look(chain, wallets=(ADA, address("eve"))))
     bot = seen.wallets[1].bot
     Attachment.update(detached_at=seen.now).execute()
     attach_wallet(seen.config, bot, ADA, seen.now)
@@ -145,27 +147,45 @@ def test_a_wallet_that_goes_to_another_bot_begins_a_record_at_the_next_poll(look
     "write",
     [
         lambda one: Address.update(scanned_at=None).where(Address.wallet == one),
-        lambda one: Wallet.update(results=None),
         lambda one: Wallet.update(rules="others"),
-        lambda one: Wallet.update(coverage='{"state": "none", "gaps": []}'),
+        lambda one: Wallet.update(coverage="not JSON"),
+        lambda one: Wallet.update(results=None, due_at=0),
         lambda one: Attachment.update(open_cost=7),
     ],
-    ids="scan results rules coverage record".split(),
+    ids="scan rules coverage results record".split(),
 )
-def test_whatever_another_process_writes_is_noticed(look, chain, write):
-    """Then the next poll is one in full, which puts right what is derived."""
-    seen = settle(look(chain))
+def test_what_another_process_leaves_to_do_is_done_by_the_next_poll(look, chain, write):
+    seen = rest(look(chain))
     told, before, cost = seen.coverage(), seen.ledger(), Attachment.get().open_cost
     write(seen.wallets[0]).execute()
+    if Attachment.get().open_cost != cost:
+        make_due([seen.wallets[0].id])
     seen.look()
     assert seen.ledger() == before and Attachment.get().open_cost == cost
     assert seen.coverage()["state"] == told["state"]
 
 
-def test_trouble_with_a_settled_wallet_is_told(look, chain):
+def test_who_makes_a_wallet_due_during_its_poll_has_it_polled_again(look, chain, monkeypatch):
+    seen = rest(look(chain))
+    finish = Observer._finish
+
+    def write_then_finish(self, wallet, *args):
+        make_due([wallet.id])
+        return finish(self, wallet, *args)
+
+    make_due([seen.wallets[0].id])
+    with monkeypatch.context() as patch:
+        patch.setattr(Observer, "_finish", write_then_finish)
+        seen.look()
+    assert Wallet.get().due_at == 0
+    seen.look()
+    assert seen.now < Wallet.get().due_at < seen.now + 15_000
+
+
+def test_trouble_with_a_quiet_wallet_is_told(look, chain):
     """A node refuses its list alone: the coverage names it, and no poll writes that over."""
     node = FakeNode(chain)
-    seen = settle(look(node))
+    seen = rest(look(node))
     node.fail("getSignaturesForAddress", -32602)
     seen.clock.sleep(3_600)
     seen.look(2)
@@ -173,12 +193,12 @@ def test_trouble_with_a_settled_wallet_is_told(look, chain):
     node.restore()
     seen.clock.sleep(trouble.MAX_POSTPONE_SECONDS)
     seen.look(3)
-    assert seen.coverage()["note"] is None and is_settled(seen) == {ADA: True}
+    assert seen.coverage()["note"] is None and is_quiet(seen) == {ADA: True}
 
 
 def test_a_day_later_all_is_scanned_again(look, chain):
     node = FakeNode(chain)
-    seen = settle(look(node))
+    seen = rest(look(node))
     full_scans = sum(one.full_scans for one in Address.select())
     seen.clock.sleep(86_400)
     seen.look(3)
@@ -187,7 +207,7 @@ def test_a_day_later_all_is_scanned_again(look, chain):
     assert orjson.loads(Wallet.get().coverage)["state"] == "complete"
 
 
-def test_a_wallet_with_a_gap_is_never_settled(look):
+def test_a_wallet_with_a_gap_is_never_quiet(look):
     """What is missing is looked for in each poll, ever more rarely."""
     chain = market(5, length=40)
     lost = chain.moving(ADA)[-8].signature
@@ -195,5 +215,5 @@ def test_a_wallet_with_a_gap_is_never_settled(look):
     node.withhold(lost)
     seen = look(node)
     seen.look(12)
-    assert seen.gaps() and is_settled(seen) == {ADA: False}
+    assert seen.gaps() and is_quiet(seen) == {ADA: False}
     assert Bot.select().count() == 1

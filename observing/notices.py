@@ -1,0 +1,188 @@
+"""Which wallets to poll now because a node sent a notice about them, and which are covered.
+
+A notice makes a wallet due now and nothing else: what it says is not read. Shared by listeners and
+the observer, so under a lock. Times are seconds of the observer's clock.
+"""
+
+import math
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+# Between two polls of a wallet because of notices; how long the first one waits for others about
+# the same transaction.
+MIN_PAUSE_SECONDS, SETTLE_SECONDS = 1.0, 0.2
+# Polls because of a notice until something new is found: the polled node may be behind.
+MAX_TRIES = 3
+# A notice about what a poll found this long before was on its way.
+LATE_SECONDS = 1.0
+# Mute an endpoint after this many consecutive false notices.
+MAX_FALSE = 50
+# A wallet of which a poll finds what no notice came for is polled as if uncovered for a while.
+DISTRUST_SECONDS, GRACE_SECONDS = 600.0, 5.0
+
+
+class Watched(NamedTuple):
+    """A wallet to subscribe to. `rank`: whether a post waits for it, and how much it trades."""
+
+    wallet_id: int
+    address: str
+    accounts: tuple[str, ...]
+    rank: tuple[bool, int]
+
+
+@dataclass
+class Call:
+    """Notices about a wallet that no poll answered yet."""
+
+    begun_at: float
+    endpoints: set[str] = field(default_factory=set)
+    tries: int = 0
+
+
+class Notices:
+    def __init__(self) -> None:
+        self._news = threading.Condition()
+        # By wallet: waiting, taken for the next pass, and of the pass that runs.
+        self._waiting: dict[int, Call] = {}
+        self._taken: dict[int, Call] = {}
+        self._polled: dict[int, Call] = {}
+        # By wallet, when it was last polled for notices, last had one, was last found to have
+        # something new, and since when it has something that no notice came for.
+        self._asked_at: dict[int, float] = {}
+        self._told_at: dict[int, float] = {}
+        self._found_at: dict[int, float] = {}
+        self._missed_at: dict[int, float] = {}
+        self._covered: dict[str, set[int]] = {}
+        self._false: dict[str, int] = {}
+        # The same for every endpoint.
+        self.wanted: tuple[Watched, ...] = ()
+
+    # ---- for listeners ---------------------------------------------------------------------------
+    def add(self, wallet_id: int, endpoint: str, now: float) -> None:
+        """Make a wallet due."""
+        with self._news:
+            self._told_at[wallet_id] = now
+            if now - self._missed_at.get(wallet_id, -math.inf) < GRACE_SECONDS:
+                del self._missed_at[wallet_id]
+            self._waiting.setdefault(wallet_id, Call(now)).endpoints.add(endpoint)
+            self._news.notify_all()
+
+    def note_false(self, endpoint: str) -> None:
+        """Count a notice of nothing, or a malformed one."""
+        with self._news:
+            self._false[endpoint] = self._false.get(endpoint, 0) + 1
+
+    def is_false(self, endpoint: str) -> bool:
+        """Whether to mute an endpoint; its notices and their count are forgotten then."""
+        with self._news:
+            if self._false.get(endpoint, 0) < MAX_FALSE:
+                return False
+            del self._false[endpoint]
+            for call in self._waiting.values():
+                call.endpoints.discard(endpoint)
+            self._waiting = {key: one for key, one in self._waiting.items() if one.endpoints}
+            return True
+
+    def cover(self, endpoint: str, wallet_ids: set[int]) -> None:
+        """Note the wallets that an endpoint confirmed all subscriptions of."""
+        with self._news:
+            self._covered[endpoint] = wallet_ids
+
+    # ---- for the job that subscribes -------------------------------------------------------------
+    def want(self, wallets: Sequence[Watched]) -> None:
+        """Subscribe to these from now on, and forget all others."""
+        ids = {one.wallet_id for one in wallets}
+        with self._news:
+            # The same tuple if nothing changed: listeners compare by identity.
+            self.wanted = self.wanted if self.wanted == tuple(wallets) else tuple(wallets)
+            for known in (self._waiting, self._asked_at, self._told_at, self._missed_at):
+                for wallet_id in known.keys() - ids:
+                    del known[wallet_id]
+
+    def take(self, clock: Callable[[], float], seconds: float = 0.0) -> list[int]:
+        """Take the wallets to poll in the next pass, once one is due; wait up to `seconds`."""
+        end = clock() + seconds
+        with self._news:
+            while True:
+                self._drop_answered()
+                now, due_at = clock(), min(map(self._find_due, self._waiting), default=math.inf)
+                if due_at <= now or end <= now:
+                    break
+                self._news.wait(min(end, due_at) - now)
+            if due_at > now:
+                return []
+            taken = [one for one in self._waiting if self._find_free(one) <= now]
+            for wallet_id in taken:
+                self._taken[wallet_id] = self._waiting.pop(wallet_id)
+                self._asked_at[wallet_id] = now
+            return taken
+
+    def _find_due(self, wallet_id: int) -> float:
+        return max(self._waiting[wallet_id].begun_at + SETTLE_SECONDS, self._find_free(wallet_id))
+
+    def _find_free(self, wallet_id: int) -> float:
+        return self._asked_at.get(wallet_id, -math.inf) + MIN_PAUSE_SECONDS
+
+    def _drop_answered(self) -> None:
+        """Forget notices that arrived before a pass found something new."""
+        for wallet_id, call in list(self._waiting.items()):
+            if not call.tries and self._found_at.get(wallet_id, -math.inf) > call.begun_at:
+                self._false |= dict.fromkeys(call.endpoints, 0)
+                del self._waiting[wallet_id]
+
+    def count_covered(self) -> int:
+        with self._news:
+            return len(set().union(*self._covered.values()))
+
+    # ---- for the observer ------------------------------------------------------------------------
+    def begin_pass(self, wallet_ids: Iterable[int]) -> None:
+        """Begin to poll these wallets."""
+        with self._news:
+            self._polled = {one: self._taken[one] for one in wallet_ids if one in self._taken}
+            self._taken = {}
+
+    def is_urgent(self) -> bool:
+        """Whether wallets wait for the next pass, so that the running one should end."""
+        return bool(self._taken)
+
+    def is_noticed(self, wallet_id: int) -> bool:
+        """Whether the running pass polls the wallet because of a notice."""
+        return wallet_id in self._polled
+
+    def note_found(self, wallet_id: int, now: float) -> None:
+        """Note that a poll listed something new of a wallet. If no notice came for it, nor comes
+        within some seconds, the wallet is not covered for a while.
+        """
+        with self._news:
+            self._found_at[wallet_id] = now
+            told_at = self._told_at.get(wallet_id, -math.inf)
+            if now - told_at >= GRACE_SECONDS and wallet_id not in self._polled:
+                self._missed_at[wallet_id] = now
+
+    def end_poll(self, wallet_id: int, is_pending: bool, now: float) -> None:
+        """Note that a wallet was polled. `is_pending`: what was listed could not be fetched yet."""
+        with self._news:
+            call = self._polled.pop(wallet_id, None)
+            if call is None:
+                return
+            is_true = self._found_at.get(wallet_id, -math.inf) >= call.begun_at - LATE_SECONDS
+            if is_true:
+                self._false |= dict.fromkeys(call.endpoints, 0)
+            if is_true and not is_pending:
+                return
+            call.tries += 1
+            if call.tries < MAX_TRIES:
+                self._waiting.setdefault(wallet_id, call).endpoints.update(call.endpoints)
+            elif not is_true:
+                for endpoint in call.endpoints:
+                    self._false[endpoint] = self._false.get(endpoint, 0) + 1
+
+    def covers(self, wallet_id: int, now: float) -> bool:
+        """Whether an endpoint sends notices of all about a wallet, and left none out lately."""
+        with self._news:
+            missed_seconds = now - self._missed_at.get(wallet_id, -math.inf)
+            if GRACE_SECONDS <= missed_seconds < DISTRUST_SECONDS:
+                return False
+            return any(wallet_id in ids for ids in self._covered.values())

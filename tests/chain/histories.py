@@ -1,0 +1,474 @@
+"""Histories as text: a line is a transaction and, after `=>`, what the ledger must say about it.
+
+    ada buys 100 CAT for 1000             => buy | CAT 100@1005
+    ada sells 40 CAT for 600              => sell | matched 595-402 | CAT 60@603
+
+Lamports are in thousands: the network fee is 5, the rent of a token account is 2000. Tokens are in
+raw units. People and orders begin with nothing; the others have plenty of everything. The first
+transaction gives ada 5,000,000 (5 SOL).
+
+Moves, separated by `;`
+    ada>bob 50; ada>bob 50 CAT; curve~>ada 50    lamports, tokens, lamports without an instruction
+    ada>bob 100-4 CAT                            4 are withheld by the token itself
+    ada>bob 100 CAT{...}                         what a hook of the token does
+    ada buys N CAT for N [USDC] [at POOL]        sells likewise; ada swaps N CAT for N DOG [at POOL]
+    jup(ada pool){...}; orca.swap(){...}         a program's call, its instruction, extra accounts
+    +ada CAT, +ada CAT by bob, -ada CAT, -ada CAT to bob    open and close a token account
+    wrap ada 50; burn ada 50 CAT; mint ada 50 CAT; do METHOD WORD...   (a method of Scene)
+Before the moves: `bob:` or `bob+ada:` pays the fee and signs (otherwise the person that is named
+first does); `fail`; `same` (the slot of the last one); `hidden` (the node doesn't give it).
+`connect`, `disconnect` and `window` are lines of their own.
+
+Expected, separated by `|`: the kind and [its flags] ([*]: any); `matched N`, `partial N`,
+`unmatched`, `unpriced` (no result); lots `CAT 60@603 5@?` or `CAT -`; `sol N`, `beside N`, `tip N`,
+`gift 5 CAT`; `post verified`, `unverified`. `USDC matched N` is a result in a stablecoin, `since
+matched N` one since `connect`, `healed matched N` one once the node gives what it hid, and `eve:`
+begins what is expected for another wallet. `end realized 5 | USDC worst 7 | window worst 5` tells
+items of the books (Reconciliation) or sums (SUMMED), the last since a line `window`; a return is in
+hundredths of a percent.
+"""
+
+import hashlib
+import re
+from fractions import Fraction
+from typing import NamedTuple
+
+from node import Row
+from scene import Scene
+from story import BEGIN, BEGIN_TIME, account_of, address
+
+from chain.base58 import b58encode
+from chain.ledger.coverage import order_entries
+from chain.ledger.inventory import SOL
+from chain.ledger.ledger import WHOLE, Ledger
+from chain.ledger.views import ALL_HISTORY, Span, Spans
+from chain.reading.entries import read_entry
+from chain.reading.programs import table
+from chain.reading.quotes import find_quote
+from chain.reading.receipts import parse_receipt
+from chain.stored.verify import judge
+
+PROGRAMS = {
+    "pump": "6EF8rrecthR5Dkzon8Nwu78hRvfCKubJ14M5uBEwF6P",
+    "cpmm": "CPMMoo8L3F4NbTegBCKVNunggL7H1ZpdTHKxQB5qKP1C",
+    "jup": "JUP6LkbZbjS1jKKwapdHNy74zcZ3tLUZoi5QNyVTaV4",
+    "rfq": "61DFfeTKM7trxYcPQCM78bJ794ddZprZpAwAnLiwTpYH",
+    "orca": "whirLbMiicVdio4qvUfM5KAg6Ct8VwpYzGff3uctyCc",
+    "clmm": "CAMMCzo5YL8w4VFF8KVHrK22GGUsp5VTaW7grrKgrWqK",
+    "damm": "cpamdpZCGKUy5JxQXB4dcpGPiikHawvSWAd6mEn1sGG",
+    "dlmm": "LBUZKhRxPF3XUpBCjp4YzTKgLccjZhTSDM9YuVaPwxo",
+    "amm4": "675kPX9MHTjS2zt1qfr1NYHuzeLXfQM9H24wFSUt1Mp8",
+    "serum": "9xQeWvG816bUx9EPjHmaT23yvVM2ZWbrrpZb9PusVFin",
+    "openbook": "opnb2LAfJYbRMAHHvqjCwQxanZn7ReEHp1k81EohpZb",
+    "phoenix": "PhoeNiXZ8ByJGLkxNfZRnkUfjvmuYqLR89jjFHGqdXY",
+    "manifest": "MNFSTqtC93rEfYHB6hF82sKdZpUDFWkViLByLd1k1Ms",
+    "limit": "j1o2qRpjcyUwEvwtcfhEQefh773ZgjxcVRry7LDqg5X",
+    "dca": "DCA265Vj8a9CEuX1eb1LWRnDT7uK6q1xMipnNyatn23M",
+    "marginfi": "MFv2hWf31Z9kbCa1snEPYctwafyhdvnV7FZnsebVacA",
+    "kamino": "KLend2g3cP87fffoy8q1mQqGKjrxjC8boSyAYavgmjD",
+    "marinade": "MarBmsSgKXdrN1egZf5sqe1TMai9K1rChYNDJgjq7aD",
+    "bridge": "DEbrdGj3HsRsAzx6uH4MKyREKxVAfBydijLUF3ygsFfh",
+    "nft": "M2mx93ekt1fmXSVkTrUL9xVFHkmME8HTUi5Cyc5aF7K",
+}
+STABLE = {name: find_quote(name).mint for name in ("USDC", "USDT", "PYUSD")}
+TIP = "Cix2bHfqPcKcM233mzxbLk14kSggUUiz2A87fJtGivXr"
+PEOPLE = {"ada", "bob", "eve"}
+# Informational flags that accounting.md doesn't name are not compared.
+FLAGS = set(
+    "ambiguous fee_only fee_income unrecognised_program tip_only value_unexplained fed_market"
+    " counterparty_signed incomplete_history basis_carried".split()
+)
+# Of the running totals; the others are of the books.
+SUMMED = {
+    "worst": "worst_case",
+    "positions": "positions",
+    "won": "positions_won",
+    "return": "return_points",
+}
+FIELDS = {"sol": "sol", "beside": "beside_sol", "tip": "tip", "fee": "fee", "rent": "rent"}
+COUNTED = ("positions", "won", "return")
+TABLE, THOUSAND, PLENTY, BEGINS = table(), 1_000, 10**15, 5_000_000
+CALL = re.compile(r"(\w+)(?:\.(\w+))?\(([^)]*)\)\{")
+MOVE = re.compile(r"([\w']+)(~?>)([\w']+) ([\d.]+)(?:-(\d+))?(?: ([A-Z]+))?")
+HOOKED = re.compile(MOVE.pattern + r"\{")
+TRADE = re.compile(r"(\w+) (buys|sells|swaps) (\d+) (\w+) for ([\d.]+)(?: (\w+))??(?: at (\w+))?")
+ACCOUNT = re.compile(r"([+-])(\w+) (\w+)(?: (?:by|to) (\w+))?")
+PREFIX = re.compile(r"(fail|same|hidden|([\w+]+):)\s+")
+
+
+def list_variants(text):
+    """[(title, history), ...] of a file, each way of writing a history numbered. `[[a // b]]` is
+    either; so is `NAME` after lines `NAME = a // b`, the same one everywhere in the history.
+    """
+    found = []
+    for title, body in re.findall(r"^# (.+)\n((?:(?!#).*\n?)*)", text, re.M):
+        choices = {}
+        for names, values in re.findall(r"^([A-Z, ]+) = (.+)$", body, re.M):
+            choices.setdefault(names, []).extend(values.split(" // "))
+        ways = [re.sub(r"^[A-Z, ]+ = .+$", "", body, flags=re.M)]
+        while any(more := [_choose_one(way, choices) for way in ways]):
+            ways = [one for way, told in zip(ways, more, strict=True) for one in told or [way]]
+        titles = [title] if len(ways) == 1 else [f"{title} {n}" for n in range(1, len(ways) + 1)]
+        found += zip(titles, ways, strict=True)
+    return found
+
+
+def _choose_one(way, choices):
+    """The ways in which the first choice of a text can be made, if there is one."""
+    if found := re.search(r"\[\[(.*?)\]\]", way):
+        return [way[: found.start()] + one + way[found.end() :] for one in found[1].split(" // ")]
+    for names, values in choices.items():
+        if re.search(rf"\b{names.split(', ')[0]}\b", way):
+            return [_replace(way, names.split(", "), value.split(", ")) for value in values]
+    return []
+
+
+def _replace(way, names, values):
+    for name, value in zip(names, values, strict=True):
+        way = re.sub(rf"\b{name}\b", lambda _, value=value: value, way)
+    return way
+
+
+def lamports(text):
+    """Lamports of an arithmetic expression in thousands."""
+    assert re.fullmatch(r"[\d.+*/() -]+", text), text
+    value = eval(re.sub(r"[\d.]+", lambda n: f"Fraction('{n[0]}')", text), {"Fraction": Fraction})
+    assert (value * THOUSAND).denominator == 1, f"{text} is not a whole number of lamports"
+    return int(value * THOUSAND)
+
+
+def amount(text, money):
+    """Lamports, or raw units of a stablecoin."""
+    return lamports(text) if money == SOL else lamports(text) // THOUSAND
+
+
+class TextHistory(Scene):
+    """The transactions of a text. `rows`: what a node lists; `checks`: (signature, expected)."""
+
+    rent, token_2022, decimals = 2_000 * THOUSAND, ("PYUSD", "FEE"), {"NFT": 0}
+
+    def __init__(self, text, name="", begins=BEGINS):
+        super().__init__()
+        self.known = {**Scene.known, **STABLE, "tip": TIP}
+        self.name, self.slot, self.place, self.time = name, BEGIN, 0, BEGIN_TIME
+        self.listed, self.hidden, self.checks, self.spans, self.end = [], set(), [], [], []
+        self.window = 0
+        first = [f"bank: bank>ada {begins}"] if begins else []
+        for line in [*first, *text.strip().splitlines()]:
+            told, _, expected = line.strip().partition("=>")
+            if told.startswith("end "):
+                self.end += [one.strip() for one in told[4:].split("|")]
+            elif told.strip() == "window":
+                self.window = len(self.listed)
+            elif told.strip() in ("connect", "disconnect"):
+                self._turn(told.strip())
+            elif told.strip() and not told.startswith("#"):
+                self._transact(told.strip(), expected)
+
+    def address(self, word):
+        return self.known.get(word) or address(f"{self.name} {word}")
+
+    # ---- one line --------------------------------------------------------------------------------
+    def _turn(self, verb):
+        now = (self.time + 1) * 1_000
+        if verb == "connect":
+            self.spans.append([now, None])
+        else:
+            self.spans[-1][1] = now
+
+    def _transact(self, text, expected):
+        self.rows, self.names, self.height, self._before = [], [], 1, None
+        self.slot, self.time, place, payer, words = self.slot + 2, self.time + 60, 0, None, set()
+        while found := PREFIX.match(text):
+            text, word = text[found.end() :], found[1].split()[0]
+            words.add(word)
+            payer = found[2] or payer
+            if word == "same":
+                self.slot, place = self.slot - 2, self.place + 1
+        self.place = place
+        self.payer, *signers = (payer or re.search(r"\b(ada|bob|eve)\b", text)[0]).split("+")
+        self._stock(self.payer)
+        self._begin()
+        self._play(text)
+        told = self.receipt(self.payer, *signers, fails="fail" in words)
+        signature = b58encode(hashlib.sha512(f"{self.name} {len(self.listed)}".encode()).digest())
+        told |= {"slot": self.slot, "blockTime": self.time, "transactionIndex": self.place}
+        told["transaction"]["signatures"] = [signature]
+        self.listed.append(Row(signature, self.slot, self.place, told))
+        if "hidden" in words:
+            self.hidden.add(signature)
+        self.checks.append((signature, expected.strip()))
+
+    def _stock(self, word):
+        """Who is no person has plenty of lamports before the history begins."""
+        if _is_new(word) or word in self.lamports or word in self.tokens:
+            return
+        self.lamports[word] = PLENTY
+        if self._before:
+            self._before[0][word] = PLENTY
+
+    def _find(self, word):
+        """`ada'CAT` is ada's account of CAT."""
+        if "'" in word:
+            return self._hold(*word.split("'"))
+        self._stock(word)
+        return word
+
+    def _hold(self, owner, mint):
+        """A token account: a person's is opened by the payer, another's was there."""
+        word = owner if owner in self.tokens else account_of(owner, mint)
+        if word in self.tokens:
+            return word
+        if _is_new(owner):
+            self.open(self.payer, owner, mint)
+        else:
+            self.holds(owner, mint, PLENTY)
+            self._before[0][word], self._before[1][word] = (
+                self.lamports[word],
+                list(self.tokens[word]),
+            )
+        return word
+
+    def _play(self, text):
+        text = text.strip("; ")
+        while text:
+            if found := CALL.match(text):
+                inside, text = _close_brace(text[found.end() :])
+                self._run(found, inside)
+            elif found := HOOKED.match(text):
+                inside, text = _close_brace(text[found.end() :])
+                self._move_told(*found.groups())
+                self.height += 1
+                self._play(inside)
+                self.height -= 1
+            else:
+                one, _, text = text.partition(";")
+                self._do(one.strip())
+            text = text.strip("; ")
+
+    def _run(self, found, inside):
+        program, name, words = found[1], found[2], [self._find(one) for one in found[3].split()]
+        where = len(self.rows)
+        data = b58encode(hashlib.sha256(f"global:{name}".encode()).digest()[:8]) if name else ""
+        with self.call(PROGRAMS.get(program) or address(program), *words, data=data):
+            began = len(self.names)
+            self._play(inside)
+        accounts = dict.fromkeys([*words, *self.names[began:]])
+        self.rows[where][1]["accounts"] = [self.address(word) for word in accounts]
+
+    def _do(self, text):
+        if found := TRADE.fullmatch(text):
+            self._trade(*found.groups())
+        elif found := MOVE.fullmatch(text):
+            self._move_told(*found.groups())
+        elif found := ACCOUNT.fullmatch(text):
+            sign, owner, mint, other = found.groups()
+            self._stock(other or owner)
+            if sign == "+":
+                self.open(other or owner, owner, mint)
+            else:
+                self.close(account_of(owner, mint), other or owner)
+        else:
+            verb, *words = text.split()
+            getattr(self, f"_{verb}_told")(*words)
+
+    def _move_told(self, source, sign, target, amount, withheld, mint):
+        source, target = self._find(source), self._find(target)
+        if mint in (None, "SOL"):
+            amount = lamports(amount)
+        if sign == "~>":
+            self.shift(source, target, amount)
+        elif mint is None:
+            self.pay(source, target, amount)
+        else:
+            source, target = self._hold(source, mint), self._hold(target, mint)
+            self.send(mint, source, target, int(amount), withheld=int(withheld or 0))
+
+    def _trade(self, who, verb, raw, mint, amount, money, place):
+        """At a curve of lamports (pump), or at a pool of token accounts (cpmm)."""
+        place = place or ("pool" if money else "curve")
+        self._hold(who, mint)
+        if money:
+            self._hold(who, money)
+        give, get = f"{raw} {mint}", f"{amount} {money or ''}".strip()
+        if verb == "buys":
+            give, get = get, give
+        sign = "~>" if verb == "sells" and not money else ">"
+        program = "cpmm" if money else "pump"
+        self._play(f"{program}({who} {place}){{{who}>{place} {give}; {place}{sign}{who} {get}}}")
+
+    # Verbs without a pattern of their own.
+    def _wrap_told(self, owner, amount):
+        self._hold(owner, "SOL")
+        self.wrap(owner, lamports(amount))
+
+    def _burn_told(self, owner, raw, mint):
+        self.burn(mint, owner, int(raw))
+
+    def _mint_told(self, owner, raw, mint):
+        self._hold(owner, mint)
+        self.mint(mint, owner, int(raw), "minter")
+
+    def _sync_told(self, word):
+        """A SOL account's amount becomes what its lamports are."""
+        self.tokens[account_of(word, "SOL")][2] = self.lamports[account_of(word, "SOL")] - self.rent
+        self._say(self._program("SOL"), "syncNative", account=account_of(word, "SOL"))
+
+    def _do_told(self, verb, *words):
+        self._stock(words[1 if verb == "withdraw" else 0])
+        getattr(self, verb)(
+            *[lamports(word) if word[0].isdigit() else word.replace("_", " ") for word in words]
+        )
+
+    def _say(self, program, kind, **info):
+        super()._say(program, kind, **info)
+        self.names += [
+            one for one in info.values() if isinstance(one, str) and one in self.lamports
+        ]
+
+    # ---- what the ledger says --------------------------------------------------------------------
+    def read(self, who="ada"):
+        address = self.address(who)
+        own = {address, *(key for row in self.listed for key in _list_accounts(row, address))}
+        entries = order_entries(
+            read_entry(parse_receipt(row.receipt), address, TABLE)
+            for row in self.listed
+            if own & set(row.keys) and row.signature not in self.hidden
+        )
+        spans = Spans(tuple(Span(n, *times) for n, times in enumerate(self.spans, 1)))
+        ledger = Ledger(spans=spans)
+        told = Told(entries, ledger, {}, {}, [])
+        self._apply(told)
+        if ledger.stale:
+            told = Told(entries, ledger.restart(), {}, {}, [])
+            self._apply(told)
+        return told
+
+    def _apply(self, told):
+        before = {row.signature for row in self.listed[: self.window]}
+        for one in told.entries:
+            told.booked[one.signature] = told.ledger.apply(one)
+            if one.signature in before:
+                told.begun[:] = [told.ledger.accounts[SOL, ALL_HISTORY].sums]
+            told.lots[one.signature] = {
+                money: {mint: list(map(_show_lot, lots)) for mint, lots in inventory.lots.items()}
+                for money, inventory in told.ledger.inventories.items()
+            }
+
+    def check(self, healed=False):
+        """Compare every line with the ledgers; name all differences at once."""
+        told, wrong = {"ada": self.read()}, []
+        for number, (signature, expected) in enumerate(self.checks):
+            who = "ada"
+            for section in _choose(expected, healed) if signature not in self.hidden else ():
+                if found := re.match(r"(ada|bob|eve): ", section):
+                    who, section = found[1], section[found.end() :]
+                told[who] = told.get(who) or self.read(who)
+                found, wanted = self._see(section, signature, told[who])
+                if found != wanted:
+                    wrong.append(f"{number} {who}: expected {section!r}, got {found}")
+        for section in self.end:
+            found, wanted = self._see_end(section, told["ada"])
+            if found != wanted:
+                wrong.append(f"end: expected {section!r}, got {found}")
+        for who, one in told.items():
+            books = one.ledger.reconcile()
+            if books.difference and not self.hidden:
+                wrong.append(f"the books of {who} don't close: {books}")
+        assert not wrong, "\n".join(wrong)
+
+    def _see_end(self, text, told):
+        where, name, value = f"SOL {text}".split(" ")[-3:]
+        money = STABLE.get(where, SOL)
+        if name not in SUMMED:
+            return getattr(told.ledger.reconcile(money), name), amount(value, money)
+        sums = told.ledger.accounts[money, ALL_HISTORY].sums
+        if where == "window":
+            sums = sums.minus(*told.begun)
+        wanted = int(value) if name in COUNTED else amount(value, money)
+        return getattr(sums, SUMMED[name]), wanted
+
+    def _see(self, section, signature, told):
+        """(found, wanted)"""
+        (entry,) = [one for one in told.entries if one.signature == signature]
+        word, _, rest = section.partition(" ")
+        money, view = SOL, ALL_HISTORY
+        if word == "since":
+            view = len(self.spans)
+        elif word in STABLE and not re.match(r"\d+@|-", rest):
+            money = STABLE[word]
+        if (money, view) != WHOLE:
+            word, _, rest = rest.partition(" ")
+        made = told.booked[signature].get((money, view))
+        flags = {*entry.flags, *(made.flags if made else ())}
+        if word in ("matched", "partial", "unmatched"):
+            result = amount(rest, money) if rest else None
+            return made and (made.status, made.result), (word, result)
+        if word == "unpriced":
+            return made and made.result, None
+        if word in ("post", "unverified"):
+            moved = [mint for mint, *_ in entry.venue_tokens]
+            post, _ = judge(entry.kind, flags, moved, None, entry.explained_percent)
+            return (post, rest) if rest else (post == "verified", False)
+        if word in FIELDS:
+            return getattr(entry, FIELDS[word]), lamports(rest)
+        if word == "gift":
+            raw, mint = rest.split()
+            found = {mint: n for mint, n, _ in entry.beside_tokens}
+            return found.get(self.address(mint)), int(raw)
+        if word.isupper():
+            lots = told.lots[signature].get(money, {}).get(self.address(word), [])
+            return " ".join(lots) or "-", " ".join(_read_lot(one, money) for one in rest.split())
+        if rest == "[*]":
+            return entry.kind, word
+        return (entry.kind, FLAGS & flags), (word, set(re.findall(r"\w+", rest)))
+
+
+class Told(NamedTuple):
+    """What the ledger makes of a wallet: by signature what was booked (by money and view) and the
+    lots after it (by money and mint); `begun` has the sums before the window.
+    """
+
+    entries: list
+    ledger: Ledger
+    booked: dict
+    lots: dict
+    begun: list
+
+
+def _list_accounts(row, owner):
+    meta = row.receipt["meta"]
+    for balance in meta["preTokenBalances"] + meta["postTokenBalances"]:
+        if balance["owner"] == owner:
+            yield row.keys[balance["accountIndex"]]
+
+
+def _choose(expected, healed):
+    """The sections that are expected: a line that heals has others then."""
+    sections = [one for one in map(str.strip, expected.split("|")) if one]
+    after = [one[7:] for one in sections if one.startswith("healed ")]
+    return after if healed and after else [s for s in sections if not s.startswith("healed ")]
+
+
+def _is_new(word):
+    return word in PEOPLE or word.startswith("order")
+
+
+def _show_lot(lot):
+    return f"{lot.left}@{'?' if lot.cost is None else lot.left_cost}"
+
+
+def _read_lot(text, money):
+    """As _show_lot shows it."""
+    raw, _, cost = text.partition("@")
+    return f"{raw}@{cost if cost == '?' else amount(cost, money)}" if cost else text
+
+
+def _close_brace(text):
+    """(what is inside, what follows) of a text after an opening brace."""
+    depth = 1
+    for place, sign in enumerate(text):
+        depth += {"{": 1, "}": -1}.get(sign, 0)
+        if not depth:
+            return text[:place], text[place + 1 :]
+    raise AssertionError(f"no closing brace: {text}")

@@ -1,0 +1,99 @@
+"""Histories made to deceive, by somebody who has read the accounting rules, and next to each one an
+honest twin that keeps its result: see attacks.txt, and histories.py for how to read it.
+"""
+
+import re
+from pathlib import Path
+
+import pytest
+from histories import TextHistory, list_variants
+from lookout import BEGIN
+from node import Chain, FakeNode
+
+from accounts import posts
+from chain.ledger.views import ALL_HISTORY
+from models import Attachment, Post, Trade, Wallet
+
+FOLDER = Path(__file__).parent
+ATTACKS = list_variants((FOLDER / "attacks.txt").read_text())
+HIDDEN = [
+    (title, text)
+    for title, text in list_variants((FOLDER / "ordinary.txt").read_text())
+    if "\nhidden" in f"\n{text}"
+]
+
+
+@pytest.mark.parametrize("title, text", ATTACKS, ids=[title for title, _ in ATTACKS])
+def test_an_attack_or_its_twin(title, text):
+    TextHistory(text, title).check()
+
+
+# ---- through the observer ------------------------------------------------------------------------
+@pytest.fixture
+def observed(look):
+    """(the first way of each attack and every gap, their node, the Lookout over all of them)."""
+    first = [(title, text) for title, text in ATTACKS if not re.search(r" ([2-9]|\d\d)$", title)]
+    told = [TextHistory(text, title) for title, text in [*first, *HIDDEN]]
+    node = FakeNode(Chain([row for one in told for row in one.listed]))
+    node.withhold(*(signature for one in told for signature in one.hidden))
+    seen = look(node, wallets=[one.address("ada") for one in told])
+    Attachment.update(attached_at=0).execute()
+    seen.look(8)
+    return told, node, seen
+
+
+def test_the_observer_and_the_posts_say_the_same(observed):
+    """Every transaction is posted: those verified are the ones of which the text says so. A history
+    is complete unless the node hides some of it, and once it gives it.
+    """
+    told, node, seen = observed
+    for one in told:
+        assert_stored(one)
+        assert seen.state(one.address("ada")) == ("partial" if one.hidden else "complete")
+        publish_all(one)
+    seen.look(2)
+    verified = set(Post.select(Post.signature).where(Post.status == "verified").tuples())
+    for one in told:
+        expected = {
+            row for row, text in one.checks if "post verified" in text.partition(" bob: ")[0]
+        }
+        refused = {
+            row for row, text in one.checks if re.search("unverified|post (none|mism)", text)
+        }
+        found = {row for (row,) in verified} & {row.signature for row in one.listed}
+        assert expected <= found and not refused & found, one.name
+    for one in told:
+        node.give(*one.hidden)
+        one.hidden.clear()
+    seen.clock.sleep(3_600)
+    seen.look(10)
+    for one in told:
+        assert_stored(one)
+        assert seen.state(one.address("ada")) == "complete"
+
+
+def assert_stored(history):
+    """What is stored is what the ledger makes of the history."""
+    wallet = Wallet.get(Wallet.address == history.address("ada"))
+    told = history.read()
+    rows = Trade.select().where(Trade.wallet == wallet)
+    stored = {row.signature: (row.kind, row.result) for row in rows}
+    expected = {
+        one.signature: (one.kind, find_result(told.booked[one.signature])) for one in told.entries
+    }
+    assert stored == expected, history.name
+    assert wallet.realized == told.ledger.totals.realized and wallet.imbalance == 0
+
+
+def find_result(booked):
+    """The result in the money of the trade."""
+    known = [one.result for (_, view), one in booked.items() if view == ALL_HISTORY]
+    return next((one for one in known if one is not None), None)
+
+
+def publish_all(history):
+    """The bot posts every transaction of its wallet."""
+    wallet = Wallet.get(Wallet.address == history.address("ada"))
+    for number, row in enumerate(history.listed):
+        body = posts.PostBody(eventId=f"e{number}", body="Mine.", signature=row.signature)
+        posts.publish(wallet.bot_id, body, BEGIN + 3_600_000 + number, "api")

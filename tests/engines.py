@@ -1,0 +1,59 @@
+"""Which tests depend on the database engine: those that a run on PostgreSQL selects."""
+
+import ast
+import functools
+from pathlib import Path
+
+TESTS = Path(__file__).parent
+# Modules that open a database, and fixtures of conftest.py that do.
+ROOMS = {"ground", "models", "storage"}
+FIXTURES = {"db", "live", "look", "service", "truth"}
+# Files about what is around a database: pages, words, programs, proxies and files on disk. Other
+# tests run the same queries. The demonstration is always SQLite.
+AROUND = set(
+    (
+        "alerts apprise backtest_pages bench_seeds browser browsers caddy cards children"
+        " connections damaged_coverage demo demo_dollars deploy examples feeds filesystems"
+        " first_minute guides hostile install lengths listening make mcp mcp_http measured"
+        " messengers names new_trader nginx own_strategies paper_pages profile_words programs"
+        " quotes_shown risk_shown said_and_did shapes share_cards studio symbols unit value_shown"
+        " witness worker"
+    ).split()
+)
+
+
+def meets_engine(item):
+    """Does this test run SQL that no other test runs?
+
+    It does unless its file is one of AROUND, or nothing in it opens a database: neither a fixture
+    it asks for nor a module that its file imports.
+    """
+    if item.path.stem.removeprefix("test_") in AROUND:
+        return False
+    return not FIXTURES.isdisjoint(item.fixturenames) or not ROOMS.isdisjoint(
+        find_imports(item.path)
+    )
+
+
+@functools.cache
+def find_imports(path):
+    """The first words of all imports of a file of tests and of the helpers it imports."""
+    found, left = set(), [path]
+    for one in left:
+        for word in _read_imports(one):
+            found.add(word.partition(".")[0])
+            helper = TESTS / f"{word.replace('.', '/')}.py"
+            if helper.exists() and helper not in left:
+                left.append(helper)
+    return found
+
+
+@functools.cache
+def _read_imports(path):
+    names = []
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+    return names

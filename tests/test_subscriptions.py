@@ -1,0 +1,494 @@
+"""Subscriptions: what is subscribed to, and that a notice makes a wallet due and nothing else. Over
+chains made up for the test, with a clock that only the test moves.
+"""
+
+import itertools
+import random
+
+import pytest
+from node import FakeNode
+from story import ADA, Story, address, market
+
+from models import Address, Receipt, Trade, Wallet
+from observing.listening import Subscription, choose_subscriptions, list_covered
+from observing.notices import (
+    DISTRUST_SECONDS,
+    GRACE_SECONDS,
+    MAX_FALSE,
+    MAX_TRIES,
+    SETTLE_SECONDS,
+    Notices,
+    Watched,
+)
+from observing.subscriptions import list_watched, make_due
+
+ANNE, BEN, CLEO = (
+    Watched(1, "anne", ("a1", "a2"), (False, 3)),
+    Watched(2, "ben", ("b1",), (False, 9)),
+    Watched(3, "cleo", (), (True, 0)),
+)
+
+
+# ---- what is subscribed to -----------------------------------------------------------------------
+def test_wallets_come_before_accounts_and_those_waited_for_before_the_busiest():
+    chosen = choose_subscriptions([ANNE, BEN, CLEO], 5)
+    assert [(one.wallet, one.account) for one in chosen] == [
+        ("cleo", None),
+        ("ben", None),
+        ("anne", None),
+        ("ben", "b1"),
+        ("anne", "a1"),
+    ]
+    assert [one.wallet for one in choose_subscriptions([ANNE, BEN, CLEO], 2)] == ["cleo", "ben"]
+    assert len(choose_subscriptions([ANNE, BEN, CLEO], 100)) == 6
+
+
+def test_a_wallet_is_covered_once_all_of_it_is_confirmed():
+    confirmed = [Subscription(1, "anne"), Subscription(1, "anne", "a1"), Subscription(3, "cleo")]
+    assert list_covered([ANNE, BEN, CLEO], confirmed) == {3}
+    assert list_covered([ANNE], [*confirmed, Subscription(1, "anne", "a2")]) == {1}
+
+
+def test_what_may_be_subscribed_to_is_read_from_the_database(look):
+    seen = look(market(people=("ada", "bob")), wallets=[ADA, address("bob")]).settle()
+    first, second = list_watched(100, seen.now)
+    assert {first.address, second.address} == {ADA, address("bob")}
+    assert first.rank >= second.rank and not first.rank[0]
+    of_ada = first if first.address == ADA else second
+    stored = Address.select(Address.address).join(Wallet).where(Wallet.address == ADA)
+    assert {ADA, *of_ada.accounts} == set(stored.scalars())
+    assert not list_covered(list_watched(1, seen.now), [Subscription(1, ADA)])
+
+
+# ---- when a wallet is polled ---------------------------------------------------------------------
+def test_a_wallet_is_polled_once_a_second_however_many_notices_arrive():
+    notices, taken = Notices(), []
+    for tick in range(1000):
+        now = tick / 100
+        notices.add(7, "endpoint 1", now)
+        if notices.take(lambda now=now: now):
+            taken.append(round(now, 1))
+            notices.begin_pass([7])
+            notices.note_found(7, now)
+            notices.end_poll(7, False, now)
+    assert taken == [n + 0.2 for n in range(10)]
+
+
+def poll(notices, now, found=False, pending=False):
+    """Whether a wallet is due at a time; it is polled then."""
+    taken = notices.take(lambda: now)
+    assert notices.is_urgent() == bool(taken)
+    notices.begin_pass(taken)
+    assert not notices.is_urgent()
+    for wallet_id in taken:
+        assert notices.is_noticed(wallet_id)
+        if found:
+            notices.note_found(wallet_id, now)
+        notices.end_poll(wallet_id, pending, now)
+    return bool(taken)
+
+
+def test_a_wallet_is_polled_again_until_something_is_found():
+    notices = Notices()
+    notices.add(7, "endpoint 1", 0.0)
+    times = [n / 10 for n in range(100)]
+    assert [now for now in times if poll(notices, now, found=now > 1)] == [0.2, 1.2]
+    notices.add(7, "endpoint 1", 10.0)
+    assert [now for now in times if poll(notices, now + 10)] == [0.2, 1.2, 2.2][:MAX_TRIES]
+
+
+def test_a_wallet_is_polled_again_while_a_transaction_is_not_there_yet():
+    notices = Notices()
+    notices.add(7, "endpoint 1", 0.0)
+    assert poll(notices, 0.2, found=True, pending=True) and not poll(notices, 1.1)
+    assert poll(notices, 1.2) and not poll(notices, 9.0)
+
+
+def test_an_endpoint_is_muted_after_many_false_notices_in_a_row():
+    notices, ticks = Notices(), itertools.count()
+
+    def send(endpoint, count, found):
+        begun_at = next(ticks)
+        for number in range(count):
+            notices.add(number, endpoint, begun_at)
+        for _ in range(5):
+            poll(notices, next(ticks), found)
+
+    send("endpoint 1", MAX_FALSE - 1, found=False)
+    send("endpoint 1", 1, found=True)
+    send("endpoint 1", MAX_FALSE - 1, found=False)
+    assert not notices.is_false("endpoint 1")
+    send("endpoint 1", 1, found=False)
+    notices.add(77, "endpoint 1", 9.0)
+    notices.add(88, "endpoint 1", 9.0)
+    notices.add(88, "endpoint 2", 9.0)
+    assert notices.is_false("endpoint 1") and not notices.is_false("endpoint 1")
+    assert not notices.is_false("endpoint 2") and notices.take(lambda: 99.0) == [88]
+
+
+def test_an_endpoint_that_leaves_something_out_is_not_relied_on_for_a_while():
+    notices = Notices()
+    notices.cover("endpoint 1", {7, 8})
+    assert notices.covers(7, 0.0) and notices.count_covered() == 2
+    notices.note_found(7, 0.0)
+    assert not notices.covers(7, DISTRUST_SECONDS - 1) and notices.covers(8, DISTRUST_SECONDS - 1)
+    assert notices.covers(7, DISTRUST_SECONDS)
+
+
+@pytest.mark.parametrize("after, covered", [(GRACE_SECONDS - 1, True), (GRACE_SECONDS, False)])
+def test_a_notice_just_after_a_poll_left_nothing_out(after, covered):
+    notices = Notices()
+    notices.cover("endpoint 1", {7})
+    notices.note_found(7, 0.0)
+    notices.add(7, "endpoint 1", after)
+    assert notices.covers(7, GRACE_SECONDS) == covered
+
+
+def test_a_poll_just_after_a_notice_found_nothing_that_was_left_out():
+    notices = Notices()
+    notices.cover("endpoint 1", {7})
+    notices.add(7, "endpoint 1", 0.0)
+    notices.note_found(7, GRACE_SECONDS - 1)
+    assert notices.covers(7, 2 * GRACE_SECONDS)
+
+
+# ---- what a notice leads to ----------------------------------------------------------------------
+class Street:
+    """A wallet that is observed whole, on a chain that goes on."""
+
+    def __init__(self, look, people=("ada",)):
+        self.story = Story()
+        for person in people:
+            self.story.fund(person, 10**10)
+            self.story.buy(person, "CAT", 1_000, 250_000)
+        self.node = FakeNode(self.story.chain())
+        self.seen = look(self.node, wallets=[address(one) for one in people]).settle()
+        self.ids = {wallet.address: wallet.id for wallet in Wallet.select()}
+
+    @property
+    def notices(self):
+        return self.seen.observer.notices
+
+    def go_on(self, verb, *what):
+        """Let something happen; its row."""
+        getattr(self.story, verb)(*what)
+        self.node.chain = self.story.chain()
+        return self.story.rows[-1]
+
+    def tell(self, row, person="ada", endpoint="endpoint 1"):
+        """As an honest node does: of the person, and of its token accounts."""
+        own = address(person)
+        for _ in {own, *self.node.chain.owned[own]} & set(row.keys):
+            self.notices.add(self.ids[own], endpoint, self.seen.clock())
+
+    def lie(self, person="ada"):
+        self.notices.add(self.ids[address(person)], "endpoint 1", self.seen.clock())
+
+    def pass_on(self, seconds=1.1):
+        """Let time pass and notices lead to a pass; what nodes were asked, by method."""
+        before = self.node.calls.copy()
+        self.seen.clock.sleep(seconds)
+        poll_noticed(self.seen)
+        return dict(self.node.calls - before)
+
+
+def poll_noticed(seen):
+    """As the job that subscribes does."""
+    if due := seen.observer.notices.take(seen.clock):
+        make_due(due)
+        seen.observer.run_tick(seen.now)
+
+
+SALE = {"getMultipleAccounts": 1, "getSignaturesForAddress": 1, "getTransaction": 1}
+
+
+def forget_time(asked):
+    """Without the time of a block, which is asked for once a minute."""
+    return {method: count for method, count in asked.items() if method != "getBlockTime"}
+
+
+def test_a_sale_is_shown_for_three_requests(look):
+    street = Street(look)
+    row = street.go_on("sell", "ada", "CAT", 400, 300_000)
+    street.tell(row)
+    assert forget_time(street.pass_on()) == SALE
+    assert street.seen.trades()[-1].signature == row.signature
+    assert street.seen.state() == "complete" and street.seen.coverage()["receipts"] == 3
+    assert street.pass_on() == {}
+
+
+def test_a_notice_polls_its_wallet_and_no_other(look):
+    street = Street(look, people=("ada", "bob"))
+    street.seen.look(2)
+    polled = dict(Wallet.select(Wallet.address, Wallet.polled_at).tuples())
+    street.tell(street.go_on("sell", "ada", "CAT", 400, 300_000))
+    street.pass_on()
+    after = dict(Wallet.select(Wallet.address, Wallet.polled_at).tuples())
+    assert after[address("bob")] == polled[address("bob")] and after[ADA] > polled[ADA]
+
+
+def test_a_sale_that_nobody_told_of_is_found_in_the_wallets_own_list(look):
+    """It moved a token account, too, which needs no list then. Where there is news the page before
+    it is asked for as well.
+    """
+    street = Street(look)
+    street.seen.look(2)
+    street.notices.cover("endpoint 1", {street.ids[ADA]})
+    street.seen.look()
+    row = street.go_on("sell", "ada", "CAT", 400, 300_000)
+    before = street.node.calls.copy()
+    street.seen.look()
+    assert (street.node.calls - before)["getSignaturesForAddress"] == 2
+    assert street.seen.trades()[-1].signature == row.signature
+
+
+@pytest.mark.parametrize("sold", [400, 25])
+def test_a_poll_finds_what_a_sale_in_its_list_overtook(look, sold):
+    """Tokens arrive at an account alone and are sold before the poll. The sale explains what the
+    account holds now; where just as many are sold, the account does not even seem to have moved.
+    """
+    street = Street(look)
+    arrival = street.go_on("receive", "ada", "CAT", 25)
+    sale = street.go_on("sell", "ada", "CAT", sold, 300_000)
+    street.seen.look()
+    shown = [trade.signature for trade in street.seen.trades()[-2:]]
+    assert shown == [arrival.signature, sale.signature] and not street.seen.gaps()
+
+
+def test_what_moves_a_token_account_alone_is_listed_there(look):
+    street = Street(look)
+    row = street.go_on("receive", "ada", "CAT", 25)
+    assert ADA not in row.keys
+    street.tell(row)
+    assert forget_time(street.pass_on()) == SALE | {"getSignaturesForAddress": 2}
+    assert street.seen.trades()[-1].signature == row.signature
+
+
+def test_what_a_known_transaction_overtook_is_listed(look):
+    """Tokens arrive at an account alone and are sold at once: one pass takes both, and what the
+    account holds is what the sale left.
+    """
+    street = Street(look)
+    arrival = street.go_on("receive", "ada", "CAT", 25)
+    sale = street.go_on("sell", "ada", "CAT", 400, 300_000)
+    street.tell(arrival)
+    street.tell(sale)
+    asked = forget_time(street.pass_on())
+    assert asked == SALE | {"getTransaction": 2, "getSignaturesForAddress": 2}
+    shown = [trade.signature for trade in street.seen.trades()[-2:]]
+    assert shown == [arrival.signature, sale.signature] and street.seen.state() == "complete"
+
+
+def test_an_arrival_that_is_not_listed_yet_is_listed_again_soon(look):
+    """The node that is polled is behind the one that sent the notice."""
+    street = Street(look)
+    row = street.go_on("receive", "ada", "CAT", 25)
+    street.node.tip = row.slot - 1
+    street.tell(row)
+    assert "getTransaction" not in street.pass_on()
+    street.node.tip = None
+    assert street.pass_on()["getTransaction"] == 1
+    assert street.seen.trades()[-1].signature == row.signature
+    assert street.pass_on() == {}
+
+
+def test_a_false_notice_is_given_up_and_stores_nothing(look):
+    street = Street(look)
+    before, receipts = street.seen.ledger(), Receipt.select().count()
+    street.lie()
+    asked = [street.pass_on().get("getSignaturesForAddress", 0) for _ in range(10)]
+    assert sum(asked) == MAX_TRIES and street.seen.state() == "complete"
+    assert street.seen.ledger() == before and Receipt.select().count() == receipts
+
+
+def test_a_new_token_account_is_scanned_at_once(look):
+    street = Street(look)
+    street.tell(street.go_on("buy", "ada", "DOG", 70, 100_000))
+    street.pass_on()
+    assert street.seen.state() == "complete" and len(street.seen.trades()) == 3
+    street.tell(street.go_on("receive", "ada", "DOG", 5))
+    street.pass_on()
+    assert len(street.seen.trades()) == 4
+
+
+def test_a_transaction_that_no_node_has_yet_is_asked_for_again(look):
+    street = Street(look)
+    row = street.go_on("sell", "ada", "CAT", 400, 300_000)
+    street.node.drop(row.signature)
+    street.tell(row)
+    assert street.pass_on()["getTransaction"] == 1
+    street.node.give(row.signature)
+    street.pass_on()
+    assert street.seen.trades()[-1].signature == row.signature
+
+
+def test_false_notices_without_end_cost_a_bounded_number_of_requests(look):
+    """Of each wallet ten a second, until the endpoint is muted."""
+    people = [f"bot {number}" for number in range(6)]
+    street, asked, seconds = Street(look, people), 0, 0
+    while not street.notices.is_false("endpoint 1") and seconds < 60:
+        for _ in range(10):
+            for person in people:
+                street.lie(person)
+        asked += sum(street.pass_on(1.0).values())
+        seconds += 1
+    assert seconds <= MAX_TRIES * (MAX_FALSE // len(people) + 1)
+    assert asked <= (len(people) + 2) * seconds
+    assert street.pass_on() == {} and street.seen.state(address("bot 0")) == "complete"
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_dropped_doubled_late_shuffled_and_forged_notices_change_no_ledger(look, seed):
+    """Of each notice a dice says what becomes of it; the ledger is the one that polls lead to."""
+    people, dice = ("ada", "bob"), random.Random(seed)
+    street, late = Street(look, people), []
+    rows = market(seed, people, 60).rows
+    start = len(rows) - 40
+    street.story.rows, street.node.chain = rows[:start], type(street.node.chain)(rows[:start])
+    seen = street.seen = look(street.node, wallets=[address(one) for one in people]).settle()
+    street.ids = {wallet.address: wallet.id for wallet in Wallet.select()}
+    street.node.asked.clear()
+    for end in range(start, len(rows)):
+        street.node.chain = type(street.node.chain)(rows[: end + 1])
+        for person in people:
+            fate = dice.choice(["told", "told", "dropped", "doubled", "late", "forged"])
+            if fate == "late":
+                late.append((rows[end], person))
+            elif fate == "forged":
+                street.lie(person)
+            elif fate != "dropped":
+                for _ in range(1 + (fate == "doubled")):
+                    street.tell(rows[end], person)
+        if late and dice.random() < 0.3:
+            street.tell(*late.pop(dice.randrange(len(late))))
+        street.pass_on(dice.choice([0.05, 0.5, 2.0]))
+        if dice.random() < 0.2:
+            seen.look()
+    told = seen.settle().ledger()
+    assert set(street.node.asked.values()) == {1}
+    assert told == look(FakeNode(street.node.chain), wallets=seen.addresses).settle().ledger()
+
+
+def test_a_long_pass_ends_early_when_a_notice_arrives(look):
+    """A wallet with a long past is backfilled; another one sells meanwhile."""
+    street = Street(look, people=("ada", "bob"))
+    seen, sold = street.seen, []
+
+    def tell(text):
+        if not sold and street.node.calls["getTransaction"] > before:
+            sold.append(street.go_on("sell", "ada", "CAT", 400, 300_000))
+            street.tell(sold[0])
+            seen.clock.sleep(SETTLE_SECONDS)
+            make_due(street.notices.take(seen.clock))
+
+    for _ in range(200):
+        street.go_on("buy", "bob", "CAT", 1, 1_000)
+    before = street.node.calls["getTransaction"]
+    seen.observer.state.report = tell
+    assert seen.look() and sold and street.node.calls["getTransaction"] < before + 100
+    assert seen.trades(ADA)[-1].signature != sold[0].signature
+    seen.observer.run_tick(seen.now)
+    assert seen.trades(ADA)[-1].signature == sold[0].signature
+    assert len(seen.trades(address("bob"))) > 200
+
+
+def test_with_every_notice_lost_polls_find_all(look):
+    """Listened to and told nothing: the transaction shows in the next poll, and what moves nothing
+    after two at the latest.
+    """
+    street = Street(look)
+    street.notices.want([Watched(1, ADA, (), (False, 1))])
+    street.notices.cover("endpoint 1", {1})
+    street.seen.look(3)
+    moved = street.go_on("sell", "ada", "CAT", 400, 300_000)
+    street.seen.look()
+    assert street.seen.trades()[-1].signature == moved.signature
+    street.notices.cover("endpoint 1", {1})
+    street.seen.clock.sleep(DISTRUST_SECONDS)
+    street.seen.look(3)
+    silent = street.go_on("mention", "ada")
+    street.seen.look(2)
+    assert street.seen.trades()[-1].signature == silent.signature
+
+
+def count_idle_requests(look, covered):
+    """Requests of ten polls in which six wallets do nothing, by method; they traded before."""
+    people = [f"bot {number}" for number in range(6)]
+    story = Story(slots_apart=1)
+    for person in people:
+        story.fund(person, 10**9)
+        story.buy(person, "CAT", 1_000, 1_000)
+    node = FakeNode(story.chain())
+    seen = look(node, wallets=[address(person) for person in people])
+    while seen.look() or "complete" not in seen.state(seen.addresses[-1]):
+        pass
+    if covered:
+        seen.observer.notices.cover("endpoint 1", {wallet.id for wallet in seen.wallets})
+    before = node.calls.copy()
+    seen.look(10)
+    return node.calls - before
+
+
+def test_idle_wallets_that_are_covered_cost_fewer_requests(look):
+    before, after = (
+        count_idle_requests(look, covered=False),
+        count_idle_requests(look, covered=True),
+    )
+    assert sum(after.values()) < 0.6 * sum(before.values())
+    assert after["getMultipleAccounts"] == before["getMultipleAccounts"]
+
+
+# ---- what a steady flow costs --------------------------------------------------------------------
+PEOPLE, FLOW_SECONDS, A_SECOND, TICK_SECONDS = 20, 40, 8, 0.05
+
+
+class Flow(Street):
+    """Twenty wallets of which all is covered, and something of one of them eight times a second; a
+    notice comes a twentieth of a second after its transaction, a poll every 15 seconds.
+    """
+
+    def __init__(self, look):
+        self.people = [f"bot {number}" for number in range(PEOPLE)]
+        super().__init__(look, self.people)
+        self.dice, self.due = random.Random(3), []
+        self.happened = []
+        self.notices.cover("endpoint 1", set(self.ids.values()))
+
+    def happen(self):
+        """One transaction in ten names a token account alone."""
+        person, verb = (
+            self.dice.choice(self.people),
+            self.dice.choice([*["buy"] * 5, *["sell"] * 3, "give", "receive"]),
+        )
+        price = [100_000] if verb in ("buy", "sell") else []
+        row = self.go_on(verb, person, "CAT", 1, *price)
+        self.happened.append(row.signature)
+        self.due.append((self.seen.clock() + TICK_SECONDS, row, person))
+
+    def run(self):
+        """Let it flow; what nodes were asked meanwhile, by method."""
+        before = self.node.calls.copy()
+        polled_at = begun_at = self.seen.clock()
+        while (now := self.seen.clock()) < begun_at + FLOW_SECONDS:
+            if len(self.happened) <= A_SECOND * (now - begun_at):
+                self.happen()
+            while self.due and self.due[0][0] <= now:
+                self.tell(*self.due.pop(0)[1:])
+            if now - polled_at >= self.seen.config.observer_interval_seconds:
+                polled_at = now
+                self.seen.observer.run_tick(self.seen.now)
+            poll_noticed(self.seen)
+            self.seen.clock.sleep(TICK_SECONDS)
+        return self.node.calls - before
+
+
+def test_a_steady_flow_costs_two_and_a_half_requests_a_transaction(look):
+    """320 transactions in 40 s: each is listed and fetched, and balances are compared once for all
+    wallets that had a notice meanwhile.
+    """
+    street = Flow(look)
+    calls = street.run()
+    street.pass_on()
+    assert set(street.happened) <= set(Trade.select(Trade.signature).scalars())
+    assert calls["getTransaction"] <= len(street.happened) >= FLOW_SECONDS * A_SECOND
+    assert sum(calls.values()) <= 2.5 * len(street.happened)

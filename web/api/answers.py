@@ -1,0 +1,112 @@
+"""JSON answers of /api/v1 as bytes: their ETags, compressed on request, and cut to `fields`."""
+
+import hashlib
+import zlib
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import orjson
+from flask import Response, request
+
+from web.api.arguments import refuse
+from web.server.application import JsonResponse, find_app
+
+# Less is not worth compressing.
+MIN_PACKED_BYTES = 1_000
+LEVEL = 1
+# RFC 1952: deflate, no name, no time, unknown system.
+GZIP_HEADER = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
+FRESH = {"Cache-Control": "private, no-cache", "Vary": "Accept-Encoding"}
+Json = dict[str, Any]
+
+
+class Body:
+    """A JSON object without its last brace. What ends it may differ from answer to answer (`asOf`),
+    so the ETag and the compressed bytes are of the rest, and made once.
+    """
+
+    def __init__(self, shown: Mapping[str, Any]) -> None:
+        written = orjson.dumps(shown)
+        # orjson's bytes hold a block of up to ten times their length until they are freed.
+        self.raw = bytes(memoryview(written)[:-1])
+        self.tag = f'W/"{hashlib.blake2b(self.raw, digest_size=12).hexdigest()}"'
+        self._packed: bytes | None = None
+
+    def pack(self, end: bytes) -> bytes:
+        """Return the whole object compressed by gzip."""
+        if self._packed is None:
+            deflate = zlib.compressobj(LEVEL, zlib.DEFLATED, -zlib.MAX_WBITS)
+            # A full flush ends on a byte, and what follows refers to nothing before it.
+            self._packed = deflate.compress(self.raw) + deflate.flush(zlib.Z_FULL_FLUSH)
+        rest = zlib.compressobj(LEVEL, zlib.DEFLATED, -zlib.MAX_WBITS)
+        checksum = zlib.crc32(end, zlib.crc32(self.raw))
+        length = (len(self.raw) + len(end)) & 0xFFFFFFFF
+        return b"".join(
+            (
+                GZIP_HEADER,
+                self._packed,
+                rest.compress(end) + rest.flush(),
+                checksum.to_bytes(4, "little"),
+                length.to_bytes(4, "little"),
+            )
+        )
+
+
+def answer(body: Body, end: bytes = b"}") -> Response:
+    """Answer with an object, compressed if the client accepts it, or with 304."""
+    headers = {**FRESH, "ETag": body.tag}
+    if body.tag in request.headers.get("If-None-Match", ""):
+        return Response(status=304, headers=headers)
+    # A demonstration marks the object first.
+    if len(body.raw) < MIN_PACKED_BYTES or find_app().settings.demonstration or not accepts_gzip():
+        return JsonResponse(body.raw + end, 200, headers)
+    return JsonResponse(body.pack(end), 200, {**headers, "Content-Encoding": "gzip"})
+
+
+def respond(shown: Mapping[str, Any]) -> Response:
+    """Answer with an object that is not cached."""
+    return answer(Body(shown))
+
+
+def accepts_gzip() -> bool:
+    """Does the client of this request accept gzip?"""
+    accepted = request.headers.get("Accept-Encoding", "")
+    return "gzip" in accepted and request.accept_encodings["gzip"] > 0
+
+
+def pack_response(response: Response) -> Response:
+    """Compress the answer of a JSON route that made it by itself."""
+    is_packed = "Content-Encoding" in response.headers or response.is_streamed
+    if is_packed or response.mimetype != "application/json" or not accepts_gzip():
+        return response
+    data = response.get_data()
+    if len(data) >= MIN_PACKED_BYTES:
+        response.set_data(zlib.compress(data, LEVEL, zlib.MAX_WBITS + 16))
+        response.headers["Content-Encoding"] = "gzip"
+        response.vary.add("Accept-Encoding")
+    return response
+
+
+# ---- fields= -------------------------------------------------------------------------------------
+def read_fields(text: str | None, shape: Any) -> tuple[str, ...] | None:
+    """Return the names in `fields`, None without it; Problem for one that isn't in the shape."""
+    if text is None:
+        return None
+    known = shape.__annotations__
+    names = tuple(dict.fromkeys(text.split(",")))
+    if not all(name in known for name in names):
+        raise refuse("fields", f"must be some of these, comma-separated: {', '.join(known)}")
+    return names
+
+
+def keep_fields(shown: Mapping[str, Any], fields: Collection[str] | None) -> Mapping[str, Any]:
+    """Keep only these members of an object, or of each row of a list."""
+    if fields is None:
+        return shown
+    if "data" in shown:
+        return {**shown, "data": [_keep(row, fields) for row in shown["data"]]}
+    return _keep(shown, fields)
+
+
+def _keep(shown: Mapping[str, Any], fields: Collection[str]) -> Json:
+    return {name: shown[name] for name in fields if name in shown}

@@ -1,0 +1,504 @@
+"""Bots: their shapes, and how rows become them. A list has each bot's results; what is heavy is on
+the detail only, and a list of its own.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal, NamedTuple, cast
+
+from accounts.fields import is_provable
+from accounts.influencers import read_voice
+from accounts.problem import Problem
+from chain.amounts import exact, show_lamports
+from chain.reading.quotes import MONEYS
+from chain.stored.attachments import OF_RECORD, OF_RESULTS
+from chain.stored.signs import find_signs
+from storage import read_rows
+from storage.rows import select, write_marks
+from web.api import history, market, queries, token_results
+from web.api.estimates import add_estimates
+from web.api.posts import Post, show_posts
+from web.api.results import Results, Sign, Told, find_results, show_results
+from web.api.risk import Risk, find_risk, find_risk_reason
+from web.api.serialize import (
+    DAMAGED,
+    HELD_BY_ANOTHER,
+    show_part,
+    show_share,
+    show_time,
+)
+from web.api.shapes import (
+    Address,
+    Currency,
+    Exact,
+    NotRequired,
+    Page,
+    Share,
+    Time,
+    TypedDict,
+    Untrusted,
+    Whole,
+    described,
+)
+from web.api.statements import BotRow
+from web.api.token_results import TokenResult
+from web.api.trades import Trade, show_trades
+from web.api.wallets import (
+    AverageCost,
+    Coverage,
+    HeldWallet,
+    Position,
+    Reconciliation,
+    Wallet,
+    find_books_reason,
+    find_least,
+    find_positions,
+    is_provisional,
+    list_held,
+    show_books,
+    show_coverage,
+)
+from web.server.application import find_app
+
+# Trades, posts and tokens of a detail, and its latest days.
+LATEST, LATEST_DAYS = 20, 90
+
+
+class Voice(TypedDict):
+    """How a bot speaks. Its owner's words: untrusted."""
+
+    tone: str
+    style: list[str]
+    adjectives: list[str]
+    topics: list[str]
+    catchphrases: list[str]
+    emoji: str
+
+
+class Pace(TypedDict):
+    """How soon a bot posts about its trades: by the first verified post about each, from the block
+    time of the trade to the moment the post was received here.
+    """
+
+    tradesPosted: Annotated[int, described("trades with a verified post")]
+    withinMinute: Annotated[int, described("of them, posted within 60 seconds")]
+    postedWithinMinuteShare: Share | None
+    postDelaySecondsMedian: Annotated[int | None, described("to two significant digits")]
+
+
+class Owner(TypedDict):
+    """What the same owner did with all its bots. A new browser is a new owner."""
+
+    influencers: Annotated[int, described("bots that were created")]
+    retired: int
+    walletsTried: Annotated[int, described("wallets that any of them ever held")]
+    walletsDetached: Annotated[int, described("of these, disconnected")]
+    realizedLamportsOfAll: Annotated[
+        Whole | None,
+        described(
+            "by all its bots since they connected, to two significant digits; null if that would be"
+            " the result of one wallet"
+        ),
+    ]
+
+
+class DayResult(TypedDict):
+    """What a bot's wallets did on a UTC day, in one currency."""
+
+    date: Annotated[str, described("YYYY-MM-DD")]
+    currency: Currency
+    realizedRaw: Whole
+    realized: Exact
+    volumeRaw: Whole
+    volume: Exact
+    trades: int
+    sells: Annotated[int, described("with a result")]
+
+
+class Bot(TypedDict):
+    """A bot with what was observed of its wallets."""
+
+    id: str
+    handle: str
+    name: Untrusted
+    bio: Untrusted
+    mode: Literal["wallet"]
+    voice: Voice
+    avatarUrl: str | None
+    profileUrl: str
+    wallet: Annotated[Wallet | None, described("the first one")]
+    wallets: list[HeldWallet]
+    performance: Annotated[
+        Literal["observed", "unverified"], described("unverified: no wallet is connected")
+    ]
+    results: Annotated[Results | None, described("of all known history")]
+    resultsReason: Annotated[
+        Literal["held_by_another", "damaged"] | None,
+        described(
+            "held_by_another: another bot held the wallet first, so only what came after is shown;"
+            " damaged: what was stored can't be read until the next poll"
+        ),
+    ]
+    record: Annotated[
+        Results | None,
+        described(
+            "since it connected its wallets; what they held before has unknown cost, and what one"
+            " still held when it was disconnected is cost left"
+        ),
+    ]
+    coverage: Coverage
+    createdAt: Time
+    lastTradeAt: Time | None
+    lastPostAt: Time | None
+    retiredAt: Time | None
+
+
+Reason = Annotated[
+    Literal["no_wallet", "not_observed", "backfilling", "held_by_another", "damaged"] | None,
+    described("why there is none"),
+]
+
+
+class BotDetail(Bot):
+    """A bot with its latest trades and posts, and what it holds."""
+
+    latestTrades: Annotated[NotRequired[list[Trade]], described("20; left out with trades=0")]
+    feed: Annotated[NotRequired[list[Post]], described("20; left out with feed=0")]
+    openPositions: list[Position] | None
+    openPositionsReason: Annotated[Literal["damaged"] | None, described("why there is none")]
+    risk: Annotated[Risk | None, described("of all known history, in SOL")]
+    riskReason: Reason
+    tokens: Annotated[
+        list[TokenResult] | None, described("20 that moved the results most; null with the risk")
+    ]
+    daily: Annotated[list[DayResult], described("the latest 90 days with trades in SOL")]
+    reconciliation: Reconciliation | None
+    reconciliationReason: Reason
+    averageCost: AverageCost | None
+    owner: Owner
+    pace: Pace
+    signs: list[Sign]
+    formerWallets: list[Address]
+    autoPost: Annotated[bool, described("this instance posts about its later trades by itself")]
+    provable: Annotated[
+        bool | None,
+        described("false: a program derived the address, so no key can sign; null without one"),
+    ]
+
+
+class BotPage(Page):
+    """Bots, newest first."""
+
+    data: list[Bot]
+
+
+class PositionPage(Page):
+    """What a bot holds, by mint."""
+
+    data: list[Position]
+
+
+class TokenPage(Page):
+    """What a bot's sales of each token earned, the best first."""
+
+    data: list[TokenResult]
+
+
+class DayPage(Page):
+    """What a bot did by the day, newest first."""
+
+    data: list[DayResult]
+
+
+# ---- bots ----------------------------------------------------------------------------------------
+class RecordRow(NamedTuple):
+    """The attachments of a bot together: when the first began (ms), how many were derived, and the
+    tokens in which its record holds something.
+    """
+
+    bot_id: int
+    since: int
+    derived: int
+    open_positions: int
+
+
+RECORDS = """
+SELECT bot_id, MIN(attached_at) AS since, COUNT(open_positions) AS derived,
+       SUM(CASE WHEN detached_at IS NULL THEN COALESCE(open_positions, 0) ELSE 0 END)
+FROM attachment WHERE bot_id IN ({}) GROUP BY bot_id"""
+NOTHING = Told({}, {})
+
+
+def show_bots(rows: Sequence[BotRow]) -> list[Bot]:
+    """Make the Bots."""
+    ids, base_url = [row.id for row in rows], find_app().settings.base_url
+    if not ids:
+        return []
+    held = list_held(ids)
+    results, records = find_results(OF_RESULTS, ids), find_results(OF_RECORD, ids)
+    connected = {
+        row.bot_id: row for row in select(RecordRow, RECORDS.format(write_marks(ids)), ids)
+    }
+    return [
+        _show_bot(
+            row,
+            held.get(row.id, []),
+            results.get(row.id, NOTHING),
+            _show_record(connected.get(row.id), records.get(row.id, NOTHING), held.get(row.id, [])),
+            base_url,
+        )
+        for row in rows
+    ]
+
+
+def _show_record(row: RecordRow | None, told: Told, held: Sequence[HeldWallet]) -> Results | None:
+    if row is None or not row.derived:
+        return None
+    provisional = is_provisional(_find_coverage(held)) if held else False
+    return show_results(
+        told, show_time(row.since), provisional=provisional, open_positions=row.open_positions
+    )
+
+
+def _find_coverage(held: Sequence[HeldWallet]) -> Coverage:
+    return find_least(one["coverage"] for one in held)
+
+
+def _show_bot(
+    row: BotRow,
+    held: list[HeldWallet],
+    told: Told,
+    record: Results | None,
+    base_url: str,
+) -> Bot:
+    coverage = _find_coverage(held) if held else show_coverage(row.address, row.coverage)
+    results, reason = _show_all(row, told, coverage)
+    return {
+        "id": row.uid,
+        "handle": row.handle,
+        "name": row.name,
+        "bio": row.bio,
+        "mode": "wallet",
+        "voice": cast(Voice, read_voice(row.voice)),
+        "avatarUrl": row.avatar_url,
+        "profileUrl": f"{base_url}/bots/{row.uid}",
+        "wallet": _show_wallet(row),
+        "wallets": held,
+        "performance": "observed" if row.address else "unverified",
+        "results": results,
+        "resultsReason": reason,
+        "record": record,
+        "coverage": coverage,
+        "createdAt": show_time(row.created_at),
+        "lastTradeAt": show_time(_find_last_trade(row)),
+        "lastPostAt": show_time(row.last_post_at),
+        "retiredAt": show_time(row.retired_at),
+    }
+
+
+def _show_all(row: BotRow, told: Told, coverage: Coverage) -> tuple[Results | None, Any]:
+    """The results of all known history, or why there are none."""
+    if row.since is not None:
+        return None, HELD_BY_ANOTHER
+    derived, reason = show_part(row.results)
+    if derived is None:
+        return None, reason
+    positions = find_positions(row)
+    results = show_results(
+        told,
+        coverage["observedFrom"],
+        provisional=is_provisional(coverage),
+        open_positions=len(positions or ()),
+    )
+    return results, None
+
+
+def _show_wallet(row: BotRow) -> Wallet | None:
+    if row.address is None or row.attached_at is None:
+        return None
+    return {
+        "address": row.address,
+        "attachedAt": show_time(row.attached_at),
+        "ownership": row.ownership,
+    }
+
+
+def _find_last_trade(row: BotRow) -> int | None:
+    """When the bot's wallet last traded, in ms; None where that was before its claim began."""
+    if row.since is not None and (row.last_trade_at or 0) < row.since:
+        return None
+    return row.last_trade_at
+
+
+# ---- one bot -------------------------------------------------------------------------------------
+def find_row(uid: str) -> BotRow:
+    """Return the bot of this public id; Problem without one."""
+    row = queries.find_bot(uid)
+    if row is None:
+        raise Problem("not_found", "there is no such bot")
+    return row
+
+
+def make_detail(uid: str, now: int, *, trades: bool = True, feed: bool = True) -> BotDetail:
+    """Make the BotDetail; Problem for an unknown id. `now`: ms."""
+    row = find_row(uid)
+    bot = show_bots([row])[0]
+    positions = list_positions(row, now)
+    shown = {
+        **show_profile(row, bot),
+        "openPositions": positions,
+        "openPositionsReason": DAMAGED if positions is None else None,
+        "tokens": token_results.list_by_token(row.id) if bot["results"] else None,
+        "daily": [] if row.since else list_days(uid, "")[:LATEST_DAYS],
+    }
+    if trades:
+        spans = queries.find_wallets(bot=uid)
+        shown["latestTrades"] = show_trades(queries.list_trades(LATEST, spans=spans))
+    if feed:
+        shown["feed"] = show_posts(queries.list_posts(LATEST, bot=uid))
+    return cast(BotDetail, shown)
+
+
+def show_profile(row: BotRow, bot: Bot) -> Any:
+    """Make what a detail has of a bot itself."""
+    former = queries.list_former_wallets([row.id]).get(row.id, ())
+    state = bot["coverage"]["state"]
+    reason, books_reason = find_risk_reason(bot), find_books_reason(row, state)
+    risk = None if reason else find_risk(OF_RESULTS, row.id)
+    return {
+        **bot,
+        "risk": risk,
+        "riskReason": DAMAGED if risk is None and reason is None else reason,
+        "reconciliation": None if books_reason else show_books(row),
+        "reconciliationReason": books_reason,
+        "averageCost": None if row.since is not None else show_part(row.average_cost)[0],
+        "owner": show_owners([row.id])[row.id],
+        "pace": find_pace(row.id),
+        "formerWallets": [one for one in dict.fromkeys(former) if one != row.address],
+        "autoPost": bool(row.auto_post),
+        "signs": find_signs(read_rows, OF_RESULTS, [row.id])[row.id],
+        "provable": is_provable(row.address) if row.address else None,
+    }
+
+
+def list_positions(row: BotRow, now: int) -> list[Position] | None:
+    """List open positions with the symbols that the market knows and what they may be worth."""
+    positions = find_positions(row)
+    if positions is None:
+        return None
+    symbols = market.find_symbols([position["mint"] for position in positions])
+    return [
+        cast(Position, {**position, "symbol": symbols.get(position["mint"])})
+        for position in add_estimates(positions, now)
+    ]
+
+
+def list_days(uid: str, money: str) -> list[DayResult]:
+    """List what a bot did by the day in a money of the ledger, newest first."""
+    symbol, decimals = MONEYS[money].symbol, MONEYS[money].decimals
+    return [
+        {
+            "date": datetime.fromtimestamp(day.at, UTC).date().isoformat(),
+            "currency": symbol,
+            "realizedRaw": str(day.realized),
+            "realized": exact(day.realized, decimals),
+            "volumeRaw": str(day.volume),
+            "volume": exact(day.volume, decimals),
+            "trades": day.trades,
+            "sells": day.sells,
+        }
+        for day in reversed(history.list_days(uid, money))
+    ]
+
+
+# ---- its owner -----------------------------------------------------------------------------------
+class OwnerRow(NamedTuple):
+    """What an owner did with all its bots; `realized` in lamports, in all spans."""
+
+    owner_id: int
+    bots: int
+    retired: int
+    tried: int
+    held: int
+    realized: int
+
+
+# Each owner once, however many of its bots are asked for: each wallet that they held, and each bot
+# that held none.
+OWNERS = """
+WITH asked AS (
+    SELECT id, owner_id, retired_at FROM bot
+    WHERE owner_id IN (SELECT owner_id FROM bot WHERE id IN ({})))
+SELECT h.owner_id, COUNT(DISTINCT h.id) AS bots,
+       COUNT(DISTINCT CASE WHEN h.retired_at IS NOT NULL THEN h.id END) AS retired,
+       COUNT(DISTINCT h.wallet_id) AS tried,
+       COUNT(DISTINCT CASE WHEN h.detached_at IS NULL THEN h.wallet_id END) AS held,
+       COALESCE(SUM(h.forward_realized), 0) AS realized
+FROM (SELECT b.*, a.wallet_id, a.detached_at, a.forward_realized
+      FROM asked b LEFT JOIN attachment a ON a.bot_id = b.id) h
+GROUP BY h.owner_id
+"""
+
+
+class OwnedRow(NamedTuple):
+    """Whose a bot is."""
+
+    bot_id: int
+    owner_id: int
+
+
+OWNED = "SELECT id AS bot_id, owner_id FROM bot WHERE id IN "
+
+
+def show_owners(bot_ids: Sequence[int]) -> Mapping[int, Owner]:
+    """Return {bot id: its Owner}; each owner is summed once."""
+    marks = write_marks(bot_ids)
+    told = {
+        row.owner_id: _show_owner(row) for row in select(OwnerRow, OWNERS.format(marks), bot_ids)
+    }
+    owned = select(OwnedRow, f"{OWNED}({marks})", bot_ids)
+    return {row.bot_id: told[row.owner_id] for row in owned}
+
+
+def _show_owner(row: OwnerRow) -> Owner:
+    """The sum is left out where it would be one wallet's own result."""
+    alone = row.bots < 2 and row.tried < 2
+    realized = None if alone else show_lamports(round_to_two_digits(int(row.realized)))
+    return {
+        "influencers": row.bots,
+        "retired": row.retired,
+        "walletsTried": row.tried,
+        "walletsDetached": row.tried - row.held,
+        "realizedLamportsOfAll": realized,
+    }
+
+
+def round_to_two_digits(lamports: int) -> int:
+    """Round to two significant digits, halves away from zero: 1,250 is 1,300."""
+    unit = int("1" + "0" * max(0, len(str(abs(lamports))) - 2))
+    rounded = (abs(lamports) + unit // 2) // unit * unit
+    return rounded if lamports >= 0 else -rounded
+
+
+# ---- its pace ------------------------------------------------------------------------------------
+class PaceRow(NamedTuple):
+    """What chain.stored.tables.DelayTotal has of a bot: trades, and seconds."""
+
+    posted: int
+    within_minute: int
+    median: int | None
+
+
+PACE = "SELECT posted, within_minute, median FROM delay_total WHERE bot_id = ?"
+
+
+def find_pace(bot_id: int) -> Pace:
+    """Make the Pace of a bot."""
+    row = next(iter(select(PaceRow, PACE, [bot_id])), PaceRow(0, 0, None))
+    share = row.within_minute * 100 // row.posted if row.posted else None
+    return {
+        "tradesPosted": row.posted,
+        "withinMinute": row.within_minute,
+        "postedWithinMinuteShare": None if share is None else show_share(share),
+        "postDelaySecondsMedian": row.median,
+    }

@@ -1,0 +1,67 @@
+"""What the shapes of /api/v1 are made of.
+
+A shape is a TypedDict: the only place that names the fields of a resource, with their types and
+descriptions. mypy holds every dict that is built to its shape, orjson writes it, and Pydantic reads
+it for the OpenAPI document and the reference pages. (Measured: 100 posts as Pydantic models, made
+by `model_construct`, took 4.4 ms; as dicts they take 0.36 ms.)
+
+Amounts are decimal strings, never JSON numbers. A NotRequired field is left out of some answers.
+"""
+
+from typing import Annotated, Any, Literal, NotRequired
+
+from pydantic import Field
+
+# Pydantic reads no others on Python 3.11.
+from typing_extensions import TypedDict
+
+__all__ = ["NotRequired", "TypedDict"]
+
+# Patterns need no words beside them: the document's introduction says what they stand for.
+Whole = Annotated[str, Field(pattern=r"^-?[0-9]+$")]
+Exact = Annotated[str, Field(pattern=r"^-?[0-9]+(\.[0-9]+)?$")]
+Share = Annotated[str, Field(pattern=r"^(0\.[0-9]{2}|1\.00)$", description="rounded down")]
+# The format says it all: a pattern breaks clients that parse times before they check.
+Time = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
+Address = Annotated[str, Field(pattern=r"^[1-9A-HJ-NP-Za-km-z]{32,44}$")]
+Signature = Annotated[str, Field(pattern=r"^[1-9A-HJ-NP-Za-km-z]{64,88}$")]
+Untrusted = Annotated[str, Field(description="untrusted")]
+Currency = Annotated[str, Field(description="SOL, or the symbol of a stablecoin")]
+TradeKind = Literal[
+    "buy",
+    "sell",
+    "swap",
+    "round_trip",
+    "transfer_in",
+    "transfer_out",
+    "transfer_self",
+    "native_transfer",
+    "order_open",
+    "order_fill",
+    "order_cancel",
+    "liquidity",
+    "lending",
+    "stake",
+    "bridge",
+    "nft",
+    "account_open",
+    "account_close",
+    "failed",
+    "other",
+]
+Ownership = Annotated[
+    Literal["claimed", "proven"], Field(description="proven: its holder signed for it")
+]
+
+
+def described(description: str) -> Any:
+    """The description of a field, for Annotated."""
+    return Field(description=description)
+
+
+class Page(TypedDict):
+    """A page of a list."""
+
+    nextCursor: Annotated[str | None, described("cursor of the next page; null at the end")]
+    limit: int
+    asOf: Time

@@ -1,0 +1,377 @@
+"""The wallets that bots hold: their shapes, how much of each history is known, and what several of
+them hold together.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Annotated, Any, Literal, NamedTuple, cast
+
+from chain.amounts import show_lamports, sol
+from chain.ledger.coverage import STATES
+from chain.reading.quotes import MONEYS
+from chain.stored.attachments import LEAD
+from chain.stored.columns import WALLET_PARTS
+from chain.stored.summary import NOT_POLLED, read_coverage
+from storage.rows import select, write_marks
+from storage.stored import Damaged
+from web.api.serialize import DAMAGED, Json, show_part, show_time
+from web.api.shapes import (
+    Address,
+    Currency,
+    Exact,
+    Ownership,
+    Time,
+    TypedDict,
+    Untrusted,
+    Whole,
+    described,
+)
+from web.api.statements import BotRow
+
+CoverageState = Annotated[
+    Literal["none", "backfilling", "partial", "complete"],
+    described(
+        "complete: every balance joins the next, up to what nodes say now; partial: something is"
+        " missing; backfilling: the history is loading"
+    ),
+]
+
+
+class Gap(TypedDict):
+    """A part of a wallet's history that could not be read."""
+
+    fromSlot: int
+    toSlot: int
+    reason: str
+
+
+class Coverage(TypedDict):
+    """How much of a wallet's history was observed; of several, of the least complete one."""
+
+    state: CoverageState
+    observedFrom: Annotated[Time | None, described("its first known transaction")]
+    observedTo: Annotated[Time | None, described("by the clock of the chain")]
+    firstSlot: int | None
+    lastSlot: int | None
+    checkedAt: Annotated[Time | None, described("when it was polled last")]
+    receipts: Annotated[int, described("transactions that were read")]
+    pending: Annotated[int, described("listed, and not read yet")]
+    gaps: list[Gap]
+    openingInventoryUnknown: Annotated[
+        list[Address], described("mints held before anything was observed")
+    ]
+    note: Annotated[str | None, described("why it is not complete")]
+    wallet: Address | None
+
+
+class Wallet(TypedDict):
+    """A wallet a bot is observed by."""
+
+    address: Address
+    attachedAt: Time
+    ownership: Ownership
+
+
+class HeldWallet(Wallet):
+    """A wallet that a bot holds, and how much of its history was observed."""
+
+    coverage: Coverage
+
+
+class CurrencyReconciliation(TypedDict):
+    """As Reconciliation, of the accounts in a stablecoin. Network fees are lamports: no line."""
+
+    currency: Currency
+    mint: Address
+    decimals: int
+    openingRaw: Whole
+    closingRaw: Whole
+    realizedRaw: Whole
+    unmatchedProceedsRaw: Whole
+    openCostRaw: Whole
+    costLeftRaw: Whole
+    costLeftReceipts: int
+    receivedRaw: Whole
+    sentRaw: Whole
+    overheadRaw: Whole
+    failedCostRaw: Whole
+    otherRaw: Whole
+    differenceRaw: Whole
+    gapRaw: Whole
+
+
+class Reconciliation(TypedDict):
+    """What became of the wallet's money. closing - opening = realized + unmatched proceeds - open
+    cost - cost left + received - sent - overhead - failed cost + other + difference.
+    """
+
+    openingLamports: Annotated[Whole, described("own accounts before their first transaction")]
+    closingLamports: Annotated[Whole, described("own accounts after their last one")]
+    realizedLamports: Whole
+    unmatchedProceedsLamports: Annotated[Whole, described("proceeds of sales of unknown cost")]
+    openCostLamports: Annotated[Whole, described("known cost of what is still held")]
+    costLeftLamports: Annotated[Whole, described("known cost of what left without a sale")]
+    costLeftReceipts: int
+    receivedLamports: Whole
+    sentLamports: Whole
+    overheadLamports: Annotated[Whole, described("fees and tips outside of trades")]
+    failedCostLamports: Whole
+    otherLamports: Annotated[Whole, described("neither trades nor transfers, or without a price")]
+    differenceLamports: Annotated[Whole, described("0, or what gaps in the history moved")]
+    gapLamports: Annotated[Whole, described("moved where transactions are missing")]
+    byCurrency: Annotated[
+        list[CurrencyReconciliation] | None,
+        described("of each stablecoin the wallet ever held; null if what was stored is damaged"),
+    ]
+
+
+class AverageCost(TypedDict):
+    """What the same sales earned by average cost, for comparison; nothing ranks by it."""
+
+    realizedLamports: Whole
+    matchedSells: int
+
+
+class Estimate(TypedDict):
+    """What a position may be worth by the scout's last price. No result contains it, and nobody
+    says that so much could be sold at that price.
+    """
+
+    valueLamports: Whole
+    valueSol: Exact
+    priceSol: Exact
+    source: Annotated[str, described("the price provider")]
+    priceAt: Time
+    stale: Annotated[bool, described("the scout has no newer one, though it should")]
+
+
+class Position(TypedDict):
+    """What a wallet holds of a token by its observed trades."""
+
+    mint: Address
+    symbol: Untrusted | None
+    amountRaw: Whole
+    decimals: int
+    costLamports: Annotated[Whole | None, described("of the part with a known cost in SOL")]
+    unknownBasisRaw: Annotated[Whole, described("the part without one")]
+    currency: Annotated[Currency | None, described("in which a cost is known")]
+    estimate: Estimate | None
+    estimateReason: Annotated[
+        Literal["no_price", "price_doubtful"] | None, described("why there is no estimate")
+    ]
+
+
+# ---- coverage ------------------------------------------------------------------------------------
+class HeldRow(NamedTuple):
+    """A wallet that a bot holds; `attached_at` in ms, `coverage` as JSON."""
+
+    bot_id: int
+    address: str
+    attached_at: int
+    ownership: Any
+    coverage: str | None
+
+
+# The one that leads first.
+HELD = """
+SELECT a.bot_id, w.address, a.attached_at, a.ownership, w.coverage
+FROM attachment a JOIN wallet w ON w.id = a.wallet_id
+WHERE a.detached_at IS NULL AND a.bot_id IN ({}) ORDER BY a.attached_at, a.id
+"""
+
+
+def list_held(bot_ids: Sequence[int]) -> dict[int, list[HeldWallet]]:
+    """Return {bot id: the wallets it holds}, the one that leads first."""
+    found: defaultdict[int, list[HeldWallet]] = defaultdict(list)
+    rows = select(HeldRow, HELD.format(write_marks(bot_ids)), bot_ids) if bot_ids else []
+    for row in rows:
+        found[row.bot_id].append(
+            {
+                "address": row.address,
+                "attachedAt": show_time(row.attached_at),
+                "ownership": row.ownership,
+                "coverage": show_coverage(row.address, row.coverage),
+            }
+        )
+    return found
+
+
+def show_coverage(address: str | None, stored: str | None) -> Coverage:
+    """Make the Coverage of a wallet, or one of state `none` that says why."""
+    told = read_coverage(stored)
+    if address is None and stored is None:
+        told = {**NOT_POLLED, "note": "no wallet is connected, so nothing is observed"}
+    return cast(Coverage, {**told, "wallet": address})
+
+
+def find_least(coverages: Iterable[Coverage]) -> Coverage:
+    """Return the Coverage of the least complete wallet; of equals one with gaps, or the first."""
+    told = list(coverages)
+    if not told:
+        return show_coverage(None, None)
+    return min(told, key=lambda one: (STATES.index(one["state"]), not one["gaps"]))
+
+
+def is_provisional(coverage: Coverage) -> bool:
+    """May results change because of what is not known yet?"""
+    return coverage["state"] in ("none", "backfilling") or bool(coverage["gaps"])
+
+
+# ---- added up ------------------------------------------------------------------------------------
+class PartRow(NamedTuple):
+    """What was derived of a wallet that a bot holds besides the one that leads, as in BotRow."""
+
+    bot_id: int
+    last_trade_at: int | None
+    results: Annotated[Json | None, WALLET_PARTS["results"]]
+    positions: Annotated[list[Json] | None, WALLET_PARTS["positions"]]
+    reconciliation: Annotated[Json | None, WALLET_PARTS["reconciliation"]]
+    average_cost: Annotated[Json | None, WALLET_PARTS["average_cost"]]
+    by_quote: Annotated[Json | None, WALLET_PARTS["by_quote"]]
+
+
+PARTS = f"""
+SELECT a.bot_id, w.last_trade_at, w.results, w.positions, w.reconciliation, w.average_cost,
+       w.by_quote
+FROM bot b JOIN attachment a ON a.bot_id = b.id AND a.detached_at IS NULL AND a.id <> {LEAD}
+JOIN wallet w ON w.id = a.wallet_id WHERE b.id IN ({{}}) ORDER BY a.attached_at, a.id
+"""
+
+
+def add_wallets(rows: Sequence[BotRow]) -> list[BotRow]:
+    """Return bots with what all the wallets hold that they hold; `rows` have that of the lead."""
+    if not rows:
+        return []
+    others = defaultdict(list)
+    for part in select(PartRow, PARTS.format(write_marks(rows)), [row.id for row in rows]):
+        others[part.bot_id].append(part)
+    return [_add_parts(row, others[row.id]) if row.id in others else row for row in rows]
+
+
+def _add_parts(row: BotRow, others: Sequence[PartRow]) -> BotRow:
+    parts: list[BotRow | PartRow] = [row, *others]
+    return row._replace(
+        results=_join(lambda found: found[0], [one.results for one in parts]),
+        positions=_join(add_positions, [one.positions for one in parts]),
+        reconciliation=_join_whole([one.reconciliation for one in parts]),
+        average_cost=_join(add_amounts, [one.average_cost for one in parts]),
+        by_quote=_join(_add_books, [one.by_quote for one in parts]),
+        last_trade_at=max(one.last_trade_at or 0 for one in parts) or None,
+    )
+
+
+def _join(add: Callable[[Sequence[Any]], Any], parts: Sequence[Any]) -> Any:
+    """Add up the parts that were derived; a damaged one damages the whole."""
+    known = [one for one in parts if one is not None]
+    damaged = [one for one in known if isinstance(one, Damaged)]
+    if damaged or not known:
+        return next(iter(damaged), None)
+    return add(known)
+
+
+def _join_whole(parts: Sequence[Any]) -> Any:
+    """Add up parts; None if one is missing."""
+    return None if None in parts else _join(add_amounts, parts)
+
+
+def add_amounts(parts: Sequence[Mapping[str, Any]]) -> Json:
+    """Add up members of the same names: counts, and amounts as text. `...Sol` is shown again."""
+    told: Json = {
+        name: _add([one[name] for one in parts]) for name in parts[0] if not name.endswith("Sol")
+    }
+    return {
+        name: sol(int(told[name.replace("Sol", "Lamports")]))
+        if name.endswith("Sol")
+        else told[name]
+        for name in parts[0]
+    }
+
+
+def _add(values: Sequence[Any]) -> Any:
+    return sum(values) if isinstance(values[0], int) else str(sum(map(int, values)))
+
+
+def add_positions(parts: Iterable[Iterable[Json]]) -> list[Json]:
+    """Add up positions by mint."""
+    by_mint: dict[str, list[Json]] = defaultdict(list)
+    for one in (one for part in parts for one in part):
+        by_mint[one["mint"]].append(one)
+    return [_add_position(found) for _, found in sorted(by_mint.items())]
+
+
+def _add_position(parts: Sequence[Json]) -> Json:
+    costs = [int(one["costLamports"]) for one in parts if one["costLamports"] is not None]
+    return {
+        **parts[0],
+        "amountRaw": _add([one["amountRaw"] for one in parts]),
+        "costLamports": show_lamports(sum(costs)) if costs else None,
+        "unknownBasisRaw": _add([one["unknownBasisRaw"] for one in parts]),
+    }
+
+
+def _add_books(parts: Sequence[Mapping[str, Json]]) -> Json:
+    """Add up the reconciliations in each stablecoin."""
+    books = defaultdict(list)
+    for mint, book in (item for part in parts for item in part.items()):
+        books[mint].append(book)
+    return {
+        mint: {
+            "reconciliation": _join_whole([one["reconciliation"] for one in found]),
+            "positions": [one for book in found for one in book["positions"]],
+        }
+        for mint, found in sorted(books.items())
+    }
+
+
+# ---- what they hold ------------------------------------------------------------------------------
+def find_positions(row: BotRow) -> list[Json] | None:
+    """List the bot's open positions, without symbols and estimates; the costs of a merely claimed
+    wallet's are not its own. None if they are damaged.
+    """
+    positions: list[Json] | None = show_part([] if row.positions is None else row.positions)[0]
+    if positions is None:
+        return None
+    if row.since is not None:
+        nothing = {"costLamports": None, "currency": None}
+        return [{**one, **nothing, "unknownBasisRaw": one["amountRaw"]} for one in positions]
+    books: Json = show_part(row.by_quote)[0] or {}
+    known = {
+        held["mint"]: MONEYS[money].symbol
+        for money, book in books.items()
+        for held in book["positions"]
+        if money in MONEYS
+    }
+    return [
+        {**one, "currency": known.get(one["mint"]) if one["costLamports"] is None else "SOL"}
+        for one in positions
+    ]
+
+
+def find_books_reason(row: BotRow, state: str) -> str | None:
+    """Tell why a bot has no reconciliation, or None."""
+    if row.address is None:
+        return "no_wallet"
+    if row.since is not None:
+        return "held_by_another"
+    if row.reconciliation is not None:
+        return show_part(row.reconciliation)[1]
+    return {"none": "not_observed", "backfilling": "backfilling"}.get(state, DAMAGED)
+
+
+def show_books(row: BotRow) -> Any:
+    """Make the Reconciliation of a bot that has one."""
+    books: Json | None = show_part(row.by_quote)[0]
+    return {
+        **(row.reconciliation or {}),
+        "byCurrency": books
+        and [
+            {
+                "currency": MONEYS[money].symbol,
+                "mint": money,
+                "decimals": MONEYS[money].decimals,
+                **book["reconciliation"],
+            }
+            for money, book in books.items()
+            if money in MONEYS and book["reconciliation"]
+        ],
+    }
