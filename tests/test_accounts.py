@@ -1,5 +1,6 @@
 """Owners, bots and wallets: who holds what, and what a wallet field refuses."""
 
+import functools
 import hashlib
 import json
 import re
@@ -344,7 +345,11 @@ def test_the_voice_takes_known_words_only(service):
 @pytest.mark.parametrize(
     ("make", "change", "table"),
     [
-        (lambda service: service.make_bot().bot, influencers.set_profile, Bot),
+        (
+            lambda service: service.make_bot().bot,
+            functools.partial(influencers.set_profile, now=NOW),
+            Bot,
+        ),
         (
             lambda service: traders.create_trader("Ada", "momentum", NOW).trader,
             traders.set_profile,
