@@ -115,7 +115,7 @@ class Auditor:
             if before is not None:
                 self._check_log(log, before, claims, audits, report)
             if is_readable:
-                self._audit_wallets(audits)
+                self._audit_wallets(claims, audits)
                 self._compare_bot(claims, audits, books, report)
         self._check_other_posts(report, set(claims.wallets))
 
@@ -151,13 +151,14 @@ class Auditor:
         is_present = claims.wallet is not None and claims.wallet.address == scope.wallet
         return claims if is_present else self.instance.read_claims(scope)
 
-    def _audit_wallets(self, audits: list[WalletAudit]) -> None:
+    def _audit_wallets(self, claims: Claims, audits: list[WalletAudit]) -> None:
         """Audit each wallet of a bot. What all of them did is read first: what two exchange has no
         price.
         """
         for one in audits if len(audits) > 1 else ():
-            # The claims about all wallets must be of the same moment.
-            if self.instance.read_claims(one.scope).digest != one.claims.digest:
+            # The claims about all wallets, and the boards, must be of the same moment.
+            again = self.instance.read_claims(one.scope)
+            if (again.digest, again.bot) != (one.claims.digest, claims.bot):
                 raise Changed
         for one in audits:
             one.read_node()
