@@ -191,8 +191,8 @@ def test_trades_were_made_at_the_prices_the_market_shows(chain, recording):
             moved = cast._read_change(row).tokens
             whole = Decimal(abs(moved[mint])).scaleb(-BY_SYMBOL[facts["symbol"]].decimals)
             # Below, fees, tips and rent of a few thousandths of a SOL weigh.
-            if Decimal(facts["sol"]) > Decimal("0.2"):
-                assert float(Decimal(facts["sol"]) / whole) == pytest.approx(
+            if Decimal(facts["paid"]) > Decimal("0.2"):
+                assert float(Decimal(facts["paid"]) / whole) == pytest.approx(
                     price(BY_SYMBOL[facts["symbol"]], row.at), rel=0.03
                 )
                 seen += 1
