@@ -266,7 +266,9 @@ TOLD = "SELECT results, coverage FROM wallet WHERE id = ?"
 
 
 def _replace_summary(wallet: Wallet, pending: PendingLedger, progress: Progress | None) -> bool:
-    """Return whether there were no results before, or the history began or ceased to have gaps."""
+    """Return whether there were no results before, or the state of the history or whether it has
+    gaps changed: standings depend on both.
+    """
     execute = storage.database.execute_sql
     last = execute(LAST_TRADE, (wallet.id,)).fetchone()
     values = {
@@ -286,7 +288,8 @@ def _replace_summary(wallet: Wallet, pending: PendingLedger, progress: Progress 
     said = read_coverage(coverage)
     if told["state"] != said["state"]:
         store_arrival("coverage", wallet=wallet.id)
-    return results is None or bool(said["gaps"]) != bool(told["gaps"])
+    is_changed = told["state"] != said["state"] or bool(told["gaps"]) != bool(said["gaps"])
+    return results is None or is_changed
 
 
 def show_summary(ledger: Ledger) -> Row:
