@@ -48,7 +48,8 @@ class Bot(Base):
 
     The handle is lower case and derived from the name; names that look alike share `likeness`
     (accounts.names). `voice`: JSON {tone, style[], adjectives[], topics[], catchphrases[], emoji}.
-    `salt`: of the hash in the last `profile` leaf. Only trades that happened after `auto_post_since` are posted by the observer.
+    `salt`: of the hash in the last `profile` leaf. The observer only posts trades that happened
+    after `auto_post_since`.
     """
 
     id = AutoField()
