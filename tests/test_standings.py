@@ -320,6 +320,17 @@ def test_a_gap_that_opens_or_heals_forgets(service, ada):
         assert board(service, ada)[0]["unrankedReason"] == reason
 
 
+def test_a_history_that_is_loaded_forgets_though_nothing_else_moved(service, ada):
+    """Its last transactions changed nothing, so only the state of its coverage did."""
+    observe(W, from_now(lucky().entries, NOW // 1000), NOW)
+    wallet, ledger_store = Wallet.get(Wallet.address == W), LedgerStore()
+    ledger_store.apply(wallet)
+    for progress in (replace(DONE, pending=3), DONE):
+        refresh_standings(NOW)
+        ledger_store.publish(wallet, progress, NOW)
+        assert forgotten() == ["Ada"]
+
+
 # ---- rules, doctor, index ------------------------------------------------------------------------
 def test_three_sales_with_a_result_make_a_rank():
     few, enough = Sums(matched=MIN_SELLS - 1), Sums(matched=1, partial=2)

@@ -30,7 +30,7 @@ TOLD = {
     "results.md": (f"lists the {NUMBERS[token_results.MAX_LISTED]} that moved them most;",),
     "check.md": (
         f"A page has {evidence_pages.PAGE_SIZE:,} lines.",
-        f"up to {witness.LIMITS.max_bytes // MB} MB, a look takes {witness.MAX_REQUESTS} requests",
+        f"up to {witness.LIMITS.max_bytes // MB} MB; a run takes {witness.MAX_REQUESTS} requests",
     ),
     "follow.md": (
         f"An owner may have {stream.MAX_STREAMS_EACH} streams open, and so may an address",
