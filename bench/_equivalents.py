@@ -218,12 +218,6 @@ EQUIVALENTS = {
         ): "both are filled up to one length"
         for strict in ("", "strict=False")
     },
-    "paper/clusters.py": {
-        (
-            "key = blake2b(repr(figures).encode(), digest_size=16).digest()",
-            "key = blake2b(repr(figures).encode(), digest_size=17).digest()",
-        ): "a byte more tells the same figures apart",
-    },
     "paper/brain.py": {
         (
             """else f"closes by {group[-1].reason.replace('_', ' ')}\"""",
@@ -300,12 +294,6 @@ EQUIVALENTS = {
             "EngineState.update(entry=last_entry).where(EngineState.id == 1).execute()",
             "EngineState.update(entry=last_entry).where(None).execute()",
         ): "there is one row",
-    },
-    "paper/twins.py": {
-        (
-            'place(own, market, view.last, "buy", lamports, REASON, detail, sol(lamports))',
-            'place(own, market, view.last, "buy", lamports, REASON, None, sol(lamports))',
-        ): "of a twin's diary only pauses and lessons are counted",
     },
     "paper/venues.py": {
         (

@@ -17,9 +17,9 @@ ROOMS = {
         "verify views worst_case"
     ),
     "paper": (
-        "account_figures adaptive backtest_pages backtests brain closes clusters engine falls fills"
+        "account_figures adaptive backtest_pages backtests brain closes engine falls fills"
         " legacy measured own_strategies paper_conduct papertrade"
-        " positions shapes strategies twin_proof twins"
+        " positions results shapes strategies twins"
     ),
     "accounts": (
         "accounts acts attachments auto_posts delays keys leaving log posts proof quotas"
