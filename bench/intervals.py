@@ -1,58 +1,89 @@
-"""How often the intervals beside win rates hold the truth: `python -m bench intervals`.
+"""How often the 95 % intervals of paper mode contain the truth: `python -m bench intervals`.
 
-Invented closes whose true win rate is known, 400 of a kind unless `--worlds` says else: five
-traders of one family that make the same trade nine times of ten. Printed for each number of
-clusters and rate: how often the interval holds the truth, clustered and, for comparison, as if all
-closes were independent.
+Invented closes whose true mean return and win rate are known, 1,000 histories of a kind unless
+`--histories` says else, in four worlds: a fair coin; returns as lopsided as those of memecoins;
+half of a day's clusters share that day's market; both. Exit 1 if a coverage is outside 92 to 98 %.
 """
 
 import argparse
 import math
 import random
+from statistics import NormalDist
 
-from paper.clusters import Share, find_rate_interval
+from paper.account import Close
+from paper.guard import DAY_MS
+from paper.results import find_ratio, find_return, find_win
 
-TRADERS, SAME = 5, 0.9
-# Of the normal distribution, for 95 %.
-Z = 1.959963984540054
+SPENT = 10**9
+# How far a close moves, and how far the logarithm of a lopsided one does.
+SIZE, SPREAD = 0.1, 0.7
+LOW, HIGH = 0.92, 0.98
+
+
+def fair_coin(chance, market, shared):
+    return SIZE if chance.random() < 0.5 else -SIZE
+
+
+def lopsided(chance, market, shared):
+    """With a mean of 0: a few large gains among many losses."""
+    return math.exp(chance.gauss(0, 1) * SPREAD - SPREAD**2 / 2) - 1
+
+
+def half_shared(chance, market, shared):
+    return SIZE * (market if shared else chance.gauss(0, 1))
+
+
+def both(chance, market, shared):
+    moved = market if shared else chance.gauss(0, 1)
+    return math.exp(moved * SPREAD - SPREAD**2 / 2) - 1
+
+
+RARE = 1 - NormalDist().cdf(SPREAD / 2)
+# By name: what a close returns, and how often it wins.
+WORLDS = {
+    "fair coin": (fair_coin, 0.5),
+    "lopsided": (lopsided, RARE),
+    "half of a day shares the market": (half_shared, 0.5),
+    "lopsided, half of a day shares the market": (both, RARE),
+}
 
 
 def main(arguments):
     parser = argparse.ArgumentParser(prog="bench intervals")
-    parser.add_argument("--worlds", type=int, default=400)
+    parser.add_argument("--histories", type=int, default=1_000)
     given = parser.parse_args(arguments)
-    print(f"{'clusters':>8} {'rate':>5} {'clustered':>10} {'as if independent':>18}")
-    for count in (8, 12, 20, 40, 80):
-        for rate in (0.3, 0.5):
-            clustered, independent = measure(count, rate, given.worlds)
-            print(f"{count:8} {rate:5.2f} {clustered:10.1%} {independent:18.1%}", flush=True)
-    return 0
+    missed = 0
+    print(f"{'world':>42} {'days':>5} {'a day':>6} {'mean':>7} {'win rate':>9}")
+    for name in WORLDS:
+        for days, a_day in ((10, 6), (20, 6), (30, 6), (30, 12)):
+            found = measure(name, days, a_day, given.histories)
+            missed += any(not LOW <= one <= HIGH for one in found)
+            print(f"{name:>42} {days:5} {a_day:6} {found[0]:7.1%} {found[1]:9.1%}", flush=True)
+    return 1 if missed else 0
 
 
-def measure(count, rate, worlds, seed=1):
-    """How often each interval holds the rate, of so many invented worlds."""
-    chance, held, naive = random.Random(f"{seed}|{count}|{rate}"), 0, 0
-    for _ in range(worlds):
-        shares = [draw(chance, rate) for _ in range(count)]
-        found = find_rate_interval(shares)
-        held += found.low <= rate <= found.high
-        low, high = wilson(sum(one.part for one in shares), sum(one.whole for one in shares))
-        naive += low <= rate <= high
-    return held / worlds, naive / worlds
+def measure(name, days, a_day, histories, seed=1):
+    """How often the intervals of the mean and of the win rate contain the truth."""
+    draw, rate = WORLDS[name]
+    chance = random.Random(f"{seed}|{name}|{days}|{a_day}")
+    means = rates = 0
+    for _ in range(histories):
+        groups = [[close] for close in invent(chance, draw, days, a_day)]
+        low, high = find_ratio(groups, find_return).interval()
+        means += low <= 0 <= high
+        low, high = find_ratio(groups, find_win, pseudo=True).interval()
+        rates += low <= rate <= high
+    return means / histories, rates / histories
 
 
-def draw(chance, rate):
-    """One trade that the traders share; one in ten of them makes another one instead."""
-    shared = chance.random() < rate
-    outcomes = [
-        shared if chance.random() < SAME else chance.random() < rate for _ in range(TRADERS)
-    ]
-    return Share(sum(outcomes), TRADERS)
-
-
-def wilson(wins, count):
-    """Wilson's score interval of a rate of independent observations (Wilson 1927)."""
-    square = Z * Z
-    middle = (wins + square / 2) / (count + square)
-    spread = Z * math.sqrt(wins * (count - wins) / count + square / 4) / (count + square)
-    return middle - spread, middle + spread
+def invent(chance, draw, days, a_day):
+    """Closes of so many days, each a cluster of its own."""
+    closes = []
+    for day in range(days):
+        market = chance.gauss(0, 1)
+        for number in range(a_day):
+            net = round(SPENT * draw(chance, market, number < a_day // 2))
+            at = day * DAY_MS + number * DAY_MS // a_day
+            mint = f"token {day} {number}"
+            closes.append(Close("", mint, "T", at, at + 1, "stop", net, net, SPENT))
+    return closes

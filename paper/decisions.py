@@ -113,6 +113,7 @@ def place(
         expires_at=snapshot.at + latency + WAIT_INTERVALS * market.interval_ms,
         least=least,
         transfer_bps=token.transfer_fee_bps,
+        detail=detail if side == "buy" else "",
     )
     trader.journal.orders[order.number] = order
     trader.add_line(

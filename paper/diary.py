@@ -17,7 +17,6 @@ UNPOSTED_FACTS = {
     "expiresAt",
     "until",
     "n",
-    "effect",
     "side",
     "slippageSol",
     "feesSol",
@@ -47,6 +46,10 @@ LINES = {
     "fill not_filled": "The order in {symbol} was not filled: {why}.",
     "refusal": "Refused {symbol}: {detail}.",
     "pause begun": "Paused ({rule}, {effect}): {numbers}; {n} closes counted.",
+    "pause begun half_size": "Entries at half the size ({rule}): {numbers}; {n} closes counted.",
+    "pause begun long_cooldown": (
+        "Four times the cool-down after a close ({rule}): {numbers}; {n} closes counted."
+    ),
     "pause observed": "Would have paused ({rule}, {effect}): {numbers}; {n} closes counted.",
     "pause ended": (
         "The pause ({rule}, {effect}) is over; {n} positions opened in it were closed, together"
@@ -100,7 +103,8 @@ def format_line(kind: str, facts: Mapping[str, Any]) -> str:
 
 
 def _line_of(kind: str, facts: Mapping[str, Any]) -> str:
-    keys = kind, f"{kind} {facts.get('what')}", f"{kind} {facts.get('what')} {facts.get('effect')}"
+    what = f"{kind} {facts.get('what')}"
+    keys = f"{what} {facts.get('effect')}", what, kind
     return next(LINES[key] for key in (*keys, "unreadable") if key in LINES)
 
 

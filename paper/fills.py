@@ -84,6 +84,8 @@ class Order:
     least: int = 0
     # What the token itself keeps of a transfer.
     transfer_bps: int = 0
+    # Why it was decided, in words.
+    detail: str = ""
     done: int = 0
     attempts: int = 0
     # Fees of failed attempts while there was no position, in lamports.

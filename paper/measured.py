@@ -1,7 +1,9 @@
 """What the fill model says against what real swaps got, and what they paid the network. Pure.
 
-An error is what a swap got less than predicted, in basis points of that: negative where it got
-more. Both prices move between a snapshot and the swap, so it is an upper bound of the model's own.
+The model's error is what a swap got less than the model says of the reserves in the swap's own
+transaction, in basis points of that: negative if it got more. Drift is the same against the market
+snapshot before, so it includes what the price moved in between; it says how old snapshots are and
+disqualifies no venue.
 """
 
 from collections.abc import Sequence
@@ -46,12 +48,22 @@ class RealSwap(NamedTuple):
     lamports: int
 
 
-class Measured(NamedTuple):
-    """A swap beside what the model said of it: raw units of a purchase, lamports of a sale."""
+class PoolReading(NamedTuple):
+    """Both sides of a pool before a transaction, read from it: lamports and raw units."""
 
-    predicted: int
-    real: int
-    bps: int
+    venue: str
+    sol: int
+    raw: int
+    fee_bps: int
+
+
+class Measured(NamedTuple):
+    """How far a swap was from the model, in basis points: by its own reserves, and by the snapshot
+    before it. None if one of them isn't known.
+    """
+
+    bps: int | None
+    drift_bps: int | None
 
 
 class CostsFrom(NamedTuple):
@@ -67,15 +79,18 @@ class VenueError(NamedTuple):
 
     venue: str
     receipts: int
-    median_bps: int
-    p90_bps: int
+    median_bps: int | None
+    p90_bps: int | None
     source: str
     since: int | None = None
+    # Of snapshots against the swaps after them.
+    drift_p90_bps: int | None = None
 
     @property
     def is_eligible(self) -> bool:
         """Whether closes at this venue may be compared."""
-        return self.receipts >= MIN_RECEIPTS and self.p90_bps <= MAX_ERROR_BPS
+        known = self.p90_bps is not None and self.p90_bps <= MAX_ERROR_BPS
+        return known and self.receipts >= MIN_RECEIPTS
 
 
 # Measured on the 102 recorded receipts on 2026-11-22, from the reserves in the receipt itself: 12
@@ -87,21 +102,45 @@ RECORDED = (
 )
 
 
-def measure(swap: RealSwap, snapshot: Snapshot) -> Measured | None:
-    """Return what the model says of a swap on the snapshot before it; None where it says nothing:
-    another venue, no pool, or more than the pool would have taken.
+def measure(swap: RealSwap, pool: PoolReading | None, snapshot: Snapshot | None) -> Measured:
+    """Return how far a swap was from what the model says of its own reserves and of the snapshot
+    before it.
     """
-    amount = swap.lamports if swap.side == "buy" else swap.raw
+    amount, real = (swap.lamports, swap.raw) if swap.side == "buy" else (swap.raw, swap.lamports)
+    told = predict(swap.side, amount, pool) if pool and pool.venue == swap.venue else 0
+    seen = quote_snapshot(swap, amount, snapshot) if snapshot else 0
+    return Measured(find_error(told, real), find_error(seen, real))
+
+
+def predict(side: str, amount: int, pool: PoolReading) -> int:
+    """Return what the model pays for lamports or raw units from these reserves, the venue's fee
+    included.
+    """
+    if side == "buy":
+        net = amount - -(-amount * pool.fee_bps // ONE)
+        return pool.raw * net // (pool.sol + net)
+    gross = pool.sol * amount // (pool.raw + amount)
+    return gross - -(-gross * pool.fee_bps // ONE)
+
+
+def quote_snapshot(swap: RealSwap, amount: int, snapshot: Snapshot) -> int:
+    """Return what the model says of a swap on a snapshot; 0 if it says nothing: another venue, no
+    pool, or more than the pool would have taken.
+    """
     if snapshot.venue != swap.venue or not snapshot.price or amount <= 0:
-        return None
+        return 0
     terms = Terms(swap.decimals, swap.transfer_bps)
     found = quote(swap.side, amount, snapshot, terms, NEVER_TRADED, 0)
-    predicted = found.brings(swap.side) if found else 0
+    return found.brings(swap.side) if found else 0
+
+
+def find_error(predicted: int, real: int) -> int | None:
+    """Return how much less than predicted a swap got, in basis points; None without a
+    prediction.
+    """
     if predicted <= 0:
         return None
-    real = swap.raw if swap.side == "buy" else swap.lamports
-    bps = (predicted - real) * ONE // predicted
-    return Measured(predicted, real, max(-WORST_BPS, min(WORST_BPS, bps)))
+    return max(-WORST_BPS, min(WORST_BPS, (predicted - real) * ONE // predicted))
 
 
 def find_quantile(sorted_values: Sequence[int], percent: int) -> int:
@@ -114,12 +153,13 @@ def find_place(count: int, percent: int) -> int:
     return max(0, -(-count * percent // 100) - 1)
 
 
-def describe_error(venue: str, errors: Sequence[int], since: int) -> VenueError:
-    """Return how far off the model was at a venue. errors: signed bps, at least one."""
-    sizes = sorted(abs(error) for error in errors)
-    return VenueError(
-        venue, len(sizes), find_quantile(sizes, 50), find_quantile(sizes, 90), "own", since
-    )
+def describe_error(venue: str, found: Sequence[Measured], since: int) -> VenueError:
+    """Return how far off the model was at a venue, by this instance's own receipts."""
+    errors = sorted(abs(one.bps) for one in found if one.bps is not None)
+    drifts = sorted(abs(one.drift_bps) for one in found if one.drift_bps is not None)
+    median, p90 = (find_quantile(errors, percent) if errors else None for percent in (50, 90))
+    drift = find_quantile(drifts, 90) if drifts else None
+    return VenueError(venue, len(errors), median, p90, "own", since, drift)
 
 
 def choose(own: Sequence[VenueError]) -> list[VenueError]:
@@ -130,7 +170,8 @@ def choose(own: Sequence[VenueError]) -> list[VenueError]:
     recorded = {one.venue: one for one in RECORDED}
     fewer = {one.venue: one for one in own}
     known = {**fewer, **recorded, **enough}
-    return [known[venue] for venue in sorted(known)]
+    drifts = {one.venue: one.drift_p90_bps for one in own}
+    return [known[venue]._replace(drift_p90_bps=drifts.get(venue)) for venue in sorted(known)]
 
 
 def list_eligible(errors: Sequence[VenueError]) -> frozenset[str]:

@@ -55,11 +55,12 @@ class ErrorRow(NamedTuple):
     """How far off the model was for one swap, at a venue."""
 
     venue: str
-    bps: int
+    bps: int | None
+    drift_bps: int | None
     at: int
 
 
-ERRORS = "SELECT venue, bps, at FROM real_fill WHERE at >= ? AND model = ? ORDER BY id"
+ERRORS = "SELECT venue, bps, drift_bps, at FROM real_fill WHERE at >= ? AND model = ? ORDER BY id"
 
 
 class PaidRow(NamedTuple):
@@ -119,8 +120,11 @@ def show_measured(row: SwapRow) -> Columns | None:
     if not before:
         return None
     snapshot = read_snapshot(before[0], swap.mint)
-    found = measured.measure(swap, snapshot)
-    return found and _columns(swap, found, snapshot.id, swap.at - snapshot.at)
+    # Entries don't carry the reserves of their pools yet, so own receipts show drift alone.
+    found = measured.measure(swap, None, snapshot)
+    if found.drift_bps is None:
+        return None
+    return _columns(swap, found, snapshot.id, swap.at - snapshot.at)
 
 
 def _columns(swap: RealSwap, found: Measured, snapshot: int, age_ms: int) -> Columns:
@@ -131,9 +135,9 @@ def _columns(swap: RealSwap, found: Measured, snapshot: int, age_ms: int) -> Col
         "side": swap.side,
         "mint": swap.mint,
         "lamports": swap.lamports,
-        "predicted": str(found.predicted),
-        "real": str(found.real),
+        "raw": str(swap.raw),
         "bps": found.bps,
+        "drift_bps": found.drift_bps,
         "snapshot": snapshot,
         "age_ms": age_ms,
         "model": MODEL,
@@ -164,7 +168,11 @@ def list_errors(now: int) -> list[VenueError]:
         found[row.venue].append(row)
     return measured.choose(
         [
-            measured.describe_error(venue, [row.bps for row in rows], min(row.at for row in rows))
+            measured.describe_error(
+                venue,
+                [Measured(row.bps, row.drift_bps) for row in rows],
+                min(row.at for row in rows),
+            )
             for venue, rows in found.items()
         ]
     )

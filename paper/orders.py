@@ -183,12 +183,24 @@ def book_fill(
     trader.journal.orders[order.number] = order
     if position is not None:
         trader.journal.positions[position.number] = position
-    trader.add_line(
-        "fill", done.at, done.mint, order.number, **describe_fill(order, done, position)
-    )
+    facts = describe_fill(order, done, position)
+    if facts["what"] == "bought" and order.detail:
+        facts |= describe_plan(trader, order, done)
+    trader.add_line("fill", done.at, done.mint, order.number, **facts)
     if position is not None and position.closed_at is not None:
         record_close(trader, position)
     return order
+
+
+def describe_plan(trader: Trader, order: Order, done: Fill) -> dict[str, str]:
+    """Return why a purchase was made, how far below it the stop is, and what share of the account
+    it took.
+    """
+    return {
+        "detail": order.detail,
+        "stopPct": exact(trader.strategy.stop_bps, 2),
+        "sharePct": exact(done.gross * 1_000 // max(1, trader.account.equity), 1),
+    }
 
 
 def describe_fill(order: Order, done: Fill, position: Position | None) -> dict[str, Any]:

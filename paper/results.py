@@ -11,6 +11,7 @@ until they are rounded for display.
 from collections import Counter
 from collections.abc import Callable, Sequence
 from decimal import Decimal
+from functools import lru_cache
 from itertools import accumulate
 from math import atan, pi, sqrt
 from operator import sub, truediv
@@ -152,6 +153,7 @@ def sum_up(shares: Sequence[Share]) -> tuple[float, float]:
     return value, squares * len(shares) / (len(shares) - 1) / whole**2
 
 
+@lru_cache(maxsize=256)
 def find_student(p: float, freedom: int) -> float:
     """Return the quantile of Student's t for p over a half, by bisection of its distribution."""
     low, high = 0.0, 1.0

@@ -117,6 +117,8 @@ class PaperOrder(Base):
     least = TextField(default="0")
     # What the token itself keeps of a transfer, in basis points.
     transfer_bps = IntegerField(default=0)
+    # Why it was decided, in words.
+    detail = TextField(default="")
     done = TextField(default="0")
     attempts = IntegerField(default=0)
     # Fees of failed attempts without a position, in lamports.
@@ -345,7 +347,7 @@ class EquityMark(Base):
 
 
 class RealFill(Base):
-    """A swap of an observed wallet beside what the model said of it. Rows are never changed."""
+    """A swap of an observed wallet and how far it was from the model. Rows are never changed."""
 
     id = AutoField()
     # Of the trade.
@@ -358,11 +360,11 @@ class RealFill(Base):
     mint = TextField()
     # What passed through the venue.
     lamports = BigIntegerField()
-    # Raw units of a purchase, lamports of a sale.
-    predicted = TextField()
-    real = TextField()
-    # By how much less it got than predicted.
-    bps = IntegerField()
+    raw = TextField()  # type: ignore[assignment]
+    # By how much less it got than the model says of the reserves in its own transaction, and of the
+    # snapshot before it; null if that isn't known.
+    bps = IntegerField(null=True)
+    drift_bps = IntegerField(null=True)
     # Id of the snapshot before it, and how old that was.
     snapshot = BigIntegerField()
     age_ms = BigIntegerField()

@@ -52,9 +52,9 @@ def test_figures_of_closes():
 def test_drawdown_counts_from_the_highest_so_far_the_start_included():
     marks = [Mark(n, equity, 0) for n, equity in enumerate((90, 120, 60, 130, 117))]
     # 10 of 100, 60 of 120, 13 of 130.
-    assert metrics.find_max_drawdown(marks, 100) == 50.0
+    assert metrics.find_drawdown(marks, 100) == metrics.Drawdown(0.5, 1, 2)
     assert [one.fall for one in metrics.list_falls(marks, 100)] == [10, 0, 60, 0, 13]
-    assert metrics.find_max_drawdown([], 100) is None
+    assert metrics.find_drawdown([], 100) is None
 
 
 def test_ratios_need_twenty_days():
@@ -133,9 +133,31 @@ def test_marks_are_thinned_for_three_days_alone(db):
 
 def test_a_mark_is_of_its_ten_minutes_and_tells_what_is_in_positions():
     account = SimpleNamespace(equity=12 * SOL, cash=9 * SOL)
-    loaded = SimpleNamespace(row=SimpleNamespace(period=7), trader=SimpleNamespace(account=account))
-    marks = store.list_marks([loaded], 5 * MARK_MS + 1)
-    assert marks == [{"period": 7, "at": 5 * MARK_MS, "equity": 12 * SOL, "held": 3 * SOL}]
+    loaded = SimpleNamespace(
+        row=SimpleNamespace(period=7, twin=0), trader=SimpleNamespace(account=account)
+    )
+    marks = store.list_marks([loaded], 5 * MARK_MS + 1, 150_00)
+    told = {"period": 7, "at": 5 * MARK_MS, "equity": 12 * SOL, "held": 3 * SOL}
+    assert marks == [{**told, "sol_cents": 150_00}]
+    loaded.row.twin = 1
+    assert store.list_marks([loaded], 5 * MARK_MS + 1, None) == []
+
+
+def test_growth_dates_streaks_and_durations():
+    """Thirty days from 100 to 110: 1.1 ** (365 / 29) - 1. Won, won, lost, won; held 10 and 20 s."""
+    marks = [Mark(day * DAY_MS, 100 * SOL, 0, 200_00) for day in range(29)]
+    marks.append(Mark(29 * DAY_MS, 110 * SOL, 0, 230_00))
+    history = [
+        replace(close(net), opened_at=n * 100_000, closed_at=n * 100_000 + held)
+        for n, (net, held) in enumerate(((5, 10_000), (6, 10_000), (-3, 20_000), (1, 10_000)))
+    ]
+    shown = metrics.describe_account(marks, history, 100 * SOL)
+    assert shown["cagrPct"] == round(100 * (1.1 ** (365 / 29) - 1), 2)
+    assert (shown["calmar"], shown["maxDrawdownPct"]) == (None, 0.0)
+    assert (shown["longestWinStreak"], shown["longestLossStreak"]) == (2, 1)
+    assert (shown["medianWinnerSeconds"], shown["medianLoserSeconds"]) == (10, 20)
+    assert shown["solUsdChangePct"] == 15.0
+    assert metrics.describe_account(marks[:19], [], 100 * SOL)["cagrPct"] is None
 
 
 # ---- the page ------------------------------------------------------------------------------------

@@ -10,6 +10,8 @@ from accounts import traders
 from accounts.problem import Problem
 from market.tables import Token
 from paper.account import PIPELINE
+from paper.fill_model import ASSUMPTIONS, MODEL_HASH
+from paper.fills import MODEL
 from paper.strategies import FAMILIES
 from paper.tables import DiaryEntry, PaperPost, Period, Position, Trader
 from web.api import legacy
@@ -31,7 +33,7 @@ def make_trader(service, name="Ada Paper", family="momentum", **more):
 
 def closed(trader, number, net, **more):
     """A closed position as the job writes it."""
-    period = Period.get(Period.trader == trader, Period.closed_at.is_null())
+    period = Period.get(Period.trader == trader, Period.twin == 0, Period.closed_at.is_null())
     columns = {
         "period": period,
         "number": number,
@@ -66,7 +68,7 @@ def closed(trader, number, net, **more):
 
 
 def said(trader, number, body="words", facts=None):
-    period = Period.get(Period.trader == trader, Period.closed_at.is_null())
+    period = Period.get(Period.trader == trader, Period.twin == 0, Period.closed_at.is_null())
     entry = DiaryEntry.create(
         period=period,
         at=NOW,
@@ -300,6 +302,46 @@ def test_the_families_stand_in_their_order_and_are_not_ranked(service, trader):
     assert shown["note"] == "Descriptive. Coverage is not proof of profitability." and not any(
         "rank" in name.lower() for row in walk(shown) for name in row
     )
+
+
+def test_the_detail_has_the_latest_twenty_and_pages_have_the_rest(service, trader):
+    """Of 25 closes, lines and posts each; assumptions are listed once, a close names its model."""
+    for number in range(1, 26):
+        closed(trader, number, number * 1000, closed_at=NOW - 10**6 + number)
+        said(trader, number)
+    answer = service.get(f"/api/traders/{trader.uid}")
+    shown = answer.json
+    assert [one["assumptions"] for one in shown["closes"]] == [[MODEL]] * 20
+    assert shown["models"] == [
+        {"model": MODEL, "hash": MODEL_HASH, "assumptions": list(ASSUMPTIONS)}
+    ]
+    assert "nobody sandwiches an order or trades ahead of it" in ASSUMPTIONS
+    for name in ("closes", "diary", "posts"):
+        assert (len(shown[name]), shown[f"{name}Total"]) == (20, 25)
+        path, found = f"/api/traders/{trader.uid}/{name}?limit=10", []
+        first = service.get(path).json
+        assert first["simulated"] and first["data"] == shown[name][:10]
+        while True:
+            page = service.get(path).json
+            found += page["data"]
+            if page["nextCursor"] is None:
+                break
+            path = f"/api/traders/{trader.uid}/{name}?limit=10&cursor={page['nextCursor']}"
+        assert found[:20] == shown[name] and len({one["id"] for one in found}) == 25
+        other = {"closes": "diary", "diary": "posts", "posts": "closes"}[name]
+        wrong = service.get(f"/api/traders/{trader.uid}/{other}?cursor={first['nextCursor']}")
+        assert (wrong.status_code, wrong.json["code"]) == (400, "invalid_cursor")
+        assert service.get(f"/api/traders/nobody/{name}").status_code == 404
+
+
+def test_a_close_under_review_counts_nowhere_and_says_so(service, trader):
+    closed(trader, 1, 5)
+    traders.open_review(trader, "a look", NOW)
+    shown = service.get(f"/api/traders/{trader.uid}").json
+    assert (shown["closes"][0]["eligible"], shown["closes"][0]["excludedReason"]) == (
+        *(False, "under_review"),
+    )
+    assert shown["brain"]["reviewed"]["excluded"] == {"under_review": 1}
 
 
 def test_a_retired_trader_keeps_its_page(service, trader):

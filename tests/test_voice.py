@@ -2,11 +2,18 @@
 
 import itertools
 import re
+from collections import Counter
 
 import pytest
 
 from voice import builtin, language_model
-from voice.facts import find_foreign_numbers, round_number
+from voice.facts import (
+    find_false_direction,
+    find_foreign_numbers,
+    find_promise,
+    round_number,
+)
+from voice.words import SPEECH
 
 WALLET = [
     {"kind": "buy", "symbol": "BONK", "amount": "1234.5", "paid": "0.25", "currency": "SOL"},
@@ -84,6 +91,7 @@ PAPER = [
         "kind": "pause",
         "what": "begun",
         "rule": "stop_cluster",
+        "effect": "pause_family",
         "numbers": "5 of the last 8 closes were stops",
     },
     {"kind": "pause", "what": "observed", "rule": "cool_down", "numbers": "6 of 8 closes lost"},
@@ -135,21 +143,18 @@ def clauses_in(post, tone):
 # ---- the fact first ------------------------------------------------------------------------------
 # How each post begins, by the facts: worked out by hand, amounts in four significant digits.
 BEGINNINGS = [
-    (WALLET[0], r"(Bought|Picked up) 1,235 BONK for 0\.25 SOL\."),
-    (WALLET[1], r"(Sold|Let go of) 1,235 BONK for 0\.31 SOL\. (Up|A gain of) 0\.06 SOL\."),
-    (WALLET[2], r"(Sold|Let go of) 9 BONK for 0\.1 USDC\. (Down|A loss of) 0\.07 SOL\."),
-    (WALLET[3], r"(Sold|Let go of) 9 BONK for 0\.1 USDC\.( |$)"),
+    (WALLET[0], r"(?=.*1,235)(?=.*BONK)(?=.*0\.25 SOL)"),
+    (WALLET[1], r"[A-Za-z0-9 ,:.]*0\.31 SOL.*\. (Up|A gain of) 0\.06 SOL\."),
+    (WALLET[2], r"[A-Za-z0-9 ,:.]*0\.1 SOL.*\. (Down|A loss of) 0\.07 SOL\."),
+    (WALLET[3], r"(?=.*9 BONK|.*BONK[:,] ?(for )?9)[A-Za-z0-9 ,:.]*0\.1 USDC"),
     (WALLET[4], r"(Bought and sold|In and out of) BONK [ a-z]+\. (Up|A gain of) 0\.012 SOL\."),
     (WALLET[5], r"(Swapped|Traded) 77 BONK for 3\.2 WIF\."),
-    (PAPER[0], r"(Bought|Picked up) 3,079 RISE for 0\.25 SOL on paper, on momentum\."),
-    (
-        PAPER[1],
-        r"(Sold some|Trimmed) RISE on paper: 100 (sold )?for 0\.17 SOL, at the target price\.",
-    ),
+    (PAPER[0], r"(?i)(?=.*3,079)(?=.*RISE)(?=.*paper)(?=.*0\.25 SOL).*, on momentum\."),
+    (PAPER[1], r"(?=.*100)(?=.*RISE)(?=.*on paper)(?=.*0\.17 SOL).*, at the target price\."),
     (
         PAPER[2],
-        r"(Sold 100 RISE for 0\.17 SOL on paper|Out of RISE on paper: 100 sold for 0\.17 SOL),"
-        r" on the trailing stop\. (Up|A gain of) 0\.015 SOL \(\+6\.26%\)\.",
+        r"(?i)(?=.*100)(?=.*RISE)(?=.*paper)(?=.*0\.17 SOL).*, on the trailing stop\."
+        r" (Up|A gain of) 0\.015 SOL \(\+6\.26%\)\.",
     ),
     (
         PAPER[3],
@@ -245,6 +250,46 @@ def test_six_tones_have_forty_clauses_each_and_share_none():
         assert sum(map(len, tone.values())) >= 40
         # What happens most is not silent after a few.
         assert min(len(tone[event]) for event in ("buy", "gain", "loss")) >= 10
+
+
+# ---- why, and what of it -------------------------------------------------------------------------
+BOUGHT = {
+    **PAPER[0],
+    "detail": "up 13.2% over 5 snapshots with rising volume, above its mean",
+    "stopPct": "10",
+    "sharePct": "2.5",
+}
+
+
+def test_a_purchase_says_why_where_its_stop_is_and_how_large_it_is():
+    for post in speak(BARE, [BOUGHT], 20):
+        assert "up 13.2% over 5 snapshots with rising volume, above its mean. " in post
+        assert re.search(r"10% (under|lower|below)", post) and "2.5% of the account" in post
+        assert find_foreign_numbers(post, BOUGHT) == []
+
+
+@pytest.mark.parametrize(
+    "effect, said",
+    [
+        ("pause_family", r"^(Paused|Taking a break) on paper"),
+        ("pause_mint", r"(?i)^(no more entries in one token|one token is off)"),
+        ("half_size", r"(?i)half the size"),
+        ("long_cooldown", r"(?i)(waiting longer|longer waits)"),
+    ],
+)
+def test_what_a_rule_does_is_told_as_it_is(effect, said):
+    """Halved size and a longer cool-down stop no entries."""
+    facts = {**PAPER[6], "effect": effect}
+    for post in speak(BARE, [facts], 20):
+        assert re.search(said, post), post
+        assert effect.startswith("pause") or not re.search(r"(?i)paus|break|bench", post)
+
+
+@pytest.mark.parametrize("facts", [[BOUGHT, PAPER[2]], [WALLET[0], WALLET[1]]])
+def test_of_sixty_posts_no_sentence_shape_is_in_more_than_a_quarter(facts):
+    posts = speak(BARE, facts, 60)
+    shapes = Counter(re.sub(r"[A-Z]{3,}|[\d.,]*\d", "_", post.split(". ")[0]) for post in posts)
+    assert len(shapes) >= 10 and max(shapes.values()) <= 15
 
 
 # ---- nothing repeated ----------------------------------------------------------------------------
@@ -380,7 +425,8 @@ def test_hostile_names_stay_names(symbol, shown):
     for tone in builtin.TONES:
         facts = {**WALLET[0], "symbol": symbol}
         post = builtin.write({**BARE, "tone": tone, "style": ["terse"]}, facts, 1)
-        assert re.sub(r"^(Bought|Picked up)", "", post) == f" 1,235 {shown} for 0.25 SOL."
+        told = {"amount": "1,235", "symbol": shown, "paid": "0.25", "currency": "SOL"}
+        assert post in {f"{form.format(**told)}." for form in SPEECH["buy"][:-1]}
         assert find_foreign_numbers(post, facts) == []
         # A name lends no number.
         assert find_foreign_numbers("it will do 99 for you", facts) == ["99"]
@@ -388,7 +434,8 @@ def test_hostile_names_stay_names(symbol, shown):
 
 @pytest.mark.parametrize("facts", PAPER)
 def test_paper_posts_say_that_they_are_simulated(facts):
-    assert all(re.search("paper|simulat|virtual", post) for post in speak(BARE, [facts], 20))
+    posts = speak(BARE, [facts], 20)
+    assert all(re.search("(?i)paper|simulat|virtual", post) for post in posts)
 
 
 @pytest.mark.parametrize("facts", WALLET)
@@ -422,3 +469,35 @@ def test_wallet_posts_do_not_say_that_they_are_simulated(facts):
 )
 def test_what_a_model_wrote_is_checked(text, refused):
     assert (language_model.check_text(text, PAPER[3]) is not None) is refused
+
+
+@pytest.mark.parametrize(
+    "text, facts, refused",
+    [
+        ("Closed RUG on paper. Down 0.25011 SOL.", 3, False),
+        ("Closed RUG on paper for a result of -0.25011 SOL.", 3, False),
+        ("Closed RUG on paper. Up 0.25011 SOL!", 3, True),
+        ("Closed RUG on paper: +0.25011 SOL.", 3, True),
+        ("Closed RUG on paper, 0.25011 SOL.", 3, True),
+        ("Bought RUG on paper. Down 0.25011 SOL.", 3, True),
+        ("On paper RUG is what it is. Down 0.25011 SOL.", 3, True),
+        ("Sold 100 RISE on paper for 0.17 SOL, a gain of 0.015 SOL.", 2, False),
+        ("Sold RISE on paper. Up 0.17 SOL.", 2, True),
+        ("Sold RISE on paper, a loss of 0.015 SOL.", 2, True),
+        ("Bought 3078.615061 RISE on paper for 0.25 SOL.", 0, False),
+        ("Bought RISE on paper for 0.25 SOL. Up already!", 0, True),
+        ("Sold RISE on paper for 0.25 SOL.", 0, True),
+        ("Guaranteed money on paper: buy RISE now, I bought it.", 0, True),
+        ("Bought RISE on paper for 0.25 SOL, safe as can be.", 0, True),
+        ("Bought RISE on paper. You should buy it too.", 0, True),
+    ],
+)
+def test_a_model_states_signs_and_directions_correctly_and_promises_nothing(text, facts, refused):
+    assert (language_model.check_text(text, PAPER[facts]) is not None) is refused
+
+
+def test_the_built_in_words_pass_the_check_of_a_model_s():
+    for facts in (PAPER[0], PAPER[1], PAPER[2], PAPER[4], BOUGHT):
+        for post in speak({**BARE, "style": ["terse"]}, [facts], 30):
+            assert find_promise(post.lower()) is None, post
+            assert facts is BOUGHT or find_false_direction(post.lower(), facts) != "a wrong sign"

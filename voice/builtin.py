@@ -6,9 +6,10 @@ Facts are display texts by name, with a `kind`; a fact that is missing or None i
     swap                fromSymbol fromAmount symbol amount
     round_trip          symbol currency [result]
     fill                paper: what (bought | reduced) symbol amount sol reason
+                        [detail stopPct sharePct]
     close               paper: symbol [amount sol] resultSol returnPct reason
     refusal             paper: symbol detail
-    pause               paper: numbers what (begun | observed | ended | would_have)
+    pause               paper: numbers effect what (begun | observed | ended | would_have)
     lesson              paper: text
     phase               paper: what (guarded | standard) why
     review              paper: detail
@@ -32,17 +33,17 @@ from voice.facts import (
     round_number,
     round_numbers,
 )
-from voice.tones import BOLD, CALM, CHEERFUL, DRY, PLAIN, SOLEMN
-from voice.words import CATCHPHRASES, DEFAULT_TONE, REASONS, RESULTS, SPEECH, Clauses
+from voice.words import (
+    CATCHPHRASES,
+    DEFAULT_TONE,
+    PLANS,
+    REASONS,
+    RESULTS,
+    SPEECH,
+    TONES,
+    Clauses,
+)
 
-TONES: dict[str, Clauses] = {
-    "plain": PLAIN,
-    "dry": DRY,
-    "cheerful": CHEERFUL,
-    "solemn": SOLEMN,
-    "bold": BOLD,
-    "calm": CALM,
-}
 # Posts whose clauses are not repeated.
 RECENT_POSTS = 20
 # A catchphrase is in no more than one of this many posts.
@@ -56,6 +57,7 @@ EVENTS = {
     "fill reduced": "sell",
     "refusal": "refusal",
     "pause begun": "pause",
+    "pause begun pause_family": "pause",
     "lesson": "lesson",
     "phase guarded": "phase",
     "phase standard": "phase",
@@ -101,9 +103,16 @@ def _tell_fact(picker: Picker, facts: Facts) -> list[str]:
     forms = [form for form in SPEECH[_speech_key(facts)] if _can_say(form, shown)]
     # The last form needs the fewest facts, and is for where the others cannot be said.
     said = picker.one(forms[:-1] or forms).format(**shown)
-    if facts.get("reason") in REASONS:
-        said += f", {REASONS[facts['reason']]}"
-    return [_end(said), *_tell_result(picker, facts)]
+    # The figure that triggered a decision says more than the name of its rule.
+    why = shown["detail"] if "stopPct" in shown else REASONS.get(facts.get("reason", ""))
+    said += f", {why}" if why else ""
+    return [_end(said), *_tell_plan(picker, shown), *_tell_result(picker, facts)]
+
+
+def _tell_plan(picker: Picker, shown: Mapping[str, str]) -> list[str]:
+    """Tell where the stop of a purchase is, and what share of the account it took."""
+    can = "stopPct" in shown and "sharePct" in shown
+    return [_end(picker.one(PLANS).format(**shown))] if can else []
 
 
 def _show(name: str, value: Any) -> str:
@@ -118,6 +127,9 @@ def _speech_key(facts: Facts) -> str:
     kind: str = facts["kind"]
     if kind == "close" and (facts.get("sol") == "0" or facts.get("reason") == "price_gone"):
         return "write-off"
+    named = f"{kind} {facts.get('what')} {facts.get('effect')}"
+    if named in SPEECH:
+        return named
     return kind if kind in SPEECH else f"{kind} {facts['what']}"
 
 

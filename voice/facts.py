@@ -120,3 +120,73 @@ def _numbers_in(value: object) -> set[Decimal]:
     shown = unicodedata.normalize("NFKC", str(value))
     exact = {_decimal_of(match[0]) for match in NUMBER.finditer(shown)}
     return exact | {FOUR_DIGITS.plus(number) for number in exact}
+
+
+# ---- sign and direction --------------------------------------------------------------------------
+BUYING = r"\b(b(?:uy(?:s|ing)?|ought)|picked up|opened|entered|entry|added|long)\b"
+SELLING = r"\b(s(?:ell(?:s|ing)?|old)|closed|exit(?:ed)?|trimmed|out of|wrote off|let go)\b"
+GAINS = r"\b((?<!picked )up|gain\w*|profit\w*|w[io]ns?|winner|green|earned|made)\b"
+LOSSES = r"\b(down|loss(?:es)?|lost|los(?:es|ing|er)|red|minus)\b"
+# What no post may say of a trade.
+PROMISES = re.compile(
+    r"\b(guarantee\w*|risk.?free|safe(?:ly|st)?|can'?t lose|cannot lose|sure thing|certain(?:ly)?"
+    r"|easy money|free money|to the moon|moon(?:ing|s)?|don'?t miss|buy (?:now|it|this|in)"
+    r"|sell (?:now|it|this)|(?:you|everyone) should|must (?:buy|sell|own)|will (?:rise|fall|pump"
+    r"|moon|double|win|go (?:up|down))|going to (?:rise|fall|pump|moon|double|win))\b"
+)
+# Where one statement ends and another begins.
+CLAUSE = re.compile(r"[;:!?\n—–]|[.,](?!\d)|\b(?:and|but|after|then|while)\b")
+# A number with a sign of its own.
+SIGNED = re.compile(r"([+−-])\s?(\d[\d,]*(?:\.\d+)?)")
+PURCHASES, SALES = ("buy", "fill bought"), ("sell", "fill reduced", "close")
+
+
+def find_promise(text: str) -> str | None:
+    """Return why a text in lower case is advice or a promise, or None."""
+    found = PROMISES.search(text)
+    return f"advice or a promise: {found[0]}" if found else None
+
+
+def find_false_direction(text: str, facts: Facts) -> str | None:
+    """Return what a text in lower case tells the wrong way round, or None: a purchase as a sale, a
+    loss as a gain, or a number of something else beside the word for a gain or a loss.
+    """
+    kind = facts["kind"]
+    event = kind if kind in (*PURCHASES, *SALES) else f"{kind} {facts.get('what')}"
+    text = _without_names(text, {name: str(facts.get(name) or "").lower() for name in NAMES})
+    told = _told_words(facts)
+    for events, right, wrong in ((PURCHASES, BUYING, SELLING), (SALES, SELLING, BUYING)):
+        if event in events and (re.search(wrong, text) or not re.search(right, text)):
+            return "a wrong direction"
+    result = str(facts.get("resultSol") or "0")
+    sign = 0 if not Decimal(result) else -1 if result.startswith("-") else 1
+    results = {one for name in RESULT_FACTS for one in _numbers_in(facts.get(name) or "") if one}
+    for clause in CLAUSE.split(text):
+        words = {
+            match[0]: means
+            for pattern, means in ((GAINS, 1), (LOSSES, -1))
+            for match in re.finditer(pattern, clause)
+            if match[0] not in told
+        }
+        marked = [
+            -1 if match[1] in "-−" else 1
+            for match in SIGNED.finditer(clause)
+            if _decimal_of(match[2]) in results
+        ]
+        numbers = {_decimal_of(match[0]) for match in NUMBER.finditer(clause)}
+        if any(means != sign for means in (*words.values(), *marked)):
+            return "a wrong sign"
+        if words and numbers - results:
+            return "a number that is no result beside a gain or a loss"
+        if numbers & results and not words and not marked:
+            return "a result without its sign"
+    return None
+
+
+RESULT_FACTS = ("resultSol", "returnPct")
+
+
+def _told_words(facts: Facts) -> set[str]:
+    """Return the words of the facts' own sentences, which may be repeated."""
+    sentences = " ".join(str(facts.get(name) or "") for name in ("detail", "text", "numbers"))
+    return set(re.findall(r"[a-z]+", sentences.lower()))

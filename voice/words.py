@@ -1,20 +1,20 @@
-"""How facts are told: a sentence for each event, whatever the tone, and the words for results and
-reasons. The clauses that may follow are in `voice.tones`.
+"""How facts are told: sentences for each event, whatever the tone, and the words for results and
+reasons. The clauses that may follow are in `voice/clauses.toml`.
 
 `voice.builtin` puts them together. Posts are seeded by the order of these lists: to change one is
 to change what comes next; posts that were written keep their words.
 """
 
-from collections.abc import Mapping
+import tomllib
+from collections.abc import Mapping, Sequence
+from importlib import resources
 
 DEFAULT_TONE = "plain"
 # The clauses of a tone, by event.
-Clauses = Mapping[str, tuple[str, ...]]
-
-
-def list_lines(text: str) -> tuple[str, ...]:
-    """Return the lines of a text, without what surrounds them."""
-    return tuple(line.strip() for line in text.strip().splitlines())
+Clauses = Mapping[str, Sequence[str]]
+TONES: dict[str, Clauses] = tomllib.loads(
+    resources.files("voice").joinpath("clauses.toml").read_text("utf-8")
+)
 
 
 # Sentences by kind of fact, or by kind and `what`, without their full stop. A write-off is a close
@@ -23,11 +23,27 @@ SPEECH = {
     "buy": (
         "Bought {amount} {symbol} for {paid} {currency}",
         "Picked up {amount} {symbol} for {paid} {currency}",
+        "In {symbol}: {amount} for {paid} {currency}",
+        "{paid} {currency} into {symbol}, for {amount}",
+        "Took {amount} {symbol} for {paid} {currency}",
+        "Opened {symbol}, {amount} for {paid} {currency}",
+        "Entry in {symbol}: {paid} {currency}, {amount} received",
+        "Long {symbol}: {paid} {currency} for {amount}",
+        "Added {amount} {symbol} for {paid} {currency}",
+        "Bought into {symbol}, {amount} for {paid} {currency}",
         "Bought {symbol}",
     ),
     "sell": (
         "Sold {amount} {symbol} for {paid} {currency}",
         "Let go of {amount} {symbol} for {paid} {currency}",
+        "Out of {amount} {symbol} for {paid} {currency}",
+        "{amount} {symbol} sold for {paid} {currency}",
+        "Took {paid} {currency} for {amount} {symbol}",
+        "Exit from {symbol}: {amount} for {paid} {currency}",
+        "Parted with {amount} {symbol} for {paid} {currency}",
+        "{paid} {currency} back from {symbol}, for {amount}",
+        "Cashed {amount} {symbol} for {paid} {currency}",
+        "A sale in {symbol}: {amount} for {paid} {currency}",
         "Sold {symbol}",
     ),
     "swap": (
@@ -43,16 +59,35 @@ SPEECH = {
     "fill bought": (
         "Bought {amount} {symbol} for {sol} SOL on paper",
         "Picked up {amount} {symbol} for {sol} SOL on paper",
+        "In {symbol} on paper: {amount} for {sol} SOL",
+        "Paper buy: {amount} {symbol} for {sol} SOL",
+        "Opened {symbol} on paper, {amount} for {sol} SOL",
+        "{sol} SOL into {symbol} on paper, for {amount}",
+        "New paper position: {amount} {symbol} for {sol} SOL",
+        "Long {symbol} on paper: {sol} SOL for {amount}",
+        "Took {amount} {symbol} on paper for {sol} SOL",
+        "Paper entry in {symbol}: {sol} SOL, {amount} received",
         "Bought {symbol} on paper",
     ),
     "fill reduced": (
         "Sold some {symbol} on paper: {amount} for {sol} SOL",
         "Trimmed {symbol} on paper: {amount} sold for {sol} SOL",
+        "Part of {symbol} sold on paper, {amount} for {sol} SOL",
+        "{sol} SOL back from {symbol} on paper, for {amount}",
+        "Lighter in {symbol} on paper: {amount} for {sol} SOL",
         "Sold some {symbol} on paper",
     ),
     "close": (
         "Sold {amount} {symbol} for {sol} SOL on paper",
         "Out of {symbol} on paper: {amount} sold for {sol} SOL",
+        "Closed {symbol} on paper, {amount} for {sol} SOL",
+        "Paper exit from {symbol}: {amount} sold for {sol} SOL",
+        "Done with {symbol} on paper: {amount} for {sol} SOL",
+        "{symbol} is sold on paper: {amount} for {sol} SOL",
+        "Left {symbol} on paper, {sol} SOL for {amount}",
+        "Paper position in {symbol} closed: {sol} SOL for {amount}",
+        "Exited {symbol} on paper, {amount} for {sol} SOL",
+        "No more {symbol} on paper: {amount} sold for {sol} SOL",
         "Closed {symbol} on paper",
     ),
     "write-off": (
@@ -69,6 +104,21 @@ SPEECH = {
         "Paused on paper: {numbers}",
         "Taking a break on paper: {numbers}",
         "Paused on paper",
+    ),
+    "pause begun pause_mint": (
+        "No more entries in one token on paper for now: {numbers}",
+        "One token is off my paper list for now: {numbers}",
+        "No more entries in one token on paper for now",
+    ),
+    "pause begun half_size": (
+        "Half the size on paper for now: {numbers}",
+        "Cutting my paper entries to half the size: {numbers}",
+        "Half the size on paper for now",
+    ),
+    "pause begun long_cooldown": (
+        "Waiting longer before I buy a token again on paper: {numbers}",
+        "Longer waits between paper trades in a token: {numbers}",
+        "Waiting longer before I buy a token again on paper",
     ),
     "pause observed": (
         "Would have paused on paper: {numbers}",
@@ -107,6 +157,12 @@ RESULTS = {
     "loss": ("Down {result} {currency}", "A loss of {result} {currency}"),
     "even": ("Flat", "Even to the last digit"),
 }
+# What a purchase risks, where that is known.
+PLANS = (
+    "Stop {stopPct}% under the entry, {sharePct}% of the account",
+    "{sharePct}% of the account, with a stop {stopPct}% lower",
+    "The stop is {stopPct}% below, the size {sharePct}% of the account",
+)
 # Why a trader entered or left, as the end of a sentence. None says that it turned out well.
 REASONS = {
     "momentum": "on momentum",

@@ -26,14 +26,14 @@ class Deposits(NamedTuple):
 
 
 def read_deposits(receipt: Receipt, effect: Effect, programs: Programs, kind: str) -> Deposits:
-    family = "order" if kind.startswith("order_") else "lending" if kind == "lending" else ""
-    calls = list(
-        find_calls(receipt, lambda one: programs.family(one.program) == family)
-        if family
-        else find_calls(receipt, lambda one: one.program in ORDER_BOOKS)
-    )
-    if not calls or kind == "failed":
+    if kind == "lending" or kind.startswith("order_"):
+        family = kind.partition("_")[0]
+        calls = list(find_calls(receipt, lambda one: programs.family(one.program) == family))
+    elif kind == "failed" or ORDER_BOOKS.isdisjoint(receipt.programs):
         return Deposits()
+    else:
+        family = ""
+        calls = list(find_calls(receipt, lambda one: one.program in ORDER_BOOKS))
     flows = Flows(receipt, effect, calls, programs)
     if family == "order":
         return Deposits((*_list_tokens(flows), *_list_lamports(flows)))

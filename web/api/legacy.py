@@ -5,6 +5,7 @@ asks nobody.
 import hashlib
 import re
 import time
+from collections.abc import Callable
 from typing import Any
 
 import orjson
@@ -13,7 +14,7 @@ from flask import Response as FlaskResponse
 from werkzeug.wrappers import Response
 
 from accounts.problem import Problem
-from web.api import market, paging, paper
+from web.api import market, paging, paper, paper_records
 from web.api.serialize import show_time
 from web.server.application import find_app
 
@@ -63,6 +64,36 @@ def show_one_trader(uid: str) -> Response:
     if trader is None:
         raise Problem("not_found", "there is no such trader")
     return respond({**trader, "asOf": show_time(now)})
+
+
+# By the name in the address: what reads a page, and what its answer holds beside.
+LISTS: dict[str, tuple[Callable[..., list[paper.Placed]], Callable[[], dict[str, Any]]]] = {
+    "closes": (paper.list_closes, lambda: {"models": paper_records.show_models()}),
+    "diary": (paper.list_diary, dict),
+    "posts": (paper.list_own_posts, dict),
+}
+
+
+@blueprint.get("/traders/<uid>/<any(closes, diary, posts):name>")
+def list_of_trader(uid: str, name: str) -> Response:
+    """Answer a page of a trader's closes, diary or posts, newest first."""
+    row, (read, beside) = paper.find_row(uid), LISTS[name]
+    if row is None:
+        raise Problem("not_found", "there is no such trader")
+    limit, cursor = paging.read_limit(request.args), request.args.get("cursor")
+    secret, scope = find_app().secret, (f"trader {name}", uid)
+    before = cursor and paging.read_position(secret, scope, cursor, paper.Place)
+    found, more = paging.cut_page(read(row, limit + 1, before or None), limit)
+    return respond(
+        {
+            "data": [one.shown for one in found],
+            **beside(),
+            "nextCursor": paging.write_cursor(secret, scope, found[-1].place) if more else None,
+            "limit": limit,
+            "asOf": show_time(_now()),
+            "simulated": True,
+        }
+    )
 
 
 @blueprint.get("/feed")

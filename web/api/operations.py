@@ -357,6 +357,25 @@ OPERATIONS = [
         ("not_found",),
         keyed=False,
     ),
+    *(
+        Operation(
+            "get",
+            f"/api/traders/{{id}}/{name}",
+            operation,
+            "Paper mode",
+            f"All {what}, newest first (simulated)",
+            "The detail has the latest 20 of them.",
+            shape,
+            (identifier("trader"), LIMIT, CURSOR),
+            ("not_found", *PAGED),
+            keyed=False,
+        )
+        for name, operation, what, shape in (
+            ("closes", "listTraderCloses", "closes of a trader", paper.ClosePage),
+            ("diary", "listTraderDiary", "lines of a trader's diary", paper.DiaryPage),
+            ("posts", "listTraderPosts", "posts of a trader", paper.TraderPostPage),
+        )
+    ),
     Operation(
         "get",
         "/api/feed",

@@ -35,6 +35,7 @@ from web.api.paper_records import (
     find_value,
     read_close,
     show_closes,
+    show_models,
     show_order,
     show_period,
     show_position,
@@ -51,6 +52,7 @@ from web.api.paper_statements import (
     PERIODS,
     POSITIONS,
     RECENT_CLOSES,
+    TOTALS,
     TRADERS,
     TWIN_CLOSES,
     CloseRow,
@@ -64,6 +66,7 @@ from web.api.paper_statements import (
     PeriodTotalsRow,
     PositionRow,
     RecentCloseRow,
+    TotalsRow,
     TraderRow,
 )
 from web.api.serialize import show_sol, show_time
@@ -71,10 +74,33 @@ from web.api.serialize import show_sol, show_time
 # A phase as it begins; a list of traders has one for each.
 NEW_PHASE = asdict(guard.Phase())
 Json = dict[str, Any]
-MAX_CLOSES, MAX_LINES, MAX_POSTS = 200, 200, 50
+# Closes that the brain looks at, and of each list what a detail shows.
+MAX_CLOSES, LATEST = 200, 20
+# Above any id, or any moment.
+LAST = 2**62
 # Of a sparkline.
 SUMMED_DAYS, MAX_SUMS = 30, 60
 COVERAGE_NOTE = "Closes and days are evidence of volume. Coverage is not proof of profitability."
+
+
+class Place(NamedTuple):
+    """The place of a row in a list: its moment (ms) and id."""
+
+    at: int
+    id: int
+
+
+class Placed(NamedTuple):
+    """A row as JSON, and its place."""
+
+    place: Place
+    shown: Json
+
+
+OF_POST = (
+    *("id", "kind", "body", "mint", "symbol", "closeId", "eventAt", "createdAt", "hiddenAt"),
+    *("headlineSuppressed", "warning", "simulated"),
+)
 
 
 # ---- traders -------------------------------------------------------------------------------------
@@ -103,9 +129,9 @@ def find_trader(uid: str, now: int) -> Json | None:
         for one in select(PositionRow, POSITIONS, (row.id,))
         if one.raw.isdecimal() and one.price.isdecimal()
     ]
-    closes = select(CloseRow, CLOSES, (row.id, MAX_CLOSES))
+    closes = select(CloseRow, CLOSES, (row.id, LAST, LAST, LAST, MAX_CLOSES))
+    counted = select_one(TotalsRow, TOTALS, (row.id,)) or TotalsRow(0, 0, 0)
     totals = _read_totals(row.id).get(row.period_id)
-    of_trader = PAPER_POSTS + " WHERE o.trader_id = ? ORDER BY o.id DESC LIMIT ?"
     shown, figures = show_trader(row, totals, sum(map(find_value, held))), show_metrics(row)
     return {
         **shown,
@@ -113,11 +139,13 @@ def find_trader(uid: str, now: int) -> Json | None:
         "periods": list(map(show_period, select(PeriodRow, PERIODS, (row.id,)))),
         "positions": [show_position(row.handle, one, now) for one in held],
         "orders": list(map(show_order, select(OrderRow, ORDERS, (row.id,)))),
-        "closes": show_closes(row.id, row.handle, closes),
-        "diary": [
-            show_line(row.handle, one) for one in select(DiaryRow, DIARY, (row.id, MAX_LINES))
-        ],
-        "posts": list(map(show_post, select(PaperPostRow, of_trader, (row.id, MAX_POSTS)))),
+        "models": show_models(),
+        "closes": show_closes(row.id, row.handle, closes[:LATEST]),
+        "closesTotal": counted.closes,
+        "diary": [one.shown for one in list_diary(row, LATEST)],
+        "diaryTotal": counted.diary,
+        "posts": [one.shown for one in list_own_posts(row, LATEST)],
+        "postsTotal": counted.posts,
         "metrics": figures,
         "evidence": show_evidence(row),
         "controls": show_controls(row, figures),
@@ -131,6 +159,38 @@ def find_trader(uid: str, now: int) -> Json | None:
             now,
         ),
     }
+
+
+def find_row(uid: str) -> TraderRow | None:
+    """Return the row of the trader of this id, or None."""
+    return select_one(TraderRow, TRADERS + " WHERE t.uid = ?", (uid,))
+
+
+def list_closes(row: TraderRow, limit: int, before: Place | None = None) -> list[Placed]:
+    """Return a trader's closes, newest first, before a place."""
+    at, ident = before or Place(LAST, LAST)
+    rows = select(CloseRow, CLOSES, (row.id, at, at, ident, limit))
+    shown = show_closes(row.id, row.handle, rows)
+    places = [Place(one.closed_at, one.id) for one in rows]
+    return list(map(Placed, places, shown))
+
+
+def list_diary(row: TraderRow, limit: int, before: Place | None = None) -> list[Placed]:
+    """Return the lines of a trader's diary, newest first, before a place."""
+    rows = select(DiaryRow, DIARY, (row.id, before.id if before else LAST, limit))
+    return [Placed(Place(one.at, one.id), show_line(row.handle, one)) for one in rows]
+
+
+def list_own_posts(row: TraderRow, limit: int, before: Place | None = None) -> list[Placed]:
+    """Return a trader's posts in short, newest first, before a place."""
+    sql = f"{PAPER_POSTS} WHERE o.trader_id = ? AND o.id < ? ORDER BY o.id DESC LIMIT ?"
+    rows = select(PaperPostRow, sql, (row.id, before.id if before else LAST, limit))
+    return [Placed(Place(one.created_at, one.id), shorten_post(show_post(one))) for one in rows]
+
+
+def shorten_post(post: Json) -> Json:
+    """Make the TraderPost of a PaperPost."""
+    return {name: post[name] for name in OF_POST}
 
 
 def show_metrics(row: TraderRow) -> Json | None:
@@ -286,6 +346,12 @@ def list_posts(
     ]
 
 
+def list_posts_of(uid: str, limit: int) -> list[Json]:
+    """Return the latest posts of a trader, newest first."""
+    sql = f"{PAPER_POSTS} WHERE t.uid = ? ORDER BY o.id DESC LIMIT ?"
+    return [show_post(row) for row in select(PaperPostRow, sql, (uid, limit))]
+
+
 def find_post(uid: str) -> Json | None:
     """Return the post of this id, or None."""
     row = select_one(PaperPostRow, PAPER_POSTS + " WHERE o.uid = ?", (uid,))
@@ -392,9 +458,10 @@ def _count_accounts(closes: list[Close]) -> int:
 
 
 NOTE = (
-    "Each swap of an observed wallet beside what the model said of it on the market snapshot"
-    " before. Closes count only at venues with at least 10 receipts, nine in ten of which are"
-    " within 3%."
+    "Model error: what swaps got less than the model says of the reserves in their own"
+    " transactions. Closes count only at venues with at least 10 such receipts, nine in ten of"
+    " which are within 3%. Drift: the same against the market snapshot before; it includes what"
+    " the price moved since, and disqualifies no venue."
 )
 # When the recorded transactions were read.
 RECORDED_AT = "2026-11-22T00:00:00.000Z"
@@ -425,6 +492,7 @@ def show_venue(venue: str, error: VenueError | None) -> Json:
         "receipts": error.receipts if error else 0,
         "medianErrorBps": error.median_bps if error else None,
         "p90ErrorBps": error.p90_bps if error else None,
+        "p90DriftBps": error.drift_p90_bps if error else None,
         "source": error.source if error else None,
         "since": show_time(error.since) if error and error.since else None,
         "eligible": bool(error and error.is_eligible),

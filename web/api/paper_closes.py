@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from paper.account import public_id
 from storage.rows import select, select_one, write_marks
 from web.api.paper_brain import show_line
-from web.api.paper_records import show_close, show_fill
+from web.api.paper_records import show_close, show_fill, show_models
 from web.api.paper_statements import (
     DECISIONS,
     FILLS_OF_ONE,
@@ -90,6 +90,7 @@ class CloseStory:
 
     trader: HolderRow
     close: Json
+    models: list[Json]
     decisions: list[Json]
     fills: list[QuotedFill]
     path: list[PathRow]
@@ -108,6 +109,7 @@ def find_story(trader_uid: str, close_id: str) -> CloseStory | None:
     return CloseStory(
         trader,
         show_close(trader.handle, row, [show_fill(one) for one in fills]),
+        show_models(),
         _list_decisions(trader, row.number, fills),
         quote_fills(fills, row.decimals),
         _list_path(row, fills),

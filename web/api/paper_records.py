@@ -83,11 +83,16 @@ def show_position(handle: str, row: PositionRow, now: int) -> Json:
         "markedAt": show_time(row.marked_at),
         "markAgeSeconds": max(0, now - row.marked_at) // 1000,
         "heldSnapshots": row.held,
-        "assumptions": [*ASSUMPTIONS, *(row.marks or ())],
+        "assumptions": [model, *(row.marks or ())],
         "model": model,
         "pipeline": row.pipeline,
         "simulated": True,
     }
+
+
+def show_models() -> list[Json]:
+    """Make the FillModels: what each assumes, and a digest of its constants."""
+    return [{"model": MODEL, "hash": MODEL_HASH, "assumptions": list(ASSUMPTIONS)}]
 
 
 def find_model(pipeline: str) -> str:
@@ -151,9 +156,8 @@ def show_close(handle: str, row: CloseRow, fills: list[Json]) -> Json:
         "atCosts": show_at_costs(row),
         "latencyMs": row.latency_ms,
         "model": model,
-        "modelHash": MODEL_HASH if model == MODEL else None,
         "pipeline": row.pipeline,
-        "assumptions": [*ASSUMPTIONS, *marks],
+        "assumptions": [model, *marks],
         "fills": fills,
         "eligible": excluded is None,
         "excludedReason": excluded,

@@ -102,6 +102,7 @@ WHERE c.closed_at IS NULL AND p.trader_id = COALESCE(?, p.trader_id) ORDER BY c.
 class CloseRow(NamedTuple):
     """A closed position. `gross`: what prices moved; `net`: after all costs."""
 
+    id: int
     number: int
     period: int
     mint: str
@@ -124,13 +125,16 @@ class CloseRow(NamedTuple):
 
 
 CLOSE = """
-SELECT c.number, p.number AS period, c.mint, c.symbol, c.decimals, c.opened_at, c.closed_at,
-       c.reason, c.mid_sold - c.mid_bought AS gross, c.slippage, c.fees, c.rent, c.cash AS net,
-       c.spent, c.latency_ms, c.marks, c.pipeline, r.state, r.opened_at AS reviewed_at
+SELECT c.id, c.number, p.number AS period, c.mint, c.symbol, c.decimals, c.opened_at,
+       c.closed_at, c.reason, c.mid_sold - c.mid_bought AS gross, c.slippage, c.fees, c.rent,
+       c.cash AS net, c.spent, c.latency_ms, c.marks, c.pipeline, r.state,
+       r.opened_at AS reviewed_at
 FROM position c JOIN period p ON p.id = c.period_id
 LEFT JOIN review r ON r.id = (SELECT MAX(id) FROM review WHERE period_id = p.id)
 WHERE p.trader_id = ? AND p.twin = 0 AND c.closed_at IS NOT NULL"""
-CLOSES = f"{CLOSE} ORDER BY c.closed_at DESC, c.id DESC LIMIT ?"
+# Before a moment and an id.
+CLOSES = f"""{CLOSE} AND (c.closed_at < ? OR c.closed_at = ? AND c.id < ?)
+ORDER BY c.closed_at DESC, c.id DESC LIMIT ?"""
 ONE_CLOSE = f"{CLOSE} AND c.number = ?"
 
 
@@ -211,7 +215,24 @@ class DiaryRow(NamedTuple):
 LINE = f"""
 SELECT d.id, d.at, d.kind, d.mint, d.facts, p.number AS period, {CLOSE_OF_LINE} AS closed
 FROM diary_entry d JOIN period p ON p.id = d.period_id WHERE p.trader_id = ? AND p.twin = 0"""
-DIARY = f"{LINE} ORDER BY d.id DESC LIMIT ?"
+DIARY = f"{LINE} AND d.id < ? ORDER BY d.id DESC LIMIT ?"
+
+
+class TotalsRow(NamedTuple):
+    """How many lines, closes and posts a trader has."""
+
+    diary: int
+    closes: int
+    posts: int
+
+
+TOTALS = """
+SELECT (SELECT COUNT(*) FROM diary_entry d JOIN period p ON p.id = d.period_id
+        WHERE p.trader_id = t.id AND p.twin = 0) AS diary,
+       (SELECT COUNT(*) FROM position c JOIN period p ON p.id = c.period_id
+        WHERE p.trader_id = t.id AND p.twin = 0 AND c.closed_at IS NOT NULL) AS closes,
+       (SELECT COUNT(*) FROM paper_post o WHERE o.trader_id = t.id) AS posts
+FROM trader t WHERE t.id = ?"""
 # What was decided at these moments; {{}}: their marks.
 DECISIONS = f"{LINE} AND d.kind = 'decision' AND d.at IN ({{}}) ORDER BY d.id"
 # Without the lessons of an account that is under review, or of which a review was upheld: what they

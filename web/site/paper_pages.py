@@ -89,7 +89,7 @@ def show_trader(uid: str) -> ResponseReturnValue:
         "trader.html",
         trader=trader,
         account=None if withheld else draw_account(uid, g.now),
-        posts=draw_posts(trader["posts"][:MAX_TRADER_POSTS], "h3"),
+        posts=draw_posts(paper.list_posts_of(uid, MAX_TRADER_POSTS), "h3"),
         trouble="" if trader["retiredAt"] else find_price_trouble(g.now),
     )
 

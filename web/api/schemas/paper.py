@@ -194,13 +194,12 @@ class PaperClose(Simulated):
     atCosts: list[CloseAtCosts]
     latencyMs: int
     model: str
-    modelHash: str | None = described("digest of the model's constants; null of an earlier model")
     pipeline: str
-    assumptions: list[str]
+    assumptions: list[str] = described("the model, whose assumptions `models` lists, and marks")
     fills: list[PaperFill]
     eligible: bool = described("it counts in comparisons")
-    excludedReason: str | None
-    reviewOpenedAt: Time | None = described("while this is a time the close counts nowhere")
+    excludedReason: str | None = described("why not; `under_review` while its account is")
+    reviewOpenedAt: Time | None
 
 
 class PaperPosition(Simulated):
@@ -220,7 +219,7 @@ class PaperPosition(Simulated):
     markedAt: Time
     markAgeSeconds: int
     heldSnapshots: int
-    assumptions: list[str]
+    assumptions: list[str] = described("the model, whose assumptions `models` lists, and marks")
     model: str
     pipeline: str
 
@@ -374,17 +373,45 @@ class PaperMetrics(Simulated):
     medianLoserSeconds: int | None
 
 
+class FillModel(Shape):
+    """A fill model and what it assumes."""
+
+    model: str
+    hash: str = described("digest of its constants")
+    assumptions: list[str]
+
+
+class TraderPost(Simulated):
+    """A post among those of its trader; /api/feed has the rest of it."""
+
+    id: str
+    kind: str = described("what it is about")
+    body: str | None = described("null once its words were taken down")
+    mint: Address | None
+    symbol: str | None = described("untrusted")
+    closeId: str | None = described("the closed position it is about")
+    eventAt: Time
+    createdAt: Time
+    hiddenAt: Time | None
+    headlineSuppressed: bool
+    warning: str | None = described("while its account is under review, or was held up")
+
+
 class TraderDetail(Trader):
-    """A paper trader with everything it noted and did."""
+    """A paper trader with the latest of what it noted and did."""
 
     asOf: Time
     performance: AccountPerformance
     periods: list[AccountPeriod]
-    diary: list[DiaryLine]
+    models: list[FillModel]
+    diary: list[DiaryLine] = described("the latest 20; /api/traders/{id}/diary has all")
+    diaryTotal: int
     positions: list[PaperPosition]
     orders: list[PaperOrder]
-    closes: list[PaperClose]
-    posts: list[PaperPost]
+    closes: list[PaperClose] = described("the latest 20; /api/traders/{id}/closes has all")
+    closesTotal: int
+    posts: list[TraderPost] = described("the latest 20; /api/traders/{id}/posts has all")
+    postsTotal: int
     brain: Brain
     metrics: PaperMetrics | None = described("null while the headline is withheld")
     evidence: Evidence | None = described("null while the headline is withheld")
@@ -396,6 +423,25 @@ class TraderList(Simulated):
 
     data: list[Trader]
     asOf: Time
+
+
+class DiaryPage(Page, Simulated):
+    """Lines of a trader's diary, newest first."""
+
+    data: list[DiaryLine]
+
+
+class ClosePage(Page, Simulated):
+    """Closes of a trader, newest first."""
+
+    data: list[PaperClose]
+    models: list[FillModel]
+
+
+class TraderPostPage(Page, Simulated):
+    """Posts of a trader, newest first."""
+
+    data: list[TraderPost]
 
 
 class PaperFeed(Page, Simulated):

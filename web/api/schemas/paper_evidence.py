@@ -119,8 +119,11 @@ class VenueError(Shape):
 
     venue: str = described("the provider's id of the exchange")
     receipts: int
-    medianErrorBps: int | None = described("basis points, whatever the sign")
+    medianErrorBps: int | None = described(
+        "of the model, by the reserves in the transactions: basis points, whatever the sign"
+    )
     p90ErrorBps: int | None
+    p90DriftBps: int | None = described("of market snapshots, which disqualifies no venue")
     source: Literal["own", "recorded"] | None = described(
         "this instance's own receipts of 30 days, or those the model was built on"
     )

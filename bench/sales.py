@@ -1,0 +1,77 @@
+"""No sale pays more than the exact formula: `python -m bench sales`.
+
+So many random sales (100,000 unless `--sales` says else) at 0 to 18 decimals, each against the
+constant product as a fraction that shares no code with the model. Then swaps that are made by the
+model's own formula, on prices that move 1, 3 and 5 % a minute: how far off measured fills call it,
+which must be rounding alone. Exit 1 otherwise.
+"""
+
+import argparse
+import math
+import random
+from fractions import Fraction
+
+from paper import fills, measured
+from paper.fills import Terms
+from paper.market import parse_snapshot
+from paper.pools import NEVER_TRADED
+
+# Basis points that are rounding.
+ROUNDING_BPS = 1
+
+
+def main(arguments):
+    parser = argparse.ArgumentParser(prog="bench sales")
+    parser.add_argument("--sales", type=int, default=100_000)
+    parser.add_argument("--swaps", type=int, default=2_000)
+    given = parser.parse_args(arguments)
+    above, sold = try_sales(given.sales)
+    print(f"{above} of {sold} random sales pay more than the exact formula")
+    worst = 0
+    for percent in (1, 3, 5):
+        model, drift = try_swaps(given.swaps, percent / 100)
+        worst = max(worst, model)
+        print(f"{percent} % a minute: model error p90 {model} bps, snapshot drift p90 {drift} bps")
+    return 1 if above or worst > ROUNDING_BPS else 0
+
+
+def try_sales(count, seed=1):
+    """How many random sales pay too much, and how many there were."""
+    chance, above, sold = random.Random(seed), 0, 0
+    for number in range(count):
+        decimals, reserve = chance.randrange(19), 10 ** chance.uniform(0, 14)
+        price = f"{10 ** chance.uniform(-15, 0):.18f}"
+        raw = int(10 ** chance.uniform(0, 18)) + 1
+        pool = f"{int(reserve) + 1}e-9"
+        snapshot = parse_snapshot(number, "A", 0, price, pool, None, None, venue="raydium")
+        if not snapshot.price:
+            continue
+        found = fills.quote("sell", raw, snapshot, Terms(decimals, 0), NEVER_TRADED, 0)
+        if found is None:
+            continue
+        side = Fraction(int(reserve) + 1)
+        tokens = side / (Fraction(price) * 10**9 / 10**decimals)
+        exact = side - side * tokens / (tokens + found.raw)
+        sold += 1
+        above += found.mid - found.slippage > exact
+    return above, sold
+
+
+def try_swaps(count, volatility, seed=1):
+    """Real swaps of a perfect model, each up to a minute after its snapshot: the ninetieth
+    percentile of the model's error and of the snapshot's drift, in basis points.
+    """
+    chance, errors, drifts = random.Random(f"{seed}|{volatility}"), [], []
+    for _ in range(count):
+        minutes = chance.random()
+        sol, raw = chance.randrange(10**11, 10**13), chance.randrange(10**12, 10**15)
+        moved = math.exp(chance.gauss(0, volatility * math.sqrt(minutes)) / 2)
+        pool = measured.PoolReading("raydium", int(sol * moved), int(raw / moved), 25)
+        side = chance.choice(("buy", "sell"))
+        amount = (pool.sol if side == "buy" else pool.raw) // chance.randrange(50, 5_000)
+        before = measured.PoolReading("raydium", sol, raw, 25)
+        real = measured.predict(side, amount, pool)
+        errors.append(abs(measured.find_error(measured.predict(side, amount, pool), real)))
+        drifts.append(abs(measured.find_error(measured.predict(side, amount, before), real)))
+    place = count * 9 // 10
+    return sorted(errors)[place], sorted(drifts)[place]
