@@ -332,7 +332,7 @@ def test_the_example_of_the_docs(service):
     sale = trade["realized"]
     assert (trade["kind"], trade["currency"], trade["mint"]) == ("sell", "USDC", "A")
     assert (sale["result"], sale["costRaw"], sale["proceedsRaw"]) == ("20", "40000000", "60000000")
-    assert (sale["status"], trade["flags"]) == ("partial", ["paid_elsewhere"])
+    assert (sale["status"], trade["flags"][-1]) == ("partial", "paid_elsewhere")
     path = "/api/v1/leaderboard?currency=USDC&record=all"
     (row,) = service.get(path, made.publish_key.text).json["data"]
     assert (row["realized"], row["unrankedReason"]) == ("20", "too_few_sells")

@@ -105,9 +105,9 @@ class Ranked(NamedTuple):
     sums: Sums | None
     has_wallet: bool
     has_gap: bool
-    is_loading: bool
     is_proven: bool
     is_retired: bool
+    is_loading: bool = False
 
 
 def make_standing(bot: int, board: Board, ends: int, one: Ranked) -> StandingRow:
