@@ -64,15 +64,12 @@ def draw_groups(board: leaderboard.Board, rows: Sequence[Json]) -> dict[str | No
 
 
 def find_columns(board: leaderboard.Board, rows: Sequence[Json]) -> Columns:
-    """Return how a table with these rows is written; in SOL all columns have the same digits."""
     if board.quote is None:
-        places = [figures.find_places(row["realizedSol"] for row in rows)] * 3
+        places = figures.find_places(row["realizedSol"] for row in rows)
     else:
-        places = [
-            figures.find_unit_places((row[name] for row in rows), board.quote.decimals)
-            for name in ("realizedRaw", "worstCaseRaw", "volumeRaw")
-        ]
-    return Columns(board.quote, find_time(board), *places)
+        earned = (row["realizedRaw"] for row in rows)
+        places = figures.find_unit_places(earned, board.quote.decimals)
+    return Columns(board.quote, find_time(board), places)
 
 
 def link_board(board: leaderboard.Board, **chosen: Any) -> str:

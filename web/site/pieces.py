@@ -44,14 +44,12 @@ class MatchedLot:
 
 class Columns(NamedTuple):
     """How a table of the leaderboard is written: in which stablecoin, None for SOL; of what `time`
-    its sparklines are; the digits behind the point of realized PnL, of what left and of volume.
+    its sparklines are; how many decimal places its amounts have.
     """
 
     quote: Quote | None
     time: str
-    earned: int
-    left: int
-    moved: int
+    places: int
 
 
 def _macros() -> Any:
