@@ -123,5 +123,6 @@ def test_what_only_passed_beside_a_trade_was_not_moved_by_it():
     # The main token of an order's fill is that of the whole transaction.
     assert list_moved_mints("order_fill", "B", whole, beside) == {"A", "C", "D"}
     assert list_moved_mints("order_fill", "B", [], []) == {"B"}
+    assert list_moved_mints("order_fill", "B", [["A", "5", 6]], []) == {"A", "B"}
     # As an entry holds them.
     assert list_moved_mints("sell", "A", (("B", 4, 0),), (("B", 4, 0),)) == set()

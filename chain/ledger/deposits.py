@@ -75,7 +75,8 @@ def _price_fill(
     is_paid = all(gain <= max(0, market.get(mint, 0)) for mint, gain in gains.items())
     is_gain = all(gains[mint] > 0 for mint in tokens) and len(tokens) <= 1 and len(given) <= 1
     took = {mint: -raw for mint, raw in market.items() if raw < 0}
-    if not (is_paid and is_gain and all(raw <= returned[mint] for mint, raw in took.items())):
+    is_ours = bool(took) and all(raw <= returned[mint] for mint, raw in took.items())
+    if not (is_paid and is_gain and is_ours):
         return None
     if tokens and given:
         return Fill("order_fill", returned)

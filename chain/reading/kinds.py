@@ -11,6 +11,7 @@ from chain.reading.effects import Effect, find_main_mint
 from chain.reading.flows import Flows
 from chain.reading.instructions import TOKEN_PROGRAMS, WRAPPED_SOL
 from chain.reading.programs import Programs
+from chain.reading.quotes import MINTS
 from chain.reading.receipts import Instruction, Receipt
 from chain.reading.value import (
     Split,
@@ -217,7 +218,8 @@ def _order_kind(
         side = replace(effect, own=_list_side(receipt, effect, programs))
         split = add_market(split, Flows(receipt, side, swaps, programs))
     taken = [mint for mint, raw in split.market if raw < 0 and mint != WRAPPED_SOL]
-    if len(taken) == 1 and not effect.tokens:
+    is_sale = all(mint in MINTS for mint, _, _ in effect.tokens)
+    if len(taken) == 1 and is_sale and taken[0] not in MINTS:
         kind = replace(kind, mint=taken[0])
     return _with_split(replace(kind, kind=name), split)
 

@@ -40,9 +40,10 @@ def list_moved_mints(
     beside_tokens: Iterable[Sequence[Any]],
 ) -> set[str]:
     """Tokens that passed through the venue. Rows are (mint, raw change, decimals). An order that
-    sells for SOL gave its token when it was opened.
+    sells for money gave its token when it was opened.
     """
-    whole = list(token_changes)
-    mints = {change.mint for change in list_venue_changes(whole, beside_tokens)}
-    is_named = kind == "round_trip" or (kind == "order_fill" and not whole)
+    whole, beside = list(token_changes), list(beside_tokens)
+    mints = {change.mint for change in list_venue_changes(whole, beside)}
+    is_sold = kind == "order_fill" and all(mint != row[0] for row in (*whole, *beside))
+    is_named = kind == "round_trip" or is_sold
     return mints | {mint} if mint and is_named else mints

@@ -13,6 +13,8 @@ from story import RENT, address
 from chain.base58 import b58encode
 from chain.reading.calls import discriminators
 from chain.reading.instructions import WRAPPED_SOL
+from chain.reading.quotes import find_quote
+from chain.stored.trades import derive_columns
 from chain.stored.verify import judge, list_moved_mints
 
 LIMIT = "j1o2qRpjcyUwEvwtcfhEQefh773ZgjxcVRry7LDqg5X"
@@ -24,7 +26,7 @@ MARGIN = 30_000_000
 COST = (10 * SOL + FEE) * RAW // 1_000
 # The rent of an order's account.
 ORDER = 3_480_000
-UNEXPLAINED = "value_unexplained"
+USDC = find_quote("USDC").mint
 
 
 def step(name):
@@ -194,6 +196,27 @@ def test_a_sale_paid_through_an_account_of_wrapped_sol_opened_for_it():
     orders.fill()
     scene.close("keeper's SOL", "keeper")
     assert orders.then("keeper").result == SOLD - COST
+
+
+def test_a_sale_for_a_stablecoin_is_about_the_token_sold(monkeypatch):
+    """400 CAT for 70 USDC; what they cost in USDC is unknown."""
+    mints = {"SOL": WRAPPED_SOL, "USDC": USDC}
+    monkeypatch.setattr("scene.Scene.known", mints)
+    orders = Orders()
+    orders.open()
+    scene = orders.scene
+    for owner in ("ada", "keeper", "pool"):
+        scene.holds(owner, "USDC", 90)
+    orders.take(RAW)
+    with scene.call(CPMM, "keeper", "keeper's CAT", "keeper's USDC", "pool"):
+        scene.send("CAT", "keeper", "pool", RAW)
+        scene.send("USDC", "pool", "keeper", 71)
+    orders.got = "USDC"
+    orders.deliver(70)
+    booked = orders.then("keeper")
+    row = derive_columns(address("ada"), 0, orders.history.made)
+    assert (row["kind"], row["mint"], row["currency"]) == ("order_fill", address("CAT"), USDC)
+    assert (row["realized"], booked.entry.mint) == ("unmatched", address("CAT"))
 
 
 def test_a_route_over_another_token():
