@@ -113,23 +113,23 @@ class LogAudit:
 
     def find_place(self, post: ClaimedPost) -> int | None:
         """Return the place that a post says its leaf has, among all leaves; None without one."""
-        if post.log is None or post.logIndex is None:
-            return None
-        origin = name_origin(post.log)
-        part = next((one for one in self.parts if one.origin == origin), None)
-        return part.begins + post.logIndex if part else None
+        part = self._find_part(post)
+        return None if part is None or post.logIndex is None else part.begins + post.logIndex
 
     def excuse(self, post: ClaimedPost) -> str | None:
         """Why a post can't be compared; None where it can."""
+        part = self._find_part(post)
         if post.log is None or post.logIndex is None:
             return None
-        origin = name_origin(post.log)
-        part = next((one for one in self.parts if one.origin == origin), None)
         if part is None:
             return f"are in {post.log}, which it does not show"
         if part is self.parts[-1] and post.logIndex >= part.size:
             return "are younger than its log's checkpoint"
         return None
+
+    def _find_part(self, post: ClaimedPost) -> Part | None:
+        origin = name_origin(post.log or "")
+        return next((one for one in self.parts if one.origin == origin), None)
 
     # ---- which logs ------------------------------------------------------------------------------
     def _read_chain(self) -> list[Checkpoint]:
