@@ -211,7 +211,7 @@ class Config(BaseSettings):
         repr=False,
         description="must be one or more http(s) URLs separated by commas",
     )
-    # Empty: of each RPC endpoint (observing.ringing). ("off",): none.
+    # Empty: of each RPC endpoint (observing.subscriptions). ("off",): none.
     solana_ws_urls: Annotated[
         tuple[Annotated[str, _fulfills(_is_ws_url)], ...], BeforeValidator(_split)
     ] = Field(

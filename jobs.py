@@ -112,13 +112,13 @@ class DaemonThreads(BaseExecutor):
 
 
 class Every(BaseTrigger):
-    """Plan a job each `seconds` from when it was made, whatever runs between were asked for.
+    """Plan a job every `seconds` from `first` on, whatever passes were asked for between.
     (APScheduler's own interval lists each time that a clock set forward left out: a year of them
     takes minutes.)
     """
 
-    def __init__(self, seconds: float) -> None:
-        self._interval, self._first = timedelta(seconds=seconds), datetime.now(UTC)
+    def __init__(self, seconds: float, first: datetime) -> None:
+        self._interval, self._first = timedelta(seconds=seconds), first
 
     def get_next_fire_time(
         self, previous_fire_time: datetime | None, now: datetime
@@ -147,14 +147,15 @@ class Leadership:
             self._listen,
             events.EVENT_JOB_EXECUTED | events.EVENT_JOB_ERROR | events.EVENT_JOB_MAX_INSTANCES,
         )
+        now = datetime.now(UTC)
         for one in work:
             if one.seconds:
                 self._scheduler.add_job(
                     self._run,
-                    Every(one.seconds),
+                    Every(one.seconds, now),
                     args=[one.tick],
                     id=one.name,
-                    next_run_time=datetime.now(UTC),
+                    next_run_time=now,
                 )
 
     def start(self) -> None:

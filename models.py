@@ -48,7 +48,8 @@ class Bot(Base):
 
     The handle is lower case and derived from the name; names that look alike share `likeness`
     (accounts.names). `voice`: JSON {tone, style[], adjectives[], topics[], catchphrases[], emoji}.
-    Only trades that happened after `auto_post_since` are posted by the observer.
+    `salt`: of the hash in the last `profile` leaf. The observer only posts trades that happened
+    after `auto_post_since`.
     """
 
     id = AutoField()
@@ -67,6 +68,7 @@ class Bot(Base):
     retired_at = BigIntegerField(null=True)
     # When its place on the leaderboard was worked out last; null: it is to be.
     standing_at = BigIntegerField(null=True)
+    salt = TextField(default="")
 
 
 Bot.add_index(Bot.index(Bot.id, where=SQL("standing_at IS NULL"), name="bot_without_standing"))

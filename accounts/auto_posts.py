@@ -1,5 +1,6 @@
 """Automatic posts: a bot reports its own trades, where its owner switched that on."""
 
+import sys
 from collections.abc import Collection
 from typing import Any
 
@@ -9,10 +10,11 @@ import storage
 from accounts.influencers import read_voice
 from accounts.posts import store_post
 from accounts.verification import MAX_AT_ONCE, verify_posts
-from chain.amounts import exact
+from chain.amounts import exact, sol
 from chain.reading.beside import list_venue_changes
 from chain.reading.kinds import TRADES
 from chain.reading.quotes import MONEYS
+from chain.scales import ONE, load_scale, show_amount
 from chain.stored.trades import LISTED_TRADE
 from chain.stored.verify import judge
 from chain.symbols import find_imitated, show_symbol
@@ -116,25 +118,34 @@ def _tell_facts(trade: Trade, is_alone: bool = True) -> dict[str, Any]:
     # A trade, unlike other entries, has one mint that it is about.
     traded: str = trade.mint  # type: ignore[assignment]
     names = _find_symbols([traded, *changes])
+    shown = _show_amounts(trade, changes)
     facts = {"kind": trade.kind, "symbol": names.get(traded, traded[:4])}
     if trade.kind == "swap":
-        facts |= {"amount": _show_amount(*changes[traded])}
-        for mint, (given, places) in changes.items():
+        facts |= {"amount": shown[traded]}
+        for mint, (given, _) in changes.items():
             if given < 0:
                 given_name = names.get(mint, mint[:4])
-                facts |= {"fromSymbol": given_name, "fromAmount": exact(-given, places)}
+                facts |= {"fromSymbol": given_name, "fromAmount": shown[mint]}
         return facts
     result = _tell_result(trade) if is_alone or trade.kind == "round_trip" else None
     facts |= {"currency": MONEYS[trade.currency].symbol, **({"result": result} if result else {})}
     if trade.kind == "round_trip":
         return facts
-    sol_paid = _read_venue_sol(trade), MONEYS[""].decimals
-    paid = _show_amount(*(changes[trade.currency] if trade.currency else sol_paid))
-    return {**facts, "amount": _show_amount(*changes[traded]), "paid": paid}
+    paid = shown[trade.currency] if trade.currency else sol(abs(_read_venue_sol(trade)))
+    return {**facts, "amount": shown[traded], "paid": paid}
 
 
-def _show_amount(raw: int, decimals: int) -> str:
-    return exact(abs(raw), decimals)
+def _show_amounts(trade: Trade, changes: dict[str, tuple[int, int]]) -> dict[str, str]:
+    """Amounts without a sign, as wallets displayed them at the time of the trade."""
+    rows: Any = Token.select(Token.mint, Token.scale).where(
+        Token.mint.in_(list(changes)), Token.scale.is_null(False)
+    )
+    scales = {mint: load_scale(scale) for mint, scale in rows.tuples()}
+    at, shown = trade.block_time or sys.maxsize, {}
+    for mint, (raw, decimals) in changes.items():
+        multiplier = scales[mint].find(at) if mint in scales else ONE
+        shown[mint] = show_amount(abs(raw), decimals, multiplier) or exact(abs(raw), decimals)
+    return shown
 
 
 def _tell_result(trade: Trade) -> str | None:

@@ -58,16 +58,13 @@ def _forget_event(post: Post) -> None:
     Post.update(event_id=post.uid, hidden_hash=None).where(Post.id == post.id).execute()
 
 
-def _empty_bot(bot: Bot) -> None:
-    name = f"Deleted {bot.uid[-10:]}"
-    Bot.update(
-        name=name,
-        likeness=find_skeleton(name),
-        handle=f"deleted-{bot.uid[-24:]}",
-        bio="",
-        voice=influencers.check_voice({}),
-        avatar_url=None,
-    ).where(Bot.id == bot.id).execute()
+def _empty_bot(bot: Bot, now: int) -> None:
+    bot.name = f"Deleted {bot.uid[-10:]}"
+    bot.likeness = find_skeleton(bot.name)
+    bot.handle = f"deleted-{bot.uid[-24:]}"
+    bot.bio, bot.avatar_url, bot.voice = "", None, influencers.check_voice({})
+    bot.save(only=bot.dirty_fields)
+    influencers.log_profile(bot, now)
 
 
 def _empty_trader(trader: Trader, now: int) -> None:
@@ -100,7 +97,7 @@ def _forget(owner: Owner, now: int) -> bool:
         if any(bot.retired_at is None for bot in bots) or _find_said(bots).exists():
             return False
         for bot in bots:
-            _empty_bot(bot)
+            _empty_bot(bot, now)
         for trader in list(Trader.select().where(Trader.owner == owner).order_by(Trader.id)):
             _empty_trader(trader, now)
         keys = Key.select(Key.id).where(Key.owner == owner)

@@ -21,7 +21,7 @@ from config import Config
 from models import Bot, Key, Owner
 from paper.tables import Trader
 from storage import new_uid, writing
-from storage.arrivals import append_leaf
+from storage.arrivals import append_leaf, hash_words, mark_owner, new_salt
 from storage.stored import make_shape, read_stored
 
 VOICE: dict[str, Any] = {
@@ -82,6 +82,7 @@ def create_bot(
             voice=stored_voice,
             created_at=now,
         )
+        log_profile(bot, now)
         if address:
             attach(config, bot, address, now, "claimed")
         return NewBot(bot, owner, insert_key(owner, "publish", "", now, bot=bot), code)
@@ -122,7 +123,8 @@ def set_profile(
     bio: str | None = None,
     voice: Mapping[str, Any] | None = None,
     auto_post: bool | None = None,
-    now: int | None = None,
+    *,
+    now: int,
 ) -> None:
     """Change what is given. `voice`: values for any of VOICE's names.
 
@@ -141,7 +143,25 @@ def set_profile(
         if auto_post is not None and auto_post != bot.auto_post:
             bot.auto_post, bot.auto_post_since = auto_post, now if auto_post else None
         if bot.dirty_fields:
+            is_said = {field.name for field in bot.dirty_fields}.intersection(SAID)
             bot.save(only=bot.dirty_fields)
+            if is_said:
+                log_profile(bot, now)
+
+
+# What a bot says of itself: the log has a salted hash of it.
+SAID = ("name", "handle", "bio", "voice", "avatar_url")
+
+
+def log_profile(bot: Bot, now: int) -> None:
+    """Log what a bot says of itself and whose it is, inside a transaction. Each leaf has a salt of
+    its own: nobody can guess an earlier name once its salt is gone.
+    """
+    bot.salt = new_salt()
+    bot.save(only=[Bot.salt])
+    words = hash_words(bot.salt, *(getattr(bot, name) for name in SAID))
+    owner = mark_owner(bot.uid, bot.owner.uid)
+    append_leaf("profile", now, bot=bot.uid, owner=owner, words=words)
 
 
 def rename(bot: Bot | Trader, name: str) -> None:

@@ -158,6 +158,15 @@ def _pausable(state: bytes) -> dict[str, Any]:
     return {"authority": _key(state), "paused": bool(struct.unpack_from("B", state, 32)[0])}
 
 
+def _scaled(state: bytes) -> dict[str, Any]:
+    multiplier, changes_at, later = struct.unpack_from("<dqd", state, 32)
+    return {
+        "multiplier": repr(multiplier),
+        "newMultiplierEffectiveTimestamp": changes_at,
+        "newMultiplier": repr(later),
+    }
+
+
 def _metadata(state: bytes) -> dict[str, Any]:
     # after the update authority and the mint
     at, texts = 64, []
@@ -187,7 +196,7 @@ EXTENSIONS = {
     22: ("groupMemberPointer", _no_state),
     23: ("tokenGroupMember", _no_state),
     24: ("confidentialMintBurn", _no_state),
-    25: ("scaledUiAmountConfig", _no_state),
+    25: ("scaledUiAmountConfig", _scaled),
     26: ("pausableConfig", _pausable),
 }
 

@@ -10,12 +10,14 @@ from config import Config
 
 if TYPE_CHECKING:
     from evidence.audit import Auditor
-    from evidence.comparing import Difference
+    from evidence.differences import Difference
     from evidence.report import Report
 
 # Exit codes beside 0, the same.
 DIFFERENT, CANNOT_TELL = 1, 3
 MAX_PRINTED = 50
+# What fields are of, if not of a wallet.
+NAMED = ("posts", "log", "bot", "held", "standings", "pace")
 
 
 def add_commands(commands: Commands) -> None:
@@ -165,8 +167,8 @@ def write_reports(reports: "list[Report]", trouble: str | None) -> str:
 
 
 def name_place(one: "Difference") -> str:
-    """Where a difference is: by its signature, or of the wallet, of a post, of the log."""
-    about = "" if one.field.startswith(("posts.", "log")) else "wallet "
+    """Where a difference is: by its signature, or of the wallet or what its field names."""
+    about = "" if one.field.partition(".")[0] in NAMED else "wallet "
     return f"{one.signature} {one.field}" if one.signature else f"{about}{one.field}"
 
 

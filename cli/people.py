@@ -193,7 +193,7 @@ def run_bot_voice(config: Config, args: Namespace) -> None:
     from accounts import influencers
 
     bot = influencers.find_bot(args.bot)
-    influencers.set_profile(bot, voice={"tone": args.tone})
+    influencers.set_profile(bot, voice={"tone": args.tone}, now=now_ms())
     print_result(
         args,
         {"botId": bot.uid, "tone": args.tone},

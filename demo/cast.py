@@ -338,17 +338,29 @@ def _read_facts(row: RecordedTransaction, symbols: Mapping[str, str]) -> TradeFa
         return TradeFacts({"kind": "sell", "symbol": symbols[mint]}, mint)
     bought = [mint for mint, raw in moved.items() if raw > 0]
     sold = [mint for mint, raw in moved.items() if raw < 0]
-    if row.kind == "swap" and bought and sold:
-        kind, mint = ("sell", sold[0]) if bought[0] == USDC.mint else ("buy", bought[0])
+    if USDC.mint in moved and len(moved) == 2:
+        mint = next(one for one in moved if one != USDC.mint)
         return TradeFacts(
             {
-                "kind": kind,
+                "kind": "buy" if mint in bought else "sell",
                 "symbol": symbols[mint],
                 "amount": _format_amount(moved[mint], symbols[mint]),
                 "paid": _format_amount(moved[USDC.mint], symbols[USDC.mint]),
                 "currency": symbols[USDC.mint],
             },
             mint,
+        )
+    if row.kind == "swap" and bought and sold:
+        got, gave = bought[0], sold[0]
+        return TradeFacts(
+            {
+                "kind": "swap",
+                "symbol": symbols[got],
+                "amount": _format_amount(moved[got], symbols[got]),
+                "fromSymbol": symbols[gave],
+                "fromAmount": _format_amount(moved[gave], symbols[gave]),
+            },
+            got,
         )
     if len(moved) != 1:
         return None

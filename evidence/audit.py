@@ -4,17 +4,24 @@ A transaction that the node lacks, an order or a time that it does not tell, oth
 these is a difference. What the balances of the chain disprove is one.
 """
 
+import contextlib
 import csv
 import io
+import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from accounts.delays import judge_delays, sum_delays
+from chain.ledger.risk import round_down
+from chain.ledger.views import HOUR_SECONDS
 from chain.reading.entries import READING
 from chain.reading.programs import ADDED_COLUMNS, BadPrograms, Programs, table
 from chain.stored.store import name_rules
 from config import VERSION
-from evidence import comparing
+from evidence import claimed, comparing
+from evidence.books import Books
 from evidence.claims import (
     MAX_READINGS,
     MAX_WALLETS,
@@ -25,13 +32,23 @@ from evidence.claims import (
     Nonsense,
     Scope,
 )
-from evidence.comparing import Difference
-from evidence.log_audit import LogAudit
-from evidence.log_holdings import Held, list_held
+from evidence.differences import Difference, compare
+from evidence.leaves import (
+    compare_bot,
+    compare_held,
+    compare_post,
+    compare_published,
+    list_held,
+)
+from evidence.log_audit import LogAudit, Moment
 from evidence.memory import Memory
-from evidence.report import Report
+from evidence.report import AUDITOR, INSTANCE, Report
 from evidence.view import Node
 from evidence.wallet_audit import WalletAudit
+from models import Bot
+
+# Posts of a bot that the evidence lacks and that are named.
+MAX_LEFT_OUT = 1_000
 
 
 @dataclass(frozen=True)
@@ -47,8 +64,10 @@ class Auditor:
     accepts: bool
     own: Programs
     tell: Callable[[str], None]
-    # Whether posts are compared with the instance's log too.
+    # Whether claims are compared with the instance's log too.
     reads_log: bool = True
+    # Unix seconds.
+    now: Callable[[], int] = lambda: int(time.time())
 
     def audit(self, bot: str) -> Report:
         """Audit a bot. Raises NodeTrouble where the node stops answering."""
@@ -59,10 +78,10 @@ class Auditor:
             except Changed:
                 continue
             except Nonsense as error:
-                report.unknown.append(str(error))
+                report.cannot_tell(INSTANCE, str(error))
             return report
         report = Report(bot)
-        report.unknown.append("its evidence changed while it was read, again and again")
+        report.cannot_tell(INSTANCE, "its evidence changed while it was read, again and again")
         return report
 
     def audit_unlisted(self, listed: Iterable[str]) -> list[Report]:
@@ -70,7 +89,8 @@ class Auditor:
         Nonsense.
         """
         log = LogAudit(self.instance, self.memory.log, self.tell)
-        missing = set(log.list_bots() if self.reads_log else ()) - set(listed)
+        is_read = self.reads_log and log.read(log.measure(), ())
+        missing = set(self.memory.log.list_bots() if is_read else ()) - set(listed)
         if missing:
             # They may have come since.
             missing -= set(self.instance.list_bots())
@@ -82,48 +102,63 @@ class Auditor:
     def _audit_once(self, report: Report, rereads: bool) -> None:
         scope = Scope(report.bot)
         log = LogAudit(self.instance, self.memory.log, self.tell, rereads)
-        before = log.measure() if self.reads_log else 0
+        before = log.measure() if self.reads_log else None
         claims = self.instance.read_claims(scope)
         programs = self._accept(claims, report)
         if programs is None:
             return
+        self._check_clock(claims, report)
         self._read_posts(scope, claims, report)
-        origin = self._check_log(log, before, report) if self.reads_log else None
-        wallets = list(dict.fromkeys(claims.wallets))
-        held = self._audit_wallets(report, programs, claims, wallets)
-        if origin is not None:
-            report.add(log.check_held(origin, report.bot, before, held))
-            report.notes += log.note_held(origin, held)
-        self._check_other_posts(report, wallets)
+        with contextlib.closing(Books()) as books:
+            audits = self._begin_wallets(report, programs, claims, books)
+            is_readable = all([one.read_claims() for one in audits])
+            if before is not None:
+                self._check_log(log, before, claims, audits, report)
+            if is_readable:
+                self._audit_wallets(claims, audits)
+                self._compare_bot(claims, audits, books, report)
+        self._check_other_posts(report, set(claims.wallets))
 
-    def _begin_wallet(
-        self, report: Report, programs: Programs, claims: Claims, address: str, memory: Memory
-    ) -> WalletAudit:
-        is_present = claims.wallet is not None and claims.wallet.address == address
-        one = Scope(report.bot, address)
-        told = claims if is_present else self.instance.read_claims(one)
-        return WalletAudit(self, report, programs, one, told, memory)
+    def _check_clock(self, claims: Claims, report: Report) -> None:
+        hour = self.now() // HOUR_SECONDS
+        if abs(claims.bot.hour - hour) > 1:
+            told = (
+                f"its boards are of the hour {claims.bot.hour} since 1970, your clock says {hour}"
+            )
+            report.cannot_tell(INSTANCE, told)
 
-    def _audit_wallets(
-        self, report: Report, programs: Programs, claims: Claims, wallets: list[str]
-    ) -> set[Held]:
-        """Audit each wallet of a bot; return when the bot is said to have held them.
-
-        What all of them did is read first: what two exchange has no price.
-        """
-        if len(wallets) > MAX_WALLETS:
-            raise Nonsense(f"its bot held {len(wallets)} wallets, too many to read together")
-        audits = [
-            self._begin_wallet(report, programs, claims, address, self.memory.open_beside())
-            for address in wallets
+    # ---- wallets ---------------------------------------------------------------------------------
+    def _begin_wallets(
+        self, report: Report, programs: Programs, claims: Claims, books: Books
+    ) -> list[WalletAudit]:
+        addresses = list(dict.fromkeys(claims.wallets))
+        if len(addresses) > MAX_WALLETS:
+            raise Nonsense(f"its bot held {len(addresses)} wallets, too many to read together")
+        return [
+            WalletAudit(
+                self,
+                report,
+                programs,
+                scope := Scope(report.bot, address),
+                self._read_claims(scope, claims),
+                self.memory.open_beside(),
+                books,
+            )
+            for address in addresses
         ]
-        is_readable = all([one.read_claims() for one in audits])
-        held = list_held(report.bot, [one.wallet for one in audits])
-        if not is_readable:
-            return held
+
+    def _read_claims(self, scope: Scope, claims: Claims) -> Claims:
+        is_present = claims.wallet is not None and claims.wallet.address == scope.wallet
+        return claims if is_present else self.instance.read_claims(scope)
+
+    def _audit_wallets(self, claims: Claims, audits: list[WalletAudit]) -> None:
+        """Audit each wallet of a bot. What all of them did is read first: what two exchange has no
+        price.
+        """
         for one in audits if len(audits) > 1 else ():
-            # The claims about all wallets must be of the same moment.
-            if self.instance.read_claims(one.scope).digest != one.claims.digest:
+            # The claims about all wallets, and the boards, must be of the same moment.
+            again = self.instance.read_claims(one.scope)
+            if (again.digest, again.bot) != (one.claims.digest, claims.bot):
                 raise Changed
         for one in audits:
             one.read_node()
@@ -131,57 +166,140 @@ class Auditor:
             one.compare(audits)
         for one in audits:
             one.finish(audits)
-        return held
+
+    # ---- the bot ---------------------------------------------------------------------------------
+    def _compare_bot(
+        self, claims: Claims, audits: list[WalletAudit], books: Books, report: Report
+    ) -> None:
+        """Compare the rows of the boards, and the pace, with what all wallets did."""
+        unclear = [one for one in audits if one.findings.timeless or one.findings.unresolved]
+        if unclear or not all(one.is_whole for one in audits):
+            # What is unknown was said of the wallets.
+            return
+        number = books.find_bot(report.bot)
+        books.update(Bot, number, retired_at=claims.bot.retiredAtMs)
+        ours = claimed.show_standings(books.rows, number, claims.bot.hour)
+        report.add(compare(claims.bot.standings, ours, "standings"))
+        report.add(self._compare_pace(claims, audits))
+
+    def _compare_pace(self, claims: Claims, audits: list[WalletAudit]) -> Iterator[Difference]:
+        """Compare which posts are claims, and how long after its trades the bot posted."""
+        repeated, delays = self.memory.list_repeated(), Counter[int]()
+        for post, delay in judge_delays(self._list_timed(audits)):
+            line: ClaimedPost = post.line
+            ours = {
+                "isClaim": line.signature is not None and line.id not in repeated,
+                "delaySeconds": delay,
+            }
+            theirs = {name: getattr(line, name) for name in ours}
+            yield from compare(theirs, ours, f"posts.{line.id}", line.signature)
+            if delay is not None:
+                delays[round_down(delay)] += 1
+        yield from compare(claims.bot.pace, claimed.show_delays(sum_delays(delays)), "pace")
+
+    def _list_timed(self, audits: list[WalletAudit]) -> Iterator["TimedPost"]:
+        for one in self.memory.list_all_posts():
+            signature = one.signature or ""
+            times = [other.find_time(signature) for other in audits] if one.tradeId else []
+            block_time = next((time for time in times if time is not None), None)
+            yield TimedPost(one, one.tradeId, one.status, one.createdAtMs, block_time)
 
     def _accept(self, claims: Claims, report: Report) -> Programs | None:
         """The table of programs to read by; None where that cannot be told, with the reason."""
         try:
             accepted = accept_programs(claims, self.own, self.accepts)
         except BadPrograms as error:
-            report.unknown.append(f"its programs cannot be used: {error}")
+            report.cannot_tell(INSTANCE, f"its programs cannot be used: {error}")
             return None
         report.notes += accepted.notes
-        report.unknown += accepted.unknown
+        if accepted.why:
+            report.cannot_tell(AUDITOR, accepted.why)
         return accepted.programs
 
-    # ---- posts -----------------------------------------------------------------------------------
+    # ---- posts and the log -----------------------------------------------------------------------
     def _read_posts(self, scope: Scope, claims: Claims, report: Report) -> None:
         self.memory.begin_posts()
         for page in self.instance.read_posts(scope, claims):
             report.posts += len(page)
-            rows = [(one.id, one.wallet, one.model_dump_json()) for one in page]
-            if self.memory.add_posts(rows):
+            if self.memory.add_posts(page):
                 # Only one of them is judged; a reader may look at the other.
                 report.add([Difference(None, "posts", "an id twice", "each once")])
 
-    def _check_log(self, log: LogAudit, before: int, report: Report) -> str | None:
-        def list_posts() -> Iterator[ClaimedPost]:
-            return map(ClaimedPost.model_validate_json, self.memory.list_all_posts())
+    def _check_log(
+        self,
+        log: LogAudit,
+        before: Moment,
+        claims: Claims,
+        audits: list[WalletAudit],
+        report: Report,
+    ) -> None:
+        """Compare all that is claimed with the leaves about it."""
+        is_read = log.read(before, self.memory.list_logs())
+        report.add(log.differences)
+        for why in log.unknown:
+            report.cannot_tell(INSTANCE, why)
+        if not is_read:
+            return
+        bot, wallets = report.bot, [one.wallet for one in audits]
+        said, held = log.list_said(bot), list_held(bot, wallets)
+        report.add(
+            log.weigh(
+                lambda before: [
+                    *compare_bot(claims.bot, said, before),
+                    *compare_held(held, said, before),
+                    *(
+                        one
+                        for wallet in wallets
+                        for one in compare_published(wallet, log.list_said(wallet.address), before)
+                    ),
+                    *self._compare_posts(log, bot, before),
+                ]
+            )
+        )
+        for reason, count in Counter(map(log.excuse, self.memory.list_all_posts())).items():
+            if reason:
+                report.cannot_tell(INSTANCE, f"{count} of its posts {reason}")
 
-        found = log.check(report.bot, before, list_posts, self.memory.has_post)
-        report.add(found.differences)
-        if report.posts:
-            report.unknown += found.unknown
-        return found.origin
+    def _compare_posts(self, log: LogAudit, bot: str, before: int) -> Iterator[Difference]:
+        for post in self.memory.list_all_posts():
+            if log.excuse(post) is None:
+                said = log.list_said(post.id)
+                yield from compare_post(post, bot, log.find_place(post), said, before)
+        left_out = [
+            one for one in log.memory.list_posts(bot, before) if not self.memory.has_post(one)
+        ]
+        for uid in left_out[:MAX_LEFT_OUT]:
+            yield Difference(None, f"posts.{uid}", None, "it is logged")
 
-    def _check_other_posts(self, report: Report, wallets: list[str]) -> None:
+    def _check_other_posts(self, report: Report, wallets: set[str]) -> None:
         """Posts that are judged against no wallet, or against one that the bot never held."""
-        for text in self.memory.list_posts(None):
-            report.add(comparing.judge_unsigned(ClaimedPost.model_validate_json(text)))
-        strange = self.memory.list_post_wallets() - set(wallets)
-        for address in sorted(strange):
-            for text in self.memory.list_posts(address):
-                post = ClaimedPost.model_validate_json(text)
+        for post in self.memory.list_posts(None):
+            report.add(comparing.judge_unsigned(post))
+        for address in sorted(self.memory.list_post_wallets() - wallets):
+            for post in self.memory.list_posts(address):
+                ours = "the bot never held it"
                 place = f"posts.{post.id}.wallet"
-                report.add([Difference(post.signature, place, address, "the bot never held it")])
+                report.add([Difference(post.signature, place, address, ours)])
+
+
+class TimedPost(NamedTuple):
+    """A post as accounts.delays times it: `trade` is its id, `created_at` in ms."""
+
+    line: ClaimedPost
+    trade: str | None
+    status: str
+    created_at: int
+    block_time: int | None
+    # All are of one bot.
+    bot: int = 0
 
 
 class Accepted(NamedTuple):
-    """The table to read by, or None with the reasons; `notes`: what the verdict has to say."""
+    """The table to read by, or None and why; `notes`: what the verdict has to say."""
 
     programs: Programs | None
     notes: list[str]
-    unknown: list[str]
+    why: str = ""
 
 
 def accept_programs(claims: Claims, own: Programs, accepts: bool) -> Accepted:
@@ -190,7 +308,7 @@ def accept_programs(claims: Claims, own: Programs, accepts: bool) -> Accepted:
     """
     if claims.reading != READING or claims.programTable != name_rules(table()):
         told = f"it reads by the rules of version {claims.version}, this is {VERSION}: they differ"
-        return Accepted(None, [], [told])
+        return Accepted(None, [], told)
     notes = [
         *(f"the operator added the venue {one.name!r} ({one.id})" for one in claims.addedPrograms),
         *(f"every transaction that calls the marker {one} is a trade" for one in claims.markers),
@@ -199,11 +317,11 @@ def accept_programs(claims: Claims, own: Programs, accepts: bool) -> Accepted:
     strange |= set(claims.markers) - own.markers
     if strange and not accepts:
         told = "its operator decides what some programs are; --accept-programs takes their word"
-        return Accepted(None, notes, [told])
+        return Accepted(None, notes, told)
     programs = table(claims.markers, _write_added(claims))
     if name_rules(programs) != claims.rules:
-        return Accepted(None, notes, ["its rules are not those that it names"])
-    return Accepted(programs, notes, [])
+        return Accepted(None, notes, "its rules are not those that it names")
+    return Accepted(programs, notes)
 
 
 def _write_added(claims: Claims) -> str:

@@ -29,7 +29,7 @@ DIGEST = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 SLOT = Annotated[int, Field(ge=0, lt=2**63, strict=True)]
 RAW = Annotated[str, Field(pattern=r"^[0-9]{1,20}$")]
 TEXT = Annotated[str, Field(max_length=100_000)]
-TIME = Annotated[str, Field(max_length=40)]
+NAME = Annotated[str, Field(max_length=40)]
 ID = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,80}$")]
 
 
@@ -54,7 +54,7 @@ class ClaimedUntouched(BaseModel):
 
 
 class ClaimedSpan(BaseModel):
-    """A stretch in which a bot held the wallet, and what is claimed to have happened in it."""
+    """A stretch in which a bot held the wallet; what is derived of it has further members."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -62,8 +62,8 @@ class ClaimedSpan(BaseModel):
     ownership: Annotated[str, Field(max_length=20)] | None = None
     attachedAtMs: SLOT
     detachedAtMs: SLOT | None
-    openCostLamports: str | None
-    totals: dict[str, str]
+    # None: nothing was published since it began.
+    openCost: Annotated[str, Field(max_length=40)] | None
 
 
 class ClaimedWallet(BaseModel):
@@ -78,7 +78,27 @@ class ClaimedWallet(BaseModel):
     untouched: Annotated[list[ClaimedUntouched], Field(max_length=MAX_ADDRESSES)]
     coverage: dict[str, Any] | None
     sums: dict[str, Any]
+    past: dict[str, Any]
     spans: Annotated[list[ClaimedSpan], Field(max_length=MAX_SPANS)]
+
+
+class ClaimedProfile(BaseModel):
+    """What a bot says of itself, and whose it is."""
+
+    owner: DIGEST
+    createdAtMs: SLOT
+    retiredAtMs: SLOT | None
+    salt: Annotated[str, Field(max_length=80)]
+    said: dict[str, TEXT | None]
+
+
+class ClaimedBot(ClaimedProfile):
+    """What is claimed of a bot."""
+
+    # The hour, counted from 1970, that windows end in.
+    hour: Annotated[int, Field(ge=0, lt=10**7, strict=True)]
+    standings: dict[str, Any]
+    pace: dict[str, Any] | None
 
 
 class NamedPage(BaseModel):
@@ -114,6 +134,7 @@ class Claims(BaseModel):
     rules: Annotated[str, Field(max_length=80)]
     addedPrograms: Annotated[list[AddedProgram], Field(max_length=10_000)]
     markers: Annotated[list[ADDRESS], Field(max_length=10_000)]
+    bot: ClaimedBot
     wallets: Annotated[list[ADDRESS], Field(max_length=MAX_SPANS)]
     wallet: ClaimedWallet | None
     pending: Annotated[list[Pending], Field(max_length=PAGE_SIZE)]
@@ -152,15 +173,17 @@ class ClaimedPost(BaseModel):
     status: Annotated[str, Field(max_length=20)]
     reason: Annotated[str, Field(max_length=80)] | None
     tradeId: ID | None
-    eventAt: TIME | None
-    checkedAt: TIME | None
-    createdAt: TIME | None = None
-    source: TIME | None = None
-    channel: TIME | None = None
-    hidden: bool = False
-    log: ID | None = None
-    logIndex: SLOT | None = None
-    words: ClaimedWords | None = None
+    eventAtMs: SLOT
+    checkedAtMs: SLOT | None
+    createdAtMs: SLOT
+    isClaim: bool
+    delaySeconds: SLOT | None
+    source: NAME
+    channel: NAME
+    hiddenAtMs: SLOT | None
+    log: ID | None
+    logIndex: SLOT | None
+    words: ClaimedWords | None
 
 
 class ListedBot(BaseModel):
@@ -239,8 +262,8 @@ class Instance:
     def read_posts(self, scope: Scope, claims: Claims) -> Iterator[list[ClaimedPost]]:
         """Yield the lines of all posts, page by page. Raises Nonsense or Changed."""
         for lines in self._read_pages(scope, claims.postPages, "posts", "posts"):
-            yield [_check(ClaimedPost, one) for one in lines]
-        yield [_check(ClaimedPost, one) for one in claims.posts]
+            yield [check_shape(ClaimedPost, one) for one in lines]
+        yield [check_shape(ClaimedPost, one) for one in claims.posts]
 
     def read_log(self, path: str) -> bytes:
         """Return what stands at an address below `/log/`. Raises Nonsense."""
@@ -268,7 +291,7 @@ class Instance:
         return f"/bots/{scope.bot}/evidence.json{'?' if asked else ''}{urlencode(asked)}"
 
     def _read(self, shape: Any, path: str) -> Any:
-        return _check(shape, _parse(self._get(path)))
+        return check_shape(shape, _parse(self._get(path)))
 
     def _get(self, path: str, changing: bool = False) -> bytes:
         """Ask for a path, again where the instance is busy. `changing`: a 404 means that what was
@@ -294,7 +317,8 @@ def _parse(body: bytes) -> Any:
         raise Nonsense("the instance sent something that is not JSON") from None
 
 
-def _check(shape: Any, value: Any) -> Any:
+def check_shape(shape: Any, value: Any) -> Any:
+    """Return the value as `shape`, a model. Raises Nonsense."""
     try:
         return shape.model_validate(value)
     except (ValidationError, RecursionError) as error:
@@ -305,5 +329,5 @@ def _check(shape: Any, value: Any) -> Any:
 
 def _check_lines(shape: Any, lines: list[Any]) -> list[Json]:
     for one in lines:
-        _check(shape, one)
+        check_shape(shape, one)
     return lines

@@ -1,29 +1,21 @@
-"""Compare what is claimed with what was worked out: lines, sums, coverage, spans, posts. Pure."""
+"""Compare lines of receipts, coverage and verifications with what was worked out. Pure."""
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
-import orjson
-
-from chain.amounts import show_lamports
 from chain.ledger.coverage import ACCOUNTS_CAPPED, CAPPED, UNRESOLVED
 from chain.ledger.inventory import SOL
 from chain.ledger.ledger import WHOLE
 from chain.ledger.sales import Booked, see_side
-from chain.ledger.sums import NOTHING
-from chain.ledger.views import ALL_HISTORY, Span
 from chain.reading.entries import Entry
-from chain.stored.store import show_summary
-from chain.stored.summary import show_time
+from chain.stored.store import PendingLedger, show_extent
 from chain.stored.trades import make_trade_row, trade_uid
 from chain.stored.verify import judge, list_moved_mints
-from evidence import totals
-from evidence.claims import ClaimedPost, ClaimedSpan
-from evidence.memory import Memory
+from evidence.claims import ClaimedPost
+from evidence.differences import NOTHING_SAID, Difference, compare, cut, is_same
 from evidence.pages import Line
-from evidence.rebuilding import RebuiltLedger, Row
 from evidence.receipts import make_line
 
 # What follows from the transaction alone; the rest follows from all that were before it.
@@ -34,20 +26,12 @@ OWN_FIELDS = frozenset(
         *("rentLamports", "besideLamports", "tokenChanges", "besideTokens", "counterparties"),
     )
 )
-# Some nodes do not tell these.
-UNTOLD = frozenset(("transactionIndex", "blockTime"))
-# Shown in place of a member that a document lacks.
-NOTHING_SAID = "(not said)"
-MAX_SHOWN = 300
-
-
-class Difference(NamedTuple):
-    """What is claimed is not what was worked out; `signature` None: it is of the whole wallet."""
-
-    signature: str | None
-    field: str
-    theirs: Any
-    ours: Any
+# Members that say nothing where one side does not know this one: some nodes do not tell it.
+UNTOLD = {
+    "transactionIndex": "transactionIndex",
+    "place": "transactionIndex",
+    "blockTime": "blockTime",
+}
 
 
 class LineFinding(NamedTuple):
@@ -68,6 +52,9 @@ class Findings:
     timeless: bool = False
     unresolved: bool = False
 
+    def clear(self) -> None:
+        self.differences, self.timeless, self.unresolved = [], False, False
+
     def add(self, found: LineFinding) -> None:
         self.differences += found.differences
         self.timeless = self.timeless or found.is_timeless
@@ -83,14 +70,6 @@ def make_own_line(wallet: str, entry: Entry, digest: str) -> Line:
     return make_line(row, digest, entry.seen_at)
 
 
-def compare_row(memory: Memory, row: Row) -> LineFinding:
-    """Compare a trade row that was worked out with the line that is claimed."""
-    kept = memory.find_entry(row["signature"])
-    if kept is None or kept.line is None:
-        return LineFinding([], False, False)
-    return compare_line(kept.line, make_line(row, kept.digest, kept.entry.seen_at))
-
-
 def compare_line(
     theirs: Mapping[str, Any], ours: Line, fields: Collection[str] | None = None
 ) -> LineFinding:
@@ -100,7 +79,7 @@ def compare_line(
         if name == "seenAtMs" or (fields is not None and name not in fields):
             continue
         claimed = theirs.get(name, NOTHING_SAID)
-        if name in UNTOLD and (claimed is None or value is None):
+        if name in UNTOLD and None in (theirs.get(UNTOLD[name]), ours[UNTOLD[name]]):
             timeless = timeless or (name == "blockTime" and claimed is not value)
         elif not is_same(claimed, value):
             found.append(Difference(ours["signature"], name, cut(claimed), cut(value)))
@@ -108,73 +87,15 @@ def compare_line(
     return LineFinding(found, timeless, any(UNRESOLVED in flags for flags in said))
 
 
-def is_same(one: Any, other: Any) -> bool:
-    """Are two JSON values the same? 1 is not true, and members have no order."""
-    try:
-        texts = [orjson.dumps(value, option=orjson.OPT_SORT_KEYS) for value in (one, other)]
-    except TypeError:
-        return False
-    return texts[0] == texts[1]
-
-
-def cut(value: Any) -> Any:
-    """A value fit to be printed: what an instance says may be long."""
-    text = orjson.dumps(value).decode()
-    return value if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}..."
-
-
-# ---- a wallet as a whole -------------------------------------------------------------------------
-def compare_sums(
-    sums: Mapping[str, Any], ours: dict[str, Any], timeless: bool
-) -> Iterator[Difference]:
-    """Compare the sums of a wallet with those of its ledger, from show_sums."""
-    if timeless:
-        for name in ("hours", "risk", "tokens", "lastTradeAt", "forwardRealizedLamports"):
-            del ours[name]
-    for name, value in ours.items():
-        claimed = sums.get(name, NOTHING_SAID)
-        if isinstance(claimed, dict) and isinstance(value, dict):
-            for member in sorted(claimed.keys() | value.keys()):
-                one, other = (side.get(member, NOTHING_SAID) for side in (claimed, value))
-                if not is_same(one, other):
-                    yield Difference(None, f"{name}.{member:.60}", cut(one), cut(other))
-        elif not is_same(claimed, value):
-            yield Difference(None, name, cut(claimed), cut(value))
-
-
-def show_sums(rebuilt: RebuiltLedger) -> dict[str, Any]:
-    """The `sums` of a document, worked out."""
-    told = show_summary(rebuilt.ledger)
-    parsed = {name: orjson.loads(told[name] or "null") for name in ("results", "positions")}
-    return {
-        **parsed,
-        "realizedLamports": str(told["realized"]),
-        "costLeftLamports": str(told["cost_left"]),
-        "lastTradeAt": show_time(rebuilt.last_trade),
-        "reconciliation": orjson.loads(told["reconciliation"] or "null"),
-        "averageCost": orjson.loads(told["average_cost"] or "null"),
-        "forwardRealizedLamports": show_lamports(told["forward_realized"]),
-        **totals.digest_made(rebuilt.rows, ALL_HISTORY),
-    }
-
-
+# ---- coverage ------------------------------------------------------------------------------------
 def compare_coverage(
-    coverage: Mapping[str, Any], rebuilt: RebuiltLedger, timeless: bool
+    coverage: Mapping[str, Any], pending: PendingLedger, timeless: bool
 ) -> Iterator[Difference]:
     """Compare what is said of how whole the history is with what its transactions tell."""
-    ledger = rebuilt.ledger
-    worked_out = {
-        "receipts": ledger.chain.count,
-        "firstSlot": ledger.chain.first_slot,
-        "lastSlot": ledger.chain.last_slot,
-        "observedFrom": show_time(rebuilt.pending.first_time),
-        "openingInventoryUnknown": sorted(ledger.chain.openings),
-    }
+    ledger, worked_out = pending.ledger, show_extent(pending)
     if timeless:
         worked_out.pop("observedFrom")
-    for name, value in worked_out.items():
-        if not is_same(coverage.get(name), value):
-            yield Difference(None, f"coverage.{name}", cut(coverage.get(name)), cut(value))
+    yield from compare({name: coverage.get(name) for name in worked_out}, worked_out, "coverage")
     said = list_gaps(coverage)
     hidden = [gap for gap in ledger.chain.gaps if not _is_in(said, gap.from_slot, gap.to_slot)]
     if hidden and coverage.get("state") in ("partial", "complete"):
@@ -224,59 +145,12 @@ def excuse(coverage: Mapping[str, Any] | None, slot: int) -> str | None:
     return None
 
 
-# ---- the forward record --------------------------------------------------------------------------
-def number_spans(spans: list[ClaimedSpan]) -> tuple[Span, ...]:
-    """The spans of a wallet, as a rebuild takes them: numbered from 1, as they are claimed."""
-    numbered = enumerate(spans, 1)
-    return tuple(Span(number, one.attachedAtMs, one.detachedAtMs) for number, one in numbered)
-
-
-UNPUBLISHED: dict[str, Any] = {
-    **dict.fromkeys(
-        ("carriedInLamports", "openCostLamports", "openPositions", "realizedLamports"),
-    ),
-    **{name: str(value) for name, value in NOTHING._asdict().items()},
-    **dict.fromkeys(totals.DIGESTED, totals.digest_rows(())),
-}
-
-
-def compare_spans(spans: list[ClaimedSpan], rebuilt: RebuiltLedger) -> Iterator[Difference]:
-    """Compare the forward record of a wallet, span by span."""
-    for number, ours in show_spans(rebuilt).items():
-        span = spans[number - 1]
-        if span.openCostLamports is None:
-            # Not published since it began: then nothing is claimed of it.
-            ours = UNPUBLISHED
-        theirs = {**span.totals, **span.model_dump(exclude={"totals"})}
-        for name, value in ours.items():
-            claimed = theirs.get(name, NOTHING_SAID)
-            if not is_same(claimed, value):
-                yield Difference(None, f"spans.{number}.{name}", cut(claimed), value)
-
-
-def show_spans(rebuilt: RebuiltLedger) -> dict[int, dict[str, Any]]:
-    """What happened in each span, by its number, as far as it is worked out."""
-    found = {}
-    for number, holdings in rebuilt.ledger.find_holdings().items():
-        account = rebuilt.ledger.accounts.get((SOL, number))
-        last = account.sums if account else NOTHING
-        found[number] = {
-            "carriedInLamports": str(holdings.carried_in),
-            "openCostLamports": str(holdings.open_cost),
-            "openPositions": holdings.open_positions,
-            "realizedLamports": str(holdings.forward_realized),
-            **{name: str(value) for name, value in last._asdict().items()},
-            **totals.digest_made(rebuilt.rows, number),
-        }
-    return found
-
-
 # ---- posts ---------------------------------------------------------------------------------------
 def judge_claimed(post: ClaimedPost, entries: Mapping[str, Entry]) -> Iterator[Difference]:
     """Compare the verification of a post with what the transaction it names says of the bot's
     wallets, by address. If it verifies the post for one of them, that decides.
     """
-    if post.status == "pending" and post.checkedAt is None:
+    if post.status == "pending" and post.checkedAtMs is None:
         # Made since the wallet was last published.
         return
     found = [_judge_entry(post, address, entry) for address, entry in entries.items()]
@@ -293,9 +167,13 @@ def judge_claimed(post: ClaimedPost, entries: Mapping[str, Entry]) -> Iterator[D
 def _judge_entry(post: ClaimedPost, address: str, entry: Entry) -> dict[str, Any]:
     mints = list_moved_mints(entry.kind, entry.mint, entry.tokens, entry.beside_tokens)
     status, reason = judge(entry.kind, entry.flags, mints, post.mint, entry.explained_percent)
-    ours = {"status": status, "reason": reason, "tradeId": trade_uid(address, entry.signature)}
+    ours: dict[str, Any] = {
+        "status": status,
+        "reason": reason,
+        "tradeId": trade_uid(address, entry.signature),
+    }
     if status == "verified" and entry.block_time is not None:
-        ours["eventAt"] = show_time(entry.block_time)
+        ours["eventAtMs"] = entry.block_time * 1000
     return ours
 
 

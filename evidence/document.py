@@ -6,24 +6,21 @@ name; what is not full yet stands in the document. docs/check.md describes the m
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import orjson
 
-from chain.amounts import show_lamports
-from chain.ledger.sums import Sums
-from chain.ledger.views import ALL_HISTORY
+from accounts.influencers import SAID
 from chain.reading.entries import READING
 from chain.reading.programs import Programs, table
-from chain.stored.attachments import write_last
 from chain.stored.store import UNTOUCHED, name_rules
-from chain.stored.summary import show_time
 from config import VERSION
-from evidence import totals
+from evidence import claimed
 from evidence.pages import name_pages
 from evidence.posts import POSTS
 from evidence.receipts import RECEIPTS, show_json
-from storage import database, snapshot
+from storage import Rows, database, snapshot
+from storage.arrivals import mark_owner
 
 FORMAT = "candor-evidence/1"
 # Signatures without their transaction that are named; the count tells of all.
@@ -34,46 +31,30 @@ Json = dict[str, Any]
 
 
 class WalletRow(NamedTuple):
-    """A wallet with what was derived of it, as stored: JSON texts, lamports, ms."""
+    """A wallet; `coverage` is JSON."""
 
     id: int
     address: str
     backfilled: bool
     rules: str
     coverage: str | None
-    results: str | None
-    positions: str | None
-    last_trade_at: int | None
-    realized: int | None
-    cost_left: int | None
-    reconciliation: str | None
-    average_cost: str | None
-    forward_realized: int | None
 
 
-class SpanRow(NamedTuple):
-    """A stretch in which a bot held a wallet (ms), with its last running totals and holdings."""
+class BotRow(NamedTuple):
+    """A bot, as its profile shows it; times in ms."""
 
-    id: int
-    bot: str
-    ownership: str
-    attached_at: int
-    detached_at: int | None
-    carried_in: int | None
-    open_cost: int | None
-    open_positions: int | None
-    forward_realized: int | None
-    totals: Sums
+    uid: str
+    owner: str
+    created_at: int
+    retired_at: int | None
+    salt: str
+    said: tuple[str | None, ...]
 
 
 WALLET = f"SELECT {', '.join(WalletRow._fields)} FROM wallet WHERE id = ?"
-SPANS = f"""
-SELECT a.id, b.uid, a.ownership, a.attached_at, a.detached_at, a.carried_in, a.open_cost,
-       a.open_positions, a.forward_realized,
-       {", ".join(f"t.{name}" for name in Sums._fields)}
-FROM attachment a JOIN bot b ON b.id = a.bot_id
-LEFT JOIN running_total t ON {write_last("t", "a.id")}
-WHERE a.wallet_id = ? ORDER BY a.attached_at, a.id"""
+BOT = f"""
+SELECT b.uid, o.uid, b.created_at, b.retired_at, b.salt, {", ".join(f"b.{name}" for name in SAID)}
+FROM bot b JOIN owner o ON o.id = b.owner_id WHERE b.id = {{bot}}"""
 COUNT_PENDING = "SELECT COUNT(*) FROM sighting WHERE wallet_id = ? AND state = 'pending'"
 # Each half comes from an index in the order of slots: during a long backfill sorting all that is
 # pending would take longer than the rest of the document.
@@ -89,6 +70,11 @@ ORDER BY slot, signature LIMIT {MAX_PENDING}"""
 WALLETS = """
 SELECT w.address FROM attachment a JOIN wallet w ON w.id = a.wallet_id
 WHERE a.bot_id = ? ORDER BY a.attached_at, a.id"""
+
+
+def _rows(sql: str) -> Iterable[tuple[Any, ...]]:
+    """As storage.read_rows, one row at a time: a wallet may have thousands of hours."""
+    return cast(Iterable[tuple[Any, ...]], database.execute_sql(sql))
 
 
 # ---- a wallet ------------------------------------------------------------------------------------
@@ -112,18 +98,7 @@ def show_wallet(row: WalletRow) -> Json:
         "addresses": [address for (address,) in addresses.fetchall()],
         "untouched": [_show_untouched(*one) for one in untouched],
         "coverage": show_json(row.coverage),
-        "sums": {
-            "results": show_json(row.results),
-            "positions": show_json(row.positions),
-            "realizedLamports": show_lamports(row.realized),
-            "costLeftLamports": show_lamports(row.cost_left),
-            "lastTradeAt": None if row.last_trade_at is None else _show_ms(row.last_trade_at),
-            "reconciliation": show_json(row.reconciliation),
-            "averageCost": show_json(row.average_cost),
-            "forwardRealizedLamports": show_lamports(row.forward_realized),
-            **totals.digest_stored(row.id, ALL_HISTORY),
-        },
-        "spans": show_spans(row.id),
+        **claimed.show_derived(_rows, row.id),
     }
 
 
@@ -146,9 +121,9 @@ def digest_wallet(wallet_id: int) -> str:
     of one moment.
     """
     with snapshot():
-        claimed = show_wallet(read_wallet(wallet_id))
+        wallet = show_wallet(read_wallet(wallet_id))
         pages = name_pages(RECEIPTS, wallet_id)
-    return digest_claims(claimed, pages.digests)
+    return digest_claims(wallet, pages.digests)
 
 
 def digest_claims(wallet: Mapping[str, Any], pages: Iterable[str]) -> str:
@@ -165,22 +140,24 @@ def drop_polls(told: Mapping[str, Any]) -> Json:
 
 
 # ---- the document --------------------------------------------------------------------------------
-def make_document(bot_id: int, wallet_id: int | None, programs: Programs) -> Json:
+def make_document(bot_id: int, wallet_id: int | None, programs: Programs, hour: int) -> Json:
     """Make the document of a bot and one of its wallets, None for a bot that never had any.
+    `hour`: the present one, counted from 1970.
 
     It is of one moment, and locks nothing: the wallet may be published meanwhile.
     """
     with snapshot():
         row = None if wallet_id is None else read_wallet(wallet_id)
-        return _read_document(bot_id, row, programs)
+        return _read_document(bot_id, row, programs, hour)
 
 
-def _read_document(bot_id: int, row: WalletRow | None, programs: Programs) -> Json:
+def _read_document(bot_id: int, row: WalletRow | None, programs: Programs, hour: int) -> Json:
     wallets = database.execute_sql(WALLETS, (bot_id,))
     posts = name_pages(POSTS, bot_id)
     told = {
         "format": FORMAT,
         **show_rules(programs),
+        "bot": show_bot(bot_id, hour),
         "wallets": list(dict.fromkeys(address for (address,) in wallets.fetchall())),
         "wallet": None,
         "postPages": posts.pages,
@@ -189,15 +166,15 @@ def _read_document(bot_id: int, row: WalletRow | None, programs: Programs) -> Js
     if row is None:
         nothing: Json = {"pending": [], "pendingCount": 0, "receiptPages": [], "receipts": []}
         return {**told, **nothing, "digest": None}
-    claimed = show_wallet(row)
+    wallet = show_wallet(row)
     receipts = name_pages(RECEIPTS, row.id)
     return {
         **told,
-        "wallet": claimed,
+        "wallet": wallet,
         **_show_pending(row.id),
         "receiptPages": receipts.pages,
         "receipts": receipts.tail.lines,
-        "digest": digest_claims(claimed, receipts.digests),
+        "digest": digest_claims(wallet, receipts.digests),
     }
 
 
@@ -227,32 +204,25 @@ def _show_pending(wallet_id: int) -> Json:
     }
 
 
-def show_spans(wallet_id: int) -> list[Json]:
-    """Make the forward record of a wallet, whichever bot held it, the first span first."""
-    rows = database.execute_sql(SPANS, (wallet_id,)).fetchall()
-    return [_show_span(wallet_id, _read_span(row)) for row in rows]
-
-
-def _read_span(row: tuple[Any, ...]) -> SpanRow:
-    width = len(SpanRow._fields) - 1
-    told = Sums(*(value or 0 for value in row[width:]))
-    return SpanRow._make((*row[:width], told))
-
-
-def _show_span(wallet_id: int, row: SpanRow) -> Json:
+def show_bot(bot_id: int, hour: int) -> Json:
+    """Make what is claimed of a bot: what its profile says, whose it is, its rows on the boards."""
     return {
-        "botId": row.bot,
-        "ownership": row.ownership,
-        "attachedAtMs": row.attached_at,
-        "detachedAtMs": row.detached_at,
-        "carriedInLamports": show_lamports(row.carried_in),
-        "openCostLamports": show_lamports(row.open_cost),
-        "openPositions": row.open_positions,
-        "realizedLamports": show_lamports(row.forward_realized),
-        "totals": {name: str(value) for name, value in row.totals._asdict().items()},
-        **totals.digest_stored(wallet_id, row.id),
+        **show_profile(_rows, bot_id),
+        "hour": hour,
+        "standings": claimed.show_standings(_rows, bot_id, hour),
+        "pace": claimed.show_pace(_rows, bot_id),
     }
 
 
-def _show_ms(ms: int) -> str | None:
-    return show_time(ms // 1000)
+def show_profile(rows: Rows, bot_id: int) -> Json:
+    """Make what a bot says of itself, and whose it is."""
+    width = len(BotRow._fields) - 1
+    (found,) = rows(BOT.format(bot=bot_id))
+    row = BotRow._make((*found[:width], tuple(found[width:])))
+    return {
+        "owner": mark_owner(row.uid, row.owner),
+        "createdAtMs": row.created_at,
+        "retiredAtMs": row.retired_at,
+        "salt": row.salt,
+        "said": dict(zip(SAID, row.said, strict=True)),
+    }

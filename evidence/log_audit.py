@@ -1,163 +1,188 @@
-"""Compare what is claimed of a bot's posts and wallets with the instance's log, whose leaves are
-all fetched and must lead to the root that it signed.
+"""Read an instance's logs: all leaves are fetched, and must lead to the root that it signed. Claims
+are compared with the leaves by the caller (evidence.leaves).
 """
 
 import time
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from functools import partial
+from typing import NamedTuple
 
-from chain.stored.summary import show_time
 from evidence import witness
 from evidence.claims import Changed, ClaimedPost, Instance, Nonsense
-from evidence.comparing import Difference
+from evidence.differences import Difference
 from evidence.log import name_origin
-from evidence.log_holdings import Held, compare_held
-from evidence.log_memory import LogMemory, Said
+from evidence.log_memory import LogMemory, Part, Said
 from evidence.notes import BadNote, Checkpoint, parse_checkpoint, parse_note
 from market.failures import FetchError
 from storage import tree
-from storage.arrivals import hash_words
 
 # Of a log that is read at all, and of one run: what was read is kept, the next run goes on.
 MAX_LEAVES, MAX_SECONDS = 4_000_000, 900.0
-# Posts of a bot that the evidence lacks and that are named.
-MAX_LEFT_OUT = 1_000
+# Logs before the present one, and others that posts name.
+MAX_LOGS = 50
 TELL_EVERY = 100
-LAST_MS = 253_402_300_799_000
-# Members of a post's leaf that its line has under the same name.
-SAME_NAMES = ("wallet", "source", "channel", "mint", "signature")
+
+
+class Moment(NamedTuple):
+    """How many leaves a log had; 0: that cannot be told."""
+
+    origin: str
+    size: int
 
 
 @dataclass
-class LogFindings:
-    """What differs from the log, and why something cannot be told by it. `origin`: of the log, None
-    where it could not be read.
-    """
-
-    origin: str | None = None
-    differences: list[Difference] = field(default_factory=list)
-    unknown: list[str] = field(default_factory=list)
-
-
-class Verdict(NamedTuple):
-    """The verification of a post: UTC in whole seconds."""
-
-    status: Any
-    reason: Any
-    eventAt: str | None
-
-
-@dataclass(frozen=True)
 class LogAudit:
-    """The audit of an instance's log. `rereads`: may the evidence be read once more?"""
+    """An instance's logs, read as one. `rereads`: may the evidence be read once more?
+
+    `differences`, `unknown`: what is wrong with the logs, and why they can't be read.
+    """
 
     instance: Instance
     memory: LogMemory
     tell: Callable[[str], None]
     rereads: bool = False
+    differences: list[Difference] = field(default_factory=list)
+    unknown: list[str] = field(default_factory=list)
+    parts: list[Part] = field(default_factory=list)
+    _before: int = 0
 
-    def measure(self) -> int:
-        """How many leaves there are before the evidence is read; 0 where that cannot be told."""
+    def measure(self) -> Moment:
+        """How many leaves there are before the evidence is read."""
         seen = self.memory.find_seen()
         try:
             shown = parse_checkpoint(parse_note(self._get("checkpoint")).text)
         except (BadNote, FetchError):
-            return 0
+            return Moment("", 0)
         if seen and seen.checkpoint.origin == shown.origin:
-            return max(shown.size, seen.checkpoint.size)
-        return shown.size
+            return Moment(shown.origin, max(shown.size, seen.checkpoint.size))
+        return Moment(shown.origin, shown.size)
 
-    def check(
-        self,
-        bot: str,
-        before: int,
-        list_posts: Callable[[], Iterable[ClaimedPost]],
-        knows: Callable[[str], bool],
-    ) -> LogFindings:
-        """Compare the posts of a bot; `before`: from `measure`; `knows(id)`: is a post claimed?
+    def read(self, before: Moment, named: Iterable[str]) -> bool:
+        """Read all logs; return whether claims can be compared with them. `before`: from `measure`;
+        `named`: the ids of logs that posts name.
 
-        Raises Changed where they fit only if leaves are younger than what is claimed.
+        Raises Changed if a new log began meanwhile.
         """
-        found = LogFindings()
-        checkpoint = self._try_log(before, found)
-        if checkpoint is None:
-            return found
+        try:
+            if not before.size:
+                raise witness.CannotTell("it showed no checkpoint before its evidence was read")
+            chain = self._read_chain()
+        except witness.NewLog as error:
+            self.unknown.append(f"its log: {error}")
+            return False
+        except (witness.Alarm, tree.BadProof) as error:
+            ours = "a log that begins with what was seen, and leads to its root"
+            self.differences.append(Difference(None, "log", str(error), ours))
+            return False
+        except (witness.CannotTell, BadNote) as error:
+            self.unknown.append(f"its log cannot be read: {error}")
+            return False
+        strange = sorted(set(map(name_origin, named)) - {one.origin for one in chain})
+        self._join([*self._read_strange(strange), *chain])
+        if before.origin != chain[-1].origin and self.rereads:
+            raise Changed
+        self._before = self.parts[-1].begins
+        if before.origin == chain[-1].origin:
+            self._before += min(before.size, chain[-1].size)
+        return True
 
-        def compare(before: int) -> LogFindings:
-            told = LogFindings(checkpoint.origin)
-            self._compare(told, checkpoint, min(before, checkpoint.size), bot, list_posts())
-            left_out = self.memory.list_posts(checkpoint.origin, bot, before)
-            for post in [one for one in left_out if not knows(one)][:MAX_LEFT_OUT]:
-                told.differences.append(Difference(None, f"posts.{post}", None, "it is logged"))
-            return told
+    def _join(self, logs: list[Checkpoint]) -> None:
+        begins = 0
+        for one in logs:
+            self.parts.append(Part(one.origin, begins, one.size))
+            begins += one.size
+        self.memory.join(self.parts)
 
-        return self._weigh_age(before, checkpoint.size, compare)
-
-    def _weigh_age(
-        self, before: int, size: int, compare: Callable[[int], LogFindings]
-    ) -> LogFindings:
-        """Compare with what was logged before; Changed where what is in the log now differs more.
+    def weigh(self, compare: Callable[[int], Iterable[Difference]]) -> list[Difference]:
+        """Compare claims with what was logged before they were read (`compare(before)`). Raises
+        Changed where what is in the log now differs more.
 
         The instance says how many leaves there were before, and may say too few: by the next
         reading its log was read, and as many are known.
         """
-        found = compare(before)
-        if self.rereads and before < size and compare(size).differences != found.differences:
+        found = list(compare(self._before))
+        end = self.parts[-1].ends
+        if self.rereads and self._before < end and list(compare(end)) != found:
             raise Changed
         return found
 
-    def check_held(self, origin: str, bot: str, before: int, held: set[Held]) -> list[Difference]:
-        """Compare when a bot is said to have held which wallets with a log that was read. Raises
-        Changed as `check` does.
-        """
-        again, begins_ms = LogFindings(), self._find_begin(origin)
+    def list_said(self, about: str) -> list[Said]:
+        """What the leaves say of a post, a bot or a wallet."""
+        return self.memory.list_said(about)
 
-        def compare(before: int) -> LogFindings:
-            said = self.memory.list_held(origin, bot)
-            return LogFindings(origin, list(compare_held(held, said, before, begins_ms)))
+    def find_place(self, post: ClaimedPost) -> int | None:
+        """Return the place that a post says its leaf has, among all leaves; None without one."""
+        if post.log is None or post.logIndex is None:
+            return None
+        origin = name_origin(post.log)
+        part = next((one for one in self.parts if one.origin == origin), None)
+        return part.begins + post.logIndex if part else None
 
-        # What happened since the log was read may be claimed, and is logged by now.
-        if compare(before).differences and self._try_log(before, again) is None:
-            return again.differences
-        seen = self.memory.find_seen()
-        size = seen.checkpoint.size if seen else before
-        return self._weigh_age(before, size, compare).differences
-
-    def list_bots(self) -> list[str]:
-        """The ids of all bots that the log tells of; none where it cannot be read."""
-        checkpoint = self._try_log(self.measure(), LogFindings())
-        return [] if checkpoint is None else self.memory.list_bots(checkpoint.origin)
-
-    def note_held(self, origin: str, held: set[Held]) -> list[str]:
-        """Say how much of when a bot is said to have held wallets the log cannot show."""
-        begins_ms = self._find_begin(origin)
-        count = sum(one.attached_ms < begins_ms for one in held)
-        if not count:
-            return []
-        began = _show_ms(begins_ms) or "a time that cannot be"
-        return [f"its log began at {began}; {count} times with a wallet began earlier: its word"]
-
-    def _find_begin(self, origin: str) -> int:
-        """When a log began that continues an earlier one, in ms; 0 of a first one."""
-        opening = self.memory.find_opening(origin)
-        at = opening.get("at") if opening.get("previous") else 0
-        return at if isinstance(at, int) else 0
-
-    def _try_log(self, before: int, found: LogFindings) -> Checkpoint | None:
-        try:
-            if not before:
-                raise witness.CannotTell("it showed no checkpoint before its evidence was read")
-            return self._read_log()
-        except witness.NewLog as error:
-            found.unknown.append(f"its log: {error}")
-        except (witness.Alarm, tree.BadProof) as error:
-            ours = "a log that begins with what was seen, and leads to its root"
-            found.differences.append(Difference(None, "log", str(error), ours))
-        except (witness.CannotTell, BadNote) as error:
-            found.unknown.append(f"its log cannot be read: {error}")
+    def excuse(self, post: ClaimedPost) -> str | None:
+        """Why a post can't be compared; None where it can."""
+        if post.log is None or post.logIndex is None:
+            return None
+        origin = name_origin(post.log)
+        part = next((one for one in self.parts if one.origin == origin), None)
+        if part is None:
+            return f"are in {post.log}, which it does not show"
+        if part is self.parts[-1] and post.logIndex >= part.size:
+            return "are younger than its log's checkpoint"
         return None
+
+    # ---- which logs ------------------------------------------------------------------------------
+    def _read_chain(self) -> list[Checkpoint]:
+        """Read the present log and those that it continues; return them, the oldest first."""
+        chain = [self._read_present()]
+        while previous := self._find_previous(chain[0]):
+            if len(chain) > MAX_LOGS:
+                raise witness.CannotTell(f"it continues more than {MAX_LOGS} others")
+            chain.insert(0, self._read_kept(previous))
+        return chain
+
+    def _find_previous(self, one: Checkpoint) -> witness.Previous | None:
+        opening = self.memory.find_opening(one.origin)
+        try:
+            return witness.parse_previous(opening["previous"])
+        except (ValueError, KeyError, TypeError):
+            raise witness.CannotTell("the first leaf of a log says nothing usable") from None
+
+    def _read_present(self) -> Checkpoint:
+        try:
+            seen = witness.read_log(self._get, self.memory.find_seen()).seen
+        except witness.Alarm as error:
+            if error.seen is not None:
+                self.memory.keep_seen(error.seen)
+            raise
+        self.memory.keep_seen(seen)
+        self._read_all(seen.checkpoint, "")
+        return seen.checkpoint
+
+    def _read_kept(self, previous: witness.Previous) -> Checkpoint:
+        """Read what was kept of the log before."""
+        prefix = f"{previous.log}/"
+        one = Checkpoint(previous.origin, previous.kept, previous.root)
+        if previous.kept == previous.size:
+            self._read_all(one, prefix)
+        else:
+            # Nobody signed the root of what a restore kept.
+            self._read_leaves(one, prefix)
+        return one
+
+    def _read_strange(self, origins: Iterable[str]) -> list[Checkpoint]:
+        """Read logs that posts name and that the present one does not continue."""
+        found = []
+        for origin in list(origins)[:MAX_LOGS]:
+            uid = origin.partition("/")[2]
+            self.unknown.append(f"its log does not continue {uid}, which posts are in")
+            try:
+                look = witness.read_log(partial(self._get_of, uid), None)
+                self._read_all(look.seen.checkpoint, f"{uid}/")
+                found.append(look.seen.checkpoint)
+            except (witness.Alarm, witness.CannotTell, tree.BadProof, BadNote) as error:
+                self.unknown.append(f"{uid} can't be read: {error}")
+        return found
 
     # ---- reading ---------------------------------------------------------------------------------
     def _get(self, path: str) -> bytes:
@@ -166,68 +191,43 @@ class LogAudit:
         except Nonsense as error:
             raise FetchError(str(error)) from None
 
-    def _read_log(self) -> Checkpoint:
-        try:
-            seen = witness.read_log(self._get, self.memory.find_seen())
-        except witness.Alarm as error:
-            if error.seen is not None:
-                self.memory.keep_seen(error.seen)
-            raise
-        checkpoint = seen.checkpoint
-        if checkpoint.size > MAX_LEAVES:
-            raise witness.CannotTell(f"it has {checkpoint.size} leaves, too many to read")
-        self.memory.keep_seen(seen)
+    def _get_of(self, uid: str, path: str) -> bytes:
+        return self._get(f"{uid}/{path}")
+
+    def _read_all(self, one: Checkpoint, prefix: str) -> None:
+        """Read the leaves of a checkpoint. Raises BadProof."""
+        if one.size > MAX_LEAVES:
+            raise witness.CannotTell(f"it has {one.size} leaves, too many to read")
         for _ in range(2):
-            if self._read_leaves(checkpoint) == checkpoint.root:
-                return checkpoint
+            if self._read_leaves(one, prefix) == one.root:
+                return
             # What was kept may be of an answer that nobody signed.
-            self.memory.forget(checkpoint.origin)
+            self.memory.forget(one.origin)
         raise tree.BadProof("its leaves do not lead to the root that it signed")
 
-    def _read_leaves(self, checkpoint: Checkpoint) -> bytes:
+    def _read_leaves(self, one: Checkpoint, prefix: str) -> bytes:
         """Fetch the leaves that are not kept; return the root that all lead to."""
-        origin, size = checkpoint.origin, checkpoint.size
-        full, rest = divmod(size, tree.TILE_WIDTH)
-        hashes, end = self.memory.list_bundles(origin, full), time.monotonic() + MAX_SECONDS
+        full, rest = divmod(one.size, tree.TILE_WIDTH)
+        hashes, end = self.memory.list_bundles(one.origin, full), time.monotonic() + MAX_SECONDS
         for number in range(len(hashes), full):
             if time.monotonic() > end:
                 raise witness.CannotTell(f"{number} of {full} parts are read; run it again")
             if number % TELL_EVERY == TELL_EVERY - 1:
                 self.tell(f"log: {number + 1} of {full} parts")
-            leaves = self._fetch_bundle(number, tree.TILE_WIDTH)
+            leaves = self._fetch_bundle(prefix, number, tree.TILE_WIDTH)
             hashes.append(tree.hash_tile([tree.hash_leaf(one) for one in leaves]))
-            self.memory.keep_bundle(origin, number, leaves, hashes[-1])
-        last = self._fetch_bundle(full, rest) if rest else []
-        self.memory.keep_bundle(origin, full, last, None)
-        return tree.find_root(_make_reader(hashes, [tree.hash_leaf(one) for one in last]), size)
+            self.memory.keep_bundle(one.origin, number, leaves, hashes[-1])
+        last = self._fetch_bundle(prefix, full, rest) if rest else []
+        self.memory.keep_bundle(one.origin, full, last, None)
+        hashed = [tree.hash_leaf(leaf) for leaf in last]
+        return tree.find_root(_make_reader(hashes, hashed), one.size)
 
-    def _fetch_bundle(self, number: int, width: int) -> list[bytes]:
+    def _fetch_bundle(self, prefix: str, number: int, width: int) -> list[bytes]:
         try:
-            bundle = self._get(tree.write_path("entries", number, width))
+            bundle = self._get(prefix + tree.write_path("entries", number, width))
         except FetchError as error:
             raise witness.CannotTell(f"of its leaves {error}") from None
         return tree.cut_bundle(bundle, width)
-
-    # ---- comparing -------------------------------------------------------------------------------
-    def _compare(
-        self,
-        found: LogFindings,
-        checkpoint: Checkpoint,
-        before: int,
-        bot: str,
-        posts: Iterable[ClaimedPost],
-    ) -> None:
-        unknown = Counter[str]()
-        for post in posts:
-            why = excuse(post, checkpoint)
-            if why:
-                unknown[why] += 1
-                continue
-            said = self.memory.list_said(checkpoint.origin, post.id)
-            for name, theirs, ours in compare_post(post, bot, said, before):
-                place = f"posts.{post.id}.logged.{name}"
-                found.differences.append(Difference(post.signature, place, theirs, ours))
-        found.unknown += [f"{count} of its posts {why}" for why, count in unknown.items()]
 
 
 def _make_reader(bundles: list[bytes], last: list[bytes]) -> tree.ReadHash:
@@ -242,73 +242,3 @@ def _make_reader(bundles: list[bytes], last: list[bytes]) -> tree.ReadHash:
         return tree.hash_tile([read(level - 1, begin + n) for n in range(tree.TILE_WIDTH)])
 
     return read
-
-
-def excuse(post: ClaimedPost, checkpoint: Checkpoint) -> str | None:
-    """Why a post cannot be compared with the log of this checkpoint; None where it can."""
-    if post.log is None or post.logIndex is None:
-        return "are said to be in no log"
-    if name_origin(post.log) != checkpoint.origin:
-        return "are in an earlier log, from before a restore or another key"
-    if post.logIndex >= checkpoint.size:
-        return "are younger than the log's checkpoint"
-    return None
-
-
-def compare_post(
-    post: ClaimedPost, bot: str, said: list[Said], before: int
-) -> Iterator[tuple[str, Any, Any]]:
-    """Yield (field, theirs, the log's) where a post is not as the leaves about it say.
-
-    A leaf from the place `before` on may be younger than what was claimed.
-    """
-    leaf = next((one.leaf for one in said if one.place == post.logIndex), None)
-    if leaf is None or leaf["kind"] != "post":
-        yield "logIndex", post.logIndex, "no leaf of this post"
-        return
-    pairs = {name: (getattr(post, name), leaf.get(name)) for name in SAME_NAMES}
-    pairs["botId"] = (bot, leaf.get("bot"))
-    pairs["createdAt"] = (post.createdAt, _show_ms(leaf.get("at")))
-    pairs |= _compare_verdict(post, leaf, said, before)
-    pairs["hidden"] = (post.hidden, _find_hidden(post, said, before))
-    for name, (theirs, ours) in pairs.items():
-        if theirs != ours:
-            yield name, theirs, ours
-    if not post.hidden and not _is_said(post, leaf.get("words")):
-        yield "words", post.words and post.words.body, "words of another hash"
-
-
-def _compare_verdict(
-    post: ClaimedPost, leaf: dict[str, Any], said: list[Said], before: int
-) -> dict[str, tuple[Any, Any]]:
-    """The verification as it is claimed and as it was logged, by field."""
-    claimed = Verdict(post.status, post.reason, post.eventAt)
-    moves = [one for one in said if one.leaf["kind"] == "verification"]
-    known = [_read_verdict(one.leaf) for one in moves if one.place < before]
-    last = known[-1] if known else _read_verdict(leaf)
-    since = [_read_verdict(one.leaf) for one in moves if one.place >= before]
-    logged = claimed if claimed in since else last
-    return {name: (getattr(claimed, name), getattr(logged, name)) for name in Verdict._fields}
-
-
-def _read_verdict(leaf: dict[str, Any]) -> Verdict:
-    return Verdict(leaf.get("status"), leaf.get("statusReason"), _show_ms(leaf.get("eventAt")))
-
-
-def _find_hidden(post: ClaimedPost, said: list[Said], before: int) -> bool:
-    hidings = [one.place for one in said if one.leaf["kind"] == "hiding"]
-    return any(place < before for place in hidings) or (post.hidden and bool(hidings))
-
-
-def _is_said(post: ClaimedPost, words: Any) -> bool:
-    if post.words is None:
-        return False
-    one = post.words
-    found = hash_words(one.salt or "", one.eventId, one.body, one.symbol, one.reason)
-    return bool(found == words)
-
-
-def _show_ms(ms: Any) -> str | None:
-    if not isinstance(ms, int) or not 0 <= ms <= LAST_MS:
-        return None
-    return show_time(ms // 1000)

@@ -1,8 +1,9 @@
-"""What an auditor keeps of an instance's log: the checkpoint seen last, and what leaves say of
-posts and of which bot held which wallet, so that each leaf is fetched once.
+"""What an auditor keeps of an instance's logs: the checkpoint seen last, and the leaves about bots,
+posts and wallets, so that each leaf is fetched once.
 """
 
 import sqlite3
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import orjson
@@ -14,23 +15,41 @@ TABLES = """
 CREATE TABLE IF NOT EXISTS log_seen (id INTEGER PRIMARY KEY, key TEXT, note TEXT);
 CREATE TABLE IF NOT EXISTS log_part (origin TEXT, number INTEGER, hash BLOB,
     PRIMARY KEY (origin, number)) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS log_said (origin TEXT, place INTEGER, kind TEXT, post TEXT, bot TEXT,
+CREATE TABLE IF NOT EXISTS log_leaf (origin TEXT, place INTEGER, kind TEXT, about TEXT, bot TEXT,
     leaf BLOB, PRIMARY KEY (origin, place)) WITHOUT ROWID;
-CREATE INDEX IF NOT EXISTS log_said_post ON log_said (origin, post, place);
-CREATE INDEX IF NOT EXISTS log_said_bot ON log_said (origin, bot, place);
+CREATE INDEX IF NOT EXISTS log_leaf_about ON log_leaf (about, kind);
+CREATE INDEX IF NOT EXISTS log_leaf_bot ON log_leaf (bot, kind);
+CREATE TEMP TABLE part (origin TEXT PRIMARY KEY, begins INTEGER, size INTEGER);
 """
-OF_POSTS, OF_WALLETS = ("post", "verification", "hiding"), ("attachment", "detachment")
+# What a leaf is about, by its kind.
+ABOUT = {
+    **dict.fromkeys(("post", "verification", "hiding"), "post"),
+    **dict.fromkeys(("profile", "retirement", "attachment", "detachment"), "bot"),
+    "evidence": "wallet",
+}
 
 
 class Said(NamedTuple):
-    """A leaf: its place in the log, and its members."""
+    """A leaf: its place, counted through all logs, and its members."""
 
     place: int
     leaf: dict[str, Any]
 
 
+class Part(NamedTuple):
+    """A log of which the first `size` leaves were read. `begins`: leaves of the logs before it."""
+
+    origin: str
+    begins: int
+    size: int
+
+    @property
+    def ends(self) -> int:
+        return self.begins + self.size
+
+
 class LogMemory:
-    """The tables of the log in the auditor's file."""
+    """The tables of the logs in the auditor's file."""
 
     def __init__(self, kept: sqlite3.Connection) -> None:
         self._kept = kept
@@ -45,7 +64,7 @@ class LogMemory:
         """Keep a checkpoint instead of the one before."""
         self._kept.execute("INSERT OR REPLACE INTO log_seen VALUES (1, ?, ?)", seen)
 
-    # ---- leaves ----------------------------------------------------------------------------------
+    # ---- keeping leaves --------------------------------------------------------------------------
     def list_bundles(self, origin: str, count: int) -> list[bytes]:
         """The hashes of up to `count` full bundles of leaves, from the first."""
         rows = self._kept.execute(
@@ -58,64 +77,62 @@ class LogMemory:
     ) -> None:
         """Keep what a bundle says; `root`: its hash, None where it is not full."""
         begin = number * TILE_WIDTH
-        rows = [_make_row(origin, place, leaf) for place, leaf in enumerate(leaves, begin)]
         self._kept.execute("BEGIN IMMEDIATE")
-        self._kept.execute(
-            "DELETE FROM log_said WHERE origin = ? AND place >= ?",
-            (origin, begin),
-        )
-        self._kept.executemany(
-            "INSERT INTO log_said VALUES (?, ?, ?, ?, ?, ?)", [row for row in rows if row]
-        )
+        self._kept.execute("DELETE FROM log_leaf WHERE origin = ? AND place >= ?", (origin, begin))
+        self.add_leaves(origin, begin, leaves)
         if root is not None:
             self._kept.execute(
                 "INSERT OR REPLACE INTO log_part VALUES (?, ?, ?)", (origin, number, root)
             )
         self._kept.execute("COMMIT")
 
+    def add_leaves(self, origin: str, begin: int, leaves: list[bytes]) -> None:
+        """Add the leaves from the place `begin` on."""
+        rows = [_make_row(origin, place, leaf) for place, leaf in enumerate(leaves, begin)]
+        self._kept.executemany(
+            "INSERT INTO log_leaf VALUES (?, ?, ?, ?, ?, ?)", [row for row in rows if row]
+        )
+
     def forget(self, origin: str) -> None:
         """Forget the leaves of a log: they are not those of its checkpoint."""
-        for table in ("log_part", "log_said"):
+        for table in ("log_part", "log_leaf"):
             self._kept.execute(f"DELETE FROM {table} WHERE origin = ?", (origin,))
 
-    def list_said(self, origin: str, post: str) -> list[Said]:
-        """What the leaves say of a post, in their order."""
+    # ---- reading leaves --------------------------------------------------------------------------
+    def join(self, parts: Iterable[Part]) -> None:
+        """Read these logs as one from now on."""
+        self._kept.execute("DELETE FROM part")
+        self._kept.executemany("INSERT INTO part VALUES (?, ?, ?)", parts)
+
+    def _list(self, where: str, *values: Any) -> list[Said]:
         rows = self._kept.execute(
-            "SELECT place, leaf FROM log_said WHERE origin = ? AND post = ? ORDER BY place",
-            (origin, post),
+            "SELECT p.begins + l.place, l.leaf FROM log_leaf l JOIN part p ON p.origin = l.origin"
+            f" AND l.place < p.size WHERE {where} ORDER BY 1",
+            values,
         )
         return [Said(place, orjson.loads(leaf)) for place, leaf in rows]
 
-    def list_posts(self, origin: str, bot: str, before: int) -> list[str]:
-        """The ids of a bot's posts with a leaf at a place below `before`."""
-        rows = self._kept.execute(
-            "SELECT post FROM log_said"
-            " WHERE origin = ? AND bot = ? AND place < ? AND kind = 'post' ORDER BY place",
-            (origin, bot, before),
-        )
-        return [post for (post,) in rows]
+    def list_said(self, about: str) -> list[Said]:
+        """What the leaves say of a post, a bot or a wallet, in their order."""
+        return self._list("l.about = ?", about)
 
-    def list_bots(self, origin: str) -> list[str]:
+    def list_posts(self, bot: str, before: int) -> list[str]:
+        """The ids of a bot's posts with a leaf at a place below `before`."""
+        said = self._list("l.bot = ? AND l.kind = 'post'", bot)
+        return [one.leaf["post"] for one in said if one.place < before]
+
+    def list_bots(self) -> list[str]:
         """The ids of all bots that leaves are about."""
         rows = self._kept.execute(
-            "SELECT DISTINCT bot FROM log_said WHERE origin = ? AND bot IS NOT NULL ORDER BY bot",
-            (origin,),
+            "SELECT DISTINCT bot FROM log_leaf WHERE bot IS NOT NULL AND origin IN"
+            " (SELECT origin FROM part) ORDER BY bot"
         )
         return [bot for (bot,) in rows]
-
-    def list_held(self, origin: str, bot: str) -> list[Said]:
-        """What the leaves say of when a bot held which wallet, in their order."""
-        rows = self._kept.execute(
-            "SELECT place, leaf FROM log_said WHERE origin = ? AND bot = ?"
-            " AND kind IN ('attachment', 'detachment') ORDER BY place",
-            (origin, bot),
-        )
-        return [Said(place, orjson.loads(leaf)) for place, leaf in rows]
 
     def find_opening(self, origin: str) -> dict[str, Any]:
         """Return the first leaf of a log; empty where that is no opening, or not known."""
         found = self._kept.execute(
-            "SELECT leaf FROM log_said WHERE origin = ? AND place = 0 AND kind = 'opening'",
+            "SELECT leaf FROM log_leaf WHERE origin = ? AND place = 0 AND kind = 'opening'",
             (origin,),
         )
         row = found.fetchone()
@@ -130,9 +147,12 @@ def _make_row(origin: str, place: int, leaf: bytes) -> tuple[Any, ...] | None:
         made = orjson.loads(leaf)
     except ValueError:
         return None
-    if not isinstance(made, dict):
+    kind = made.get("kind") if isinstance(made, dict) else None
+    if kind == "opening":
+        return (origin, place, kind, None, None, leaf)
+    if not isinstance(kind, str) or kind not in ABOUT:
         return None
-    kind, post, bot = (made.get(name) for name in ("kind", "post", "bot"))
-    post, bot = (one if isinstance(one, str) else None for one in (post, bot))
-    is_kept = (kind in OF_POSTS and post) or (kind in OF_WALLETS and bot) or kind == "opening"
-    return (origin, place, kind, post, bot, leaf) if is_kept else None
+    about, bot = made.get(ABOUT[kind]), made.get("bot")
+    if not isinstance(about, str):
+        return None
+    return (origin, place, kind, about, bot if isinstance(bot, str) else None, leaf)

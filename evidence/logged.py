@@ -23,9 +23,15 @@ class LoggedRow(NamedTuple):
     wallet: int
 
 
+RECORDS = "SELECT COUNT(*) FROM attachment WHERE wallet_id = ? AND open_cost IS NOT NULL"
+
+
 def append_digest(wallet_id: int, address: str, digest: str, now: int) -> None:
-    """Append a digest of a wallet's evidence to the log, inside a transaction; `now` in ms."""
-    leaf = append_leaf("evidence", now, wallet=address, digest=digest)
+    """Append a digest of a wallet's evidence to the log, inside a transaction; `now` in ms. It says
+    how many records the wallet has, which never become fewer.
+    """
+    ((records,),) = database.execute_sql(RECORDS, (wallet_id,)).fetchall()
+    leaf = append_leaf("evidence", now, wallet=address, digest=digest, records=records)
     write_rows(LoggedWallet, [{"wallet": wallet_id, "leaf_id": leaf.id}], ("wallet",))
 
 

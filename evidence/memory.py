@@ -16,6 +16,7 @@ import orjson
 from chain.reading.entries import Entry
 from chain.reading.packing import pack, read_stored
 from chain.reading.receipts import Receipt
+from evidence.claims import ClaimedPost
 from evidence.log_memory import LogMemory
 
 # Transactions written at once; what is lost in a power cut is fetched again.
@@ -26,6 +27,12 @@ CREATE TABLE entry (signature TEXT PRIMARY KEY, slot INTEGER, tx_index INTEGER, 
 CREATE INDEX entry_slot ON entry (slot, tx_index);
 CREATE TABLE listed (signature TEXT PRIMARY KEY, slot INTEGER, tx_index INTEGER) WITHOUT ROWID;
 CREATE TABLE claim (signature TEXT PRIMARY KEY, slot INTEGER, line BLOB) WITHOUT ROWID;
+"""
+POSTS = """
+CREATE TABLE post (place INTEGER PRIMARY KEY, id TEXT UNIQUE, wallet TEXT, signature TEXT,
+                   created_at INTEGER, log TEXT, line TEXT);
+CREATE INDEX post_wallet ON post (wallet);
+CREATE INDEX post_signature ON post (signature);
 """
 
 
@@ -53,8 +60,7 @@ class Memory:
         self._unwritten: dict[str, bytes] = {}
         # An empty name makes a temporary file that nobody sees.
         self._posts = sqlite3.connect("", isolation_level=None)
-        self._posts.execute("CREATE TABLE post (id TEXT PRIMARY KEY, wallet TEXT, line TEXT)")
-        self._posts.execute("CREATE INDEX post_wallet ON post (wallet)")
+        self._posts.executescript(POSTS)
         self.begin()
 
     def begin(self) -> None:
@@ -197,24 +203,46 @@ class Memory:
         """Forget the posts of the bot at hand."""
         self._posts.execute("DELETE FROM post")
 
-    def add_posts(self, rows: list[tuple[str, str | None, str]]) -> int:
-        """Add (id, address of its wallet or None, the line as JSON) of posts; return how many have
-        an id that an earlier one had.
-        """
+    def add_posts(self, posts: list[ClaimedPost]) -> int:
+        """Add posts in the order of arrival; return how many have the id of an earlier one."""
         before = self._posts.total_changes
+        rows = [
+            (one.id, one.wallet, one.signature, one.createdAtMs, one.log, one.model_dump_json())
+            for one in posts
+        ]
         self._posts.execute("BEGIN")
-        self._posts.executemany("INSERT OR IGNORE INTO post VALUES (?, ?, ?)", rows)
+        self._posts.executemany(
+            "INSERT OR IGNORE INTO post (id, wallet, signature, created_at, log, line)"
+            " VALUES (?, ?, ?, ?, ?, ?)",
+            rows,
+        )
         self._posts.execute("COMMIT")
         return len(rows) - (self._posts.total_changes - before)
 
-    def list_posts(self, wallet: str | None) -> Iterator[str]:
-        """Yield the lines of the posts that are judged against a wallet, or against none."""
-        rows = self._posts.execute("SELECT line FROM post WHERE wallet IS ?", (wallet,))
-        return (line for (line,) in rows)
+    def list_posts(self, wallet: str | None) -> Iterator[ClaimedPost]:
+        """Yield the posts that are judged against a wallet, or against none."""
+        return self._list_posts("WHERE wallet IS ?", wallet)
 
-    def list_all_posts(self) -> Iterator[str]:
-        """Yield the lines of all posts."""
-        return (line for (line,) in self._posts.execute("SELECT line FROM post ORDER BY id"))
+    def list_all_posts(self) -> Iterator[ClaimedPost]:
+        """Yield all posts in the order of their times."""
+        return self._list_posts("ORDER BY created_at, place")
+
+    def list_repeated(self) -> set[str]:
+        """The ids of posts that name a transaction that an earlier post named."""
+        rows = self._posts.execute(
+            "SELECT id FROM post p WHERE EXISTS (SELECT 1 FROM post o"
+            " WHERE o.signature = p.signature AND o.place < p.place)"
+        )
+        return {uid for (uid,) in rows}
+
+    def _list_posts(self, where: str, *values: Any) -> Iterator[ClaimedPost]:
+        rows = self._posts.execute(f"SELECT line FROM post {where}", values)
+        return (ClaimedPost.model_validate_json(line) for (line,) in rows)
+
+    def list_logs(self) -> set[str]:
+        """The ids of the logs that posts name."""
+        rows = self._posts.execute("SELECT DISTINCT log FROM post WHERE log IS NOT NULL")
+        return {uid for (uid,) in rows}
 
     def has_post(self, uid: str) -> bool:
         """Is a post with this id among them?"""

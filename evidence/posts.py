@@ -4,13 +4,12 @@ words where they are shown. In order of arrival, paged.
 
 from typing import Any, NamedTuple
 
-from chain.stored.summary import show_time
 from evidence.pages import Line, Paged
 
 LINES = """
 SELECT p.id, p.uid, p.created_at, p.event_at, p.checked_at, p.mint, p.signature, w.address,
        p.status, p.status_reason, t.uid, p.hidden_at, p.source, p.channel, p.salt, p.event_id,
-       p.body, p.symbol, p.reason, l.uid, p.leaf_id - l.first_leaf
+       p.body, p.symbol, p.reason, p.claim, p.delay, l.uid, p.leaf_id - l.first_leaf
 FROM post p LEFT JOIN wallet w ON w.id = p.wallet_id LEFT JOIN trade t ON t.id = p.trade_id
 LEFT JOIN log_leaf f ON f.id = p.leaf_id
 LEFT JOIN log l ON l.id = (SELECT MAX(id) FROM log WHERE first_leaf <= f.id)
@@ -18,7 +17,7 @@ WHERE p.bot_id = {owner} AND p.id > {after} ORDER BY p.id LIMIT {most}"""
 
 
 class PostRow(NamedTuple):
-    """A post, its verification and its leaf; times in ms."""
+    """A post, its verification and its leaf; times in ms, `delay` in seconds."""
 
     uid: str
     created_at: int
@@ -38,24 +37,28 @@ class PostRow(NamedTuple):
     body: str
     symbol: str | None
     reason: str | None
+    claim: bool
+    delay: int | None
     log: str | None
     place: int | None
 
 
 def show_post(row: PostRow) -> Line:
-    """Make the line of a post; times are whole seconds, rounded down."""
+    """Make the line of a post."""
     return {
         "id": row.uid,
-        "createdAt": show_time(row.created_at // 1000),
-        "eventAt": show_time(row.event_at // 1000),
-        "checkedAt": None if row.checked_at is None else show_time(row.checked_at // 1000),
+        "createdAtMs": row.created_at,
+        "eventAtMs": row.event_at,
+        "checkedAtMs": row.checked_at,
         "wallet": row.wallet,
         "signature": row.signature,
         "mint": row.mint,
         "status": row.status,
         "reason": row.status_reason,
         "tradeId": row.trade,
-        "hidden": row.hidden_at is not None,
+        "isClaim": bool(row.claim),
+        "delaySeconds": row.delay,
+        "hiddenAtMs": row.hidden_at,
         "source": row.source,
         "channel": row.channel,
         "log": row.log,

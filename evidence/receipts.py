@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 
 from chain.amounts import show_lamports
+from chain.stored.trades import DIGESTED
 from evidence.pages import Line, Paged
 
 # What a line says of a receipt, and the column of the trade that holds it: texts and numbers,
@@ -45,6 +46,20 @@ NESTED = {
     "counterparties": "counterparties",
     "flags": "flags",
     "lots": "lots",
+}
+
+
+def name_member(column: str) -> str:
+    """Return the name of a column as JSON has it."""
+    first, *rest = column.split("_")
+    return first + "".join(one.capitalize() for one in rest)
+
+
+# Every other derived column stands under its own name.
+PLAIN |= {
+    name_member(name): name
+    for name in DIGESTED
+    if name not in {*PLAIN.values(), *AMOUNTS.values(), *NESTED.values()}
 }
 COLUMNS = (*PLAIN.values(), *AMOUNTS.values(), *NESTED.values())
 AMOUNTS_FROM, NESTED_FROM = len(PLAIN), len(PLAIN) + len(AMOUNTS)

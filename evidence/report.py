@@ -3,11 +3,13 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from evidence.comparing import Difference
+from evidence.differences import Difference
 
 # Differences of a bot that are named one by one; the others are counted.
 MAX_NAMED = 1_000
 SAME, DIFFERENT, CANNOT_TELL = "same", "different", "cannot_tell"
+# The side that lacks what a verdict needs.
+NODE, INSTANCE, AUDITOR = "your node", "the instance", "this program"
 
 
 @dataclass
@@ -30,6 +32,11 @@ class Report:
         if self.count:
             return DIFFERENT
         return CANNOT_TELL if self.unknown else SAME
+
+    def cannot_tell(self, side: str, why: str, wallet: str | None = None) -> None:
+        """Note which side lacks what. `side`: NODE, INSTANCE or AUDITOR."""
+        about = f"{wallet}: " if wallet else ""
+        self.unknown.append(f"{side}: {about}{why}")
 
     def add(self, found: Iterable[Difference]) -> None:
         for one in found:

@@ -3,25 +3,36 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+import orjson
+
+from chain.ledger.balances import BalanceChain
 from chain.ledger.coverage import is_explained
+from chain.ledger.ledger import Ledger
 from chain.ledger.lots import Opening
 from chain.ledger.own import OWN_FLAGS, OWN_WALLETS, mark_own
 from chain.ledger.sales import UNEXPLAINED
+from chain.ledger.views import Span, Spans
 from chain.reading.effects import touches
 from chain.reading.entries import Entry
+from chain.reading.kinds import TRADES
 from chain.reading.programs import Programs
-from chain.stored.attachments import Holder, is_own_trade
+from chain.stored.attachments import Holder, find_past, is_own_trade
 from chain.stored.siblings import Sibling
+from chain.stored.store import BookedEntry, PendingLedger, rebuild_ledger, show_summary
 from chain.stored.summary import show_time
-from evidence import comparing
+from evidence import claimed, comparing
+from evidence.books import Books
 from evidence.claims import ClaimedPost, ClaimedWallet, Claims, Nonsense, Scope
-from evidence.comparing import OWN_FIELDS, Difference, Findings, compare_row, show_sums
+from evidence.comparing import OWN_FIELDS, Findings
+from evidence.differences import Difference, compare
 from evidence.memory import KeptEntry, Memory
-from evidence.rebuilding import Begin, RebuiltLedger, rebuild
-from evidence.report import Report
+from evidence.receipts import make_line
+from evidence.report import INSTANCE, NODE, Report
 from evidence.view import View
+from models import Attachment, Wallet
 
 if TYPE_CHECKING:
     from evidence.audit import Auditor
@@ -30,6 +41,18 @@ if TYPE_CHECKING:
 MAX_SUSPECTS = 500
 # So far may the clock of the chain run ahead of an instance's.
 MAX_AHEAD_SECONDS = 600
+# So long may an instance take to publish a span after it looked at the wallet.
+MAX_WAITING_MS = 600_000
+# Sums that follow without a block time.
+TIMELESS = ("results", "positions", "realized", "costLeft", "reconciliation", "averageCost")
+
+
+@dataclass
+class Rebuilt:
+    """A wallet's ledger, worked out; `last_trade`: Unix seconds."""
+
+    pending: PendingLedger
+    last_trade: int | None = None
 
 
 @dataclass
@@ -42,6 +65,7 @@ class WalletAudit:
     scope: Scope
     claims: Claims
     memory: Memory
+    books: Books
     findings: Findings = field(default_factory=Findings)
     # Whether all that is claimed is there to be rebuilt.
     is_whole: bool = False
@@ -52,7 +76,7 @@ class WalletAudit:
     def read_claims(self) -> bool:
         """Read what is claimed; return whether it can be compared."""
         if self.wallet.rules.partition("@")[0] != self.claims.rules:
-            self._cannot_tell("its transactions are being read again by new rules")
+            self._cannot_tell(INSTANCE, "its transactions are being read again by new rules")
             return False
         self.memory.begin()
         self._count = self._read_receipts()
@@ -85,10 +109,14 @@ class WalletAudit:
 
     def finish(self, audits: "Sequence[WalletAudit]") -> None:
         """Compare the posts, and report what differs. `audits`: of all wallets of the bot."""
-        for text in self.auditor.memory.list_posts(self.wallet.address):
-            post = ClaimedPost.model_validate_json(text)
+        for post in self.auditor.memory.list_posts(self.wallet.address):
             self.findings.differences += self._check_post(post, audits)
         self.report.add(self.findings.differences)
+
+    def find_time(self, signature: str) -> int | None:
+        """The block time of a transaction that is claimed, or None."""
+        kept = self.memory.find_entry(signature)
+        return kept.entry.block_time if kept else None
 
     @property
     def wallet(self) -> ClaimedWallet:
@@ -96,9 +124,8 @@ class WalletAudit:
             raise Nonsense("its evidence lacks a wallet that it names")
         return self.claims.wallet
 
-    def _cannot_tell(self, why: str) -> None:
-        address = self.claims.wallet.address if self.claims.wallet else "no wallet"
-        self.report.unknown.append(f"{address}: {why}")
+    def _cannot_tell(self, side: str, why: str) -> None:
+        self.report.cannot_tell(side, why, self.wallet.address)
 
     def _differs(self, signature: str | None, name: str, theirs: Any, ours: Any) -> None:
         self.findings.differences.append(Difference(signature, name, theirs, ours))
@@ -113,8 +140,9 @@ class WalletAudit:
         if early:
             # From then they count in the forward record: no chain says whether that is so.
             self._cannot_tell(
+                INSTANCE,
                 f"it says that it saw {early} transactions more than {MAX_AHEAD_SECONDS // 60}"
-                " minutes before they happened"
+                " minutes before they happened",
             )
         self.report.receipts += count
         return count
@@ -157,7 +185,7 @@ class WalletAudit:
             return True
         first, last = missing[0]["slot"], missing[-1]["slot"]
         self._cannot_tell(
-            f"your node lacks {len(missing)} of the transactions, slots {first} to {last}"
+            NODE, f"it lacks {len(missing)} of the transactions, slots {first} to {last}"
         )
         return False
 
@@ -167,7 +195,7 @@ class WalletAudit:
         """
         if not _moves(missing):
             return False
-        whole = rebuild(Begin(self.view.wallet), self._list_all, lambda row: None).ledger
+        whole = rebuild_ledger(Ledger(True, Spans(), BalanceChain({})), self._list_all, _book_all)
         holdings = self.view.ask_holdings()
         if not holdings or whole.chain.gaps or whole.chain.first_slot is None:
             return False
@@ -203,7 +231,7 @@ class WalletAudit:
         self.memory.add_left_out(left_out)
         for why, slots in excused.items():
             told = f"{len(slots)} transactions, slots {slots[0]} to {slots[-1]}, are not claimed"
-            self._cannot_tell(f"{told}: {why}")
+            self._cannot_tell(INSTANCE, f"{told}: {why}")
         if seen:
             # No difference: it may have them in a moment. But whoever reads `same` has to know.
             self.report.notes.append(
@@ -242,44 +270,126 @@ class WalletAudit:
         if not names:
             return False
         if not kept.inner_told or "receipt" in names:
-            self._cannot_tell(f"your node tells another {kept.entry.signature}")
+            self._cannot_tell(NODE, f"it tells another {kept.entry.signature}")
             return True
         return False
 
     def _compare_all(self) -> None:
         """Rebuild what is claimed and compare everything."""
-        before = list(self.findings.differences)
-        wallet, compared = self.wallet, Findings()
+        before, compared = list(self.findings.differences), Findings()
+        number, spans = self._open_books()
+        untouched = {
+            one.address: Opening.untouched(one.address, one.mint, int(one.amountRaw), one.decimals)
+            for one in self.wallet.untouched
+        }
+        ledger = Ledger(self.wallet.backfilled, Spans(spans), BalanceChain(untouched))
 
-        def compare(row: dict[str, Any]) -> None:
-            compared.add(compare_row(self.memory, row))
-            if UNEXPLAINED in row["flags"]:
-                self._unexplained.add(row["signature"])
+        def make(pending: PendingLedger, booked: Iterable[BookedEntry]) -> Rebuilt:
+            compared.clear()
+            return self._book(number, compared, Rebuilt(pending), booked)
 
-        rebuilt = rebuild(self._begin(), self._list_claimed, compare)
-        if self._is_disjoint(rebuilt, compared):
+        rebuilt = rebuild_ledger(ledger, self._list_claimed, make)
+        if self._is_disjoint(rebuilt.pending.ledger, compared):
             self.is_whole = False
             return
-        if wallet.coverage is not None or rebuilt.ledger.chain.count:
-            self._compare_whole(rebuilt, compared)
+        if self.wallet.coverage is not None or rebuilt.pending.ledger.chain.count:
+            self._fill_books(number, rebuilt)
+            self._compare_whole(number, rebuilt, compared)
         self.findings = compared
         self.findings.differences += before
         self._weigh_order()
 
-    def _begin(self) -> Begin:
-        wallet = self.wallet
-        untouched = tuple(
-            (
-                one.address,
-                Opening.untouched(one.address, one.mint, int(one.amountRaw), one.decimals),
+    def _open_books(self) -> tuple[int, tuple[Span, ...]]:
+        """Insert the wallet and when bots held it; return its number, and the spans, numbered."""
+        spans, find_bot = self.wallet.spans, self.books.find_bot
+        values: dict[str, Any] = {"coverage": orjson.dumps(self.wallet.coverage).decode()}
+        if spans:
+            # The one that is open began last, whatever the clock said.
+            order = sorted(spans, key=lambda one: one.detachedAtMs is None)
+            holders = [
+                Holder(one.botId or "", one.ownership or "", one.attachedAtMs) for one in order
+            ]
+            past = find_past(holders, holders[-1].bot)
+            values["bot_id"] = find_bot(str(holders[-1].bot))
+            if past:
+                values |= {"earlier_bot_id": find_bot(str(past.bot)), "bot_since": past.until}
+        number = self.books.add(Wallet, address=self.wallet.address, **values)
+        numbers = [
+            self.books.add(
+                Attachment,
+                bot_id=find_bot(one.botId or ""),
+                wallet_id=number,
+                ownership=one.ownership,
+                attached_at=one.attachedAtMs,
+                detached_at=one.detachedAtMs,
             )
-            for one in wallet.untouched
+            for one in spans
+        ]
+        made = (
+            Span(place, one.attachedAtMs, one.detachedAtMs)
+            for place, one in zip(numbers, spans, strict=True)
         )
-        spans = comparing.number_spans(wallet.spans)
-        return Begin(wallet.address, wallet.backfilled, untouched, spans)
+        return number, tuple(sorted(made, key=lambda one: (one.begins_ms, one.number)))
+
+    def _book(
+        self, number: int, compared: Findings, rebuilt: Rebuilt, booked: Iterable[BookedEntry]
+    ) -> Rebuilt:
+        """Compare each trade row; note which tokens it moved."""
+        holder = SimpleNamespace(id=number, address=self.wallet.address)
+        self.books.drop_trades(number)
+        for one in booked:
+            row, kept = one.make_row(holder), self._kept.pop(one.entry.signature)
+            if kept.line is not None:
+                ours = make_line(row, kept.digest, kept.entry.seen_at)
+                compared.add(comparing.compare_line(kept.line, ours))
+            self.books.add_trade(number, row)
+            if UNEXPLAINED in row["flags"]:
+                self._unexplained.add(one.entry.signature)
+            if one.entry.kind in TRADES:
+                rebuilt.last_trade = one.entry.block_time
+        return rebuilt
+
+    def _fill_books(self, number: int, rebuilt: Rebuilt) -> None:
+        """Insert all that follows from the ledger, but of spans that may wait to be published."""
+        ledger = rebuilt.pending.ledger
+        waiting = self._list_waiting(ledger)
+        self.books.update(
+            Wallet,
+            number,
+            **show_summary(ledger),
+            last_trade_at=rebuilt.last_trade and rebuilt.last_trade * 1000,
+        )
+        for derived, rows in rebuilt.pending.derived.take(ledger).items():
+            names = ("wallet_id", *derived.key, *derived.columns)
+            view = derived.key.index("view")
+            kept = (
+                (number, *key, *values)
+                for key, values in rows.items()
+                if values is not None and key[view] not in waiting
+            )
+            self.books.add_many(derived.name, names, kept)
+        for span, holdings in ledger.find_holdings().items():
+            if span not in waiting:
+                self.books.update(Attachment, span, **holdings._asdict())
+
+    def _list_waiting(self, ledger: Ledger) -> set[int]:
+        """The numbers of the spans that are claimed not to be published yet, where that may be: an
+        instance that looked at the wallet since they began has published them.
+        """
+        numbers = sorted(ledger.find_holdings())
+        checked_at = parse_time((self._coverage or {}).get("checkedAt"))
+        return {
+            number
+            for number, span in zip(numbers, self.wallet.spans, strict=True)
+            if span.openCost is None
+            and (checked_at is None or checked_at * 1000 <= span.attachedAtMs + MAX_WAITING_MS)
+        }
 
     def _list_claimed(self) -> Iterator[Entry]:
-        return map(self._mark, self.memory.list_claimed())
+        self._kept: dict[str, KeptEntry] = {}
+        for kept in self.memory.list_claimed():
+            self._kept[kept.entry.signature] = kept
+            yield self._mark(kept)
 
     def _mark(self, kept: KeptEntry) -> Entry:
         """Flag an entry that exchanged something with another wallet of the bot."""
@@ -309,24 +419,30 @@ class WalletAudit:
             if span.botId != self.report.bot
         )
 
-    def _is_disjoint(self, rebuilt: RebuiltLedger, compared: Findings) -> bool:
+    def _is_disjoint(self, ledger: Ledger, compared: Findings) -> bool:
         """Does the node tell other transactions, whose balances do not join? Then it is wrong."""
         others = [one for one in compared.differences if one.field == "receipt"]
         said = comparing.list_gaps(self._coverage)
-        broken = [g for g in rebuilt.ledger.chain.gaps if (g.from_slot, g.to_slot) not in said]
+        broken = [g for g in ledger.chain.gaps if (g.from_slot, g.to_slot) not in said]
         if others and broken:
             gap = f"slots {broken[0].from_slot} to {broken[0].to_slot}"
-            self._cannot_tell(f"your node's transactions do not join at {gap}")
+            self._cannot_tell(NODE, f"its transactions do not join at {gap}")
         return bool(others and broken)
 
-    def _compare_whole(self, rebuilt: RebuiltLedger, compared: Findings) -> None:
+    def _compare_whole(self, number: int, rebuilt: Rebuilt, compared: Findings) -> None:
         wallet, timeless = self.wallet, compared.timeless
         found = compared.differences
-        found += comparing.compare_coverage(wallet.coverage or {}, rebuilt, timeless)
+        found += comparing.compare_coverage(wallet.coverage or {}, rebuilt.pending, timeless)
+        theirs = wallet.model_dump(include={"sums", "past", "spans"})
+        ours = claimed.show_derived(self.books.rows, number)
         if timeless:
-            self._cannot_tell("some block times are known to one side only")
-        found += comparing.compare_sums(wallet.sums, show_sums(rebuilt), timeless)
-        found += () if timeless else comparing.compare_spans(wallet.spans, rebuilt)
+            self._cannot_tell(NODE, "some block times are known to one side only")
+            for told in (theirs, ours):
+                told.pop("spans")
+                told["sums"] = {name: told["sums"].get(name) for name in TIMELESS}
+        for name in ours:
+            place = "" if name == "sums" else name
+            found += compare(theirs[name], ours[name], place)
 
     def _weigh_order(self) -> None:
         """Drop differences that follow from an order inside a slot that nobody knows."""
@@ -334,7 +450,7 @@ class WalletAudit:
             return
         kept = [one for one in self.findings.differences if one.field in OWN_FIELDS]
         if len(kept) < len(self.findings.differences):
-            self._cannot_tell("the order of some transactions inside their slot is not known")
+            self._cannot_tell(NODE, "the order of some transactions inside their slot is not known")
         self.findings.differences = kept
 
     # ---- posts -----------------------------------------------------------------------------------
@@ -343,7 +459,7 @@ class WalletAudit:
     ) -> Iterable[Difference]:
         if post.signature is None:
             return comparing.judge_unsigned(post)
-        second = _read_second(post)
+        second = post.createdAtMs // 1000
         others = [one for one in audits if one is not self and one.is_proven_at(second)]
         together = [self, *others]
         kept = [(one, one.memory.find_entry(post.signature)) for one in together]
@@ -359,7 +475,7 @@ class WalletAudit:
             return comparing.judge_unseen(post, True)
         views = [one.view for one in together]
         if any(post.signature in one.missing for one in views):
-            self._cannot_tell(f"your node lacks {post.signature}, which {post.id} names")
+            self._cannot_tell(NODE, f"it lacks {post.signature}, which {post.id} names")
             return ()
         is_known = any(one.memory.find_entry(post.signature) for one in views)
         return comparing.judge_unseen(post, False if is_known else self._is_foreign(post, views))
@@ -373,17 +489,15 @@ class WalletAudit:
             return None
         return not any(touches(receipt, one.wallet, one.addresses) for one in views)
 
-    def _is_own(self, entry: Entry, second: int | None) -> bool:
+    def _is_own(self, entry: Entry, second: int) -> bool:
         """Was what the wallet did the bot's own when it posted within this Unix second?"""
         spans = self.wallet.spans
         holders = [Holder(one.botId or "", one.ownership or "", one.attachedAtMs) for one in spans]
-        at = 0 if second is None else second * 1000 + 999
+        at = second * 1000 + 999
         return is_own_trade(holders, self.report.bot, at, entry.block_time)
 
-    def is_proven_at(self, second: int | None) -> bool:
+    def is_proven_at(self, second: int) -> bool:
         """Does the bot claim to have held the wallet, proven, within this Unix second?"""
-        if second is None:
-            return False
         return any(
             span.botId == self.report.bot
             and span.ownership == "proven"
@@ -404,11 +518,18 @@ def find_shared_spans(bot: str, wallet: ClaimedWallet, other: ClaimedWallet) -> 
                 yield Sibling(0, begins, ends)
 
 
-def _read_second(post: ClaimedPost) -> int | None:
+def parse_time(text: Any) -> int | None:
+    """Return the Unix seconds of RFC 3339; None where it is none."""
     try:
-        return int(datetime.fromisoformat(post.createdAt or "").timestamp())
-    except ValueError:
+        return int(datetime.fromisoformat(text).timestamp())
+    except (TypeError, ValueError):
         return None
+
+
+def _book_all(pending: PendingLedger, booked: Iterable[BookedEntry]) -> Ledger:
+    for _ in booked:
+        pass
+    return pending.ledger
 
 
 def _is_early(line: Mapping[str, Any]) -> bool:

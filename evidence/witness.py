@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from evidence.log import name_origin
 from evidence.notes import (
     MAX_SIZE,
     BadNote,
@@ -28,6 +29,8 @@ from storage import tree
 # Of one address of a log.
 LIMITS = Limits(connect_seconds=5, read_seconds=10, answer_seconds=20, max_bytes=2_000_000)
 MAX_REQUESTS, MAX_SECONDS = 64, 120.0
+# Logs after the one that was seen, each of which names the one before it.
+MAX_STEPS = 20
 # Why a log is followed by a new one.
 REASONS = ("restore", "key", "operator")
 # Fetches an address below `/log/` of the instance. Raises FetchError.
@@ -62,6 +65,15 @@ class Seen(NamedTuple):
         return parse_checkpoint(parse_note(self.note.encode()).text)
 
 
+class Look(NamedTuple):
+    """What a look at a log found: its present checkpoint, and (of a new log) what it and the logs
+    before it say of their predecessors, back to the log that was seen.
+    """
+
+    seen: Seen
+    steps: "list[Previous]"
+
+
 def make_fetch(url: str) -> Fetch:
     """Return a Fetch of the instance at `url`, bounded in bytes, requests and time."""
     session, end, left = open_session(), time.monotonic() + MAX_SECONDS, [MAX_REQUESTS]
@@ -76,8 +88,8 @@ def make_fetch(url: str) -> Fetch:
 
 
 # ---- looking -------------------------------------------------------------------------------------
-def read_log(get: Fetch, seen: Seen | None) -> Seen:
-    """Return the log's present checkpoint, found to continue `seen` (None: nothing was seen).
+def read_log(get: Fetch, seen: Seen | None) -> Look:
+    """Read the log's present checkpoint, which continues `seen` (None: nothing was seen).
 
     Raises Alarm for a fork or a rollback, CannotTell where there is no answer to judge.
     """
@@ -92,16 +104,17 @@ def read_log(get: Fetch, seen: Seen | None) -> Seen:
     now = Seen(str(key), raw.decode())
     same = seen is not None and seen.checkpoint.origin == checkpoint.origin
     _check_signature(note, checkpoint, Verifier.parse(seen.key) if seen and same else key)
+    steps: list[Previous] = []
     try:
         if seen is None:
             _check_root(get, "", checkpoint)
         elif same:
             _check_growth(get, "", seen.checkpoint, checkpoint)
         else:
-            _check_new_log(get, seen.checkpoint, checkpoint, now)
+            steps = _follow(get, seen.checkpoint, checkpoint, now)
     except FetchError as error:
         raise CannotTell(f"of its tiles it {error}") from None
-    return now
+    return Look(now, steps)
 
 
 def _check_signature(note: Note, checkpoint: Checkpoint, key: Verifier) -> None:
@@ -160,29 +173,6 @@ def _check_growth(get: Fetch, prefix: str, old: Checkpoint, new: Checkpoint) -> 
 
 
 # ---- a new log -----------------------------------------------------------------------------------
-def _check_new_log(get: Fetch, old: Checkpoint, new: Checkpoint, now: Seen) -> None:
-    """Alarm unless the first leaf of the new log names the old one, and nothing seen was lost.
-
-    An Alarm about what a restore lost has `seen`: the new log is watched from then on.
-    """
-    previous = _read_previous(get, new)
-    if previous is None or f"candor/{previous.log}" != old.origin:
-        raise NewLog("NEW LOG: it shows another log, which does not continue the one that was seen")
-    size, kept, why = previous.size, previous.kept, previous.why
-    if size == old.size and previous.root != old.root:
-        raise Alarm("FORK: the new log names another root of the old one than was seen", now)
-    if kept < old.size:
-        raise NewLog(
-            f"NEW LOG ({why}): of the {old.size} leaves that were seen of the old log it kept"
-            f" {kept}; it says that the old one had {size}",
-            now,
-        )
-    # What it kept of the old one still begins with what was seen.
-    prefix = f"{previous.log}/"
-    kept_root = _find_root(get, prefix, kept)
-    _check_growth(get, prefix, old, Checkpoint(old.origin, kept, kept_root))
-
-
 class Previous(NamedTuple):
     """What the first leaf of a log says of the one before: its last checkpoint, why it ended, and
     how many of its leaves were kept.
@@ -194,27 +184,69 @@ class Previous(NamedTuple):
     kept: int
     why: str
 
+    @property
+    def origin(self) -> str:
+        return name_origin(self.log)
 
-def _read_previous(get: Fetch, new: Checkpoint) -> Previous | None:
+    def check_root(self, kept_root: bytes) -> None:
+        """Alarm where all leaves were kept and they lead to another root than is named."""
+        if self.kept == self.size and kept_root != self.root:
+            raise Alarm("FORK: the leaves of an earlier log do not lead to the root that is named")
+
+
+def _follow(get: Fetch, old: Checkpoint, new: Checkpoint, now: Seen) -> list[Previous]:
+    """Follow the first leaves of the new log and of those before it back to the log that was seen;
+    Alarm unless they lead there, and nothing that was seen was lost.
+
+    An Alarm about what a restore lost has `seen`: the new log is watched from then on.
+    """
+    steps, prefix, one = list[Previous](), "", new
+    while one.origin != old.origin:
+        previous = _read_previous(get, prefix, one)
+        if previous is None or len(steps) == MAX_STEPS:
+            raise NewLog("NEW LOG: it shows another log, which does not continue the one seen")
+        steps.append(previous)
+        prefix = f"{previous.log}/"
+        if previous.origin == old.origin and previous.kept < old.size:
+            raise NewLog(_describe_loss(old, previous), now)
+        one = Checkpoint(previous.origin, previous.kept, _find_root(get, prefix, previous.kept))
+        is_last = previous.origin == old.origin and previous.size == old.size
+        if is_last and previous.root != old.root:
+            raise Alarm("FORK: the new log names another root of the old one than was seen", now)
+        previous.check_root(one.root)
+    # What was kept of the old one still begins with what was seen.
+    _check_growth(get, prefix, old, one)
+    return steps
+
+
+def _describe_loss(old: Checkpoint, previous: Previous) -> str:
+    return (
+        f"NEW LOG ({previous.why}): of the {old.size} leaves that were seen of the old log it kept"
+        f" {previous.kept}; it says that the old one had {previous.size}"
+    )
+
+
+def _read_previous(get: Fetch, prefix: str, one: Checkpoint) -> Previous | None:
     """Return what the first leaf of a log says of the one before, None where that is the first;
     Alarm where it is not in the log, or cannot be.
     """
-    width = tree.find_width(new.size, 0, 0)
+    width = tree.find_width(one.size, 0, 0)
     try:
-        leaf = tree.cut_bundle(get(tree.write_path("entries", 0, width)), width)[0]
-        path = tree.prove_inclusion(_read_tiles(get, "", new.size), 0, new.size)
-        if tree.follow_inclusion(tree.hash_leaf(leaf), 0, new.size, path) != new.root:
+        leaf = tree.cut_bundle(get(prefix + tree.write_path("entries", 0, width)), width)[0]
+        path = tree.prove_inclusion(_read_tiles(get, prefix, one.size), 0, one.size)
+        if tree.follow_inclusion(tree.hash_leaf(leaf), 0, one.size, path) != one.root:
             raise tree.BadProof("the first leaf is not in the tree")
-        said = orjson.loads(leaf)["previous"]
-        return None if said is None else _parse_previous(said)
+        return parse_previous(orjson.loads(leaf)["previous"])
     except (ValueError, KeyError, TypeError, IndexError):
         raise NewLog("NEW LOG: what its first leaf says cannot be read") from None
 
 
-def _parse_previous(said: dict[str, Any]) -> Previous:
+def parse_previous(said: dict[str, Any] | None) -> Previous | None:
     """Read the member `previous`. Raises ValueError, KeyError or TypeError: nothing of it is
     trusted, and what is shown of it is one of our own words.
     """
+    if said is None:
+        return None
     told = Previous(said["log"], said["size"], decode(said["root"]), said["kept"], said["why"])
     sizes = (told.size, told.kept)
     if not all(type(size) is int and 0 <= size <= MAX_SIZE for size in sizes):

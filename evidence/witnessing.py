@@ -37,12 +37,22 @@ def observe_log(url: str, signer: Signer, now: int, get: witness.Fetch | None = 
         return Outcome(url, "alarm", str(alarm))
     except witness.CannotTell as reason:
         return Outcome(url, "cannot_tell", str(reason))
-    size = found.checkpoint.size
-    _keep(url, seen, found, signer, now)
-    told = f"{size} leaves, consistent with " + (
-        f"the {seen.checkpoint.size} seen before" if seen else "themselves; seen for the first time"
+    _keep(url, seen, found.seen, signer, now)
+    return Outcome(url, "consistent", describe(seen, found))
+
+
+def describe(seen: witness.Seen | None, found: witness.Look) -> str:
+    """Say what a log is consistent with; a renewed one is named as such."""
+    told = f"{found.seen.checkpoint.size} leaves, consistent with "
+    if seen is None:
+        return f"{told}themselves; seen for the first time"
+    before = f"the {seen.checkpoint.size} seen before"
+    if not found.steps:
+        return told + before
+    why = ", ".join(step.why for step in reversed(found.steps))
+    return (
+        f"a NEW LOG ({why}) of {told}{before}: it names the old log, which still begins with them"
     )
-    return Outcome(url, "consistent", told)
 
 
 def run_tick(urls: Sequence[str], signer: Signer, now: int) -> str | None:

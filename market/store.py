@@ -13,6 +13,7 @@ from peewee import fn
 import storage
 from chain.mints import NotAMint, check_mint, parse_mint
 from chain.reading.instructions import WRAPPED_SOL
+from chain.scales import read_scale
 from chain.stored.tables import Mint, TradeMint
 from market.providers import (
     ADDRESSES_PER_CALL,
@@ -332,25 +333,27 @@ def store_checks(
                 "name": token.name or name,
                 # What was known of a fee is not unknown because it cannot be read now.
                 "transfer_fee_bps": token.transfer_fee_bps if fee is None else fee,
+                "scale": token.scale if decimals is None else scale,
             },
         )
-        for token, checks, decimals, symbol, name, fee in judged
+        for token, checks, decimals, symbol, name, fee, scale in judged
     )
 
 
 def _read_account(
     account: dict[str, Any] | None,
-) -> tuple[int | None, str | None, str | None, int | None]:
-    """Return decimals, symbol, name and transfer fee (basis points) of a mint account, None where
-    it does not tell; None each where it is not a mint.
+) -> tuple[int | None, str | None, str | None, int | None, str | None]:
+    """Return decimals, symbol, name, transfer fee (basis points) and scale of a mint account, None
+    where it does not tell; None each where it is not a mint.
     """
     try:
         mint = parse_mint(account or {})
     except NotAMint:
-        return None, None, None, None
+        return None, None, None, None, None
     symbol, name = mint.metadata
     shown = parse_text(symbol, MAX_SYMBOL), parse_text(name, MAX_NAME)
-    return mint.decimals, *shown, mint.transfer_fee_bps
+    scale = read_scale(mint.extensions)
+    return mint.decimals, *shown, mint.transfer_fee_bps, scale and scale.dump()
 
 
 def store_dropped(now_ms: int) -> None:

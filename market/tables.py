@@ -67,6 +67,8 @@ class Token(Quote):
     # What it keeps of a transfer.
     transfer_fee_bps = IntegerField(null=True)
     checked_at = BigIntegerField(null=True)
+    # JSON of chain.scales.Scale; null if raw units are shown as they are.
+    scale = TextField(null=True)
 
     class Meta:
         indexes = ((("tracked_at",), False),)
@@ -77,6 +79,9 @@ Token.add_index(
         Token.discovered_at, Token.id, where=SQL("tracked_at IS NOT NULL"), name="token_listed"
     )
 )
+
+
+Token.add_index(Token.index(Token.mint, where=SQL("scale IS NOT NULL"), name="token_scaled"))
 
 
 class Snapshot(Quote):

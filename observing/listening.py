@@ -8,16 +8,16 @@ import logging
 import random
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
 from websockets.exceptions import WebSocketException
 from websockets.sync.client import ClientConnection, connect
 
 from chain.notices import Notice, Reply, read_message
-from observing.notices import Notices, Watched
+from observing.notices import Notices, Subscription
 from observing.state import FINALIZED
 
 # Two pings without an answer end a silent connection.
@@ -45,37 +45,6 @@ class Refusal(Exception):
     """The endpoint serves no subscription, or is muted."""
 
 
-class Subscription(NamedTuple):
-    """Transactions that name a wallet or, if `account` is set, changes of its token account."""
-
-    wallet_id: int
-    wallet: str
-    account: str | None = None
-
-
-def choose_subscriptions(wallets: Iterable[Watched], max_count: int) -> list[Subscription]:
-    """Every wallet comes before any token account: first those that a post waits for, then those
-    that trade most.
-    """
-    ranked = sorted(wallets, key=lambda one: (one.rank, -one.wallet_id), reverse=True)
-    chosen = [Subscription(one.wallet_id, one.address) for one in ranked[:max_count]]
-    for one in ranked:
-        room = max_count - len(chosen)
-        accounts = one.accounts[: max(0, room)]
-        chosen += [Subscription(one.wallet_id, one.address, account) for account in accounts]
-    return chosen
-
-
-def list_covered(wanted: Sequence[Watched], confirmed: Collection[Subscription]) -> set[int]:
-    """The wallets of which everything is subscribed to."""
-    return {
-        one.wallet_id
-        for one in wanted
-        if Subscription(one.wallet_id, one.address) in confirmed
-        and all(Subscription(one.wallet_id, one.address, a) in confirmed for a in one.accounts)
-    }
-
-
 @dataclass
 class Line:
     """A connection and what was asked of it. `limit`: subscriptions that the endpoint allows."""
@@ -88,14 +57,10 @@ class Line:
     last_id: int = 0
     asked_at: float = 0.0
     # What was wanted when all of it, up to the limit, had been subscribed to.
-    done: tuple[Watched, ...] | None = None
+    done: tuple[Subscription, ...] | None = None
     # Notices in the second that began then.
     counted_from: float = 0.0
     count: int = 0
-
-    @property
-    def confirmed(self) -> set[Subscription]:
-        return set(self.numbers.values())
 
     def send(self, method: str, params: list[Any]) -> int:
         """Send a request; return its number."""
@@ -205,9 +170,10 @@ class Listener:
         wanted = self._notices.wanted
         if line.done is wanted:
             return
-        chosen = choose_subscriptions(wanted, line.limit)
+        chosen = wanted[: line.limit]
         self._drop_unwanted(line, set(chosen))
-        known = line.confirmed | set(line.asked.values())
+        confirmed = set(line.numbers.values())
+        known = confirmed.union(line.asked.values())
         for one in chosen:
             if len(line.asked) >= MAX_REQUESTS:
                 break
@@ -218,7 +184,8 @@ class Listener:
             raise Refusal
         self.subscriptions = len(line.numbers)
         self.state = "listening" if line.numbers else "connecting"
-        self._notices.cover(self.label, list_covered(wanted, line.confirmed))
+        missing = {one.wallet_id for one in wanted if one not in confirmed}
+        self._notices.cover(self.label, {one.wallet_id for one in wanted} - missing)
         line.done = None if line.asked else wanted
 
     @staticmethod

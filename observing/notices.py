@@ -6,7 +6,7 @@ the observer, so under a lock. Times are seconds of the observer's clock.
 
 import math
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -23,13 +23,12 @@ MAX_FALSE = 50
 DISTRUST_SECONDS, GRACE_SECONDS = 600.0, 5.0
 
 
-class Watched(NamedTuple):
-    """A wallet to subscribe to. `rank`: whether a post waits for it, and how much it trades."""
+class Subscription(NamedTuple):
+    """Transactions that name a wallet or, if `account` is set, changes of its token account."""
 
     wallet_id: int
-    address: str
-    accounts: tuple[str, ...]
-    rank: tuple[bool, int]
+    wallet: str
+    account: str | None = None
 
 
 @dataclass
@@ -39,6 +38,8 @@ class Call:
     begun_at: float
     endpoints: set[str] = field(default_factory=set)
     tries: int = 0
+    # A pass began without the wallet, which perhaps was not due yet in the database.
+    is_missed: bool = False
 
 
 class Notices:
@@ -56,8 +57,8 @@ class Notices:
         self._missed_at: dict[int, float] = {}
         self._covered: dict[str, set[int]] = {}
         self._false: dict[str, int] = {}
-        # The same for every endpoint.
-        self.wanted: tuple[Watched, ...] = ()
+        # The same for every endpoint, the most wanted first.
+        self.wanted: tuple[Subscription, ...] = ()
 
     # ---- for listeners ---------------------------------------------------------------------------
     def add(self, wallet_id: int, endpoint: str, now: float) -> None:
@@ -91,12 +92,12 @@ class Notices:
             self._covered[endpoint] = wallet_ids
 
     # ---- for the job that subscribes -------------------------------------------------------------
-    def want(self, wallets: Sequence[Watched]) -> None:
-        """Subscribe to these from now on, and forget all others."""
-        ids = {one.wallet_id for one in wallets}
+    def want(self, wanted: tuple[Subscription, ...]) -> None:
+        """Subscribe to these from now on, and forget all other wallets."""
+        ids = {one.wallet_id for one in wanted}
         with self._news:
             # The same tuple if nothing changed: listeners compare by identity.
-            self.wanted = self.wanted if self.wanted == tuple(wallets) else tuple(wallets)
+            self.wanted = self.wanted if self.wanted == wanted else wanted
             for known in (self._waiting, self._asked_at, self._told_at, self._missed_at):
                 for wallet_id in known.keys() - ids:
                     del known[wallet_id]
@@ -140,8 +141,10 @@ class Notices:
     def begin_pass(self, wallet_ids: Iterable[int]) -> None:
         """Begin to poll these wallets."""
         with self._news:
-            self._polled = {one: self._taken[one] for one in wallet_ids if one in self._taken}
-            self._taken = {}
+            self._polled = {one: self._taken.pop(one) for one in wallet_ids if one in self._taken}
+            self._taken = {key: one for key, one in self._taken.items() if not one.is_missed}
+            for call in self._taken.values():
+                call.is_missed = True
 
     def is_urgent(self) -> bool:
         """Whether wallets wait for the next pass, so that the running one should end."""

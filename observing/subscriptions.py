@@ -7,7 +7,7 @@ import logging
 import threading
 from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import urlsplit
 
 from peewee import OperationalError
@@ -16,7 +16,7 @@ from chain.stored.attachments import HELD
 from config import Config
 from models import IS_PROGRAM, Wallet
 from observing.listening import Listener
-from observing.notices import Watched
+from observing.notices import Subscription
 from observing.state import State
 from storage import database
 
@@ -49,13 +49,6 @@ UNION SELECT c.wallet_id FROM post p JOIN attachment c ON c.bot_id = p.bot_id
 WHERE p.status = 'pending' AND c.detached_at IS NULL"""
 LATELY = "SELECT wallet_id, COUNT(*) FROM trade WHERE block_time >= ? GROUP BY wallet_id"
 log = logging.getLogger("candor.bell")
-
-
-class WalletRow(NamedTuple):
-    """A row of WALLETS."""
-
-    id: int
-    address: str
 
 
 Session = Callable[[], AbstractContextManager[Any]]
@@ -131,7 +124,7 @@ class Subscriptions:
     def _refresh(self, version: object) -> None:
         if version != self._version:
             with self._session():
-                self._notices.want(list_watched(MAX_SUBSCRIPTIONS, self._now()))
+                self._notices.want(list_subscriptions(self._now()))
             self._version = version
 
     def _poll_noticed(self) -> None:
@@ -177,20 +170,17 @@ def _derive_websocket(url: str) -> str:
     return parts._replace(scheme=scheme, netloc=f"{credentials}{at}{place}").geturl()
 
 
-def list_watched(max_count: int, now: int) -> list[Watched]:
-    """List the wallets to subscribe to, with no more token accounts than `max_count` leaves room
-    for; `now` in ms.
+def list_subscriptions(now: int) -> tuple[Subscription, ...]:
+    """Every wallet before any token account: those first that a post waits for, then those that
+    trade most; `now` in ms.
     """
-    ranks, accounts_of = _rank(now), _list_accounts(max_count)
-    rows = map(WalletRow._make, database.execute_sql(WALLETS, (IS_PROGRAM,)).fetchall())
-    ranked = sorted(rows, key=lambda one: (ranks.get(one.id, (False, 0)), -one.id), reverse=True)
-    found, room = [], max_count
-    for wallet in ranked:
-        accounts = tuple(accounts_of.get(wallet.id, ())[: room + 1]) if room > 0 else ()
-        room -= 1 + len(accounts)
-        rank = ranks.get(wallet.id, (False, 0))
-        found.append(Watched(wallet.id, wallet.address, accounts, rank))
-    return found
+    ranks, accounts_of = _rank(now), _list_accounts()
+    wallets: list[tuple[int, str]] = database.execute_sql(WALLETS, (IS_PROGRAM,)).fetchall()
+    wallets.sort(key=lambda row: (ranks.get(row[0], (False, 0)), -row[0]), reverse=True)
+    wanted = [Subscription(*row) for row in wallets]
+    for number, address in wallets:
+        wanted += [Subscription(number, address, one) for one in accounts_of.get(number, ())]
+    return tuple(wanted)
 
 
 def _rank(now: int) -> dict[int, tuple[bool, int]]:
@@ -202,11 +192,11 @@ def _rank(now: int) -> dict[int, tuple[bool, int]]:
     return ranks
 
 
-def _list_accounts(max_count: int) -> dict[int, list[str]]:
-    """By wallet, its token accounts, those that moved last first. One more than there is room for
-    is listed if there are more, so that the wallet isn't covered.
+def _list_accounts() -> dict[int, list[str]]:
+    """By wallet, its token accounts, those that moved last first; of one that has more than can be
+    subscribed to, enough to see that.
     """
     found: dict[int, list[str]] = {}
-    for wallet_id, address in database.execute_sql(ACCOUNTS, (max_count + 1,)).fetchall():
+    for wallet_id, address in database.execute_sql(ACCOUNTS, (MAX_SUBSCRIPTIONS,)).fetchall():
         found.setdefault(wallet_id, []).append(address)
     return found

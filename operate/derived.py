@@ -1,29 +1,24 @@
 """Rebuild a wallet's ledger from its stored transactions and compare it with the stored rows."""
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from itertools import groupby
-from operator import attrgetter
 from typing import Any, NamedTuple
 
 import orjson
 
-from chain.ledger.coverage import order_entries
-from chain.ledger.ledger import Ledger
 from chain.ledger.views import Holdings
 from chain.reading.entries import Entry
 from chain.reading.kinds import TRADES
 from chain.stored import store
 from chain.stored.attachments import HOLDINGS
 from chain.stored.siblings import mark_entries, read_shared, read_siblings
-from chain.stored.summary import UNREADABLE, read_coverage, show_time
+from chain.stored.summary import UNREADABLE, read_coverage
 from chain.stored.trades import (
     DIGESTED,
     Traded,
     digest_trade,
     list_moved,
-    make_trade_row,
     trade_uid,
 )
 from chain.stored.verify import list_moved_mints
@@ -76,10 +71,19 @@ def rebuild(
     kept in memory, and the rows of the signatures in `wanted`.
     """
     ledger = store.begin_ledger(reader.rows, wallet.id, _was_backfilled(wallet))
-    rebuilt = _rebuild_once(reader, wallet, ledger, reread, wanted)
-    if not ledger.stale:
+
+    def make(pending: store.PendingLedger, booked: Iterable[store.BookedEntry]) -> Rebuilt:
+        rebuilt = Rebuilt(pending)
+        for one in booked:
+            row, entry = one.make_row(wallet), one.entry
+            rebuilt.digests[entry.signature] = row["digest"]
+            if entry.signature in wanted:
+                rebuilt.rows[entry.signature] = row
+            if entry.kind in TRADES:
+                rebuilt.last_trade_at = entry.block_time and entry.block_time * 1000
         return rebuilt
-    return _rebuild_once(reader, wallet, ledger.restart(), reread, wanted)
+
+    return store.rebuild_ledger(ledger, lambda: _list_entries(reader, wallet.id, reread), make)
 
 
 def _was_backfilled(wallet: Any) -> bool:
@@ -97,23 +101,6 @@ def count_unpublished(wallet: Any, count: int) -> int:
     """
     said = read_coverage(wallet.coverage)
     return 0 if said is UNREADABLE else max(0, count - said["receipts"])
-
-
-def _rebuild_once(
-    reader: Reader, wallet: Any, ledger: Ledger, reread: dict[str, Entry], wanted: frozenset[str]
-) -> Rebuilt:
-    rebuilt = Rebuilt(store.PendingLedger(ledger))
-    for _, group in groupby(_list_entries(reader, wallet.id, reread), key=attrgetter("slot")):
-        for entry in order_entries(group, ledger.chain.seen):
-            row = make_trade_row(wallet, *rebuilt.pending.book(entry))
-            rebuilt.digests[entry.signature] = row["digest"]
-            if entry.signature in wanted:
-                rebuilt.rows[entry.signature] = row
-            if entry.kind in TRADES:
-                rebuilt.last_trade_at = (
-                    None if entry.block_time is None else entry.block_time * 1000
-                )
-    return rebuilt
 
 
 def _list_entries(reader: Reader, number: int, reread: dict[str, Entry]) -> Iterator[Entry]:
@@ -293,14 +280,7 @@ def check_summary(wallet: Any, rebuilt: Rebuilt) -> Iterator[Difference]:
 
 def _check_coverage(wallet: Any, told: dict[str, Any], rebuilt: Rebuilt) -> Iterator[Difference]:
     """Compare the coverage with what the ledger knows; whether the node agreed it cannot know."""
-    ledger = rebuilt.pending.ledger
-    right = {
-        "receipts": ledger.chain.count,
-        "firstSlot": ledger.chain.first_slot,
-        "lastSlot": ledger.chain.last_slot,
-        "observedFrom": show_time(rebuilt.pending.first_time),
-        "openingInventoryUnknown": sorted(ledger.chain.openings),
-    }
+    right = store.show_extent(rebuilt.pending)
     names = [f"coverage.{name}" for name in right]
     stored, right_values = [told[name] for name in right], list(right.values())
     yield from compare_rows("wallet", wallet.address, names, {(): stored}, {(): right_values})

@@ -108,13 +108,20 @@ def _store_node(db: Any, first: int, place: int) -> None:
         level, place = level + 1, place // TILE_WIDTH
 
 
+def mark_owner(bot: str, owner: str) -> str:
+    """Return the mark of a bot's owner in leaves: a hash of both ids. It changes with the owner,
+    and doesn't show which bots have the same one.
+    """
+    return hashlib.sha256(orjson.dumps([bot, owner])).hexdigest()
+
+
 def new_salt() -> str:
-    """Make the salt of a post's words: 128 random bits in hex."""
+    """Make the salt of words: 128 random bits in hex."""
     return secrets.token_hex(16)
 
 
 def hash_words(salt: str, *texts: str | None) -> str:
-    """Return the salted SHA-256, in hex, by which a leaf holds all free text of a post: `texts` are
-    its event id, body, symbol and reason.
+    """Return the salted SHA-256, in hex, by which a leaf holds free text: of a post its event id,
+    body, symbol and reason, of a bot its name, handle, bio, voice and avatar.
     """
     return hashlib.sha256(orjson.dumps([salt, *texts])).hexdigest()

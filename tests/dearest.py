@@ -27,7 +27,6 @@ COMMON = "the a took bought for looks here sold"
 LEFT_OUT = {"static", "v1.open_stream", "live.open_stream", "metrics.show_metrics"}
 # Below the deepest cursor: enough for a full page of every filter.
 OLDEST = 2_000
-CSV = (("Accept", "text/csv"),)
 JSON = ()
 # A kind that is common, one that is rare, and one that no wallet has.
 KINDS = ("buy", "failed", "bridge")
@@ -176,19 +175,19 @@ def list_trades(reader):
         botId=[reader.ids["bot"]],
         kind=KINDS,
     ):
-        scope = ("trades", *(query.get(name) for name in ("wallet", "mint", "botId")))
-        scope += (query["kind"],) if "kind" in query else ()
+        names = ("wallet", "mint", "botId", "kind", "currency")
+        scope = ("trades", *(query.get(name) for name in names))
         old = {"cursor": reader.cursor(scope, reader.deep_trade())}
-        new = {"since": reader.cursor(("since", *scope), (0,))}
+        new = {"since": reader.cursor(paging.ARRIVALS, (0,))}
         found += as_json([query, {**query, **old}, {**query, **new}])
-        found += [(query, CSV), ({**query, **old}, CSV)]
     return found
 
 
 def list_feed(reader):
-    old = reader.cursor(("feed",), (reader.deep("post"),))
-    since = reader.cursor(("since", "feed"), (0,))
-    return as_json([{}, {"cursor": old}, {"since": since}, {"since": reader.ids["post"]}])
+    old = reader.cursor(("feed", None, None, None), (reader.deep("post"),))
+    since = reader.cursor(paging.ARRIVALS, (0,))
+    of_bot = {"botId": reader.ids["bot"]}
+    return as_json([{}, {"cursor": old}, {"since": since}, of_bot, {**of_bot, "since": since}])
 
 
 def list_activity(reader):
@@ -204,7 +203,9 @@ def list_boards(reader):
         window=tuple(leaderboard.WINDOWS),
         ownership=leaderboard.OWNERSHIPS,
     )
-    quoted = [{"quote": quote.symbol, "record": record} for quote in QUOTES for record in RECORDS]
+    quoted = [
+        {"currency": quote.symbol, "record": record} for quote in QUOTES for record in RECORDS
+    ]
     return as_json([*boards, *quoted])
 
 

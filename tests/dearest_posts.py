@@ -127,7 +127,7 @@ def list_trades(sender):
 def list_boards(sender):
     sorts = ("pnl", "pnl_floor", "volume", "trades")
     boards = [{"sort": sort, "window": window} for sort in sorts for window in ("all", "7d")]
-    return [{**one, "limit": 100} for one in (*boards, {"quote": "USDC"})]
+    return [{**one, "limit": 100} for one in (*boards, {"currency": "USDC"})]
 
 
 TOOLS = {

@@ -8,7 +8,7 @@ from node import FakeClock, connect
 
 import models
 import storage
-from accounts.influencers import VOICE
+from accounts.influencers import VOICE, log_profile
 from accounts.keys import hash_secret
 from chain.stored.derived import DERIVED
 from models import Attachment, Bot, Owner, Trade, Wallet
@@ -181,6 +181,7 @@ def watch(address, number=0):
         voice=orjson.dumps(VOICE).decode(),
         created_at=BEGIN,
     )
+    log_profile(bot, BEGIN)
     wallet = Wallet.create(address=address, bot=bot, created_at=BEGIN)
     models.Address.create(wallet=wallet, address=address)
     Attachment.create(bot=bot, wallet=wallet, attached_at=BEGIN)

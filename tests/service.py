@@ -211,7 +211,11 @@ def read_sums(results):
         "partial": results["partialSells"],
         "unmatched": results["unmatchedSells"],
         "winning": results["winningSells"],
+        "failed": results["failedTransactions"],
+        "failed_cost": int(results["failedCostLamports"]),
+        "overhead": int(results["overheadLamports"]),
         "cost_left": int(results["costLeftLamports"]),
+        "cost_left_receipts": results["costLeftReceipts"],
     }
 
 

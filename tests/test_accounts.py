@@ -1,5 +1,6 @@
 """Owners, bots and wallets: who holds what, and what a wallet field refuses."""
 
+import functools
 import hashlib
 import json
 import re
@@ -319,7 +320,10 @@ def test_what_is_unknown_is_called_by_its_name(service, noun, find):
 def test_the_voice_takes_known_words_only(service):
     bot = service.make_bot().bot
     influencers.set_profile(
-        bot, voice={"tone": "wry", "topics": ["mev", "memes"]}, bio="hello\nthere"
+        bot,
+        voice={"tone": "wry", "topics": ["mev", "memes"]},
+        bio="hello\nthere",
+        now=1,
     )
     assert json.loads(Bot.get().voice) == {
         "tone": "wry",
@@ -331,14 +335,21 @@ def test_the_voice_takes_known_words_only(service):
     }
     assert Bot.get().bio == "hello there"
     for voice in ({"loud": "x"}, {"tone": "x" * 61}, {"topics": ["a"] * 13}, {"topics": ["\0"]}):
-        refuse("validation_failed", lambda voice=voice: influencers.set_profile(bot, voice=voice))
+        refuse(
+            "validation_failed",
+            lambda voice=voice: influencers.set_profile(bot, voice=voice, now=1),
+        )
     assert json.loads(Bot.get().voice)["tone"] == "wry"
 
 
 @pytest.mark.parametrize(
     ("make", "change", "table"),
     [
-        (lambda service: service.make_bot().bot, influencers.set_profile, Bot),
+        (
+            lambda service: service.make_bot().bot,
+            functools.partial(influencers.set_profile, now=NOW),
+            Bot,
+        ),
         (
             lambda service: traders.create_trader("Ada", "momentum", NOW).trader,
             traders.set_profile,
@@ -363,5 +374,5 @@ def test_auto_post_starts_with_what_happens_later(service):
     influencers.set_profile(bot, auto_post=True, now=NOW + 7)
     influencers.set_profile(bot, auto_post=True, now=NOW + 9)
     assert (Bot.get().auto_post, Bot.get().auto_post_since) == (True, NOW + 7)
-    influencers.set_profile(bot, auto_post=False)
+    influencers.set_profile(bot, auto_post=False, now=1)
     assert (Bot.get().auto_post, Bot.get().auto_post_since) == (False, None)

@@ -14,8 +14,9 @@ from node import FakeNode
 from service import Service
 from story import ADA
 
-from accounts import influencers, posts
-from evidence import log_audit
+from accounts import departures, influencers, posts
+from evidence import log_audit, openings
+from evidence.log_memory import Part
 from evidence.memory import Memory
 from evidence.notes import Checkpoint
 from market.failures import FetchError
@@ -86,7 +87,7 @@ def test_a_hidden_post_shows_neither_words_nor_salt(told):
     body = ask_service(told)(f"/bots/{Bot.get().uid}/evidence.json")
     hidden, shown = find_uid("e7"), find_uid("e8")
     lines = {one["id"]: one for one in orjson.loads(body)["posts"]}
-    assert lines[hidden]["words"] is None and lines[hidden]["hidden"] is True
+    assert lines[hidden]["words"] is None and lines[hidden]["hiddenAtMs"] == NOW + 2
     assert lines[shown]["words"]["salt"] == Post.get(Post.uid == shown).salt
     assert lines[shown]["words"]["body"] == "word 8"
     # A leaf stands before the posts: the log's opening.
@@ -118,8 +119,8 @@ def test_a_post_that_is_claimed_twice_is_named(told, is_first):
         *(("body", "another", "words"), ("symbol", "BONE", "words"), ("reason", None, "words")),
         *(("event_id", "e9", "words"), ("salt", "00" * 16, "words"), ("salt", None, "words")),
         *(("status", "mismatch", "status"), ("status_reason", "failed", "reason")),
-        *(("event_at", NOW - 1_000, "eventAt"), ("created_at", NOW - 1_000, "createdAt")),
-        *(("channel", "studio", "channel"), ("hidden_at", NOW, "hidden")),
+        *(("event_at", NOW - 1, "eventAtMs"), ("created_at", NOW - 1, "createdAtMs")),
+        *(("channel", "studio", "channel"), ("hidden_at", NOW, "hiddenAtMs")),
         ("signature", "5" * 88, "signature"),
     ],
 )
@@ -135,7 +136,7 @@ def test_what_was_changed_by_hand_is_named(told, column, value, field):
 def test_a_hidden_post_that_is_shown_again_is_named(told):
     uid = find_uid("e7")
     change("UPDATE post SET hidden_at = NULL, body = 'new' WHERE uid = ?", uid)
-    expected = {f"posts.{uid}.logged.hidden", f"posts.{uid}.logged.words"}
+    expected = {f"posts.{uid}.logged.hiddenAtMs", f"posts.{uid}.logged.words"}
     assert fields(run(told)) == expected
 
 
@@ -295,10 +296,87 @@ def test_another_log_after_a_restore_cannot_be_told(told):
     report = run(told, memory)
     assert report.verdict == "cannot_tell" and "NEW LOG" in report.unknown[0]
     first = run(told)
-    assert (first.verdict, first.unknown) == (
-        "cannot_tell",
-        [f"{COUNT} of its posts are in an earlier log, from before a restore or another key"],
-    )
+    (why,) = first.unknown
+    assert first.verdict == "cannot_tell" and first.differences == []
+    assert why.startswith("the instance: its log does not continue log_")
+
+
+def test_words_that_are_edited_after_a_renewal_are_named(told):
+    """The post is in the log before, and in the one before that."""
+    uid = find_uid("e20")
+    for _ in range(2):
+        openings.renew_log("operator", NOW)
+        assert (run(told).verdict, run(told).unknown) == ("same", [])
+    change("UPDATE post SET body = 'another' WHERE uid = ?", uid)
+    assert fields(run(told)) == {f"posts.{uid}.logged.words"}
+
+
+def test_a_leaf_that_is_edited_before_a_renewal_is_told_by_who_saw_the_log(told):
+    memory = Memory(None)
+    assert run(told, memory).verdict == "same"
+    edit_leaf("e269")
+    openings.renew_log("operator", NOW)
+    ((one),) = run(told, memory).differences
+    assert one.field == "log" and one.theirs.startswith("FORK")
+
+
+def test_a_leaf_that_is_edited_after_a_renewal_leads_to_another_root(told):
+    openings.renew_log("operator", NOW)
+    edit_leaf("e269")
+    assert fields(run(told)) == {"log"}
+
+
+def test_words_are_compared_with_a_log_that_the_present_one_does_not_name(told):
+    uid = find_uid("e20")
+    with writing():
+        arrivals.open_log(NOW)
+    change("UPDATE post SET body = 'another' WHERE uid = ?", uid)
+    assert fields(run(told)) == {f"posts.{uid}.logged.words"}
+
+
+def test_a_post_without_a_leaf_is_named(told):
+    uid = find_uid("e20")
+    change("UPDATE post SET leaf_id = NULL WHERE uid = ?", uid)
+    assert fields(run(told)) == {f"posts.{uid}.logged.logIndex"}
+
+
+@pytest.mark.parametrize(
+    ("column", "field"),
+    [("name", "words"), ("handle", "words"), ("bio", "words"), ("salt", "words")],
+)
+def test_what_a_bot_says_of_itself_is_as_it_was_logged(told, column, field):
+    influencers.set_profile(Bot.get(), bio="Trades by night", now=NOW + 5)
+    assert run(told).verdict == "same"
+    change(f"UPDATE bot SET {column} = ?", "other")
+    assert fields(run(told)) == {f"bot.logged.{field}"}
+
+
+def test_a_profile_that_is_changed_while_the_evidence_is_read_accuses_nobody(told):
+    ask, left = ask_service(told), ["a"]
+
+    def restless(path):
+        answer = ask(path)
+        if "evidence.json" in path and left:
+            influencers.set_profile(Bot.get(), bio=left.pop(), now=NOW + 5)
+        return answer
+
+    assert run(told, ask=restless).verdict == "same" and not left
+
+
+def test_a_deleted_account_is_as_it_was_logged(told):
+    departures.delete_owner(Bot.get().owner, NOW + 9)
+    report = run(told)
+    assert (report.verdict, report.unknown) == ("same", [])
+
+
+@pytest.mark.parametrize("at", [NOW - 5, None])
+def test_a_retirement_and_a_beginning_are_as_they_were_logged(told, at):
+    influencers.retire_bot(Bot.get(), NOW + 5)
+    assert run(told).verdict == "same"
+    change("UPDATE bot SET retired_at = ?", at)
+    assert fields(run(told)) == {"bot.logged.retiredAtMs"}
+    change("UPDATE bot SET created_at = created_at - 1")
+    assert fields(run(told)) == {"bot.logged.retiredAtMs", "bot.logged.createdAtMs"}
 
 
 def replace(service, start, answer):
@@ -391,19 +469,22 @@ def test_leaves_that_were_seen_count_where_they_are_of_the_same_log(
         SimpleNamespace(find_seen=lambda: seen),
         print,
     )
-    assert log.measure() == before
+    assert log.measure() == ("candor/log_a", before)
 
 
 @pytest.mark.parametrize(
-    ("log", "index", "told"),
+    ("log", "index", "place", "told"),
     [
-        ("log_a", 9, None),
-        ("log_a", 10, "are younger than the log's checkpoint"),
-        ("log_b", 9, "are in an earlier log, from before a restore or another key"),
-        (None, 9, "are said to be in no log"),
-        ("log_a", None, "are said to be in no log"),
+        ("log_a", 9, 14, None),
+        ("log_a", 10, 15, "are younger than its log's checkpoint"),
+        ("log_old", 5, 5, None),
+        ("log_b", 9, None, "are in log_b, which it does not show"),
+        (None, 9, None, None),
+        ("log_a", None, None, None),
     ],
 )
-def test_a_post_is_compared_with_the_log_that_holds_it(log, index, told):
-    post = SimpleNamespace(log=log, logIndex=index)
-    assert log_audit.excuse(post, Checkpoint("candor/log_a", 10, bytes(32))) == told
+def test_a_post_is_compared_with_the_log_that_holds_it(log, index, place, told):
+    parts = [Part("candor/log_old", 0, 5), Part("candor/log_a", 5, 10)]
+    read, post = log_audit.LogAudit(None, None, print, parts=parts), SimpleNamespace()
+    post.log, post.logIndex = log, index
+    assert (read.find_place(post), read.excuse(post)) == (place, told)

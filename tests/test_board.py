@@ -81,7 +81,7 @@ def test_a_hundred_wallets_attached_after_their_luck_take_no_rank(service):
     observe(W, from_now(t.entries, NOW // 1000), NOW + HOUR_MS)
     first, *others = board(service, honest, "limit=100")
     assert (first["name"], first["rank"], first["realizedLamports"]) == ("Honest", 1, "100")
-    assert len(others) == 100
+    assert len(others) == 99
     assert {(row["rank"], row["unrankedReason"]) for row in others} == {(None, "too_few_sells")}
     whole = board(service, honest, "record=all&limit=100")
     # each counted from rank 1, ties share it
@@ -122,8 +122,6 @@ def test_a_swapped_losing_wallet_stays_in_its_bots_record(service, ada):
     (row,) = board(service, ada)
     assert (row["realizedLamports"], row["costLeftLamports"]) == ("-150", "7")
     assert (row["wallet"], row["rank"], row["matchedSells"]) == (OTHER, 1, 6)
-    assert row["owner"]["realizedLamportsOfAll"] == "-150"
-    assert row["owner"]["walletsTried"] == 2
 
 
 def test_a_retired_bot_stays_on_the_board_of_its_time(service, ada):
@@ -195,17 +193,11 @@ def test_proven_ones_come_first_and_those_without_a_rank_last(service, ada):
         ("Named, two sales", None, "claimed"),
         ("Ada", None, "claimed"),
     ]
-    # the limit is of each
-    assert [row[0] for row in ranks(service, ada, "limit=1")] == [
-        "Signed",
-        "Named",
-        "Signed, two sales",
-        "Named, two sales",
-    ]
-    assert [row[0] for row in ranks(service, ada, "ownership=proven&limit=1")] == [
-        "Signed",
-        "Signed, two sales",
-    ]
+    # The limit counts rows of the whole answer.
+    names = [row[0] for row in ranks(service, ada)]
+    for limit in range(1, len(names) + 1):
+        assert [row[0] for row in ranks(service, ada, f"limit={limit}")] == names[:limit]
+    assert [row[0] for row in ranks(service, ada, "ownership=claimed&limit=1")] == ["Named"]
     assert {row[2] for row in ranks(service, ada, "ownership=claimed")} == {"claimed"}
     for sort in ("volume", "trades"):
         kinds = [(row[1] is None, row[2]) for row in ranks(service, ada, f"sort={sort}")]

@@ -94,7 +94,7 @@ def test_an_influencer_unfolds_with_what_was_observed(service, bot):
         meta["og:description"] == "Performance not verified: its wallet has not been observed yet."
     )
     service.observe_results(W, 1_250_000_000, realizedSol="1.25")
-    influencers.set_profile(bot.bot, bio="I am the best, trust me.")
+    influencers.set_profile(bot.bot, bio="I am the best, trust me.", now=1)
     card = cards.card_of_bot(service.get(f"/api/v1/bots/{bot.bot.uid}", bot.publish_key.text).json)
     assert (
         card.description == "+1.250 SOL realized, from 3 sales; complete history. I am the"

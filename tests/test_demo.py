@@ -191,8 +191,8 @@ def test_trades_were_made_at_the_prices_the_market_shows(chain, recording):
             moved = cast._read_change(row).tokens
             whole = Decimal(abs(moved[mint])).scaleb(-BY_SYMBOL[facts["symbol"]].decimals)
             # Below, fees, tips and rent of a few thousandths of a SOL weigh.
-            if Decimal(facts["sol"]) > Decimal("0.2"):
-                assert float(Decimal(facts["sol"]) / whole) == pytest.approx(
+            if Decimal(facts["paid"]) > Decimal("0.2"):
+                assert float(Decimal(facts["paid"]) / whole) == pytest.approx(
                     price(BY_SYMBOL[facts["symbol"]], row.at), rel=0.03
                 )
                 seen += 1
@@ -313,17 +313,6 @@ def test_every_page_says_demonstration_and_links_to_no_explorer(show):
         ), path
 
 
-def list_objects(value):
-    """Every object that stands in a list of an answer, however deep."""
-    if isinstance(value, list):
-        for one in value:
-            yield from [one] if isinstance(one, dict) else []
-            yield from list_objects(one)
-    elif isinstance(value, dict):
-        for inner in value.values():
-            yield from list_objects(inner)
-
-
 def test_every_object_says_demonstration_and_links_to_no_explorer(show):
     key = show.keys.read_key
     bot = show.get("/api/v1/bots", key).json["data"][-1]["id"]
@@ -347,7 +336,7 @@ def test_every_object_says_demonstration_and_links_to_no_explorer(show):
     ):
         answer = show.get(path, key).json
         assert answer["demonstration"] is True, path
-        assert all(one["demonstration"] is True for one in list_objects(answer)), path
+        assert json.dumps(answer).count('demonstration":') == 1, path
         assert not EXPLORERS.search(json.dumps(answer)), path
 
 
@@ -386,9 +375,7 @@ def test_feeds_and_guides_say_demonstration_and_link_to_no_explorer(show):
         text = show.get(path).get_data(as_text=True)
         assert "demonstration" in text and not EXPLORERS.search(text), path
     feed = show.get("/feed.json").json
-    assert all(item["_candor"]["demonstration"] is True for item in feed["items"]) and feed[
-        "_candor"
-    ] == {"demonstration": True}
+    assert feed["_candor"] == {"demonstration": True}
     entries = ET.fromstring(show.get("/feed.atom").get_data()).findall(ATOM + "entry")
     assert entries and all(
         "demonstration" in [one.get("term") for one in entry.findall(ATOM + "category")]

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 from corpus import read_expected
+from teller import Teller
 
 from accounts import exports
 from accounts.problem import CODES
-from chain.amounts import exact
+from chain.amounts import exact, show_fixed
 from chain.ledger.ledger import WHOLE, Ledger
 from chain.reading.effects import Balance
 from chain.reading.entries import Entry
@@ -266,8 +267,19 @@ def test_the_books_of_the_example_close():
         "closing less opening": books.closing - books.opening,
     }
     assert sum(told.values()) == 2 * told["closing less opening"]
-    floor = whole(re.search(r"\*\*(−[\d,]+) lamports\*\*: as if", text)[1])
-    assert floor == books.realized - books.cost_left
+    worst = whole(re.search(r"=\n\*\*(−[\d,]+) lamports\*\*", text)[1])
+    assert worst == books.realized - books.cost_left - books.open_cost
+    assert worst == ledger.accounts[WHOLE].sums.worst_case
+
+
+def test_the_position_of_the_example():
+    text = (ROOT / "docs" / "results.md").read_text()
+    (told,) = re.findall(r"the return is ([\d.]+)%", text)
+    t = Teller().buy("A", 1_000_000, 2 * 10**9)
+    t.sell("A", 600_000, 15 * 10**8).sell("A", 395_000, 9 * 10**8)
+    sums = t.ledger.accounts[WHOLE].sums
+    assert (sums.positions, sums.positions_won, sums.held) == (1, 1, 0)
+    assert show_fixed(sums.return_points, 2) == told
 
 
 def test_the_gift_of_the_example_is_no_profit():

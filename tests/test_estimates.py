@@ -4,11 +4,14 @@ import orjson
 import pytest
 from service import NOW, address
 
+from chain.scales import UNKNOWN, Scale
 from market.tables import Token
 from models import Wallet
 from web.api.estimates import parse_price
 
 W, M = address("w"), address("m")
+# The year 5138.
+FAR = 10**11
 
 
 @pytest.fixture
@@ -76,3 +79,55 @@ def test_the_page_tells_source_and_age(service, bot):
     page = service.get(f"/bots/{bot.bot.uid}?tab=holdings").text
     assert "dexscreener, <time" in page and ", stale" in page
     assert "It is an estimate, not an offer" in page
+
+
+# ---- tokens that display a multiple of their raw units -------------------------------------------
+@pytest.mark.parametrize(
+    "changes_at, amount, value", [(FAR, "3001", "3704734"), (1, "15005", "18523672")]
+)
+def test_a_position_is_displayed_and_estimated_by_the_multiplier_of_now(
+    service,
+    bot,
+    changes_at,
+    amount,
+    value,
+):
+    """1,500.5 times 2 at 1,234.5 lamports are 3,704,734.5, times 10 are 18,523,672.5."""
+    quote(scale=Scale("2.0", changes_at, "10.0").dump())
+    position, shown = show(service, bot)
+    assert (position["amountRaw"], position["amount"]) == ("1500500", amount)
+    assert position["estimate"]["valueLamports"] == value
+    assert (position["costLamports"], shown["results"]["realizedLamports"]) == ("90", "7")
+
+
+def test_a_trade_is_displayed_by_the_multiplier_of_its_time(service, bot):
+    """1.5 tokens, bought an hour before the multiplier became 10: 3 then, and so in the post."""
+    service.observe_trade(W, "one", 5, mint=M, raw=1_500)
+    quote(scale=Scale("2.0", NOW // 1000, "10.0").dump())
+    (trade,) = service.get(f"/api/v1/trades?botId={bot.bot.uid}", bot.publish_key.text).json["data"]
+    (change,) = trade["tokenChanges"]
+    assert (change["changeRaw"], change["change"], change["multiplier"]) == ("1500", "3", "2")
+    assert trade["realized"]["matchedRaw"] == "0"
+    Token.update(scale=Scale("2.0", 7, "10.0").dump()).execute()
+    (trade,) = service.get(f"/api/v1/trades?botId={bot.bot.uid}", bot.publish_key.text).json["data"]
+    assert trade["tokenChanges"][0]["change"] == "15"
+    assert "+15" in service.get(f"/bots/{bot.bot.uid}?tab=trades").text
+
+
+def test_a_trade_of_an_unknown_multiplier_has_no_amount(service, bot):
+    service.observe_trade(W, "one", 5, mint=M, raw=1_500)
+    quote(scale=UNKNOWN.dump())
+    (trade,) = service.get(f"/api/v1/trades?botId={bot.bot.uid}", bot.publish_key.text).json["data"]
+    (change,) = trade["tokenChanges"]
+    assert (change["changeRaw"], change["change"], change["multiplier"]) == ("1500", None, None)
+    for path in (f"/bots/{bot.bot.uid}?tab=trades", f"/tokens/{M}"):
+        assert service.get(path).status_code == 200
+
+
+def test_an_unknown_multiplier_has_no_amount_and_says_why(service, bot):
+    quote(scale=UNKNOWN.dump())
+    position, _ = show(service, bot)
+    assert (position["amount"], position["estimate"]) == (None, None)
+    assert position["estimateReason"] == "multiplier_unknown"
+    page = service.get(f"/bots/{bot.bot.uid}?tab=holdings").text
+    assert "unknown multiplier" in page

@@ -147,7 +147,7 @@ def test_documents_and_digests_are_of_one_moment(watched, monkeypatch):
     wallet, name = Wallet.get(), document.name_pages
     make = {
         "digest": lambda: document.digest_wallet(wallet.id),
-        "document": lambda: document.make_document(Bot.get().id, wallet.id, table()),
+        "document": lambda: document.make_document(Bot.get().id, wallet.id, table(), 1),
     }
     for made in make.values():
         before = made()
@@ -213,7 +213,7 @@ def test_no_cache_keeps_the_words_of_a_post_and_a_hidden_one_shows_none(service,
     posts.hide(posted["id"], 1_800_000_000_000)
     assert service.get(f"{path}?posts=1&digest={digest}").status_code == 404
     (line,) = service.get(f"{path}?posts=1").json["posts"]
-    assert (line["hidden"], line["words"]) == (True, None)
+    assert (line["hiddenAtMs"], line["words"]) == (1_800_000_000_000, None)
 
 
 def test_a_bot_without_a_wallet_has_a_document_and_a_stranger_none(service):

@@ -112,47 +112,6 @@ def test_an_unknown_bot_has_no_table_and_one_without_trades_an_empty_one(service
     assert answer.text == ",".join(exports.LOT_COLUMNS) + "\r\n"
 
 
-# ---- the list of trades --------------------------------------------------------------------------
-def ask_table(service, path, key, accept="text/csv"):
-    return service.get(path, key, headers={"Accept": accept})
-
-
-def read_signatures(answer):
-    assert (answer.status_code, answer.mimetype) == (200, "text/csv"), answer.text
-    return [row["signature"] for row in csv.DictReader(io.StringIO(answer.text, newline=""))]
-
-
-def test_the_list_of_trades_is_a_table_to_whoever_asks_for_one(service, bot, monkeypatch):
-    monkeypatch.setattr(spreadsheet, "PAGE_SIZE", 2)
-    key = bot.publish_key.text
-    for slot in range(5):
-        service.observe_trade(W, f"t{slot}", slot, mint=M if slot % 2 else address("n"))
-    listed = [one["signature"] for one in service.get("/api/v1/trades", key).json["data"]]
-    answer = ask_table(service, "/api/v1/trades?limit=1", key)
-    assert read_signatures(answer) == listed
-    assert answer.headers["RateLimit-Limit"] and answer.headers["Cache-Control"] == "no-store"
-    of_token = ask_table(service, f"/api/v1/trades?mint={M}&wallet={W}", key)
-    assert read_signatures(of_token) == [signature("t3"), signature("t1")]
-    cursor = service.get("/api/v1/trades?limit=2", key).json["nextCursor"]
-    assert read_signatures(ask_table(service, f"/api/v1/trades?cursor={cursor}", key)) == listed[2:]
-
-
-def test_a_table_of_trades_needs_a_key_and_refuses_as_the_list_does(service, bot):
-    key = bot.publish_key.text
-    assert ask_table(service, "/api/v1/trades", None).status_code == 401
-    for query in ("wallet=x", "since=post_1", "cursor=x"):
-        refused = ask_table(service, f"/api/v1/trades?{query}", key)
-        assert (refused.status_code, refused.mimetype) == (400, "application/problem+json")
-
-
-@pytest.mark.parametrize(
-    "accept", ["*/*", "application/json", "application/json, text/csv;q=0.5", "text/csv;q=0"]
-)
-def test_whoever_does_not_prefer_a_table_gets_json(service, bot, accept):
-    answer = ask_table(service, "/api/v1/trades", bot.publish_key.text, accept)
-    assert answer.mimetype == "application/json"
-
-
 def test_a_table_is_sent_while_it_is_read(service, bot, monkeypatch):
     """Of 6 trades in pages of 2, no page is read before the one before it was taken."""
     monkeypatch.setattr(spreadsheet, "PAGE_SIZE", 2)

@@ -12,7 +12,7 @@ from service import NOW, address, signature
 
 from accounts import exports, quotas
 from models import IS_PROGRAM, Address, Attachment, Post, Wallet, WalletSignature
-from observing.subscriptions import list_watched
+from observing.subscriptions import list_subscriptions
 from storage import database
 from storage.rows import select_value
 from web.api import history, metrics, queries
@@ -162,12 +162,8 @@ def test_it_and_its_accounts_are_subscribed_to():
     beside = stand_beside(lead.bot, BESIDE, NOW)
     Address.create(wallet=beside, address=ACCOUNT)
     stand_beside(lead.bot, GONE, NOW, NOW + 1)
-    heard = {one.address: one for one in list_watched(100, NOW)}
-    assert {name: one.accounts for name, one in heard.items()} == {LEAD: (), BESIDE: (ACCOUNT,)}
-    row = {"uid": "post_1", "source": "bot", "channel": "api", "event_id": "e", "body": "b"}
-    when = {"event_at": NOW, "created_at": NOW}
-    Post.create(**row, **when, bot=lead.bot, wallet=lead, status="pending")
-    assert all(one.rank[0] for one in list_watched(100, NOW))
+    wanted = [(one.wallet, one.account) for one in list_subscriptions(NOW)]
+    assert wanted == [(LEAD, None), (BESIDE, None), (BESIDE, ACCOUNT)]
 
 
 # ---- what an owner takes along -------------------------------------------------------------------

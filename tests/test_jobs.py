@@ -267,14 +267,16 @@ def run_on(counts, least):
     return runs, time.monotonic() - began
 
 
-def test_times_that_a_clock_set_forward_left_out_are_not_listed():
-    """Ten years at six seconds would be 52 million of them."""
-    every, begun = jobs.Every(6.0), datetime(2026, 1, 1, tzinfo=UTC)
-    later = begun + timedelta(days=3_652)
-    six = timedelta(seconds=6)
-    assert every.get_next_fire_time(None, begun) == begun + six
-    assert every.get_next_fire_time(begun, begun + timedelta(seconds=1)) == begun + six
-    assert every.get_next_fire_time(begun, later) == later + six
+def test_passes_are_planned_at_a_steady_beat():
+    """Whatever was asked for between. A clock set forward by ten years leaves out 52 million."""
+    begun = datetime(2026, 1, 1, tzinfo=UTC)
+    every, six = jobs.Every(6.0, begun), timedelta(seconds=6)
+    assert every.get_next_fire_time(begun, begun) == begun + six
+    between = begun + timedelta(seconds=1)
+    assert every.get_next_fire_time(between, between) == begun + six
+    assert every.get_next_fire_time(begun, begun + timedelta(days=3_652, seconds=5)) == (
+        begun + timedelta(days=3_652) + six
+    )
 
 
 def test_a_pass_that_never_ends_does_not_keep_the_process(crew, monkeypatch):

@@ -187,7 +187,7 @@ def test_what_is_created_while_an_account_is_deleted_goes_with_it(service, life,
         if not late:
             late.append(influencers.create_bot(service.config, "Late", NOW, owner=life.owner))
             say(late[0], {"eventId": "e9", "body": "late words"})
-            influencers.set_profile(life.bot, bio="late words")
+            influencers.set_profile(life.bot, bio="late words", now=1)
             traders.create_trader("Latest", "momentum", NOW, owner=life.owner)
             hooks.add_hook(service.config, life.owner, HOOK, NOW, kind="slack")
         return empty(bot, now)
@@ -209,7 +209,7 @@ def test_nothing_is_created_for_an_account_that_was_deleted_meanwhile(service, l
     before = [one.select().count() for one in (Bot, Trader, Key, Hook)]
     for act in (
         lambda: influencers.create_bot(service.config, "Late", NOW, owner=life.owner),
-        lambda: influencers.set_profile(life.bot, bio="late words"),
+        lambda: influencers.set_profile(life.bot, bio="late words", now=1),
         lambda: traders.create_trader("Late", "momentum", NOW, owner=life.owner),
         lambda: traders.set_profile(trader, bio="late words"),
         lambda: api_keys.create_key(life.owner, "read", NOW),

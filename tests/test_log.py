@@ -36,20 +36,30 @@ def bot(settings, db):
 
 
 # ---- leaves --------------------------------------------------------------------------------------
-def test_the_first_leaf_opens_the_log_and_the_attachment_follows(bot):
-    one = log.find_log()
+def test_the_first_leaf_opens_the_log_and_the_profile_and_the_attachment_follow(bot):
+    one, voice = log.find_log(), bot.voice
+    said = json.dumps(
+        [bot.salt, bot.name, bot.handle, "", voice, None], ensure_ascii=False, separators=(",", ":")
+    )
+    owner = json.dumps([bot.uid, bot.owner.uid], separators=(",", ":"))
     assert leaves() == [
         {"v": 1, "kind": "opening", "at": NOW, "log": one.uid, "previous": None},
-        *(
-            {
-                "v": 1,
-                "kind": "attachment",
-                "at": NOW,
-                "bot": bot.uid,
-                "wallet": WALLET,
-                "ownership": "claimed",
-            },
-        ),
+        {
+            "v": 1,
+            "kind": "profile",
+            "at": NOW,
+            "bot": bot.uid,
+            "owner": hashlib.sha256(owner.encode()).hexdigest(),
+            "words": hashlib.sha256(said.encode()).hexdigest(),
+        },
+        {
+            "v": 1,
+            "kind": "attachment",
+            "at": NOW,
+            "bot": bot.uid,
+            "wallet": WALLET,
+            "ownership": "claimed",
+        },
     ]
 
 

@@ -112,10 +112,9 @@ def test_arrivals_of_a_kind_are_looked_for_among_so_many(service, key, bot, monk
     assert names(page["data"]) == [signature("a5")]
 
 
-def test_a_table_of_a_kind_is_whole(service, key, trades, monkeypatch):
+def test_a_table_of_a_kind_is_whole(service, bot, trades, monkeypatch):
     monkeypatch.setattr(look_back, "MAX_LOOK_BACK", 3)
-    table = service.get("/api/v1/trades?kind=buy", key, headers={"Accept": "text/csv"})
-    lines = table.get_data(as_text=True).splitlines()
+    lines = service.get(f"/bots/{bot.bot.uid}/trades.csv?kind=buy").text.splitlines()
     assert len(lines) == 1 + 4 and all(",buy," in line for line in lines[1:])
 
 

@@ -23,6 +23,9 @@ from chain.mints import (
     check_mint,
     parse_mint,
 )
+from chain.scales import Scale, load_scale
+from market.store import store_checks
+from market.tables import Token
 from tests.fakemarket import address
 
 NOW = 1_800_000_000_000
@@ -510,3 +513,16 @@ def test_any_bytes_are_judged_or_unknown(owner, raw):
     assert len(
         check_mint({"owner": owner, "data": [base64.b64encode(raw).decode(), "base64"]}, NOW)
     ) == len(CHECKS)
+
+
+def test_what_a_mint_displays_is_stored_and_kept_while_it_cannot_be_read(service):
+    token = Token.create(mint=address(9))
+    scaled = bytes(32) + struct.pack("<dqd", 1.5, 7, 3.0)
+
+    def check(account):
+        store_checks([Token.get_by_id(token.id)], [account], NOW)
+        return Token.get_by_id(token.id).scale
+
+    for account in (mint_account((25, scaled)), None):
+        assert load_scale(check(account)) == Scale("1.5", 7, "3.0")
+    assert check(mint_account()) is None

@@ -168,7 +168,7 @@ def test_a_name_that_looks_like_another_is_refused(service, one, other):
         refuse(lambda owner=owner: service.make_bot(other, owner=owner))
     refuse(lambda: traders.create_trader(other, "momentum", NOW))
     third = service.make_bot("Third")
-    refuse(lambda: influencers.set_profile(third.bot, name=other))
+    refuse(lambda: influencers.set_profile(third.bot, name=other, now=1))
     assert Bot.get(Bot.id == third.bot.id).name == "Third"
     influencers.retire_bot(made.bot, NOW)
     refuse(lambda: service.make_bot(other))
@@ -208,9 +208,9 @@ def test_names_are_checked_when_they_change(service):
     bot = service.make_bot("Ada").bot
     trader = traders.create_trader("Wren", "momentum", NOW).trader
     for name in ("wallet proven", "Wr€n admin", "candor"):
-        refuse(lambda name=name: influencers.set_profile(bot, name=name))
+        refuse(lambda name=name: influencers.set_profile(bot, name=name, now=1))
         refuse(lambda name=name: traders.set_profile(trader, name=name))
-    refuse(lambda: influencers.set_profile(bot, name="W.r.e.n"))
+    refuse(lambda: influencers.set_profile(bot, name="W.r.e.n", now=1))
     refuse(lambda: traders.set_profile(trader, name="A·d·a"))
     assert (Bot.get().name, Trader.get().name) == ("Ada", "Wren")
 
@@ -223,8 +223,8 @@ def test_every_letter_of_the_table_is_read(service):
 
 def test_a_bot_may_respell_its_own_name(service):
     made = service.make_bot("ada")
-    influencers.set_profile(made.bot, name="Ada")
-    influencers.set_profile(made.bot, name="Nell")
+    influencers.set_profile(made.bot, name="Ada", now=1)
+    influencers.set_profile(made.bot, name="Nell", now=1)
     service.make_bot("Ada")
     assert [bot.name for bot in Bot.select().order_by(Bot.id)] == ["Nell", "Ada"]
 
@@ -245,5 +245,5 @@ def test_names_of_before_stay_and_can_be_kept(service):
     bots = [service.make_bot(name, address(name)).bot for name in ("A", "B")]
     Bot.update(name="[ok] Ada", likeness=find_skeleton("[ok] Ada")).execute()
     for bot in (Bot.get(Bot.id == one.id) for one in bots):
-        influencers.set_profile(bot, name="[ok] Ada", bio="kept")
+        influencers.set_profile(bot, name="[ok] Ada", bio="kept", now=1)
         assert Bot.get(Bot.id == bot.id).bio == "kept"

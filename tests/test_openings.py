@@ -100,17 +100,17 @@ def fill(settings, folder):
 def test_a_restore_opens_a_log_that_names_what_was_lost(settings, tmp_path):
     last = fill(settings, tmp_path)
     # opening, attachment, three posts
-    assert last.size == 5
+    assert last.size == 6
     backups.restore_backup(settings, tmp_path / "backup", True, NOW + 5)
     backups.migrate(settings)
     with database.connection_context():
         old, new = log.list_logs()
-        assert (old.size, new.size) == (4, 1) and old.uid == last.origin.removeprefix("candor/")
+        assert (old.size, new.size) == (5, 1) and old.uid == last.origin.removeprefix("candor/")
         assert openings.read_opening(new) == {
             "log": old.uid,
-            "size": 5,
+            "size": 6,
             "root": encode(last.root),
-            "kept": 4,
+            "kept": 5,
             "why": "restore",
         }
         assert Post.select().where(Post.leaf_id.is_null()).count() == 0
@@ -125,7 +125,7 @@ def test_a_restore_elsewhere_names_the_backups_own_checkpoint(settings, tmp_path
     with database.connection_context():
         old, new = log.list_logs()
         told = openings.read_opening(new)
-        assert (told["log"], told["size"], told["kept"]) == (old.uid, 4, 4)
+        assert (told["log"], told["size"], told["kept"]) == (old.uid, 5, 5)
         assert new.key == str(
             Signer(bytes.fromhex((elsewhere.data_dir / "log_key").read_text())).verifier(new.origin)
         )
@@ -138,7 +138,7 @@ def test_a_damaged_database_does_not_stop_its_restore(settings, tmp_path):
     backups.restore_backup(settings, tmp_path / "backup", True, NOW + 5)
     backups.migrate(settings)
     with database.connection_context():
-        assert openings.read_opening(log.find_log())["size"] == 4
+        assert openings.read_opening(log.find_log())["size"] == 5
 
 
 def test_the_old_log_stays_as_it_was(settings, bot):

@@ -248,7 +248,7 @@ def say_on_paper(body):
 
 
 def test_foreign_text_is_text_on_every_page(service, observed):
-    influencers.set_profile(observed.bot, name=HOSTILE[:60], bio=HOSTILE)
+    influencers.set_profile(observed.bot, name=HOSTILE[:60], bio=HOSTILE, now=1)
     one = publish(service, observed, "1", HOSTILE, symbol="<b>x</b>", reason=HOSTILE, mint=MINT)
     Token.create(
         mint=MINT,

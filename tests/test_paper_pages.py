@@ -8,8 +8,10 @@ from test_legacy import SOL, closed, make_trader, said
 
 from accounts import traders as accounts
 from market.tables import Snapshot
+from web.api import timeline
 from web.site.figures import told
 from web.site.paper_pages import NO_PRICES, NO_SCOUT, SORTS
+from web.site.share_cards import describe_post
 
 MINUS = "\N{MINUS SIGN}"
 
@@ -42,6 +44,29 @@ def test_the_table_sorts_by_each_column_and_says_so(service, four):
         heading = re.search(r'<th [^>]*aria-sort="descending"><a href="([^"]+)"', page)
         assert heading[1] == f"/traders?sort={sort}" and page.count("aria-sort") == 1
     assert service.get("/traders?sort=name").status_code == 400
+
+
+def test_every_form_of_a_post_warns_of_a_record_under_review(service, four):
+    """Of two posts the one whose writer's record is under review has the warning."""
+    good, odd = said(four["High"], 1, "Fine."), said(four["Odd"], 2, "Up 9 SOL.")
+    for post, is_warned in ((good, False), (odd, True)):
+        items = {one["_candor"]["post"]: one for one in service.get("/feed.json").json["items"]}
+        item = items[post.uid]
+        atom = service.get("/feed.atom").text
+        entry = next(one for one in atom.split("<entry>") if f"/posts/{post.uid}<" in one)
+        page = service.get(f"/posts/{post.uid}").text
+        forms = [
+            *(item["title"], " ".join(item["tags"]), item["summary"].lower()),
+            re.search(r"<title>([^<]+)", entry)[1],
+            re.search(r"<summary[^>]*>([^<]+)", entry)[1].lower(),
+            service.get(f"/embed/{post.uid}").text.lower(),
+            re.search(r'og:title" content="([^"]+)"', page)[1],
+            re.search(r'og:description" content="([^"]+)"', page)[1].lower(),
+        ]
+        with service.app.test_request_context():
+            forms.append(describe_post(timeline.find_post(post.uid))["stamp_note"])
+        assert [("under review" in form) for form in forms] == [is_warned] * len(forms)
+        assert bool(item["_candor"]["warning"]) is is_warned
 
 
 @pytest.mark.usefixtures("agreed_clock")

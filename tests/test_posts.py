@@ -70,7 +70,7 @@ def test_a_post_says_what_it_is(service, bot):
 def test_an_identical_retry_is_the_same_post(service, bot):
     first = service.post(FIRST, bot.publish_key.text)
     wallets.detach_wallet(bot.bot, NOW)
-    influencers.set_profile(bot.bot, name="Eve")
+    influencers.set_profile(bot.bot, name="Eve", now=1)
     again = service.post(
         orjson.dumps(dict(reversed(FIRST.items())), option=orjson.OPT_INDENT_2),
         bot.publish_key.text,

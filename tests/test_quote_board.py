@@ -58,6 +58,7 @@ def test_results_in_a_stablecoin_are_ranked_by_themselves(service, ada):
         "1250000",
         "90",
     )
+    assert (rows[0]["worstCaseRaw"], rows[0]["winRate"]) == ("38750000", None)
     assert rows[0]["realizedLamports"] is rows[0]["volumeSol"] is None
     assert answer["currency"] == rows[0]["currency"] == "USDC" and rows[0]["botId"] == bob.bot.uid
     (one,) = ask(service, ada, "currency=USDC&limit=1").json["data"]

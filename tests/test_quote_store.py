@@ -22,7 +22,7 @@ from models import Attachment, Trade, Wallet, WalletSignature
 from observing import rebuilding
 from operate import content_checks, inspection, schema
 
-USDC, USDT, _ = (quote.mint for quote in QUOTES)
+USDC, USDT, *_ = (quote.mint for quote in QUOTES)
 SUMS = ("realized", "cost", "volume", "trades", "matched", "unmatched", "winning", "fee_lamports")
 
 

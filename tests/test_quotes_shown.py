@@ -240,7 +240,7 @@ def test_the_board_lets_the_currency_be_chosen_without_a_script(service, bot):
     link = re.search(r'href="([^"]+currency=USDC)"', page).group(1).replace("&amp;", "&")
     quoted = service.get(link)
     text = text_of(quoted)
-    assert "Realized PnL, USDC" in text and "+1.50" in text
+    assert "Realized PnL, USDC" in text and "+1.50" in text and "Worst case, USDC" in text
     assert re.search(r'currency=USDC" aria-current="true">USDC</a>', quoted.text)
     empty = text_of(service.get("/leaderboard?currency=PYUSD"))
     assert "No bot of this list has traded in PYUSD yet. Results in SOL , or connect a bot" in empty
@@ -332,7 +332,7 @@ def test_the_example_of_the_docs(service):
     sale = trade["realized"]
     assert (trade["kind"], trade["currency"], trade["mint"]) == ("sell", "USDC", "A")
     assert (sale["result"], sale["costRaw"], sale["proceedsRaw"]) == ("20", "40000000", "60000000")
-    assert (sale["status"], trade["flags"]) == ("partial", ["paid_elsewhere"])
+    assert (sale["status"], trade["flags"][-1]) == ("partial", "paid_elsewhere")
     path = "/api/v1/leaderboard?currency=USDC&record=all"
     (row,) = service.get(path, made.publish_key.text).json["data"]
     assert (row["realized"], row["unrankedReason"]) == ("20", "too_few_sells")

@@ -137,7 +137,7 @@ def test_the_least_known_wallet_is_named(service, browser, bot, trip, watched):
     own = {one["address"]: one["coverage"]["state"] for one in read(service, bot)["wallets"]}
     assert own == {A: "complete", B: "partial"}
     page = browser.get(f"/bots/{uid}").text
-    assert f"not the whole history of {short(B)}" in page
+    assert f"of {short(B)} are known, but not its whole history" in html.unescape(page)
     assert "partial history" in page and "complete history" in page
 
 

@@ -113,17 +113,22 @@ def list_answers(show):  # noqa: F811
             if one["in"] == "path"
         ]
         for uid in ids[nouns[0]] if nouns else [""]:
-            path, query = (
-                operation.path.replace("{id}", uid),
-                f"?mint={mint}&q=the",
-            )
-            yield operation, show.get(path + query, key)
+            path = operation.path.replace("{id}", uid)
+            query = write_query(operation, mint)
+            yield operation, show.get(f"{path}?{query}", key)
             if operation.name == "getLeaderboard":
-                yield operation, show.get(f"{path}?quote=USDC", key)
+                yield operation, show.get(f"{path}?currency=USDC", key)
         if any(one["name"] == "cursor" for one in operation.parameters):
-            yield from list_pages(
-                show, operation, f"{operation.path}?mint={mint}&q=the&limit=100", key
-            )
+            path = operation.path.replace("{id}", ids[nouns[0]][0] if nouns else "")
+            query = write_query(operation, mint)
+            yield from list_pages(show, operation, f"{path}?{query}&limit=100", key)
+
+
+def write_query(operation, mint):
+    """What the operation knows of these: a name of another list is refused."""
+    known = {one["name"] for one in operation.parameters}
+    given = {"mint": mint, "q": "the"}
+    return "&".join(f"{name}={text}" for name, text in given.items() if name in known)
 
 
 def list_pages(show, operation, path, key):  # noqa: F811
@@ -158,8 +163,7 @@ def add_rare_things(show, now):  # noqa: F811
         models.Job.insert(name="scout", state="ok", details=details).on_conflict_ignore().execute()
         coverage = orjson.loads(wallet.coverage)
         gap = {"fromSlot": 1, "toSlot": 2, "reason": "the node has forgotten"}
-        # As of a bot that holds several wallets.
-        coverage |= {"gaps": [{**gap, "wallet": wallet.address}], "worst": [wallet.address]}
+        coverage |= {"gaps": [gap]}
         models.Wallet.update(
             coverage=orjson.dumps(coverage).decode(),
             trouble="the node does not answer",
@@ -303,7 +307,7 @@ def test_no_constant_and_no_default_of_null(document):
     for one in list_schemas(document):
         assert "const" not in one and one.get("default", 0) is not None, one
     members = document["components"]["schemas"]["Trade"]["properties"]
-    assert members["verified"]["type"] == "boolean" and "enum" not in members["verified"]
+    assert members["realized"]["$ref"].endswith("/Realized")
     assert "errors" not in document["components"]["schemas"]["Problem"]["required"]
 
 

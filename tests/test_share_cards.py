@@ -61,7 +61,7 @@ def test_scripts_of_other_sites_may_read_pictures_and_badges(service, bot, key):
 
 
 def test_hostile_words_and_names_break_no_picture(service, bot, key):  # noqa: F811
-    influencers.set_profile(bot.bot, name="🌱 " + "N" * 50, bio="你好" * 100)
+    influencers.set_profile(bot.bot, name="🌱 " + "N" * 50, bio="你好" * 100, now=1)
     post = say(service, key, HOSTILE)
     assert size_of(service.get(f"/posts/{post}.png")) == (1200, 630)
     assert size_of(service.get(f"/bots/{bot.bot.uid}.png")) == (1200, 630)

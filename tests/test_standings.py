@@ -320,6 +320,17 @@ def test_a_gap_that_opens_or_heals_forgets(service, ada):
         assert board(service, ada)[0]["unrankedReason"] == reason
 
 
+def test_a_history_that_is_loaded_forgets_though_nothing_else_moved(service, ada):
+    """Its last transactions changed nothing, so only the state of its coverage did."""
+    observe(W, from_now(lucky().entries, NOW // 1000), NOW)
+    wallet, ledger_store = Wallet.get(Wallet.address == W), LedgerStore()
+    ledger_store.apply(wallet)
+    for progress in (replace(DONE, pending=3), DONE):
+        refresh_standings(NOW)
+        ledger_store.publish(wallet, progress, NOW)
+        assert forgotten() == ["Ada"]
+
+
 # ---- rules, doctor, index ------------------------------------------------------------------------
 def test_three_sales_with_a_result_make_a_rank():
     few, enough = Sums(matched=MIN_SELLS - 1), Sums(matched=1, partial=2)
@@ -345,7 +356,9 @@ DID = Sums(
     **{"ended": 3, "ended_won": 1, "held": 2, "held_sold": 1, "held_won": 1, "flat_pairs": 6},
 )
 POOR = DID._replace(cost=10**9 - 1)
-SEEN = Ranked(DID, has_wallet=True, has_gap=False, is_proven=True, is_retired=False)
+SEEN = Ranked(
+    DID, has_wallet=True, has_gap=False, is_loading=False, is_proven=True, is_retired=False
+)
 
 
 @pytest.mark.parametrize(
@@ -355,6 +368,7 @@ SEEN = Ranked(DID, has_wallet=True, has_gap=False, is_proven=True, is_retired=Fa
         (SEEN._replace(is_proven=False), 1, 1, 1),
         (SEEN._replace(sums=POOR), 0, 2, 0),
         (SEEN._replace(has_gap=True), 2, 2, 0),
+        (SEEN._replace(is_loading=True), 2, 2, 0),
         (SEEN._replace(has_gap=True, is_proven=False), 4, 4, 1),
         (SEEN._replace(sums=DID._replace(partial=0)), 2, 2, 0),
         (SEEN._replace(sums=None), 3, 3, 3),

@@ -9,8 +9,7 @@ import pytest
 from node import FakeNode
 from story import ADA, Story, address, market
 
-from models import Address, Receipt, Trade, Wallet
-from observing.listening import Subscription, choose_subscriptions, list_covered
+from models import Address, Post, Receipt, Trade, Wallet
 from observing.notices import (
     DISTRUST_SECONDS,
     GRACE_SECONDS,
@@ -18,46 +17,26 @@ from observing.notices import (
     MAX_TRIES,
     SETTLE_SECONDS,
     Notices,
-    Watched,
+    Subscription,
 )
-from observing.subscriptions import list_watched, make_due
-
-ANNE, BEN, CLEO = (
-    Watched(1, "anne", ("a1", "a2"), (False, 3)),
-    Watched(2, "ben", ("b1",), (False, 9)),
-    Watched(3, "cleo", (), (True, 0)),
-)
+from observing.subscriptions import list_subscriptions, make_due
 
 
 # ---- what is subscribed to -----------------------------------------------------------------------
-def test_wallets_come_before_accounts_and_those_waited_for_before_the_busiest():
-    chosen = choose_subscriptions([ANNE, BEN, CLEO], 5)
-    assert [(one.wallet, one.account) for one in chosen] == [
-        ("cleo", None),
-        ("ben", None),
-        ("anne", None),
-        ("ben", "b1"),
-        ("anne", "a1"),
-    ]
-    assert [one.wallet for one in choose_subscriptions([ANNE, BEN, CLEO], 2)] == ["cleo", "ben"]
-    assert len(choose_subscriptions([ANNE, BEN, CLEO], 100)) == 6
-
-
-def test_a_wallet_is_covered_once_all_of_it_is_confirmed():
-    confirmed = [Subscription(1, "anne"), Subscription(1, "anne", "a1"), Subscription(3, "cleo")]
-    assert list_covered([ANNE, BEN, CLEO], confirmed) == {3}
-    assert list_covered([ANNE], [*confirmed, Subscription(1, "anne", "a2")]) == {1}
-
-
-def test_what_may_be_subscribed_to_is_read_from_the_database(look):
-    seen = look(market(people=("ada", "bob")), wallets=[ADA, address("bob")]).settle()
-    first, second = list_watched(100, seen.now)
-    assert {first.address, second.address} == {ADA, address("bob")}
-    assert first.rank >= second.rank and not first.rank[0]
-    of_ada = first if first.address == ADA else second
-    stored = Address.select(Address.address).join(Wallet).where(Wallet.address == ADA)
-    assert {ADA, *of_ada.accounts} == set(stored.scalars())
-    assert not list_covered(list_watched(1, seen.now), [Subscription(1, ADA)])
+def test_wallets_come_before_accounts_and_those_waited_for_before_the_busiest(look):
+    people = [address(one) for one in ("ada", "bob", "cleo")]
+    seen = look(market(people=("ada", "bob", "cleo")), wallets=people).settle()
+    Trade.update(block_time=seen.now // 1000).where(Trade.wallet == seen.wallets[1]).execute()
+    post = {"uid": "post_1", "source": "bot", "channel": "api", "event_id": "e", "body": "b"}
+    when = {"event_at": seen.now, "created_at": seen.now}
+    Post.create(**post, **when, bot=seen.wallets[2].bot, wallet=seen.wallets[2], status="pending")
+    wanted = list_subscriptions(seen.now)
+    order = [people[2], people[1], people[0]]
+    assert [one.wallet for one in wanted[:3]] == order
+    accounts = wanted[3:]
+    assert accounts and sorted(accounts, key=lambda one: order.index(one.wallet)) == [*accounts]
+    stored = Address.select(Address.address).scalars()
+    assert {one.account or one.wallet for one in wanted} == set(stored)
 
 
 # ---- when a wallet is polled ---------------------------------------------------------------------
@@ -102,6 +81,25 @@ def test_a_wallet_is_polled_again_while_a_transaction_is_not_there_yet():
     notices.add(7, "endpoint 1", 0.0)
     assert poll(notices, 0.2, found=True, pending=True) and not poll(notices, 1.1)
     assert poll(notices, 1.2) and not poll(notices, 9.0)
+
+
+def test_a_pass_that_begins_before_a_wallet_is_due_leaves_it_to_the_next():
+    notices = Notices()
+    notices.add(7, "endpoint 1", 0.0)
+    assert notices.take(lambda: 1.0) == [7]
+    notices.begin_pass([8])
+    assert notices.is_urgent() and not notices.is_noticed(7)
+    notices.begin_pass([7])
+    assert not notices.is_urgent() and notices.is_noticed(7)
+
+
+def test_a_wallet_that_no_pass_polls_is_not_urgent_for_long():
+    notices = Notices()
+    notices.add(7, "endpoint 1", 0.0)
+    assert notices.take(lambda: 1.0) == [7]
+    for is_urgent in (True, False):
+        notices.begin_pass([8])
+        assert notices.is_urgent() == is_urgent
 
 
 def test_an_endpoint_is_muted_after_many_false_notices_in_a_row():
@@ -397,7 +395,7 @@ def test_with_every_notice_lost_polls_find_all(look):
     after two at the latest.
     """
     street = Street(look)
-    street.notices.want([Watched(1, ADA, (), (False, 1))])
+    street.notices.want((Subscription(1, ADA),))
     street.notices.cover("endpoint 1", {1})
     street.seen.look(3)
     moved = street.go_on("sell", "ada", "CAT", 400, 300_000)

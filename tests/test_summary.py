@@ -8,6 +8,8 @@ from chain.stored.summary import show_positions, show_reconciliation, show_resul
 def test_readers_see_each_sum_under_its_name():
     """10@100 A: 4 sold for 60 (20), 2 lost (20 of cost), 4 become 2 D (40). 3 B of unknown cost
     sold for 30. 5@? and 5@50 C sold for 200: half of it less 50 (50), the other half unmatched.
+    In the worst case 70 - 20 - 40. 40 and 50 brought 60 and 100: 70 on 90. The position in A lost,
+    that in C won, and that in D is open.
     """
     t = Teller().buy("A", 10, 100).sell("A", 4, 60).lose("A", 2).swap("A", 4, "D", 2)
     t.write("failed", -FEE, FEE).gain("B", 3).sell("B", 3, 30)
@@ -15,6 +17,13 @@ def test_readers_see_each_sum_under_its_name():
     assert show_results(t.ledger) == {
         "realizedLamports": "70",
         "realizedSol": "0.00000007",
+        "worstCaseLamports": "10",
+        "worstCaseSol": "0.00000001",
+        "returnPct": "77.78",
+        "winRate": "0.5000",
+        "positions": 2,
+        "positionsWon": 1,
+        "positionsOpen": 1,
         "matchedSells": 1,
         "partialSells": 1,
         "unmatchedSells": 1,

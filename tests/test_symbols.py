@@ -128,7 +128,7 @@ def test_the_interface_shows_an_imitation_with_its_mint(service, told):
     ):
         shown = list_symbols(service.get(path, key).json)
         assert len(shown) >= count and set(shown) == {f"{plain} ({SHORT})"}, path
-    table = service.get("/api/v1/trades", key, headers={"Accept": "text/csv"}).text
+    table = service.get(f"/bots/{uid}/trades.csv").text
     assert f"{plain} ({SHORT})" in table
     (hit,) = (
         one

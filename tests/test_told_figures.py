@@ -27,12 +27,10 @@ DOCS = Path(__file__).resolve().parent.parent / "docs"
 NUMBERS = {3: "three", 5: "five", 10: "ten", 12: "twelve", 20: "twenty"}
 MB, GB, KB = 1_000_000, 1_000_000_000, 1024
 TOLD = {
-    "results.md": (
-        f"lists the {NUMBERS[token_results.MAX_LISTED]} that moved them most;",
-    ),
+    "results.md": (f"lists the {NUMBERS[token_results.MAX_LISTED]} that moved them most;",),
     "check.md": (
         f"A page has {evidence_pages.PAGE_SIZE:,} lines.",
-        f"up to {witness.LIMITS.max_bytes // MB} MB, a look takes {witness.MAX_REQUESTS} requests",
+        f"up to {witness.LIMITS.max_bytes // MB} MB; a run takes {witness.MAX_REQUESTS} requests",
     ),
     "follow.md": (
         f"An owner may have {stream.MAX_STREAMS_EACH} streams open, and so may an address",

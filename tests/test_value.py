@@ -19,6 +19,7 @@ from chain.base58 import b58encode
 from chain.ledger.ledger import Ledger
 from chain.reading.calls import discriminators
 from chain.reading.entries import read_entry
+from chain.reading.instructions import WRAPPED_SOL
 from chain.reading.programs import table
 from chain.reading.receipts import BadReceipt, parse_receipt
 from chain.stored.verify import judge
@@ -788,14 +789,14 @@ def test_what_an_order_holds_is_told_from_nothing_to_nothing():
         scene.open("ada", "order", "CAT")
         scene.send("CAT", "ada", "order", 70)
     escrow = address(account_of("order", "CAT"))
-    told = {row[0]: row[1:] for row in entry(scene, "ada").others}
-    assert told[escrow] == (address("CAT"), 0, 70)
+    told = {row for row in entry(scene, "ada").others if row[0] == escrow}
+    assert told == {(escrow, address("CAT"), 0, 70), (escrow, WRAPPED_SOL, 0, RENT)}
     scene = scene_of(order=SOL).holds("order", "CAT", 70)
     with scene.call(LIMO, "ada", "order", data=b58encode(closes)):
         scene.send("CAT", "order", "ada", 70)
         scene.close(account_of("order", "CAT"), "ada")
-    told = {row[0]: row[1:] for row in entry(scene, "ada").others}
-    assert told[escrow] == (address("CAT"), 70, 0)
+    told = {row for row in entry(scene, "ada").others if row[0] == escrow}
+    assert told == {(escrow, address("CAT"), 70, 0), (escrow, WRAPPED_SOL, RENT, 0)}
 
 
 def test_an_escrow_is_paid_by_the_wallet_in_the_orders_call():

@@ -65,6 +65,15 @@ def edit(sql, *values):
             database.execute_sql("UPDATE log_node SET hash = ? WHERE place = ?", (root, place))
 
 
+def edit_old(leaf):
+    """Edit a leaf of the first log, and the hash above it."""
+    with writing():
+        database.execute_sql("UPDATE log_leaf SET data = '{}' WHERE id = ?", (leaf,))
+        leaves = log.read_leaves(log.list_logs()[0], 0, 256)
+        root = tree.hash_tile([tree.hash_leaf(one) for one in leaves])
+        database.execute_sql("UPDATE log_node SET hash = ? WHERE log_id = 1", (root,))
+
+
 # ---- what is consistent --------------------------------------------------------------------------
 def test_a_log_that_grows_is_cosigned_each_time(grown):
     assert look(grown).verdict == "consistent"
@@ -92,7 +101,38 @@ def test_a_new_log_that_names_all_that_was_seen_is_followed(grown):
     look(grown)
     openings.renew_log("restore", NOW)
     told = look(grown)
-    assert told.verdict == "consistent" and told.text.startswith("1 leaves")
+    assert (told.verdict, told.text) == (
+        "consistent",
+        "a NEW LOG (restore) of 1 leaves, consistent with the 300 seen before: it names the old"
+        " log, which still begins with them",
+    )
+
+
+def test_a_log_that_was_renewed_twice_between_two_looks_is_followed(grown):
+    look(grown)
+    openings.renew_log("operator", NOW)
+    openings.renew_log("key", NOW)
+    told = look(grown)
+    assert told.verdict == "consistent" and told.text.startswith("a NEW LOG (operator, key)")
+
+
+def test_words_edited_before_a_renewal_are_told_though_the_new_log_names_the_old(grown):
+    look(grown)
+    openings.renew_log("operator", NOW)
+    edit_old(17)
+    told = look(grown)
+    assert told.verdict == "alarm" and "FORK" in told.text
+
+
+def test_an_edited_leaf_of_a_log_in_between_is_told(grown):
+    look(grown)
+    openings.renew_log("operator", NOW)
+    grow(5)
+    openings.renew_log("operator", NOW)
+    with writing():
+        database.execute_sql("UPDATE log_leaf SET data = '{}' WHERE id = 302")
+    told = look(grown)
+    assert told.verdict == "alarm" and "FORK" in told.text
 
 
 # ---- alarms --------------------------------------------------------------------------------------
@@ -296,7 +336,7 @@ def test_nobody_overwrites_what_another_look_stored_meanwhile(grown):
     seen = witness.Seen(Witnessed.get().key, "other note")
     grow(310)
     found = witness.read_log(fetching(grown), None)
-    witnessing._keep(URL, seen, found, SIGNER, NOW)
+    witnessing._keep(URL, seen, found.seen, SIGNER, NOW)
     assert Witnessed.get().note.split("\n")[1] == "300"
 
 

@@ -68,29 +68,29 @@ def test_a_time_is_said_relative_while_it_is_young(at, said):
             ),
         ),
         (
-            {"worst": []},
+            {"wallet": "AAAABBBBCCCC"},
             (
-                "Every transaction of its wallets since the first on 16 Oct 2026 is known: 240 in"
-                " all, with no gaps. Last checked 2 minutes ago."
+                "Every transaction of its wallets is known, with no gaps. Last checked 2 minutes"
+                " ago."
             ),
         ),
         (
-            {"state": "partial", "gaps": [{}], "worst": ["AAAABBBBCCCC", "DDDDEEEEFFFF"]},
+            {"state": "partial", "gaps": [{}], "wallet": "AAAABBBBCCCC"},
             (
-                "240 transactions of its wallets are known, but not the whole history of AAAA…CCCC"
-                " and DDDD…FFFF. 1 stretch of it could not be found yet; sales after a gap get no"
-                " result until it is filled. Last checked 2 minutes ago."
+                "240 transactions of AAAA…CCCC are known, but not its whole history. 1 stretch of"
+                " it could not be found yet; sales after a gap get no result until it is filled."
+                " Last checked 2 minutes ago."
             ),
         ),
         (
-            {"state": "backfilling", "pending": 1200, "worst": ["AAAABBBBCCCC"]},
+            {"state": "backfilling", "pending": 1200, "wallet": "AAAABBBBCCCC"},
             (
                 "The history of AAAA…CCCC is still loading: 240 transactions so far, 1,200 to come."
                 " Nothing below is final."
             ),
         ),
         (
-            {"state": "none", "note": "not looked at", "worst": ["AAAABBBBCCCC"]},
+            {"state": "none", "note": "not looked at", "wallet": "AAAABBBBCCCC"},
             "AAAA…CCCC was just connected. Its history will be loaded next.",
         ),
         (
@@ -104,7 +104,7 @@ def test_a_time_is_said_relative_while_it_is_young(at, said):
     ],
 )
 def test_coverage_is_said_in_a_sentence(change, said):
-    assert words.describe_coverage({**COMPLETE, **change}, NOW) == said
+    assert words.describe_coverage({**COMPLETE, **change}, NOW, "wallet" in change) == said
 
 
 @pytest.mark.parametrize(

@@ -164,7 +164,7 @@ def _find_sign(facts: Facts) -> str | None:
 
 def _find_result(facts: Facts) -> tuple[str, str]:
     if facts["kind"] in ("sell", "round_trip"):
-        return facts.get("result") or "", facts["currency"]
+        return facts.get("result") or "", facts.get("currency", "")
     return (facts.get("resultSol") or "") if facts["kind"] == "close" else "", "SOL"
 
 

@@ -69,7 +69,7 @@ class Held:
 
 
 @dataclass(slots=True)
-class Tally:
+class KnownCost:
     """What is held at a cost that began at `begins` (UTC ms) or later, escrows included, and in
     `cost` all of that cost.
 
@@ -122,13 +122,13 @@ class Inventory:
     escrows: dict[str, Escrow] = field(default_factory=dict)
     average: AverageCost = field(default_factory=AverageCost)
     # of all history, and of the attachment that is watched
-    tallies: list[Tally] = field(default_factory=lambda: [Tally()])
+    known_costs: list[KnownCost] = field(default_factory=lambda: [KnownCost()])
     _count: int = 0
 
     def convert(self, money: str) -> "Inventory":
         """The same lots at unknown cost: nothing was paid in this money so far."""
         other = Inventory(money, _count=self._count)
-        other.tallies = [Tally(one.begins) for one in self.tallies]
+        other.known_costs = [KnownCost(one.begins) for one in self.known_costs]
         for mint, pool in self.average.pools.items():
             if mint != money:
                 other.average.add(mint, pool.known + pool.unknown, None)
@@ -170,28 +170,28 @@ class Inventory:
             self._count += 1
             lot = Lot((1, self._count), origin, amount, cost, amount, cost, since)
             self.lots.setdefault(mint, []).append(lot)
-            for tally in self.tallies:
-                tally.arrive(mint, amount, cost, since)
+            for known in self.known_costs:
+                known.arrive(mint, amount, cost, since)
 
     def watch(self, begins: int | None) -> None:
-        """Tally what is held at a cost from `begins` (UTC ms) on, apart from all history."""
-        del self.tallies[1:]
+        """Count what is held at a cost from `begins` (UTC ms) on, apart from all history."""
+        del self.known_costs[1:]
         if begins is not None:
-            self.tallies.append(self.count_held(begins))
+            self.known_costs.append(self.count_held(begins))
 
-    def count_held(self, begins: int = UNDATED) -> Tally:
-        """Count lots and escrows one by one: what a tally says without it."""
-        tally = Tally(begins)
+    def count_held(self, begins: int = UNDATED) -> KnownCost:
+        """Count lots and escrows one by one."""
+        known = KnownCost(begins)
         for mint, lots in self.lots.items():
-            tally.take(mint, [Slice(lot, lot.left, lot.left_cost, lot.since) for lot in lots], 1)
+            known.take(mint, [Slice(lot, lot.left, lot.left_cost, lot.since) for lot in lots], 1)
         for escrow in self.escrows.values():
-            tally.take(escrow.mint, escrow.slices, 1)
-        tally.begin()
-        return tally
+            known.take(escrow.mint, escrow.slices, 1)
+        known.begin()
+        return known
 
-    def _tally(self, mint: str, slices: Iterable[Slice], sign: int = -1) -> None:
-        for tally in self.tallies:
-            tally.take(mint, slices, sign)
+    def _follow(self, mint: str, slices: Iterable[Slice], sign: int = -1) -> None:
+        for known in self.known_costs:
+            known.take(mint, slices, sign)
 
     def cut(self, mint: str, amount: int) -> Cut:
         """Take the oldest lots. Only in a broken chain, more than there is: of unknown origin."""
@@ -205,7 +205,7 @@ class Inventory:
             missing -= part
             if not lot.left:
                 lots.pop(0)
-        self._tally(mint, slices)
+        self._follow(mint, slices)
         if missing:
             slices.append(_make_unknown(missing))
         return Cut(slices, self.average.take(mint, amount))
@@ -239,7 +239,7 @@ class Inventory:
         escrow = self.escrows.setdefault(address, Escrow(mint))
         escrow.slices.extend(cut.slices)
         escrow.pool.add(cut.portion)
-        self._tally(mint, cut.slices, 1)
+        self._follow(mint, cut.slices, 1)
 
     def release(self, address: str, mint: str, quantity: int) -> Released:
         """Take slices out of an escrow, oldest first. Units that the books lack come last, at an
@@ -257,7 +257,7 @@ class Inventory:
         escrow.slices = kept
         if not kept:
             del self.escrows[address]
-        self._tally(mint, out)
+        self._follow(mint, out)
         if missing:
             out.append(_make_unknown(missing))
         return Released(mint, out, escrow.pool.take(sum(one.amount for one in out)))
@@ -272,7 +272,7 @@ class Inventory:
             lost.append(rest)
             left -= back.amount
             if back.amount:
-                self._tally(released.mint, [back], 1)
+                self._follow(released.mint, [back], 1)
                 lot = replace(
                     back.lot,
                     amount=back.amount,
@@ -286,7 +286,7 @@ class Inventory:
         return lost
 
     def list_positions(self, decimals: Mapping[str, int], begins: int = UNDATED) -> list[Position]:
-        """Positions by mint, without escrows. `decimals` by mint; `begins` as in Tally."""
+        """Positions by mint, without escrows. `decimals` by mint; `begins` as in KnownCost."""
         return [
             _make_position(mint, lots, decimals[mint], begins)
             for mint, lots in sorted(self.lots.items())

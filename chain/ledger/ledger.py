@@ -16,9 +16,9 @@ from chain.ledger.inventory import (
     SOL,
     Cut,
     Inventory,
+    KnownCost,
     Position,
     Released,
-    Tally,
     join_released,
 )
 from chain.ledger.lots import UNDATED, Opening
@@ -92,6 +92,8 @@ class Ledger:
     deposits: Deposits = field(default_factory=Deposits)
     # of the latest block time so far, counted from 1970
     hour: int = 0
+    # by money, what was parked when the open attachment began
+    _parked_before: dict[str, int] = field(default_factory=dict)
     # by money, mints whose cost a swap carried over from one with a gap
     _doubted: dict[str, set[str]] = field(default_factory=lambda: {SOL: set()})
 
@@ -116,7 +118,7 @@ class Ledger:
 
     def reconcile(self, money: str = SOL) -> Reconciliation:
         totals = self.accounts[money, ALL_HISTORY].totals
-        return totals.reconcile(self.inventories[money].tallies[0].cost)
+        return totals.reconcile(self.inventories[money].known_costs[0].cost)
 
     def find_imbalances(self) -> dict[str, int]:
         """Raw units by mint that the books in stablecoins leave over: a bug."""
@@ -165,37 +167,43 @@ class Ledger:
             self._move(entry, inventory, moved[money], fill)
         made = self._book(entry, moved, fill)
         self._spread_doubt(moved[SOL])
-        for key, tally in self.list_tallies():
+        for key, known in self.list_known_costs():
             if key in self.accounts:
                 account = self.accounts[key]
-                account.open_cost = self._sum_unsold(key[0], tally)
-                account.positions.follow(made.get(key), tally, entry.block_time)
+                account.open_cost = self._sum_unsold(key, known)
+                account.positions.follow(made.get(key), known, entry.block_time)
         return made
 
-    def _sum_unsold(self, money: str, tally: Tally) -> int:
+    def _sum_unsold(self, key: Key, known: KnownCost) -> int:
         """What the worst case takes as lost, in raw units of a money: all known cost of what is
-        held, and the money that is parked at venues and in orders.
+        held, and the money that is parked at venues and in orders; of an attachment, only what was
+        parked since it began.
         """
-        return tally.cost + self.deposits.sum_parked(money or WRAPPED_SOL)
+        money, view = key
+        parked = self.deposits.sum_parked(money or WRAPPED_SOL)
+        if view != ALL_HISTORY:
+            parked = max(0, parked - self._parked_before.get(money, 0))
+        return known.cost + parked
 
     def _turn(self, entry: Entry) -> None:
-        """Close and begin attachments, and tally the open one."""
+        """Close and begin attachments; count what is held at a cost since the open one."""
         before = self.spans.open
         self.spans.turn(entry, self._measure)
         span = self.spans.open
-        for inventory in self.inventories.values():
+        for money, inventory in self.inventories.items():
             if span is not before:
                 inventory.watch(span.begins_ms if span else None)
-            for tally in inventory.tallies:
-                tally.begin()
+                self._parked_before[money] = self.deposits.sum_parked(money or WRAPPED_SOL)
+            for known in inventory.known_costs:
+                known.begin()
 
-    def list_tallies(self) -> Iterator[tuple[Key, Tally]]:
+    def list_known_costs(self) -> Iterator[tuple[Key, KnownCost]]:
         """What is held by money and view, of all history and of the open attachment."""
         span = self.spans.open
         views = (ALL_HISTORY, span.number) if span else (ALL_HISTORY,)
         for money, inventory in self.inventories.items():
-            for view, tally in zip(views, inventory.tallies, strict=True):
-                yield (money, view), tally
+            for view, known in zip(views, inventory.known_costs, strict=True):
+                yield (money, view), known
 
     def _book(self, entry: Entry, moved: dict[str, Moved], fill: Fill | None) -> dict[Key, Booked]:
         views, made = self.spans.list_views(entry), {}

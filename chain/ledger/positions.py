@@ -4,11 +4,9 @@ Only units of known cost belong to a position: tokens that strangers send neithe
 keep one open, nor raise its peak.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from chain.ledger.inventory import Tally
-from chain.ledger.lots import find_lower_median
+from chain.ledger.inventory import KnownCost
 from chain.ledger.risk import round_down
 from chain.ledger.sales import INCOMPLETE, Booked
 
@@ -57,7 +55,7 @@ class Positions:
     # Is there something that is not written yet?
     is_changed: bool = False
 
-    def follow(self, booked: Booked | None, tally: Tally, time: int | None) -> None:
+    def follow(self, booked: Booked | None, known: KnownCost, time: int | None) -> None:
         """Take in an entry after its lots moved. `booked`: None if it doesn't count in this view;
         `time`: Unix seconds.
         """
@@ -65,24 +63,26 @@ class Positions:
             # From empty to empty in one transaction, apart from what else is held of the token.
             self._end(OpenPosition(time, 0, booked.result, booked.result, is_sold=True), time)
         sold = booked.sold if booked and INCOMPLETE not in booked.flags else None
-        for mint in tally.touched if sold is None else {*tally.touched, sold}:
-            self._follow_mint(mint, tally, time, booked if mint == sold else None)
+        for mint in known.touched if sold is None else {*known.touched, sold}:
+            self._follow_mint(mint, known, time, booked if mint == sold else None)
         if booked:
             for mint, cost in booked.left:
                 if position := self.open.get(mint):
                     position.result -= cost
                     self.is_changed = self.is_changed or position.is_sold
-        for mint in tally.touched:
-            self._settle(mint, tally, time)
+        for mint in known.touched:
+            self._settle(mint, known, time)
 
-    def _follow_mint(self, mint: str, tally: Tally, time: int | None, sale: Booked | None) -> None:
+    def _follow_mint(
+        self, mint: str, known: KnownCost, time: int | None, sale: Booked | None
+    ) -> None:
         """Count a purchase or a sale in one mint."""
-        position, arrived = self.open.get(mint), tally.arrived.get(mint)
+        position, arrived = self.open.get(mint), known.arrived.get(mint)
         if position is None:
             if arrived is None:
                 return
             # What little the last position left belongs to this one.
-            held = tally.held.get(mint)
+            held = known.held.get(mint)
             position = OpenPosition(time, max(arrived, held.cost if held else 0))
             self.open[mint] = position
         else:
@@ -94,12 +94,12 @@ class Positions:
             position.result += sale.result or 0
         self._count(position, 1)
 
-    def _settle(self, mint: str, tally: Tally, time: int | None) -> None:
+    def _settle(self, mint: str, known: KnownCost, time: int | None) -> None:
         """End the position in a mint if nearly nothing is left of it."""
         position = self.open.get(mint)
         if position is None:
             return
-        held = tally.held.get(mint)
+        held = known.held.get(mint)
         units = held.units if held else 0
         position.peak = max(position.peak, units)
         if units * 100 < position.peak * MIN_LEFT_PERCENT:
@@ -128,8 +128,3 @@ class Positions:
         """The best and the worst result so far of positions with a sale; None without any."""
         results = [*self._ends, *(one.result for one in self.open.values() if one.is_sold)]
         return (max(results), min(results)) if results else None
-
-
-def find_median(holdings: Iterable[tuple[int, int]]) -> int | None:
-    """Seconds; of an even number of positions the lower of the two in the middle."""
-    return find_lower_median(sorted(holdings))

@@ -26,20 +26,20 @@ class Deposits(NamedTuple):
 
 
 def read_deposits(receipt: Receipt, effect: Effect, programs: Programs, kind: str) -> Deposits:
-    family = "order" if kind.startswith("order_") else "lending" if kind == "lending" else ""
-    calls = list(
-        find_calls(receipt, lambda one: programs.family(one.program) == family)
-        if family
-        else find_calls(receipt, lambda one: one.program in ORDER_BOOKS)
-    )
-    if not calls or kind == "failed":
+    if kind == "lending" or kind.startswith("order_"):
+        family = kind.partition("_")[0]
+        calls = list(find_calls(receipt, lambda one: programs.family(one.program) == family))
+    elif kind == "failed" or ORDER_BOOKS.isdisjoint(receipt.programs):
         return Deposits()
+    else:
+        family = ""
+        calls = list(find_calls(receipt, lambda one: one.program in ORDER_BOOKS))
     flows = Flows(receipt, effect, calls, programs)
     if family == "order":
         return Deposits((*_list_tokens(flows), *_list_lamports(flows)))
     if family == "lending":
         moves = (m for m in flows.moves if m.call is not None and m.mint in MONEY)
-        return Deposits(parked=tuple(_sum_by_account(flows, moves)))
+        return Deposits(parked=(*_sum_by_account(flows, moves), *_list_unshown(flows)))
     by_call = _list_one_way(flows)
     settled = _find_settled(flows, by_call)
     exchanged = (move for place in settled for move in by_call[place])
@@ -114,6 +114,17 @@ def _sum_by_account(flows: Flows, moves: Iterable[Move]) -> Iterator[tuple[str, 
             total[move.source, move.mint] -= move.amount
     for (address, mint), raw in sorted(total.items()):
         yield address, mint, raw
+
+
+def _list_unshown(flows: Flows) -> Iterator[tuple[str, str, int]]:
+    """Lamports that accounts of the calls paid the wallet without an instruction that shows it."""
+    named = {a for call in flows.calls for one in call.body.tree() for a in one.accounts}
+    rest = flows.unshown_in
+    for address in sorted(named & flows.unshown.keys() - flows.own):
+        paid = min(rest, -flows.unshown[address])
+        if paid > 0:
+            rest -= paid
+            yield address, WRAPPED_SOL, -paid
 
 
 def _list_tokens(flows: Flows) -> Iterator[Row]:

@@ -104,6 +104,16 @@ class Receipt:
         return {address: (before, after) for address, before, after in rows}
 
     @cached_property
+    def programs(self) -> set[str]:
+        """All that ran, inner ones too."""
+        found, rest = set[str](), list(self.instructions)
+        while rest:
+            one = rest.pop()
+            found.add(one.program)
+            rest.extend(one.inner)
+        return found
+
+    @cached_property
     def operations(self) -> tuple[Operation, ...]:
         """What native programs did, in order."""
         return tuple(one for top in self.instructions for one in top.operations)

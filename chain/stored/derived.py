@@ -63,7 +63,7 @@ class Pending:
 
     def note(self, ledger: Ledger) -> None:
         totals = self.rows[TOTALS]
-        for key, _ in ledger.list_tallies():
+        for key, _ in ledger.list_known_costs():
             account = ledger.accounts.get(key)
             sums = account.sums if account else NOTHING
             if sums != self._last.get(key, NOTHING):

@@ -5,7 +5,8 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from chain.ledger.positions import Positions, find_median
+from chain.ledger.lots import find_lower_median
+from chain.ledger.positions import Positions
 from chain.stored.columns import HOLDINGS
 from storage.stored import read_stored
 
@@ -24,7 +25,7 @@ def dump_positions(positions: Positions) -> dict[str, Any]:
     return {
         "best": best,
         "worst": worst,
-        "median_holding": find_median(holdings),
+        "median_holding": find_lower_median(holdings),
         "holdings": orjson.dumps(holdings).decode(),
     }
 
@@ -46,4 +47,4 @@ def load_risk(parts: Sequence[Mapping[str, Any]]) -> StoredRisk | None:
             holdings[seconds] = holdings.get(seconds, 0) + count
     best = max((part["best"] for part in parts if part["best"] is not None), default=None)
     worst = min((part["worst"] for part in parts if part["worst"] is not None), default=None)
-    return StoredRisk(best, worst, find_median(holdings.items()))
+    return StoredRisk(best, worst, find_lower_median(sorted(holdings.items())))

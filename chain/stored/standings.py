@@ -105,9 +105,9 @@ class Ranked(NamedTuple):
     sums: Sums | None
     has_wallet: bool
     has_gap: bool
-    is_loading: bool
     is_proven: bool
     is_retired: bool
+    is_loading: bool = False
 
 
 def make_standing(bot: int, board: Board, ends: int, one: Ranked) -> StandingRow:
@@ -125,9 +125,7 @@ def make_standing(bot: int, board: Board, ends: int, one: Ranked) -> StandingRow
 
 
 def _find_tier(one: Ranked, money: str, by: str) -> int:
-    reason = find_reason(
-        one.sums, one.has_wallet, one.has_gap, by, money, one.is_loading
-    )
+    reason = find_reason(one.sums, one.has_wallet, one.has_gap, by, money, one.is_loading)
     return find_tier(reason, one.sums is not None, one.is_proven)
 
 

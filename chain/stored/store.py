@@ -2,12 +2,14 @@
 only rows that differ, in one transaction: the order of arrival leaves no trace.
 """
 
+import functools
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain as concatenate
 from itertools import groupby
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 import storage
 from chain.ledger.balances import BalanceChain
@@ -84,6 +86,23 @@ class PendingLedger:
         made = self.ledger.apply(entry)
         self.derived.note(self.ledger)
         return self.place[1] if entry.tx_index is None else entry.tx_index, made
+
+    def book_all(self, entries: Iterable[Entry]) -> Iterator["BookedEntry"]:
+        """Book entries that arrive by slot, in the order inside each slot that balances show."""
+        for _, slot in groupby(entries, key=attrgetter("slot")):
+            for entry in order_entries(slot, self.ledger.chain.seen):
+                yield BookedEntry(entry, *self.book(entry))
+
+
+class BookedEntry(NamedTuple):
+    """An entry, its place in the slot, and what the ledger made of it."""
+
+    entry: Entry
+    place: int
+    made: Mapping[Key, Booked]
+
+    def make_row(self, wallet: Any) -> Row:
+        return make_trade_row(wallet, self.place, self.made)
 
 
 class LedgerStore:
@@ -186,13 +205,9 @@ def _rebuild(wallet: Wallet, pending: PendingLedger) -> None:
     entries = mark_entries(list_entries(wallet.id), pending.siblings, shared)
     slots = (list(group) for _, group in groupby(entries, key=attrgetter("slot")))
     for part in storage.in_parts(slots, SLOTS_AT_ONCE):
-        made = [
-            pending.book(entry)
-            for slot in part
-            for entry in order_entries(slot, pending.ledger.chain.seen)
-        ]
+        made = list(pending.book_all(concatenate.from_iterable(part)))
         stored = {one: digest for _, one, digest in digests.take(part[-1][0].slot)}
-        for place, booked in made:
+        for _, place, booked in made:
             columns = derive_columns(wallet.address, place, booked)
             digest, signature = digest_columns(columns), columns["signature"]
             if stored.pop(signature, None) != digest:
@@ -251,7 +266,9 @@ TOLD = "SELECT results, coverage FROM wallet WHERE id = ?"
 
 
 def _replace_summary(wallet: Wallet, pending: PendingLedger, progress: Progress | None) -> bool:
-    """Return whether there were no results before, or the history began or ceased to have gaps."""
+    """Return whether there were no results before, or the state of the history or whether it has
+    gaps changed: standings depend on both.
+    """
     execute = storage.database.execute_sql
     last = execute(LAST_TRADE, (wallet.id,)).fetchone()
     values = {
@@ -271,7 +288,8 @@ def _replace_summary(wallet: Wallet, pending: PendingLedger, progress: Progress 
     said = read_coverage(coverage)
     if told["state"] != said["state"]:
         store_arrival("coverage", wallet=wallet.id)
-    return results is None or bool(said["gaps"]) != bool(told["gaps"])
+    is_changed = told["state"] != said["state"] or bool(told["gaps"]) != bool(said["gaps"])
+    return results is None or is_changed
 
 
 def show_summary(ledger: Ledger) -> Row:
@@ -291,6 +309,12 @@ def show_summary(ledger: Ledger) -> Row:
     }
 
 
+@functools.cache
+def list_summary() -> tuple[str, ...]:
+    """The names of the columns that show_summary makes."""
+    return tuple(show_summary(Ledger(True, Spans(()), BalanceChain({}))))
+
+
 def show_coverage(wallet: Wallet, pending: PendingLedger, progress: Progress) -> dict[str, Any]:
     """The coverage object of a Bot."""
     ledger = pending.ledger
@@ -300,14 +324,39 @@ def show_coverage(wallet: Wallet, pending: PendingLedger, progress: Progress) ->
     )
     return {
         "state": state,
-        "observedFrom": show_time(pending.first_time),
+        **show_extent(pending),
         "observedTo": show_time(observed_to),
-        "firstSlot": ledger.chain.first_slot,
-        "lastSlot": ledger.chain.last_slot,
         "checkedAt": show_time(wallet.polled_at and wallet.polled_at // 1000),
-        "receipts": ledger.chain.count,
         "pending": progress.pending,
         "gaps": [{"fromSlot": g.from_slot, "toSlot": g.to_slot, "reason": g.reason} for g in gaps],
-        "openingInventoryUnknown": sorted(ledger.chain.openings),
         "note": note,
     }
+
+
+def show_extent(pending: PendingLedger) -> dict[str, Any]:
+    """The members of the coverage that follow from the ledger alone."""
+    chain = pending.ledger.chain
+    return {
+        "receipts": chain.count,
+        "firstSlot": chain.first_slot,
+        "lastSlot": chain.last_slot,
+        "observedFrom": show_time(pending.first_time),
+        "openingInventoryUnknown": sorted(chain.openings),
+    }
+
+
+T = TypeVar("T")
+
+
+def rebuild_ledger(
+    ledger: Ledger,
+    entries: Callable[[], Iterable[Entry]],
+    make: Callable[[PendingLedger, Iterable[BookedEntry]], T],
+) -> T:
+    """Book entries that arrive by slot; `make` starts over if they have to be booked again."""
+    pending = PendingLedger(ledger)
+    made = make(pending, pending.book_all(entries()))
+    if not ledger.stale:
+        return made
+    pending = PendingLedger(ledger.restart())
+    return make(pending, pending.book_all(entries()))

@@ -15,14 +15,7 @@ from storage.stored import read_stored
 
 def show_results(ledger: Ledger) -> dict[str, Any]:
     """The results object of a Bot: lamports as text, beside exact SOL."""
-    return {
-        **show_sums(ledger.accounts[WHOLE].sums),
-        "openPositions": len(ledger.list_positions()),
-    }
-
-
-def show_sums(t: Sums) -> dict[str, Any]:
-    """What sums in SOL say, as results and records show it."""
+    t = ledger.accounts[WHOLE].sums
     return {
         "realizedLamports": str(t.realized),
         "realizedSol": sol(t.realized),
@@ -42,6 +35,7 @@ def show_sums(t: Sums) -> dict[str, Any]:
         "costLeftLamports": str(t.cost_left),
         "costLeftReceipts": t.cost_left_receipts,
         "carriedLots": t.carried,
+        "openPositions": len(ledger.list_positions()),
     }
 
 

@@ -70,7 +70,8 @@ def derive_columns(address: str, place: int, made: Mapping[Key, Booked]) -> Row:
         "tx_index": entry.tx_index,
         "place": place,
         "block_time": entry.block_time,
-        "kind": priced.side.kind,
+        # A filled order stays one, though a market's price makes it count as a sale or purchase.
+        "kind": "order_fill" if entry.kind == "order_fill" else priced.side.kind,
         "venue": entry.venue,
         "mint": find_traded_mint(entry, currency),
         "token_changes": to_json([[m, str(c), d] for m, c, d in entry.tokens]),

@@ -17,7 +17,7 @@ Moves, separated by `;`
     wrap ada 50; burn ada 50 CAT; mint ada 50 CAT; do METHOD WORD...   (a method of Scene)
 Before the moves: `bob:` or `bob+ada:` pays the fee and signs (otherwise the person that is named
 first does); `fail`; `same` (the slot of the last one); `hidden` (the node doesn't give it).
-`connect`, `disconnect` and `window` are lines of their own.
+`connect`, `disconnect`, `window` and `together ada bob` (wallets of one bot) have their own lines.
 
 Expected, separated by `|`: the kind and [its flags] ([*]: any); `matched N`, `partial N`,
 `unmatched`, `unpriced` (no result); lots `CAT 60@603 5@?` or `CAT -`; `sol N`, `beside N`, `tip N`,
@@ -41,6 +41,7 @@ from chain.base58 import b58encode
 from chain.ledger.coverage import order_entries
 from chain.ledger.inventory import SOL
 from chain.ledger.ledger import WHOLE, Ledger
+from chain.ledger.own import mark_own
 from chain.ledger.views import ALL_HISTORY, Span, Spans
 from chain.reading.entries import read_entry
 from chain.reading.programs import table
@@ -76,7 +77,7 @@ PEOPLE = {"ada", "bob", "eve"}
 # Informational flags that accounting.md doesn't name are not compared.
 FLAGS = set(
     "ambiguous fee_only fee_income unrecognised_program tip_only value_unexplained fed_market"
-    " counterparty_signed incomplete_history basis_carried".split()
+    " counterparty_signed incomplete_history basis_carried own_wallets own_transfer".split()
 )
 # Of the running totals; the others are of the books.
 SUMMED = {
@@ -152,7 +153,7 @@ class TextHistory(Scene):
         self.known = {**Scene.known, **STABLE, "tip": TIP}
         self.name, self.slot, self.place, self.time = name, BEGIN, 0, BEGIN_TIME
         self.listed, self.hidden, self.checks, self.spans, self.end = [], set(), [], [], []
-        self.window = 0
+        self.window, self.siblings = 0, ()
         first = [f"bank: bank>ada {begins}"] if begins else []
         for line in [*first, *text.strip().splitlines()]:
             told, _, expected = line.strip().partition("=>")
@@ -160,6 +161,8 @@ class TextHistory(Scene):
                 self.end += [one.strip() for one in told[4:].split("|")]
             elif told.strip() == "window":
                 self.window = len(self.listed)
+            elif told.startswith("together "):
+                self.siblings = told.split()[1:]
             elif told.strip() in ("connect", "disconnect"):
                 self._turn(told.strip())
             elif told.strip() and not told.startswith("#"):
@@ -328,13 +331,12 @@ class TextHistory(Scene):
 
     # ---- what the ledger says --------------------------------------------------------------------
     def read(self, who="ada"):
-        address = self.address(who)
-        own = {address, *(key for row in self.listed for key in _list_accounts(row, address))}
-        entries = order_entries(
-            read_entry(parse_receipt(row.receipt), address, TABLE)
-            for row in self.listed
-            if own & set(row.keys) and row.signature not in self.hidden
-        )
+        others = [self._read_entries(one) for one in self.siblings if one != who]
+        by_signature = [{entry.signature: entry for entry in one} for one in others]
+        entries = [
+            mark_own(one, [some[one.signature] for some in by_signature if one.signature in some])
+            for one in self._read_entries(who)
+        ]
         spans = Spans(tuple(Span(n, *times) for n, times in enumerate(self.spans, 1)))
         ledger = Ledger(spans=spans)
         told = Told(entries, ledger, {}, {}, [])
@@ -343,6 +345,15 @@ class TextHistory(Scene):
             told = Told(entries, ledger.restart(), {}, {}, [])
             self._apply(told)
         return told
+
+    def _read_entries(self, who):
+        address = self.address(who)
+        own = {address, *(key for row in self.listed for key in _list_accounts(row, address))}
+        return order_entries(
+            read_entry(parse_receipt(row.receipt), address, TABLE)
+            for row in self.listed
+            if own & set(row.keys) and row.signature not in self.hidden
+        )
 
     def _apply(self, told):
         before = {row.signature for row in self.listed[: self.window]}

@@ -31,9 +31,9 @@ def test_an_attack_or_its_twin(title, text):
 # ---- through the observer ------------------------------------------------------------------------
 @pytest.fixture
 def observed(look):
-    """(the first way of each attack and every gap, their node, the Lookout over all of them)."""
-    first = [(title, text) for title, text in ATTACKS if not re.search(r" ([2-9]|\d\d)$", title)]
-    told = [TextHistory(text, title) for title, text in [*first, *HIDDEN]]
+    """(one way of every other attack and twin, and every gap; their node; the Lookout over it)."""
+    first = [one for one in ATTACKS if not re.search(r" ([2-9]|\d\d)$", one[0])]
+    told = [TextHistory(text, title) for title, text in [*first[::2], *HIDDEN]]
     node = FakeNode(Chain([row for one in told for row in one.listed]))
     node.withhold(*(signature for one in told for signature in one.hidden))
     seen = look(node, wallets=[one.address("ada") for one in told])
@@ -76,12 +76,12 @@ def assert_stored(history):
     """What is stored is what the ledger makes of the history."""
     wallet = Wallet.get(Wallet.address == history.address("ada"))
     told = history.read()
-    rows = Trade.select().where(Trade.wallet == wallet)
-    stored = {row.signature: (row.kind, row.result) for row in rows}
-    expected = {
-        one.signature: (one.kind, find_result(told.booked[one.signature])) for one in told.entries
-    }
-    assert stored == expected, history.name
+    rows = {row.signature: row for row in Trade.select().where(Trade.wallet == wallet)}
+    assert rows.keys() == told.booked.keys()
+    for one in told.entries:
+        row, result = rows[one.signature], find_result(told.booked[one.signature])
+        # An exchange for a stablecoin is stored as a purchase or a sale.
+        assert one.kind in (row.kind, "swap") and row.result == result, history.name
     assert wallet.realized == told.ledger.totals.realized and wallet.imbalance == 0
 
 

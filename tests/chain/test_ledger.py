@@ -169,7 +169,7 @@ def test_a_withheld_fee_is_not_held():
     assert t.last.cost_left == 10
     t.write("order_fill", changes=[("B", 3)], orders=[("e", "A", -9)])
     assert (t.lots("B"), t.inventory.count_held().cost) == ("3@90", 90)
-    assert "A" not in t.inventory.tallies[0].held
+    assert "A" not in t.inventory.known_costs[0].held
 
 
 # ---- what is told of each transaction ------------------------------------------------------------
@@ -448,7 +448,7 @@ class Weighed(Inventory):
     def convert(self, money):
         plain = super().convert(money)
         other = Weighed(
-            money, plain.lots, plain.escrows, plain.average, plain.tallies, plain._count
+            money, plain.lots, plain.escrows, plain.average, plain.known_costs, plain._count
         )
         for mint, amount in count_units(plain).items():
             other.came[mint] += amount

@@ -26,7 +26,7 @@ from models import Address, Attachment, Receipt, Wallet
 from notify.outbox import Outbox
 from observer import Observer
 from observing.rebuilding import rebuild
-from observing.subscriptions import MAX_SUBSCRIPTIONS, list_watched, make_due
+from observing.subscriptions import list_subscriptions, make_due
 from papertrade import PaperJob
 from simulation import invariants
 from simulation.clients import Follower, Poster, Receiver, StreamReader
@@ -274,7 +274,7 @@ class World:
         notices, rows = self.observer.notices, self.tale.chain.rows
         row = rows[-1 - place % len(rows)]
         with self.speaking():
-            notices.want(list_watched(MAX_SUBSCRIPTIONS, self.clock.now()))
+            notices.want(list_subscriptions(self.clock.now()))
             for own in list(Address.select()):
                 if own.address in row.keys:
                     notices.add(own.wallet_id, "endpoint 1", self.clock())

@@ -5,8 +5,10 @@ from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from typing import NamedTuple
 
+from chain.scales import show_amount
 from storage.rows import select, write_marks
 from web.api import market
+from web.api.scaled import find_multiplier, read_scales
 from web.api.serialize import Json, show_sol, show_time
 
 LAMPORTS = 10**9
@@ -30,9 +32,29 @@ PRICES = "SELECT mint, price_sol, source, quoted_at, absurd FROM token WHERE min
 
 
 def add_estimates(positions: Sequence[Json], now: int) -> list[Json]:
-    """Return positions with `estimate` and `estimateReason`. `now` in ms."""
+    """Return positions with displayed amounts, `estimate` and `estimateReason`. `now` in ms."""
     prices, current = find_prices([one["mint"] for one in positions]), market.find_current(now)
-    return [{**one, **show_estimate(one, prices.get(one["mint"]), current)} for one in positions]
+    scales = read_scales()
+    return [
+        _add_estimate(
+            one,
+            prices.get(one["mint"]),
+            current,
+            find_multiplier(scales, one["mint"], now // 1000),
+        )
+        for one in positions
+    ]
+
+
+def _add_estimate(
+    position: Json, row: PriceRow | None, current: int, multiplier: Fraction | None
+) -> Json:
+    amount, unknown = (
+        show_amount(int(position[name]), position["decimals"], multiplier)
+        for name in ("amountRaw", "unknownBasisRaw")
+    )
+    estimate = show_estimate(position, row, current, multiplier)
+    return {**position, "amount": amount, "unknownBasis": unknown, **estimate}
 
 
 def find_prices(mints: Collection[str]) -> dict[str, PriceRow]:
@@ -42,16 +64,20 @@ def find_prices(mints: Collection[str]) -> dict[str, PriceRow]:
     return {row.mint: row for row in rows}
 
 
-def show_estimate(position: Json, row: PriceRow | None, current: int) -> Json:
+def show_estimate(
+    position: Json, row: PriceRow | None, current: int, multiplier: Fraction | None
+) -> Json:
     """Make the Estimate of a position, or the reason why there is none. A quote from before
-    `current` (ms) is stale.
+    `current` (ms) is stale. Prices are of what is displayed, `multiplier` times the raw units.
     """
+    if multiplier is None:
+        return {"estimate": None, "estimateReason": "multiplier_unknown"}
     price = None if row is None else parse_price(row.price_sol)
     if row is None or price is None or row.quoted_at is None:
         return {"estimate": None, "estimateReason": "no_price"}
     if row.absurd:
         return {"estimate": None, "estimateReason": "price_doubtful"}
-    value = find_value(int(position["amountRaw"]), position["decimals"], price)
+    value = find_value(int(position["amountRaw"]), position["decimals"], price * multiplier)
     estimate = {
         "valueLamports": str(value),
         "valueSol": show_sol(value),

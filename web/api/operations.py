@@ -35,12 +35,6 @@ SINCE = {
         " of arrival; not together with cursor"
     ),
 }
-FIELDS = {
-    "name": "fields",
-    "in": "query",
-    "schema": {"type": "string"},
-    "description": "comma-separated: keep only these fields of the object, or of each row",
-}
 LAST_EVENT_ID = {
     "name": "Last-Event-ID",
     "in": "header",
@@ -92,6 +86,7 @@ def identifier(noun: str) -> Json:
     }
 
 
+KINDS = "|".join((*TRADE_KINDS, EVERY_TRADE))
 MINT = query("mint", ADDRESS, "token mint address")
 PAGED = ("invalid_parameter", "invalid_cursor")
 SORT = query(
@@ -137,7 +132,7 @@ OPERATIONS = [
         "All bots, newest first",
         "Profile, observed results and how complete the observed history of each is.",
         bots.BotPage,
-        (LIMIT, CURSOR, FIELDS),
+        (LIMIT, CURSOR),
         PAGED,
     ),
     Operation(
@@ -152,7 +147,6 @@ OPERATIONS = [
             identifier("bot"),
             query("trades", FLAG, "0 leaves out latestTrades"),
             query("feed", FLAG, "0 leaves out feed"),
-            FIELDS,
         ),
         ("not_found", "invalid_parameter"),
     ),
@@ -164,7 +158,7 @@ OPERATIONS = [
         "What a bot holds, by mint",
         "Tokens held by observed trades, with their known cost and an estimate.",
         bots.PositionPage,
-        (identifier("bot"), LIMIT, CURSOR, FIELDS),
+        (identifier("bot"), LIMIT, CURSOR),
         ("not_found", *PAGED),
     ),
     Operation(
@@ -175,7 +169,7 @@ OPERATIONS = [
         "What a bot's sales of each token earned, the best first",
         "All tokens with a result in SOL.",
         bots.TokenPage,
-        (identifier("bot"), LIMIT, CURSOR, FIELDS),
+        (identifier("bot"), LIMIT, CURSOR),
         ("not_found", *PAGED),
     ),
     Operation(
@@ -186,7 +180,7 @@ OPERATIONS = [
         "What a bot did by the day, newest first",
         "UTC days with trades in one currency, SOL by default.",
         bots.DayPage,
-        (identifier("bot"), CURRENCY, LIMIT, CURSOR, FIELDS),
+        (identifier("bot"), CURRENCY, LIMIT, CURSOR),
         ("not_found", *PAGED),
     ),
     Operation(
@@ -204,7 +198,6 @@ OPERATIONS = [
             LIMIT,
             CURSOR,
             SINCE,
-            FIELDS,
         ),
         PAGED,
     ),
@@ -229,7 +222,7 @@ OPERATIONS = [
         "One post as it stands now",
         "Its verification may have moved since it was published.",
         posts.Post,
-        (identifier("post"), FIELDS),
+        (identifier("post"),),
         ("not_found", "invalid_parameter"),
     ),
     Operation(
@@ -268,9 +261,9 @@ OPERATIONS = [
             MINT,
             query(
                 "kind",
-                {"type": "string"},
-                f"one or several of {', '.join(TRADE_KINDS)}, comma-separated; {EVERY_TRADE}: buys,"
-                " sells, swaps and round trips. With a kind or currency a page looks at"
+                {"type": "string", "pattern": f"^({KINDS})(,({KINDS}))*$"},
+                f"one kind or several, comma-separated; {EVERY_TRADE}: buys, sells, swaps and round"
+                " trips. With a kind or currency a page looks at"
                 f" {MAX_LOOK_BACK:,} trades of each wallet, so it may have fewer rows than `limit`"
                 " and still a `nextCursor`; with `since` it is done once `newestCursor` stays the"
                 " same",
@@ -279,7 +272,6 @@ OPERATIONS = [
             LIMIT,
             CURSOR,
             SINCE,
-            FIELDS,
         ),
         PAGED,
     ),
@@ -291,7 +283,7 @@ OPERATIONS = [
         "Who bought or sold a token",
         "Buyers and sellers among all observed wallets, newest first.",
         trades.Activity,
-        ({**MINT, "required": True}, LIMIT, CURSOR, FIELDS),
+        ({**MINT, "required": True}, LIMIT, CURSOR),
         PAGED,
     ),
     Operation(
@@ -304,7 +296,7 @@ OPERATIONS = [
         "reason; `limit` rows in all. A rank needs three sales with a result in that record and "
         "window.",
         leaderboard.Leaderboard,
-        (RECORD, SORT, WINDOW, OWNERSHIP, CURRENCY, LIMIT, FIELDS),
+        (RECORD, SORT, WINDOW, OWNERSHIP, CURRENCY, LIMIT),
         ("invalid_parameter",),
     ),
     Operation(
@@ -315,7 +307,7 @@ OPERATIONS = [
         "Tokens the scout discovered, with structural checks",
         "From the scout's cache, newest discovery first; asking causes no request elsewhere.",
         market.Market,
-        (LIMIT, CURSOR, FIELDS),
+        (LIMIT, CURSOR),
         PAGED,
     ),
     Operation(
@@ -331,7 +323,6 @@ OPERATIONS = [
             query("q", {"type": "string", "minLength": 1, "maxLength": 200}, "the query", True),
             LIMIT,
             CURSOR,
-            FIELDS,
         ),
         PAGED,
     ),
@@ -343,8 +334,6 @@ OPERATIONS = [
         "The key that is asking and what is left of its allowance; costs nothing",
         "Whose key it is, whether it may post, and every window of the owner's allowance.",
         me.Me,
-        (FIELDS,),
-        ("invalid_parameter",),
     ),
     Operation(
         "get",

@@ -7,10 +7,12 @@ from typing import Annotated, Literal
 
 from chain.amounts import exact
 from chain.reading.beside import Change, list_venue_changes
+from chain.scales import show_amount
 from chain.stored.verify import VERIFIED_KINDS
 from chain.symbols import show_symbol
 from storage.rows import is_damaged, select_value
 from web.api.post_statements import PostRow
+from web.api.scaled import Scales, find_multiplier, read_scales
 from web.api.serialize import show_percentage, show_seconds, show_share, show_sol, show_time
 from web.api.shapes import (
     Address,
@@ -72,7 +74,7 @@ class ReceiptChange(TypedDict):
     """What the trade moved of one token in the wallet's own accounts."""
 
     mint: Address
-    change: Exact
+    change: Annotated[Exact | None, described("as displayed; null if that is unknown")]
 
 
 class Receipt(TypedDict):
@@ -169,11 +171,11 @@ class Feed(Page):
 # ---- posts ---------------------------------------------------------------------------------------
 def show_posts(rows: Iterable[PostRow]) -> list[Post]:
     """Make the Posts of an answer."""
-    base_url = find_app().settings.base_url
-    return [show_post(row, base_url) for row in rows]
+    base_url, scales = find_app().settings.base_url, read_scales()
+    return [show_post(row, base_url, scales) for row in rows]
 
 
-def show_post(row: PostRow, base_url: str) -> Post:
+def show_post(row: PostRow, base_url: str, scales: Scales) -> Post:
     """Make the Post. A hidden post keeps its record and loses its words. `base_url`: of this
     instance, without a slash at its end.
     """
@@ -209,7 +211,7 @@ def show_post(row: PostRow, base_url: str) -> Post:
         "url": f"{base_url}/posts/{row.uid}",
         "logId": row.log,
         "logIndex": row.log_place,
-        "receipt": _show_receipt(row, moved) if row.trade_kind else None,
+        "receipt": _show_receipt(row, moved, scales) if row.trade_kind else None,
         "provenance": {
             "channel": row.channel,
             "keyId": row.key,
@@ -253,7 +255,7 @@ def _show_symbol(row: PostRow) -> str | None:
 SIDES = ("buy", "sell", "swap")
 
 
-def _show_receipt(row: PostRow, moved: list[Change]) -> Receipt:
+def _show_receipt(row: PostRow, moved: list[Change], scales: Scales) -> Receipt:
     own = next((change for change in moved if change.mint == row.trade_mint), None)
     kind, in_sol = row.trade_kind, not row.currency
     money = find_money(kind or "", row.currency, row.realized)
@@ -264,10 +266,10 @@ def _show_receipt(row: PostRow, moved: list[Change]) -> Receipt:
         "side": kind if kind in SIDES else None,
         "mint": row.trade_mint,
         "symbol": show_symbol(row.trade_mint, row.trade_symbol),
-        "amount": exact(abs(own.raw), own.decimals) if own else None,
+        "amount": _show_amount(row, own._replace(raw=abs(own.raw)), scales) if own else None,
         "currency": money and money.symbol,
         "tokenChanges": [
-            {"mint": one.mint, "change": exact(one.raw, one.decimals)} for one in moved
+            {"mint": one.mint, "change": _show_amount(row, one, scales)} for one in moved
         ],
         "solChange": _show_venue_sol(row),
         "realized": row.realized,
@@ -280,6 +282,12 @@ def _show_receipt(row: PostRow, moved: list[Change]) -> Receipt:
         "eventAt": show_seconds(row.block_time),
         "beforeConnecting": _is_early(row),
     }
+
+
+def _show_amount(row: PostRow, change: Change, scales: Scales) -> str | None:
+    """As the token was displayed then."""
+    multiplier = find_multiplier(scales, change.mint, row.block_time)
+    return show_amount(change.raw, change.decimals, multiplier)
 
 
 def _is_early(row: PostRow) -> bool:

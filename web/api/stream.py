@@ -24,6 +24,7 @@ from notify import messages
 from storage import database
 from web.api import paging, queries, v1
 from web.api.posts import show_post
+from web.api.scaled import read_scales
 from web.api.shapes import Address, Time, TypedDict, Untrusted
 from web.api.statements import CoverageRow
 from web.api.trades import show_trades
@@ -117,6 +118,7 @@ def read_events(secret: str, base_url: str, after: int, limit: int) -> list[Even
 def list_events(base_url: str, after: int, limit: int) -> list[messages.Event]:
     """Return what arrived after this arrival, in order, as the API shows it."""
     arrivals = queries.list_arrivals(limit, after)
+    scales = read_scales()
     posts = queries.find_posts(sorted({one.post_id for one in arrivals if one.post_id}))
     rows = queries.find_trades([one.trade_id for one in arrivals if one.trade_id])
     # Without those that cannot be read.
@@ -127,7 +129,7 @@ def list_events(base_url: str, after: int, limit: int) -> list[messages.Event]:
         messages.Event(
             one.id,
             one.kind,
-            show_post(posts[one.post_id], base_url)
+            show_post(posts[one.post_id], base_url, scales)
             if one.post_id
             else show_change(wallets[one.wallet_id])
             if one.wallet_id

@@ -1,14 +1,17 @@
 """Trades, and who bought or sold a token: their shapes, and how rows become them."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
 from typing import Annotated, Any, Literal
 
 from chain.amounts import exact, show_lamports
 from chain.reading.beside import Change, list_venue_changes
 from chain.reading.quotes import MONEYS, Quote
+from chain.scales import show_amount
 from chain.stored.summary import read_coverage
 from storage.rows import is_damaged, select, write_marks
 from web.api import market
+from web.api.scaled import Scales, find_multiplier, read_scales, write_multiplier
 from web.api.serialize import show_percentage, show_seconds, show_share, show_sol
 from web.api.shapes import (
     Address,
@@ -38,8 +41,15 @@ class TokenChange(TypedDict):
     mint: Address
     symbol: Untrusted | None
     changeRaw: Whole
-    change: Exact
+    change: Annotated[Exact | None, described("as displayed; null if multiplier is null")]
     decimals: int
+    multiplier: Annotated[
+        Exact | None,
+        described(
+            "what the display multiplied raw units by then, mostly 1; null: the mint has one that"
+            " can't be read"
+        ),
+    ]
 
 
 class Lot(TypedDict):
@@ -152,7 +162,7 @@ class TokenTrade(TypedDict):
     botName: Untrusted
     wallet: Address
     amountRaw: Annotated[Whole, described("bought or sold through the venue")]
-    amount: Exact
+    amount: Annotated[Exact | None, described("as displayed, like a Trade's change")]
     decimals: int
     currency: Currency | None
     solChangeLamports: Annotated[Whole, described("of the whole transaction, as in Trade")]
@@ -188,7 +198,8 @@ def show_trades(rows: Sequence[TradeRow]) -> list[Trade]:
     changes = (change for row in rows for change in (*row.token_changes, *row.beside_tokens))
     symbols = market.find_symbols(sorted({mint for mint, _, _ in changes}))
     states = find_states({row.wallet for row in rows})
-    return [show_trade(row, symbols, states[row.wallet]) for row in rows]
+    scales = read_scales() if rows else {}
+    return [show_trade(row, symbols, states[row.wallet], scales) for row in rows]
 
 
 STATES = "SELECT address, coverage FROM wallet WHERE address IN "
@@ -201,7 +212,9 @@ def find_states(wallets: Iterable[str]) -> dict[str, CoverageState]:
     return {row.address: read_coverage(row.coverage)["state"] for row in rows}
 
 
-def show_trade(row: TradeRow, symbols: Mapping[str, str], state: CoverageState) -> Trade:
+def show_trade(
+    row: TradeRow, symbols: Mapping[str, str], state: CoverageState, scales: Scales
+) -> Trade:
     """Make the Trade. `symbols`: {mint: symbol}, as far as they are known."""
     money = find_money(row.kind, row.currency, row.realized)
     return {
@@ -218,7 +231,7 @@ def show_trade(row: TradeRow, symbols: Mapping[str, str], state: CoverageState) 
         "venue": row.venue,
         "mint": row.mint,
         "symbol": symbols.get(row.mint or ""),
-        "tokenChanges": [show_change(change, symbols) for change in row.token_changes],
+        "tokenChanges": show_changes(row, row.token_changes, symbols, scales),
         "solChangeLamports": str(row.sol_change),
         "solChange": show_sol(row.sol_change),
         "feeLamports": str(row.fee),
@@ -227,7 +240,7 @@ def show_trade(row: TradeRow, symbols: Mapping[str, str], state: CoverageState) 
         "realized": _show_realized(row, money),
         "explainedShare": show_share(row.explained),
         "counterparties": row.counterparties,
-        "outsideVenue": _show_outside(row, symbols),
+        "outsideVenue": _show_outside(row, symbols, scales),
         "flags": [*row.flags, PAID_ELSEWHERE] if row.paid_elsewhere else row.flags,
         "coverage": state,
         "explorerUrl": explorer_url(row.signature),
@@ -271,24 +284,42 @@ def _show_realized(row: TradeRow, money: Quote | None) -> Realized:
     }
 
 
-def _show_outside(row: TradeRow | ActivityRow, symbols: Mapping[str, str]) -> OutsideVenue | None:
+def _show_outside(
+    row: TradeRow | ActivityRow, symbols: Mapping[str, str], scales: Scales
+) -> OutsideVenue | None:
     if not row.beside_tokens and not row.beside_sol:
         return None
     return {
         "solLamports": str(row.beside_sol),
-        "tokenChanges": [show_change(change, symbols) for change in row.beside_tokens],
+        "tokenChanges": show_changes(row, row.beside_tokens, symbols, scales),
     }
 
 
-def show_change(change: Sequence[Any], symbols: Mapping[str, str]) -> TokenChange:
+def show_changes(
+    row: TradeRow | ActivityRow,
+    changes: Iterable[Sequence[Any]],
+    symbols: Mapping[str, str],
+    scales: Scales,
+) -> list[TokenChange]:
+    """Make the TokenChanges of a trade, as its tokens were displayed then."""
+    return [
+        show_change(change, symbols, find_multiplier(scales, change[0], row.block_time))
+        for change in changes
+    ]
+
+
+def show_change(
+    change: Sequence[Any], symbols: Mapping[str, str], multiplier: Fraction | None
+) -> TokenChange:
     """Make the TokenChange."""
     mint, raw, decimals = change
     return {
         "mint": mint,
         "symbol": symbols.get(mint),
         "changeRaw": str(raw),
-        "change": exact(int(raw), decimals),
+        "change": show_amount(int(raw), decimals, multiplier),
         "decimals": decimals,
+        "multiplier": write_multiplier(multiplier),
     }
 
 
@@ -300,7 +331,8 @@ def explorer_url(signature: str) -> str:
 # ---- who traded a token --------------------------------------------------------------------------
 def show_activities(rows: Iterable[ActivityRow], mint: str) -> list[TokenTrade]:
     """Make the TokenTrades of a token."""
-    return [show_activity(row, mint) for row in list_moving(rows, mint)]
+    scales = read_scales()
+    return [show_activity(row, mint, scales) for row in list_moving(rows, mint)]
 
 
 def list_moving(rows: Iterable[ActivityRow], mint: str) -> list[ActivityRow]:
@@ -317,17 +349,18 @@ def list_moved(row: ActivityRow) -> list[Change]:
     return list_venue_changes(row.token_changes, row.beside_tokens)
 
 
-def show_activity(row: ActivityRow, mint: str) -> TokenTrade:
+def show_activity(row: ActivityRow, mint: str, scales: Scales) -> TokenTrade:
     """Make the TokenTrade: what the trade bought or sold of this mint."""
     change = next(one for one in list_moved(row) if one.mint == mint)
     amount, money = abs(change.raw), find_money(row.kind, row.currency)
+    multiplier = find_multiplier(scales, mint, row.block_time)
     return {
         "side": row.side,
         "botId": row.bot,
         "botName": row.bot_name,
         "wallet": row.wallet,
         "amountRaw": str(amount),
-        "amount": exact(amount, change.decimals),
+        "amount": show_amount(amount, change.decimals, multiplier),
         "decimals": change.decimals,
         "currency": money and money.symbol,
         "solChangeLamports": str(row.sol_change),
@@ -338,7 +371,7 @@ def show_activity(row: ActivityRow, mint: str) -> TokenTrade:
         "tradeId": row.trade,
         "kind": row.kind,
         "explainedShare": show_share(row.explained),
-        "outsideVenue": _show_outside(row, {}),
+        "outsideVenue": _show_outside(row, {}, scales),
         "flags": row.flags,
         "explorerUrl": explorer_url(row.signature),
     }

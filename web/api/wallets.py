@@ -151,13 +151,19 @@ class Position(TypedDict):
     mint: Address
     symbol: Untrusted | None
     amountRaw: Whole
+    amount: Annotated[
+        Exact | None,
+        described("as displayed; null: the mint's multiplier of raw units can't be read"),
+    ]
     decimals: int
     costLamports: Annotated[Whole | None, described("of the part with a known cost in SOL")]
     unknownBasisRaw: Annotated[Whole, described("the part without one")]
+    unknownBasis: Annotated[Exact | None, described("the same as displayed")]
     currency: Annotated[Currency | None, described("in which a cost is known")]
     estimate: Estimate | None
     estimateReason: Annotated[
-        Literal["no_price", "price_doubtful"] | None, described("why there is no estimate")
+        Literal["no_price", "price_doubtful", "multiplier_unknown"] | None,
+        described("why there is no estimate"),
     ]
 
 
@@ -363,8 +369,9 @@ def show_books(row: BotRow) -> Any:
     books: Json | None = show_part(row.by_quote)[0]
     return {
         **(row.reconciliation or {}),
-        "byCurrency": books
-        and [
+        "byCurrency": None
+        if books is None
+        else [
             {
                 "currency": MONEYS[money].symbol,
                 "mint": money,

@@ -76,14 +76,14 @@ def list_earned(results: Json) -> list[str]:
     """
     in_sol = [] if is_only_quoted(results) else [figures.write_sol(results["realizedSol"], True)]
     return in_sol + [
-        figures.write_units(one["realizedRaw"], one["symbol"], one["decimals"], True)
+        figures.write_units(one["realizedRaw"], one["currency"], one["decimals"], True)
         for one in list_traded(results)
     ]
 
 
 def _describe_quotes(results: Json) -> str:
     return "".join(
-        f"{figures.write_units(one['realizedRaw'], one['symbol'], one['decimals'], True)}"
+        f"{figures.write_units(one['realizedRaw'], one['currency'], one['decimals'], True)}"
         f" realized, {words.describe_results(one)}; "
         for one in list_traded(results)
     )

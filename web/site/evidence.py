@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 import orjson
-from flask import Blueprint, Response, request
+from flask import Blueprint, Response, g, request
 from flask.typing import ResponseReturnValue
 from werkzeug.http import generate_etag
 
@@ -22,6 +22,7 @@ blueprint = Blueprint("evidence", __name__)
 # A page is named by its digest: what is served under that name never changes.
 IMMUTABLE = "public, max-age=31536000, immutable"
 MAX_PAGE = 10**7
+HOUR_MS = 3_600_000
 blueprint.before_request(count_evidence)
 
 
@@ -55,7 +56,7 @@ def show_evidence(uid: str) -> ResponseReturnValue:
 
 def render(bot: int, wallet_id: int | None) -> bytes:
     """Render the document, with the leaf of the log that last held a digest of the wallet."""
-    told = document.make_document(bot, wallet_id, find_programs())
+    told = document.make_document(bot, wallet_id, find_programs(), g.now // HOUR_MS)
     # A long history takes seconds of the processor.
     pages = len(told["receiptPages"]) + len(told["postPages"])
     count_more_evidence(pages)

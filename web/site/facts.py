@@ -259,6 +259,8 @@ def _tell_sides(receipt: Json, symbols: Mapping[str, str], style: Style) -> dict
     known = {receipt["mint"]: receipt["symbol"]} if receipt["symbol"] else {}
     sides = {"gave": "", "got": ""}
     for one in receipt["tokenChanges"]:
+        if one["change"] is None:
+            continue
         side = "gave" if one["change"].startswith("-") else "got"
         name = _find_name(one["mint"], known.get(one["mint"]), symbols)
         sides[side] = sides[side] or _tell_tokens(one["change"].lstrip("-"), name, style)

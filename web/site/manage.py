@@ -133,7 +133,7 @@ def change_profile(bot: Bot) -> ResponseReturnValue:
         return render_manage(bot, texts, errors, 422)
     voice = {**influencers.VOICE, **read_voice()}
     try:
-        influencers.set_profile(bot, texts["name"], texts["bio"], voice)
+        influencers.set_profile(bot, texts["name"], texts["bio"], voice, now=g.now)
     except Problem as problem:
         unchanged = influencers.find_bot(bot.uid)
         return render_manage(unchanged, texts, list_errors(problem), problem.status)

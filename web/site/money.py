@@ -7,6 +7,7 @@ from chain.amounts import sol
 from chain.reading.beside import Change, list_venue_changes
 from chain.reading.quotes import find_quote
 from chain.reading.value import MIN_EXPLAINED_PERCENT
+from web.api.scaled import read_multiplier
 from web.api.serialize import Json
 from web.api.trades import show_change
 from web.site import figures, words
@@ -162,7 +163,7 @@ def describe_beside(trade: Json, symbols: Mapping[str, str]) -> str:
     if beside is None:
         return ""
     moved = [
-        f"{figures.write_tokens(one['change'], True)} {name_token(one, symbols)}"
+        f"{write_change(one['change'])} {name_token(one, symbols)}"
         for one in beside["tokenChanges"]
     ]
     if beside["solLamports"] != "0":
@@ -178,12 +179,19 @@ def name_token(change: Json, symbols: Mapping[str, str]) -> str:
     return words.plain(symbol) if symbol else words.short(change["mint"])
 
 
+def write_change(change: str | None) -> str:
+    return figures.UNKNOWN if change is None else figures.write_tokens(change, True)
+
+
 def venue_changes(trade: Json) -> list[Json]:
     """List the token changes of a trade without what passed beside it."""
     whole, beside = trade["tokenChanges"], (trade["outsideVenue"] or NONE)["tokenChanges"]
-    symbols = {one["mint"]: one["symbol"] for one in (*whole, *beside)}
+    told = {one["mint"]: one for one in (*whole, *beside)}
+    symbols = {mint: one["symbol"] for mint, one in told.items()}
     moved = list_venue_changes(_read_changes(whole), _read_changes(beside))
-    return [show_change(one, symbols) for one in moved]
+    return [
+        show_change(one, symbols, read_multiplier(told[one.mint]["multiplier"])) for one in moved
+    ]
 
 
 def _read_changes(changes: Iterable[Json]) -> list[Change]:

@@ -4,15 +4,17 @@ import functools
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from flask import current_app
 
-from chain.amounts import exact
 from chain.reading.quotes import Quote
+from chain.scales import ONE, show_amount
 from web.api import market, queries
+from web.api.scaled import read_multiplier
 from web.api.serialize import Json
 from web.api.statements import OriginRow
 from web.server.application import find_app
@@ -122,30 +124,33 @@ def find_lots(trades: Sequence[Json]) -> dict[str, list[MatchedLot]]:
     origins = queries.find_origins(sorted(filter(None, ids)))
     return {
         trade["id"]: [
-            _match(lot, origins.get(lot["tradeId"]), _find_sold_decimals(trade))
+            _match(lot, origins.get(lot["tradeId"]), *_find_sold(trade))
             for lot in trade["realized"]["lots"]
         ]
         for trade in trades
     }
 
 
-def _match(lot: Json, origin: OriginRow | None, decimals: int) -> MatchedLot:
+def _match(
+    lot: Json, origin: OriginRow | None, decimals: int, multiplier: Fraction | None
+) -> MatchedLot:
     return MatchedLot(
         origin.signature if origin else None,
         origin.block_time if origin else None,
-        exact(int(lot["amountRaw"]), decimals),
+        show_amount(int(lot["amountRaw"]), decimals, multiplier) or "",
         lot["costLamports"],
     )
 
 
-def _find_sold_decimals(trade: Json) -> int:
+def _find_sold(trade: Json) -> tuple[int, Fraction | None]:
+    """(decimals, multiplier of what is displayed) of the token that a trade sold."""
     return next(
         (
-            change["decimals"]
+            (change["decimals"], read_multiplier(change["multiplier"]))
             for change in money.venue_changes(trade)
             if change["changeRaw"].startswith("-")
         ),
-        0,
+        (0, ONE),
     )
 
 

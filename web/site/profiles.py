@@ -8,7 +8,6 @@ from flask import Blueprint, g, render_template, request
 from flask.typing import ResponseReturnValue
 
 from accounts.fields import holds_secret
-from chain.amounts import exact
 from chain.stored.attachments import OF_RECORD
 from web.api import bots, paging, queries, risk
 from web.api.arguments import read_choice
@@ -70,9 +69,7 @@ def is_own(uid: str) -> bool:
 def show_profile(uid: str) -> ResponseReturnValue:
     """Show a bot: what the chain shows of it, or one of its tabs."""
     tab, bot = read_choice(request.args, "tab", tuple(CONTENTS), ""), find_profile(uid)
-    return render_template(
-        "bot.html", bot=bot, tab=tab, own=is_own(uid), exact=exact, **CONTENTS[tab](bot)
-    )
+    return render_template("bot.html", bot=bot, tab=tab, own=is_own(uid), **CONTENTS[tab](bot))
 
 
 def read_overview(bot: Json) -> dict[str, Any]:

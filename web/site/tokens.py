@@ -11,9 +11,10 @@ from chain.addresses import is_address
 from web.api import market, queries, quotes
 from web.api.arguments import read_choice, read_whole
 from web.api.posts import show_posts
+from web.api.scaled import read_scales
 from web.api.serialize import Json
 from web.api.statements import ActivityRow, TradePosition
-from web.api.trades import list_moving, show_activity, show_change
+from web.api.trades import list_moving, show_activity, show_changes
 from web.server.gate import settings
 from web.site import charts, pictures
 from web.site.lists import add_etag, cut_page, read_cursor
@@ -65,8 +66,9 @@ def find_entry(mint: str) -> Json | None:
 
 def show_row(row: ActivityRow, mint: str) -> Json:
     """Make a row of a token's activity, with the tokens that moved through the venue."""
-    moved = [show_change(one, {}) for one in row.token_changes]
-    shown = {**show_activity(row, mint), "tokenChanges": moved}
+    scales = read_scales()
+    moved = show_changes(row, row.token_changes, {}, scales)
+    shown = {**show_activity(row, mint, scales), "tokenChanges": moved}
     return {**shown, "tokenChanges": venue_changes(shown)}
 
 

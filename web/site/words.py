@@ -260,47 +260,37 @@ def trust_of(post: Json) -> Trust:
 
 
 # ---- coverage and results -----------------------------------------------------------------------
-def describe_coverage(coverage: Json, now: int) -> str:
-    """Tell in a sentence or two how much of the history of a wallet is known, or of all that a bot
-    holds: then which is known least. `now` in ms.
+def describe_coverage(coverage: Json, now: int, several: bool = False) -> str:
+    """Tell in a sentence or two how much of the history of a wallet is known: of `several`, of the
+    least complete one, by its name. `now` in ms.
     """
-    state = coverage["state"]
+    state, name = coverage["state"], short(coverage["wallet"]) if several else ""
     if state == "none":
         if "no wallet" in coverage["note"]:
             return NO_WALLET
         if UNREADABLE["note"] in coverage["note"]:
             return str(UNREADABLE["note"])
-        whose = _name_worst(coverage) or "This wallet"
-        return f"{whose} was just connected. Its history will be loaded next."
+        return f"{name or 'This wallet'} was just connected. Its history will be loaded next."
     if state == "backfilling":
-        return _describe_backfill(coverage)
+        return _describe_backfill(coverage, name)
     if state == "complete":
         near = [coverage["note"]] if coverage["note"] else []
-        return " ".join((_describe_complete(coverage), *near, _describe_check(coverage, now)))
-    count, worst = coverage["receipts"], _name_worst(coverage)
+        return " ".join(
+            (_describe_complete(coverage, several), *near, _describe_check(coverage, now))
+        )
+    count = coverage["receipts"]
     known = (
-        f"{write_count(count, 'transaction')} of {_name_all(coverage)}"
-        f" {'is' if count == 1 else 'are'} known, but not"
-        f" {f'the whole history of {worst}' if worst else 'its whole history'}."
+        f"{write_count(count, 'transaction')} of {name or 'this wallet'}"
+        f" {'is' if count == 1 else 'are'} known, but not its whole history."
     )
     return " ".join((known, *_describe_missing(coverage), _describe_check(coverage, now)))
 
 
-def _name_all(coverage: Json) -> str:
-    return "its wallets" if "worst" in coverage else "this wallet"
-
-
-def _name_worst(coverage: Json) -> str:
-    """The wallets of a bot that holds several whose history is known least."""
-    return " and ".join(map(short, coverage.get("worst", ())))
-
-
-def _describe_backfill(coverage: Json) -> str:
+def _describe_backfill(coverage: Json, name: str) -> str:
     count = write_count(coverage["receipts"], "transaction")
     if coverage["pending"]:
-        worst = _name_worst(coverage)
         return (
-            f"The history{f' of {worst}' if worst else ''} is still loading: {count} so far,"
+            f"The history{f' of {name}' if name else ''} is still loading: {count} so far,"
             f" {coverage['pending']:,} to come. Nothing below is final."
         )
     found = write_found(coverage["receipts"])
@@ -314,13 +304,12 @@ def write_found(count: int) -> str:
     return f"All {count:,} transactions found so far are"
 
 
-def _describe_complete(coverage: Json) -> str:
-    begins = coverage["observedFrom"]
-    first = "the first" if "worst" in coverage else "its first"
-    since = f" since {first} on {day(begins)}" if begins else ""
-    count = coverage["receipts"]
-    whose = f"{_name_all(coverage)}{since}"
-    return f"Every transaction of {whose} is known: {count:,} in all, with no gaps."
+def _describe_complete(coverage: Json, several: bool) -> str:
+    if several:
+        return "Every transaction of its wallets is known, with no gaps."
+    begins, count = coverage["observedFrom"], coverage["receipts"]
+    since = f" since its first on {day(begins)}" if begins else ""
+    return f"Every transaction of this wallet{since} is known: {count:,} in all, with no gaps."
 
 
 def _describe_missing(coverage: Json) -> Iterator[str]:

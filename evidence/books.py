@@ -1,0 +1,88 @@
+"""The tables of an auditor, in a temporary file: what it works out has the tables and columns of an
+instance, so the same statements read both.
+"""
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from chain.stored.derived import DERIVED
+from chain.stored.tables import Mint, StandingTotal, TokenTrader, TradeMint
+from chain.stored.trades import Row, list_moved
+from models import Attachment, Bot, Trade, Wallet
+
+TABLES = (Bot, Wallet, Attachment, Trade, Mint, TradeMint, TokenTrader, StandingTotal)
+ADD_MOVED = """
+INSERT INTO trade_mint (trade_id, wallet_id, mint_id, side, slot, place)
+VALUES (?, ?, (SELECT id FROM mint WHERE address = ?), ?, ?, ?)"""
+ADD_TRADER = "INSERT OR IGNORE INTO token_trader (mint, side, wallet_id) VALUES (?, ?, ?)"
+
+
+class Books:
+    """The tables that claims are read from (evidence.claimed), without rows."""
+
+    def __init__(self) -> None:
+        # An empty name makes a temporary file.
+        self._db = sqlite3.connect("", isolation_level=None)
+        self._db.execute("PRAGMA journal_mode = OFF")
+        for table in (*TABLES, *(one.table for one in DERIVED)):
+            self._db.execute(_write_table(table))
+        # Never committed: nobody else reads it.
+        self._db.execute("BEGIN")
+
+    def close(self) -> None:
+        self._db.close()
+
+    def rows(self, sql: str) -> Iterable[tuple[Any, ...]]:
+        """Run a statement that only reads (storage.Rows)."""
+        return self._db.execute(sql)
+
+    def add(self, table: Any, **values: Any) -> int:
+        """Insert a row; return its number. Columns that are left out are null."""
+        names, marks = ", ".join(values), ", ".join("?" * len(values))
+        sql = f"INSERT INTO {table._meta.table_name} ({names}) VALUES ({marks})"
+        return self._db.execute(sql, tuple(values.values())).lastrowid or 0
+
+    def add_many(self, table: str, names: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+        marks = ", ".join("?" * len(names))
+        sql = f"INSERT OR IGNORE INTO {table} ({', '.join(names)}) VALUES ({marks})"
+        self._db.executemany(sql, rows)
+
+    def update(self, table: Any, number: int, **values: Any) -> None:
+        names = ", ".join(f"{name} = ?" for name in values)
+        sql = f"UPDATE {table._meta.table_name} SET {names} WHERE id = ?"
+        self._db.execute(sql, (*values.values(), number))
+
+    def find_bot(self, uid: str) -> int:
+        """Return the number of a bot, which is inserted if it is new."""
+        found = self._db.execute("SELECT id FROM bot WHERE uid = ?", (uid,)).fetchone()
+        return int(found[0]) if found else self.add(Bot, uid=uid)
+
+    # ---- trades ----------------------------------------------------------------------------------
+    def add_trade(self, wallet_id: int, row: Row) -> None:
+        """Insert which tokens a trade moved."""
+        columns = {"slot": row["slot"], "signature": row["signature"]}
+        number = self.add(Trade, wallet_id=wallet_id, **columns)
+        for mint, side, slot, place in list_moved(row):
+            self._db.execute("INSERT OR IGNORE INTO mint (address) VALUES (?)", (mint,))
+            self._db.execute(ADD_MOVED, (number, wallet_id, mint, side, slot, place))
+            if side:
+                self._db.execute(ADD_TRADER, (mint, side, wallet_id))
+
+    def drop_trades(self, wallet_id: int) -> None:
+        """Forget the trades of a wallet, which are booked again."""
+        for table in ("trade", "trade_mint", "token_trader"):
+            self._db.execute(f"DELETE FROM {table} WHERE wallet_id = ?", (wallet_id,))
+
+
+def _write_table(table: Any) -> str:
+    """Write the statement that creates a table: names and keys, no other constraints."""
+    columns = [one.column_name for one in table._meta.sorted_fields]
+    key = table._meta.primary_key
+    if key.name == "id":
+        ends = [f"UNIQUE ({one.column_name})" for one in table._meta.sorted_fields if one.unique]
+        parts = ["id INTEGER PRIMARY KEY", *columns[1:], *ends]
+    else:
+        names = [table._meta.fields[name].column_name for name in key.field_names]
+        parts = [*columns, f"PRIMARY KEY ({', '.join(names)})"]
+    return f"CREATE TABLE {table._meta.table_name} ({', '.join(parts)})"

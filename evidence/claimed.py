@@ -1,0 +1,191 @@
+"""What is claimed of a bot and its wallets beyond single receipts and posts: everything derived.
+
+The functions read the tables of an instance, or those that an auditor fills (evidence.books), and
+make the same JSON of both. A column that is added to a table is claimed and compared without being
+named here.
+"""
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import orjson
+
+from chain.ledger.sums import Sums
+from chain.ledger.views import ALL_HISTORY, HOUR_SECONDS, Holdings
+from chain.stored.attachments import write_last
+from chain.stored.derived import DERIVED, Derived
+from chain.stored.standings import BOARDS, Board, StandingRow, work_out
+from chain.stored.store import list_summary
+from chain.stored.tables import DelayTotal
+from evidence.receipts import name_member, show_json
+from storage import Rows
+
+Json = dict[str, Any]
+# What follows from a wallet's ledger.
+SUMS = (*list_summary(), "last_trade_at")
+WALLET = f"""
+SELECT {", ".join(f"w.{name}" for name in SUMS)}, b.uid, e.uid, w.bot_since
+FROM wallet w LEFT JOIN bot b ON b.id = w.bot_id LEFT JOIN bot e ON e.id = w.earlier_bot_id
+WHERE w.id = {{wallet}}"""
+SPANS = f"""
+SELECT a.id, b.uid, a.ownership, a.attached_at, a.detached_at,
+       {", ".join(f"a.{name}" for name in Holdings._fields)},
+       {", ".join(f"t.{name}" for name in Sums._fields)}
+FROM attachment a JOIN bot b ON b.id = a.bot_id
+LEFT JOIN running_total t ON {write_last("t", "a.id")}
+WHERE a.wallet_id = {{wallet}} ORDER BY a.id"""
+# Tables of a wallet that list it, or its trades, for a token's page.
+LISTED = {
+    "trade_mint": """
+    SELECT t.slot, t.signature, n.address, m.side, m.slot
+    FROM trade_mint m JOIN trade t ON t.id = m.trade_id LEFT JOIN mint n ON n.id = m.mint_id
+    WHERE t.wallet_id = {wallet} ORDER BY t.slot, t.signature, n.address""",
+    "token_trader": """
+    SELECT mint, side FROM token_trader WHERE wallet_id = {wallet} ORDER BY mint, side""",
+}
+PACE = tuple(name for name in DelayTotal._meta.sorted_field_names if name != "bot")
+DELAYS = f"SELECT {', '.join(PACE)} FROM delay_total WHERE bot_id = {{bot}}"
+STANDINGS = f"""
+SELECT {", ".join(("bot_id", *StandingRow._fields[1:]))} FROM standing_total
+WHERE bot_id = {{bot}}"""
+PROFILE = "SELECT standing_at FROM bot WHERE id = {bot}"
+
+
+class SpanRow(NamedTuple):
+    """A stretch in which a bot held a wallet; times in ms."""
+
+    id: int
+    bot: str
+    ownership: str
+    attached_at: int
+    detached_at: int | None
+    derived: tuple[int | None, ...]
+
+
+# ---- a wallet ------------------------------------------------------------------------------------
+def show_derived(rows: Rows, wallet_id: int) -> Json:
+    """Make what is derived of a wallet: its sums, whose its past is, and its spans."""
+    (row,) = rows(WALLET.format(wallet=wallet_id))
+    bot, earlier, since = row[len(SUMS) :]
+    return {
+        "sums": {
+            **_show_columns(SUMS, row[: len(SUMS)]),
+            **digest_view(rows, wallet_id, ALL_HISTORY),
+            **digest_lists(rows, wallet_id),
+        },
+        "past": {"botId": bot, "earlierBotId": earlier, "sinceMs": since},
+        "spans": [_show_span(rows, wallet_id, one) for one in list_spans(rows, wallet_id)],
+    }
+
+
+def list_spans(rows: Rows, wallet_id: int) -> list[SpanRow]:
+    """List when bots held a wallet, as the attachments began."""
+    width = len(SpanRow._fields) - 1
+    found = rows(SPANS.format(wallet=wallet_id))
+    return [SpanRow._make((*row[:width], tuple(row[width:]))) for row in found]
+
+
+def _show_span(rows: Rows, wallet_id: int, row: SpanRow) -> Json:
+    held, sums = row.derived[: len(Holdings._fields)], row.derived[len(Holdings._fields) :]
+    return {
+        "botId": row.bot,
+        "ownership": row.ownership,
+        "attachedAtMs": row.attached_at,
+        "detachedAtMs": row.detached_at,
+        **_show_columns(Holdings._fields, held),
+        "totals": _show_columns(Sums._fields, sums),
+        **digest_view(rows, wallet_id, row.id),
+    }
+
+
+def _show_columns(names: Iterable[str], values: Iterable[Any]) -> Json:
+    return {
+        name_member(name): _show_column(value) for name, value in zip(names, values, strict=True)
+    }
+
+
+def _show_column(value: int | str | None) -> Any:
+    """Integers as text, for not every reader holds 64 bits; texts are JSON."""
+    return str(value) if isinstance(value, int) else show_json(value)
+
+
+# ---- digests of rows -----------------------------------------------------------------------------
+def digest_rows(rows: Iterable[Sequence[Any]]) -> str:
+    """Return the SHA-256, in hex, over rows as lines of JSON. They are never held together."""
+    whole = hashlib.sha256()
+    for row in rows:
+        whole.update(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE))
+    return whole.hexdigest()
+
+
+def digest_view(rows: Rows, wallet_id: int, view: int) -> dict[str, str]:
+    """Digest the rows of a wallet's view, by table."""
+    return {
+        name_member(one.name): digest_rows(rows(_select(one, wallet_id, view))) for one in DERIVED
+    }
+
+
+def _select(derived: Derived, wallet_id: int, view: int) -> str:
+    key = [name for name in derived.key if name != "view"]
+    return f"""
+    SELECT {", ".join((*key, *derived.columns))} FROM {derived.name}
+    WHERE wallet_id = {wallet_id} AND view = {view} ORDER BY {", ".join(key)}"""
+
+
+def digest_lists(rows: Rows, wallet_id: int) -> dict[str, str]:
+    """Digest the rows of LISTED, by table."""
+    return {
+        name_member(name): digest_rows(rows(sql.format(wallet=wallet_id)))
+        for name, sql in LISTED.items()
+    }
+
+
+# ---- a bot ---------------------------------------------------------------------------------------
+def show_standings(rows: Rows, bot_id: int, hour: int) -> Json:
+    """Make the rows of a bot on every board and window in an hour, counted from 1970: as they are
+    stored, or worked out where readers work them out.
+    """
+    now = hour * HOUR_SECONDS
+    ((standing_at,),) = rows(PROFILE.format(bot=bot_id))
+    stored = {
+        Board(one.record, one.money, one.seconds): one
+        for one in map(StandingRow._make, rows(STANDINGS.format(bot=bot_id)))
+        if standing_at is not None
+    }
+    found: Json = {}
+    for board in BOARDS:
+        one = stored.get(board)
+        if standing_at is None or (one and one.ends <= now):
+            one = next(iter(work_out(rows, board, now, [bot_id])), None)
+        if one:
+            found[name_board(board)] = show_standing(one)
+    return found
+
+
+def name_board(board: Board) -> str:
+    """Return the name of a board: its record, money and window in seconds (0: all time)."""
+    return f"{board.record}/{board.money or 'SOL'}/{board.seconds}"
+
+
+def show_standing(row: StandingRow) -> Json:
+    """Make the row of a board, all its columns but those that name it."""
+    told = row._asdict()
+    return {
+        name_member(name): str(value)
+        for name, value in told.items()
+        if name not in ("bot", *Board._fields)
+    }
+
+
+def show_pace(rows: Rows, bot_id: int) -> Json | None:
+    """Make how long after its trades a bot posted; None where it posted about none."""
+    found = list(rows(DELAYS.format(bot=bot_id)))
+    return show_delays(dict(zip(PACE, found[0], strict=True))) if found else None
+
+
+def show_delays(row: Mapping[str, Any]) -> Json | None:
+    """Make the pace of the columns of DelayTotal."""
+    if not row["posted"]:
+        return None
+    return _show_columns(PACE, (row[name] for name in PACE))

@@ -1,0 +1,60 @@
+"""The one comparison: two values of JSON, member by member."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import orjson
+
+# Shown in place of a member that one side lacks.
+NOTHING_SAID = "(not said)"
+MAX_SHOWN = 300
+
+
+class Difference(NamedTuple):
+    """What is claimed is not what was worked out; `signature` None: not of one transaction."""
+
+    signature: str | None
+    field: str
+    theirs: Any
+    ours: Any
+
+
+def compare(
+    theirs: Any, ours: Any, place: str = "", signature: str | None = None
+) -> Iterator[Difference]:
+    """Name each member that differs by its place: `sums.results.winningSells`, `spans.1.hours`."""
+    if is_same(theirs, ours):
+        return
+    one, other = _list_members(theirs), _list_members(ours)
+    if one is None or other is None:
+        yield Difference(signature, place, cut(theirs), cut(ours))
+        return
+    for name in sorted(one.keys() | other.keys()):
+        members = [side.get(name, NOTHING_SAID) for side in (one, other)]
+        yield from compare(members[0], members[1], f"{place}.{name:.60}".lstrip("."), signature)
+
+
+def _list_members(value: Any) -> Mapping[str, Any] | None:
+    """The members of an object, or of a list of objects, which are numbered from 1."""
+    if isinstance(value, Mapping):
+        return value
+    if isinstance(value, Sequence) and value and all(isinstance(one, Mapping) for one in value):
+        return {str(number): one for number, one in enumerate(value, 1)}
+    return None
+
+
+def is_same(one: Any, other: Any) -> bool:
+    """Are two JSON values the same? 1 is not true, and members have no order."""
+    if type(one) is type(other) and isinstance(one, str | int):
+        return bool(one == other)
+    try:
+        texts = [orjson.dumps(value, option=orjson.OPT_SORT_KEYS) for value in (one, other)]
+    except TypeError:
+        return False
+    return texts[0] == texts[1]
+
+
+def cut(value: Any) -> Any:
+    """A value fit to be printed: what an instance says may be long."""
+    text = orjson.dumps(value).decode()
+    return value if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}..."

@@ -1,0 +1,84 @@
+"""Tokens that display a multiple of their raw units (Token-2022's scaled amounts)."""
+
+import struct
+from fractions import Fraction
+
+import pytest
+from test_mints import mint_account
+
+from chain.mints import parse_mint
+from chain.scales import ONE, UNKNOWN, Scale, load_scale, read_scale, show_amount
+
+
+def scaled(before, changes_at, after):
+    """A mint whose authority is nobody."""
+    state = bytes(32) + struct.pack("<dqd", before, changes_at, after)
+    return mint_account((25, state))
+
+
+def scale_of(account):
+    return read_scale(parse_mint(account).extensions)
+
+
+def json_mint(**state):
+    info = {"supply": "1", "decimals": 6, "isInitialized": True}
+    info["extensions"] = [{"extension": "scaledUiAmountConfig", "state": state}]
+    owner = "TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb"
+    return {"owner": owner, "data": {"parsed": {"type": "mint", "info": info}}}
+
+
+def test_a_multiplier_is_read_from_both_encodings():
+    told = {"multiplier": "1.5", "newMultiplierEffectiveTimestamp": 1_800_000_000}
+    want = Scale("1.5", 1_800_000_000, "3.0")
+    assert scale_of(scaled(1.5, 1_800_000_000, 3.0)) == want
+    assert scale_of(json_mint(**told, newMultiplier="3.0")) == want
+    assert load_scale(want.dump()) == want
+
+
+def test_a_mint_without_the_extension_shows_raw_units():
+    assert scale_of(mint_account()) is None
+
+
+def test_a_new_multiplier_is_in_effect_from_its_second_on():
+    scale = Scale("1.5", 1_800_000_000, "3.0")
+    assert scale.find(1_799_999_999) == Fraction(3, 2)
+    assert scale.find(1_800_000_000) == 3
+
+
+@pytest.mark.parametrize("bad", [0.0, -1.0, float("nan"), float("inf"), 1e300])
+def test_a_multiplier_that_cannot_be_is_unknown(bad):
+    scale = scale_of(scaled(bad, 1_800_000_000, 2.0))
+    assert scale.find(0) is None and scale.find(1_800_000_000) == 2
+
+
+@pytest.mark.parametrize("state", [{}, {"multiplier": "1", "newMultiplier": "1"}])
+def test_a_state_that_is_not_as_documented_is_unknown(state):
+    assert scale_of(json_mint(**state)) == UNKNOWN
+
+
+def test_extensions_that_cannot_be_read_leave_it_unknown():
+    assert scale_of(mint_account(tail=b"\x19\x00\xff\x00")) == UNKNOWN
+
+
+@pytest.mark.parametrize(
+    "raw, multiplier, text",
+    [
+        (1_500_000, ONE, "1.5"),
+        (1_500_000, Fraction(2), "3"),
+        (-1_500_000, Fraction(2), "-3"),
+        # 1 * 1.0375 = 1.0375, cut off at six places: 0.000001; and below zero the same
+        (1, Fraction("1.0375"), "0.000001"),
+        (-1, Fraction("1.0375"), "-0.000001"),
+        # a tenth of a unit is nothing
+        (1, Fraction("0.1"), "0"),
+        (10**20, Fraction("1.0375"), "103750000000000"),
+        (7, None, None),
+    ],
+)
+def test_an_amount_is_multiplied_and_cut_off(raw, multiplier, text):
+    assert show_amount(raw, 6, multiplier) == text
+
+
+@pytest.mark.parametrize("text", ["", "[]", "7", '["x", 1, "2"]', '["1", "x", "2"]'])
+def test_damaged_text_is_unknown(text):
+    assert load_scale(text).find(0) is None

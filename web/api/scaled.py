@@ -1,0 +1,47 @@
+"""Displayed amounts of tokens: of some, a multiple of the raw units (chain.scales)."""
+
+import sys
+from collections.abc import Mapping
+from decimal import Decimal
+from fractions import Fraction
+from typing import NamedTuple
+
+from chain.scales import ONE, Scale, load_scale
+from storage.rows import select
+
+# By mint, of those that don't show raw units as they are.
+Scales = Mapping[str, Scale]
+
+
+class ScaleRow(NamedTuple):
+    """What a token's displayed amounts multiply raw units by."""
+
+    mint: str
+    scale: str
+
+
+# The mint is compared so that the index of scaled tokens is searched.
+SCALES = "SELECT mint, scale FROM token WHERE scale IS NOT NULL AND mint > ''"
+
+
+def read_scales() -> Scales:
+    return {row.mint: load_scale(row.scale) for row in select(ScaleRow, SCALES)}
+
+
+def find_multiplier(scales: Scales, mint: str, at: int | None) -> Fraction | None:
+    """Find what displayed amounts multiply raw units by, at a time (Unix seconds; None: the latest
+    that is known). None if it can't be read.
+    """
+    scale = scales.get(mint)
+    return ONE if scale is None else scale.find(sys.maxsize if at is None else at)
+
+
+def write_multiplier(multiplier: Fraction | None) -> str | None:
+    """Write it as an exact decimal number; None if it can't be read."""
+    if multiplier is None:
+        return None
+    return "1" if multiplier == 1 else f"{Decimal(multiplier.numerator) / multiplier.denominator:f}"
+
+
+def read_multiplier(text: str | None) -> Fraction | None:
+    return None if text is None else Fraction(text)
