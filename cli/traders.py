@@ -314,6 +314,8 @@ def _format_costs(costs: dict[str, Any]) -> str:
 
 def _format_venue(venue: dict[str, Any]) -> str:
     counts = "counts" if venue["eligible"] else "does not count"
+    if venue["p90Bps"] is None:
+        return f"fills at {venue['venue']}: not measured; {counts}"
     return (
         f"fills at {venue['venue']}: off by {venue['medianBps']} basis points, nine in ten within"
         f" {venue['p90Bps']}, of {venue['receipts']} ({venue['source']}); {counts}"

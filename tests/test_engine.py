@@ -739,6 +739,8 @@ def test_a_part_that_is_sold_reduces_and_the_rest_closes():
         **{"what": "bought", "side": "buy", "symbol": "AA", "reason": "told", "sol": "1"},
         **{"amount": exact(first.raw, 6), "slippageSol": sol(first.slippage), "marks": []},
         "feesSol": sol(first.pool_fee + first.network_fee),
+        # Why, the stop under the entry, and 1 of 10 SOL.
+        **{"detail": "told to", "stopPct": "10", "sharePct": "10"},
     }
 
 
@@ -893,7 +895,7 @@ def test_orders_and_their_decisions_are_made_in_full():
         **{**about, "number": 1, "side": "buy", "amount": SOL, "reason": "told"},
         **{"decided_on": 1, "decided_at": START, "due_at": due},
         **{"expires_at": due + 3 * MINUTE, "least": 996_505_985 * 95 // 100},
-        **{"done": SOL, "attempts": 1, "state": "filled"},
+        **{"done": SOL, "attempts": 1, "state": "filled", "detail": "told to"},
     )
     assert one.journal.orders[1] == bought
     raw, at = one.account.positions["A"].raw, START + 3 * MINUTE

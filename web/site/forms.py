@@ -27,8 +27,11 @@ LISTS = {
 TONES = ("plain", "dry", "cheerful", "solemn", "bold", "calm")
 # Trades that the preview of a voice tells of.
 SAMPLES = (
-    {"kind": "buy", "symbol": "PINE", "amount": "1200", "sol": "0.5"},
-    {"kind": "sell", "symbol": "PINE", "amount": "1200", "sol": "0.62", "resultSol": "0.12"},
+    {"kind": "buy", "symbol": "PINE", "amount": "1200", "paid": "0.5", "currency": "SOL"},
+    {
+        **{"kind": "sell", "symbol": "PINE", "amount": "1200", "paid": "0.62"},
+        **{"currency": "SOL", "result": "0.12"},
+    },
 )
 # An address has 44 letters at most, a secret key 64 or more.
 MAX_MISTYPED_ADDRESS = 50
