@@ -8,6 +8,7 @@ from flask import Blueprint, g, render_template, request
 from flask.typing import ResponseReturnValue
 
 from accounts.fields import holds_secret
+from chain.amounts import exact
 from chain.stored.attachments import OF_RECORD
 from web.api import bots, paging, queries, risk
 from web.api.arguments import read_choice
@@ -145,6 +146,7 @@ def read_record(bot: Json) -> dict[str, Any]:
     """Read the tab of the record."""
     row = queries.find_bot(bot["id"])
     return {
+        "exact": exact,
         "chart": pictures.draw_bot_curve(bot),
         "quote_curves": pictures.draw_quote_curves(bot),
         "sales": pictures.draw_bot_sales(bot),
