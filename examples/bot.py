@@ -48,7 +48,7 @@ def measure(trade):
     moved = {}
     for sign, changes in ((1, trade["tokenChanges"]), (-1, outside["tokenChanges"])):
         for change in changes:
-            units = sign * Decimal(change["changeRaw"]).scaleb(-change["decimals"])
+            units = sign * Decimal(change["changeRaw"]) / 10 ** change["decimals"]
             moved[change["mint"]] = moved.get(change["mint"], 0) + units
     return moved
 

@@ -238,7 +238,7 @@ def add_paper(period, now):
             "expiresAt": until,
             "evidence": {
                 **results.describe_rates([]),
-                "randomEntry": {"of": "all", **results.describe_rates([])},
+                "randomEntry": results.describe_rates([]),
             },
         },
     }

@@ -38,6 +38,7 @@ HEADERS = {
         "RateLimit-Policy": "all windows",
     }.items()
 }
+HEADER_REFERENCES = {name: {"$ref": f"#/components/headers/{name}"} for name in HEADERS}
 TAGS = {
     "Influencers": "Who posts, with what was observed of each one's public wallet.",
     "Posts": (
@@ -67,6 +68,8 @@ def build_document(base_url: str, demonstration: bool = False) -> Mapping[str, A
         "tags": [{"name": name, "description": text} for name, text in TAGS.items()],
         "components": {
             "schemas": build_schemas(demonstration),
+            "headers": HEADERS,
+            "responses": {"Refused": show_refusal("any other refusal")},
             "securitySchemes": {
                 "key": {
                     "type": "http",
@@ -142,7 +145,7 @@ def show_responses(operation: Operation) -> Json:
         responses[status] = show_refusal(", ".join(codes))
     if operation.answer is Health:
         responses["503"]["content"] |= answer["content"]
-    return {**responses, "default": show_refusal("any other refusal")}
+    return {**responses, "default": {"$ref": "#/components/responses/Refused"}}
 
 
 def list_refusals(operation: Operation) -> Sequence[str]:
@@ -160,7 +163,7 @@ def show_answer(operation: Operation) -> Json:
     content: Json = {"text/event-stream": {"schema": {"type": "string"}}}
     if operation.answer:
         content = {"application/json": {"schema": reference(operation.answer)}}
-    headers = {"headers": HEADERS} if operation.keyed else {}
+    headers = {"headers": HEADER_REFERENCES} if operation.keyed else {}
     return {"description": operation.summary, "content": content, **headers}
 
 

@@ -148,6 +148,7 @@ def read_record(bot: Json) -> dict[str, Any]:
     """Read the tab of the record."""
     row = queries.find_bot(bot["id"])
     return {
+        "exact": exact,
         "chart": pictures.draw_bot_curve(bot),
         "quote_curves": pictures.draw_quote_curves(bot),
         "sales": pictures.draw_bot_sales(bot),
