@@ -90,7 +90,7 @@ class Teller:
             before = self.escrow[escrow]
             others.append((escrow, mint_of(name), before, before + change))
             self.escrow[escrow] += change
-            paid[mint_of(name)] += min(0, change) if name != "SOL" else 0
+            paid[mint_of(name)] += min(0, change)
         entry = Entry(
             signature=f"{kind} {self.slot}",
             slot=self.slot,
@@ -124,7 +124,7 @@ class Teller:
         """A pool took what left the orders and paid all that came in."""
         if kind != "order_fill":
             return ()
-        paid.update({WRAPPED_SOL: max(0, sol)})
+        paid.update({WRAPPED_SOL: sol})
         for name, change in changes:
             paid[mint_of(name)] += max(0, change)
         return tuple((mint, raw) for mint, raw in sorted(paid.items()) if raw)

@@ -155,8 +155,8 @@ def test_the_end_of_a_pause_says_no_more_than_was_counted():
     [
         (
             "pause",
-            {"what": "begun", "rule": "stop_cluster", "effect": "half_size", "numbers": "x_y"},
-            "Paused (stop cluster, half size): x_y; 8 closes counted.",
+            {"what": "begun", "rule": "stop_cluster", "effect": "pause_family", "numbers": "x_y"},
+            "Paused (stop cluster, pause family): x_y; 8 closes counted.",
         ),
         (
             "fill",

@@ -1072,8 +1072,8 @@ def written_by(stage, model, says, status=200):
 
 
 def test_a_model_writes_where_one_is_configured(stage, model):
-    post, _ = written_by(stage, model, "Took a little AA on paper, carefully.")
-    assert (post.body, post.writer) == ("Took a little AA on paper, carefully.", "model")
+    post, _ = written_by(stage, model, "Bought a little AA on paper, carefully.")
+    assert (post.body, post.writer) == ("Bought a little AA on paper, carefully.", "model")
     path, key, sent = model.seen[0]
     assert (path, key, sent["model"]) == ("/v1/chat/completions", "Bearer hush", "small")
     told = json.loads(sent["messages"][1]["content"])["facts"]
