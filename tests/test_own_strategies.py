@@ -27,7 +27,7 @@ from paper.faults import OwnFault
 from paper.market import Check, Flow, View
 from paper.own import OwnFiles
 from paper.strategies import BadSetting, Enter, Exit, Refusal, Strategy, public_name
-from paper.tables import PaperOrder, Period, Position, Trader
+from paper.tables import Period, Trader
 
 ROOT = Path(__file__).resolve().parent.parent
 FALL = ["0.001"] * 6 + ["0.0008"] * 3
