@@ -308,6 +308,7 @@ def test_a_trade_is_shown_to_the_unit(service, bot, key):
                 "changeRaw": "-18446744073709551615",
                 "change": "-18446744073709.551615",
                 "decimals": 6,
+                "multiplier": "1",
             }
         ],
         "solChangeLamports": "1250000001",
@@ -353,6 +354,7 @@ def test_a_trade_is_shown_to_the_unit(service, bot, key):
                     "changeRaw": "7000000",
                     "change": "7",
                     "decimals": 6,
+                    "multiplier": "1",
                 }
             ],
         },
