@@ -112,8 +112,13 @@ class Reader:
         if rule.endpoint == "embeds.show_embedded":
             named = "post"
         given = {"uid": ids[named], "mint": ids["mint"], "address": ids["wallet"]}
-        given |= {"name": "listTrades", "group": "trades", "close_id": "close_1"}
-        return [{name: given[name] or "none" for name in rule.arguments}]
+        given |= {"group": "trades", "close_id": "close_1"}
+        # Either one of the names that the rule lists, or an operation of the interface.
+        names = getattr(rule._converters.get("name"), "items", ["listTrades"])
+        return [
+            {name: (given | {"name": one})[name] or "none" for name in rule.arguments}
+            for one in (sorted(names) if "name" in rule.arguments else [""])
+        ]
 
     def list_queries(self, endpoint):
         """[(query, headers), ...] of an endpoint, the empty one among them."""
