@@ -17,7 +17,7 @@ from chain.reading.quotes import QUOTES
 from evidence import index
 from models import Bot, Session
 from storage import database
-from web.api import leaderboard, paging, quotes, timeline
+from web.api import leaderboard, legacy, paging, quotes, timeline
 from web.api.leaderboard import RECORDS
 from web.site.admin import queries as lists
 
@@ -112,13 +112,11 @@ class Reader:
         if rule.endpoint == "embeds.show_embedded":
             named = "post"
         given = {"uid": ids[named], "mint": ids["mint"], "address": ids["wallet"]}
-        given |= {"group": "trades", "close_id": "close_1"}
-        # Either one of the names that the rule lists, or an operation of the interface.
-        names = getattr(rule._converters.get("name"), "items", ["listTrades"])
-        return [
-            {name: (given | {"name": one})[name] or "none" for name in rule.arguments}
-            for one in (sorted(names) if "name" in rule.arguments else [""])
-        ]
+        given |= {"name": "listTrades", "group": "trades", "close_id": "close_1"}
+        found = {name: given[name] or "none" for name in rule.arguments}
+        if rule.endpoint == "legacy.list_of_trader":
+            return [{**found, "name": name} for name in legacy.LISTS]
+        return [found]
 
     def list_queries(self, endpoint):
         """[(query, headers), ...] of an endpoint, the empty one among them."""
@@ -334,6 +332,7 @@ QUERIES = {
     "v1.list_bots": lambda reader: as_json([{}, {"cursor": reader.cursor(("bots",), (150,))}]),
     "v1.list_market": lambda reader: as_json([{}]),
     "legacy.list_feed": lambda reader: as_json([{}]),
+    "legacy.list_of_trader": lambda reader: as_json([{}]),
     "front.show_feed": list_front,
     "board.show_leaderboard": list_boards,
     "profiles.show_profile": list_profile,

@@ -373,7 +373,7 @@ OPERATIONS = [
         for name, operation, what, shape in (
             ("closes", "listTraderCloses", "closes of a trader", paper.ClosePage),
             ("diary", "listTraderDiary", "lines of a trader's diary", paper.DiaryPage),
-            ("posts", "listTraderPosts", "posts of a trader", paper.TraderPostPage),
+            ("posts", "listTraderPosts", "posts of a trader", paper.PaperFeed),
         )
     ),
     Operation(
