@@ -51,7 +51,12 @@ def test_a_post_says_what_it_is(service, bot):
         "source": "bot",
         "simulated": False,
         "verified": False,
-        "verification": {"status": "none", "tradeId": None, "checkedAt": None, "reason": "no_signature"},
+        "verification": {
+            "status": "none",
+            "tradeId": None,
+            "checkedAt": None,
+            "reason": "no_signature",
+        },
         "tokenAddresses": [],
         "sanitized": False,
         "hiddenAt": None,
