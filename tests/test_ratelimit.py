@@ -306,7 +306,9 @@ def test_headers_describe_the_window_that_runs_out_first(narrow):
         "50",
     )
     assert headers(narrow.get("/api/v1/bots/bot_nobody", read)) == ("5", "2", "50")
-    assert answer.headers["RateLimit-Policy"] == '"minute";q=5;w=60, "hour";q=50;w=3600'
+    policy = '"minute";q=5;w=60, "hour";q=50;w=3600'
+    assert answer.headers["RateLimit-Policy"] == f'{policy}, "posts_minute";q=2;w=60'
+    assert narrow.get("/api/v1/me", read).headers["RateLimit-Policy"] == policy
     assert "Retry-After" not in answer.headers
 
 
