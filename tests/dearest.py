@@ -187,10 +187,16 @@ def list_trades(reader):
 
 
 def list_feed(reader):
-    old = reader.cursor(("feed", None, None, None), (reader.deep("post"),))
-    since = reader.cursor(paging.ARRIVALS, (0,))
-    of_bot = {"botId": reader.ids["bot"]}
-    return as_json([{}, {"cursor": old}, {"since": since}, of_bot, {**of_bot, "since": since}])
+    """All filters, alone and together, from the newest and from the oldest on, and since."""
+    found = []
+    for query in reader.combine(
+        botId=[reader.ids["bot"]], mint=[reader.ids["mint"]], label=["verified", "not_found"]
+    ):
+        scope = ("feed", *map(query.get, ("botId", "mint", "label")))
+        old = {"cursor": reader.cursor(scope, (reader.deep("post"),))}
+        new = {"since": reader.cursor(paging.ARRIVALS, (0,))}
+        found += as_json([query, {**query, **old}, {**query, **new}])
+    return found
 
 
 def list_activity(reader):

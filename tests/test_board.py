@@ -3,6 +3,7 @@
 import re
 import time
 
+import orjson
 import pytest
 from service import NOW, address
 from teller import Teller
@@ -283,6 +284,16 @@ def test_the_race_is_on_the_front_page_where_somebody_is_ranked(service, ada, sa
     assert ("chart race" in front) == ("Only Ada has a rank for these days: " in front) == is_ranked
     assert "chart race" not in filtered
     assert ('aria-label="The race as a table"' in front) == is_ranked
+
+
+@pytest.mark.parametrize("state", ["complete", "partial"])
+def test_the_race_marks_a_history_that_is_not_complete(service, ada, state):
+    begin = int(time.time()) - 3600
+    observe(W, from_now(lucky(3).entries, begin), begin * 1000)
+    told = orjson.loads(Wallet.get(Wallet.address == W).coverage)
+    Wallet.update(coverage=orjson.dumps({**told, "state": state}).decode()).execute()
+    lane = re.search(r'<path class="lane-1([^"]*)"', service.get("/leaderboard").text)
+    assert lane[1] == {"complete": "", "partial": " partial"}[state]
 
 
 def test_a_board_says_which_it_is(service, ada):

@@ -64,7 +64,18 @@ def list_row_types():
         and hasattr(one, "_fields")
         # Places in a list, its order, pages, curves and what rows add up to are made of rows.
         and not one.__name__.endswith(
-            ("Position", "Page", "Point", "History", "Order", "Post", "Risk", "SpanRow")
+            (
+                "Position",
+                "Place",
+                "Placed",
+                "Page",
+                "Point",
+                "History",
+                "Order",
+                "Post",
+                "Risk",
+                "SpanRow",
+            )
         )
     }
 

@@ -2,7 +2,7 @@
 known of the wallet; of all time, or since a moment.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from chain.amounts import show_lamports
@@ -17,12 +17,12 @@ from chain.stored.standings import (
 from storage import read_rows
 from storage.rows import select, select_value, write_marks
 from web.api.serialize import Json
-from web.api.wallets import Coverage, find_least, list_held, show_coverage
+from web.api.wallets import Coverage, HeldWallet, find_least, list_held, show_coverage
 
 
 class CompetitorRow(NamedTuple):
-    """A bot with the wallet that leads, or led when it was retired (`retired_at`, ms). `coverage`:
-    of the least complete of its wallets, as it is shown; `has_gap`: has any of them one?
+    """A bot with the wallet that leads, or led when it was retired (`retired_at`, ms). `coverages`:
+    the Coverage of each of its wallets.
 
     `claimed_since`: when a mere claim of a wallet that another bot had held begins (ms), else
     None.
@@ -35,19 +35,28 @@ class CompetitorRow(NamedTuple):
     retired_at: int | None
     wallet_id: int | None
     address: str | None
-    coverage: Any
+    coverages: Any
     ownership: Any
     claimed_since: int | None
-    has_gap: bool = False
 
     @property
     def is_claim(self) -> bool:
         return self.claimed_since is not None
 
+    @property
+    def coverage(self) -> Coverage:
+        """Of the least complete of its wallets."""
+        return find_least(self.coverages)
+
+    @property
+    def has_gap(self) -> bool:
+        return any(one["gaps"] for one in self.coverages)
+
 
 COMPETITORS = f"""
-SELECT b.id, b.uid, b.name, b.handle, b.retired_at, w.id AS wallet_id, w.address, w.coverage,
-       a.ownership, CASE WHEN w.bot_id = b.id THEN w.bot_since END AS claimed_since
+SELECT b.id, b.uid, b.name, b.handle, b.retired_at, w.id AS wallet_id, w.address,
+       w.coverage AS coverages, a.ownership,
+       CASE WHEN w.bot_id = b.id THEN w.bot_since END AS claimed_since
 FROM bot b
 LEFT JOIN attachment a ON a.id = {LAST_LEAD}
 LEFT JOIN wallet w ON w.id = a.wallet_id
@@ -75,16 +84,12 @@ def find_competitors(bots: Sequence[int]) -> dict[int, CompetitorRow]:
     """Return {bot id: row}."""
     sql = f"{COMPETITORS}WHERE b.id IN ({write_marks(bots)})"
     held = list_held(bots)
-    return {
-        row.id: _add_coverage(row, [one["coverage"] for one in held.get(row.id, ())])
-        for row in select(CompetitorRow, sql, bots)
-    }
+    return {row.id: _add_coverages(row, held) for row in select(CompetitorRow, sql, bots)}
 
 
-def _add_coverage(row: CompetitorRow, held: Sequence[Coverage]) -> CompetitorRow:
-    coverages = held or [show_coverage(row.address, row.coverage)]
-    has_gap = any(one["gaps"] for one in coverages)
-    return row._replace(coverage=find_least(coverages), has_gap=has_gap)
+def _add_coverages(row: CompetitorRow, held: Mapping[int, Sequence[HeldWallet]]) -> CompetitorRow:
+    coverages = [one["coverage"] for one in held.get(row.id, ())]
+    return row._replace(coverages=coverages or [show_coverage(row.address, row.coverages)])
 
 
 LISTED = f"""

@@ -14,9 +14,9 @@ from chain.amounts import exact
 from chain.ledger.inventory import SOL
 from chain.stored.attachments import OF_RECORD, OF_RESULTS
 from chain.stored.standings import FORWARD, WINDOWS
-from chain.stored.summary import read_coverage
 from web.api import history, leaderboard
 from web.api.serialize import Json
+from web.api.standings import CompetitorRow
 from web.site import charts, figures, words
 from web.site.axes import BOTTOM, DAY_SECONDS, HOUR_SECONDS, write_gain
 from web.site.charts import find_side
@@ -180,16 +180,16 @@ def draw_race() -> str:
     between = range(begins // RACE_STEP * RACE_STEP + RACE_STEP, ends, RACE_STEP)
     times = [begins, *between, ends]
     lanes = [
-        charts.Runner(bot, words.plain(best[bot].name), values, is_partial(best[bot].coverage))
+        _make_runner(best[bot], values)
         for bot, values in history.sample_realized(OF_RECORD, SOL, runners, times).items()
     ]
     race = charts.draw_race(times, lanes)
     return cast(str, _macros().race(race)) if race else ""
 
 
-def is_partial(coverage: str | None) -> bool:
-    """Whether a wallet's stored Coverage says that its history is not complete."""
-    return bool(read_coverage(coverage)["state"] != "complete")
+def _make_runner(row: CompetitorRow, values: Sequence[int]) -> charts.Runner:
+    is_partial = row.coverage["state"] != "complete"
+    return charts.Runner(row.uid, words.plain(row.name), values, is_partial)
 
 
 # ---- the trades of a token -----------------------------------------------------------------------
