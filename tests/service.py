@@ -216,6 +216,8 @@ def read_sums(results):
         "overhead": int(results["overheadLamports"]),
         "cost_left": int(results["costLeftLamports"]),
         "cost_left_receipts": results["costLeftReceipts"],
+        "ended": results["positions"],
+        "ended_won": results["positionsWon"],
     }
 
 

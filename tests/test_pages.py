@@ -368,7 +368,7 @@ def test_a_page_that_did_not_change_is_not_sent_again(service, bot):
 # ---- bots ----------------------------------------------------------------------------------------
 def test_a_profile_says_what_was_earned_and_on_how_much_it_stands(service, observed):
     page = text_of(service.get(f"/bots/{observed.bot.uid}"))
-    assert "−0.2500 SOL from 3 sales" in page and "33% 1 of 3" in page
+    assert "Realized PnL −0.2500 SOL from 1 sale" in page
     assert (
         "Every transaction of this wallet since its first on 16 Oct 2026 is known: 4 in all" in page
         and "claimed, not proven" in page
@@ -426,7 +426,7 @@ def test_results_say_since_when_they_count(service, observed):
     whole = "Results are of all known history, also from before it was connected"
     assert whole in text_of(service.get(f"/bots/{observed.bot.uid}"))
     embedded = text_of(service.get(f"/embed/bots/{observed.bot.uid}"))
-    assert "Realized PnL, all known history, from 3 sales −0.2500 SOL" in embedded
+    assert "Realized PnL, all known history, from 1 sale −0.2500 SOL" in embedded
 
 
 def test_a_card_to_embed_is_the_main_part_of_its_page(service, observed):
@@ -437,11 +437,11 @@ def test_a_card_to_embed_is_the_main_part_of_its_page(service, observed):
         )
 
 
-def test_a_win_rate_says_of_what_it_is(service, observed):
-    """A profile tells that of positions once they are worked out (test_risk_shown)."""
-    shown = text_of(service.get(f"/bots/{observed.bot.uid}"))
-    assert "Win rate by sale 33% 1 of 3 sales" in shown
-    assert "Win rate by sale Volume" in text_of(service.get("/leaderboard"))
+def test_a_win_rate_says_of_what_it_is(service, bot):
+    service.observe_results(WALLET, 1, positions=3, positionsWon=1)
+    assert "Win rate 33% 1 of 3 positions" in text_of(service.get(f"/bots/{bot.bot.uid}"))
+    board = text_of(service.get("/leaderboard?record=all"))
+    assert "Return Win rate Trades" in board and "33% 1 of 3 positions" in board
 
 
 def test_of_a_retired_bot_observing_ended(service, observed):

@@ -51,7 +51,12 @@ def test_a_post_says_what_it_is(service, bot):
         "source": "bot",
         "simulated": False,
         "verified": False,
-        "verification": {"status": "none", "tradeId": None, "checkedAt": None, "reason": None},
+        "verification": {
+            "status": "none",
+            "tradeId": None,
+            "checkedAt": None,
+            "reason": "no_signature",
+        },
         "tokenAddresses": [],
         "sanitized": False,
         "hiddenAt": None,
@@ -61,7 +66,7 @@ def test_a_post_says_what_it_is(service, bot):
             "wallet": address("w"),
             "ownership": "claimed",
             "contentTrust": "untrusted",
-            "untrustedFields": ["body", "reason", "symbol"],
+            "untrustedFields": ["body", "reason", "symbol", "eventId", "botName"],
         },
         "receipt": None,
     }
@@ -421,8 +426,9 @@ def test_what_is_not_a_trade_does_not_verify(service, bot):
 
 
 def test_a_post_is_pending_until_observed_and_none_without_a_wallet(service, bot):
-    assert verification(service, bot, "unseen") == ("pending", None, False, None)
-    assert verification(service, service.make_bot("Mute"), "unseen") == ("none", None, False, None)
+    assert verification(service, bot, "unseen") == ("pending", "history_loading", False, None)
+    mute = service.make_bot("Mute")
+    assert verification(service, mute, "unseen") == ("none", "no_wallet", False, None)
 
 
 def test_another_wallets_trade_proves_nothing(service, bot):

@@ -16,7 +16,7 @@ from accounts import admin
 from chain.stored.trades import number_mints
 from models import Arrival, Trade
 from storage import database
-from web.api import openapi
+from web.api import legacy, openapi
 from web.site.admin import queries
 
 W, OTHER, M = address("w"), address("other"), address("m")
@@ -44,14 +44,13 @@ def list_questions(service, bot, key):
     begin.
     """
     given = {"uid": bot.bot.uid, "mint": M, "number": "1", "filename": "candor.css"}
+    words = {"legacy.list_of_trader": legacy.LISTS}
     paths = []
     for rule in service.app.url_map.iter_rules():
         if "GET" in rule.methods and rule.endpoint not in {"static", "v1.open_stream", *OPERATORS}:
-            paths.append(
-                rule.build(
-                    {name: given.get(name, "1") for name in rule.arguments}, append_unknown=False
-                )[1]
-            )
+            values = {name: given.get(name, "1") for name in rule.arguments}
+            for word in words.get(rule.endpoint, ("1",)):
+                paths.append(rule.build({**values, "name": word}, append_unknown=False)[1])
     filters = [
         [f"{name}={value}" for name, value in picked]
         for count in range(4)
@@ -63,6 +62,8 @@ def list_questions(service, bot, key):
     for first in [
         *trades,
         "/api/v1/feed?limit=1",
+        f"/api/v1/feed?limit=1&botId={bot.bot.uid}",
+        f"/api/v1/feed?limit=1&botId={bot.bot.uid}&mint={M}&label=verified",
         f"/api/v1/activity?mint={M}&limit=1",
         "/api/v1/search?q=words&limit=1",
         f"/api/v1/search?q={M}&limit=1",
@@ -233,9 +234,10 @@ def test_since_costs_the_same_however_many_arrived(service, bot, key, of):
     """
     service.make_bot("Ben", OTHER)
     service.observe_trade(W, "first", slot=1, mint=M)
+    newest = service.get("/api/v1/trades?limit=1", key).json["newestCursor"]
     other, path = (
         models.Wallet.get(models.Wallet.address == OTHER).id,
-        f"/api/v1/trades?{of.replace('BOT', bot.bot.uid)}&since=trade_first",
+        f"/api/v1/trades?{of.replace('BOT', bot.bot.uid)}&since={newest}",
     )
     costs = []
     for first, count in ((10, 300), (1_000, 20_000)):
