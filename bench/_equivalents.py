@@ -90,8 +90,8 @@ EQUIVALENTS = {
             "lost = {a: -change for a, change in self.unshown.items() if change < 1}",
         ): "who lost nothing adds nothing to a sum",
         (
-            "if self.unshown_in <= 0 or self.whole or not self._others_held():",
-            "if self.unshown_in < 0 or self.whole or not self._others_held():",
+            "if self.unshown_in <= 0 or self.whole:",
+            "if self.unshown_in < 0 or self.whole:",
         ): "of nothing there is nothing to explain",
     },
     "chain/ledger/views.py": {
@@ -172,8 +172,8 @@ EQUIVALENTS = {
     ),
     "chain/reading/value.py": {
         (
-            'return split_trade(flows, risen, "")',
-            "return split_trade(flows, risen, None)",
+            'return split_trade(flows, risen, "", explain_feeding=False)',
+            "return split_trade(flows, risen, None, explain_feeding=False)",
         ): "is asked whether it is something",
         (
             "risen = [row for row in venue_tokens(flows) if row[1] > 0]",
@@ -217,12 +217,6 @@ EQUIVALENTS = {
             f"pairs = zip(_fill(had, width), _fill(player.lines, width), {strict})",
         ): "both are filled up to one length"
         for strict in ("", "strict=False")
-    },
-    "paper/brain.py": {
-        (
-            """else f"closes by {group[-1].reason.replace('_', ' ')}\"""",
-            """else f"closes by {group[-2].reason.replace('_', ' ')}\"""",
-        ): "they have one reason, and are three at least",
     },
     "paper/faults.py": {
         ("self.mint: str | None = None", 'self.mint: str | None = ""'): (

@@ -212,7 +212,7 @@ def test_a_late_pass_runs_at_once_and_only_once(db):
         time.sleep(0.2)
         assert len(begun) == 1
         # The next turn is an hour away: whatever runs now runs for the turns that were missed.
-        leadership._scheduler.reschedule_job("job", trigger=jobs.Every(3_600))
+        leadership._scheduler.reschedule_job("job", trigger=jobs.Every(3_600, datetime.now(UTC)))
         go_on.set()
         until(lambda: len(begun) == 2)
         time.sleep(0.2)

@@ -32,10 +32,7 @@ def test_a_newcomer_gets_a_trader_a_code_and_a_session(browser):
         "guarded",
         "Calm.",
     ) and '"tone":"dry"' in trader.voice
-    assert (
-        Period.select().where(Period.trader == trader).count() == 1
-        and Session.select().count() == 1
-    )
+    assert Period.select().where(Period.twin == 0).count() == 1 and Session.select().count() == 1
     assert (
         "Wren" in browser.get(f"/traders/{trader.uid}").text
         and "Wren" in browser.get("/traders").text
