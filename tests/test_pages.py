@@ -568,7 +568,7 @@ def test_a_feed_that_finds_nothing_leads_on_in_a_sentence(service, bot):
 )
 def test_every_page_is_whole_on_an_empty_instance(service, path):
     answer = service.get(path)
-    # The docs have every request, with examples: 1.4 KB each.
+    # The docs have every request, each with its examples.
     most = 45_000 if path == "/docs" else 40_000
     assert (
         answer.status_code == 200
