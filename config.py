@@ -141,9 +141,12 @@ def _parse_allowance(value: object) -> object:
     limits = {}
     for part in value.split(";"):
         found = re.fullmatch(r"\s*([1-9]\d{0,8})/(minute|hour|day)\s*", part)
-        if not found or found[2] in limits:
+        if not found:
             raise ValueError(part)
-        limits[found[2]] = int(found[1])
+        count, window = found.groups()
+        if window in limits:
+            raise ValueError(part)
+        limits[window] = int(count)
     return tuple((window, limits[window]) for window in WINDOW_SECONDS if window in limits)
 
 

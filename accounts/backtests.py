@@ -64,7 +64,8 @@ def find_candidates(
         found = SETTING.fullmatch(text.strip())
         if not found:
             raise invalid("set", "must look like riseBps=600, or riseBps=400,600 to try several")
-        choices[found[1]] = [int(value) for value in found[2].split(",")]
+        name, values = found.groups()
+        choices[name] = [int(value) for value in values.split(",")]
     # Counted before any is made: a few lines of values are more of them than memory holds.
     if prod(map(len, choices.values())) > MAX_CANDIDATES:
         raise invalid("set", f"must be at most {MAX_CANDIDATES} combinations")

@@ -174,7 +174,7 @@ class LogAudit:
         """Read logs that posts name and that the present one does not continue."""
         found = []
         for origin in list(origins)[:MAX_LOGS]:
-            uid = origin.partition("/")[2]
+            _, _, uid = origin.partition("/")
             self.unknown.append(f"its log does not continue {uid}, which posts are in")
             try:
                 look = witness.read_log(partial(self._get_of, uid), None)

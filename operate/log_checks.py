@@ -64,7 +64,7 @@ def _check_bot(reader: Reader, memory: LogMemory, number: int, uid: str) -> Iter
         yield Difference("bot", f"{uid} cannot be read")
         return
     for one in compare_bot(profile, said, MANY):
-        field = one.field.rpartition(".")[2]
+        field = one.field.split(".")[-1]
         yield Difference("bot", f"{uid} is not as the log has it", field=field)
     for address, *span in reader.rows(ATTACHED.format(bot=number)):
         held.setdefault(address, []).append(Held(*span))
@@ -88,7 +88,7 @@ def _check_posts(
             continue
         place = None if row.log is None or row.place is None else firsts[row.log] + row.place
         for one in compare_post(post, uid, place, memory.list_said(post.id), MANY):
-            field = one.field.rpartition(".")[2]
+            field = one.field.split(".")[-1]
             yield Difference("post", f"{post.id} is not as the log has it", field=field)
     for missing in memory.list_posts(uid, MANY):
         if missing not in known:
