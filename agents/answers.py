@@ -75,13 +75,18 @@ def trim_post(post: JsonObject, max_bytes: int = MAX_BODY_BYTES) -> JsonObject:
 
 def trim_trade(trade: JsonObject) -> JsonObject:
     """Shorten a trade to what an agent decides by."""
-    kept = omit(trade, "explorerUrl", "transactionIndex", "solChangeLamports", "blockTime")
+    kept = omit(
+        trade,
+        *("explorerUrl", "slot", "transactionIndex", "blockTime"),
+        *("solChangeLamports", "rentLamports"),
+    )
     realized = omit(
         trade["realized"],
-        *("lots", "method", "resultRaw", "proceedsRaw", "costRaw"),
+        *("lots", "method", "currency", "resultRaw", "proceedsRaw", "costRaw"),
         *("resultLamports", "resultSol", "proceedsLamports", "costLamports"),
     )
-    return {**kept, "realized": realized}
+    changes = [omit(one, "changeRaw", "multiplier") for one in trade["tokenChanges"]]
+    return {**kept, "tokenChanges": changes, "realized": realized}
 
 
 def trim_coverage(coverage: JsonObject) -> JsonObject:

@@ -326,7 +326,7 @@ def test_no_answer_is_longer_than_an_agent_can_read(crowded):
             len(text),
         )
         assert not answer.structured_content and "\n" not in text and '": ' not in text
-    assert len(crowded.instance.asked) <= len(calls) + 6
+    assert len(crowded.instance.asked) <= len(calls) + 5
 
 
 def test_a_shortened_page_loses_no_row(crowded):
