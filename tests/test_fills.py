@@ -407,7 +407,10 @@ def test_no_sale_pays_more_than_the_exact_formula(raw, price, decimals, reserve,
     text, pool = f"{price}e-15", f"{reserve}e-9"
     snapshot = quote(0, price=text, pool=pool, venue=venue, market_cap_usd=None)
     found = fills.quote("sell", raw, snapshot, Terms(decimals, 0), NEVER_TRADED, 0)
-    if found is not None and (venue != "pumpfun" or decimals == 6):
+    # Below its first price a launch curve doesn't exist, so no formula says what it pays.
+    first = Fraction(30, 1_073_000_000)
+    is_curve = decimals == 6 and Fraction(text) >= first
+    if found is not None and (venue != "pumpfun" or is_curve):
         paid = found.mid - found.slippage
         assert paid <= exact_sale(found.raw, Fraction(text), decimals, reserve, venue)
 
