@@ -108,8 +108,8 @@ def _tell_facts(trade: Trade, is_alone: bool = True) -> dict[str, Any]:
     """Collect what the voice may say of a trade, as exact texts: of what passed through the venue.
 
     `is_alone`: its wallet is the only one of its bot. Of several each is read by itself, and what
-    another did in the same transaction may still take the price away. Such a result, and one of a
-    part of a sale, is in the post's receipt alone, which is always as the books are.
+    another did in the same transaction may still remove the price. Such a result, and that of a
+    partial sale, appears only in the post's receipt, which always follows the ledger.
 
     A token without a known symbol, or with that of a stablecoin which it is not, is called by the
     first letters of its mint.

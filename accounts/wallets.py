@@ -151,6 +151,6 @@ def _prove(held: Attachment, ownership: str, now: int) -> None:
             "attachment", now, bot=held.bot.uid, wallet=held.wallet.address, ownership="proven"
         )
     share_history(held.wallet_id, held.bot_id)
-    # Of posts about what was another bot's until now.
+    # Trades of an earlier bot are this bot's from now on, so judge its posts about them again.
     verify_posts(held.wallet, (), now)
     forget_standings_of(held.wallet_id)

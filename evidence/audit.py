@@ -316,11 +316,11 @@ def accept_programs(claims: Claims, own: Programs, accepts: bool) -> Accepted:
     strange = {one.id for one in claims.addedPrograms} - own.added
     strange |= set(claims.markers) - own.markers
     if strange and not accepts:
-        told = "its operator decides what some programs are; --accept-programs takes their word"
+        told = "its operator classifies some programs; --accept-programs trusts that"
         return Accepted(None, notes, told)
     programs = table(claims.markers, _write_added(claims))
     if name_rules(programs) != claims.rules:
-        return Accepted(None, notes, "its rules are not those that it names")
+        return Accepted(None, notes, "its rules don't match their digest")
     return Accepted(programs, notes)
 
 

@@ -1,6 +1,7 @@
 """What the leaves of a log say of bots, posts and wallets, compared with what is claimed. Pure.
 
-Leaves from a place `before` on may be younger than the claims: they excuse, and accuse nobody.
+Leaves at or after `before` may be newer than the claims: they can explain a difference, but not
+be one.
 """
 
 from collections.abc import Iterable, Iterator
@@ -141,7 +142,7 @@ def list_held(bot: str, wallets: Iterable[ClaimedWallet]) -> HeldWallets:
 
 
 def compare_held(held: HeldWallets, said: list[Said], before: int) -> Iterator[Difference]:
-    """Name the wallets of which the log says something else."""
+    """Yield the wallets whose spans differ from the log."""
     said = _list(said, "attachment", "detachment")
     ends = [before, *(one.place + 1 for one in said if one.place >= before)]
     moments = [fold_leaves(one for one in said if one.place < end) for end in ends]

@@ -62,7 +62,7 @@ class LogAudit:
         """Read all logs; return whether claims can be compared with them. `before`: from `measure`;
         `named`: the ids of logs that posts name.
 
-        Raises Changed if a new log began meanwhile.
+        Raises Changed if a new log began during the audit.
         """
         try:
             if not before.size:
@@ -226,7 +226,7 @@ class LogAudit:
         try:
             bundle = self._get(prefix + tree.write_path("entries", number, width))
         except FetchError as error:
-            raise witness.CannotTell(f"of its leaves {error}") from None
+            raise witness.CannotTell(f"its leaves can't be fetched: it {error}") from None
         return tree.cut_bundle(bundle, width)
 
 

@@ -233,7 +233,7 @@ class WalletAudit:
             told = f"{len(slots)} transactions, slots {slots[0]} to {slots[-1]}, are not claimed"
             self._cannot_tell(INSTANCE, f"{told}: {why}")
         if seen:
-            # No difference: it may have them in a moment. But whoever reads `same` has to know.
+            # Not a difference: they may be about to appear. The reader of `same` should still know.
             self.report.notes.append(
                 f"{self.wallet.address}: {len(seen)} transactions, slots {seen[0]} to {seen[-1]},"
                 " are not compared: they are younger than the last one that it claims, and older"
@@ -399,7 +399,8 @@ class WalletAudit:
         marked = mark_own(entry, [one.entry for one in found if one and one.line is not None])
         claimed = OWN_FLAGS.intersection((kept.line or {}).get("flags") or ())
         if marked is entry and claimed and self._is_anothers(entry):
-            # With a wallet of that bot, whose claims are not read here. It only takes a price away.
+            # The other wallet is another bot's, whose claims are not read here. The flag can only
+            # remove a price.
             more = {UNEXPLAINED} if OWN_WALLETS in claimed else set()
             return entry._replace(flags=tuple(sorted({*entry.flags, *claimed, *more})))
         return marked

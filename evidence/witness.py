@@ -38,7 +38,7 @@ Fetch = Callable[[str], bytes]
 
 
 class CannotTell(Exception):
-    """No answer that says anything; the text says why."""
+    """There was no usable answer; the text says why."""
 
 
 class Alarm(Exception):
@@ -81,7 +81,7 @@ def make_fetch(url: str) -> Fetch:
     def get(path: str) -> bytes:
         left[0] -= 1
         if left[0] < 0 or time.monotonic() > end:
-            raise FetchError("needed more requests or time than a log ever should")
+            raise FetchError("exceeded the limit on requests or time")
         return fetch(session, "GET", f"{url.rstrip('/')}/log/{path}", LIMITS)
 
     return get

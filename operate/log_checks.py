@@ -1,5 +1,5 @@
-"""Does the log agree with the tables? Bots, posts and attachments are compared with their leaves as
-in an audit, and the tree with its stored hashes.
+"""Compare the tables with the log: bots, posts and attachments with their leaves, as an audit does,
+and the tree with its stored hashes.
 """
 
 import contextlib

@@ -56,9 +56,8 @@ JobState = Literal["ok", "failing", "late", "off", "unknown"]
 
 
 class JobHealth(TypedDict):
-    """A background job. It is failing where its passes fail for longer than 40 seconds beyond its
-    interval, or by a fault of this program; before that lastError tells of it, and the status of
-    this instance.
+    """A background job. It is `failing` once its passes have failed for 40 seconds longer than its
+    interval, or at once if a bug caused it. Until then only `lastError` and `status` show it.
     """
 
     state: JobState
@@ -85,14 +84,12 @@ class WalletLag(TypedDict):
 
 
 class TroubledWallet(TypedDict):
-    """A wallet that observing fails for at present; the others are observed all the same."""
+    """A wallet that the observer can't update right now. Other wallets are not affected."""
 
     wallet: Address
     reason: str
     since: Time
-    tries: Annotated[
-        int, described("failures in a row; each makes the pause before the next try longer")
-    ]
+    tries: Annotated[int, described("consecutive failures; the observer retries with backoff")]
 
 
 class RefusedReceipt(TypedDict):
@@ -133,15 +130,15 @@ class WalletNearLimit(TypedDict):
 
 
 class BellHealth(TypedDict):
-    """Whether nodes tell of transactions by themselves. silent: none does, and polls alone find
-    them; unknown: the job that listens has not said anything lately.
+    """Subscriptions to nodes. silent: no subscription works, so only polls find transactions;
+    unknown: the subscription job has not reported lately.
     """
 
     state: Literal["listening", "silent", "off", "unknown"]
-    heard: Annotated[int, described("wallets of which a node tells everything")]
+    heard: Annotated[int, described("wallets that are fully covered by a subscription")]
     refused: Annotated[int, described("subscriptions that nodes refused on their last connections")]
     subscriptions: int
-    lastNoticeAt: Annotated[Time | None, described("when a node last told of something")]
+    lastNoticeAt: Annotated[Time | None, described("when the last notice arrived")]
     endpoints: dict[str, Literal["connecting", "listening", "resting"]]
 
 
@@ -154,24 +151,22 @@ class ObserverHealth(JobHealth):
     byWallet: Annotated[list[WalletLag], described("the ones polled longest ago")]
     damagedCoverage: Annotated[
         list[Address],
-        described("of these, whose stored coverage cannot be read: the next poll writes it anew"),
+        described("wallets in byWallet with unreadable coverage; the next poll rebuilds it"),
     ]
     refused: list[RefusedReceipt]
     nearLimit: Annotated[list[WalletNearLimit], described("wallets near MAX_RECEIPTS_PER_WALLET")]
     troubled: Annotated[
-        list[TroubledWallet], described("wallets that observing fails for at present")
+        list[TroubledWallet], described("wallets that the observer can't update right now")
     ]
     troubledWallets: int
-    differences: Annotated[
-        list[WalletDifference], described("a defect of this program: please report it")
-    ]
+    differences: Annotated[list[WalletDifference], described("a bug: please report it")]
     walletsWithDifference: int
     requestsLastMinute: Annotated[
         int | None, described("that nodes were asked; null before the first pass")
     ]
     endpoints: int | None
     resting: Annotated[
-        dict[str, float] | None, described("seconds that a node is left alone, by its name")
+        dict[str, float] | None, described("seconds until each paused node is used again, by node")
     ]
     waitingFor: str | None
     bell: BellHealth
@@ -238,13 +233,11 @@ class ConnectionsHealth(TypedDict):
 
 
 class ProgramsHealth(TypedDict):
-    """What the operator put beside the built-in table of programs."""
+    """What the operator added to the built-in table of programs."""
 
     markers: Annotated[
         list[Address],
-        described(
-            "EXTRA_SWAP_PROGRAMS: a transaction that calls one of them is a trade as a whole"
-        ),
+        described("EXTRA_SWAP_PROGRAMS: any transaction that calls one of them counts as a trade"),
     ]
     added: Annotated[int, described("programs that DATA_DIR/programs.csv adds to the table")]
 
@@ -532,7 +525,7 @@ def _show_backlog(now: int) -> dict[str, Any]:
             }
             for row in lagging
         ],
-        # The next poll writes it anew: one that stays belongs to a wallet polled long ago.
+        # The next poll rebuilds it. If it stays, the wallet has not been polled for long.
         "damagedCoverage": [
             row.address for row in lagging if read_coverage(row.coverage) is UNREADABLE
         ],

@@ -1,6 +1,4 @@
-"""The market as the scout left it: entries and the scout's health. It reads the cache, never a
-provider.
-"""
+"""The scout's stored market: entries and the scout's health. Never calls a provider."""
 
 from collections.abc import Collection
 from typing import Annotated, Any, Literal, NamedTuple
@@ -63,7 +61,7 @@ class MarketEntry(TypedDict):
     pairCreatedAt: Time | None
     pairUrl: Annotated[str | None, described("null in a demonstration")]
     checks: list[MarketCheck]
-    notChecked: Annotated[list[str], described("what nobody looked at, whatever the checks say")]
+    notChecked: Annotated[list[str], described("risks that the checks don't cover")]
     asOf: Annotated[Time, described("when the prices were taken")]
     stale: Annotated[bool, described("the prices are older than they should be")]
 
@@ -93,15 +91,13 @@ class DiscoveryHealth(FeedHealth):
 
 
 class ProviderBudget(TypedDict):
-    """What a provider was asked on this UTC day, and what its published limits allow in one."""
+    """Requests sent to a provider this UTC day, and how many its published limits allow."""
 
     requestsToday: int
     allowedToday: int
     heldBackToday: Annotated[
         int,
-        described(
-            "how often its limits, or a wish to be left alone, made requests wait for a later pass"
-        ),
+        described("how often its limits, or a Retry-After, postponed requests to a later pass"),
     ]
     heldBackAt: Annotated[Time | None, described("when that last happened today")]
 

@@ -34,7 +34,7 @@ HEADERS = {
     for name, text in {
         "RateLimit-Limit": "of the window that runs out first",
         "RateLimit-Remaining": "requests left in it",
-        "RateLimit-Reset": "whole seconds until it begins anew",
+        "RateLimit-Reset": "whole seconds until that window resets",
         "RateLimit-Policy": "all windows",
     }.items()
 }

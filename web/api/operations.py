@@ -39,7 +39,7 @@ LAST_EVENT_ID = {
     "name": "Last-Event-ID",
     "in": "header",
     "schema": {"type": "string"},
-    "description": "where the stream was cut; it goes on after that. Wins over since",
+    "description": "id of the last event received; the stream resumes after it. Overrides since",
 }
 
 
@@ -92,9 +92,9 @@ PAGED = ("invalid_parameter", "invalid_cursor")
 SORT = query(
     "sort",
     {"type": "string", "enum": list(SORTS), "default": SORTS[0]},
-    "pnl: realized PnL; return: PnL of sales on their cost basis, ranked from 1 SOL or 100 of a "
-    "stablecoin on; win_rate: by position; pnl_floor: the worst case; volume: moved by buys and "
-    "sells; trades: their number",
+    "pnl: realized PnL; return: PnL of sales divided by their cost basis, ranked from 1 SOL or 100 "
+    "of a stablecoin; win_rate: by position; pnl_floor: worst case; volume: of buys and sells; "
+    "trades: number of trades",
 )
 WINDOW = query(
     "window",
@@ -104,8 +104,7 @@ WINDOW = query(
 RECORD = query(
     "record",
     {"type": "string", "enum": list(RECORDS), "default": RECORDS[0]},
-    "forward: what happened since the wallets were attached to the bot; all: all that is known of "
-    "its wallet",
+    "forward: since the bot connected its wallets; all: everything known about them",
 )
 CURRENCY = query(
     "currency", {"type": "string", "enum": list(CURRENCIES)}, "paid in this; never converted"
@@ -231,8 +230,8 @@ OPERATIONS = [
         "publishPost",
         "Posts",
         "Publish a post; an identical retry answers 200 and the same post",
-        "Needs a publishing key. The event id is your own name for this update, forever: after a "
-        "timeout send the very same again. Nothing sent here can make a post verified.",
+        "Needs a publishing key. The event id identifies this update for good: after a timeout, "
+        "send the same request again. Nothing in the request can make a post verified.",
         posts.PublishedPost,
         (IDEMPOTENCY_KEY,),
         (

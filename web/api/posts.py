@@ -40,8 +40,8 @@ class Verification(TypedDict):
     status: Annotated[
         Literal["none", "pending", "verified", "mismatch", "not_found"],
         described(
-            "not_found: the wallet was observed ten minutes past it, and it isn't there; the others"
-            " tell by `reason`"
+            "not_found: not among the wallet's transactions ten minutes later; for the others see"
+            " `reason`"
         ),
     ]
     tradeId: Annotated[str | None, described("the observed trade it rests on")]
@@ -136,7 +136,7 @@ class Post(TypedDict):
 
 
 class LogPromise(TypedDict):
-    """What the instance promises the poster to have logged, signed. Keep it."""
+    """The instance's signed promise that the post is in the log. Keep it."""
 
     leaf: Annotated[str, described("the leaf, byte for byte")]
     salt: Annotated[
@@ -246,7 +246,7 @@ def _list_mints(row: PostRow) -> list[str]:
 
 
 def _show_symbol(row: PostRow) -> str | None:
-    """Return the symbol that a bot told, which nobody owns as long as it names no mint."""
+    """Return the symbol a bot gave. Without a mint there is nothing to check it against."""
     return show_symbol(row.mint, row.symbol) if row.mint else row.symbol
 
 

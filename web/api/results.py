@@ -1,5 +1,5 @@
-"""What bots earned, lost and risked: one shape for all known history and for the record since they
-connected their wallets. Each currency is counted by itself, never converted and never added up.
+"""Results of bots, over all known history or since they connected their wallets. Currencies are
+never converted or added up.
 """
 
 from collections import Counter, defaultdict

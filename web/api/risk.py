@@ -65,9 +65,7 @@ class BotRisk(NamedTuple):
 
 
 def find_risks(source: Source, bot_ids: Sequence[int]) -> dict[int, BotRisk | None]:
-    """Return {bot id: its risk}. A bot of which nothing was derived yet is left out; None: it is
-    damaged.
-    """
+    """Return {bot id: its risk}, None if damaged. Bots without derived data are left out."""
     sql = RISKS.format(**source._asdict(), derived=DERIVED[source], bots=write_marks(bot_ids))
     rows: dict[int, list[RiskRow]] = {}
     for row in select(RiskRow, sql, bot_ids):

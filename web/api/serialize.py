@@ -69,7 +69,7 @@ def show_seconds(seconds: int | None) -> str | None:
 # Why a bot that claims a wallet has no results: the wallet's sums hold what another bot did, who
 # held it before. What happened since the claim is not added up apart.
 HELD_BY_ANOTHER = "held_by_another"
-# Why something is missing whose stored text a fault of the disk damaged: the next poll writes it.
+# Reason for a part whose stored text is damaged. The next poll rebuilds it.
 DAMAGED = "damaged"
 
 

@@ -67,7 +67,7 @@ def open_stream() -> Response:
 
 
 class CoverageChange(TypedDict):
-    """What webhooks are told of a wallet whose coverage changed."""
+    """A change of a wallet's coverage, as sent to webhooks."""
 
     botId: str
     botName: Untrusted
@@ -77,7 +77,7 @@ class CoverageChange(TypedDict):
 
 
 class News(TypedDict):
-    """What a page is told of a post."""
+    """A new or changed post, as streamed to pages."""
 
     id: str
     botId: str
@@ -315,7 +315,7 @@ class StreamHub:
                 if found < BATCH:
                     self._wait_for_commit()
         except Exception:
-            # A fault of this program: the streams end, and the next one begins anew.
+            # A bug: close all streams. The next subscriber restarts the thread.
             with self._news:
                 self._is_polled = False
             self._end_where(lambda subscriber: True)
@@ -340,7 +340,7 @@ class StreamHub:
             self._end_where(lambda subscriber: self.stopping)
             return None
         try:
-            # Before reading: what is committed meanwhile is read the next time.
+            # Read the version first, so that a commit during the read is seen next time.
             self._version = _read_version()
             with database.connection_context():
                 events = read_events(self.secret, self.base_url, self._reach, BATCH)

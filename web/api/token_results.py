@@ -52,7 +52,7 @@ SPANS = """
 SELECT a.wallet_id, 0 AS span FROM attachment a JOIN wallet w ON w.id = a.wallet_id
 WHERE a.bot_id = ? AND a.detached_at IS NULL AND w.forward_realized IS NOT NULL
 """
-# One span alone is read by its index, whatever the number of its tokens.
+# A single span is read by its index, so the number of tokens doesn't matter.
 OF_SPAN = f"wallet_id = ? AND money = '{SOL}' AND view = ?"
 OF_ONE = f"SELECT mint, realized, sales, winning FROM token_total WHERE {OF_SPAN}"
 OF_MANY = """
@@ -67,8 +67,8 @@ ABOVE_ALL = (2**62, "")
 
 
 def show_ends(bot_id: int) -> Json | None:
-    """Make what a page tells of a bot's tokens: how many, with how many the sales gained, and the
-    best and the worst of them. None if nothing was derived.
+    """Return a bot's token count, how many were profitable, and its best and worst tokens. None if
+    nothing was derived.
     """
     spans = select(Span, SPANS, [bot_id])
     if not spans:

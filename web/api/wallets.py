@@ -133,8 +133,8 @@ class AverageCost(TypedDict):
 
 
 class Estimate(TypedDict):
-    """What a position may be worth by the scout's last price. No result contains it, and nobody
-    says that so much could be sold at that price.
+    """What a position may be worth at the scout's last price. It is in no result, and selling
+    this much at that price may not be possible.
     """
 
     valueLamports: Whole
@@ -245,7 +245,7 @@ JOIN wallet w ON w.id = a.wallet_id WHERE b.id IN ({{}}) ORDER BY a.attached_at,
 
 
 def add_wallets(rows: Sequence[BotRow]) -> list[BotRow]:
-    """Return bots with what all the wallets hold that they hold; `rows` have that of the lead."""
+    """Return bots with the sums over all their wallets; `rows` have those of the lead wallet."""
     if not rows:
         return []
     others = defaultdict(list)

@@ -75,7 +75,7 @@ def find_columns(board: leaderboard.Board, rows: Sequence[Json]) -> Columns:
 def link_board(board: leaderboard.Board, **chosen: Any) -> str:
     """Return the address of a board with these choices in place of its own."""
     values = board._replace(**chosen)._asdict()
-    # In SOL is what a board without a currency is.
+    # SOL is the default.
     return link_to("/leaderboard", **{**values, "currency": board_currency(values["currency"])})
 
 

@@ -28,7 +28,7 @@ def list_quote_lines(books: Json) -> list[QuoteLine]:
 
 
 def find_quote_rest(books: Json) -> str:
-    """Return exact coins that the lines leave over: 0, or a bug of this program."""
+    """Return exact coins that the lines leave over: 0, or a bug."""
     return exact(int(books["differenceRaw"]) - int(books["gapRaw"]), books["decimals"])
 
 

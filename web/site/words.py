@@ -144,7 +144,7 @@ UNRANKED = {
     "backfilling": "its history is still loading",
     "trades_in": "it trades in another currency",
     "too_little_cost": "a cost basis under 1 SOL or 100 of a stablecoin",
-    "damaged": "what was stored here cannot be read; the next poll writes it anew",
+    "damaged": "stored data is unreadable and will be rebuilt at the next check",
     "held_by_another": (
         "another bot held this wallet first; until this one proves it, it has no results"
     ),
@@ -242,8 +242,8 @@ UNDER_REVIEW = "record under review"
 
 # ---- labels --------------------------------------------------------------------------------------
 def find_warning(post: Json) -> str:
-    """Return the warning that belongs to a post in every form it takes: its writer's record is, or
-    was found to be, wrong. Empty without one.
+    """Return the warning to show with a post while its writer's record is under review or rejected;
+    empty without one.
     """
     return post.get("warning") or ""
 
