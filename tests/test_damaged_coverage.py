@@ -189,7 +189,7 @@ def test_what_is_damaged_is_null_with_a_reason_until_the_next_poll(
         assert told["latestTrades"] == right["latestTrades"]
         if reason:
             page = service.get(f"/bots/{bot.uid}?tab={TABS.get(column, '')}")
-            assert "cannot be read" in page.text
+            assert "stored data is unreadable" in page.text
         seen.look(2)
         assert read()[shown] == right[shown]
 

@@ -240,7 +240,9 @@ def test_event_ids_go_whatever_they_were(service, life):
 
 
 def test_what_a_paper_trader_said_goes_and_its_fills_stay(service, life):
-    entry = DiaryEntry.create(period=Period.get(), at=NOW, kind="decision", facts="{}")
+    entry = DiaryEntry.create(
+        period=Period.get(Period.twin == 0), at=NOW, kind="decision", facts="{}"
+    )
     columns = {"writer": "built-in", "event_at": NOW, "created_at": NOW, "trader": Trader.get()}
     PaperPost.create(uid="post_x", entry=entry, body="paper words", **columns)
     departures.delete_owner(life.owner, NOW)
@@ -254,7 +256,7 @@ def test_a_paper_trader_says_nothing_once_its_account_is_deleted(service, life, 
 
     def note():
         facts = {"what": "under_review", "code": "operator", "detail": "odd", "symbol": None}
-        entry = {"period": Period.get(), "at": NOW, "kind": "review"}
+        entry = {"period": Period.get(Period.twin == 0), "at": NOW, "kind": "review"}
         DiaryEntry.create(facts=orjson.dumps(facts).decode(), **entry)
 
     job, write = PaperJob(service.config), Author.write
