@@ -98,7 +98,8 @@ class Notices:
         with self._news:
             # The same tuple if nothing changed: listeners compare by identity.
             self.wanted = self.wanted if self.wanted == wanted else wanted
-            for known in (self._waiting, self._asked_at, self._told_at, self._missed_at):
+            times = (self._asked_at, self._told_at, self._found_at, self._missed_at)
+            for known in (self._waiting, *times):
                 for wallet_id in known.keys() - ids:
                     del known[wallet_id]
 
