@@ -190,9 +190,8 @@ class Attachment(Base):
     """Which bot held which wallet from when to when (ms). At most one open row per wallet; of a bot
     with several, each is proven, and the first one leads. `ownership`: claimed | proven.
 
-    Derived from the ledger, null before the first publication: known cost (lamports) of what was
-    held when it began, of what it acquired and still holds, and in how many tokens; lamports
-    realized in it.
+    Derived from the ledger, null before the first publication: tokens acquired in it at a known
+    cost and still held, and lamports realized in it.
     """
 
     id = AutoField()
@@ -203,8 +202,6 @@ class Attachment(Base):
     ownership = TextField(default="claimed")
     attached_at = BigIntegerField()
     detached_at = BigIntegerField(null=True)
-    carried_in = BigIntegerField(null=True)
-    open_cost = BigIntegerField(null=True)
     open_positions = IntegerField(null=True)
     forward_realized = BigIntegerField(null=True)
 

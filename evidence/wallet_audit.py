@@ -381,7 +381,7 @@ class WalletAudit:
         return {
             number
             for number, span in zip(numbers, self.wallet.spans, strict=True)
-            if span.openCost is None
+            if span.openPositions is None
             and (checked_at is None or checked_at * 1000 <= span.attachedAtMs + MAX_WAITING_MS)
         }
 
