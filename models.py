@@ -152,14 +152,12 @@ class Wallet(Base):
     observed_to = BigIntegerField(null=True)
     # Derived from the ledger. JSON: Coverage, the results, openPositions, reconciliation and
     # averageCost of Bot in the API, `by_quote` (quotes); `last_trade_at` (ms) counts trades;
-    # `realized` and `cost_left` are in lamports; `imbalance` (lamports) and, by mint,
-    # `quote_imbalance`: what books leave over though nothing is missing, a bug.
+    # `imbalance` (lamports) and, by mint, `quote_imbalance`: what books leave over though nothing
+    # is missing, a bug.
     coverage = TextField(null=True)
     results = TextField(null=True)
     positions = TextField(null=True)
     last_trade_at = BigIntegerField(null=True)
-    realized = BigIntegerField(null=True)
-    cost_left = BigIntegerField(null=True)
     reconciliation = TextField(null=True)
     average_cost = TextField(null=True)
     by_quote = TextField(null=True)

@@ -44,7 +44,7 @@ MAX_AHEAD_SECONDS = 600
 # So long may an instance take to publish a span after it looked at the wallet.
 MAX_WAITING_MS = 600_000
 # Sums that follow without a block time.
-TIMELESS = ("results", "positions", "realized", "costLeft", "reconciliation", "averageCost")
+TIMELESS = ("results", "positions", "reconciliation", "averageCost")
 
 
 @dataclass

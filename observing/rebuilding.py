@@ -14,7 +14,7 @@ from observing.progress import read_progress
 from observing.state import State
 from storage import read_rows
 
-SUMS = (Wallet.results, Wallet.positions, Wallet.realized, Wallet.last_trade_at, Wallet.coverage)
+SUMS = (Wallet.results, Wallet.positions, Wallet.last_trade_at, Wallet.coverage)
 
 
 class RebuiltWallet(NamedTuple):

@@ -170,10 +170,10 @@ def test_sums_are_compared_member_by_member(watched, chain):
     wallet = Wallet.get()
     results = orjson.loads(wallet.results) | {"winningSells": 99}
     Wallet.update(
-        results=orjson.dumps(results).decode(), realized=wallet.realized + 1, positions="[]"
+        results=orjson.dumps(results).decode(), imbalance=wallet.imbalance + 1, positions="[]"
     ).execute()
     report = audit(watched, FakeNode(chain))
-    fields = {"results.winningSells", "realized", "positions"}
+    fields = {"results.winningSells", "imbalance", "positions"}
     assert named(report) == {(None, one) for one in fields}
 
 
