@@ -174,7 +174,7 @@ class Ledger:
         parked since it began.
         """
         money, view = key
-        parked = self.deposits.sum_parked(money or WRAPPED_SOL)
+        parked = self.deposits.parked[money or WRAPPED_SOL]
         if view != ALL_HISTORY:
             parked = max(0, parked - self._parked_before.get(money, 0))
         return known.cost + parked
@@ -187,7 +187,7 @@ class Ledger:
         for money, inventory in self.inventories.items():
             if span is not before:
                 inventory.watch(span.begins_ms if span else None)
-                self._parked_before[money] = self.deposits.sum_parked(money or WRAPPED_SOL)
+                self._parked_before[money] = self.deposits.parked[money or WRAPPED_SOL]
             for known in inventory.known_costs:
                 known.begin()
 
