@@ -123,12 +123,8 @@ class Feeding:
 
     def _payers(self) -> list[str]:
         """Accounts that may have paid the wallet unshown."""
-        named = {
-            account
-            for place in self.flows.trading
-            for one in self.flows.calls[place].body.tree()
-            for account in one.accounts
-        } | self.flows.partners
+        called = (self.flows.calls[place].body.named for place in self.flows.trading)
+        named = self.flows.partners.union(*called)
         return [
             account
             for account in named - self.flows.own
