@@ -174,7 +174,7 @@ class Wallet(Base):
     # Transactions of earlier slots are not loaded, for there are too many. 0: look how far back
     # there is room by now.
     history_from = BigIntegerField(null=True)
-    # Percent used of the limit that is nearer, of transactions or of token accounts.
+    # Percent used of the nearer limit, of transactions or of token accounts (coverage.Progress).
     filled = IntegerField(default=0)
 
 

@@ -30,7 +30,7 @@ from observing.entries import refetch_missing, reread_by_new_rules
 from observing.fetching import Fetching
 from observing.listing import Listing
 from observing.notices import Notices
-from observing.progress import is_quiet, list_awake, read_progress, wake
+from observing.progress import count_stored, is_quiet, list_awake, read_progress, wake
 from observing.repair import Repair
 from observing.state import IN_WORK, MAX_SLEEP_SECONDS, State, ignore_progress
 from observing.trouble import Attempts
@@ -41,7 +41,6 @@ MAX_FAILED_PASSES = 3
 # Plain SQL: it runs in each poll, or for each wallet in it.
 ANY_WELL = f"SELECT 1 FROM wallet WHERE id IN {HELD} AND trouble IS NULL LIMIT 1"
 COUNT = "SELECT COUNT(*) FROM address WHERE wallet_id IN ({marks})"
-STORED = "SELECT COUNT(*) FROM sighting WHERE wallet_id = ? AND state = 'stored'"
 BEGIN = f"UPDATE wallet SET due_at = {IN_WORK} WHERE due_at = 0"
 PLAN = "UPDATE wallet SET due_at = ? WHERE id = ? AND due_at <> 0"
 TELL = """
@@ -177,8 +176,7 @@ class Observer:
             watch.receipts_checked_at = state.begun_at
             if refetch_missing(wallet):
                 state.forget_wallet(wallet.id)
-        ((stored,),) = storage.database.execute_sql(STORED, (wallet.id,)).fetchall()
-        if stored != state.apply_entries(wallet).chain.count:
+        if count_stored([wallet]).get(wallet.id, 0) != state.apply_entries(wallet).chain.count:
             state.forget_wallet(wallet.id)
 
     def _show_moved(self, wallet: Wallet, now: int) -> None:

@@ -116,7 +116,8 @@ class Progress:
     unexplained: tuple[tuple[str, int, int], ...] = ()
     capped: bool = False
     accounts_capped: bool = False
-    # percent used of the nearer limit, of transactions or of token accounts
+    # percent used of the nearer limit, of transactions or of token accounts; an upper bound below
+    # NEAR_LIMIT_PERCENT
     filled: int = 0
     program: bool = False
     # Nobody holds it any more, and not all was seen that it did before.
@@ -130,7 +131,8 @@ def decide_state(chain: BalanceChain, progress: Progress) -> tuple[str, list[Gap
     state, gaps, note = _decide_state(chain, progress)
     if progress.given_up:
         note = _join_notes(note, GIVEN_UP)
-    if progress.filled >= NEAR_LIMIT_PERCENT and not progress.capped | progress.accounts_capped:
+    is_capped = progress.capped or progress.accounts_capped
+    if progress.filled >= NEAR_LIMIT_PERCENT and not is_capped:
         note = _join_notes(note, NEAR_LIMIT.format(progress.filled))
     return state, gaps, add_trouble(note, progress.trouble)
 
