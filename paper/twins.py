@@ -7,8 +7,9 @@ parts. It fills and pays like its trader, in pools that no other trade has moved
 depend on a twin.
 """
 
+import functools
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from chain.amounts import exact, sol
@@ -68,6 +69,9 @@ def play_twins(
     """Play a round of a trader's twins, after the trader's own."""
     journal = trader.journal
     news, journal.followed = journal.fills[journal.followed :], len(journal.fills)
+    # The same for all twins, and needed only if a ticket is due.
+    usable = [mint for mint, checked in seen.items() if checked.flaw is None]
+    views = functools.cache(lambda: [market.view(mint) for mint in usable])
     for twin in trader.twins:
         twin.put_off = trader.put_off
         apart = market.apart(twin.handle)
@@ -79,7 +83,7 @@ def play_twins(
             follow(twin, trader, one, market.interval_ms)
         twin.tickets = [one for one in twin.tickets if not is_over(twin, one, at)]
         twin.tickets = [sell(twin, apart, seen, one, at) for one in twin.tickets]
-        twin.tickets = [buy(twin, apart, seen, one, at, now) for one in twin.tickets]
+        twin.tickets = [buy(twin, apart, seen, views, one, at, now) for one in twin.tickets]
         twin.journal.entries = [one for one in twin.journal.entries if one.kind == "pause"]
 
 
@@ -162,6 +166,7 @@ def buy(
     twin: Trader,
     market: Market,
     seen: Mapping[str, CheckedSnapshot],
+    find_views: Callable[[], list[View]],
     ticket: Ticket,
     at: int,
     now: int,
@@ -171,9 +176,7 @@ def buy(
     """
     if at < ticket.due_at or (ticket.mint is not None and not has_missed(twin, ticket)):
         return ticket
-    usable = [mint for mint, checked in seen.items() if checked.flaw is None]
-    views = [market.view(mint) for mint in usable]
-    may = [view for view in views if may_enter(twin, view, at, now)]
+    may = [view for view in find_views() if may_enter(twin, view, at, now)]
     sizes = {view.token.mint: cap_entry(twin, view, ticket.lamports) for view in may}
     most = max(sizes.values(), default=0)
     if most < MIN_ENTRY:
