@@ -20,7 +20,7 @@ from chain.reading.entries import Entry
 ALL_HISTORY = 0
 # (money, view)
 Key = tuple[str, int]
-HOUR_SECONDS = 3_600
+HOUR_SECONDS, HOUR_MS = 3_600, 3_600_000
 # A purchase and a sale within this time are a pair.
 PAIR_SECONDS = 60
 

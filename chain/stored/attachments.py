@@ -6,7 +6,7 @@ from typing import NamedTuple
 import storage
 from chain.ledger.inventory import SOL
 from chain.ledger.sums import NOTHING, Sums, add_up
-from chain.ledger.views import ALL_HISTORY, HOUR_SECONDS, Holdings, Span
+from chain.ledger.views import ALL_HISTORY, HOUR_MS, Holdings, Span
 from storage import Rows
 
 # The numbers of the wallets that bots hold now, each once.
@@ -121,7 +121,6 @@ def write_last(name: str, view: str, money: str = f"'{SOL}'", until: int | None 
         AND l.money = {money} AND l.view = {view}{before})"""
 
 
-HOUR_MS = HOUR_SECONDS * 1000
 # {last}: of write_last.
 TOTALS = f"""
 SELECT a.bot_id, a.detached_at, {", ".join(f"t.{name}" for name in Sums._fields)}
