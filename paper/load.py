@@ -41,7 +41,7 @@ class LoadedTrader:
     row: rows.TraderRow
 
 
-class Player(NamedTuple):
+class AccountKey(NamedTuple):
     """Who plays an account: a trader, or one of its twins by its number from 1 on."""
 
     trader: int
@@ -197,15 +197,15 @@ def load_traders(
     reviews = select(rows.ReviewRow, rows.REVIEWS)
     # Of the last review of each period.
     states = {review.period: review.state for review in reviews}
-    loaded: dict[Player, LoadedTrader] = {}
+    loaded: dict[AccountKey, LoadedTrader] = {}
     for row in select(rows.TraderRow, rows.TRADERS):
         if row.id not in skipped:
             with faults.isolate(row.id):
                 reviewed = states.get(row.period) in SUSPECT
                 strategy = read_strategy(row.family, orjson.loads(row.settings))
-                loaded[Player(row.id, row.twin)] = _read_trader(row, strategy, opened, reviewed)
+                loaded[AccountKey(row.id, row.twin)] = _read_trader(row, strategy, opened, reviewed)
     for who, one in loaded.items():
-        own = loaded.get(Player(who.trader, 0))
+        own = loaded.get(AccountKey(who.trader, 0))
         if who.twin and own:
             own.trader.twins.append(one.trader)
     _remember_reviews(loaded, reviews, faults)
@@ -263,13 +263,13 @@ def _read_open() -> OpenRows:
 
 
 def _remember_reviews(
-    loaded: Mapping[Player, LoadedTrader], reviews: Iterable[rows.ReviewRow], faults: Faults
+    loaded: Mapping[AccountKey, LoadedTrader], reviews: Iterable[rows.ReviewRow], faults: Faults
 ) -> None:
     """Fill in the keys of all reasons for a review that a trader ever had, and the topics of the
     last review of its open period.
     """
     for review in reviews:
-        one = loaded.get(Player(review.trader, 0))
+        one = loaded.get(AccountKey(review.trader, 0))
         if one is None:
             continue
         with faults.isolate(review.trader):
@@ -280,10 +280,10 @@ def _remember_reviews(
 
 
 def _remember_closes(
-    loaded: Mapping[Player, LoadedTrader], states: Mapping[int, str], now: int, faults: Faults
+    loaded: Mapping[AccountKey, LoadedTrader], states: Mapping[int, str], now: int, faults: Faults
 ) -> None:
     for row in select(rows.CloseRow, rows.CLOSES, (now - 2 * LOOK_BACK_MS,)):
-        one = loaded.get(Player(row.trader, row.twin))
+        one = loaded.get(AccountKey(row.trader, row.twin))
         if one is not None:
             with faults.isolate(row.trader):
                 trader = one.trader
@@ -292,10 +292,10 @@ def _remember_closes(
                 trader.closes.append(read_close(ident, row, marks, reviewed=reviewed))
 
 
-def _remember_lines(loaded: Mapping[Player, LoadedTrader], now: int, faults: Faults) -> None:
+def _remember_lines(loaded: Mapping[AccountKey, LoadedTrader], now: int, faults: Faults) -> None:
     since = now - LOOK_BACK_MS - DAY_MS, now - REFUSAL_MS
     for row in select(rows.RememberedRow, rows.REMEMBERED, since):
-        one = loaded.get(Player(row.trader, row.twin))
+        one = loaded.get(AccountKey(row.trader, row.twin))
         if one is not None:
             with faults.isolate(row.trader):
                 _remember_line(one.trader, row)
