@@ -37,7 +37,7 @@ STEADY_SECONDS = 60.0
 # How long an endpoint that sends false notices is muted.
 MISTRUST_SECONDS = 600.0
 SILENT = logging.getLogger("candor.websocket")
-log = logging.getLogger("candor.bell")
+log = logging.getLogger("candor.subscriptions")
 SILENT.disabled = True
 
 
@@ -88,7 +88,7 @@ class Listener:
         self.state, self.subscriptions, self.refused = "connecting", 0, 0
         self.noticed_at: int | None = None
         self._ending = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=f"bell {label}", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=f"subscriptions {label}", daemon=True)
 
     def start(self) -> None:
         self._thread.start()

@@ -48,7 +48,7 @@ SELECT wallet_id FROM post WHERE status = 'pending' AND wallet_id IS NOT NULL
 UNION SELECT c.wallet_id FROM post p JOIN attachment c ON c.bot_id = p.bot_id
 WHERE p.status = 'pending' AND c.detached_at IS NULL"""
 LATELY = "SELECT wallet_id, COUNT(*) FROM trade WHERE block_time >= ? GROUP BY wallet_id"
-log = logging.getLogger("candor.bell")
+log = logging.getLogger("candor.subscriptions")
 
 
 Session = Callable[[], AbstractContextManager[Any]]
@@ -79,7 +79,7 @@ class Subscriptions:
         # The database when its wallets were last read.
         self._version: object = None
         self._ending = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="bell", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="subscriptions", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
