@@ -49,7 +49,7 @@ GROUP BY wallet_id"""
 
 
 def wake(state: State, wallets: Sequence[Wallet], now: int) -> None:
-    """End the quiet of wallets that somebody made due or that something waits for."""
+    """Wake quiet wallets that were made due or that have pending work."""
     quiet = [wallet for wallet in wallets if state.watches[wallet.id].quiet]
     times = now - FULL_SCAN_INTERVAL_MS, now
     waiting = {number for sql in WAITING for (number,) in _ask(sql, quiet)}

@@ -18,10 +18,10 @@ from paper.results import compare_ratios, count_excluded, describe_rates, find_r
 
 # Closes of one kind that are worth a sentence.
 MIN_PATTERN = 3
-# Lessons are looked for once a week, at the first close in it, and hold for a week.
+# Lessons are looked for at the first close of each week and last a week.
 LOOK_MS = LESSON_LIFE_MS = 7 * DAY_MS
-# Chance alone gives one account in a hundred a lesson at a look, whatever the number of keys: at
-# most one in twenty over the five looks of thirty days.
+# By chance alone, one account in a hundred gets a lesson at a look, regardless of the number of
+# keys: at most one in twenty over the five looks of thirty days.
 MAX_CHANCE = 0.01
 NOTE = "Descriptive. Coverage is not proof of profitability."
 ALL = "all"

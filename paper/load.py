@@ -1,6 +1,6 @@
 """Read what a tick of paper mode needs: the market, and the traders with what they remember.
 
-It takes a few statements, whatever the number of traders.
+It runs a few statements, regardless of the number of traders.
 """
 
 from collections import defaultdict
@@ -26,7 +26,7 @@ from paper.trader import REFUSAL_MS, Trader, refusal_key, topic_of
 from paper.twins import Leg, Ticket, name_twin
 from storage.rows import select
 
-# As text: asked in each tick, and building them would take longer than the answers.
+# Plain SQL: it runs in each tick, and building it would take longer than running it.
 CURSOR = "SELECT snapshot FROM engine_state WHERE id = 1"
 NEWEST = "SELECT MAX(id) FROM snapshot"
 ANY_TRADER = "SELECT 1 FROM trader WHERE retired_at IS NULL LIMIT 1"
@@ -35,14 +35,14 @@ NEW_SNAPSHOTS = "SELECT MIN(taken_at) FROM snapshot WHERE id > ? AND taken_at >=
 
 @dataclass
 class LoadedTrader:
-    """A trader or a twin, and its row as it was read, which tells what to store again."""
+    """A trader or a twin, and its row as read, to see what changed and has to be stored."""
 
     trader: Trader
     row: rows.TraderRow
 
 
 class AccountKey(NamedTuple):
-    """Who plays an account: a trader, or one of its twins by its number from 1 on."""
+    """The key of an account: the trader's id, and 0 or the number of its twin from 1 on."""
 
     trader: int
     twin: int
@@ -190,7 +190,7 @@ def load_traders(
     """Read the traders that are not retired and their twins, with their open accounts and what they
     remember.
 
-    Without the ids in `skipped`, and without those whose rows or strategies cannot be read: these
+    Traders in `skipped` are left out. Those whose rows or strategies can't be read are left out and
     get a fault.
     """
     opened = _read_open()
@@ -317,7 +317,7 @@ def _remember_pause(trader: Trader, at: int, mint: str | None, facts: Mapping[st
 
 
 def read_pause(at: int, mint: str | None, facts: Mapping[str, Any]) -> Pause:
-    """Return the pause that a line of the diary tells of, written `at` (ms)."""
+    """Return the pause that a line of the diary describes, written `at` (ms)."""
     return Pause(
         facts["id"],
         facts["rule"],

@@ -1,10 +1,9 @@
-"""Random entries to compare a trader with: three accounts of its own that nobody sees. Pure.
+"""Random entries to compare a trader with: three hidden accounts (twins) per trader. Pure.
 
-For each position that a trader opens, each twin gets a ticket of the same size. It is spent at a
-seeded moment of the next scout intervals, on a seeded token out of those that any family may enter.
-What a twin bought it holds as long as its trader held its own position, and sells in the same
-parts. It fills and pays like its trader, in pools that no other trade has moved: nobody's fills
-depend on a twin.
+For each position that a trader opens, each twin gets a ticket of the same size. The twin spends it
+at a seeded moment within the next scout intervals, on a seeded token that any family may enter. It
+keeps the position as long as its trader kept its own, and sells in the same parts. It fills and
+pays like its trader, in pools that no other trade has moved, so that no other fill depends on it.
 """
 
 import functools

@@ -1,4 +1,4 @@
-"""The order of a wallet's receipts, and how complete its history may be said to be. Pure."""
+"""The order of a wallet's receipts, and how complete its history is. Pure."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -109,7 +109,7 @@ class Progress:
     confirmed: bool = False
     closed: bool = False
     pending: int = 0
-    # of these, how many were asked for often without success, or refused
+    # of these, how many failed repeatedly or were refused
     stuck: int = 0
     # ((slot, why), ...)
     refused: tuple[tuple[int, str], ...] = ()
@@ -120,7 +120,7 @@ class Progress:
     # NEAR_LIMIT_PERCENT
     filled: int = 0
     program: bool = False
-    # Nobody holds it any more, and not all was seen that it did before.
+    # It was disconnected before everything it did was observed.
     given_up: bool = False
     # Why observing fails now, as a sentence; it is tried again.
     trouble: str | None = None
@@ -144,8 +144,7 @@ def _join_notes(note: str | None, more: str) -> str:
 def add_trouble(note: str | None, trouble: str | None) -> str | None:
     if trouble is None:
         return note
-    told = f"Observing this wallet fails at present and is tried again: {trouble}."
-    return _join_notes(note, told)
+    return _join_notes(note, f"Observing this wallet is failing and will be retried: {trouble}.")
 
 
 IS_PROGRAM = "This address is a program, not a wallet: it is not observed."
@@ -154,7 +153,7 @@ FETCHING = (
     "Activity of this wallet is still being fetched; until all of it is here, results may be"
     " missing."
 )
-# From here on readers are told that a wallet comes near a limit.
+# From this percentage on, the note says that a wallet is close to a limit.
 NEAR_LIMIT_PERCENT = 80
 # In all notes about limits.
 OF_LIMITS = "this service's limit"

@@ -43,7 +43,7 @@ class Deposits:
                 self._change((address, mint), after - before)
 
     def _change(self, key: tuple[str, str], amount: int, borrowed: bool = False) -> None:
-        """What was `borrowed` came first, and is paid back later."""
+        """`borrowed`: the amount may fall below 0, since a loan is paid back later."""
         held = self.held.get(key, 0)
         left = held + amount
         self.parked[key[1]] += max(0, left) - max(0, held)
@@ -53,7 +53,7 @@ class Deposits:
             self.held.pop(key, None)
 
     def read_fill(self, entry: Entry, escrows: Mapping[str, Escrow]) -> Fill | None:
-        """None if somebody's own pocket may have paid, or the order's opening wasn't observed."""
+        """None if someone may have paid out of pocket, or the order's opening wasn't observed."""
         if entry.kind != "order_fill" or UNEXPLAINED in entry.flags:
             return None
         returned: Counter[str] = Counter()

@@ -65,13 +65,13 @@ def find_calls(receipt: Receipt, wanted: Callable[[Instruction], bool]) -> Itera
 
 
 def _is_given(flows: Flows, move: Move) -> bool:
-    """Other people's accounts may let the wallet spend from them."""
+    """A move counts too if another owner's account lets the wallet spend from it."""
     is_own = move.source in flows.own or move.authority == flows.effect.wallet
     return is_own and move.target is not None and move.target not in flows.own
 
 
 def _list_one_way(flows: Flows) -> dict[int, list[Move]]:
-    """By call, what was deposited or returned. Nothing stays of what one call exchanges at once."""
+    """Deposits or returns by call. A call that exchanges something leaves no deposit."""
     by_call: dict[int, list[Move]] = defaultdict(list)
     for move in flows.moves:
         if move.call is not None:

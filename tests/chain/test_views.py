@@ -297,6 +297,9 @@ class Seer:
             carried = is_seen and self.in_sol
             self.count(carried=carried, cost_left=0 if is_seen else sum(x[3] or 0 for x in group))
 
+    def sum_open_cost(self):
+        return sum(pile[4] for pile in self.piles if pile[2] is not None and pile[5] >= self.begins)
+
     def count_held(self):
         """Tokens of which something has a cost."""
         known = (one for one in self.piles if one[2] is not None and one[5] >= self.begins)
