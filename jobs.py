@@ -2,8 +2,8 @@
 
 Every worker of every machine calls `start`; exactly one holds the lock and runs the jobs, and
 another takes over within a second of its death. Once a process has lost the lock, nothing its jobs
-write is stored. The observer works under a second lock, so that the command line can do a pass of
-its own beside a running server.
+write is stored. The observer works under a second lock, so that the command line can run a pass
+while a server is running.
 """
 
 import contextlib
@@ -37,21 +37,22 @@ from storage import heaps
 from storage.key_files import log_key
 
 TAKEOVER_SECONDS = 0.5
-# After this long without any answer of a node health says so, though the pass is still waiting. One
-# call may not take as long (chain.rpc), so one wallet's call cannot be the cause. Nor is a job
-# failing before its passes fail for this long: the next one makes up for endpoints that all rest.
+# Health reports that no node has answered for this long, even while the pass is still waiting. A
+# single call times out sooner (chain.rpc), so one wallet can't be the cause. A job counts as
+# failing only after its passes fail for this long: endpoints may recover by the next pass.
 SILENT_SECONDS = 40.0
 # A running pass is given this long when the process ends.
 GRACE_SECONDS = 5.0
-# Until a failed pass of the hooks is tried again; others last a minute and follow one another.
+# Delay before a failed pass of the hooks is retried. Other passes run for up to a minute, back to
+# back.
 HOOKS_SECONDS = 5.0
 WITNESS_SECONDS, DIGEST_SECONDS, MEMORY_SECONDS = 600.0, 3600.0, 300.0
-# After a fault outside of any pass a process asks for the lock again this much later.
+# After an error outside a pass, the process waits this long before it asks for the lock again.
 FAULT_SECONDS = 5.0
-# Where the wall clock moves more against the monotonic one, the jobs are planned anew.
+# Reschedule the jobs if the wall clock drifts from the monotonic one by more than this.
 CLOCK_STEP_SECONDS = 1.0
 log = logging.getLogger("candor.jobs")
-# Faults are logged here and shown by health; a pass that outlasts its interval is no fault.
+# Errors are logged here and shown by health. A pass that outlasts its interval isn't an error.
 logging.getLogger("apscheduler").setLevel(logging.CRITICAL)
 
 # What a pass returns: a problem or None, and details for health or None.
@@ -70,7 +71,7 @@ class Work(NamedTuple):
 
 @contextlib.contextmanager
 def observer_lock() -> Iterator[None]:
-    """Hold the lock on what is observed; waits for whoever observes or rebuilds now."""
+    """Hold the observer's lock; wait while another process observes or rebuilds."""
     lock = storage.database.lock("work")
     try:
         lock.take(wait=True)
@@ -100,7 +101,7 @@ class DaemonThreads(BaseExecutor):
         try:
             outcome = run_job(job, job._jobstore_alias, run_times, self._logger.name)
         except BaseException as error:
-            # APScheduler's listener logs it with its stack; health tells of it.
+            # APScheduler's listener logs it with its stack, and health shows it.
             self._run_job_error(job.id, error, error.__traceback__)
         else:
             self._run_job_success(job.id, outcome)
@@ -112,9 +113,9 @@ class DaemonThreads(BaseExecutor):
 
 
 class Every(BaseTrigger):
-    """Plan a job every `seconds` from `first` on, whatever passes were asked for between.
-    (APScheduler's own interval lists each time that a clock set forward left out: a year of them
-    takes minutes.)
+    """Run a job every `seconds` from `first` on, regardless of extra passes in between.
+    (APScheduler's own interval steps through every run that a clock set forward skipped, which
+    takes minutes for a year.)
     """
 
     def __init__(self, seconds: float, first: datetime) -> None:
@@ -164,13 +165,13 @@ class Leadership:
         self.keep_up()
 
     def stop(self) -> None:
-        """Start no more passes, and wait for those that run."""
+        """Start no more passes, and wait for running ones."""
         # Not with wait=True: it would hold locks that a pass needs to end.
         self._scheduler.shutdown(wait=False)
         self._executor.join()
 
     def keep_up(self) -> None:
-        """Run every job at once where the wall clock, by which APScheduler plans, was set; store
+        """Run every job now if the wall clock, which APScheduler schedules by, was changed; store
         which jobs are off.
         """
         offset = _clock_offset()
@@ -212,13 +213,13 @@ class Leadership:
         return "failing" if overdue >= SILENT_SECONDS else "ok"
 
     def _run_late(self, name: str) -> None:
-        """Run a job at once whose turn came while its last pass was still at work."""
+        """Run a job now if it was due while its last pass was still running."""
         if name in self._late:
             self._late.discard(name)
             self.run_now(name)
 
     def run_now(self, name: str) -> None:
-        """Run a job at once, or after the pass that is at work."""
+        """Run a job now, or as soon as its running pass ends."""
         job = self._scheduler.get_job(name) if self._scheduler.running else None
         if job is not None:
             job.modify(next_run_time=datetime.now(UTC))
@@ -256,14 +257,14 @@ class Jobs:
                     self._lead()
                 self._report_silence()
             except Exception as error:
-                # Whatever it was: this thread dies with the process alone, and another may lead.
-                log.error("the jobs stopped by a fault, and begin again", exc_info=error)
+                # This thread must survive any error; another process may take over the lead.
+                log.error("the jobs stopped on an error and will restart", exc_info=error)
                 self._lock.release()
                 self._ending.wait(FAULT_SECONDS)
             self._ending.wait(TAKEOVER_SECONDS)
 
     def _take_lock(self) -> bool:
-        # The database cannot be reached: for nobody, or for this process alone.
+        # The database may be down for everyone, or unreachable for this process only.
         try:
             return bool(self._lock.take())
         except OperationalError:
@@ -288,7 +289,7 @@ class Jobs:
             subscriptions.stop(GRACE_SECONDS)
 
     def _report_silence(self, check: Check | None = None) -> None:
-        """Let health know that no node answers, once, while the observer's pass still waits."""
+        """Show once in health that no node answers, while the observer's pass is still waiting."""
         silent = self._rpc is not None and self._rpc.silent_for() >= SILENT_SECONDS
         if silent and not self._silence_reported:
             problem = f"no node has answered for {SILENT_SECONDS:.0f} seconds"
@@ -376,7 +377,7 @@ def give_back_memory(now: int) -> Outcome:
 
 
 def _store_state(name: str, state: str, check: Check | None, *told: str | None) -> bool:
-    """Store what health shows of a job, `told`: problem and details; return whether it could be."""
+    """Store what health shows of a job (`told`: problem, details); return False on failure."""
     try:
         with storage.database.connection_context(), storage.database.guarding(check):
             note_job(name, state, _now(), *told)
@@ -425,7 +426,7 @@ def stop() -> None:
 
 
 def note_heartbeat(name: str, now: int) -> None:
-    """Store that a long pass of this job goes on, also the first one since it was off."""
+    """Store that a long pass of this job is running, even the first one after it was off."""
     state = fn.REPLACE(Job.state, "off", "unknown")
     Job.update(heartbeat_at=now, state=state).where(Job.name == name).execute()
 

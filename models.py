@@ -152,14 +152,12 @@ class Wallet(Base):
     observed_to = BigIntegerField(null=True)
     # Derived from the ledger. JSON: Coverage, the results, openPositions, reconciliation and
     # averageCost of Bot in the API, `by_quote` (quotes); `last_trade_at` (ms) counts trades;
-    # `realized` and `cost_left` are in lamports; `imbalance` (lamports) and, by mint,
-    # `quote_imbalance`: what books leave over though nothing is missing, a bug.
+    # `imbalance` (lamports) and, by mint, `quote_imbalance`: what books leave over though nothing
+    # is missing, a bug.
     coverage = TextField(null=True)
     results = TextField(null=True)
     positions = TextField(null=True)
     last_trade_at = BigIntegerField(null=True)
-    realized = BigIntegerField(null=True)
-    cost_left = BigIntegerField(null=True)
     reconciliation = TextField(null=True)
     average_cost = TextField(null=True)
     by_quote = TextField(null=True)
@@ -176,7 +174,7 @@ class Wallet(Base):
     # Transactions of earlier slots are not loaded, for there are too many. 0: look how far back
     # there is room by now.
     history_from = BigIntegerField(null=True)
-    # Percent used of the limit that is nearer, of transactions or of token accounts.
+    # Percent used of the nearer limit, of transactions or of token accounts (coverage.Progress).
     filled = IntegerField(default=0)
 
 
@@ -190,9 +188,8 @@ class Attachment(Base):
     """Which bot held which wallet from when to when (ms). At most one open row per wallet; of a bot
     with several, each is proven, and the first one leads. `ownership`: claimed | proven.
 
-    Derived from the ledger, null before the first publication: known cost (lamports) of what was
-    held when it began, of what it acquired and still holds, and in how many tokens; lamports
-    realized in it.
+    Derived from the ledger, null before the first publication: tokens acquired in it at a known
+    cost and still held, and lamports realized in it.
     """
 
     id = AutoField()
@@ -203,8 +200,6 @@ class Attachment(Base):
     ownership = TextField(default="claimed")
     attached_at = BigIntegerField()
     detached_at = BigIntegerField(null=True)
-    carried_in = BigIntegerField(null=True)
-    open_cost = BigIntegerField(null=True)
     open_positions = IntegerField(null=True)
     forward_realized = BigIntegerField(null=True)
 

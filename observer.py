@@ -1,10 +1,10 @@
-"""Job: from watched wallets to transactions to ledgers. It moves data and decides little: chain/
-decides what a transaction means.
+"""Job: fetch the transactions of watched wallets and bring their ledgers up to date. What a
+transaction means is decided in chain/.
 
-A poll of a wallet compares the node's balances with the ledger, lists what arrived at its head,
-goes on with full scans of its history and fetches transactions that are listed and not yet stored.
-A notice from a node makes a wallet due now, and ends a pass over others early. Network first, then
-short writes; a kill at any moment loses no more than the answer that was on its way.
+A poll of a wallet compares the node's balances with the ledger, lists new signatures, continues
+full scans of its history and fetches transactions that are listed but not yet stored. A notice from
+a node makes its wallet due now and ends a pass over other wallets early. Network calls come first,
+then short writes: killing the process loses at most the answer in flight.
 """
 
 import math
@@ -30,7 +30,7 @@ from observing.entries import refetch_missing, reread_by_new_rules
 from observing.fetching import Fetching
 from observing.listing import Listing
 from observing.notices import Notices
-from observing.progress import is_quiet, list_awake, read_progress, wake
+from observing.progress import count_stored, is_quiet, list_awake, read_progress, wake
 from observing.repair import Repair
 from observing.state import IN_WORK, MAX_SLEEP_SECONDS, State, ignore_progress
 from observing.trouble import Attempts
@@ -41,7 +41,6 @@ MAX_FAILED_PASSES = 3
 # Plain SQL: it runs in each poll, or for each wallet in it.
 ANY_WELL = f"SELECT 1 FROM wallet WHERE id IN {HELD} AND trouble IS NULL LIMIT 1"
 COUNT = "SELECT COUNT(*) FROM address WHERE wallet_id IN ({marks})"
-STORED = "SELECT COUNT(*) FROM sighting WHERE wallet_id = ? AND state = 'stored'"
 BEGIN = f"UPDATE wallet SET due_at = {IN_WORK} WHERE due_at = 0"
 PLAN = "UPDATE wallet SET due_at = ? WHERE id = ? AND due_at <> 0"
 TELL = """
@@ -100,7 +99,7 @@ class Observer:
         return bool(left) or len(wallets) < len(due)
 
     def _begin_polls(self, now: int) -> list[Wallet]:
-        """List the wallets that are due, those first that are due at once."""
+        """List the wallets that are due, the most urgent first."""
         storage.database.execute_sql(BEGIN)
         interval = self.state.config.observer_interval_seconds
         # A time further ahead than any pause was set by a clock that ran wrong.
@@ -118,7 +117,7 @@ class Observer:
     # ---- a pass ----------------------------------------------------------------------------------
     def _prepare_due(self, due: Sequence[Wallet], now: int) -> list[Wallet]:
         """Prepare wallets for about an interval, those with a ledger in memory first, and return
-        all that are ready; the others stay due. A ledger of a long history takes seconds to make.
+        the ready ones; the others stay due. Building a ledger of a long history takes seconds.
         """
         state, until = self.state, self.state.clock() + self._span_seconds
         wake(state, due, now)
@@ -157,7 +156,7 @@ class Observer:
             return {wallet.id for wallet in wallets}
 
     def _reread(self, wallet: Wallet) -> None:
-        """Read the wallet's entries by the rules that hold now, and report how far it has come."""
+        """Read the wallet's entries again by the current rules, and report progress."""
         state = self.state
 
         def tell(done: int) -> None:
@@ -167,7 +166,7 @@ class Observer:
         reread_by_new_rules(wallet, state.programs, state.rules, tell)
 
     def _prepare(self, wallet: Wallet) -> None:
-        """Bring memory in line with the database, and entries with the rules that hold now."""
+        """Bring memory in line with the database, and entries with the current rules."""
         state = self.state
         if wallet.rules != state.rules:
             self._reread(wallet)
@@ -177,8 +176,7 @@ class Observer:
             watch.receipts_checked_at = state.begun_at
             if refetch_missing(wallet):
                 state.forget_wallet(wallet.id)
-        ((stored,),) = storage.database.execute_sql(STORED, (wallet.id,)).fetchall()
-        if stored != state.apply_entries(wallet).chain.count:
+        if count_stored([wallet]).get(wallet.id, 0) != state.apply_entries(wallet).chain.count:
             state.forget_wallet(wallet.id)
 
     def _show_moved(self, wallet: Wallet, now: int) -> None:
@@ -258,8 +256,8 @@ class Observer:
         """Do one step: what is waited for, else a page of a full scan, else the backfill. Return
         whether there may be more to do at once.
 
-        Full scans come before the backfill, which then goes from the beginning on: what is applied
-        stays applied.
+        Full scans come before the backfill, so that the backfill can start with the oldest
+        transaction and never has to book one again.
         """
         steps: tuple[Callable[[Wallet, int], Any], ...] = (
             self.fetching.fetch_urgent,
@@ -292,7 +290,7 @@ class Observer:
                 self._tell_quiet(wallet, now)
 
     def _tell_quiet(self, wallet: Wallet, now: int) -> None:
-        """Store when nodes last answered about a wallet of which nothing else changed."""
+        """Store when nodes last answered about a wallet that didn't change otherwise."""
         self.balances.note_poll(wallet, now)
         last_time = self.state.ledger_store.last_time(wallet.id)
         observed_to = max(filter(None, (wallet.observed_to, last_time)), default=None)
@@ -373,8 +371,8 @@ def _count_addresses(wallets: Sequence[Wallet]) -> int:
 def observe_once(
     observer: Observer, now: int, sleep: Callable[[float], object] = time.sleep
 ) -> dict[str, Any]:
-    """Poll every wallet until nothing is left to do at once, or nobody answers; the caller holds
-    the observer's lock. Return each wallet's coverage, by address. `now` in ms.
+    """Poll every wallet until nothing is left to do now or no node answers; the caller has the
+    observer's lock. Return each wallet's coverage by address. `now` in ms.
     """
     polls = failures = 0
     # That a full scan does not explain a balance shows in the second poll.

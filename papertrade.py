@@ -190,9 +190,10 @@ class PaperJob:
                 trader.add_line(
                     "refusal", now, mint, reason="put_off", detail=trouble.what, symbol=mint[:6]
                 )
-        for player in (trader, *trader.twins):
-            drop_orders(player, now, all_of_them=self.fresh)
-            player.journal.entries = [] if player is not trader else player.journal.entries
+        drop_orders(trader, now, all_of_them=self.fresh)
+        for twin in trader.twins:
+            drop_orders(twin, now, all_of_them=self.fresh)
+            twin.journal.entries = []
         adaptive.check_account(trader, now)
         adaptive.run_heartbeat(trader, now)
 

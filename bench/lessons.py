@@ -18,7 +18,7 @@ from paper import brain, guard
 from paper.account import Account, Close
 from paper.adaptive import run_heartbeat
 from paper.engine import play
-from paper.guard import DAY_MS, HOUR_MS, Phase
+from paper.guard import DAY_MS, HOUR_MS, Phase, is_first_within
 from paper.market import Check, Token, parse_snapshot
 from paper.recent import Market
 from paper.strategies import Momentum
@@ -64,7 +64,7 @@ def is_taught(chance, name, a_day):
         (close for one in random_ones for close in one), key=lambda close: close.closed_at
     )
     for number, close in enumerate(own):
-        if brain.is_look(own[max(0, number - 1) : number + 1]):
+        if is_first_within(own[max(0, number - 1) : number + 1], brain.LOOK_MS):
             at = close.closed_at
             known = since(own[: number + 1], at)
             if brain.find_new_lessons(known, at, since(control[: place(control, at)], at)):

@@ -169,7 +169,7 @@ class Trial:
                 missed += len(self.find_named()) != 1
                 tried += 1
             Wallet.update({column: whole}).where(Wallet.id == self.wallet.id).execute()
-        for column in ("realized", "cost_left", "last_trade_at", "forward_realized"):
+        for column in ("last_trade_at", "forward_realized"):
             before = getattr(self.wallet, column)
             # Times are shown in whole seconds.
             more = 1_000 if column.endswith("_at") else 1

@@ -63,7 +63,7 @@ class ClaimedSpan(BaseModel):
     attachedAtMs: SLOT
     detachedAtMs: SLOT | None
     # None: nothing was published since it began.
-    openCost: Annotated[str, Field(max_length=40)] | None
+    openPositions: Annotated[str, Field(max_length=40)] | None
 
 
 class ClaimedWallet(BaseModel):

@@ -105,7 +105,7 @@ def compare_published(wallet: ClaimedWallet, said: list[Said], before: int) -> I
     leaves = [one.leaf for one in _list(said, "evidence") if one.place < before]
     logged = [leaf.get("records") for leaf in leaves]
     records = max((count for count in logged if isinstance(count, int)), default=0)
-    shown = sum(span.openCost is not None for span in wallet.spans)
+    shown = sum(span.openPositions is not None for span in wallet.spans)
     if shown < records:
         yield Difference(None, "published", f"{shown} records", f"{records} are in the log")
     if leaves and wallet.coverage is None:

@@ -23,7 +23,7 @@ class LoggedRow(NamedTuple):
     wallet: int
 
 
-RECORDS = "SELECT COUNT(*) FROM attachment WHERE wallet_id = ? AND open_cost IS NOT NULL"
+RECORDS = "SELECT COUNT(*) FROM attachment WHERE wallet_id = ? AND open_positions IS NOT NULL"
 
 
 def append_digest(wallet_id: int, address: str, digest: str, now: int) -> None:

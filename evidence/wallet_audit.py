@@ -44,7 +44,7 @@ MAX_AHEAD_SECONDS = 600
 # So long may an instance take to publish a span after it looked at the wallet.
 MAX_WAITING_MS = 600_000
 # Sums that follow without a block time.
-TIMELESS = ("results", "positions", "realized", "costLeft", "reconciliation", "averageCost")
+TIMELESS = ("results", "positions", "reconciliation", "averageCost")
 
 
 @dataclass
@@ -381,7 +381,7 @@ class WalletAudit:
         return {
             number
             for number, span in zip(numbers, self.wallet.spans, strict=True)
-            if span.openCost is None
+            if span.openPositions is None
             and (checked_at is None or checked_at * 1000 <= span.attachedAtMs + MAX_WAITING_MS)
         }
 

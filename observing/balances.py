@@ -25,7 +25,7 @@ MAX_AWAKE = 100
 # A wallet is due again after this part of an interval, so that no pass on schedule is too early.
 DUE_PART = 0.9
 HOUR_SECONDS, DAY_SECONDS = 3_600, 86_400
-# How long the decimals of a mint that no node knows are not asked for again; doubled each time.
+# Wait before asking again for the decimals of a mint that no node knows; doubled each time.
 MIN_DECIMALS_WAIT_SECONDS, MAX_DECIMALS_WAIT_SECONDS = 60.0, 86_400.0
 # Plain SQL: it runs for each wallet in each poll, and peewee would take longer to build it than
 # SQLite to run it.
@@ -80,8 +80,8 @@ class Balances:
         return min(rest, max(MAX_SLEEP_SECONDS, interval))
 
     def find_due(self, wallet: Wallet, now: int) -> int:
-        """When the wallet is to be polled again (ms): at the next pass on schedule, or later if
-        there are more wallets than one call asks for.
+        """When to poll the wallet again (ms): at the next scheduled pass, or later if there are
+        more wallets than fit in one call.
         """
         seconds = DUE_PART * self._state.config.observer_interval_seconds
         if self._state.watched_count > MAX_AWAKE:
@@ -160,8 +160,8 @@ class Balances:
 
     # ---- what was observed when ------------------------------------------------------------------
     def store_polls(self, wallets: Sequence[Wallet], now: int) -> None:
-        """Store when a node last answered about these wallets: at once, for the work after it may
-        be long.
+        """Store when a node last answered about these wallets, before the possibly long work that
+        follows.
         """
         polled = {wallet.id: wallet.polled_at for wallet in wallets if self.note_poll(wallet, now)}
         for part in in_parts(polled):
@@ -230,7 +230,7 @@ class Balances:
         """Store what accounts hold that no known transaction touched: it was there from the
         beginning.
 
-        It stands in the ledger until a transaction touches the account, or the node says otherwise.
+        It stays in the ledger until a transaction touches the account or a node reports otherwise.
         """
         seen = self._state.apply_entries(wallet).chain.seen
         stored = read_untouched(storage.read_rows, wallet.id)
@@ -256,8 +256,8 @@ class Balances:
         self._state.forget_wallet(wallet.id)
 
     def _find_decimals(self, wallet: Wallet, mints: Collection[str]) -> dict[str, int]:
-        """Decimals by mint, from the ledger, else from a node; without those it does not know,
-        which are asked for ever more rarely.
+        """Decimals by mint, from the ledger, else from a node. Mints that no node knows are left
+        out and retried with backoff.
         """
         if not mints:
             return {}

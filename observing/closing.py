@@ -1,4 +1,4 @@
-"""The last poll at a wallet that was given up: a loss of its last seconds counts, too."""
+"""The last poll of a disconnected wallet, so that a loss in its last seconds counts too."""
 
 import math
 from typing import Any
@@ -11,7 +11,7 @@ from models import Wallet
 from observing.balances import Balances
 from observing.state import IN_WORK, State
 
-# A wallet whose last poll comes to no end in this time is left alone; its coverage says so.
+# Give up the last poll of a wallet after this time; its coverage says so.
 MAX_CLOSING_MS = 86_400_000
 
 
@@ -21,25 +21,25 @@ def is_held() -> Any:
 
 
 def is_closing(now: int) -> Any:
-    """Condition: the wallet was given up and is due for its last poll; `now` in ms."""
-    # What was given up further ahead was given up by a clock that ran wrong.
+    """Condition: the wallet was disconnected and is due for its last poll; `now` in ms."""
+    # A time further ahead was written while the clock was wrong.
     lately = Wallet.closing_at.between(now - MAX_CLOSING_MS, now + MAX_CLOSING_MS)
-    # However long this service stood still: what is due since no pass ended with the wallet is
-    # polled once, so that its coverage tells of it.
+    # A wallet that no pass finished is polled once however long this service was down, so that its
+    # coverage says how far observing got.
     return lately | (Wallet.closing_at.is_null(False) & (Wallet.due_at <= IN_WORK))
 
 
 class Closing:
-    """Lets wallets rest once all that happened before they were given up was seen."""
+    """Stops polling a disconnected wallet once everything before its end was observed."""
 
     def __init__(self, state: State, balances: Balances) -> None:
         self._state, self._balances = state, balances
 
     def close(self, wallet: Wallet, progress: Progress) -> bool:
-        """Let a wallet rest that was given up; return whether it does. Raises RpcError.
+        """Stop polling a disconnected wallet if possible; return whether it was. Raises RpcError.
 
-        The nodes' balances of a later moment, by the chain's clock, are to be those of its ledger,
-        its own head is to be listed after them, and whatever was listed is to be stored.
+        Node balances from a later block time must match its ledger, its own signatures must have
+        been listed after that, and every listed transaction must be stored.
         """
         moment = wallet.closing_at
         if moment is None or not self._is_seen(wallet, progress):

@@ -66,10 +66,10 @@ def reread_entries(
 def reread_by_new_rules(
     wallet: Wallet, programs: Programs, rules: str, tell: Callable[[int], None]
 ) -> None:
-    """Read all entries of a wallet again, for the rules changed since they were read.
+    """Read all entries of a wallet again because the rules changed.
 
-    What is done is noted with each batch (`Wallet.rules`), so that an interrupted run goes on
-    where it stopped; `tell` hears how many are done in this run.
+    Each batch stores its progress (`Wallet.rules`), so that an interrupted run resumes there.
+    `tell` is called with the number of entries done in this run.
     """
     named, _, last = wallet.rules.partition(DONE_UP_TO)
     known, done = list_addresses(wallet.id), 0
@@ -142,9 +142,9 @@ def _read_again(row: Any, wallet: Wallet, programs: Programs, known: set[str]) -
 
 
 def _refetch(wallet: Wallet, signatures: Collection[str]) -> None:
-    """Let these transactions be fetched again; the wallet is due until a pass ends with it.
+    """Have these transactions fetched again; the wallet stays due until a pass finishes it.
 
-    What other wallets read of them stays as it is: nobody might fetch for one that rests.
+    Entries of other wallets stay: a wallet that is no longer polled would never fetch them.
     """
     for part in chunked(signatures, storage.ROWS_A_STATEMENT):
         WalletSignature.update(state="pending", entry=None, idle=False, due_at=0).where(
@@ -156,12 +156,12 @@ def _refetch(wallet: Wallet, signatures: Collection[str]) -> None:
 
 
 def drop_receipts(signatures: Sequence[str]) -> None:
-    """Delete transactions that the disk damaged; whichever wallet needs one fetches it again."""
+    """Delete transactions that the disk damaged; the wallets that need them fetch them again."""
     Receipt.delete().where(Receipt.signature.in_(signatures)).execute()
 
 
 def refetch_missing(wallet: Wallet) -> int:
-    """Let the transactions be fetched again that are marked as stored and are not; how many."""
+    """Refetch transactions that are marked as stored but missing; return how many."""
     stored = Receipt.select(Receipt.id).where(Receipt.signature == WalletSignature.signature)
     gone = WalletSignature.select(WalletSignature.signature).where(
         WalletSignature.wallet == wallet.id, WalletSignature.state == "stored", ~fn.EXISTS(stored)

@@ -59,7 +59,7 @@ RETRY = "UPDATE sighting SET tries = ?, due_at = ?, problem = ? WHERE id = ?"
 
 
 class Answer(NamedTuple):
-    """A transaction as a node gave it, and the endpoint's label; both None where the node does not
+    """A transaction as a node returned it, and the endpoint's label; both None if the node doesn't
     have it yet.
     """
 
@@ -77,15 +77,15 @@ class Taken(NamedTuple):
 
     @property
     def place(self) -> int | None:
-        """Its place in the slot, as the transaction or else the list tells it."""
+        """Its place in the slot, from the transaction or else from the list."""
         return self.row.tx_index if self.receipt.tx_index is None else self.receipt.tx_index
 
 
 @dataclass
 class Slice:
-    """Transactions of a wallet that are fetched one after another, and stored together: one wait
-    for the disk instead of one for each. `known`: its accounts; `bodies`: what is stored of these
-    already, by signature; `receipts`: rows of what was fetched.
+    """Transactions of a wallet that are fetched one by one and stored together, to sync the disk
+    once. `known`: its accounts; `bodies`: bodies already stored, by signature; `receipts`: rows of
+    fetched transactions.
     """
 
     wallet: Wallet
@@ -96,21 +96,21 @@ class Slice:
 
 
 class Fetching:
-    """Fetches transactions in slices; one that no node gives is asked for ever more rarely."""
+    """Fetches transactions in slices; one that no node returns is retried with backoff."""
 
     def __init__(self, state: State, listing: Listing) -> None:
         self._state, self._listing = state, listing
 
     def fetch_urgent(self, wallet: Wallet, now: int) -> int:
         """Fetch a slice of what posts wait for, else of what arrived at the head; return how many
-        were asked for.
+        were requested.
         """
         return self._fetch_slice(wallet, now, OF_POSTS) or self._fetch_slice(
             wallet, now, OF_HEAD_OR_SCANS, True
         )
 
     def fetch_backlog(self, wallet: Wallet, now: int) -> int:
-        """Fetch a slice of what full scans listed, oldest first; return how many were asked for."""
+        """Fetch a slice of what full scans listed, oldest first; return how many were requested."""
         return self._fetch_slice(wallet, now, OF_HEAD_OR_SCANS, False)
 
     def _fetch_slice(self, wallet: Wallet, now: int, which: str, *head: bool) -> int:
@@ -138,7 +138,7 @@ class Fetching:
         except (RpcError, PeeweeException):
             raise
         except Exception as error:
-            # A fault of ours: logged with its stack; the transaction stays pending, tried again.
+            # A bug in Candor: log its stack. The transaction stays pending and is retried.
             log.exception("wallet %s: receipt %s failed", part.wallet.address, row.signature)
             _retry_later(row, now, f"internal error: {type(error).__name__}")
 
@@ -225,8 +225,8 @@ class Fetching:
         """Ask for the block where several transactions of a slot lack their place in it."""
         unindexed, watch = self._read_unindexed(wallet), self._state.watches[wallet.id]
         for slot in sorted(watch.ambiguous_slots):
-            # Where no node gives the block, the chain of balances has to show the order. Where no
-            # endpoint can be asked (raised), the slot stays and is asked for again.
+            # If no node has the block, the chain of balances has to show the order. If no endpoint
+            # is available (raised), the slot stays and is requested again.
             with contextlib.suppress(BadAnswer, Refused):
                 self._index_slot(wallet, slot, sorted(unindexed[slot]))
             watch.ambiguous_slots.discard(slot)

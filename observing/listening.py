@@ -37,7 +37,7 @@ STEADY_SECONDS = 60.0
 # How long an endpoint that sends false notices is muted.
 MISTRUST_SECONDS = 600.0
 SILENT = logging.getLogger("candor.websocket")
-log = logging.getLogger("candor.bell")
+log = logging.getLogger("candor.subscriptions")
 SILENT.disabled = True
 
 
@@ -84,11 +84,13 @@ class Listener:
         self.label, self._url, self._notices, self._clock = label, url, notices, clock
         self._max_subscriptions = max_subscriptions
         # For health: connecting | listening | resting, subscriptions, how many were refused, and
-        # when it last told of something (ms).
+        # when the last notice arrived (ms).
         self.state, self.subscriptions, self.refused = "connecting", 0, 0
         self.noticed_at: int | None = None
         self._ending = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=f"bell {label}", daemon=True)
+        self._thread = threading.Thread(
+            target=self._run, name=f"subscriptions {label}", daemon=True
+        )
 
     def start(self) -> None:
         self._thread.start()
@@ -113,7 +115,7 @@ class Listener:
             except (OSError, WebSocketException, EOFError, ValueError):
                 pass
             except Exception as error:
-                # Ours, and outlived as any other. Its text, and so its stack, may hold the URL.
+                # A bug in Candor; the thread goes on. Its text and stack may contain the URL.
                 log.error("listening to %s failed: %s", self.label, type(error).__name__)
             self._note_end()
             tries = 0 if self._clock() - begun_at >= STEADY_SECONDS else tries + 1
@@ -143,7 +145,7 @@ class Listener:
                 self._step(line)
 
     def _step(self, line: Line) -> None:
-        """Subscribe to what is wanted, and read what was told in the meantime."""
+        """Subscribe to what is wanted, then read messages for a while."""
         self._subscribe(line)
         if self._notices.is_false(self.label):
             raise Refusal
@@ -157,7 +159,7 @@ class Listener:
             self._take(line, raw)
 
     def _pace(self, line: Line) -> None:
-        """Read no more notices in a second than a second's worth."""
+        """Limit how many notices are read per second."""
         now = self._clock()
         if now - line.counted_from >= 1.0:
             line.counted_from, line.count = now, 0
@@ -225,7 +227,7 @@ class Listener:
             line.numbers[reply.subscription] = one
             return
         self.refused += 1
-        # It allows no more than it has; what else was asked for it may refuse, too.
+        # The endpoint allows no more than this, so it may refuse other requests too.
         line.limit = min(line.limit, len(line.numbers))
         if not line.limit and not line.asked:
             raise Refusal

@@ -134,7 +134,7 @@ class Listing:
         if not chosen:
             return
         sql = HEADS.format(marks=storage.mark(chosen))
-        # All at once: a query that is open while nodes are asked makes the next write fail.
+        # Read all rows now: a query left open during network calls makes the next write fail.
         found = list(storage.database.execute_sql(sql, (wallet.id, *chosen)))
         for row in map(HeadRow._make, found):
             if self._state.clock() >= self._state.work_until:
@@ -229,7 +229,7 @@ class Listing:
         row = self._find_due_scan(wallet, now)
         if row is None:
             return False
-        # A damaged place is none: the scan begins again.
+        # If the stored cursor is damaged, the scan starts over.
         stored = read_stored(row.scan_cursor, SCAN_CURSOR) or {}
         cursor = ScanCursor(**{name: stored[name] for name in STORED_CURSOR.model_fields if stored})
         try:
@@ -250,7 +250,7 @@ class Listing:
         return next(iter(Address.raw(DUE_SCAN, *values)), None)
 
     def mark_backfilled(self, wallet: Wallet) -> None:
-        """Let results count once every address was scanned to its end."""
+        """Mark the history as listed once every address was scanned to its end."""
         if wallet.backfilled or storage.database.execute_sql(UNSCANNED, (wallet.id,)).fetchone():
             return
         wallet.backfilled = True
@@ -278,10 +278,10 @@ class Listing:
         return True
 
     def add_addresses(self, wallet: Wallet, addresses: Iterable[str], named: bool = False) -> None:
-        """Watch these accounts too, as many as there is room for.
+        """Watch these accounts too, up to the limit.
 
-        `named`: a new transaction names them. They take the place of accounts that none does, then
-        of spam: tokens that the wallet never traded, the oldest first.
+        `named`: a new transaction names them. They replace accounts that no transaction names, then
+        spam: tokens that the wallet never traded, oldest first.
         """
         known = list_addresses(wallet.id)
         fresh = sorted(set(addresses) - known)
@@ -323,8 +323,8 @@ class Listing:
         ).execute()
 
     def _reread_ownerless(self, wallet: Wallet, fresh: Iterable[str]) -> None:
-        """Read the transactions again that name these accounts without their owner, now that it is
-        known: those of 2021 hold no owners.
+        """Read transactions again that name these accounts without an owner, now that the owner is
+        known: transactions of 2021 contain no owners.
         """
         watch = self._state.watches[wallet.id]
         if watch.ownerless is None:

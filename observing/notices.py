@@ -19,7 +19,7 @@ MAX_TRIES = 3
 LATE_SECONDS = 1.0
 # Mute an endpoint after this many consecutive false notices.
 MAX_FALSE = 50
-# A wallet of which a poll finds what no notice came for is polled as if uncovered for a while.
+# After a poll finds something without a notice, treat the wallet as not covered for a while.
 DISTRUST_SECONDS, GRACE_SECONDS = 600.0, 5.0
 
 
@@ -49,8 +49,8 @@ class Notices:
         self._waiting: dict[int, Call] = {}
         self._taken: dict[int, Call] = {}
         self._polled: dict[int, Call] = {}
-        # By wallet, when it was last polled for notices, last had one, was last found to have
-        # something new, and since when it has something that no notice came for.
+        # Times by wallet: the last poll because of notices, the last notice, the last poll that
+        # found something, and the last find without a notice.
         self._asked_at: dict[int, float] = {}
         self._told_at: dict[int, float] = {}
         self._found_at: dict[int, float] = {}
@@ -98,7 +98,8 @@ class Notices:
         with self._news:
             # The same tuple if nothing changed: listeners compare by identity.
             self.wanted = self.wanted if self.wanted == wanted else wanted
-            for known in (self._waiting, self._asked_at, self._told_at, self._missed_at):
+            times = (self._asked_at, self._told_at, self._found_at, self._missed_at)
+            for known in (self._waiting, *times):
                 for wallet_id in known.keys() - ids:
                     del known[wallet_id]
 
@@ -155,8 +156,8 @@ class Notices:
         return wallet_id in self._polled
 
     def note_found(self, wallet_id: int, now: float) -> None:
-        """Note that a poll listed something new of a wallet. If no notice came for it, nor comes
-        within some seconds, the wallet is not covered for a while.
+        """Note that a poll listed something new of a wallet. If no notice arrives for it within
+        some seconds, the wallet isn't covered for a while.
         """
         with self._news:
             self._found_at[wallet_id] = now
@@ -183,7 +184,7 @@ class Notices:
                     self._false[endpoint] = self._false.get(endpoint, 0) + 1
 
     def covers(self, wallet_id: int, now: float) -> bool:
-        """Whether an endpoint sends notices of all about a wallet, and left none out lately."""
+        """Whether an endpoint has full subscriptions of a wallet and missed no recent notice."""
         with self._news:
             missed_seconds = now - self._missed_at.get(wallet_id, -math.inf)
             if GRACE_SECONDS <= missed_seconds < DISTRUST_SECONDS:

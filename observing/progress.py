@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import storage
 from accounts.verification import MOVABLE
-from chain.ledger.coverage import Progress
+from chain.ledger.coverage import NEAR_LIMIT_PERCENT, Progress
 from chain.stored.columns import WALLET_PARTS
 from chain.stored.summary import list_damaged
 from models import Wallet
@@ -43,23 +43,27 @@ WAITING = (
     WHERE wallet_id IN ({{marks}}) AND signature IS NOT NULL AND ({MOVABLE})""",
 )
 SCANS_DUE = f"SELECT wallet_id FROM address WHERE wallet_id IN ({{marks}}) AND ({IS_DUE})"
-# Another process may have fetched some.
 STORED = """
 SELECT wallet_id, COUNT(*) FROM sighting WHERE wallet_id IN ({marks}) AND state = 'stored'
 GROUP BY wallet_id"""
 
 
 def wake(state: State, wallets: Sequence[Wallet], now: int) -> None:
-    """End the quiet of wallets that somebody made due or that something waits for."""
+    """Wake quiet wallets that were made due or that have pending work."""
     quiet = [wallet for wallet in wallets if state.watches[wallet.id].quiet]
     times = now - FULL_SCAN_INTERVAL_MS, now
     waiting = {number for sql in WAITING for (number,) in _ask(sql, quiet)}
     waiting |= {number for (number,) in _ask(SCANS_DUE, quiet, times)}
-    stored = dict(_ask(STORED, quiet))
+    stored = count_stored(quiet)
     for wallet in quiet:
         known = state.ledger_store.find(wallet.id).chain.count
         is_same = wallet.id not in waiting and stored.get(wallet.id, 0) == known
         state.watches[wallet.id].quiet = is_same and not _is_due(state, wallet, now)
+
+
+def count_stored(wallets: Iterable[Wallet]) -> dict[int, int]:
+    """Transactions by wallet that are stored, perhaps by another process."""
+    return dict(_ask(STORED, wallets))
 
 
 def _ask(sql: str, wallets: Iterable[Wallet], values: Sequence[int] = ()) -> Iterator[Any]:
@@ -115,18 +119,21 @@ def read_progress(state: State, wallet: Wallet) -> Progress:
         unexplained=_list_unexplained(state, wallet),
         capped=wallet.history_from is not None,
         accounts_capped=accounts_capped,
-        filled=_find_filled(state, wallet, len(addresses), accounts_capped),
+        filled=100
+        if wallet.history_from is not None or accounts_capped
+        else _find_filled(state, wallet, ledger.chain.count + pending, len(addresses)),
         given_up=wallet.closing_at is not None,
         trouble=wallet.trouble,
     )
 
 
-def _find_filled(state: State, wallet: Wallet, accounts: int, accounts_capped: bool) -> int:
-    """Percent used of the nearer limit; at least 100 if something is left out."""
-    if wallet.history_from is not None or accounts_capped:
-        return 100
+def _find_filled(state: State, wallet: Wallet, most: int, accounts: int) -> int:
+    """Percent used of the nearer limit. `most`: its transactions, with those that don't count."""
     limit = state.config.max_receipts_per_wallet
-    return max(100 * count_listed(wallet).counted // limit, 100 * accounts // MAX_ADDRESSES)
+    used = 100 * most // limit
+    if used >= NEAR_LIMIT_PERCENT:
+        used = 100 * count_listed(wallet).counted // limit
+    return max(used, 100 * accounts // MAX_ADDRESSES)
 
 
 def _read(sql: str, wallet: Wallet) -> list[Any]:

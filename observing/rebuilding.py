@@ -1,4 +1,4 @@
-"""Derive everything of wallets again from the stored transactions, and tell what that changed."""
+"""Derive everything of wallets again from the stored transactions, and report what changed."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
@@ -14,7 +14,7 @@ from observing.progress import read_progress
 from observing.state import State
 from storage import read_rows
 
-SUMS = (Wallet.results, Wallet.positions, Wallet.realized, Wallet.last_trade_at, Wallet.coverage)
+SUMS = (Wallet.results, Wallet.positions, Wallet.last_trade_at, Wallet.coverage)
 
 
 class RebuiltWallet(NamedTuple):
@@ -32,7 +32,7 @@ class RebuiltWallet(NamedTuple):
 
 
 class _Derived(NamedTuple):
-    """What stands of a wallet: digests of its trades by signature, and its sums."""
+    """What is stored of a wallet: digests of its trades by signature, and its sums."""
 
     digests: dict[str, str]
     sums: Any
@@ -68,8 +68,7 @@ def _rebuild_kin(state: State, kin: list[Wallet], now: int) -> list[RebuiltWalle
         Wallet.update(rules="").where(Wallet.id.in_([wallet.id for wallet in kin])).execute()
     for wallet in kin:
         state.ledger_store.apply(wallet)
-        # What nodes said last is known to a poll alone: a coverage is left as it is while it can be
-        # read.
+        # Only a poll knows what nodes reported last, so a readable coverage is left as it is.
         is_damaged = read_coverage(wallet.coverage) is UNREADABLE
         progress = read_progress(state, wallet) if is_damaged else None
         state.ledger_store.publish(wallet, progress, now)

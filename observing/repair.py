@@ -43,8 +43,8 @@ class Repair:
         return True
 
     def _recheck(self, wallet: Wallet, slots: tuple[int, int], now: int) -> None:
-        """Ask another node for the transactions of two slots, and keep its answer where the ledger
-        then holds better: the first node may have given a wrong one.
+        """Request the transactions of two slots from another node, and keep its answer if the
+        ledger then balances better: the first node's may have been wrong.
         """
         rows = (
             Receipt.select()
@@ -82,5 +82,5 @@ class Repair:
             WalletSignature.state == "stored",
             WalletSignature.wallet != wallet.id,
         )
-        # Whoever observes them reads their entries again.
+        # The observer reads their entries again.
         Wallet.update(rules="").where(Wallet.id.in_(others)).execute()

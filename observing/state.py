@@ -28,7 +28,7 @@ MIN_REPAIR_WAIT_MS, MAX_REPAIR_WAIT_MS = 30_000, 6 * 3_600_000
 SHOW_PARTS = 10
 # A sleeping wallet is polled no less often than this.
 MAX_SLEEP_SECONDS = 300.0
-# `Wallet.due_at` while a pass polls what was due with 0: whoever writes 0 in the meantime has it
+# `Wallet.due_at` while a pass polls a wallet that was due with 0: writing 0 during the pass has it
 # polled again.
 IN_WORK = 1
 # Between two signs of life during a long pass.
@@ -38,12 +38,12 @@ log = logging.getLogger("candor.observer")
 
 
 def ignore_progress(text: str) -> None:
-    """Report to nobody."""
+    """Discard progress reports."""
 
 
 @dataclass
 class Postponed:
-    """What failed: how often in a row, and when it is tried again."""
+    """Consecutive failures of a step, and when to retry it."""
 
     tries: int = 0
     until: float = -math.inf
@@ -98,10 +98,10 @@ class Watch:
 
 
 class State:
-    """Memory of the observer and of the current pass; what has to last is in the database.
+    """Memory of the observer and of the current pass. Everything durable is in the database.
 
-    `report` is given a sentence for each step of progress; `beat` is called now and then while a
-    long pass goes on.
+    `report` is called with a sentence about each step of progress, `beat` every few seconds during
+    a long pass.
     """
 
     def __init__(
@@ -158,7 +158,7 @@ class State:
         return self.begun_at - checked_at >= FULL_SCAN_INTERVAL_MS / 1000
 
     def apply_entries(self, wallet: Wallet) -> Ledger:
-        """Bring the wallet's ledger up to all that is stored, and return it."""
+        """Apply all stored entries to the wallet's ledger, and return it."""
         watch = self.watches[wallet.id]
         if watch.quiet:
             return self.ledger_store.find(wallet.id)

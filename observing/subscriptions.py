@@ -27,10 +27,10 @@ MAX_SUBSCRIPTIONS = 1_000
 # Between two checks of which wallets there are, and between two notes for health.
 REFRESH_SECONDS, NOTE_SECONDS = 3.0, 15.0
 STEP_SECONDS = 0.5
-# Wait this long after a fault of ours, or while the database is busy.
+# Wait this long after a bug, or while the database is busy.
 FAULT_SECONDS, BUSY_SECONDS = 5.0, 1.0
 BUSY_MS = 7 * 86_400_000
-# Of all wallets at once: one question each took most of what an idle server does.
+# One query for all wallets: a query per wallet was most of an idle server's load.
 ACCOUNTS = f"""
 SELECT wallet_id, address FROM (
     SELECT d.wallet_id, d.address, ROW_NUMBER() OVER (
@@ -48,7 +48,7 @@ SELECT wallet_id FROM post WHERE status = 'pending' AND wallet_id IS NOT NULL
 UNION SELECT c.wallet_id FROM post p JOIN attachment c ON c.bot_id = p.bot_id
 WHERE p.status = 'pending' AND c.detached_at IS NULL"""
 LATELY = "SELECT wallet_id, COUNT(*) FROM trade WHERE block_time >= ? GROUP BY wallet_id"
-log = logging.getLogger("candor.bell")
+log = logging.getLogger("candor.subscriptions")
 
 
 Session = Callable[[], AbstractContextManager[Any]]
@@ -79,7 +79,7 @@ class Subscriptions:
         # The database when its wallets were last read.
         self._version: object = None
         self._ending = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="bell", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="subscriptions", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
@@ -107,12 +107,12 @@ class Subscriptions:
                 log.info("subscriptions wait: %s", type(error).__name__)
                 self._ending.wait(BUSY_SECONDS)
             except Exception as error:
-                # Any fault of ours: like the thread of the jobs, this one goes on.
+                # A bug in Candor: this thread goes on, like that of the jobs.
                 log.error("subscriptions failed, and begin again", exc_info=error)
                 self._ending.wait(FAULT_SECONDS)
 
     def _keep_up(self) -> None:
-        """Read which wallets there are, and let health know what is covered."""
+        """Read which wallets there are, and store for health what is covered."""
         now = self._clock()
         if self._listeners and now - self._refreshed_at >= REFRESH_SECONDS:
             self._refresh(database.data_version())

@@ -27,8 +27,9 @@ class Attempts:
     def attempt(self, step: Callable[..., Any], wallet: Wallet, *args: Any) -> Any:
         """Do one step for a wallet and return its result, or False where it failed.
 
-        A step that a node refuses is postponed and the others go on; a fault of ours postpones the
-        whole wallet. Raised is only what is nobody's: that no node answers, or the database.
+        A step that a node refuses is postponed and the others go on; a bug in Candor postpones the
+        whole wallet. Only errors that concern all wallets are raised: no node answers, or the
+        database fails.
         """
         self._state.show_life()
         name = step.__name__
@@ -41,7 +42,7 @@ class Attempts:
                 raise
             return self._postpone_step(wallet, name, error)
         except Exception as error:
-            # A fault of ours: logged with its stack, and named in the wallet's coverage and health.
+            # A bug in Candor: log its stack, and name it in the wallet's coverage and health.
             self._state.forget_wallet(wallet.id)
             if storage.is_busy(error):
                 raise
@@ -59,8 +60,8 @@ class Attempts:
         return step is not None and self._state.clock() < step.until
 
     def is_common(self, error: RpcError) -> bool:
-        """Whether a failed call is the nodes' trouble, not that of the wallet it asked about: they
-        are to be left alone, or answer nothing at all.
+        """Whether a failed call is due to the nodes, not the wallet: they are backing off or don't
+        answer at all.
         """
         return isinstance(error, Resting) or (
             isinstance(error, Unavailable) and not self._state.rpc.is_reachable()

@@ -21,7 +21,7 @@ from operate.instance import Refused
 
 ROWS_AT_ONCE = 2_000
 LEDGER = """
-SELECT w.address, w.results, w.positions, w.coverage, w.realized, w.reconciliation, t.uid, t.digest
+SELECT w.address, w.results, w.positions, w.coverage, w.reconciliation, t.uid, t.digest
 FROM wallet w LEFT JOIN trade t ON t.wallet_id = w.id
 ORDER BY w.address, t.slot, t.place, t.signature"""
 

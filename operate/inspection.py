@@ -41,8 +41,6 @@ WALLET = (
     "rules",
     "results",
     "positions",
-    "realized",
-    "cost_left",
     "reconciliation",
     "average_cost",
     "by_quote",

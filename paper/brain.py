@@ -12,16 +12,16 @@ from typing import Any
 from chain.amounts import sol
 from paper.account import Close, cluster
 from paper.diary import quote_symbol
-from paper.guard import DAY_MS, HOUR_MS, LOOK_BACK_MS
+from paper.guard import DAY_MS, HOUR_MS, LOOK_BACK_MS, is_first_within
 from paper.market import percent
 from paper.results import compare_ratios, count_excluded, describe_rates, find_ratio, find_return
 
 # Closes of one kind that are worth a sentence.
 MIN_PATTERN = 3
-# Lessons are looked for once a week, at the first close in it, and hold for a week.
+# Lessons are looked for at the first close of each week and last a week.
 LOOK_MS = LESSON_LIFE_MS = 7 * DAY_MS
-# Chance alone gives one account in a hundred a lesson at a look, whatever the number of keys: at
-# most one in twenty over the five looks of thirty days.
+# By chance alone, one account in a hundred gets a lesson at a look, regardless of the number of
+# keys: at most one in twenty over the five looks of thirty days.
 MAX_CHANCE = 0.01
 NOTE = "Descriptive. Coverage is not proof of profitability."
 ALL = "all"
@@ -120,18 +120,11 @@ def _name(key: str, group: Sequence[Close]) -> str:
     return "closes"
 
 
-def is_look(closes: Sequence[Close]) -> bool:
-    """Tell whether lessons are looked for at the newest of these closes: it is the first of its
-    week.
-    """
-    return len(closes) < 2 or closes[-2].closed_at // LOOK_MS != closes[-1].closed_at // LOOK_MS
-
-
 def find_new_lessons(
     closes: Sequence[Close], now: int, control: Sequence[Close] | None = None
 ) -> list[Lesson]:
     """Return the lessons of a week's look, patterns aside; see find_lessons."""
-    if not is_look(closes):
+    if not is_first_within(closes, LOOK_MS):
         return []
     return [one for one in find_lessons(closes, now, control) if not one.is_pattern]
 

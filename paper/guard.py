@@ -176,6 +176,11 @@ RULES = (
 COOLDOWN_FACTOR = 4
 
 
+def is_first_within(closes: Sequence[Close], span_ms: int) -> bool:
+    """Tell whether the newest of these closes is the first of its stretch of this length."""
+    return len(closes) < 2 or closes[-2].closed_at // span_ms != closes[-1].closed_at // span_ms
+
+
 def find_pauses(
     closes: Sequence[Close],
     pauses: Sequence[Pause],
@@ -191,7 +196,7 @@ def find_pauses(
     reason by chance, sooner or later.
     """
     newest, found = closes[-1], list[Pause]()
-    if len(closes) > 1 and closes[-2].closed_at // LOOK_MS == newest.closed_at // LOOK_MS:
+    if not is_first_within(closes, LOOK_MS):
         return found
     for rule in RULES:
         bucket = _list_counted(rule, closes, at)

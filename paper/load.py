@@ -1,6 +1,6 @@
 """Read what a tick of paper mode needs: the market, and the traders with what they remember.
 
-It takes a few statements, whatever the number of traders.
+It runs a few statements, regardless of the number of traders.
 """
 
 from collections import defaultdict
@@ -26,7 +26,7 @@ from paper.trader import REFUSAL_MS, Trader, refusal_key, topic_of
 from paper.twins import Leg, Ticket, name_twin
 from storage.rows import select
 
-# As text: asked in each tick, and building them would take longer than the answers.
+# Plain SQL: it runs in each tick, and building it would take longer than running it.
 CURSOR = "SELECT snapshot FROM engine_state WHERE id = 1"
 NEWEST = "SELECT MAX(id) FROM snapshot"
 ANY_TRADER = "SELECT 1 FROM trader WHERE retired_at IS NULL LIMIT 1"
@@ -35,14 +35,14 @@ NEW_SNAPSHOTS = "SELECT MIN(taken_at) FROM snapshot WHERE id > ? AND taken_at >=
 
 @dataclass
 class LoadedTrader:
-    """A trader or a twin, and its row as it was read, which tells what to store again."""
+    """A trader or a twin, and its row as read, to see what changed and has to be stored."""
 
     trader: Trader
     row: rows.TraderRow
 
 
-class Player(NamedTuple):
-    """Who plays an account: a trader, or one of its twins by its number from 1 on."""
+class AccountKey(NamedTuple):
+    """The key of an account: the trader's id, and 0 or the number of its twin from 1 on."""
 
     trader: int
     twin: int
@@ -190,22 +190,22 @@ def load_traders(
     """Read the traders that are not retired and their twins, with their open accounts and what they
     remember.
 
-    Without the ids in `skipped`, and without those whose rows or strategies cannot be read: these
+    Traders in `skipped` are left out. Those whose rows or strategies can't be read are left out and
     get a fault.
     """
     opened = _read_open()
     reviews = select(rows.ReviewRow, rows.REVIEWS)
     # Of the last review of each period.
     states = {review.period: review.state for review in reviews}
-    loaded: dict[Player, LoadedTrader] = {}
+    loaded: dict[AccountKey, LoadedTrader] = {}
     for row in select(rows.TraderRow, rows.TRADERS):
         if row.id not in skipped:
             with faults.isolate(row.id):
                 reviewed = states.get(row.period) in SUSPECT
                 strategy = read_strategy(row.family, orjson.loads(row.settings))
-                loaded[Player(row.id, row.twin)] = _read_trader(row, strategy, opened, reviewed)
+                loaded[AccountKey(row.id, row.twin)] = _read_trader(row, strategy, opened, reviewed)
     for who, one in loaded.items():
-        own = loaded.get(Player(who.trader, 0))
+        own = loaded.get(AccountKey(who.trader, 0))
         if who.twin and own:
             own.trader.twins.append(one.trader)
     _remember_reviews(loaded, reviews, faults)
@@ -263,13 +263,13 @@ def _read_open() -> OpenRows:
 
 
 def _remember_reviews(
-    loaded: Mapping[Player, LoadedTrader], reviews: Iterable[rows.ReviewRow], faults: Faults
+    loaded: Mapping[AccountKey, LoadedTrader], reviews: Iterable[rows.ReviewRow], faults: Faults
 ) -> None:
     """Fill in the keys of all reasons for a review that a trader ever had, and the topics of the
     last review of its open period.
     """
     for review in reviews:
-        one = loaded.get(Player(review.trader, 0))
+        one = loaded.get(AccountKey(review.trader, 0))
         if one is None:
             continue
         with faults.isolate(review.trader):
@@ -280,10 +280,10 @@ def _remember_reviews(
 
 
 def _remember_closes(
-    loaded: Mapping[Player, LoadedTrader], states: Mapping[int, str], now: int, faults: Faults
+    loaded: Mapping[AccountKey, LoadedTrader], states: Mapping[int, str], now: int, faults: Faults
 ) -> None:
     for row in select(rows.CloseRow, rows.CLOSES, (now - 2 * LOOK_BACK_MS,)):
-        one = loaded.get(Player(row.trader, row.twin))
+        one = loaded.get(AccountKey(row.trader, row.twin))
         if one is not None:
             with faults.isolate(row.trader):
                 trader = one.trader
@@ -292,10 +292,10 @@ def _remember_closes(
                 trader.closes.append(read_close(ident, row, marks, reviewed=reviewed))
 
 
-def _remember_lines(loaded: Mapping[Player, LoadedTrader], now: int, faults: Faults) -> None:
+def _remember_lines(loaded: Mapping[AccountKey, LoadedTrader], now: int, faults: Faults) -> None:
     since = now - LOOK_BACK_MS - DAY_MS, now - REFUSAL_MS
     for row in select(rows.RememberedRow, rows.REMEMBERED, since):
-        one = loaded.get(Player(row.trader, row.twin))
+        one = loaded.get(AccountKey(row.trader, row.twin))
         if one is not None:
             with faults.isolate(row.trader):
                 _remember_line(one.trader, row)
@@ -317,7 +317,7 @@ def _remember_pause(trader: Trader, at: int, mint: str | None, facts: Mapping[st
 
 
 def read_pause(at: int, mint: str | None, facts: Mapping[str, Any]) -> Pause:
-    """Return the pause that a line of the diary tells of, written `at` (ms)."""
+    """Return the pause that a line of the diary describes, written `at` (ms)."""
     return Pause(
         facts["id"],
         facts["rule"],

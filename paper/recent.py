@@ -39,8 +39,8 @@ class Market:
     """The recent past of every token. `push` adds the next snapshot; `view` shows a token's usable
     window.
 
-    `awake_since`: when the snapshots of all tokens together last began to come without a pause. A
-    token without a snapshot from before is not missing: the scout was silent.
+    `awake_since`: start of the last stretch of snapshots without a pause, over all tokens. A token
+    without an earlier snapshot isn't missing: the scout was silent.
     """
 
     def __init__(
@@ -94,13 +94,13 @@ class Market:
         return other
 
     def copy_at(self, now: int) -> "Market | None":
-        """Return a market that can be played at `now` (ms); None where this one has seen what is
-        later: the clock was set back, and beside that all would be out of date until it gets there.
+        """Return a market that can be played at `now` (ms); None if this one has seen a later
+        snapshot: the clock was set back, and every new snapshot would count as out of date.
         """
         return None if self.newest_at > now + SKEW_MS else self.copy()
 
     def apart(self, handle: str) -> "Market":
-        """Return the same market for a twin, whose trades move nobody else's pool."""
+        """Return the same market for a twin, whose trades move only its own pools."""
         # Five times as fast as copy.copy; each twin asks for one in each round.
         other = Market.__new__(Market)
         memories = self.apart_memories.setdefault(handle, {})
@@ -124,8 +124,8 @@ class Market:
         return CheckedSnapshot(snapshot, flaw)
 
     def _extend(self, snapshot: Snapshot) -> None:
-        """Let a snapshot enter its token's window. One that comes sooner than the scout's interval,
-        as those of held tokens do, takes the place of the newest: windows count intervals.
+        """Add a snapshot to its token's window. One that arrives sooner than the scout's interval,
+        like those of held tokens, replaces the newest: windows count intervals.
         """
         kept = self.windows.get(snapshot.mint, ())
         if len(kept) > 1 and (kept[-1].at - kept[-2].at) * 4 < self.interval_ms * 3:

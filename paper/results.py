@@ -187,7 +187,7 @@ def student_tail(t: float, freedom: int) -> float:
 
 
 class Difference(NamedTuple):
-    """How far two ratios are apart, and how likely chance alone puts them further, either way."""
+    """The difference of two ratios, and the chance of a larger one by luck, in either direction."""
 
     value: float
     chance: float
@@ -255,8 +255,8 @@ def _show_rate(ratio: Ratio | None) -> list[float] | None:
 
 
 def compare_costs(eligible: Sequence[Close]) -> list[dict[str, Any]]:
-    """Return the mean return and the win rate if every cost had been one, two and three times what
-    it was. Prices moved as they did: nobody traded less.
+    """Return the mean return and the win rate with every cost one, two and three times as high, for
+    the same trades at the same prices.
     """
     spent = [close for close in eligible if close.spent]
     found = []
@@ -277,7 +277,7 @@ def cost_share(closes: Sequence[Close]) -> float | None:
 
 
 def name_sample(count: int) -> str:
-    """Name how much a number of clusters can tell: the first of SAMPLES that holds it."""
+    """Name how meaningful a number of clusters is: the first of SAMPLES whose limit it fits."""
     return next((name for limit, name in SAMPLES if count <= limit), "enough")
 
 

@@ -15,11 +15,11 @@ from paper.market import Check, KnownSum, Snapshot, Token, View, WindowSums
 
 # Basis points in a whole.
 ONE = 10_000
-# Exits that take whatever the pool pays: a stop that may fail in a fall would be no stop.
+# Exits that accept any price: a stop with a limit could fail in a fall.
 STOPS = ("stop", "trailing_stop")
-# Somebody could freeze what is bought.
+# Its authority could freeze purchased tokens.
 FREEZABLE = Check("freeze_authority", "warn")
-# Of such a token nobody can say what a sale would bring.
+# The proceeds of a sale can't be estimated.
 FEE_UNKNOWN = Check("transfer_fee", "unknown")
 
 
@@ -218,15 +218,15 @@ class MeanReversion(Strategy):
         """Leave once the price is back at its mean."""
         past = view.sums(self.mean_over)
         if past.count and view.last.known_price * past.count >= past.price_sum:
-            # In a fall the mean comes down to the price: the stop has no limit.
+            # In a fall the mean drops to the price, so the stop (which has no limit) comes first.
             return self.stop(view, position) or Exit("mean_reached")
         return self.leave_late(view, position)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Breakout(Strategy):
-    """Buy a new high, or a rising new pair, that comes with a multiple of its volume; sell half
-    early with a profit.
+    """Buy a new high, or a rising new pair, at a multiple of its usual volume; sell half early with
+    a profit.
     """
 
     lookback: int = setting(12, 3, 13)
@@ -239,7 +239,7 @@ class Breakout(Strategy):
     # ... and how many snapshots of it are needed.
     new_snapshots: int = setting(4, 2, 13)
     min_age_seconds: int = setting(3_600, 0, 30 * 86_400)
-    # Whoever buys what runs away pays for it, or never buys.
+    # A token that is rising fast fills only at a higher price.
     slippage_limit_bps: int = setting(2_000, 10, 5_000)
     profit_bps: int = setting(2_000, 100, 100_000)
     profit_share_bps: int = setting(5_000, 1_000, 9_000)
@@ -428,8 +428,8 @@ class Volume(NamedTuple):
 
 
 def _compare_volume(past: WindowSums, last: Snapshot) -> Volume | None:
-    """Return the volume of five minutes, else of an hour, beside that of the snapshots before;
-    None where neither is known now and before. Windows of different length are never compared.
+    """Return the volume of five minutes, else of an hour, with that of the earlier snapshots; None
+    if neither is known for both. Windows of different length are never compared.
     """
     if last.volume5m is not None and past.volume5m.known:
         return Volume(last.volume5m, past.volume5m)

@@ -1,14 +1,14 @@
-"""Random entries to compare a trader with: three accounts of its own that nobody sees. Pure.
+"""Random entries to compare a trader with: three hidden accounts (twins) per trader. Pure.
 
-For each position that a trader opens, each twin gets a ticket of the same size. It is spent at a
-seeded moment of the next scout intervals, on a seeded token out of those that any family may enter.
-What a twin bought it holds as long as its trader held its own position, and sells in the same
-parts. It fills and pays like its trader, in pools that no other trade has moved: nobody's fills
-depend on a twin.
+For each position that a trader opens, each twin gets a ticket of the same size. The twin spends it
+at a seeded moment within the next scout intervals, on a seeded token that any family may enter. It
+keeps the position as long as its trader kept its own, and sells in the same parts. It fills and
+pays like its trader, in pools that no other trade has moved, so that no other fill depends on it.
 """
 
+import functools
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from chain.amounts import exact, sol
@@ -68,6 +68,9 @@ def play_twins(
     """Play a round of a trader's twins, after the trader's own."""
     journal = trader.journal
     news, journal.followed = journal.fills[journal.followed :], len(journal.fills)
+    # The same for all twins, and needed only if a ticket is due.
+    usable = [mint for mint, checked in seen.items() if checked.flaw is None]
+    views = functools.cache(lambda: [market.view(mint) for mint in usable])
     for twin in trader.twins:
         twin.put_off = trader.put_off
         apart = market.apart(twin.handle)
@@ -79,7 +82,7 @@ def play_twins(
             follow(twin, trader, one, market.interval_ms)
         twin.tickets = [one for one in twin.tickets if not is_over(twin, one, at)]
         twin.tickets = [sell(twin, apart, seen, one, at) for one in twin.tickets]
-        twin.tickets = [buy(twin, apart, seen, one, at, now) for one in twin.tickets]
+        twin.tickets = [buy(twin, apart, seen, views, one, at, now) for one in twin.tickets]
         twin.journal.entries = [one for one in twin.journal.entries if one.kind == "pause"]
 
 
@@ -162,6 +165,7 @@ def buy(
     twin: Trader,
     market: Market,
     seen: Mapping[str, CheckedSnapshot],
+    find_views: Callable[[], list[View]],
     ticket: Ticket,
     at: int,
     now: int,
@@ -171,9 +175,7 @@ def buy(
     """
     if at < ticket.due_at or (ticket.mint is not None and not has_missed(twin, ticket)):
         return ticket
-    usable = [mint for mint, checked in seen.items() if checked.flaw is None]
-    views = [market.view(mint) for mint in usable]
-    may = [view for view in views if may_enter(twin, view, at, now)]
+    may = [view for view in find_views() if may_enter(twin, view, at, now)]
     sizes = {view.token.mint: cap_entry(twin, view, ticket.lamports) for view in may}
     most = max(sizes.values(), default=0)
     if most < MIN_ENTRY:

@@ -20,7 +20,7 @@ from storage.arrivals import append_leaf
 # Ms, when the fake clock stands at 0.
 BEGIN = 1_793_880_000_000
 SUMMARY = (
-    *("results", "positions", "realized", "cost_left"),
+    *("results", "positions"),
     *("reconciliation", "average_cost", "imbalance", "quote_imbalance", "by_quote"),
 )
 

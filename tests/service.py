@@ -181,9 +181,7 @@ class Service:
             results=orjson.dumps(results).decode(), coverage=orjson.dumps(coverage).decode()
         ).where(Wallet.address == wallet).execute()
 
-    def observe_span(
-        self, wallet, carried_in=0, open_cost=0, open_positions=0, at=NOW // 1000, **totals
-    ):
+    def observe_span(self, wallet, open_positions=0, at=NOW // 1000, **totals):
         """The record of a wallet's latest attachment at this Unix second, as it is stored."""
         attachment = (
             Attachment.select()
@@ -193,12 +191,10 @@ class Service:
             .get()
         )
         Attachment.update(
-            carried_in=carried_in,
-            open_cost=open_cost,
             open_positions=open_positions,
             forward_realized=totals.get("realized", 0),
         ).where(Attachment.id == attachment.id).execute()
-        add_total(attachment.wallet_id, SOL, attachment.id, at, open_cost=open_cost, **totals)
+        add_total(attachment.wallet_id, SOL, attachment.id, at, **totals)
 
 
 def read_sums(results):

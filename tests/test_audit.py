@@ -170,10 +170,10 @@ def test_sums_are_compared_member_by_member(watched, chain):
     wallet = Wallet.get()
     results = orjson.loads(wallet.results) | {"winningSells": 99}
     Wallet.update(
-        results=orjson.dumps(results).decode(), realized=wallet.realized + 1, positions="[]"
+        results=orjson.dumps(results).decode(), imbalance=wallet.imbalance + 1, positions="[]"
     ).execute()
     report = audit(watched, FakeNode(chain))
-    fields = {"results.winningSells", "realized", "positions"}
+    fields = {"results.winningSells", "imbalance", "positions"}
     assert named(report) == {(None, one) for one in fields}
 
 
@@ -203,7 +203,7 @@ def test_running_totals_are_compared(watched, chain, column, fields):
     assert {one.field for one in report.differences} == fields
 
 
-@pytest.mark.parametrize("column", ["carried_in", "open_cost", "open_positions", "attached_at"])
+@pytest.mark.parametrize("column", ["open_positions", "forward_realized", "attached_at"])
 def test_the_forward_record_is_compared(watched, chain, column):
     field = getattr(Attachment, column)
     Attachment.update({field: field + 3_600_000}).execute()
@@ -295,14 +295,14 @@ def forge_span(ask, totals=None, **changes):
     "changes",
     [
         *({"forwardRealized": "9000000000"}, {"totals": {"realized": "9000000000"}}),
-        *({"openPositions": "7"}, {"runningTotal": "0" * 64}),
+        {"runningTotal": "0" * 64},
     ],
 )
 def test_a_forged_forward_record_is_found_also_where_it_says_that_nothing_was_published(
     watched, chain, changes
 ):
     """A span that was not published since it began has null there, and nothing else."""
-    ask = forge_span(ask_service(watched), openCost=None, **changes)
+    ask = forge_span(ask_service(watched), openPositions=None, **changes)
     report = make_auditor(ask, FakeNode(chain)).audit(Bot.get().uid)
     assert report.verdict == "different"
     (name,) = changes
@@ -332,7 +332,7 @@ def test_a_span_that_just_began_claims_nothing(watched, chain):
     wallets.attach_wallet(watched.config, Bot.get(), address("other"), later)
     wallets.attach_wallet(watched.config, bot, ADA, later)
     told = watched.get(f"/bots/{bot.uid}/evidence.json").json
-    assert told["wallet"]["spans"][1]["openCost"] is None
+    assert told["wallet"]["spans"][1]["openPositions"] is None
     report = make_auditor(ask_service(watched), FakeNode(chain)).audit(bot.uid)
     assert (report.verdict, report.differences) == ("same", [])
 

@@ -83,9 +83,9 @@ def test_an_untouched_instance_is_the_same(told, story):
     ]
 
 
-RECORD = "carried_in = NULL, open_cost = NULL, open_positions = NULL, forward_realized = NULL"
+RECORD = "open_positions = NULL, forward_realized = NULL"
 DERIVED = ("running_total", "risk_total", "token_total")
-SUMMARY = "coverage = NULL, results = NULL, positions = NULL, realized = NULL, cost_left = NULL"
+SUMMARY = "coverage = NULL, results = NULL, positions = NULL"
 SWAP = "UPDATE {0} SET {1} = (SELECT o.{1} FROM {0} o WHERE o.id <> {0}.id)"
 
 FOUND = [
@@ -168,7 +168,7 @@ FOUND = [
         "past.botId",
     ),
     ("a past is cut", ("UPDATE wallet SET bot_since = 1",), "past.sinceMs"),
-    ("a head's result", ("UPDATE wallet SET realized = realized + 1",), "realized"),
+    ("a head's result", ("UPDATE wallet SET imbalance = imbalance + 1",), "imbalance"),
     ("results by currency", ("UPDATE wallet SET by_quote = '{\"x\": 1}'",), "byQuote.x"),
     ("open positions", ("UPDATE wallet SET positions = '[]'",), "positions"),
     ("the books' difference", ("UPDATE wallet SET imbalance = 1",), "imbalance"),

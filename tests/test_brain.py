@@ -413,9 +413,11 @@ def test_the_more_keys_are_looked_at_the_less_likely_each_has_to_be(monkeypatch)
 def test_lessons_are_looked_for_once_a_week():
     first, second = closes(1, 1)
     week_end = first.closed_at // brain.LOOK_MS * brain.LOOK_MS + brain.LOOK_MS
-    assert brain.is_look([first])
-    assert not brain.is_look([first, replace(second, closed_at=week_end - 1)])
-    assert brain.is_look([first, replace(second, closed_at=week_end)])
+    assert guard.is_first_within([first], brain.LOOK_MS)
+    assert not guard.is_first_within(
+        [first, replace(second, closed_at=week_end - 1)], brain.LOOK_MS
+    )
+    assert guard.is_first_within([first, replace(second, closed_at=week_end)], brain.LOOK_MS)
 
 
 def test_a_comparison_covers_thirty_days_at_most():

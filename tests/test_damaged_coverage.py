@@ -77,7 +77,7 @@ def test_a_fault_beside_a_damaged_coverage_is_still_that_wallets_alone(seen, mon
     damage("not JSON")
     monkeypatch.setattr(type(seen.observer), "_prepare", fail)
     seen.look(2)
-    assert seen.state(ADA) == "complete" and "fails at present" in seen.coverage(EVE)["note"]
+    assert seen.state(ADA) == "complete" and "is failing" in seen.coverage(EVE)["note"]
 
 
 def test_pages_and_the_interface_say_that_it_cannot_be_read(seen, service):

@@ -135,7 +135,7 @@ def publish():
     def write():
         with storage.database.connection_context(), writing():
             Trade.update(result=Trade.result + 1).where(Trade.result.is_null(False)).execute()
-            Wallet.update(realized=Wallet.realized + 1).execute()
+            Wallet.update(imbalance=Wallet.imbalance + 1).execute()
 
     thread = threading.Thread(target=write)
     thread.start()

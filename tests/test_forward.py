@@ -82,7 +82,7 @@ def test_the_order_of_arrival_leaves_no_trace(empty, seed, data):
 
 
 def read_holdings():
-    columns = Attachment.carried_in, Attachment.open_cost, Attachment.open_positions
+    columns = Attachment.open_positions, Attachment.forward_realized
     return list(Attachment.select(*columns).order_by(Attachment.attached_at).tuples())
 
 
@@ -98,13 +98,13 @@ def test_a_rebuild_mends_the_stored_record(empty):
     t.buy("A", 1, 7)
     truth = rebuild(wallet, t.entries)
     bought, sold, _ = list_since()
-    assert (bought.realized, sold.realized, read_holdings()) == (0, 50, [(0, 7, 1)])
+    assert (bought.realized, sold.realized, read_holdings()) == (0, 50, [(1, 50)])
     mine = RunningTotal.view != ALL_HISTORY
     RunningTotal.update(realized=1).where(mine, RunningTotal.hour == bought.hour).execute()
     RunningTotal.update(hour=9).where(mine, RunningTotal.hour == sold.hour).execute()
-    Attachment.update(open_cost=None).execute()
+    Attachment.update(open_positions=None).execute()
     assert rebuild(wallet, []) == truth
-    assert read_holdings() == [(0, 7, 1)]
+    assert read_holdings() == [(1, 50)]
 
 
 def test_a_rebuild_writes_nothing_where_the_clock_of_the_chain_runs_ahead(empty):

@@ -75,7 +75,7 @@ CHANGES = [
     (TradeMint, {"side": None}, ("trade_mint", None)),
     (RunningTotal, {"realized": 3}, ("running_total", None)),
     (RunningTotal, {"hour": 1}, ("running_total", None)),
-    (Wallet, {"realized": 77}, ("wallet", "realized")),
+    (Wallet, {"imbalance": 77}, ("wallet", "imbalance")),
     (Wallet, {"results": "{}"}, ("wallet", "results")),
     (Wallet, {"positions": "[]"}, ("wallet", "positions")),
     (Wallet, {"last_trade_at": 1_793_880_000_000}, ("wallet", "last_trade_at")),
@@ -214,7 +214,7 @@ def test_what_differs_beside_a_running_server_is_looked_at_again(seen):
 def test_what_rebuild_mends_is_whole_again(seen):
     Trade.delete().where(Trade.id == first_sell().id).execute()
     RunningTotal.update(realized=5).execute()
-    Wallet.update(realized=5, results="{}").execute()
+    Wallet.update(imbalance=5, results="{}").execute()
     assert differences(seen)
     rebuilding.rebuild(seen.observer.state, list(Wallet.select()), seen.now)
     assert differences(seen) == []

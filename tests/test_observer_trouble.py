@@ -229,7 +229,7 @@ def test_any_fault_of_one_wallet_is_that_wallets_alone(look, monkeypatch, kind, 
     health = check_health(seen.config, seen.now)["walletObserver"]
     assert [row["wallet"] for row in health["troubled"]] == [eve] and health["troubledWallets"] == 1
     assert health["lastError"].startswith(eve) and health["troubled"][0]["tries"] < 12
-    assert "fails at present" in seen.coverage(eve)["note"] and seen.coverage(ADA)["note"] is None
+    assert "is failing" in seen.coverage(eve)["note"] and seen.coverage(ADA)["note"] is None
     seen.restart()
     seen.look(2)
     assert seen.state(ADA) == "complete" and seen.observer.problem is None

@@ -305,7 +305,7 @@ class Row:
 
 
 def loaded():
-    return {load.Player(1, 0): LoadedTrader(trader(1), Row())}
+    return {load.AccountKey(1, 0): LoadedTrader(trader(1), Row())}
 
 
 def test_a_diary_tells_pauses_and_what_was_refused():
@@ -318,8 +318,8 @@ def test_a_diary_tells_pauses_and_what_was_refused():
         RememberedRow(1, 0, "refusal", 6, "A", orjson.dumps({"reason": "thin"}).decode()),
         RememberedRow(1, 0, "pause", 7, "A", orjson.dumps({"ends": "q"}).decode()),
     ):
-        load._remember_line(known[load.Player(1, 0)].trader, row)
-    one = known[load.Player(1, 0)].trader
+        load._remember_line(known[load.AccountKey(1, 0)].trader, row)
+    one = known[load.AccountKey(1, 0)].trader
     assert one.refused == {refusal_key("thin", "A"): 6}
     assert one.pauses == [Pause("p", "cool_down", "pause", "A", 4, 9, True, 8, 5, {"closes": "8"})]
     assert not load.read_pause(4, "A", {**pause, "what": "observed"}).applied
@@ -334,7 +334,7 @@ def test_what_is_told_of_traders_that_are_not_played_is_left_aside(monkeypatch):
         ReviewRow(2, 9, "upheld", '[{"key": "clock_skew:C"}]'),
     ]
     load._remember_reviews(known, reviews, faults)
-    one = known[load.Player(1, 0)].trader
+    one = known[load.AccountKey(1, 0)].trader
     assert one.review_keys == {"price_jump:A", "double_exit:B"}
     assert one.review_topics == {load.topic_of("double_exit:B")}
     row = CloseRow(7, 1, 0, 5, "A", "AA", 1, 2, "stop", 9, 8, 7, PIPELINE, "[]")

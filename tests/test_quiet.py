@@ -137,10 +137,10 @@ def test_a_wallet_that_goes_to_another_bot_begins_a_record_at_the_next_poll(look
     Attachment.update(detached_at=seen.now).execute()
     attach_wallet(seen.config, bot, ADA, seen.now)
     record = Attachment.get(Attachment.detached_at.is_null())
-    assert record.open_cost is None
+    assert record.open_positions is None
     seen.look()
     record = Attachment.get_by_id(record.id)
-    assert record.open_cost is not None and record.wallet.address == ADA
+    assert record.open_positions is not None and record.wallet.address == ADA
 
 
 @pytest.mark.parametrize(
@@ -150,18 +150,18 @@ def test_a_wallet_that_goes_to_another_bot_begins_a_record_at_the_next_poll(look
         lambda one: Wallet.update(rules="others"),
         lambda one: Wallet.update(coverage="not JSON"),
         lambda one: Wallet.update(results=None, due_at=0),
-        lambda one: Attachment.update(open_cost=7),
+        lambda one: Attachment.update(open_positions=7),
     ],
     ids="scan rules coverage results record".split(),
 )
 def test_what_another_process_leaves_to_do_is_done_by_the_next_poll(look, chain, write):
     seen = rest(look(chain))
-    told, before, cost = seen.coverage(), seen.ledger(), Attachment.get().open_cost
+    told, before, held = seen.coverage(), seen.ledger(), Attachment.get().open_positions
     write(seen.wallets[0]).execute()
-    if Attachment.get().open_cost != cost:
+    if Attachment.get().open_positions != held:
         make_due([seen.wallets[0].id])
     seen.look()
-    assert seen.ledger() == before and Attachment.get().open_cost == cost
+    assert seen.ledger() == before and Attachment.get().open_positions == held
     assert seen.coverage()["state"] == told["state"]
 
 

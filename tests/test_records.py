@@ -39,7 +39,7 @@ def test_nothing_is_told_before_anything_was_observed(service, bot):
 def test_the_record_has_the_fields_of_results(service, bot):
     service.observe_results(W, 9)
     service.observe_span(
-        W, 7, 40, 2, realized=-5, volume=250, trades=3, matched=1, winning=0, cost_left=4
+        W, 2, open_cost=40, realized=-5, volume=250, trades=3, matched=1, winning=0, cost_left=4
     )
     shown = show(service, bot)
     record = shown["record"]

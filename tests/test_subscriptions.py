@@ -124,6 +124,13 @@ def test_an_endpoint_is_muted_after_many_false_notices_in_a_row():
     assert not notices.is_false("endpoint 2") and notices.take(lambda: 99.0) == [88]
 
 
+def test_a_wallet_that_is_not_wanted_is_forgotten():
+    notices = Notices()
+    notices.note_found(7, 0.0)
+    notices.want(())
+    assert not any(7 in one for one in vars(notices).values() if isinstance(one, dict))
+
+
 def test_an_endpoint_that_leaves_something_out_is_not_relied_on_for_a_while():
     notices = Notices()
     notices.cover("endpoint 1", {7, 8})

@@ -341,7 +341,7 @@ def test_rebuild_finds_nothing_to_change_and_restores_what_was_changed(story):
             WalletSignature.signature == some[2].signature
         ).execute()
         TradeMint.update(side="buy").execute()
-        Wallet.update(results="{}", positions="[]", realized=5).execute()
+        Wallet.update(results="{}", positions="[]", imbalance=5).execute()
         assert ledger_of([ADA, EVE]) != truth
     report = rebuild(settings)
     assert (

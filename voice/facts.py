@@ -1,4 +1,4 @@
-"""The facts of a post, and the check that its text holds no number beyond them. Pure."""
+"""The facts of a post, and the check that its text contains no other number. Pure."""
 
 import re
 import unicodedata
@@ -9,10 +9,10 @@ from typing import Any
 # What a post is made of: a `kind`, and display texts by name.
 Facts = Mapping[str, Any]
 
-# Hostile text, which is repeated as it is and lends no numbers.
+# Hostile text: repeated as it is, but its numbers don't count as facts.
 NAMES = ("symbol", "fromSymbol")
 MAX_NAME = 24
-# What stands in a sentence without being taken for a part of it.
+# Names that can appear in a sentence without being read as part of it.
 TICKER = re.compile(r"[$#]?[^\W\d_][\w$-]*")
 FOUR_DIGITS = Context(prec=4, rounding=ROUND_HALF_UP)
 MIN_GROUPED = 1000
@@ -40,7 +40,7 @@ VAGUE_WORDS = (
     " thousands million millions billion billions trillion trillions tenfold hundredfold"
 )
 VAGUE_COUNTS = frozenset(VAGUE_WORDS.split())
-# Beside an amount these would be read as a part of it.
+# Next to an amount, these would be read as part of it.
 MISREAD_WORDS = {*COUNTS, *VAGUE_COUNTS, "sol", "lamports"}
 
 
@@ -148,8 +148,8 @@ def find_promise(text: str) -> str | None:
 
 
 def find_false_direction(text: str, facts: Facts) -> str | None:
-    """Return what a text in lower case tells the wrong way round, or None: a purchase as a sale, a
-    loss as a gain, or a number of something else beside the word for a gain or a loss.
+    """Return what a lower-case text gets backwards, or None: a purchase as a sale, a loss as a
+    gain, or a number of something else next to the word for a gain or a loss.
     """
     kind = facts["kind"]
     event = kind if kind in (*PURCHASES, *SALES) else f"{kind} {facts.get('what')}"

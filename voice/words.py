@@ -1,8 +1,8 @@
-"""How facts are told: sentences for each event, whatever the tone, and the words for results and
-reasons. The clauses that may follow are in `voice/clauses.toml`.
+"""Sentences for each event, in any tone, and the words for results and reasons. Optional clauses
+are in `voice/clauses.toml`.
 
-`voice.builtin` puts them together. Posts are seeded by the order of these lists: to change one is
-to change what comes next; posts that were written keep their words.
+`voice.builtin` combines them. Posts are seeded by the order of these lists, so changing a list
+changes later posts; posts that are already written keep their words.
 """
 
 import tomllib
@@ -18,7 +18,7 @@ TONES: dict[str, Clauses] = tomllib.loads(
 
 
 # Sentences by kind of fact, or by kind and `what`, without their full stop. A write-off is a close
-# that brought nothing. One whose facts are all known is chosen; the last of each needs the fewest.
+# without proceeds. A sentence whose facts are all known is chosen; the last one needs the fewest.
 SPEECH = {
     "buy": (
         "Bought {amount} {symbol} for {paid} {currency}",

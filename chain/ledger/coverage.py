@@ -1,4 +1,4 @@
-"""The order of a wallet's receipts, and how complete its history may be said to be. Pure."""
+"""The order of a wallet's receipts, and how complete its history is. Pure."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -109,17 +109,18 @@ class Progress:
     confirmed: bool = False
     closed: bool = False
     pending: int = 0
-    # of these, how many were asked for often without success, or refused
+    # of these, how many failed repeatedly or were refused
     stuck: int = 0
     # ((slot, why), ...)
     refused: tuple[tuple[int, str], ...] = ()
     unexplained: tuple[tuple[str, int, int], ...] = ()
     capped: bool = False
     accounts_capped: bool = False
-    # percent used of the nearer limit, of transactions or of token accounts
+    # percent used of the nearer limit, of transactions or of token accounts; an upper bound below
+    # NEAR_LIMIT_PERCENT
     filled: int = 0
     program: bool = False
-    # Nobody holds it any more, and not all was seen that it did before.
+    # It was disconnected before everything it did was observed.
     given_up: bool = False
     # Why observing fails now, as a sentence; it is tried again.
     trouble: str | None = None
@@ -130,7 +131,8 @@ def decide_state(chain: BalanceChain, progress: Progress) -> tuple[str, list[Gap
     state, gaps, note = _decide_state(chain, progress)
     if progress.given_up:
         note = _join_notes(note, GIVEN_UP)
-    if progress.filled >= NEAR_LIMIT_PERCENT and not progress.capped | progress.accounts_capped:
+    is_capped = progress.capped or progress.accounts_capped
+    if progress.filled >= NEAR_LIMIT_PERCENT and not is_capped:
         note = _join_notes(note, NEAR_LIMIT.format(progress.filled))
     return state, gaps, add_trouble(note, progress.trouble)
 
@@ -142,8 +144,7 @@ def _join_notes(note: str | None, more: str) -> str:
 def add_trouble(note: str | None, trouble: str | None) -> str | None:
     if trouble is None:
         return note
-    told = f"Observing this wallet fails at present and is tried again: {trouble}."
-    return _join_notes(note, told)
+    return _join_notes(note, f"Observing this wallet is failing and will be retried: {trouble}.")
 
 
 IS_PROGRAM = "This address is a program, not a wallet: it is not observed."
@@ -152,7 +153,7 @@ FETCHING = (
     "Activity of this wallet is still being fetched; until all of it is here, results may be"
     " missing."
 )
-# From here on readers are told that a wallet comes near a limit.
+# From this percentage on, the note says that a wallet is close to a limit.
 NEAR_LIMIT_PERCENT = 80
 # In all notes about limits.
 OF_LIMITS = "this service's limit"

@@ -9,9 +9,7 @@ from chain.ledger.sales import UNEXPLAINED, Fill
 from chain.reading.entries import Entry
 from chain.reading.instructions import WRAPPED_SOL
 from chain.reading.kinds import TRADES
-from chain.reading.quotes import MINTS
-
-MONEY = MINTS | {WRAPPED_SOL}
+from chain.reading.quotes import MONEY
 
 
 @dataclass
@@ -21,9 +19,8 @@ class Deposits:
     """
 
     held: dict[tuple[str, str], int] = field(default_factory=dict)
-
-    def sum_parked(self, mint: str) -> int:
-        return sum(amount for (_, of), amount in self.held.items() if of == mint and amount > 0)
+    # By mint, the sum of what is above 0.
+    parked: Counter[str] = field(default_factory=Counter)
 
     def follow(self, entry: Entry) -> Entry:
         """Count an entry in. Return it without a price if it is a trade at an order book that holds
@@ -33,24 +30,30 @@ class Deposits:
         if is_priced and any([self.held.get(row[:2], 0) > 0 for row in entry.others]):
             entry = entry._replace(flags=tuple(sorted({*entry.flags, UNEXPLAINED})))
             is_priced = False
-        for address, mint, before, after in () if is_priced else entry.others:
-            is_order = entry.kind.startswith("order_")
-            if not is_order or (mint in MONEY and (entry.kind == "order_open" or after < before)):
-                self._change((address, mint), after - before)
+        if not is_priced:
+            self._follow_others(entry)
         for address, mint, raw in entry.parked:
             self._change((address, mint), raw, entry.kind == "lending")
         return entry
 
+    def _follow_others(self, entry: Entry) -> None:
+        is_order = entry.kind.startswith("order_")
+        for address, mint, before, after in entry.others:
+            if not is_order or (mint in MONEY and (entry.kind == "order_open" or after < before)):
+                self._change((address, mint), after - before)
+
     def _change(self, key: tuple[str, str], amount: int, borrowed: bool = False) -> None:
-        """What was `borrowed` came first, and is paid back later."""
-        left = self.held.get(key, 0) + amount
+        """`borrowed`: the amount may fall below 0, since a loan is paid back later."""
+        held = self.held.get(key, 0)
+        left = held + amount
+        self.parked[key[1]] += max(0, left) - max(0, held)
         if left > 0 or (left and borrowed):
             self.held[key] = left
         else:
             self.held.pop(key, None)
 
     def read_fill(self, entry: Entry, escrows: Mapping[str, Escrow]) -> Fill | None:
-        """None if somebody's own pocket may have paid, or the order's opening wasn't observed."""
+        """None if someone may have paid out of pocket, or the order's opening wasn't observed."""
         if entry.kind != "order_fill" or UNEXPLAINED in entry.flags:
             return None
         returned: Counter[str] = Counter()

@@ -127,11 +127,8 @@ class Ledger:
 
     def find_holdings(self) -> dict[int, Holdings]:
         """By number of the attachment."""
-        held = self.spans.find_holdings(self._measure)
-        return {
-            number: one._replace(forward_realized=self._find_realized(number))
-            for number, one in held.items()
-        }
+        held = self.spans.count_held(self._count_positions)
+        return {number: Holdings(n, self._find_realized(number)) for number, n in held.items()}
 
     def find_forward_realized(self) -> int | None:
         """Lamports realized in all attachments; None for a wallet that was never attached."""
@@ -142,12 +139,9 @@ class Ledger:
         account = self.accounts.get((SOL, view))
         return account.totals.realized if account else 0
 
-    def _measure(self, begins: int) -> Holdings:
-        inventory = self.inventories[SOL]
-        positions = inventory.list_positions(self.decimals, begins)
-        known = sum(one.cost is not None for one in positions)
-        held = inventory.count_held(begins)
-        return Holdings(open_cost=held.cost, open_positions=known)
+    def _count_positions(self, begins: int) -> int:
+        positions = self.inventories[SOL].list_positions(self.decimals, begins)
+        return sum(one.cost is not None for one in positions)
 
     def apply(self, entry: Entry) -> dict[Key, Booked]:
         """Book one entry, in chain order; return what it made, by money and view."""
@@ -180,7 +174,7 @@ class Ledger:
         parked since it began.
         """
         money, view = key
-        parked = self.deposits.sum_parked(money or WRAPPED_SOL)
+        parked = self.deposits.parked[money or WRAPPED_SOL]
         if view != ALL_HISTORY:
             parked = max(0, parked - self._parked_before.get(money, 0))
         return known.cost + parked
@@ -188,12 +182,12 @@ class Ledger:
     def _turn(self, entry: Entry) -> None:
         """Close and begin attachments; count what is held at a cost since the open one."""
         before = self.spans.open
-        self.spans.turn(entry, self._measure)
+        self.spans.turn(entry, self._count_positions)
         span = self.spans.open
         for money, inventory in self.inventories.items():
             if span is not before:
                 inventory.watch(span.begins_ms if span else None)
-                self._parked_before[money] = self.deposits.sum_parked(money or WRAPPED_SOL)
+                self._parked_before[money] = self.deposits.parked[money or WRAPPED_SOL]
             for known in inventory.known_costs:
                 known.begin()
 

@@ -37,9 +37,9 @@ class OpenPosition:
 
 @dataclass(slots=True)
 class Positions:
-    """Counts of positions in a view of a money. `ended`, `held`: over, and still open; `..._sold`
-    and `..._won`: of these, with a sale, and with a gain. Only positions with a sale count as
-    ended. `holdings`: ended positions by seconds held (round_down).
+    """Counts of positions in a view of a money. `ended`: closed ones that had a sale; `held`: open
+    ones; `..._sold`, `..._won`: those of them with a sale, and with a gain. `holdings`: ended
+    positions by seconds held (round_down).
     """
 
     ended: int = 0
@@ -60,7 +60,7 @@ class Positions:
         `time`: Unix seconds.
         """
         if booked and booked.side.kind == "round_trip" and booked.result is not None:
-            # From empty to empty in one transaction, apart from what else is held of the token.
+            # Bought and sold in one transaction; other units of the token don't matter.
             self._end(OpenPosition(time, 0, booked.result, booked.result, is_sold=True), time)
         sold = booked.sold if booked and INCOMPLETE not in booked.flags else None
         for mint in known.touched if sold is None else {*known.touched, sold}:

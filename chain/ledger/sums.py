@@ -51,7 +51,7 @@ class Sums(NamedTuple):
         return changed._replace(held=self.held, held_sold=self.held_sold, held_won=self.held_won)
 
     def give_up(self) -> "Sums":
-        """The same once the wallet is disconnected: all it still holds left without a sale."""
+        """The same after a disconnect: everything still held counts as left without a sale."""
         return self._replace(
             cost_left=self.cost_left + self.open_cost,
             open_cost=0,
@@ -73,7 +73,7 @@ class Sums(NamedTuple):
 
     @property
     def worst_case(self) -> int:
-        """The result if nothing unsold is worth anything. In a window only a rise of the cost held
+        """The result if unsold tokens are worthless. In a window only a rise of the cost held
         counts.
         """
         return self.realized - self.cost_left - max(0, self.open_cost)
@@ -104,8 +104,8 @@ def divide(number: int, by: int) -> int:
 
 
 def list_signs(sums: Sums, best_token: int) -> list[str]:
-    """What to read a result with; nobody loses a rank for it. `best_token`: what the token that
-    earned most earned.
+    """Signs to consider along with a result; they don't affect the rank. `best_token`: the result
+    of the best token.
     """
     signs = []
     if sums.realized > 0 and best_token * 5 > sums.realized * 4:

@@ -20,7 +20,7 @@ from chain.reading.entries import Entry
 ALL_HISTORY = 0
 # (money, view)
 Key = tuple[str, int]
-HOUR_SECONDS = 3_600
+HOUR_SECONDS, HOUR_MS = 3_600, 3_600_000
 # A purchase and a sale within this time are a pair.
 PAIR_SECONDS = 60
 
@@ -34,12 +34,8 @@ class Span(NamedTuple):
 
 
 class Holdings(NamedTuple):
-    """Of a span, in lamports: the known cost of what was held when it began (`carried_in`), that of
-    what it acquired and still holds, in how many tokens, and what it realized.
-    """
+    """Of a span: tokens that it acquired at a known cost and still holds, and lamports realized."""
 
-    carried_in: int = 0
-    open_cost: int = 0
     open_positions: int = 0
     forward_realized: int = 0
 
@@ -134,8 +130,8 @@ _POSITIONS = Sums._fields[Sums._fields.index("ended") :]
 _read_totals, _read_positions = attrgetter(*_TOTALS), attrgetter(*_POSITIONS)
 
 
-# Measures holdings; costs from before a moment (UTC ms) count as unknown.
-Measure = Callable[[int], Holdings]
+# Counts the tokens held at a known cost; costs from before a moment (UTC ms) count as unknown.
+Count = Callable[[int], int]
 
 
 @dataclass
@@ -145,31 +141,29 @@ class Spans:
     spans: tuple[Span, ...] = ()
     now_ms: int = 0
     open: Span | None = None
-    # by number, of those that began: carried_in so far, all of it once they are over
-    _held: dict[int, Holdings] = field(default_factory=dict)
+    # by number, tokens held at the end of those that are over
+    _held: dict[int, int] = field(default_factory=dict)
     _begun: int = 0
 
-    def turn(self, entry: Entry, measure: Measure) -> None:
-        """Close and begin spans up to the latest time. `measure`: before this entry."""
+    def turn(self, entry: Entry, count: Count) -> None:
+        """Close and begin spans up to the latest time. `count`: before this entry."""
         happened_at = entry.happened_at
         if happened_at is None or happened_at <= self.now_ms:
             return
         self.now_ms = happened_at
-        self._close_over(measure)
+        self._close_over(count)
         while not self.open and self._begun < len(self.spans):
             span = self.spans[self._begun]
             if span.begins_ms > self.now_ms:
                 return
             self._begun += 1
             self.open = span
-            self._held[span.number] = Holdings(carried_in=measure(UNDATED).open_cost)
-            self._close_over(measure)
+            self._close_over(count)
 
-    def _close_over(self, measure: Measure) -> None:
+    def _close_over(self, count: Count) -> None:
         span = self.open
         if span and span.ends_ms is not None and span.ends_ms <= self.now_ms:
-            held = measure(span.begins_ms)
-            self._held[span.number] = held._replace(carried_in=self._held[span.number].carried_in)
+            self._held[span.number] = count(span.begins_ms)
             self.open = None
 
     def list_views(self, entry: Entry) -> list[tuple[int, int]]:
@@ -179,12 +173,9 @@ class Spans:
             return [(ALL_HISTORY, UNDATED), (span.number, span.begins_ms)]
         return [(ALL_HISTORY, UNDATED)]
 
-    def find_holdings(self, measure: Measure) -> dict[int, Holdings]:
-        """By number of the span. `measure`: of the ledger now."""
-        waiting = Holdings(carried_in=measure(UNDATED).open_cost)
-        found = {span.number: self._held.get(span.number, waiting) for span in self.spans}
+    def count_held(self, count: Count) -> dict[int, int]:
+        """Tokens held by number of the span. `count`: of the ledger now."""
+        held = {span.number: self._held.get(span.number, 0) for span in self.spans}
         if self.open:
-            number = self.open.number
-            held = measure(self.open.begins_ms)
-            found[number] = held._replace(carried_in=found[number].carried_in)
-        return found
+            held[self.open.number] = count(self.open.begins_ms)
+        return held

@@ -9,43 +9,41 @@ from chain.reading.flows import ORDER_BOOKS, Flows
 from chain.reading.instructions import WRAPPED_SOL
 from chain.reading.moves import Move
 from chain.reading.programs import Programs
-from chain.reading.quotes import MINTS
+from chain.reading.quotes import MONEY
 from chain.reading.receipts import Instruction, Receipt
-
-MONEY = MINTS | {WRAPPED_SOL}
 
 # (address, mint, raw units before, after)
 Row = tuple[str, str, int, int]
 
 
-class Deposits(NamedTuple):
+class Deposited(NamedTuple):
     """As in an Entry."""
 
     others: tuple[Row, ...] = ()
     parked: tuple[tuple[str, str, int], ...] = ()
 
 
-def read_deposits(receipt: Receipt, effect: Effect, programs: Programs, kind: str) -> Deposits:
+def read_deposits(receipt: Receipt, effect: Effect, programs: Programs, kind: str) -> Deposited:
     if kind == "lending" or kind.startswith("order_"):
         family = kind.partition("_")[0]
         calls = list(find_calls(receipt, lambda one: programs.family(one.program) == family))
     elif kind == "failed" or ORDER_BOOKS.isdisjoint(receipt.programs):
-        return Deposits()
+        return Deposited()
     else:
         family = ""
         calls = list(find_calls(receipt, lambda one: one.program in ORDER_BOOKS))
     flows = Flows(receipt, effect, calls, programs)
     if family == "order":
-        return Deposits((*_list_tokens(flows), *_list_lamports(flows)))
+        return Deposited((*_list_tokens(flows), *_list_lamports(flows)))
     if family == "lending":
         moves = (m for m in flows.moves if m.call is not None and m.mint in MONEY)
-        return Deposits(parked=(*_sum_by_account(flows, moves), *_list_unshown(flows)))
+        return Deposited(parked=(*_sum_by_account(flows, moves), *_list_unshown(flows)))
     by_call = _list_one_way(flows)
     settled = _find_settled(flows, by_call)
     exchanged = (move for place in settled for move in by_call[place])
     rest = (move for place in by_call.keys() - settled for move in by_call[place])
     others = _sum_by_account(flows, exchanged)
-    return Deposits(
+    return Deposited(
         tuple((address, mint, max(0, -raw), max(0, raw)) for address, mint, raw in others),
         tuple(_sum_by_account(flows, rest)),
     )
@@ -67,13 +65,13 @@ def find_calls(receipt: Receipt, wanted: Callable[[Instruction], bool]) -> Itera
 
 
 def _is_given(flows: Flows, move: Move) -> bool:
-    """Other people's accounts may let the wallet spend from them."""
+    """A move counts too if another owner's account lets the wallet spend from it."""
     is_own = move.source in flows.own or move.authority == flows.effect.wallet
     return is_own and move.target is not None and move.target not in flows.own
 
 
 def _list_one_way(flows: Flows) -> dict[int, list[Move]]:
-    """By call, what was deposited or returned. Nothing stays of what one call exchanges at once."""
+    """Deposits or returns by call. A call that exchanges something leaves no deposit."""
     by_call: dict[int, list[Move]] = defaultdict(list)
     for move in flows.moves:
         if move.call is not None:
@@ -93,7 +91,7 @@ def _find_settled(flows: Flows, by_call: Mapping[int, list[Move]]) -> set[int]:
     for place, moves in by_call.items():
         body = flows.calls[place].body
         if any(move.target in flows.own for move in moves):
-            named = {account for one in body.tree() for account in one.accounts}
+            named = body.named
             orders = {
                 before
                 for before, given in by_call.items()
@@ -118,7 +116,7 @@ def _sum_by_account(flows: Flows, moves: Iterable[Move]) -> Iterator[tuple[str, 
 
 def _list_unshown(flows: Flows) -> Iterator[tuple[str, str, int]]:
     """Lamports that accounts of the calls paid the wallet without an instruction that shows it."""
-    named = {a for call in flows.calls for one in call.body.tree() for a in one.accounts}
+    named = {account for call in flows.calls for account in call.body.named}
     rest = flows.unshown_in
     for address in sorted(named & flows.unshown.keys() - flows.own):
         paid = min(rest, -flows.unshown[address])
@@ -151,7 +149,7 @@ def _list_lamports(flows: Flows) -> Iterator[Row]:
     for move in flows.moves:
         if move.call is not None and move.mint == WRAPPED_SOL and _is_given(flows, move):
             paid[move.target or ""] += move.amount
-    named = {a for call in flows.calls for one in call.body.tree() for a in one.accounts}
+    named = {account for call in flows.calls for account in call.body.named}
     for address in sorted((named | paid.keys()) - flows.own - receipt.signers):
         before, after = receipt.lamports(address)
         if kept := min(paid[address], after):

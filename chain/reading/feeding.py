@@ -10,7 +10,7 @@ from chain.reading.moves import Move, is_read
 from chain.reading.programs import TIP_ACCOUNTS
 from chain.reading.receipts import Instruction
 
-# An account that takes less than this of what moves inside takes a fee and isn't a pool.
+# An account that receives a smaller share of what moves inside collects a fee; it isn't a pool.
 MIN_POOL_PERCENT = 5
 
 Key = tuple[str, str]
@@ -123,12 +123,8 @@ class Feeding:
 
     def _payers(self) -> list[str]:
         """Accounts that may have paid the wallet unshown."""
-        named = {
-            account
-            for place in self.flows.trading
-            for one in self.flows.calls[place].body.tree()
-            for account in one.accounts
-        } | self.flows.partners
+        called = (self.flows.calls[place].body.named for place in self.flows.trading)
+        named = self.flows.partners.union(*called)
         return [
             account
             for account in named - self.flows.own
@@ -141,7 +137,7 @@ class Feeding:
 
     @cached_property
     def _foreign_held(self) -> set[str]:
-        """Accounts that a program nobody knows could change outside the trade."""
+        """Accounts that an unknown program could change outside the trade."""
         flows = self.flows
         return {
             account
@@ -182,7 +178,7 @@ class Feeding:
 
     def _given_along(self, mint: str) -> int:
         """What signers, accounts that let the wallet spend, and accounts that got nothing in
-        return gave inside. Rent is no part of a price.
+        return gave inside. Rent isn't part of a price.
         """
         paid: Counter[str] = Counter()
         for move in self.flows.moves:
@@ -217,8 +213,8 @@ class Feeding:
         return sides is not None and sides[0] is None
 
     def _poured(self, mint: str) -> int:
-        """Plain transfers into the accounts that took what the wallet gave, and lamports that a
-        program nobody knows put there.
+        """Plain transfers into the accounts that received what the wallet gave, and lamports put
+        there by an unknown program.
         """
         poured = [
             m

@@ -180,7 +180,7 @@ class Flows:
         body = self.calls[place].body
         if body.program not in ORDER_BOOKS:
             return set()
-        named = {account for one in body.tree() for account in one.accounts}
+        named = body.named
         earlier = {
             before
             for before, call in enumerate(self.calls[:place])

@@ -101,8 +101,8 @@ def _concerns(instruction: Instruction, own: Set[str]) -> bool:
     """Calls without accounts (markers) concern the whole transaction; balance recorders none."""
     if instruction.data[:8] in RECORD_CALLS:
         return False
-    accounts = [account for one in instruction.tree() for account in one.accounts]
-    return not accounts or any(account in own for account in accounts)
+    named = instruction.named
+    return not named or not named.isdisjoint(own)
 
 
 def _deciding_families(
@@ -229,7 +229,7 @@ def _list_side(receipt: Receipt, effect: Effect, programs: Programs) -> frozense
     pass on what a pool paid.
     """
     calls = find_calls(receipt, lambda one: programs.family(one.program) == "order")
-    named = {account for call in calls for one in call.tree() for account in one.accounts}
+    named = {account for call in calls for account in call.named}
     for address, sides in receipt.tokens.items():
         if any(side and side.owner in receipt.signers for side in sides):
             named.add(address)

@@ -42,6 +42,7 @@ QUOTES = (
     ),
 )
 MINTS = frozenset(quote.mint for quote in QUOTES)
+MONEY = MINTS | {WRAPPED_SOL}
 # By the ledger's word for a money: SOL has none.
 MONEYS = {"": Quote(WRAPPED_SOL, "SOL", 9, ""), **{quote.mint: quote for quote in QUOTES}}
 

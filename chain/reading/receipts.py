@@ -53,6 +53,11 @@ class Instruction:
             yield from one.tree()
 
     @property
+    def named(self) -> set[str]:
+        """All accounts that it or an inner call names."""
+        return {account for one in self.tree() for account in one.accounts}
+
+    @property
     def operations(self) -> Iterator[Operation]:
         """What native programs did in it, in order."""
         return (one.operation for one in self.tree() if one.operation)
@@ -106,12 +111,7 @@ class Receipt:
     @cached_property
     def programs(self) -> set[str]:
         """All that ran, inner ones too."""
-        found, rest = set[str](), list(self.instructions)
-        while rest:
-            one = rest.pop()
-            found.add(one.program)
-            rest.extend(one.inner)
-        return found
+        return {one.program for top in self.instructions for one in top.tree()}
 
     @cached_property
     def operations(self) -> tuple[Operation, ...]:

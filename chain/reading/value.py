@@ -64,13 +64,13 @@ def split_trade(
 
 
 def split_fill(flows: Flows) -> Split:
-    """Split of an order's fill: what was got must have come out of known calls."""
+    """Split of an order's fill: everything received must come from known calls."""
     risen = [row for row in venue_tokens(flows) if row[1] > 0]
     if risen:
         return split_trade(flows, risen, "", explain_feeding=False)
     beside = flows.beside
     if any(amount > 0 for amount in beside.values()):
-        # all of it came by other instructions: nothing of a price is explained
+        # Everything arrived by other instructions, so none of the price is explained.
         return Split(beside[WRAPPED_SOL], token_rows(flows, beside), 0)
     if flows.effect.sol + flows.effect.fee > 0:
         return split_trade(flows, (), "got", explain_feeding=False)
@@ -136,8 +136,8 @@ def _explain_payers(flows: Flows, mint: str) -> tuple[int, int]:
 
 
 def _explain_feeding(flows: Flows, legs: Iterable[str]) -> tuple[int, bool]:
-    """(percent that nobody else paid, did somebody else pay?). Gifts to what the wallet gives count
-    from the first unit on; pools may gain a little from others.
+    """(percent that no third party paid, did a third party pay?). Any gift of a token that the
+    wallet gives counts; pools may gain a little from others.
     """
     if flows.whole:
         return 100, False

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import storage
 from chain.ledger.inventory import SOL
 from chain.ledger.sums import NOTHING, Sums, add_up
-from chain.ledger.views import ALL_HISTORY, HOUR_SECONDS, Holdings, Span
+from chain.ledger.views import ALL_HISTORY, HOUR_MS, Holdings, Span
 from storage import Rows
 
 # The numbers of the wallets that bots hold now, each once.
@@ -54,7 +54,7 @@ def replace_holdings(wallet_id: int, right: dict[int, Holdings]) -> bool:
 
 # ---- whose the past is ---------------------------------------------------------------------------
 class Holder(NamedTuple):
-    """Which bot held a wallet, as what, and from when in ms."""
+    """A bot that held a wallet, its kind of ownership, and since when (ms)."""
 
     bot: int | str
     ownership: str
@@ -72,12 +72,12 @@ class Past(NamedTuple):
 
 
 def find_past(holders: Sequence[Holder], bot: int | str) -> Past | None:
-    """Whose a wallet's trades were before those of this bot, which holds it last; None: all are its
-    own.
+    """The owner of a wallet's trades before those of this bot, its last holder; None if all belong
+    to this bot.
 
-    A bot that merely claims a wallet that another one held gets what happened since its first
-    claim. What was before stays, until another proof, with the bot that proved the wallet; if none
-    did, with the one that held it first.
+    A bot that only claims a wallet after another one held it gets the trades since its first claim.
+    Earlier trades stay, until another proof, with the bot that proved the wallet, or with its first
+    holder if no bot did.
     """
     proofs = [place for place, one in enumerate(holders) if one.ownership == "proven"]
     begin = proofs[-1] if proofs else 0
@@ -105,7 +105,7 @@ class Source(NamedTuple):
     which: str
 
 
-# Of all that the wallets did which bots hold now, or of what happened while they held them.
+# All history of the wallets that bots hold now, or only what happened while bots held them.
 OF_RESULTS = Source(str(ALL_HISTORY), "a.detached_at IS NULL")
 OF_RECORD = Source("a.id", "a.forward_realized IS NOT NULL")
 
@@ -121,7 +121,6 @@ def write_last(name: str, view: str, money: str = f"'{SOL}'", until: int | None 
         AND l.money = {money} AND l.view = {view}{before})"""
 
 
-HOUR_MS = HOUR_SECONDS * 1000
 # {last}: of write_last.
 TOTALS = f"""
 SELECT a.bot_id, a.detached_at, {", ".join(f"t.{name}" for name in Sums._fields)}
@@ -131,8 +130,8 @@ FROM attachment a JOIN running_total t ON {{last}} WHERE {{which}} AND a.bot_id 
 def read_totals(
     rows: Rows, source: Source, bots: Collection[int], money: str = SOL, until: int | None = None
 ) -> dict[int, Sums]:
-    """Sums of bots by number, over all their wallets, of all or before an hour counted from 1970.
-    What a disconnected wallet held has left.
+    """Sums of bots by number, over all their wallets, in total or before an hour (from 1970). What
+    a disconnected wallet still held counts as left without a sale.
     """
     if not bots:
         return {}

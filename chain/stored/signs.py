@@ -1,4 +1,4 @@
-"""Signs that a result needs a second look: shown next to it, and nobody loses a rank for them."""
+"""Signs that a result needs a second look: shown next to it, without effect on the rank."""
 
 from collections import Counter
 from collections.abc import Collection
@@ -25,7 +25,7 @@ GROUP BY bot_id"""
 def find_signs(
     rows: Rows, source: Source, bots: Collection[int], money: str = SOL
 ) -> dict[int, list[str]]:
-    """Signs of all that bots did, by number."""
+    """Signs by bot, over all its results."""
     totals = read_totals(rows, source, bots, money)
     best = _find_best(rows, source, [bot for bot in bots if _gained(totals.get(bot))], money)
     return {bot: list_signs(totals.get(bot, Sums()), best.get(bot, 0)) for bot in bots}

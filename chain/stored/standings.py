@@ -10,7 +10,7 @@ from typing import NamedTuple
 import storage
 from chain.ledger.inventory import SOL
 from chain.ledger.sums import NOTHING, Sums, add_up
-from chain.ledger.views import ALL_HISTORY, HOUR_SECONDS
+from chain.ledger.views import ALL_HISTORY, HOUR_MS, HOUR_SECONDS
 from chain.reading.quotes import QUOTES
 from chain.stored.attachments import Source, write_last
 from chain.stored.summary import read_coverage
@@ -189,7 +189,7 @@ class Holding(NamedTuple):
 
     @property
     def detached_hour(self) -> int:
-        return (self.detached_at or 0) // 1000 // HOUR_SECONDS
+        return (self.detached_at or 0) // HOUR_MS
 
 
 PRESENT = "a.id IS NOT NULL AND (a.detached_at IS NULL OR a.detached_at = b.retired_at)"
@@ -255,7 +255,7 @@ class _Reader:
             is_over = one.detached_hour < self.since
             return last.give_up().minus(before.give_up() if is_over else before)
         if self.board.record == ALL and one.holder == "earlier" and one.retired_at is not None:
-            hour = one.retired_at // 1000 // HOUR_SECONDS
+            hour = one.retired_at // HOUR_MS
             last = self.read(hour, f"a.id = {one.id}").get(one.id, NOTHING)
         return last.minus(before)
 

@@ -298,8 +298,6 @@ def show_summary(ledger: Ledger) -> Row:
     return {
         "results": to_json(show_results(ledger)),
         "positions": to_json(show_positions(ledger)),
-        "realized": ledger.totals.realized,
-        "cost_left": ledger.totals.cost_left,
         "reconciliation": told and to_json(told),
         "average_cost": to_json(show_average(ledger)),
         "imbalance": ledger.reconcile().imbalance,

@@ -10,6 +10,7 @@ from peewee import (
     TextField,
 )
 
+from chain.ledger.coverage import NEAR_LIMIT_PERCENT
 from models import Attachment, Base, Bot, Trade, Wallet, WalletSignature
 
 # The number of a mint, as SQL; `{}`: its address.
@@ -210,6 +211,7 @@ for tier, column in (
         )
     )
 
+IS_NEAR_LIMIT = f"filled >= {NEAR_LIMIT_PERCENT}"
 # Rare rows, which health counts.
 for name, model, columns, rare in (
     ("wallet_in_trouble", Wallet, (Wallet.trouble_at, Wallet.id), "trouble IS NOT NULL"),
@@ -219,7 +221,7 @@ for name, model, columns, rare in (
         (Wallet.id,),
         "imbalance <> 0 OR quote_imbalance <> '{}'",
     ),
-    ("wallet_near_limit", Wallet, (Wallet.filled, Wallet.id), "filled >= 80"),
+    ("wallet_near_limit", Wallet, (Wallet.filled, Wallet.id), IS_NEAR_LIMIT),
     ("sighting_idle", WalletSignature, (WalletSignature.wallet,), "idle"),
     ("sighting_refused", WalletSignature, (WalletSignature.id,), "problem IS NOT NULL"),
     ("sighting_pending", WalletSignature, (WalletSignature.wallet,), "state = 'pending'"),

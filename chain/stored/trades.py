@@ -109,9 +109,9 @@ def find_traded_mint(entry: Entry, currency: str) -> str | None:
     """The mint a trade is about: of a sale for a stablecoin the token that was sold."""
     if currency == SOL or entry.mint != currency:
         return entry.mint
-    return next(
-        mint for mint, change, _ in entry.venue_tokens if change < 0 and mint not in entry.residues
-    )
+    sold = (m for m, change, _ in entry.venue_tokens if change < 0 and m not in entry.residues)
+    # The tokens that paid for an order's fill left when it was opened.
+    return next(sold, entry.mint)
 
 
 def complete_row(wallet: Any, columns: Row, digest: str) -> Row:

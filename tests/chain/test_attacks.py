@@ -5,6 +5,7 @@ honest twin that keeps its result: see attacks.txt, and histories.py for how to 
 import re
 from pathlib import Path
 
+import orjson
 import pytest
 from histories import TextHistory, list_variants
 from lookout import BEGIN
@@ -82,7 +83,8 @@ def assert_stored(history):
         row, result = rows[one.signature], find_result(told.booked[one.signature])
         # An exchange for a stablecoin is stored as a purchase or a sale.
         assert one.kind in (row.kind, "swap") and row.result == result, history.name
-    assert wallet.realized == told.ledger.totals.realized and wallet.imbalance == 0
+    stored = orjson.loads(wallet.results)["realizedLamports"]
+    assert stored == str(told.ledger.totals.realized) and wallet.imbalance == 0
 
 
 def find_result(booked):

@@ -349,7 +349,7 @@ def test_a_wallet_that_was_given_up_says_so_beside_all_else():
 
 
 def test_what_fails_at_present_is_told_last():
-    said = "Observing this wallet fails at present and is tried again: no node answers."
+    said = "Observing this wallet is failing and will be retried: no node answers."
     for more, note in (({}, None), ({"program": True}, IS_PROGRAM), ({"given_up": True}, GIVEN_UP)):
         progress = Progress(**DONE, **more, trouble="no node answers")
         assert decide_state(BalanceChain(), progress)[2] == (

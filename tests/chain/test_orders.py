@@ -128,7 +128,7 @@ def test_a_sale_through_a_pool_has_its_result():
     """5 SOL less their cost; the rent of both accounts comes back and is no price."""
     orders = Orders()
     orders.open()
-    assert orders.history.ledger.deposits.sum_parked(WRAPPED_SOL) == ORDER + RENT
+    assert orders.history.ledger.deposits.parked[WRAPPED_SOL] == ORDER + RENT
     orders.fill()
     booked = orders.then("keeper")
     assert (booked.entry.kind, booked.entry.mint, booked.flags) == (
@@ -142,7 +142,7 @@ def test_a_sale_through_a_pool_has_its_result():
     totals = orders.totals
     assert (totals.matched, totals.winning, totals.realized) == (1, 1, SOLD - COST)
     assert (totals.trades, totals.volume) == (2, 10 * SOL + FEE + SOLD)
-    assert orders.history.ledger.deposits.sum_parked(WRAPPED_SOL) == 0
+    assert orders.history.ledger.deposits.parked[WRAPPED_SOL] == 0
     entry = booked.entry
     moved = list_moved_mints(entry.kind, entry.mint, entry.tokens, entry.beside_tokens)
     verdict = judge(entry.kind, booked.flags, moved, address("CAT"), entry.explained_percent)
@@ -153,7 +153,7 @@ def test_a_purchase_through_a_pool_has_its_cost():
     """400 CAT for the 4 SOL that left the order, and nothing for its rent."""
     orders = Orders(sells=False)
     orders.open()
-    assert orders.history.ledger.deposits.sum_parked(WRAPPED_SOL) == PRICE + ORDER + RENT
+    assert orders.history.ledger.deposits.parked[WRAPPED_SOL] == PRICE + ORDER + RENT
     orders.fill()
     booked = orders.then("keeper")
     assert (booked.entry.kind, booked.flags, booked.side.kind) == ("order_fill", (), "buy")
@@ -173,7 +173,7 @@ def test_recurring_purchases_have_theirs():
         orders.then("keeper")
     lots = orders.history.ledger.inventories[""].lots[address("CAT")]
     assert [(lot.amount, lot.cost) for lot in lots[1:]] == [(100, SOL)] * 4
-    assert orders.history.ledger.deposits.sum_parked(WRAPPED_SOL) == 0
+    assert orders.history.ledger.deposits.parked[WRAPPED_SOL] == 0
 
 
 def test_a_sale_on_a_curve_that_pays_lamports_unshown():
@@ -242,7 +242,7 @@ def test_a_cancelled_order_is_no_income():
         orders.scene.shift("order", "ada", ORDER)
     booked = orders.then("ada")
     assert (booked.entry.kind, booked.result) == ("order_cancel", None)
-    assert orders.history.ledger.deposits.sum_parked(WRAPPED_SOL) == 0
+    assert orders.history.ledger.deposits.parked[WRAPPED_SOL] == 0
     assert orders.history.ledger.reconcile().other == 0
 
 

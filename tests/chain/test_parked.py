@@ -72,7 +72,7 @@ class Book:
     @property
     def parked(self):
         mint = WRAPPED_SOL if self.money == "SOL" else address(self.money)
-        return self.history.ledger.deposits.sum_parked(mint)
+        return self.history.ledger.deposits.parked[mint]
 
 
 def assert_refused(booked, kind="sell"):

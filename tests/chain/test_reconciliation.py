@@ -290,11 +290,11 @@ def order_of_four():
 def test_an_order_that_a_market_fills_for_lamports_is_a_sale():
     """70 come, and the rent of 9: 70 - 40."""
     t = order_of_four()
-    assert t.ledger.deposits.sum_parked(WRAPPED_SOL) == 9
+    assert t.ledger.deposits.parked[WRAPPED_SOL] == 9
     t.write("order_fill", 79, orders=[("e", "A", -4), ("order", "SOL", -9)])
     assert t.sale == ("matched", 30, 70, 40) and t.last.sold == "A"
     assert closes(t) == {"received": BEGIN, "realized": 30, "open_cost": 60}
-    assert t.ledger.deposits.sum_parked(WRAPPED_SOL) == 0
+    assert t.ledger.deposits.parked[WRAPPED_SOL] == 0
     assert (t.ledger.totals.volume, t.ledger.totals.trades) == (100 + 70, 2)
 
 
@@ -356,7 +356,7 @@ def test_an_order_that_spends_lamports_is_a_purchase():
     t = order_of_lamports()
     assert closes(t) == {"received": BEGIN, "other": -59}
     t.write("order_fill", changes=[("A", 4)], orders=[("e", "SOL", -20)])
-    assert (t.lots("A"), t.ledger.deposits.sum_parked(WRAPPED_SOL)) == ("4@20", 39)
+    assert (t.lots("A"), t.ledger.deposits.parked[WRAPPED_SOL]) == ("4@20", 39)
     t.write("order_fill", 9, changes=[("A", 3)], orders=[("e", "SOL", -39)])
     assert t.lots("A") == "4@20 3@30"
     assert closes(t) == {"received": BEGIN, "open_cost": 50}

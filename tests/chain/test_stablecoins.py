@@ -42,6 +42,7 @@ from chain.reading.instructions import WRAPPED_SOL
 from chain.reading.programs import table
 from chain.reading.quotes import MINTS
 from chain.reading.receipts import parse_receipt
+from chain.stored.trades import derive_columns
 
 
 def book(entries, money=USDC, **how):
@@ -299,6 +300,15 @@ def test_an_orders_escrow_keeps_its_lots_and_a_fill_in_the_quote_is_a_sale():
     t.write("order_fill", changes=[("Q", 70)], orders=[("e", "A", -4)])
     shown = told(t.entries)
     assert (shown["realized"], shown["open_cost"], shown.get("other")) == (30, 60, None)
+
+
+def test_a_fill_paid_in_the_quote_that_took_no_token_has_a_row():
+    """The token left when the order was opened, so nothing falls: the row names the quote."""
+    t = Teller().swap("Q", 100, "A", 10)
+    t.write("order_open", changes=[("A", -10)], orders=[("e", "A", 10)])
+    t.write("order_fill", changes=[("Q", 70)], mint="Q", orders=[("e", "A", -4)])
+    row = derive_columns("ada", 0, t.made)
+    assert (row["kind"], row["mint"], row["currency"]) == ("order_fill", USDC, USDC)
 
 
 def test_an_order_of_one_stablecoin_for_another_has_no_result():

@@ -75,7 +75,7 @@ def test_luck_that_was_not_sold_yet_has_no_result():
     assert (told.realized, told.partial, told.matched) == (40 - 80, 1, 0)
     assert ledger.totals.realized == 140 - 100 - 80
     # 6 of 10@200 are left
-    assert ledger.find_holdings() == {1: Holdings(100, 120, 1, 40 - 80)}
+    assert ledger.find_holdings() == {1: Holdings(1, 40 - 80)}
 
 
 def test_cost_does_not_come_in_by_a_swap():
@@ -91,7 +91,7 @@ def test_cost_does_not_come_in_by_a_swap():
 
 def test_each_span_begins_anew_and_all_count():
     """10@100 bought in the first, sold for 70 in the second: in neither a result, and the first
-    still holds 100 of cost. 10@50 in the second, sold for 40: a loss of 10.
+    still holds a token. 10@50 in the second, sold for 40: a loss of 10.
     """
     t = Teller().gain("B", 1)
     first = after(t)
@@ -103,10 +103,7 @@ def test_each_span_begins_anew_and_all_count():
     ledger = view(t.entries, (first, end), (second, None))
     assert (totals(ledger, 1).realized, totals(ledger, 1).trades) == (0, 1)
     assert (totals(ledger, 2).realized, totals(ledger, 2).unmatched) == (-10, 1)
-    assert ledger.find_holdings() == {
-        1: Holdings(0, 100, 1),
-        2: Holdings(100, 0, 0, 40 - 50),
-    }
+    assert ledger.find_holdings() == {1: Holdings(1), 2: Holdings(0, 40 - 50)}
 
 
 def test_what_has_no_block_time_counts_for_nothing():
@@ -152,11 +149,11 @@ def test_a_sale_at_no_known_time_is_not_a_sale_of_its_position():
     assert totals(ledger).realized == 10 - 5
 
 
-def test_an_attachment_that_saw_nothing_tells_what_it_came_with():
+def test_an_attachment_that_saw_nothing_holds_nothing():
     t = Teller().buy("A", 10, 100)
     ledger = view(t.entries, (after(t), None))
     assert (SOL, 1) not in ledger.accounts
-    assert ledger.find_holdings() == {1: Holdings(100, 0, 0)}
+    assert ledger.find_holdings() == {1: Holdings()}
 
 
 def seen(entries, at):
@@ -303,6 +300,11 @@ class Seer:
     def sum_open_cost(self):
         return sum(pile[4] for pile in self.piles if pile[2] is not None and pile[5] >= self.begins)
 
+    def count_held(self):
+        """Tokens of which something has a cost."""
+        known = (one for one in self.piles if one[2] is not None and one[5] >= self.begins)
+        return len({one[0] for one in known if one[3]})
+
 
 def split(total, sizes):
     """By size, rounded down; the last gets the rest."""
@@ -312,8 +314,7 @@ def split(total, sizes):
 
 class Watched(Teller):
     """A Teller in one money whose entries happen when `times` says, in front of a Seer of all
-    history and one of each span. `held`: by span, what the known cost was before it began, and when
-    it ended.
+    history and one of each span. `held`: tokens by span when it ended.
     """
 
     def __init__(self, money, times, spans):
@@ -328,11 +329,8 @@ class Watched(Teller):
         when = -1 if entry.happened_at is None else entry.happened_at
         self.now = max(self.now, when)
         for number, begins, ends in self.spans:
-            if self.now >= begins:
-                before = self.seers[ALL_HISTORY].sum_open_cost()
-                self.held.setdefault(number, {"began": before})
             if ends and self.now >= ends:
-                self.held[number].setdefault("ended", self.seers[number].sum_open_cost())
+                self.held.setdefault(number, self.seers[number].count_held())
             self.seers[number].counts = when >= begins and not (ends and self.now >= ends)
         for seer in self.seers.values():
             seer.when = when
@@ -395,12 +393,10 @@ def test_every_view_is_the_oracles(steps, jumps, at, money):
             assert told == {name: seer.sums[name] for name in SUMS}
     if money != SOL:
         return
-    still = teller.seers[ALL_HISTORY].sum_open_cost()
     for number, told in teller.ledger.find_holdings().items():
-        held, seer = teller.held.get(number, {"began": still, "ended": 0}), teller.seers[number]
-        open_cost = held.get("ended", seer.sum_open_cost())
-        assert (told.carried_in, told.open_cost) == (held["began"], open_cost)
-        assert told.forward_realized == seer.sums["realized"]
+        seer = teller.seers[number]
+        held = teller.held.get(number, seer.count_held())
+        assert told == (held, seer.sums["realized"])
 
 
 @settings(max_examples=100, deadline=None)
@@ -419,10 +415,7 @@ def test_a_span_that_begins_before_everything_is_all_history(drawn, missing):
         alike = replace(whole.totals, opening=0, closing=0, gaps=0)
         assert ledger.accounts.get((money, 1), Account()) == replace(whole, totals=alike)
     positions = [one for one in ledger.list_positions() if one.cost is not None]
-    open_cost = ledger.inventories[SOL].count_held().cost
-    assert ledger.find_holdings() == {
-        1: Holdings(0, open_cost, len(positions), ledger.totals.realized)
-    }
+    assert ledger.find_holdings() == {1: Holdings(len(positions), ledger.totals.realized)}
 
 
 @settings(max_examples=30, deadline=None)
@@ -434,5 +427,5 @@ def test_a_market_seen_from_before_its_first_transaction_is_all_history(seed):
     ledger = view(entries, (0, None))
     whole = replace(ledger.totals, opening=0, closing=0, gaps=0)
     assert totals(ledger) == whole
-    held = ledger.find_holdings()[1]
-    assert (held.carried_in, held.open_cost) == (0, ledger.inventories[SOL].count_held().cost)
+    held = sum(one.cost is not None for one in ledger.list_positions())
+    assert ledger.find_holdings()[1].open_positions == held

@@ -6,7 +6,7 @@ from typing import Annotated, Any, NamedTuple
 from chain.amounts import show_lamports
 from chain.ledger.inventory import SOL
 from chain.ledger.risk import HOURS_A_DAY
-from chain.ledger.views import HOUR_SECONDS
+from chain.ledger.views import HOUR_MS, HOUR_SECONDS
 from chain.stored.attachments import OF_RECORD, OF_RESULTS, Source, read_totals
 from chain.stored.risk import StoredRisk, load_risk
 from chain.stored.standings import WINDOWS
@@ -16,8 +16,6 @@ from storage.rows import select, write_marks
 from web.api.results import find_drawdowns, find_since, list_currencies
 from web.api.serialize import Json
 from web.api.shapes import TypedDict, Whole, described
-
-HOUR_MS = HOUR_SECONDS * 1000
 
 
 class Risk(TypedDict):
