@@ -10,6 +10,7 @@ from chain.reading.kinds import TRADES
 from web.api import queries
 from web.api.shapes import TradeKind
 from web.api.statements import TradePosition, TradeRow, WalletSpan
+from web.api.trades import is_paid
 
 # Trades of a wallet, a token or the instance that are looked at for one page.
 MAX_LOOK_BACK = 2_000
@@ -93,10 +94,12 @@ def find_arrived(wanted: Wanted, limit: int, after: int) -> Arrived:
 
 
 def is_wanted(wanted: Wanted, row: TradeRow) -> bool:
-    """Is a trade of the kinds and the money that are asked for?"""
+    """Does a trade match the query's kinds and currency?"""
     if wanted.kinds and row.kind not in wanted.kinds:
         return False
-    return wanted.money in (None, row.currency)
+    if wanted.money is None:
+        return True
+    return wanted.money == row.currency and is_paid(row.kind, row.realized)
 
 
 def expand_kinds(words: Sequence[str]) -> frozenset[str]:

@@ -175,6 +175,10 @@ def find_posts(ids: Sequence[int]) -> dict[int, PostRow]:
 
 
 # ---- trades --------------------------------------------------------------------------------------
+# The fill of an order has a currency if a market filled it.
+PAID_IN = "t.currency = ? AND (t.kind <> 'order_fill' OR t.realized <> 'not_applicable')"
+
+
 def list_trades(
     limit: int,
     before: TradePosition | None = None,
@@ -194,7 +198,7 @@ def list_trades(
     of_kind = (
         # Not by the index of kinds, which is in another order.
         (f"t.kind || '' IN ({write_marks([*kinds])})", *sorted(kinds)) if kinds else None,
-        ("t.currency = ?", money) if money is not None else None,
+        (PAID_IN, money) if money is not None else None,
         _compare_position(">=", mint, floor) if floor else None,
     )
     if spans is None:

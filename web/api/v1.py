@@ -31,7 +31,7 @@ from web.api.posts import LogPromise, Post, show_posts
 from web.api.serialize import show_time
 from web.api.standings import show_connected
 from web.api.statements import TradePosition
-from web.api.trades import PAID_KINDS, TokenTrade, Trade, show_activities, show_trades
+from web.api.trades import PAYABLE_KINDS, TokenTrade, Trade, show_activities, show_trades
 from web.api.wallets import Position, show_coverage
 from web.server import gate
 from web.server.application import JsonResponse, find_app
@@ -344,8 +344,9 @@ def read_wanted(args: Args) -> tuple[Wanted, paging.Scope]:
     scope = ("trades", wallet, mint, bot, args.get("kind"), currency)
     money = None if currency is None else leaderboard.CURRENCIES[currency]
     if money is not None:
-        # A query for kinds that no currency pays for finds nothing.
-        kinds = (kinds or frozenset(PAID_KINDS)) & frozenset(PAID_KINDS) or frozenset(("",))
+        payable = frozenset(PAYABLE_KINDS)
+        # A query for kinds that have no currency finds nothing.
+        kinds = (kinds or payable) & payable or frozenset(("",))
     return Wanted(spans, [mint] if mint else None, kinds, money), scope
 
 
