@@ -302,7 +302,7 @@ def test_of_a_bot_that_never_traded_for_sol_nothing_in_sol_is_shown(service, bot
     assert described == "+1.500 USDC realized, from 2 sales; complete history."
     badge = service.get(f"/bots/{bot.bot.uid}/badge.svg").text
     assert "on Candor: +1.500 USDC; " in badge and "SOL" not in badge
-    shown = orjson.loads(orjson.dumps(show(service, bot)))
+    shown = show(service, bot)
     with service.app.app_context():
         content = describe_bot(shown, find_strip(bot.bot.uid))
     assert content["result"] == "+1.500 USDC" and content["small"][1].startswith("wallet ")
@@ -329,7 +329,7 @@ def test_an_agent_is_told_of_them(service, bot):
 
 def test_the_picture_of_a_bot_names_them_in_small(service, bot):
     observe_quote(W, realized=-1_500_000, trades=9, matched=3)
-    shown = orjson.loads(orjson.dumps(show(service, bot)))
+    shown = show(service, bot)
     with service.app.app_context():
         content = describe_bot(shown, find_strip(bot.bot.uid))
     assert content["small"][1].startswith("−1.500 USDC · wallet ")
