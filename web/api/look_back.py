@@ -23,18 +23,14 @@ EVERY_TRADE = "trade"
 
 class Wanted(NamedTuple):
     """Which trades: of the wallets' `spans` (None: of all), of any of `mints` (None: of all), of
-    `kinds` (empty: of all) and paid in a money of the ledger (None: in any, or none).
+    `kinds` (empty: of all) and paid in a money of the ledger (None: in any, or none). Kinds are
+    looked for one by one.
     """
 
     spans: Sequence[WalletSpan] | None
     mints: Sequence[str] | None = None
     kinds: frozenset[str] = frozenset()
     money: str | None = None
-
-    @property
-    def is_searched(self) -> bool:
-        """Are they looked for one by one?"""
-        return bool(self.kinds)
 
 
 class Found(NamedTuple):
@@ -51,7 +47,7 @@ def find_trades(
     wanted: Wanted, limit: int, before: TradePosition | None = None, up_to: int | None = None
 ) -> Found:
     """Find a page of trades below a position and, with `up_to`, with no id above it."""
-    floor = _find_floor(wanted, before) if wanted.is_searched else None
+    floor = _find_floor(wanted, before) if wanted.kinds else None
     rows = {
         row.id: row
         for mint in _list_mints(wanted)
@@ -78,7 +74,7 @@ def find_arrived(wanted: Wanted, limit: int, after: int) -> Arrived:
     """
     (mint,) = _list_mints(wanted)
     rows: list[TradeRow] = []
-    size, looked = BATCH if wanted.is_searched else limit, 0
+    size, looked = BATCH if wanted.kinds else limit, 0
     while looked < MAX_LOOK_BACK:
         arrived = queries.list_trades_since(size, after, wanted.spans, mint)
         looked += size

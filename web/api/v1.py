@@ -15,7 +15,7 @@ from evidence import log
 from evidence.notes import encode
 from ratelimit import list_limits, show_windows
 from web.api import bots, leaderboard, market, paging, queries, token_results
-from web.api.answers import Body, answer, keep_fields, read_fields, respond
+from web.api.answers import Body, answer, keep_fields, read_fields
 from web.api.arguments import Args, read_address, read_bot, read_choice, refuse
 from web.api.look_back import (
     EVERY_TRADE,
@@ -461,4 +461,4 @@ def show_me() -> Response:
         "botId": caller.bot_uid,
         "windows": windows,
     }
-    return respond(keep_fields(me, read_fields(request.args.get("fields"), Me)))
+    return answer(Body(keep_fields(me, read_fields(request.args.get("fields"), Me))))

@@ -75,10 +75,6 @@ def find_columns(board: leaderboard.Board, rows: Sequence[Json]) -> Columns:
 def link_board(board: leaderboard.Board, **chosen: Any) -> str:
     """Return the address of a board with these choices in place of its own."""
     values = board._replace(**chosen)._asdict()
-    # SOL is the default.
-    return link_to("/leaderboard", **{**values, "currency": board_currency(values["currency"])})
-
-
-def board_currency(symbol: str) -> str | None:
-    """Return the currency as an address names it, None for SOL."""
-    return None if symbol == "SOL" else symbol
+    if values["currency"] == leaderboard.Board().currency:
+        del values["currency"]
+    return link_to("/leaderboard", **values)
