@@ -28,8 +28,8 @@ GROUPS = {
     "market": ("market",),
     "search": ("search",),
     "health": ("health", "me"),
-    "paper": ("schemas.paper",),
-    "paper-evidence": ("schemas.paper_evidence",),
+    "paper": ("paper_shapes",),
+    "paper-evidence": ("paper_evidence_shapes",),
     "problems": ("problems",),
 }
 # JSON schema types in words.
