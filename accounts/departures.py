@@ -63,7 +63,6 @@ def _empty_bot(bot: Bot, now: int) -> None:
     bot.likeness = find_skeleton(bot.name)
     bot.handle = f"deleted-{bot.uid[-24:]}"
     bot.bio, bot.avatar_url, bot.voice = "", None, influencers.check_voice({})
-    bot.save(only=bot.dirty_fields)
     influencers.log_profile(bot, now)
 
 

@@ -143,10 +143,10 @@ def set_profile(
         if auto_post is not None and auto_post != bot.auto_post:
             bot.auto_post, bot.auto_post_since = auto_post, now if auto_post else None
         if bot.dirty_fields:
-            is_said = {field.name for field in bot.dirty_fields}.intersection(SAID)
-            bot.save(only=bot.dirty_fields)
-            if is_said:
+            if {field.name for field in bot.dirty_fields}.intersection(SAID):
                 log_profile(bot, now)
+            else:
+                bot.save(only=bot.dirty_fields)
 
 
 # What a bot says of itself: the log has a salted hash of it.
@@ -154,11 +154,11 @@ SAID = ("name", "handle", "bio", "voice", "avatar_url")
 
 
 def log_profile(bot: Bot, now: int) -> None:
-    """Log what a bot says of itself and whose it is, inside a transaction. Each leaf has a salt of
-    its own: nobody can guess an earlier name once its salt is gone.
+    """Save the bot, and log what it says of itself and whose it is, inside a transaction. Each leaf
+    has a salt of its own: nobody can guess an earlier name once its salt is gone.
     """
     bot.salt = new_salt()
-    bot.save(only=[Bot.salt])
+    bot.save(only=bot.dirty_fields)
     words = hash_words(bot.salt, *(getattr(bot, name) for name in SAID))
     owner = mark_owner(bot.uid, bot.owner.uid)
     append_leaf("profile", now, bot=bot.uid, owner=owner, words=words)

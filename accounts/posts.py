@@ -23,6 +23,7 @@ from chain.base58 import is_base58
 from chain.letters import clean_text
 from chain.stored.attachments import LEAD
 from chain.stored.trades import LISTED_TRADE
+from chain.stored.verify import OTHER_WALLET, choose
 from config import Config
 from models import Bot, Post
 from storage import database, erasing, new_uid, store_row, writing
@@ -308,16 +309,12 @@ def _judged(bot_id: int, body: PostBody, wallet: int | None, now: int) -> dict[s
         for trade in trades
         if belongs(bot_id, trade.wallet_id, now, trade.block_time)
     ]
-    if not judged:
-        foreign = {"status": "mismatch", "status_reason": "other_wallet"}
-        return {**foreign, "checked_at": now, "event_at": now}
-    # Several of its wallets may have taken part, as in verification.judge_post.
-    status, reason, trade = next((one for one in judged if one[0] == "verified"), judged[0])
-    block_time = trade.block_time if status == "verified" else None
+    status, reason, trade = choose(judged) or (*OTHER_WALLET, None)
+    block_time = trade.block_time if trade and status == "verified" else None
     return {
         "status": status,
         "status_reason": reason,
-        "trade": trade.id,
+        "trade": trade and trade.id,
         "checked_at": now,
         "event_at": now if block_time is None else block_time * 1000,
     }

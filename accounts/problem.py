@@ -41,6 +41,9 @@ CODES = {
     "internal_error": (500, "Internal error"),
     "busy": (503, "Busy, nothing was stored"),
 }
+# Those that any request of the API may get, and those that any request with a key may get.
+OF_ALL = ("rate_limited", "busy")
+OF_KEYS = ("missing_key", "invalid_key", "owner_banned")
 
 
 class Problem(Exception):

@@ -11,7 +11,7 @@ from chain.reading.effects import touches
 from chain.reading.packing import read_stored
 from chain.stored.attachments import HOLDERS, Holder, is_own_trade
 from chain.stored.trades import LISTED_TRADE
-from chain.stored.verify import judge, list_moved_mints
+from chain.stored.verify import OTHER_WALLET, choose, judge, list_moved_mints
 from models import Address, Post, Receipt, Trade, Wallet, WalletSignature
 from storage import arrivals
 
@@ -107,14 +107,10 @@ def judge_post(post: Post, wallet: Wallet) -> Judgment:
     others = _list_others(post, wallet)
     numbers = [wallet.id, *(one.id for one in others)]
     named = list(Trade.raw(NAMED.format(storage.mark(numbers)), post.signature, *numbers))
-    judged = [_judge_by(post, trade) for trade in named if _is_own(post, trade)]
-    if judged:
-        # Several of them may have taken part in one transaction.
-        return next((one for one in judged if one.status == "verified"), judged[0])
-    if named:
-        return Judgment("mismatch", "other_wallet", None)
-    if all(_is_foreign(post.signature, one) for one in (wallet, *others)):
-        return Judgment("mismatch", "other_wallet", None)
+    if judged := choose([_judge_by(post, trade) for trade in named if _is_own(post, trade)]):
+        return judged
+    if named or all(_is_foreign(post.signature, one) for one in (wallet, *others)):
+        return Judgment(*OTHER_WALLET, None)
     late = all(_is_past(post, one) for one in (wallet, *others))
     listed = WalletSignature.select().where(
         WalletSignature.wallet.in_(numbers), WalletSignature.signature == post.signature

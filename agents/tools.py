@@ -25,8 +25,9 @@ from agents.answers import (
 from agents.client import Client
 from config import VERSION
 
-LIMIT_SCHEMA = Field(ge=1, le=100, description="rows; fewer come where they are large")
-Limit = Annotated[int, LIMIT_SCHEMA]
+Limit = Annotated[
+    int, Field(ge=1, le=100, description="rows; fewer if they are too large for one answer")
+]
 # As GET /api/v1/leaderboard takes them.
 Sort = Literal["pnl", "return", "win_rate", "volume", "trades", "pnl_floor"]
 Window = Literal["24h", "7d", "30d", "90d", "all"]

@@ -12,7 +12,7 @@ from chain.ledger.sales import Booked, see_side
 from chain.reading.entries import Entry
 from chain.stored.store import PendingLedger, show_extent
 from chain.stored.trades import make_trade_row, trade_uid
-from chain.stored.verify import judge, list_moved_mints
+from chain.stored.verify import OTHER_WALLET, judge, list_moved_mints
 from evidence.claims import ClaimedPost
 from evidence.differences import NOTHING_SAID, Difference, compare, cut, is_same
 from evidence.pages import Line
@@ -184,7 +184,7 @@ def judge_unseen(post: ClaimedPost, is_foreign: bool | None) -> Iterator[Differe
     None: nobody knows.
     """
     status, reason, told = (
-        ("mismatch", "other_wallet", "mismatch (other_wallet)")
+        (*OTHER_WALLET, "mismatch (other_wallet)")
         if is_foreign
         else ("pending", None, "no trade of this wallet")
     )

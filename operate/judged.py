@@ -6,7 +6,7 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from chain.stored.attachments import HOLDERS, Holder, is_own_trade
-from chain.stored.verify import judge
+from chain.stored.verify import OTHER_WALLET, choose, judge
 from operate.derived import NAMED, NamedTrade, make_named
 from operate.differences import Difference
 from operate.readers import Reader
@@ -60,8 +60,8 @@ def check_posts(reader: Reader, wallet: Any, trades: dict[str, NamedTrade]) -> I
         own = trades.get(post.signature)
         is_own = own and is_own_trade(holders, post.bot_id, post.created_at, own.block_time)
         mine = [own] if own and is_own else []
-        trade = _choose(post, [*mine, *others.get(post.uid, ())])
-        right = ("mismatch", "other_wallet", None) if own and not trade else _judge(post, trade)
+        status, reason, trade = _judge(post, [*mine, *others.get(post.uid, ())], own is not None)
+        right = (status, reason, trade and trade.id)
         for name, value in zip(JUDGED, right, strict=True):
             stored = getattr(post, name)
             if stored != value:
@@ -87,19 +87,21 @@ def check_claims(reader: Reader) -> Iterator[Difference]:
         yield Difference("post", what, field="claim")
 
 
-def _choose(post: JudgedPost, trades: list[NamedTrade]) -> NamedTrade | None:
-    """The trade that decides: the first that verifies the post, else the first of all."""
-    trades = sorted(trades, key=attrgetter("id"))
-    verifying = (one for one in trades if _judge(post, one)[0] == "verified")
-    return next(verifying, next(iter(trades), None))
-
-
-def _judge(post: JudgedPost, trade: NamedTrade | None) -> tuple[str, str | None, int | None]:
-    """What the columns JUDGED have to hold."""
-    if trade is not None:
-        status, reason = judge(trade.kind, trade.flags, trade.mints, post.mint, trade.explained)
-        return status, reason, trade.id
-    undecided = post.status in ("pending", "not_found")
-    if undecided or (post.status, post.status_reason) == ("mismatch", "other_wallet"):
-        return post.status, post.status_reason, None
+def _judge(
+    post: JudgedPost, trades: list[NamedTrade], is_foreign: bool
+) -> tuple[str, str | None, NamedTrade | None]:
+    """Judge a post by its bot's trades. `is_foreign`: its wallet has one that may be another bot's.
+    Return its status, the reason, and the trade that decides.
+    """
+    judged = [
+        (*judge(one.kind, one.flags, one.mints, post.mint, one.explained), one)
+        for one in sorted(trades, key=attrgetter("id"))
+    ]
+    if decisive := choose(judged):
+        return decisive
+    if is_foreign:
+        return *OTHER_WALLET, None
+    stored = post.status, post.status_reason
+    if post.status in ("pending", "not_found") or stored == OTHER_WALLET:
+        return *stored, None
     return "pending", None, None

@@ -44,7 +44,7 @@ def check_log(reader: Reader) -> Iterator[Difference]:
         for number, uid in bots.items():
             yield from _check_bot(reader, memory, number, uid)
             yield from _check_posts(reader, memory, firsts, number, uid)
-        for uid in set(memory.list_bots()) - set(bots.values()):
+        for uid in sorted(set(memory.list_bots()) - set(bots.values())):
             yield Difference("bot", f"{uid}: the log has it, and it is not there")
         for address, leaf in reader.rows(LOGGED_WALLETS):
             said = [one for one in memory.list_said(address) if one.leaf["kind"] == "evidence"]

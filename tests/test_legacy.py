@@ -331,6 +331,8 @@ def test_the_detail_has_the_latest_twenty_and_pages_have_the_rest(service, trade
         other = {"closes": "diary", "diary": "posts", "posts": "closes"}[name]
         wrong = service.get(f"/api/traders/{trader.uid}/{other}?cursor={first['nextCursor']}")
         assert (wrong.status_code, wrong.json["code"]) == (400, "invalid_cursor")
+        empty = service.get(f"/api/traders/{trader.uid}/{name}?cursor=")
+        assert (empty.status_code, empty.json["code"]) == (400, "invalid_cursor")
         assert service.get(f"/api/traders/nobody/{name}").status_code == 404
 
 

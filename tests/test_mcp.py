@@ -16,11 +16,11 @@ from service import address, signature
 
 from agents import answers as agents
 from agents.client import Client as Asking
-from agents.tools import Kind, build_server
+from agents.tools import Currency, Kind, Sort, Window, build_server
 from chain.stored.tables import TokenTotal
 from market.tables import Token
 from models import Wallet
-from web.api import leaderboard
+from web.api import leaderboard, shapes, standings
 from web.api.shapes import TradeKind
 
 READS = {
@@ -355,6 +355,9 @@ def test_choices_are_in_the_schemas(talk):
     assert (
         board["window"]["enum"] == ["24h", "7d", "30d", "90d", "all"] == list(leaderboard.WINDOWS)
     )
+    assert get_args(Sort) == get_args(shapes.Sort) == tuple(standings.ORDERS)
+    assert get_args(Window) == get_args(shapes.Window)
+    assert get_args(Currency) == tuple(leaderboard.CURRENCIES)
     assert get_args(Kind) == ("trade", *get_args(TradeKind))
     assert (board["limit"]["minimum"], board["limit"]["maximum"], board["limit"]["default"]) == (
         1,

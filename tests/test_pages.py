@@ -568,13 +568,11 @@ def test_a_feed_that_finds_nothing_leads_on_in_a_sentence(service, bot):
 )
 def test_every_page_is_whole_on_an_empty_instance(service, path):
     answer = service.get(path)
-    # The docs have every request, each with its examples.
-    most = 45_000 if path == "/docs" else 40_000
     assert (
         answer.status_code == 200
         and answer.text.count("<h1") == 1
         and '<html lang="en">' in answer.text
-        and len(answer.data) < most
+        and len(answer.data) < 40_000
     )
     assert "style=" not in answer.text and not re.search(
         r"<script(?! src=\"/static/)|\son\w+=", answer.text

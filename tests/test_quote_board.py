@@ -14,13 +14,14 @@ from test_standings import DAY, attach, find_provable
 from accounts import influencers
 from chain.ledger.inventory import SOL
 from chain.reading.quotes import QUOTES
-from chain.stored.attachments import OF_RESULTS, write_last
+from chain.stored import attachments
+from chain.stored.attachments import OF_RESULTS
 from chain.stored.standings import WINDOWS, refresh_standings
 from chain.stored.tables import RunningTotal, StandingTotal
 from models import Attachment, Bot
 from operate.readers import open_reader
 from operate.standing_checks import check_standings
-from web.api import history, leaderboard, post_statements, results
+from web.api import history, leaderboard, post_statements
 
 W, OTHER, THIRD = address("w"), address("other"), address("third")
 USDC = QUOTES[0]
@@ -254,9 +255,12 @@ def test_a_ledger_that_is_gone_takes_its_standings_along(service, ada):
 
 
 # ---- however long the past is --------------------------------------------------------------------
-LAST = write_last("t", OF_RESULTS.view, "k.money", 9)
+LAST = attachments.write_last("t", OF_RESULTS.view, "k.money", 9)
+MONEYS = f"(''), ('{USDC.mint}')"
 ASKED = {
-    "ledgers": results.TOTALS.format(last=LAST, which=OF_RESULTS.which, bots="1, 2"),
+    "ledgers": attachments.TOTALS.format(
+        moneys=MONEYS, last=LAST, which=OF_RESULTS.which, bots="1, 2"
+    ),
     "days": history.HOURS,
     "samples": history.SAMPLED.format(**OF_RESULTS._asdict(), times="(1), (2)", bots="'b'"),
     "posts": post_statements.POST,

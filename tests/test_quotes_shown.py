@@ -13,7 +13,8 @@ from test_records import move, show
 from agents.answers import trim_bot, trim_trade
 from chain.reading.quotes import QUOTES
 from chain.stored.summary import NOT_POLLED
-from models import Bot, Wallet
+from models import Bot, Trade, Wallet
+from web.api.look_back import TRADE_KINDS
 from web.site import facts
 from web.site.candor import find_strip
 from web.site.share_cards import describe_bot
@@ -201,6 +202,31 @@ def test_a_trade_tells_its_result_in_its_currency(service, bot):
     assert "was paid for in another currency, so it has a result in neither" in page
 
 
+@pytest.mark.parametrize("symbol", ["SOL", "USDC"])
+@pytest.mark.parametrize("query", ["", "&kind=order_fill,buy,sell,round_trip", "&since"])
+def test_a_query_by_currency_finds_every_trade_that_shows_it(service, bot, symbol, query):
+    key = bot.publish_key.text
+    if query == "&since":
+        query += "=" + service.get("/api/v1/trades", key).json["newestCursor"]
+    for slot, kind in enumerate(TRADE_KINDS):
+        service.observe_trade(W, f"sol_{kind}", slot, kind=kind)
+        service.observe_trade(W, f"usdc_{kind}", slot, kind=kind)
+        quote_trade(f"trade_usdc_{kind}")
+    for name in ("sol", "usdc"):
+        service.observe_trade(W, f"{name}_filled", 50, kind="order_fill")
+    Trade.update(realized="matched").where(Trade.uid == "trade_sol_filled").execute()
+    quote_trade("trade_usdc_filled", status="matched")
+    shown = {
+        one["id"]
+        for one in service.get("/api/v1/trades?limit=100", key).json["data"]
+        if one["currency"] == symbol
+    }
+    names = ("buy", "sell", "round_trip", "filled")
+    assert shown == {f"trade_{symbol.lower()}_{name}" for name in names}
+    found = service.get(f"/api/v1/trades?limit=100&currency={symbol}{query}", key).json["data"]
+    assert {one["id"] for one in found} == shown
+
+
 def test_tables_have_the_result_in_the_currency(service, bot):
     service.observe_trade(W, "sold", 1, kind="sell")
     service.observe_trade(W, "plain", 2, kind="sell")
@@ -276,7 +302,7 @@ def test_of_a_bot_that_never_traded_for_sol_nothing_in_sol_is_shown(service, bot
     assert described == "+1.500 USDC realized, from 2 sales; complete history."
     badge = service.get(f"/bots/{bot.bot.uid}/badge.svg").text
     assert "on Candor: +1.500 USDC; " in badge and "SOL" not in badge
-    shown = orjson.loads(orjson.dumps(show(service, bot)))
+    shown = show(service, bot)
     with service.app.app_context():
         content = describe_bot(shown, find_strip(bot.bot.uid))
     assert content["result"] == "+1.500 USDC" and content["small"][1].startswith("wallet ")
@@ -303,7 +329,7 @@ def test_an_agent_is_told_of_them(service, bot):
 
 def test_the_picture_of_a_bot_names_them_in_small(service, bot):
     observe_quote(W, realized=-1_500_000, trades=9, matched=3)
-    shown = orjson.loads(orjson.dumps(show(service, bot)))
+    shown = show(service, bot)
     with service.app.app_context():
         content = describe_bot(shown, find_strip(bot.bot.uid))
     assert content["small"][1].startswith("−1.500 USDC · wallet ")

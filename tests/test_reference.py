@@ -45,7 +45,7 @@ def test_the_reference_names_every_request_field_refusal_and_limit(tmp_path):
         for one in operation["parameters"]
     } <= words
     assert {
-        code for operation in openapi.OPERATIONS for code in operation.refusals
+        code for operation in openapi.OPERATIONS for code in openapi.list_refusals(operation)
     } <= words and set(openapi.HEADERS) - {"RateLimit-Policy"} <= words
     assert all(
         limit in page

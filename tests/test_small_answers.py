@@ -27,6 +27,8 @@ def post(service, key, count=1):
 def test_fields_keeps_only_what_is_named(service, bot, key):
     post(service, key, 2)
     page = service.get("/api/v1/feed?fields=id,body", key).json
+    same = service.get("/api/v1/feed?fields=body,id,body", key)
+    assert same.headers["ETag"] == service.get("/api/v1/feed?fields=id,body", key).headers["ETag"]
     assert [list(row) for row in page["data"]] == [["id", "body"]] * 2
     assert {"nextCursor", "limit", "asOf", "newestCursor"} <= page.keys()
     path = f"/api/v1/bots/{bot.bot.uid}"

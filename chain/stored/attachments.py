@@ -1,6 +1,6 @@
 """Attachments: which wallets bots hold now, spans, what is held in them, and their totals."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 import storage
@@ -123,24 +123,56 @@ def write_last(name: str, view: str, money: str = f"'{SOL}'", until: int | None 
 
 # {last}: of write_last.
 TOTALS = f"""
-SELECT a.bot_id, a.detached_at, {", ".join(f"t.{name}" for name in Sums._fields)}
-FROM attachment a JOIN running_total t ON {{last}} WHERE {{which}} AND a.bot_id IN ({{bots}})"""
+WITH moneys (money) AS (VALUES {{moneys}})
+SELECT a.bot_id, k.money, a.detached_at, t.drawdown,
+       {", ".join(f"t.{name}" for name in Sums._fields)}
+FROM attachment a CROSS JOIN moneys k LEFT JOIN running_total t ON {{last}}
+WHERE {{which}} AND a.bot_id IN ({{bots}})"""
+
+
+class Total(NamedTuple):
+    """The sums of an attachment in a money. `drawdown`: None if it has none there."""
+
+    bot: int
+    money: str
+    sums: Sums
+    drawdown: int | None
+
+
+def list_totals(
+    rows: Rows,
+    source: Source,
+    bots: Collection[int],
+    moneys: Collection[str],
+    until: int | None = None,
+) -> Iterator[Total]:
+    """Yield the sums of each attachment of these bots in each of the moneys, in total or before
+    an hour (from 1970). What a disconnected wallet still held counts as left without a sale.
+    """
+    if not bots:
+        return
+    sql = TOTALS.format(
+        moneys=", ".join(f"('{money}')" for money in moneys),
+        last=write_last("t", source.view, "k.money", until),
+        which=source.which,
+        bots=", ".join(map(str, bots)),
+    )
+    for bot, money, detached_at, drawdown, *told in rows(sql):
+        sums = NOTHING if drawdown is None else Sums._make(told)
+        if detached_at is not None and (until is None or detached_at < until * HOUR_MS):
+            sums = sums.give_up()
+        yield Total(bot, money, sums, drawdown)
 
 
 def read_totals(
-    rows: Rows, source: Source, bots: Collection[int], money: str = SOL, until: int | None = None
-) -> dict[int, Sums]:
-    """Sums of bots by number, over all their wallets, in total or before an hour (from 1970). What
-    a disconnected wallet still held counts as left without a sale.
-    """
-    if not bots:
-        return {}
-    last = write_last("t", source.view, f"'{money}'", until)
-    sql = TOTALS.format(last=last, which=source.which, bots=", ".join(map(str, bots)))
-    found: dict[int, Sums] = {}
-    for bot, detached_at, *told in rows(sql):
-        sums = Sums._make(told)
-        if detached_at is not None and (until is None or detached_at < until * HOUR_MS):
-            sums = sums.give_up()
-        found[bot] = add_up((found.get(bot, NOTHING), sums))
+    rows: Rows,
+    source: Source,
+    bots: Collection[int],
+    moneys: Collection[str],
+    until: int | None = None,
+) -> dict[tuple[int, str], Sums]:
+    """Return {(bot, money): sums over all its attachments}, as in list_totals."""
+    found: dict[tuple[int, str], Sums] = {}
+    for bot, money, sums, _ in list_totals(rows, source, bots, moneys, until):
+        found[bot, money] = add_up((found.get((bot, money), NOTHING), sums))
     return found

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Collection
 
 from chain.ledger.inventory import SOL
-from chain.ledger.sums import Sums, list_signs
+from chain.ledger.sums import NOTHING, list_signs
 from chain.stored.attachments import Source, read_totals
 from storage import Rows
 
@@ -26,13 +26,11 @@ def find_signs(
     rows: Rows, source: Source, bots: Collection[int], money: str = SOL
 ) -> dict[int, list[str]]:
     """Signs by bot, over all its results."""
-    totals = read_totals(rows, source, bots, money)
-    best = _find_best(rows, source, [bot for bot in bots if _gained(totals.get(bot))], money)
-    return {bot: list_signs(totals.get(bot, Sums()), best.get(bot, 0)) for bot in bots}
-
-
-def _gained(sums: Sums | None) -> bool:
-    return sums is not None and sums.realized > 0
+    found = read_totals(rows, source, bots, [money])
+    totals = {bot: found.get((bot, money), NOTHING) for bot in bots}
+    gained = [bot for bot, sums in totals.items() if sums.realized > 0]
+    best = _find_best(rows, source, gained, money)
+    return {bot: list_signs(sums, best.get(bot, 0)) for bot, sums in totals.items()}
 
 
 def _find_best(rows: Rows, source: Source, bots: Collection[int], money: str) -> dict[int, int]:

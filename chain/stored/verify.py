@@ -1,10 +1,14 @@
 """Judge whether a post's signature proves an observed trade (docs/verified.md). Pure."""
 
 from collections.abc import Collection, Iterable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from chain.reading.beside import list_venue_changes
 
+# (status, reason) of a post about a transaction of a wallet that wasn't its bot's then.
+OTHER_WALLET = ("mismatch", "other_wallet")
+# (status, reason, ...) of a post by one of the trades that it may name.
+Judged = TypeVar("Judged", bound=tuple[Any, ...])
 VERIFIED_KINDS = frozenset(("buy", "sell", "swap", "round_trip", "order_fill"))
 
 
@@ -31,6 +35,13 @@ def judge(
     if post_mint is not None and post_mint not in mints:
         return "mismatch", "mint_not_in_trade"
     return "verified", None
+
+
+def choose(judged: Sequence[Judged]) -> Judged | None:
+    """Return the judgment that decides about a post: the first that verifies it, else the first.
+    Several of a bot's wallets may have taken part in one transaction.
+    """
+    return next((one for one in judged if one[0] == "verified"), judged[0] if judged else None)
 
 
 def list_moved_mints(

@@ -63,11 +63,6 @@ def answer(body: Body, end: bytes = b"}") -> Response:
     return JsonResponse(body.pack(end), 200, {**headers, "Content-Encoding": "gzip"})
 
 
-def respond(shown: Mapping[str, Any]) -> Response:
-    """Answer with an object that is not cached."""
-    return answer(Body(shown))
-
-
 def accepts_gzip() -> bool:
     """Does the client of this request accept gzip?"""
     accepted = request.headers.get("Accept-Encoding", "")
@@ -89,14 +84,16 @@ def pack_response(response: Response) -> Response:
 
 # ---- fields= -------------------------------------------------------------------------------------
 def read_fields(text: str | None, shape: Any) -> tuple[str, ...] | None:
-    """Return the names in `fields`, None without it; Problem for one that isn't in the shape."""
+    """Return the names in `fields`, in the order of the shape, None without it; Problem for an
+    unknown one.
+    """
     if text is None:
         return None
     known = shape.__annotations__
-    names = tuple(dict.fromkeys(text.split(",")))
-    if not all(name in known for name in names):
+    names = set(text.split(","))
+    if not names.issubset(known):
         raise refuse("fields", f"must be some of these, comma-separated: {', '.join(known)}")
-    return names
+    return tuple(name for name in known if name in names)
 
 
 def keep_fields(shown: Mapping[str, Any], fields: Collection[str] | None) -> Mapping[str, Any]:

@@ -1,12 +1,14 @@
 """What a query may say, as values; Problem 400 names the argument that cannot be accepted."""
 
 from collections.abc import Collection, Mapping
+from typing import Any, TypeVar
 
 from accounts.fields import parse_whole
 from accounts.problem import Problem
 from chain.base58 import is_base58
 
 Args = Mapping[str, str]
+Word = TypeVar("Word", bound=str)
 
 
 def read_address(args: Args, name: str) -> str | None:
@@ -27,12 +29,13 @@ def read_bot(args: Args) -> str | None:
     return text
 
 
-def read_choice(args: Args, name: str, allowed: Collection[str], default: str) -> str:
+def read_choice(args: Args, name: str, allowed: Collection[Word], default: Word) -> Word:
     """Return one of the allowed words; Problem where the query has another one."""
-    text = args.get(name, default)
+    text: Any = args.get(name, default)
     if text not in allowed:
         raise refuse(name, f"must be one of: {', '.join(allowed)}")
-    return text
+    word: Word = text
+    return word
 
 
 def read_whole(args: Args, name: str, least: int, most: int, default: int | None = None) -> int:

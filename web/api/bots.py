@@ -304,7 +304,7 @@ def _show_all(row: BotRow, told: Told, coverage: Coverage) -> tuple[Results | No
     derived, reason = show_part(row.results)
     if derived is None:
         return None, reason
-    positions = find_positions(row)
+    positions = show_part(row.positions)[0]
     results = show_results(
         told,
         coverage["observedFrom"],

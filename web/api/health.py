@@ -30,7 +30,7 @@ from web.api.market import (
     read_details,
     show_market_health,
 )
-from web.api.serialize import show_time
+from web.api.serialize import count_seconds, show_time
 from web.api.shapes import (
     Address,
     Currency,
@@ -501,11 +501,6 @@ def _show_job(row: JobRow | None, interval_seconds: float, now: int) -> dict[str
 def _is_unwell(job: dict[str, Any]) -> bool:
     """Tell whether a job that is shown had a problem just now, however short, or is silent."""
     return job["state"] != "off" and (job["state"] == "late" or job["lastError"] is not None)
-
-
-def count_seconds(at: int | None, now: int) -> int | None:
-    """Return whole seconds since a time, both in ms; 0 for one in the future, None for None."""
-    return None if at is None else max(0, now - at) // 1000
 
 
 def _show_backlog(now: int) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 from chain.amounts import exact, show_fixed, show_lamports
 from chain.ledger.sums import NOTHING, Sums
@@ -16,10 +16,6 @@ from chain.stored.standings import (
     ALL,
     ARE_PROVEN,
     ARE_UNSEEN,
-    COUNT,
-    FORWARD,
-    RESULT,
-    RETURN,
     WINDOWS,
     StandingRow,
     find_reason,
@@ -36,21 +32,23 @@ from web.api.shapes import (
     NotRequired,
     Ownership,
     Page,
+    Proof,
+    Record,
+    Sort,
     Time,
     TypedDict,
     Untrusted,
     Whole,
+    Window,
     described,
 )
 from web.api.standings import CompetitorRow
 from web.api.wallets import Coverage
 
 # Since a bot's wallets were connected, or all that is known of them.
-RECORDS = (FORWARD, ALL)
-SORTS = ("pnl", "return", "win_rate", "volume", "trades", "pnl_floor")
-# Sorts by a count; all others need a history without gaps.
-BY_COUNT = ("volume", "trades")
-OWNERSHIPS = ("proven", "claimed")
+RECORDS: tuple[Record, ...] = get_args(Record)
+SORTS: tuple[Sort, ...] = get_args(Sort)
+OWNERSHIPS: tuple[Proof, ...] = get_args(Proof)
 CURRENCIES = {quote.symbol: money for money, quote in MONEYS.items()}
 InCurrency = described("on a board in a stablecoin, where amounts in SOL are null")
 
@@ -89,7 +87,7 @@ class LeaderboardEntry(TypedDict):
     ]
     coverage: Coverage
     retiredAt: Annotated[Time | None, described("a retired bot stays on the board of its time")]
-    record: Literal["forward", "all"]
+    record: Record
     currency: Currency
     realizedLamports: Whole | None
     realizedSol: Exact | None
@@ -132,10 +130,10 @@ class Leaderboard(Page):
     """Proven wallets with a rank, then claimed ones; then those without a rank, likewise."""
 
     data: list[LeaderboardEntry]
-    record: Literal["forward", "all"]
+    record: Record
     ownership: Ownership | None
-    sort: Literal["pnl", "return", "win_rate", "volume", "trades", "pnl_floor"]
-    window: Literal["24h", "7d", "30d", "90d", "all"]
+    sort: Sort
+    window: Window
     currency: Currency
     instance: Connected
 
@@ -145,8 +143,8 @@ class Board(NamedTuple):
     symbol.
     """
 
-    record: Any = RECORDS[0]
-    sort: str = SORTS[0]
+    record: Record = RECORDS[0]
+    sort: Sort = SORTS[0]
     window: str = "all"
     ownership: str | None = None
     currency: str = "SOL"
@@ -220,22 +218,15 @@ def find_group(entry: Entry) -> int:
 # ---- ranks ---------------------------------------------------------------------------------------
 def check_rank(board: Board, row: CompetitorRow, totals: Sums | None) -> str | None:
     """Tell why an entry has no rank, or None."""
-    by = RETURN if board.sort == "return" else COUNT if board.sort in BY_COUNT else RESULT
+    by = standings.ORDERS[board.sort].by
     has_wallet, is_loading = row.address is not None, row.coverage["state"] == "backfilling"
     return find_reason(totals, has_wallet, row.has_gap, by, board.money, is_loading)
 
 
-def score(entry: Entry, sort: str) -> int | None:
+def score(entry: Entry, sort: Sort) -> int | None:
     """Return the number the board is sorted by."""
-    totals = entry.totals or NOTHING
-    return {
-        "pnl": totals.realized,
-        "return": totals.return_points,
-        "win_rate": totals.win_points,
-        "pnl_floor": totals.worst_case,
-        "volume": totals.volume,
-        "trades": totals.trades,
-    }[sort]
+    number: int | None = getattr(entry.totals or NOTHING, standings.ORDERS[sort].column)
+    return number
 
 
 def show_entries(entries: Sequence[Entry], board: Board, now: int) -> list[LeaderboardEntry]:

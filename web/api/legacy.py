@@ -82,8 +82,8 @@ def list_of_trader(uid: str, name: str) -> Response:
         raise Problem("not_found", "there is no such trader")
     limit, cursor = paging.read_limit(request.args), request.args.get("cursor")
     secret, scope = find_app().secret, (f"trader {name}", uid)
-    before = cursor and paging.read_position(secret, scope, cursor, paper.Place)
-    found, more = paging.cut_page(read(row, limit + 1, before or None), limit)
+    before = None if cursor is None else paging.read_position(secret, scope, cursor, paper.Place)
+    found, more = paging.cut_page(read(row, limit + 1, before), limit)
     return respond(
         {
             "data": [one.shown for one in found],

@@ -10,6 +10,7 @@ from chain.reading.kinds import TRADES
 from web.api import queries
 from web.api.shapes import TradeKind
 from web.api.statements import TradePosition, TradeRow, WalletSpan
+from web.api.trades import is_paid
 
 # Trades of a wallet, a token or the instance that are looked at for one page.
 MAX_LOOK_BACK = 2_000
@@ -22,18 +23,14 @@ EVERY_TRADE = "trade"
 
 class Wanted(NamedTuple):
     """Which trades: of the wallets' `spans` (None: of all), of any of `mints` (None: of all), of
-    `kinds` (empty: of all) and paid in a money of the ledger (None: in any, or none).
+    `kinds` (empty: of all) and paid in a money of the ledger (None: in any, or none). Kinds are
+    looked for one by one.
     """
 
     spans: Sequence[WalletSpan] | None
     mints: Sequence[str] | None = None
     kinds: frozenset[str] = frozenset()
     money: str | None = None
-
-    @property
-    def is_searched(self) -> bool:
-        """Are they looked for one by one?"""
-        return bool(self.kinds)
 
 
 class Found(NamedTuple):
@@ -50,7 +47,7 @@ def find_trades(
     wanted: Wanted, limit: int, before: TradePosition | None = None, up_to: int | None = None
 ) -> Found:
     """Find a page of trades below a position and, with `up_to`, with no id above it."""
-    floor = _find_floor(wanted, before) if wanted.is_searched else None
+    floor = _find_floor(wanted, before) if wanted.kinds else None
     rows = {
         row.id: row
         for mint in _list_mints(wanted)
@@ -77,7 +74,7 @@ def find_arrived(wanted: Wanted, limit: int, after: int) -> Arrived:
     """
     (mint,) = _list_mints(wanted)
     rows: list[TradeRow] = []
-    size, looked = BATCH if wanted.is_searched else limit, 0
+    size, looked = BATCH if wanted.kinds else limit, 0
     while looked < MAX_LOOK_BACK:
         arrived = queries.list_trades_since(size, after, wanted.spans, mint)
         looked += size
@@ -93,10 +90,12 @@ def find_arrived(wanted: Wanted, limit: int, after: int) -> Arrived:
 
 
 def is_wanted(wanted: Wanted, row: TradeRow) -> bool:
-    """Is a trade of the kinds and the money that are asked for?"""
+    """Does a trade match the query's kinds and currency?"""
     if wanted.kinds and row.kind not in wanted.kinds:
         return False
-    return wanted.money in (None, row.currency)
+    if wanted.money is None:
+        return True
+    return wanted.money == row.currency and is_paid(row.kind, row.realized)
 
 
 def expand_kinds(words: Sequence[str]) -> frozenset[str]:

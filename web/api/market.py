@@ -8,7 +8,7 @@ from chain.stored.columns import OBJECT
 from chain.symbols import mark_name, show_symbol
 from storage.rows import select, select_many, select_one, select_value, write_marks
 from storage.stored import make_object, make_shape, read_stored
-from web.api.serialize import show_time
+from web.api.serialize import count_seconds, show_time
 from web.api.shapes import Address, Exact, NotRequired, Page, Time, TypedDict, described
 
 NOT_CHECKED = [
@@ -318,11 +318,10 @@ def explain_empty(now_ms: int) -> str:
 
 def _show_part(part: dict[str, Any], now_ms: int) -> dict[str, Any]:
     success_at = part.get("lastSuccessAt")
-    age = None if success_at is None else max(0, now_ms - success_at) // 1000
     return {
         "state": part.get("state", "waiting"),
         "lastSuccessAt": show_time(success_at),
-        "ageSeconds": age,
+        "ageSeconds": count_seconds(success_at, now_ms),
         "lastAttemptAt": show_time(part.get("lastAttemptAt")),
         "lastError": part.get("lastError"),
         "droppedRows": part.get("droppedRows", 0),

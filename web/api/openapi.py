@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from accounts.problem import CODES
+from accounts.problem import CODES, OF_ALL, OF_KEYS
 from config import VERSION
 from web.api.health import Health
 from web.api.operations import OPERATIONS, Json, Operation
@@ -152,8 +152,7 @@ def list_refusals(operation: Operation) -> Sequence[str]:
     """List the codes of the refusals that are documented for an operation by name; any other, as of
     what a request has in common with all, is its `default`.
     """
-    keyed = ("missing_key", "invalid_key", "owner_banned") if operation.keyed else ()
-    return *operation.refusals, *keyed, "rate_limited", "busy"
+    return *operation.refusals, *(OF_KEYS if operation.keyed else ()), *OF_ALL
 
 
 def show_answer(operation: Operation) -> Json:

@@ -6,10 +6,10 @@ from typing import Any
 from accounts.posts import PostBody
 from chain.stored.standings import WINDOWS
 from web.api import bots, health, leaderboard, market, me, posts, search, trades
+from web.api import paper_shapes as paper
 from web.api.leaderboard import CURRENCIES, OWNERSHIPS, RECORDS, SORTS
 from web.api.look_back import EVERY_TRADE, MAX_LOOK_BACK, TRADE_KINDS
 from web.api.queries import POST_STATUSES
-from web.api.schemas import paper
 
 # A part of the OpenAPI document.
 Json = dict[str, Any]

@@ -20,6 +20,7 @@ from web.api.shapes import (
     Exact,
     Ownership,
     Page,
+    PostStatus,
     Share,
     Signature,
     Time,
@@ -38,7 +39,7 @@ class Verification(TypedDict):
     """Whether the chain confirms the transaction a post names."""
 
     status: Annotated[
-        Literal["none", "pending", "verified", "mismatch", "not_found"],
+        PostStatus,
         described(
             "not_found: not among the wallet's transactions ten minutes later; for the others see"
             " `reason`"

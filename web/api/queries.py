@@ -9,7 +9,7 @@ import heapq
 import itertools
 from collections.abc import Collection, Iterable, Sequence
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 from chain.stored.attachments import COUNT_HELD
 from storage.rows import select, select_one, select_value, write_marks
@@ -19,6 +19,7 @@ from web.api.post_statements import (
     ContradictedRow,
     PostRow,
 )
+from web.api.shapes import PostStatus
 from web.api.statements import (
     ACTIVITY,
     ARRIVALS,
@@ -71,7 +72,7 @@ def _select(head: str, conditions: Iterable[Condition], tail: str) -> tuple[str,
 # ---- posts ---------------------------------------------------------------------------------------
 # Who writes the posts of bots, and what becomes of them.
 WRITERS = ("bot", "observer")
-POST_STATUSES = ("verified", "mismatch", "pending", "none", "not_found")
+POST_STATUSES: tuple[str, ...] = get_args(PostStatus)
 
 
 class PostFilter(NamedTuple):
@@ -175,6 +176,10 @@ def find_posts(ids: Sequence[int]) -> dict[int, PostRow]:
 
 
 # ---- trades --------------------------------------------------------------------------------------
+# The fill of an order has a currency if a market filled it.
+PAID_IN = "t.currency = ? AND (t.kind <> 'order_fill' OR t.realized <> 'not_applicable')"
+
+
 def list_trades(
     limit: int,
     before: TradePosition | None = None,
@@ -194,7 +199,7 @@ def list_trades(
     of_kind = (
         # Not by the index of kinds, which is in another order.
         (f"t.kind || '' IN ({write_marks([*kinds])})", *sorted(kinds)) if kinds else None,
-        ("t.currency = ?", money) if money is not None else None,
+        (PAID_IN, money) if money is not None else None,
         _compare_position(">=", mint, floor) if floor else None,
     )
     if spans is None:
@@ -303,9 +308,9 @@ def list_activity(mint: str, limit: int, before: TradePosition | None = None) ->
         ACTIVITY,
         [
             (f"{OF_MINT.format('m')} AND m.side IS NOT NULL", mint),
-            ("(m.slot, m.place, m.trade_id) < (?, ?, ?)", *before) if before else None,
+            _compare_position("<", mint, before) if before else None,
         ],
-        "ORDER BY m.slot DESC, m.place DESC, m.trade_id DESC LIMIT ?",
+        _order_newest(mint) + " LIMIT ?",
     )
     return select(ActivityRow, sql, [*values, limit])
 

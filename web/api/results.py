@@ -11,7 +11,7 @@ from chain.ledger.inventory import SOL
 from chain.ledger.risk import find_drawdown
 from chain.ledger.sums import NOTHING, Sums, add_up
 from chain.reading.quotes import MONEYS, Quote
-from chain.stored.attachments import Source, read_totals, write_last
+from chain.stored.attachments import Source, list_totals, write_last
 from storage import database, read_rows
 from storage.rows import write_marks
 from web.api.serialize import show_sol
@@ -99,25 +99,13 @@ class Told(NamedTuple):
     drawdowns: dict[str, int | None]
 
 
-# {last}: of write_last; {which}: of a Source.
-TOTALS = f"""
-WITH moneys (money) AS (VALUES {", ".join(f"('{money}')" for money in MONEYS)})
-SELECT a.bot_id, k.money, t.drawdown, a.detached_at,
-       {", ".join(f"t.{name}" for name in Sums._fields)}
-FROM attachment a CROSS JOIN moneys k LEFT JOIN running_total t ON {{last}}
-WHERE {{which}} AND a.bot_id IN ({{bots}})"""
-
-
 def find_results(source: Source, bots: Sequence[int]) -> dict[int, Told]:
     """Return {bot id: what it did}, of bots with wallets in this view."""
     found: defaultdict[int, Told] = defaultdict(lambda: Told({}, {}))
     several = Counter[tuple[int, str]]()
-    for bot, money, drawdown, detached_at, *told in _read(source, bots):
-        sums = Sums._make(told) if told[0] is not None else NOTHING
-        # What a disconnected wallet held has left.
-        sums = sums if detached_at is None else sums.give_up()
+    for bot, money, sums, drawdown in list_totals(read_rows, source, bots, MONEYS):
         one = found[bot]
-        several[bot, money] += told[0] is not None
+        several[bot, money] += drawdown is not None
         one.sums[money] = add_up((one.sums.get(money, NOTHING), sums))
         one.drawdowns[money] = max(one.drawdowns.get(money) or 0, drawdown or 0)
     joined = sorted({bot for (bot, _), count in several.items() if count > 1})
@@ -125,23 +113,6 @@ def find_results(source: Source, bots: Sequence[int]) -> dict[int, Told]:
         for bot, fall in find_drawdowns(source, joined, money=money).items():
             found[bot].drawdowns[money] = fall
     return found
-
-
-def find_since(source: Source, bot: int, since: int) -> dict[str, Sums]:
-    """Return what a bot did from this hour on, by money."""
-    before = {
-        money: read_totals(read_rows, source, [bot], money, since).get(bot, NOTHING)
-        for money in MONEYS
-    }
-    now = find_results(source, [bot]).get(bot, Told({}, {})).sums
-    return {money: sums.minus(before[money]) for money, sums in now.items()}
-
-
-def _read(source: Source, bots: Sequence[int]) -> list[tuple]:  # type: ignore[type-arg]
-    last = write_last("t", source.view, "k.money")
-    sql = TOTALS.format(last=last, which=source.which, bots=write_marks(bots))
-    rows: list[tuple] = database.execute_sql(sql, bots).fetchall()  # type: ignore[type-arg]
-    return rows
 
 
 # ---- drawdown ------------------------------------------------------------------------------------

@@ -6,14 +6,16 @@ from typing import Annotated, Any, NamedTuple
 from chain.amounts import show_lamports
 from chain.ledger.inventory import SOL
 from chain.ledger.risk import HOURS_A_DAY
+from chain.ledger.sums import NOTHING, Sums
 from chain.ledger.views import HOUR_MS, HOUR_SECONDS
+from chain.reading.quotes import MONEYS
 from chain.stored.attachments import OF_RECORD, OF_RESULTS, Source, read_totals
 from chain.stored.risk import StoredRisk, load_risk
 from chain.stored.standings import WINDOWS
 from chain.stored.summary import show_rates
 from storage import database, read_rows
 from storage.rows import select, write_marks
-from web.api.results import find_drawdowns, find_since, list_currencies
+from web.api.results import find_drawdowns, list_currencies
 from web.api.serialize import Json
 from web.api.shapes import TypedDict, Whole, described
 
@@ -69,9 +71,10 @@ def find_risks(source: Source, bot_ids: Sequence[int]) -> dict[int, BotRisk | No
     for row in select(RiskRow, sql, bot_ids):
         if row.realized_in_all is not None:
             rows.setdefault(row.bot_id, []).append(row)
-    falls, totals = find_drawdowns(source, bot_ids), read_totals(read_rows, source, bot_ids)
+    falls = find_drawdowns(source, bot_ids)
+    totals = read_totals(read_rows, source, bot_ids, [SOL])
     several = [bot for bot, found in rows.items() if len(found) > 1]
-    days = {bot: sums.days for bot, sums in totals.items()} | _count_days(source, several)
+    days = {bot: sums.days for (bot, _), sums in totals.items()} | _count_days(source, several)
     risks: dict[int, BotRisk | None] = {}
     for bot, found in rows.items():
         stored = load_risk([one._asdict() for one in found if one.holdings is not None])
@@ -125,16 +128,23 @@ def find_risk_reason(bot: Mapping[str, Any]) -> str | None:
 # ---- for pages -----------------------------------------------------------------------------------
 def list_windows(bot_id: int, now: int) -> list[Json]:
     """List what a bot did since it connected its wallets in each window. `now` in ms."""
-    hour = now // HOUR_MS
+    hour, last = now // HOUR_MS, _read_record(bot_id)
     return [
-        _show_window(bot_id, name, hour - seconds // HOUR_SECONDS)
+        _show_window(bot_id, name, hour - seconds // HOUR_SECONDS, last)
         for name, seconds in WINDOWS.items()
         if seconds
     ]
 
 
-def _show_window(bot_id: int, name: str, since: int) -> Json:
-    found = find_since(OF_RECORD, bot_id, since)
+def _read_record(bot_id: int, until: int | None = None) -> dict[str, Sums]:
+    """Return {money: sums} of a bot's record, of all of it or before an hour."""
+    totals = read_totals(read_rows, OF_RECORD, [bot_id], MONEYS, until)
+    return {money: sums for (_, money), sums in totals.items()}
+
+
+def _show_window(bot_id: int, name: str, since: int, last: Mapping[str, Sums]) -> Json:
+    before = _read_record(bot_id, since)
+    found = {money: sums.minus(before.get(money, NOTHING)) for money, sums in last.items()}
     fall = find_drawdowns(OF_RECORD, [bot_id], since).get(bot_id, 0)
     sums = found.get(SOL)
     return {

@@ -4,20 +4,11 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, overload
 
-import orjson
-
 from chain.amounts import exact, sol
 from storage.stored import Damaged
 
 # An object of the API, for whoever only reads it.
 Json = Mapping[str, Any]
-
-
-def write_cached(value: object) -> bytes:
-    """Write JSON that stays in memory. orjson's bytes hold a block of up to ten times their length
-    until they are freed; a copy takes only its own length.
-    """
-    return bytes(memoryview(orjson.dumps(value)))
 
 
 @overload
@@ -63,6 +54,11 @@ def show_percentage(result: int | None, cost: int | None) -> str | None:
 def show_seconds(seconds: int | None) -> str | None:
     """Write Unix seconds like show_time."""
     return None if seconds is None else show_time(seconds * 1000)
+
+
+def count_seconds(at: int | None, now: int) -> int | None:
+    """Return whole seconds since a time, both in ms; 0 for one in the future, None for None."""
+    return None if at is None else max(0, now - at) // 1000
 
 
 # ---- reasons -------------------------------------------------------------------------------------

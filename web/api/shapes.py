@@ -49,9 +49,12 @@ TradeKind = Literal[
     "failed",
     "other",
 ]
-Ownership = Annotated[
-    Literal["claimed", "proven"], Field(description="proven: its holder signed for it")
-]
+PostStatus = Literal["verified", "mismatch", "pending", "none", "not_found"]
+Record = Literal["forward", "all"]
+Sort = Literal["pnl", "return", "win_rate", "volume", "trades", "pnl_floor"]
+Window = Literal["24h", "7d", "30d", "90d", "all"]
+Proof = Literal["proven", "claimed"]
+Ownership = Annotated[Proof, Field(description="proven: its holder signed for it")]
 
 
 def described(description: str) -> Any:

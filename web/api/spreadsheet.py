@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-import orjson
 from flask import Response
 
 from accounts.spreadsheet import disarm, write_lines
@@ -42,7 +41,7 @@ ShowTrades = Callable[[Sequence[TradeRow]], Sequence[Json]]
 
 def respond_table(
     file_name: str,
-    pages: Iterable[list[Json]],
+    pages: Iterable[Sequence[Json]],
     columns: Sequence[str],
     make_rows: Callable[[Json], Iterable[Cells]],
     cache_control: str,
@@ -51,7 +50,7 @@ def respond_table(
     count_page = gate.meter_table()
     leave = find_app().places.take(gate.find_network())
 
-    def read_pages() -> Iterator[list[Json]]:
+    def read_pages() -> Iterator[Sequence[Json]]:
         try:
             for number, page in enumerate(pages, 1):
                 if number > 1 and (number - 1) % (COUNTED_ROWS // PAGE_SIZE) == 0:
@@ -72,13 +71,13 @@ def respond_table(
     return response
 
 
-def list_trade_pages(show_trades: ShowTrades, wanted: Wanted) -> Iterator[list[Json]]:
+def list_trade_pages(show_trades: ShowTrades, wanted: Wanted) -> Iterator[Sequence[Json]]:
     """Yield the trades asked for, newest first, holding no connection between pages."""
     before: TradePosition | None = None
     while True:
         with database.connection_context():
             found = find_trades(wanted, PAGE_SIZE, before)
-            page: list[Json] = orjson.loads(orjson.dumps(show_trades(found.rows)))
+            page = show_trades(found.rows)
         yield page
         if found.position is None:
             return
@@ -86,7 +85,7 @@ def list_trade_pages(show_trades: ShowTrades, wanted: Wanted) -> Iterator[list[J
 
 
 def write_table(
-    pages: Iterable[list[Json]],
+    pages: Iterable[Sequence[Json]],
     columns: Sequence[str],
     make_rows: Callable[[Json], Iterable[Cells]],
 ) -> Iterator[str]:

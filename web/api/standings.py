@@ -8,7 +8,10 @@ from typing import Any, NamedTuple
 from chain.amounts import show_lamports
 from chain.stored.attachments import COUNT_HELD, LAST_LEAD
 from chain.stored.standings import (
+    COUNT,
     HIDDEN,
+    RESULT,
+    RETURN,
     Board,
     StandingRow,
     list_forgotten,
@@ -17,6 +20,7 @@ from chain.stored.standings import (
 from storage import read_rows
 from storage.rows import select, select_value, write_marks
 from web.api.serialize import Json
+from web.api.shapes import Sort
 from web.api.wallets import Coverage, HeldWallet, find_least, list_held, show_coverage
 
 
@@ -64,19 +68,24 @@ LEFT JOIN wallet w ON w.id = a.wallet_id
 
 
 class Order(NamedTuple):
-    """What a list is sorted by: the columns of a standing."""
+    """What a list is sorted by: a column of a standing, and what decides who has a rank."""
 
     column: str
-    tier: str
+    by: str
+
+    @property
+    def tier(self) -> str:
+        """The column of the part of the list."""
+        return f"{self.by}_tier"
 
 
-ORDERS = {
-    "pnl": Order("realized", "result_tier"),
-    "return": Order("return_points", "return_tier"),
-    "win_rate": Order("win_points", "result_tier"),
-    "pnl_floor": Order("worst_case", "result_tier"),
-    "volume": Order("volume", "count_tier"),
-    "trades": Order("trades", "count_tier"),
+ORDERS: dict[Sort, Order] = {
+    "pnl": Order("realized", RESULT),
+    "return": Order("return_points", RETURN),
+    "win_rate": Order("win_points", RESULT),
+    "volume": Order("volume", COUNT),
+    "trades": Order("trades", COUNT),
+    "pnl_floor": Order("worst_case", RESULT),
 }
 
 

@@ -30,8 +30,9 @@ from web.api.shapes import (
 from web.api.statements import ActivityRow, StateRow, TradeRow
 from web.api.wallets import Coverage, CoverageState
 
-# Kinds that are paid in a currency.
+# Kinds that are paid in a currency, and those that may be: an order can be filled by a market.
 PAID_KINDS = ("buy", "sell", "round_trip")
+PAYABLE_KINDS = (*PAID_KINDS, "order_fill")
 PAID_ELSEWHERE = "paid_elsewhere"
 
 
@@ -248,11 +249,15 @@ def show_trade(
 
 
 def find_money(kind: str, currency: str | None, status: str | None = None) -> Quote | None:
-    """Return what a trade was paid in, None for what nothing was paid for. `currency`: as it is
-    stored; `status`: of its result, which the fill of an order has if a market filled it.
+    """Return the currency of a trade, None if nothing was paid. `currency`: as stored; `status`: of
+    its result.
     """
-    is_paid = kind in PAID_KINDS or status not in (None, "not_applicable")
-    return MONEYS.get(currency or "") if is_paid else None
+    return MONEYS.get(currency or "") if is_paid(kind, status) else None
+
+
+def is_paid(kind: str, status: str | None) -> bool:
+    """Return whether a trade has a currency. Only an order that a market filled has a result."""
+    return kind in PAID_KINDS or (kind in PAYABLE_KINDS and status not in (None, "not_applicable"))
 
 
 def _show_realized(row: TradeRow, money: Quote | None) -> Realized:

@@ -15,7 +15,7 @@ from evidence import log
 from evidence.notes import encode
 from ratelimit import list_limits, show_windows
 from web.api import bots, leaderboard, market, paging, queries, token_results
-from web.api.answers import Body, answer, keep_fields, read_fields, respond
+from web.api.answers import Body, answer, keep_fields, read_fields
 from web.api.arguments import Args, read_address, read_bot, read_choice, refuse
 from web.api.look_back import (
     EVERY_TRADE,
@@ -31,7 +31,7 @@ from web.api.posts import LogPromise, Post, show_posts
 from web.api.serialize import show_time
 from web.api.standings import show_connected
 from web.api.statements import TradePosition
-from web.api.trades import PAID_KINDS, TokenTrade, Trade, show_activities, show_trades
+from web.api.trades import PAYABLE_KINDS, TokenTrade, Trade, show_activities, show_trades
 from web.api.wallets import Position, show_coverage
 from web.server import gate
 from web.server.application import JsonResponse, find_app
@@ -344,8 +344,9 @@ def read_wanted(args: Args) -> tuple[Wanted, paging.Scope]:
     scope = ("trades", wallet, mint, bot, args.get("kind"), currency)
     money = None if currency is None else leaderboard.CURRENCIES[currency]
     if money is not None:
-        # A query for kinds that no currency pays for finds nothing.
-        kinds = (kinds or frozenset(PAID_KINDS)) & frozenset(PAID_KINDS) or frozenset(("",))
+        payable = frozenset(PAYABLE_KINDS)
+        # A query for kinds that have no currency finds nothing.
+        kinds = (kinds or payable) & payable or frozenset(("",))
     return Wanted(spans, [mint] if mint else None, kinds, money), scope
 
 
@@ -460,4 +461,4 @@ def show_me() -> Response:
         "botId": caller.bot_uid,
         "windows": windows,
     }
-    return respond(keep_fields(me, read_fields(request.args.get("fields"), Me)))
+    return answer(Body(keep_fields(me, read_fields(request.args.get("fields"), Me))))

@@ -12,7 +12,7 @@ from web.api import leaderboard, v1
 from web.api.serialize import Json
 from web.api.standings import show_connected
 from web.site import figures, pictures
-from web.site.lists import add_etag, expand_json
+from web.site.lists import add_etag
 from web.site.pieces import Columns, draw_ranks, link_to
 from web.site.profile_words import WINDOW_NAMES
 
@@ -29,7 +29,7 @@ def show_leaderboard() -> ResponseReturnValue:
     """Show the ranking of bots."""
     board = v1.read_board(request.args)
     entries = leaderboard.list_entries(board, g.now, MAX_RANKS)
-    rows = expand_json(leaderboard.show_entries(entries, board, g.now))
+    rows = leaderboard.show_entries(entries, board, g.now)
     return render_template(
         "leaderboard.html",
         rows=draw_groups(board, rows),
@@ -75,10 +75,6 @@ def find_columns(board: leaderboard.Board, rows: Sequence[Json]) -> Columns:
 def link_board(board: leaderboard.Board, **chosen: Any) -> str:
     """Return the address of a board with these choices in place of its own."""
     values = board._replace(**chosen)._asdict()
-    # SOL is the default.
-    return link_to("/leaderboard", **{**values, "currency": board_currency(values["currency"])})
-
-
-def board_currency(symbol: str) -> str | None:
-    """Return the currency as an address names it, None for SOL."""
-    return None if symbol == "SOL" else symbol
+    if values["currency"] == leaderboard.Board().currency:
+        del values["currency"]
+    return link_to("/leaderboard", **values)

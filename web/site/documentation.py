@@ -2,7 +2,8 @@
 who are not.
 """
 
-from collections.abc import Sequence
+import html
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from flask import Blueprint, render_template
@@ -10,7 +11,7 @@ from flask.blueprints import BlueprintSetupState
 from flask.typing import ResponseReturnValue
 from markupsafe import Markup, escape
 
-from accounts.problem import CODES, Problem
+from accounts.problem import CODES, OF_ALL, OF_KEYS, Problem
 from chain.ledger.ledger import WHOLE, Ledger
 from chain.ledger.lots import share
 from chain.ledger.sales import Booked
@@ -29,7 +30,7 @@ blueprint.after_request(add_etag)
 def init_templates(state: BlueprintSetupState) -> None:
     """Add what the templates of these pages use."""
     state.app.jinja_env.globals["find_group"] = reference.find_group
-    state.app.jinja_env.filters["code"] = mark_code
+    state.app.jinja_env.filters |= {"code": mark_code, "example": write_example}
 
 
 @blueprint.get("/docs")
@@ -87,7 +88,8 @@ def _find_contents(template: str, values: dict[str, str]) -> dict[str, Any]:
     config = settings()
     if template == "docs.html":
         routes = reference.list_routes(config.base_url)
-        return {"settings": config, "routes": routes, "trust": words.TRUST}
+        refusals = {"all": name_codes(OF_ALL), "keyed": name_codes(OF_KEYS)}
+        return {"settings": config, "routes": routes, "refusals": refusals, "trust": words.TRUST}
     if template == "request.html":
         return {"route": find_route(values["name"])}
     if template == "worked_example.html":
@@ -98,6 +100,16 @@ def _find_contents(template: str, values: dict[str, str]) -> dict[str, Any]:
     if template == "shapes.html":
         return {"groups": groups}
     return {"group": values["group"], "shapes": groups[values["group"]]}
+
+
+def name_codes(codes: Iterable[str]) -> str:
+    """Write error codes, each after its status."""
+    return ", ".join(f"{CODES[code][0]} {code}" for code in codes)
+
+
+def write_example(text: str) -> Markup:
+    """Write an example as the text of an element, where quotes need no escape."""
+    return Markup(html.escape(text, quote=False))
 
 
 def mark_code(text: str) -> Markup:

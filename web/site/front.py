@@ -13,7 +13,7 @@ from web.api.post_statements import ContradictedRow
 from web.api.serialize import Json
 from web.server.application import find_app
 from web.site import pictures
-from web.site.lists import add_etag, expand_json, read_cursor
+from web.site.lists import add_etag, read_cursor
 from web.site.pieces import draw_posts, link_to
 
 blueprint = Blueprint("front", __name__)
@@ -116,11 +116,7 @@ def make_side() -> Side:
     entries = leaderboard.list_entries(board, g.now, MAX_RANKED)
     found = Counter(queries.list_contradicted())
     return Side(
-        [
-            row
-            for row in expand_json(leaderboard.show_entries(entries, board, g.now))
-            if row["ranked"]
-        ],
+        [row for row in leaderboard.show_entries(entries, board, g.now) if row["ranked"]],
         found.most_common(MAX_CONTRADICTED),
         queries.count_tracked(),
         health.check_instance(g.now),

@@ -5,7 +5,6 @@ keep.
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
-import orjson
 from flask import Response, request, session, url_for
 
 from web.api import paging
@@ -67,8 +66,3 @@ def cut_page(
         return ListPage(shown, None)
     position = find_position(shown[-1])
     return ListPage(shown, paging.write_cursor(find_app().secret, scope, position))
-
-
-def expand_json(shown: Any) -> Any:
-    """Return objects of the API as templates read them: JSON stored inside them is parsed."""
-    return orjson.loads(orjson.dumps(shown))

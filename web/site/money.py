@@ -243,7 +243,6 @@ FILTERS: dict[str, Any] = {
         describe_cost_left,
         describe_unknown,
         describe_average,
-        count_sales,
         win_rate,
         other_fees,
         describe_positions,

@@ -21,7 +21,6 @@ from web.server.application import find_app
 from web.site import figures, money, words
 from web.site.candor import find_strips
 from web.site.charts import Spark
-from web.site.lists import expand_json
 
 STATIC = Path(__file__).resolve().parent.parent.parent / "static"
 # What stands in a query as it is, as in the addresses that Flask builds.
@@ -84,7 +83,7 @@ def _digest(name: str) -> str:
 def draw_posts(posts: Sequence[Json], heading: str = "h2") -> list[str]:
     """Return the HTML of posts, each under a heading of this level."""
     symbols, macros = find_symbols(posts), _macros()
-    return [macros.post(post, symbols, heading) for post in expand_json(posts)]
+    return [macros.post(post, symbols, heading) for post in posts]
 
 
 # ---- trades --------------------------------------------------------------------------------------

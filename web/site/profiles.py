@@ -35,7 +35,6 @@ from web.site.lists import (
     ListPage,
     add_etag,
     cut_page,
-    expand_json,
     read_cursor,
 )
 from web.site.pieces import draw_posts, draw_trades, find_symbols
@@ -46,18 +45,18 @@ PAGE_SIZE, LATEST_POSTS = 20, 3
 
 
 def find_profile(uid: str) -> Json:
-    """Return the bot as the API shows it, with `openPositions`, `tokenEnds` and the risk of its
-    record; Problem `not_found` without one.
+    """Return the bot as the API shows it, with its `number` here, `openPositions`, `tokenEnds` and
+    the risk of its record; Problem `not_found` without one.
     """
     row = bots.find_row(uid)
     bot = bots.show_profile(row, bots.show_bots([row])[0])
-    told = {
+    return {
+        **bot,
+        "number": row.id,
         "openPositions": find_positions(row),
         "tokenEnds": show_ends(row.id) if bot["risk"] else None,
         "recordRisk": risk.find_risk(OF_RECORD, row.id),
     }
-    profile: Json = expand_json({**bot, **told})
-    return profile
 
 
 def is_own(uid: str) -> bool:
@@ -119,7 +118,7 @@ def read_trades(bot: Json) -> dict[str, Any]:
     return {
         "asked": asked,
         "is_unknown": wanted.mints == (),
-        "trades": draw_trades(expand_json(show_trades(found.rows))),
+        "trades": draw_trades(show_trades(found.rows)),
         "ended_early": found.ended_early,
         "older_trades": cursor,
         "look_back": MAX_LOOK_BACK,
@@ -144,13 +143,12 @@ def read_posts(bot: Json) -> dict[str, Any]:
 
 def read_record(bot: Json) -> dict[str, Any]:
     """Read the tab of the record."""
-    row = queries.find_bot(bot["id"])
     return {
         "exact": exact,
         "chart": pictures.draw_bot_curve(bot),
         "quote_curves": pictures.draw_quote_curves(bot),
         "sales": pictures.draw_bot_sales(bot),
-        "windows": risk.list_windows(row.id, g.now) if row and bot["record"] else [],
+        "windows": risk.list_windows(bot["number"], g.now) if bot["record"] else [],
     }
 
 

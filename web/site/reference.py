@@ -7,11 +7,13 @@ The examples are made from the same document; with a key in CANDOR_KEY each work
 import functools
 import importlib
 import json
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from markupsafe import escape
 
+from accounts.problem import OF_ALL, OF_KEYS
 from chain.reading.instructions import WRAPPED_SOL
 from web.api import queries
 from web.api.serialize import Json
@@ -26,8 +28,8 @@ GROUPS = {
     "market": ("market",),
     "search": ("search",),
     "health": ("health", "me"),
-    "paper": ("schemas.paper",),
-    "paper-evidence": ("schemas.paper_evidence",),
+    "paper": ("paper_shapes",),
+    "paper-evidence": ("paper_evidence_shapes",),
     "problems": ("problems",),
 }
 # JSON schema types in words.
@@ -75,7 +77,7 @@ class Route(NamedTuple):
     """A request and its examples.
 
     `takes`, `gives`: the names of the shapes of body and answer (`gives` None: a stream of events);
-    `refusals`: {status: [code...]}.
+    `refusals`: {status: [code...]}, of this request only.
     """
 
     name: str
@@ -209,12 +211,14 @@ def read_route(example: Example) -> Route:
 
 
 def list_refusals(operation: Json) -> dict[str, list[str]]:
-    """Return {status: [code...]}."""
-    return {
-        status: answer["description"].split(", ")
-        for status, answer in operation["responses"].items()
-        if status.isdigit() and status >= "400"
-    }
+    """Return {status: [code...]}, without those of all requests, which the page lists once."""
+    refused: defaultdict[str, list[str]] = defaultdict(list)
+    for status, answer in operation["responses"].items():
+        if status.isdigit() and status >= "400":
+            for code in answer["description"].split(", "):
+                if code not in (*OF_ALL, *OF_KEYS):
+                    refused[status].append(code)
+    return dict(refused)
 
 
 def read_parameter(parameter: Json) -> Field:

@@ -69,7 +69,7 @@ def show_card_of_bot(uid: str) -> ResponseReturnValue:
     row = queries.find_bot(uid)
     if row is None:
         raise Problem("not_found", "there is no such bot")
-    bot = orjson.loads(orjson.dumps(show_bots([row])[0]))
+    bot = show_bots([row])[0]
     return _answer(describe_bot(bot, candor.find_strip(uid)), MOVING)
 
 
