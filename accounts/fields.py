@@ -90,7 +90,7 @@ def _is_key_pair(raw: bytes) -> bool:
 def _holds_phrase(text: str) -> bool:
     """Does a text contain a seed phrase?
 
-    Its checksum tells it from prose; that few words repeat, from one word said over and over.
+    Its checksum tells it from prose. One word said over and over is not a phrase.
     """
     numbers, run = _phrase_numbers(), []
     for word in re.findall(r"[a-z]+", text.lower()):
@@ -118,9 +118,8 @@ def _run_holds_phrase(run: list[int]) -> bool:
         for size in SEED_LENGTHS:
             if size > end:
                 break
-            # Repetition is checked last: only one window in sixteen passes the checksum.
             checked = _is_checked(bits & ((1 << 11 * size) - 1), size)
-            if checked and len(set(run[end - size : end])) > size // 2:
+            if checked and len(set(run[end - size : end])) > 1:
                 return True
     return False
 

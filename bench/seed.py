@@ -305,6 +305,7 @@ def show_sighting(wallet, entry, now):
         "head": 0,
         "state": "stored",
         "entry": entry.dump(),
+        "idle": entry.is_idle,
         "tries": 0,
         "due_at": 0,
         "seen_at": now,
@@ -347,6 +348,7 @@ def store_posts(wallets, count, now):
     chance = random.Random(count)
     trades = {wallet.id: list_latest(wallet) for wallet in wallets}
     step = DAYS * 86_400_000 // max(1, count)
+    claimed = set()
     for start in range(0, count, BATCH):
         rows = [
             make_post(
@@ -354,6 +356,10 @@ def store_posts(wallets, count, now):
             )
             for n in range(start, min(start + BATCH, count))
         ]
+        for row in rows:
+            key = row["bot_id"], row["signature"]
+            row["claim"] = row["signature"] is not None and key not in claimed
+            claimed.add(key)
         with storage.writing():
             store_rows(models.Post, [log_row(row) for row in rows])
             store_rows(

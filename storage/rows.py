@@ -66,7 +66,8 @@ def make_rows(row: Callable[..., Row], found: Iterable[Sequence[Any]]) -> list[R
 
 def is_damaged(row: tuple[Any, ...]) -> bool:
     """Tell whether a Part of a row is damaged: lists that are cut into pages leave it out then."""
-    return any(isinstance(row[place.at], Damaged) for place in find_places(type(row)))
+    # A list, which is quicker than a generator: each row of a page is asked.
+    return any([isinstance(row[place.at], Damaged) for place in find_places(type(row))])
 
 
 @functools.cache

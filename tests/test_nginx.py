@@ -118,6 +118,7 @@ class Front:
         # nobody serves pages at another port than 443, which a browser leaves out of the host it
         # names
         text = text.replace("Host $host;", "Host $host:$server_port;")
+        text = text.replace("https://$host/docs", "https://$host:$server_port/docs")
         for given, put in (
             ("listen 80;", f"listen 127.0.0.1:{plain};"),
             ("listen 443 ssl", f"listen 127.0.0.1:{self.port} ssl"),
@@ -241,7 +242,7 @@ def test_a_body_that_is_too_large_is_refused_as_a_problem_document(front):
         "body_too_large",
         "Body too large",
     )
-    assert said["type"] == f"{front.at}/docs/errors#body_too_large"
+    assert said["type"] == f"{front.origin}{front.at}/docs/errors#body_too_large"
     direct = http.client.HTTPConnection("127.0.0.1", front.live.port, timeout=20)
     direct.request(
         "POST",

@@ -16,7 +16,6 @@ FOUND = {
     unmended.read_addresses_lazily: (22, "database is locked"),
     unmended.write_and_drop: (9, "trades missing"),
     unmended.leave_as_it_was: (4, "is verified without its trade"),
-    unmended.divide_by_an_empty_side: (13, "ZeroDivisionError"),
 }
 
 pytestmark = [ground.sqlite_only, ground.file_only]

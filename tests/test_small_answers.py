@@ -131,3 +131,12 @@ def test_why_a_post_is_not_judged_yet(service, bot, key):
     assert {name: one["reason"] for name, one in reasons.items()} == {
         name: name for name in reasons
     }
+
+
+def test_a_seed_phrase_is_refused_though_its_words_repeat(service, key):
+    """The first test vector of BIP-39, anywhere in the text."""
+    phrase = " ".join(["abandon"] * 11 + ["about"])
+    refused = service.post({"eventId": "1", "body": f"My key: {phrase}."}, key)
+    assert (refused.status_code, refused.json["errors"][0]["field"]) == (422, "body")
+    said = {"eventId": "2", "body": " ".join(["abandon"] * 12)}
+    assert service.post(said, key).status_code == 201

@@ -7,7 +7,6 @@ from accounts import verification
 from accounts.verification import Judgment
 from chain.stored import store
 from models import Post, Trade, Wallet
-from paper import fills
 
 
 def read_addresses_lazily(patch):
@@ -48,22 +47,3 @@ def leave_as_it_was(patch):
         return judged
 
     patch.setattr(verification, "judge_post", judge_or_leave)
-
-
-def divide_by_an_empty_side(patch):
-    """A pool whose token side floors to nothing is sold into all the same: nothing is divided by
-    nothing where the token keeps all that is sold.
-    """
-
-    def pay(pool, raw):
-        return min(pool.payable, pool.sol * raw // (pool.tokens + raw))
-
-    def sell(raw, snapshot, terms, pool, fee_bps):
-        if pool is None:
-            return guarded(raw, snapshot, terms, pool, fee_bps)
-        received = fills._widen(pay(pool, fills._keep(raw, terms.transfer_bps)), pool)
-        return fills._sold(raw, received, snapshot.known_price, terms.decimals, fee_bps)
-
-    guarded = fills._sell
-    patch.setattr(fills, "_sell", sell)
-    patch.setattr(fills, "_pay", pay)

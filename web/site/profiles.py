@@ -70,9 +70,7 @@ def is_own(uid: str) -> bool:
 def show_profile(uid: str) -> ResponseReturnValue:
     """Show a bot: what the chain shows of it, or one of its tabs."""
     tab, bot = read_choice(request.args, "tab", tuple(CONTENTS), ""), find_profile(uid)
-    return render_template(
-        "bot.html", bot=bot, tab=tab, own=is_own(uid), exact=exact, **CONTENTS[tab](bot)
-    )
+    return render_template("bot.html", bot=bot, tab=tab, own=is_own(uid), **CONTENTS[tab](bot))
 
 
 def read_overview(bot: Json) -> dict[str, Any]:
