@@ -3,8 +3,9 @@ the pools that their purchases and sales would have left.
 """
 
 import pytest
-from service import address, text_of
+from service import address
 from story import ADA, Story
+from test_pages import text_of
 
 from chain.reading.entries import Entry
 from chain.reading.pools import PoolReading, State
