@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 import storage
 from accounts.verification import MOVABLE
 from chain.ledger.coverage import Progress
-from chain.stored.summary import UNREADABLE, read_coverage
+from chain.stored.columns import WALLET_PARTS
+from chain.stored.summary import list_damaged
 from models import Wallet
 from observing.listing import IS_DUE, MAX_ADDRESSES, count_listed
 from observing.state import FULL_SCAN_INTERVAL_MS, IN_WORK, State, log
@@ -68,11 +69,12 @@ def _ask(sql: str, wallets: Iterable[Wallet], values: Sequence[int] = ()) -> Ite
 
 
 def _is_due(state: State, wallet: Wallet, now: int) -> bool:
-    is_damaged = read_coverage(wallet.coverage) is UNREADABLE
-    if is_damaged:
-        log.warning("coverage of wallet %s can't be read; rebuilding it", wallet.address)
+    damaged = list_damaged(wallet.coverage, (getattr(wallet, name) for name in WALLET_PARTS))
+    if damaged:
+        names = ", ".join(damaged)
+        log.warning("%s of wallet %s can't be read; rebuilding it", names, wallet.address)
     return (
-        is_damaged
+        bool(damaged)
         or wallet.due_at <= IN_WORK
         or wallet.rules != state.rules
         or abs(now - (wallet.accounts_at or 0)) >= FULL_SCAN_INTERVAL_MS

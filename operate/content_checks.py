@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from accounts import quotas
 from chain.ledger.coverage import NEAR_LIMIT_PERCENT
 from chain.stored.columns import OBJECT, WALLET_PARTS
-from chain.stored.summary import UNREADABLE, read_coverage
+from chain.stored.summary import list_damaged
 from config import Config
 from operate import instance
 from operate.findings import CLOCK_MS, SET_CLOCK, Finding, fine, look, show_span, show_time, wrong
@@ -203,15 +203,7 @@ DERIVED = f"SELECT address, coverage, {', '.join(WALLET_PARTS)} FROM wallet ORDE
 def check_derived(execute: Callable[..., Any]) -> Iterator[Finding]:
     """Check that the JSON derived of each wallet can be read."""
     for address, coverage, *texts in execute(DERIVED):
-        pairs = zip(WALLET_PARTS.items(), texts, strict=True)
-        damaged = [
-            name
-            for (name, part), text in pairs
-            if text is not None and read_stored(text, part.shape) is None
-        ]
-        if read_coverage(coverage) is UNREADABLE:
-            damaged.append("coverage")
-        if damaged:
+        if damaged := list_damaged(coverage, texts):
             yield wrong(
                 f"{', '.join(damaged)} of wallet {address} can't be read, so nobody is shown them",
                 "the observer's next poll rebuilds them, and so does `app.py rebuild`; check the"

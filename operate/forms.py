@@ -138,10 +138,9 @@ def _list_form_checks(model: Any, now: int) -> Iterator[tuple[str, Any]]:
             yield one.column_name, partial(_is_json, shape=JSON[one.name])
         elif isinstance(one, BigIntegerField) and one.name.endswith("_at"):
             latest = now + DAY_MS * (4_000 if one.name in AHEAD else 1)
-            yield (
-                one.column_name,
-                lambda value, latest=latest: value == 0 or FIRST_MS <= value <= latest,
-            )
+            # 1 marks a wallet that a pass of the observer is polling.
+            marks = (0, 1) if one.name == "due_at" else (0,)
+            yield one.column_name, partial(_is_time, latest=latest, marks=marks)
         elif isinstance(one, BigIntegerField | IntegerField) and one.name in COUNTS:
             yield one.column_name, lambda value: 0 <= value < 10**12
         elif isinstance(one, TextField) and model is Post:
@@ -150,6 +149,10 @@ def _list_form_checks(model: Any, now: int) -> Iterator[tuple[str, Any]]:
 
 def _is_json(value: Any, shape: Shape) -> bool:
     return read_stored(value, shape) is not None
+
+
+def _is_time(value: Any, latest: int, marks: tuple[int, ...]) -> bool:
+    return value in marks or FIRST_MS <= value <= latest
 
 
 def _is_text(value: Any) -> bool:

@@ -17,7 +17,7 @@ from chain.reading.quotes import QUOTES
 from evidence import index
 from models import Bot, Session
 from storage import database
-from web.api import leaderboard, paging, quotes, timeline
+from web.api import leaderboard, legacy, paging, quotes, timeline
 from web.api.leaderboard import RECORDS
 from web.site.admin import queries as lists
 
@@ -113,7 +113,10 @@ class Reader:
             named = "post"
         given = {"uid": ids[named], "mint": ids["mint"], "address": ids["wallet"]}
         given |= {"name": "listTrades", "group": "trades", "close_id": "close_1"}
-        return [{name: given[name] or "none" for name in rule.arguments}]
+        found = {name: given[name] or "none" for name in rule.arguments}
+        if rule.endpoint == "legacy.list_of_trader":
+            return [{**found, "name": name} for name in legacy.LISTS]
+        return [found]
 
     def list_queries(self, endpoint):
         """[(query, headers), ...] of an endpoint, the empty one among them."""
@@ -184,10 +187,16 @@ def list_trades(reader):
 
 
 def list_feed(reader):
-    old = reader.cursor(("feed", None, None, None), (reader.deep("post"),))
-    since = reader.cursor(paging.ARRIVALS, (0,))
-    of_bot = {"botId": reader.ids["bot"]}
-    return as_json([{}, {"cursor": old}, {"since": since}, of_bot, {**of_bot, "since": since}])
+    """All filters, alone and together, from the newest and from the oldest on, and since."""
+    found = []
+    for query in reader.combine(
+        botId=[reader.ids["bot"]], mint=[reader.ids["mint"]], label=["verified", "not_found"]
+    ):
+        scope = ("feed", *map(query.get, ("botId", "mint", "label")))
+        old = {"cursor": reader.cursor(scope, (reader.deep("post"),))}
+        new = {"since": reader.cursor(paging.ARRIVALS, (0,))}
+        found += as_json([query, {**query, **old}, {**query, **new}])
+    return found
 
 
 def list_activity(reader):
@@ -329,6 +338,7 @@ QUERIES = {
     "v1.list_bots": lambda reader: as_json([{}, {"cursor": reader.cursor(("bots",), (150,))}]),
     "v1.list_market": lambda reader: as_json([{}]),
     "legacy.list_feed": lambda reader: as_json([{}]),
+    "legacy.list_of_trader": lambda reader: as_json([{}]),
     "front.show_feed": list_front,
     "board.show_leaderboard": list_boards,
     "profiles.show_profile": list_profile,

@@ -21,7 +21,7 @@ from accounts import api_keys, hooks
 from accounts.tables import Hook
 from models import Bot
 from storage import database
-from web.api import mcp
+from web.api import mcp, paging
 
 # A body of the longest there is, with an address and a name of a token in it.
 WORDS = "bought COIN0 " * 300
@@ -120,7 +120,7 @@ def list_trades(sender):
     ids = sender.ids
     alone = [{"bot_id": ids["bot"]}, {"wallet": ids["wallet"]}, {"mint": ids["mint"]}]
     every = {**alone[0], **alone[1], **alone[2], "kind": "bridge"}
-    since = sender.reader.cursor(("since", "trades", None, None, None), (0,))
+    since = sender.reader.cursor(paging.ARRIVALS, (0,))
     return [{**one, "limit": 100} for one in (*alone, every, {"kind": "failed"}, {"since": since})]
 
 
@@ -135,7 +135,7 @@ TOOLS = {
     "show_bot": lambda sender: [{"bot_id": sender.ids["bot"]}],
     "read_feed": lambda sender: [
         {"limit": 100},
-        {"limit": 100, "since": sender.reader.cursor(("since", "feed"), (0,))},
+        {"limit": 100, "since": sender.reader.cursor(paging.ARRIVALS, (0,))},
     ],
     "show_post": lambda sender: [{"post_id": sender.ids["post"]}],
     "list_trades": list_trades,

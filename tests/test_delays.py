@@ -58,7 +58,7 @@ def test_the_first_verified_post_of_each_trade_counts(service, bot):
     assert show(service, bot) == {
         "tradesPosted": 4,
         "withinMinute": 2,
-        "postedWithinMinuteShare": 0.5,
+        "postedWithinMinuteShare": "0.50",
         "postDelaySecondsMedian": 60,
     }
     row = DelayTotal.get()

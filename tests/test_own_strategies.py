@@ -27,7 +27,7 @@ from paper.faults import OwnFault
 from paper.market import Check, Flow, View
 from paper.own import OwnFiles
 from paper.strategies import BadSetting, Enter, Exit, Refusal, Strategy, public_name
-from paper.tables import PaperOrder, Period, Position, Trader
+from paper.tables import Period, Trader
 
 ROOT = Path(__file__).resolve().parent.parent
 FALL = ["0.001"] * 6 + ["0.0008"] * 3
@@ -75,11 +75,13 @@ def test_the_example_buys_a_dip_and_its_record_says_whose_it_is(place):
     shutil.copy(ROOT / "examples/dip_buyer.py", place.folder)
     trader = follow(place, "own:dip_buyer")
     place.play([*FALL, "0.00085", "0.00086"])
-    assert [(order.side, order.reason) for order in PaperOrder.select()] == [
+    # Its random-entry twins have orders too.
+    period = Period.get(Period.twin == 0)
+    assert [(order.side, order.reason) for order in period.orders] == [
         ("buy", "dip"),
         ("sell", "made_up"),
     ]
-    assert Position.get().reason == "made_up" and not place.job.troubles
+    assert period.positions.get().reason == "made_up" and not place.job.troubles
     from web.api import paper
 
     told = paper.find_trader(trader.uid, place.now)["strategy"]

@@ -1,6 +1,7 @@
 """/api/v1 as its readers see it: pages, filters, shapes, the leaderboard."""
 
 import base64
+import itertools
 import time
 
 import ground
@@ -626,6 +627,13 @@ def test_a_quiet_window_is_nought_not_unknown(service, bot, key):
     )
 
 
+# Which posts: every set of filters.
+WANTED = [
+    queries.PostFilter(*some)
+    for some in itertools.product((None, "b"), (None, M), (None, "verified"))
+]
+
+
 # ---- by which index ------------------------------------------------------------------------------
 @ground.sqlite_only
 def test_lists_are_read_in_the_order_of_an_index(service, bot, key, monkeypatch):
@@ -639,7 +647,8 @@ def test_lists_are_read_in_the_order_of_an_index(service, bot, key, monkeypatch)
         queries.list_posts(5, before=9),
         queries.list_posts(5, bot="b"),
         queries.list_posts(5, mint=M),
-        queries.list_posts_since(5, 1),
+        queries.list_posts(5, 9, "b", M, "verified"),
+        *(queries.list_posts_since(5, 1, wanted) for wanted in WANTED),
     )
     (
         queries.list_trades(5, (1, 1, 1)),

@@ -1,6 +1,7 @@
 """What readers see of a ledger as a whole: results, positions, where the money went. Pure."""
 
 import datetime
+from collections.abc import Iterable
 from typing import Any
 
 import orjson
@@ -9,7 +10,7 @@ from chain.amounts import show_fixed, show_lamports, sol
 from chain.ledger.inventory import SOL
 from chain.ledger.ledger import WHOLE, Ledger
 from chain.ledger.sums import Sums
-from chain.stored.columns import COVERAGE
+from chain.stored.columns import COVERAGE, WALLET_PARTS
 from storage.stored import read_stored
 
 
@@ -140,3 +141,14 @@ def read_coverage(text: str | None) -> dict[str, Any]:
         return NOT_POLLED
     told: dict[str, Any] | None = read_stored(text, COVERAGE)
     return UNREADABLE if told is None else told
+
+
+def list_damaged(coverage: str | None, parts: Iterable[str | None]) -> list[str]:
+    """Name the derived columns of a wallet that can't be read. `parts`: those of WALLET_PARTS."""
+    pairs = zip(WALLET_PARTS.items(), parts, strict=True)
+    damaged = [
+        name
+        for (name, part), text in pairs
+        if text is not None and read_stored(text, part.shape) is None
+    ]
+    return damaged + ["coverage"] * (read_coverage(coverage) is UNREADABLE)

@@ -230,6 +230,7 @@ class RecordRow(NamedTuple):
 RECORDS = """
 SELECT bot_id, MIN(attached_at) AS since, COUNT(open_positions) AS derived,
        SUM(CASE WHEN detached_at IS NULL THEN COALESCE(open_positions, 0) ELSE 0 END)
+         AS open_positions
 FROM attachment WHERE bot_id IN ({}) GROUP BY bot_id"""
 NOTHING = Told({}, {})
 

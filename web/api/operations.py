@@ -8,8 +8,8 @@ from chain.stored.standings import WINDOWS
 from web.api import bots, copying, health, leaderboard, market, me, posts, search, trades
 from web.api.leaderboard import CURRENCIES, OWNERSHIPS, RECORDS, SORTS
 from web.api.look_back import EVERY_TRADE, MAX_LOOK_BACK, TRADE_KINDS
+from web.api.queries import POST_STATUSES
 from web.api.schemas import paper
-from web.api.v1 import POST_STATUSES
 
 # A part of the OpenAPI document.
 Json = dict[str, Any]
@@ -385,7 +385,7 @@ OPERATIONS = [
         for name, operation, what, shape in (
             ("closes", "listTraderCloses", "closes of a trader", paper.ClosePage),
             ("diary", "listTraderDiary", "lines of a trader's diary", paper.DiaryPage),
-            ("posts", "listTraderPosts", "posts of a trader", paper.TraderPostPage),
+            ("posts", "listTraderPosts", "posts of a trader", paper.PaperFeed),
         )
     ),
     Operation(

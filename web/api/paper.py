@@ -97,12 +97,6 @@ class Placed(NamedTuple):
     shown: Json
 
 
-OF_POST = (
-    *("id", "kind", "body", "mint", "symbol", "closeId", "eventAt", "createdAt", "hiddenAt"),
-    *("headlineSuppressed", "warning", "simulated"),
-)
-
-
 # ---- traders -------------------------------------------------------------------------------------
 def list_traders() -> list[Json]:
     """Return every trader that plays, oldest first, as the interface's Trader."""
@@ -182,15 +176,10 @@ def list_diary(row: TraderRow, limit: int, before: Place | None = None) -> list[
 
 
 def list_own_posts(row: TraderRow, limit: int, before: Place | None = None) -> list[Placed]:
-    """Return a trader's posts in short, newest first, before a place."""
+    """Return a trader's posts, newest first, before a place."""
     sql = f"{PAPER_POSTS} WHERE o.trader_id = ? AND o.id < ? ORDER BY o.id DESC LIMIT ?"
     rows = select(PaperPostRow, sql, (row.id, before.id if before else LAST, limit))
-    return [Placed(Place(one.created_at, one.id), shorten_post(show_post(one))) for one in rows]
-
-
-def shorten_post(post: Json) -> Json:
-    """Make the TraderPost of a PaperPost."""
-    return {name: post[name] for name in OF_POST}
+    return [Placed(Place(one.created_at, one.id), show_post(one)) for one in rows]
 
 
 def show_metrics(row: TraderRow) -> Json | None:
@@ -344,12 +333,6 @@ def list_posts(
     return [
         NumberedPost(row.id, show_post(row)) for row in select(PaperPostRow, sql, (*values, limit))
     ]
-
-
-def list_posts_of(uid: str, limit: int) -> list[Json]:
-    """Return the latest posts of a trader, newest first."""
-    sql = f"{PAPER_POSTS} WHERE t.uid = ? ORDER BY o.id DESC LIMIT ?"
-    return [show_post(row) for row in select(PaperPostRow, sql, (uid, limit))]
 
 
 def find_post(uid: str) -> Json | None:

@@ -6,6 +6,7 @@ id, trades by (slot, place, id).
 """
 
 import heapq
+import itertools
 from collections.abc import Collection, Iterable, Sequence
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -22,12 +23,12 @@ from web.api.statements import (
     ACTIVITY,
     ARRIVALS,
     ARRIVED_POSTS,
-    ARRIVED_SOME,
     BOT,
     BOTS_CALLED,
     COVERAGES,
     FORMER_WALLETS,
     HEAD,
+    LAST_POST,
     LAST_TRADE,
     MINTS_CALLED,
     NEWEST,
@@ -68,12 +69,24 @@ def _select(head: str, conditions: Iterable[Condition], tail: str) -> tuple[str,
 
 
 # ---- posts ---------------------------------------------------------------------------------------
+# Who writes the posts of bots, and what becomes of them.
+WRITERS = ("bot", "observer")
+POST_STATUSES = ("verified", "mismatch", "pending", "none", "not_found")
+
+
 class PostFilter(NamedTuple):
     """Which posts: of a bot (its uid), about a mint, of a status; None for all."""
 
     bot: str | None = None
     mint: str | None = None
     status: str | None = None
+
+
+class PostKind(NamedTuple):
+    """Posts that one index holds in order: by whom and of which status; None for all."""
+
+    source: str | None
+    status: str | None
 
 
 ALL_POSTS = PostFilter()
@@ -87,17 +100,23 @@ def list_posts(
     status: str | None = None,
 ) -> list[PostRow]:
     """Return posts, newest first, below the id `before`. `bot`: its uid."""
-    filters = [
-        *_post_filters(before, bot, mint),
-        ("p.status = ?", status) if status else None,
-    ]
-    sql, values = _select(POST, filters, "ORDER BY p.id DESC LIMIT ?")
-    return select(PostRow, sql, [*values, limit])
+    wanted = PostFilter(bot, mint, status)
+    lists = [list_post_ids(limit, before, bot, mint, *kind) for kind in _list_kinds(wanted)]
+    found = find_posts(list(heapq.merge(*lists, reverse=True))[:limit])
+    return sorted(found.values(), key=attrgetter("id"), reverse=True)
+
+
+def _list_kinds(wanted: PostFilter) -> list[PostKind]:
+    """The kinds to ask for: each alone where no index holds them together."""
+    if sum(one is not None for one in wanted) < 2:
+        return [PostKind(None, wanted.status)]
+    statuses = (wanted.status,) if wanted.status else POST_STATUSES
+    return [PostKind(*kind) for kind in itertools.product(WRITERS, statuses)]
 
 
 def list_post_ids(
     limit: int,
-    before: int,
+    before: int | None = None,
     bot: str | None = None,
     mint: str | None = None,
     source: str | None = None,
@@ -105,19 +124,19 @@ def list_post_ids(
 ) -> list[int]:
     """Return the numbers of posts as list_posts does; `source` and `status`: of these alone."""
     filters = [
-        *_post_filters(before, bot, mint),
-        ("p.source = ?", source) if source else None,
-        ("p.status = ?", status) if status else None,
+        ("p.id < ?", before) if before else None,
+        *_post_filters(PostFilter(bot, mint), PostKind(source, status)),
     ]
     sql, values = _select("SELECT p.id FROM post p", filters, "ORDER BY p.id DESC LIMIT ?")
     return select(int, sql, [*values, limit])
 
 
-def _post_filters(before: int | None, bot: str | None, mint: str | None) -> Sequence[Condition]:
+def _post_filters(wanted: PostFilter, kind: PostKind) -> Sequence[Condition]:
     return (
-        ("p.id < ?", before) if before else None,
-        ("p.bot_id = (SELECT id FROM bot WHERE uid = ?)", bot) if bot else None,
-        ("p.mint = ?", mint) if mint else None,
+        ("p.bot_id = (SELECT id FROM bot WHERE uid = ?)", wanted.bot) if wanted.bot else None,
+        ("p.mint = ?", wanted.mint) if wanted.mint else None,
+        ("p.source = ?", kind.source) if kind.source else None,
+        ("p.status = ?", kind.status) if kind.status else None,
     )
 
 
@@ -355,20 +374,23 @@ class ArrivedTrade(NamedTuple):
 
 
 def list_posts_since(limit: int, after: int, wanted: PostFilter = ALL_POSTS) -> list[ArrivedPost]:
-    """Return the posts after this arrival, in order of arrival."""
-    table = ARRIVED_POSTS if wanted == ALL_POSTS else ARRIVED_SOME
-    sql, values = _select(
-        table,
-        [
-            ("r.kind = 'post' AND r.id > ?", after),
-            *_post_filters(None, wanted.bot, wanted.mint),
-            ("p.status = ?", wanted.status) if wanted.status else None,
-        ],
-        "ORDER BY r.id LIMIT ?",
-    )
-    arrived = select(ArrivedRow, sql, (*values, limit))
+    """Return the posts after this arrival, in order of arrival, as list_trades_since does."""
+    last = select_value(LAST_POST, (after,)) or 0
+    lists = [_list_arrived_posts(limit, last, wanted, kind) for kind in _list_kinds(wanted)]
+    arrived = list(heapq.merge(*lists))[:limit]
     rows = find_posts([one.row_id for one in arrived])
     return [ArrivedPost(one.arrival, rows[one.row_id]) for one in arrived]
+
+
+def _list_arrived_posts(
+    limit: int, last: int, wanted: PostFilter, kind: PostKind
+) -> list[ArrivedRow]:
+    conditions = [
+        ("r.post_id = p.id AND r.kind = 'post' AND p.id > ?", last),
+        *_post_filters(wanted, kind),
+    ]
+    sql, values = _select(ARRIVED_POSTS, conditions, "ORDER BY p.id LIMIT ?")
+    return select(ArrivedRow, sql, [*values, limit])
 
 
 def list_trades_since(

@@ -233,8 +233,9 @@ class ArrivedRow(NamedTuple):
     row_id: int
 
 
-ARRIVED_POSTS = "SELECT r.id AS arrival, r.post_id AS row_id FROM arrival r"
-ARRIVED_SOME = f"{ARRIVED_POSTS} JOIN post p ON p.id = r.post_id"
+ARRIVED_POSTS = "SELECT r.id AS arrival, p.id AS row_id FROM post p CROSS JOIN arrival r"
+LAST_POST = """
+SELECT post_id FROM arrival WHERE kind = 'post' AND id <= ? ORDER BY id DESC LIMIT 1"""
 # The newest trade that had arrived by then and that no rebuild took back.
 LAST_TRADE = """
 SELECT trade_id FROM arrival WHERE trade_id IS NOT NULL AND id <= ? ORDER BY id DESC LIMIT 1

@@ -16,8 +16,6 @@ SOURCES = {
     "observer": "auto-post, from a trade",
     "paper": "paper traders",
 }
-# Who writes the posts of wallet bots.
-WRITERS = ("bot", "observer")
 LABELS = {
     "": "All",
     "verified": "Verified",
@@ -28,7 +26,7 @@ LABELS = {
 }
 # What stands in the posts that a label is shown for; the others stand as they are called.
 STATUSES = {
-    "": ("none", "pending", "verified", "mismatch", "not_found"),
+    "": queries.POST_STATUSES,
     "none": ("none", "not_found"),
 }
 Json = Mapping[str, Any]
@@ -117,7 +115,7 @@ def _list_kinds(filters: Filters) -> list[tuple[str | None, str | None]]:
     """The kinds to ask for: pairs of source and status; of None where an index holds them all."""
     if not (filters.source or filters.label or (filters.bot and filters.mints)):
         return [(None, None)]
-    sources = (filters.source,) if filters.source else WRITERS
+    sources = (filters.source,) if filters.source else queries.WRITERS
     statuses = STATUSES.get(filters.label, (filters.label,))
     return list(itertools.product(sources, statuses))
 

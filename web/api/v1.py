@@ -40,7 +40,6 @@ from web.server.application import JsonResponse, find_app
 blueprint = Blueprint("v1", __name__, url_prefix="/api/v1")
 blueprint.before_request(gate.check_key)
 MINUTE_MS = 60_000
-POST_STATUSES = ("verified", "mismatch", "pending", "none", "not_found")
 # What any list of v1 reads from a query: a name of another list is a mistake.
 KNOWN_NAMES: set[str] = set()
 Json = dict[str, Any]
@@ -281,7 +280,7 @@ def list_feed(args: Args) -> Json:
 
 def read_post_filter(args: Args) -> queries.PostFilter:
     """Return which posts a query asks for."""
-    label = read_choice(args, "label", POST_STATUSES, "") if "label" in args else None
+    label = read_choice(args, "label", queries.POST_STATUSES, "") if "label" in args else None
     return queries.PostFilter(read_bot(args), read_address(args, "mint"), label)
 
 

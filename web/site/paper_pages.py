@@ -19,7 +19,7 @@ from web.site.pieces import draw_posts
 
 blueprint = Blueprint("paper", __name__)
 blueprint.after_request(add_etag)
-MAX_TRADER_POSTS = 10
+SHOWN_POSTS = 10
 # The columns that sort: what of a trader's performance each of them shows.
 SORTS = {"return": "returnPct", "closes": "closes", "wins": "winRate", "equity": "equitySol"}
 NO_SCOUT = (
@@ -89,7 +89,7 @@ def show_trader(uid: str) -> ResponseReturnValue:
         "trader.html",
         trader=trader,
         account=None if withheld else draw_account(uid, g.now),
-        posts=draw_posts(paper.list_posts_of(uid, MAX_TRADER_POSTS), "h3"),
+        posts=draw_posts(trader["posts"][:SHOWN_POSTS], "h3"),
         trouble="" if trader["retiredAt"] else find_price_trouble(g.now),
     )
 

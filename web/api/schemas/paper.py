@@ -381,22 +381,6 @@ class FillModel(Shape):
     assumptions: list[str]
 
 
-class TraderPost(Simulated):
-    """A post among those of its trader; /api/feed has the rest of it."""
-
-    id: str
-    kind: str = described("what it is about")
-    body: str | None = described("null once its words were taken down")
-    mint: Address | None
-    symbol: str | None = described("untrusted")
-    closeId: str | None = described("the closed position it is about")
-    eventAt: Time
-    createdAt: Time
-    hiddenAt: Time | None
-    headlineSuppressed: bool
-    warning: str | None = described("while its account is under review, or was held up")
-
-
 class TraderDetail(Trader):
     """A paper trader with the latest of what it noted and did."""
 
@@ -410,7 +394,7 @@ class TraderDetail(Trader):
     orders: list[PaperOrder]
     closes: list[PaperClose] = described("the latest 20; /api/traders/{id}/closes has all")
     closesTotal: int
-    posts: list[TraderPost] = described("the latest 20; /api/traders/{id}/posts has all")
+    posts: list[PaperPost] = described("the latest 20; /api/traders/{id}/posts has all")
     postsTotal: int
     brain: Brain
     metrics: PaperMetrics | None = described("null while the headline is withheld")
@@ -436,12 +420,6 @@ class ClosePage(Page, Simulated):
 
     data: list[PaperClose]
     models: list[FillModel]
-
-
-class TraderPostPage(Page, Simulated):
-    """Posts of a trader, newest first."""
-
-    data: list[TraderPost]
 
 
 class PaperFeed(Page, Simulated):
