@@ -5,12 +5,13 @@ from peewee import (
     AutoField,
     BigIntegerField,
     BooleanField,
+    CompositeKey,
     ForeignKeyField,
     IntegerField,
     TextField,
 )
 
-from models import Base, Owner
+from models import Base, Bot, Owner, Trade
 
 
 class Trader(Base):
@@ -390,7 +391,47 @@ class NetworkCost(Base):
     since = BigIntegerField()
 
 
+class CopyTotal(Base):
+    """What a follower with `size` lamports per purchase would have got right behind a bot
+    (paper.copying). `mark`: what it was worked out from, at `at` (ms). `excluded`: JSON [[reason,
+    slices]...]. Returns in basis points, shares in percent.
+    """
+
+    bot = ForeignKeyField(Bot, index=False, on_delete="CASCADE")
+    size = BigIntegerField()
+    mark = TextField()
+    at = BigIntegerField()
+    return_bps = BigIntegerField(null=True)
+    worst_bps = BigIntegerField(null=True)
+    bot_bps = BigIntegerField(null=True)
+    kept = BigIntegerField(null=True)
+    spent = BigIntegerField()
+    received = BigIntegerField()
+    sales = IntegerField()
+    used = IntegerField()
+    covered = IntegerField()
+    tokens = IntegerField()
+    top_token = IntegerField(null=True)
+    reason = TextField(null=True)
+    excluded = TextField()
+
+    class Meta:
+        primary_key = CompositeKey("bot", "size")
+
+
+class CopiedTrade(Base):
+    """What a follower with 1 SOL per purchase would have received for a bot's sale in the best
+    case, in lamports, or the reason why a purchase or sale can't be followed.
+    """
+
+    trade = ForeignKeyField(Trade, primary_key=True, on_delete="CASCADE")
+    lamports = BigIntegerField(null=True)
+    reason = TextField(null=True)
+
+
 TABLES = (
+    CopyTotal,
+    CopiedTrade,
     Trader,
     Period,
     PaperOrder,
