@@ -187,7 +187,7 @@ OPERATIONS = [
         "/api/v1/bots/{id}/copying",
         "getCopying",
         "Influencers",
-        "Would copying have worked? What a follower right behind a bot would have got",
+        "What a follower right behind a bot would have got",
         "From the reserves of pools in the bot's transactions, for three sizes of a purchase. "
         "Simulated, with no delay and nobody in between; worked out after new sales.",
         copying.Copying,
