@@ -366,9 +366,9 @@ class RealFill(Base):
     # snapshot before it; null if that isn't known.
     bps = IntegerField(null=True)
     drift_bps = IntegerField(null=True)
-    # Id of the snapshot before it, and how old that was.
-    snapshot = BigIntegerField()
-    age_ms = BigIntegerField()
+    # Id of the snapshot before it, and how old that was; null without one.
+    snapshot = BigIntegerField(null=True)
+    age_ms = BigIntegerField(null=True)
     model = TextField()
 
     class Meta:
