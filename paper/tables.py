@@ -32,9 +32,9 @@ class Trader(Base):
     bio = TextField(default="")
     # JSON, as Bot's.
     voice = TextField()
-    # momentum | mean_reversion | breakout | flow
+    # momentum | mean_reversion | breakout | flow | copy
     family = TextField()
-    # JSON {public name of a setting: whole number}, where it differs from the default.
+    # JSON {public name of a setting: whole number or id of a bot}, where it isn't the default.
     settings = TextField(default="{}")
     # guarded | standard
     start_mode = TextField(default="guarded")
@@ -313,6 +313,10 @@ class SeenFlow(Base):
     owner = BigIntegerField()
     # Its address.
     wallet = TextField()
+    # Uid of the bot that held it then.
+    bot = TextField(default="")
+    # Of a sale: how much of what the wallet held was sold, in basis points.
+    share_bps = IntegerField(default=10_000)
     at = BigIntegerField(index=True)
     first_snapshot = BigIntegerField()
 

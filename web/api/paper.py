@@ -16,7 +16,14 @@ from paper.account import PIPELINE, STARTING_CASH, Close, cluster, public_id
 from paper.fills import MODEL, RECORDED_COSTS, RENT
 from paper.measured import VenueError
 from paper.rows import SUSPECT
-from paper.strategies import FAMILIES, BadSetting, parse_settings, show_settings
+from paper.strategies import (
+    ALL_FAMILIES,
+    COPY,
+    FAMILIES,
+    BadSetting,
+    parse_settings,
+    show_settings,
+)
 from paper.twins import TWINS
 from paper.venues import VENUES
 from storage import database
@@ -220,7 +227,7 @@ def show_trader(row: TraderRow, totals: PeriodTotalsRow | None, held_value: int)
         "voice": read_voice(row.voice),
         "strategy": {
             "family": row.family,
-            "own": row.family not in FAMILIES,
+            "own": row.family not in ALL_FAMILIES,
             "startMode": row.start_mode,
             "phase": show_phase(row.phase or {}),
             "adaptive": row.adaptive,
@@ -294,7 +301,7 @@ def _read_settings(family: str, given: Json) -> Json:
     """Return a strategy's settings, those with defaults included; as they are stored where they are
     no settings of the family.
     """
-    if family not in FAMILIES:
+    if family not in ALL_FAMILIES:
         # A file tells its settings to the job alone.
         return {}
     try:
@@ -358,7 +365,7 @@ def show_post(row: PaperPostRow) -> Json:
         "kind": row.kind,
         "closeId": find_close_id(row.handle, row.closed),
         "family": row.family,
-        "ownStrategy": row.family not in FAMILIES,
+        "ownStrategy": row.family not in ALL_FAMILIES,
         "source": "paper",
         "simulated": True,
         "verified": False,
@@ -425,7 +432,7 @@ def _compare(now: int) -> Compared:
     number = Counter(row.family for row in traders)
     reviewed = Counter(row.family for row in traders if row.state == "under_review")
     measured = show_measured(now)
-    families = [
+    *families, copy = (
         {
             "family": family,
             "traders": number[family],
@@ -434,13 +441,14 @@ def _compare(now: int) -> Compared:
             "controls": show_family_controls(random[family]),
             "simulated": True,
         }
-        for family in FAMILIES
-    ]
+        for family in (*FAMILIES, COPY)
+    )
     shown = {
         "windowDays": results.COMPARED_DAYS,
         "pipeline": PIPELINE,
         "families": families,
-        "ownTraders": sum(family not in FAMILIES for family in number.elements()),
+        "copy": copy,
+        "ownTraders": sum(family not in ALL_FAMILIES for family in number.elements()),
         "fills": measured,
         "fillErrors": list_fill_errors(measured["venues"]),
         "note": brain.NOTE,
