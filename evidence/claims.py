@@ -9,8 +9,8 @@ from urllib.parse import urlencode
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from evidence.document import FORMAT, Json, digest_claims
-from evidence.pages import PAGE_SIZE
+from evidence.document import FORMAT, digest_claims
+from evidence.lines import PAGE_SIZE, Json
 from market.failures import FetchError
 from market.fetch import Limits, fetch, open_session
 

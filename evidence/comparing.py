@@ -15,8 +15,7 @@ from chain.stored.trades import make_trade_row, trade_uid
 from chain.stored.verify import OTHER_WALLET, judge, list_moved_mints
 from evidence.claims import ClaimedPost
 from evidence.differences import NOTHING_SAID, Difference, compare, cut, is_same
-from evidence.pages import Line
-from evidence.receipts import make_line
+from evidence.lines import Line, make_line
 
 # What follows from the transaction alone; the rest follows from all that were before it.
 OWN_FIELDS = frozenset(

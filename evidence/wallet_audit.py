@@ -28,8 +28,8 @@ from evidence.books import Books
 from evidence.claims import ClaimedPost, ClaimedWallet, Claims, Nonsense, Scope
 from evidence.comparing import OWN_FIELDS, Findings
 from evidence.differences import Difference, compare
+from evidence.lines import make_line
 from evidence.memory import KeptEntry, Memory
-from evidence.receipts import make_line
 from evidence.report import INSTANCE, NODE, Report
 from evidence.view import View
 from models import Attachment, Wallet
