@@ -75,7 +75,6 @@ def show_derived(rows: Rows, wallet_id: int) -> Json:
 
 
 def _show_span(rows: Rows, wallet_id: int, number: int, *values: Any) -> Json:
-    """Make a stretch in which a bot held a wallet, as the attachments began."""
     width = len(SPAN) + len(Holdings._fields)
     return {
         **dict(zip(SPAN, values, strict=False)),
@@ -106,7 +105,6 @@ def digest_rows(rows: Iterable[Sequence[Any]]) -> str:
 
 
 def digest_view(rows: Rows, wallet_id: int, view: int) -> dict[str, str]:
-    """Digest the rows of a wallet's view, by table."""
     return {
         name_member(one.name): digest_rows(rows(_select(one, wallet_id, view))) for one in DERIVED
     }
@@ -120,7 +118,6 @@ def _select(derived: Derived, wallet_id: int, view: int) -> str:
 
 
 def digest_lists(rows: Rows, wallet_id: int) -> dict[str, str]:
-    """Digest the rows of LISTED, by table."""
     return {
         name_member(name): digest_rows(rows(sql.format(wallet=wallet_id)))
         for name, sql in LISTED.items()
@@ -155,7 +152,6 @@ def name_board(board: Board) -> str:
 
 
 def show_standing(row: StandingRow) -> Json:
-    """Make the row of a board, all its columns but those that name it."""
     told = row._asdict()
     return {
         name_member(name): str(value)
@@ -165,13 +161,11 @@ def show_standing(row: StandingRow) -> Json:
 
 
 def show_pace(rows: Rows, bot_id: int) -> Json | None:
-    """Make how long after its trades a bot posted; None where it posted about none."""
     found = list(rows(DELAYS.format(bot=bot_id)))
     return show_delays(dict(zip(PACE, found[0], strict=True))) if found else None
 
 
 def show_delays(row: Mapping[str, Any]) -> Json | None:
-    """Make the pace of the columns of DelayTotal."""
     if not row["posted"]:
         return None
     return _show_columns(PACE, (row[name] for name in PACE))

@@ -57,7 +57,6 @@ def _rows(sql: str) -> Iterable[tuple[Any, ...]]:
 
 # ---- a wallet ------------------------------------------------------------------------------------
 def show_wallet(wallet_id: int) -> Json:
-    """Make what is claimed of a wallet as a whole."""
     ((address, rules, backfilled, coverage),) = _rows(WALLET.format(wallet=wallet_id))
     untouched = _rows(f"{UNTOUCHED} ORDER BY address".format(wallet=wallet_id))
     addresses = _rows(f"SELECT address FROM address WHERE wallet_id = {wallet_id} ORDER BY address")

@@ -54,8 +54,6 @@ class Page(NamedTuple):
 
 
 class Named(NamedTuple):
-    """Full pages by their digests, and the page that is not full."""
-
     pages: list[Json]
     tail: Page
 
@@ -133,7 +131,6 @@ NESTED = {
 
 
 def name_member(column: str) -> str:
-    """Return the name of a column as JSON has it."""
     first, *rest = column.split("_")
     return first + "".join(one.capitalize() for one in rest)
 

@@ -43,8 +43,6 @@ WALLET = (
 
 
 class ListedReceipt(NamedTuple):
-    """A signature that a wallet lists as stored, beside the receipt of that signature, if any."""
-
     signature: str
     slot: int
     tx_index: int | None
@@ -104,7 +102,6 @@ def _try_wallet(reader: Reader, number: int, programs: Any) -> list[Difference]:
 
 
 def check_lists(reader: Reader) -> Iterator[Difference]:
-    """Receipts and the signatures listed for wallets, in both directions."""
     unlisted = (
         "SELECT r.signature FROM receipt r WHERE NOT EXISTS (SELECT 1 FROM sighting s WHERE"
         " s.signature = r.signature)"

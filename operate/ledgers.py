@@ -52,7 +52,6 @@ class Rebuilt:
     last_trade_at: int | None = None
 
     def add(self, wallet_id: int, row: Row) -> None:
-        """Compare a trade row, and the tokens it moved."""
         key = tuple(row[name] for name in ORDER)
         self.trades.add(key, [row[name] for name in COLUMNS])
         moved = list_moved(row)
@@ -89,7 +88,6 @@ def _part(row: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
 
 
 def _list_moved(reader: Reader, number: int) -> Iterator[tuple[tuple[Any, ...], list[Any]]]:
-    """Yield the tokens each trade moved."""
     last: tuple[Any, ...] | None = None
     moved: list[tuple[Any, ...]] = []
     for key, values in map(_part, reader.rows(STORED_MOVED.format(wallet=number))):
@@ -200,8 +198,6 @@ class JudgedPost(NamedTuple):
 
 
 class NamedTrade(NamedTuple):
-    """A trade that a post names."""
-
     id: int
     wallet_id: int
     kind: str

@@ -56,7 +56,6 @@ def check_log(reader: Reader) -> Iterator[Difference]:
 
 # ---- bots and posts ------------------------------------------------------------------------------
 def _check_bot(reader: Reader, memory: LogMemory, number: int, uid: str) -> Iterator[Difference]:
-    """Compare what a bot says of itself, whose it is, and which wallets it held when."""
     said, held = memory.list_said(uid), HeldWallets()
     try:
         profile = check_shape(ClaimedProfile, show_profile(reader.rows, number))
@@ -76,7 +75,6 @@ def _check_bot(reader: Reader, memory: LogMemory, number: int, uid: str) -> Iter
 def _check_posts(
     reader: Reader, memory: LogMemory, firsts: dict[str, int], number: int, uid: str
 ) -> Iterator[Difference]:
-    """Compare each post of a bot with its leaf, and with what was logged of it since."""
     known = set()
     for _, *values in reader.rows(POST_LINES.format(owner=number, after=0, most=MANY)):
         line = show_post(values)
