@@ -1,7 +1,8 @@
 """Hummingbot script for Gateway: each fill on a Solana DEX becomes a post that the chain verifies.
 
-Copy it to `scripts/`, set CANDOR_URL and CANDOR_KEY in Hummingbot's environment, name your connector
-and trading pair in `markets`, and trade in `on_tick` as in Hummingbot's own `amm_trade_example.py`.
+Copy it to `scripts/`, set CANDOR_URL and CANDOR_KEY in Hummingbot's environment, name your
+connector and trading pair in `markets`, and trade in `on_tick` as Hummingbot's
+`amm_trade_example.py` does.
 A strategy you already have only needs `did_fill_order` and the functions below it.
 
 A fill's `exchange_trade_id` is the transaction's signature for Gateway connectors.
