@@ -38,7 +38,8 @@ TRADES = frozenset(("buy", "sell", "swap", "round_trip"))
 class Kind:
     """What a receipt was for a wallet. `mint`: the main one, where there is a single one.
     `residues`: mints whose change is left over from passing through. `split`: what of a priced
-    kind, of a fill or of an `ambiguous` swap was beside the venue.
+    kind, of a fill or of an `ambiguous` swap was beside the venue. `flows`: of a trade, with its
+    calls chosen.
     """
 
     kind: str
@@ -47,6 +48,7 @@ class Kind:
     flags: tuple[str, ...] = ()
     residues: tuple[str, ...] = ()
     split: Split | None = None
+    flows: Flows | None = None
 
 
 def decide_kind(receipt: Receipt, effect: Effect, programs: Programs) -> Kind:
@@ -288,7 +290,7 @@ def _swap_kind(
     x = _paid(receipt, effect, effect.sol - flows.beside[WRAPPED_SOL] - _known_rest(flows))
     kind = _trade(flows, changes, x)
     if kind:
-        return replace(kind, venue=venue)
+        return replace(kind, venue=venue, flows=flows)
     if effect.tokens or _paid(receipt, effect, effect.sol):
         kind = _ambiguous(receipt, effect, venue, find_main_mint(receipt, effect.own, changes))
         return replace(kind, split=split_unpriced(flows))
