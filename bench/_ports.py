@@ -12,16 +12,14 @@ TRIES = 50
 
 
 def find_port():
-    """A port of this machine that is free, and that find_port gives to no other process as long as
-    this one lives: a name of Linux's abstract namespace says that it is taken.
-    """
+    """A free port that no other process gets from here while this one lives."""
     # Not seeded by anybody: two suites would look for the same ones.
     for port in random.SystemRandom().sample(range(FIRST, LAST), TRIES):
         name = socket.socket(socket.AF_UNIX)
         with contextlib.suppress(OSError), socket.socket() as probe:
             name.bind(f"\0candor-port-{port}")
             probe.bind(("127.0.0.1", port))
-            # Kept open until this process ends.
+            # Kept open until this process ends: a name of Linux's abstract namespace.
             name.detach()
             return port
         name.close()

@@ -30,8 +30,7 @@ GIVEN = {"encoding": "jsonParsed", "commitment": "finalized", "maxSupportedTrans
 
 class Observed(NamedTuple):
     """A turn of measure_observing: receipts, seconds and processor seconds of ours and of the plain
-    script, calls of getTransaction and all calls, bytes of the database, and
-    of an empty one.
+    script, bytes of the database, and of an empty one.
     """
 
     count: int
@@ -39,8 +38,6 @@ class Observed(NamedTuple):
     ours_cpu: float
     plain: float
     plain_cpu: float
-    asked: int
-    all_calls: int
     size: int
     empty: int
 
@@ -63,11 +60,6 @@ def measure_observing(given):
         "bytes of the database a receipt, with all that is derived; beyond an empty database's",
         f"{find_middle(lambda one: one.size / one.count):,.0f};"
         f" {find_middle(lambda one: (one.size - one.empty) / one.count):,.0f}",
-    )
-    tell(
-        "calls of getTransaction a receipt; all calls a receipt",
-        f"{find_middle(lambda one: one.asked / one.count):.3f};"
-        f" {find_middle(lambda one: one.all_calls / one.count):.2f}",
     )
     tell(
         "the same in time of the processor alone",
@@ -108,12 +100,8 @@ def observe_history(url, folder):
         signatures = list(found.scalars())
         size = measure_size(database, settings)
     database.close_all()
-    calls = requests.get(url + "/stats", timeout=5).json()["calls"]
     _, plain, plain_cpu = clock(lambda: fetch_all(url, signatures, folder / "plain.db"))
-    return Observed(
-        *(len(signatures), ours, ours_cpu, plain, plain_cpu),
-        *(calls["getTransaction"], sum(calls.values()), size, empty),
-    )
+    return Observed(len(signatures), ours, ours_cpu, plain, plain_cpu, size, empty)
 
 
 def measure_size(database, settings):
