@@ -709,8 +709,7 @@ def test_the_doctor_needs_no_instance(tmp_path):
 
 # ---- with a real server --------------------------------------------------------------------------
 def test_a_running_server_is_backed_up_and_not_restored_into(tmp_path):
-    from bench._ports import find_port
-    from bench.backups import wait_for
+    from bench._ports import find_port, wait_for
 
     port = find_port()
     env = {
