@@ -170,7 +170,7 @@ def _parse(raw: Any, signature: str | None) -> Receipt:
 
 
 def _check_conservation(lost: int, rent: int, failed: bool) -> None:
-    """Check that lamports are conserved. `lost`: lamports missing from its accounts beyond the fee."""
+    """Check that lamports are conserved. `lost`: lamports missing beyond the fee."""
     # The runtime lists the rent of a failed transaction, but stores only some of its accounts.
     if lost != rent and not (failed and 0 <= lost < rent):
         raise BadReceipt("lamports are not conserved")
@@ -276,7 +276,7 @@ def _instructions(message: Any, meta: Any, keys: tuple[str, ...]) -> tuple[Instr
 
 
 def _nest(rows: list[Any], keys: tuple[str, ...]) -> Instruction:
-    """Return a top-level row and its inner rows as a tree, or flat if older than stackHeight (2022)."""
+    """Return a top-level row and its inner rows as a tree, or flat without stackHeight."""
     stack: list[tuple[int, Any, list[Instruction]]] = [(1, rows[0], [])]
     nested = all(row.get("stackHeight") for row in rows[1:])
 
