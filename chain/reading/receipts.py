@@ -276,7 +276,7 @@ def _instructions(message: Any, meta: Any, keys: tuple[str, ...]) -> tuple[Instr
 
 
 def _nest(rows: list[Any], keys: tuple[str, ...]) -> Instruction:
-    """Return a top-level row and its inner rows as a tree, or flat without stackHeight."""
+    """Return a row and its inner rows as a tree; flat without stackHeight (before 2022)."""
     stack: list[tuple[int, Any, list[Instruction]]] = [(1, rows[0], [])]
     nested = all(row.get("stackHeight") for row in rows[1:])
 
