@@ -199,8 +199,8 @@ class Config(BaseSettings):
     port: Whole = _whole(8000, 1, 65535)
     base_url: Annotated[str, _fulfills(_is_base_url), BareUrl] = Field(
         "http://127.0.0.1:8000",
-        description="must be http(s)://HOST[:PORT][/PATH], the path of letters, digits and"
-        " . _ ~ - alone",
+        description="must be http(s)://HOST[:PORT][/PATH], the path made of letters, digits and"
+        " . _ ~ - only",
     )
     data_dir: Annotated[Path, AfterValidator(Path.expanduser)] = Path("data")
     # Empty: app.db in data_dir.

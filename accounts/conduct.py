@@ -16,9 +16,9 @@ from storage import database, new_uid, writing
 
 # Values of `Report.about` and their labels.
 ABOUT = {
-    "abuse": "It threatens or harasses somebody",
-    "private": "It shows a secret, or something private",
-    "deception": "It imitates somebody, or deceives on purpose",
+    "abuse": "It threatens or harasses someone",
+    "private": "It reveals a secret or private information",
+    "deception": "It impersonates someone or deceives on purpose",
     "spam": "It is spam",
     "other": "Something else",
 }

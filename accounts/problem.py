@@ -87,11 +87,11 @@ QUOTA_WORDS = {
         "this account’s posts take up {used} of the {limit} MB that this instance keeps per account"
     ),
     "wallet_changes_per_day": (
-        "this account detached or replaced {used} wallets in the last 24 hours; the limit is"
+        "this account disconnected or replaced {used} wallets in the last 24 hours; the limit is"
         " {limit} a day; try again tomorrow"
     ),
     "traders": "this account has {used} active paper traders; the limit is {limit}",
-    "hooks": "this account has {used} hooks; the limit is {limit}",
+    "hooks": "this account has {used} webhooks; the limit is {limit}",
     "wallets": "this account already has {used} observed wallets; the limit is {limit} at a time",
 }
 

@@ -184,7 +184,7 @@ class Rpc:
             key=lambda e: (e.rest(now) > MAX_WAIT_SECONDS, e.label in tried, e.rest(now)),
         )
         if endpoint.rest(now) > MAX_WAIT_SECONDS:
-            raise Resting(f"{method}: every endpoint rests", endpoint.rest(now))
+            raise Resting(f"{method}: every endpoint is paused", endpoint.rest(now))
         # Even sleep(0) yields the CPU.
         if (seconds := endpoint.wait(method, now)) > 0:
             self._sleep(seconds)
@@ -224,7 +224,7 @@ def _check(check: Callable[[Any], Any], result: Any) -> Any:
     try:
         return check(result)
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError) as error:
-        raise ValueError(f"a malformed answer ({type(error).__name__})") from error
+        raise ValueError(f"a malformed response ({type(error).__name__})") from error
 
 
 class Endpoint:
@@ -266,7 +266,7 @@ class Endpoint:
         if "error" in answer:
             _raise_error(answer["error"], headers)
         if answer.get("id") != ident or "result" not in answer:
-            raise _Failure("an answer to another request")
+            raise _Failure("a response to another request")
         return answer["result"]
 
     def _post(self, payload: dict[str, Any]) -> tuple[int, Any, bytes]:
@@ -292,7 +292,7 @@ def _read(raw: Any) -> bytes:
     while chunk := raw.read(65536, decode_content=True):
         body += chunk
         if len(body) > MAX_ANSWER_BYTES:
-            raise _Failure("an answer of more than 16 MB", ends_as=BadAnswer)
+            raise _Failure("a response of more than 16 MB", ends_as=BadAnswer)
     return bytes(body)
 
 
@@ -306,9 +306,9 @@ def _parse(status: int, headers: Any, body: bytes) -> dict[str, Any]:
     try:
         answer = orjson.loads(body)
     except ValueError:
-        raise _Failure("an answer that is not JSON") from None
+        raise _Failure("the response is not JSON") from None
     if not isinstance(answer, dict):
-        raise _Failure("an answer that is not an object")
+        raise _Failure("the response is not an object")
     return answer
 
 

@@ -105,11 +105,11 @@ class Subscriptions:
                 self._poll_noticed()
             except OperationalError as error:
                 # The lock is lost, or the database is busy or unreachable.
-                log.info("subscriptions wait: %s", type(error).__name__)
+                log.info("subscriptions paused: %s", type(error).__name__)
                 self._ending.wait(BUSY_SECONDS)
             except Exception as error:
                 # A bug in Candor; the thread continues, like that of the jobs.
-                log.error("subscriptions failed, and begin again", exc_info=error)
+                log.error("subscriptions failed; restarting", exc_info=error)
                 self._ending.wait(FAULT_SECONDS)
 
     def _keep_up(self) -> None:

@@ -21,7 +21,7 @@ def secret_key(config: Config) -> str:
     power cut. Raises BadSetting if it is too short.
     """
     return config.secret_key or _keep_secret(
-        config.data_dir / "secret_key", MIN_SECRET, "signs everybody out"
+        config.data_dir / "secret_key", MIN_SECRET, "signs everyone out"
     )
 
 
@@ -30,7 +30,7 @@ def log_key(config: Config) -> bytes:
     like `secret_key`.
     """
     path = config.data_dir / "log_key"
-    kept = config.log_key or _keep_secret(path, 64, "begins a new log")
+    kept = config.log_key or _keep_secret(path, 64, "starts a new log")
     if not is_log_key(kept):
         raise BadSetting(f"{path} must contain 64 hexadecimal digits; restore the saved file")
     return bytes.fromhex(kept)

@@ -149,10 +149,9 @@ def add_trouble(note: str | None, trouble: str | None) -> str | None:
 
 
 IS_PROGRAM = "This address is a program, not a wallet: it is not observed."
-NOT_POLLED = "This wallet has not been looked at yet."
+NOT_POLLED = "This wallet hasn't been checked yet."
 FETCHING = (
-    "Activity of this wallet is still being fetched; until all of it is here, results may be"
-    " missing."
+    "This wallet's activity is still being fetched. Results may be incomplete until it is done."
 )
 # From this percentage on, the note says that a wallet is close to a limit.
 NEAR_LIMIT_PERCENT = 80
@@ -168,20 +167,17 @@ HAS_GAPS = (
     "Some of this wallet's activity could not be found. Sales after that point show no result"
     " until it is found."
 )
-STUCK = (
-    "Some receipts are known to exist but could not be fetched yet; they are asked for again and"
-    " again."
-)
+STUCK = "Some transactions exist but couldn't be fetched yet. They will be retried."
 GIVEN_UP = (
-    "This wallet was given up, and what it did just before has not all been seen; it is looked at"
-    " for a day after that at most."
+    "This wallet was disconnected before all its earlier activity was seen. It is checked for up"
+    " to a day after that."
 )
 UNCONFIRMED = (
-    "Everything found so far has been fetched; a second look over the whole history is still to"
-    " confirm that nothing is missing."
+    "Everything found so far has been fetched. A second scan of the whole history will confirm"
+    " that nothing is missing."
 )
 OLDER = (
-    "This wallet is older than the history that can still be fetched: what it held before that has"
+    "This wallet is older than the history that can still be fetched. Tokens it already held have"
     " an unknown cost."
 )
 

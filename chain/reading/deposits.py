@@ -143,8 +143,8 @@ def _list_tokens(flows: Flows) -> Iterator[Row]:
 
 
 def _list_lamports(flows: Flows) -> Iterator[Row]:
-    """Lamports, rent and wrapped SOL, that the wallet paid into foreign accounts in calls of order
-    programs, or that accounts named there lost, those of signers (keepers) left out.
+    """Return lamports, rent and wrapped SOL that the wallet paid into foreign accounts in calls of
+    order programs, or that accounts named there lost. Excludes signers (keepers).
     """
     receipt = flows.receipt
     paid: Counter[str] = Counter()

@@ -16,11 +16,11 @@ T = TypeVar("T")
 
 
 class Balance(NamedTuple):
-    """One own account in one receipt: raw token amounts (wrapped SOL included) and lamports; 0
-    where the side is not the wallet's.
+    """An own account in a receipt: raw token amounts (including wrapped SOL) and lamports, before
+    and after; 0 for a side on which it isn't the wallet's.
 
-    For the wallet itself `mint` is None and the amounts are 0. An account that was closed and
-    opened again for another mint has two, which follow each other: down to 0, and up from 0.
+    For the wallet itself `mint` is None and the amounts are 0. An account closed and reopened for
+    another mint has two consecutive ones: down to 0, and up from 0.
     """
 
     address: str

@@ -23,9 +23,11 @@ Amounts = Counter[str]
 
 
 class Call:
-    """What one acting call moved across the border of the wallet's own accounts, without rent for
-    others and tips. `paid`: receivers. `topped_up`: lamports to accounts `opened` by it, or, if it
-    moved no tokens, anywhere.
+    """What an acting call moved into and out of the wallet's own accounts, without rent for others
+    and tips.
+
+    `paid`: receivers. `topped_up`: lamports to accounts `opened` by it or, if it moved no tokens,
+    anywhere.
     """
 
     def __init__(self, body: Instruction) -> None:
@@ -51,10 +53,10 @@ class Call:
 
 
 class Flows:
-    """All that a receipt moved for one wallet, sorted by acting call.
+    """A receipt's movements for one wallet, grouped by acting call.
 
-    `whole`: one call, the whole transaction. `trading`: places in `calls` that make up the trade.
-    `own`: the wallet, its token accounts and those opened and closed inside. `unshown`: lamports by
+    `whole`: one call, the whole transaction. `trading`: indexes in `calls` that make up the trade.
+    `own`: the wallet, its token accounts and those opened and closed here. `unshown`: lamports by
     account that no instruction shows; `unshown_in`: their sum over own accounts.
     """
 
@@ -193,8 +195,8 @@ class Flows:
     def crossed_calls(
         self,
     ) -> tuple[Counter[tuple[str, str | None]], Counter[tuple[str, str | None]]]:
-        """({(mint, who): amount} that own accounts got inside the calls, that they paid there
-        without rent).
+        """Return what own accounts got inside the calls, and what they paid there without rent, as
+        {(mint, who): amount} each.
         """
         got: Counter[tuple[str, str | None]] = Counter()
         paid: Counter[tuple[str, str | None]] = Counter()

@@ -38,9 +38,9 @@ TRADES = frozenset(("buy", "sell", "swap", "round_trip"))
 
 @dataclass(frozen=True)
 class Kind:
-    """What a receipt was for a wallet. `mint`: the main one, where there is a single one.
-    `residues`: mints whose change is left over from passing through. `split`: what of a priced
-    kind, of a fill or of an `ambiguous` swap was beside the venue.
+    """A receipt's classification. `mint`: the main one, if there is only one. `residues`: mints
+    with a remainder of what passed through. `split`: the part of a priced kind, a fill or an
+    `ambiguous` swap that was outside the venue.
     """
 
     kind: str
@@ -366,7 +366,7 @@ def _residues(flows: Flows, changes: tuple[tuple[str, int, int], ...]) -> list[s
 
 
 def _no_trade(flows: Flows, kind: Kind) -> Kind | None:
-    """`other` if only lamports were paid for what it opened; None if what moved decides."""
+    """Return `other` if it only paid lamports for what it opened; None if the movements decide."""
     effect = flows.effect
     kept = effect.tokens or effect.rent or any(call.gave for call in flows.calls)
     if not kept and effect.sol + effect.fee + effect.tip < 0:

@@ -15,9 +15,9 @@ MIN_EXPLAINED_PERCENT = 95
 
 @dataclass(frozen=True)
 class Split:
-    """What of a trade passed through its venue, and what did not: `beside_sol`, `beside_tokens`,
-    signed. `signed`: an account of `counterparties` is a signer's. `fed`: others paid into the
-    trade or into its pools; the rest as in an Entry.
+    """The part of a trade outside its venue: `beside_sol`, `beside_tokens`, signed. `signed`: an
+    account in `counterparties` is a signer's. `fed`: others paid into the trade or its pools. The
+    rest as in an Entry.
     """
 
     beside_sol: int = 0
@@ -40,7 +40,9 @@ def split_trade(
     residues: Iterable[str] = (),
     explain_feeding: bool = True,
 ) -> Split:
-    """`changes`: without what is beside. `sol`: "got" | "both" | "" (it only went)."""
+    """Split a trade. `changes`: without those outside the venue. `sol`: "got" | "both" | "" (only
+    sent).
+    """
     legs = [(mint, change) for mint, change, _ in changes if mint not in set(residues)]
     beside = flows.beside.copy()
     shares = [_explain_token(flows, mint, change) for mint, change in legs]

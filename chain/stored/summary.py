@@ -130,7 +130,7 @@ NOT_POLLED: dict[str, Any] = {
     "state": "none",
     **dict.fromkeys(("observedFrom", "observedTo", "firstSlot", "lastSlot", "checkedAt")),
     **{"receipts": 0, "pending": 0, "gaps": [], "openingInventoryUnknown": []},
-    "note": "this wallet has not been looked at yet",
+    "note": "this wallet hasn't been checked yet",
 }
 UNREADABLE: dict[str, Any] = {
     **NOT_POLLED,
