@@ -355,7 +355,7 @@ def _select_watched(now: int) -> Any:
 
 
 def _find_common_trouble() -> str | None:
-    """Return the first wallet's trouble if every wallet is in trouble, so nothing is observed."""
+    """Return the first wallet's trouble if every wallet has one, else None."""
     if storage.database.execute_sql(ANY_WELL).fetchone():
         return None
     watched = Wallet.select(Wallet.address, Wallet.trouble).where(is_held(), IS_WALLET)
