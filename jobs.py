@@ -30,6 +30,7 @@ from models import Job
 from notify.outbox import Outbox, Reader
 from observer import Observer
 from observing.subscriptions import Subscriptions
+from paper import copying_store
 from papertrade import PaperJob
 from scout import HELD_SECONDS, Scout
 from storage import heaps
@@ -46,6 +47,7 @@ GRACE_SECONDS = 5.0
 # back.
 HOOKS_SECONDS = 5.0
 WITNESS_SECONDS, DIGEST_SECONDS, MEMORY_SECONDS = 600.0, 3600.0, 300.0
+COPYING_SECONDS = 60.0
 # After an error outside a pass, the process waits this long before it asks for the lock again.
 FAULT_SECONDS = 5.0
 # Reschedule the jobs if the wall clock drifts from the monotonic one by more than this.
@@ -316,6 +318,7 @@ class Jobs:
             *self._deliver(),
             *self._watch_logs(),
             *self._log_digests(),
+            *self._follow(),
             Work("memory", MEMORY_SECONDS, give_back_memory),
         ]
 
@@ -324,6 +327,12 @@ class Jobs:
         if not self.config.observer_interval_seconds:
             return []
         return [Work("digests", DIGEST_SECONDS, DigestLog().run_tick)]
+
+    def _follow(self) -> list[Work]:
+        """The job that works out whether copying bots would have worked."""
+        if not self.config.observer_interval_seconds:
+            return []
+        return [Work("copying", COPYING_SECONDS, copying_store.run_tick)]
 
     def _watch_logs(self) -> list[Work]:
         """The job that witnesses other instances' logs, if any are configured."""

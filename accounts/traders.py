@@ -16,18 +16,20 @@ from accounts.fields import check_line
 from accounts.names import check_name, find_free_handle
 from accounts.problem import Problem, invalid, refuse_full
 from config import Config
-from models import Owner
+from models import Bot, Owner
 from paper.account import STARTING_CASH
 from paper.faults import OwnFault
 from paper.guard import Phase
 from paper.own import NAME, OwnFiles
 from paper.store import show_phase
-from paper.strategies import FAMILIES, BadSetting, Strategy, parse_settings
+from paper.strategies import ALL_FAMILIES, COPY, BadSetting, Strategy, parse_settings
 from paper.tables import DiaryEntry, PaperOrder, Period, Position, Review, Trader
 from paper.twins import TWINS
 from storage import new_uid, writing
 from voice import builtin as speech
 
+# {public name: whole number, or id of a bot}
+Settings = Mapping[str, int | str]
 START_MODES, ADAPTIVE = ("guarded", "standard"), ("off", "observe", "on")
 MAX_REASON = 500
 
@@ -49,14 +51,14 @@ def create_trader(
     owner: Owner | None = None,
     voice: Mapping[str, Any] | None = None,
     bio: str = "",
-    settings: dict[str, int] | None = None,
+    settings: Settings | None = None,
     adaptive: str = "observe",
     config: Config | None = None,
     own: OwnFiles | None = None,
 ) -> NewTrader:
     """Create a trader with its first account period and, without `owner`, a new owner.
 
-    `voice`: any of the names in influencers.VOICE; `settings`: {public name: integer} of the
+    `voice`: any of the names in influencers.VOICE; `settings`: {public name: value} of the
     family. `config` has the owner's quotas; None if the operator creates it. `own`: strategy files
     it may use, as `own:NAME`; only the operator can choose one.
     """
@@ -98,22 +100,24 @@ def _insert_trader(
     return NewTrader(trader, owner, code)
 
 
-def check_settings(family: str, given: dict[str, int], own: OwnFiles | None = None) -> str:
+def check_settings(family: str, given: Settings, own: OwnFiles | None = None) -> str:
     """Return a family's settings as JSON. Raises Problem naming the setting and what is allowed."""
     try:
         find_strategy(family, given, own)
     except BadSetting as error:
         raise invalid(error.field, str(error)) from None
+    if family == COPY and not Bot.select().where(Bot.uid == given["bot"]).exists():
+        raise invalid("bot", "there is no such bot")
     return orjson.dumps(given).decode()
 
 
-def find_strategy(family: str, given: Mapping[str, int], own: OwnFiles | None) -> Strategy:
+def find_strategy(family: str, given: Settings, own: OwnFiles | None) -> Strategy:
     """Return a family's strategy, or one of the operator's own files if `own` is given.
 
     Raises BadSetting naming the setting, or Problem naming the family.
     """
     if own is None or not NAME.fullmatch(family):
-        check_choice("family", family, tuple(FAMILIES))
+        check_choice("family", family, tuple(ALL_FAMILIES))
         return parse_settings(family, given)
     try:
         return own.read_strategy(family, given)

@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 from accounts import admin, api_keys
 from accounts.keys import hash_secret
 from chain.reading.quotes import QUOTES
-from evidence import index
+from evidence import document
 from models import Bot, Session
 from storage import database
 from web.api import leaderboard, legacy, paging, quotes, timeline
@@ -299,7 +299,7 @@ def list_evidence(reader):
         "SELECT id FROM bot WHERE uid = ?", (reader.ids["bot"],)
     ).fetchone()
     found = {"posts": f"post WHERE bot_id = {bot}"}
-    found["page"] = f"trade WHERE wallet_id = {index.find_wallet(bot, None)}"
+    found["page"] = f"trade WHERE wallet_id = {document.find_wallet(bot, None)}"
     pages = []
     for name, rows in found.items():
         (lines,) = database.execute_sql(f"SELECT COUNT(*) FROM {rows}").fetchone()

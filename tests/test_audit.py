@@ -537,9 +537,9 @@ def test_a_list_of_bots_without_end_is_refused():
 
 
 def test_a_page_that_changed_is_read_again(watched, chain, monkeypatch):
-    from evidence import pages
+    from evidence import lines
 
-    monkeypatch.setattr(pages, "PAGE_SIZE", 10)
+    monkeypatch.setattr(lines, "PAGE_SIZE", 10)
     ask, changed = ask_service(watched), []
 
     def restless(path):

@@ -17,6 +17,8 @@ import storage
 from accounts import conduct, departures, traders
 from accounts.problem import Problem
 from bench import record_market, replay_market
+from chain.reading.effects import Balance
+from chain.reading.entries import Entry
 from chain.stored.tables import TradeMint
 from chain.stored.trades import number_mints
 from market.tables import Snapshot, Token
@@ -941,6 +943,43 @@ def test_what_was_seen_is_stored_once(stage, service_trades, monkeypatch):
     assert flows.see_flows(stage.now - MINUTE, 8) == seen
 
 
+def test_a_copy_follows_its_bot_and_names_what_it_cannot(stage, service_trades):
+    """The copied bot buys MintA, which is collected, and MintB, which isn't; another bot buys."""
+    service_trades("bot_one", "owner 1", stage.now - 60 * MINUTE, mint="MintC")
+    stage.trader(family="copy", settings={"bot": "bot_one"})
+    stage.play(["0.001"])
+    service_trades("bot_two", "owner 2", stage.now)
+    stage.round += 1
+    stage.play(["0.001"])
+    assert not PaperOrder.select().exists()
+    service_trades("bot_one", "owner 1", stage.now)
+    service_trades("bot_one", "owner 1", stage.now, mint="MintB")
+    stage.round += 1
+    stage.play(["0.001"] * 2)
+    assert PaperOrder.get().reason == "copy" and PaperFill.select().count() == 1
+    assert [one["reason"] for one in facts("refusal")] == ["not_cached"]
+    seen = flows.list_flows(0)["MintA"]
+    assert [(one.bot, one.share_bps) for one in seen] == [("bot_two", 10_000), ("bot_one", 10_000)]
+
+
+def test_the_share_that_was_sold_is_read_from_the_transaction():
+    """3 of 10 units in two accounts; the wallet keeps 7. A third of 3 is rounded up."""
+
+    def sold(*balances, side="sell", mint="MintA"):
+        entry = Entry(
+            *("s", 1, None, 0, side, "V", "MintA", (), (), 0, 0, 0, 0, ()),
+            tuple(Balance(str(place), *one, 0, 0) for place, one in enumerate(balances)),
+        )
+        row = flows.TradedRow("t", mint, 1, "w", "b", side, 0, entry.dump())
+        return flows.find_sold_bps(row)
+
+    assert sold(("MintA", 6, 4, 1), ("MintA", 6, 6, 6), (None, 0, 0, 0)) == 3_000
+    assert sold(("MintA", 6, 3, 2)) == 3_334
+    assert sold(("MintA", 6, 3, 0)) == sold(("MintB", 6, 3, 2)) == 10_000
+    assert flows.find_sold_bps(flows.TradedRow("t", "A", 1, "w", "b", "sell", 0, b"x")) == 10_000
+    assert flows.find_sold_bps(flows.TradedRow("t", "A", 1, "w", "b", "sell", 0, None)) == 10_000
+
+
 def test_a_decision_by_flow_is_made_again_from_what_is_stored(stage, service_trades):
     """Also where a trade is worked out again, or one of before comes in late."""
     stage.trader(family="flow")
@@ -972,20 +1011,24 @@ def test_a_decision_by_flow_is_made_again_from_what_is_stored(stage, service_tra
 def service_trades(db):
     """Observed buys, as the ledger store writes them."""
 
-    def buy(name, owner, at):
+    def buy(name, owner, at, mint="MintA"):
         owner, _ = models.Owner.get_or_create(uid=owner, defaults={"created_at": 0})
-        bot = models.Bot.create(
-            uid=name, owner=owner, handle=name, name=name, voice="{}", created_at=0
-        )
-        wallet = models.Wallet.create(address=name, bot=bot, created_at=0)
-        trade = models.Trade.create(
+        bot, _ = models.Bot.get_or_create(
             uid=name,
+            defaults=dict(owner=owner, handle=name, name=name, voice="{}", created_at=0),
+        )
+        wallet, _ = models.Wallet.get_or_create(
+            address=name, defaults={"bot": bot, "created_at": 0}
+        )
+        uid = name if mint == "MintA" else f"{name} {mint}"
+        trade = models.Trade.create(
+            uid=uid,
             wallet=wallet,
-            signature=name,
+            signature=uid,
             slot=1,
             block_time=at // 1000,
             kind="buy",
-            mint="MintA",
+            mint=mint,
             token_changes="[]",
             sol_change=-1,
             fee=1,
@@ -996,9 +1039,9 @@ def service_trades(db):
             unmatched_raw="0",
             lots="[]",
             flags="[]",
-            digest=name,
+            digest=uid,
         )
-        moved = number_mints({"MintA"})["MintA"]
+        moved = number_mints({mint})[mint]
         TradeMint.create(trade=trade, wallet=wallet, mint=moved, side="buy", slot=1)
 
     return buy

@@ -8,14 +8,15 @@ from typing import Any, NamedTuple
 from chain.reading.beside import list_venue_changes
 from chain.reading.deposits import read_deposits
 from chain.reading.effects import Balance, read_effect
-from chain.reading.kinds import decide_kind
+from chain.reading.kinds import Kind, decide_kind
 from chain.reading.packing import pack_text, unpack_text
+from chain.reading.pools import read_pool
 from chain.reading.programs import TIP_ACCOUNTS, Programs
 from chain.reading.receipts import Receipt
 from chain.reading.value import Split
 
 # Increment whenever receipts are read differently; stored entries are then reread.
-READING = 6
+READING = 7
 
 
 class Entry(NamedTuple):
@@ -32,6 +33,8 @@ class Entry(NamedTuple):
     is read again. `sponsored`: rent that others put into own accounts. `beside_sol`,
     `beside_tokens`: the part of `sol` and `tokens` outside the venue. `explained_percent`: 0 to
     100, how much of the trade left or entered `counterparties`; None if nothing is priced.
+    `pool`: of a buy or sale, the packed pools.PoolReading or the reason why there is none.
+    `created`: mints that this transaction made, if the wallet signed it.
     `seen_at`: when the signature was first listed here, UTC ms.
     """
 
@@ -59,6 +62,8 @@ class Entry(NamedTuple):
     counterparties: tuple[str, ...] = ()
     market: tuple[tuple[str, int], ...] = ()
     parked: tuple[tuple[str, str, int], ...] = ()
+    pool: tuple[str | int, ...] = ()
+    created: tuple[str, ...] = ()
     # Separate, because it isn't part of the transaction.
     seen_at: int | None = None
 
@@ -126,7 +131,10 @@ class Entry(NamedTuple):
 # Fields with their own column, and fields stored as JSON.
 OF_THE_ROW, STORED = Entry._fields[:3], Entry._fields[3:-1]
 BALANCES, MINT, TOKENS = map(STORED.index, ("balances", "mint", "tokens"))
-OF_WORDS = [STORED.index(name) for name in ("flags", "residues", "unowned", "counterparties")]
+OF_WORDS = [
+    STORED.index(name)
+    for name in ("flags", "residues", "unowned", "counterparties", "pool", "created")
+]
 OF_ROWS = [STORED.index(name) for name in ("others", "beside_tokens", "market", "parked")]
 # Exact for integers of any size, unlike faster parsers; raw_decode doesn't skip whitespace.
 _read_json = json.JSONDecoder().raw_decode
@@ -173,4 +181,23 @@ def read_entry(
         counterparties=split.counterparties,
         market=split.market,
         parked=deposits.parked,
+        pool=_read_pool(kind),
+        created=_list_created(receipt, wallet),
     )
+
+
+def _read_pool(kind: Kind) -> tuple[str | int, ...]:
+    if kind.kind not in ("buy", "sell") or kind.flows is None or kind.mint is None:
+        return ()
+    found = read_pool(kind.flows, kind.mint)
+    return (found,) if isinstance(found, str) else found.pack()
+
+
+def _list_created(receipt: Receipt, wallet: str) -> tuple[str, ...]:
+    if wallet not in receipt.signers:
+        return ()
+    opened = {one.target for one in receipt.operations if one.name in ("create", "allocate")}
+    if not opened:
+        return ()
+    held = {side.mint for sides in receipt.tokens.values() for side in sides if side}
+    return tuple(sorted(held & opened))

@@ -40,7 +40,8 @@ TRADES = frozenset(("buy", "sell", "swap", "round_trip"))
 class Kind:
     """A receipt's classification. `mint`: the main one, if there is only one. `residues`: mints
     with a remainder of what passed through. `split`: the part of a priced kind, a fill or an
-    `ambiguous` swap that was outside the venue.
+    `ambiguous` swap that was outside the venue. `flows`: of a trade, with its calls
+    chosen.
     """
 
     kind: str
@@ -49,6 +50,7 @@ class Kind:
     flags: tuple[str, ...] = ()
     residues: tuple[str, ...] = ()
     split: Split | None = None
+    flows: Flows | None = None
 
 
 def decide_kind(receipt: Receipt, effect: Effect, programs: Programs) -> Kind:
@@ -294,7 +296,7 @@ def _swap_kind(
     x = _paid(receipt, effect, effect.sol - flows.beside[WRAPPED_SOL] - _known_rest(flows))
     kind = _trade(flows, changes, x)
     if kind:
-        return replace(kind, venue=venue)
+        return replace(kind, venue=venue, flows=flows)
     if effect.tokens or _paid(receipt, effect, effect.sol):
         kind = _ambiguous(receipt, effect, venue, find_main_mint(receipt, effect.own, changes))
         return replace(kind, split=split_unpriced(flows))
