@@ -21,7 +21,7 @@ from web.api import leaderboard, legacy, paging, quotes, timeline
 from web.api.leaderboard import RECORDS
 from web.site.admin import queries as lists
 
-# Words that most posts have in common, and two of which no post has both (bench/seed.py).
+# Words that most posts have in common, and two of which no post has both (bench/_seed.py).
 COMMON = "the a took bought for looks here sold"
 # Streams go on for ever; what the operator's Prometheus asks for is counted whole.
 LEFT_OUT = {"static", "v1.open_stream", "live.open_stream", "metrics.show_metrics"}
