@@ -79,6 +79,8 @@ class Memory:
 
     def begin(self) -> None:
         """Forget the wallet at hand."""
+        # How many transactions are listed: counting rows would read all of them.
+        self.listed = 0
         self._work = sqlite3.connect("", isolation_level=None)
         self._work.executescript(
             f"PRAGMA synchronous = OFF; PRAGMA journal_mode = OFF; {TRANSACTIONS}"
@@ -106,17 +108,15 @@ class Memory:
         self._kept.execute("INSERT OR REPLACE INTO receipt VALUES (?, ?)", row)
 
     # ---- the wallet at hand ----------------------------------------------------------------------
-    def add_listed(self, rows: list[Any]) -> int:
-        """Add (signature, slot, place or None) rows; return how many were unknown."""
-        return self._add(ADD_LISTED, rows)
+    def add_listed(self, rows: list[Any]) -> None:
+        """Add (signature, slot, place or None) rows."""
+        self.listed += self._add(ADD_LISTED, rows)
 
     def _add(self, sql: str, rows: list[Any]) -> int:
+        """Return how many rows were new."""
         before = self._work.total_changes
         self._work.executemany(sql, rows)
         return self._work.total_changes - before
-
-    def count_listed(self) -> int:
-        return int(self._work.execute("SELECT COUNT(*) FROM tx WHERE listed = 1").fetchone()[0])
 
     def list_unread(self) -> list[tuple[str, int, int | None]]:
         """Signatures that are listed or claimed and have no entry yet, with slot and place."""

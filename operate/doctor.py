@@ -20,8 +20,13 @@ from config import LOCAL_HOSTS, Config
 from market.failures import FetchError
 from market.fetch import fetch_json, open_session
 from operate import backups
-from operate.content_checks import check_jobs, check_witnessed
-from operate.database_checks import check_database, check_deep, check_schema
+from operate.database_checks import (
+    check_database,
+    check_deep,
+    check_jobs,
+    check_schema,
+    check_witnessed,
+)
 from operate.filesystems import check_filesystem
 from operate.findings import CLOCK_MS, SET_CLOCK, Finding, fine, look, show_span, show_time, wrong
 from operate.instance import SIDE_FILES

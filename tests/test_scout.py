@@ -31,7 +31,7 @@ from market.rules import (
 )
 from market.tables import Snapshot, Token
 from models import Job, Trade
-from operate.content_checks import check_budgets
+from operate.database_checks import check_budgets
 from scout import Scout, fetch_accounts
 from tests.fakemarket import BOOSTS, POOLS, PRICES, PROFILES, SOL, FakeMarket, FakeNode, address
 from tests.test_mints import KEY, fees, mint_account
