@@ -94,7 +94,7 @@ def _is_ws_url(value: str) -> bool:
 def _is_base_url(value: str) -> bool:
     """Is this a scheme, a host, perhaps a port and a path of plain names, and nothing else?
 
-    It is put in front of every link as it stands.
+    It is put in front of every link unchanged.
     """
     if not _is_http_url(value) or "?" in value or "#" in value:
         return False
@@ -244,7 +244,7 @@ class Config(BaseSettings):
     )
     # Empty: the file in data_dir.
     secret_key: str = Field("", repr=False)
-    # Empty: the file in data_dir. 32 bytes, of which the log's signing keys are made.
+    # Empty: the file in data_dir. 32 bytes, from which the log's signing keys are derived.
     log_key: Annotated[str, _written_as(r"[0-9a-f]{64}")] = Field(
         "", repr=False, description="must be 64 hexadecimal digits (0-9, a-f)"
     )
@@ -279,7 +279,7 @@ class Config(BaseSettings):
     hooks_private: Literal["off", "on"] = Field("off", description="must be one of: off, on")
     # On: paper traders may follow files of the operator in DATA_DIR/strategies.
     own_strategies: Literal["off", "on"] = Field("off", description="must be one of: off, on")
-    # Servers of ntfy that hooks of owners may use beside ntfy.sh.
+    # ntfy servers that owners' hooks may use besides ntfy.sh.
     ntfy_hosts: Hosts = Field(
         (), description="must be host names without port, separated by commas"
     )
@@ -414,7 +414,7 @@ def is_demonstration(path: Path | str) -> bool:
         with open(path, "rb") as file:
             return file.read(72)[68:] == DEMONSTRATION_ID
     except OSError:
-        # None there, or none that can be read: whoever opens it will say so.
+        # Missing or unreadable: opening the database will report it.
         return False
 
 
@@ -423,7 +423,7 @@ def _read_programs(path: Path) -> str:
         with open(path, "rb") as file:
             raw = file.read(MAX_PROGRAMS_BYTES + 1)
     except OSError as error:
-        # A folder that is closed to us is told by whoever needs it.
+        # An unreadable folder is reported where it is used.
         if not os.path.lexists(path):
             return ""
         raise BadSetting(f"{path} cannot be read: {error.strerror}") from None

@@ -100,7 +100,7 @@ class Key(Base):
 
 
 class Session(Base):
-    """A logged-in browser: its cookie has a random id, this table the hash; deleting it logs out.
+    """A signed-in browser. Its cookie has a random ID, this table the hash; deleting it signs out.
 
     `seen_at` is written at most once an hour. `challenge` is a proof of wallet ownership under way,
     JSON {text, bot, wallet, endsAt, action}; it works once.
@@ -435,7 +435,7 @@ for name, columns, some in (
 
 # ---- the jobs ------------------------------------------------------------------------------------
 class Job(Base):
-    """What health tells of a background job, by its name in jobs.py. `state`: ok | failing | off |
+    """The health of a background job, by its name in jobs.py. `state`: ok | failing | off |
     unknown (at its first pass since it was off); `details`: JSON, the job's own.
     """
 

@@ -117,7 +117,7 @@ class PaperJob:
         try:
             rounds = self.play(now)
         except store.Outdated:
-            # A trader was reviewed or reset meanwhile: the next tick plays the same again.
+            # A trader was reviewed or reset since: the next tick plays the same again.
             rounds = 0
         written = self.write_posts(now)
         self.troubles = {key: one for key, one in self.troubles.items() if one.until > now}
@@ -343,7 +343,7 @@ class PaperJob:
             self._note(FaultKey(None, f"the words of trader {key.trader}"), error, {}, now)
         if entries:
             with writing():
-                # Asked again: meanwhile an owner may have deleted the account, or been banned.
+                # Checked again: the owner may have left or been banned since.
                 silent = conduct.list_silent()
                 posts = [post for post in posts if post["trader"] not in silent]
                 store.store_posts(posts, entries[-1].id)

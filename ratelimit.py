@@ -35,7 +35,7 @@ class Limit(NamedTuple):
 
 
 class Window(NamedTuple):
-    """How a limit stands: `remaining` of `most`, until `reset` seconds from now."""
+    """The state of a limit: `remaining` of `most`, until `reset` seconds from now."""
 
     name: str
     most: int
@@ -65,8 +65,8 @@ class Allowance:
     def note_use(self, key: str, now: int) -> None:
         """Store when this key (its public id) was last used, `now` in ms, at most once a minute.
 
-        It is stored beside the counters, because every commit in the database invalidates all
-        cached lists. Where nothing can be counted just now it is left out: the time is coarse.
+        It is stored with the counters, because every commit in the database invalidates all
+        cached lists. It is skipped while nothing can be counted: the time is coarse.
         """
         if now - self._used.get(key, -NOTE_USE_MS) < NOTE_USE_MS:
             return
