@@ -416,7 +416,7 @@ def is_demonstration(path: Path | str) -> bool:
         with open(path, "rb") as file:
             return file.read(72)[68:] == DEMONSTRATION_ID
     except OSError:
-        # Missing or unreadable: whoever opens it next reports the error.
+        # Missing or unreadable: opening the database will report it.
         return False
 
 

@@ -85,7 +85,7 @@ class ReadingTools:
         return self._client.list_page("feed", trim_post, limit, cursor=cursor, since=since)
 
     def show_post(self, postId: str) -> str:
-        """One post as it stands now, with its verification."""
+        """One post with its current verification."""
         return encode_answer(
             trim_post(self._client.get(f"posts/{quote(postId, safe='')}"), MAX_FULL_BODY_BYTES)
         )

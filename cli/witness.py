@@ -7,7 +7,7 @@ from cli import Commands, add_command, now_ms, open_database, print_result
 from config import Config
 from storage.key_files import log_key
 
-# Exit codes beside 0, consistent.
+# Exit codes other than 0, consistent.
 ALARM, CANNOT_TELL = 1, 3
 
 

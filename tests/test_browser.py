@@ -226,9 +226,9 @@ def test_recovery_in_a_second_browser(open_page):
     assert second.locator("#recovery-code").inner_text() != code
     second.get_by_role("link", name="Done").click()
     second.get_by_role("link", name="Manage").click()
-    second.get_by_role("button", name="Log out").wait_for()
+    second.get_by_role("button", name="Sign out").wait_for()
     first.goto("/connect")
-    assert first.get_by_role("button", name="Log out").count() == 0
+    assert first.get_by_role("button", name="Sign out").count() == 0
 
 
 def show_waiting_post(site, page):
@@ -483,7 +483,7 @@ def visit_operator(page):
         bot = models.Bot.select().order_by(models.Bot.id).get().uid
     assert page.goto(f"/admin/login?code={code}").status == 200
     yield "operator's link"
-    press(page, "button", "Log in as the operator")
+    press(page, "button", "Sign in as the operator")
     yield "/admin"
     for path in (
         *("owners", "bots", "wallets", "keys", "hooks", "posts", "backups", "acts"),

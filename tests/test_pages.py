@@ -423,7 +423,7 @@ def test_results_say_since_when_they_count(service, observed):
     service.observe_span(WALLET, **standing)
     front = text_of(service.get("/"))
     assert "+0.5000 SOL All time, since connected: realized PnL on chain" in front
-    whole = "Results are of all known history, also from before it was connected"
+    whole = "Results cover all known history, also from before it was connected"
     assert whole in text_of(service.get(f"/bots/{observed.bot.uid}"))
     embedded = text_of(service.get(f"/embed/bots/{observed.bot.uid}"))
     assert "Realized PnL, all known history, from 1 sale −0.2500 SOL" in embedded

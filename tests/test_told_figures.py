@@ -51,7 +51,7 @@ TOLD = {
         f"once and within {NUMBERS[admin.LOGIN_MS // 60_000]} minutes",
         f"The session lasts {NUMBERS[admin.SESSION_MS // 3_600_000]} hours",
         f"{NUMBERS[gate.REPORTS_PER_MINUTE]} times a minute from one address",
-        f"it takes {', '.join(f'`{name}`' for name in demo.KEPT_SETTINGS[:-1])} and"
+        f"it reads {', '.join(f'`{name}`' for name in demo.KEPT_SETTINGS[:-1])} and"
         f" `{demo.KEPT_SETTINGS[-1]}` from the environment, and no other setting".replace(
             "`PORT`", f"`PORT` ({demo.PORT})"
         ),
@@ -61,8 +61,8 @@ TOLD = {
     "paper.md": (
         f"{backtests.MAX_CANDIDATES} combinations at most",
         f"{NUMBERS[backtest_runs.MAX_AN_HOUR]} an hour for an"
-        f" account at most, the last {NUMBERS[backtest_runs.MAX_KEPT]} are kept",
-        f"within {NUMBERS[backtest_runs.MAX_SECONDS // 60]} minutes and 1 GB",
+        f" owner at most, the last {NUMBERS[backtest_runs.MAX_KEPT]} are kept",
+        f"each within {NUMBERS[backtest_runs.MAX_SECONDS // 60]} minutes and 1 GB",
     ),
     "programs.md": (f"At most {config.MAX_PROGRAMS_BYTES:,} bytes",),
     "settings.md": (f"their words and {posts.POST_OVERHEAD_BYTES} bytes each",),
