@@ -16,7 +16,6 @@ import papertrade
 import storage
 from accounts import conduct, departures, traders
 from accounts.problem import Problem
-from bench import record_market, replay_market
 from chain.reading.effects import Balance
 from chain.reading.entries import Entry
 from chain.stored.tables import TradeMint
@@ -24,7 +23,6 @@ from chain.stored.trades import number_mints
 from market.tables import Snapshot, Token
 from paper import adaptive, engine, flows, load, orders, rows, store
 from paper.account import STARTING_CASH, Account
-from paper.diary import format_line
 from paper.faults import Faults
 from paper.market import Check, percent
 from paper.market import Token as Seen
@@ -891,33 +889,6 @@ def test_a_write_off_needs_no_snapshot_that_was_forgotten(stage):
     (position,) = Position.select()
     Snapshot.delete().where(Snapshot.expires_at.is_null(False)).execute()
     assert position.closed_at and papertrade.rebuild_trader(trader, stage.now) == []
-
-
-# ---- a recording ---------------------------------------------------------------------------------
-def test_a_recorded_market_replays_to_the_same_history(stage, monkeypatch, tmp_path, capsys):
-    stage.trader("The momentum trader")
-    stage.play(RISE)
-    stored = [
-        [row.at, format_line(row.kind, orjson.loads(row.facts))]
-        for row in DiaryEntry.select().order_by(DiaryEntry.id)
-    ]
-    ground.enter(monkeypatch, stage.config.data_dir)
-    record_market.main([str(tmp_path / "market.json")])
-
-    def replayed(*more):
-        capsys.readouterr()
-        replay_market.main([str(tmp_path / "market.json"), "--json", *more])
-        return orjson.loads(capsys.readouterr().out)
-
-    first = replayed()
-    assert (
-        first["families"]["momentum"]["diary"] == stored and first["families"]["momentum"]["posts"]
-    )
-    assert (
-        replayed() == first
-        and replayed("--set", "momentum.riseBps=20000")["digest"] != first["digest"]
-    )
-    assert replayed("--set", "momentum.riseBps=20000")["families"]["momentum"]["closes"] == []
 
 
 # ---- flow ----------------------------------------------------------------------------------------

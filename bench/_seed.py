@@ -1,15 +1,10 @@
-"""Fill a database: wallets with receipts read and not kept, their trades booked as the observer
+"""Fill a database: wallets with transactions read and not kept, their trades booked as the observer
 books them, and posts about them.
 
-    DATA_DIR=FOLDER python -m bench seed [--trades 10000] [--posts 10000] [--wallets 50]
-
-Prints {"bots": [ids], "mint": the most traded token, "ownerId": an owner for keys}. The wallets are
-watched to their end and coverage is complete. In place of transactions there is something that
-nobody reads; it only is there, as what is missing is fetched again. What is made depends on the
-numbers alone, but for the public ids.
+The wallets are watched to their end and coverage is complete. Transaction bodies are empty. What is
+made depends on the numbers alone, except for the public IDs.
 """
 
-import argparse
 import hashlib
 import json
 import math
@@ -17,7 +12,6 @@ import random
 import sys
 import time
 
-import config
 import models
 import storage
 from accounts import influencers
@@ -37,35 +31,13 @@ from storage.arrivals import new_salt
 DAYS, FIRST_SLOT, SLOT_MS = 90, 300_000_000, 400
 MINTS, POPULAR_SHARE, HELD_AT_ONCE = 200, 0.1, 4
 SOL, RENT, FEE = 10**9, 2_039_280, 5_000
-# at least so many wallets, so that small and large instances have pages alike; of at most so many
-# trades
-WALLETS, TRADES_PER_WALLET = (
-    50,
-    20_000,
-)
+# The same number of wallets in small and large instances, unless each had too many trades.
+WALLETS, TRADES_PER_WALLET = 50, 20_000
 BATCH = 10_000
 
 
-def main(arguments):
-    parser = argparse.ArgumentParser(prog="bench seed")
-    parser.add_argument("--trades", type=int, default=10_000)
-    parser.add_argument("--posts", type=int, default=10_000)
-    parser.add_argument("--wallets", type=int, default=WALLETS)
-    given = parser.parse_args(arguments)
-    settings = config.load()
-    database = storage.connect(settings)
-    storage.migrate(database)
-    with database.connection_context():
-        if Bot.select().exists():
-            print("bench seed: this database holds influencers already", file=sys.stderr)
-            return 1
-        print(json.dumps(fill(settings, given.trades, given.posts, given.wallets)))
-    database.close_all()
-    return 0
-
-
 def fill(settings, trades, posts, wallet_count=WALLETS):
-    """Make everything; what main prints."""
+    """Return {"bots": [ids], "mint": the most traded token, "ownerId": an owner for keys}."""
     now, mints = time.time_ns() // 1_000_000, [make_address(f"mint {n}") for n in range(MINTS)]
     wallets = [
         make_bot(settings, n, now)
@@ -150,10 +122,7 @@ class Story:
     def __init__(self, wallet, mints, number):
         self.wallet, self.mints, self.chance = wallet, mints, random.Random(number)
         # mint -> raw amount; rent lies in every account that was ever opened.
-        self.lamports, self.held = (
-            0,
-            {},
-        )
+        self.lamports, self.held = 0, {}
         self.signatures = make_signatures(self.chance)
 
     def tell(self, slot, block_time):
@@ -313,32 +282,10 @@ def show_sighting(wallet, entry, now):
 
 
 # ---- posts ---------------------------------------------------------------------------------------
-WORDS = [
-    "bought",
-    "the",
-    "dip",
-    "sold",
-    "into",
-    "strength",
-    "waiting",
-    "for",
-    "volume",
-    "liquidity",
-    "looks",
-    "thin",
-    "added",
-    "a",
-    "little",
-    "took",
-    "profit",
-    "here",
-    "no",
-    "position",
-    "chasing",
-    "nothing",
-    "momentum",
-    "fades",
-]
+WORDS = (
+    "bought the dip sold into strength waiting for volume liquidity looks thin added a "
+    "little took profit here no position chasing nothing momentum fades"
+).split()
 
 
 def store_posts(wallets, count, now):
