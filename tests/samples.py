@@ -28,11 +28,6 @@ QUERIES = {
     "/api/v1/search": "?q={handle}",
     "/api/v1/leaderboard": "?limit=1&window=7d",
 }
-# Answers that aren't pages.
-OBJECTS = {
-    *("/api/v1/bots/{id}", "/api/v1/posts/{id}", "/api/v1/posts", "/api/v1/me"),
-    *("/api/v1/stream", "/api/health", "/api/traders/{id}", "/api/strategies"),
-}
 # The lines of an event.
 EVENT = ("id: ", "event: ", "data: ")
 POST = {"eventId": "sample-1", "body": "Watching, no position yet."}
@@ -59,7 +54,7 @@ def find_names():
     """What paths and queries name: a bot with sales, its handle, a verified post, a mint, a paper
     trader.
     """
-    board = ask("/api/v1/leaderboard?limit=1")["data"][0]
+    board = ask("/api/v1/leaderboard?sort=trades&limit=1")["data"][0]
     trade = ask(f"/api/v1/trades?botId={board['botId']}&kind=sell&limit=1")["data"][0]
     return {
         "bots": board["botId"],
@@ -70,11 +65,12 @@ def find_names():
     }
 
 
-def fill_path(path, names):
+def fill_path(path, operation, names):
     """A path of the document, with names in place of its parameters, and a query."""
     parts = path.split("/")
     room = parts[3] if parts[2] == "v1" else parts[2]
-    query = QUERIES.get(path, "" if path in OBJECTS else "?limit=1").format_map(names)
+    paged = any(one["name"] == "limit" for one in operation["parameters"])
+    query = QUERIES.get(path, "?limit=1" if paged else "").format_map(names)
     filled = path.replace("{id}", names.get(room, "")).replace("{list}", "closes")
     return filled + query
 
@@ -111,7 +107,7 @@ def write_pair(name, value):
 
 def write_sample(method, path, operation, names):
     """The part of the page about one request."""
-    filled, body = fill_path(path, names), POST if method == "post" else None
+    filled, body = fill_path(path, operation, names), POST if method == "post" else None
     if operation["responses"]["200"]["content"].get("text/event-stream"):
         text = "\n".join(["```text", *ask(path, stream=True), "```"])
     else:
