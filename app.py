@@ -26,14 +26,14 @@ def create_app(config: settings.Config | None = None) -> Application:
     a row of DATA_DIR/programs.csv cannot.
     """
     import storage
+    from chain.reading import programs
     from evidence.notes import Signer
     from storage import key_files
-    from web.api import health
     from web.server import application
 
     config = config or settings.load()
     # A row that cannot be used is refused now, not at the first wallet that is named.
-    health.show_programs(config)
+    programs.table(config.extra_swap_programs, config.added_programs)
     database = storage.connect(config)
     app = application.Application(__name__)
     app.config.update(

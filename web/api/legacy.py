@@ -53,7 +53,19 @@ def _now() -> int:
 @blueprint.get("/traders")
 def list_traders() -> Response:
     """Answer all paper traders that play."""
-    return respond({"data": paper.list_traders(), "asOf": show_time(_now()), "simulated": True})
+    traders = paper.list_traders()
+    return respond(show_page(traders, len(traders), None))
+
+
+def show_page(rows: Any, limit: int, next_cursor: str | None) -> dict[str, Any]:
+    """Make a Page of simulated rows."""
+    return {
+        "data": rows,
+        "nextCursor": next_cursor,
+        "limit": limit,
+        "asOf": show_time(_now()),
+        "simulated": True,
+    }
 
 
 @blueprint.get("/traders/<uid>")
@@ -66,34 +78,27 @@ def show_one_trader(uid: str) -> Response:
     return respond({**trader, "asOf": show_time(now)})
 
 
-# By the name in the address: what reads a page, and what its answer holds beside.
-LISTS: dict[str, tuple[Callable[..., list[paper.Placed]], Callable[[], dict[str, Any]]]] = {
-    "closes": (paper.list_closes, lambda: {"models": paper_records.show_models()}),
-    "diary": (paper.list_diary, dict),
-    "posts": (paper.list_own_posts, dict),
+# By the name in the address.
+LISTS: dict[str, Callable[..., list[paper.Placed]]] = {
+    "closes": paper.list_closes,
+    "diary": paper.list_diary,
+    "posts": paper.list_own_posts,
 }
 
 
 @blueprint.get("/traders/<uid>/<any(closes, diary, posts):name>")
 def list_of_trader(uid: str, name: str) -> Response:
     """Answer a page of a trader's closes, diary or posts, newest first."""
-    row, (read, beside) = paper.find_row(uid), LISTS[name]
+    row = paper.find_row(uid)
     if row is None:
         raise Problem("not_found", "there is no such trader")
     limit, cursor = paging.read_limit(request.args), request.args.get("cursor")
     secret, scope = find_app().secret, (f"trader {name}", uid)
     before = None if cursor is None else paging.read_position(secret, scope, cursor, paper.Place)
-    found, more = paging.cut_page(read(row, limit + 1, before), limit)
-    return respond(
-        {
-            "data": [one.shown for one in found],
-            **beside(),
-            "nextCursor": paging.write_cursor(secret, scope, found[-1].place) if more else None,
-            "limit": limit,
-            "asOf": show_time(_now()),
-            "simulated": True,
-        }
-    )
+    found, more = paging.cut_page(LISTS[name](row, limit + 1, before), limit)
+    following = paging.write_cursor(secret, scope, found[-1].place) if more else None
+    page = show_page([one.shown for one in found], limit, following)
+    return respond({**page, "models": paper_records.show_models()} if name == "closes" else page)
 
 
 @blueprint.get("/feed")
@@ -104,15 +109,7 @@ def list_feed() -> Response:
     before = None if cursor is None else paging.read_cursor(secret, SCOPE, cursor)[0]
     posts, more = paging.cut_page(paper.list_posts(limit + 1, before), limit)
     following = paging.write_cursor(secret, SCOPE, (posts[-1].number,)) if more else None
-    return respond(
-        {
-            "data": [post.shown for post in posts],
-            "nextCursor": following,
-            "limit": limit,
-            "asOf": show_time(_now()),
-            "simulated": True,
-        }
-    )
+    return respond(show_page([post.shown for post in posts], limit, following))
 
 
 @blueprint.get("/market")
@@ -124,14 +121,8 @@ def list_market() -> Response:
     # through it for what merely grows older.
     data = orjson.dumps([{**entry, "simulated": True} for entry in entries])
     health = orjson.dumps(market.show_market_health(now))
-    body = orjson.dumps(
-        {
-            "data": orjson.Fragment(data),
-            "health": orjson.Fragment(health),
-            "asOf": show_time(now),
-            "simulated": True,
-        }
-    )
+    page = show_page(orjson.Fragment(data), len(entries), None)
+    body = orjson.dumps({**page, "health": orjson.Fragment(health)})
     digest = hashlib.blake2b(data, digest_size=16)
     digest.update(PASSING.sub(b"", health))
     return _finish(body, digest)

@@ -1,13 +1,13 @@
 """The diary of a paper trader and what its closes have taught it, as JSON. All simulated."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from paper import brain, diary, guard
 from paper.account import Close, public_id
 from storage.rows import select
 from web.api.paper_statements import PAUSES_AND_LESSONS, DiaryRow
-from web.api.serialize import show_sol, show_time
+from web.api.serialize import show_time
 
 Json = dict[str, Any]
 TIMES = ("until", "expiresAt")
@@ -115,7 +115,7 @@ def _show_lesson(
         "closeIds": list(close_ids),
         "createdAt": show_time(created_at),
         "expiresAt": show_time(expires_at),
-        "evidence": evidence and name_interval(evidence),
+        "evidence": evidence,
         "simulated": True,
     }
 
@@ -133,60 +133,4 @@ def _show_pause(note: DiaryRow) -> Json:
         "createdAt": show_time(note.at),
         "expiresAt": show_time(facts["until"]),
         "simulated": True,
-    }
-
-
-# What every interval is.
-INTERVAL = {"method": "Student t over days", "level": 95}
-# Of a performance, in this order.
-ACCOUNT_FIGURES = (
-    *("maxDrawdownPct", "sharpeDaily", "sortinoDaily", "expectancySol", "profitFactor"),
-    *("exposurePct", "feeShare"),
-)
-
-
-def name_interval(figures: Mapping[str, Any]) -> Json:
-    """Return figures with what their intervals are; those of what is beside them, too. Stored ones
-    say it in words.
-    """
-    shown = {**figures, "interval": INTERVAL}
-    beside = figures.get("randomEntry")
-    return {**shown, "randomEntry": name_interval(beside)} if beside else shown
-
-
-def show_at_cost(at_costs: Sequence[Json]) -> Json:
-    """Make the AtCost: {"1x": what closes came to at their costs, "2x": at twice these, ...}."""
-    return {
-        f"{one['costs']}x": {name: value for name, value in one.items() if name != "costs"}
-        for one in at_costs
-    }
-
-
-def list_fill_errors(venues: Sequence[Json]) -> list[Json]:
-    """Make the FillErrors of VenueErrors."""
-    return [
-        {
-            "venue": one["venue"],
-            "medianBps": one["medianErrorBps"],
-            "p90Bps": one["p90ErrorBps"],
-            "receipts": one["receipts"],
-            "eligible": one["eligible"],
-        }
-        for one in venues
-    ]
-
-
-def show_account_figures(metrics: Json | None) -> Json:
-    """Make the figures of an account from its PaperMetrics; nulls without them."""
-    if metrics is None:
-        return dict.fromkeys(ACCOUNT_FIGURES)
-    expectancy, exposure = metrics["expectancyLamports"], metrics["exposure"]
-    return {
-        "maxDrawdownPct": metrics["maxDrawdownPct"],
-        "sharpeDaily": metrics["sharpePerDay"],
-        "sortinoDaily": metrics["sortinoPerDay"],
-        "expectancySol": None if expectancy is None else show_sol(int(expectancy)),
-        "profitFactor": metrics["profitFactor"],
-        "exposurePct": None if exposure is None else round(100 * exposure, 2),
-        "feeShare": metrics["feeShare"],
     }

@@ -8,23 +8,13 @@ from pydantic import Field
 from paper.strategies import FAMILIES, public_name
 from web.api.bots import Voice
 from web.api.market import MarketEntry, MarketHealth
-from web.api.paper_evidence_shapes import (
-    AtCost,
-    Controls,
-    Described,
-    Evidence,
-    FamilyControls,
-    FillError,
-    LessonRates,
-    MeasuredFills,
-    Simulated,
-    Simulation,
-)
 from web.api.posts import Provenance, Verification
 from web.api.shapes import (
     Address,
     Exact,
+    FillModel,
     NotRequired,
+    Page,
     Signature,
     Time,
     TypedDict,
@@ -32,9 +22,65 @@ from web.api.shapes import (
     described,
 )
 
+# Not a Literal: client generators break on non-string constants.
+Simulation = Annotated[bool, described("always true: nothing of this was traded")]
 FamilyName = Literal["momentum", "mean_reversion", "breakout", "flow"]
 # A file of the operator.
 OwnFamily = Annotated[str, Field(pattern=r"^own:[a-z][a-z0-9_]{0,39}$")]
+
+
+class Simulated(TypedDict):
+    """Of paper mode: nothing was traded."""
+
+    simulated: Simulation
+
+
+class AtCosts(TypedDict):
+    """Results had every cost been so many times what it was."""
+
+    costs: Annotated[int, described("how many times")]
+    meanReturnPct: float | None
+    winRate: float | None
+
+
+class Rates(TypedDict):
+    """Win rate and mean return of closes that count, each with its interval: 95%, Student t over
+    days. Null of nothing. `maxDrawdownPct` and `atCosts` are left out of lessons.
+    """
+
+    eligibleCloses: int
+    clusters: Annotated[int, described("closes of one token, entered within an hour, are one")]
+    days: Annotated[int, described("UTC days on which they began")]
+    sample: Annotated[Literal["none", "thin", "some", "enough"], described("named by its clusters")]
+    intervalReason: Annotated[
+        str | None, described("why the intervals are null; null where they are not")
+    ]
+    meanReturnPct: float | None
+    meanReturnInterval: Annotated[list[float] | None, described("low, high")]
+    winRate: float | None
+    winRateInterval: Annotated[list[float] | None, described("low, high")]
+    maxDrawdownPct: NotRequired[
+        Annotated[
+            float | None,
+            described("largest fall of what they add up to, from its highest; of realized results"),
+        ]
+    ]
+    atCosts: NotRequired[
+        Annotated[list[AtCosts], described("the same closes, had every cost been 1, 2 and 3 times")]
+    ]
+    randomEntry: NotRequired[
+        Annotated[
+            "Rates",
+            described(
+                "of a lesson or family: positions of the same size and holding time that were"
+                " entered at random"
+            ),
+        ]
+    ]
+    accounts: NotRequired[Annotated[int, described("hidden accounts of random entries")]]
+    returnPct: NotRequired[Annotated[float | None, described("of these accounts")]]
+    closes: NotRequired[Annotated[int, described("of these, ones that don't count included")]]
+    simulated: NotRequired[Annotated[bool, described("always true; left out of lessons")]]
 
 
 class Phase(TypedDict):
@@ -50,7 +96,7 @@ class Phase(TypedDict):
 
 
 class StrategyBase(TypedDict):
-    """What a trader plays by. Each family has some settings of its own."""
+    """What a trader plays by. The other whole numbers are settings of its family."""
 
     family: FamilyName | OwnFamily
     own: Annotated[
@@ -65,7 +111,7 @@ class StrategyBase(TypedDict):
 
 def list_settings() -> dict[str, Any]:
     """Return {name: type} of all families; each trader has the settings of its own."""
-    setting = NotRequired[Annotated[int, described("a setting of the family")]]
+    setting = NotRequired[int]
     names = dict.fromkeys(one.name for family in FAMILIES.values() for one in fields(family))
     return {public_name(name): setting for name in names}
 
@@ -93,22 +139,6 @@ class PaperPerformance(TypedDict):
     startingCashSol: Exact
     period: Annotated[int, described("number of the account period; a reset begins another")]
     since: Annotated[Time, described("when the period began")]
-
-
-class AccountPerformance(PaperPerformance):
-    """Performance with the figures of the open account; null where there is too little to say, or
-    while they are withheld.
-    """
-
-    maxDrawdownPct: float | None
-    sharpeDaily: Annotated[float | None, described("of daily returns; null under 20 days")]
-    sortinoDaily: Annotated[float | None, described("of daily returns; null under 20 days")]
-    expectancySol: Annotated[Exact | None, described("mean net result of a close")]
-    profitFactor: Annotated[float | None, described("gains over losses; null without a loss")]
-    exposurePct: Annotated[
-        float | None, described("mean share of the equity in positions, in percent")
-    ]
-    feeShare: Annotated[float | None, described("all costs of closes over what was spent on them")]
 
 
 class ReviewReason(TypedDict):
@@ -167,14 +197,6 @@ class PaperFill(Simulated):
     model: Annotated[str, described("the fill model, such as amm-cp/3")]
 
 
-class CloseAtCosts(TypedDict):
-    """What a close had earned had every cost been so many times what it was."""
-
-    costs: Annotated[int, described("how many times")]
-    netLamports: Whole
-    returnPct: float | None
-
-
 class PaperClose(Simulated):
     """A position that was closed, with everything it cost."""
 
@@ -194,7 +216,6 @@ class PaperClose(Simulated):
     returnPct: Annotated[
         float | None, described("a percentage, no money; null where nothing was spent")
     ]
-    atCosts: list[CloseAtCosts]
     latencyMs: int
     model: str
     pipeline: str
@@ -297,7 +318,7 @@ class Lesson(Simulated):
     closeIds: list[str]
     createdAt: Time
     expiresAt: Time
-    evidence: LessonRates
+    evidence: Rates
 
 
 class Pause(Simulated):
@@ -322,12 +343,6 @@ class Brain(Simulated):
     patterns: list[Lesson]
     pauses: list[Pause]
     lessons: list[Lesson]
-
-
-class PaperProvenance(Provenance):
-    """Where a post of paper mode comes from."""
-
-    writer: Annotated[str, described("who wrote the words")]
 
 
 class PaperPost(Simulated):
@@ -355,7 +370,7 @@ class PaperPost(Simulated):
     createdAt: Time
     hiddenAt: Time | None
     tokenAddresses: list[Address]
-    provenance: PaperProvenance
+    provenance: Provenance
     receipt: Annotated[str | None, described("always null: no chain has seen any of it")]
     headlineSuppressed: bool
     warning: str | None
@@ -386,19 +401,10 @@ class PaperMetrics(Simulated):
     medianLoserSeconds: int | None
 
 
-class FillModel(TypedDict):
-    """A fill model and what it assumes."""
-
-    model: str
-    hash: Annotated[str, described("digest of its constants")]
-    assumptions: list[str]
-
-
 class TraderDetail(Trader):
     """A paper trader with the latest of what it noted and did."""
 
     asOf: Time
-    performance: AccountPerformance  # type: ignore[misc]
     periods: list[AccountPeriod]
     models: list[FillModel]
     diary: Annotated[list[DiaryLine], described("the latest 20; /api/traders/{id}/diary has all")]
@@ -413,69 +419,75 @@ class TraderDetail(Trader):
     postsTotal: int
     brain: Brain
     metrics: Annotated[PaperMetrics | None, described("null while the headline is withheld")]
-    evidence: Annotated[Evidence | None, described("null while the headline is withheld")]
-    controls: Controls
-
-
-class TraderList(Simulated):
-    """All paper traders that play, oldest first."""
-
-    data: list[Trader]
-    asOf: Time
-
-
-class PaperPage(Simulated):
-    """A page of a list."""
-
-    nextCursor: Annotated[
-        str | None, described("pass it back as cursor for the next page; null at the end")
+    evidence: Annotated[
+        Rates | None, described("of its eligible closes; null while the headline is withheld")
     ]
-    limit: Annotated[int, described("rows of a page, as it was taken")]
-    asOf: Time
+    randomEntry: Annotated[
+        Rates | None,
+        described(
+            "what hidden accounts earned that enter at random, with the same sizes, exits and"
+            " costs: results no better than these show no skill. Null before their first round or"
+            " while withheld"
+        ),
+    ]
+    rulesFired: Annotated[
+        dict[str, int], described("how often each adaptive rule found reason for a pause")
+    ]
+    rulesFiredAtRandom: Annotated[
+        dict[str, float], described("the same of a hidden account, on average")
+    ]
 
 
-class DiaryPage(PaperPage):
-    """Lines of a trader's diary, newest first."""
-
-    data: list[DiaryLine]
-
-
-class ClosePage(PaperPage):
-    """Closes of a trader, newest first."""
-
-    data: list[PaperClose]
-    models: list[FillModel]
-
-
-class PaperFeed(PaperPage):
-    """Posts of paper traders, newest first."""
-
-    data: list[PaperPost]
-
-
-class PaperMarketEntry(MarketEntry):
-    """A token as paper mode sees it."""
-
-    simulated: Simulation
-
-
-class PaperMarket(Simulated):
+class PaperMarket(Page):
     """All tracked tokens, and how current they are."""
 
-    data: list[PaperMarketEntry]
+    data: list[MarketEntry]
     health: MarketHealth
-    asOf: Time
 
 
-class Family(Described, Simulated):
+class VenueError(TypedDict):
+    """How far the fill model is off at a venue, by real swaps; null where none is known."""
+
+    venue: Annotated[str, described("the provider's id of the exchange")]
+    receipts: int
+    medianErrorBps: Annotated[
+        int | None,
+        described(
+            "of the model, by the reserves in the transactions: basis points, whatever the sign"
+        ),
+    ]
+    p90ErrorBps: int | None
+    p90DriftBps: Annotated[
+        int | None, described("of market snapshots, which disqualifies no venue")
+    ]
+    source: Annotated[
+        Literal["own", "recorded"] | None,
+        described("this instance's own receipts of 30 days, or those the model was built on"),
+    ]
+    since: Time | None
+    eligible: Annotated[bool, described("closes there may be compared")]
+
+
+class NetworkCosts(TypedDict):
+    """What swaps paid in network fee and tip, which fills are drawn from."""
+
+    p50Lamports: Whole
+    p75Lamports: Whole
+    p90Lamports: Whole
+    rentLamports: Annotated[Whole, described("the middle of what new token accounts held")]
+    receipts: int
+    source: Literal["own", "recorded"]
+    measuredAt: Time
+    since: Annotated[Time | None, described("when the oldest of its own receipts happened")]
+
+
+class Family(Rates):
     """The closes of one strategy family, described; null where there are none."""
 
     family: FamilyName
     excluded: Annotated[dict[str, int], described("how many, by reason")]
     traders: int
     tradersUnderReview: int
-    controls: FamilyControls
-    atCost: Annotated[dict[str, AtCost], described("`atCosts` by name: 1x, 2x, 3x")]
     daysCovered: int
     medianReturnPct: float | None
     worstCloseReturnPct: float | None
@@ -494,8 +506,9 @@ class Strategies(Simulated):
             "traders that follow strategies of this instance's operator, which count in no family"
         ),
     ]
-    fills: MeasuredFills
-    fillErrors: Annotated[list[FillError], described("of `fills`, in short")]
+    model: Annotated[str, described("the fill model that `venues` compares with real swaps")]
+    venues: list[VenueError]
+    networkCosts: NetworkCosts
     note: str
     suggestedStartMode: Literal["guarded"]
     asOf: Time

@@ -9,6 +9,7 @@ from flask import Blueprint, Flask, g, render_template, session
 from flask.typing import ResponseReturnValue
 
 from accounts.problem import Problem
+from chain.reading.programs import table
 from web.api import health, market, timeline
 from web.api.trades import explorer_url
 from web.server.application import find_app
@@ -85,10 +86,11 @@ def read_rules(data_dir: Path) -> str:
 @blueprint.get("/status")
 def show_status() -> ResponseReturnValue:
     """Show how the jobs and the database are."""
+    config = find_app().settings
     return render_template(
         "status.html",
         log_key=find_key(),
         health=health.check_instance(g.now),
         market=market.show_market_health(g.now),
-        programs=health.show_programs(find_app().settings),
+        programs=table(config.extra_swap_programs, config.added_programs),
     )
