@@ -70,12 +70,38 @@ def show_page(rows: Any, limit: int, next_cursor: str | None) -> dict[str, Any]:
 
 @blueprint.get("/traders/<uid>")
 def show_one_trader(uid: str) -> Response:
-    """Answer one paper trader with everything it noted and did."""
+    """Answer one paper trader with the latest of what it noted and did, in short."""
     now = _now()
     trader = paper.find_trader(uid, now)
     if trader is None:
         raise Problem("not_found", "there is no such trader")
-    return respond({**trader, "asOf": show_time(now)})
+    return respond({**shorten(trader), "asOf": show_time(now)})
+
+
+# Of the rows of a detail what its lists alone have.
+LISTED_ONLY = {
+    "closes": ("decimals", "period", "pipeline", "reviewOpenedAt"),
+    "fills": (
+        *("amountRaw", "solLamports", "slippageLamports", "feesLamports", "rentLamports"),
+        *("failed", "model", "simulated"),
+    ),
+    "diary": ("mint", "symbol", "facts", "period"),
+    "posts": (
+        *("botId", "botName", "eventId", "signature", "reason", "family", "ownStrategy", "source"),
+        *("verified", "verification", "eventAt", "tokenAddresses", "provenance", "receipt"),
+    ),
+}
+
+
+def shorten(shown: dict[str, Any]) -> dict[str, Any]:
+    """Return a trader, or a row of its lists, without what only the lists have."""
+    return {name: _cut(value, LISTED_ONLY.get(name)) for name, value in shown.items()}
+
+
+def _cut(value: Any, left_out: tuple[str, ...] | None) -> Any:
+    if left_out is None:
+        return value
+    return [shorten({n: one for n, one in row.items() if n not in left_out}) for row in value]
 
 
 # By the name in the address.

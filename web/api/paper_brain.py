@@ -61,7 +61,6 @@ def show_brain(trader_id: int, closes: list[Close], control: list[Close], now: i
             one.text,
             one.n,
             one.window_ms,
-            one.close_ids,
             one.created_at,
             one.expires_at,
             one.evidence,
@@ -88,22 +87,21 @@ def _list_notes(trader_id: int, now: int) -> tuple[list[DiaryRow], list[DiaryRow
 
 def _show_noted_lesson(note: DiaryRow) -> Json:
     facts = note.facts
-    return _show_lesson(
+    shown = _show_lesson(
         facts["text"],
         facts["n"],
         facts["windowMs"],
-        facts["closeIds"],
         note.at,
         facts["expiresAt"],
         facts.get("evidence"),
     )
+    return {**shown, "closeIds": facts["closeIds"]}
 
 
 def _show_lesson(
     text: str,
     n: int,
     window_ms: int,
-    close_ids: Any,
     created_at: int,
     expires_at: int,
     evidence: Mapping[str, Any] | None,
@@ -112,7 +110,6 @@ def _show_lesson(
         "text": text,
         "n": n,
         "window": f"{window_ms // guard.DAY_MS}d",
-        "closeIds": list(close_ids),
         "createdAt": show_time(created_at),
         "expiresAt": show_time(expires_at),
         "evidence": evidence,

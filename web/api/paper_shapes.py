@@ -179,32 +179,47 @@ class Trader(Simulated):
     retiredAt: Time | None
 
 
-class PaperFill(Simulated):
-    """An attempt to fill an order."""
+class WholeFill(TypedDict, total=False):
+    """What a trader's detail leaves out of a fill."""
 
-    side: Literal["buy", "sell"]
-    decidedAt: Time
-    filledAt: Time
-    decidedSnapshotId: str
-    filledSnapshotId: str
     amountRaw: Whole
     solLamports: Annotated[Whole, described("into or out of the pool, before its fee")]
     slippageLamports: Whole
     feesLamports: Whole
     rentLamports: Whole
     failed: bool
-    reason: str
     model: Annotated[str, described("the fill model, such as amm-cp/3")]
+    simulated: Simulation
 
 
-class PaperClose(Simulated):
-    """A position that was closed, with everything it cost."""
+class PaperFill(WholeFill):
+    """An attempt to fill an order. A trader's detail leaves out the optional members."""
+
+    side: Literal["buy", "sell"]
+    decidedAt: Time
+    filledAt: Time
+    decidedSnapshotId: str
+    filledSnapshotId: str
+    reason: str
+
+
+class WholeClose(TypedDict, total=False):
+    """What a trader's detail leaves out of a close."""
+
+    decimals: int
+    period: int
+    pipeline: str
+    reviewOpenedAt: Time | None
+
+
+class PaperClose(WholeClose, Simulated):
+    """A position that was closed, with everything it cost. A trader's detail leaves out the
+    optional members.
+    """
 
     id: str
     mint: Address
     symbol: Annotated[str | None, described("untrusted")]
-    decimals: int
-    period: int
     openedAt: Time
     closedAt: Time
     reason: str
@@ -218,14 +233,12 @@ class PaperClose(Simulated):
     ]
     latencyMs: int
     model: str
-    pipeline: str
     assumptions: Annotated[
         list[str], described("the model, whose assumptions `models` lists, and marks")
     ]
     fills: list[PaperFill]
     eligible: Annotated[bool, described("it counts in comparisons")]
     excludedReason: Annotated[str | None, described("why not; `under_review` while its account is")]
-    reviewOpenedAt: Time | None
 
 
 class PaperPosition(Simulated):
@@ -283,19 +296,24 @@ class AccountPeriod(Simulated):
     warning: Annotated[str | None, described("why its cash and records do not count")]
 
 
-class DiaryLine(Simulated):
-    """What a trader noted."""
+class WholeLine(TypedDict, total=False):
+    """What a trader's detail leaves out of a line."""
 
-    id: str
-    at: Time
-    kind: Annotated[str, described("decision, fill, refusal, pause, lesson, review or phase")]
     mint: Address | None
     symbol: Annotated[str | None, described("untrusted")]
-    text: str
     facts: Annotated[
         dict[str, object], described("the figures the line is made from; they differ by kind")
     ]
     period: int
+
+
+class DiaryLine(WholeLine, Simulated):
+    """What a trader noted. Its detail leaves out the optional members."""
+
+    id: str
+    at: Time
+    kind: Annotated[str, described("decision, fill, refusal, pause, lesson, review or phase")]
+    text: str
     closeId: Annotated[str | None, described("the closed position it is about")]
 
 
@@ -315,7 +333,7 @@ class Lesson(Simulated):
     text: str
     n: Annotated[int, described("closes it rests on")]
     window: str
-    closeIds: list[str]
+    closeIds: NotRequired[Annotated[list[str], described("of a lesson, not of a pattern")]]
     createdAt: Time
     expiresAt: Time
     evidence: Rates
@@ -345,20 +363,14 @@ class Brain(Simulated):
     lessons: list[Lesson]
 
 
-class PaperPost(Simulated):
-    """A post of a paper trader, about simulated trades."""
+class WholePost(TypedDict, total=False):
+    """What a trader's detail leaves out of a post."""
 
-    id: str
     botId: str
     botName: str
     eventId: str
-    body: Annotated[str | None, described("null once its words were taken down")]
-    mint: Address | None
-    symbol: Annotated[str | None, described("untrusted")]
     signature: Annotated[Signature | None, described("always null: there is no transaction")]
     reason: Annotated[str | None, described("always null")]
-    kind: Annotated[str, described("what it is about")]
-    closeId: Annotated[str | None, described("the closed position it is about")]
     family: Annotated[FamilyName | OwnFamily, described("what its trader plays by")]
     ownStrategy: Annotated[
         bool, described("by code of the operator of this instance, no family of its own")
@@ -367,11 +379,24 @@ class PaperPost(Simulated):
     verified: Annotated[bool, described("always false: no chain has seen any of it")]
     verification: Verification
     eventAt: Time
-    createdAt: Time
-    hiddenAt: Time | None
     tokenAddresses: list[Address]
     provenance: Provenance
     receipt: Annotated[str | None, described("always null: no chain has seen any of it")]
+
+
+class PaperPost(WholePost, Simulated):
+    """A post of a paper trader, about simulated trades. A trader's detail leaves out the optional
+    members.
+    """
+
+    id: str
+    body: Annotated[str | None, described("null once its words were taken down")]
+    mint: Address | None
+    symbol: Annotated[str | None, described("untrusted")]
+    kind: Annotated[str, described("what it is about")]
+    closeId: Annotated[str | None, described("the closed position it is about")]
+    createdAt: Time
+    hiddenAt: Time | None
     headlineSuppressed: bool
     warning: str | None
 
