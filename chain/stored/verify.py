@@ -8,7 +8,7 @@ from chain.reading.beside import list_venue_changes
 # (status, reason) of a post about a transaction of a wallet that wasn't its bot's then.
 OTHER_WALLET = ("mismatch", "other_wallet")
 # (status, reason, ...) of a post by one of the trades that it may name.
-Judged = TypeVar("Judged", bound=tuple[Any, ...])
+Judgment = TypeVar("Judgment", bound=tuple[Any, ...])
 VERIFIED_KINDS = frozenset(("buy", "sell", "swap", "round_trip", "order_fill"))
 
 
@@ -37,7 +37,7 @@ def judge(
     return "verified", None
 
 
-def choose(judged: Sequence[Judged]) -> Judged | None:
+def choose(judged: Sequence[Judgment]) -> Judgment | None:
     """Return the judgment that decides about a post: the first that verifies it, else the first.
     Several of a bot's wallets may have taken part in one transaction.
     """
