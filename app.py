@@ -26,14 +26,14 @@ def create_app(config: settings.Config | None = None) -> Application:
     a row of DATA_DIR/programs.csv cannot.
     """
     import storage
-    from chain.reading import programs
     from evidence.notes import Signer
     from storage import key_files
     from web.server import application
+    from web.site import pages
 
     config = config or settings.load()
     # A row that cannot be used is refused now, not at the first wallet that is named.
-    programs.table(config.extra_swap_programs, config.added_programs)
+    pages.read_programs(config)
     database = storage.connect(config)
     app = application.Application(__name__)
     app.config.update(

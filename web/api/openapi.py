@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 
 from pydantic import TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
-from pydantic_core.core_schema import TypedDictSchema
 
 from accounts.problem import CODES, OF_ALL, OF_KEYS
 from config import VERSION
@@ -90,7 +89,7 @@ class ShapeSchemas(GenerateJsonSchema):
 
     shapes: ClassVar[dict[str, Any]] = {}
 
-    def typed_dict_schema(self, schema: TypedDictSchema) -> JsonSchemaValue:
+    def typed_dict_schema(self, schema: Any) -> JsonSchemaValue:
         if shape := schema.get("cls"):
             self.shapes[shape.__name__] = shape
         return super().typed_dict_schema(schema)
