@@ -3,6 +3,7 @@
 import contextlib
 import random
 import socket
+import time
 
 # Below those that the system gives to whoever asks for any, be it for a connection
 # (net.ipv4.ip_local_port_range): one of these may be gone before a server that starts slowly binds.
@@ -25,3 +26,13 @@ def find_port():
             return port
         name.close()
     raise RuntimeError("no port is free")
+
+
+def wait_for(port, seconds=30):
+    """Wait until a server accepts connections."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+            return
+        time.sleep(0.1)
+    raise RuntimeError("the server did not start")

@@ -10,8 +10,7 @@ from config import Config
 
 if TYPE_CHECKING:
     from evidence.audit import Auditor
-    from evidence.differences import Difference
-    from evidence.report import Report
+    from evidence.differences import Difference, Report
 
 # Exit codes beside 0, the same.
 DIFFERENT, CANNOT_TELL = 1, 3

@@ -33,8 +33,6 @@ def name_origin(uid: str) -> str:
 
 
 class LogRow(NamedTuple):
-    """A log and how many leaves it has now."""
-
     uid: str
     first_leaf: int
     size: int
@@ -46,7 +44,6 @@ class LogRow(NamedTuple):
 
     @property
     def origin(self) -> str:
-        """The name that its checkpoints begin with."""
         return name_origin(self.uid)
 
 
@@ -65,7 +62,6 @@ class LoggedPost(NamedTuple):
 
     @property
     def origin(self) -> str:
-        """The name of its log in checkpoints."""
         return name_origin(self.log)
 
 
@@ -74,7 +70,6 @@ class Damaged(Exception):
 
 
 def list_logs() -> list[LogRow]:
-    """List all logs, the oldest first; the last one grows."""
     return [LogRow(*row) for row in database.execute_sql(f"{LOGS} ORDER BY id").fetchall()]
 
 
@@ -131,7 +126,6 @@ def make_reader(log: LogRow, size: int, db: Any = database) -> tree.ReadHash:
 
 # ---- checkpoints and proofs ----------------------------------------------------------------------
 def make_checkpoint(log: LogRow, db: Any = database) -> Checkpoint:
-    """Work out the checkpoint of all that a log holds."""
     root = tree.find_root(make_reader(log, log.size, db), log.size)
     return Checkpoint(log.origin, log.size, root)
 
@@ -146,7 +140,6 @@ class Proof(NamedTuple):
 
 
 def prove(log: LogRow, index: int, signer: Signer) -> Proof:
-    """Prove that the log holds the leaf of this index now."""
     read = make_reader(log, log.size)
     checkpoint = Checkpoint(log.origin, log.size, tree.find_root(read, log.size))
     path = tree.prove_inclusion(read, index, log.size)

@@ -45,7 +45,6 @@ def bind_key(config: Config, signer: Signer, now: int) -> None:
 
 
 def store_key(signer: Signer) -> None:
-    """Note with which key the log that grows is signed."""
     one = log.find_log()
     if one is not None:
         key = str(signer.verifier(one.origin))

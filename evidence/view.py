@@ -42,8 +42,6 @@ class NodeTrouble(Exception):
 
 
 class Node:
-    """The auditor's node, asked with patience."""
-
     def __init__(self, rpc: Rpc, sleep: Callable[[float], object] = time.sleep) -> None:
         self.rpc, self._sleep = rpc, sleep
 
@@ -110,7 +108,6 @@ class View:
             if number > 1 and (known, before) == (len(self.addresses), self.memory.count_listed()):
                 break
         self._place()
-        self.memory.flush()
 
     def _find_accounts(self) -> None:
         for program in TOKEN_PROGRAMS:

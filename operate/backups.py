@@ -210,7 +210,6 @@ def check_database(path: Path, foreign_ok: bool = True) -> Holding:
 
 
 def list_flaws(db: apsw.Connection, most: int = 5) -> list[str]:
-    """List what is broken inside a database, in sentences, at most `most` of a kind."""
     found = [text for (text,) in db.execute(f"PRAGMA integrity_check({most})") if text != "ok"]
     orphans = [
         f"a row of {table} names a missing row of {parent}"

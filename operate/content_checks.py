@@ -24,9 +24,6 @@ FIRST_DAY_MS = 1_790_000_000_000
 
 
 def check_contents(execute: Callable[..., Any], config: Config, now: int) -> Iterator[Finding]:
-    """Check what the tables of a current schema hold: times, jobs, transactions that stay
-    pending.
-    """
     running = instance.is_in_use(config.data_dir)
     yield (
         fine("a server is running here")
@@ -52,8 +49,6 @@ DATED = (
 
 
 class JobRow(NamedTuple):
-    """What is stored of a job; times in ms."""
-
     name: str
     state: str
     heartbeat_at: int | None
@@ -94,7 +89,6 @@ def check_clock(execute: Callable[..., Any], now: int) -> Iterator[Finding]:
 def check_jobs(
     execute: Callable[..., Any], config: Config, now: int, running: bool
 ) -> Iterator[Finding]:
-    """Check that each job that is switched on succeeded lately; `now` in ms."""
     # Before the first owner no job can have succeeded.
     began = execute("SELECT MIN(created_at) FROM owner").fetchone()[0] or now
     rows = {row.name: row for row in map(JobRow._make, execute(JOBS))}
@@ -113,7 +107,6 @@ def check_jobs(
 
 
 def check_budgets(execute: Callable[..., Any], now: int) -> Iterator[Finding]:
-    """Tell how much of their limits the price services were asked on the UTC day of `now` (ms)."""
     budgets = [
         (name, one)
         for (details,) in execute(SCOUT)
@@ -136,7 +129,6 @@ def check_budgets(execute: Callable[..., Any], now: int) -> Iterator[Finding]:
 def check_job(
     name: str, seconds: float, row: JobRow | None, began: int, now: int, running: bool
 ) -> Finding:
-    """Check a job that is due every `seconds`."""
     if row is None:
         return look(f"the job {name} has not run yet")
     if running and now - (row.heartbeat_at or 0) > max(LATE_MS, LATE_INTERVALS * 1000 * seconds):
@@ -163,7 +155,6 @@ def check_job(
 
 
 def check_receipts(execute: Callable[..., Any]) -> Iterator[Finding]:
-    """Count the listed transactions that could not be fetched or read."""
     count, problem = execute(
         "SELECT COUNT(*), MAX(problem) FROM sighting WHERE state = 'pending' AND (tries >= ? OR"
         " problem IS NOT NULL)",
@@ -185,7 +176,6 @@ WHERE filled >= {NEAR_LIMIT_PERCENT} ORDER BY filled DESC, id"""
 
 
 def check_limits(execute: Callable[..., Any], config: Config) -> Iterator[Finding]:
-    """Name the wallets near a limit on transactions or token accounts."""
     for address, filled, history_from in execute(NEAR_LIMIT).fetchall():
         what = f"wallet {address} is at {filled}% of the limit on transactions or token accounts"
         if history_from is not None:
@@ -201,7 +191,6 @@ DERIVED = f"SELECT address, coverage, {', '.join(WALLET_PARTS)} FROM wallet ORDE
 
 
 def check_derived(execute: Callable[..., Any]) -> Iterator[Finding]:
-    """Check that the JSON derived of each wallet can be read."""
     for address, coverage, *texts in execute(DERIVED):
         if damaged := list_damaged(coverage, texts):
             yield wrong(
@@ -227,7 +216,6 @@ WHERE imbalance <> 0 OR quote_imbalance <> '{}' ORDER BY id"""
 
 
 def check_sums(execute: Callable[..., Any]) -> Iterator[Finding]:
-    """Check that each wallet's results and transfers explain its balances, but for gaps."""
     rows = list(map(ImbalanceRow._make, execute(IMBALANCES)))
     for row in rows:
         # check_derived names damaged JSON.
@@ -244,7 +232,6 @@ def check_sums(execute: Callable[..., Any]) -> Iterator[Finding]:
 
 
 def check_witnessed(execute: Callable[..., Any]) -> Iterator[Finding]:
-    """Tell of other instances whose logs are not what they were."""
     for url, trouble in execute("SELECT url, trouble FROM witnessed ORDER BY url"):
         if trouble:
             yield look(
@@ -254,7 +241,6 @@ def check_witnessed(execute: Callable[..., Any]) -> Iterator[Finding]:
 
 
 def check_use(execute: Callable[..., Any], config: Config, now: int) -> Iterator[Finding]:
-    """Check how near the owners are to their quotas."""
     uses = quotas.list_use(execute, config, now)
     for use in uses:
         if use.owners_at_limit:

@@ -43,12 +43,10 @@ ADVICE = {
 
 
 def check_database(config: Config, now: int) -> Iterable[Finding]:
-    """Check the database that is configured: the SQLite file or the PostgreSQL server."""
     return check_server(config, now) if config.database_url else check_file(config, now)
 
 
 def check_file(config: Config, now: int) -> list[Finding]:
-    """Check that the SQLite file is there, readable, writable, whole and of this version."""
     path = config.database_path
     if not path.exists() and _was_used(config):
         return [
@@ -86,7 +84,6 @@ def _was_used(config: Config) -> bool:
 
 
 def check_deep(config: Config, now: int) -> Iterator[Finding]:
-    """Everything derived is derived again and compared."""
     if not config.database_url and not config.database_path.exists():
         return
     try:
@@ -129,7 +126,6 @@ def _tell_differences(found: Sequence[Difference]) -> Iterator[Finding]:
 def check_current(
     execute: Callable[..., Any], applied: list[str], config: Config, now: int
 ) -> Iterator[Finding]:
-    """Check the contents if the schema is this version's: another one's tables are unknown."""
     if applied == storage.list_migrations():
         yield from check_contents(execute, config, now)
 
@@ -147,9 +143,6 @@ def _lacks_migrations(config: Config) -> bool:
 
 
 def check_server(config: Config, now: int) -> list[Finding]:
-    """Check that PostgreSQL answers, gives each connection a session and has this version's
-    schema.
-    """
     database = storage.make_database(config)
     try:
         database.check_sessions()
@@ -172,7 +165,6 @@ def check_server(config: Config, now: int) -> list[Finding]:
 
 
 def check_whole(db: Any, path: Path) -> Iterator[Finding]:
-    """Let SQLite check the file's integrity, and tell of a write-ahead log over LARGE_WAL bytes."""
     flaws = backups.list_flaws(db)
     for flaw in flaws:
         yield wrong(
@@ -190,7 +182,6 @@ def check_whole(db: Any, path: Path) -> Iterator[Finding]:
 
 
 def check_foreign(db: Any, path: Path) -> Iterator[Finding]:
-    """Tables, indexes, triggers and views that no migration made."""
     for sentence in foreign_schema.list_foreign(db):
         yield wrong(
             f"{path}: {sentence}",
@@ -200,7 +191,6 @@ def check_foreign(db: Any, path: Path) -> Iterator[Finding]:
 
 
 def check_schema(applied: list[str]) -> Iterator[Finding]:
-    """Compare the migrations that were applied with those of this version."""
     known = storage.list_migrations()
     newer, pending = (
         sorted(set(applied) - set(known)),

@@ -136,7 +136,7 @@ def test_an_ended_key_is_not_rotated(service):
             refused = refuse(
                 partial(api_keys.rotate_key, key.key, NOW + HOUR, overlap), "key_ended"
             )
-            assert str(refused) == "this key was revoked or has expired: create a new one instead"
+            assert str(refused) == "this key was revoked or has expired; create a new one"
         assert find(key.text, NOW + HOUR) is None
     assert Key.select().count() == before
 
@@ -200,7 +200,7 @@ def test_twenty_active_keys_and_no_more(service):
     made = [api_keys.create_key(owner, "read", NOW) for _ in range(18)]
     expiring = api_keys.create_key(owner, "read", NOW, expires_at=NOW + HOUR)
     refused = refuse(lambda: api_keys.create_key(owner, "read", NOW), "key_limit")
-    assert str(refused) == "an account can have at most 20 active keys: revoke one first"
+    assert str(refused) == "an account can have at most 20 active keys; revoke one first"
     api_keys.revoke_key(made[0].key.uid, NOW)
     api_keys.create_key(owner, "read", NOW)
     refuse(lambda: api_keys.create_key(owner, "read", NOW), "key_limit")

@@ -16,7 +16,7 @@ from accounts import (
 )
 from agents import answers
 from cli import demo
-from evidence import pages as evidence_pages
+from evidence import lines as evidence_lines
 from evidence import witness
 from notify import client, plan
 from web.api import stream, token_results
@@ -29,7 +29,7 @@ MB, GB, KB = 1_000_000, 1_000_000_000, 1024
 TOLD = {
     "results.md": (f"lists the {NUMBERS[token_results.MAX_LISTED]} that moved them most;",),
     "check.md": (
-        f"A page has {evidence_pages.PAGE_SIZE:,} lines.",
+        f"A page has {evidence_lines.PAGE_SIZE:,} lines.",
         f"up to {witness.LIMITS.max_bytes // MB} MB; a run takes {witness.MAX_REQUESTS} requests",
     ),
     "follow.md": (

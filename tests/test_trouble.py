@@ -207,7 +207,7 @@ def test_erased_words_that_a_reader_keeps_in_the_wal_are_told_of_and_go_later(
         with database.connection_context():
             posts.hide(uid, NOW)
         assert b"gone with the wind" in wal.read_bytes()
-        assert "erased may stand in the file app.db-wal" in caplog.text
+        assert "erased text may remain in app.db-wal" in caplog.text
     clock[0] += sqlite.EMPTY_AGAIN_SECONDS
     service.post({"eventId": "e2", "body": "another day"}, key)
     kept = wal.read_bytes() + service.config.database_path.read_bytes()

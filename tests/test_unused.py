@@ -67,7 +67,8 @@ def test_each_class_of_the_stylesheet_is_written_somewhere():
 def test_each_template_is_rendered():
     told = "\n".join([*TEMPLATES.values(), *MODULES])
     # The tabs of a profile are included by the name of their tab.
-    tabs = {f"bot_{tab}.html" for tab in ("overview", "trades", "holdings", "posts", "record")}
+    names = ("overview", "trades", "holdings", "posts", "record", "copying")
+    tabs = {f"bot_{tab}.html" for tab in names}
     assert '"bot_" ~' in TEMPLATES["bot.html"]
     assert not [name for name in TEMPLATES if name not in told and name not in tabs]
 

@@ -20,8 +20,8 @@ from models import IS_PROGRAM
 from storage import counters, database
 from storage.rows import select, select_value
 from storage.trouble import TROUBLES, name_trouble
-from web.api.legacy import respond
-from web.api.market import MarketHealth, read_details, show_market_health
+from web.api.answers import respond
+from web.api.market import FeedHealth, ProviderBudget, read_details, show_market_health
 from web.api.serialize import count_seconds, show_time
 from web.api.shapes import (
     Address,
@@ -139,8 +139,14 @@ class ObserverHealth(JobHealth):
     bell: BellHealth
 
 
-class ScoutHealth(JobHealth, MarketHealth):
+class ScoutHealth(JobHealth):
     """The job that looks at the market."""
+
+    discovery: Annotated[FeedHealth, described("finding and pricing tokens")]
+    safety: Annotated[FeedHealth, described("reading their mint accounts")]
+    budgets: Annotated[
+        dict[str, ProviderBudget], described("by provider; empty before the first pass")
+    ]
 
 
 class DatabaseHealth(TypedDict):
@@ -356,6 +362,13 @@ def check_health(config: Config, now: int) -> dict[str, Any]:
         },
         "version": VERSION,
     }
+
+
+def show_scout(now: int) -> dict[str, Any]:
+    """Make the ScoutHealth."""
+    jobs = {row.name: row for row in select(JobRow, JOBS)}
+    seconds = find_app().settings.scout_interval_seconds
+    return {**_show_job(jobs.get("scout"), seconds, now), **show_market_health(now)}
 
 
 def _show_job(row: JobRow | None, interval_seconds: float, now: int) -> dict[str, Any]:

@@ -3,47 +3,22 @@ asks nobody.
 """
 
 import hashlib
-import re
 import time
 from collections.abc import Callable
 from typing import Any
 
 import orjson
 from flask import Blueprint, request
-from flask import Response as FlaskResponse
 from werkzeug.wrappers import Response
 
 from accounts.problem import Problem
-from web.api import market, paging, paper, paper_records
+from web.api import health, market, paging, paper, paper_records
+from web.api.answers import PASSING, finish, respond
 from web.api.serialize import show_time
 from web.server.application import find_app
 
 blueprint = Blueprint("legacy", __name__, url_prefix="/api")
 SCOPE = ("paper feed",)
-# Fields that move with the clock alone, with their values. A quote inside a text is escaped, so no
-# text can look like one.
-PASSING = re.compile(
-    rb'"(?:asOf|markAgeSeconds|ageSeconds|lagSeconds|heartbeatAt)":(?:"[^"]*"|[^",{}\[\]]+)'
-)
-
-
-def respond(shown: dict[str, Any], status: int = 200) -> Response:
-    """Answer JSON, or 304. The ETag is over what does not merely grow older; it is weak, for `asOf`
-    differs behind an equal one.
-    """
-    body = orjson.dumps(shown)
-    return _finish(body, hashlib.blake2b(PASSING.sub(b"", body), digest_size=16), status)
-
-
-def _finish(body: bytes, digest: hashlib.blake2b, status: int = 200) -> Response:
-    response = FlaskResponse(
-        body,
-        status,
-        content_type="application/json",
-        headers={"Cache-Control": "public, no-cache"},
-    )
-    response.set_etag(digest.hexdigest(), weak=True)
-    return response.make_conditional(request)
 
 
 def _now() -> int:
@@ -146,12 +121,12 @@ def list_market() -> Response:
     # Two megabytes of a thousand tokens: written once, and all of it lasts, so nothing looks
     # through it for what merely grows older.
     data = orjson.dumps([{**entry, "simulated": True} for entry in entries])
-    health = orjson.dumps(market.show_market_health(now))
+    scout = orjson.dumps(health.show_scout(now))
     page = show_page(orjson.Fragment(data), len(entries), None)
-    body = orjson.dumps({**page, "health": orjson.Fragment(health)})
+    body = orjson.dumps({**page, "health": orjson.Fragment(scout)})
     digest = hashlib.blake2b(data, digest_size=16)
-    digest.update(PASSING.sub(b"", health))
-    return _finish(body, digest)
+    digest.update(PASSING.sub(b"", scout))
+    return finish(body, digest)
 
 
 @blueprint.get("/strategies")

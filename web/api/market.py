@@ -93,16 +93,6 @@ class ProviderBudget(TypedDict):
     heldBackAt: Annotated[Time | None, described("when that last happened today")]
 
 
-class MarketHealth(TypedDict):
-    """How the scout's work goes."""
-
-    discovery: Annotated[FeedHealth, described("finding and pricing tokens")]
-    safety: Annotated[FeedHealth, described("reading their mint accounts")]
-    budgets: Annotated[
-        dict[str, ProviderBudget], described("by provider; empty before the first pass")
-    ]
-
-
 class MarketPosition(NamedTuple):
     """The place of a token in the list. Neither number ever changes; `discovered_at` is in ms."""
 

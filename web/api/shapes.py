@@ -19,7 +19,8 @@ __all__ = ["NotRequired", "TypedDict"]
 
 # Patterns need no words beside them: the document's introduction says what they stand for.
 Whole = Annotated[str, Field(pattern=r"^-?[0-9]+$")]
-Exact = Annotated[str, Field(pattern=r"^-?[0-9]+(\.[0-9]+)?$")]
+# An exact decimal number.
+Exact = str
 Share = Annotated[str, Field(pattern=r"^(0\.[0-9]{2}|1\.00)$", description="rounded down")]
 # The format says it all: a pattern breaks clients that parse times before they check.
 Time = Annotated[str, Field(json_schema_extra={"format": "date-time"})]

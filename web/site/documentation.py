@@ -17,6 +17,7 @@ from chain.ledger.lots import share
 from chain.ledger.sales import Booked
 from chain.reading.effects import Balance
 from chain.reading.entries import Entry
+from web.api.operations import PAGED
 from web.server.gate import settings
 from web.site import reference, words
 from web.site.figures import write_exact
@@ -88,7 +89,11 @@ def _find_contents(template: str, values: dict[str, str]) -> dict[str, Any]:
     config = settings()
     if template == "docs.html":
         routes = reference.list_routes(config.base_url)
-        refusals = {"all": name_codes(OF_ALL), "keyed": name_codes(OF_KEYS)}
+        refusals = {
+            "all": name_codes(OF_ALL),
+            "keyed": name_codes(OF_KEYS),
+            "paged": name_codes(PAGED),
+        }
         return {"settings": config, "routes": routes, "refusals": refusals, "trust": words.TRUST}
     if template == "request.html":
         return {"route": find_route(values["name"])}

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 SCHEMA_PREFIX = "#/components/schemas/"
 # The pages of fields, each with the shapes of these modules of web.api.
 GROUPS = {
-    "bots": ("bots", "results", "risk", "token_results"),
+    "bots": ("bots", "results", "risk", "token_results", "copying"),
     "wallets": ("wallets",),
     "posts": ("posts",),
     "trades": ("trades", "leaderboard"),
@@ -192,9 +192,12 @@ def read_route(example: Example) -> Route:
 
 def list_refusals(operation: "Operation") -> dict[str, list[str]]:
     """Return {status: [code...]}, without those of all requests, which the page lists once."""
+    from web.api.operations import PAGED
+
     refused: defaultdict[str, list[str]] = defaultdict(list)
     for code in operation.refusals:
-        refused[str(CODES[code][0])].append(code)
+        if code not in PAGED:
+            refused[str(CODES[code][0])].append(code)
     return dict(sorted(refused.items()))
 
 
