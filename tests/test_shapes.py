@@ -13,6 +13,7 @@ from service import address, signature
 from test_demo import chain, recording, show, staged  # noqa: F401  the demonstration, filled
 
 import models
+from accounts import traders as accounts
 from chain.reading.quotes import find_quote
 from paper import results
 from paper import tables as paper_tables
@@ -205,6 +206,8 @@ def add_rare_things(show, now):  # noqa: F811
         )
         add_quote(wallet)
         add_follower(wallet)
+        settings = {"bot": models.Bot.get().uid}
+        accounts.create_trader("Copycat", "copy", now, settings=settings)
         add_paper(paper_tables.Period.get(paper_tables.Period.closed_at.is_null()), now)
 
 
