@@ -65,7 +65,7 @@ def test_a_bot_is_followed_after_its_sales(look):
         12,
         3,
         None,
-        [],
+        {},
     )
     assert (size["salesUsed"], size["coveredPct"], size["reason"]) == (12, 100, None)
     assert size["spentLamports"] == str(12 * (SOL + 5_000))
