@@ -75,6 +75,7 @@ def list_row_types():
                 "Post",
                 "Risk",
                 "SpanRow",
+                "Compared",
             )
         )
     }

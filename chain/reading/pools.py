@@ -119,9 +119,9 @@ class _Fill(NamedTuple):
         """By how much the formula misses the fill, either way; one unit is rounding."""
         sol, raw = self.reading.before[:2]
         if self.is_buy:
-            expected, real = self.lamports * raw // (sol + self.lamports), self.raw
+            expected, real = self.lamports * raw // max(1, sol + self.lamports), self.raw
         else:
-            expected, real = self.raw * sol // (raw + self.raw), self.lamports
+            expected, real = self.raw * sol // max(1, raw + self.raw), self.lamports
         missed = abs(expected - real)
         return missed * ONE // max(1, real) if missed > 1 else 0
 
