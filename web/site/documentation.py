@@ -11,13 +11,12 @@ from flask.blueprints import BlueprintSetupState
 from flask.typing import ResponseReturnValue
 from markupsafe import Markup, escape
 
-from accounts.problem import CODES, OF_ALL, OF_KEYS, Problem
+from accounts.problem import CODES, OF_ALL, OF_KEYS, OF_LISTS, Problem
 from chain.ledger.ledger import WHOLE, Ledger
 from chain.ledger.lots import share
 from chain.ledger.sales import Booked
 from chain.reading.effects import Balance
 from chain.reading.entries import Entry
-from web.api.operations import PAGED
 from web.server.gate import settings
 from web.site import reference, words
 from web.site.figures import write_exact
@@ -92,7 +91,7 @@ def _find_contents(template: str, values: dict[str, str]) -> dict[str, Any]:
         refusals = {
             "all": name_codes(OF_ALL),
             "keyed": name_codes(OF_KEYS),
-            "paged": name_codes(PAGED),
+            "paged": name_codes(OF_LISTS),
         }
         return {"settings": config, "routes": routes, "refusals": refusals, "trust": words.TRUST}
     if template == "request.html":
