@@ -411,8 +411,8 @@ def _read_vaults(
 ) -> Mapping[str, _Vault] | None:
     """{mint: _Vault}: the target of the first send and the source of the answer."""
     vaults = {}
-    first, answer = hop.sends[0], _find_answer(hop)
-    for account, change in ((first[1], first[2]), (answer[0], -answer[2])):
+    (_, into, paid), (out_of, _, given) = hop.sends[0], _find_answer(hop)
+    for account, change in ((into, paid), (out_of, -given)):
         before, end = receipt.tokens.get(account, (None, None))
         if not before or not end:
             return None
