@@ -76,7 +76,7 @@ class PoolReading(NamedTuple):
     def is_possible(self) -> bool:
         """Can a pool have such sides and such a fee? Events of a lying node can say anything."""
         return 0 <= self.fee_bps <= ONE and all(
-            0 <= min(one) and max(one.sol, one.payable) < MAX_LAMPORTS and max(one) < U64
+            min(one) >= 0 and max(one.sol, one.payable) < MAX_LAMPORTS and max(one) < U64
             for one in (self.before, self.after)
         )
 
