@@ -33,6 +33,7 @@ class TradedRow(NamedTuple):
     entry: bytes | None
 
 
+# Only fresh ones: entries of a whole day are too many to read in every round.
 TRADED = f"""
 SELECT t.uid AS trade, n.address AS mint, b.owner_id AS owner, w.address AS wallet, b.uid AS bot,
        m.side, t.block_time, s.entry
@@ -41,6 +42,8 @@ JOIN wallet w ON w.id = t.wallet_id JOIN bot b ON b.id = {BOT_OF_TRADE}
 LEFT JOIN sighting s ON s.signature = t.signature AND s.wallet_id = t.wallet_id
 WHERE t.kind IN ('buy', 'sell', 'swap') AND t.block_time >= ? AND m.side IS NOT NULL
 AND t.flags NOT LIKE '%"value_unexplained"%'
+AND NOT EXISTS (SELECT 1 FROM seen_flow f
+    WHERE f.trade = t.uid AND f.mint = n.address AND f.side = m.side)
 ORDER BY t.block_time, t.id"""
 
 
@@ -69,7 +72,6 @@ def see_flows(since: int, first_snapshot: int) -> dict[str, tuple[Flow, ...]]:
     """Return what observed wallets bought and sold since (ms), by mint. What was not known before
     is stored as seen with the snapshot of this id first.
     """
-    known = {(row.trade, row.mint, row.side) for row in _select_seen(since)}
     fresh = [
         {
             "trade": row.trade,
@@ -83,7 +85,6 @@ def see_flows(since: int, first_snapshot: int) -> dict[str, tuple[Flow, ...]]:
             "first_snapshot": first_snapshot,
         }
         for row in select(TradedRow, TRADED, (since // 1000,))
-        if (row.trade, row.mint, row.side) not in known
     ]
     if fresh:
         with storage.writing():
