@@ -23,11 +23,12 @@ RECEIPTS = (
     "CREATE TABLE IF NOT EXISTS receipt (signature TEXT PRIMARY KEY, body BLOB) WITHOUT ROWID"
 )
 # Transactions of the wallet at hand that the node lists, or that are claimed (`line`, JSON) or
-# taken into what is rebuilt (`taken`). `entry`: what the node told of it.
+# taken into what is rebuilt (`taken`). `entry`: what the node told of it. With row ids, since
+# signatures are random and rows are large.
 TRANSACTIONS = """
 CREATE TABLE tx (signature TEXT PRIMARY KEY, slot INTEGER, tx_index INTEGER,
     listed INTEGER DEFAULT 0, taken INTEGER DEFAULT 0, line BLOB,
-    entry BLOB, digest TEXT, inner_told INTEGER) WITHOUT ROWID;
+    entry BLOB, digest TEXT, inner_told INTEGER);
 CREATE INDEX tx_slot ON tx (slot, tx_index);
 """
 POSTS = """
