@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from accounts.delays import judge_delays, sum_delays
-from accounts.verification import judge_stored
+from accounts.verification import CitedTrade, judge_stored
 from chain.ledger.risk import round_down
 from chain.ledger.views import Holdings
 from chain.reading.entries import Entry
@@ -197,24 +197,12 @@ class JudgedPost(NamedTuple):
     event_at: int
 
 
-class NamedTrade(NamedTuple):
-    id: int
-    wallet_id: int
-    kind: str
-    flags: str
-    mint: str | None
-    token_changes: str
-    beside_tokens: str
-    explained: int | None
-    block_time: int | None
-
-
 POSTS = f"""
 SELECT {", ".join(JudgedPost._fields)} FROM post
 WHERE wallet_id = {{wallet}} AND signature IS NOT NULL ORDER BY id"""
 # Of the post's wallet, and of others that the bot had proven and held then.
 NAMED = f"""
-SELECT p.uid, {", ".join(f"t.{name}" for name in NamedTrade._fields)}
+SELECT p.uid, {", ".join(f"t.{name}" for name in CitedTrade._fields)}
 FROM post p JOIN attachment a ON a.bot_id = p.bot_id
     AND (a.wallet_id = p.wallet_id OR a.ownership = 'proven' AND a.attached_at <= p.created_at
         AND (a.detached_at IS NULL OR a.detached_at >= p.created_at))
@@ -228,9 +216,9 @@ def check_posts(reader: Reader, wallet: Any) -> Iterator[Difference]:
     """Compare verifications of posts with their trades."""
     sql = f"{HOLDERS.format(wallet=wallet.id)} ORDER BY id"
     holders = [Holder._make(row) for row in reader.rows(sql)]
-    trades: dict[str, dict[int, NamedTrade]] = defaultdict(dict)
+    trades: dict[str, dict[int, CitedTrade]] = defaultdict(dict)
     for uid, *named in reader.rows(NAMED.format(wallet=wallet.id)):
-        trade = NamedTrade._make(named)
+        trade = CitedTrade._make(named)
         trades[uid][trade.id] = trade
     for post in map(JudgedPost._make, reader.rows(POSTS.format(wallet=wallet.id))):
         if post.status == "pending" and post.checked_at is None:
@@ -244,7 +232,7 @@ def check_posts(reader: Reader, wallet: Any) -> Iterator[Difference]:
 
 
 def _judge(
-    post: JudgedPost, named: list[NamedTrade], wallet_id: int, holders: list[Holder]
+    post: JudgedPost, named: list[CitedTrade], wallet_id: int, holders: list[Holder]
 ) -> tuple[str, str | None, int | None, int]:
     """Return the values of JUDGED that the trades a post names make right."""
     mine = [
