@@ -20,6 +20,7 @@ from chain.stored.attachments import write_last
 from chain.stored.siblings import UNREADABLE
 from paper import copying
 from paper.copying import Follower, Followers, Outcome
+from paper.rows import STORED_TRADES, StoredTrade
 from paper.tables import CopyTotal
 from storage.rows import select, write_marks
 
@@ -147,27 +148,6 @@ def _make_row(bot: int, mark: str, now: int, best: Follower, worst: Follower) ->
 
 
 # ---- a bot's trades ------------------------------------------------------------------------------
-class TradeRow(NamedTuple):
-    """A trade with its stored entry; JSON as models.Trade has it."""
-
-    slot: int
-    place: int
-    id: int
-    uid: str
-    kind: str
-    realized: str
-    flags: str
-    lots: str
-    signature: str
-    tx_index: int | None
-    entry: bytes
-
-
-TRADES = """
-SELECT t.slot, t.place, t.id, t.uid, t.kind, t.realized, t.flags, t.lots, t.signature, t.tx_index,
-       s.entry
-FROM trade t JOIN sighting s ON s.signature = t.signature AND s.wallet_id = t.wallet_id
-WHERE t.wallet_id = ? AND s.state = 'stored' ORDER BY t.slot, t.place, t.id"""
 FUNDED = "SELECT token_changes FROM trade WHERE kind = 'liquidity' AND wallet_id IN "
 NOTHING = Outcome(None, None)
 
@@ -178,17 +158,17 @@ def list_trades(wallets: list[int]) -> Iterator[tuple[int, copying.CopiedTrade]]
     """
     own = {mint: "own_pool" for mint in _list_funded(wallets)}
     for row in heapq.merge(*map(_read_rows, wallets)):
-        entry = Entry.load(row.signature, row.slot, row.tx_index, row.entry)
+        entry = row.read_entry()
         own |= dict.fromkeys(entry.created, "own_token")
         trade = _read_trade(row, entry, own.get(entry.mint or ""))
         if trade:
             yield row.id, trade
 
 
-def _read_rows(wallet: int) -> Iterator[TradeRow]:
-    rows = storage.database.execute_sql(TRADES, (wallet,))
+def _read_rows(wallet: int) -> Iterator[StoredTrade]:
+    rows = storage.database.execute_sql(STORED_TRADES, (wallet,))
     try:
-        yield from map(TradeRow._make, rows)
+        yield from map(StoredTrade._make, rows)
     finally:
         rows.close()
 
@@ -199,7 +179,7 @@ def _list_funded(wallets: list[int]) -> set[str]:
     return mints - MINTS - {WRAPPED_SOL}
 
 
-def _read_trade(row: TradeRow, entry: Entry, own: str | None) -> copying.CopiedTrade | None:
+def _read_trade(row: StoredTrade, entry: Entry, own: str | None) -> copying.CopiedTrade | None:
     is_buy = row.kind == "buy"
     if UNEXPLAINED in orjson.loads(row.flags) or entry.mint is None:
         return None

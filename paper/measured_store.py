@@ -12,7 +12,7 @@ from paper.fills import MODEL, RECORDED_COSTS, NetworkCosts
 from paper.guard import DAY_MS, HOUR_MS
 from paper.load import read_snapshot
 from paper.measured import CostsFrom, Measured, RealSwap, VenueError
-from paper.rows import NAMED_SNAPSHOT, Columns, NamedSnapshotRow
+from paper.rows import NAMED_SNAPSHOT, SWAPS, Columns, NamedSnapshotRow, StoredTrade
 from paper.tables import NetworkCost, RealFill
 from storage.rows import select
 
@@ -21,32 +21,6 @@ LATE_MS = 2 * HOUR_MS
 MAX_SWAPS = 200
 # What is measured counts for this long.
 KEPT_MS = 30 * DAY_MS
-
-
-class SwapRow(NamedTuple):
-    """A purchase or sale of an observed wallet with its stored entry; `block_time` in seconds."""
-
-    uid: str
-    block_time: int
-    venue: str
-    kind: str
-    mint: str
-    transfer_fee_bps: int | None
-    signature: str
-    slot: int
-    tx_index: int | None
-    entry: bytes
-
-
-# The newest first: those that cannot be measured are asked for again until they are too old.
-SWAPS = """
-SELECT t.uid, t.block_time, t.venue, t.kind, t.mint, k.transfer_fee_bps, t.signature, t.slot,
-       t.tx_index, s.entry
-FROM trade t JOIN sighting s ON s.signature = t.signature AND s.wallet_id = t.wallet_id
-LEFT JOIN token k ON k.mint = t.mint
-WHERE t.kind IN ('buy', 'sell') AND t.block_time >= ? AND t.venue IN (?, ?, ?, ?)
-AND s.state = 'stored'
-AND NOT EXISTS (SELECT 1 FROM real_fill r WHERE r.uid = t.uid) ORDER BY t.id DESC LIMIT ?"""
 # The snapshot nearest before a moment, not older than another.
 SNAPSHOT_BEFORE = f"""{NAMED_SNAPSHOT}
 WHERE t.mint = ? AND s.taken_at <= ? AND s.taken_at >= ? ORDER BY s.taken_at DESC LIMIT 1"""
@@ -104,18 +78,19 @@ def measure_swaps(now: int) -> int:
     by their own reserves or by a snapshot before them. `now`: ms.
     """
     values = ((now - LATE_MS) // 1000, *measured.VENUE_IDS, MAX_SWAPS)
-    rows = [found for row in select(SwapRow, SWAPS, values) if (found := _measure(row))]
+    swaps = [(StoredTrade._make(trade), fee) for *trade, fee in storage.read_rows(SWAPS, values)]
+    rows = [found for row, fee in swaps if (found := _measure(row, fee or 0))]
     if rows:
         with storage.writing():
             RealFill.insert_many(rows).on_conflict_ignore().execute()
     return len(rows)
 
 
-def _measure(row: SwapRow) -> Columns | None:
+def _measure(row: StoredTrade, fee_bps: int) -> Columns | None:
     """The row of a swap that could be measured."""
     try:
-        entry = Entry.load(row.signature, row.slot, row.tx_index, row.entry)
-        swap, pool = _read_swap(row, entry), unpack_pool(entry.pool)
+        entry = row.read_entry()
+        swap, pool = _read_swap(row, fee_bps, entry), unpack_pool(entry.pool)
     except UNREADABLE:
         # `doctor` names the damaged row.
         return None
@@ -143,7 +118,7 @@ def _measure(row: SwapRow) -> Columns | None:
     }
 
 
-def _read_swap(row: SwapRow, entry: Entry) -> RealSwap | None:
+def _read_swap(row: StoredTrade, fee_bps: int, entry: Entry) -> RealSwap | None:
     """What passed through the venue in a trade; None if more than one token did."""
     changes = entry.venue_tokens
     if [mint for mint, _, _ in changes] != [row.mint]:
@@ -152,8 +127,8 @@ def _read_swap(row: SwapRow, entry: Entry) -> RealSwap | None:
     # Fee and tip went elsewhere.
     lamports = abs(entry.venue_sol + entry.fee + entry.tip)
     venue, at = measured.VENUE_IDS[row.venue], row.block_time * 1000
-    fee = row.transfer_fee_bps or 0
-    return RealSwap(row.uid, at, venue, row.kind, row.mint, decimals, fee, abs(change), lamports)
+    raw = abs(change)
+    return RealSwap(row.uid, at, venue, row.kind, row.mint, decimals, fee_bps, raw, lamports)
 
 
 def list_errors(now: int) -> list[VenueError]:
