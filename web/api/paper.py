@@ -119,15 +119,10 @@ def find_trader(uid: str, now: int) -> Json | None:
     """Return a Trader with its diary, positions, closes, posts and brain, newest first; None for an
     unknown id.
     """
-    row = select_one(TraderRow, TRADERS + " WHERE t.uid = ?", (uid,))
+    row = find_row(uid)
     if row is None:
         return None
-    # Damaged ones are left out.
-    held = [
-        one
-        for one in select(PositionRow, POSITIONS, (row.id,))
-        if one.raw.isdecimal() and one.price.isdecimal()
-    ]
+    held = _list_held(row.id)
     closes = select(CloseRow, CLOSES, (row.id, LAST, LAST, LAST, MAX_CLOSES))
     counted = select_one(TotalsRow, TOTALS, (row.id,)) or TotalsRow(0, 0, 0)
     totals = _read_totals(row.id).get(row.period_id)
@@ -158,6 +153,12 @@ def find_trader(uid: str, now: int) -> Json | None:
             now,
         ),
     }
+
+
+def _list_held(trader: int) -> list[PositionRow]:
+    """List the open positions. Damaged ones are left out."""
+    rows = select(PositionRow, POSITIONS, (trader,))
+    return [one for one in rows if one.raw.isdecimal() and one.price.isdecimal()]
 
 
 def find_row(uid: str) -> TraderRow | None:
