@@ -1,4 +1,4 @@
-"""What an instance claims, fetched and checked: nothing of it is trusted, all of it is bounded."""
+"""Fetch and check an instance's claims. They are untrusted, and everything is bounded."""
 
 import hashlib
 import time
@@ -14,14 +14,14 @@ from evidence.lines import PAGE_SIZE, Json
 from market.failures import FetchError
 from market.fetch import Limits, fetch, open_session
 
-# Of one document: 1,000 posts of the longest words take half of it.
+# For one document; 1,000 posts of maximum length use half of it.
 MAX_BYTES = 64_000_000
 LIMITS = Limits(connect_seconds=10, read_seconds=30, answer_seconds=120, max_bytes=MAX_BYTES)
 MAX_PAGES, MAX_BOTS, MAX_ADDRESSES, MAX_SPANS = 1_000, 100_000, 100_000, 10_000
-# Wallets of one bot: what is known of each is kept until all are read.
+# Wallets of one bot. Data about each is kept until all have been read.
 MAX_WALLETS = 200
 MAX_TRIES, PAUSE_SECONDS, MAX_WAIT_SECONDS = 4, 2.0, 90.0
-# How often a document is read again because a page of it has changed meanwhile.
+# How often to read a document because one of its pages changed.
 MAX_READINGS = 3
 ADDRESS = Annotated[str, Field(pattern=r"^[1-9A-HJ-NP-Za-km-z]{32,44}$")]
 SIGNATURE = Annotated[str, Field(pattern=r"^[1-9A-HJ-NP-Za-km-z]{64,88}$")]
@@ -34,15 +34,15 @@ ID = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,80}$")]
 
 
 class Nonsense(Exception):
-    """An instance gave no usable evidence; the message says what is wrong with it."""
+    """An instance sent no usable evidence; the message says what is wrong with it."""
 
 
 class Changed(Exception):
-    """A page is not what its document names any more: both are to be read again."""
+    """A page no longer matches the digest in its document; read both again."""
 
 
 class ClaimedUntouched(BaseModel):
-    # The digest is over all that is claimed.
+    # The digest covers all claims.
     model_config = ConfigDict(extra="allow")
 
     address: ADDRESS
@@ -52,7 +52,7 @@ class ClaimedUntouched(BaseModel):
 
 
 class ClaimedSpan(BaseModel):
-    """A stretch in which a bot held the wallet; what is derived of it has further members."""
+    """A time during which a bot had the wallet. Derived data is in additional members."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -60,7 +60,7 @@ class ClaimedSpan(BaseModel):
     ownership: Annotated[str, Field(max_length=20)] | None = None
     attachedAtMs: SLOT
     detachedAtMs: SLOT | None
-    # None: nothing was published since it began.
+    # None: nothing has been published since it began.
     openPositions: Annotated[str, Field(max_length=40)] | None
 
 
@@ -87,7 +87,7 @@ class ClaimedProfile(BaseModel):
 
 
 class ClaimedBot(ClaimedProfile):
-    # The hour, counted from 1970, that windows end in.
+    # The hour (counted from 1970) in which windows end.
     hour: Annotated[int, Field(ge=0, lt=10**7, strict=True)]
     standings: dict[str, Any]
     pace: dict[str, Any] | None
@@ -131,7 +131,7 @@ class Claims(BaseModel):
 
 
 class ClaimedReceipt(BaseModel):
-    """What every line of a receipt must have to be compared at all."""
+    """The members that every receipt line needs to be compared."""
 
     signature: SIGNATURE
     slot: SLOT
@@ -176,17 +176,17 @@ class BotList(BaseModel):
 
 
 class Scope(NamedTuple):
-    """Which document is read: of a bot, and of one of its wallets (None: the present one)."""
+    """Which document to read: a bot's, for one of its wallets (None: the current one)."""
 
     bot: str
     wallet: str | None = None
 
 
 class Instance:
-    """An instance at an address, asked without a key.
+    """An instance, queried without a key.
 
-    `ask(path)` returns the body of an answer; it raises FetchError. Methods raise Nonsense, those
-    that read pages also Changed.
+    `ask(path)` returns a response body or raises FetchError. Methods raise Nonsense; those that
+    read pages also raise Changed.
     """
 
     def __init__(
@@ -266,9 +266,7 @@ class Instance:
         return check_shape(shape, _parse(self._get(path)))
 
     def _get(self, path: str, changing: bool = False) -> bytes:
-        """Ask for a path, again where the instance is busy. `changing`: a 404 means that what was
-        named has changed.
-        """
+        """Fetch a path, with retries. `changing`: a 404 means that the named page has changed."""
         for left in reversed(range(MAX_TRIES)):
             try:
                 return self._ask(path)
@@ -290,7 +288,7 @@ def _parse(body: bytes) -> Any:
 
 
 def check_shape(shape: Any, value: Any) -> Any:
-    """Return the value as `shape`, a model. Raises Nonsense."""
+    """Parse the value as the model `shape`. Raises Nonsense."""
     try:
         return shape.model_validate(value)
     except (ValidationError, RecursionError) as error:
