@@ -21,6 +21,7 @@ from chain.stored.summary import UNREADABLE as NO_COVERAGE
 from chain.stored.summary import read_coverage
 from chain.stored.trades import DIGESTED, Row, list_moved
 from chain.stored.verify import OTHER_WALLET, choose
+from evidence.claimed import PACE
 from operate.differences import UNREADABLE, Comparison, Difference, compare_rows
 from operate.readers import Reader
 
@@ -272,7 +273,6 @@ SELECT p.uid, p.bot_id, p.trade_id, p.delay, p.status, p.created_at, t.block_tim
 FROM post p LEFT JOIN trade t ON t.id = p.trade_id
 WHERE p.delay IS NOT NULL OR p.status = 'verified'
 ORDER BY p.created_at, p.id"""
-PACE = ("posted", "within_minute", "median", "delays")
 # A bot's first post about a transaction is its claim.
 CLAIMS = """
 SELECT p.uid, p.claim FROM post p WHERE p.claim <> (p.signature IS NOT NULL AND NOT EXISTS (
@@ -292,7 +292,8 @@ def check_delays(reader: Reader) -> Iterator[Difference]:
         if post.delay != delay:
             what = f"of {post.uid} is {post.delay}, its trade says {delay}"
             yield Difference("post", what, field="delay")
-    right = {(bot,): list(sum_delays(delays).values()) for bot, delays in counted.items()}
+    sums = {bot: sum_delays(delays) for bot, delays in counted.items()}
+    right = {(bot,): [told[name] for name in PACE] for bot, told in sums.items()}
     rows = reader.rows(f"SELECT bot_id, {', '.join(PACE)} FROM delay_total")
     yield from compare_rows("delay_total", PACE, {(bot,): row for bot, *row in rows}, right)
 
