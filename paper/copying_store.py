@@ -1,5 +1,5 @@
-"""Work out what followers of observed bots would have got, from stored transactions, and store it.
-A job does this after new sales; no request does.
+"""Compute what followers of observed bots would have received, from stored transactions, and store
+it. A job does this after new sales; no request does.
 """
 
 import heapq
@@ -25,14 +25,14 @@ from paper.tables import CopyTotal
 from storage.rows import select, write_marks
 
 log = logging.getLogger("candor.copying")
-# A bot is worked out again this long after the last time, at the earliest.
+# Minimum time between two computations for a bot.
 REST_MS = 600_000
 ROWS_AT_ONCE = 500
 MATCHED = ("matched", "partial")
 
 
 class WalletRow(NamedTuple):
-    """A wallet a bot holds whose whole history is the bot's, and the sums of its sales."""
+    """A bot's attached wallet whose whole history is the bot's, and the sums of its sales."""
 
     bot: int
     wallet: int
@@ -52,7 +52,7 @@ ORDER BY a.bot_id, a.wallet_id"""
 
 
 class DoneRow(NamedTuple):
-    """When a bot was worked out (ms), and from what."""
+    """When a bot's results were computed (ms), and from what."""
 
     bot: int
     mark: str
@@ -64,23 +64,23 @@ FORGET = "DELETE FROM copy_total WHERE bot_id = ?"
 
 
 def run_tick(now: int) -> tuple[str | None, str]:
-    """Work out every bot that is due; return no problem and details for health. `now`: ms."""
+    """Compute the results of each due bot; return no problem and details for health. `now`: ms."""
     done = {row.bot: row for row in select(DoneRow, DONE)}
     due = list_due(done, now)
     for bot, wallets in due.items():
         try:
             _work_out(bot, wallets, now)
         except UNREADABLE:
-            # `doctor` names the damaged row; the old results stay until it is repaired.
+            # `doctor` reports the damaged row; the old results stay until it is repaired.
             log.warning(
-                "the trades of bot %s can't be read, so its followers aren't worked out", bot
+                "can't read the trades of bot %s, so its copying results aren't updated", bot
             )
     return None, orjson.dumps({"bots": len(due)}).decode()
 
 
 def list_due(done: dict[int, DoneRow], now: int) -> dict[int, list[WalletRow]]:
-    """{bot: its wallets} of bots with other sales than at the last time. Results of bots without
-    any are dropped.
+    """Return {bot: its wallets} for bots whose sales changed since their last results. Results of
+    bots without sales are deleted.
     """
     held: dict[int, list[WalletRow]] = {}
     for row in select(WalletRow, WALLETS):
@@ -153,8 +153,8 @@ NOTHING = Outcome(None, None)
 
 
 def list_trades(wallets: list[int]) -> Iterator[tuple[int, copying.CopiedTrade]]:
-    """(number, trade) of purchases and sales for SOL, oldest first. Tokens that a wallet created,
-    and those of pools that it funded, have that as their reason.
+    """Yield (number, trade) for purchases and sales for SOL, oldest first. Tokens that a wallet
+    created, and those of pools that it funded, have that as their reason.
     """
     own = {mint: "own_pool" for mint in _list_funded(wallets)}
     for row in heapq.merge(*map(_read_rows, wallets)):
@@ -205,7 +205,7 @@ def _read_trade(row: StoredTrade, entry: Entry, own: str | None) -> copying.Copi
 OUTCOMES = """
 SELECT c.trade_id, c.lamports, c.reason FROM copied_trade c JOIN trade t ON t.id = c.trade_id
 WHERE t.wallet_id IN """
-# A trade may be gone by now.
+# The trade may have been deleted since.
 STORE = """
 INSERT INTO copied_trade (trade_id, lamports, reason)
 SELECT id, CAST(? AS BIGINT), CAST(? AS TEXT) FROM trade WHERE id = ?
@@ -219,7 +219,7 @@ def _read_outcomes(wallets: list[int]) -> dict[int, Outcome]:
 
 
 def _store_outcomes(right: dict[int, Outcome], stored: dict[int, Outcome]) -> None:
-    """Write only what differs, in short transactions."""
+    """Write only differences, in short transactions."""
     changed = [(*one, trade) for trade, one in right.items() if stored.get(trade) != one]
     _write(STORE, changed)
     _write(DROP, [(trade,) for trade in stored.keys() - right.keys()])
