@@ -119,9 +119,7 @@ class Auditor:
     def _check_clock(self, claims: Claims, report: Report) -> None:
         hour = self.now() // HOUR_SECONDS
         if abs(claims.bot.hour - hour) > 1:
-            told = (
-                f"its boards are of the hour {claims.bot.hour} since 1970, your clock says {hour}"
-            )
+            told = f"its boards end in hour {claims.bot.hour} since 1970, your clock says {hour}"
             report.cannot_tell(INSTANCE, told)
 
     # ---- wallets ---------------------------------------------------------------------------------

@@ -79,7 +79,7 @@ def list_logs() -> list[LogRow]:
 
 
 def find_log(uid: str | None = None, db: Any = database) -> LogRow | None:
-    """Return the log with this uid, or (None) the one that grows; None if there is none."""
+    """Return the log with this uid, or (None) the one that grows; None without one."""
     where, given = (" WHERE uid = ?", (uid,)) if uid else (" ORDER BY id DESC LIMIT 1", ())
     rows = db.execute_sql(LOGS + where, given).fetchall()
     return LogRow(*rows[0]) if rows else None
@@ -164,7 +164,7 @@ FIRST_LEAF = make_shape(make_object(previous=OPENING | None))
 
 
 def ensure_log(config: Config, signer: Signer, now: int) -> None:
-    """Open the first log if there is none, and bind the log to its key; `now` in ms.
+    """Open the first log if none exists, and bind the log to its key; `now` in ms.
 
     Raises BadSetting if a key other than the log's is configured.
     """

@@ -448,7 +448,7 @@ def _list_pending(path: Path) -> list[str]:
 
 
 def open_after_restore(restored: Path, replaced: Path, now: int) -> str:
-    """Open a new log in the database `restored`. It names the last checkpoint of the database it
+    """Open a new log for the database `restored`. It names the last checkpoint of the database it
     replaces, or else its own. Return its uid. `now` in ms.
     """
     last = _read_last(replaced) if replaced.exists() else None

@@ -187,7 +187,7 @@ def check_files(config: Config) -> Iterator[Finding]:
     if (config.data_dir / "app.db-wal").exists() and not config.database_path.exists():
         yield wrong(
             "app.db-wal is there without its app.db",
-            "put its app.db back beside it, or restore a backup with --replace",
+            "put its app.db back, or restore a backup with --replace",
         )
     yield from _check_key_files(config)
     rules = config.data_dir / "about.txt"
@@ -218,16 +218,16 @@ def _check_key_files(config: Config) -> Iterator[Finding]:
     is_read = not config.secret_key and _may_read(secret)
     if is_read and len(key_files.read_secret(secret)) < key_files.MIN_SECRET:
         yield wrong(
-            "secret_key is cut short: sessions and cursors could be forged",
-            f"rm {secret}: the next start makes a new one, and everybody has to log in again",
+            "secret_key is too short: sessions and cursors could be forged",
+            f"rm {secret}: the next start makes a new one, and everyone must sign in again",
         )
     if not config.log_key and _may_read(log):
         kept = key_files.read_secret(log)
         if kept and not key_files.is_log_key(kept):
             yield wrong(
                 "log_key does not hold 64 hexadecimal digits: no server starts with it",
-                f"put the copy you kept back; where there is none, rm {log}: the next start makes a"
-                " new one and begins a new log, which names the last checkpoint of this one",
+                f"restore your copy; without one, rm {log}: the next start makes a new key and"
+                " opens a new log, which names the last checkpoint of this one",
             )
 
 

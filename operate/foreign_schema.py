@@ -47,7 +47,7 @@ def list_foreign(db: apsw.Connection) -> list[str]:
     found = {
         _name_object(row): row for row in rows if (row.type, row.name, _plain(row.sql)) not in KNOWN
     }
-    told = [f"{name} is none of Candor's" for name in sorted(found.keys() - due.keys())]
+    told = [f"{name} isn't Candor's" for name in sorted(found.keys() - due.keys())]
     told += [f"{name} is missing" for name in sorted(due.keys() - found.keys())]
     for name in sorted(due.keys() & found.keys()):
         one, other = due[name], found[name]
