@@ -80,7 +80,7 @@ class Auditor:
                 report.cannot_tell(INSTANCE, str(error))
             return report
         report = Report(bot)
-        report.cannot_tell(INSTANCE, "its evidence changed while it was read, again and again")
+        report.cannot_tell(INSTANCE, "its evidence kept changing while it was read")
         return report
 
     def audit_unlisted(self, listed: Iterable[str]) -> list[Report]:
@@ -93,7 +93,9 @@ class Auditor:
             missing -= set(self.instance.list_bots())
         reports = [Report(bot) for bot in sorted(missing)]
         for report in reports:
-            report.add([Difference(None, "log.bot", None, "it is logged, and in no list of bots")])
+            report.add(
+                [Difference(None, "log.bot", None, "it is in the log but not in the list of bots")]
+            )
         return reports
 
     def _audit_once(self, report: Report, rereads: bool) -> None:

@@ -217,9 +217,9 @@ class Instance:
     def read_claims(self, scope: Scope) -> Claims:
         claims: Claims = self._read(Claims, self._address(scope))
         if claims.format != FORMAT:
-            raise Nonsense(f"its evidence is of another format than {FORMAT}")
+            raise Nonsense(f"its evidence isn't in the format {FORMAT}")
         if claims.wallet and scope.wallet not in (None, claims.wallet.address):
-            raise Nonsense("its evidence is of another wallet than asked for")
+            raise Nonsense("its evidence is about another wallet")
         return claims
 
     def read_receipts(self, scope: Scope, claims: Claims) -> Iterator[list[Json]]:
@@ -228,7 +228,7 @@ class Instance:
         digests.append(hashlib.sha256(tail).hexdigest())
         told = claims.wallet and claims.wallet.model_dump(exclude_unset=True)
         if told and digest_claims(told, digests) != claims.digest:
-            raise Nonsense("its digest is not that of what it claims")
+            raise Nonsense("its digest doesn't match its claims")
         for lines in self._read_pages(scope, claims.receiptPages, "page", "receipts"):
             yield _check_lines(ClaimedReceipt, lines)
         yield _check_lines(ClaimedReceipt, claims.receipts)
@@ -246,15 +246,15 @@ class Instance:
     ) -> Iterator[list[Json]]:
         for number, page in enumerate(pages, 1):
             if page.page != number:
-                raise Nonsense("its pages are not numbered one after another")
+                raise Nonsense("its pages aren't numbered consecutively")
             query = {name: str(number), "digest": page.digest}
             body = self._get(self._address(scope, query), changing=True)
             if hashlib.sha256(body).hexdigest() != page.digest:
-                raise Nonsense(f"page {number} is not what its digest names")
+                raise Nonsense(f"page {number} doesn't match its digest")
             made = _parse(body)
             lines = made.get(member) if isinstance(made, dict) else None
             if not isinstance(lines, list) or len(lines) > PAGE_SIZE:
-                raise Nonsense(f"page {number} is no list of {member}")
+                raise Nonsense(f"page {number} isn't a list of {member}")
             yield lines
 
     @staticmethod
@@ -284,7 +284,7 @@ def _parse(body: bytes) -> Any:
     try:
         return orjson.loads(body)
     except ValueError:
-        raise Nonsense("the instance sent something that is not JSON") from None
+        raise Nonsense("the instance sent invalid JSON") from None
 
 
 def check_shape(shape: Any, value: Any) -> Any:
@@ -294,7 +294,7 @@ def check_shape(shape: Any, value: Any) -> Any:
     except (ValidationError, RecursionError) as error:
         named = error.errors()[0]["loc"] if isinstance(error, ValidationError) else ("depth",)
         place = ".".join(map(str, named))
-        raise Nonsense(f"its evidence has a member that cannot be: {place:.80}") from None
+        raise Nonsense(f"its evidence has an invalid member: {place:.80}") from None
 
 
 def _check_lines(shape: Any, lines: list[Any]) -> list[Json]:

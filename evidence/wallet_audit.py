@@ -214,7 +214,7 @@ class WalletAudit:
                     seen.append(entry.slot)
                 continue
             if entry.signature in pending or self.claims.pendingCount > len(pending):
-                why = "it says that it has not fetched them yet"
+                why = "it says it hasn't fetched them yet"
             why = why or comparing.excuse(self._coverage, entry.slot)
             if why:
                 excused.setdefault(why, []).append(entry.slot)
@@ -229,8 +229,8 @@ class WalletAudit:
             # Not a difference: they may appear soon. The reader of `same` should still know.
             self.report.notes.append(
                 f"{self.wallet.address}: {len(seen)} transactions, slots {seen[0]} to {seen[-1]},"
-                " are not compared: they are younger than the last one that it claims, and older"
-                " than the moment up to which it says that it saw the wallet"
+                " aren't compared: they are newer than its last claimed transaction, but"
+                " older than the time up to which it says it observed the wallet"
             )
 
     @property
@@ -262,7 +262,7 @@ class WalletAudit:
         if not names:
             return False
         if not kept.inner_told or "receipt" in names:
-            self._cannot_tell(NODE, f"it tells another {kept.entry.signature}")
+            self._cannot_tell(NODE, f"it returned a different {kept.entry.signature}")
             return True
         return False
 
@@ -418,7 +418,7 @@ class WalletAudit:
         broken = [g for g in ledger.chain.gaps if (g.from_slot, g.to_slot) not in said]
         if others and broken:
             gap = f"slots {broken[0].from_slot} to {broken[0].to_slot}"
-            self._cannot_tell(NODE, f"its transactions do not join at {gap}")
+            self._cannot_tell(NODE, f"its transactions don't join at {gap}")
         return bool(others and broken)
 
     def _compare_whole(self, number: int, rebuilt: Rebuilt, compared: Findings) -> None:
@@ -428,7 +428,7 @@ class WalletAudit:
         theirs = wallet.model_dump(include={"sums", "past", "spans"})
         ours = claimed.show_derived(self.books.rows, number)
         if timeless:
-            self._cannot_tell(NODE, "some block times are known to one side only")
+            self._cannot_tell(NODE, "only one side knows some block times")
             for told in (theirs, ours):
                 told.pop("spans")
                 told["sums"] = {name: told["sums"].get(name) for name in TIMELESS}
@@ -442,7 +442,7 @@ class WalletAudit:
             return
         kept = [one for one in self.findings.differences if one.field in OWN_FIELDS]
         if len(kept) < len(self.findings.differences):
-            self._cannot_tell(NODE, "the order of some transactions inside their slot is not known")
+            self._cannot_tell(NODE, "the order of some transactions in their slot is unknown")
         self.findings.differences = kept
 
     # ---- posts -----------------------------------------------------------------------------------
