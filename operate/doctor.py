@@ -226,8 +226,8 @@ def _check_key_files(config: Config) -> Iterator[Finding]:
         if kept and not key_files.is_log_key(kept):
             yield wrong(
                 "log_key does not hold 64 hexadecimal digits: no server starts with it",
-                f"restore your copy; without one, rm {log}: the next start makes a new key and"
-                " opens a new log, which names the last checkpoint of this one",
+                f"put the copy you kept back; without one, rm {log}: the next start makes a new"
+                " key and opens a new log, which names the last checkpoint of this one",
             )
 
 
