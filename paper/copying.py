@@ -107,7 +107,9 @@ class _Lot:
         """
         raw, spent = self.raw, self.spent
         if amount < self.bot:
-            raw, spent = raw * amount // self.bot, spent * amount // self.bot
+            raw = raw * amount // self.bot
+            # What a sale of no unit cost stays with the units that are left.
+            spent = spent * raw // self.raw
         self.bot, self.raw, self.spent = (
             max(0, self.bot - amount),
             self.raw - raw,
@@ -215,6 +217,9 @@ class Follower:
                 del self._lots[origin or ""]
             if isinstance(trade.pool, str):
                 reasons[trade.pool] += 1
+                continue
+            if not raw:
+                reasons["too_small"] += 1
                 continue
             part.raw, part.spent, part.cost = part.raw + raw, part.spent + spent, part.cost + cost
             part.at_bot += spent * got // cost if cost else spent

@@ -28,6 +28,8 @@ log = logging.getLogger("candor.copying")
 # Minimum time between two computations for a bot.
 REST_MS = 600_000
 ROWS_AT_ONCE = 500
+# In a column of 64 bits.
+LARGEST = 2**63 - 1
 MATCHED = ("matched", "partial")
 
 
@@ -124,10 +126,10 @@ def _work_out(bot: int, wallets: list[WalletRow], now: int) -> None:
 def _make_row(bot: int, mark: str, now: int, best: Follower, worst: Follower) -> dict[str, Any]:
     reason = best.missing
     shown = {
-        "return_bps": best.return_bps,
-        "worst_bps": worst.return_bps,
-        "bot_bps": best.bot_bps,
-        "kept": best.kept_percent,
+        "return_bps": _cut(best.return_bps),
+        "worst_bps": _cut(worst.return_bps),
+        "bot_bps": _cut(best.bot_bps),
+        "kept": _cut(best.kept_percent),
     }
     return {
         "bot": bot,
@@ -135,8 +137,8 @@ def _make_row(bot: int, mark: str, now: int, best: Follower, worst: Follower) ->
         "mark": mark,
         "at": now,
         **(dict.fromkeys(shown) if reason else shown),
-        "spent": best.spent,
-        "received": best.received,
+        "spent": _cut(best.spent),
+        "received": _cut(best.received),
         "sales": best.sales,
         "used": best.used,
         "covered": best.covered_percent,
@@ -145,6 +147,11 @@ def _make_row(bot: int, mark: str, now: int, best: Follower, worst: Follower) ->
         "reason": reason,
         "excluded": orjson.dumps(best.excluded.most_common()).decode(),
     }
+
+
+def _cut(value: int | None) -> int | None:
+    """Cut a sum to its column: a lying node can say that each sale meets all SOL there is."""
+    return None if value is None else max(-LARGEST, min(LARGEST, value))
 
 
 # ---- a bot's trades ------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from chain.base58 import b58decode, b58encode
 from chain.reading.flows import Flows
 from chain.reading.instructions import WRAPPED_SOL
 from chain.reading.programs import Programs
-from chain.reading.receipts import Instruction, Receipt
+from chain.reading.receipts import MAX_LAMPORTS, U64, Instruction, Receipt
 
 ONE = 10_000
 MAX_ERROR_BPS = 20
@@ -71,6 +71,14 @@ class PoolReading(NamedTuple):
     is_curve: bool
     before: State
     after: State
+
+    @property
+    def is_possible(self) -> bool:
+        """Can a pool have such sides and such a fee? Events of a lying node can say anything."""
+        return 0 <= self.fee_bps <= ONE and all(
+            min(one) >= 0 and max(one.sol, one.payable) < MAX_LAMPORTS and max(one) < U64
+            for one in (self.before, self.after)
+        )
 
     def pack(self) -> tuple[str | int, ...]:
         """As an Entry stores it."""
@@ -160,7 +168,7 @@ def _ran_elsewhere(flows: Flows, program: str) -> bool:
 def _join(fills: Sequence[_Fill], wallet: bytes) -> PoolReading | str:
     if any(one.creator == wallet for one in fills):
         return "own_token"
-    if any(one.error_bps > MAX_ERROR_BPS for one in fills):
+    if any(one.error_bps > MAX_ERROR_BPS or not one.reading.is_possible for one in fills):
         return "not_reproduced"
     # A transaction succeeds or fails as a whole: a follower trades with what its last call left.
     return fills[-1].reading._replace(before=fills[0].reading.before)

@@ -23,6 +23,7 @@ Excluded = Literal[
     "nothing_left_to_buy",
     "unknown_cost",
     "not_a_purchase",
+    "too_small",
 ]
 
 
