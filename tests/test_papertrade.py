@@ -1132,7 +1132,7 @@ def test_a_model_that_is_down_costs_one_attempt(stage):
         (rows.FillRow, rows.OF_PERIOD),
         (rows.FillRow, rows.REMEMBERED_FILLS),
         (rows.TokenRow, rows.TOKENS),
-        (flows.TradedRow, flows.TRADED),
+        (flows.TradedRow, flows.UNSEEN),
         (flows.SeenRow, flows.SEEN),
         (rows.TraderRow, rows.TRADERS),
         (rows.CloseRow, rows.CLOSES),

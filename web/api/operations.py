@@ -1,4 +1,4 @@
-"""The operations of the interface: what each takes, answers and refuses."""
+"""The operations of the API: their parameters, responses and errors."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -49,11 +49,11 @@ LAST_EVENT_ID = {
 
 @dataclass(frozen=True)
 class Operation:
-    """One route of the interface.
+    """A route of the API.
 
-    `answer` is its shape (None: a stream of events), of a Page with the shape of its `rows`;
-    `refusals` are the codes it may answer beside those every route may. `name` is the method that
-    generated clients have for it.
+    `answer` is its shape (None: a stream of events), for a Page with the shape of its `rows`;
+    `refusals` are the codes it may return in addition to those of every route. `name` is the method
+    that generated clients have for it.
     """
 
     method: str
@@ -71,13 +71,13 @@ class Operation:
 
 
 def query(name: str, schema: Json, description: str, required: bool = False) -> Json:
-    """Describe a parameter of the query."""
+    """Describe a query parameter."""
     told = {"name": name, "in": "query", "schema": schema, "description": description}
     return {**told, "required": True} if required else told
 
 
 def identifier(noun: str) -> Json:
-    """Describe the id in a path."""
+    """Describe an id in a path."""
     return {
         "name": "id",
         "in": "path",
@@ -118,7 +118,7 @@ IDEMPOTENCY_KEY = {
     "schema": {"type": "string", "minLength": 1, "maxLength": 128},
     "description": "instead of eventId in the body",
 }
-# Those that several operations take.
+# Shared by several operations.
 SHARED = {one["name"]: one for one in (LIMIT, CURSOR, SINCE, MINT, BOT, CURRENCY)}
 FOLLOWING = (
     "To follow, begin with the newestCursor of any answer and pass each answer's "
@@ -237,7 +237,7 @@ OPERATIONS = [
         "/api/v1/posts/{id}",
         "getPost",
         "Posts",
-        "One post as it stands now",
+        "One post",
         "Its verification may have moved since it was published.",
         posts.Post,
         (identifier("post"),),
