@@ -902,7 +902,7 @@ def test_what_was_seen_is_stored_once(stage, service_trades, monkeypatch):
     service_trades("one", "owner 1", stage.now)
     seen = flows.see_flows(stage.now - MINUTE, 7)
     assert [(flow.wallet, flow.first_snapshot) for flow in seen["MintA"]] == [("one", 7)]
-    assert storage.read_rows(flows.TRADED, (0,)) == []
+    assert storage.read_rows(flows.UNSEEN, (0,)) == []
     monkeypatch.setattr("storage.writing", None)
     assert flows.see_flows(stage.now - MINUTE, 8) == seen
 
