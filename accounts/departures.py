@@ -8,7 +8,7 @@ from typing import Any
 
 from accounts import hiding, influencers
 from accounts.posts import erase_words
-from accounts.tables import Hook
+from accounts.tables import Hook, Registration
 from chain.letters import find_skeleton
 from models import Bot, Key, Owner, Post, Session
 from paper.tables import Backtest, PaperOrder, PaperPost, Period, Trader
@@ -107,6 +107,7 @@ def _forget(owner: Owner, now: int) -> bool:
         Key.delete().where(Key.owner == owner).execute()
         Hook.delete().where(Hook.owner == owner).execute()
         Backtest.delete().where(Backtest.owner == owner).execute()
+        Registration.update(source="").where(Registration.bot.in_(bots)).execute()
         Owner.update(recovery_hash=None).where(Owner.id == owner.id).execute()
         Session.delete().where(Session.owner == owner).execute()
     return True

@@ -29,7 +29,7 @@ HOLDS_SECRET = (
 )
 NOBODYS = "is a program, a sysvar or a mint everybody uses, not a wallet"
 API_KEY, RECOVERY_CODE = (
-    re.compile(r"cnd_(?:read|pub|inbox)_[0-9A-Za-z]{49}"),
+    re.compile(r"cnd_(?:read|pub|inbox|claim)_[0-9A-Za-z]{49}"),
     re.compile(r"\b(?:[A-Za-z2-7]{5}-){5}[A-Za-z2-7]\b"),
 )
 # Text formats of a 64-byte secret key, and their decoders.

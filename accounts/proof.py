@@ -5,6 +5,7 @@ No secret leaves the wallet.
 
 import base64
 import binascii
+import datetime
 import struct
 
 from nacl.exceptions import BadSignatureError
@@ -22,14 +23,15 @@ SIGNING_DOMAIN = b"\xffsolana offchain"
 FORMATS = (0, 1)
 
 
-def write_challenge(base_url: str, bot: str, wallet: str, nonce: str, ends_at: str) -> str:
+def write_challenge(base_url: str, bot: str, wallet: str, nonce: str, ends_at: int) -> str:
     """Return the text to sign: one line of printable ASCII, which hardware wallets can display.
 
-    `ends_at` as RFC 3339.
+    `ends_at`: UTC milliseconds, written in whole seconds.
     """
+    until = datetime.datetime.fromtimestamp(ends_at // 1000, datetime.UTC).isoformat()[:19]
     return (
         f"I own this Solana wallet and connect it to {bot} at {base_url}. Wallet {wallet}. Nonce"
-        f" {nonce}. Valid until {ends_at}."
+        f" {nonce}. Valid until {until}Z."
     )
 
 

@@ -79,7 +79,7 @@ def attach(
     # Read again: the bot may have been retired since the caller loaded it.
     if not Bot.select().where(Bot.id == bot.id, Bot.retired_at.is_null()).exists():
         raise Problem("bot_retired", "a retired bot cannot take a wallet")
-    _check_address(config, address, ownership)
+    check_address(config, address, ownership)
     held = find_holder(address)
     if held and held.bot_id == bot.id:
         _prove(held, ownership, now)
@@ -126,7 +126,8 @@ def _check_company(bot: Bot, lead: Attachment | None, ownership: str, is_added: 
         raise invalid("wallet", SEVERAL)
 
 
-def _check_address(config: Config, address: str, ownership: str) -> None:
+def check_address(config: Config, address: str, ownership: str) -> None:
+    """Raise Problem if no bot may have this wallet, or none as proven."""
     if is_nobodys(address, table(config.extra_swap_programs, config.added_programs)):
         raise invalid("wallet", NOBODYS)
     if Wallet.select().where(Wallet.address == address, Wallet.trouble == IS_PROGRAM).exists():
