@@ -1,6 +1,6 @@
 """An owner's webhooks: their URLs, events and bots. `notify` delivers to them.
 
-A webhook can follow other owners' bots: it is told what the chain shows of them (notify.following).
+A webhook can follow other owners' bots: accounts.following says what it is told of them.
 
 Each function is one short transaction that raises Problem and rolls back if it refuses. `now` is
 UTC milliseconds.

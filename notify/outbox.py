@@ -16,12 +16,12 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from accounts import hooks
+from accounts import following, hooks
 from accounts.hooks import OFF
 from accounts.tables import Hook
 from config import Config
 from models import Bot
-from notify import apprising, client, following, plan
+from notify import apprising, client, plan
 from notify.messages import Event, Message, Receiver, write_message
 from notify.plan import Progress
 from storage import database, key_files, writing
@@ -382,11 +382,13 @@ def choose(target: Target, event: Event) -> Event | None:
     """
     if event.shown is None:
         return None
-    told: Event | None = event
-    if target.bots is not None and event.shown["botId"] not in target.bots:
-        is_followed = event.shown["botId"] in target.followed
-        told = following.share(event) if is_followed else None
-    if told is None or told.kind not in target.events:
+    told, bot = event, event.shown["botId"]
+    if target.bots is not None and bot not in target.bots:
+        shared = following.share(event.kind, event.shown) if bot in target.followed else None
+        if shared is None:
+            return None
+        told = event._replace(kind=shared.kind, shown=shared.shown)
+    if told.kind not in target.events:
         return None
     seconds = event.shown.get("blockTime")
     is_news = seconds is not None and seconds * 1000 >= target.created_at

@@ -9,13 +9,11 @@ from test_hooks import add, delivering, private, receivers, say, until
 from test_studio import Browser, errors_of
 
 import storage
-from accounts import acts, departures, hooks, influencers, posts
+from accounts import acts, departures, following, hooks, influencers, posts
 from accounts.problem import Problem
 from accounts.tables import Hook
 from chain.stored.summary import NOT_POLLED
 from models import Bot, Wallet
-from notify import following
-from notify.messages import Event
 from storage.arrivals import store_arrival
 
 __all__ = ["delivering", "private", "receivers"]
@@ -87,10 +85,10 @@ def test_a_follower_gets_verified_trades_labels_and_gaps_and_nothing_else(
     for state in ("backfilling", "partial", "complete"):
         cover(state)
     delivering()
-    until(lambda: len(told(receiver)) >= 5)
+    until(lambda: len(told(receiver)) >= 6)
     publish(ada, "late")
     publish(ada, "last", "bought")
-    until(lambda: len(told(receiver)) >= 6)
+    until(lambda: len(told(receiver)) >= 7)
     got = told(receiver)
     assert [(kind, data.get("eventId") or data.get("id")) for kind, data in got[:3]] == [
         ("trade", "trade_bought"),
@@ -113,13 +111,10 @@ def test_a_follower_gets_verified_trades_labels_and_gaps_and_nothing_else(
 
 def test_a_coverage_is_shared_only_when_it_has_a_gap_or_none_any_more():
     def event(state):
-        return Event(1, "coverage", {"botId": "b", "coverage": state and {"state": state}})
+        return "coverage", {"botId": "b", "coverage": state and {"state": state}}
 
-    shared = {
-        state: following.share(event(state))
-        for state in (None, "none", "backfilling", "partial", "complete")
-    }
-    assert [state for state, one in shared.items() if one] == ["partial", "complete"]
+    states = (None, "none", "backfilling", "partial", "complete")
+    assert [one for one in states if following.share(*event(one))] == ["partial", "complete"]
 
 
 @pytest.mark.parametrize("status", ["none", "pending", "not_found"])
@@ -131,17 +126,17 @@ def test_no_other_label_is_shared(status, kind):
         "verification": {"status": status, "checkedAt": "2026-11-05T12:00:00Z"},
         "provenance": {"keyId": "key_1"},
     }
-    assert following.share(Event(1, kind, post)) is None
+    assert following.share(kind, post) is None
     verified = {**post, "verification": {**post["verification"], "status": "verified"}}
-    shared = following.share(Event(1, kind, verified))
+    shared = following.share(kind, verified)
     assert shared.kind == "verification" and shared.shown["provenance"]["keyId"] is None
-    assert following.share(Event(1, kind, {**verified, "hiddenAt": "2026-11-05T12:00:01Z"})) is None
+    assert following.share(kind, {**verified, "hiddenAt": "2026-11-05T12:00:01Z"}) is None
     later = {
         **verified,
         "verification": {"status": "verified", "checkedAt": "2026-11-05T12:09:00Z"},
     }
     # Its label changed after it was posted: that is an arrival of its own.
-    assert bool(following.share(Event(1, kind, later))) == (kind == "verification")
+    assert bool(following.share(kind, later)) == (kind == "verification")
 
 
 def test_an_owner_is_told_all_of_own_bots_by_the_same_hook(
