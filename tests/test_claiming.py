@@ -5,6 +5,7 @@ import re
 
 import pytest
 from service import NOW, address
+from test_leaving import list_wrong
 from test_registration import clock, code_of, opened, register
 from test_studio import Browser
 
@@ -178,6 +179,15 @@ def test_secrets_reach_no_log_no_table_and_no_post(opened, made, browser, caplog
     with open(opened.config.database_path, "rb") as file:
         stored = file.read()
     assert code.encode() not in stored and key.encode() not in stored
+
+
+def test_the_doctor_finds_nothing_wrong_before_and_after(opened, made, browser):
+    assert list_wrong(opened) == []
+    browser.create("Ada")
+    assert claim(browser, code_of(made)).status_code == 302
+    assert list_wrong(opened) == []
+    Registration.update(source="192.0.2.1").execute()
+    assert [(one.table, one.field) for one in list_wrong(opened)] == [("registration", "source")]
 
 
 def test_what_is_left_of_a_deleted_account_does_not_say_where_it_came_from(opened, made, browser):
