@@ -132,10 +132,14 @@ class PaperJob:
         what an unstored trader took from a pool.
         """
         cursor, newest = load.find_cursor(), load.find_newest()
-        if newest <= cursor and not load.has_traders():
+        has_traders = load.has_traders()
+        if newest <= cursor and not has_traders:
             # There are no traders, so the previous process left no open orders.
             self.fresh = False
             return 0
+        if has_traders and (newest > cursor or flows.list_copied()):
+            flows.see_flows(now - DAY_MS, cursor + 1, now)
+            newest = load.find_newest()
         # A market that was played but not stored is useless.
         last, self.market = self.market, None
         for _ in range(MAX_PASSES):
@@ -221,7 +225,7 @@ class PaperJob:
                     market.push(snapshot, now)
         market.eligible = measured.list_eligible(measured_store.list_errors(now))
         market.costs = self.costs
-        market.follow(self.tokens.values(), flows.see_flows(now - DAY_MS, cursor + 1))
+        market.follow(self.tokens.values(), flows.list_flows(now - DAY_MS))
         return market
 
     def _play_rounds(

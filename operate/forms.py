@@ -69,7 +69,7 @@ PARTS = {
 }
 JSON = {
     **{name: part.shape for name, part in PARTS.items()},
-    **dict.fromkeys(("checks", "reasons"), LIST),
+    **dict.fromkeys(("checks", "reasons", "reserves"), LIST),
     **dict.fromkeys(("voice", "coverage", "scan_cursor", "details", "fall_check"), OBJECT),
     **dict.fromkeys(("challenge", "settings", "phase", "facts", "asked"), OBJECT),
 }

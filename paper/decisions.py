@@ -178,11 +178,11 @@ def enter(
 def refuse_uncached(
     trader: Trader, strategy: Copy, market: Market, last: Snapshot, at: int
 ) -> None:
-    """Note that the bot bought what the market cache doesn't have. `last`: of this round."""
+    """Note that the bot bought a token without a price. `last`: of this round."""
     for mint, flows in market.flows.items():
         seen = [one for one in flows if one.first_snapshot <= last.id]
-        if mint not in market.tokens and strategy.is_fresh(seen, at):
-            missing = Refusal("not_cached", "the bot bought it, but no prices of it are collected")
+        if mint not in market.windows and strategy.is_fresh(seen, at):
+            missing = Refusal("not_cached", "no price is cached, nor does its transaction show any")
             refuse(trader, Token(mint, mint[:6]), missing, at)
 
 

@@ -9,7 +9,8 @@ import hashlib
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from paper import pools
+from chain.reading.pools import PoolReading
+from paper import copying, pools
 from paper.market import ALL_SOL, LAMPORTS, SCALE, Snapshot, value_of
 from paper.pools import NEVER_TRADED, Memory, Pool
 
@@ -56,6 +57,8 @@ STALE_PRICE = "stale_price"
 SLIPPED = "slippage_exceeded"
 # Of a fill on a fall that a second provider saw, too.
 SEEN_TWICE = "fall_seen_twice"
+# Of a fill from the reserves in an observed transaction.
+OBSERVED = "observed_reserves"
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +125,8 @@ class Fill:
     rent: int = 0
     failed: bool = False
     reason: str = ""
-    # liquidity_unknown | uncalibrated | slippage_exceeded | fall_seen_twice
+    # liquidity_unknown | uncalibrated | slippage_exceeded | fall_seen_twice |
+    # observed_reserves
     marks: tuple[str, ...] = ()
     # What the pool remembered: the flow before it in lamports, and how many trades came before.
     flow: int = 0
@@ -206,7 +210,9 @@ def quote(
     memory: Memory,
     flow: int,
 ) -> Amounts | None:
-    """Return what a pool would give now for at most `amount`; None where it has nothing."""
+    """Return what a pool would give now for at most `amount`; None if it has nothing left."""
+    if snapshot.pool:
+        return _quote_observed(side, amount, snapshot, snapshot.pool, order.decimals, flow)
     pool = pools.find_pool(snapshot, order.decimals, side)
     fee_bps = pools.venue_of(snapshot).fee_bps(snapshot.market_cap)
     if pool is None and memory.blind == snapshot.id:
@@ -226,6 +232,24 @@ def quote_pool(
     """The same for a pool whose sides are known. `snapshot`: for its price."""
     trade = _buy if side == "buy" else _sell
     return trade(amount, snapshot, order, pool, fee_bps)
+
+
+def _quote_observed(
+    side: str, amount: int, snapshot: Snapshot, pool: PoolReading, decimals: int, flow: int
+) -> Amounts | None:
+    """Quote the reserves that an observed transaction left, at the fee that it paid."""
+    state = copying.add_sol(pool.after, _felt(side, flow), side)
+    if side == "buy":
+        bought = copying.buy(pool, state, amount)
+        if bought is None:
+            return None
+        mid = value_of(bought.raw, snapshot.known_price, decimals)
+        return Amounts(bought.raw, mid, bought.net - mid, amount - bought.net) if mid else None
+    if state.sol <= 0 or state.raw <= 0:
+        return None
+    sold = copying.sell(pool, state, amount)
+    mid = min(ALL_SOL, value_of(amount, snapshot.known_price, decimals))
+    return Amounts(amount, mid, mid - sold.left, sold.left - sold.received)
 
 
 class Terms(NamedTuple):
@@ -276,6 +300,8 @@ def _find_marks(order: Order, snapshot: Snapshot) -> tuple[str, ...]:
     """
     if not snapshot.price:
         return ()
+    if snapshot.pool:
+        return (OBSERVED,)
     twice = (SEEN_TWICE,) if snapshot.is_confirmed else ()
     pool = pools.find_pool(snapshot, order.decimals)
     if pool is None:

@@ -6,16 +6,28 @@ same.
 """
 
 from collections import defaultdict
+from collections.abc import Iterable
 from typing import NamedTuple
 
+import orjson
+
 import storage
+from chain.amounts import exact, sol
 from chain.reading.entries import Entry
+from chain.reading.pools import unpack_pool
 from chain.stored.siblings import UNREADABLE
+from market import store as market_store
+from market.store import SeenReserves
 from models import BOT_OF_TRADE
 from paper.fills import ONE
-from paper.market import Flow
+from paper.market import PRICE_DECIMALS, Flow, price_of
+from paper.measured import VENUE_IDS
+from paper.strategies import COPY
 from paper.tables import SeenFlow
-from storage.rows import select
+from storage.rows import select, write_marks
+
+# Reserves of an older trade are no price; a younger price counts as cached.
+LATE_MS = 300_000
 
 
 class TradedRow(NamedTuple):
@@ -68,10 +80,33 @@ WHERE at >= ? AND at < ? ORDER BY at, id"""
 END_OF_TIME = 2**62
 
 
-def see_flows(since: int, first_snapshot: int) -> dict[str, tuple[Flow, ...]]:
-    """Return what observed wallets bought and sold since (ms), by mint. New flows are stored as
-    first seen with the snapshot of this id.
+class CopierRow(NamedTuple):
+    """The JSON settings of a trader that copies a bot."""
+
+    settings: str
+
+
+COPIERS = f"SELECT settings FROM trader WHERE family = '{COPY}' AND retired_at IS NULL"
+
+
+class PricedRow(NamedTuple):
+    """A token that a provider priced."""
+
+    mint: str
+
+
+PRICED = """
+SELECT t.mint FROM token t WHERE t.mint IN ({}) AND EXISTS (
+    SELECT 1 FROM snapshot s WHERE s.token_id = t.id AND s.taken_at >= ?
+    AND s.price_sol IS NOT NULL AND s.reserves IS NULL)"""
+
+
+def see_flows(since: int, first_snapshot: int, now: int) -> None:
+    """Store what observed wallets bought and sold since (ms) as first seen with the snapshot of
+    this id. If a copied bot traded a token without a cached price, its transaction's reserves
+    become a snapshot.
     """
+    rows = select(TradedRow, UNSEEN, (since // 1000,))
     fresh = [
         {
             "trade": row.trade,
@@ -84,28 +119,71 @@ def see_flows(since: int, first_snapshot: int) -> dict[str, tuple[Flow, ...]]:
             "at": row.block_time * 1000,
             "first_snapshot": first_snapshot,
         }
-        for row in select(TradedRow, UNSEEN, (since // 1000,))
+        for row in rows
     ]
-    if fresh:
-        with storage.writing():
-            for part in storage.in_parts(fresh):
-                SeenFlow.insert_many(part).on_conflict_ignore().execute()
-    return list_flows(since)
+    if not fresh:
+        return
+    reserves = find_reserves(rows, now)
+    if reserves:
+        market_store.store_discoveries(dict.fromkeys(reserves, (None, None)), "wallets", now)
+    with storage.writing():
+        for part in storage.in_parts(fresh):
+            SeenFlow.insert_many(part).on_conflict_ignore().execute()
+        market_store.store_reserves(reserves.values(), now)
+
+
+def list_copied() -> set[str]:
+    """Return the uids of the bots that traders copy."""
+    return {orjson.loads(row.settings)["bot"] for row in select(CopierRow, COPIERS)}
+
+
+def find_reserves(rows: Iterable[TradedRow], now: int) -> dict[str, SeenReserves]:
+    """Return the last pools of copied bots' trades in tokens without a cached price, by mint."""
+    bots = list_copied()
+    found = {
+        row.mint: reserves
+        for row in rows
+        if row.bot in bots
+        and row.block_time * 1000 >= now - LATE_MS
+        and (reserves := _read_reserves(row))
+    }
+    if not found:
+        return {}
+    priced = select(PricedRow, PRICED.format(write_marks(list(found))), (*found, now - LATE_MS))
+    return {mint: one for mint, one in found.items() if mint not in {row.mint for row in priced}}
+
+
+def _read_reserves(row: TradedRow) -> SeenReserves | None:
+    entry = _read_entry(row)
+    pool = unpack_pool(entry.pool) if entry and entry.mint == row.mint else ""
+    if entry is None or isinstance(pool, str) or not pool.after.raw or row.mint in entry.created:
+        return None
+    decimals = next((scale for mint, _, scale in entry.tokens if mint == row.mint), None)
+    price = price_of(pool.after.sol, pool.after.raw, decimals) if decimals is not None else 0
+    if decimals is None or not price:
+        return None
+    text, held = exact(price, PRICE_DECIMALS), sol(pool.after.payable)
+    stored = orjson.dumps(pool.pack()).decode()
+    return SeenReserves(row.mint, decimals, text, held, VENUE_IDS.get(pool.venue), stored)
+
+
+def _read_entry(row: TradedRow) -> Entry | None:
+    try:
+        return Entry.load("", 0, None, row.entry) if row.entry is not None else None
+    except UNREADABLE:
+        # `doctor` reports the damaged row.
+        return None
 
 
 def find_sold_bps(row: TradedRow) -> int:
     """Return the share of its holdings that a wallet sold, in basis points, rounded up; all of it
     if that isn't known.
     """
-    if row.side != "sell" or row.entry is None:
+    entry = _read_entry(row) if row.side == "sell" else None
+    if entry is None:
         return ONE
-    try:
-        balances = Entry.load("", 0, None, row.entry).balances
-    except UNREADABLE:
-        # `doctor` reports the damaged row.
-        return ONE
-    before = sum(one.before for one in balances if one.mint == row.mint)
-    after = sum(one.after for one in balances if one.mint == row.mint)
+    before = sum(one.before for one in entry.balances if one.mint == row.mint)
+    after = sum(one.after for one in entry.balances if one.mint == row.mint)
     return -(-(before - after) * ONE // before) if before > after else ONE
 
 

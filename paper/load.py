@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import orjson
 
 import storage
+from chain.reading.pools import PoolReading, unpack_pool
 from chain.symbols import show_symbol
 from paper import rows
 from paper.account import Account, public_id, read_close
@@ -113,7 +114,13 @@ def read_snapshot(row: rows.NamedSnapshotRow, mint: str) -> Snapshot:
         row.price_usd,
         check.get("before"),
         check.get("price_sol"),
+        _read_reserves(row.reserves),
     )
+
+
+def _read_reserves(stored: str | None) -> PoolReading | None:
+    pool = unpack_pool(orjson.loads(stored)) if stored else None
+    return pool if isinstance(pool, PoolReading) else None
 
 
 def find_oldest_mark(loaded: Iterable[LoadedTrader], until: int) -> int:

@@ -11,9 +11,11 @@ from decimal import Decimal, InvalidOperation
 from typing import NamedTuple
 
 from chain.amounts import exact
+from chain.reading.pools import PoolReading
 
+PRICE_DECIMALS = 24
 # Of prices.
-SCALE = 10**24
+SCALE = 10**PRICE_DECIMALS
 # In a SOL.
 LAMPORTS = 10**9
 # Usable snapshots of a token kept for the strategies,
@@ -96,6 +98,8 @@ class Snapshot:
     # second provider said at the same time, None where it told none.
     fell_from: int | None = None
     second_price: int | None = None
+    # The pool itself, if an observed transaction showed it and no price was cached.
+    pool: PoolReading | None = None
 
     @property
     def is_confirmed(self) -> bool:
@@ -230,9 +234,10 @@ def parse_snapshot(
     price_usd: str | None = None,
     fell_from_sol: str | None = None,
     second_price_sol: str | None = None,
+    pool: PoolReading | None = None,
 ) -> Snapshot:
-    """Read a snapshot from the decimal texts (or None) that the scout stored. `pool_sol` is the SOL
-    side of the pool; the last two are of a fall that a second provider was asked about.
+    """Parse a stored snapshot's decimal texts (or None). `pool_sol` is the SOL side of the pool;
+    `fell_from_sol` and `second_price_sol` describe a fall that a second provider was asked about.
     """
     sol_cents = _divide(_scaled(price_usd, 100 * SCALE, MAX_CENTS * SCALE), price_sol)
     cap = _scaled(market_cap_usd, 100, MAX_CENTS)
@@ -252,6 +257,7 @@ def parse_snapshot(
         sol_cents,
         _scaled(fell_from_sol, SCALE, ALL_SOL * SCALE),
         _scaled(second_price_sol, SCALE, ALL_SOL * SCALE),
+        pool,
     )
 
 

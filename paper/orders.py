@@ -72,7 +72,12 @@ def settle_orders(
     at: int,
     faults: Faults,
 ) -> None:
-    """Fill the orders that are due. The oldest decision takes from the pool first."""
+    """Fill the orders that are due. The oldest decision takes from the pool first.
+
+    A token that only observed transactions price has no next quote: its orders fill on the last
+    reserves.
+    """
+    seen = {**seen, **market.list_observed(at)}
     due = [
         DueOrder(trader, order)
         for trader in traders
@@ -98,10 +103,11 @@ def settle_due(
 ) -> None:
     """Fill or refuse a due order on a snapshot of its token.
 
-    It waits for a price, for a fall to be confirmed, and for another quote than was served before
-    it was due.
+    It waits for a price, for the confirmation of a fall, and for a quote first served after it was
+    due.
     """
-    if flaw in WAITING or (not flaw and market.quoted_at[order.mint] < order.due_at):
+    is_same = not snapshot.pool and not flaw and market.quoted_at[order.mint] < order.due_at
+    if flaw in WAITING or is_same:
         return
     refusal = find_refusal(trader, order, snapshot, flaw)
     if refusal:

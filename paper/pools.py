@@ -64,6 +64,8 @@ def find_pool(snapshot: Snapshot, decimals: int, side: str = "buy") -> Pool | No
     """Return the pool of a snapshot with a price as a purchase or a sale sees it; None if its
     reserves are unknown.
     """
+    if snapshot.pool:
+        return Pool(*snapshot.pool.after)
     venue = find_venue(snapshot.venue)
     if venue.kind == "curve":
         return _find_curve(snapshot, decimals, side)

@@ -73,6 +73,9 @@ def fill_again(
         return close_at_nothing(order, gone, mark, costs)
     if snapshot is None:
         return None
+    if snapshot.pool:
+        # It fills orders until there is a newer one.
+        snapshot = replace(snapshot, at=done.at)
     memory = Memory(done.flow, snapshot, done.turn - 1)
     if order.reason in WRITE_OFFS:
         return write_off(order, snapshot, mark, memory, costs)

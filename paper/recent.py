@@ -3,6 +3,7 @@ done to its pools. Pure.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from paper.fills import RECORDED_COSTS, Fill, remember
@@ -177,7 +178,20 @@ class Market:
 
     def is_unproven(self, snapshot: Snapshot) -> bool:
         """Tell whether real fills at the snapshot's venue are unknown or far from the model's."""
+        if snapshot.pool:
+            # It reproduced the fill of the transaction that showed it.
+            return False
         return self.eligible is not None and (snapshot.venue or "") not in self.eligible
+
+    def list_observed(self, at: int) -> dict[str, CheckedSnapshot]:
+        """Return the snapshots from observed transactions that no newer price replaced, by mint, as
+        of `at` (ms).
+        """
+        return {
+            mint: CheckedSnapshot(replace(one, at=at), None)
+            for mint, one in self.before.items()
+            if one.pool and mint in self.tokens
+        }
 
     # ---- what simulated trades did ---------------------------------------------------------------
     def recall(self, snapshot: Snapshot) -> Memory:

@@ -50,12 +50,14 @@ class NamedSnapshotRow(NamedTuple):
     price_usd: str | None
     # JSON of market.rules.FallCheck.
     fall_check: str | None
+    # JSON of chain.reading.pools.PoolReading.
+    reserves: str | None
 
 
 NAMED_SNAPSHOT = """
 SELECT s.id, t.mint, s.taken_at, s.price_sol, s.pool_sol, s.liquidity_usd, s.volume24h_usd,
        s.volume5m_usd, s.volume1h_usd, s.venue, s.pair, s.market_cap_usd, s.price_usd,
-       s.fall_check
+       s.fall_check, s.reserves
 FROM snapshot s JOIN token t ON t.id = s.token_id """
 SNAPSHOTS = f"""{NAMED_SNAPSHOT}
 WHERE s.token_id IN (SELECT id FROM token WHERE tracked_at IS NOT NULL OR held)

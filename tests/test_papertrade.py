@@ -18,6 +18,7 @@ from accounts import conduct, departures, traders
 from accounts.problem import Problem
 from chain.reading.effects import Balance
 from chain.reading.entries import Entry
+from chain.reading.pools import PoolReading, State
 from chain.stored.tables import TradeMint
 from chain.stored.trades import number_mints
 from market.tables import Snapshot, Token
@@ -900,11 +901,13 @@ def test_flow_reads_what_this_instance_observed(stage, service_trades):
 def test_what_was_seen_is_stored_once(stage, service_trades, monkeypatch):
     """A round in which nothing new was observed reads no trade and writes no flow."""
     service_trades("one", "owner 1", stage.now)
-    seen = flows.see_flows(stage.now - MINUTE, 7)
+    flows.see_flows(stage.now - MINUTE, 7, stage.now)
+    seen = flows.list_flows(stage.now - MINUTE)
     assert [(flow.wallet, flow.first_snapshot) for flow in seen["MintA"]] == [("one", 7)]
     assert storage.read_rows(flows.UNSEEN, (0,)) == []
     monkeypatch.setattr("storage.writing", None)
-    assert flows.see_flows(stage.now - MINUTE, 8) == seen
+    flows.see_flows(stage.now - MINUTE, 8, stage.now)
+    assert flows.list_flows(stage.now - MINUTE) == seen
 
 
 def test_a_copy_follows_its_bot_and_names_what_it_cannot(stage, service_trades):
@@ -924,6 +927,92 @@ def test_a_copy_follows_its_bot_and_names_what_it_cannot(stage, service_trades):
     assert [one["reason"] for one in facts("refusal")] == ["not_cached"]
     seen = flows.list_flows(0)["MintA"]
     assert [(one.bot, one.share_bps) for one in seen] == [("bot_two", 10_000), ("bot_one", 10_000)]
+
+
+# pump.fun after the real purchase 461m5W, and after a sale of half of what was bought there.
+BOUGHT = State(32_041_649_591, 1_004_629_924_232_400, 2_041_649_591, 724_729_924_232_400)
+SOLD = State(31_000_000_000, 1_038_387_096_774_193, 1_000_000_000, 758_487_096_774_193)
+
+
+def read_trade(side, after, change, mint="MintB"):
+    """An entry with a pool of 1% that is left as `after`."""
+    pool = PoolReading("pump.fun", mint, 100, "on_top", True, BOUGHT, after)
+    balance = Balance(mint, mint, 6, *((10**12, 10**12 + change)), 0, 0)
+    known = ("s", 1, None, 0, side, "pump.fun", mint, (), (), 0, 5_000, 0, 0)
+    return Entry(*known, ((mint, change, 6),), (balance,), pool=pool.pack())
+
+
+def copy_bot(stage, service_trades, **settings):
+    service_trades("bot_one", "owner 1", stage.now - 60 * MINUTE, mint="MintC")
+    trader = stage.trader(family="copy", settings={"bot": "bot_one", "sizeBps": 2_500, **settings})
+    stage.tick()
+    return trader
+
+
+def test_a_copy_without_a_cached_price_fills_from_the_reserves_it_saw(stage, service_trades):
+    """Right behind the bot, without a snapshot by any provider. In Guarded Start a quarter of the
+    size of 2.5 SOL is spent; the fee is a hundredth on top, and a buyer pays a lamport more.
+    """
+    trader = copy_bot(stage, service_trades, latencyMs=0)
+    seen = read_trade("buy", BOUGHT, 10**12)
+    service_trades("bot_one", "owner 1", stage.now, mint="MintB", entry=seen)
+    stage.tick()
+    lamports = 625_000_000
+    paid = lamports * 100 // 101 - 1
+    raw = paid * BOUGHT.raw // (BOUGHT.sol + paid)
+    (bought,) = PaperFill.select()
+    assert (int(bought.raw), bought.at) == (raw, Snapshot.get().taken_at)
+    assert bought.mid + bought.slippage + bought.pool_fee == lamports
+    assert orjson.loads(bought.marks) == ["observed_reserves"]
+    stage.round += 1
+    seen = read_trade("sell", SOLD, -(10**12) // 2)
+    service_trades("bot_one", "owner 1", stage.now, mint="MintB", side="sell", entry=seen)
+    stage.tick()
+    part, sold = raw // 2, PaperFill.select().order_by(PaperFill.id.desc()).get()
+    # What it put in left with the bot's sale in the pool's proportion.
+    more = (paid + 1) * SOLD.sol // BOUGHT.sol
+    units = SOLD.sol * SOLD.raw // (SOLD.sol + more) + 1
+    gross = part * (SOLD.sol + more) // (units + part)
+    assert (int(sold.raw), sold.order.reason) == (part, "bot_sold")
+    assert sold.mid - sold.slippage == gross
+    assert sold.pool_fee == -(-(sold.mid - sold.slippage) // 100)
+    assert not Review.select().exists() and facts("refusal") == []
+    assert papertrade.rebuild_trader(trader, stage.now) == []
+
+
+def test_a_later_copy_waits_and_fills_from_the_last_reserves(stage, service_trades):
+    """MintA's snapshots make the rounds; 60 seconds after the purchase was seen it is due."""
+    trader = copy_bot(stage, service_trades, latencyMs=60_000)
+    seen = read_trade("buy", BOUGHT, 10**12)
+    service_trades("bot_one", "owner 1", stage.now, mint="MintB", entry=seen)
+    stage.play(["0.001"])
+    assert PaperOrder.get().state == "open" and not PaperFill.select().exists()
+    stage.round += 1
+    stage.play(["0.001"])
+    bought = PaperFill.get()
+    assert bought.at == stage.now - MINUTE and Snapshot.get_by_id(bought.snapshot).reserves
+    assert papertrade.rebuild_trader(trader, stage.now) == []
+
+
+@pytest.mark.parametrize("case", ["cached", "late", "unreadable", "own token", "damaged"])
+def test_reserves_are_used_only_without_a_cached_price(stage, service_trades, case):
+    copy_bot(stage, service_trades)
+    seen, at = read_trade("buy", BOUGHT, 10**12), stage.now
+    if case == "cached":
+        stage.list_token("MintB").snapshot("MintB")
+    if case == "late":
+        at -= flows.LATE_MS + MINUTE
+    if case == "unreadable":
+        seen = seen._replace(pool=("route",))
+    if case == "own token":
+        seen = seen._replace(created=("MintB",))
+    service_trades("bot_one", "owner 1", at, mint="MintB", entry=seen)
+    if case == "damaged":
+        models.WalletSignature.update(entry=b"no").execute()
+    stage.play(["0.001"])
+    assert not Snapshot.select().where(Snapshot.reserves.is_null(False)).exists()
+    told = ["not_cached"] if case in ("unreadable", "own token", "damaged") else []
+    assert [one["reason"] for one in facts("refusal")] == told
 
 
 def test_the_share_that_was_sold_is_read_from_the_transaction():
@@ -973,9 +1062,9 @@ def test_a_decision_by_flow_is_made_again_from_what_is_stored(stage, service_tra
 
 @pytest.fixture
 def service_trades(db):
-    """Observed buys, as the ledger store writes them."""
+    """Observed trades, as the ledger store writes them."""
 
-    def buy(name, owner, at, mint="MintA"):
+    def trade(name, owner, at, mint="MintA", side="buy", entry=None):
         owner, _ = models.Owner.get_or_create(uid=owner, defaults={"created_at": 0})
         bot, _ = models.Bot.get_or_create(
             uid=name,
@@ -985,13 +1074,14 @@ def service_trades(db):
             address=name, defaults={"bot": bot, "created_at": 0}
         )
         uid = name if mint == "MintA" else f"{name} {mint}"
+        uid += "" if side == "buy" else f" {side}"
         trade = models.Trade.create(
             uid=uid,
             wallet=wallet,
             signature=uid,
             slot=1,
             block_time=at // 1000,
-            kind="buy",
+            kind=side,
             mint=mint,
             token_changes="[]",
             sol_change=-1,
@@ -1006,9 +1096,12 @@ def service_trades(db):
             digest=uid,
         )
         moved = number_mints({mint})[mint]
-        TradeMint.create(trade=trade, wallet=wallet, mint=moved, side="buy", slot=1)
+        TradeMint.create(trade=trade, wallet=wallet, mint=moved, side=side, slot=1)
+        if entry:
+            stored = {"state": "stored", "entry": entry.dump(), "seen_at": at}
+            models.WalletSignature.create(wallet=wallet, signature=uid, slot=1, **stored)
 
-    return buy
+    return trade
 
 
 # ---- words ---------------------------------------------------------------------------------------
