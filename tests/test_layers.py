@@ -36,7 +36,7 @@ MAY_IMPORT = {
     "chain.rpc": {"orjson", "requests", "urllib3"},
     "chain.stored": {"chain", *BELOW, "orjson", "peewee"},
     "paper": {"paper", "chain"},
-    "paper.flows": {"models", "storage"},
+    "paper.flows": {"models", "storage", "market", "orjson"},
     "paper.recordings": {"storage"},
     "paper.own": {"storage", "market"},
     "paper.rows": {"storage", "orjson"},
