@@ -11,6 +11,7 @@ import pytest
 from tape import START, quote, token, trader
 
 from accounts import traders
+from chain.reading.pools import PoolReading, State
 from paper import adaptive, load, proof, rows, store
 from paper.account import (
     EXCLUDING,
@@ -146,9 +147,12 @@ def test_a_snapshot_is_read_from_each_of_its_columns():
     """As in tests/test_strategies.py: a SOL costs 200 USD."""
     fall = '{"before": "0.03", "price_sol": "0.0009"}'
     texts = ("0.001", "1000", "300000", "50000", "2.5", "3.5", "raydium", "P", "1000000", "0.2")
-    assert load.read_snapshot(rows.NamedSnapshotRow(7, "A", START, *texts, fall), "A") == Snapshot(
+    pool = PoolReading("V", "P", 25, "input", False, State(9, 8, 7, 6), State(5, 4, 3, 2))
+    seen = '["V", "P", 25, "input", 0, 9, 8, 7, 6, 5, 4, 3, 2]'
+    row = rows.NamedSnapshotRow(7, "A", START, *texts, fall, seen)
+    assert load.read_snapshot(row, "A") == Snapshot(
         *(7, "A", START, SCALE // 1000, 10**12, 300_000_00, 50_000_00, 250, 350, "raydium", "P"),
-        *(5_000 * SOL, 200_00, 3 * SCALE // 100, 9 * SCALE // 10_000),
+        *(5_000 * SOL, 200_00, 3 * SCALE // 100, 9 * SCALE // 10_000, pool),
     )
 
 
