@@ -13,10 +13,10 @@ from accounts.traders import START_MODES, check_choice, find_strategy
 from config import Config
 from paper import backtests, recordings
 from paper.backtests import COLUMNS, Json, show_backtest
-from paper.faults import OwnFault
 from paper.own import OwnFiles
 from paper.recordings import MAX_SPAN_MS, Span
 from paper.strategies import COPY, FAMILIES, BadSetting, Strategy
+from paper.trader import OwnFault
 
 # Combinations of settings per backtest.
 MAX_CANDIDATES = 24

@@ -15,16 +15,14 @@ from chain.amounts import sol
 from chain.stored.summary import show_time
 from paper import engine, results
 from paper.account import PIPELINE, STARTING_CASH, Account, Close
-from paper.adaptive import run_heartbeat, summarize
-from paper.diary import format_line
+from paper.brain import format_line
+from paper.engine import TWINS, Market, name_twin, run_heartbeat, summarize
 from paper.fills import MODEL, RECORDED_COSTS, NetworkCosts
-from paper.guard import Phase
 from paper.market import Flow, Snapshot, Token, percent
 from paper.measured import RECORDED_RECEIPTS, CostsFrom, VenueError, list_eligible
-from paper.recent import Market
+from paper.rules import Phase
 from paper.strategies import Strategy, show_settings
 from paper.trader import DiaryLine, Trader
-from paper.twins import TWINS, name_twin
 
 # Parts of a recording, each judged by settings chosen on those before it.
 FOLDS = 4

@@ -20,7 +20,7 @@ from chain.stored.attachments import HELD, write_last
 from chain.stored.siblings import UNREADABLE
 from paper import copying
 from paper.copying import Follower, Followers, Outcome
-from paper.rows import STORED_TRADES, StoredTrade
+from paper.store import STORED_TRADES, StoredTrade
 from paper.tables import CopyTotal
 from storage.rows import select, write_marks
 

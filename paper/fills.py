@@ -1,19 +1,263 @@
-"""The fill model `amm-cp/3`: what an order would get from the pool it names, to the lamport. Pure.
+"""The fill model `amm-cp/3`: what an order gets from its pool, to the lamport. Pure.
 
-All arithmetic is on integers and rounds against the trader. `paper.pools` says what a pool is and
-what it remembers, `paper.venues` what each venue takes; `paper.fill_model` says what the model
-assumes.
+All arithmetic is on integers and rounds against the trader. A pool remembers simulated trades: what
+they put in less what they took out (its flow) moves the price along the pool's curve and fades as
+observed volume passes. The token side is rounded up for a sale and down for a purchase, so no fill
+gets more than the exact formula pays.
+
+Fees are in basis points, read on 2026-11-22. Pump: solana.pump.fun/docs/fees; its steps from 44,210
+to 98,240 SOL weren't read, so the fee before them applies. Raydium:
+docs.raydium.io/reference/fee-comparison; CPMM pools don't show which of three fees they charge, so
+the highest applies.
 """
 
 import hashlib
 from dataclasses import dataclass, replace
+from math import isqrt
 from typing import Any, NamedTuple
 
-from chain.reading.pools import PoolReading
-from paper import copying, pools
+from chain.amounts import sol
+from chain.reading.pools import PoolReading, State, find_fee
 from paper.market import ALL_SOL, LAMPORTS, SCALE, Snapshot, value_of
-from paper.pools import NEVER_TRADED, Memory, Pool
 
+# ---- venues --------------------------------------------------------------------------------------
+# A pool of which nobody knows what it takes.
+UNKNOWN_FEE_BPS = 100
+
+
+class Step(NamedTuple):
+    """A fee in basis points, from a market capitalization in SOL on."""
+
+    cap_sol: int
+    fee_bps: int
+
+
+class Venue(NamedTuple):
+    """How pools of a venue pay. `kind`: curve | product | uncalibrated; fees by rising cap."""
+
+    kind: str
+    steps: tuple[Step, ...]
+    # Whether its pools are priced as if their vault held more SOL than it does.
+    has_virtual: bool = False
+
+    def fee_bps(self, market_cap: int | None) -> int:
+        """Return the fee at a market capitalization in lamports; the highest without one."""
+        if market_cap is None:
+            return max(step.fee_bps for step in self.steps)
+        return next(
+            step.fee_bps for step in reversed(self.steps) if market_cap >= step.cap_sol * LAMPORTS
+        )
+
+
+PUMP_STEPS = (
+    Step(0, 125),
+    Step(420, 120),
+    Step(1_470, 115),
+    Step(2_460, 110),
+    Step(3_440, 105),
+    Step(4_420, 100),
+    Step(9_820, 95),
+    Step(14_740, 90),
+    Step(19_650, 85),
+    Step(24_560, 80),
+    Step(29_470, 75),
+    Step(34_380, 70),
+    Step(39_300, 65),
+    Step(98_240, 30),
+)
+# By the provider's id.
+VENUES = {
+    "pumpfun": Venue("curve", (Step(0, 125),)),
+    "pumpswap": Venue("product", PUMP_STEPS, has_virtual=True),
+    "raydium": Venue("product", (Step(0, 25),)),
+    "raydium/cpmm": Venue("product", (Step(0, 100),)),
+}
+# Concentrated and dynamic pools, and whatever else is not in the table.
+OTHER_VENUE = Venue("uncalibrated", (Step(0, UNKNOWN_FEE_BPS),))
+
+
+def find_venue(name: str | None) -> Venue:
+    return VENUES.get(name or "", OTHER_VENUE)
+
+
+# ---- pools ---------------------------------------------------------------------------------------
+# Launch curves follow from the price alone: virtual lamports times virtual raw units,
+CURVE = 30 * LAMPORTS * 1_073_000_000 * 10**6
+# ... beginning with this many lamports, which nobody can take out,
+CURVE_VIRTUAL_SOL = 30 * LAMPORTS
+# ... and this many raw units, which nobody can buy.
+CURVE_KEPT_RAW = 279_900_000 * 10**6
+CURVE_DECIMALS = 6
+MINUTE_MS = 60_000
+# A minute counts as passed from its 31st second on, where no poll of a usual interval falls: some
+# milliseconds more or less between two polls change no fill.
+EARLY_MS = 29_000
+FIVE_MINUTES_MS, HOUR_MS, DAY_MS = 300_000, 3_600_000, 86_400_000
+
+
+class Memory(NamedTuple):
+    """What simulated trades have done to a pool, up to the last of them."""
+
+    # Net lamports that were put in; negative where more was taken out.
+    flow: int = 0
+    # The snapshot of the last trade, None before the first.
+    last: Snapshot | None = None
+    # How many there were.
+    turns: int = 0
+    # Id of the last snapshot of unknown liquidity on which somebody traded.
+    blind: int | None = None
+
+
+NEVER_TRADED = Memory()
+
+
+class Pool(NamedTuple):
+    """Both sides of a pool as they price the next trade."""
+
+    sol: int
+    tokens: int
+    # The most it can pay out, in lamports,
+    payable: int
+    # ... and give, in raw units.
+    buyable: int
+    # Whether its kind is one that these sides price to the basis point.
+    fits: bool = True
+
+
+def pool_key(snapshot: Snapshot) -> str:
+    """Return what tells pools apart: the pair, or the mint where the provider tells none."""
+    return snapshot.pair or snapshot.mint
+
+
+def find_pool(snapshot: Snapshot, decimals: int, side: str = "buy") -> Pool | None:
+    """Return the pool of a snapshot with a price as a purchase or a sale sees it; None if its
+    reserves are unknown.
+    """
+    if snapshot.pool:
+        return Pool(*snapshot.pool.after)
+    venue = find_venue(snapshot.venue)
+    if venue.kind == "curve":
+        return _find_curve(snapshot, decimals, side)
+    if snapshot.reserve is None:
+        return None
+    sol = snapshot.reserve + (find_virtual(snapshot) if venue.has_virtual else 0)
+    tokens = _divide(sol * 10**decimals * SCALE, snapshot.known_price * LAMPORTS, side)
+    return Pool(sol, tokens, snapshot.reserve, tokens, venue.kind == "product")
+
+
+def find_virtual(snapshot: Snapshot) -> int:
+    """Return the lamports by which a pool is priced as if its vault held more: what its tokens are
+    worth beyond the vault, at most as much again.
+    """
+    if snapshot.liquidity is None or not snapshot.sol_cents or snapshot.reserve is None:
+        return 0
+    both_sides = snapshot.liquidity * LAMPORTS // snapshot.sol_cents
+    return max(0, min(snapshot.reserve, both_sides - 2 * snapshot.reserve))
+
+
+def _divide(above: int, below: int, side: str) -> int:
+    return -(-above // below) if side == "sell" else above // below
+
+
+def _find_curve(snapshot: Snapshot, decimals: int, side: str) -> Pool | None:
+    """Return a launch curve at its price; None where the price lies on no such curve."""
+    if decimals != CURVE_DECIMALS or not snapshot.price:
+        return None
+    tokens = isqrt(CURVE * 10**CURVE_DECIMALS * SCALE // (snapshot.price * LAMPORTS))
+    tokens += side == "sell"
+    # A price cut to a few digits may lie just outside either end.
+    if not CURVE_KEPT_RAW * 99 // 100 <= tokens <= CURVE // CURVE_VIRTUAL_SOL * 101 // 100:
+        return None
+    sol = CURVE // tokens
+    return Pool(sol, tokens, max(0, sol - CURVE_VIRTUAL_SOL), max(0, tokens - CURVE_KEPT_RAW))
+
+
+def shift(pool: Pool, flow: int, side: str = "sell") -> Pool:
+    """Return a pool after a net flow of lamports, along its own curve, as a side sees it."""
+    sol = pool.sol + flow
+    if sol <= 0:
+        return pool._replace(sol=0, tokens=0, payable=0, buyable=0)
+    tokens = _divide(pool.sol * pool.tokens, sol, side)
+    moved = tokens - pool.tokens
+    return pool._replace(
+        sol=sol,
+        tokens=tokens,
+        payable=max(0, pool.payable + flow),
+        buyable=max(0, pool.buyable + moved),
+    )
+
+
+def carry(memory: Memory, snapshot: Snapshot, decimals: int) -> int:
+    """Return the flow that is left of a pool's memory at a snapshot.
+
+    It fades with the share of the pool that observed volume turned over, and where the pool was
+    drained since, what was in it by simulation went with the rest.
+    """
+    last = memory.last
+    if last is None or last.id == snapshot.id or not memory.flow:
+        return memory.flow
+    flow = _drain(memory.flow, last, snapshot, decimals)
+    turned = turnover(last, snapshot)
+    if turned is None:
+        return flow
+    whole, volume = turned
+    left = abs(flow) * whole // (whole + volume)
+    return left if flow > 0 else -left
+
+
+def _drain(flow: int, last: Snapshot, snapshot: Snapshot, decimals: int) -> int:
+    before, now = find_pool(last, decimals), find_pool(snapshot, decimals)
+    if before is None or now is None or now.sol >= before.sol or not before.sol:
+        return flow
+    left = abs(flow) * now.sol // before.sol
+    return left if flow > 0 else -left
+
+
+class Turnover(NamedTuple):
+    """A pool's side in SOL and the volume that passed, both in USD cents."""
+
+    pool: int
+    volume: int
+
+
+def turnover(last: Snapshot, snapshot: Snapshot) -> Turnover | None:
+    """Return what passed through a pool between two snapshots; None where it is unknown.
+
+    The shortest window that covers the time between is told by the provider: five minutes, an hour
+    or a day.
+    """
+    side = find_side_cents(snapshot)
+    if not side:
+        return None
+    passed = max(0, snapshot.at - last.at + EARLY_MS) // MINUTE_MS * MINUTE_MS
+    windows = (
+        (snapshot.volume5m, FIVE_MINUTES_MS),
+        (snapshot.volume1h, HOUR_MS),
+        (snapshot.volume, DAY_MS),
+    )
+    known = [(volume, length) for volume, length in windows if volume is not None]
+    if not known:
+        return None
+    volume, length = next((one for one in known if passed <= one[1]), known[-1])
+    return Turnover(side, volume * passed // length)
+
+
+def find_side_cents(snapshot: Snapshot) -> int | None:
+    """Return what the SOL side of a pool is worth, in USD cents; None where that is unknown."""
+    if snapshot.liquidity is not None:
+        return snapshot.liquidity // 2
+    if find_venue(snapshot.venue).kind == "curve" and snapshot.sol_cents is not None:
+        curve = _find_curve(snapshot, CURVE_DECIMALS, "buy")
+        return curve and curve.sol * snapshot.sol_cents // LAMPORTS
+    return None
+
+
+def venue_of(snapshot: Snapshot) -> Venue:
+    """Return the venue a snapshot was taken at."""
+    return find_venue(snapshot.venue)
+
+
+# ---- fills ---------------------------------------------------------------------------------------
 MODEL = "amm-cp/3"
 # Basis points in a whole.
 ONE = 10_000
@@ -184,7 +428,7 @@ def fill(
     last_raw: the position's raw amount; selling all of it returns the rent. The caller has checked
     that the order is due and the snapshot believable.
     """
-    flow = pools.carry(memory, snapshot, order.decimals)
+    flow = carry(memory, snapshot, order.decimals)
     taken = quote(order.side, order.remaining, snapshot, order, memory, flow)
     if taken is None:
         return None
@@ -213,11 +457,11 @@ def quote(
     """Return what a pool would give now for at most `amount`; None if it has nothing left."""
     if snapshot.pool:
         return _quote_observed(side, amount, snapshot, snapshot.pool, order.decimals, flow)
-    pool = pools.find_pool(snapshot, order.decimals, side)
-    fee_bps = pools.venue_of(snapshot).fee_bps(snapshot.market_cap)
+    pool = find_pool(snapshot, order.decimals, side)
+    fee_bps = venue_of(snapshot).fee_bps(snapshot.market_cap)
     if pool is None and memory.blind == snapshot.id:
         return None
-    shifted = pool and pools.shift(pool, _felt(side, flow), side)
+    shifted = pool and shift(pool, _felt(side, flow), side)
     return quote_pool(side, amount, snapshot, order, shifted, fee_bps)
 
 
@@ -238,16 +482,16 @@ def _quote_observed(
     side: str, amount: int, snapshot: Snapshot, pool: PoolReading, decimals: int, flow: int
 ) -> Amounts | None:
     """Quote the reserves that an observed transaction left, at the fee that it paid."""
-    state = copying.add_sol(pool.after, _felt(side, flow), side)
+    state = add_sol(pool.after, _felt(side, flow), side)
     if side == "buy":
-        bought = copying.buy(pool, state, amount)
+        bought = buy(pool, state, amount)
         if bought is None:
             return None
         mid = value_of(bought.raw, snapshot.known_price, decimals)
         return Amounts(bought.raw, mid, bought.net - mid, amount - bought.net) if mid else None
     if state.sol <= 0 or state.raw <= 0:
         return None
-    sold = copying.sell(pool, state, amount)
+    sold = sell(pool, state, amount)
     mid = min(ALL_SOL, value_of(amount, snapshot.known_price, decimals))
     return Amounts(amount, mid, mid - sold.left, sold.left - sold.received)
 
@@ -303,7 +547,7 @@ def _find_marks(order: Order, snapshot: Snapshot) -> tuple[str, ...]:
     if snapshot.pool:
         return (OBSERVED,)
     twice = (SEEN_TWICE,) if snapshot.is_confirmed else ()
-    pool = pools.find_pool(snapshot, order.decimals)
+    pool = find_pool(snapshot, order.decimals)
     if pool is None:
         return (UNKNOWN_LIQUIDITY, *twice)
     return twice if pool.fits else (UNCALIBRATED, *twice)
@@ -421,7 +665,7 @@ def liquidate(raw: int, snapshot: Snapshot, terms: Terms, memory: Memory) -> int
     """Return the lamports that a pool would pay now for all of a position, after its fee."""
     if raw <= 0 or not snapshot.price:
         return 0
-    flow = pools.carry(memory, snapshot, terms.decimals)
+    flow = carry(memory, snapshot, terms.decimals)
     seen = memory._replace(blind=None)
     found = quote("sell", raw, snapshot, terms, seen, flow)
     if found is None:
@@ -455,12 +699,12 @@ def write_off(
     mark: the last believable price; what is gone is worth no more. memory: what the pool remembers;
     it pays from what is left.
     """
-    flow = pools.carry(memory, snapshot, order.decimals) if snapshot.price else memory.flow
+    flow = carry(memory, snapshot, order.decimals) if snapshot.price else memory.flow
     price, received = min(snapshot.price or 0, mark), 0
-    pool = price and pools.find_pool(replace(snapshot, price=price), order.decimals, "sell")
+    pool = price and find_pool(replace(snapshot, price=price), order.decimals, "sell")
     if pool:
-        received = _pay(pools.shift(pool, flow), _keep(order.amount, order.transfer_bps))
-    fee_bps = pools.venue_of(snapshot).fee_bps(snapshot.market_cap)
+        received = _pay(shift(pool, flow), _keep(order.amount, order.transfer_bps))
+    fee_bps = venue_of(snapshot).fee_bps(snapshot.market_cap)
     sold = _sold(order.amount, received, price, order.decimals, fee_bps)
     return _attempt(order, snapshot, memory, flow, costs, **sold._asdict(), rent=-RENT)
 
@@ -474,3 +718,104 @@ def close_at_nothing(
     sold = _sold(order.amount, 0, mark, order.decimals, 0)
     done = _attempt(order, snapshot, NEVER_TRADED, 0, costs, **sold._asdict(), rent=-RENT)
     return replace(done, turn=0, marks=())
+
+
+# ---- observed pools ------------------------------------------------------------------------------
+class Bought(NamedTuple):
+    """`net`: lamports that reached the pool."""
+
+    raw: int
+    net: int
+
+
+class Sold(NamedTuple):
+    """Lamports that the follower received, and lamports that left the pool."""
+
+    received: int
+    left: int
+
+
+def buy(pool: PoolReading, state: State, lamports: int) -> Bought | None:
+    """Return None if the pool doesn't have that much left to buy."""
+    if pool.fee_kind == "on_top":
+        net = lamports * ONE // (ONE + pool.fee_bps)
+    else:
+        net = lamports - find_fee(lamports, pool.fee_bps)
+    paid = net - pool.is_curve
+    raw = paid * state.raw // (state.sol + paid) if paid > 0 else 0
+    return Bought(raw, net) if 0 < raw <= state.buyable else None
+
+
+def sell(pool: PoolReading, state: State, raw: int) -> Sold:
+    if pool.fee_kind == "input":
+        raw -= find_fee(raw, pool.fee_bps)
+    gross = min(state.payable, raw * state.sol // (state.raw + raw)) if raw > 0 else 0
+    fee = 0 if pool.fee_kind == "input" else find_fee(gross, pool.fee_bps)
+    return Sold(gross - fee, gross)
+
+
+def add_sol(state: State, more: int, side: str) -> State:
+    """Return the pool with this many more lamports in it, moved along its own curve."""
+    moved = shift(Pool(state.sol, state.raw, state.payable, state.buyable), more, side)
+    return State(*moved[:4])
+
+
+def add_raw(state: State, more: int) -> State:
+    """Return the pool after this many raw units arrived (negative: left)."""
+    raw = state.raw + more
+    if raw <= 0:
+        return State(0, 0, 0, 0)
+    sol = state.sol * state.raw // raw
+    payable = max(0, state.payable - state.sol + sol)
+    return State(sol, raw, payable, max(0, state.buyable + more))
+
+
+# ---- assumptions ---------------------------------------------------------------------------------
+# Numbers that decide what a fill pays, by module.
+OF_FILLS = (
+    *("ONE", "RENT", "WIDE_BPS", "UNKNOWN_MAX", "MAX_ATTEMPTS", "WAIT_INTERVALS"),
+    *("SLIPPAGE_LIMIT_BPS", "GONE_SHARE", "GONE_USD_CENTS", "MAX_NETWORK_FEE"),
+)
+OF_POOLS = ("CURVE", "CURVE_VIRTUAL_SOL", "CURVE_KEPT_RAW", "CURVE_DECIMALS")
+
+
+def list_constants() -> list[tuple[object, ...]]:
+    """List all constants that decide what a fill pays, the table of venues among them."""
+    table = {**VENUES, "": OTHER_VENUE}
+    return [
+        *((name, globals()[name]) for name in OF_FILLS),
+        ("costs", tuple(RECORDED_COSTS)),
+        ("failing", FAILURE_BPS),
+        *((name, globals()[name]) for name in OF_POOLS),
+        *(
+            (name, one.kind, [tuple(step) for step in one.steps], one.has_virtual)
+            for name, one in table.items()
+        ),
+    ]
+
+
+# Sixteen digits of SHA-256.
+MODEL_HASH = hashlib.sha256(repr(list_constants()).encode()).hexdigest()[:16]
+
+
+ASSUMPTIONS = (
+    "decided on one snapshot, filled on the first one after the stated latency that brings another"
+    " quote; an order whose quote never changes expires",
+    "pool fee by venue and market capitalization, from a dated table; of an unknown venue 1%",
+    "launch curves priced from the price alone, constant product from the pool's side in SOL, on"
+    f" PumpSwap with its virtual reserves; any other pool is filled {WIDE_BPS // 100}% wide and"
+    " does not count",
+    "the pool remembers what simulated traders put in and took out, all of them together, and"
+    " forgets it as observed volume passes through; it never pays more than it holds",
+    "network fee and tip of each attempt drawn from what real swaps paid, 50th to 90th percentile;"
+    f" one attempt in {ONE // FAILURE_BPS} fails and pays it all the same",
+    f"an attempt that would fill more than {SLIPPAGE_LIMIT_BPS // 100}% (or what the strategy"
+    " allows) worse than quoted at the decision fails",
+    "a token's own transfer fee is taken on the way in and on the way out",
+    f"rent of {sol(RENT)} SOL paid on the first buy and returned on the close",
+    "a price under a twentieth of the last one is believed where a second provider, or the next"
+    " snapshot, says so",
+    "open positions are valued at what the pool would pay for them",
+    "every token can be sold: a token that blocks its sellers is bought and sold like any other",
+    "nobody sandwiches an order or trades ahead of it",
+)

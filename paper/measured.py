@@ -10,10 +10,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from chain.reading.pools import PoolReading
-from paper.fills import NetworkCosts, Terms, quote, quote_pool
+from paper.fills import NEVER_TRADED, NetworkCosts, Pool, Terms, find_venue, quote, quote_pool
 from paper.market import Snapshot, price_of
-from paper.pools import NEVER_TRADED, Pool
-from paper.venues import find_venue
 
 # The provider's id of a venue, by its name in our table of programs.
 VENUE_IDS = {

@@ -9,10 +9,9 @@ from chain.reading.pools import unpack_pool
 from chain.stored.siblings import UNREADABLE
 from paper import measured
 from paper.fills import MODEL, RECORDED_COSTS, NetworkCosts
-from paper.guard import DAY_MS, HOUR_MS
-from paper.load import read_snapshot
 from paper.measured import CostsFrom, Measured, RealSwap, VenueError
-from paper.rows import NAMED_SNAPSHOT, SWAPS, Columns, NamedSnapshotRow, StoredTrade
+from paper.rules import DAY_MS, HOUR_MS
+from paper.store import NAMED_SNAPSHOT, SWAPS, Columns, NamedSnapshotRow, StoredTrade, read_snapshot
 from paper.tables import NetworkCost, RealFill
 from storage.rows import select
 

@@ -17,7 +17,6 @@ from typing import Any, NoReturn
 
 from market.providers import parse_text
 from paper.account import Position
-from paper.faults import OwnFault
 from paper.market import Flow, Snapshot, View
 from paper.strategies import (
     ONE,
@@ -29,6 +28,7 @@ from paper.strategies import (
     parse_settings,
     public_name,
 )
+from paper.trader import OwnFault
 from storage.children import Child, Limits, start_python
 
 PREFIX, FOLDER = "own:", "strategies"

@@ -71,7 +71,7 @@ class Period(Base):
     # Numbers go on through all periods of a trader.
     next_order = IntegerField(default=1)
     next_position = IntegerField(default=1)
-    # JSON list of paper.twins.Ticket, of a twin.
+    # JSON list of paper.engine.Ticket, of a twin.
     tickets = TextField(default="[]")
     opened_at = BigIntegerField()
     closed_at = BigIntegerField(null=True)
@@ -226,7 +226,7 @@ class DiaryEntry(Base):
     kind = TextField()
     mint = TextField(null=True)
     order_number = IntegerField(null=True)
-    # JSON: display texts by name; see paper.diary.
+    # JSON: display texts by name; see paper.brain.
     facts = TextField()
 
     class Meta:

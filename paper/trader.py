@@ -1,20 +1,19 @@
-"""A trader in memory, and the journal of what its rounds bring about. Pure."""
+"""A trader in memory, the journal of its rounds, and the faults of a pass. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from paper import guard
+from paper import rules
 from paper.account import STARTING_CASH, Account, Close, Position
 from paper.fills import Fill, Order
 from paper.market import Token
 from paper.strategies import Refusal, Strategy
 
-if TYPE_CHECKING:
-    from paper.twins import Ticket
-
+# ---- traders -------------------------------------------------------------------------------------
 # A refusal is noted once in this time,
-REFUSAL_MS = guard.HOUR_MS
+REFUSAL_MS = rules.HOUR_MS
 # ... and no more than this many different ones.
 MAX_REFUSALS = 10
 # Refusals that do not depend on the token.
@@ -64,6 +63,33 @@ class JournalFill(NamedTuple):
     position: int | None
 
 
+@dataclass(frozen=True, slots=True)
+class Leg:
+    """A sale by a trader: how long after its purchase (ms), which share of the position in basis
+    points, and why.
+    """
+
+    after_ms: int
+    share: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ticket:
+    """A purchase that a twin may make, as large as a position that its trader opened."""
+
+    # Number of that position.
+    position: int
+    lamports: int
+    due_at: int
+    expires_at: int
+    # What the trader sold of it and the twin has yet to sell.
+    legs: tuple[Leg, ...] = ()
+    # What the twin ordered, and when.
+    mint: str | None = None
+    ordered_at: int = 0
+
+
 @dataclass
 class Journal:
     """What the rounds since the last write brought about, to be stored."""
@@ -89,7 +115,7 @@ class Trader:
     account: Account
     # off | observe | on
     adaptive: str = "observe"
-    phase: guard.Phase = field(default_factory=guard.Phase)
+    phase: rules.Phase = field(default_factory=rules.Phase)
     # Whether its account is under review, or a review was upheld.
     reviewed: bool = False
     starting_cash: int = STARTING_CASH
@@ -99,7 +125,7 @@ class Trader:
     day: int = -1
     day_equity: int = STARTING_CASH
     # Begun, and their end not yet noted.
-    pauses: list[guard.Pause] = field(default_factory=list)
+    pauses: list[rules.Pause] = field(default_factory=list)
     # Of the last two weeks, oldest first.
     closes: list[Close] = field(default_factory=list)
     # When each refusal was last noted, by refusal_key.
@@ -114,7 +140,7 @@ class Trader:
     # What enters at random, to compare with.
     twins: "list[Trader]" = field(default_factory=list)
     # Of a twin: purchases it may make, and those whose position is open.
-    tickets: "list[Ticket]" = field(default_factory=list)
+    tickets: list[Ticket] = field(default_factory=list)
     # Whether an operator decides its reviews; else a doubtful price excludes the position.
     reviewable: bool = True
 
@@ -183,3 +209,50 @@ def refuse(trader: Trader, token: Token, refusal: Refusal, at: int) -> None:
 def refusal_key(reason: str, mint: str | None) -> RefusalKey:
     """Return what makes two refusals one line of the diary: per token, or for the account."""
     return RefusalKey(reason, None if reason in ACCOUNT_REFUSALS else mint)
+
+
+# ---- faults --------------------------------------------------------------------------------------
+class OwnFault(Exception):
+    """A strategy file of the operator failed; the message is a sentence for a diary."""
+
+
+class FaultKey(NamedTuple):
+    """Whom a fault concerns: a trader, a token, or a token for one trader only."""
+
+    trader: int | None
+    mint: str | None
+
+
+class Faults:
+    """The exceptions of one pass, by the trader and the token they happened with.
+
+    A trader with a fault is skipped for the rest of the pass. What the pass did to it is in doubt,
+    and so is what it took from pools: the caller discards the pass and plays it again without the
+    trader, or without the token for the trader. With `raising`, exceptions are raised instead.
+    """
+
+    def __init__(self, raising: bool = False) -> None:
+        self.found: dict[FaultKey, Exception] = {}
+        # The token being worked on.
+        self.mint: str | None = None
+        self._raising = raising
+
+    @contextmanager
+    def isolate(self, trader: int | None = None) -> Iterator[None]:
+        """Keep an exception raised inside as a fault of the trader and of the token in `mint`."""
+        self.mint = None
+        try:
+            yield
+        except Exception as error:
+            # The caller logs it with its stack and names it in the diary and in health.
+            if self._raising:
+                raise
+            self.found[FaultKey(trader, self.mint)] = error
+
+    def has(self, trader: int) -> bool:
+        """Whether something went wrong with this trader."""
+        return any(key.trader == trader for key in self.found)
+
+    def skip_faulty(self, traders: Sequence[Trader]) -> Sequence[Trader]:
+        """Return the traders that have no fault."""
+        return [trader for trader in traders if not self.has(trader.id)] if self.found else traders

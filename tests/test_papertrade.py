@@ -22,12 +22,11 @@ from chain.reading.pools import PoolReading, State
 from chain.stored.tables import TradeMint
 from chain.stored.trades import number_mints
 from market.tables import Snapshot, Token
-from paper import adaptive, engine, flows, load, orders, rows, store
+from paper import engine, store
 from paper.account import STARTING_CASH, Account
-from paper.faults import Faults
+from paper.engine import Market
 from paper.market import Check, percent
 from paper.market import Token as Seen
-from paper.recent import Market
 from paper.strategies import Enter, FlowFollower, Momentum, decide
 from paper.tables import (
     DiaryEntry,
@@ -40,6 +39,7 @@ from paper.tables import (
     Review,
     Trader,
 )
+from paper.trader import Faults
 from paper.trader import Trader as Player
 from storage.rows import select
 from web.api import paper
@@ -177,9 +177,9 @@ def test_the_tables_hold_what_the_engine_alone_would_do(stage):
     market = Market(
         MINUTE, [Seen("MintA", "AA", 6, None, START - 10**9, (Check("supply", "pass"),))]
     )
-    for row in select(rows.NamedSnapshotRow, rows.SNAPSHOTS, (0, 0, 10**9)):
-        snapshot = load.read_snapshot(row, "MintA")
-        adaptive.run_heartbeat(alone, snapshot.at)
+    for row in select(store.NamedSnapshotRow, store.SNAPSHOTS, (0, 0, 10**9)):
+        snapshot = store.read_snapshot(row, "MintA")
+        engine.run_heartbeat(alone, snapshot.at)
         engine.play(market, [alone], [snapshot], snapshot.at)
     stored = [
         (row.kind, row.at, orjson.loads(row.facts))
@@ -236,11 +236,11 @@ def test_where_nobody_trades_a_tick_only_notes_how_far_prices_were_read(stage, m
     stored, store_round = [], store.store_round
     monkeypatch.setattr(store, "store_round", lambda *all: stored.append(all) or store_round(*all))
     stage.tick()
-    assert (len(stored), load.find_cursor()) == (0, 0)
+    assert (len(stored), store.find_cursor()) == (0, 0)
     price = stage.snapshot()
     for _ in range(2):
         stage.tick()
-        assert (len(stored), load.find_cursor()) == (1, price.id)
+        assert (len(stored), store.find_cursor()) == (1, price.id)
     stage.trader()
     stage.tick()
     assert len(stored) == 2
@@ -291,9 +291,9 @@ def test_snapshots_that_are_named_are_pinned_and_held_tokens_stay(stage):
 def test_the_operator_wins_against_a_tick_under_way(stage, monkeypatch):
     trader = stage.trader()
     stage.play(RISE[:14])
-    read = load.load_traders
+    read = store.load_traders
     monkeypatch.setattr(
-        load,
+        store,
         "load_traders",
         lambda now, *more: (read(now, *more), traders.open_review(trader, "a look", now))[0],
     )
@@ -303,7 +303,7 @@ def test_the_operator_wins_against_a_tick_under_way(stage, monkeypatch):
         not PaperFill.select().exists()
         and EngineState.get().snapshot < Snapshot.select().order_by(Snapshot.id.desc()).get().id
     )
-    monkeypatch.setattr(load, "load_traders", read)
+    monkeypatch.setattr(store, "load_traders", read)
     stage.tick()
     # The same snapshot, played anew.
     assert PaperFill.select().count() == 1 and Review.select().count() == 1
@@ -320,7 +320,7 @@ def test_twins_are_accounts_in_the_same_tables_that_nobody_sees(stage, with_twin
     orders = {one.period.twin: one for one in PaperOrder.select().where(PaperOrder.side == "buy")}
     closes = {one.period.twin: one for one in Position.select()}
     assert len(orders) == len(closes) == 4
-    assert {one.amount for one in orders.values()} == {orders[0].amount}
+    assert {one.amount for one in engine.values()} == {orders[0].amount}
     held = {twin: one.closed_at - one.opened_at for twin, one in closes.items()}
     assert all(abs(time - held[0]) <= MINUTE for time in held.values())
     for twin, one in closes.items():
@@ -440,7 +440,7 @@ def test_a_restart_keeps_positions_and_goes_on(stage):
 # ---- one's trouble is not the others' ------------------------------------------------------------
 def break_settling(monkeypatch, is_broken):
     """Orders for which `is_broken(trader, order)` divide by zero; how often they did."""
-    settle, count = orders.settle, []
+    settle, count = engine.settle, []
 
     def settle_or_break(trader, order, snapshot, usage):
         if is_broken(trader, order):
@@ -448,7 +448,7 @@ def break_settling(monkeypatch, is_broken):
             raise ZeroDivisionError
         settle(trader, order, snapshot, usage)
 
-    monkeypatch.setattr(orders, "settle", settle_or_break)
+    monkeypatch.setattr(engine, "settle", settle_or_break)
     return count
 
 
@@ -488,7 +488,7 @@ def test_what_went_wrong_is_tried_again_ever_less_often_and_heals(stage, monkeyp
     """
     bad = stage.trader("Bad", settings={"latencyBudgetMs": 600_000})
     broken = [True]
-    heartbeat = adaptive.run_heartbeat
+    heartbeat = engine.run_heartbeat
 
     def heartbeat_or_break(player, now):
         if broken[0]:
@@ -497,7 +497,7 @@ def test_what_went_wrong_is_tried_again_ever_less_often_and_heals(stage, monkeyp
         heartbeat(player, now)
 
     tries = []
-    monkeypatch.setattr(adaptive, "run_heartbeat", heartbeat_or_break)
+    monkeypatch.setattr(engine, "run_heartbeat", heartbeat_or_break)
     stage.play(["0.001"] * 64)
     assert [(at - tries[0]) // MINUTE for at in tries] == [0, 1, 3, 7, 15, 31, 63]
     assert len([record for record in caplog.records if "put off" in record.message]) == 1
@@ -582,9 +582,9 @@ def test_a_trader_with_trouble_everywhere_is_put_off_as_a_whole(stage, monkeypat
 def test_a_token_or_a_snapshot_that_cannot_be_read_is_left_out(stage, monkeypatch):
     stage.trader()
     stage.list_token("MintB", checks="no JSON")
-    parse = load.parse_snapshot
+    parse = store.parse_snapshot
     monkeypatch.setattr(
-        load,
+        store,
         "parse_snapshot",
         lambda ident, mint, *rest: 1 // 0 if mint == "MintC" else parse(ident, mint, *rest),
     )
@@ -901,13 +901,13 @@ def test_flow_reads_what_this_instance_observed(stage, service_trades):
 def test_what_was_seen_is_stored_once(stage, service_trades, monkeypatch):
     """A round in which nothing new was observed reads no trade and writes no flow."""
     service_trades("one", "owner 1", stage.now)
-    flows.see_flows(stage.now - MINUTE, 7, stage.now)
-    seen = flows.list_flows(stage.now - MINUTE)
+    store.see_flows(stage.now - MINUTE, 7, stage.now)
+    seen = store.list_flows(stage.now - MINUTE)
     assert [(flow.wallet, flow.first_snapshot) for flow in seen["MintA"]] == [("one", 7)]
-    assert storage.read_rows(flows.UNSEEN, (0,)) == []
+    assert storage.read_rows(store.UNSEEN, (0,)) == []
     monkeypatch.setattr("storage.writing", None)
-    flows.see_flows(stage.now - MINUTE, 8, stage.now)
-    assert flows.list_flows(stage.now - MINUTE) == seen
+    store.see_flows(stage.now - MINUTE, 8, stage.now)
+    assert store.list_flows(stage.now - MINUTE) == seen
 
 
 def test_a_copy_follows_its_bot_and_names_what_it_cannot(stage, service_trades):
@@ -925,7 +925,7 @@ def test_a_copy_follows_its_bot_and_names_what_it_cannot(stage, service_trades):
     stage.play(["0.001"] * 2)
     assert PaperOrder.get().reason == "copy" and PaperFill.select().count() == 1
     assert [one["reason"] for one in facts("refusal")] == ["not_cached"]
-    seen = flows.list_flows(0)["MintA"]
+    seen = store.list_flows(0)["MintA"]
     assert [(one.bot, one.share_bps) for one in seen] == [("bot_two", 10_000), ("bot_one", 10_000)]
 
 
@@ -1001,7 +1001,7 @@ def test_reserves_are_used_only_without_a_cached_price(stage, service_trades, ca
     if case == "cached":
         stage.list_token("MintB").snapshot("MintB")
     if case == "late":
-        at -= flows.LATE_MS + MINUTE
+        at -= store.LATE_MS + MINUTE
     if case == "unreadable":
         seen = seen._replace(pool=("route",))
     if case == "own token":
@@ -1023,14 +1023,14 @@ def test_the_share_that_was_sold_is_read_from_the_transaction():
             *("s", 1, None, 0, side, "V", "MintA", (), (), 0, 0, 0, 0, ()),
             tuple(Balance(str(place), *one, 0, 0) for place, one in enumerate(balances)),
         )
-        row = flows.TradedRow("t", mint, 1, "w", "b", side, 0, entry.dump())
-        return flows.find_sold_bps(row)
+        row = store.TradedRow("t", mint, 1, "w", "b", side, 0, entry.dump())
+        return store.find_sold_bps(row)
 
     assert sold(("MintA", 6, 4, 1), ("MintA", 6, 6, 6), (None, 0, 0, 0)) == 3_000
     assert sold(("MintA", 6, 3, 2)) == 3_334
     assert sold(("MintA", 6, 3, 0)) == sold(("MintB", 6, 3, 2)) == 10_000
-    assert flows.find_sold_bps(flows.TradedRow("t", "A", 1, "w", "b", "sell", 0, b"x")) == 10_000
-    assert flows.find_sold_bps(flows.TradedRow("t", "A", 1, "w", "b", "sell", 0, None)) == 10_000
+    assert store.find_sold_bps(store.TradedRow("t", "A", 1, "w", "b", "sell", 0, b"x")) == 10_000
+    assert store.find_sold_bps(store.TradedRow("t", "A", 1, "w", "b", "sell", 0, None)) == 10_000
 
 
 def test_a_decision_by_flow_is_made_again_from_what_is_stored(stage, service_trades):
@@ -1048,8 +1048,8 @@ def test_a_decision_by_flow_is_made_again_from_what_is_stored(stage, service_tra
     assert order.reason == "flow" and "2 owners" in told["detail"]
 
     market = Market(MINUTE)
-    market.follow(load.find_tokens(Faults(raising=True)).values(), flows.list_flows(0))
-    seen = load.list_snapshots({1: market.tokens["MintA"]}, 0, range(10), Faults(raising=True))
+    market.follow(store.find_tokens(Faults(raising=True)).values(), store.list_flows(0))
+    seen = store.list_snapshots({1: market.tokens["MintA"]}, 0, range(10), Faults(raising=True))
     decided = {}
     for snapshot in seen:
         market.push(snapshot, snapshot.at)
@@ -1220,19 +1220,19 @@ def test_a_model_that_is_down_costs_one_attempt(stage):
 @pytest.mark.parametrize(
     "row_type, sql",
     [
-        (rows.NamedSnapshotRow, rows.SNAPSHOTS),
-        (rows.NamedSnapshotRow, rows.NAMED_SNAPSHOTS),
-        (rows.FillRow, rows.OF_PERIOD),
-        (rows.FillRow, rows.REMEMBERED_FILLS),
-        (rows.TokenRow, rows.TOKENS),
-        (flows.TradedRow, flows.UNSEEN),
-        (flows.SeenRow, flows.SEEN),
-        (rows.TraderRow, rows.TRADERS),
-        (rows.CloseRow, rows.CLOSES),
-        (rows.RememberedRow, rows.REMEMBERED),
-        (rows.ReviewRow, rows.REVIEWS),
-        (rows.UnpostedRow, rows.UNPOSTED),
-        (rows.MintRow, rows.HELD),
+        (store.NamedSnapshotRow, store.SNAPSHOTS),
+        (store.NamedSnapshotRow, store.NAMED_SNAPSHOTS),
+        (store.FillRow, store.OF_PERIOD),
+        (store.FillRow, store.REMEMBERED_FILLS),
+        (store.TokenRow, store.TOKENS),
+        (store.TradedRow, store.UNSEEN),
+        (store.SeenRow, store.SEEN),
+        (store.TraderRow, store.TRADERS),
+        (store.CloseRow, store.CLOSES),
+        (store.RememberedRow, store.REMEMBERED),
+        (store.ReviewRow, store.REVIEWS),
+        (store.UnpostedRow, store.UNPOSTED),
+        (store.MintRow, store.HELD),
     ],
 )
 def test_the_fields_of_a_row_are_the_columns_of_its_statement(stage, row_type, sql):
@@ -1292,7 +1292,7 @@ def test_a_pool_without_a_pair_is_remembered_by_its_mint(stage):
     stage.play(RISE[:16])
     (bought,) = PaperFill.select()
     market = Market(MINUTE)
-    load.load_memories(market, stage.now)
+    store.load_memories(market, stage.now)
     ((key, memory),) = market.memories.items()
     # All that went in but the pool's fee is in it still.
     assert (key, memory.flow) == ("MintA", bought.mid + bought.slippage)

@@ -11,11 +11,12 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from accounts.influencers import read_voice
-from paper import brain, guard, measured, measured_store, results
+from paper import brain, measured, measured_store, results, rules
 from paper.account import PIPELINE, STARTING_CASH, Close, cluster, public_id
-from paper.fills import MODEL, RECORDED_COSTS, RENT
+from paper.engine import TWINS
+from paper.fills import MODEL, RECORDED_COSTS, RENT, VENUES
 from paper.measured import VenueError
-from paper.rows import SUSPECT
+from paper.store import SUSPECT
 from paper.strategies import (
     ALL_FAMILIES,
     COPY,
@@ -24,8 +25,6 @@ from paper.strategies import (
     parse_settings,
     show_settings,
 )
-from paper.twins import TWINS
-from paper.venues import VENUES
 from storage import database
 from storage.rows import select, select_many, select_one
 from web.api.paper_brain import (
@@ -77,7 +76,7 @@ from web.api.paper_statements import (
 from web.api.serialize import show_sol, show_time
 
 # A phase as it begins; a list of traders has one for each.
-NEW_PHASE = asdict(guard.Phase())
+NEW_PHASE = asdict(rules.Phase())
 Json = dict[str, Any]
 # Closes that the brain examines, and rows of each list in a detail.
 MAX_CLOSES, LATEST = 200, 20
@@ -263,9 +262,9 @@ def show_phase(stored: Json) -> Json:
     return {
         "name": phase["name"],
         "closes": phase["closes"],
-        "closesNeeded": guard.CLOSES_NEEDED,
+        "closesNeeded": rules.CLOSES_NEEDED,
         "days": phase["days"],
-        "daysNeeded": guard.DAYS_NEEDED,
+        "daysNeeded": rules.DAYS_NEEDED,
         "since": show_time(phase["since"]),
         "note": COVERAGE_NOTE,
     }
@@ -308,7 +307,7 @@ def list_sums(now: int) -> dict[str, list[int]]:
     on, after each of its latest closes}. `now`: ms.
     """
     sums: defaultdict[str, list[int]] = defaultdict(lambda: [0])
-    for row in select(RecentCloseRow, RECENT_CLOSES, (now - SUMMED_DAYS * guard.DAY_MS,)):
+    for row in select(RecentCloseRow, RECENT_CLOSES, (now - SUMMED_DAYS * rules.DAY_MS,)):
         sums[row.trader].append(sums[row.trader][-1] + row.net)
     return {trader: of_one[-MAX_SUMS:] for trader, of_one in sums.items()}
 
@@ -416,7 +415,7 @@ def _find_compared(now: int) -> Compared:
 
 def _compare(now: int) -> Compared:
     closes: dict[str, list[Close]] = defaultdict(list)
-    since = now - results.COMPARED_DAYS * guard.DAY_MS
+    since = now - results.COMPARED_DAYS * rules.DAY_MS
     random: dict[str, list[Close]] = defaultdict(list)
     for close in select_many(ComparedRow, COMPARED, (since,)):
         side = random if close.twin else closes
@@ -562,7 +561,7 @@ def show_rules(row: TraderRow) -> Json:
     for one in select(FiredRow, FIRED, (row.id, row.period)):
         fired = one.facts.get("what") in ("begun", "observed")
         (random if one.twin else own)[one.facts.get("rule", "")] += fired
-    names = [rule.name for rule in guard.RULES]
+    names = [rule.name for rule in rules.RULES]
     return {
         "rulesFired": {name: own[name] for name in names},
         "rulesFiredAtRandom": {name: round(random[name] / TWINS, 2) for name in names},

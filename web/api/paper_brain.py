@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from paper import brain, diary, guard
+from paper import brain, rules
 from paper.account import Close, public_id
 from storage.rows import select
 from web.api.paper_statements import PAUSES_AND_LESSONS, DiaryRow
@@ -24,7 +24,7 @@ def show_line(handle: str, row: DiaryRow) -> Json:
         "kind": row.kind,
         "mint": row.mint,
         "symbol": facts.get("symbol"),
-        "text": diary.format_line(row.kind, facts),
+        "text": brain.format_line(row.kind, facts),
         "facts": _show_facts(facts),
         "period": row.period,
         "closeId": find_close_id(handle, row.closed),
@@ -80,7 +80,7 @@ def show_brain(trader_id: int, closes: list[Close], control: list[Close], now: i
 
 def _list_notes(trader_id: int, now: int) -> tuple[list[DiaryRow], list[DiaryRow]]:
     found: dict[str, list[DiaryRow]] = {"pause": [], "lesson": []}
-    for row in select(DiaryRow, PAUSES_AND_LESSONS, (trader_id, now - guard.LOOK_BACK_MS)):
+    for row in select(DiaryRow, PAUSES_AND_LESSONS, (trader_id, now - rules.LOOK_BACK_MS)):
         found[row.kind].append(row)
     return found["pause"], found["lesson"]
 
@@ -109,7 +109,7 @@ def _show_lesson(
     return {
         "text": text,
         "n": n,
-        "window": f"{window_ms // guard.DAY_MS}d",
+        "window": f"{window_ms // rules.DAY_MS}d",
         "createdAt": show_time(created_at),
         "expiresAt": show_time(expires_at),
         "evidence": evidence,
@@ -125,8 +125,8 @@ def _show_pause(note: DiaryRow) -> Json:
         "mint": note.mint,
         "applied": facts["what"] == "begun",
         "n": facts["n"],
-        "window": f"{facts['windowMs'] // guard.HOUR_MS}h",
-        "text": diary.format_line("pause", facts),
+        "window": f"{facts['windowMs'] // rules.HOUR_MS}h",
+        "text": brain.format_line("pause", facts),
         "createdAt": show_time(note.at),
         "expiresAt": show_time(facts["until"]),
         "simulated": True,

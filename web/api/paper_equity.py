@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple
 
 from paper.account import Close, read_close
-from paper.metrics import Group, Mark, describe_account, group_closes
+from paper.results import Group, Mark, describe_account, group_closes
 from paper.store import MARK_MS
 from storage.rows import select, select_one
 from web.api.paper_statements import PERIOD_CLOSES, ComparedRow

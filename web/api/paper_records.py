@@ -5,12 +5,11 @@ from collections import defaultdict
 from typing import Any
 
 from chain.amounts import exact
-from paper import account, guard
+from paper import account, rules
 from paper.account import Close, public_id
-from paper.fill_model import ASSUMPTIONS, MODEL_HASH
-from paper.fills import MODEL
+from paper.fills import ASSUMPTIONS, MODEL, MODEL_HASH
 from paper.market import ALL_SOL, SCALE, percent, value_of
-from paper.rows import SUSPECT
+from paper.store import SUSPECT
 from storage.rows import select
 from web.api.paper_statements import (
     FILLS,
@@ -126,7 +125,7 @@ def show_closes(trader_id: int, handle: str, rows: list[CloseRow]) -> list[Json]
         return []
     fills: dict[int | None, list[Json]] = defaultdict(list)
     # the first attempt of an order is not long before its position
-    since = min(row.opened_at for row in rows) - guard.DAY_MS
+    since = min(row.opened_at for row in rows) - rules.DAY_MS
     for fill in select(FillRow, FILLS, (trader_id, since)):
         fills[fill.position].append(show_fill(fill))
     return [show_close(handle, row, fills[row.number]) for row in rows]

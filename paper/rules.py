@@ -1,4 +1,4 @@
-"""Guarded Start and the adaptive pauses, which only ever reduce what a trader may do. Pure.
+"""Guarded Start and the adaptive pauses, which only reduce what a trader may do. Pure.
 
 Guarded Start ends with evidence of volume, never of profit. A pause stops entries, never exits, and
 nothing here raises a limit above its base. Times are ms, money is lamports, shares are basis
