@@ -88,8 +88,8 @@ class Player:
     def prepare(
         cls, recording: Recording, strategy: Strategy, start_mode: str, until: int
     ) -> "Player":
-        """Make a player with an account and twins of its own that knows nothing of `until` and
-        later. Nobody reviews it: a doubtful price excludes the position.
+        """Create a player with its own account and twins that knows nothing from `until` on. Nobody
+        reviews it: a doubtful price excludes the position.
         """
         flows = {
             mint: tuple(flow for flow in told if flow.at < until)
@@ -108,7 +108,6 @@ class Player:
         return cls(market, trader, until, recording.find_costs, spacing_ms=spacing)
 
     def play(self, at: int, snapshots: Sequence[Snapshot]) -> None:
-        """Play the snapshots of one moment, seen as they were taken."""
         if at >= self.until:
             return
         self.market.costs = self.find_costs(at)
@@ -123,15 +122,12 @@ class Player:
 
     @property
     def lines(self) -> list[DiaryLine]:
-        """Its diary."""
         return self.trader.journal.entries
 
     def list_closes(self) -> list[Close]:
-        """List its closes, oldest first."""
         return _list_closes(self.trader)
 
     def list_random(self) -> list[Close]:
-        """List the closes of random entries, oldest first."""
         closes = [close for twin in self.trader.twins for close in _list_closes(twin)]
         return sorted(closes, key=lambda close: close.closed_at)
 
@@ -177,7 +173,7 @@ class Backtest(NamedTuple):
 
     @property
     def shown(self) -> Player:
-        """The candidate that the last fold was played with, chosen without having seen it."""
+        """The candidate of the last fold, which didn't choose it."""
         return self.players[self.folds[-1].chosen]
 
 
@@ -187,7 +183,7 @@ def run_backtest(
     start_mode: str = "standard",
     note: Note = lambda percent: None,
 ) -> Backtest:
-    """Play a recording with each of the candidates, at least one, and judge what came of it."""
+    """Play a recording with each candidate (at least one) and judge the results."""
     span = max(1, recording.end - recording.start)
     cuts = [recording.start + span * cut // 100 for cut in CUTS]
     players = [Player.prepare(recording, one, start_mode, recording.end) for one in candidates]
@@ -211,9 +207,8 @@ def run_backtest(
 def find_difference(
     whole: Sequence[DiaryLine], ended: Sequence[Player], lengths: Mapping[int, int]
 ) -> Difference | None:
-    """Return where a diary differs from those that ended early, None where it does not.
-
-    `lengths`: how many lines it had at each end.
+    """Return the first difference between a diary and those of runs that ended early, or None.
+    `lengths`: the diary's number of lines at each end.
     """
     for player in ended:
         had = list(whole[: lengths.get(player.until, len(whole))])
@@ -231,7 +226,7 @@ def _fill(lines: Sequence[DiaryLine], width: int) -> list[DiaryLine | None]:
 
 # ---- walk-forward --------------------------------------------------------------------------------
 def find_fold(number: int, recording: Recording, players: Sequence[Player]) -> Fold:
-    """Return a part of the recording with the candidate that brought most before it."""
+    """Return a part of the recording with the candidate that did best before it."""
     span = recording.end - recording.start
     start = recording.start + span * number // FOLDS
     end = recording.start + span * (number + 1) // FOLDS
@@ -245,8 +240,8 @@ def find_fold(number: int, recording: Recording, players: Sequence[Player]) -> F
 
 
 def choose(before: Sequence[Sequence[Close]]) -> int:
-    """Return the place of the candidate with the highest mean return; the first one where none has
-    enough closes, or two have the same.
+    """Return the index of the candidate with the highest mean return: the first one if none has
+    enough closes, or of equals.
     """
     means = [find_mean(closes) for closes in before]
     known = [mean for mean in means if mean is not None]
@@ -285,7 +280,6 @@ STRATEGY, RANDOM = "strategy", "random"
 
 
 def show_backtest(tested: Backtest, family: str, start_mode: str) -> Json:
-    """Return a backtest as JSON. `settings` are those that the last fold was played with."""
     recording, shown = tested.recording, tested.shown
     return {
         "simulated": True,

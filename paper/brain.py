@@ -96,16 +96,16 @@ LINES = {
 
 
 def quote_symbol(symbol: str) -> str:
-    """Return a token's name for a sentence: in quotation marks where it is no plain word, since
-    whoever made the token wrote it, and nothing in it may read as a fact.
+    """Return a token's name for a sentence, in quotation marks unless it is a plain word: its
+    creator chose it, and it mustn't read as a fact.
     """
     is_plain = TICKER.fullmatch(symbol) and symbol.upper() != "SOL"
     return symbol if is_plain else f"“{re.sub('[“”]', '', symbol)}”"
 
 
 def format_line(kind: str, facts: Mapping[str, Any]) -> str:
-    """Return the sentence of a diary line; where its facts are not as they should be, one that
-    names its kind only.
+    """Return the sentence of a diary line; if its facts are damaged, a sentence that names only its
+    kind.
     """
     try:
         return _line_of(kind, facts).format(
@@ -122,7 +122,7 @@ def _line_of(kind: str, facts: Mapping[str, Any]) -> str:
 
 
 def _plain(name: str, value: Any) -> Any:
-    """Return a code as words, the name of a token as one, any other fact as it is."""
+    """Return codes as words and token names quoted; other facts are unchanged."""
     if name == "symbol" and isinstance(value, str) and value != EVERY_TRADE:
         return quote_symbol(value)
     return (
@@ -133,7 +133,7 @@ def _plain(name: str, value: Any) -> Any:
 
 
 def find_news(kind: str, facts: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the facts of a line for the voice, or None where it is not worth a post."""
+    """Return a line's facts for the voice, or None if it isn't worth a post."""
     if facts.get("what") not in NEWS:
         return None
     told = {name: value for name, value in facts.items() if name not in UNPOSTED_FACTS}
@@ -170,7 +170,7 @@ class Lesson:
 
 
 def list_keys(close: Close) -> tuple[str, ...]:
-    """Return the kinds that a close is of: all, its token, and the part of the UTC day it was
+    """Return the groups that a close belongs to: all, its token, and the part of the UTC day it was
     entered in.
     """
     part = close.opened_at % DAY_MS // PART_MS
@@ -180,9 +180,8 @@ def list_keys(close: Close) -> tuple[str, ...]:
 def find_lessons(
     closes: Sequence[Close], now: int, control: Sequence[Close] | None = None
 ) -> list[Lesson]:
-    """Return what the eligible closes of the look-back have in common by kind, sorted by key.
-
-    control: closes of the trader's twins; None if there are none to compare with.
+    """Return what eligible closes of the look-back have in common, sorted by key. control: closes
+    of the trader's twins, or None.
     """
     groups, random = _group(closes, now), _group(control or (), now)
     tested = {
@@ -208,8 +207,8 @@ def _group(closes: Sequence[Close], now: int) -> dict[str, list[Close]]:
 
 
 def find_chance(own: Sequence[Close], random: Sequence[Close]) -> float | None:
-    """Return how likely chance alone puts the mean return of closes this far from that of random
-    entries of the same kind; None for too few days or clusters on either side.
+    """Return the probability that chance alone separates the mean return of closes this far from
+    random entries of the same kind; None for too few days or clusters on either side.
     """
     ours, theirs = (find_ratio(cluster(side), find_return) for side in (own, random))
     return compare_ratios(ours, theirs).chance if ours and theirs else None
@@ -248,7 +247,7 @@ def _name(key: str, group: Sequence[Close]) -> str:
 def find_new_lessons(
     closes: Sequence[Close], now: int, control: Sequence[Close] | None = None
 ) -> list[Lesson]:
-    """Return the lessons of a week's look, patterns aside; see find_lessons."""
+    """Return the lessons of a week's look, without patterns; see find_lessons."""
     if not is_first_within(closes, LOOK_MS):
         return []
     return [one for one in find_lessons(closes, now, control) if not one.is_pattern]

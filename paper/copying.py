@@ -205,18 +205,15 @@ class Follower:
 
     @property
     def covered_percent(self) -> int:
-        """How much of the known cost of the bot's sales is included."""
         return self.cost * 100 // self.all_cost if self.all_cost else 0
 
     @property
     def top_token_percent(self) -> int | None:
-        """The largest gain of one token, in percent of all gains."""
         gains = [gain for gain in self.gains.values() if gain > 0]
         return max(gains) * 100 // sum(gains) if gains else None
 
     @property
     def missing(self) -> str | None:
-        """Why no return is shown, or None."""
         if self.used < MIN_SALES:
             return "too_few_sales"
         if len(self.gains) < MIN_TOKENS:

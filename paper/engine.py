@@ -109,9 +109,7 @@ class Market:
         self.follow(tokens, flows or {})
 
     def follow(self, tokens: Iterable[Token], flows: Mapping[str, tuple[Flow, ...]]) -> None:
-        """Follow these tokens from now on, with what observed wallets did in each (by mint). What
-        is known of other tokens is forgotten.
-        """
+        """Give a twin a ticket for a position that its trader opened, or note the trader's sale."""
         self.tokens, self.flows = {token.mint: token for token in tokens}, flows
         self.windows = {
             mint: window for mint, window in self.windows.items() if mint in self.tokens
@@ -121,7 +119,6 @@ class Market:
         }
 
     def copy(self) -> "Market":
-        """Return a market that can be played without changing this one."""
         other = Market(self.interval_ms, self.tokens.values(), self.flows)
         other.windows, other.before = dict(self.windows), dict(self.before)
         other.memories, other.costs = dict(self.memories), self.costs
@@ -133,13 +130,12 @@ class Market:
         return other
 
     def copy_at(self, now: int) -> "Market | None":
-        """Return a market that can be played at `now` (ms); None if this one has seen a later
-        snapshot: the clock was set back, and every new snapshot would count as out of date.
+        """Return a copy to play at `now` (ms), or None if this market has seen a later snapshot:
+        the clock was set back, and every new snapshot would count as out of date.
         """
         return None if self.newest_at > now + SKEW_MS else self.copy()
 
     def apart(self, handle: str) -> "Market":
-        """Return the same market for a twin, whose trades move only its own pools."""
         # Five times as fast as copy.copy; each twin asks for one in each round.
         other = Market.__new__(Market)
         memories = self.apart_memories.setdefault(handle, {})
@@ -147,7 +143,7 @@ class Market:
         return other
 
     def push(self, snapshot: Snapshot, now: int) -> CheckedSnapshot:
-        """Check a snapshot; one without a flaw enters its token's window."""
+        """Check a snapshot; without a flaw it enters its token's window."""
         flaw = find_flaw(self.before.get(snapshot.mint), snapshot, now, self.horizon_ms)
         if flaw != "clock_skew":
             self._note_time(snapshot.at)
@@ -163,8 +159,8 @@ class Market:
         return CheckedSnapshot(snapshot, flaw)
 
     def _extend(self, snapshot: Snapshot) -> None:
-        """Add a snapshot to its token's window. One that arrives sooner than the scout's interval,
-        like those of held tokens, replaces the newest: windows count intervals.
+        """Add a snapshot to its token's window. Windows count intervals, so a snapshot less than an
+        interval after the last one, like those of held tokens, replaces it.
         """
         kept = self.windows.get(snapshot.mint, ())
         if len(kept) > 1 and (kept[-1].at - kept[-2].at) * 4 < self.interval_ms * 3:
@@ -173,18 +169,18 @@ class Market:
         self.windows[snapshot.mint] = (*recent, snapshot)
 
     def note_sol(self, seen: Iterable[Snapshot]) -> None:
-        """Note what a SOL costs: the middle of what the snapshots of a moment say."""
+        """Note the SOL price: the median of this moment's snapshots."""
         prices = sorted(one.sol_cents for one in seen if one.sol_cents)
         if prices:
             self.sol_cents = prices[len(prices) // 2]
 
     def begin(self, at: int, silences: Sequence[Silence]) -> None:
-        """Begin at a time (ms), after these silences."""
+        """Start at a time (ms), after these silences."""
         self.awake_since = self.newest_at = at
         self.silences = list(silences)
 
     def count_awake_ms(self, since: int, until: int) -> int:
-        """Return how much of a time was in no silence, as far back as those are known."""
+        """Return the time outside known silences."""
         silent = (min(one.end, until) - max(one.start, since) for one in self.silences)
         return until - since - sum(one for one in silent if one > 0)
 
@@ -198,12 +194,12 @@ class Market:
 
     @property
     def patience_ms(self) -> int:
-        """How long a held token may be without a usable price before a review opens."""
+        """How long a held token may lack a usable price before its position is doubted."""
         return MISSING_INTERVALS * self.interval_ms
 
     def view(self, mint: str) -> View:
-        """Return a token that has a window as strategies see it: nothing of later, and nothing
-        that was not known then.
+        """Return a token with a window as strategies see it, without anything that wasn't known
+        then.
         """
         window = self.windows[mint]
         last = window[-1]
@@ -215,7 +211,6 @@ class Market:
         return View(self.tokens[mint], window, flows)
 
     def is_unproven(self, snapshot: Snapshot) -> bool:
-        """Tell whether real fills at the snapshot's venue are unknown or far from the model's."""
         if snapshot.pool:
             # It reproduced the fill of the transaction that showed it.
             return False
@@ -233,19 +228,17 @@ class Market:
 
     # ---- what simulated trades did ---------------------------------------------------------------
     def recall(self, snapshot: Snapshot) -> Memory:
-        """Return what the pool of a snapshot remembers; nothing of what was more than a day ago."""
+        """Return a pool's memory; nothing from more than a day ago."""
         memory = self.memories.get(pool_key(snapshot), NEVER_TRADED)
         is_old = memory.last is not None and snapshot.at - memory.last.at > FORGOTTEN_MS
         return NEVER_TRADED if is_old else memory
 
     def remember(self, fill: Fill, snapshot: Snapshot) -> None:
-        """Let the pool of a snapshot remember a fill."""
         self.memories[pool_key(snapshot)] = remember(self.recall(snapshot), fill, snapshot)
 
 
 # ---- after closes and days -----------------------------------------------------------------------
 def record_close(trader: Trader, position: Position) -> None:
-    """Count a close, which advances the phase and may begin pauses and lessons."""
     close = summarize(position, public_id(trader.handle, "close", position.number), trader.reviewed)
     at = close.closed_at
     recent = [one for one in trader.closes if one.closed_at > at - 2 * rules.LOOK_BACK_MS]
@@ -272,7 +265,7 @@ def record_close(trader: Trader, position: Position) -> None:
 
 
 def summarize(position: Position, ident: str, reviewed: bool = False) -> Close:
-    """Return a closed position as rules and comparisons count it."""
+    """Return a closed position as a Close."""
     assert position.closed_at is not None and position.reason is not None
     return Close(
         ident,
@@ -289,7 +282,7 @@ def summarize(position: Position, ident: str, reviewed: bool = False) -> Close:
 
 
 def add_pauses(trader: Trader, at: int) -> None:
-    """Begin the pauses that the newest close gives reason to, and note them in the diary."""
+    """Start the pauses that the newest close triggers, and note them in the diary."""
     number = len(trader.journal.entries)
     found = rules.find_pauses(
         trader.closes,
@@ -316,8 +309,8 @@ def add_pauses(trader: Trader, at: int) -> None:
 
 
 def run_heartbeat(trader: Trader, now: int) -> None:
-    """Note a new day's first equity, count the days of the phase, and end pauses and Guarded Start
-    whose time has come.
+    """Note a new day's first equity, count the phase's days, and end expired pauses and Guarded
+    Start.
     """
     if rules.is_another_day(trader.day, now):
         trader.day, trader.day_equity = now // DAY_MS, trader.account.equity
@@ -335,7 +328,6 @@ def run_heartbeat(trader: Trader, now: int) -> None:
 
 
 def end_pause(trader: Trader, pause: Pause, now: int) -> None:
-    """End a pause, and note in the diary how the positions opened in it have ended."""
     trader.pauses.remove(pause)
     covered = rules.list_covered(pause, trader.closes)
     trader.add_line(
@@ -353,7 +345,7 @@ def end_pause(trader: Trader, pause: Pause, now: int) -> None:
 
 
 def check_drawdown(trader: Trader, at: int) -> None:
-    """Go back to Guarded Start where the equity is far below its peak."""
+    """Return to Guarded Start if the equity is far below its peak."""
     equity = trader.account.equity
     trader.peak = max(trader.peak, equity)
     if rules.is_locked(equity, trader.peak, trader.phase):
@@ -366,15 +358,15 @@ def check_drawdown(trader: Trader, at: int) -> None:
 
 
 def change_phase(trader: Trader, name: str, at: int, why: str) -> None:
-    """Begin a phase, and with it a new peak; the diary says why."""
+    """Start a phase with a new peak."""
     trader.phase = rules.Phase(name, since=at, last_day=trader.phase.last_day)
     trader.peak = trader.account.equity
     trader.add_line("phase", at, what=name, why=why)
 
 
 def check_account(trader: Trader, at: int) -> None:
-    """Open a review if the starting cash changed under an open account, or a position was marked on
-    a clock ahead of this one.
+    """Open a review if the starting cash changed, or a position was marked by a clock ahead of this
+    one.
     """
     if trader.starting_cash != STARTING_CASH:
         trader.open_review(
@@ -404,14 +396,13 @@ class DueOrder(NamedTuple):
 
 
 def expire_orders(trader: Trader, at: int) -> None:
-    """End the orders that have expired."""
     for order in list(trader.account.orders.values()):
         if at > order.expires_at:
             end_order(trader, order, "part_filled" if order.done else "expired", at)
 
 
 def end_order(trader: Trader, order: Order, state: str, at: int) -> None:
-    """End an order; where nothing of it was filled, the diary says so."""
+    """End an order, and note in the diary if nothing of it was filled."""
     trader.journal.orders[order.number] = trader.account.settle(order, state)
     if not order.done:
         trader.add_line(
@@ -427,8 +418,8 @@ def end_order(trader: Trader, order: Order, state: str, at: int) -> None:
 
 
 def drop_orders(trader: Trader, at: int, *, all_of_them: bool = True) -> None:
-    """End all open orders after a restart: they count as not filled. Not all of them: those that
-    were decided on a clock ahead of this one, and would be due when it gets there.
+    """End all open orders after a restart. With all_of_them=False: only orders decided by a clock
+    ahead of this one.
     """
     for order in list(trader.account.orders.values()):
         if all_of_them:
@@ -489,7 +480,6 @@ def settle_due(
 
 
 def refuse_fill(trader: Trader, order: Order, reason: str, at: int) -> None:
-    """End an order without this fill; the diary says why."""
     trader.add_line(
         "refusal",
         at,
@@ -503,7 +493,6 @@ def refuse_fill(trader: Trader, order: Order, reason: str, at: int) -> None:
 
 
 def find_refusal(trader: Trader, order: Order, snapshot: Snapshot, flaw: str | None) -> str | None:
-    """Return why a due order may not fill on this snapshot, or None."""
     if order.side == "sell" and order.mint not in trader.account.positions:
         trader.open_review(
             "double_exit",
@@ -517,8 +506,8 @@ def find_refusal(trader: Trader, order: Order, snapshot: Snapshot, flaw: str | N
 
 
 def settle(trader: Trader, order: Order, snapshot: Snapshot, market: Market) -> None:
-    """Make one attempt to fill an order; where the pool has nothing left for it, it waits. One that
-    slipped beyond its limit ends: the strategy decides again.
+    """Try to fill an order. If the pool has nothing left, it waits; beyond its slippage limit it
+    ends, and the strategy decides again.
     """
     position = trader.account.positions.get(order.mint)
     done = fill(
@@ -546,9 +535,7 @@ def settle(trader: Trader, order: Order, snapshot: Snapshot, market: Market) -> 
 def book_fill(
     trader: Trader, order: Order, done: Fill, snapshot: Snapshot, market: Market
 ) -> Order:
-    """Book a fill, let its pool remember it, note it in the journal, and return the order after
-    it.
-    """
+    """Book a fill in the account, the pool's memory and the journal; return the order after it."""
     order, position = trader.account.apply(order, done, snapshot)
     market.remember(done, snapshot)
     if position is not None and position.closed_at is None and market.is_unproven(snapshot):
@@ -571,9 +558,6 @@ def book_fill(
 
 
 def describe_plan(trader: Trader, order: Order, done: Fill) -> dict[str, str]:
-    """Return why a purchase was made, how far below it the stop is, and what share of the account
-    it took.
-    """
     return {
         "detail": order.detail,
         "stopPct": exact(trader.strategy.stop_bps, 2),
@@ -582,7 +566,7 @@ def describe_plan(trader: Trader, order: Order, done: Fill) -> dict[str, str]:
 
 
 def describe_fill(order: Order, done: Fill, position: Position | None) -> dict[str, Any]:
-    """Return the facts of a fill for the diary, as display texts."""
+    """Return a fill's facts for the diary, as display text."""
     facts: dict[str, Any] = {
         "side": done.side,
         "symbol": order.symbol,
@@ -626,7 +610,7 @@ def update_positions(
     at: int,
     faults: Faults,
 ) -> None:
-    """Write off positions whose liquidity or price is gone, mark the others, open reviews."""
+    """Write off positions that lost liquidity or price, mark the others, and open reviews."""
     for position in trader.held:
         faults.mint = position.mint
         snapshot, flaw = seen.get(position.mint, (None, "unseen"))
@@ -651,7 +635,6 @@ def update_position(
     market: Market,
     at: int,
 ) -> None:
-    """Write one position off, mark it, or note that it has no usable price."""
     if snapshot is not None and flaw != "clock_skew":
         if position.pair and snapshot.pair and snapshot.pair != position.pair:
             moved = move_position(trader, position, snapshot)
@@ -678,9 +661,6 @@ def update_position(
 
 
 def move_position(trader: Trader, position: Position, snapshot: Snapshot) -> Position:
-    """Follow a token to another pair, and return the position there: another market, whose
-    liquidity is compared from now on. Its first snapshot is neither a mark nor a loss.
-    """
     moved = replace(position, pair=snapshot.pair, liquidity=snapshot.liquidity)
     trader.account.positions[position.mint] = moved
     trader.journal.positions[moved.number] = moved
@@ -688,7 +668,6 @@ def move_position(trader: Trader, position: Position, snapshot: Snapshot) -> Pos
 
 
 def mark_position(trader: Trader, position: Position, snapshot: Snapshot, market: Market) -> None:
-    """Value a position at what its pool would pay."""
     terms = Terms(position.decimals, market.tokens[position.mint].transfer_fee_bps)
     worth = liquidate(position.raw, snapshot, terms, market.recall(snapshot))
     marked = position.marked(snapshot, market.horizon_ms, worth, market.interval_ms)
@@ -704,8 +683,8 @@ def raise_flaw(
     about: str,
     subject: int | str,
 ) -> None:
-    """Open a review about a snapshot that is not believable, once while its price stays so; of an
-    account that no operator reviews, exclude the position.
+    """Open a review of an implausible snapshot, once until its price is plausible again. Without an
+    operator to review the account, exclude the position.
     """
     if flaw not in REVIEWED_FLAWS:
         return
@@ -716,7 +695,7 @@ def raise_flaw(
 
 
 def doubt(trader: Trader, mint: str, mark: str) -> None:
-    """Keep the close of an open position from being compared, and nothing else of its account."""
+    """Exclude the close of an open position from comparisons, and nothing else of its account."""
     if mark not in trader.account.positions[mint].marks:
         position = trader.account.doubt(mint, mark)
         trader.journal.positions[position.number] = position
@@ -731,7 +710,7 @@ def handle_missing_price(
 ) -> None:
     """Doubt a position without a usable price for three intervals; after a day close it at nothing.
 
-    Time in which no token had a snapshot counts for neither: the scout was silent, not the token.
+    Time without a snapshot of any token doesn't count: the scout was silent, not the token.
     """
     if at - max(position.marked_at, market.awake_since) <= market.patience_ms:
         return
@@ -748,7 +727,7 @@ def write_off_position(
     market: Market,
     reason: str = "liquidity_gone",
 ) -> None:
-    """Write a position off at once, before any other rule; an open order is cancelled."""
+    """Write a position off immediately, before any other rule; cancels its open order."""
     order = trader.account.order_for(position.mint)
     if order:
         end_order(trader, order, "cancelled", snapshot.at)
@@ -788,7 +767,7 @@ MAX_POOL_SHARE_BPS = 200
 def leave(
     trader: Trader, market: Market, seen: Mapping[str, CheckedSnapshot], now: int, faults: Faults
 ) -> None:
-    """Place the sales that the strategy wants for the open positions."""
+    """Place the sales that strategies want."""
     for position in trader.held:
         faults.mint = position.mint
         snapshot, flaw = seen.get(position.mint, (None, "unseen"))
@@ -800,8 +779,8 @@ def leave(
 def leave_position(
     trader: Trader, market: Market, position: Position, snapshot: Snapshot, now: int
 ) -> None:
-    """Place the sale that the strategy wants for one position; it replaces an open buy, and a stop
-    a sale that has a limit.
+    """Place the sale that the strategy wants for a position. It replaces an open purchase; a stop
+    also replaces a sale with a limit.
     """
     found = decide(market.view(position.mint), position, trader.strategy, now)
     order = trader.account.order_for(position.mint)
@@ -831,7 +810,7 @@ def leave_position(
 
 
 def gives_way(order: Order, found: Exit) -> bool:
-    """Tell whether an open order is replaced by the sale that a strategy wants."""
+    """Return whether the strategy's sale replaces an open order."""
     return order.side == "buy" or (found.reason in STOPS and order.reason not in STOPS)
 
 
@@ -880,8 +859,8 @@ def place(
 
 
 def find_least(market: Market, snapshot: Snapshot, side: str, amount: int, limit_bps: int) -> int:
-    """Return the least that an order of `amount` may bring: what its pool would give now, less the
-    limit. Where the pool would take only a part now, that part's rate counts.
+    """Return the least that an order may bring: what its pool would give now, less the limit. If
+    the pool would fill only a part now, that part's rate applies.
     """
     token, memory = market.tokens[snapshot.mint], market.recall(snapshot)
     assert token.decimals is not None
@@ -902,10 +881,9 @@ def enter(
     now: int,
     faults: Faults,
 ) -> None:
-    """Evaluate each distinct strategy once, then place the entries that each trader may make.
+    """Evaluate each distinct strategy once, then place each trader's entries.
 
-    Traders go through the tokens each in an order of its own, so that they compete for pools
-    fairly.
+    Each trader considers tokens in its own order, so that all compete for pools fairly.
     """
     views = [market.view(mint) for mint, (_, flaw) in seen.items() if flaw is None]
     by_strategy: dict[Strategy, list[Signal]] = {}
@@ -944,8 +922,8 @@ class Signal(NamedTuple):
 
 
 def find_signals(views: Iterable[View], strategy: Strategy, now: int) -> list[Signal]:
-    """List what a strategy decides about tokens now (ms), where that is something; an exception it
-    raises is raised again for each trader with this strategy.
+    """List a strategy's decisions about tokens at `now` (ms). An exception is kept, and raised
+    again for each trader with this strategy.
     """
     signals, found = list[Signal](), None
     for view in views:
@@ -961,9 +939,7 @@ def find_signals(views: Iterable[View], strategy: Strategy, now: int) -> list[Si
 
 
 def rank(trader: Trader, mint: str) -> bytes:
-    """Return a sort key of the token that differs from trader to trader and is the same in a
-    replay.
-    """
+    """Return a sort key of the token that differs by trader and is the same in a replay."""
     return hashlib.sha256(f"{trader.handle}|{mint}".encode()).digest()
 
 
@@ -990,7 +966,6 @@ def consider(
 
 
 def find_limit(trader: Trader, token: Token, at: int) -> Refusal | None:
-    """Return what keeps this trader from entering the token, whatever its strategy says."""
     account = trader.account
     base_ms = trader.strategy.cooldown_seconds * 1000
     cooldown = rules.cooldown_for(base_ms, trader.pauses, token.mint, at)
@@ -1016,16 +991,13 @@ def find_limit(trader: Trader, token: Token, at: int) -> Refusal | None:
 
 
 def size_entry(trader: Trader, view: View, at: int) -> int:
-    """Return the lamports for an entry: the allowed share of the equity, capped."""
     mint = view.token.mint
     share = rules.size_for(trader.strategy.size_bps, trader.phase, trader.pauses, mint, at)
     return cap_entry(trader, view, trader.account.equity * share // ONE)
 
 
 def cap_entry(trader: Trader, view: View, wanted: int) -> int:
-    """Return at most the lamports `wanted` for an entry: what the free cash and a share of the pool
-    allow.
-    """
+    """Limit the size of an entry to the free cash and a share of the pool."""
     token = view.token
     pool = find_pool(view.last, token.decimals) if token.decimals is not None else None
     most = pool.sol * MAX_POOL_SHARE_BPS // ONE if pool else wanted
@@ -1038,7 +1010,6 @@ REASON = "random"
 
 
 def name_twin(handle: str, number: int) -> str:
-    """Return the handle of a trader's twin, which seeds its chance; no trader can have it."""
     return f"{handle}|random{number}"
 
 
@@ -1072,7 +1043,7 @@ def play_twins(
 
 
 def follow(twin: Trader, trader: Trader, done: JournalFill, interval_ms: int) -> None:
-    """Give a twin a ticket for a position that its trader opened, or note what the trader sold."""
+    """Give a twin a ticket for a position that its trader opened, or note the trader's sale."""
     fill, number = done
     if fill.failed or number is None or not fill.raw:
         return
@@ -1094,7 +1065,7 @@ def follow(twin: Trader, trader: Trader, done: JournalFill, interval_ms: int) ->
 
 
 def draw_delay(handle: str, number: int) -> int:
-    """Return how many scout intervals after its trader's purchase a ticket is due: 0 to WINDOW."""
+    """Return the delay of a ticket in scout intervals: 0 to WINDOW."""
     return int.from_bytes(_draw(handle, number, "delay")[:8]) % (WINDOW + 1)
 
 
@@ -1103,19 +1074,18 @@ def _draw(handle: str, number: int, about: str) -> bytes:
 
 
 def is_over(twin: Trader, ticket: Ticket, at: int) -> bool:
-    """Tell whether a ticket has expired, or what was bought with it is sold."""
+    """Return whether a ticket has expired or its position is closed."""
     if ticket.mint is None or has_missed(twin, ticket):
         return at > ticket.expires_at
     return is_closed(twin, ticket)
 
 
 def is_closed(twin: Trader, ticket: Ticket) -> bool:
-    """Tell whether what a twin bought with a ticket is sold."""
     return any(one.mint == ticket.mint and one.opened_at > ticket.ordered_at for one in twin.closes)
 
 
 def has_missed(twin: Trader, ticket: Ticket) -> bool:
-    """Tell whether the order of a ticket ended without a fill, so that it may order again."""
+    """Return whether a ticket's order ended without a fill, so that it may order again."""
     return not (
         ticket.mint is None
         or ticket.mint in twin.account.positions
@@ -1127,7 +1097,7 @@ def has_missed(twin: Trader, ticket: Ticket) -> bool:
 def sell(
     twin: Trader, market: Market, seen: Mapping[str, CheckedSnapshot], ticket: Ticket, at: int
 ) -> Ticket:
-    """Order the sale that a ticket has due, and return what is left of it.
+    """Order a ticket's due sale and return the remaining ticket.
 
     Decided an interval early, since an order fills on the next quote.
     """
@@ -1155,8 +1125,8 @@ def buy(
     at: int,
     now: int,
 ) -> Ticket:
-    """Order a random token for a ticket that is due, of the ticket's size where a pool allows it,
-    and return the ticket.
+    """Order a random token for a due ticket, at the ticket's size if a pool allows it; return the
+    ticket.
     """
     if at < ticket.due_at or (ticket.mint is not None and not has_missed(twin, ticket)):
         return ticket
@@ -1176,7 +1146,6 @@ def buy(
 
 
 def may_enter(twin: Trader, view: View, at: int, now: int) -> bool:
-    """Tell whether a twin may enter a token: by what all families refuse, and its cool-down."""
     mint, cooldown = view.token.mint, twin.strategy.cooldown_seconds * 1000
     return not (
         view.token.decimals is None
@@ -1196,11 +1165,10 @@ def play(
     now: int,
     faults: Faults | None = None,
 ) -> None:
-    """Play one round. `snapshots` are of one moment; `now` is when the engine sees them, and
-    decides only whether they are stale or ahead of the clock.
+    """Play one round. `snapshots`: of one moment; `now`: when the engine sees them, which only
+    decides whether they are stale or ahead of the clock.
 
-    faults: collects what goes wrong with one trader or token; without it such an exception ends
-    the round.
+    faults: collects exceptions by trader and token; without it they propagate.
     """
     faults = faults or Faults(raising=True)
     # A snapshot from the future does not move the time, or positions would look unpriced until
@@ -1228,8 +1196,8 @@ def play(
 def check_snapshots(
     market: Market, snapshots: Sequence[Snapshot], now: int, faults: Faults
 ) -> dict[str, CheckedSnapshot]:
-    """Push the snapshots into the market; return those of its tokens by mint. A snapshot that
-    raises is left out.
+    """Push snapshots into the market and return those of its tokens by mint, without any that
+    raised.
     """
     seen: dict[str, CheckedSnapshot] = {}
     for one in snapshots:

@@ -125,13 +125,13 @@ class Pool(NamedTuple):
 
 
 def pool_key(snapshot: Snapshot) -> str:
-    """Return what tells pools apart: the pair, or the mint where the provider tells none."""
+    """Return the pair, or the mint if the provider names no pair."""
     return snapshot.pair or snapshot.mint
 
 
 def find_pool(snapshot: Snapshot, decimals: int, side: str = "buy") -> Pool | None:
-    """Return the pool of a snapshot with a price as a purchase or a sale sees it; None if its
-    reserves are unknown.
+    """Return a priced snapshot's pool as a purchase or sale sees it; None if its reserves are
+    unknown.
     """
     if snapshot.pool:
         return Pool(*snapshot.pool.after)
@@ -146,8 +146,8 @@ def find_pool(snapshot: Snapshot, decimals: int, side: str = "buy") -> Pool | No
 
 
 def find_virtual(snapshot: Snapshot) -> int:
-    """Return the lamports by which a pool is priced as if its vault held more: what its tokens are
-    worth beyond the vault, at most as much again.
+    """Return the lamports that PumpSwap prices in addition to the vault: what the tokens are worth
+    beyond it, at most as much again.
     """
     if snapshot.liquidity is None or not snapshot.sol_cents or snapshot.reserve is None:
         return 0
@@ -160,7 +160,7 @@ def _divide(above: int, below: int, side: str) -> int:
 
 
 def _find_curve(snapshot: Snapshot, decimals: int, side: str) -> Pool | None:
-    """Return a launch curve at its price; None where the price lies on no such curve."""
+    """Return the launch curve at a snapshot's price; None if no curve has that price."""
     if decimals != CURVE_DECIMALS or not snapshot.price:
         return None
     tokens = isqrt(CURVE * 10**CURVE_DECIMALS * SCALE // (snapshot.price * LAMPORTS))
@@ -173,7 +173,7 @@ def _find_curve(snapshot: Snapshot, decimals: int, side: str) -> Pool | None:
 
 
 def shift(pool: Pool, flow: int, side: str = "sell") -> Pool:
-    """Return a pool after a net flow of lamports, along its own curve, as a side sees it."""
+    """Move a pool along its own curve by a net flow of lamports."""
     sol = pool.sol + flow
     if sol <= 0:
         return pool._replace(sol=0, tokens=0, payable=0, buyable=0)
@@ -188,10 +188,10 @@ def shift(pool: Pool, flow: int, side: str = "sell") -> Pool:
 
 
 def carry(memory: Memory, snapshot: Snapshot, decimals: int) -> int:
-    """Return the flow that is left of a pool's memory at a snapshot.
+    """Return what is left of a pool's flow at a snapshot.
 
-    It fades with the share of the pool that observed volume turned over, and where the pool was
-    drained since, what was in it by simulation went with the rest.
+    It fades with the share of the pool that observed volume turned over. If the pool was drained
+    since, the flow shrank with it.
     """
     last = memory.last
     if last is None or last.id == snapshot.id or not memory.flow:
@@ -221,10 +221,10 @@ class Turnover(NamedTuple):
 
 
 def turnover(last: Snapshot, snapshot: Snapshot) -> Turnover | None:
-    """Return what passed through a pool between two snapshots; None where it is unknown.
+    """Return the volume that passed through a pool between two snapshots, or None if unknown.
 
-    The shortest window that covers the time between is told by the provider: five minutes, an hour
-    or a day.
+    Uses the shortest of the provider's windows that covers the time: five minutes, an hour or a
+    day.
     """
     side = find_side_cents(snapshot)
     if not side:
@@ -243,7 +243,7 @@ def turnover(last: Snapshot, snapshot: Snapshot) -> Turnover | None:
 
 
 def find_side_cents(snapshot: Snapshot) -> int | None:
-    """Return what the SOL side of a pool is worth, in USD cents; None where that is unknown."""
+    """Return the value of a pool's SOL side in USD cents, or None if unknown."""
     if snapshot.liquidity is not None:
         return snapshot.liquidity // 2
     if find_venue(snapshot.venue).kind == "curve" and snapshot.sol_cents is not None:
@@ -253,7 +253,6 @@ def find_side_cents(snapshot: Snapshot) -> int | None:
 
 
 def venue_of(snapshot: Snapshot) -> Venue:
-    """Return the venue a snapshot was taken at."""
     return find_venue(snapshot.venue)
 
 
@@ -422,11 +421,11 @@ def fill(
     last_raw: int | None = None,
     costs: NetworkCosts = RECORDED_COSTS,
 ) -> Fill | None:
-    """Return the fill of an order on a snapshot, or None where the pool has nothing left for it.
+    """Return an order's fill on a snapshot, or None if the pool has nothing left for it.
 
     memory: what the order's pool remembers. first: there is no position yet, so rent is due.
     last_raw: the position's raw amount; selling all of it returns the rent. The caller has checked
-    that the order is due and the snapshot believable.
+    that the order is due and the snapshot plausible.
     """
     flow = carry(memory, snapshot, order.decimals)
     taken = quote(order.side, order.remaining, snapshot, order, memory, flow)
@@ -473,7 +472,7 @@ def quote_pool(
     pool: Pool | None,
     fee_bps: int,
 ) -> Amounts | None:
-    """The same for a pool whose sides are known. `snapshot`: for its price."""
+    """Quote a pool with known reserves. `snapshot`: for its price."""
     trade = _buy if side == "buy" else _sell
     return trade(amount, snapshot, order, pool, fee_bps)
 
@@ -505,8 +504,8 @@ class Terms(NamedTuple):
 
 
 def _felt(side: str, flow: int) -> int:
-    """Return the flow that a trade is priced with. What others sold makes nobody's purchase
-    cheaper than the market.
+    """Return the flow that prices a trade. Sales by other traders make no purchase cheaper than the
+    market.
     """
     return max(0, flow) if side == "buy" else flow
 
@@ -539,8 +538,8 @@ def _attempt(
 
 
 def _find_marks(order: Order, snapshot: Snapshot) -> tuple[str, ...]:
-    """Return what a fill rests on: why it does not count (nobody knows how much is in the pool, or
-    how it pays), and whether a second provider saw the fall it was made on.
+    """Return what a fill rests on: unknown reserves or pricing, which exclude it; observed
+    reserves; a fall that a second provider confirmed.
     """
     if not snapshot.price:
         return ()
@@ -554,8 +553,8 @@ def _find_marks(order: Order, snapshot: Snapshot) -> tuple[str, ...]:
 
 
 def remember(memory: Memory, fill: Fill, snapshot: Snapshot) -> Memory:
-    """Return what a pool remembers after a fill; a failed one moved nothing, and neither did one
-    for which there was no pool any more.
+    """Return a pool's memory after a fill. Failed attempts and write-offs without a pool move
+    nothing.
     """
     if not fill.turn:
         return memory
@@ -566,15 +565,15 @@ def remember(memory: Memory, fill: Fill, snapshot: Snapshot) -> Memory:
 
 
 def is_failing(order: Order) -> bool:
-    """Tell whether this attempt of the order fails. The chance is seeded by handle, order number,
-    model and attempt, so that it is the same in every replay.
+    """Return whether this attempt fails, by chance seeded with handle, order number, model and
+    attempt: the same in every replay.
     """
     return _chance(order, "") % ONE < FAILURE_BPS
 
 
 def draw_network_fee(order: Order, costs: NetworkCosts) -> int:
-    """Return the lamports that this attempt pays the network, between the 50th and the 90th
-    percentile of what swaps paid, on straight lines between the known ones.
+    """Return the lamports that this attempt pays the network: linear between the 50th and 90th
+    percentile of real swaps.
     """
     place = 5_000 + _chance(order, "|fee") % 4_001
     low, high, start, width = (
@@ -598,7 +597,7 @@ def _fee(lamports: int, bps: int) -> int:
 def _buy(
     lamports: int, snapshot: Snapshot, terms: "Order | Terms", pool: Pool | None, fee_bps: int
 ) -> Amounts | None:
-    """Return what at most `lamports` buy, fees included; None where nothing is left to buy."""
+    """Return what at most `lamports` buy, including fees; None if nothing is left to buy."""
     net = lamports - _fee(lamports, fee_bps)
     if pool is None:
         paid = min(net, UNKNOWN_MAX)
@@ -617,7 +616,6 @@ def _buy(
 
 
 def _room(pool: Pool) -> int:
-    """Return the lamports that buy all a pool can give; an ordinary pool's end is never reached."""
     if pool.buyable >= pool.tokens:
         return ALL_SOL
     return pool.sol * pool.buyable // (pool.tokens - pool.buyable)
@@ -626,7 +624,7 @@ def _room(pool: Pool) -> int:
 def _sell(
     raw: int, snapshot: Snapshot, terms: "Order | Terms", pool: Pool | None, fee_bps: int
 ) -> Amounts | None:
-    """Return what a sale of at most `raw` units moves; None where there is nobody to sell to."""
+    """Return what a sale of at most `raw` units moves; None if the pool is empty."""
     price = snapshot.known_price
     if pool is None:
         raw = min(raw, UNKNOWN_MAX * 10**terms.decimals * SCALE // (price * LAMPORTS))
@@ -639,12 +637,12 @@ def _sell(
 
 
 def _keep(raw: int, bps: int) -> int:
-    """Return what arrives of raw units after the token's own fee."""
+    """Return the amount left after the token's transfer fee."""
     return raw - _fee(raw, bps)
 
 
 def _widen(got: int, pool: Pool | None) -> int:
-    """Make what is got worse where nobody knows how the pool pays."""
+    """Reduce the result if the pool's pricing is unknown."""
     return got if pool is not None and pool.fits else got * (ONE - WIDE_BPS) // ONE
 
 
@@ -662,7 +660,7 @@ def _sold(raw: int, received: int, price: int, decimals: int, fee_bps: int) -> A
 
 # ---- what is held --------------------------------------------------------------------------------
 def liquidate(raw: int, snapshot: Snapshot, terms: Terms, memory: Memory) -> int:
-    """Return the lamports that a pool would pay now for all of a position, after its fee."""
+    """Return the lamports that a pool would pay now for a whole position, after its fee."""
     if raw <= 0 or not snapshot.price:
         return 0
     flow = carry(memory, snapshot, terms.decimals)
@@ -676,8 +674,8 @@ def liquidate(raw: int, snapshot: Snapshot, terms: Terms, memory: Memory) -> int
 
 
 def is_gone(snapshot: Snapshot, liquidity_at_entry: int | None) -> bool:
-    """Tell whether the pool's known liquidity is next to nothing, or next to nothing of what it
-    was.
+    """Return whether the pool's known liquidity is close to nothing, or close to nothing of that at
+    entry.
     """
     liquidity = snapshot.liquidity
     return snapshot.reserve == 0 or (
@@ -693,11 +691,10 @@ def write_off(
     memory: Memory,
     costs: NetworkCosts = RECORDED_COSTS,
 ) -> Fill:
-    """Return the fill that closes a position whose liquidity is gone: all of it, at once, at what
-    the pool would pay, possibly nothing.
+    """Return the fill that closes a position without liquidity: all of it, at once, for what the
+    pool would pay.
 
-    mark: the last believable price; what is gone is worth no more. memory: what the pool remembers;
-    it pays from what is left.
+    mark: the last plausible price, an upper limit. memory: what the pool remembers.
     """
     flow = carry(memory, snapshot, order.decimals) if snapshot.price else memory.flow
     price, received = min(snapshot.price or 0, mark), 0
@@ -712,8 +709,8 @@ def write_off(
 def close_at_nothing(
     order: Order, snapshot: Snapshot, mark: int, costs: NetworkCosts = RECORDED_COSTS
 ) -> Fill:
-    """Return the fill that closes a position without a price for a day. `snapshot`: of the mark,
-    with the time of the close; no pool is asked.
+    """Return the fill that closes a position after a day without a price. `snapshot`: of the mark,
+    at the time of the close; it asks no pool.
     """
     sold = _sold(order.amount, 0, mark, order.decimals, 0)
     done = _attempt(order, snapshot, NEVER_TRADED, 0, costs, **sold._asdict(), rent=-RENT)
@@ -780,7 +777,6 @@ OF_POOLS = ("CURVE", "CURVE_VIRTUAL_SOL", "CURVE_KEPT_RAW", "CURVE_DECIMALS")
 
 
 def list_constants() -> list[tuple[object, ...]]:
-    """List all constants that decide what a fill pays, the table of venues among them."""
     table = {**VENUES, "": OTHER_VENUE}
     return [
         *((name, globals()[name]) for name in OF_FILLS),

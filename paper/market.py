@@ -65,7 +65,6 @@ class Token:
         return now - (self.discovered_at if self.pair_created_at is None else self.pair_created_at)
 
     def has_check(self, status: str) -> bool:
-        """Tell whether one of its checks has this status."""
         return any(check.status == status for check in self.checks)
 
 
@@ -103,20 +102,19 @@ class Snapshot:
 
     @property
     def is_confirmed(self) -> bool:
-        """Whether a second provider saw the same fall."""
         before, second = self.fell_from or 0, self.second_price or 0
         return 0 < second * JUMP_BOUND < before
 
     @property
     def quote(self) -> tuple[int | None, int | None, int | None]:
-        """What changes with a new quote: providers send no time, so one with the same price,
-        liquidity and volume is the same quote again.
+        """What a new quote changes. Providers send no time, so equal price, liquidity and volume
+        are the same quote.
         """
         return self.price, self.liquidity, self.volume
 
     @property
     def known_price(self) -> int:
-        """The price of a snapshot that has one, as each without a flaw does."""
+        """The price of a snapshot without a flaw."""
         assert self.price is not None
         return self.price
 
@@ -170,7 +168,7 @@ class WindowSums:
 
 
 def sum_window(snapshots: Sequence[Snapshot]) -> WindowSums:
-    """Sum up snapshots of one token, oldest first, as strategies compare with."""
+    """Sum up snapshots of one token, oldest first."""
     prices = [one.known_price for one in snapshots]
     liquidities = [one.liquidity for one in snapshots if one.liquidity is not None]
     return WindowSums(
@@ -205,13 +203,11 @@ class View:
 
     @property
     def last(self) -> Snapshot:
-        """The newest snapshot of the token."""
         return self.window[-1]
 
     def sums(self, span: int) -> WindowSums:
-        """Return the sums of the `span` snapshots before the last, fewer where there are no more.
-
-        Computed once for all strategies that ask.
+        """Return the sums of up to `span` snapshots before the last, computed once for all
+        strategies.
         """
         if span not in self.summed:
             self.summed[span] = sum_window(self.window[-1 - span : -1])
@@ -262,14 +258,16 @@ def parse_snapshot(
 
 
 def _divide(cents: int | None, price_sol: str | None) -> int | None:
-    """Return a price in USD cents (times SCALE) by the same one in SOL; None without either."""
+    """Return the SOL price in USD cents from a token's price in USD cents (times SCALE) and in SOL;
+    None without either.
+    """
     price = _scaled(price_sol, SCALE, ALL_SOL * SCALE)
     return cents // price if cents is not None and price else None
 
 
 def _scaled(text: str | None, scale: int, maximum: int) -> int | None:
-    """Read a decimal text as a whole number of 1/scale, floored; None for any other text, and for
-    what is negative, not finite or beyond `maximum`.
+    """Parse a decimal text as a whole number of 1/scale, rounded down; None if it isn't a finite
+    number from 0 to `maximum`.
     """
     try:
         # None is a TypeError here.
@@ -284,24 +282,24 @@ def _scaled(text: str | None, scale: int, maximum: int) -> int | None:
 
 
 def value_of(raw: int, price: int, decimals: int) -> int:
-    """Return the lamports that `raw` units are worth at a price, floored."""
+    """Return the value of `raw` units at a price in lamports, rounded down."""
     value: int = raw * price * LAMPORTS // (10**decimals * SCALE)
     return value
 
 
 def price_of(lamports: int, raw: int, decimals: int) -> int:
-    """Return the price at which `raw` units are worth so many lamports."""
+    """Return the price at which `raw` units are worth this many lamports."""
     price: int = lamports * 10**decimals * SCALE // (raw * LAMPORTS)
     return price
 
 
 def find_flaw(before: Snapshot | None, snapshot: Snapshot, now: int, horizon_ms: int) -> str | None:
-    """Return why a snapshot is not believable, or None. `before` is the token's last one that had a
-    price, believable or not.
+    """Return why a snapshot isn't plausible, or None. `before`: the token's last snapshot with a
+    price, plausible or not.
 
-    A fall is believed where a second provider saw it, too, else once the next snapshot confirms it;
-    if that takes it back, it is a jump. Another pair is another market: the snapshot that brings it
-    is not compared with the last.
+    A fall is believed if a second provider or the next snapshot confirms it; if the next snapshot
+    takes it back, it is a jump. Another pair is another market, so its first snapshot isn't
+    compared.
     """
     if snapshot.at > now + SKEW_MS or (before and snapshot.at < before.at):
         return "clock_skew"
@@ -320,7 +318,7 @@ def find_flaw(before: Snapshot | None, snapshot: Snapshot, now: int, horizon_ms:
 
 
 def percent(part: int, whole: int) -> str:
-    """Format 100 * part / whole with two decimals, cut toward zero."""
+    """Format 100 * part / whole with two decimals, rounded toward zero."""
     hundredths = abs(part) * 10_000 // abs(whole)
     shown: str = exact(hundredths if (part < 0) == (whole < 0) else -hundredths, 2)
     return shown

@@ -46,9 +46,9 @@ class Span(NamedTuple):
 
 
 def read_recording(span: Span, interval_ms: int, now: int) -> Recording:
-    """Return the recording of a time, at the distance at which all of it is kept.
+    """Return the recording of a time at the distance at which all of it is kept.
 
-    `interval_ms`: the scout's. Tokens are what is known of them now.
+    `interval_ms`: the scout's. Tokens are as they are known now.
     """
     grain = find_grain(span.start, interval_ms, now)
     found = find_tokens(Faults(), store.RECORDED_TOKENS)

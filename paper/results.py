@@ -45,7 +45,6 @@ class Share(NamedTuple):
     whole: float
 
     def plus(self, other: "Share") -> "Share":
-        """Return the sum of both."""
         return Share(self.part + other.part, self.whole + other.whole)
 
 
@@ -60,14 +59,13 @@ class Ratio(NamedTuple):
     days: int
 
     def interval(self, level: float = LEVEL / 100) -> Interval:
-        """Return the two-sided interval of this level."""
         reach = find_student(1 - (1 - level) / 2, self.days - 1) * self.error
         return Interval(self.value - reach, self.value + reach)
 
 
 def describe(closes: Sequence[Close], start: int) -> dict[str, Any]:
-    """Return the figures of eligible closes. start: lamports in the accounts they were made in,
-    which their drawdown is measured by.
+    """Return the figures of eligible closes. start: lamports of their accounts, the base of the
+    drawdown.
     """
     eligible = [close for close in closes if close.excluded is None]
     return {
@@ -102,7 +100,7 @@ def find_win_interval(groups: Sequence[Sequence[Close]]) -> list[float] | None:
 
 
 def explain_missing(clusters: int, days: int) -> str | None:
-    """Return why closes have no interval; None where they have one."""
+    """Return why closes have no interval, or None."""
     if days < MIN_DAYS:
         return f"{days} of the {MIN_DAYS} days an interval needs"
     if clusters < MIN_CLUSTERS:
@@ -111,28 +109,25 @@ def explain_missing(clusters: int, days: int) -> str | None:
 
 
 def count_days(groups: Sequence[Sequence[Close]]) -> int:
-    """Count the UTC days on which clusters began."""
     return len({group[0].opened_at // DAY_MS for group in groups})
 
 
 def find_return(close: Close) -> float:
-    """Return what a close earned, as a share of what was spent on it."""
     return close.net / max(1, close.spent)
 
 
 def find_win(close: Close) -> float:
-    """Return 1 for a close that won, else 0."""
     return float(close.net > 0)
 
 
 def find_ratio(
     groups: Sequence[Sequence[Close]], measure: Callable[[Close], float], *, pseudo: bool = False
 ) -> Ratio | None:
-    """Return the mean of a measure over the closes of these clusters with its error over days; None
-    for too few days or clusters.
+    """Return the mean of a measure over clustered closes with its error over days; None for too few
+    days or clusters.
 
-    pseudo: count one more close at 0 and one at 1, each on a day of its own, since closes that all
-    won would have no error (Agresti and Coull 1998).
+    pseudo: count one more close at 0 and one at 1, each on its own day, since closes that all won
+    would have no error (Agresti and Coull 1998).
     """
     days = count_days(groups)
     if explain_missing(len(groups), days):
@@ -173,8 +168,8 @@ def find_student(p: float, freedom: int) -> float:
 
 
 def student_tail(t: float, freedom: int) -> float:
-    """Return how likely Student's t is above t >= 0: exact for a whole number of degrees of
-    freedom (Abramowitz and Stegun 26.7.3 and 26.7.4).
+    """Return the probability that Student's t exceeds t >= 0, exact for integer degrees of freedom
+    (Abramowitz and Stegun 26.7.3 and 26.7.4).
     """
     theta = atan(t / sqrt(freedom))
     cosine, sine = sqrt(freedom / (freedom + t * t)), t / sqrt(freedom + t * t)
@@ -212,7 +207,7 @@ def compare_ratios(one: Ratio, other: Ratio) -> Difference:
 
 
 def describe_drawdown(eligible: Sequence[Close], start: int) -> float | None:
-    """Return the largest fall of what closes add up to, in percent of its highest so far."""
+    """Return the largest fall of the sum of closes, in percent of its peak."""
     if not eligible or start <= 0:
         return None
     moves = [close.net for close in sorted(eligible, key=lambda one: one.closed_at)]
@@ -223,8 +218,8 @@ def describe_drawdown(eligible: Sequence[Close], start: int) -> float | None:
 
 
 def compare(closes: Sequence[Close], start: int) -> dict[str, Any]:
-    """Return the figures of one family from its closes of the last COMPARED_DAYS. start: lamports
-    in all accounts of the family together.
+    """Return a family's figures from its closes of the last COMPARED_DAYS. start: lamports of all
+    its accounts.
     """
     eligible = [close for close in closes if close.excluded is None]
     returns = list_returns(eligible)
@@ -239,17 +234,16 @@ def compare(closes: Sequence[Close], start: int) -> dict[str, Any]:
 
 
 def count_excluded(closes: Sequence[Close]) -> dict[str, int]:
-    """Count the closes that are not eligible, by reason."""
     return dict(sorted(Counter(close.excluded for close in closes if close.excluded).items()))
 
 
 def list_returns(closes: Sequence[Close]) -> list[Decimal]:
-    """Return what each close earned, in percent of what was spent on it."""
+    """Return each close's return in percent."""
     return [Decimal(close.net) * 100 / close.spent for close in closes if close.spent]
 
 
 def find_mean(returns: Sequence[Decimal]) -> float | None:
-    """Return the mean of percentages with two decimals; None without any."""
+    """Return the mean of percentages with two decimals, or None."""
     return _round(sum(returns, Decimal(0)) / len(returns), 2) if returns else None
 
 
@@ -258,8 +252,8 @@ def _show(ratio: Ratio | None, times: float, digits: int) -> list[float] | None:
 
 
 def compare_costs(eligible: Sequence[Close]) -> list[dict[str, Any]]:
-    """Return the mean return and the win rate with every cost one, two and three times as high, for
-    the same trades at the same prices.
+    """Return mean return and win rate at one, two and three times the costs, for the same trades at
+    the same prices.
     """
     spent = [close for close in eligible if close.spent]
     found = []
@@ -273,14 +267,12 @@ def compare_costs(eligible: Sequence[Close]) -> list[dict[str, Any]]:
 
 
 def cost_share(closes: Sequence[Close]) -> float | None:
-    """Return costs as a share of the price moves, up or down; None where no price moved."""
     moved = sum(abs(close.gross) for close in closes)
     costs = sum(close.gross - close.net for close in closes)
     return _round(Decimal(costs) / moved, 4) if moved else None
 
 
 def name_sample(count: int) -> str:
-    """Name how meaningful a number of clusters is: the first of SAMPLES whose limit it fits."""
     return next((name for limit, name in SAMPLES if count <= limit), "enough")
 
 
@@ -307,7 +299,7 @@ class Mark(NamedTuple):
 
 
 def describe_account(marks: Sequence[Mark], closes: Sequence[Close], start: int) -> dict[str, Any]:
-    """Return the figures of an account that began with `start` lamports; marks in order."""
+    """Return the figures of an account that started with `start` lamports. Marks are in order."""
     returns = list_daily_returns(marks, start)
     drawdown, growth = find_drawdown(marks, start), find_growth(marks, start, len(returns))
     percentage = drawdown and round(100 * drawdown.share, 2)
@@ -328,7 +320,7 @@ def describe_account(marks: Sequence[Mark], closes: Sequence[Close], start: int)
 
 
 def describe_closes(closes: Sequence[Close], start: int) -> dict[str, Any]:
-    """Return what single closes came to, what was turned over, and what share of it costs took."""
+    """Return best and worst close, turnover and the share of costs."""
     nets = [close.net for close in closes]
     gains, losses = sum(n for n in nets if n > 0), -sum(n for n in nets if n < 0)
     spent = sum(close.spent for close in closes)
@@ -352,7 +344,7 @@ class Drawdown(NamedTuple):
 
 
 def find_drawdown(marks: Sequence[Mark], start: int) -> Drawdown | None:
-    """Return the deepest fall of an account; None without marks."""
+    """Return an account's largest fall; None without marks."""
     if not marks:
         return None
     peak, peak_at = start, marks[0].at
@@ -375,15 +367,13 @@ def find_growth(marks: Sequence[Mark], start: int, days: int) -> float | None:
 
 
 def find_market_change(marks: Sequence[Mark]) -> float | None:
-    """Return how a SOL moved against the dollar over the marks, in percent; None if unknown."""
+    """Return the change of the SOL price in dollars over the marks, in percent; None if unknown."""
     known = [mark.sol_cents for mark in marks if mark.sol_cents]
     return round(100 * (known[-1] - known[0]) / known[0], 2) if known else None
 
 
 def describe_runs(closes: Sequence[Close]) -> dict[str, Any]:
-    """Return the longest runs of closes that won and lost, and how long the median of each was
-    held.
-    """
+    """Return the longest runs of wins and losses, and median holding times."""
     ordered = sorted(closes, key=lambda one: one.closed_at)
     runs = {True: 0, False: 0}
     for won, group in groupby(ordered, lambda one: one.net > 0):
@@ -408,7 +398,6 @@ class Fall(NamedTuple):
 
 
 def list_falls(marks: Sequence[Mark], start: int) -> list[Fall]:
-    """Return the fall at each mark."""
     falls, peak = [], start
     for mark in marks:
         peak = max(peak, mark.equity)
@@ -441,7 +430,6 @@ def find_sortino(returns: Sequence[float]) -> float | None:
 
 
 def find_exposure(marks: Sequence[Mark]) -> float | None:
-    """Return the mean share of equity that was in positions."""
     shares = [mark.held / mark.equity for mark in marks if mark.equity > 0]
     return round(fmean(shares), 4) if shares else None
 

@@ -351,14 +351,12 @@ UNION SELECT mint FROM paper_order o {_PLAYED} WHERE o.state = 'open'"""
 
 # ---- rows to values ------------------------------------------------------------------------------
 def read_position(row: Mapping[str, Any]) -> Position:
-    """Return the position that a row stores."""
     values = _values_of(row, POSITION)
     values |= {"reduced": bool(row["reduced"]), "marks": tuple(orjson.loads(row["marks"]))}
     return Position(**values)
 
 
 def read_order(row: Mapping[str, Any], handle: str) -> Order:
-    """Return the open order that a row of `handle`'s trader stores."""
     return Order(handle=handle, **_values_of(row, ORDER))
 
 
@@ -367,7 +365,6 @@ def _values_of(row: Mapping[str, Any], names: Sequence[str]) -> Columns:
 
 
 def read_fill(row: FillRow) -> Fill:
-    """Return the fill, or the failed attempt at one, that a row stores."""
     return Fill(
         order=row.number,
         mint=row.mint,
@@ -393,12 +390,10 @@ def read_fill(row: FillRow) -> Fill:
 
 # ---- values to rows ------------------------------------------------------------------------------
 def show_order(order: Order, period: int) -> Columns:
-    """Return the columns of an open order in an account period."""
     return {"period": period, **_columns_of(order, ORDER)}
 
 
 def show_position(position: Position, period: int) -> Columns:
-    """Return the columns of a position in an account period."""
     marks = orjson.dumps(position.marks).decode()
     return {**_columns_of(position, POSITION), "period": period, "marks": marks}
 
@@ -410,7 +405,7 @@ def _columns_of(value: object, names: Sequence[str]) -> Columns:
 
 
 def show_fill(fill: Fill, position: int | None, order: int) -> Columns:
-    """Return the columns of a fill. `order`: the id of its row; `position`: a number."""
+    """Return a fill's columns. `order`: its row id; `position`: a number."""
     return {
         "order": order,
         "position": position,
@@ -432,7 +427,6 @@ def show_fill(fill: Fill, position: int | None, order: int) -> Columns:
 
 
 def show_line(line: DiaryLine, period: int) -> Columns:
-    """Return the columns of a line of the diary in an account period."""
     return {
         "period": period,
         "at": line.at,
@@ -551,7 +545,6 @@ def see_flows(since: int, first_snapshot: int, now: int) -> None:
 
 
 def list_copied() -> set[str]:
-    """Return the uids of the bots that traders copy."""
     return {orjson.loads(row.settings)["bot"] for row in select(CopierRow, COPIERS)}
 
 
@@ -649,25 +642,21 @@ class OpenRows(NamedTuple):
 
 
 def find_cursor() -> int:
-    """Return the id of the last snapshot that was played; 0 in the beginning."""
+    """Return the id of the last snapshot that was played, or 0."""
     found = storage.database.execute_sql(CURSOR).fetchone()
     return found[0] if found else 0
 
 
 def find_newest() -> int:
-    """Return the id of the newest snapshot; 0 without one."""
     return storage.database.execute_sql(NEWEST).fetchone()[0] or 0
 
 
 def has_traders() -> bool:
-    """Whether anybody trades here: a trader that is not retired."""
     return bool(storage.database.execute_sql(ANY_TRADER).fetchone())
 
 
 def find_first_new(after_id: int, since: int) -> int | None:
-    """Return when the first snapshot after an id was taken, `since` at the earliest; None without
-    one.
-    """
+    """Return the time of the first snapshot after an id, `since` at the earliest, or None."""
     found: int | None = storage.database.execute_sql(NEW_SNAPSHOTS, (after_id, since)).fetchone()[0]
     return found
 
@@ -675,8 +664,8 @@ def find_first_new(after_id: int, since: int) -> int | None:
 def list_snapshots(
     tokens: Mapping[int, Token], since: int, ids: range, faults: Faults
 ) -> list[Snapshot]:
-    """Read the snapshots of `tokens` taken since, with an id in the range `ids`, in the order they
-    arrived; without those that cannot be read.
+    """Read the snapshots of `tokens` taken since, with an id in the range `ids`, in order of
+    arrival. Unreadable ones are left out.
     """
     found, mints = [], {one.mint for one in tokens.values()}
     for row in sorted(select(NamedSnapshotRow, SNAPSHOTS, (since, ids.start, ids.stop))):
@@ -688,7 +677,6 @@ def list_snapshots(
 
 
 def read_snapshot(row: NamedSnapshotRow, mint: str) -> Snapshot:
-    """Return the snapshot that a row stores."""
     check = orjson.loads(row.fall_check) if row.fall_check else {}
     return parse_snapshot(
         row.id,
@@ -716,16 +704,14 @@ def _read_pool(stored: str | None) -> PoolReading | None:
 
 
 def find_oldest_mark(loaded: Iterable[LoadedTrader], until: int) -> int:
-    """Return when the position that waits longest for a price had the last one; `until` (ms) if
-    none waits since before that.
-    """
+    """Return the oldest mark among open positions, at most `until` (ms)."""
     held = (position for one in loaded for position in one.trader.account.positions.values())
     return min([until, *(position.marked_at for position in held)])
 
 
 def find_silences(since: int, until: int) -> list[Silence]:
-    """Return when no token had a snapshot between two times (ms), by the hour: of each hour the
-    first snapshots are kept for a month.
+    """Return the hours between two times (ms) in which no token had a snapshot. The first snapshots
+    of each hour are kept for a month.
     """
     if since >= until:
         return []
@@ -736,7 +722,7 @@ def find_silences(since: int, until: int) -> list[Silence]:
 
 
 def load_memories(market: Market, now: int) -> None:
-    """Tell a market what each pool remembers of simulated trades."""
+    """Load what each pool remembers of simulated trades into a market."""
     since = now - FORGOTTEN_MS - DAY_MS
     snapshots = {
         row.id: read_snapshot(row, row.mint)
@@ -752,8 +738,8 @@ def load_memories(market: Market, now: int) -> None:
 
 
 def find_tokens(faults: Faults, statement: str = TOKENS) -> dict[int, Token]:
-    """Read the tokens that are tracked or held, or those of another statement, by row id; without
-    those that cannot be read.
+    """Read tracked and held tokens (or those of another statement) by row id. Unreadable ones are
+    left out.
     """
     tokens = {}
     for row in select(TokenRow, statement):
@@ -776,7 +762,7 @@ def _read_checks(checks: str | None) -> tuple[Check, ...]:
 
 
 def list_trader_rows() -> dict[int, TraderRow]:
-    """Read the rows of the traders that are not retired, twins aside, by trader id."""
+    """Read active traders, without twins, by id."""
     return {row.id: row for row in select(TraderRow, TRADERS) if not row.twin}
 
 
@@ -844,7 +830,6 @@ def _read_trader(
 
 
 def read_tickets(stored: str) -> list[Ticket]:
-    """Return the tickets of a twin, out of their stored JSON."""
     return [
         Ticket(**{**one, "legs": tuple(Leg(**leg) for leg in one["legs"])})
         for one in orjson.loads(stored)
@@ -864,9 +849,7 @@ def _read_open() -> OpenRows:
 def _remember_reviews(
     loaded: Mapping[AccountKey, LoadedTrader], reviews: Iterable[ReviewRow], faults: Faults
 ) -> None:
-    """Fill in the keys of all reasons for a review that a trader ever had, and the topics of the
-    last review of its open period.
-    """
+    """Fill in the keys of a trader's reviews, and the topics of its open period's last one."""
     for review in reviews:
         one = loaded.get(AccountKey(review.trader, 0))
         if one is None:
@@ -916,7 +899,7 @@ def _remember_pause(trader: Trader, at: int, mint: str | None, facts: Mapping[st
 
 
 def read_pause(at: int, mint: str | None, facts: Mapping[str, Any]) -> Pause:
-    """Return the pause that a line of the diary describes, written `at` (ms)."""
+    """Return the pause that a diary line describes. `at`: the line's time (ms)."""
     return Pause(
         facts["id"],
         facts["rule"],
@@ -970,7 +953,7 @@ class PostHistory(NamedTuple):
 
 
 def check_round(one: LoadedTrader) -> None:
-    """Raise OverflowError where something that a trader brought about fits no column."""
+    """Raise OverflowError if a value doesn't fit its column."""
     journal, account = one.trader.journal, one.trader.account
     made: list[Columns] = [show_order(order, one.row.period) for order in journal.orders.values()]
     made += [show_position(position, one.row.period) for position in journal.positions.values()]
@@ -997,10 +980,10 @@ def store_round(
     notes: Iterable[PeriodLine] = (),
     sol_cents: int | None = None,
 ) -> None:
-    """Store what was played since load_traders, how far the snapshots are read, and what accounts
-    are worth at `now` (ms), in one transaction. Raises Outdated; then nothing was stored.
+    """Store the result of a tick in one transaction: accounts, the position in the snapshots, and
+    equity at `now` (ms). Raises Outdated, without storing anything.
 
-    notes: lines for the diaries of traders that were not played. sol_cents: what a SOL costs.
+    notes: diary lines of traders that weren't played. sol_cents: the SOL price.
     """
     journals = [PeriodJournal(one.row.period, one.trader.journal) for one in loaded]
     lines = [show_line(line, one.period) for one in journals for line in one.journal.entries]
@@ -1064,12 +1047,11 @@ def _store_trader(one: LoadedTrader) -> None:
 
 
 def show_phase(phase: Phase) -> str:
-    """Return a phase as the JSON of its column."""
     return orjson.dumps(asdict(phase)).decode()
 
 
 def _check_version(ident: int, version: int, phase: str) -> None:
-    """Store the phase where the version is still this one; else raise Outdated."""
+    """Store the phase if the version is unchanged, else raise Outdated."""
     if (
         not StoredTrader.update(version=version + 1, phase=phase)
         .where(StoredTrader.id == ident, StoredTrader.version == version)
@@ -1091,9 +1073,7 @@ def _find_order_ids(one: PeriodJournal) -> dict[int, int]:
 def _insert(
     model: Any, made: Sequence[Columns], key: Sequence[str] = (), update: Sequence[str] = ()
 ) -> None:
-    """Insert rows of equal shape. A row whose key exists updates that one: the columns `update`, or
-    all of them.
-    """
+    """Insert rows of equal shape. If the key exists, update the columns `update`, or all."""
     if not made:
         return
     columns = {name: model._meta.fields[name].column_name for name in made[0]}
@@ -1118,7 +1098,7 @@ def _on_conflict(columns: Mapping[str, str], key: Sequence[str], update: Sequenc
 
 
 def store_review(period: int, alarms: Sequence[ReviewReason]) -> None:
-    """Open a review, or add to the one that is open or was upheld. In the caller's transaction."""
+    """Open a review, or add to one that is open or was upheld. In the caller's transaction."""
     reasons = [asdict(alarm) for alarm in alarms]
     last = Review.select().where(Review.period == period).order_by(Review.id.desc()).first()
     if last and last.state in SUSPECT:
@@ -1135,8 +1115,8 @@ def store_review(period: int, alarms: Sequence[ReviewReason]) -> None:
 
 
 def _pin_snapshots(traders: Sequence[Trader]) -> None:
-    """Keep the snapshots that a decision or a fill names, and keep tokens tracked that are held or
-    on order.
+    """Keep snapshots that a decision or fill names, and keep tracking tokens that are held or on
+    order.
     """
     named = {order.decided_on for one in traders for order in one.journal.orders.values()}
     named |= {fill.snapshot for one in traders for fill, _ in one.journal.fills}
@@ -1147,12 +1127,11 @@ def _pin_snapshots(traders: Sequence[Trader]) -> None:
 
 
 def list_unposted(limit: int) -> list[UnpostedRow]:
-    """Read the next diary lines not yet considered for a post, oldest first."""
     return select(UnpostedRow, UNPOSTED, (limit,))
 
 
 def read_post_history(trader: int, limit: int) -> PostHistory:
-    """Count a trader's posts and read the last `limit` of them."""
+    """Count a trader's posts and read the last `limit` visible ones."""
     posts = PaperPost.select(PaperPost.body).where(PaperPost.trader == trader)
     said = posts.where(PaperPost.hidden_at.is_null()).order_by(PaperPost.id.desc())
     latest = [post.body for post in said.limit(limit)]
@@ -1160,7 +1139,7 @@ def read_post_history(trader: int, limit: int) -> PostHistory:
 
 
 def store_posts(posts: Sequence[Columns], last_entry: int) -> None:
-    """Store rows of PaperPost, and how far the diaries were gone through."""
+    """Store posts and the position in the diaries."""
     with storage.writing():
         _insert(PaperPost, posts)
         EngineState.update(entry=last_entry).where(EngineState.id == 1).execute()
@@ -1182,7 +1161,7 @@ AND EXISTS (SELECT 1 FROM equity_mark e WHERE e.period_id = equity_mark.period_i
 def list_marks(
     loaded: Sequence[LoadedTrader], now: int, sol_cents: int | None
 ) -> list[dict[str, Any]]:
-    """Return the rows of what traders are worth at `now` (ms), twins aside."""
+    """Return rows with the equity of traders at `now` (ms), without twins."""
     return [
         {
             "period": one.row.period,
@@ -1197,7 +1176,7 @@ def list_marks(
 
 
 def thin_out(now: int) -> None:
-    """Delete all marks of an account in an hour but its first, a day later. In the caller's
+    """Delete all but the first of an account's marks in an hour, a day later. In the caller's
     transaction.
     """
     storage.database.execute_sql(THIN_OUT, (now - DAY_MS, now - THINNED_DAYS * DAY_MS))
@@ -1211,9 +1190,7 @@ MONEY = (
 
 
 def find_differences(period: Any, handle: str) -> list[str]:
-    """Fill an account period's stored decisions again and say what differs, in sentences; none if
-    all is the same to the lamport.
-    """
+    """Refill an account period's stored decisions and return the differences as sentences."""
     known = select(NamedSnapshotRow, NAMED_SNAPSHOTS, (period.id,))
     snapshots = {row.id: read_snapshot(row, row.mint) for row in known}
     orders = {
@@ -1241,8 +1218,8 @@ def find_differences(period: Any, handle: str) -> list[str]:
 def fill_again(
     done: Fill, order: Order, snapshot: Snapshot | None, account: Account, mark: int
 ) -> Fill | None:
-    """Return the fill that the model makes of an order, on the snapshot and the pool's flow that
-    are stored with it; None without the snapshot. mark: the last price of its position.
+    """Return the model's fill of an order, on the stored snapshot and flow of the pool; None
+    without the snapshot. mark: the last price of its position.
     """
     costs, held = done.costs or RECORDED_COSTS, account.positions.get(order.mint)
     if order.reason == "price_gone":
@@ -1261,8 +1238,8 @@ def fill_again(
 
 
 def compare(again: Mapping[int, Position], stored: Mapping[int, Position]) -> list[str]:
-    """Say in which sums two accounts' positions with the same number differ; a missing one differs
-    in all that are not None.
+    """Name the sums in which two accounts' positions with the same number differ. A missing
+    position differs in every sum that isn't None.
     """
     return [
         f"position {number}: another {name}"

@@ -146,7 +146,7 @@ class Trader:
 
     @property
     def held(self) -> list[Position]:
-        """The open positions of tokens that are not put off."""
+        """Open positions, without tokens that are put off."""
         return [
             position
             for position in self.account.positions.values()
@@ -156,7 +156,6 @@ class Trader:
     def add_line(
         self, kind: str, at: int, mint: str | None = None, order: int | None = None, **facts: Any
     ) -> None:
-        """Add a line to the diary."""
         self.journal.entries.append(DiaryLine(kind, at, facts, mint, order))
 
     def open_review(
@@ -168,10 +167,10 @@ class Trader:
         symbol: str | None = None,
         about: str | None = None,
     ) -> None:
-        """Open a review, or add a reason to the open one; the same reason is given only once.
+        """Open a review, or add a reason to the open one. The same reason is added only once.
 
-        subject: what the reason is about (a snapshot, an order). about: the position or order it
-        belongs to, where it may happen again and again; then an open review gets it only once.
+        subject: what the reason is about (a snapshot, an order). about: the position or order, for
+        reasons that may recur; then an open review gets it only once.
         """
         key = ":".join(str(part) for part in (code, about, subject) if part is not None)
         if key in self.review_keys or (
@@ -186,12 +185,12 @@ class Trader:
 
 
 def topic_of(key: str) -> str:
-    """Return what a reason for a review is about: its key without the subject."""
+    """Return the key of a review reason without its subject."""
     return key.rpartition(":")[0]
 
 
 def refuse(trader: Trader, token: Token, refusal: Refusal, at: int) -> None:
-    """Note a refusal in the diary, unless it or MAX_REFUSALS others were noted within the hour."""
+    """Note a refusal in the diary, unless it or MAX_REFUSALS others were noted in the last hour."""
     key = refusal_key(refusal.reason, token.mint)
     trader.refused = {key: when for key, when in trader.refused.items() if when > at - REFUSAL_MS}
     if key not in trader.refused and len(trader.refused) < MAX_REFUSALS:
@@ -207,7 +206,7 @@ def refuse(trader: Trader, token: Token, refusal: Refusal, at: int) -> None:
 
 
 def refusal_key(reason: str, mint: str | None) -> RefusalKey:
-    """Return what makes two refusals one line of the diary: per token, or for the account."""
+    """Return what makes refusals the same line of the diary: per token, or per account."""
     return RefusalKey(reason, None if reason in ACCOUNT_REFUSALS else mint)
 
 
@@ -239,7 +238,7 @@ class Faults:
 
     @contextmanager
     def isolate(self, trader: int | None = None) -> Iterator[None]:
-        """Keep an exception raised inside as a fault of the trader and of the token in `mint`."""
+        """Store an exception raised inside as a fault of the trader and of the token in `mint`."""
         self.mint = None
         try:
             yield
@@ -250,9 +249,7 @@ class Faults:
             self.found[FaultKey(trader, self.mint)] = error
 
     def has(self, trader: int) -> bool:
-        """Whether something went wrong with this trader."""
         return any(key.trader == trader for key in self.found)
 
     def skip_faulty(self, traders: Sequence[Trader]) -> Sequence[Trader]:
-        """Return the traders that have no fault."""
         return [trader for trader in traders if not self.has(trader.id)] if self.found else traders

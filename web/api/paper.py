@@ -161,7 +161,6 @@ def _list_held(trader: int) -> list[PositionRow]:
 
 
 def find_row(uid: str) -> TraderRow | None:
-    """Return the row of the trader with this id, or None."""
     return select_one(TraderRow, TRADERS + " WHERE t.uid = ?", (uid,))
 
 
@@ -175,26 +174,22 @@ def list_closes(row: TraderRow, limit: int, before: Place | None = None) -> list
 
 
 def list_diary(row: TraderRow, limit: int, before: Place | None = None) -> list[Placed]:
-    """Return the lines of a trader's diary, newest first, before a place."""
     rows = select(DiaryRow, DIARY, (row.id, before.id if before else LAST, limit))
     return [Placed(Place(one.at, one.id), show_line(row.handle, one)) for one in rows]
 
 
 def list_own_posts(row: TraderRow, limit: int, before: Place | None = None) -> list[Placed]:
-    """Return a trader's posts, newest first, before a place."""
     sql = f"{PAPER_POSTS} WHERE o.trader_id = ? AND o.id < ? ORDER BY o.id DESC LIMIT ?"
     rows = select(PaperPostRow, sql, (row.id, before.id if before else LAST, limit))
     return [Placed(Place(one.created_at, one.id), show_post(one)) for one in rows]
 
 
 def show_metrics(row: TraderRow) -> Json | None:
-    """Make the PaperMetrics of a trader's open account."""
     history = read_history(row.uid)
     return history and history.show_metrics()
 
 
 def show_evidence(row: TraderRow) -> Json:
-    """Make the Rates of a trader's open account period."""
     closes = [
         read_close(str(row.id), close)
         for close in select(ComparedRow, PERIOD_CLOSES, (row.period_id,))
@@ -207,8 +202,8 @@ def _read_totals(trader_id: int | None) -> dict[int, PeriodTotalsRow]:
 
 
 def show_trader(row: TraderRow, totals: PeriodTotalsRow | None, held_value: int) -> Json:
-    """Make the Trader. `totals`: of its open period, None without a close; `held_value`: lamports
-    of its positions at their marks.
+    """`totals`: of its open period, None without a close; `held_value`: lamports of its positions
+    at their marks.
     """
     return {
         "id": row.uid,
@@ -238,7 +233,7 @@ def show_trader(row: TraderRow, totals: PeriodTotalsRow | None, held_value: int)
 
 
 def show_performance(row: TraderRow, totals: PeriodTotalsRow, held_value: int) -> Json:
-    """Make the Performance of the open account period; `held_value` in lamports."""
+    """`held_value`: lamports."""
     suppressed, equity = row.state in SUSPECT, row.cash + held_value
     gain, closes = equity - row.starting_cash, totals.closes
     return {
@@ -257,7 +252,6 @@ def show_performance(row: TraderRow, totals: PeriodTotalsRow, held_value: int) -
 
 
 def show_phase(stored: Json) -> Json:
-    """Make the Phase, out of its stored JSON."""
     phase = {**NEW_PHASE, **stored}
     return {
         "name": phase["name"],
@@ -271,7 +265,6 @@ def show_phase(stored: Json) -> Json:
 
 
 def show_review(row: TraderRow) -> Json:
-    """Make the ReviewState of a trader's open account period."""
     return {
         "state": row.state or "clean",
         "reasons": [
@@ -303,8 +296,8 @@ def _read_settings(family: str, given: Json) -> Json:
 
 
 def list_sums(now: int) -> dict[str, list[int]]:
-    """Return {trader: sums in lamports of what its open account earned in SUMMED_DAYS days, from 0
-    on, after each of its latest closes}. `now`: ms.
+    """Return {trader: running sums in lamports of its account's latest closes in SUMMED_DAYS days,
+    from 0 on}. `now`: ms.
     """
     sums: defaultdict[str, list[int]] = defaultdict(lambda: [0])
     for row in select(RecentCloseRow, RECENT_CLOSES, (now - SUMMED_DAYS * rules.DAY_MS,)):
@@ -337,13 +330,11 @@ def list_posts(
 
 
 def find_post(uid: str) -> Json | None:
-    """Return the post with this id, or None."""
     row = select_one(PaperPostRow, PAPER_POSTS + " WHERE o.uid = ?", (uid,))
     return show_post(row) if row else None
 
 
 def show_post(row: PaperPostRow) -> Json:
-    """Make the PaperPost."""
     return {
         "id": row.uid,
         "botId": row.trader,
@@ -398,14 +389,14 @@ def compare_families(now: int) -> Json:
 
 
 def find_win_rates(now: int) -> dict[str, float]:
-    """{id: lower bound of the 95% interval of its win rate, 0 to 1} by eligible closes of the last
-    30 days, of traders with enough of them for an interval. `now`: ms.
+    """Return {id: lower bound of the 95% interval of the win rate, 0 to 1} for traders with enough
+    eligible closes in 30 days. `now`: ms.
     """
     return _find_compared(now).win_rates
 
 
 def _find_compared(now: int) -> Compared:
-    """Counted again after each tick, decision or minute."""
+    """Recomputed after each tick, decision or minute."""
     global _compared
     key = (database.obj, *select(PaperGeneration, GENERATION)[0], now // 60_000)
     if _compared[0] != key:
@@ -477,13 +468,13 @@ RECORDED_AT = "2026-11-22T00:00:00.000Z"
 
 
 def list_venues(now: int) -> list[Json]:
-    """Make the VenueErrors of each venue the model fits, and of others with receipts. `now`: ms."""
+    """List the venues that the model fits, and others with receipts. `now`: ms."""
     known = {one.venue: one for one in measured_store.list_errors(now)}
     return [show_venue(venue, known.get(venue)) for venue in sorted({*VENUES, *known})]
 
 
 def show_venue(venue: str, error: VenueError | None) -> Json:
-    """Make the VenueError of a venue. None: nothing is known about its real fills."""
+    """`error`: None if nothing is known about its real fills."""
     return {
         "venue": venue,
         "receipts": error.receipts if error else 0,
@@ -539,7 +530,7 @@ WHERE p.trader_id = ? AND p.number = ? AND d.kind = 'pause' ORDER BY d.id"""
 
 
 def show_random_entry(row: TraderRow) -> Json | None:
-    """Make the RandomEntry: the combined results of a trader's twins."""
+    """Return the combined results of a trader's twins."""
     accounts = select(TwinRow, TWIN_ACCOUNTS, (row.id, row.period))
     if not accounts:
         return None
@@ -569,12 +560,10 @@ def show_rules(row: TraderRow) -> Json:
 
 
 def list_random(trader_id: int, period: int) -> list[Close]:
-    """Return the closes of a trader's twins in an account period, oldest first."""
     rows = select(ComparedRow, TWIN_CLOSES, (trader_id, period))
     return [read_close(str(trader_id), row) for row in rows]
 
 
 def describe_random(closes: list[Close]) -> Json:
-    """Make the Rates of the closes of a family's twins."""
     start = _count_accounts(closes) * TWINS * STARTING_CASH
     return {**results.describe(closes, start), "simulated": True}

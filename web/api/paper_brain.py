@@ -16,7 +16,6 @@ PRIVATE = ("key", "evidence")
 
 
 def show_line(handle: str, row: DiaryRow) -> Json:
-    """Make the DiaryLine of the trader with this handle."""
     facts = row.facts
     return {
         "id": public_id(handle, "line", row.id),
@@ -33,7 +32,6 @@ def show_line(handle: str, row: DiaryRow) -> Json:
 
 
 def find_close_id(handle: str, number: int | None) -> str | None:
-    """Return the public id of a trader's close, or None."""
     return None if number is None else public_id(handle, "close", number)
 
 
@@ -46,9 +44,7 @@ def _show_facts(facts: Json) -> Json:
 
 
 def show_brain(trader_id: int, closes: list[Close], control: list[Close], now: int) -> Json:
-    """Make the Brain from the trader's own closes (oldest first) and diary. control: closes of its
-    twins.
-    """
+    """`closes`: oldest first; `control`: closes of its twins."""
     pauses, lessons = _list_notes(trader_id, now)
     ended = {note.facts.get("ends") for note in pauses}
     open_pauses = [note for note in pauses if note.facts.get("until", 0) > now]
