@@ -29,22 +29,22 @@ STARTING_CASH = 10 * 10**9
 # Changes with the strategies, the engine or the fill model; results are compared within one only.
 PIPELINE = f"paper/5 {MODEL}"
 
-# Of a venue whose real fills were not measured, or are too far from the model's.
+# Of a venue whose real fills weren't measured or are too far from the model's.
 UNPROVEN = "venue_unproven"
 # Prices that were missing or impossible while a position was open.
 GAPS = ("missing_snapshot", "missing_price", "non_positive_price", STALE_PRICE)
-# Marks of a position that keep its close from being compared, the first one named. The last two are
-# of accounts that no operator reviews.
+# Marks of a position that exclude its close; the first is named as the reason. The last two occur
+# only in accounts that no operator reviews.
 EXCLUDING = (*GAPS, UNKNOWN_LIQUIDITY, UNCALIBRATED, UNPROVEN, "price_jump", "clock_skew")
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """What a trader holds, or held, of one mint, with all it cost and brought in so far, in
-    lamports. Once nothing is left of it, it is a close.
+    """A trader's holdings of one mint with all costs and proceeds so far, in lamports. Once
+    nothing is left, it is a close.
     """
 
-    # Of this trader, over all its account periods.
+    # Numbered per trader, across account periods.
     number: int
     mint: str
     symbol: str
@@ -52,7 +52,7 @@ class Position:
     opened_at: int
     # At entry, in USD cents.
     liquidity: int | None
-    # The mark: the last believable price,
+    # The mark: the last plausible price,
     price: int
     # ... when it was taken,
     marked_at: int
@@ -71,16 +71,15 @@ class Position:
     slippage: int = 0
     fees: int = 0
     rent: int = 0
-    # What its fills did to the cash.
+    # The sum of its fills' cash flows.
     cash: int = 0
     # Lamports that went into buys, without rent.
     spent: int = 0
     # The longest of its fills.
     latency_ms: int = 0
-    # What the pool would pay for all of it at the mark, in lamports; None before the first mark of
-    # this model.
+    # Lamports that the pool would pay for all of it at the mark; None before the first mark.
     worth: int | None = None
-    # First characters of the address of the pair it is traded in, where that is told.
+    # First characters of the pair's address, if known.
     pair: str | None = None
     # Of EXCLUDING.
     marks: tuple[str, ...] = ()
@@ -179,7 +178,7 @@ class Close:
     # Gross less all costs.
     net: int
     spent: int
-    # Why it is not eligible.
+    # Why it isn't eligible.
     excluded: str | None = None
 
 
@@ -240,7 +239,7 @@ class Applied(NamedTuple):
 
 
 class Account:
-    """The money of one account period. It knows no market and decides nothing."""
+    """The money of one account period, independent of the market."""
 
     def __init__(
         self,

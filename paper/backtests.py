@@ -1,8 +1,8 @@
 """Play a recording through the engine that live traders use. Pure.
 
-Each set of settings is played by a trader in a market of its own, all of them moment by moment
-beside each other. Some play only the beginning of the recording: what they decided must be what was
-decided with the rest to come (the look-ahead check).
+Each set of settings has its own trader and market; all are played together, moment by moment. Some
+play only the beginning of the recording: their decisions must be those of the whole recording (the
+look-ahead check).
 """
 
 from bisect import bisect_right
@@ -24,17 +24,17 @@ from paper.rules import Phase
 from paper.strategies import Strategy, show_settings
 from paper.trader import DiaryLine, Trader
 
-# Parts of a recording, each judged by settings chosen on those before it.
+# Parts of a recording, each judged by settings chosen on the parts before it.
 FOLDS = 4
 # Shares of the recording, in percent, after which a look-ahead check ends.
 CUTS = (25, 50, 75)
-# Eligible closes before settings may be chosen for what they brought.
+# Eligible closes needed before settings may be chosen by their result.
 MIN_CHOSEN = 3
 MAX_POINTS = 400
 # In a SOL invested.
 MILLION = 10**6
 HANDLE = "backtest"
-# Told how much of the recording is played, in percent.
+# Called with the progress in percent.
 Note = Callable[[int], None]
 
 
@@ -50,9 +50,9 @@ class Recording:
     tokens: Mapping[str, Token]
     flows: Mapping[str, tuple[Flow, ...]]
     snapshots: Iterable[Snapshot]
-    # Oldest first; before the first of them what was recorded with the model counts.
+    # Oldest first. Before the first one, the recorded costs apply.
     costs: tuple[CostsFrom, ...] = ()
-    # How far off the model is at each venue; None: closes at all venues that it fits count.
+    # The model's error by venue; None: closes at all venues that it fits count.
     errors: tuple[VenueError, ...] | None = None
 
     def find_costs(self, at: int) -> NetworkCosts:
@@ -78,10 +78,10 @@ class Player:
     find_costs: Callable[[int], NetworkCosts]
     curve: list[Point] = field(default_factory=list)
     peak: int = 0
-    # The deepest fall below a peak, in basis points of that.
+    # The deepest fall below a peak, in basis points.
     drawdown_bps: int = 0
     spacing_ms: int = 0
-    # What a SOL cost when it began, in USD cents.
+    # The first SOL price in USD cents.
     sol_cents_first: int | None = None
 
     @classmethod
@@ -139,8 +139,8 @@ def _list_closes(trader: Trader) -> list[Close]:
 
 
 class Fold(NamedTuple):
-    """A part of the recording, from `start` to before `end` (ms): what `chosen` (the place of a
-    candidate) brought before it, and what in it, beside its random entries.
+    """A part of the recording, from `start` to before `end` (ms): the results of `chosen` (a
+    candidate's index) before it and in it, with its random entries.
     """
 
     start: int
@@ -160,9 +160,7 @@ class Difference(NamedTuple):
 
 
 class Backtest(NamedTuple):
-    """What came of a recording: a player for each candidate, the folds, and what the look-ahead
-    check found.
-    """
+    """The result of a recording: a player per candidate, the folds, and the look-ahead check."""
 
     recording: Recording
     players: list[Player]
@@ -187,7 +185,7 @@ def run_backtest(
     span = max(1, recording.end - recording.start)
     cuts = [recording.start + span * cut // 100 for cut in CUTS]
     players = [Player.prepare(recording, one, start_mode, recording.end) for one in candidates]
-    # Beside the first candidate: whether a strategy looks ahead does not depend on its settings.
+    # With the first candidate: whether a strategy looks ahead doesn't depend on its settings.
     ended = [Player.prepare(recording, candidates[0], start_mode, cut) for cut in cuts]
     count, lengths = 0, dict[int, int]()
     for at, group in groupby(recording.snapshots, lambda one: one.at):

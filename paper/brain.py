@@ -17,7 +17,7 @@ from paper.results import compare_ratios, count_excluded, describe_rates, find_r
 from paper.rules import DAY_MS, HOUR_MS, LOOK_BACK_MS, is_first_within
 
 # ---- the diary -----------------------------------------------------------------------------------
-# Facts of a line that the voice is not given.
+# Facts that the voice doesn't get.
 UNPOSTED_FACTS = {
     "code",
     "marks",
@@ -34,14 +34,14 @@ UNPOSTED_FACTS = {
     "slippageSol",
     "feesSol",
 }
-# Sorts of lines that are posted.
+# Subkinds of lines that are posted.
 NEWS = {"bought", "reduced", "closed", "begun", "lesson", "guarded", "standard", "under_review"}
 
 TICKER = re.compile(r"[$#]?[^\W\d_][\w$-]*")
-# In the place of a symbol, where a trader as a whole is put off.
+# Instead of a symbol, if a whole trader is put off.
 EVERY_TRADE = "every trade"
 
-# Every effect counts alike: positions that were opened while the pause ran and are closed now.
+# For every effect: positions opened during the pause and closed by now.
 MEANWHILE = "{n} positions opened meanwhile have closed since, together {resultSol} SOL."
 LINES = {
     "decision buy": "Decided to buy {symbol} for {sol} SOL: {detail}.",
@@ -141,12 +141,12 @@ def find_news(kind: str, facts: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 # ---- lessons -------------------------------------------------------------------------------------
-# Closes of one kind that are worth a sentence.
+# Closes that make a pattern.
 MIN_PATTERN = 3
-# Lessons are looked for at the first close of each week and last a week.
+# The brain looks for lessons at each week's first close; they last a week.
 LOOK_MS = LESSON_LIFE_MS = 7 * DAY_MS
-# By chance alone, one account in a hundred gets a lesson at a look, regardless of the number of
-# keys: at most one in twenty over the five looks of thirty days.
+# By chance, one account in a hundred gets a lesson at a look, regardless of the number of keys:
+# at most one in twenty over the five looks of thirty days.
 MAX_CHANCE = 0.01
 NOTE = "Descriptive. Coverage is not proof of profitability."
 ALL = "all"
@@ -190,7 +190,7 @@ def find_lessons(
         if (chance := find_chance(group, random.get(key, ()))) is not None
     }
     return [
-        # The chance of any of the kinds that were looked at.
+        # Corrected for the number of keys.
         _describe(key, group, random.get(key, ()), now, tested.get(key, 1.0) * max(1, len(tested)))
         for key, group in sorted(groups.items())
         if len(group) >= MIN_PATTERN

@@ -94,9 +94,9 @@ class Market:
         self.before: dict[str, Snapshot] = {}
         # What traders did to each pool, by paper.fills.pool_key,
         self.memories: dict[str, Memory] = {}
-        # ... and what each twin did to those that it trades in, by its handle.
+        # ... and, by handle, what each twin did to its own.
         self.apart_memories: dict[str, dict[str, Memory]] = {}
-        # What a SOL costs, in USD cents.
+        # The SOL price in USD cents.
         self.sol_cents: int | None = None
         self.costs = RECORDED_COSTS
         # Venues whose closes may be compared; None: all that the model fits.
@@ -136,7 +136,7 @@ class Market:
         return None if self.newest_at > now + SKEW_MS else self.copy()
 
     def apart(self, handle: str) -> "Market":
-        # Five times as fast as copy.copy; each twin asks for one in each round.
+        # Five times as fast as copy.copy; each twin needs one per round.
         other = Market.__new__(Market)
         memories = self.apart_memories.setdefault(handle, {})
         other.__dict__ = {**self.__dict__, "memories": memories}
@@ -457,7 +457,7 @@ def settle_orders(
             settle_due(trader, order, *seen[order.mint], market, at)
 
 
-# Of snapshots on which an order waits: the next one tells more.
+# Flaws on which an order waits for the next snapshot.
 WAITING = ("missing_price", "price_fall")
 
 
@@ -594,7 +594,7 @@ def describe_fill(order: Order, done: Fill, position: Position | None) -> dict[s
 
 
 # ---- open positions ------------------------------------------------------------------------------
-# A held token without a usable price for this long, not counting pauses of the scout, is closed at
+# After this long without a usable price, not counting the scout's pauses, a position is closed at
 # nothing.
 MAX_UNPRICED_MS = DAY_MS
 REVIEWED_FLAWS = {
@@ -638,7 +638,7 @@ def update_position(
     if snapshot is not None and flaw != "clock_skew":
         if position.pair and snapshot.pair and snapshot.pair != position.pair:
             moved = move_position(trader, position, snapshot)
-            # Two pools that take turns at being the deepest are no price either.
+            # Two pools that alternate as the deepest don't make a price.
             handle_missing_price(trader, moved, snapshot, market, at)
             return
         if is_gone(snapshot, position.liquidity):
@@ -648,7 +648,7 @@ def update_position(
         mark_position(trader, position, snapshot, market)
         return
     if snapshot is not None:
-        # The way back from a jump is a reason of its own: the first one may have been cleared.
+        # The way back from a jump is a separate reason: the first may have been cleared.
         direction = (
             f"{position.marked_on}{'' if (snapshot.price or 0) <= position.price else ' up'}"
         )
@@ -754,13 +754,13 @@ def write_off_position(
 
 
 # ---- decisions -----------------------------------------------------------------------------------
-# Lamports that no entry may use, since leaving costs fees, too.
+# Lamports that no entry may use, since leaving costs fees too.
 RESERVED_CASH = 20_000_000
-# Lamports that a new position costs at worst, beside its price.
+# Worst-case lamports of a new position in addition to its price.
 ENTRY_COSTS = RENT + MAX_ATTEMPTS * MAX_NETWORK_FEE
 # In lamports.
 MIN_ENTRY = 10_000_000
-# Of the pool's SOL side, the most that an entry takes.
+# The largest share of a pool's SOL side that an entry takes.
 MAX_POOL_SHARE_BPS = 200
 
 
@@ -930,7 +930,7 @@ def find_signals(views: Iterable[View], strategy: Strategy, now: int) -> list[Si
         try:
             found = decide(view, None, strategy, now)
         except Exception as error:
-            # Not swallowed: each trader that follows it raises it, and its diary names it.
+            # Not swallowed: it is raised again for each trader with this strategy.
             signals.append(Signal(view, error))
             continue
         if found:
@@ -1171,8 +1171,7 @@ def play(
     faults: collects exceptions by trader and token; without it they propagate.
     """
     faults = faults or Faults(raising=True)
-    # A snapshot from the future does not move the time, or positions would look unpriced until
-    # then.
+    # A snapshot from the future doesn't move the time; otherwise positions would look unpriced.
     at = min(snapshots[0].at, now + SKEW_MS)
     seen = check_snapshots(market, snapshots, now, faults)
     for trader in faults.skip_faulty(traders):

@@ -21,7 +21,7 @@ from chain.reading.pools import PoolReading, State, find_fee
 from paper.market import ALL_SOL, LAMPORTS, SCALE, Snapshot, value_of
 
 # ---- venues --------------------------------------------------------------------------------------
-# A pool of which nobody knows what it takes.
+# Of venues with unknown fees.
 UNKNOWN_FEE_BPS = 100
 
 
@@ -37,7 +37,7 @@ class Venue(NamedTuple):
 
     kind: str
     steps: tuple[Step, ...]
-    # Whether its pools are priced as if their vault held more SOL than it does.
+    # Whether virtual SOL is added to the vault.
     has_virtual: bool = False
 
     def fee_bps(self, market_cap: int | None) -> int:
@@ -72,7 +72,7 @@ VENUES = {
     "raydium": Venue("product", (Step(0, 25),)),
     "raydium/cpmm": Venue("product", (Step(0, 100),)),
 }
-# Concentrated and dynamic pools, and whatever else is not in the table.
+# Concentrated and dynamic pools, and any venue that isn't in the table.
 OTHER_VENUE = Venue("uncalibrated", (Step(0, UNKNOWN_FEE_BPS),))
 
 
@@ -83,28 +83,28 @@ def find_venue(name: str | None) -> Venue:
 # ---- pools ---------------------------------------------------------------------------------------
 # Launch curves follow from the price alone: virtual lamports times virtual raw units,
 CURVE = 30 * LAMPORTS * 1_073_000_000 * 10**6
-# ... beginning with this many lamports, which nobody can take out,
+# ... starting with this many lamports, which can't be taken out,
 CURVE_VIRTUAL_SOL = 30 * LAMPORTS
-# ... and this many raw units, which nobody can buy.
+# ... and this many raw units, which can't be bought.
 CURVE_KEPT_RAW = 279_900_000 * 10**6
 CURVE_DECIMALS = 6
 MINUTE_MS = 60_000
-# A minute counts as passed from its 31st second on, where no poll of a usual interval falls: some
-# milliseconds more or less between two polls change no fill.
+# A minute counts as passed from its 31st second on, when no usual poll happens: a few milliseconds
+# more or less between polls change no fill.
 EARLY_MS = 29_000
 FIVE_MINUTES_MS, HOUR_MS, DAY_MS = 300_000, 3_600_000, 86_400_000
 
 
 class Memory(NamedTuple):
-    """What simulated trades have done to a pool, up to the last of them."""
+    """The effect of simulated trades on a pool, up to the last one."""
 
-    # Net lamports that were put in; negative where more was taken out.
+    # Net lamports put in; negative if more was taken out.
     flow: int = 0
     # The snapshot of the last trade, None before the first.
     last: Snapshot | None = None
     # How many there were.
     turns: int = 0
-    # Id of the last snapshot of unknown liquidity on which somebody traded.
+    # Id of the last snapshot of unknown liquidity that was traded on.
     blind: int | None = None
 
 
@@ -112,7 +112,7 @@ NEVER_TRADED = Memory()
 
 
 class Pool(NamedTuple):
-    """Both sides of a pool as they price the next trade."""
+    """A pool's reserves as they price the next trade."""
 
     sol: int
     tokens: int
@@ -120,7 +120,7 @@ class Pool(NamedTuple):
     payable: int
     # ... and give, in raw units.
     buyable: int
-    # Whether its kind is one that these sides price to the basis point.
+    # Whether the formula of its kind fits.
     fits: bool = True
 
 
@@ -165,7 +165,7 @@ def _find_curve(snapshot: Snapshot, decimals: int, side: str) -> Pool | None:
         return None
     tokens = isqrt(CURVE * 10**CURVE_DECIMALS * SCALE // (snapshot.price * LAMPORTS))
     tokens += side == "sell"
-    # A price cut to a few digits may lie just outside either end.
+    # A rounded price may lie just outside either end.
     if not CURVE_KEPT_RAW * 99 // 100 <= tokens <= CURVE // CURVE_VIRTUAL_SOL * 101 // 100:
         return None
     sol = CURVE // tokens
@@ -264,15 +264,15 @@ ONE = 10_000
 RENT = 2_039_280
 # Seeded chance that an attempt fails and pays its network fee only.
 FAILURE_BPS = 500
-# On top of the price, where nobody knows how the pool pays.
+# On top of the price, if the pool's pricing is unknown.
 WIDE_BPS = 500
-# Lamports that may move there per snapshot, in one fill, where liquidity is unknown, too.
+# Lamports that one fill per snapshot may move if liquidity is unknown too.
 UNKNOWN_MAX = 10**9
-# Of one order, partial fills included.
+# Of one order, including partial fills.
 MAX_ATTEMPTS = 8
 # Scout intervals after the latency in which an order may fill.
 WAIT_INTERVALS = 3
-# How much worse than quoted at the decision an order may fill, where its strategy says nothing.
+# How much worse than quoted an order may fill, unless its strategy says otherwise.
 SLIPPAGE_LIMIT_BPS = 500
 # Liquidity is gone below a twentieth of what it was at entry,
 GONE_SHARE = 20
@@ -298,7 +298,7 @@ UNKNOWN_LIQUIDITY = "liquidity_unknown"
 UNCALIBRATED = "uncalibrated"
 STALE_PRICE = "stale_price"
 SLIPPED = "slippage_exceeded"
-# Of a fill on a fall that a second provider saw, too.
+# Of a fill on a fall that a second provider confirmed.
 SEEN_TWICE = "fall_seen_twice"
 # Of a fill from the reserves in an observed transaction.
 OBSERVED = "observed_reserves"
@@ -311,7 +311,7 @@ class Order:
     """
 
     handle: str
-    # Of this trader, over all its account periods.
+    # Numbered per trader, across account periods.
     number: int
     mint: str
     symbol: str
@@ -326,9 +326,9 @@ class Order:
     # Its earliest fill.
     due_at: int
     expires_at: int
-    # The least that all of `amount` must bring: raw units of a buy, lamports of a sale.
+    # Minimum result of all of `amount`: raw units of a purchase, lamports of a sale.
     least: int = 0
-    # What the token itself keeps of a transfer.
+    # The token's transfer fee.
     transfer_bps: int = 0
     # Why it was decided, in words.
     detail: str = ""
@@ -360,18 +360,18 @@ class Fill:
     decided_at: int
     raw: int = 0
     mid: int = 0
-    # Negative where a pool that simulated trades had moved paid more than the snapshot's price.
+    # Negative if simulated trades had moved the pool in the trader's favor.
     slippage: int = 0
     pool_fee: int = 0
     network_fee: int = 0
-    # Negative where it is returned.
+    # Negative when it is returned.
     rent: int = 0
     failed: bool = False
     reason: str = ""
     # liquidity_unknown | uncalibrated | slippage_exceeded | fall_seen_twice |
     # observed_reserves
     marks: tuple[str, ...] = ()
-    # What the pool remembered: the flow before it in lamports, and how many trades came before.
+    # The pool's memory: the flow before it in lamports, and its number among simulated trades.
     flow: int = 0
     turn: int = 0
     # What its network fee was drawn from; None if no fee was drawn.
@@ -389,7 +389,7 @@ class Fill:
 
     @property
     def moved(self) -> int:
-        """Lamports it put into the pool, negative where it took them out; without fees."""
+        """Lamports it put into the pool, negative if it took them out, without fees."""
         return self.mid + self.slippage if self.side == "buy" else self.slippage - self.mid
 
     @property
@@ -496,10 +496,10 @@ def _quote_observed(
 
 
 class Terms(NamedTuple):
-    """What a quote depends on beside the pool."""
+    """Properties of a token that a quote depends on."""
 
     decimals: int
-    # Basis points that the token keeps of a transfer.
+    # The token's transfer fee in basis points.
     transfer_bps: int
 
 
@@ -611,7 +611,7 @@ def _buy(
     raw = _keep(_widen(raw, pool), terms.transfer_bps)
     fee = _fee(lamports, fee_bps) if paid == net else -(-paid * fee_bps // (ONE - fee_bps))
     mid = value_of(raw, snapshot.known_price, terms.decimals)
-    # Worth less than a lamport, the purchase would have no price.
+    # A purchase worth less than a lamport has no price.
     return Amounts(raw, mid, paid - mid, fee) if mid > 0 else None
 
 
@@ -653,7 +653,7 @@ def _pay(pool: Pool, raw: int) -> int:
 
 
 def _sold(raw: int, received: int, price: int, decimals: int, fee_bps: int) -> Amounts:
-    # The value of a position that rose beyond all SOL there is would not fit its column.
+    # A value beyond all SOL doesn't fit its column.
     mid = min(ALL_SOL, value_of(raw, price, decimals))
     return Amounts(raw, mid, mid - received, _fee(received, fee_bps))
 
@@ -669,7 +669,7 @@ def liquidate(raw: int, snapshot: Snapshot, terms: Terms, memory: Memory) -> int
     if found is None:
         return 0
     paid = found.brings("sell")
-    # Where liquidity is unknown a quote covers a part: the rest is worth no more.
+    # With unknown liquidity the quote covers a part; the rest is worth no more.
     return paid * raw // found.raw if found.raw < raw else paid
 
 

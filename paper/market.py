@@ -1,5 +1,4 @@
-"""What the simulation sees of the market: tokens, their snapshots, and whether a snapshot is
-believable. Pure.
+"""The market as the simulation sees it: tokens, snapshots, and which ones are plausible. Pure.
 
 Units: times are UTC milliseconds; a price is SOL per whole token times 10**24, floored (providers
 write at most 18 decimals); `reserve` is the SOL side of the pool in lamports; USD are cents.
@@ -20,21 +19,21 @@ SCALE = 10**PRICE_DECIMALS
 LAMPORTS = 10**9
 # Usable snapshots of a token kept for the strategies,
 WINDOW = 14
-# ... none older than this many scout intervals: a return over N snapshots must not span a night.
+# ... none older than this many scout intervals: a return over N snapshots mustn't span a night.
 WINDOW_INTERVALS = 28
-# Scout intervals without a usable price, or without any snapshot, that open no review.
+# Scout intervals that a held token may lack a usable price.
 MISSING_INTERVALS = 3
-# Without a snapshot of any token the scout pauses, however short its interval.
+# After this long without a snapshot of any token, the scout counts as paused.
 SILENCE_MS = 60_000
 # The most that a price may rise or fall between neighboring snapshots, as a factor.
 JUMP_BOUND = 20
-# Flaws of a snapshot whose price the next one is compared with.
+# Flawed snapshots with one of these are still compared with the next one.
 MOVES = ("price_jump", "price_fall", "pair_changed")
 # In lamports: more than exists.
 ALL_SOL = 6 * 10**8 * 10**9
 # A liquidity or volume beyond it counts as unknown.
 MAX_CENTS = 10**17
-# A snapshot further ahead of our clock was not taken by it.
+# Snapshots further ahead of the clock are a sign that it was set back.
 SKEW_MS = 60_000
 
 
@@ -47,17 +46,17 @@ class Check(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A token that the scout tracks, or that somebody holds."""
+    """A tracked or held token."""
 
     mint: str
     symbol: str
     # None until the mint account was read.
     decimals: int | None = None
-    # When its pair was created, where the provider tells it.
+    # When its pair was created, if the provider says.
     pair_created_at: int | None = None
     discovered_at: int = 0
     checks: tuple[Check, ...] = ()
-    # Basis points that the token itself keeps of every transfer.
+    # The token's transfer fee.
     transfer_fee_bps: int = 0
 
     def age_ms(self, now: int) -> int:
@@ -70,14 +69,14 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What the scout saw of a token at a moment."""
+    """A token's price and pool at a moment."""
 
     id: int
     mint: str
     at: int
-    # None where the provider gave none, 0 where it gave no finite positive number.
+    # None if the provider gave none, 0 if it wasn't a finite positive number.
     price: int | None
-    # None where liquidity is unknown.
+    # None if unknown.
     reserve: int | None = None
     # Of both sides, in USD cents.
     liquidity: int | None = None
@@ -91,10 +90,10 @@ class Snapshot:
     pair: str | None = None
     # All of its tokens at this price, in lamports.
     market_cap: int | None = None
-    # What a SOL costs, in USD cents.
+    # The SOL price in USD cents.
     sol_cents: int | None = None
-    # Where the price of a held token fell far: the one before, as the provider told it, and what a
-    # second provider said at the same time, None where it told none.
+    # If the price of a held token fell far: the provider's price before, and a second provider's
+    # price now, if any.
     fell_from: int | None = None
     second_price: int | None = None
     # The pool itself, if an observed transaction showed it and no price was cached.
@@ -120,7 +119,7 @@ class Snapshot:
 
 
 class CheckedSnapshot(NamedTuple):
-    """A snapshot and its flaw, None where it is believable; see find_flaw."""
+    """A snapshot and its flaw, None if it is plausible; see find_flaw."""
 
     snapshot: Snapshot
     flaw: str | None
@@ -135,16 +134,16 @@ class Flow:
     # buy | sell
     side: str
     at: int
-    # Id of the snapshot with which it could be seen first.
+    # Id of the first snapshot from which it could be seen.
     first_snapshot: int = 0
     # Public id of its bot.
     bot: str = ""
-    # Of a sale: how much of what the wallet held was sold, in basis points.
+    # Of a sale: the sold share of the wallet's holdings, in basis points.
     share_bps: int = 10_000
 
 
 class KnownSum(NamedTuple):
-    """A sum of what is known, and of how many snapshots."""
+    """A sum of known values and their number."""
 
     total: int
     known: int
@@ -152,7 +151,7 @@ class KnownSum(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class WindowSums:
-    """Sums over the snapshots of a window, whose `count` is how many there are."""
+    """Sums over a window of `count` snapshots."""
 
     count: int
     # The newest price, and the highest.
@@ -160,7 +159,7 @@ class WindowSums:
     top_price: int | None
     price_sum: int
     price_square_sum: int
-    # How many snapshots know a volume or a liquidity is counted beside the sums.
+    # Each sum counts the snapshots that know the value.
     volume5m: "KnownSum"
     volume1h: "KnownSum"
     liquidity_sum: int

@@ -27,7 +27,7 @@ MAX_ERROR_BPS = 300
 MAX_AGE_MS = 90_000
 # Larger errors count as this.
 WORST_BPS = 1_000_000
-# The least swaps for computing network costs.
+# Minimum number of swaps for computing network costs.
 MIN_PAID = 30
 ONE = 10_000
 
@@ -74,7 +74,7 @@ class VenueError(NamedTuple):
     p90_bps: int | None
     source: str
     since: int | None = None
-    # Of snapshots against the swaps after them.
+    # Of snapshots, against the swaps after them.
     drift_p90_bps: int | None = None
 
     @property

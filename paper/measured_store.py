@@ -15,7 +15,7 @@ from paper.store import NAMED_SNAPSHOT, SWAPS, Columns, NamedSnapshotRow, Stored
 from paper.tables import NetworkCost, RealFill
 from storage.rows import select
 
-# A swap seen later than this has lost its snapshot.
+# After this long, a swap's snapshot is deleted.
 LATE_MS = 2 * HOUR_MS
 MAX_SWAPS = 200
 # Measurements count for this long.

@@ -49,7 +49,7 @@ class OwnFile:
         self.path = path
         self._child: Child | None = None
         self._changed_at = 0
-        # Why it failed in this tick: it is not asked again before the next one.
+        # Why it failed in this tick; it is retried in the next one.
         self._failed: str | None = None
         self._bounds: dict[str, list[int]] | None = None
 

@@ -12,7 +12,7 @@ from paper.trader import Faults
 from storage.rows import select
 
 MINUTE_MS = 60_000
-# How old snapshots are that are kept at this distance (market.rules.keep_until).
+# (maximum age, distance) of kept snapshots; see market.rules.keep_until.
 KEPT = ((30 * MINUTE_MS, 0), (2 * HOUR_MS, MINUTE_MS), (DAY_MS, 5 * MINUTE_MS))
 MAX_SPAN_MS = 31 * DAY_MS
 PAGE = 5_000

@@ -27,19 +27,19 @@ MIN_DAYS, MIN_CLUSTERS = 5, 10
 LEVEL = 95
 # Names of sample sizes, each for up to this many clusters of eligible closes.
 SAMPLES = ((0, "none"), (9, "thin"), (29, "some"))
-# How many times each cost counts where results are shown at other costs.
+# Multiples of the costs that results are shown at.
 COST_FACTORS = (1, 2, 3)
 
 
 class Interval(NamedTuple):
-    """Where a ratio lies; both bounds belong to it."""
+    """An interval of a ratio, including both bounds."""
 
     low: float
     high: float
 
 
 class Share(NamedTuple):
-    """What a cluster or a day adds to both sides of a ratio."""
+    """The contribution of a cluster or day to a ratio."""
 
     part: float
     whole: float
@@ -281,9 +281,9 @@ def _round(number: Decimal, digits: int) -> float:
 
 
 # ---- figures of an account -----------------------------------------------------------------------
-# Fewer days tell nothing about how returns vary.
+# Fewer days say nothing about how returns vary.
 MIN_RATIO_DAYS = 20
-# A growth beyond it, as a logarithm of the yearly factor, says nothing.
+# Log of the yearly factor beyond which growth is meaningless.
 MAX_LOG_GROWTH = 50
 
 

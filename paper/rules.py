@@ -20,18 +20,18 @@ CLOSES_NEEDED, DAYS_NEEDED = 20, 14
 # Of the base size.
 GUARDED_SIZE_BPS = 2_500
 GUARDED_POSITIONS = 2
-# Lost of the day's first equity, it stops entries for the rest of the UTC day.
+# Loss of the day's first equity that stops entries for the rest of the UTC day.
 DAILY_LOSS_BPS = 500
-# Below the highest equity, it leads back to Guarded Start.
+# Drawdown that leads back to Guarded Start.
 DRAWDOWN_LOCK_BPS = 2_000
 
-# Rules look back no further, and no pause lasts longer.
+# How far rules look back, and the longest pause.
 LOOK_BACK_MS = 7 * DAY_MS
 STOPS = ("stop", "trailing_stop", "liquidity_gone", "price_gone")
 # Eligible closes that a rule needs.
 MIN_CLOSES = 8
-# A fair coin may set each rule off in one account out of ACCOUNTS within thirty days. Rules look
-# once in six hours at most, so that each look may go wrong once in ACCOUNTS * LOOKS times.
+# A fair coin may trigger each rule in one of ACCOUNTS accounts within thirty days. Rules look at
+# most once in six hours, so each look may go wrong once in ACCOUNTS * LOOKS times.
 ACCOUNTS = 5
 LOOK_MS = 6 * HOUR_MS
 LOOKS = 30 * DAY_MS // LOOK_MS + 1
@@ -49,7 +49,7 @@ def is_another_day(day: int, now: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """How far a trader is with Guarded Start."""
+    """A trader's progress through Guarded Start."""
 
     # guarded | standard
     name: str = "guarded"
@@ -103,7 +103,7 @@ class Rule:
     look_back: int
     minimum: int
     duration: int
-    # Return what was counted, in words, where it is reason for a pause.
+    # Returns what was counted, in words, if that is a reason for a pause.
     count: Callable[[Sequence[Close]], str | None]
     by_mint: bool = False
 

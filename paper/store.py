@@ -73,7 +73,7 @@ from storage.rows import select, write_marks
 BIG = {"amount", "least", "done", "price", "high", "raw", "bought_raw"}
 POSITION = [field.name for field in fields(Position)]
 ORDER = [field.name for field in fields(Order) if field.name != "handle"]
-# States of a review in which a record does not count.
+# States of a review that keep a record from counting.
 SUSPECT = ("under_review", "upheld")
 Columns = dict[str, Any]
 
@@ -183,7 +183,7 @@ _TOKEN = """
 SELECT id, mint, symbol, decimals, pair_created_at, discovered_at, checks, transfer_fee_bps
 FROM token"""
 TOKENS = f"{_TOKEN} WHERE tracked_at IS NOT NULL OR held"
-# Those that stored snapshots are of.
+# Tokens with stored snapshots.
 RECORDED_TOKENS = f"""{_TOKEN}
 WHERE EXISTS (SELECT 1 FROM snapshot WHERE snapshot.token_id = token.id)"""
 
@@ -212,7 +212,7 @@ class TraderRow(NamedTuple):
     tickets: str
 
 
-# Each trader comes before its twins.
+# Each trader precedes its twins.
 TRADERS = """
 SELECT t.id, t.handle, t.family, t.settings, t.adaptive, t.version, t.created_at, p.id AS period,
        p.twin, p.starting_cash, p.cash, p.lost_fees, p.peak, p.day, p.day_equity, t.phase,
@@ -341,7 +341,7 @@ class MintRow(NamedTuple):
     mint: str
 
 
-# A position of a retired trader, or of a twin whose trader was reset, stays open for ever.
+# Positions of retired traders, and of twins whose trader was reset, stay open forever.
 _PLAYED = """JOIN period p ON p.id = period_id AND p.closed_at IS NULL
 JOIN trader t ON t.id = p.trader_id AND t.retired_at IS NULL"""
 HELD = f"""
@@ -612,7 +612,7 @@ def _select_seen(since: int, until: int = END_OF_TIME) -> list[SeenRow]:
 
 
 # ---- reading -------------------------------------------------------------------------------------
-# Plain SQL: it runs in each tick, and building it would take longer than running it.
+# Plain SQL: it runs each tick, and building it would take longer than running it.
 CURSOR = "SELECT snapshot FROM engine_state WHERE id = 1"
 NEWEST = "SELECT MAX(id) FROM snapshot"
 ANY_TRADER = "SELECT 1 FROM trader WHERE retired_at IS NULL LIMIT 1"
@@ -1122,7 +1122,7 @@ def _pin_snapshots(traders: Sequence[Trader]) -> None:
     named |= {fill.snapshot for one in traders for fill, _ in one.journal.fills}
     if named:
         market_store.pin_snapshots(named)
-    # Read from the tables, since traders that are not played hold tokens, too.
+    # Read from the tables, since traders that aren't played hold tokens too.
     market_store.replace_held({row.mint for row in select(MintRow, HELD)})
 
 
@@ -1147,8 +1147,8 @@ def store_posts(posts: Sequence[Columns], last_entry: int) -> None:
 
 # ---- what accounts are worth ---------------------------------------------------------------------
 MARK_MS = 600_000
-# Marks between one day and this many days old are thinned out; a longer stop of the job leaves its
-# marks as they are.
+# Marks between one day and this many days old are thinned out. After a longer stop of the job, old
+# marks stay.
 THINNED_DAYS = 3
 # Those that have an earlier one in their hour; integers are cut by division in every engine. Most
 # that are left begin an hour, and are looked at no further.

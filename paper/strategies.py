@@ -49,7 +49,7 @@ class Exit:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """There was a reason to enter, and a reason not to."""
+    """A reason not to enter despite a signal."""
 
     reason: str
     detail: str
@@ -73,7 +73,7 @@ def setting(default: int, low: int, high: int) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class Strategy:
-    """The settings that all families share, and what keeps each from entering."""
+    """Settings and refusals that all families share."""
 
     # Of the equity, for one position.
     size_bps: int = setting(1_000, 10, 2_500)
@@ -89,7 +89,7 @@ class Strategy:
     # How much worse than quoted at the decision an order may fill.
     slippage_limit_bps: int = setting(500, 10, 5_000)
     time_stop: int = setting(45, 2, 2_000)
-    # 1: enter tokens whose freeze authority is active, too.
+    # 1: also enter tokens with an active freeze authority.
     allow_freezable: int = setting(0, 0, 1)
 
     family: ClassVar[str] = ""
@@ -178,9 +178,9 @@ class MeanReversion(Strategy):
     mean_over: int = setting(12, 4, 13)
     # Tenths of a standard deviation.
     deviations_tenths: int = setting(20, 5, 60)
-    # Least distance to the mean: the noise of a calm token does not pay the costs.
+    # Minimum distance to the mean: the noise of a calm token doesn't pay the costs.
     gap_bps: int = setting(300, 0, 9_000)
-    # Of the window's mean liquidity, what must still be there.
+    # Minimum liquidity as a share of the window's mean.
     holds_bps: int = setting(9_500, 5_000, ONE)
     time_stop: int = setting(30, 2, 2_000)
 
@@ -234,7 +234,7 @@ class Breakout(Strategy):
     # ... and how many snapshots of it are needed.
     new_snapshots: int = setting(4, 2, 13)
     min_age_seconds: int = setting(3_600, 0, 30 * 86_400)
-    # A token that is rising fast fills only at a higher price.
+    # Tokens that rise fast fill only at a higher price.
     slippage_limit_bps: int = setting(2_000, 10, 5_000)
     profit_bps: int = setting(2_000, 100, 100_000)
     profit_share_bps: int = setting(5_000, 1_000, 9_000)
@@ -451,7 +451,7 @@ def _moved(before: int, now: int) -> int:
 
 
 # ---- volume --------------------------------------------------------------------------------------
-# The rolling day says nothing about now: it rises and falls with what was a day ago.
+# Daily volume says nothing about now: it changes with what happened a day ago.
 UNKNOWN_VOLUME = Refusal(
     "volume_unknown", "its volume of five minutes or an hour is not known, now and before"
 )

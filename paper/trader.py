@@ -12,11 +12,11 @@ from paper.market import Token
 from paper.strategies import Refusal, Strategy
 
 # ---- traders -------------------------------------------------------------------------------------
-# A refusal is noted once in this time,
+# A refusal is noted once per hour,
 REFUSAL_MS = rules.HOUR_MS
-# ... and no more than this many different ones.
+# ... and at most this many different ones.
 MAX_REFUSALS = 10
-# Refusals that do not depend on the token.
+# Refusals that don't depend on the token.
 ACCOUNT_REFUSALS = {
     "position_limit",
     "no_cash",
@@ -25,7 +25,7 @@ ACCOUNT_REFUSALS = {
 
 
 class RefusalKey(NamedTuple):
-    """A refusal; `mint` is None where it does not depend on the token."""
+    """A refusal; `mint` is None if it doesn't depend on the token."""
 
     reason: str
     mint: str | None
@@ -37,7 +37,7 @@ class DiaryLine:
 
     kind: str
     at: int
-    # Display texts by name; `what` says what sort of line of this kind it is.
+    # Display texts by name; `what` is the subkind.
     facts: Mapping[str, Any]
     mint: str | None = None
     # Number of the order.
@@ -83,7 +83,7 @@ class Ticket:
     lamports: int
     due_at: int
     expires_at: int
-    # What the trader sold of it and the twin has yet to sell.
+    # The trader's sales that the twin hasn't made yet.
     legs: tuple[Leg, ...] = ()
     # What the twin ordered, and when.
     mint: str | None = None
@@ -92,7 +92,7 @@ class Ticket:
 
 @dataclass
 class Journal:
-    """What the rounds since the last write brought about, to be stored."""
+    """The results of rounds since the last write."""
 
     entries: list[DiaryLine] = field(default_factory=list)
     # By number, in their latest state.
@@ -108,7 +108,7 @@ class Journal:
 class Trader:
     """A trader with its account, its phase and what it remembers."""
 
-    # Orders the traders, and their claims on a pool.
+    # Decides the order of traders and their claims on a pool.
     id: int
     handle: str
     strategy: Strategy
@@ -124,7 +124,7 @@ class Trader:
     # UTC day, counted from 1970, and the equity at its first heartbeat.
     day: int = -1
     day_equity: int = STARTING_CASH
-    # Begun, and their end not yet noted.
+    # Those without a noted end.
     pauses: list[rules.Pause] = field(default_factory=list)
     # Of the last two weeks, oldest first.
     closes: list[Close] = field(default_factory=list)
@@ -134,14 +134,14 @@ class Trader:
     review_keys: set[str] = field(default_factory=set)
     # Topics of the reasons of the open review, see topic_of.
     review_topics: set[str] = field(default_factory=set)
-    # Mints that are not traded for now, because of an internal error.
+    # Mints suspended after an internal error.
     put_off: frozenset[str] = frozenset()
     journal: Journal = field(default_factory=Journal)
-    # What enters at random, to compare with.
+    # Random entries to compare with.
     twins: "list[Trader]" = field(default_factory=list)
-    # Of a twin: purchases it may make, and those whose position is open.
+    # Of a twin: purchases it may make or has open.
     tickets: list[Ticket] = field(default_factory=list)
-    # Whether an operator decides its reviews; else a doubtful price excludes the position.
+    # Whether an operator decides its reviews; otherwise a doubtful price excludes the position.
     reviewable: bool = True
 
     @property
@@ -212,11 +212,11 @@ def refusal_key(reason: str, mint: str | None) -> RefusalKey:
 
 # ---- faults --------------------------------------------------------------------------------------
 class OwnFault(Exception):
-    """A strategy file of the operator failed; the message is a sentence for a diary."""
+    """The operator's strategy file failed. The message is a sentence for a diary."""
 
 
 class FaultKey(NamedTuple):
-    """Whom a fault concerns: a trader, a token, or a token for one trader only."""
+    """The subject of a fault: a trader, a token, or a token for one trader."""
 
     trader: int | None
     mint: str | None

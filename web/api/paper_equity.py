@@ -26,7 +26,7 @@ JOIN trader t ON t.id = p.trader_id WHERE t.uid = ? AND p.closed_at IS NULL AND 
 
 
 class MarkRow(NamedTuple):
-    """What the account was worth."""
+    """The account's equity at a time."""
 
     at: int
     equity: int
