@@ -137,9 +137,9 @@ def run_bot_list(config: Config, args: Namespace) -> None:
 
 
 def _list_addresses(bot: "Bot") -> list[str]:
-    from accounts import holdings
+    from accounts import wallets
 
-    return [one.wallet.address for one in holdings.list_holdings(bot)]
+    return [one.wallet.address for one in wallets.list_holdings(bot)]
 
 
 def show_bot(bot: "Bot", addresses: list[str]) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from models import Address, Wallet, WalletSignature
 from observing.entries import list_addresses, reread_entries
 from observing.state import FINALIZED, FULL_SCAN_INTERVAL_MS, SLICE, State
 from storage import in_parts
-from storage.stored import make_object, make_shape, read_stored
+from storage.rows import make_object, make_shape, read_stored
 
 HEAD_PAGE, FULL_PAGE = 100, 1000
 # Per wallet: its own address and its token accounts.

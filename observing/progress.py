@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 import storage
 from accounts.verification import MOVABLE
 from chain.ledger.coverage import NEAR_LIMIT_PERCENT, Progress
-from chain.stored.columns import WALLET_PARTS
 from chain.stored.summary import list_damaged
+from chain.stored.tables import WALLET_PARTS
 from models import Wallet
 from observing.listing import IS_DUE, MAX_ADDRESSES, count_listed
 from observing.state import FULL_SCAN_INTERVAL_MS, IN_WORK, State, log
