@@ -27,10 +27,8 @@ from models import IS_PROGRAM, Post, Wallet, WalletSignature
 from observing.balances import Balances, Closing, is_closing, is_held
 from observing.entries import refetch_missing, reread_by_new_rules
 from observing.fetching import Fetching, Repair
-from observing.listing import Listing
-from observing.notices import Notices
-from observing.progress import count_stored, is_quiet, list_awake, read_progress, wake
-from observing.state import IN_WORK, MAX_SLEEP_SECONDS, Attempts, State, ignore_progress
+from observing.listing import Listing, count_stored, is_quiet, list_awake, read_progress, wake
+from observing.state import IN_WORK, MAX_SLEEP_SECONDS, Attempts, Notices, State, ignore_progress
 from storage import in_parts
 
 # The command line gives up after this many failed passes in a row.

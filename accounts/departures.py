@@ -21,8 +21,8 @@ from accounts.influencers import read_voice
 from accounts.posts import erase_words
 from accounts.spreadsheet import disarm, write_lines
 from accounts.tables import Hook
-from chain.letters import find_skeleton
 from chain.stored.tables import OBJECT
+from chain.symbols import find_skeleton
 from models import Bot, Key, Owner, Post, Session
 from paper.tables import Backtest, PaperOrder, PaperPost, Period, Trader
 from storage import database, erasing, snapshot, writing

@@ -20,7 +20,7 @@ from accounts.keys import is_well_formed
 from accounts.problem import Problem, invalid
 from chain import base58
 from chain.addresses import is_address, is_nobodys, is_on_curve
-from chain.letters import DIGIT_LIKE, LEET, clean_text, find_bare, fold, join_pairs
+from chain.symbols import DIGIT_LIKE, LEET, clean_text, find_bare, fold, join_pairs
 
 
 # ---- strict JSON ---------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from accounts.fields import (
 from accounts.owners import check_present, create_owner
 from accounts.problem import invalid, refuse_unknown
 from accounts.wallets import attach, detach
-from chain.letters import find_skeleton
+from chain.symbols import find_skeleton
 from config import Config
 from models import Bot, Key, Owner
 from paper.tables import Trader

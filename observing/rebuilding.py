@@ -10,7 +10,7 @@ from chain.stored.summary import UNREADABLE, read_coverage
 from chain.stored.trades import mark_differing_trades, renew_traders
 from models import Post, Trade, Wallet
 from observing.entries import reread_entries
-from observing.progress import read_progress
+from observing.listing import read_progress
 from observing.state import State
 from storage import read_rows
 

@@ -24,8 +24,7 @@ from chain.reading.answers import is_number
 from chain.stored.attachments import HELD
 from config import Config
 from models import IS_PROGRAM, Wallet
-from observing.notices import Notices, Subscription
-from observing.state import FINALIZED, State
+from observing.state import FINALIZED, Notices, State, Subscription
 from storage import database
 
 # ---- messages from a node ------------------------------------------------------------------------

@@ -18,8 +18,7 @@ import config
 import jobs
 from models import Wallet
 from observing import subscriptions
-from observing.notices import MAX_FALSE, Notices, Subscription
-from observing.state import State
+from observing.state import MAX_FALSE, Notices, State, Subscription
 from observing.subscriptions import Listener, list_websockets
 from web.api.health import check_health
 

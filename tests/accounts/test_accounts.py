@@ -15,8 +15,8 @@ from accounts.fields import NOBODYS, check_wallet
 from accounts.problem import Problem
 from chain import base58
 from chain.addresses import NATIVE, SYSVARS, is_on_curve
-from chain.letters import clean_text
 from chain.reading.programs import table
+from chain.symbols import clean_text
 from models import Address, Attachment, Bot, Key, Owner, Wallet
 from paper.tables import Trader
 
