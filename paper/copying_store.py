@@ -16,8 +16,7 @@ from chain.reading.entries import Entry
 from chain.reading.instructions import WRAPPED_SOL
 from chain.reading.pools import unpack_pool
 from chain.reading.quotes import MINTS
-from chain.stored.attachments import HELD, write_last
-from chain.stored.siblings import UNREADABLE
+from chain.stored.attachments import HELD, UNREADABLE, write_last
 from paper import copying
 from paper.copying import Follower, Followers, Outcome
 from paper.store import STORED_TRADES, StoredTrade

@@ -16,7 +16,7 @@ import storage
 from chain.amounts import exact, sol
 from chain.reading.entries import Entry
 from chain.reading.pools import PoolReading, unpack_pool
-from chain.stored.siblings import UNREADABLE
+from chain.stored.attachments import UNREADABLE
 from chain.stored.trades import LISTED_TRADE
 from chain.symbols import show_symbol
 from market import store as market_store

@@ -10,7 +10,7 @@ from story import ADA, Story
 from test_pages import text_of
 
 import storage
-from accounts import holdings
+from accounts import wallets
 from chain.reading.entries import Entry
 from chain.reading.pools import PoolReading, State
 from models import Attachment, Bot, Trade, Wallet, WalletSignature
@@ -110,17 +110,17 @@ def test_outcomes_go_with_the_wallet(look, monkeypatch):
     play(look)
     set_pools()
     copying_store.run_tick(NOW)
-    held, read = holdings.find_holder(ADA), copying_store.list_trades
+    held, read = wallets.find_holder(ADA), copying_store.list_trades
     assert CopiedTrade.select().exists()
     CopyTotal.update(mark="old").execute()
 
     def disconnect(wallets):
         yield from read(wallets)
         with storage.writing():
-            holdings.end(held, NOW)
+            wallets.end(held, NOW)
 
     with storage.writing():
-        holdings.end(held, NOW)
+        wallets.end(held, NOW)
     assert not CopiedTrade.select().exists()
     Attachment.update(detached_at=None).execute()
     monkeypatch.setattr(copying_store, "list_trades", disconnect)
