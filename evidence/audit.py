@@ -244,11 +244,11 @@ class Auditor:
     def _compare_leaves(
         self, log: LogAudit, bot: str, claims: Claims, audits: list[WalletAudit], before: int
     ) -> Iterator[Difference]:
-        said, wallets = log.list_said(bot), [one.wallet for one in audits]
+        said, wallets = log.memory.list_said(bot), [one.wallet for one in audits]
         yield from compare_bot(claims.bot, said, before)
         yield from compare_held(list_held(bot, wallets), said, before)
         for one in audits:
-            leaves = log.list_said(one.wallet.address)
+            leaves = log.memory.list_said(one.wallet.address)
             last = one.claims.log
             place = log.find_place(last.log, last.leaf) if last else None
             yield from compare_published(one.wallet, leaves, before)
@@ -258,7 +258,7 @@ class Auditor:
     def _compare_posts(self, log: LogAudit, bot: str, before: int) -> Iterator[Difference]:
         for post in self.memory.list_all_posts():
             if log.excuse(post) is None:
-                said, place = log.list_said(post.id), log.find_place(post.log, post.logIndex)
+                said, place = log.memory.list_said(post.id), log.find_place(post.log, post.logIndex)
                 yield from compare_post(post, bot, place, said, before)
         left_out = [
             one for one in log.memory.list_posts(bot, before) if not self.memory.has_post(one)

@@ -12,7 +12,7 @@ from evidence import witness
 from evidence.claims import Changed, ClaimedPost, Instance, Nonsense
 from evidence.differences import Difference
 from evidence.log import name_origin
-from evidence.log_memory import LogMemory, Part, Said
+from evidence.log_memory import LogMemory, Part
 from evidence.notes import BadNote, Checkpoint, parse_checkpoint, parse_note
 from market.failures import FetchError
 from storage import tree
@@ -105,9 +105,6 @@ class LogAudit:
         if self.rereads and self._before < end and list(compare(end)) != found:
             raise Changed
         return found
-
-    def list_said(self, about: str) -> list[Said]:
-        return self.memory.list_said(about)
 
     def find_place(self, log: str | None, index: int | None) -> int | None:
         """Return the place among all leaves of a log's leaf with this index, or None."""

@@ -33,24 +33,11 @@ from operate.stored_backups import LEAST_FREE
 from storage import counters, key_files, locks
 
 OWN_FILES = {
-    "app.db",
-    "app.db-wal",
-    "app.db-shm",
-    "app.db-journal",
-    "ratelimit.db",
-    "ratelimit.db-wal",
-    "ratelimit.db-shm",
-    "ratelimit.db-journal",
-    "secret_key",
-    "log_key",
-    "programs.csv",
-    "about.txt",
+    *(name + side for name in ("app.db", "ratelimit.db") for side in SIDE_FILES),
+    *("secret_key", "log_key", "programs.csv", "about.txt"),
     # Written by `app.py demo`, which also prints its path.
     "server.log",
-    "jobs.lock",
-    "work.lock",
-    "migrating.lock",
-    locks.DATA_DIR_LOCK,
+    *("jobs.lock", "work.lock", "migrating.lock", locks.DATA_DIR_LOCK),
 }
 LEFTOVERS = {
     "app.db.before-": "the database before a migration",
