@@ -28,6 +28,7 @@ from storage.arrivals import append_leaf
 # Each test begins with a copy of one file.
 pytestmark = ground.sqlite_only
 EVE = address("eve")
+USDC = "EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v"
 
 
 @pytest.fixture(scope="module")
@@ -218,6 +219,16 @@ FOUND = [
         "posts.{post}.logged.words",
     ),
     ("a post is hidden", ("UPDATE post SET hidden_at = 1",), "posts.{post}.logged.hiddenAtMs"),
+    (
+        "a post is deleted",
+        ("DELETE FROM arrival WHERE post_id = 1", "DELETE FROM post WHERE id = 1"),
+        "posts.{post}",
+    ),
+    (
+        "a result passes for one in USDC",
+        (f"UPDATE standing_total SET money = '{USDC}' WHERE record = 'all' AND seconds = 0",),
+        f"standings.all/{USDC}/0",
+    ),
     (
         "a post loses its leaf",
         ("UPDATE post SET leaf_id = NULL",),
