@@ -132,7 +132,7 @@ def check_programs(config: Config) -> Iterator[Finding]:
     try:
         programs = table(config.extra_swap_programs, config.added_programs)
     except BadPrograms as refusal:
-        yield wrong(str(refusal), "correct that row: nothing starts or observes until then")
+        yield wrong(str(refusal), "correct that row: the server does not start until then")
         return
     if programs.added:
         yield fine(f"DATA_DIR/programs.csv adds {len(programs.added)} to the table of programs")
@@ -305,7 +305,7 @@ def check_providers(config: Config) -> Iterator[Finding]:
         except FetchError as error:
             yield look(
                 f"{name} {error}",
-                "the market keeps what it had, marked stale; it is asked again by itself",
+                "the market keeps its last prices, marked stale, and the scout retries",
             )
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import ground
 import pytest
-from auditing import ask_service, make_auditor
+from auditing import ask_service, edit, make_auditor
 from lookout import Lookout
 from node import FakeNode
 from peewee import AutoField
@@ -75,12 +75,6 @@ def iterate_reports(service, story):
 
 def audit_all(service, story):
     return list(iterate_reports(service, story))
-
-
-def lie(*statements):
-    with writing():
-        for sql in statements:
-            assert database.execute_sql(f"{sql} RETURNING 1").fetchall(), sql
 
 
 def list_fields(service, story):
@@ -243,21 +237,21 @@ FOUND = [
 def test_a_lie_is_named_by_its_field(told, story, statements, field):
     first, second = Post.select().order_by(Post.id).limit(2)
     field = field.format(post=first.uid, second=second.uid, wallet=ADA)
-    lie(*statements)
+    for sql in statements:
+        edit(sql)
     assert field in list_fields(told, story)
 
 
-def test_an_unfinished_history_is_never_the_same(told, story):
-    """Nobody but the instance knows why, and it keeps a bot off the boards."""
-    lie("UPDATE wallet SET coverage = json_set(coverage, '$.state', 'partial')")
-    reports = audit_all(told, story)
-    assert {one.verdict for one in reports} == {"cannot_tell"}
-    assert all("it says that its history is 'partial'" in one.unknown[0] for one in reports)
+def test_an_unfinished_history_is_noted(told, story):
+    """Nobody but the instance knows the cause, and it keeps a bot off the boards."""
+    edit("UPDATE wallet SET coverage = json_set(coverage, '$.state', 'partial')")
+    report = audit_all(told, story)[0]
+    assert report.notes == [f"{ADA}: its history is 'partial'"]
 
 
 def test_words_edited_after_a_renewal_are_named(told, story):
     log.renew_log("operator", Post.get().created_at + 1)
-    lie("UPDATE post SET body = 'Never sold'")
+    edit("UPDATE post SET body = 'Never sold'")
     assert f"posts.{Post.get().uid}.logged.words" in list_fields(told, story)
 
 
@@ -270,7 +264,8 @@ def test_a_bot_that_is_erased_with_all_its_rows_is_named(told, story):
     database.execute_sql("PRAGMA foreign_keys = 0")
     for table in ("attachment", "trade", "sighting", "address", "logged_wallet", *DERIVED):
         database.execute_sql(f"DELETE FROM {table} WHERE wallet_id = {wallet}")
-    lie(f"DELETE FROM wallet WHERE id = {wallet}", "DELETE FROM bot WHERE id = 2")
+    edit(f"DELETE FROM wallet WHERE id = {wallet}")
+    edit("DELETE FROM bot WHERE id = 2")
     database.execute_sql("PRAGMA foreign_keys = 1")
     (found,) = [one for one in audit_all(told, story) if one.bot == eve.uid]
     assert [one.field for one in found.differences] == ["log.bot"]
@@ -281,7 +276,7 @@ def test_an_edited_hash_of_the_log_is_named(told, story):
     with writing():
         for number in range(300):
             append_leaf("digest", Post.get().created_at + number)
-    lie("UPDATE log_node SET hash = zeroblob(32) WHERE level = 1")
+    edit("UPDATE log_node SET hash = zeroblob(32) WHERE level = 1")
     assert "log" in list_fields(told, story)
 
 

@@ -582,7 +582,7 @@ def test_the_doctor_says_what_is_wrong_and_what_to_do(service):
         "secret_key is too short",
         "notes.txt",
         "observer is failing (every endpoint is paused)",
-        "the job scout has shown no sign",
+        "the job scout has not run since",
         "chmod 600",
     ):
         assert words in told
