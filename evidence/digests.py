@@ -12,7 +12,7 @@ from evidence.document import digest_wallet
 from evidence.tables import LoggedWallet
 from storage import database, read_rows, write_rows, writing
 from storage.arrivals import append_leaf
-from storage.stored import make_object, make_shape, read_stored
+from storage.rows import make_object, make_shape, read_stored
 
 # Columns of a wallet that change with every publication.
 STATES = f"""
