@@ -21,11 +21,11 @@ from accounts import quotas
 from accounts.owners import check_present
 from accounts.problem import invalid, refuse_full, refuse_unknown
 from accounts.tables import Ban, Hook
-from chain.stored.columns import NAMES
+from chain.stored.tables import NAMES
 from config import Config
 from models import Arrival, Bot, Owner
 from storage import in_parts, new_uid, writing
-from storage.stored import read_stored
+from storage.rows import read_stored
 
 EVENTS = ("post", "trade", "verification", "coverage")
 # Events of other owners' bots.

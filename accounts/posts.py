@@ -15,15 +15,14 @@ from pydantic_core import PydanticCustomError
 
 from accounts import quotas
 from accounts.delays import time_posts
-from accounts.fields import HOLDS_SECRET, has_control, holds_secret
-from accounts.json_body import parse_body
+from accounts.fields import HOLDS_SECRET, has_control, holds_secret, parse_body
 from accounts.problem import Problem, invalid, refuse_full, refuse_unknown
 from accounts.verification import CitedTrade, belongs, judge_stored
 from chain.base58 import is_base58
-from chain.letters import clean_text
 from chain.stored.attachments import LEAD
 from chain.stored.trades import LISTED_TRADE
 from chain.stored.verify import OTHER_WALLET, choose
+from chain.symbols import clean_text
 from config import Config
 from models import Bot, Post
 from storage import database, erasing, new_uid, store_row, writing

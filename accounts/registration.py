@@ -15,10 +15,9 @@ from typing import Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from accounts import conduct, influencers, proof, quotas, wallets
+from accounts import conduct, influencers, quotas, wallets
 from accounts.api_keys import MAX_ACTIVE_KEYS, NewKey, insert_key, is_active
-from accounts.fields import check_wallet, is_provable
-from accounts.json_body import parse_body
+from accounts.fields import check_wallet, is_provable, parse_body
 from accounts.keys import hash_secret, is_well_formed, make_key
 from accounts.owners import check_present, hash_recovery_code, make_recovery_code
 from accounts.problem import Problem, invalid, refuse_full
@@ -28,7 +27,7 @@ from models import Bot, Key, Owner, Session
 from paper.tables import Backtest, Trader
 from storage import writing
 
-CHALLENGE_MS, CLAIM_MS = proof.MINUTES * 60_000, 30 * 86_400_000
+CHALLENGE_MS, CLAIM_MS = wallets.MINUTES * 60_000, 30 * 86_400_000
 # When it was given (11 hex digits of ms), 64 random bits, and half of an HMAC-SHA256 of both.
 NONCE = re.compile(r"([0-9a-f]{11}[0-9a-f]{16})([0-9a-f]{32})")
 # Of an account that a claim moves to another owner.
@@ -92,19 +91,21 @@ def check_proof(config: Config, secret: str, body: RegistrationBody, now: int) -
         raise invalid("nonce", "is not one that this instance gave for this wallet")
     given_at = int(body.nonce[:11], 16)
     if now >= given_at + CHALLENGE_MS:
-        raise invalid("nonce", f"has expired: it works for {proof.MINUTES} minutes; get a new one")
-    signature = proof.parse_signature(body.signature)
+        raise invalid(
+            "nonce", f"has expired: it works for {wallets.MINUTES} minutes; get a new one"
+        )
+    signature = wallets.parse_signature(body.signature)
     if signature is None:
         raise invalid("signature", "must be 64 bytes in base58, base64 or hex")
     text = _write(config, address, body.nonce, given_at).text
-    if not is_provable(address) or not proof.is_signed(address, signature, text):
+    if not is_provable(address) or not wallets.is_signed(address, signature, text):
         raise invalid("signature", "is not this wallet's signature of the text with this nonce")
     return given_at
 
 
 def _write(config: Config, address: str, nonce: str, given_at: int) -> Challenge:
     ends_at = given_at + CHALLENGE_MS
-    text = proof.write_challenge(config.base_url, "a new bot", address, nonce, ends_at)
+    text = wallets.write_challenge(config.base_url, "a new bot", address, nonce, ends_at)
     return Challenge(text, nonce, ends_at)
 
 

@@ -6,7 +6,7 @@ import orjson
 from flask import Blueprint, request
 
 from accounts import registration
-from accounts.json_body import parse_json
+from accounts.fields import parse_json
 from accounts.problem import Problem, invalid
 from web.api import bots
 from web.api.serialize import show_time
