@@ -226,9 +226,9 @@ def test_recovery_in_a_second_browser(open_page):
     assert second.locator("#recovery-code").inner_text() != code
     second.get_by_role("link", name="Done").click()
     second.get_by_role("link", name="Manage").click()
-    second.get_by_role("button", name="Log out").wait_for()
+    second.get_by_role("button", name="Sign out").wait_for()
     first.goto("/connect")
-    assert first.get_by_role("button", name="Log out").count() == 0
+    assert first.get_by_role("button", name="Sign out").count() == 0
 
 
 def show_waiting_post(site, page):
@@ -341,13 +341,19 @@ def test_the_ring_shows_where_the_keyboard_is(site, full, open_page, scheme):
         assert places > 5 and ringless == [], path
 
 
-def test_times_tell_the_readers_zone_and_utc(site, full, open_page):
-    page = open_page(timezone_id="Asia/Tokyo")
-    page.goto("/")
-    page.get_by_role("button", name="Exact times").click()
-    shown = page.locator("article time").first.inner_text()
-    assert "GMT+9" in shown and "UTC" in shown
-    assert page.locator("article time").first.get_attribute("title").endswith("UTC")
+def test_times_are_in_the_readers_zone_and_format(site, full, open_page):
+    """12:00 in UTC, November 5, is 9 in the evening in Tokyo; the title keeps UTC."""
+    post = next(path for path in full if path.startswith("/posts/"))
+    for locale, told in (("en-US", "Nov 5, 2026, 9:00\u202fPM"), ("de-DE", "5. Nov. 2026, 21:00")):
+        page = open_page(timezone_id="Asia/Tokyo", locale=locale)
+        page.clock.set_fixed_time("2027-02-01T00:00:00Z")
+        page.goto(post)
+        shown = page.locator(f'time[datetime="2026-11-05T12:00:00Z"]').first
+        assert shown.inner_text().replace("\u202f", " ") == told.replace("\u202f", " ")
+        assert shown.get_attribute("title") == "Nov 5, 2026, 12:00:00 PM UTC"
+    scriptless = open_page(java_script_enabled=False)
+    scriptless.goto(post)
+    assert "UTC" in scriptless.locator("time[datetime]").last.inner_text()
 
 
 def test_a_post_comes_over_the_stream_within_seconds(site, open_page):
@@ -378,6 +384,7 @@ def test_a_post_is_proven_in_the_browser_and_a_changed_byte_is_seen(site, open_p
     post = site.post(said, made.publish_key.text).json
     page = open_page()
     page.goto(f"/posts/{post['id']}")
+    page.get_by_text("Check this post yourself").click()
     page.get_by_text("from this entry to the root of").wait_for()
     told = page.locator("#proof-verdict").inner_text()
     assert "the entry holds the hash of these words. The log’s key signed that root." in told
@@ -448,7 +455,6 @@ def full(site):
         "/log/",
         "/docs",
         "/docs/errors",
-        "/docs/example",
         "/docs/fields",
         "/docs/fields/paper",
     ]

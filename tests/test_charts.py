@@ -81,14 +81,14 @@ def test_gaps_marks_and_the_connection_stand_at_their_time():
 @pytest.mark.parametrize(
     "begins, ends, labels",
     [
-        (0, 4 * HOUR, ["1 Jan", "01:00", "02:00", "03:00", "04:00"]),
+        (0, 4 * HOUR, ["Jan 1", "01:00", "02:00", "03:00", "04:00"]),
         # The first time has its date, for which the next one makes room, as does the last for the
         # one before; a new day has its own, and near by tells the first one's.
-        (2 * HOUR, 7 * HOUR, ["1 Jan 02:00", "04:00", "05:00", "06:00"]),
-        (23 * HOUR, 27 * HOUR, ["23:00", "2 Jan", "01:00", "02:00", "03:00"]),
-        (20 * HOUR, 28 * HOUR, ["1 Jan 20:00", "2 Jan", "02:00", "04:00"]),
-        (HOUR, 4 * 86_400, ["2 Jan", "3 Jan", "4 Jan", "5 Jan"]),
-        (0, 20 * 86_400, ["1 Jan", "8 Jan", "15 Jan"]),
+        (2 * HOUR, 7 * HOUR, ["Jan 1 02:00", "04:00", "05:00", "06:00"]),
+        (23 * HOUR, 27 * HOUR, ["23:00", "Jan 2", "01:00", "02:00", "03:00"]),
+        (20 * HOUR, 28 * HOUR, ["Jan 1 20:00", "Jan 2", "02:00", "04:00"]),
+        (HOUR, 4 * 86_400, ["Jan 2", "Jan 3", "Jan 4", "Jan 5"]),
+        (0, 20 * 86_400, ["Jan 1", "Jan 8", "Jan 15"]),
     ],
 )
 def test_an_axis_has_full_hours_or_days(begins, ends, labels):
@@ -134,24 +134,11 @@ def test_in_a_race_the_best_is_first_and_no_label_covers_another():
         (2, "c0", 0),
     ]
     assert (race.lanes[-1].bot, race.lanes[-1].change) == ("b", -10)
-    # Of less than a day only the end is a row of the table, in the order of the lanes.
-    assert race.days == [(2 * HOUR, [20, 0, 0, 0, 0, 0, 0, -10])]
+    # The table begins after the start, in the order of the lanes.
+    assert race.rows == [(HOUR, [5, 0, 0, 0, 0, 0, 0, 0]), (2 * HOUR, [20, 0, 0, 0, 0, 0, 0, -10])]
     heights = [one.label_y for one in race.lanes]
     assert all(b - a >= charts.LABEL_HEIGHT - 0.01 for a, b in itertools.pairwise(heights))
     assert heights[-1] <= axes.BOTTOM
-
-
-def test_sales_are_counted_by_what_they_returned():
-    sales = [(-60, 100), (-1, 100), (0, 100), (5, 100), (10, 100), (300, 100), (7, 0)]
-    counts = {one.label: one.sales for one in pictures.group_returns(sales) if one.sales}
-    assert counts == {
-        "lost over 50%": 1,
-        "lost up to 10%": 1,
-        "gained up to 10%": 2,
-        "gained 10% to 25%": 1,
-        "gained over 100%": 2,
-    }
-    assert {one.side for one in pictures.group_returns(sales) if "lost" in one.label} == {"down"}
 
 
 def test_a_calendar_has_a_row_for_each_weekday():

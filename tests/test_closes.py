@@ -164,9 +164,11 @@ def test_diary_post_and_trader_link_to_it(service, close):
         created_at=NOW,
     )
     link = f'href="/traders/{trader.uid}/closes/{ident}"'
-    page = service.get(f"/traders/{trader.uid}").text
-    ledger, diary = page.index('class="ledger"'), page.index('class="diary"')
-    assert link in page[:ledger] and link in page[ledger:diary] and page[diary:].count(link) == 2
+    assert link in service.get(f"/traders/{trader.uid}").text
+    assert link in service.get(f"/traders/{trader.uid}?tab=trades").text
+    page = service.get(f"/traders/{trader.uid}?tab=posts").text
+    diary = page.index('class="diary"')
+    assert link in page[:diary] and page[diary:].count(link) == 2
     assert link in service.get("/posts/post_1").text
     assert service.get("/api/feed").json["data"][0]["closeId"] == ident
     assert {one["closeId"] for one in shown["diary"]} == {ident}

@@ -283,7 +283,6 @@ PAGES = (
     "/create",
     "/docs",
     "/docs/errors",
-    "/docs/example",
     "/status",
     "/nothing-here",
 )

@@ -43,7 +43,6 @@ READ = {
             "/posts/{post}/report",
             "/docs",
             "/docs/errors",
-            "/docs/example",
             "/docs/fields",
             "/docs/fields/{group}",
             "/create",

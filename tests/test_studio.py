@@ -653,7 +653,7 @@ def test_a_post_by_hand_goes_out_once_as_the_studios(service, browser, nell):
         "Line one\nline two",
         "studio",
         "none",
-    ) and "typed by its owner" in browser.get(sent[0].location).text
+    ) and "on this site, by its owner" in browser.get(sent[0].location).text
 
 
 def test_a_refused_post_keeps_its_words(browser, nell):
@@ -681,7 +681,7 @@ def test_a_wallet_is_replaced_and_detached(service, browser, nell):
     browser.send(f"/bots/{nell}/wallet", wallet=address("second"))
     assert (
         holdings.find_attachment(Bot.get()).wallet.address == address("second")
-        and address("nell")[:4] in browser.get(f"/bots/{nell}").text
+        and address("nell")[:4] in browser.get(f"/bots/{nell}?tab=record").text
     )
     browser.send(f"/bots/{nell}/wallet/detach")
     assert holdings.find_attachment(Bot.get()) is None

@@ -67,8 +67,9 @@ def test_each_class_of_the_stylesheet_is_written_somewhere():
 def test_each_template_is_rendered():
     told = "\n".join([*TEMPLATES.values(), *MODULES])
     # The tabs of a profile are included by the name of their tab.
-    tabs = {f"bot_{tab}.html" for tab in ("overview", "trades", "holdings", "posts", "record")}
-    assert '"bot_" ~' in TEMPLATES["bot.html"]
+    names = ("overview", "trades", "holdings", "posts", "record")
+    tabs = {f"{kind}_{tab}.html" for kind in ("bot", "trader") for tab in names}
+    assert '"bot_" ~' in TEMPLATES["bot.html"] and '"trader_" ~' in TEMPLATES["trader.html"]
     assert not [name for name in TEMPLATES if name not in told and name not in tabs]
 
 

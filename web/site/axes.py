@@ -29,12 +29,13 @@ CHARACTER_WIDTH, DATE_GAP, DATE_EXCESS = 2.6, 3.0, 2.0
 
 class Tick(NamedTuple):
     """A date below a curve, or an amount beside it. `at`: its place; `anchor`: start | middle |
-    end.
+    end; `hour`: the Unix seconds of a time of day, which a script writes in the reader's zone.
     """
 
     at: float
     label: str
     anchor: str = "middle"
+    hour: int | None = None
 
 
 class Axis(NamedTuple):
@@ -92,9 +93,9 @@ def list_dates(axis: Axis) -> list[Tick]:
     duration = axis.ends - axis.begins
     size = next((one for one in DATE_STEPS if one * MAX_DATES >= duration), DATE_STEPS[-1])
     times = range(-(-axis.begins // size) * size, axis.ends + 1, size)[: MAX_DATES + 1]
-    ticks = [_draw_date(axis, at, "%-d %b" if _is_date(at, size) else "%H:%M") for at in times]
+    ticks = [_draw_date(axis, at, "%b %-d" if _is_date(at, size) else "%H:%M") for at in times]
     if times and not _is_date(times[0], size):
-        first = _draw_date(axis, times[0], "%-d %b %H:%M")
+        first = _draw_date(axis, times[0], "%b %-d %H:%M")
         midnight = next((one for one in ticks if _tells_day(one)), None)
         if midnight is None or _are_apart(first, midnight):
             ticks[0] = first
@@ -108,7 +109,8 @@ def _is_date(at: int, size: int) -> bool:
 def _draw_date(axis: Axis, at: int, pattern: str) -> Tick:
     x, text = axis.find_x(at), _write_time(at, pattern)
     room = len(text) * CHARACTER_WIDTH / 2 - DATE_EXCESS
-    return Tick(x, text, "start" if x < room else "end" if x > 100 - room else "middle")
+    anchor = "start" if x < room else "end" if x > 100 - room else "middle"
+    return Tick(x, text, anchor, at if ":" in text else None)
 
 
 def _thin_out(ticks: Sequence[Tick]) -> list[Tick]:

@@ -34,8 +34,9 @@ REPORT = make_shape(make_object(kind=str, equity=list[Any], closes=list[Any], ca
 
 @blueprint.get("/backtests")
 def show_backtests() -> ResponseReturnValue:
-    """Show the form of a backtest and the owner's last ones."""
-    require_owner()
+    """Show the form of a backtest and the owner's last ones, or to strangers what backtests are."""
+    if sessions.find_owner() is None:
+        return render_template("backtests.html", owner=None)
     return render_form({})
 
 
@@ -46,6 +47,7 @@ def render_form(
     runs = backtest_runs.list_backtests(settings(), require_owner(), g.now)
     page = render_template(
         "backtests.html",
+        owner=require_owner(),
         typed=without_secrets(typed),
         errors=errors or {},
         families=FAMILY_TEXTS,

@@ -9,7 +9,6 @@ from typing import NamedTuple, TypeVar
 
 from web.site.axes import (
     BOTTOM,
-    DAY_SECONDS,
     Axis,
     Scale,
     Tick,
@@ -21,6 +20,7 @@ from web.site.axes import (
 SPARK_HEIGHT, SPARK_MARGIN = 20, 1.5
 # A label takes this much of the height of the race.
 LABEL_HEIGHT = 8.0
+MAX_RACE_ROWS = 8
 Point = TypeVar("Point")
 
 
@@ -196,7 +196,7 @@ def draw_spark(values: Sequence[int]) -> Spark | None:
 
 # ---- the race ------------------------------------------------------------------------------------
 class Runner(NamedTuple):
-    """A bot in the race. `values`: its realized PnL in lamports at each sampled time."""
+    """A bot in the race. `values`: its realized PnL in raw units at each sampled time."""
 
     bot: str
     name: str
@@ -205,7 +205,7 @@ class Runner(NamedTuple):
 
 
 class Lane(NamedTuple):
-    """The line of a bot in the race. `place`: from 1, at the height `label_y`; `change`: lamports
+    """The line of a bot in the race. `place`: from 1, at the height `label_y`; `change`: raw units
     since the race began.
     """
 
@@ -218,9 +218,9 @@ class Lane(NamedTuple):
     is_partial: bool
 
 
-class RaceDay(NamedTuple):
-    """A row of the table beside a race. `at`: the Unix second at which a day (UTC) or the race
-    ends; `changes`: lamports since the race began, in the order of its lanes.
+class RaceRow(NamedTuple):
+    """A row of the table under a race: raw units since it began, up to a Unix second, in the order
+    of its lanes.
     """
 
     at: int
@@ -228,19 +228,21 @@ class RaceDay(NamedTuple):
 
 
 class Race(NamedTuple):
-    """Realized PnL of several bots since one moment, the best first; `days`: oldest first."""
+    """Realized PnL of several bots in a window, the best first; `rows`: oldest first."""
 
     lanes: list[Lane]
-    days: list[RaceDay]
+    rows: list[RaceRow]
     zero: float
     levels: list[Tick]
     dates: list[Tick]
-    begins: int
-    ends: int
 
 
-def draw_race(times: Sequence[int], runners: Sequence[Runner]) -> Race | None:
-    """Draw bots side by side over the Unix seconds their values were sampled at; None for none."""
+def draw_race(
+    times: Sequence[int],
+    runners: Sequence[Runner],
+    write_level: Callable[[int], str] = write_gain,
+) -> Race | None:
+    """Draw bots over the Unix seconds their values were sampled at; None without any."""
     if not runners or len(times) < 2:
         return None
     axis = Axis(times[0], times[-1])
@@ -253,13 +255,13 @@ def draw_race(times: Sequence[int], runners: Sequence[Runner]) -> Race | None:
         _draw_lane(place, one, changes[one.bot], times, axis, scale)._replace(label_y=height)
         for place, (one, height) in enumerate(zip(ordered, heights, strict=True), 1)
     ]
-    zero = scale.find_y(0)
-    days = [
-        RaceDay(at, [changes[lane.bot][n] for lane in lanes])
-        for n, at in enumerate(times)
-        if n and (at % DAY_SECONDS == 0 or at == axis.ends)
+    rows = [
+        RaceRow(times[n], [changes[lane.bot][n] for lane in lanes])
+        for n in thin_out(range(len(times)), MAX_RACE_ROWS)
+        if n
     ]
-    return Race(lanes, days, zero, list_levels(scale), list_dates(axis), axis.begins, axis.ends)
+    levels = list_levels(scale, write=write_level)
+    return Race(lanes, rows, scale.find_y(0), levels, list_dates(axis))
 
 
 def _draw_lane(

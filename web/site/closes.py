@@ -30,10 +30,13 @@ COSTS = (("slippageLamports", "Slippage"), ("feesLamports", "Fees"), ("rentLampo
 
 
 class CostLine(NamedTuple):
-    """A line of what a close cost. `lamports`: at 1, 2 and 3 times its costs."""
+    """A line of what a close cost. `lamports`: at 1, 2 and 3 times its costs; `is_result`: a gain
+    or a loss, not a cost.
+    """
 
     label: str
     lamports: list[str]
+    is_result: bool = False
 
 
 class VenueFact(NamedTuple):
@@ -193,9 +196,9 @@ def draw_story(story: CloseStory) -> PricePath | None:
 def list_cost_lines(close: Json) -> list[CostLine]:
     """List what a close cost, from what prices moved down to its net result."""
     times = [one["costs"] for one in close["atCosts"]]
-    moved = CostLine("Price move", [close["grossLamports"]] * len(times))
+    moved = CostLine("Price move", [close["grossLamports"]] * len(times), True)
     costs = [CostLine(label, [str(-n * int(close[name])) for n in times]) for name, label in COSTS]
-    return [moved, *costs, CostLine("Net", [one["netLamports"] for one in close["atCosts"]])]
+    return [moved, *costs, CostLine("Net", [one["netLamports"] for one in close["atCosts"]], True)]
 
 
 def find_venue_fact(fills: Sequence[QuotedFill]) -> VenueFact | None:

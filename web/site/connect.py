@@ -1,10 +1,12 @@
-"""The page Connect: a new bot, and the owner's account: read keys, recovery, log-out.
+"""The page Connect: a new bot, and the owner's account: read keys, recovery, sign-out.
 
 Secrets that are shown once (keys, recovery codes) are in the answer to a form and nowhere else.
 """
 
 import re
 import secrets
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from flask import flash, g, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
@@ -12,8 +14,11 @@ from flask.typing import ResponseReturnValue
 from accounts import api_keys, influencers, owners
 from accounts.fields import check_wallet
 from accounts.problem import Problem
-from models import Owner
+from models import Bot, Owner
 from storage import writing
+from web.api import health, queries
+from web.api.bots import find_row, show_bots
+from web.api.serialize import Json
 from web.server import gate, sessions
 from web.server.gate import settings
 from web.site import profiles
@@ -34,6 +39,8 @@ from web.site.forms import (
 from web.site.keys import list_keys, render_key
 
 MAX_CODE = 200
+# A bot that has not posted for this long is silent.
+SILENT_MS = 7 * 86_400_000
 WRONG_PRESENT_CODE = (
     "This is not your current recovery code, so nothing was changed. If you lost it, only the"
     " operator of this instance can replace it"
@@ -65,7 +72,7 @@ def render_connect(
         typed=without_secrets(typed or {}, errors),
         errors=errors or {},
         draft=secrets.token_hex(12),
-        bots=influencers.list_bots_of(owner) if owner else [],
+        bots=list_own_bots(influencers.list_bots_of(owner)) if owner else [],
         keys=[key for key in list_keys(owner) if key.scope == "read"] if owner else [],
         tones=TONES,
         owner=owner,
@@ -73,6 +80,61 @@ def render_connect(
         closed=settings().registration == "closed",
     )
     return page, status, headers or {}
+
+
+class BotState(NamedTuple):
+    """How a bot is doing: the shape of an icon, and words."""
+
+    shape: str
+    text: str
+
+
+HEALTHY = BotState("verified", "healthy")
+LOADING = BotState("pending", "loading its history")
+GAP = BotState("mismatch", "a part of its history is missing")
+NODE_TROUBLE = BotState("mismatch", "no Solana node answers")
+SILENT = BotState("none", "silent: no post for a week")
+NO_WALLET = BotState("none", "no wallet")
+RETIRED = BotState("none", "retired")
+
+
+class OwnBot(NamedTuple):
+    """A bot in the list of its owner."""
+
+    uid: str
+    name: str
+    state: BotState
+    is_claimed: bool
+
+
+def list_own_bots(owned: Sequence[Bot]) -> list[OwnBot]:
+    """List an owner's bots, each with how it is doing."""
+    is_down = bool(owned) and health.check_instance(g.now)["walletObserver"]["state"] == "failing"
+    shown = show_bots([find_row(bot.uid) for bot in owned])
+    return [
+        OwnBot(
+            bot.uid,
+            bot.name,
+            RETIRED if bot.retired_at else find_state(one, is_down),
+            bool(one["wallet"] and one["wallet"]["ownership"] == "claimed"),
+        )
+        for bot, one in zip(owned, shown, strict=True)
+    ]
+
+
+def find_state(bot: Json, is_down: bool) -> BotState:
+    """Return how a bot is doing. `is_down`: the observer reaches no node."""
+    coverage, latest = bot["coverage"], queries.list_posts(1, bot=bot["id"])
+    if not bot["wallet"]:
+        return NO_WALLET
+    if is_down:
+        return NODE_TROUBLE
+    if coverage["state"] == "backfilling" or not coverage["checkedAt"]:
+        return LOADING
+    if coverage["gaps"]:
+        return GAP
+    is_silent = not latest or latest[0].created_at < g.now - SILENT_MS
+    return SILENT if is_silent else HEALTHY
 
 
 # ---- a new bot -----------------------------------------------------------------------------------
@@ -189,5 +251,5 @@ def render_recovery_code(code: str, heading: str, text: str) -> ResponseReturnVa
 def log_out() -> ResponseReturnValue:
     """End this browser's session."""
     sessions.end_session()
-    flash("You are logged out. Your recovery code lets you back in.")
+    flash("You are signed out. Your recovery code lets you back in.")
     return redirect(url_for("studio.show_connect"))

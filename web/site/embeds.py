@@ -80,7 +80,7 @@ def draw_badge(bot: Json, strip: candor.Strip) -> str:
     results, made_up = bot["results"], "made up: " if settings().demonstration else ""
     earned = "no results"
     if results:
-        earned = ", ".join(list_earned(results))
+        earned = ", ".join(list_earned(results)) or "no trades yet"
     text = f"{made_up}{earned} · {strip.matching} of {strip.total} claims match"
     first, second = round(6 * LETTER), round(len(text) * LETTER)
     left = first + 2 * PADDING

@@ -223,6 +223,14 @@ def units(
     return _mark_up(number, symbol, sign, unit, places)
 
 
+def flow(number: Number | None, places: int | None = None) -> Markup | str:
+    """Mark up SOL that was paid or received. That is neither gain nor loss, so it has no color."""
+    if number is None:
+        return UNKNOWN
+    text, exact = write_number(number, True, places), write_exact(number, True)
+    return _wrap(number, f"{text} SOL", f"{exact} SOL")
+
+
 def tokens(number: Number | None, sign: bool = False, places: int | None = None) -> Markup | str:
     """Mark up an amount of tokens, in tokens and not in raw units. Nothing was won or lost by it,
     so it has no color.
@@ -249,12 +257,15 @@ def percent(share: Number | None) -> Markup | str:
     return UNKNOWN if share is None else _wrap(share, write_percent(share), "")
 
 
-def change(percentage: Number | None) -> Markup | str:
-    """Mark up a change that is given in percent."""
+def change(percentage: Number | None, neutral: bool = False) -> Markup | str:
+    """Mark up a change that is given in percent. `neutral`: it's neither gain nor loss, such as a
+    change of a price, so it has no color.
+    """
     if percentage is None:
         return UNKNOWN
     exact = f"{write_exact(percentage, True)}%"
-    return _wrap(percentage, write_change(percentage), exact, _find_color(percentage))
+    color = "" if neutral else _find_color(percentage)
+    return _wrap(percentage, write_change(percentage), exact, color)
 
 
 def exact_sol(number: str | int | None, sign: bool = False) -> str:
@@ -296,7 +307,19 @@ def _find_color(number: Number) -> str:
 FILTERS: dict[str, Callable[..., Any]] = {
     **{
         one.__name__: one
-        for one in (sol, lamports, units, tokens, usd, price, percent, change, exact_sol, whole)
+        for one in (
+            sol,
+            lamports,
+            units,
+            flow,
+            tokens,
+            usd,
+            price,
+            percent,
+            change,
+            exact_sol,
+            whole,
+        )
     },
     "places": find_places,
     "lamport_places": find_lamport_places,

@@ -25,7 +25,7 @@ from web.site.forms import (
     without_secrets,
     write_samples,
 )
-from web.site.keys import list_keys, render_key
+from web.site.keys import find_last_signature, list_keys, render_key
 
 HOOK_KINDS = {
     "webhook": "A program of mine (webhook)",
@@ -46,8 +46,9 @@ POST_FIELDS = ("body", "mint", "symbol", "signature", "reason")
 @blueprint.get("/bots/<uid>/manage")
 @managing
 def show_manage(bot: Bot) -> ResponseReturnValue:
-    """Show the tab from which the owner manages a bot."""
-    return render_manage(bot)
+    """Show the tab from which the owner manages a bot. `signature` fills in the form of a post."""
+    asked = {name: request.args[name] for name in ("signature",) if name in request.args}
+    return render_manage(bot, asked)
 
 
 def render_manage(
@@ -68,6 +69,7 @@ def render_manage(
         errors=errors or {},
         keys=[key for key in list_keys(bot.owner) if key.bot_id == bot.id],
         hooks=list_hooks(bot),
+        last_signature=find_last_signature(bot.uid),
         hook_kinds=HOOK_KINDS,
         hook_events=HOOK_EVENTS,
         tones=TONES,

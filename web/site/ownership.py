@@ -30,7 +30,7 @@ LEAVING = (
 )
 LEAVING_OTHERS = (
     "It will no longer be observed, and its proof ends. The other wallets stay, and results are"
-    " theirs alone. In the record since attachment, what it holds counts as cost that left."
+    " theirs alone. In the record since connected, what it holds counts as cost moved out unsold."
 )
 LEAD_LEAVING = " The next one takes its place; nothing changes for the others."
 
@@ -77,11 +77,11 @@ def detach_wallet(bot: Bot) -> ResponseReturnValue:
         wallets.remove_wallet(bot, address, g.now)
     # Also where it was: the form was sent twice.
     if request.method == "POST" or address not in held:
-        return return_to_manage(bot, "The wallet is detached.")
+        return return_to_manage(bot, "The wallet is disconnected.")
     return render_confirm(
-        f"Detach the wallet {short(address)}?" if len(held) > 1 else "Detach the wallet?",
+        f"Disconnect the wallet {short(address)}?" if len(held) > 1 else "Disconnect the wallet?",
         _tell_leaving(held, address),
-        "Yes, detach it",
+        "Yes, disconnect it",
         url_for("studio.show_manage", uid=bot.uid),
         hidden={"wallet": address},
     )

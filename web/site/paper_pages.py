@@ -20,6 +20,7 @@ from web.site.pieces import draw_posts
 blueprint = Blueprint("paper", __name__)
 blueprint.after_request(add_etag)
 SHOWN_POSTS = 10
+TABS = ("", "trades", "holdings", "posts", "record")
 # The columns that sort: what of a trader's performance each of them shows.
 SORTS = {"return": "returnPct", "closes": "closes", "wins": "winRate", "equity": "equitySol"}
 NO_SCOUT = (
@@ -80,13 +81,15 @@ def find_price_trouble(now: int) -> str:
 
 @blueprint.get("/traders/<uid>")
 def show_trader(uid: str) -> ResponseReturnValue:
-    """Show a paper trader."""
+    """Show a paper trader, or one of its tabs."""
+    tab = read_choice(request.args, "tab", TABS, "")
     trader = paper.find_trader(uid, g.now)
     if trader is None:
         raise Problem("not_found", "there is no such paper trader")
     withheld = trader["performance"]["headlineSuppressed"]
     return render_template(
         "trader.html",
+        tab=tab,
         trader=trader,
         account=None if withheld else draw_account(uid, g.now),
         posts=draw_posts(trader["posts"][:SHOWN_POSTS], "h3"),

@@ -130,13 +130,21 @@ def read_filters(name: str) -> dict[str, str]:
 
 
 def finish_rows(name: str, rows: Any) -> list[Any]:
-    """Return rows as they may be shown: addresses of hooks masked, keys with their last use."""
+    """Return rows as they may be shown: addresses of hooks masked, keys with their last use, owners
+    with the names of their bots.
+    """
     if name == "hooks":
-        return [row._replace(url=mask_url(row.url)) for row in rows]
+        rows = [row._replace(url=mask_url(row.url)) for row in rows]
     if name == "keys":
         uses = find_app().allowance.find_uses()
-        return [row._replace(last_used_at=uses.get(row.uid)) for row in rows]
-    return list(rows)
+        rows = [row._replace(last_used_at=uses.get(row.uid)) for row in rows]
+    field = {"owners": "uid", "bans": "target"}.get(name, "owner_uid")
+    uids = [getattr(row, field, None) for row in rows]
+    named = queries.name_owners(uid for uid in uids if uid and uid.startswith("owner_"))
+    return [
+        row._replace(**{field: named[uid]}) if uid in named else row
+        for row, uid in zip(rows, uids, strict=True)
+    ]
 
 
 # ---- one owner -----------------------------------------------------------------------------------
@@ -151,6 +159,7 @@ def show_owner(uid: str) -> ResponseReturnValue:
     return render_template(
         "admin/owner.html",
         owner=owner,
+        name=queries.name_owners([uid])[uid].name,
         lists=lists,
         headings=HEADINGS,
         ban=conduct.find_ban("owner", uid),

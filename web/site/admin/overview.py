@@ -43,6 +43,7 @@ def show_overview() -> ResponseReturnValue:
         sessions=admin.list_sessions(g.now),
         done=queries.read_list("acts", MAX_ACTS),
         acts=ACTS,
+        has_file=not config.database_url,
         backups=stored_backups.list_backups(config)[:MAX_BACKUPS],
     )
 
