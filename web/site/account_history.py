@@ -148,7 +148,6 @@ def draw_exposure(points: Sequence[SharePoint], until: int) -> Curve | None:
 
 
 def _hold(points: Sequence[EquityPoint], until: int) -> list[Step]:
-    """Make steps of points, each of which holds until the next."""
     ends = [*(one.at for one in points[1:]), max(until, points[-1].at)]
     return [
         Step(one.at // 1000, end // 1000, one.lamports)

@@ -43,7 +43,6 @@ def show_backtests() -> ResponseReturnValue:
 def render_form(
     typed: Texts, errors: Texts | None = None, status: int = 200, headers: Any = None
 ) -> ResponseReturnValue:
-    """Render the form with what was typed and its errors."""
     runs = backtest_runs.list_backtests(settings(), require_owner(), g.now)
     page = render_template(
         "backtests.html",
@@ -77,7 +76,6 @@ def begin_backtest() -> ResponseReturnValue:
 
 @blueprint.get("/backtests/<uid>")
 def show_backtest(uid: str) -> ResponseReturnValue:
-    """Show how far a backtest is, or what came of it."""
     run = backtest_runs.find_backtest(settings(), require_owner(), uid, g.now)
     report = read_report(run) if run.state == "done" else None
     return render_template(
@@ -111,7 +109,6 @@ def list_compared(report: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
 
 
 def draw(report: dict[str, Any]) -> Curve | None:
-    """Draw the equity of a report."""
     points = [
         EquityPoint(parse_time(one["at"]) * 1000, int(Decimal(one["sol"]) * SOL))
         for one in report["equity"]
@@ -128,13 +125,11 @@ def name_candidate(shown: dict[str, int], report: Any) -> str:
 
 @blueprint.get("/backtests/<uid>.json")
 def show_json(uid: str) -> ResponseReturnValue:
-    """Serve a finished backtest as JSON."""
     return Response(orjson.dumps(find_report(uid)), mimetype="application/json")
 
 
 @blueprint.get("/backtests/<uid>.csv")
 def show_csv(uid: str) -> ResponseReturnValue:
-    """Serve the closes of a finished backtest as CSV."""
     return Response(backtests.write_table(find_report(uid)), mimetype="text/csv")
 
 

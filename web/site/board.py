@@ -33,7 +33,6 @@ FILTERS = {
 
 @blueprint.get("/leaderboard")
 def show_leaderboard() -> ResponseReturnValue:
-    """Show the ranking of bots."""
     # A form sends every field, the empty ones too.
     board = v1.read_board({name: text for name, text in request.args.items() if text})
     entries = leaderboard.list_entries(board, g.now, MAX_RANKS)

@@ -79,7 +79,6 @@ class Strip(NamedTuple):
 
 
 def find_strip(bot: str) -> Strip:
-    """Return the strip of one bot, by its uid."""
     return find_strips([bot])[bot]
 
 

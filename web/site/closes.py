@@ -158,7 +158,6 @@ def _write_level(scaled: int) -> str:
 
 @blueprint.get("/traders/<uid>/closes/<close_id>")
 def show_close(uid: str, close_id: str) -> ResponseReturnValue:
-    """Show a close."""
     story = paper_closes.find_story(uid, close_id)
     if story is None:
         raise Problem("not_found", "there is no such closed position")

@@ -5,15 +5,17 @@ Secrets that are shown once (keys, recovery codes) are in the answer to a form a
 
 import re
 import secrets
+import tempfile
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from flask import flash, g, redirect, render_template, request, url_for
+from flask import flash, g, redirect, render_template, request, send_file, url_for
 from flask.typing import ResponseReturnValue
 
-from accounts import api_keys, influencers, owners
+from accounts import api_keys, departures, exports, influencers, owners
 from accounts.fields import check_wallet
 from accounts.problem import Problem
+from config import VERSION
 from models import Bot, Owner
 from storage import writing
 from web.api import health, queries
@@ -38,6 +40,10 @@ from web.site.forms import (
 )
 from web.site.keys import list_keys, render_key
 
+# What has to be typed.
+CONFIRMATION = "delete my account"
+# An archive is kept in memory up to this many bytes.
+MAX_IN_MEMORY = 4_000_000
 MAX_CODE = 200
 # A bot that has not posted for this long is silent.
 SILENT_MS = 7 * 86_400_000
@@ -200,7 +206,6 @@ def show_voice() -> ResponseReturnValue:
 # ---- the account ---------------------------------------------------------------------------------
 @blueprint.post("/connect/keys")
 def create_read_key() -> ResponseReturnValue:
-    """Create a read key for the owner and show it, once."""
     owner, label = require_owner(), request.form.get("label", "")
     try:
         return render_key(api_keys.create_key(owner, "read", g.now, label))
@@ -253,3 +258,34 @@ def log_out() -> ResponseReturnValue:
     sessions.end_session()
     flash("You are signed out. Your recovery code lets you back in.")
     return redirect(url_for("studio.show_connect"))
+
+
+# ---- leaving -------------------------------------------------------------------------------------
+@blueprint.post("/account/export")
+def export_account() -> ResponseReturnValue:
+    owner = require_owner()
+    gate.count_export()
+    # Sent once it is whole: nobody takes a broken one for an archive.
+    file = tempfile.SpooledTemporaryFile(MAX_IN_MEMORY)  # noqa: SIM115
+    exports.write_archive(owner, settings().base_url, VERSION, g.now, file)
+    file.seek(0)
+    name = f"candor-{owner.uid}.zip"
+    return send_file(file, "application/zip", as_attachment=True, download_name=name, max_age=0)
+
+
+@blueprint.route("/account/delete", methods=["GET", "POST"])
+def delete_account() -> ResponseReturnValue:
+    """Ask what deleting the account means, and do it once that was typed."""
+    owner = require_owner()
+    typed = " ".join(request.form.get("confirmation", "")[:100].split()).lower()
+    if request.method == "POST" and typed == CONFIRMATION:
+        departures.delete_owner(owner, g.now)
+        sessions.end_session()
+        flash("Your account is deleted.")
+        return redirect(url_for("studio.show_connect"))
+    errors = {"confirmation": f"Type: {CONFIRMATION}"} if request.method == "POST" else {}
+    bots = influencers.list_bots_of(owner)
+    page = render_template(
+        "delete_account.html", bots=bots, errors=errors, confirmation=CONFIRMATION
+    )
+    return page, 422 if errors else 200

@@ -29,7 +29,6 @@ def init_templates(state: BlueprintSetupState) -> None:
 
 @blueprint.get("/docs")
 def show_docs() -> ResponseReturnValue:
-    """Show the page of the interface."""
     return render_page("docs.html")
 
 
@@ -49,13 +48,11 @@ def find_route(name: str) -> reference.Route | None:
 
 @blueprint.get("/docs/fields")
 def show_fields() -> ResponseReturnValue:
-    """Show the groups of fields."""
     return render_page("shapes.html")
 
 
 @blueprint.get("/docs/fields/<group>")
 def show_fields_of(group: str) -> ResponseReturnValue:
-    """Show the fields of one group."""
     if group not in reference.GROUPS:
         raise Problem("not_found", "there is no such group of fields")
     return render_page("shape_group.html", group=group)
@@ -63,7 +60,6 @@ def show_fields_of(group: str) -> ResponseReturnValue:
 
 @blueprint.get("/docs/errors")
 def show_errors() -> ResponseReturnValue:
-    """Show what each error code means."""
     return render_page("errors.html")
 
 

@@ -120,7 +120,6 @@ def find_mints(token: str) -> tuple[str, ...]:
 
 
 def make_side() -> Side:
-    """Make the side column."""
     board = v1.read_board({"window": WINDOW})
     entries = leaderboard.list_entries(board, g.now, MAX_RANKED)
     shown = [row for row in leaderboard.show_entries(entries, board, g.now) if row["ranked"]]

@@ -56,7 +56,6 @@ def find_last_signature(uid: str) -> str:
 
 @blueprint.route("/keys/<uid>/revoke", methods=["GET", "POST"])
 def revoke_key(uid: str) -> ResponseReturnValue:
-    """Revoke a key of the owner, once confirmed."""
     key = find_own_key(uid)
     back = find_page_of(key)
     if request.method != "POST":
@@ -93,7 +92,6 @@ def rotate_key(uid: str) -> ResponseReturnValue:
 
 
 def find_page_of(key: Key) -> str:
-    """Return the address of the page that lists a key."""
     if key.bot is None:
         return url_for("studio.show_connect")
     return url_for("studio.show_manage", uid=key.bot.uid)

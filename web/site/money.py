@@ -119,7 +119,6 @@ def describe_average(average: Json) -> str:
 
 
 def count_sales(results: Json) -> int:
-    """Count the sales that a result rests on."""
     return int(results["matchedSells"] + results["partialSells"])
 
 

@@ -56,7 +56,6 @@ CHALLENGE = make_shape(Challenge)
 @blueprint.post("/bots/<uid>/wallet")
 @managing
 def attach_wallet(bot: Bot) -> ResponseReturnValue:
-    """Attach a wallet, as claimed."""
     try:
         wallets.attach_wallet(settings(), bot, request.form.get("wallet", ""), g.now)
     except Problem as problem:
@@ -70,7 +69,6 @@ def attach_wallet(bot: Bot) -> ResponseReturnValue:
 @blueprint.route("/bots/<uid>/wallet/detach", methods=["GET", "POST"])
 @managing
 def detach_wallet(bot: Bot) -> ResponseReturnValue:
-    """Detach one wallet, once confirmed: the one that leads where none is named."""
     held = [one.wallet.address for one in holdings.list_holdings(bot)]
     address = request.values.get("wallet") or next(iter(held), "")
     if request.method == "POST" and address in held:
@@ -123,7 +121,6 @@ def _write_challenge(bot: Bot, wallet: str, action: str) -> Challenge:
 @blueprint.get("/bots/<uid>/proof")
 @managing
 def show_proof(bot: Bot) -> ResponseReturnValue:
-    """Show the text to sign with the wallet."""
     return render_proof(bot, find_challenge(bot))
 
 
@@ -146,7 +143,6 @@ def render_proof(
 @blueprint.post("/bots/<uid>/proof")
 @managing
 def prove_wallet(bot: Bot) -> ResponseReturnValue:
-    """Take the signature that proves ownership of the wallet."""
     challenge = find_challenge(bot)
     signature = proof.parse_signature(request.form.get("signature", ""))
     if challenge is None or signature is None:

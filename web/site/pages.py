@@ -51,7 +51,6 @@ def init_app(app: Flask) -> None:
 # ---- posts ---------------------------------------------------------------------------------------
 @blueprint.get("/posts/<uid>")
 def show_one_post(uid: str) -> ResponseReturnValue:
-    """Show one post."""
     post = timeline.find_post(uid)
     if post is None:
         raise Problem("not_found", "there is no such post")
@@ -100,7 +99,6 @@ def read_rules(data_dir: Path) -> str:
 
 @blueprint.get("/status")
 def show_status() -> ResponseReturnValue:
-    """Show how the jobs and the database are."""
     return render_template(
         "status.html",
         log_key=find_key(),

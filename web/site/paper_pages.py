@@ -39,7 +39,6 @@ FAILING = (
 
 @blueprint.get("/traders")
 def show_traders() -> ResponseReturnValue:
-    """Show all paper traders, oldest first or by a column."""
     sort, traders = read_choice(request.args, "sort", ("", *SORTS), ""), paper.list_traders()
     return render_template(
         "traders.html",
@@ -81,7 +80,6 @@ def find_price_trouble(now: int) -> str:
 
 @blueprint.get("/traders/<uid>")
 def show_trader(uid: str) -> ResponseReturnValue:
-    """Show a paper trader, or one of its tabs."""
     tab = read_choice(request.args, "tab", TABS, "")
     trader = paper.find_trader(uid, g.now)
     if trader is None:
@@ -99,7 +97,6 @@ def show_trader(uid: str) -> ResponseReturnValue:
 
 @blueprint.get("/strategies")
 def show_strategies() -> ResponseReturnValue:
-    """Show the comparison of strategies."""
     return render_template(
         "strategies.html",
         comparison=paper.compare_families(g.now),

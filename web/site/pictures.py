@@ -122,7 +122,6 @@ def draw_days(bot: Json) -> str:
 
 
 def find_money(results: Json) -> str:
-    """Return the money of results as the ledger names it."""
     return SOL if results["currency"] == "SOL" else str(results["mint"])
 
 

@@ -40,7 +40,6 @@ class ComparedFigure(NamedTuple):
 
 
 def find(risk: Json | None, name: str) -> Any:
-    """Return a member of a Risk, None without a risk."""
     return risk and risk[name]
 
 
@@ -99,7 +98,6 @@ def write_rate(figures_of: Json) -> str:
 
 
 def write_return(percent: str | None) -> str:
-    """Write a return on cost: `+4.14%`."""
     return figures.UNKNOWN if percent is None else f"{figures.write_exact(percent, True)}%"
 
 

@@ -57,7 +57,6 @@ def is_own(uid: str) -> bool:
 
 @blueprint.get("/bots/<uid>")
 def show_profile(uid: str) -> ResponseReturnValue:
-    """Show a bot: what the chain shows of it, or one of its tabs."""
     tab, bot = read_choice(request.args, "tab", tuple(CONTENTS), ""), find_profile(uid)
     shown = {"bot": bot, **CONTENTS[tab](bot)}
     return render_template("bot.html", tab=tab, own=is_own(uid), **shown)
@@ -124,7 +123,6 @@ class Total(NamedTuple):
 
 
 def read_holdings(bot: Json) -> dict[str, Any]:
-    """Read the tab of holdings."""
     positions = find_positions(bot["row"])
     held = [
         {**one, "unrealized": find_unrealized(one)} for one in add_estimates(positions or (), g.now)
@@ -155,13 +153,11 @@ def add_up(positions: Sequence[Json]) -> Total:
 
 
 def read_posts(bot: Json) -> dict[str, Any]:
-    """Read the tab of posts."""
     page = list_posts_of(bot["id"])
     return {"posts": draw_posts(page.rows, "h3"), "older_posts": page.cursor}
 
 
 def read_record(bot: Json) -> dict[str, Any]:
-    """Read the tab of the record."""
     number = bot["row"].id
     return {
         "bot": {**bot, "recordRisk": risk.find_risk(OF_RECORD, number)},

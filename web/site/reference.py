@@ -95,7 +95,6 @@ class Route(NamedTuple):
 
 
 def build_document(base_url: str) -> Mapping[str, Any]:
-    """Build the OpenAPI document."""
     # Loaded when it is first asked for, as in web.api.document.
     from web.api import openapi
 

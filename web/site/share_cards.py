@@ -55,7 +55,6 @@ def _make_busy() -> Problem:
 # ---- routes --------------------------------------------------------------------------------------
 @blueprint.get("/posts/<uid>.png")
 def show_card_of_post(uid: str) -> ResponseReturnValue:
-    """Serve the picture of a post."""
     post = timeline.find_post(uid)
     if post is None or post.get("hiddenAt"):
         raise Problem("not_found", "there is no picture of this post")
@@ -65,7 +64,6 @@ def show_card_of_post(uid: str) -> ResponseReturnValue:
 
 @blueprint.get("/bots/<uid>.png")
 def show_card_of_bot(uid: str) -> ResponseReturnValue:
-    """Serve the picture of a bot's record."""
     row = queries.find_bot(uid)
     if row is None:
         raise Problem("not_found", "there is no such bot")

@@ -249,7 +249,6 @@ def find_warning(post: Json) -> str:
 
 
 def trust_of(post: Json) -> Trust:
-    """Return the label of a post."""
     if post["simulated"]:
         return TRUST["own_strategy" if post["ownStrategy"] else "simulated"]
     status, reason = post["verification"]["status"], post["verification"]["reason"]
@@ -439,6 +438,9 @@ def join(words: Sequence[str]) -> str:
 
 # For the templates, under the names of the functions.
 FILTERS: dict[str, Callable[..., Any]] = {
+    # One line without invisible characters.
+    "clean": write_line,
+} | {
     one.__name__: one
     for one in (
         trust_of,

@@ -3,6 +3,7 @@ bans and acts; and the page of one owner.
 """
 
 import re
+from functools import partial
 from typing import Any
 
 from flask import g, redirect, render_template, request, url_for
@@ -44,66 +45,6 @@ OF_OWNER = ("bots", "wallets", "keys", "hooks")
 ID = re.compile(r"\b(owner|bot|trader|post|key|hook)_[0-9a-f]{24}\b")
 
 
-@blueprint.get("/owners")
-def list_owners() -> ResponseReturnValue:
-    """List owners."""
-    return render_list("owners")
-
-
-@blueprint.get("/bots")
-def list_bots() -> ResponseReturnValue:
-    """List bots."""
-    return render_list("bots")
-
-
-@blueprint.get("/wallets")
-def list_wallets() -> ResponseReturnValue:
-    """List wallets."""
-    return render_list("wallets")
-
-
-@blueprint.get("/keys")
-def list_keys() -> ResponseReturnValue:
-    """List keys, never their secrets."""
-    return render_list("keys")
-
-
-@blueprint.get("/hooks")
-def list_hooks() -> ResponseReturnValue:
-    """List hooks, never their secrets."""
-    return render_list("hooks")
-
-
-@blueprint.get("/posts")
-def list_posts() -> ResponseReturnValue:
-    """List posts."""
-    return render_list("posts")
-
-
-@blueprint.get("/paper-posts")
-def list_paper_posts() -> ResponseReturnValue:
-    """List posts of paper traders."""
-    return render_list("paper-posts")
-
-
-@blueprint.get("/reports")
-def list_reports() -> ResponseReturnValue:
-    """List readers' reports of posts."""
-    return render_list("reports")
-
-
-@blueprint.get("/bans")
-def list_bans() -> ResponseReturnValue:
-    """List the owners and wallets that are kept out."""
-    return render_list("bans")
-
-
-@blueprint.get("/acts")
-def list_acts() -> ResponseReturnValue:
-    """List the operator's acts."""
-    return render_list("acts")
-
-
 def render_list(name: str) -> ResponseReturnValue:
     """Render a page of a list, with the filters of its address."""
     filters = read_filters(name)
@@ -120,6 +61,11 @@ def render_list(name: str) -> ResponseReturnValue:
         filters=filters,
         acts=ACTS,
     )
+
+
+for listed in HEADINGS:
+    endpoint = f"list_{listed.replace('-', '_')}"
+    blueprint.add_url_rule(f"/{listed}", endpoint, partial(render_list, listed))
 
 
 def read_filters(name: str) -> dict[str, str]:
@@ -169,7 +115,6 @@ def show_owner(uid: str) -> ResponseReturnValue:
 
 
 def list_uses(owner: Owner) -> list[quotas.Use]:
-    """List what an owner uses of each quota."""
     config = settings()
     return [
         quotas.Use("posts_kept_mb", config.max_posts_kept_mb, owner.posts_bytes // quotas.MB),

@@ -24,7 +24,6 @@ LEVELS = ("wrong", "look", "fine")
 
 @blueprint.get("")
 def show_overview() -> ResponseReturnValue:
-    """Show how the instance is."""
     # It loads what asks nodes and what derives records again: a tenth of a start.
     from operate import doctor
 

@@ -29,7 +29,6 @@ JOIN bot b ON b.owner_id = o.id WHERE o.uid IN ({marks}) GROUP BY o.uid"""
 
 
 def name_owners(uids: Iterable[str]) -> dict[str, NamedOwner]:
-    """Return {uid: the owner with its name}."""
     asked = sorted(set(uids))
     sql = OWNER_NAMES.format(marks=write_marks(asked))
     found = {row.uid: row for row in select(NamedOwner, sql, asked)} if asked else {}
