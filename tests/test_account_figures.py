@@ -18,7 +18,7 @@ from paper.metrics import Mark
 from paper.store import MARK_MS
 from paper.tables import EquityMark, Period
 from web.api.paper_equity import EquityPoint, TradeRow
-from web.site import account_history
+from web.site import pictures
 
 MINUS = "\N{MINUS SIGN}"
 
@@ -214,7 +214,7 @@ def test_marks_are_of_open_positions_too_and_of_each_close_once():
         TradeRow("sell", 4_000, 5, 9_000),
         TradeRow("sell", 3_000, 5, None),
     ]
-    marks = account_history.list_marks(trades, [replace(close(7), closed_at=9_000)])
+    marks = pictures.list_marks(trades, [replace(close(7), closed_at=9_000)])
     assert [(one.at, one.side) for one in marks] == [
         (3, "part"),
         (4, "part"),
@@ -225,5 +225,5 @@ def test_marks_are_of_open_positions_too_and_of_each_close_once():
 
 def test_falls_are_below_the_highest_so_far():
     points = [EquityPoint(0, 100), EquityPoint(10_000, 80), EquityPoint(20_000, 180)]
-    curve = account_history.draw_falls(points, 30_000)
+    curve = pictures.draw_falls(points, 30_000)
     assert curve.total == 0 and [run.side for run in curve.runs] == ["flat", "down", "flat"]

@@ -15,6 +15,7 @@ from service import NOW, Service, address, signature
 import jobs
 from accounts import influencers, posts, traders
 from app import create_app
+from chain.stored.summary import NOT_POLLED
 from chain.stored.tables import TradeMint
 from market.tables import Token
 from models import Post, Wallet
@@ -644,3 +645,39 @@ def test_a_demonstration_says_so_on_every_page_and_leads_nowhere_outside(tmp_pat
 def test_every_error_has_its_place_in_the_docs(service):
     page = service.get("/docs/errors").text
     assert all(f'<div id="{code}">' in page for code in ADVICE)
+
+
+def test_a_wallet_without_transactions_is_not_called_complete(service, bot):
+    coverage = {**NOT_POLLED, "state": "complete", "receipts": 0, "note": None}
+    Wallet.update(coverage=orjson.dumps(coverage).decode()).execute()
+    page = service.get(f"/bots/{bot.bot.uid}")
+    assert "No transactions yet." in page.text and "Complete history" not in page.text
+    assert "coverage-complete" not in page.text and '<dl class="tiles' not in page.text
+    publish(service, bot, "hello")
+    assert "No claims yet." in service.get(f"/bots/{bot.bot.uid}").text
+
+
+def test_only_gains_and_losses_have_a_color(service, observed):
+    """0.75 SOL came in by a sale that lost 0.25, and 1 SOL went out by a purchase."""
+    page = service.get(f"/bots/{observed.bot.uid}?tab=trades").text
+    flows = re.findall(r'<span class="sol">(.*?)</span>', page)
+    assert [re.sub(r"<[^>]+>", "", flow) for flow in flows][:2] == ["+0.750 SOL", "−1.000 SOL"]
+    assert not re.search(r"amount (up|down)", "".join(flows))
+    assert re.search(r'<span class="result"><data class="amount down"', page)
+    token = service.get(f"/tokens/{MINT}").text
+    assert not re.search(r"amount (up|down)", token)
+
+
+def test_a_win_rate_takes_three_positions(service, bot):
+    service.observe_results(WALLET, 1, positions=2, positionsWon=2)
+    page = text_of(service.get(f"/bots/{bot.bot.uid}"))
+    assert "Win rate – 2 of 2 positions" in page
+
+
+def test_a_post_leads_to_its_trade(service, observed):
+    said = publish(service, observed, "t", signature=signature("sold"))
+    page = service.get(f"/posts/{said['id']}").text
+    link = html.unescape(re.search(r'href="([^"]+)">Its lots and costs', page)[1])
+    trades, _, trade = link.partition("#")
+    assert f'id="{trade}"' in service.get(trades).text
+    assert "<summary>Check this post yourself</summary>" in page

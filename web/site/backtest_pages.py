@@ -16,12 +16,11 @@ from storage.stored import make_object, make_shape, read_stored
 from web.api.paper_equity import EquityPoint
 from web.server import sessions
 from web.server.gate import settings
-from web.site.account_history import MAX_DRAWN, draw_equity
 from web.site.charts import Curve, thin_out
 from web.site.creator import forbid_caching, require_owner
 from web.site.forms import Texts, list_errors, read_texts, without_secrets
 from web.site.new_trader import FAMILIES as FAMILY_TEXTS
-from web.site.pictures import parse_time
+from web.site.pictures import MAX_DRAWN, draw_equity, parse_time
 
 blueprint = Blueprint("backtests", __name__)
 blueprint.before_request(sessions.check_sender)

@@ -13,8 +13,7 @@ from paper.venues import find_venue
 from web.api import paper_closes
 from web.api.paper_closes import CloseStory, QuotedFill, QuoteRow
 from web.api.serialize import Json
-from web.site.axes import Axis, Scale, Tick, list_dates
-from web.site.charts import thin_out
+from web.site.charts import Axis, Scale, Tick, list_dates, thin_out
 from web.site.lists import add_etag
 from web.site.profile_words import write_duration
 

@@ -95,18 +95,6 @@ def describe_rest(books: Json) -> str:
     return "Every lamport is accounted for."
 
 
-def describe_unknown(results: Json) -> str:
-    """Tell how many costs are unknown; empty if none is."""
-    unmatched = results["unmatchedSells"]
-    sales = results["matchedSells"] + results["partialSells"] + unmatched
-    if not unmatched:
-        return ""
-    return (
-        f"{figures.write_percent(unmatched / sales)} of its sales ({unmatched:,} of {sales:,}) have"
-        " no known purchase price."
-    )
-
-
 def describe_average(average: Json) -> str:
     """Tell what the average cost makes of the same sales."""
     count = average["matchedSells"]
@@ -276,7 +264,6 @@ FILTERS: dict[str, Any] = {
         find_rest,
         describe_rest,
         write_books,
-        describe_unknown,
         describe_average,
         win_rate,
         other_fees,

@@ -12,8 +12,7 @@ from web.api.arguments import read_choice
 from web.api.serialize import Json
 from web.server import sessions
 from web.server.gate import settings
-from web.site import charts
-from web.site.account_history import draw_account
+from web.site import charts, pictures
 from web.site.lists import add_etag
 from web.site.pieces import draw_posts
 
@@ -89,7 +88,7 @@ def show_trader(uid: str) -> ResponseReturnValue:
         "trader.html",
         tab=tab,
         trader=trader,
-        account=None if withheld else draw_account(uid, g.now),
+        account=None if withheld else pictures.draw_account(uid, g.now),
         posts=draw_posts(trader["posts"][:SHOWN_POSTS], "h3"),
         trouble="" if trader["retiredAt"] else find_price_trouble(g.now),
     )
