@@ -16,6 +16,7 @@ import models
 import storage
 from accounts import holdings
 from accounts.keys import hash_secret
+from chain import base58
 from chain.stored.summary import NOT_POLLED
 from models import Attachment, Bot, Key, Owner, Post, Session, Wallet
 from paper.tables import Trader
@@ -834,8 +835,12 @@ def test_the_voice_is_heard_before_it_is_saved(browser):
     assert browser.get("/connect/preview?tone=" + "t" * 61).status_code == 204
 
 
+PROVABLE = base58.b58encode(bytes(SigningKey(bytes(32)).verify_key))
+
+
 def test_an_owner_sees_how_each_bot_is_doing(service, browser, nell):
     """A wallet that is loading, then one without a post for a week, then a healthy one."""
+    browser.send(f"/bots/{nell}/wallet", wallet=PROVABLE)
     page = browser.get("/connect").text
     assert "loading its history" in page and "Prove this wallet" in page
     coverage = {**NOT_POLLED, "state": "complete", "receipts": 3, "note": None}
@@ -850,11 +855,12 @@ def test_an_owner_sees_how_each_bot_is_doing(service, browser, nell):
 
 
 def test_a_claimed_wallet_is_to_be_proven_first(browser, nell):
+    browser.send(f"/bots/{nell}/wallet", wallet=PROVABLE)
     page = browser.get(f"/bots/{nell}/manage").text
     prove, replace = page.index("Prove this wallet"), page.index("Replace wallet")
     assert prove < replace and "<details" not in page[:replace]
     field = re.search(r'<input id="f-prove"[^>]*>', page)[0]
-    assert f'value="{address("nell")}"' in field
+    assert f'value="{PROVABLE}"' in field
     assert [one in page for one in ('href="#keys"', 'href="#hooks"', 'href="#end"')] == [True] * 3
 
 

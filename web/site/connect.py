@@ -13,7 +13,7 @@ from flask import flash, g, redirect, render_template, request, send_file, url_f
 from flask.typing import ResponseReturnValue
 
 from accounts import api_keys, departures, exports, influencers, owners
-from accounts.fields import check_wallet
+from accounts.fields import check_wallet, is_provable
 from accounts.problem import Problem
 from config import VERSION
 from models import Bot, Owner
@@ -110,7 +110,7 @@ class OwnBot(NamedTuple):
     uid: str
     name: str
     state: BotState
-    is_claimed: bool
+    is_to_prove: bool
 
 
 def list_own_bots(owned: Sequence[Bot]) -> list[OwnBot]:
@@ -122,10 +122,15 @@ def list_own_bots(owned: Sequence[Bot]) -> list[OwnBot]:
             bot.uid,
             bot.name,
             RETIRED if bot.retired_at else find_state(one, is_down),
-            bool(one["wallet"] and one["wallet"]["ownership"] == "claimed"),
+            is_to_prove(one["wallet"]),
         )
         for bot, one in zip(owned, shown, strict=True)
     ]
+
+
+def is_to_prove(wallet: Json | None) -> bool:
+    """Is the wallet only claimed, and can a key prove it?"""
+    return bool(wallet and wallet["ownership"] == "claimed" and is_provable(wallet["address"]))
 
 
 def find_state(bot: Json, is_down: bool) -> BotState:
