@@ -20,10 +20,10 @@ MAX_CACHED_LISTS, MAX_CACHED_CALLERS = 32, 4096
 
 
 def create_app(config: settings.Config | None = None) -> Application:
-    """Create the WSGI application for `config` (None: the environment's).
+    """Create the WSGI application for `config` (None: from the environment).
 
-    Its database must be migrated. BadSetting where the settings cannot be used, BadPrograms where
-    a row of DATA_DIR/programs.csv cannot.
+    Its database must be migrated. Raises BadSetting for an invalid setting, BadPrograms for an
+    invalid row in DATA_DIR/programs.csv.
     """
     import storage
     from evidence.notes import Signer
@@ -32,7 +32,7 @@ def create_app(config: settings.Config | None = None) -> Application:
     from web.server import application
 
     config = config or settings.load()
-    # A row that cannot be used is refused now, not at the first wallet that is named.
+    # Fail on an invalid row now, not when the first wallet is looked up.
     health.show_programs(config)
     database = storage.connect(config)
     app = application.Application(__name__)
@@ -43,12 +43,12 @@ def create_app(config: settings.Config | None = None) -> Application:
         PROVIDE_AUTOMATIC_OPTIONS=False,
     )
     app.url_map.strict_slashes = True
-    # No redirect repeats an address that a client sent.
+    # Redirects must not repeat a URL that a client sent.
     app.url_map.merge_slashes = False
     fill_memory(app)
     app.log_signer = Signer(key_files.log_key(config))
     _add_hooks(app, config)
-    # The first query opens a connection; a request without one has none to close.
+    # The first query opens a connection; a request without queries has none to close.
     app.teardown_request(lambda _: None if database.is_closed() else database.close())
     _add_routes(app, config)
     _add_layers(app, config)
@@ -56,7 +56,7 @@ def create_app(config: settings.Config | None = None) -> Application:
 
 
 def fill_memory(app: Application) -> None:
-    """Give an application its empty caches and the hub of its streams."""
+    """Give an application empty caches and a new stream hub."""
     from web.api import stream
     from web.server import cache, places
 
@@ -71,7 +71,7 @@ def _add_hooks(app: Application, config: settings.Config) -> None:
     from web.server import errors, gate, headers, sessions
     from web.site import cards, demonstration, pages
 
-    # The last of these hooks: an answer is compressed once it is complete.
+    # The last hook to run: it compresses the finished response.
     app.after_request(answers.pack_response)
     gate.init_app(app, config)
     errors.init_app(app)
@@ -148,7 +148,7 @@ def _list_pages() -> list[ModuleType]:
 
 
 def _add_layers(app: Application, config: settings.Config) -> None:
-    """Wrap the application in what a request passes before Flask, the innermost first."""
+    """Wrap the application in WSGI middleware, innermost first."""
     from werkzeug.middleware.proxy_fix import ProxyFix
 
     from web.server.application import Prefix
@@ -160,7 +160,7 @@ def _add_layers(app: Application, config: settings.Config) -> None:
     if config.base_path:
         layers = Prefix(layers, config.base_path)
     layers = Headers(layers, https=config.base_url.startswith("https:"))
-    # Flask's documented place for layers, which its types call a method.
+    # As Flask's documentation recommends, although its types call it a method.
     app.wsgi_app = layers  # type: ignore[method-assign]
 
 

@@ -1,4 +1,4 @@
-"""Settings: read once from the environment (or `.env`), checked, frozen.
+"""Settings, read once from the environment (or `.env`) and validated. Immutable.
 
 docs/settings.md lists them.
 """
@@ -32,7 +32,7 @@ MAX_PROGRAMS_BYTES = 256_000
 WINDOW_SECONDS = {"minute": 60, "hour": 3600, "day": 86400}
 
 
-# Nothing posts to a social network: the schemes by which Apprise would.
+# Apprise schemes of social networks, which are refused.
 SOCIAL = frozenset(
     "bluesky bsky humhub humhubs mastodon mastodons misskey misskeys nostr reddit toot toots tweet"
     " twitter x".split()
@@ -40,16 +40,16 @@ SOCIAL = frozenset(
 
 
 class BadSetting(ValueError):
-    """A setting that cannot be used.
+    """An invalid setting.
 
-    The message names it, says what is allowed and never repeats its value.
+    The message names the setting and what is allowed, and never repeats the value.
     """
 
 
 # ---- what a value may be -------------------------------------------------------------------------
-# A setting's `description` ends the sentence that refuses a value: "PORT must be ...".
+# A setting's `description` completes the error message: "PORT must be ...".
 def _written_as(pattern: str) -> BeforeValidator:
-    """Accept text of this form alone: of numbers, fewer forms than pydantic reads."""
+    """Accept only text that matches; for numbers, pydantic would accept more formats."""
 
     def check(value: object) -> object:
         if isinstance(value, str) and not re.fullmatch(pattern, value):
@@ -76,7 +76,7 @@ def _split(value: object) -> object:
 
 def _is_url(value: str, schemes: tuple[str, ...]) -> bool:
     try:
-        # PostgreSQL may have several hosts, with commas between: one leads.
+        # PostgreSQL URLs may list several hosts, separated by commas; keep the last one.
         parts = urlsplit(re.sub("[^/@,]+,", "", value) if "postgresql" in schemes else value)
         return parts.scheme in schemes and bool(parts.hostname) and parts.port != 0
     except ValueError:
@@ -92,9 +92,9 @@ def _is_ws_url(value: str) -> bool:
 
 
 def _is_base_url(value: str) -> bool:
-    """Is this a scheme, a host, perhaps a port and a path of plain names, and nothing else?
+    """Whether this is just a scheme, a host, and optionally a port and a path of plain names.
 
-    It is put in front of every link as it stands.
+    It is prepended to links unchanged.
     """
     if not _is_http_url(value) or "?" in value or "#" in value:
         return False
@@ -104,15 +104,16 @@ def _is_base_url(value: str) -> bool:
 
 
 def _split_apprise(value: object) -> object:
-    """The addresses of a text, between commas or blanks: an address may hold commas itself."""
+    """Split at commas or blanks that precede a URL: Apprise URLs may contain commas."""
     if not isinstance(value, str):
         return value
     return tuple(re.split(r"[\s,]+(?=[a-z0-9]+://)", value.strip(" \t\r\n,"), flags=re.I))
 
 
 def _is_apprise_url(value: str) -> bool:
-    """Does this look like an address of Apprise, and of no social network? Apprise itself, which is
-    large, says whether it understands it once there is something to say.
+    """Whether this looks like an Apprise URL that isn't a social network.
+
+    Apprise itself is large, so it only validates the URL when a notification is due.
     """
     scheme = re.match(r"([a-z0-9]+)://\S", value, re.I)
     if not scheme or scheme[1].lower() in SOCIAL:
@@ -124,9 +125,9 @@ def _is_apprise_url(value: str) -> bool:
 
 
 def _is_redis_url(value: str) -> bool:
-    """Is this a server, perhaps a password and a database's number, and nothing else?
+    """Whether this is just a server, and optionally a password and a database number.
 
-    A mistake in the rest of such a URL would be noticed at the first request only.
+    Other mistakes in a Redis URL would only show at the first request.
     """
     if not _is_url(value, ("redis", "rediss")):
         return False
@@ -135,7 +136,7 @@ def _is_redis_url(value: str) -> bool:
 
 
 def _parse_allowance(value: object) -> object:
-    """`120/minute;2000/hour;10000/day` -> (("minute", 120), ...), shortest window first."""
+    """Parse `120/minute;2000/hour;10000/day` into (("minute", 120), ...), shortest window first."""
     if not isinstance(value, str):
         return value
     limits = {}
@@ -177,10 +178,10 @@ def _number(default: float, low: float, high: float) -> Any:
 
 
 class Config(BaseSettings):
-    """All settings with their defaults; `load` reads them.
+    """All settings and their defaults. `load` reads them.
 
-    Times are seconds, limits are counts per window. What may hold a password or a token is left
-    out of the `repr`.
+    Times are seconds, limits are counts per window. Settings that may contain a password or token
+    are excluded from the `repr`.
     """
 
     model_config = SettingsConfigDict(
@@ -198,8 +199,8 @@ class Config(BaseSettings):
     port: Whole = _whole(8000, 1, 65535)
     base_url: Annotated[str, _fulfills(_is_base_url), BareUrl] = Field(
         "http://127.0.0.1:8000",
-        description="must be http(s)://HOST[:PORT][/PATH], the path of letters, digits and"
-        " . _ ~ - alone",
+        description="must be http(s)://HOST[:PORT][/PATH], the path made of letters, digits and"
+        " . _ ~ - only",
     )
     data_dir: Annotated[Path, AfterValidator(Path.expanduser)] = Path("data")
     # Empty: app.db in data_dir.
@@ -214,7 +215,7 @@ class Config(BaseSettings):
         repr=False,
         description="must be one or more http(s) URLs separated by commas",
     )
-    # Empty: of each RPC endpoint (observing.subscriptions). ("off",): none.
+    # Empty: derived from each RPC endpoint (observing.subscriptions). ("off",): none.
     solana_ws_urls: Annotated[
         tuple[Annotated[str, _fulfills(_is_ws_url)], ...], BeforeValidator(_split)
     ] = Field(
@@ -222,9 +223,9 @@ class Config(BaseSettings):
         repr=False,
         description='must be one or more ws(s) URLs separated by commas, or "off"',
     )
-    # Of each endpoint and method.
+    # Per endpoint and method.
     rpc_requests_per_second: Number = _number(2.0, 0.1, 10_000)
-    # 0 switches a job off.
+    # 0 turns a job off.
     observer_interval_seconds: Number = _number(15.0, 0, 86_400)
     scout_interval_seconds: Number = _number(60.0, 0, 86_400)
     paper_interval_seconds: Number = _number(30.0, 0, 86_400)
@@ -244,7 +245,7 @@ class Config(BaseSettings):
     )
     # Empty: the file in data_dir.
     secret_key: str = Field("", repr=False)
-    # Empty: the file in data_dir. 32 bytes, of which the log's signing keys are made.
+    # Empty: the file in data_dir. 32 bytes from which the log's signing keys are derived.
     log_key: Annotated[str, _written_as(r"[0-9a-f]{64}")] = Field(
         "", repr=False, description="must be 64 hexadecimal digits (0-9, a-f)"
     )
@@ -262,7 +263,7 @@ class Config(BaseSettings):
         LOCAL_HOSTS,
         description="must be host names without port, separated by commas",
     )
-    # Other instances whose logs are watched.
+    # Other instances whose logs we watch.
     witnesses: Annotated[tuple[HttpUrl, ...], BeforeValidator(_split)] = Field(
         (), description="must be http(s) URLs of other instances, separated by commas"
     )
@@ -272,25 +273,25 @@ class Config(BaseSettings):
     ratelimit_storage_url: Annotated[str, _fulfills(_is_redis_url)] = Field(
         "",
         repr=False,
-        description="must be redis[s]://[[user]:password@]host[:port][/database], signs in the"
-        " password as %XX",
+        description="must be redis[s]://[[user]:password@]host[:port][/database], with special"
+        " characters in the password as %XX",
     )
-    # On: hooks may lead to loopback, private and link-local addresses, and without TLS.
+    # On: webhooks may use loopback, private and link-local addresses, and plain HTTP.
     hooks_private: Literal["off", "on"] = Field("off", description="must be one of: off, on")
-    # On: paper traders may follow files of the operator in DATA_DIR/strategies.
+    # On: paper traders may use the operator's files in DATA_DIR/strategies.
     own_strategies: Literal["off", "on"] = Field("off", description="must be one of: off, on")
-    # Servers of ntfy that hooks of owners may use beside ntfy.sh.
+    # ntfy servers that owners' webhooks may use in addition to ntfy.sh.
     ntfy_hosts: Hosts = Field(
         (), description="must be host names without port, separated by commas"
     )
-    # Whom the operator has told what all bots do, by Apprise (notify.apprising).
+    # Where to send all bots' events through Apprise (notify.apprising).
     apprise_urls: Annotated[
         tuple[Annotated[str, _fulfills(_is_apprise_url)], ...], BeforeValidator(_split_apprise)
     ] = Field(
         (),
         repr=False,
-        description="must be addresses as Apprise has them (kind://...), separated by commas or"
-        " blanks, none of a social network",
+        description="must be Apprise URLs (kind://...), separated by commas or"
+        " blanks, without social networks",
     )
     apprise_events: Annotated[
         tuple[Literal["post", "trade", "verification", "coverage"], ...], BeforeValidator(_split)
@@ -299,9 +300,9 @@ class Config(BaseSettings):
         min_length=1,
         description="must be one or more of: post, trade, verification, coverage",
     )
-    # On: /metrics, for Prometheus.
+    # On: serve /metrics for Prometheus.
     metrics: Literal["off", "on"] = Field("off", description="must be one of: off, on")
-    # Empty: plain where standard error is a terminal, else JSON.
+    # Empty: plain on a terminal, otherwise JSON.
     log_format: Literal["", "json", "plain"] = Field("", description="must be one of: json, plain")
     llm_base_url: HttpUrl = Field("", repr=False)
     llm_model: str = ""
@@ -315,7 +316,7 @@ class Config(BaseSettings):
         *others: PydanticBaseSettingsSource,
         **more: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """A Config made in code holds what it is given; `load` alone reads the environment."""
+        """Ignore the environment when a Config is created in code; only `load` reads it."""
         return (init_settings,)
 
     @model_validator(mode="before")
@@ -326,41 +327,42 @@ class Config(BaseSettings):
 
     @cached_property
     def demonstration(self) -> bool:
-        """Whether `app.py demo` made DATA_DIR."""
+        """Whether `app.py demo` created DATA_DIR."""
         return is_demonstration(self.database_path)
 
     @cached_property
     def added_programs(self) -> str:
-        """The text of DATA_DIR/programs.csv, "" without one; reading.programs checks its rows.
+        """The content of DATA_DIR/programs.csv, or ""; reading.programs validates its rows.
 
-        BadSetting where it cannot be read, is too large or no UTF-8.
+        Raises BadSetting if it is unreadable, too large or not UTF-8.
         """
         return _read_programs(self.data_dir / "programs.csv")
 
     @property
     def base_path(self) -> str:
-        """The path of BASE_URL, below which everything is served and linked: "" or "/candor"."""
+        """The path of BASE_URL, the prefix of everything served: "" or "/candor"."""
         return urlsplit(self.base_url).path
 
     @property
     def database_path(self) -> Path:
-        """The SQLite file, unless DATABASE_URL names a PostgreSQL."""
+        """The SQLite file, used unless DATABASE_URL is set."""
         return self.data_dir / "app.db"
 
     @property
     def ratelimit_path(self) -> Path:
-        """The file of the rate-limit counters, unless they are in Redis."""
+        """The file of the rate-limit counters, used unless they are in Redis."""
         return self.data_dir / "ratelimit.db"
 
 
-# What the environment may set.
+# Environment variables that are settings.
 NAMES = frozenset(name.upper() for name in Config.model_fields)
 
 
 def load(environ: Mapping[str, str] | None = None, dotenv: str | None = ".env") -> Config:
-    """Return the settings of this process; `environ` (None: its own) wins over the file `dotenv`.
+    """Return this process's settings. `environ` (None: the process's own) overrides the file
+    `dotenv`.
 
-    Empty values count as absent. BadSetting, naming the setting, for a value that cannot be used.
+    Empty values count as unset. Raises BadSetting, naming the setting, for an invalid value.
     """
     file, process = DotEnvSettingsSource(Config, env_file=dotenv), EnvSettingsSource(Config)
     if environ is not None:
@@ -378,13 +380,13 @@ def _tell(refused: ValidationError) -> str:
 
 
 def _complete(config: Config) -> Config:
-    """Add what follows from other settings, and read what is in DATA_DIR."""
+    """Add values derived from other settings, and read those in DATA_DIR."""
     given = "base_url" in config.model_fields_set
     base_url = config.base_url if given else f"http://{_in_url(config.host)}:{config.port}"
     host = _in_url(urlsplit(base_url).hostname or "")
     hosts = tuple(dict.fromkeys((*config.allowed_hosts, host)))
     complete = config.model_copy(update={"base_url": base_url, "allowed_hosts": hosts})
-    # Read now, so that the start refuses a bad file, and later changes need a restart.
+    # Read now, so that a bad file prevents the start and later changes need a restart.
     _ = complete.demonstration, complete.added_programs
     return complete
 
@@ -394,7 +396,7 @@ def _in_url(host: str) -> str:
 
 
 def lift_quotas(config: Config) -> Config:
-    """The same settings without quotas of an owner: the operator's command line has none."""
+    """Return the settings without owner quotas, for the operator's command line."""
     quotas = (
         "max_wallets_per_owner",
         "max_posts_kept_mb",
@@ -406,7 +408,7 @@ def lift_quotas(config: Config) -> Config:
 
 
 def is_demonstration(path: Path | str) -> bool:
-    """Does the header of this database carry the application id of a demonstration?
+    """Whether this database's header has the application id of a demonstration.
 
     Bytes 68 to 71: sqlite.org/fileformat.html.
     """
@@ -414,7 +416,7 @@ def is_demonstration(path: Path | str) -> bool:
         with open(path, "rb") as file:
             return file.read(72)[68:] == DEMONSTRATION_ID
     except OSError:
-        # None there, or none that can be read: whoever opens it will say so.
+        # Missing or unreadable: opening the database will report it.
         return False
 
 
@@ -423,7 +425,7 @@ def _read_programs(path: Path) -> str:
         with open(path, "rb") as file:
             raw = file.read(MAX_PROGRAMS_BYTES + 1)
     except OSError as error:
-        # A folder that is closed to us is told by whoever needs it.
+        # An inaccessible folder is reported by the code that needs it.
         if not os.path.lexists(path):
             return ""
         raise BadSetting(f"{path} cannot be read: {error.strerror}") from None

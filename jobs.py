@@ -1,9 +1,8 @@
-"""The background jobs: which process runs them, when, and what health shows of them.
+"""Background jobs: which process runs them, when, and their status for health checks.
 
-Every worker of every machine calls `start`; exactly one holds the lock and runs the jobs, and
-another takes over within a second of its death. Once a process has lost the lock, nothing its jobs
-write is stored. The observer works under a second lock, so that the command line can run a pass
-while a server is running.
+Every worker on every machine calls `start`. Exactly one holds the lock and runs the jobs; another
+takes over within a second of its death. Once a process has lost the lock, its jobs can't write. The
+observer has a second lock, so the command line can run a pass while a server is running.
 """
 
 import contextlib
@@ -31,6 +30,7 @@ from models import Job
 from notify.outbox import Outbox, Reader
 from observer import Observer
 from observing.subscriptions import Subscriptions
+from paper import copying_store
 from papertrade import PaperJob
 from scout import HELD_SECONDS, Scout
 from storage import heaps
@@ -47,6 +47,7 @@ GRACE_SECONDS = 5.0
 # back.
 HOOKS_SECONDS = 5.0
 WITNESS_SECONDS, DIGEST_SECONDS, MEMORY_SECONDS = 600.0, 3600.0, 300.0
+COPYING_SECONDS = 60.0
 # After an error outside a pass, the process waits this long before it asks for the lock again.
 FAULT_SECONDS = 5.0
 # Reschedule the jobs if the wall clock drifts from the monotonic one by more than this.
@@ -62,7 +63,7 @@ Check = Callable[[], None]
 
 
 class Work(NamedTuple):
-    """A job: `tick(now)` every `seconds`; 0: it is off."""
+    """A job: run `tick(now)` every `seconds`. 0: off."""
 
     name: str
     seconds: float
@@ -82,9 +83,9 @@ def observer_lock() -> Iterator[None]:
 
 
 class DaemonThreads(BaseExecutor):
-    """Runs each pass in a thread of its own that does not keep an ending process alive.
+    """Runs each pass in its own daemon thread, which doesn't keep an exiting process alive.
 
-    APScheduler's own pool is joined when the interpreter ends, however long a node is silent.
+    APScheduler's own pool is joined at exit, even if a node doesn't respond.
     """
 
     def __init__(self) -> None:
@@ -124,17 +125,17 @@ class Every(BaseTrigger):
     def get_next_fire_time(
         self, previous_fire_time: datetime | None, now: datetime
     ) -> datetime | None:
-        """As APScheduler asks for it; in UTC."""
+        """Return the next run in UTC, for APScheduler."""
         return now + self._interval - (now - self._first) % self._interval
 
 
 class Leadership:
-    """The jobs while this process holds the lock; `check` raises once it has lost it."""
+    """The jobs while this process holds the lock. `check` raises once it is lost."""
 
     def __init__(self, work: list[Work], check: Check) -> None:
         self._check, self._clock_offset = check, _clock_offset()
         self._late: set[str] = set()
-        # When each job was last well, by time.monotonic().
+        # When each job last succeeded, by time.monotonic().
         self._well_at: dict[str, float] = {}
         self._seconds = {one.name: one.seconds for one in work}
         self._unstored = [one.name for one in work if not one.seconds]
@@ -160,7 +161,7 @@ class Leadership:
                 )
 
     def start(self) -> None:
-        """Run every job now, and from then on at its interval."""
+        """Run every job now, and then at its interval."""
         self._scheduler.start()
         self.keep_up()
 
@@ -171,8 +172,8 @@ class Leadership:
         self._executor.join()
 
     def keep_up(self) -> None:
-        """Run every job now if the wall clock, which APScheduler schedules by, was changed; store
-        which jobs are off.
+        """Run every job now if the wall clock, which APScheduler uses, was changed. Record which
+        jobs are off.
         """
         offset = _clock_offset()
         if abs(offset - self._clock_offset) > CLOCK_STEP_SECONDS:
@@ -203,8 +204,8 @@ class Leadership:
         self._run_late(name)
 
     def _judge(self, name: str, problem: str | None) -> str:
-        """Return the state of a job after a pass: with a problem it is `failing` once it has not
-        been well for SILENT_SECONDS beyond its interval, or never was in this process.
+        """Return a job's state after a pass: `failing` if it has a problem and hasn't succeeded for
+        SILENT_SECONDS beyond its interval, or not at all in this process.
         """
         now = time.monotonic()
         if problem is None:
@@ -226,7 +227,7 @@ class Leadership:
 
 
 class Jobs:
-    """The jobs of one process, which leads or waits to lead."""
+    """The jobs of one process, which is the leader or waits to become it."""
 
     def __init__(self, config: Config, read_events: Reader | None = None) -> None:
         self.config, self._read_events = config, read_events
@@ -234,23 +235,23 @@ class Jobs:
         self._lock, self._ending = storage.database.lock("jobs"), threading.Event()
         self._thread = threading.Thread(target=self._take_turns, daemon=True)
         self._observer = Observer(config, beat=_beat)
-        # The Rpc of the observer at work here, and whether health shows its silence.
+        # The running observer's Rpc, and whether health reports its silence.
         self._rpc: Any = None
         self._silence_reported = False
 
     def start(self) -> None:
-        """Begin to wait for the lock, in a thread of its own."""
+        """Wait for the lock in a separate thread."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Give up leading; what still runs after GRACE_SECONDS ends with the process."""
+        """Stop leading. Passes still running after GRACE_SECONDS end with the process."""
         self._ending.set()
         self._thread.join(GRACE_SECONDS)
         self._lock.release()
 
     # ---- one of all processes --------------------------------------------------------------------
     def _take_turns(self) -> None:
-        """Wait for the lock; while this process holds it, run the jobs."""
+        """Wait for the lock, and run the jobs while holding it."""
         while not self._ending.is_set():
             try:
                 if self._take_lock():
@@ -271,7 +272,7 @@ class Jobs:
             return False
 
     def _lead(self) -> None:
-        # A new one: what an earlier one remembers is out of date.
+        # Use a new one, because the old one's memory is outdated.
         self._observer = Observer(self.config, beat=_beat)
         leadership = Leadership(self._list_jobs(), self._lock.check)
         subscriptions = self._subscribe(leadership)
@@ -284,12 +285,12 @@ class Jobs:
         finally:
             if self._outbox:
                 self._outbox.stop()
-            # Before this process asks for the lock again.
+            # Before this process requests the lock again.
             leadership.stop()
             subscriptions.stop(GRACE_SECONDS)
 
     def _report_silence(self, check: Check | None = None) -> None:
-        """Show once in health that no node answers, while the observer's pass is still waiting."""
+        """Report in health, once, that no node answers while the observer's pass is waiting."""
         silent = self._rpc is not None and self._rpc.silent_for() >= SILENT_SECONDS
         if silent and not self._silence_reported:
             problem = f"no node has answered for {SILENT_SECONDS:.0f} seconds"
@@ -301,7 +302,7 @@ class Jobs:
             self._lock.check()
             return True
         except OperationalError:
-            log.error("this process lost the lock of the jobs: it stops running them")
+            log.error("this process lost the jobs lock and stops running jobs")
             self._lock.release()
             return False
 
@@ -317,17 +318,24 @@ class Jobs:
             *self._deliver(),
             *self._watch_logs(),
             *self._log_digests(),
+            *self._follow(),
             Work("memory", MEMORY_SECONDS, give_back_memory),
         ]
 
     def _log_digests(self) -> list[Work]:
-        """The job that logs digests of evidence; none where nothing is observed."""
+        """The job that logs evidence digests, if wallets are observed."""
         if not self.config.observer_interval_seconds:
             return []
         return [Work("digests", DIGEST_SECONDS, DigestLog().run_tick)]
 
+    def _follow(self) -> list[Work]:
+        """The job that works out whether copying bots would have worked."""
+        if not self.config.observer_interval_seconds:
+            return []
+        return [Work("copying", COPYING_SECONDS, copying_store.run_tick)]
+
     def _watch_logs(self) -> list[Work]:
-        """The job that is a witness of other instances; none where none is named."""
+        """The job that witnesses other instances' logs, if any are configured."""
         urls = self.config.witnesses
         if not urls:
             return []
@@ -371,20 +379,20 @@ def run_observer(observer: Observer, now: int) -> Outcome:
 
 
 def give_back_memory(now: int) -> Outcome:
-    """Give back memory that passes left free."""
+    """Return freed memory to the system."""
     heaps.give_back()
     return None, None
 
 
 def _store_state(name: str, state: str, check: Check | None, *told: str | None) -> bool:
-    """Store what health shows of a job (`told`: problem, details); return False on failure."""
+    """Record a job's status for health (`told`: problem, details). Return False on failure."""
     try:
         with storage.database.connection_context(), storage.database.guarding(check):
             note_job(name, state, _now(), *told)
         return True
     except OperationalError as error:
-        # The lock is lost, or the database busy or away; the next pass tries again.
-        log.warning("the state of job %s could not be stored: %s", name, type(error).__name__)
+        # The lock is lost, or the database busy or unreachable; the next pass retries.
+        log.warning("could not store the state of job %s: %s", name, type(error).__name__)
         return False
 
 
@@ -397,7 +405,7 @@ def _now() -> int:
 
 
 def _clock_offset() -> float:
-    """Seconds between the wall clock and the monotonic one; it moves when the wall clock is set."""
+    """Seconds between wall clock and monotonic clock; changes when the wall clock is set."""
     return time.time() - time.monotonic()
 
 
@@ -406,8 +414,8 @@ _guard = threading.Lock()
 
 
 def start(config: Config, read_events: Reader | None = None) -> None:
-    """Start the jobs of this process: it runs them, or waits until it may. `read_events` shows
-    what arrived, for hooks.
+    """Start this process's jobs; it runs them when it holds the lock. `read_events` reads arrivals
+    for webhooks.
     """
     global _running
     with _guard:
@@ -417,7 +425,7 @@ def start(config: Config, read_events: Reader | None = None) -> None:
 
 
 def stop() -> None:
-    """End the jobs of this process within some GRACE_SECONDS."""
+    """Stop this process's jobs, within about GRACE_SECONDS."""
     global _running
     with _guard:
         if _running is not None:
@@ -426,7 +434,7 @@ def stop() -> None:
 
 
 def note_heartbeat(name: str, now: int) -> None:
-    """Store that a long pass of this job is running, even the first one after it was off."""
+    """Record that a long pass of this job is running, even its first one after being off."""
     state = fn.REPLACE(Job.state, "off", "unknown")
     Job.update(heartbeat_at=now, state=state).where(Job.name == name).execute()
 
@@ -434,7 +442,7 @@ def note_heartbeat(name: str, now: int) -> None:
 def note_job(
     name: str, state: str, now: int, problem: str | None = None, details: str | None = None
 ) -> None:
-    """Store what health shows of a job; `now` in ms. Without `details` the last ones stay."""
+    """Record a job's status for health. `now` in ms. Without `details` the last ones stay."""
     row: dict[str, Any] = {"state": state, "heartbeat_at": now, "last_error": problem}
     if state == "ok" and problem is None:
         row["last_success_at"] = now

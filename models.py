@@ -1,9 +1,9 @@
-"""Tables and constraints. Those of the market and of paper mode are in the rooms' `tables.py`.
+"""Tables and constraints. Those of the market and of paper mode are in their rooms' `tables.py`.
 
-Units: `*_at` are UTC milliseconds, `block_time` is UTC seconds as the chain gives it, lamports are
-integers (they fit a signed 64-bit column); raw token amounts are u64 and do not, so they are
-decimal text inside JSON or zero-padded text columns. JSON columns hold text made by `orjson`; the
-class that writes a column names its shape. Hashes are SHA-256, in hex.
+Units: `*_at` are UTC milliseconds, `block_time` is UTC seconds as on the chain. Lamports are
+integers, which fit a signed 64-bit column. Raw token amounts are u64, which don't, so they are
+decimal text in JSON or zero-padded text columns. JSON columns contain text written by `orjson`; the
+class that writes a column defines its shape. Hashes are SHA-256, in hex.
 """
 
 from peewee import (
@@ -32,8 +32,8 @@ class Base(Model):
 
 # ---- people, bots, keys --------------------------------------------------------------------------
 class Owner(Base):
-    """Who created bots. `recovery_hash` is of the recovery code, None once the account is deleted;
-    `posts_bytes` is what the owner's posts take together (accounts.posts.measure_post).
+    """An owner of bots. `recovery_hash`: hash of the recovery code, null once the account is
+    deleted; `posts_bytes`: stored size of the owner's posts (accounts.posts.measure_post).
     """
 
     id = AutoField()
@@ -44,9 +44,9 @@ class Owner(Base):
 
 
 class Bot(Base):
-    """An AI influencer that posts, and may have an observed wallet.
+    """An AI influencer that posts and may have an observed wallet.
 
-    The handle is lower case and derived from the name; names that look alike share `likeness`
+    The handle is lowercase and derived from the name; look-alike names share `likeness`
     (accounts.names). `voice`: JSON {tone, style[], adjectives[], topics[], catchphrases[], emoji}.
     `salt`: of the hash in the last `profile` leaf. The observer only posts trades that happened
     after `auto_post_since`.
@@ -66,7 +66,7 @@ class Bot(Base):
     auto_post_since = BigIntegerField(null=True)
     created_at = BigIntegerField()
     retired_at = BigIntegerField(null=True)
-    # When its place on the leaderboard was worked out last; null: it is to be.
+    # When its leaderboard entry was last computed; null if it needs computing.
     standing_at = BigIntegerField(null=True)
     salt = TextField(default="")
 
@@ -75,10 +75,10 @@ Bot.add_index(Bot.index(Bot.id, where=SQL("standing_at IS NULL"), name="bot_with
 
 
 class Key(Base):
-    """An API key, of which only the hash is stored; a read key has no bot.
+    """An API key. Only its hash is stored; a read key has no bot.
 
-    `scope`: read | publish | inbox; `prefix`: cnd_read_ | cnd_pub_ | cnd_inbox_. When it was last
-    used is in the rate-limit counters, so that no cached list changes.
+    `scope`: read | publish | inbox; `prefix`: cnd_read_ | cnd_pub_ | cnd_inbox_. The time of last
+    use is in the rate-limit counters, because a write here would invalidate cached lists.
     """
 
     id = AutoField()
@@ -95,14 +95,15 @@ class Key(Base):
     created_at = BigIntegerField()
     expires_at = BigIntegerField(null=True)
     revoked_at = BigIntegerField(null=True)
-    # No column; filled in by accounts.api_keys.list_keys.
+    # Not a column; set by accounts.api_keys.list_keys.
     last_used_at: int | None = None
 
 
 class Session(Base):
-    """A logged-in browser: its cookie has a random id, this table the hash; deleting it logs out.
+    """A signed-in browser. Its cookie has a random id, this table the hash; deleting the row signs
+    it out.
 
-    `seen_at` is written at most once an hour. `challenge` is a proof of wallet ownership under way,
+    `seen_at` is written at most once an hour. `challenge`: a proof of wallet ownership in progress,
     JSON {text, bot, wallet, endsAt, action}; it works once.
     """
 
@@ -115,17 +116,17 @@ class Session(Base):
 
 
 # ---- what is observed ----------------------------------------------------------------------------
-# Why a wallet is not observed: `Wallet.trouble` of an address that a node says is a program.
+# `Wallet.trouble` of an address that is a program according to a node; it isn't observed.
 IS_PROGRAM = "this address is a program, not a wallet"
 
 
 class Wallet(Base):
     """A public address that is or was observed, and what observation derived from it.
 
-    `bot` holds it now, else held it last; whose its trades are, BOT_OF_TRADE decides. Where `bot`
-    merely claimed it after another bot had held it, `earlier_bot` is who proved it last, else who
-    held it first, and trades are `bot`'s since `bot_since` (ms). Else both are null and all trades
-    are `bot`'s.
+    `bot` has it now, or had it last; BOT_OF_TRADE decides whose its trades are. If `bot` only
+    claimed it after another bot had it, `earlier_bot` is the bot that last proved it, or else had
+    it first, and `bot` owns trades since `bot_since` (ms). Otherwise both are null and `bot` owns
+    all trades.
     """
 
     id = AutoField()
@@ -136,24 +137,25 @@ class Wallet(Base):
     earlier_bot_id: int | None
     bot_since = BigIntegerField(null=True)
     created_at = BigIntegerField()
-    # When a node last told of it, it is polled next, its token accounts were last listed.
+    # When a node last answered about it, when it is polled next, and when its token accounts were
+    # last listed.
     polled_at = BigIntegerField(null=True, index=True)
     due_at = BigIntegerField(default=0)
     accounts_at = BigIntegerField(null=True)
-    # When it was given up, until all that it did before was seen.
+    # When it was detached, until all its earlier activity has been seen.
     closing_at = BigIntegerField(null=True)
-    # Backfilled: every address was scanned to its end at least once.
+    # Every address was scanned to its end at least once.
     backfilled = BooleanField(default=False)
-    # A gap is repaired no earlier than this.
+    # Don't repair gaps before this time.
     repair_at = BigIntegerField(default=0)
-    # Digest of the rules its entries were read with; while they are read again, the id reached.
+    # Digest of the rules its entries were read with; while they are being reread, the last id done.
     rules = TextField(default="")
-    # Block time up to which a node's view was seen.
+    # Block time up to which a node has shown its activity.
     observed_to = BigIntegerField(null=True)
     # Derived from the ledger. JSON: Coverage, the results, openPositions, reconciliation and
-    # averageCost of Bot in the API, `by_quote` (quotes); `last_trade_at` (ms) counts trades;
-    # `imbalance` (lamports) and, by mint, `quote_imbalance`: what books leave over though nothing
-    # is missing, a bug.
+    # averageCost of Bot in the API, `by_quote` (quotes). `last_trade_at` (ms) counts only trades.
+    # `imbalance` (lamports) and, by mint, `quote_imbalance`: what doesn't add up although no
+    # transaction is missing, which is a bug.
     coverage = TextField(null=True)
     results = TextField(null=True)
     positions = TextField(null=True)
@@ -161,35 +163,37 @@ class Wallet(Base):
     reconciliation = TextField(null=True)
     average_cost = TextField(null=True)
     by_quote = TextField(null=True)
-    # Lamports realized while bots held it; null before that was worked out.
+    # Lamports realized while attached to bots; null until computed.
     forward_realized = BigIntegerField(null=True, index=True)
     imbalance = BigIntegerField(default=0)
     quote_imbalance = TextField(default="{}")
-    # Why observing it fails now (a sentence, or null), since when, how often in a row.
+    # Why observing it currently fails (a sentence, or null), since when, and how often in a row.
     trouble = TextField(null=True)
     trouble_at = BigIntegerField(null=True)
     trouble_tries = IntegerField(default=0)
-    # Token accounts beyond listing.MAX_ADDRESSES in the last list of them.
+    # Number of token accounts beyond listing.MAX_ADDRESSES when last listed.
     accounts_left_out = IntegerField(default=0)
-    # Transactions of earlier slots are not loaded, for there are too many. 0: look how far back
-    # there is room by now.
+    # Transactions before this slot aren't loaded, because there are too many. 0: check again how
+    # far back there is room.
     history_from = BigIntegerField(null=True)
-    # Percent used of the nearer limit, of transactions or of token accounts (coverage.Progress).
+    # Percent used of the tighter limit, on transactions or token accounts (coverage.Progress).
     filled = IntegerField(default=0)
 
 
-# The bot that a trade `t` of a wallet `w` belongs to, as SQL: the one place that decides. A trade
-# without a block time goes to no claim.
+# SQL for the bot that a trade `t` of a wallet `w` belongs to; the only place that decides. A trade
+# without a block time never goes to a claim.
 BOT_OF_TRADE = """CASE WHEN w.bot_since IS NULL OR t.block_time * 1000 >= w.bot_since THEN w.bot_id
                   ELSE w.earlier_bot_id END"""
 
 
 class Attachment(Base):
-    """Which bot held which wallet from when to when (ms). At most one open row per wallet; of a bot
-    with several, each is proven, and the first one leads. `ownership`: claimed | proven.
+    """Which bot had which wallet, from when to when (ms). `ownership`: claimed | proven.
 
-    Derived from the ledger, null before the first publication: tokens acquired in it at a known
-    cost and still held, and lamports realized in it.
+    At most one open row per wallet. A bot can have several if all are proven; the first is the
+    primary.
+
+    Derived from the ledger, null before the first publication: `open_positions`, tokens acquired in
+    this period at a known cost and still held, and `forward_realized`, lamports realized in it.
     """
 
     id = AutoField()
@@ -214,12 +218,12 @@ Attachment.add_index(
 
 
 class Address(Base):
-    """A watched address of a wallet: itself, or a token account it ever owned. Its coverage, as
-    docs/observing.md defines it.
+    """A watched address of a wallet: the wallet itself, or a token account it ever owned. Its
+    coverage is defined in docs/observing.md.
 
-    Everything listed up to `head_slot` was seen at least once. `full_scans` counts full scans,
-    `scan_new` what the last one listed that was unknown, `scan_cursor` (JSON) is one under way, so
-    that a restart resumes it; `endpoint` labels the node that served it.
+    Everything listed up to `head_slot` was seen at least once. `full_scans`: full scans done;
+    `scan_new`: unknown signatures the last one listed; `scan_cursor` (JSON): the one in progress,
+    so that it resumes after a restart; `endpoint`: label of the node that served it.
     """
 
     id = AutoField()
@@ -231,11 +235,12 @@ class Address(Base):
     scanned_at = BigIntegerField(null=True)
     scan_cursor = TextField(null=True)
     endpoint = TextField(null=True)
-    # What a node says the token account holds (raw units), where no known transaction touched it.
+    # The token account's balance (raw units) according to a node, if no known transaction involves
+    # it.
     held_mint = TextField(null=True)
     held_amount = TextField(null=True)
     held_decimals = IntegerField(null=True)
-    # The slot of the node's answer.
+    # The slot of that answer.
     held_slot = BigIntegerField(null=True)
 
     class Meta:
@@ -243,8 +248,8 @@ class Address(Base):
 
 
 class Receipt(Base):
-    """A finalized transaction as the node gave it (`body`: reading.packing), stored once for all
-    wallets it names. `tx_index` is its place in the block, `digest` is reading.digests' of it.
+    """A finalized transaction as returned by the node (`body`: reading.packing), stored once for
+    all wallets it involves. `tx_index`: its position in the block; `digest`: see reading.digests.
     """
 
     id = AutoField()
@@ -259,11 +264,11 @@ class Receipt(Base):
 
 
 class WalletSignature(Base):
-    """A signature listed for a wallet. `state` is pending until its transaction is stored, then
-    stored; `problem` says why it could not be taken in.
+    """A signature listed for a wallet. `state`: pending until its transaction is stored, then
+    stored; `problem`: why it couldn't be processed.
 
-    `head`: arrived after the first full scan, so fetched before the backfill. `entry`: packed JSON
-    of chain.reading.entries.Entry, once stored. `idle`: it changed nothing of the wallet.
+    `head`: arrived after the first full scan, so it is fetched before the backfill. `entry`: packed
+    JSON of chain.reading.entries.Entry, once stored. `idle`: it didn't change the wallet.
     """
 
     id = AutoField()
@@ -290,11 +295,11 @@ class WalletSignature(Base):
 
 # ---- what is derived -----------------------------------------------------------------------------
 class Trade(Base):
-    """A transaction as it concerns one wallet. Derived: `rebuild` makes the same rows again from
-    the stored transactions.
+    """A transaction from the point of view of one wallet. Derived: `rebuild` recreates the same
+    rows from stored transactions.
 
-    `id` is the order of arrival, by which followers page; `uid` is made from wallet and signature
-    and survives every rebuild. `place` sorts inside a slot: tx_index, or 0. Money is in
+    `id` is the order of arrival, which followers page by; `uid` is derived from wallet and
+    signature and survives rebuilds. `place` sorts within a slot: tx_index, or 0. Amounts are
     lamports, unless `currency` says otherwise.
     """
 
@@ -316,7 +321,7 @@ class Trade(Base):
     fee = BigIntegerField()
     tip = BigIntegerField()
     rent = BigIntegerField()
-    # The money that it was priced in: a stablecoin's mint, or empty for SOL. The next four amounts
+    # The currency it was priced in: a stablecoin's mint, or empty for SOL. The next four amounts
     # and the costs in `lots` are raw units of it.
     currency = TextField(default="")
     # matched | partial | unmatched | not_applicable.
@@ -328,20 +333,20 @@ class Trade(Base):
     unmatched_raw = TextField()
     # JSON [[trade uid or null, raw amount, cost or null]...]
     lots = TextField()
-    # 1: it sold, for a stablecoin, units that were paid for in another money.
+    # 1: it sold, for a stablecoin, units paid for in another currency.
     paid_elsewhere = IntegerField(default=0)
     # JSON list of words, sorted
     flags = TextField()
-    # What of sol_change and token_changes did not pass through the venue; the latter JSON likewise.
+    # The part of sol_change and token_changes that bypassed the venue; same format.
     beside_sol = BigIntegerField(default=0)
     beside_tokens = TextField(default="[]")
-    # How much of a trade left or entered `counterparties` (JSON list of addresses): 0 to 100, null
-    # where nothing is priced.
+    # Share (0 to 100) of a trade's value that came from or went to `counterparties` (JSON list of
+    # addresses); null if nothing is priced.
     explained = IntegerField(null=True)
     counterparties = TextField(default="[]")
-    # Known cost of lots that left without a sale.
+    # Known cost of lots that were moved out unsold.
     cost_left = BigIntegerField(default=0)
-    # Over all derived columns: a rebuild writes only the rows whose digest differs.
+    # Covers all derived columns: a rebuild only writes rows whose digest differs.
     digest = TextField()
 
     class Meta:
@@ -354,14 +359,14 @@ class Trade(Base):
 
 
 class Post(Base):
-    """What a bot said. The words never change; `status` and what belongs to it are moved by
-    observation alone, and `hide` takes the words away.
+    """A bot's post. Its text never changes. Only observation changes `status` and related columns;
+    `hide` erases the text.
 
-    `source`: bot | observer; `channel`: api | studio | discord | observer; `claim`: the first post
-    of its bot about its transaction; `wallet`: the one it is judged against, for ever; `status`:
-    none | pending | verified | mismatch | not_found; `delay`: seconds after its trade, of the bot's
-    first verified post about it; `hidden_hash`: what a retry is compared with once the words are
-    gone; `leaf_id`: its leaf of the log, which holds the hash of its words with `salt`.
+    `source`: bot | observer; `channel`: api | studio | discord | observer; `claim`: the bot's first
+    post about its transaction; `wallet`: the one it is judged against, permanently; `status`: none
+    | pending | verified | mismatch | not_found; `delay`: seconds after its trade, on the bot's
+    first verified post about it; `hidden_hash`: compared with retries once the text is erased;
+    `leaf_id`: its log leaf, which has the hash of its text salted with `salt`.
     """
 
     id = AutoField()
@@ -403,7 +408,7 @@ class Post(Base):
             (("signature",), False),
             (("bot", "signature", "status"), False),
             (("status", "id"), False),
-            (("source", "status", "id"), False),  # of all, a token, a bot, both (web.api.timeline)
+            (("source", "status", "id"), False),  # all, by token, bot or both (web.api.timeline)
             (("mint", "source", "status", "id"), False),
             (("bot", "source", "status", "id"), False),
             (("bot", "mint", "source", "status", "id"), False),
@@ -411,11 +416,13 @@ class Post(Base):
 
 
 class Arrival(Base):
-    """What followers are told, in the order it became true here, written by storage.arrivals in the
-    transaction of what it tells. Rows stay for ever, so that no id is used twice; a follower's
-    cursor is an id. Every engine has one writer at a time, so ids appear in their order.
-    `kind`: post | trade | verification (of a post) | coverage (of a wallet) | restore (nothing to
-    tell, but ids go on above it). `trade` is null where a rebuild took it back.
+    """An event for followers, in the order it took effect, written by storage.arrivals in the
+    transaction it reports.
+
+    Rows are never deleted, so no id is reused; a follower's cursor is an id. With one writer at a
+    time, ids become visible in order. `kind`: post | trade | verification (of a post) | coverage
+    (of a wallet) | restore (a marker; later ids are above it). `trade` is null if a rebuild deleted
+    it.
     """
 
     id = AutoField()
@@ -435,8 +442,8 @@ for name, columns, some in (
 
 # ---- the jobs ------------------------------------------------------------------------------------
 class Job(Base):
-    """What health tells of a background job, by its name in jobs.py. `state`: ok | failing | off |
-    unknown (at its first pass since it was off); `details`: JSON, the job's own.
+    """A background job's status for health checks, by its name in jobs.py. `state`: ok | failing |
+    off | unknown (first pass after being off); `details`: JSON, specific to the job.
     """
 
     name = TextField(primary_key=True)

@@ -1,10 +1,10 @@
-"""Job: fetch the transactions of watched wallets and bring their ledgers up to date. What a
-transaction means is decided in chain/.
+"""The observer job: fetch transactions of watched wallets and update their ledgers. chain/ decides
+what a transaction means.
 
 A poll of a wallet compares the node's balances with the ledger, lists new signatures, continues
 full scans of its history and fetches transactions that are listed but not yet stored. A notice from
 a node makes its wallet due now and ends a pass over other wallets early. Network calls come first,
-then short writes: killing the process loses at most the answer in flight.
+then short writes: killing the process loses at most the response in flight.
 """
 
 import math
@@ -36,7 +36,7 @@ from observing.state import IN_WORK, MAX_SLEEP_SECONDS, State, ignore_progress
 from observing.trouble import Attempts
 from storage import in_parts
 
-# Passes in trouble, in a row, after which the command line gives up.
+# The command line gives up after this many failed passes in a row.
 MAX_FAILED_PASSES = 3
 # Plain SQL: it runs in each poll, or for each wallet in it.
 ANY_WELL = f"SELECT 1 FROM wallet WHERE id IN {HELD} AND trouble IS NULL LIMIT 1"
@@ -49,7 +49,7 @@ UPDATE wallet SET coverage = ?, polled_at = ?, observed_to = ?,
 
 
 class Observer:
-    """The job: `run_tick` is one pass over the wallets that are due. See State for arguments."""
+    """The job. `run_tick` is one pass over due wallets. See State for the arguments."""
 
     def __init__(
         self,
@@ -73,16 +73,16 @@ class Observer:
 
     @property
     def rpc(self) -> Rpc:
-        """The nodes that it asks."""
+        """The nodes it queries."""
         return self.state.rpc
 
     @property
     def problem(self) -> str | None:
-        """Why the last pass could not go on, or nothing is observed; None: all is well."""
+        """Why the last pass stopped or nothing is observed; None if all is well."""
         return self.state.problem
 
     def run_tick(self, now: int) -> bool:
-        """Do one pass; `now` in ms. Return whether work was left for lack of time or answers."""
+        """Do one pass; `now` in ms. Return whether work is left, for lack of time or responses."""
         self.state.begin_pass(now)
         due = self._begin_polls(now)
         try:
@@ -91,7 +91,7 @@ class Observer:
             self._end_polls(wallets, now, left)
             refresh_standings(now)
         except OperationalError:
-            # The lock may be gone, and with it others may have written.
+            # Another process may hold the lock now and have written.
             if storage.database.engine != "sqlite":
                 self.state.forget()
             raise
@@ -99,10 +99,10 @@ class Observer:
         return bool(left) or len(wallets) < len(due)
 
     def _begin_polls(self, now: int) -> list[Wallet]:
-        """List the wallets that are due, the most urgent first."""
+        """List the wallets that are due, most urgent first."""
         storage.database.execute_sql(BEGIN)
         interval = self.state.config.observer_interval_seconds
-        # A time further ahead than any pause was set by a clock that ran wrong.
+        # A time further ahead than any pause comes from a clock that was wrong.
         wrong = Wallet.due_at > now + int(1000 * max(MAX_SLEEP_SECONDS, interval))
         self.state.watched_count = _select_watched(now).count()
         due = _select_watched(now).where((Wallet.due_at <= now) | wrong)
@@ -117,7 +117,9 @@ class Observer:
     # ---- a pass ----------------------------------------------------------------------------------
     def _prepare_due(self, due: Sequence[Wallet], now: int) -> list[Wallet]:
         """Prepare wallets for about an interval, those with a ledger in memory first, and return
-        the ready ones; the others stay due. Building a ledger of a long history takes seconds.
+        the ready ones. The others stay due.
+
+        Building the ledger of a long history takes seconds.
         """
         state, until = self.state, self.state.clock() + self._span_seconds
         wake(state, due, now)
@@ -180,9 +182,7 @@ class Observer:
             state.forget_wallet(wallet.id)
 
     def _show_moved(self, wallet: Wallet, now: int) -> None:
-        """List at once the addresses whose balance moved or that a notice is about, and publish
-        what is new there.
-        """
+        """List addresses whose balance changed or that have a notice, and publish what is new."""
         state, watch = self.state, self.state.watches[wallet.id]
         watch.quiet = watch.quiet and all(state.check_balances(wallet).values())
         if watch.quiet:
@@ -195,11 +195,11 @@ class Observer:
             self._publish(wallet, now)
 
     def _list_own_head(self, wallet: Wallet, moved: set[str], now: int) -> tuple[set[str], int]:
-        """List what names the wallet and fetch it. Return the accounts that still have to be
-        listed, and how many transactions were asked for.
+        """List and fetch transactions that involve the wallet's own address. Return the accounts
+        that still need listing, and the number of transactions requested.
 
-        One transaction often explains all accounts that moved. An account it explains may still
-        have missed one before it, which shows in what the account held when it began.
+        One transaction often explains every account that changed. An explained account may still
+        have missed an earlier transaction, which shows in its balance before the explained one.
         """
         state = self.state
         seen = dict(state.apply_entries(wallet).chain.seen)
@@ -212,10 +212,11 @@ class Observer:
         return _find_moved(state, wallet) | overtaken, fetched
 
     def _list_own_heads(self, wallets: Sequence[Wallet], until: float, now: int) -> None:
-        """List the wallets' own heads: where a post or a last poll waits, or the last list failed;
-        then, as time and spare requests allow, the others, longest unlisted first.
+        """List signatures of the wallets' own addresses.
 
-        A transaction that names a wallet and moves nothing of it shows there alone.
+        First those with a pending post, a last poll or a failed list; then the others, longest
+        unlisted first, as time and spare requests allow. Only this finds transactions that name a
+        wallet without changing a balance.
         """
         pending = Post.select(Post.wallet).where(Post.status == "pending")
         watches = self.state.watches
@@ -236,10 +237,10 @@ class Observer:
                 self.attempts.attempt(self.listing.list_heads, wallet, own, now)
 
     def _work_through(self, wallets: Sequence[Wallet], now: int) -> set[int]:
-        """Work on the wallets in turn, so that one long backfill does not starve the others; return
+        """Work on the wallets in turn, so that a long backfill doesn't starve the others. Return
         those with work left.
 
-        Wallets that had no turn in the last pass come first in this one.
+        Wallets that had no turn in the last pass come first.
         """
         watches = self.state.watches
         turns = deque(sorted(wallets, key=lambda w: watches[w.id].worked_at))
@@ -253,11 +254,11 @@ class Observer:
         return {wallet.id for wallet in turns}
 
     def _work_on(self, wallet: Wallet, now: int) -> bool:
-        """Do one step: what is waited for, else a page of a full scan, else the backfill. Return
-        whether there may be more to do at once.
+        """Do one step: urgent transactions, else a page of a full scan, else the backfill. Return
+        whether there may be more to do now.
 
-        Full scans come before the backfill, so that the backfill can start with the oldest
-        transaction and never has to book one again.
+        Full scans come before the backfill, so that it can start with the oldest transaction and
+        never has to rebook one.
         """
         steps: tuple[Callable[[Wallet, int], Any], ...] = (
             self.fetching.fetch_urgent,
@@ -273,7 +274,9 @@ class Observer:
         return worked
 
     def _show_work(self, wallet: Wallet, now: int) -> None:
-        """Publish what a step of a long pass did, now and then; its end publishes all."""
+        """Publish intermediate results of a long pass from time to time; its end publishes
+        everything.
+        """
         self.listing.mark_backfilled(wallet)
         watch, begun_at = self.state.watches[wallet.id], self.state.clock()
         if begun_at >= watch.show_after:
@@ -303,7 +306,7 @@ class Observer:
         storage.database.execute_sql(TELL, values)
 
     def _finish(self, wallet: Wallet, now: int, is_left: bool) -> None:
-        """End the poll of a wallet: repair where something is wrong, publish, plan the next."""
+        """End a wallet's poll: repair what is wrong, publish, and schedule the next poll."""
         progress = read_progress(self.state, wallet)
         self.balances.note_poll(wallet, now)
         if wallet.backfilled and progress.pending == progress.stuck:
@@ -352,7 +355,7 @@ def _select_watched(now: int) -> Any:
 
 
 def _find_common_trouble() -> str | None:
-    """Where every wallet is in trouble nothing is observed: the trouble of the first, else None."""
+    """Return the first wallet's trouble if every wallet has one, else None."""
     if storage.database.execute_sql(ANY_WELL).fetchone():
         return None
     watched = Wallet.select(Wallet.address, Wallet.trouble).where(is_held(), IS_WALLET)
@@ -375,13 +378,13 @@ def observe_once(
     observer's lock. Return each wallet's coverage by address. `now` in ms.
     """
     polls = failures = 0
-    # That a full scan does not explain a balance shows in the second poll.
+    # Only the second poll shows whether the full scan explained a balance.
     while polls < 2 and failures < MAX_FAILED_PASSES:
         Wallet.update(due_at=0).where(is_held() | is_closing(now)).execute()
         more = observer.run_tick(now)
         failed = bool(observer.problem or observer.state.troubled)
         polls, failures = polls + (not more and not failed), failures + 1 if failed else 0
-        # As long as an endpoint rests that was asked too often.
+        # Wait until a rate-limited endpoint is available again.
         pause_seconds = THROTTLED_SECONDS if failed else 0.0
         sleep(pause_seconds)
         now += 1000 + int(1000 * pause_seconds)

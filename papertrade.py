@@ -1,8 +1,8 @@
-"""Paper mode, the job: play the scout's snapshots through all traders, then write their posts.
+"""The paper mode job: play the scout's snapshots through all traders, then write their posts.
 
-Everything is decided in paper/; this module moves data and asks no provider. A tick reads what is
-new, plays it moment by moment, stores it in one transaction and then writes the posts, each with
-the voice that its trader has now.
+paper/ makes every decision; this module moves data and never calls a price provider. A tick reads
+new snapshots, plays them in order of time, stores the result in one transaction and then writes
+posts, each in its trader's current voice.
 """
 
 import logging
@@ -45,42 +45,42 @@ from storage import writing
 from voice import builtin, language_model
 
 log = logging.getLogger("candor.paper")
-# Older snapshots are not traded on any more.
+# Don't trade on older snapshots.
 BACKLOG_MS = 2 * 3_600_000
-# The scout's interval where the scout is switched off.
+# Used as the scout's interval when the scout is off.
 DEFAULT_INTERVAL_MS = 60_000
 RECENT_POSTS = 20
-# Lines of the diaries considered for posts in one tick; the rest follow.
+# Diary lines considered for posts per tick; the rest follow later.
 MAX_LINES = 1_000
-# Passes of one tick, each without what went wrong in the one before.
+# Passes per tick, each without what failed in the one before.
 MAX_PASSES = 20
-# Tokens a trader may have trouble with before it is put off as a whole.
+# Failing tokens before the whole trader is suspended.
 MAX_TROUBLED_TOKENS = 3
-# Troubles that health names.
+# Troubles listed in health.
 MAX_NAMED_TROUBLES = 5
-# What went wrong is tried again, ever less often.
+# Backoff for retries.
 FIRST_PAUSE_MS, MAX_PAUSE_MS = 60_000, 3_600_000
-# What the optional model may take in one tick.
+# Time for the optional language model per tick.
 MODEL_SECONDS = 20
 
 
 @dataclass
 class Trouble:
-    """An internal error with a trader, a token, or a token for one trader, which is put off: not
+    """An internal error with a trader, a token, or a token for one trader, which is suspended: not
     played for a while.
     """
 
-    # Who it is about, and the class of the exception.
+    # The subject and the exception class.
     what: str
     tries: int = 0
-    # Put off until then (ms).
+    # Suspended until then (ms).
     until: int = 0
-    # Whether the trader's diary names it.
+    # Whether the trader's diary mentions it.
     noted: bool = False
 
 
 class Pass(NamedTuple):
-    """What playing the new snapshots once brought about; nothing is stored yet."""
+    """The result of playing the new snapshots once; nothing is stored yet."""
 
     loaded: list[load.LoadedTrader]
     market: Market | None
@@ -88,19 +88,19 @@ class Pass(NamedTuple):
 
 
 class Written(NamedTuple):
-    """How many posts were written, and why the optional model wrote none (None where it did)."""
+    """How many posts were written, and why the optional model wrote none (None if it did)."""
 
     posts: int
     model_problem: str | None
 
 
 class PaperJob:
-    """The job of one process: `run_tick` plays what the scout took since the last tick."""
+    """The job of one process. `run_tick` plays the snapshots since the last tick."""
 
     def __init__(self, config: Config) -> None:
         self.config = config
         self.interval_ms = int(config.scout_interval_seconds * 1000) or DEFAULT_INTERVAL_MS
-        # Nothing was played by this process yet.
+        # This process hasn't played anything yet.
         self.fresh = True
         self.market: Market | None = None
         self.costs = RECORDED_COSTS
@@ -110,14 +110,14 @@ class PaperJob:
         self.own = OwnFiles(config.data_dir, config.own_strategies)
 
     def run_tick(self, now: int) -> tuple[str | None, str]:
-        """Run one tick; return (problem or None, details for health as JSON). `now` in ms."""
+        """Run one tick. Return (problem or None, details for health as JSON). `now` in ms."""
         self.own.begin()
         measured_store.measure_swaps(now)
         self.costs = measured_store.refresh_costs(now)
         try:
             rounds = self.play(now)
         except store.Outdated:
-            # A trader was reviewed or reset meanwhile: the next tick plays the same again.
+            # A trader was reviewed or reset in the meantime; the next tick replays.
             rounds = 0
         written = self.write_posts(now)
         self.troubles = {key: one for key, one in self.troubles.items() if one.until > now}
@@ -125,18 +125,18 @@ class PaperJob:
         return self._name_troubles(), orjson.dumps(details).decode()
 
     def play(self, now: int) -> int:
-        """Play what the scout took since the last tick and store it; return the number of rounds.
-        Raises Outdated; then nothing was stored.
+        """Play the snapshots since the last tick and store the result. Return the number of rounds.
+        Raises Outdated, without storing anything.
 
-        A pass in which something went wrong with a trader is discarded and played again without
-        that trader, so that nobody's fills depend on what an unstored trader took from a pool.
+        If a trader fails, the pass is discarded and replayed without it, so that no fill depends on
+        what an unstored trader took from a pool.
         """
         cursor, newest = load.find_cursor(), load.find_newest()
         if newest <= cursor and not load.has_traders():
-            # Nobody trades, so no order of the process before this one is open, either.
+            # There are no traders, so the previous process left no open orders.
             self.fresh = False
             return 0
-        # A market that was played and not stored is of no use.
+        # A market that was played but not stored is useless.
         last, self.market = self.market, None
         for _ in range(MAX_PASSES):
             faults = Faults()
@@ -156,7 +156,7 @@ class PaperJob:
     def _play_pass(
         self, market: Market | None, cursor: int, newest: int, now: int, faults: Faults
     ) -> Pass:
-        """Play the new snapshots through the traders that are not put off. Nothing is stored."""
+        """Play the new snapshots through traders that aren't suspended. Nothing is stored."""
         loaded = load.load_traders(
             now,
             faults,
@@ -180,7 +180,7 @@ class PaperJob:
         return Pass(loaded, market, rounds)
 
     def _begin(self, trader: Trader, now: int) -> None:
-        """Run a trader's heartbeat; orders left open by the last process are dropped."""
+        """Run a trader's heartbeat. Drops orders left open by the previous process."""
         trader.put_off = frozenset(
             key.mint for key in self._list_put_off(now) if key.trader == trader.id and key.mint
         )
@@ -206,8 +206,8 @@ class PaperJob:
         now: int,
         faults: Faults,
     ) -> Market:
-        """Return the market as it was at the cursor: the one of the last tick, or one made from the
-        snapshots before `first`.
+        """Return the market at the cursor: the last tick's, or one rebuilt from snapshots before
+        `first`.
         """
         self.tokens = load.find_tokens(faults)
         if market is None:
@@ -233,8 +233,8 @@ class PaperJob:
         now: int,
         faults: Faults,
     ) -> int:
-        """Play the snapshots taken since `first` whose id is in the range `new`, moment by moment;
-        return the number of moments.
+        """Play snapshots since `first` with an id in `new`, in order of time. Return the number of
+        rounds.
         """
         rounds = 0
         for at, group in groupby(
@@ -255,16 +255,14 @@ class PaperJob:
         return [key for key, trouble in self.troubles.items() if trouble.until > now]
 
     def _put_off(self, faults: Faults, now: int) -> bool:
-        """Put off what went wrong; return whether something of a trader is among it."""
+        """Suspend what failed. Return whether any of it concerns a trader."""
         traders = load.list_trader_rows() if faults.found else {}
         for key, error in faults.found.items():
             self._note(self._widen(key, error, now), error, traders, now)
         return any(key.trader is not None for key in faults.found)
 
     def _widen(self, key: FaultKey, error: Exception, now: int) -> FaultKey:
-        """Return the key of the trader as a whole where it has trouble with many tokens, or its
-        strategy file failed.
-        """
+        """Return the whole trader's key if many of its tokens fail or its strategy file does."""
         if key.trader is None:
             return key
         if isinstance(error, OwnFault):
@@ -275,7 +273,7 @@ class PaperJob:
     def _note(
         self, key: FaultKey, error: Exception, traders: Mapping[int, rows.TraderRow], now: int
     ) -> None:
-        """Note a trouble, logged with its stack the first time, and lengthen its pause."""
+        """Record a trouble and extend its suspension. Logs the stack trace the first time."""
         trouble = self.troubles.get(key)
         if trouble is None:
             row = traders.get(key.trader) if key.trader is not None else None
@@ -287,13 +285,13 @@ class PaperJob:
             trouble = self.troubles[key] = Trouble(f"{where} is put off {why}")
             log.error("%s", trouble.what, exc_info=error)
         elif trouble.until > now:
-            # Of this tick, or not tried again yet.
+            # From this tick, or not retried yet.
             return
         trouble.tries += 1
         trouble.until = now + min(MAX_PAUSE_MS, FIRST_PAUSE_MS * 2 ** (trouble.tries - 1))
 
     def _list_notes(self, now: int) -> list[store.PeriodLine]:
-        """List the lines for the diaries of traders that are put off as a whole, one each."""
+        """Return diary lines for traders that are suspended as a whole, one each."""
         unnoted = {
             key.trader: trouble
             for key, trouble in self.troubles.items()
@@ -321,9 +319,9 @@ class PaperJob:
 
     # ---- posts -----------------------------------------------------------------------------------
     def write_posts(self, now: int) -> Written:
-        """Write and store posts about the news in the diaries.
+        """Write and store posts about news in the diaries.
 
-        A line that fails to become a post stays without one, and does not keep the others from it.
+        A line whose post fails stays without one and doesn't block the others.
         """
         entries, faults = store.list_unposted(MAX_LINES), Faults()
         authors: dict[int, Author] = {}
@@ -338,12 +336,12 @@ class PaperJob:
                 posts += [post] if post else []
         for key, error in faults.found.items():
             if isinstance(error, OperationalError):
-                # The database failed, not the words of a trader.
+                # The database failed, not this trader's text.
                 raise error
             self._note(FaultKey(None, f"the words of trader {key.trader}"), error, {}, now)
         if entries:
             with writing():
-                # Asked again: meanwhile an owner may have deleted the account, or been banned.
+                # Check again: an owner may have been deleted or banned in the meantime.
                 silent = conduct.list_silent()
                 posts = [post for post in posts if post["trader"] not in silent]
                 store.store_posts(posts, entries[-1].id)
@@ -356,7 +354,7 @@ class PaperJob:
         model: language_model.Writer,
         now: int,
     ) -> dict[str, Any] | None:
-        """Return the row of a post about one line of a diary, or None where it is no news."""
+        """Return the row of a post about a diary line, or None if it isn't news."""
         facts = diary.find_news(entry.kind, orjson.loads(entry.facts))
         if facts is None:
             return None
@@ -381,17 +379,17 @@ class PaperJob:
 
 @dataclass
 class Author:
-    """A trader with its voice and its last posts."""
+    """A trader's voice and recent posts."""
 
     handle: str
     persona: dict[str, Any]
-    # How many it has written.
+    # Number of posts it has written.
     posts: int
     recent: list[str]
 
     def write(self, facts: Mapping[str, Any], model: language_model.Writer) -> language_model.Text:
-        """Write its next post. The built-in words depend on nothing but persona, facts, number and
-        recent posts.
+        """Write its next post. The built-in text depends only on persona, facts, number and recent
+        posts.
         """
         self.posts += 1
         seed = f"{self.handle}|post|{self.posts}"
@@ -402,11 +400,11 @@ class Author:
 
 
 def rebuild_trader(trader: Any, now: int) -> list[str]:
-    """Fill the stored decisions of a trader and of its random-entry twins again, in all its account
-    periods; return what came out different, as sentences.
+    """Refill the stored decisions of a trader and its random-entry twins, in all account periods.
+    Return the differences as sentences.
 
-    A difference opens a review of the trader's period and changes nothing else: what is compared
-    with a wrong twin says nothing either.
+    A difference opens a review of the trader's period and changes nothing else; a wrong twin makes
+    the comparison meaningless too.
     """
     found = []
     for period in list_periods(trader):
@@ -423,7 +421,7 @@ def rebuild_trader(trader: Any, now: int) -> list[str]:
 
 
 def _open_review(trader: Any, period: int, now: int) -> None:
-    reason = "filling the stored decisions again gave something else"
+    reason = "refilling the stored decisions gave a different result"
     alarm = ReviewReason(f"refill_differs:{now}", "refill_differs", reason, now)
     with writing():
         store.store_review(period, [alarm])
@@ -433,6 +431,6 @@ def _open_review(trader: Any, period: int, now: int) -> None:
 
 
 def list_periods(trader: Any) -> list[Period]:
-    """List all account periods of a trader and its twins, the first ones first."""
+    """List all account periods of a trader and its twins, in order."""
     periods = Period.select().where(Period.trader == trader)
     return list(periods.order_by(Period.number, Period.twin))

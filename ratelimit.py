@@ -1,9 +1,9 @@
-"""The allowance: how many requests an owner may make in a minute, an hour, a day, exactly, over all
-its keys, workers and machines.
+"""Rate limits: requests per minute, hour and day of an owner, exact across all keys, workers and
+machines.
 
-Windows are fixed and aligned to the clock. A request is counted in all its windows or in none, so a
-refused request uses nothing up; `storage.counters` keeps them. flask-limiter, which asks addresses
-and forms (web.server.gate), counts in the same place: nobody gets more by meeting another worker.
+Windows are fixed and aligned to the clock. A request counts in all its windows or in none, so a
+refused request uses nothing up. `storage.counters` stores the counts. flask-limiter, which limits
+addresses and forms (web.server.gate), uses the same store, so switching workers gains nothing.
 """
 
 import contextlib
@@ -24,8 +24,8 @@ log = logging.getLogger("candor")
 
 
 class Limit(NamedTuple):
-    """At most `most` requests of `subject` (an owner) in a window of so many seconds. `name` is the
-    interface's word for it.
+    """At most `most` requests by `subject` (an owner) per window of `seconds`. `name` is the API's
+    name for the window.
     """
 
     subject: str
@@ -35,7 +35,7 @@ class Limit(NamedTuple):
 
 
 class Window(NamedTuple):
-    """How a limit stands: `remaining` of `most`, until `reset` seconds from now."""
+    """A limit's state: `remaining` of `most`, until `reset` seconds from now."""
 
     name: str
     most: int
@@ -44,29 +44,29 @@ class Window(NamedTuple):
 
 
 class RateLimitState(NamedTuple):
-    """The answer to one asking. `admitted`: was it counted, in all its windows."""
+    """The result of a check. `admitted`: whether the request was counted, in all its windows."""
 
     admitted: bool
     windows: tuple[Window, ...]
 
     @property
     def tightest(self) -> Window:
-        """The window with the fewest requests left; of equals the one that resets later."""
+        """The window with the fewest requests left; on a tie, the one that resets later."""
         return min(self.windows, key=lambda window: (window.remaining, -window.reset))
 
 
 class Allowance:
-    """The limits, over the counters of a store (`storage.counters`)."""
+    """Rate limits based on a counter store (`storage.counters`)."""
 
     def __init__(self, store: counters.Store) -> None:
         self.store = store
         self._used: dict[str, int] = {}
 
     def note_use(self, key: str, now: int) -> None:
-        """Store when this key (its public id) was last used, `now` in ms, at most once a minute.
+        """Record when this key (by public id) was last used, `now` in ms, at most once a minute.
 
-        It is stored beside the counters, because every commit in the database invalidates all
-        cached lists. Where nothing can be counted just now it is left out: the time is coarse.
+        It is stored with the counters, because every database commit invalidates all cached lists.
+        Skipped while the store fails: the time is approximate anyway.
         """
         if now - self._used.get(key, -NOTE_USE_MS) < NOTE_USE_MS:
             return
@@ -75,7 +75,7 @@ class Allowance:
             self.store.note_use(key, now)
 
     def find_uses(self) -> dict[str, int]:
-        """Return {public id of a key: when it was last used, in ms}, since counting began."""
+        """Return the last use of each key, {public id: ms}, since counting began."""
         try:
             return self.store.find_uses()
         except self.store.unusable:
@@ -89,12 +89,12 @@ class Allowance:
         return self._ask(limits, 1, now)
 
     def add(self, limit: Limit, amount: int, now: float) -> None:
-        """Count more of a request that was admitted. If it can't be counted, it isn't."""
+        """Add to the count of an admitted request. Ignores a failing store."""
         with contextlib.suppress(*self.store.unusable):
             self._ask([limit], amount, now)
 
     def peek(self, limits: Sequence[Limit], now: float) -> RateLimitState:
-        """Return the state of the limits; counts nothing."""
+        """Return the state of the limits without counting."""
         return self._ask(limits, 0, now)
 
     def _ask(self, limits: Sequence[Limit], amount: int, now: float) -> RateLimitState:
@@ -115,7 +115,7 @@ class Allowance:
 
 
 def _end(seconds: int, now: float) -> int:
-    """When the present window ends, in Unix seconds: windows are aligned to the clock."""
+    """Return the end of the current window in Unix seconds. Windows are aligned to the clock."""
     return (int(now) // seconds + 1) * seconds
 
 
@@ -130,13 +130,13 @@ MINUTE, UNLIMITED = WINDOW_SECONDS["minute"], 10**15
 
 
 class Counters(Storage):
-    """The counters as a storage of the library `limits` (scheme `allowance:`).
+    """The counters as a storage backend of the library `limits` (scheme `allowance:`).
 
-    For fixed windows of a minute, aligned like all others. `clock()`: Unix seconds.
+    Supports only fixed one-minute windows, aligned like all others. `clock()`: Unix seconds.
     """
 
     STORAGE_SCHEME = ["allowance"]  # noqa: RUF012
-    # No exception of the store leaves it.
+    # The store's exceptions are handled here.
     base_exceptions = ()
 
     def __init__(
@@ -151,8 +151,8 @@ class Counters(Storage):
         self.store, self.clock = store, clock
 
     def incr(self, key: str, expiry: int, amount: int = 1) -> int:
-        """Count a request and return how many there are in this minute."""
-        # flask-limiter does not say in `get` which window it means.
+        """Count a request and return the count of this minute."""
+        # `get` isn't told the window, so there can be only one.
         assert expiry == MINUTE
         now = self.clock()
         try:
@@ -160,25 +160,25 @@ class Counters(Storage):
                 [counters.Counter(key, "", _end(MINUTE, now), UNLIMITED)], amount, now
             ).used[0]
         except self.store.unusable as error:
-            # With a full disk, or without Redis, readers are still answered, uncounted.
-            log.error("an address went uncounted: %s", type(error).__name__)
+            # With a full disk or without Redis, still serve readers, uncounted.
+            log.error("request not counted for its address: %s", type(error).__name__)
             return 0
 
     def get(self, key: str) -> int:
-        """Return how many there are in this minute."""
+        """Return the count of this minute."""
         return self.incr(key, MINUTE, 0)
 
     def get_expiry(self, key: str) -> float:
-        """Return when this minute ends, in Unix seconds."""
+        """Return the end of this minute in Unix seconds."""
         return _end(MINUTE, self.clock())
 
     def clear(self, key: str) -> None:
-        """Take back what was counted in this minute."""
+        """Reset the count of this minute."""
         self.incr(key, MINUTE, -self.get(key))
 
     def reset(self) -> int | None:
-        """Not available: counters end with their windows."""
-        raise NotImplementedError("counters end with their windows")
+        """Not supported: counters expire with their windows."""
+        raise NotImplementedError("counters expire with their windows")
 
     def check(self) -> bool:
         """Whether requests can be counted."""
@@ -187,7 +187,7 @@ class Counters(Storage):
 
 # ---- which limits a request meets ----------------------------------------------------------------
 def list_limits(config: Config, owner_id: int, posting: bool = False) -> tuple[Limit, ...]:
-    """List the windows of an owner, shortest first; with `posting` the one for posts too."""
+    """List an owner's windows, shortest first; with `posting`, also the one for posts."""
     subject = f"owner:{owner_id}"
     limits = [Limit(subject, name, WINDOW_SECONDS[name], most) for name, most in config.allowance]
     if posting:
@@ -198,16 +198,16 @@ def list_limits(config: Config, owner_id: int, posting: bool = False) -> tuple[L
 def find_address_limit(config: Config, network: str) -> Limit:
     """Return the limit whose counter flask-limiter uses for an address (web.server.gate).
 
-    So a request can be counted for its owner and its address at the same time.
+    This allows counting a request for its owner and its address at once.
     """
     item = RateLimitItemPerMinute(config.ip_limit_per_minute)
     return Limit(item.key_for(network, "address"), "", 60, item.amount)
 
 
-# Parsing an address took a twentieth of the processor time of a cached list.
+# Cached: parsing an address took 5% of the CPU time of a cached list.
 @functools.lru_cache(4096)
 def network_of(address: str) -> str:
-    """Return an IPv4 address itself, the /64 of an IPv6 one: a client has all of its addresses."""
+    """Return an IPv4 address unchanged, or the /64 of an IPv6 one: a client has the whole /64."""
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:
@@ -222,7 +222,7 @@ def network_of(address: str) -> str:
 
 # ---- what the headers say ------------------------------------------------------------------------
 def show_headers(state: RateLimitState) -> dict[str, str]:
-    """Return RateLimit-Limit, -Remaining and -Reset of the tightest window."""
+    """Return RateLimit-Limit, -Remaining and -Reset for the tightest window."""
     tightest = state.tightest
     return {
         "RateLimit-Limit": str(tightest.most),
@@ -232,7 +232,7 @@ def show_headers(state: RateLimitState) -> dict[str, str]:
 
 
 def show_policy(config: Config, posting: bool = False) -> str:
-    """Return RateLimit-Policy of an owner: the windows in which a request counts."""
+    """Return RateLimit-Policy for an owner: the windows a request counts in."""
     windows = [(name, most, WINDOW_SECONDS[name]) for name, most in config.allowance]
     if posting:
         windows.append(("posts_minute", config.posts_per_minute, MINUTE))
@@ -240,12 +240,12 @@ def show_policy(config: Config, posting: bool = False) -> str:
 
 
 def show_address_policy(config: Config) -> str:
-    """Return RateLimit-Policy of an address."""
+    """Return RateLimit-Policy for an address."""
     return f'"address";q={config.ip_limit_per_minute};w={MINUTE}'
 
 
 def show_windows(state: RateLimitState) -> list[dict[str, str | int]]:
-    """Return all windows as the JSON of `/api/v1/me`."""
+    """Return all windows in the JSON format of `/api/v1/me`."""
     return [
         {
             "window": window.name,

@@ -70,7 +70,7 @@ _starting = threading.Thread(target=start_jobs, name="start", daemon=True)
 
 
 def post_worker_init(worker: Any) -> None:
-    """Start the jobs beside the first answers."""
+    """Start the jobs while the first answers are sent."""
     _starting.start()
     # Of workers that follow, another one serves already.
     if worker.age == 1:

@@ -1,8 +1,7 @@
-"""What the operator does, and the list of all that was done: each act and its line are one
-transaction.
+"""Operator actions. Each one and its line in the audit log are a single transaction.
 
-`who` is COMMAND_LINE or the uid of a session. `now` is UTC milliseconds. What was done already is
-not done again, and adds no line.
+`who` is COMMAND_LINE or the uid of an admin session. `now` is UTC milliseconds. Repeating an action
+that already took effect does nothing and logs nothing.
 """
 
 from accounts import api_keys, conduct, hiding, hooks, influencers, owners, wallets
@@ -13,25 +12,25 @@ from storage import erasing, writing
 
 COMMAND_LINE = "command line"
 MAX_REASON = 300
-# Words of `AdminAct.what`, and what they say to people.
+# Values of `AdminAct.what` and how pages describe them.
 ACTS = {
-    "login_link": "made a link to log in",
-    "login": "logged in",
-    "logout": "logged out",
-    "logout_all": "logged everybody out",
+    "login_link": "made a sign-in link",
+    "login": "signed in",
+    "logout": "signed out a session",
+    "logout_all": "signed out every session",
     "hide_post": "hid a post",
     "retire_bot": "retired a bot",
     "revoke_key": "revoked a key",
-    "switch_off_hook": "switched a hook off",
-    "switch_on_hook": "switched a hook on",
-    "remove_hook": "removed a hook",
-    "ping_hook": "tested a hook",
+    "switch_off_hook": "turned a webhook off",
+    "switch_on_hook": "turned a webhook on",
+    "remove_hook": "removed a webhook",
+    "ping_hook": "tested a webhook",
     "dismiss_report": "dismissed a report",
     "ban_owner": "banned an owner",
-    "unban_owner": "lifted the ban of an owner",
+    "unban_owner": "lifted the ban on an owner",
     "ban_wallet": "banned a wallet",
-    "unban_wallet": "lifted the ban of a wallet",
-    "begin_backup": "asked for a backup",
+    "unban_wallet": "lifted the ban on a wallet",
+    "begin_backup": "requested a backup",
     "make_backup": "made a backup",
     "fail_backup": "could not make a backup",
 }
@@ -40,24 +39,24 @@ ACTS = {
 def store_act(
     what: str, who: str, now: int, target: str | None = None, reason: str | None = None
 ) -> None:
-    """Add a line to the list, in the transaction of the act."""
+    """Add a line to the audit log, inside the action's transaction."""
     assert what in ACTS
     AdminAct.create(at=now, who=who, what=what, target=target, reason=reason or None)
 
 
 def list_acts(limit: int, before: int | None = None) -> list[AdminAct]:
-    """List acts, the newest first; `before`: of those with a lower number."""
+    """List audit log lines, newest first. `before`: only lines with a lower id."""
     acts = AdminAct.select().order_by(AdminAct.id.desc()).limit(limit)
     return list(acts.where(AdminAct.id < before) if before is not None else acts)
 
 
 def check_reason(text: str, shortest: int = 0) -> str:
-    """Return a reason as it is kept; Problem naming the field `reason` otherwise."""
+    """Return the cleaned reason. Raises Problem on the field `reason` if it is invalid."""
     return check_line("reason", text, MAX_REASON, shortest)
 
 
 def hide_post(uid: str, who: str, reason: str, now: int) -> bool:
-    """Take a post's words out of the database; return whether anything was done."""
+    """Erase a post's text. Return False if it was already hidden."""
     with erasing():
         post = hiding.find_post(uid)
         if post.hidden_at is not None:
@@ -68,7 +67,7 @@ def hide_post(uid: str, who: str, reason: str, now: int) -> bool:
 
 
 def retire_bot(uid: str, who: str, reason: str, now: int) -> bool:
-    """Retire a bot; return whether anything was done."""
+    """Retire a bot. Return False if it was already retired."""
     with writing():
         bot = influencers.find_bot(uid)
         if bot.retired_at is not None:
@@ -79,7 +78,7 @@ def retire_bot(uid: str, who: str, reason: str, now: int) -> bool:
 
 
 def revoke_key(uid: str, who: str, reason: str, now: int) -> bool:
-    """End a key at once; return whether anything was done."""
+    """Revoke a key immediately. Return False if it was already revoked."""
     with writing():
         if api_keys.find_key(uid).revoked_at is not None:
             return False
@@ -89,7 +88,7 @@ def revoke_key(uid: str, who: str, reason: str, now: int) -> bool:
 
 
 def switch_hook(uid: str, on: bool, who: str, reason: str, now: int) -> bool:
-    """Switch a hook off, or on again; return whether anything was done."""
+    """Turn a webhook on or off. Return False if it already was."""
     with writing():
         if not hooks.switch_hook(hooks.find_hook(uid), on, now):
             return False
@@ -98,7 +97,7 @@ def switch_hook(uid: str, on: bool, who: str, reason: str, now: int) -> bool:
 
 
 def ping_hook(uid: str, who: str, reason: str, now: int) -> bool:
-    """Ask for a ping of a hook; return whether it can be sent one."""
+    """Request a test delivery. Return False if the webhook is off."""
     with writing():
         if hooks.find_hook(uid).state == hooks.OFF:
             return False
@@ -108,14 +107,14 @@ def ping_hook(uid: str, who: str, reason: str, now: int) -> bool:
 
 
 def remove_hook(uid: str, who: str, reason: str, now: int) -> None:
-    """Forget a hook, its address and its secret."""
+    """Delete a webhook with its URL and secret."""
     with writing():
         hooks.remove_hook(uid)
         store_act("remove_hook", who, now, uid, reason)
 
 
 def dismiss_report(uid: str, who: str, reason: str, now: int) -> bool:
-    """Set a report aside; return whether anything was done."""
+    """Dismiss a report. Return False if it was already dismissed."""
     with writing():
         report = conduct.find_report(uid)
         if not conduct.dismiss(uid, now):
@@ -125,7 +124,7 @@ def dismiss_report(uid: str, who: str, reason: str, now: int) -> bool:
 
 
 def ban_owner(uid: str, who: str, reason: str, now: int) -> bool:
-    """Keep an owner out; return whether anything was done."""
+    """Ban an owner. Return False if already banned."""
     with writing():
         if not conduct.ban_owner(owners.find_owner(uid), reason, now):
             return False
@@ -134,8 +133,10 @@ def ban_owner(uid: str, who: str, reason: str, now: int) -> bool:
 
 
 def ban_wallet(address: str, who: str, reason: str, now: int) -> bool:
-    """Take a wallet from the bot that holds it, which keeps its others, and let no bot hold it;
-    return whether anything was done.
+    """Ban a wallet from every bot and disconnect it from its current one. Return False if it was
+    already banned.
+
+    The bot keeps its other wallets.
     """
     address = check_wallet(address)
     with writing():
@@ -149,7 +150,7 @@ def ban_wallet(address: str, who: str, reason: str, now: int) -> bool:
 
 
 def lift_ban(kind: str, target: str, who: str, reason: str, now: int) -> bool:
-    """End the ban of an `owner` or a `wallet`; return whether anything was done."""
+    """Lift the ban on an `owner` or a `wallet`. Return False if there was none."""
     with writing():
         if not conduct.lift_ban(kind, target):
             return False

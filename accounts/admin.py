@@ -1,4 +1,4 @@
-"""The operator's way in: a link that works once, for ten minutes, and the session it begins.
+"""Admin sign-in: a single-use link valid for ten minutes, and the session it opens.
 
 Each function is one short transaction. `now` is UTC milliseconds.
 """
@@ -15,19 +15,19 @@ from storage import new_uid, writing
 
 LOGIN_MS, SESSION_MS = 10 * 60_000, 12 * 3_600_000
 SECRET_BYTES = 32
-# One link or session after another is no reason to fill the table.
+# Bounds the table.
 MAX_SESSIONS = 20
 
 
 class NewSession(NamedTuple):
-    """A session just begun; `token` is what its cookie holds, and is stored nowhere."""
+    """A new session. `token` is the cookie's value; it isn't stored."""
 
     session: AdminSession
     token: str
 
 
 def make_login(now: int) -> str:
-    """Store a new link; return its code, which works once and for LOGIN_MS."""
+    """Create a sign-in link and return its code. The code works once, for LOGIN_MS."""
     code = secrets.token_urlsafe(SECRET_BYTES)
     with writing():
         AdminLogin.delete().where(AdminLogin.ends_at <= now).execute()
@@ -37,9 +37,9 @@ def make_login(now: int) -> str:
 
 
 def use_login(code: str, now: int) -> NewSession | None:
-    """Use up a code and begin a session; None where it is unknown, used or too old.
+    """Exchange a code for a session. Return None if the code is unknown, used or expired.
 
-    Of two browsers that send the same code at once, one gets in.
+    If two browsers send the same code at once, only one gets a session.
     """
     token = secrets.token_urlsafe(SECRET_BYTES)
     with writing():
@@ -58,20 +58,20 @@ def use_login(code: str, now: int) -> NewSession | None:
 
 
 def _drop_old_sessions(now: int) -> None:
-    """Remove sessions that ended, and all but the newest so that one more makes MAX_SESSIONS."""
+    """Delete expired sessions, then the oldest, to leave room for one more within MAX_SESSIONS."""
     AdminSession.delete().where(AdminSession.ends_at <= now).execute()
     newest = [row.id for row in list_sessions(now)[: MAX_SESSIONS - 1]]
     AdminSession.delete().where(AdminSession.id.not_in(newest)).execute()
 
 
 def find_session(token: str, now: int) -> AdminSession | None:
-    """Return the session whose cookie holds this text; None where there is none, or it ended."""
+    """Return the session with this cookie value, or None if it doesn't exist or has expired."""
     found: AdminSession | None = _find(AdminSession, _hash_token(token), now)
     return found
 
 
 def list_sessions(now: int) -> list[AdminSession]:
-    """List the sessions that have not ended, the newest first."""
+    """List active sessions, newest first."""
     return list(
         AdminSession.select()
         .where(AdminSession.ends_at > now)
@@ -81,7 +81,7 @@ def list_sessions(now: int) -> list[AdminSession]:
 
 
 def end_session(uid: str, who: str, now: int) -> None:
-    """Log a browser out; Problem `not_found` where there is no such session."""
+    """Sign a browser out. Raises Problem `not_found` if the session doesn't exist."""
     with writing():
         if not AdminSession.delete().where(AdminSession.uid == uid).execute():
             refuse_unknown("session")
@@ -89,9 +89,7 @@ def end_session(uid: str, who: str, now: int) -> None:
 
 
 def end_all(who: str, now: int) -> int:
-    """Log every browser out, and forget every link that was not used; return how many there
-    were of both.
-    """
+    """Sign out every browser and delete unused sign-in links. Return the number deleted of both."""
     with writing():
         ended = AdminLogin.delete().execute() + AdminSession.delete().execute()
         store_act("logout_all", who, now)

@@ -1,7 +1,7 @@
-"""API keys of an owner: create, rotate, revoke, list. Their text is `accounts.keys`.
+"""Create, rotate, revoke and list an owner's API keys. `accounts.keys` defines their format.
 
-Each function is one short transaction and raises Problem when it refuses; then nothing was stored.
-`now` is UTC milliseconds.
+Each function is one short transaction that raises Problem and rolls back if it refuses. `now` is
+UTC milliseconds.
 """
 
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ MAX_KEY_NAME = 60
 
 @dataclass(frozen=True)
 class NewKey:
-    """A key just made; `text` exists nowhere else and is shown once."""
+    """A new key. `text` is shown once and isn't stored."""
 
     key: Key
     text: str
@@ -36,46 +36,44 @@ def create_key(
     bot: Bot | None = None,
     expires_at: int | None = None,
 ) -> NewKey:
-    """Create a key of this scope. A `read` key has no bot; any other needs one."""
+    """Create a key. A `read` key has no bot; other scopes require one."""
     name = check_line("name", name, MAX_KEY_NAME, shortest=0)
     with writing():
         return insert_key(owner, scope, name, now, bot, expires_at)
 
 
 def rotate_key(key: Key, now: int, overlap_ms: int = 0) -> NewKey:
-    """Replace `key`, which ends now or works on for `overlap_ms`.
+    """Replace `key`, which stops working now or after `overlap_ms`.
 
-    The replacement ends when `key` was to end, and the overlap is never longer than what `key`
-    had left. During an overlap both count among the twenty. Problem `key_ended` for a key that
-    was revoked or has expired: rotation never revives one.
+    The replacement keeps the expiry of `key`, and the overlap never extends past it. Both count
+    toward MAX_ACTIVE_KEYS during an overlap. Raises Problem `key_ended` if `key` is revoked or
+    expired.
     """
     with writing():
         expires_at = Key.select(Key.expires_at).where(Key.id == key.id).scalar()
         ends = min(now + overlap_ms, expires_at or now + overlap_ms)
         change = {"expires_at": ends} if overlap_ms else {"revoked_at": now}
         if not Key.update(**change).where(Key.id == key.id, is_active(now)).execute():
-            raise Problem(
-                "key_ended", "this key was revoked or has expired: create a new one instead"
-            )
+            raise Problem("key_ended", "this key was revoked or has expired; create a new one")
         return insert_key(key.owner, key.scope, key.name, now, key.bot, expires_at)
 
 
 def revoke_key(uid: str, now: int) -> None:
-    """End a key at once, everywhere. Revoking twice changes nothing."""
+    """Revoke a key immediately. Idempotent."""
     key = find_key(uid)
     Key.update(revoked_at=now).where(Key.id == key.id, Key.revoked_at.is_null()).execute()
 
 
 def find_key(uid: str) -> Key:
-    """Return the key of this id; Problem `not_found` otherwise."""
+    """Return the key with this id. Raises Problem `not_found`."""
     key: Key | None = Key.get_or_none(Key.uid == uid)
     return key or refuse_unknown("key")
 
 
 def list_keys(owner: Owner | None = None, uses: dict[str, int] | None = None) -> list[Key]:
-    """List keys with their owners and bots, the oldest first; of one owner or of all.
+    """List the keys of `owner`, or all keys, with owners and bots, oldest first.
 
-    `uses`: {uid: ms} of what ratelimit.Allowance knows of uses.
+    `uses`: last use of each key, {uid: ms}, from ratelimit.Allowance.
     """
     keys = (
         Key.select(Key, Owner, Bot)
@@ -91,7 +89,7 @@ def list_keys(owner: Owner | None = None, uses: dict[str, int] | None = None) ->
 
 
 def is_active(now: int) -> Any:
-    """The condition of a key that works, as SQL."""
+    """SQL condition for keys that are neither revoked nor expired."""
     return Key.revoked_at.is_null() & (Key.expires_at.is_null() | (Key.expires_at > now))
 
 
@@ -103,15 +101,15 @@ def insert_key(
     bot: Bot | None = None,
     expires_at: int | None = None,
 ) -> NewKey:
-    """As `create_key`, inside a transaction and with a name that was checked."""
+    """Like `create_key`, inside a transaction and with a checked name."""
     check_present(owner.id)
-    # Asked again: it may have been retired since it was read.
+    # Read again: the bot may have been retired since the caller loaded it.
     if bot is not None and Bot.get_by_id(bot.id).retired_at is not None:
         raise Problem("bot_retired", "a retired bot cannot get a new key")
     if Key.select().where(Key.owner == owner, is_active(now)).count() >= MAX_ACTIVE_KEYS:
         raise Problem(
             "key_limit",
-            f"an account can have at most {MAX_ACTIVE_KEYS} active keys: revoke one first",
+            f"an account can have at most {MAX_ACTIVE_KEYS} active keys; revoke one first",
         )
     text = make_key(scope)
     key = Key.create(

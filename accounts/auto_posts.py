@@ -1,4 +1,4 @@
-"""Automatic posts: a bot reports its own trades, where its owner switched that on."""
+"""Automatic posts: a bot reports its own trades if its owner turned that on."""
 
 import sys
 from collections.abc import Collection
@@ -24,7 +24,7 @@ from storage import mark
 from voice import builtin
 from voice.facts import shorten_name
 
-# Plain SQL: it runs whenever trades changed, and most bots do not post automatically.
+# Plain SQL for speed: it runs whenever trades change, and most bots don't post automatically.
 POSTER = """
 SELECT b.* FROM bot b JOIN attachment a ON a.bot_id = b.id AND a.detached_at IS NULL
 WHERE a.wallet_id = ? AND b.auto_post = ? AND b.retired_at IS NULL"""
@@ -35,22 +35,22 @@ AND s.seen_at >= ? AND t.kind IN ({{}}) ORDER BY t.slot, t.place"""
 
 
 def update_posts(wallet: Wallet, changed: Collection[str], now: int) -> None:
-    """Bring a wallet's posts in line with its trades: verify those it has, post what is new.
+    """Verify a wallet's posts against its trades and post new trades.
 
-    `changed`: signatures whose trades changed; `now` in ms. The ledger store calls it inside the
-    transaction that publishes the trades.
+    `changed`: signatures whose trades changed; `now`: UTC milliseconds. The ledger store calls this
+    inside the transaction that publishes the trades.
     """
     verify_posts(wallet, changed, now)
     post_trades(wallet, changed, now)
 
 
 def post_trades(wallet: Wallet, changed: Collection[str], now: int) -> None:
-    """Post the trades among `changed` that arrived after automatic posts were switched on.
+    """Post the trades among `changed` that arrived after automatic posts were turned on.
 
-    What counts is the head of the wallet's list, not a clock: a backfill finds old trades, and none
-    of them is posted.
+    "Arrived" means seen at the head of the wallet's list, not by the clock: a backfill finds old
+    trades, which aren't posted.
     """
-    # So many changed trades are a rebuild and no news.
+    # This many changes means a rebuild, not new trades.
     if not changed or len(changed) > MAX_AT_ONCE:
         return
     bot = _find_poster(wallet)
@@ -59,7 +59,7 @@ def post_trades(wallet: Wallet, changed: Collection[str], now: int) -> None:
     sql = ARRIVED.format(mark(changed), mark(TRADES))
     values = wallet.id, *sorted(changed), True, bot.auto_post_since or now, *sorted(TRADES)
     for trade in list(Trade.raw(sql, *values)):
-        # What could not verify a post of the bot's own is not posted here either.
+        # Skip trades that couldn't verify a post written by the bot itself.
         status, _ = judge(trade.kind, orjson.loads(trade.flags), (), None, trade.explained)
         if trade.mint and status == "verified":
             _post_trade(bot, wallet, trade, now)
@@ -105,17 +105,18 @@ def _count_wallets(bot: Bot) -> int:
 
 
 def _tell_facts(trade: Trade, is_alone: bool = True) -> dict[str, Any]:
-    """Collect what the voice may say of a trade, as exact texts: of what passed through the venue.
+    """Collect the facts about a trade's venue leg that the voice may mention, as exact strings.
 
-    `is_alone`: its wallet is the only one of its bot. Of several each is read by itself, and what
-    another did in the same transaction may still remove the price. Such a result, and that of a
-    partial sale, appears only in the post's receipt, which always follows the ledger.
+    `is_alone`: the wallet is its bot's only one. With several, each wallet is read separately, so
+    another wallet's part in the same transaction may still remove the price. The result of such a
+    trade, or of a partial sale, appears only in the post's receipt, which always follows the
+    ledger.
 
-    A token without a known symbol, or with that of a stablecoin which it is not, is called by the
-    first letters of its mint.
+    A token without a known symbol, or one that imitates a stablecoin's, is called by the first
+    letters of its mint.
     """
     changes = _read_venue_changes(trade)
-    # A trade, unlike other entries, has one mint that it is about.
+    # Unlike other entries, a trade always has a mint.
     traded: str = trade.mint  # type: ignore[assignment]
     names = _find_symbols([traded, *changes])
     shown = _show_amounts(trade, changes)
@@ -136,7 +137,7 @@ def _tell_facts(trade: Trade, is_alone: bool = True) -> dict[str, Any]:
 
 
 def _show_amounts(trade: Trade, changes: dict[str, tuple[int, int]]) -> dict[str, str]:
-    """Amounts without a sign, as wallets displayed them at the time of the trade."""
+    """Unsigned amounts, scaled as wallets displayed them at the time of the trade."""
     rows: Any = Token.select(Token.mint, Token.scale).where(
         Token.mint.in_(list(changes)), Token.scale.is_null(False)
     )
@@ -149,14 +150,14 @@ def _show_amounts(trade: Trade, changes: dict[str, tuple[int, int]]) -> dict[str
 
 
 def _tell_result(trade: Trade) -> str | None:
-    """What a sale earned in its currency, if that is known of all that was sold."""
+    """A sale's result in its currency, if the cost basis of everything sold is known."""
     if trade.result is None or trade.realized != "matched":
         return None
     return exact(trade.result, MONEYS[trade.currency].decimals)
 
 
 def _find_symbols(mints: list[str]) -> dict[str, str]:
-    """Return {mint: symbol} of those that have one of their own, and of all stablecoins."""
+    """Return {mint: symbol} for stablecoins and for tokens whose symbol imitates no other."""
     rows: Any = Token.select(Token.mint, Token.symbol).where(Token.mint.in_(mints)).tuples()
     told = {mint: shorten_name(symbol) for mint, symbol in rows if symbol}
     own = {mint: told.get(mint) for mint in mints if not find_imitated(mint, told.get(mint))}
@@ -164,7 +165,7 @@ def _find_symbols(mints: list[str]) -> dict[str, str]:
 
 
 def _read_venue_changes(trade: Trade) -> dict[str, tuple[int, int]]:
-    """{mint: (raw change, decimals)} of a trade without what passed beside its venue."""
+    """{mint: (raw change, decimals)} of a trade, without transfers outside its venue."""
     whole, beside = orjson.loads(trade.token_changes), orjson.loads(trade.beside_tokens)
     return {one.mint: (one.raw, one.decimals) for one in list_venue_changes(whole, beside)}
 

@@ -1,5 +1,5 @@
-"""Backtests that owners ask for by the page: one at a time, in a process of its own that gives way
-to everything else, within limits of time and memory. `now` is UTC milliseconds.
+"""Backtests that owners start from the site: one at a time, in a low-priority child process with
+time and memory limits. `now` is UTC milliseconds.
 """
 
 import fcntl
@@ -30,7 +30,7 @@ log = logging.getLogger("candor.backtests")
 MAX_SECONDS = 600
 LIMITS = Limits(memory_bytes=2**30, cpu_seconds=MAX_SECONDS, niceness=19)
 MAX_RESULT_BYTES = 4_000_000
-# Of each owner, the newest.
+# Newest backtests kept per owner.
 MAX_KEPT = 10
 MAX_AN_HOUR = 10
 HOUR_MS = 3_600_000
@@ -39,19 +39,20 @@ LOCK_TRIES, LOCK_PAUSE_SECONDS = 10, 0.02
 LOCK, MAX_UID_BYTES = "backtest.lock", 200
 FIELDS = ("family", "set", "from", "to", "start")
 ASKED = make_shape(dict[str, str])
-INTERRUPTED = "It was interrupted: the server was started again."
-# The single file has no Python that another process could run.
+INTERRUPTED = "Interrupted: the server restarted."
+# A frozen executable has no Python interpreter for a child process.
 FROZEN = (
-    "the single file plays backtests on the command line alone: `candor trader backtest`; with"
-    " candor.pyz, or installed by pip, this page plays them, too"
+    "the single-file build runs backtests only on the command line: `candor trader backtest`. To"
+    " run them on this page, use candor.pyz or a pip install"
 )
 FAILED = "It took too long or too much memory. Ask for less time or fewer combinations."
 
 
 def begin_backtest(config: Config, owner: Owner, typed: Mapping[str, str], now: int) -> Backtest:
-    """Begin what an owner typed (FIELDS); it goes on while other requests are answered.
+    """Start a backtest with the typed FIELDS and return; it runs in the background.
 
-    Problem where that cannot be played, where one is being played, or after MAX_AN_HOUR.
+    Raises Problem if the request is invalid, another backtest is running, or the owner already
+    started MAX_AN_HOUR within the hour.
     """
     if getattr(sys, "frozen", False):
         raise Problem("validation_failed", FROZEN)
@@ -73,7 +74,7 @@ def begin_backtest(config: Config, owner: Owner, typed: Mapping[str, str], now: 
             _drop_old(owner)
         os.pwrite(held, run.uid.encode(), 0)
     except BaseException:
-        # Whatever it was goes on up; the lock must not stay with a backtest that never began.
+        # Re-raised, but first release the lock: this backtest never started.
         os.close(held)
         raise
     start(config, run.uid, dict(typed), held)
@@ -81,7 +82,6 @@ def begin_backtest(config: Config, owner: Owner, typed: Mapping[str, str], now: 
 
 
 def start(*arguments: Any) -> None:
-    """Play a backtest in a thread of its own; see _play."""
     threading.Thread(target=_play, args=arguments, name="backtest", daemon=True).start()
 
 
@@ -90,7 +90,7 @@ def _check_pace(owner: Owner, now: int) -> None:
     if recent.count() >= MAX_AN_HOUR:
         raise Problem(
             "rate_limited",
-            f"this account began {MAX_AN_HOUR} backtests within the hour; try again later",
+            f"this account started {MAX_AN_HOUR} backtests within the hour; try again later",
             headers={"Retry-After": "600"},
         )
 
@@ -102,22 +102,22 @@ def _drop_old(owner: Owner) -> None:
 
 
 def _lock(config: Config) -> int:
-    """Take the lock of the one backtest that is played; Problem `busy` where another one is. Its
-    file names the last one that was begun here.
+    """Lock the only backtest slot. Raises Problem `busy` if a backtest is running. The lock file
+    names the last backtest started on this host.
     """
     held = os.open(config.data_dir / LOCK, os.O_CREAT | os.O_RDWR, 0o600)
     for _ in range(LOCK_TRIES):
         if lock_descriptor(held, blocking=False):
             return held
-        # Maybe a page is looking at it (_is_left), which is done at once.
+        # A page may hold the lock for a moment (_is_left).
         time.sleep(LOCK_PAUSE_SECONDS)
     os.close(held)
-    raise Problem("busy", "another backtest is being played: try again in some minutes")
+    raise Problem("busy", "another backtest is running; try again in a few minutes")
 
 
 def _end_last(held: int) -> None:
-    """Note that the last backtest that was begun here is played no more, whatever became of it. In
-    the caller's transaction.
+    """Mark the last backtest started on this host as failed if it is still `running`. Runs in the
+    caller's transaction.
     """
     last = os.pread(held, MAX_UID_BYTES, 0).decode()
     Backtest.update(state="failed", error=INTERRUPTED).where(
@@ -134,12 +134,12 @@ def list_backtests(config: Config, owner: Owner, now: int) -> list[Backtest]:
 
 
 def read_asked(run: Backtest) -> dict[str, str]:
-    """Parse what was asked for; where it is damaged, every field is empty."""
+    """Parse the request. If it is damaged, every field is empty."""
     return {**dict.fromkeys(FIELDS, ""), **(read_stored(run.asked, ASKED) or {})}
 
 
 def find_backtest(config: Config, owner: Owner, uid: str, now: int) -> Backtest:
-    """Return a backtest of an owner; Problem `not_found` for that of another one."""
+    """Return a backtest. Raises Problem `not_found` if it doesn't exist or isn't the owner's."""
     run = Backtest.get_or_none(Backtest.uid == uid, Backtest.owner == owner)
     if run is None:
         raise Problem("not_found", "there is no such backtest in your account")
@@ -147,8 +147,9 @@ def find_backtest(config: Config, owner: Owner, uid: str, now: int) -> Backtest:
 
 
 def _judge(config: Config, run: Backtest, now: int) -> Backtest:
-    """Return a backtest, as failed where whoever played it is gone: at once where that was this
-    server, after twice the time it may take where it was another host's.
+    """Return the backtest, marked failed if its process is gone.
+
+    A dead process on this host is noticed at once, one on another host after twice the time limit.
     """
     if run.state == "running" and (
         run.created_at < now - 2 * MAX_SECONDS * 1000 or _is_left(config, run.uid)
@@ -158,8 +159,9 @@ def _judge(config: Config, run: Backtest, now: int) -> Backtest:
 
 
 def _is_left(config: Config, uid: str) -> bool:
-    """Tell whether a backtest was the last one begun here, and nobody plays one any more: the
-    system lets go of a lock with the process that held it.
+    """Whether this host started the backtest and no longer runs it.
+
+    The system releases a process's locks when it exits.
     """
     try:
         seen = os.open(config.data_dir / LOCK, os.O_RDONLY)
@@ -183,9 +185,9 @@ def _play(config: Config, uid: str, typed: Mapping[str, str], held: int) -> None
             result = _read_result(out) if _run(config, uid, typed, out) == 0 else None
             problem = None if result else FAILED
     except OSError as error:
-        log.error("a backtest could not be played", exc_info=error)
+        log.error("backtest failed", exc_info=error)
     finally:
-        # The lock goes last: a running backtest without one is an interrupted one.
+        # Release the lock last: a `running` backtest without a lock counts as interrupted.
         try:
             state = "failed" if problem else "done"
             _update(uid, state=state, result=result, error=problem, progress=100)

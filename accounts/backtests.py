@@ -1,4 +1,4 @@
-"""Backtests: what is asked for, checked; and the playing of it. `now` is UTC milliseconds."""
+"""Check backtest requests and run them. `now` is UTC milliseconds."""
 
 import re
 from collections.abc import Sequence
@@ -18,9 +18,9 @@ from paper.own import OwnFiles
 from paper.recordings import MAX_SPAN_MS, Span
 from paper.strategies import BadSetting, Strategy
 
-# Sets of settings that one backtest plays.
+# Combinations of settings per backtest.
 MAX_CANDIDATES = 24
-# The scout's interval where the scout is switched off.
+# Used as the scout's interval when the scout is off.
 DEFAULT_INTERVAL_MS = 60_000
 SETTING = re.compile(r"([A-Za-z0-9]{1,40})=(-?[0-9]{1,12}(?:,-?[0-9]{1,12}){0,23})")
 DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
@@ -29,7 +29,7 @@ EXAMPLE = "such as 2026-11-01 or 2026-11-01T12:00:00Z"
 
 @dataclass(frozen=True)
 class BacktestRequest:
-    """What is to be played: the recorded time `span`, with each of the candidates."""
+    """A backtest to run: the recorded period `span` with each candidate."""
 
     family: str
     candidates: tuple[Strategy, ...]
@@ -45,9 +45,10 @@ def check_request(
     start_mode: str = "standard",
     own: OwnFiles | None = None,
 ) -> BacktestRequest:
-    """Check what was typed: settings as `riseBps=600` or `riseBps=400,600`, times as EXAMPLE; an
-    empty time is the end of what is recorded. Problem names the field. `own`: files that may be
-    played, too.
+    """Check typed input: settings like `riseBps=600` or `riseBps=400,600`, times like EXAMPLE.
+
+    An empty time means the start or end of the recording. `own`: strategy files that are allowed as
+    well. Raises Problem naming the field.
     """
     check_choice("start", start_mode, START_MODES)
     return BacktestRequest(
@@ -58,7 +59,7 @@ def check_request(
 def find_candidates(
     family: str, settings: Sequence[str], own: OwnFiles | None = None
 ) -> tuple[Strategy, ...]:
-    """Return a strategy for each combination of what is given, at most MAX_CANDIDATES."""
+    """Return a strategy for each combination of settings, at most MAX_CANDIDATES."""
     choices: dict[str, list[int]] = {}
     for text in settings:
         found = SETTING.fullmatch(text.strip())
@@ -66,7 +67,7 @@ def find_candidates(
             raise invalid("set", "must look like riseBps=600, or riseBps=400,600 to try several")
         name, values = found.groups()
         choices[name] = [int(value) for value in values.split(",")]
-    # Counted before any is made: a few lines of values are more of them than memory holds.
+    # Count before building: a few lists of values can multiply beyond memory.
     if prod(map(len, choices.values())) > MAX_CANDIDATES:
         raise invalid("set", f"must be at most {MAX_CANDIDATES} combinations")
     combinations = [dict(zip(choices, one, strict=True)) for one in product(*choices.values())]
@@ -77,19 +78,19 @@ def find_candidates(
 
 
 def find_span(since: str, until: str) -> Span:
-    """Return the recorded time between two that were typed."""
+    """Return the part of the typed period that is recorded."""
     recorded = recordings.find_recorded()
     if recorded is None:
-        raise Problem("not_found", "nothing is recorded yet: the scout has stored no prices")
+        raise Problem("not_found", "no prices are recorded yet; the scout hasn't stored any")
     start = max(recorded.start, parse_time("from", since, recorded.start))
     end = min(recorded.end, parse_time("to", until, recorded.end))
     if start >= end:
-        raise invalid("to", "must be later than the beginning, and some of it recorded")
+        raise invalid("to", "must be after the start, and part of the period must be recorded")
     return Span(max(start, end - MAX_SPAN_MS), end)
 
 
 def parse_time(field: str, text: str, default: int) -> int:
-    """Return a time in ms; a day alone is its first moment, UTC."""
+    """Return a time in ms. A date alone means midnight UTC."""
     text = text.strip()
     if not text:
         return default
@@ -104,9 +105,9 @@ def parse_time(field: str, text: str, default: int) -> int:
 def run_backtest(
     config: Config, asked: BacktestRequest, now: int, note: backtests.Note = lambda percent: None
 ) -> Json:
-    """Play what was asked for, with the engine and the fills of paper traders; return the report.
+    """Run the backtest with the paper traders' engine and fill model and return the report.
 
-    Stores nothing. `note` is told how much is done, in percent.
+    Stores nothing. `note` is called with the progress in percent.
     """
     interval_ms = int(config.scout_interval_seconds * 1000) or DEFAULT_INTERVAL_MS
     recording = recordings.read_recording(asked.span, interval_ms, now)
@@ -118,7 +119,7 @@ def run_backtest(
 
 
 def write_table(report: Json) -> str:
-    """Return the closes of a report as CSV, those of random entries after the strategy's."""
+    """Return a report's closes as CSV: the strategy's first, then the random entries'."""
     closes = [*report["closes"], *report.get("randomCloses", [])]
     told = ({**close, "symbol": disarm(close["symbol"])} for close in closes)
     return write_lines([COLUMNS, *([close[name] for name in COLUMNS] for close in told)])

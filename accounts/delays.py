@@ -1,6 +1,6 @@
-"""How long after its trades a bot posts about them: told by the first verified post of each trade.
+"""How long after a trade a bot posts about it, measured by the trade's first verified post.
 
-A post's time is when it was received here, a trade's the block time of the chain.
+A post's time is when this server received it; a trade's is its block time.
 """
 
 from collections import Counter
@@ -18,15 +18,15 @@ MINUTE_SECONDS = 60
 
 
 def find_delay(created_at: int, block_time: int | None) -> int | None:
-    """Return whole seconds from a trade (Unix seconds) to a post (ms), 0 where the post was first;
-    None where the trade's time is unknown.
+    """Return whole seconds from a trade (Unix seconds) to a post (ms), 0 if the post came first, or
+    None if the trade's time is unknown.
     """
     return None if block_time is None else max(0, created_at - block_time * 1000) // 1000
 
 
 def time_posts(bot_id: int, posts: Iterable[int], trades: Iterable[int]) -> None:
-    """Time these posts of a bot (their ids), and all its posts about these trades, anew. Call it
-    inside the transaction that moves their verification.
+    """Recompute the delay of these posts of a bot and of its posts about these trades. Call it
+    inside the transaction that changes their verification.
     """
     came: Counter[int] = Counter()
     told = Post.id.in_(list(posts)) | Post.trade.in_(list(trades))
@@ -44,7 +44,7 @@ def time_posts(bot_id: int, posts: Iterable[int], trades: Iterable[int]) -> None
 
 
 def count_delays(bot_id: int) -> None:
-    """Time all posts of a bot anew, whatever was stored, and add them up again."""
+    """Recompute every delay and the totals of a bot from scratch."""
     delays: Counter[int] = Counter()
     told = Post.delay.is_null(False) | ((Post.status == "verified") & Post.trade.is_null(False))
     for post, right in judge_delays(_list_posts((Post.bot == bot_id) & told)):
@@ -65,8 +65,8 @@ def _list_posts(where: Any) -> list[Any]:
 
 
 def judge_delays(posts: Iterable[Any]) -> Iterator[tuple[Any, int | None]]:
-    """Yield each post with its right delay. They come in order of time: the first verified one of
-    a bot about a trade counts.
+    """Yield each post with its correct delay. Posts must be in order of time: a bot's first
+    verified post about a trade counts.
     """
     told: set[tuple[int, int]] = set()
     for post in posts:
@@ -93,7 +93,7 @@ def _store_total(bot_id: int, delays: Counter[int]) -> None:
 
 
 def sum_delays(delays: Counter[int]) -> dict[str, Any]:
-    """Return the columns of DelayTotal for how often a trade was posted after how many seconds."""
+    """Return the columns of DelayTotal for {delay in seconds: number of trades}."""
     counted = [(delay, count) for delay, count in sorted(delays.items()) if count]
     return {
         "posted": sum(count for _, count in counted),

@@ -1,7 +1,7 @@
-"""An owner deletes the account: words erased, keys and hooks gone, wallets free, traders stopped.
+"""Account deletion: erase the text, delete keys and webhooks, free wallets, stop traders.
 
-What the log and the chain hold stays, and so does the record: that a bot posted, when, and what was
-observed. `now` is UTC milliseconds.
+The log and the chain keep what they have, and so does the record: when a bot posted and what the
+chain showed. `now` is UTC milliseconds.
 """
 
 from typing import Any
@@ -14,29 +14,31 @@ from models import Bot, Key, Owner, Post, Session
 from paper.tables import Backtest, PaperOrder, PaperPost, Period, Trader
 from storage import erasing, writing
 
-# So many posts lose their words in one transaction: others may write between two.
+# Posts erased per transaction, so that other writers get a turn.
 POSTS_AT_ONCE = 200
 
 
 def delete_owner(owner: Owner, now: int) -> None:
-    """Delete an account. Broken off, it is done by being asked for again: the session and the
-    recovery code end last.
+    """Delete an account. If interrupted, the owner can request it again: the session and the
+    recovery code are deleted last.
     """
     with writing():
         Key.update(revoked_at=now).where(Key.owner == owner, Key.revoked_at.is_null()).execute()
         Hook.delete().where(Hook.owner == owner).execute()
     while not _forget(owner, now):
         for bot in influencers.list_bots_of(owner):
-            # Retired first: nothing is posted any more, not even by the observer.
+            # Retire first, so that neither the bot nor the observer posts any more.
             influencers.retire_bot(bot, now)
             while _erase_some(bot, now):
                 pass
 
 
 def _erase_some(bot: Bot, now: int) -> bool:
-    """Erase the words of some posts, and the event ids that the bot gave them; return whether there
-    were any. The newest first: a bot may have named an event by the id of an earlier post, which
-    that post is to get as its event id.
+    """Erase the text of one batch of posts and the event ids their bot chose. Return whether there
+    were any.
+
+    Newest first: a bot may have used an earlier post's id as an event id, which that earlier post
+    needs as its own.
     """
     with erasing():
         found = list(_find_said([bot]).order_by(Post.id.desc()).limit(POSTS_AT_ONCE))
@@ -54,7 +56,7 @@ def _find_said(bots: list[Bot]) -> Any:
 
 
 def _forget_event(post: Post) -> None:
-    """Erase what a retry is recognized by: none can come any more."""
+    """Erase what identifies a retry; the bot's keys are revoked, so none can arrive."""
     Post.update(event_id=post.uid, hidden_hash=None).where(Post.id == post.id).execute()
 
 
@@ -67,9 +69,9 @@ def _empty_bot(bot: Bot, now: int) -> None:
 
 
 def _empty_trader(trader: Trader, now: int) -> None:
-    """Stop a trader and erase its words. A position that is open stays so: nobody knows its end.
+    """Stop a trader and erase its text. Open positions stay open: their outcome is unknown.
 
-    Its handle stays: what was left to chance was drawn by it.
+    Keep its handle, which seeds its random draws.
     """
     name = f"Deleted {trader.uid[-10:]}"
     periods = Period.select().where(Period.trader == trader, Period.closed_at.is_null())
@@ -87,9 +89,10 @@ def _empty_trader(trader: Trader, now: int) -> None:
 
 
 def _forget(owner: Owner, now: int) -> bool:
-    """Erase all but posts, and delete keys, hooks, backtests and sessions: nobody can sign in any
-    more, nothing can be created, and no trader speaks. Return False, and change nothing, where a
-    bot was created meanwhile or posts have their words.
+    """Erase everything but posts and delete keys, webhooks, backtests and sessions, so that nobody
+    can sign in, nothing can be created and no trader posts.
+
+    Return False, and change nothing, if a bot isn't retired yet or a post still has its text.
     """
     with erasing():
         bots = influencers.list_bots_of(owner)

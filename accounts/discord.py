@@ -1,7 +1,7 @@
-"""What bots send to a Discord webhook, read as a post. Pure.
+"""Read messages sent to a Discord webhook as posts. Pure.
 
-The shape is Discord's "Execute Webhook": `content`, or up to ten `embeds` with title, description,
-fields, author and footer. What else is in it is left alone.
+The format is Discord's "Execute Webhook": `content`, or up to ten `embeds` with title, description,
+fields, author and footer. Other members are ignored.
 """
 
 import hashlib
@@ -16,14 +16,13 @@ from accounts.problem import invalid
 from chain.base58 import is_base58
 
 MAX_EMBEDS, MAX_FIELDS = 10, 25
-# A post's body; longer words are cut.
+# Length limit of a post; longer text is truncated.
 MAX_WORDS = 4000
 EVENT_ID_BYTES = 16
-# A nonce is longer nowhere at Discord.
+# Discord's own limit.
 MAX_NONCE = 25
 MINUTE_MS = 60_000
-# Where Discord's numbers of messages begin, in ms; their 22 lowest bits tell those of a
-# millisecond apart.
+# Discord's epoch in ms. The low 22 bits of its message ids distinguish ids within a millisecond.
 SNOWFLAKE_EPOCH, SNOWFLAKE_BITS = 1_420_070_400_000, 22
 # 64 bytes in base58 are 87 or 88 characters, rarely fewer.
 SIGNATURE = re.compile(
@@ -31,19 +30,19 @@ SIGNATURE = re.compile(
 )
 # Discord's markup as plain words: masked links, custom emoji, bold, underline, code.
 MARKUP = (
-    # No bracket within a bracket, or brackets alone would take quadratic time.
+    # No nested brackets: they would make matching quadratic.
     (re.compile(r"\[([^\[\]\n]*)\]\(\s*<?https?://[^()\s]*>?\s*\)"), r"\1"),
     (re.compile(r"<a?(:\w+:)\d+>"), r"\1"),
     (re.compile(r"\*\*|__|```|`|\|\|"), ""),
 )
-# A moment that Discord shows in each reader's own zone, in Unix seconds.
+# A timestamp (Unix seconds) that Discord shows in each reader's time zone.
 TIME = re.compile(r"<t:(\d{1,10})(?::[a-zA-Z])?>")
 
 
 def read_message(value: dict[str, Any]) -> dict[str, Any]:
-    """Read the JSON of a webhook as the fields of a post: `body`, perhaps `signature`.
+    """Return a webhook's JSON as post fields: `body` and, if found, `signature`.
 
-    The first transaction signature in words or links is the post's. Problem where nothing is said.
+    Uses the first transaction signature in the text or links. Raises Problem if there is no text.
     """
     lines = [one for one in _list_words(value) if one]
     words = "\n".join(plain for one in lines if (plain := _write_plain(one)))
@@ -57,10 +56,11 @@ def read_message(value: dict[str, Any]) -> dict[str, Any]:
 
 
 def name_event(value: dict[str, Any], signature: str | None, key: str, now: int) -> str:
-    """Return the event id of a message, so that one sent again is the same event: its `nonce`,
-    else a hash of it, of the inbox key's public id and of the minute. `now` in ms.
+    """Return a message's event id, so that a retry maps to the same event: its `nonce`, or a hash
+    of the message, the inbox key's public id and the minute. `now` in ms.
 
-    A message that names a transaction is one event in whichever minute: nothing else repeats it.
+    If the message names a transaction, the hash omits key and minute: it can only be about that
+    event.
     """
     nonce = value.get("nonce")
     if nonce is not None and nonce != "":
@@ -80,10 +80,10 @@ def _read_nonce(nonce: Any) -> str:
 def show_message(
     value: dict[str, Any], post: str, bot: str, name: str, key: str, created_at: int
 ) -> dict[str, Any]:
-    """Make Discord's message object of a message `value` that is stored as this post.
+    """Build Discord's message object for a `value` stored as this post.
 
-    `post`, `bot` and `key` are public ids, `name` is the bot's, `created_at` in ms. Clients read
-    ids as whole numbers, and when a message was made from its id.
+    `post`, `bot` and `key` are public ids, `name` is the bot's, `created_at` in ms. Clients parse
+    ids as integers and read the creation time from them.
     """
     moment = datetime.fromtimestamp(created_at / 1000, UTC)
     webhook = _number(key)
@@ -116,18 +116,18 @@ def show_message(
 
 
 def _number(uid: str) -> str:
-    """A whole number of 60 bits as text, for a public id."""
+    """A 60-bit integer, as text, derived from a public id."""
     return str(int(hashlib.sha256(uid.encode()).hexdigest()[:15], 16))
 
 
 def _number_at(uid: str, created_at: int) -> str:
-    """Like _number, with the moment in it, as in Discord's own ids."""
+    """Like _number, but with the timestamp encoded as in Discord's own ids."""
     low = int(_number(uid)) & ((1 << SNOWFLAKE_BITS) - 1)
     return str((created_at - SNOWFLAKE_EPOCH) << SNOWFLAKE_BITS | low)
 
 
 def _list_words(value: dict[str, Any]) -> Iterator[str]:
-    """Every line that readers of Discord would see, in its order."""
+    """Yield every line that Discord would show, in its order."""
     yield _text(value.get("content"))
     for embed in _list_embeds(value):
         yield _text(_part(embed, "author").get("name"))
@@ -150,7 +150,7 @@ def _list_embeds(value: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _parts(given: Any, most: int) -> list[dict[str, Any]]:
-    """The objects of a list; what else may stand there is left alone."""
+    """Return the objects in a list and ignore other elements."""
     listed = given[:most] if isinstance(given, list) else []
     return [one for one in listed if isinstance(one, dict)]
 

@@ -1,7 +1,7 @@
-"""The archive of everything an owner has: a zip file of JSON lines and CSV (docs/leaving.md).
+"""An owner's data export: a zip file of JSON lines and CSV (docs/leaving.md).
 
-Never in it: hashes of keys, of recovery codes and of sessions, secrets and whole addresses of
-hooks, salts. It is of one moment, and read a page of rows at a time.
+It never contains hashes of keys, recovery codes or sessions, webhook secrets or full URLs, or
+salts. It reads one snapshot, a page of rows at a time.
 """
 
 import datetime
@@ -22,23 +22,25 @@ from storage.stored import read_stored
 FORMAT, VERSION = "candor-export", 1
 HEAD, README = "export.json", "README.txt"
 BOTS, POSTS, TRADERS = "bots.jsonl", "posts.jsonl", "traders.jsonl"
-# Rows of a file. An archive says which of its files are cut there.
+# Row limit per file. export.json lists truncated files.
 MAX_ROWS = 200_000
 PAGE_ROWS = 500
-TOLD = """Everything that this account holds at {instance}, as of {at}.
+TOLD = """All data of this account at {instance}, as of {at}.
 
-bots.jsonl, posts.jsonl and traders.jsonl have one JSON value a line; the CSV files open in a
-spreadsheet. No key, recovery code or secret of a hook is in here. Amounts are integers: lamports
-(SOL times 10^9) and raw units of tokens. Times are UTC.
+bots.jsonl, posts.jsonl and traders.jsonl contain one JSON value per line. The CSV files open in a
+spreadsheet. Keys, recovery codes and webhook secrets are not included. Amounts are integers:
+lamports (SOL times 10^9) and raw token units. Times are UTC.
 """
 Row = dict[str, Any]
 
 
 # ---- files ---------------------------------------------------------------------------------------
 class Sheet(NamedTuple):
-    """A table for one owner. `columns`: words `name=expression`, or a column's own name where that
-    is its name here, too; `source`: from FROM on, with the owner's number for its mark. `x` is the
-    table whose number orders the rows.
+    """A table of an owner's rows.
+
+    `columns`: words `name=expression`, or just the name if the column has the same name. `source`:
+    the SQL from FROM on, with a placeholder for the owner's id. Rows are ordered by the id of table
+    `x`.
     """
 
     columns: str
@@ -46,12 +48,11 @@ class Sheet(NamedTuple):
 
     @property
     def names(self) -> list[str]:
-        """The names of its columns."""
         return [word.partition("=")[0] for word in self.columns.split()]
 
     @property
     def sql(self) -> str:
-        """The statement of its rows: the number of each, then its columns."""
+        """The SELECT: each row's id, then its columns."""
         words = [word.partition("=") for word in self.columns.split()]
         values = [expression or f"x.{name}" for name, _, expression in words]
         return f"SELECT x.id, {', '.join(values)} {self.source}"
@@ -160,14 +161,14 @@ NAMES = (HEAD, README, BOTS, POSTS, TRADERS, *SHEETS)
 
 # ---- the archive ---------------------------------------------------------------------------------
 class Written(NamedTuple):
-    """How many rows each file has, and which were cut at MAX_ROWS."""
+    """Rows per file, and the files truncated at MAX_ROWS."""
 
     rows: dict[str, int]
     cut: list[str]
 
 
 def write_archive(owner: Owner, instance: str, software: str, now: int, file: IO[bytes]) -> Written:
-    """Write the archive of an owner into `file`; `instance`: this one's address, `now` in ms."""
+    """Write an owner's export to `file`. `instance`: this server's URL; `now`: UTC milliseconds."""
     written = Written({}, [])
     with snapshot(), zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         told = TOLD.format(instance=instance, at=write_time(now))
@@ -192,14 +193,14 @@ def write_archive(owner: Owner, instance: str, software: str, now: int, file: IO
 
 
 def _name_entry(name: str) -> zipfile.ZipInfo:
-    # No time of the machine, and nobody's rights.
+    # A fixed time and default permissions: nothing about this machine.
     entry = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
     entry.compress_type = zipfile.ZIP_DEFLATED
     return entry
 
 
 def _write(archive: zipfile.ZipFile, name: str, lines: Iterator[bytes], written: Written) -> None:
-    """Write the lines of a file up to MAX_ROWS. CSV's first names the columns."""
+    """Write up to MAX_ROWS lines of a file. A CSV file's header doesn't count."""
     count = -1 if name.endswith(".csv") else 0
     with archive.open(_name_entry(name), "w", force_zip64=True) as entry:
         for line in lines:
@@ -213,7 +214,7 @@ def _write(archive: zipfile.ZipFile, name: str, lines: Iterator[bytes], written:
 
 # ---- rows ----------------------------------------------------------------------------------------
 def list_rows(sheet: Sheet, owner: Owner) -> Iterator[Row]:
-    """Yield the rows of a sheet by the names of its columns, PAGE_ROWS at a time."""
+    """Yield a sheet's rows as {column: value}, reading PAGE_ROWS at a time."""
     names, last = sheet.names, 0
     page = f"{sheet.sql} AND x.id > ? ORDER BY x.id LIMIT {PAGE_ROWS}"
     while True:
@@ -226,7 +227,7 @@ def list_rows(sheet: Sheet, owner: Owner) -> Iterator[Row]:
 
 
 def _plain(name: str, value: Any) -> Any:
-    """A value as it is shown: times as text, flags as such on either engine."""
+    """Format times as text, and flags as booleans on either database."""
     if name.endswith("At"):
         return write_time(value)
     if name in ("autoPost", "sanitized", "failed"):
@@ -262,7 +263,7 @@ def _write_json(value: Mapping[str, Any]) -> bytes:
 
 
 def _list_csv_lines(sheet: Sheet, owner: Owner) -> Iterator[bytes]:
-    """Yield the names of the columns, then the rows. Text that looks like a formula is quoted."""
+    """Yield the header, then the rows. Text that looks like a formula is escaped."""
     yield write_lines([sheet.names]).encode()
     for row in list_rows(sheet, owner):
         if "host" in row:
@@ -272,7 +273,7 @@ def _list_csv_lines(sheet: Sheet, owner: Owner) -> Iterator[bytes]:
 
 
 def write_time(ms: int | None) -> str | None:
-    """Write UTC milliseconds as `2026-11-20T12:00:00.123Z`; None stays None."""
+    """Format UTC milliseconds as `2026-11-20T12:00:00.123Z`; None stays None."""
     if ms is None:
         return None
     moment = datetime.datetime.fromtimestamp(ms // 1000, datetime.UTC)

@@ -1,4 +1,4 @@
-"""Check text from outside: wallet addresses, secrets by mistake, invisible characters."""
+"""Check text from outside: wallet addresses, pasted secrets, invisible characters."""
 
 import base64
 import functools
@@ -16,7 +16,7 @@ from chain.addresses import is_address, is_nobodys, is_on_curve
 from chain.letters import clean_text
 
 SEED_LENGTHS = (12, 15, 18, 21, 24)
-# Longer than any address, a seed phrase of 24 words or a secret key written as 64 numbers.
+# More than any address, 24-word seed phrase, or secret key written as 64 numbers.
 MAX_WALLET_TEXT = 500
 SECRET_WARNING = (
     "this looks like a secret key or a seed phrase. It was not stored. Never paste one here or"
@@ -25,14 +25,14 @@ SECRET_WARNING = (
 )
 HOLDS_SECRET = (
     "holds an API key, a recovery code, a secret key or a seed phrase, so it was not stored. Never"
-    " paste one where it does not belong; if it is real, put a new one in its place"
+    " share one; if it is real, replace it"
 )
 NOBODYS = "is a program, a sysvar or a mint everybody uses, not a wallet"
 API_KEY, RECOVERY_CODE = (
     re.compile(r"cnd_(?:read|pub|inbox)_[0-9A-Za-z]{49}"),
     re.compile(r"\b(?:[A-Za-z2-7]{5}-){5}[A-Za-z2-7]\b"),
 )
-# How wallets and tools write the 64 bytes of a secret key, and how each is read.
+# Text formats of a 64-byte secret key, and their decoders.
 SECRET_KEY_FORMS = (
     (
         re.compile(r"(?<![1-9A-HJ-NP-Za-km-z])[1-9A-HJ-NP-Za-km-z]{86,88}(?![1-9A-HJ-NP-Za-km-z])"),
@@ -45,14 +45,14 @@ SECRET_KEY_FORMS = (
         lambda text: bytes(int(number) % 256 for number in re.findall(r"\d+", text)),
     ),
 )
-# A whole number without leading zeros, and what longer ones are read as.
+# An integer without leading zeros, and the value that longer ones are parsed as.
 WHOLE, BEYOND = re.compile(r"0|[1-9][0-9]*"), 10**18
 
 
 def looks_secret(text: str) -> bool:
-    """Could this be a private key or a seed phrase, in any form that wallets export?
+    """Whether this could be a private key or seed phrase in any format that wallets export.
 
-    Errs on the side of a warning.
+    Errs on the side of warning.
     """
     text = text.strip()
     words = re.split(r"[\s,;]+", text)
@@ -66,9 +66,9 @@ def looks_secret(text: str) -> bool:
 
 
 def holds_secret(text: str) -> bool:
-    """Does a text contain an API key, a recovery code, a secret key or a seed phrase?
+    """Whether the text contains an API key, recovery code, secret key or seed phrase.
 
-    API keys and seed phrases are known by their checksums, a secret key by its public half.
+    API keys and seed phrases are recognized by their checksums, secret keys by the public half.
     """
     return (
         any(map(is_well_formed, API_KEY.findall(text)))
@@ -83,14 +83,14 @@ def holds_secret(text: str) -> bool:
 
 
 def _is_key_pair(raw: bytes) -> bool:
-    """Is this a Solana secret key: 32 bytes of a seed, then the public key they make?"""
+    """Whether this is a Solana secret key: a 32-byte seed followed by its public key."""
     return len(raw) == 64 and SigningKey(raw[:32]).verify_key.encode() == raw[32:]
 
 
 def _holds_phrase(text: str) -> bool:
-    """Does a text contain a seed phrase?
+    """Whether the text contains a seed phrase.
 
-    Its checksum tells it from prose. One word said over and over is not a phrase.
+    The checksum distinguishes it from prose. One repeated word doesn't count.
     """
     numbers, run = _phrase_numbers(), []
     for word in re.findall(r"[a-z]+", text.lower()):
@@ -105,13 +105,13 @@ def _holds_phrase(text: str) -> bool:
 
 
 def _run_holds_phrase(run: list[int]) -> bool:
-    """Is a seed phrase among these words, given by their numbers in the BIP39 list?
+    """Whether these words, given as indexes in the BIP39 list, contain a seed phrase.
 
-    A run of fewer than twelve costs nothing, a longer one a hash for each place and length.
+    Hashes once per position and length, but only in runs of at least twelve words.
     """
     if len(run) < SEED_LENGTHS[0]:
         return False
-    # The last 24 words as one integer, 11 bits a word: what BIP39 calls the concatenated bits.
+    # The last 24 words as one integer, 11 bits each (BIP39's concatenated bits).
     bits, most = 0, (1 << 11 * SEED_LENGTHS[-1]) - 1
     for end, number in enumerate(run, start=1):
         bits = (bits << 11 | number) & most
@@ -125,7 +125,7 @@ def _run_holds_phrase(run: list[int]) -> bool:
 
 
 def _is_checked(bits: int, size: int) -> bool:
-    """Is BIP39's checksum right? Of every 33 bits one belongs to the hash of all the others."""
+    """Whether BIP39's checksum matches: 1 of every 33 bits comes from the hash of the others."""
     check_bits = size // 3
     entropy = (bits >> check_bits).to_bytes(4 * check_bits, "big")
     first = hashlib.sha256(entropy).digest()[0]
@@ -138,9 +138,8 @@ def _phrase_numbers() -> dict[str, int]:
 
 
 def check_wallet(text: str, field: str = "wallet") -> str:
-    """Return the wallet address in `text`; Problem where it is anything else.
-
-    Something that looks like a secret is refused with a warning.
+    """Return the wallet address in `text`. Raises Problem for anything else, with a warning if it
+    looks like a secret.
     """
     text = text.strip()
     if len(text) <= MAX_WALLET_TEXT and looks_secret(text):
@@ -157,19 +156,19 @@ def check_wallet(text: str, field: str = "wallet") -> str:
 
 @functools.lru_cache(4096)
 def is_provable(address: str) -> bool:
-    """Could a key sign for this address? Those of vaults and multisigs have none."""
+    """Whether a key could sign for this address. Vaults and multisigs have no key."""
     return is_on_curve(base58.b58decode(address))
 
 
 def has_control(text: str) -> bool:
-    """Does a text contain control characters other than newline and tab?"""
+    """Whether the text contains control characters other than newline and tab."""
     return any(unicodedata.category(c) == "Cc" and c not in "\n\t" for c in text)
 
 
 def parse_whole(text: str) -> int | None:
-    """Return a whole number written in ASCII digits without leading zeros; None for anything else.
+    """Parse ASCII digits without leading zeros; None for anything else.
 
-    A number too long to be read is returned as BEYOND, which every upper bound refuses.
+    Numbers too long to parse become BEYOND, which exceeds every upper bound.
     """
     if not WHOLE.fullmatch(text):
         return None
@@ -177,16 +176,16 @@ def parse_whole(text: str) -> int | None:
 
 
 def check_size(field: str, text: str, longest: int, shortest: int = 0) -> None:
-    """Refuse a text of more than twice the length before anything else reads it.
+    """Raises Problem if the text is over twice the limit, before anything else reads it.
 
-    Twice, because invisible characters are removed before it is measured exactly.
+    Twice, because invisible characters are removed before the exact check.
     """
     if len(text.strip()) > 2 * longest:
         raise invalid(field, f"must have {shortest} to {longest} characters")
 
 
 def check_line(field: str, text: str, longest: int, shortest: int = 1) -> str:
-    """Return a short text of one line, cleaned and trimmed; Problem naming `field` otherwise."""
+    """Return a cleaned, trimmed single line of text. Raises Problem naming `field`."""
     check_size(field, text, longest, shortest)
     if has_control(text) or "\n" in text or "\t" in text:
         raise invalid(field, "must not contain control characters or line breaks")

@@ -1,4 +1,4 @@
-"""Posts of either kind, by bots and by paper traders: find one by its id, take its words away."""
+"""Find or erase a post of either kind, by a bot or a paper trader."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from paper.tables import PaperPost, Trader
 
 
 def find_post(uid: str) -> Post | PaperPost:
-    """Return the post of this id; Problem `not_found` otherwise."""
+    """Return the post with this id. Raises Problem `not_found`."""
     return (
         Post.get_or_none(Post.uid == uid)
         or PaperPost.get_or_none(PaperPost.uid == uid)
@@ -18,12 +18,11 @@ def find_post(uid: str) -> Post | PaperPost:
 
 
 def find_author(post: Post | PaperPost) -> Bot | Trader:
-    """Return the bot or the paper trader that said it."""
     return post.bot if isinstance(post, Post) else post.trader
 
 
 def erase_words(post: Post | PaperPost, now: int) -> None:
-    """Erase the words of a post, inside a transaction that erases; its record stays."""
+    """Erase a post's text and keep its record. Call it inside an erasing transaction."""
     if isinstance(post, Post):
         posts.erase_words(post, now)
     else:
@@ -31,8 +30,8 @@ def erase_words(post: Post | PaperPost, now: int) -> None:
 
 
 def erase_paper_words(chosen: Any, now: int) -> None:
-    """As `erase_words`, for the posts of paper traders that the condition `chosen` chooses. No log
-    and no follower knows of them.
+    """Like `erase_words`, for paper posts that match the condition `chosen`. No log entry or
+    webhook refers to them.
     """
     said = PaperPost.update(body="", symbol=None, hidden_at=now)
     said.where(chosen, PaperPost.hidden_at.is_null()).execute()

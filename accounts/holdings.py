@@ -1,6 +1,6 @@
-"""Which bot holds which wallets (Attachment). Each that begins or ends is logged.
+"""Which bot has which wallets (Attachment). Every start and end is logged.
 
-All but the finders are for callers that are inside a transaction. `now` is UTC milliseconds.
+All but the finders must run inside the caller's transaction. `now` is UTC milliseconds.
 """
 
 from chain.stored.attachments import HOLDERS, Holder, find_past
@@ -11,21 +11,19 @@ from storage.arrivals import append_leaf
 
 
 def find_attachment(bot: Bot) -> Attachment | None:
-    """Return the open attachment that leads, with its wallet."""
+    """Return the bot's primary open attachment, with its wallet."""
     return next(iter(list_holdings(bot)), None)
 
 
 def list_holdings(bot: Bot) -> list[Attachment]:
-    """List the open attachments of a bot with their wallets: the one that leads, then the others as
-    they began.
-    """
+    """List a bot's open attachments with their wallets, oldest first; the first is the primary."""
     held = Attachment.select(Attachment, Wallet).join(Wallet)
     found = held.where(Attachment.bot == bot, Attachment.detached_at.is_null())
     return list(found.order_by(Attachment.attached_at, Attachment.id))
 
 
 def find_holder(address: str) -> Attachment | None:
-    """Return the open attachment of a wallet, with the wallet, or None."""
+    """Return a wallet's open attachment, with the wallet, or None."""
     held = Attachment.select(Attachment, Wallet).join(Wallet)
     found: Attachment | None = held.where(
         Wallet.address == address, Attachment.detached_at.is_null()
@@ -35,7 +33,7 @@ def find_holder(address: str) -> Attachment | None:
 
 # ---- begin and end -------------------------------------------------------------------------------
 def begin(bot: Bot, address: str, ownership: str, now: int) -> None:
-    """Have a bot hold a wallet that nobody holds."""
+    """Attach a wallet that no bot has."""
     wallet = _watch(bot, address, now)
     Attachment.create(bot=bot, wallet=wallet, ownership=ownership, attached_at=now)
     append_leaf("attachment", now, bot=bot.uid, wallet=address, ownership=ownership)
@@ -44,14 +42,14 @@ def begin(bot: Bot, address: str, ownership: str, now: int) -> None:
 
 
 def end(held: Attachment, now: int) -> None:
-    """End an attachment; the wallet is due for a last poll."""
+    """End an attachment and schedule a last poll of its wallet."""
     Attachment.update(detached_at=now).where(Attachment.id == held.id).execute()
     Wallet.update(closing_at=now, due_at=0).where(Wallet.id == held.wallet_id).execute()
     append_leaf("detachment", now, bot=held.bot.uid, wallet=held.wallet.address)
 
 
 def _watch(bot: Bot, address: str, now: int) -> Wallet:
-    """Return the wallet's row, held by `bot` and due at once.
+    """Return the wallet's row, assigned to `bot` and due now.
 
     The observer adds its token accounts to the addresses.
     """
@@ -65,12 +63,12 @@ def _watch(bot: Bot, address: str, now: int) -> Wallet:
 
 
 # ---- whose the past is ---------------------------------------------------------------------------
-# The one that is open last, whatever the clock said when it began.
+# The open attachment last, whatever the clock said when it began.
 OPEN_LAST = f"{HOLDERS.format(wallet='?')} ORDER BY detached_at IS NULL, attached_at, id"
 
 
 def share_history(wallet_id: int, bot_id: int) -> None:
-    """Store which bot's the wallet's past trades are, now that this bot attached or proved it."""
+    """Store which bot owns the wallet's past trades, now that this bot attached or proved it."""
     rows = database.execute_sql(OPEN_LAST, (wallet_id,)).fetchall()
     past = find_past([Holder._make(row) for row in rows], bot_id)
     bot, until = past or (None, None)

@@ -1,7 +1,7 @@
-"""Hooks of an owner: who is told, over which address, of what. Deliveries are notify's.
+"""An owner's webhooks: their URLs, events and bots. `notify` delivers to them.
 
-Each function is one short transaction and raises Problem when it refuses; then nothing was stored.
-`now` is UTC milliseconds.
+Each function is one short transaction that raises Problem and rolls back if it refuses. `now` is
+UTC milliseconds.
 """
 
 import base64
@@ -26,7 +26,7 @@ from storage import new_uid, writing
 from storage.stored import read_stored
 
 EVENTS = ("post", "trade", "verification", "coverage")
-# The hosts of each kind; a webhook may be anywhere, and the operator adds servers of ntfy.
+# Allowed hosts by kind. A webhook can use any host, and the operator can add ntfy servers.
 HOSTS = {
     "webhook": (),
     "discord": ("discord.com", "discordapp.com"),
@@ -34,14 +34,14 @@ HOSTS = {
     "telegram": ("api.telegram.org",),
     "ntfy": ("ntfy.sh",),
 }
-# The kind that only the operator's settings make.
+# Created only by the operator's settings.
 APPRISE = "apprise"
-# The state of a hook that the operator switched off.
+# State of a hook that the operator turned off.
 OFF = "off"
 MAX_URL = 500
-# Of a webhook: on other ports stand services that speak something else.
+# Webhooks only: other ports belong to services that don't speak HTTP.
 WEB_PORTS = (None, 80, 443)
-# What urlsplit would drop, or a request line cannot hold.
+# Excludes characters that urlsplit would drop or a request line can't contain.
 PLAIN_URL = re.compile(r"[!-~]+")
 TELEGRAM_PATH = re.compile(r"/bot\d+:[\w-]+/sendMessage")
 SECRET_BYTES = 24
@@ -49,14 +49,14 @@ SECRET_BYTES = 24
 
 @dataclass(frozen=True)
 class NewHook:
-    """A hook just made; `secret` (of a webhook alone) is shown once."""
+    """A new hook. `secret` (webhooks only) is shown once."""
 
     hook: Hook
     secret: str | None
 
 
 class OperatorHook(NamedTuple):
-    """What the operator's settings ask for: whom to tell of which events of all bots."""
+    """A hook from the operator's settings: URL and events, for all bots."""
 
     kind: str
     url: str
@@ -73,10 +73,10 @@ def add_hook(
     bots: Sequence[str] = (),
     trusted: bool = False,
 ) -> NewHook:
-    """Store a hook, which is told what happens from now on.
+    """Store a hook for events from now on.
 
-    It is told nothing before it has answered a ping, unless the operator vouches for it
-    (`trusted`). `bots`: uids of the owner's; none: all of them. Problem names the field.
+    It gets nothing until it answers a ping, unless the operator vouches for it (`trusted`). `bots`:
+    uids of the owner's bots; empty means all. Raises Problem naming the field.
     """
     check_url(config, url, kind)
     if not events or not set(events) <= set(EVENTS):
@@ -102,7 +102,7 @@ def add_hook(
 
 
 def check_url(config: Config, url: str, kind: str) -> None:
-    """Raise Problem where a hook of this kind cannot have this address."""
+    """Raise Problem if a hook of this kind can't have this URL."""
     if kind not in HOSTS:
         raise invalid("kind", f"must be one of: {', '.join(HOSTS)}")
     parts = _split_url(url)
@@ -110,12 +110,12 @@ def check_url(config: Config, url: str, kind: str) -> None:
     if parts.scheme != "https" and not (private and parts.scheme == "http"):
         raise invalid("url", "must begin with https://")
     if parts.username is not None or parts.fragment:
-        raise invalid("url", "must not have a user name or a fragment")
+        raise invalid("url", "must not contain a user name or a fragment")
     hosts = HOSTS[kind] + (config.ntfy_hosts if kind == "ntfy" else ())
     if hosts and (parts.hostname not in hosts or parts.port is not None):
         raise invalid("url", f"must be an address at {' or '.join(hosts)}")
     if parts.port not in WEB_PORTS and not private:
-        raise invalid("url", "must have port 80 or 443, or none")
+        raise invalid("url", "must use port 80 or 443")
     query = parse_qs(parts.query)
     if kind == "telegram" and not (TELEGRAM_PATH.fullmatch(parts.path) and "chat_id" in query):
         raise invalid(
@@ -129,7 +129,7 @@ def _split_url(url: str) -> SplitResult:
         if PLAIN_URL.fullmatch(url) and len(url) <= MAX_URL and parts.hostname and parts.port != 0:
             return parts
     except ValueError:
-        # Malformed brackets around a host, or a port that is no number.
+        # Malformed brackets around a host, or a port that isn't a number.
         pass
     raise invalid("url", f"must be a web address of at most {MAX_URL} characters")
 
@@ -146,38 +146,39 @@ def _write_list(words: Iterable[str]) -> str:
 
 
 def find_newest_arrival() -> int:
-    """Return the id of what arrived last, 0 where nothing did."""
+    """Return the newest arrival's id, or 0."""
     newest: int | None = Arrival.select(Arrival.id).order_by(Arrival.id.desc()).limit(1).scalar()
     return newest or 0
 
 
 def find_hook(uid: str) -> Hook:
-    """Return the hook of this id; Problem `not_found` otherwise."""
+    """Return the hook with this id. Raises Problem `not_found`."""
     hook: Hook | None = Hook.get_or_none(Hook.uid == uid)
     return hook or refuse_unknown("hook")
 
 
 def list_hooks(owner: Owner | None = None) -> list[Hook]:
-    """List the hooks of an owner, or all, with their owners, the oldest first."""
+    """List an owner's hooks, or all, with their owners, oldest first."""
     hooks = Hook.select(Hook, Owner).join(Owner, JOIN.LEFT_OUTER).order_by(Hook.id)
     return list(hooks.where(Hook.owner == owner) if owner else hooks)
 
 
 def remove_hook(uid: str) -> None:
-    """Forget a hook: nothing more is sent to it, and address and secret are gone.
+    """Delete a hook with its URL and secret.
 
-    Problem where it comes from the operator's settings: it would be back at the next start.
+    Raises Problem if it is from the operator's settings: the next start would add it again.
     """
     with writing():
         if Hook.get_or_none(Hook.uid == uid, Hook.owner.is_null()):
-            raise invalid("hook", "comes from APPRISE_URLS: take it out there")
+            raise invalid("hook", "is set by APPRISE_URLS; remove it there")
         if not Hook.delete().where(Hook.uid == uid).execute():
             refuse_unknown("hook")
 
 
 def keep_operator_hooks(wanted: Iterable[OperatorHook], now: int) -> None:
-    """Make the hooks without an owner those that are wanted: new ones are told what happens from
-    now on, those that stay go on where they are, others are forgotten.
+    """Replace the hooks without an owner by `wanted`.
+
+    New ones start with the next event; existing ones keep their position; others are deleted.
     """
     kept = {(hook.kind, hook.url): hook for hook in Hook.select().where(Hook.owner.is_null())}
     with writing():
@@ -201,9 +202,9 @@ def keep_operator_hooks(wanted: Iterable[OperatorHook], now: int) -> None:
 
 
 def ask_for_ping(uid: str, now: int) -> None:
-    """Ask for a ping to be sent soon. Its answer makes a hook that waits or is paused active.
+    """Schedule a ping. If the receiver answers, a waiting or paused hook becomes active.
 
-    A hook that the operator switched off is sent nothing.
+    Hooks that the operator turned off get none.
     """
     with writing():
         hook = find_hook(uid)
@@ -212,10 +213,9 @@ def ask_for_ping(uid: str, now: int) -> None:
 
 
 def switch_hook(hook: Hook, on: bool, now: int) -> bool:
-    """Switch a hook off, or on again; return whether it was not so already.
+    """Turn a hook on or off. Return False if it already was.
 
-    Its owner cannot switch it on. Once it is on and has answered a ping, it is told what happens
-    from then on.
+    Only the operator can turn it on again. It then gets events from when it answers a ping.
     """
     if on != (hook.state == OFF):
         return False
@@ -228,12 +228,12 @@ def switch_hook(hook: Hook, on: bool, now: int) -> bool:
 
 
 def mask_url(url: str) -> str:
-    """Return the address as it may be shown: its path may hold a token."""
+    """Return the URL without its path, which may contain a token."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc}/…"
 
 
 def read_list(text: str) -> list[str] | None:
-    """Return the words in a hook's column; None if they are damaged."""
+    """Parse a hook's JSON list; None if it is damaged."""
     words: list[str] | None = read_stored(text, NAMES.shape)
     return words

@@ -1,7 +1,7 @@
-"""Bots (AI influencers): create, describe, retire.
+"""Create, edit and retire bots (AI influencers).
 
-Each function is one short transaction and raises Problem when it refuses; then nothing was stored.
-`now` is UTC milliseconds.
+Each function is one short transaction that raises Problem and rolls back if it refuses. `now` is
+UTC milliseconds.
 """
 
 from collections.abc import Mapping
@@ -42,7 +42,7 @@ MAX_BIO, MAX_WORD, MAX_WORDS = 500, 60, 12
 class NewBot:
     """A new bot and its publishing key.
 
-    `recovery_code` is None where its owner existed before.
+    `recovery_code` is None if the owner already existed.
     """
 
     bot: Bot
@@ -63,7 +63,7 @@ def create_bot(
 ) -> NewBot:
     """Create a bot, its publishing key and, without `owner`, a new owner.
 
-    `voice` and `bio` as in `set_profile`; `uid`: the id it shall have if that is free.
+    `voice` and `bio` as in `set_profile`; `uid`: the preferred id, used if it is free.
     """
     name, bio, stored_voice = check_name(name), check_bio(bio), check_voice(voice or {})
     address = check_wallet(wallet) if wallet is not None else None
@@ -89,7 +89,7 @@ def create_bot(
 
 
 def retire_bot(bot: Bot, now: int) -> None:
-    """Revoke its keys and free its wallet; page and posts stay. Retiring twice changes nothing."""
+    """Revoke the bot's keys and free its wallets; page and posts stay. Idempotent."""
     with writing():
         retired = Bot.update(retired_at=now, auto_post=False).where(
             Bot.id == bot.id, Bot.retired_at.is_null()
@@ -101,18 +101,16 @@ def retire_bot(bot: Bot, now: int) -> None:
 
 
 def find_bot(uid: str) -> Bot:
-    """Return the bot of this id; Problem `not_found` otherwise."""
+    """Return the bot with this id. Raises Problem `not_found`."""
     bot: Bot | None = Bot.get_or_none(Bot.uid == uid)
     return bot or refuse_unknown("bot")
 
 
 def list_bots_of(owner: Owner) -> list[Bot]:
-    """List an owner's bots, the oldest first."""
     return list(Bot.select().where(Bot.owner == owner).order_by(Bot.id))
 
 
 def list_bots() -> list[Bot]:
-    """List all bots with their owners, the oldest first."""
     return list(Bot.select(Bot, Owner).join(Owner).order_by(Bot.id))
 
 
@@ -126,12 +124,12 @@ def set_profile(
     *,
     now: int,
 ) -> None:
-    """Change what is given. `voice`: values for any of VOICE's names.
+    """Change the given fields. `voice`: values for any of VOICE's names.
 
-    `auto_post`, where it is switched on, begins with trades after `now`.
+    Turning on `auto_post` starts with trades after `now`.
     """
     with writing():
-        # Read again: another form may have changed it meanwhile.
+        # Read again: another form may have changed the bot.
         bot = Bot.get_by_id(bot.id)
         check_present(bot.owner_id)
         if name is not None:
@@ -149,13 +147,14 @@ def set_profile(
                 bot.save(only=bot.dirty_fields)
 
 
-# What a bot says of itself: the log has a salted hash of it.
+# The bot's self-description. The log has a salted hash of it.
 SAID = ("name", "handle", "bio", "voice", "avatar_url")
 
 
 def log_profile(bot: Bot, now: int) -> None:
-    """Save the bot, and log what it says of itself and whose it is, inside a transaction. Each leaf
-    has a salt of its own: nobody can guess an earlier name once its salt is gone.
+    """Save the bot, and log its self-description and owner, inside a transaction.
+
+    Each leaf has its own salt, so an earlier name can't be guessed once that salt is erased.
     """
     bot.salt = new_salt()
     bot.save(only=bot.dirty_fields)
@@ -165,14 +164,14 @@ def log_profile(bot: Bot, now: int) -> None:
 
 
 def rename(bot: Bot | Trader, name: str) -> None:
-    """Rename a Bot or a Trader; its present name stays valid, even if it breaks a newer rule."""
+    """Rename a bot or trader. Its current name stays valid even if it breaks a newer rule."""
     if name.strip() != bot.name:
         bot.name = check_name(name)
         bot.likeness = find_free_likeness(bot.name, bot)
 
 
 def find_free_likeness(name: str, holder: Bot | Trader | None = None) -> str:
-    """Return the name's likeness; Problem where another than `holder` has it."""
+    """Return the name's likeness. Raises Problem if anyone but `holder` has it."""
     likeness = find_skeleton(name)
     for table in (Bot, Trader):
         alike = table.select().where(table.likeness == likeness)
@@ -181,27 +180,27 @@ def find_free_likeness(name: str, holder: Bot | Trader | None = None) -> str:
         if alike.exists():
             raise invalid(
                 "name",
-                "is taken, or looks too much like a name that is: it has to differ in more than"
-                " spaces, punctuation, accents and letters that look alike",
+                "is taken, or looks too much like one that is: it must differ in more than spaces,"
+                " punctuation, accents and look-alike letters",
             )
     return likeness
 
 
 def check_bio(text: str) -> str:
-    """Return the bio as it is stored, on one line; Problem where it is too long."""
+    """Return the bio as a single line. Raises Problem if it is too long."""
     check_size("bio", text, MAX_BIO)
     return check_line("bio", " ".join(text.split()), MAX_BIO, shortest=0)
 
 
 def read_voice(text: str) -> dict[str, Any]:
-    """Parse a stored voice, with default values for missing members. A damaged voice is the default
-    one: its owner can write it again.
+    """Parse a stored voice and fill in defaults. A damaged voice becomes the default; its owner can
+    rewrite it.
     """
     return {**VOICE, **(read_stored(text, STORED_VOICE) or {})}
 
 
 def check_voice(given: Mapping[str, Any]) -> str:
-    """Return a voice as stored JSON, missing values by default; Problem for what is not allowed."""
+    """Return a voice as JSON, with defaults filled in. Raises Problem for an invalid value."""
     if set(given) - set(VOICE):
         raise invalid("voice", f"may only have {', '.join(VOICE)}")
     return orjson.dumps(
@@ -219,7 +218,7 @@ def _check_words(name: str, value: Any, default: Any) -> str | list[str]:
         raise invalid(name, f"must have at most {MAX_WORDS} entries")
     for word in value:
         check_size(name, word, MAX_WORD, shortest=1)
-    # A seed phrase may be written as a list.
+    # A seed phrase can be split into a list.
     if holds_secret(" ".join(value)):
         raise invalid(name, HOLDS_SECRET)
     return [check_line(name, word, MAX_WORD) for word in value]

@@ -1,4 +1,4 @@
-"""The JSON object of a request, of a file: read strictly, so that nobody reads it otherwise."""
+"""Strict JSON parsing: accept only what every parser reads the same way."""
 
 import json
 from typing import Any, NoReturn
@@ -11,14 +11,14 @@ from accounts.problem import Problem
 def parse_json(raw: bytes) -> dict[str, Any]:
     """Parse the JSON object of a request body.
 
-    Problem `invalid_json` also for what parsers of RFC 8259 read differently: keys given twice,
-    NaN, lone surrogates, great depth.
+    Raises Problem `invalid_json` also for input that RFC 8259 parsers read differently: duplicate
+    keys, NaN, lone surrogates, deep nesting.
     """
     try:
         value = json.loads(
             raw.decode("utf-8"), object_pairs_hook=_no_key_twice, parse_constant=_no_constant
         )
-        # Refuses lone surrogates, integers beyond 64 bits and great depth.
+        # Rejects lone surrogates, integers over 64 bits and deep nesting.
         orjson.dumps(value)
     except (ValueError, RecursionError, TypeError):
         raise Problem(

@@ -1,8 +1,8 @@
-"""The text of an API key: `cnd_read_`, `cnd_pub_` or `cnd_inbox_`, 43 letters for 32 random bytes,
-6 for a CRC32 of all before them.
+"""API key format: `cnd_read_`, `cnd_pub_` or `cnd_inbox_`, 43 characters for 32 random bytes, and 6
+for a CRC32 of everything before them.
 
-The checksum refuses a typo without a look-up. Only the SHA-256 of a key is ever kept: 256 random
-bits need no slow hash.
+The checksum catches typos without a lookup. Only a key's SHA-256 is stored: 256 random bits don't
+need a slow hash.
 """
 
 import hashlib
@@ -17,13 +17,13 @@ SECRET_WIDTH, CHECK_WIDTH = 43, 6
 
 
 def make_key(scope: str) -> str:
-    """Make a key of this scope (`read`, `publish` or `inbox`), to be shown once."""
+    """Make a key for a scope: `read`, `publish` or `inbox`."""
     text = PREFIXES[scope] + _base62(int.from_bytes(secrets.token_bytes(32), "big"), SECRET_WIDTH)
     return text + _checksum(text)
 
 
 def is_well_formed(text: str) -> bool:
-    """Does the text have a key's prefix, length and checksum? Such a key need not exist."""
+    """Whether the text has a key's prefix, length and checksum. The key may not exist."""
     prefix = next((prefix for prefix in PREFIXES.values() if text.startswith(prefix)), None)
     if (
         prefix is None
@@ -35,7 +35,7 @@ def is_well_formed(text: str) -> bool:
 
 
 def hash_secret(text: str) -> str:
-    """Return the SHA-256 of a secret in hex, as it is stored."""
+    """Return a secret's SHA-256 in hex, as stored."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 

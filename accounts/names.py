@@ -1,4 +1,4 @@
-"""Names of bots and traders: what they may hold, which look alike, what handle they give."""
+"""Names of bots and traders: allowed characters, look-alikes, and handles."""
 
 import re
 import secrets
@@ -11,8 +11,8 @@ from chain.letters import DIGIT_LIKE, LEET, find_bare, fold, join_pairs
 
 MAX_NAME = 60
 MAX_MARKS_IN_A_ROW, MAX_MARKS = 2, 8
-# Drawn as a blank and yet no space: Braille's empty pattern, fillers of Hangul and Khmer, a note
-# without a head. (letters.INVISIBLE is removed before; these replace a letter.)
+# Rendered blank but not whitespace: the empty Braille pattern, Hangul and Khmer fillers, a note
+# without a head. (letters.INVISIBLE is removed earlier; these stand in for a letter.)
 BLANK = re.compile("[\u2800\u115f\u1160\u17b4\u17b5\u3164\uffa0\U0001d159]")
 BRACKETS = re.compile(
     r"[\[\]\u3010\u3011\u3014\u3015\u3016-\u301b\u27e6\u27e7\u2772\u2773\u2045\u2046]"
@@ -24,23 +24,22 @@ def _by_letters(*words: str) -> dict[str, str]:
     return {find_bare(word): word for word in words}
 
 
-# No name has one of these words, in whichever letters: this site uses them as labels, or calls its
-# operator so.
+# Words forbidden in a name, however spelled: the site uses them as labels or for its operator.
 TRUSTED = _by_letters(
     *("proven", "official", "simulated", "admin", "administrator", "moderator", "candor")
 )
-# Nor these, not even inside a word (web.site.words).
+# Also forbidden inside a word (web.site.words).
 LABELS = _by_letters(
     *("verified", "wallet claimed", "waiting for the chain", "does not match", "doesn’t match")
 )
-# No name consists of these alone.
+# A name must not consist of these only.
 ROLES = _by_letters("operator", "support", "system", "staff")
 FILLERS = _by_letters("the", "a", "bot", "team", "desk", "account")
 WORD, CAPITAL = re.compile(r"[a-z]+"), re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 def check_name(text: str) -> str:
-    """Return the name as it is stored; Problem where it could deceive readers."""
+    """Return the normalized name. Raises Problem if it could mislead readers."""
     text = unicodedata.normalize("NFC", check_line("name", text, MAX_NAME))
     plain = unicodedata.normalize("NFKC", text)
     if BLANK.search(text) or not any(unicodedata.category(one)[0] in "LNSP" for one in text):
@@ -54,7 +53,7 @@ def check_name(text: str) -> str:
     if BRACKETS.search(plain) or CHECK_MARKS.search(plain):
         raise invalid(
             "name",
-            "must not look like a label of this site: no square brackets, no check marks",
+            "must not look like a label of this site: don't use square brackets or check marks",
         )
     word = find_trusted(text)
     if word is not None:
@@ -67,7 +66,7 @@ def check_name(text: str) -> str:
 
 
 def find_trusted(name: str) -> str | None:
-    """Return the word of trust that a name has, or that it looks like; None without one."""
+    """Return the trusted word that a name contains or resembles, or None."""
     bare = find_bare(name)
     found = [label for letters, label in LABELS.items() if letters in bare]
     for words in ([bare], *_list_readings(name)):
@@ -78,9 +77,7 @@ def find_trusted(name: str) -> str | None:
 
 
 def _list_readings(name: str) -> list[list[str]]:
-    """List the words of a name in bare letters, as it can be read: with digits for letters or
-    without digits, and with a capital as the beginning of a word.
-    """
+    """List readings of a name as words: digits as letters or dropped, capitals as word starts."""
     folded, split = fold(name), fold(CAPITAL.sub(" ", name))
     return [
         [join_pairs(word) for word in WORD.findall(text.translate(LEET).translate(DIGIT_LIKE))]
@@ -89,10 +86,10 @@ def _list_readings(name: str) -> list[list[str]]:
 
 
 def find_free_handle(name: str, is_taken: Callable[[str], bool], fallback: str) -> str:
-    """Derive a handle from a name, lower case and of at most 47 signs.
+    """Derive a lowercase handle of at most 47 characters from a name.
 
-    `fallback`, such as "bot", where nothing of the name can be written in ASCII; six random hex
-    digits are added where `is_taken` says so.
+    Uses `fallback`, such as "bot", if nothing of the name is ASCII, and adds six random hex digits
+    if `is_taken`.
     """
     plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
     handle = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:40] or fallback
@@ -100,7 +97,7 @@ def find_free_handle(name: str, is_taken: Callable[[str], bool], fallback: str) 
 
 
 def _has_piled_marks(text: str) -> bool:
-    """Are there more combining marks than a name may have? Emoji's variation selectors are none."""
+    """Whether the name has too many combining marks. Emoji variation selectors don't count."""
     marks = "".join(
         "m" if unicodedata.category(one) in ("Mn", "Me") and one != "\ufe0f" else " "
         for one in text

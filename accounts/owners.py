@@ -16,14 +16,13 @@ from storage import new_uid, writing
 
 
 class OwnerWithCode(NamedTuple):
-    """An owner, and its recovery code, which is stored nowhere."""
+    """An owner and its recovery code, which isn't stored."""
 
     owner: Owner
     recovery_code: str
 
 
 def create_owner(now: int) -> OwnerWithCode:
-    """Insert an owner; return it with its recovery code."""
     code = make_recovery_code()
     hashed = hash_recovery_code(code)
     owner = Owner.create(uid=new_uid("owner"), recovery_hash=hashed, created_at=now)
@@ -31,14 +30,14 @@ def create_owner(now: int) -> OwnerWithCode:
 
 
 def find_owner(uid: str) -> Owner:
-    """Return the owner of this id; Problem `not_found` otherwise."""
+    """Return the owner with this id. Raises Problem `not_found`."""
     owner: Owner | None = Owner.get_or_none(Owner.uid == uid)
     return owner or refuse_unknown("owner")
 
 
 def check_present(owner_id: int) -> None:
-    """Raise Problem `not_found` where the account was deleted, maybe since it was read. Inside the
-    transaction of what is stored for it.
+    """Raise Problem `not_found` if the account was deleted since it was loaded. Call it inside the
+    transaction that writes for the account.
     """
     if Owner.select().where(Owner.id == owner_id, Owner.recovery_hash.is_null()).exists():
         raise Problem("not_found", "this account was deleted")
@@ -46,21 +45,21 @@ def check_present(owner_id: int) -> None:
 
 # ---- recovery codes ------------------------------------------------------------------------------
 def make_recovery_code() -> str:
-    """Return 128 random bits in base32, in groups: `ABCDE-FGHIJ-...`."""
+    """Return 128 random bits in base32, grouped: `ABCDE-FGHIJ-...`."""
     letters = base64.b32encode(secrets.token_bytes(16)).decode().rstrip("=")
     return "-".join(letters[at : at + 5] for at in range(0, len(letters), 5))
 
 
 def hash_recovery_code(code: str) -> str:
-    """Return the stored hash of a code, however its spaces, hyphens and case were typed."""
+    """Hash a code, ignoring spaces, hyphens and case."""
     return hash_secret("recovery:" + re.sub(r"[\s-]", "", code).upper())
 
 
 def recover_owner(code: str) -> OwnerWithCode | None:
-    """Use up a recovery code: return its owner and a new code, None where it is unknown or used.
+    """Exchange a recovery code for its owner and a new code; None if it is unknown or used.
 
-    Of two requests that send the same code at once, one wins. Problem `owner_banned` for one that
-    the operator banned: the code stays what it was.
+    If two requests send the same code at once, one wins. Raises Problem `owner_banned` if the owner
+    is banned, and leaves the code valid.
     """
     new_code = make_recovery_code()
     used, new = hash_recovery_code(code), hash_recovery_code(new_code)
@@ -73,9 +72,9 @@ def recover_owner(code: str) -> OwnerWithCode | None:
 
 
 def renew_recovery_code(owner: Owner, present_code: str) -> str | None:
-    """Replace the present recovery code, which must be known; return the new one, None otherwise.
+    """Replace the current recovery code and return the new one, or None if `present_code` is wrong.
 
-    A session alone is not enough: whoever stole one would own the account for good.
+    A session isn't enough: anyone who stole one could take over the account for good.
     """
     code, present = make_recovery_code(), hash_recovery_code(present_code)
     with writing():
@@ -85,8 +84,8 @@ def renew_recovery_code(owner: Owner, present_code: str) -> str | None:
 
 
 def replace_recovery_code(owner: Owner) -> str:
-    """Replace an owner's lost recovery code without asking for it: the operator's way out. Problem
-    `not_found` for an account that was deleted.
+    """Replace an owner's lost recovery code, as the operator. Raises Problem `not_found` if the
+    account was deleted.
     """
     code = make_recovery_code()
     with writing():

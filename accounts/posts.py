@@ -1,4 +1,4 @@
-"""Publish posts: one event id of one bot is one post forever.
+"""Publish posts. An event id maps to one post of a bot, forever.
 
 Nothing in a request can make a post verified.
 """
@@ -31,16 +31,16 @@ from storage.arrivals import Appended, append_leaf, hash_words, new_salt, store_
 
 MAX_TEXT = 4000
 MAX_LENGTHS = {"eventId": 128, "body": MAX_TEXT, "symbol": 32, "reason": MAX_TEXT}
-# So many unknown fields of a body are named in its refusal.
+# Unknown fields named in an error.
 MAX_UNKNOWN_FIELDS = 20
-# Fields in which a retry must be identical.
+# Fields that must be identical in a retry.
 COMPARED = ("body", "mint", "symbol", "signature", "reason")
-# Those of them that hiding a post leaves.
+# COMPARED fields that a hidden post keeps.
 KEPT = ("mint", "signature")
-# Bytes of a post beside its texts: row, five indexes, arrival.
+# Storage per post besides its text: row, five indexes, arrival.
 POST_OVERHEAD_BYTES = 300
 POST_TEXTS = ("event_id", "body", "mint", "symbol", "signature", "reason")
-# What a leaf calls a post's bot and wallet.
+# The public ids in a post's log leaf.
 NAMES_OF = "SELECT b.uid, w.address FROM bot b LEFT JOIN wallet w ON w.id = ? WHERE b.id = ?"
 IS_TOLD = "SELECT 1 FROM post WHERE signature = ? AND bot_id = ? LIMIT 1"
 COUNT_POSTS = """UPDATE owner SET posts_bytes = posts_bytes + ?
@@ -94,8 +94,8 @@ class PostBody(BaseModel):
     @field_validator("eventId", "body", "symbol", "reason", mode="before")
     @classmethod
     def clean(cls, text: Any, info: ValidationInfo) -> Any:
-        """Trim a text and drop characters that could mislead; control characters are refused."""
-        # What is far too long is not read: the field's own length refuses it next.
+        """Trim the text and remove misleading characters. Refuses control characters."""
+        # Don't process oversized text: the length check refuses it next.
         if not isinstance(text, str) or len(text.strip()) > 2 * MAX_LENGTHS[info.field_name or ""]:
             return text
         if has_control(text):
@@ -108,8 +108,8 @@ class PostBody(BaseModel):
     @field_validator("eventId", "body", "symbol", "signature", "reason")
     @classmethod
     def refuse_secret(cls, text: str | None) -> str | None:
-        """Refuse a text that holds a private key or a recovery phrase."""
-        # The other fields are measured by now; a longer signature is refused by its own check.
+        """Refuse text that contains a private key or recovery phrase."""
+        # The length of other fields is checked by now; `check_base58` refuses a longer signature.
         if text is not None and len(text) <= MAX_TEXT and holds_secret(text):
             raise PydanticCustomError("secret", HOLDS_SECRET)
         return text
@@ -117,7 +117,7 @@ class PostBody(BaseModel):
     @field_validator("mint", "signature")
     @classmethod
     def check_base58(cls, text: str | None, info: ValidationInfo) -> str | None:
-        """Refuse what is not base58 of 32 bytes (`mint`) or 64 bytes (`signature`)."""
+        """Require base58 of 32 bytes (`mint`) or 64 bytes (`signature`)."""
         size = 32 if info.field_name == "mint" else 64
         if text is not None and not is_base58(text, size):
             raise PydanticCustomError("base58", "must be base58 of {size} bytes", {"size": size})
@@ -125,17 +125,17 @@ class PostBody(BaseModel):
 
 
 NO_EVENT_ID = "is required, here or as the header Idempotency-Key"
-# Why a field was refused, by the library's type of the error.
+# Our messages by pydantic error type.
 REFUSALS = {
     "missing": "is required",
     "string_type": "must be text",
-    "extra_forbidden": f"is not one of {', '.join(PostBody.model_fields)}",
+    "extra_forbidden": f"must be one of {', '.join(PostBody.model_fields)}",
 }
 
 
 @dataclass(frozen=True)
 class Published:
-    """The post of an event. `leaf` (of the log) and `salt` (of its words): of a new one alone."""
+    """The post of an event. `leaf` (log entry) and `salt` (of its text hash): new posts only."""
 
     uid: str
     replayed: bool
@@ -145,16 +145,17 @@ class Published:
 
 # ---- from JSON to a body -------------------------------------------------------------------------
 class ParsedPost(NamedTuple):
-    """A body that was accepted. `sanitized`: something invisible was removed from its texts."""
+    """An accepted body. `sanitized`: invisible characters were removed from it."""
 
     body: PostBody
     sanitized: bool
 
 
 def parse_post(value: dict[str, Any], idempotency_key: str | None = None) -> ParsedPost:
-    """Check a body and return it without invisible characters.
+    """Validate a post's body and remove invisible characters.
 
-    The header Idempotency-Key may carry the eventId. Problem 422 names each field.
+    The Idempotency-Key header can supply the eventId. Raises Problem (422) naming each invalid
+    field.
     """
     if idempotency_key is not None:
         if value.get("eventId") not in (None, idempotency_key):
@@ -175,14 +176,14 @@ def parse_post(value: dict[str, Any], idempotency_key: str | None = None) -> Par
 
 
 def _without_crowd(value: dict[str, Any]) -> dict[str, Any]:
-    """Keep only the first few unknown fields of a body, as the refusal names each."""
+    """Keep only the first MAX_UNKNOWN_FIELDS unknown fields, because the error names each."""
     unknown = [name for name in value if name not in PostBody.model_fields][MAX_UNKNOWN_FIELDS:]
     crowd = frozenset(unknown)
     return {name: given for name, given in value.items() if name not in crowd} if crowd else value
 
 
 def _unaccepted(error: ValidationError, lacks_event: bool) -> Problem:
-    # pydantic accepts a body without the eventId, which the header may carry.
+    # pydantic doesn't require eventId, because the header can supply it.
     errors = [{"field": "eventId", "message": NO_EVENT_ID}] if lacks_event else []
     errors += [
         {"field": (field := _name(one["loc"])), "message": _tell(one["type"], field, one["msg"])}
@@ -196,9 +197,7 @@ def _unaccepted(error: ValidationError, lacks_event: bool) -> Problem:
 
 
 def _tell(kind: str, field: str, message: str) -> str:
-    """Say why a field was refused: in words of ours for pydantic's kinds of errors, as they were
-    raised for our own.
-    """
+    """Return the message for a field's error: ours instead of pydantic's, where there is one."""
     if kind in REFUSALS:
         return REFUSALS[kind]
     if kind not in ("string_too_short", "string_too_long"):
@@ -209,7 +208,7 @@ def _tell(kind: str, field: str, message: str) -> str:
 
 
 def _name(path: tuple[int | str, ...]) -> str:
-    """A field's name for a message; "(unknown)" where it may be anything, a secret too."""
+    """Return a field's name for a message, or "(unknown)": an arbitrary name could be a secret."""
     text = ".".join(map(str, path))
     return text if re.fullmatch(r"[A-Za-z_]\w{0,31}", text, re.ASCII) else "(unknown)"
 
@@ -224,11 +223,11 @@ def publish(
     sanitized: bool = False,
     config: Config | None = None,
 ) -> Published:
-    """Store a post, or find the one that its eventId already has.
+    """Store a post, or return the one that has this eventId.
 
-    Problem `event_conflict` where that one says something else. The unique index decides races: of
-    many equal requests one inserts, the others find its row. `config` has the owner's quota, which
-    a retry does not use up; None: no quota.
+    Raises Problem `event_conflict` if that one differs. The unique index decides races: of several
+    identical requests one inserts and the others find its row. `config` has the owner's quota,
+    which a retry doesn't use; None means no quota.
     """
     try:
         with writing():
@@ -254,7 +253,9 @@ FROM {LISTED_TRADE} WHERE s.signature = ? AND t.wallet_id IN (
 
 
 class TradeRow(NamedTuple):
-    """A row of TRADE_OF: what decides about a post that names the trade. Time: UTC seconds."""
+    """A row of TRADE_OF: what the verification of a post about the trade needs. `block_time`: Unix
+    seconds.
+    """
 
     id: int
     wallet_id: int
@@ -292,9 +293,9 @@ def _store(
 
 
 def _judged(bot_id: int, body: PostBody, wallet: int | None, now: int) -> dict[str, Any]:
-    """The verification of a new post, as columns.
+    """Return a new post's verification columns.
 
-    Only an observed trade of the attached wallet can make it more than `pending`.
+    Only an observed trade of an attached wallet can make it more than `pending`.
     """
     if not (body.signature and wallet):
         return {"status": "none", "event_at": now}
@@ -323,7 +324,7 @@ def _judged(bot_id: int, body: PostBody, wallet: int | None, now: int) -> dict[s
 def _find_same(bot_id: int, body: PostBody) -> Post:
     post = Post.get(Post.bot == bot_id, Post.source == "bot", Post.event_id == body.eventId)
     if hash_compared(body) != (post.hidden_hash or hash_compared(post)):
-        # Which words differ cannot be said once they are hidden.
+        # The text of a hidden post is gone, so its differing fields can't be listed.
         compared = KEPT if post.hidden_hash else COMPARED
         raise Problem(
             "event_conflict",
@@ -338,10 +339,9 @@ def _find_same(bot_id: int, body: PostBody) -> Post:
 
 # ---- the row -------------------------------------------------------------------------------------
 def store_post(**columns: Any) -> Published:
-    """Insert a post with its arrival and its leaf of the log, and count it towards its owner's
-    quota.
+    """Insert a post with its arrival and log leaf, and count it toward the owner's quota.
 
-    Call it inside a transaction. IntegrityError where its event id is taken.
+    Call it inside a transaction. Raises IntegrityError if the event id exists.
     """
     uid, salt = new_uid("post"), new_salt()
     row = {"uid": uid, "salt": salt, **columns}
@@ -358,14 +358,14 @@ def store_post(**columns: Any) -> Published:
 
 
 def _is_claim(bot: int, signature: str | None) -> bool:
-    """Is this transaction one that the bot hasn't posted about?"""
+    """Whether this is the bot's first post about the transaction."""
     if signature is None:
         return False
     return database.execute_sql(IS_TOLD, (signature, bot)).fetchone() is None
 
 
 def log_post(row: Mapping[str, Any]) -> Appended:
-    """Append the leaf of a post whose columns are `row`."""
+    """Append the log leaf of a post with these columns."""
     bot, wallet = getattr(row["bot"], "id", row["bot"]), row.get("wallet")
     said = {name: row.get(name) for name in ("mint", "signature", "source", "channel")}
     ((bot_uid, address),) = database.execute_sql(NAMES_OF, (wallet, bot)).fetchall()
@@ -385,26 +385,25 @@ def log_post(row: Mapping[str, Any]) -> Appended:
 
 
 def measure_post(columns: dict[str, Any]) -> int:
-    """Bytes that a post takes of its owner's quota: its texts in UTF-8 and its overhead."""
+    """Return the bytes a post counts toward the quota: its text in UTF-8 plus overhead."""
     return POST_OVERHEAD_BYTES + measure_words(columns)
 
 
 def measure_words(columns: dict[str, Any]) -> int:
-    """Bytes of a post's texts in UTF-8."""
+    """Return the bytes of a post's text in UTF-8."""
     return sum(len((columns.get(name) or "").encode()) for name in POST_TEXTS)
 
 
 def count_posts_bytes(bot: Bot | int, change: int) -> None:
-    """Add to the bytes of posts of a bot's owner, inside the transaction of the post."""
+    """Add to the owner's stored bytes, inside the post's transaction."""
     database.execute_sql(COUNT_POSTS, (change, getattr(bot, "id", bot)))
 
 
 # ---- hiding --------------------------------------------------------------------------------------
 def hide(uid: str, now: int) -> None:
-    """Erase a post's words, and the salt of their hash, from the database; its record and its
-    leaf of the log stay.
+    """Erase a post's text and the salt of its hash; its record and log leaf stay. Idempotent.
 
-    A retry is still told from another payload. Hiding twice changes nothing.
+    A retry can still be told from a different payload.
     """
     with erasing():
         post = Post.get_or_none(Post.uid == uid) or refuse_unknown("post")
@@ -413,7 +412,7 @@ def hide(uid: str, now: int) -> None:
 
 
 def erase_words(post: Post, now: int) -> None:
-    """As `hide`, inside a transaction that erases."""
+    """Like `hide`, inside an erasing transaction."""
     said = {"body": post.body, "symbol": post.symbol, "reason": post.reason}
     count_posts_bytes(post.bot_id, -measure_words(said))
     Post.update(
@@ -425,7 +424,7 @@ def erase_words(post: Post, now: int) -> None:
         salt=None,
     ).where(Post.id == post.id).execute()
     append_leaf("hiding", now, post=post.uid)
-    # Followers are told.
+    # So that webhooks report it.
     store_arrival("verification", post=post)
 
 

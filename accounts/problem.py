@@ -1,4 +1,4 @@
-"""Refusals: a Problem carries a code of the API, which has an HTTP status and a title (/docs)."""
+"""API errors: a Problem has a code, which determines its HTTP status and title (/docs)."""
 
 from collections.abc import Iterable
 from typing import Any, NoReturn
@@ -41,16 +41,16 @@ CODES = {
     "internal_error": (500, "Internal error"),
     "busy": (503, "Busy, nothing was stored"),
 }
-# Those that any request of the API may get, and those that any request with a key may get.
+# Codes that any API request can return, and any request with a key.
 OF_ALL = ("rate_limited", "busy")
 OF_KEYS = ("missing_key", "invalid_key", "owner_banned")
 
 
 class Problem(Exception):
-    """A refusal, whose texts name fields and rules and never the value that was sent.
+    """An error for the client. Its text names fields and rules, never the value that was sent.
 
-    `more` are further members of the problem document (`existingPostId`...), `headers` go on the
-    answer (`Retry-After`...).
+    `more`: extra members of the problem document (`existingPostId`...); `headers`: response headers
+    (`Retry-After`...).
     """
 
     def __init__(
@@ -67,17 +67,16 @@ class Problem(Exception):
 
     @property
     def status(self) -> int:
-        """The HTTP status of the code."""
         return CODES[self.code][0]
 
 
 def refuse_unknown(noun: str) -> NoReturn:
-    """Raise Problem `not_found` of this noun."""
+    """Raise Problem `not_found`."""
     raise Problem("not_found", f"there is no such {noun}")
 
 
 def invalid(field: str, message: str) -> Problem:
-    """Return the Problem of one field that cannot be accepted: 422."""
+    """Return the Problem (422) for one invalid field."""
     return Problem(
         "validation_failed", f"{field}: {message}", errors=[{"field": field, "message": message}]
     )
@@ -88,17 +87,17 @@ QUOTA_WORDS = {
         "this account’s posts take up {used} of the {limit} MB that this instance keeps per account"
     ),
     "wallet_changes_per_day": (
-        "this account detached or replaced {used} wallets in the last 24 hours; the limit is"
+        "this account disconnected or replaced {used} wallets in the last 24 hours; the limit is"
         " {limit} a day; try again tomorrow"
     ),
     "traders": "this account has {used} active paper traders; the limit is {limit}",
-    "hooks": "this account has {used} hooks; the limit is {limit}",
+    "hooks": "this account has {used} webhooks; the limit is {limit}",
     "wallets": "this account already has {used} observed wallets; the limit is {limit} at a time",
 }
 
 
 def refuse_full(use: Use, code: str = "quota_exceeded") -> None:
-    """Raise Problem where a quota is used up; what is stored already stays."""
+    """Raise Problem if a quota is used up. Existing data stays."""
     if use.is_full:
         words = QUOTA_WORDS[use.quota].format(used=use.used, limit=use.limit)
         raise Problem(

@@ -1,6 +1,6 @@
-"""Proof of wallet ownership: verify a text that the wallet's own key signed (Ed25519).
+"""Proof of wallet ownership: verify a text signed with the wallet's key (Ed25519).
 
-No secret ever leaves the wallet.
+No secret leaves the wallet.
 """
 
 import base64
@@ -14,16 +14,16 @@ from chain import base58
 
 MINUTES = 5
 SIGNATURE_BYTES = 64
-# As hex it takes 128 characters.
+# Hex takes 128 characters.
 MAX_SIGNATURE_TEXT = 200
-# Begins Solana's off-chain messages, and never a transaction.
+# Prefix of Solana's off-chain messages. No transaction starts with it.
 SIGNING_DOMAIN = b"\xffsolana offchain"
 # Printable ASCII, UTF-8.
 FORMATS = (0, 1)
 
 
 def write_challenge(base_url: str, bot: str, wallet: str, nonce: str, ends_at: str) -> str:
-    """Write the text to sign: one line of printable ASCII, which hardware wallets can show.
+    """Return the text to sign: one line of printable ASCII, which hardware wallets can display.
 
     `ends_at` as RFC 3339.
     """
@@ -34,7 +34,7 @@ def write_challenge(base_url: str, bot: str, wallet: str, nonce: str, ends_at: s
 
 
 def parse_signature(text: str) -> bytes | None:
-    """Read the 64 bytes of a signature in base58, base64 or hex; None for anything else."""
+    """Parse a 64-byte signature in base58, base64 or hex; None for anything else."""
     text = text.strip()
     if len(text) > MAX_SIGNATURE_TEXT:
         return None
@@ -55,7 +55,7 @@ def _from_base64(text: str) -> bytes:
 
 
 def is_signed(address: str, signature: bytes, text: str) -> bool:
-    """Did the key of `address` sign `text`, as it stands or as an off-chain message?"""
+    """Whether the key of `address` signed `text`, as is or as an off-chain message."""
     key = VerifyKey(base58.b58decode(address))
     return any(
         _verifies(key, signature, message)
@@ -64,11 +64,11 @@ def is_signed(address: str, signature: bytes, text: str) -> bool:
 
 
 def list_forms(signer: bytes, text: bytes) -> list[bytes]:
-    """List the messages that wallets sign for one text.
+    """List the messages that wallets may sign for a text.
 
-    They are the text itself; Solana's off-chain message as `solana sign-offchain-message` writes
-    it; and as its specification has it, with an empty application domain and this one signer
-    (docs.anza.xyz, proposals/off-chain-message-signing).
+    The plain text; Solana's off-chain message as `solana sign-offchain-message` writes it; and the
+    same as specified, with an empty application domain and this one signer (docs.anza.xyz,
+    proposals/off-chain-message-signing).
     """
     length = struct.pack("<H", len(text))
     short = [SIGNING_DOMAIN + bytes((0, form)) + length + text for form in FORMATS]

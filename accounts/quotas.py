@@ -1,7 +1,7 @@
-"""Quotas of an owner: how much of each is used, by one owner and at most by any.
+"""Quotas per owner: what one owner uses, and the most any owner uses.
 
-A quota refuses something new and drops nothing old. It is checked inside the transaction that would
-use it, of which there is one at a time, so no race passes it. The operator's command line is exempt
+A quota refuses new data and never deletes old data. It is checked inside the write transaction, of
+which only one runs at a time, so there is no race. The operator's command line is exempt
 (config.lift_quotas). 1 MB is 1,000,000 bytes.
 """
 
@@ -14,7 +14,7 @@ from storage import database
 
 MB = 1_000_000
 DAY_MS = 86_400_000
-# The setting of each quota, by the quota's name in answers.
+# Config settings by quota name (as in API answers).
 SETTINGS = {
     "posts_kept_mb": "max_posts_kept_mb",
     "wallet_changes_per_day": "max_wallet_changes_per_day",
@@ -24,15 +24,15 @@ SETTINGS = {
 }
 POSTS = "SELECT posts_bytes FROM owner WHERE id = (SELECT owner_id FROM bot WHERE id = ?)"
 KNOWN = "SELECT 1 FROM post WHERE bot_id = ? AND source = 'bot' AND event_id = ?"
-# A wallet given up, by detaching, by taking another or by retiring: the first ones cost no change.
+# Wallets disconnected, by detaching, replacing or retiring. Connecting a first wallet is free.
 GIVEN_UP = "(SELECT bot_id FROM attachment WHERE detached_at > ?)"
 CHANGES = f"SELECT COUNT(*) FROM {GIVEN_UP} a JOIN bot b ON b.id = a.bot_id WHERE b.owner_id = ?"
 TRADERS = "SELECT COUNT(*) FROM trader WHERE owner_id = ? AND retired_at IS NULL"
 HOOKS = "SELECT COUNT(*) FROM hook WHERE owner_id = ?"
 HELD = "attachment a JOIN bot b ON b.id = a.bot_id WHERE a.detached_at IS NULL"
 WALLETS = f"SELECT COUNT(*) FROM {HELD} AND b.owner_id = ?"
-# What the owner who uses most of it uses, and how many owners are at the limit.
-# Whoever has less than 1 MB of posts uses none: the others have an index of their own.
+# The highest use by one owner, and the number of owners at the limit. Owners with less than 1 MB of
+# posts count as 0; the partial index covers the rest.
 MAX_POSTS = (
     "SELECT COALESCE(MAX(posts_bytes), 0), COUNT(CASE WHEN posts_bytes >= ? THEN 1 END) FROM owner"
     " WHERE posts_bytes >= 1000000"
@@ -44,15 +44,14 @@ MAX_OF = (
 MAX_CHANGES = MAX_OF.format(f"{GIVEN_UP} a JOIN bot b ON b.id = a.bot_id")
 MAX_HOOKS = MAX_OF.format("hook")
 MAX_TRADERS = MAX_OF.format("trader WHERE retired_at IS NULL")
-# The owner of each wallet that is held. They are counted in Python: SQLite takes longer to group
-# them than to give them.
+# The owner of each attached wallet. Counted in Python, which is faster than SQLite's GROUP BY.
 HOLDERS = f"SELECT b.owner_id FROM {HELD}"
 
 
 class Use(NamedTuple):
     """How much of a quota one owner uses.
 
-    With `owners_at_limit`: the most that any owner uses, and how many have used it up.
+    If `owners_at_limit` is set: the most any owner uses, and how many are at the limit.
     """
 
     quota: str
@@ -62,48 +61,45 @@ class Use(NamedTuple):
 
     @property
     def setting(self) -> str:
-        """The environment variable that raises this quota."""
         return SETTINGS[self.quota].upper()
 
     @property
     def is_full(self) -> bool:
-        """Whether nothing more fits."""
         return self.used >= self.limit
 
 
 def find_limit(config: Config, quota: str) -> int:
-    """Return what the operator's setting allows of a quota."""
     limit: int = getattr(config, SETTINGS[quota])
     return limit
 
 
 # ---- what one owner uses -------------------------------------------------------------------------
 def find_posts_kept(config: Config, bot_id: int) -> Use:
-    """MB of posts of a bot's owner; the post that reaches the limit is the last one accepted."""
+    """MB of posts of a bot's owner. The post that reaches the limit is still accepted."""
     kept = database.execute_sql(POSTS, (bot_id,)).fetchone()[0]
     return Use("posts_kept_mb", config.max_posts_kept_mb, kept // MB)
 
 
 def is_known(bot_id: int, event_id: str | None) -> bool:
-    """Is there a post of this event already? Then a retry takes nothing of the quota."""
+    """Whether this event already has a post: retries don't count toward the quota."""
     return database.execute_sql(KNOWN, (bot_id, event_id)).fetchone() is not None
 
 
 def find_wallet_changes(config: Config, owner_id: int, now: int) -> Use:
-    """Wallets given up within the last 24 hours."""
+    """Wallets disconnected in the last 24 hours."""
     since = now - DAY_MS
     changes = database.execute_sql(CHANGES, (since, owner_id)).fetchone()[0]
     return Use("wallet_changes_per_day", config.max_wallet_changes_per_day, changes)
 
 
 def find_wallets(config: Config, owner_id: int, given_up: int = 0) -> Use:
-    """Wallets held now by the owner's bots, less the `given_up` that make room for a new one."""
+    """Wallets attached to the owner's bots, minus `given_up`, which make room for a new one."""
     held = database.execute_sql(WALLETS, (owner_id,)).fetchone()[0]
     return Use("wallets", config.max_wallets_per_owner, held - given_up)
 
 
 def find_traders(config: Config, owner_id: int) -> Use:
-    """Paper traders at work."""
+    """Active paper traders."""
     return Use(
         "traders",
         config.max_traders_per_owner,
@@ -112,7 +108,6 @@ def find_traders(config: Config, owner_id: int) -> Use:
 
 
 def find_hooks(config: Config, owner_id: int) -> Use:
-    """Hooks of an owner."""
     return Use(
         "hooks",
         config.max_hooks_per_owner,
@@ -122,7 +117,7 @@ def find_hooks(config: Config, owner_id: int) -> Use:
 
 # ---- what all use --------------------------------------------------------------------------------
 def list_use(execute: Callable[..., Any], config: Config, now: int) -> list[Use]:
-    """List each quota with the most that any owner uses of it; no owner is named."""
+    """Return the highest use of each quota by one owner, without naming the owner."""
     posts, full = execute(MAX_POSTS, (config.max_posts_kept_mb * MB,)).fetchone()
     day = now - DAY_MS
     return [

@@ -1,20 +1,20 @@
-"""CSV for spreadsheets: UTF-8 by RFC 4180, in which no text is taken for a formula."""
+"""CSV for spreadsheets: UTF-8, RFC 4180, safe from formula injection."""
 
 import csv
 import io
 from collections.abc import Iterable, Sequence
 
-# A spreadsheet takes a cell that begins so for a formula.
+# Spreadsheets read cells that start with these as formulas.
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
 def disarm(text: str) -> str:
-    """Return text as a cell holds it: behind an apostrophe where it looks like a formula."""
+    """Escape a cell with an apostrophe if it looks like a formula."""
     return f"'{text}" if text.startswith(FORMULA) else text
 
 
 def write_lines(lines: Iterable[Sequence[object]]) -> str:
-    """Write lines of cells; None is an empty one."""
+    """Return lines of cells as CSV; None is an empty cell."""
     text = io.StringIO()
     csv.writer(text, lineterminator="\r\n").writerows(lines)
     return text.getvalue()

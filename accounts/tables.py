@@ -1,4 +1,4 @@
-"""Tables of hooks, reports and bans, and of the operator. Units as in models.py."""
+"""Tables for webhooks, reports, bans and the operator. Units as in models.py."""
 
 from peewee import (
     SQL,
@@ -17,12 +17,13 @@ from storage.triggers import refuse_changes
 
 
 class Hook(Base):
-    """An address that is told what the bots of an owner do, or of all owners where it has none: it
-    comes from the operator's settings. What remains to be told stands in Arrival: a hook keeps the
-    last one that was delivered to it, so nothing is stored twice.
+    """A destination for events of an owner's bots. Without an owner it comes from the operator's
+    settings and gets all bots' events.
 
-    `kind`: webhook | discord | slack | telegram | ntfy, and without an owner apprise;
-    `url` (of apprise a digest) and `secret` (of a webhook alone) are shown once. `events`: words of
+    Pending events aren't stored per hook: `delivered` is the id of the last Arrival delivered.
+
+    `kind`: webhook | discord | slack | telegram | ntfy, or apprise without an owner; `url` (a
+    digest for apprise) and `secret` (webhooks only) are shown once. `events`: words of
     accounts.hooks.EVENTS, `bots`: uids, or empty for all of the owner's; both JSON lists. `state`:
     waiting (for the answer to a first ping) | active | paused | off (by the operator).
     """
@@ -38,13 +39,13 @@ class Hook(Base):
     bots = TextField(default="[]")
     state = TextField()
     delivered = BigIntegerField()
-    # A ping is asked for; failures in a row, the first of them, when it is tried again.
+    # Whether a ping is due; consecutive failures, time of the first one, time of the next try.
     ping = BooleanField(default=False)
     failures = IntegerField(default=0)
     failing_since = BigIntegerField(null=True)
     due_at = BigIntegerField(default=0)
     delivered_at = BigIntegerField(null=True)
-    # A sentence of ours, never the receiver's words.
+    # Our own wording, never the receiver's.
     last_error = TextField(null=True)
     created_at = BigIntegerField()
 
@@ -55,9 +56,9 @@ Owner.add_index(
 
 
 class AdminLogin(Base):
-    """A link that lets the operator in once. Its row goes when it is used, or later once it ended.
+    """A sign-in link for the operator. The row is deleted on use, or after it expires.
 
-    `hash` is of the code in the link, which is stored nowhere.
+    `hash` is of the link's code, which isn't stored.
     """
 
     id = AutoField()
@@ -67,8 +68,8 @@ class AdminLogin(Base):
 
 
 class AdminSession(Base):
-    """A browser of the operator: its cookie has a random text, this table the hash; deleting the
-    row logs it out.
+    """An operator's browser session. The cookie has a random token, this table its hash; deleting
+    the row signs the browser out.
     """
 
     id = AutoField()
@@ -79,10 +80,10 @@ class AdminSession(Base):
 
 
 class AdminAct(Base):
-    """What the operator did. Rows are only ever added: triggers refuse to change or delete one.
+    """The operator's audit log. Append-only: triggers refuse updates and deletes.
 
     `who`: `command line`, or the uid of a session; `what`: a word of accounts.acts.ACTS; `target`:
-    the public id of what it was done to, or the name of a file; `reason`: as it was typed.
+    a public id or a file name; `reason`: as typed.
     """
 
     id = AutoField()
@@ -93,13 +94,13 @@ class AdminAct(Base):
     reason = TextField(null=True)
 
 
-STATEMENTS = refuse_changes("admin_act", "what the operator did is kept as it was written")
+STATEMENTS = refuse_changes("admin_act", "the audit log is append-only")
 
 
 class Report(Base):
-    """A reader's report of a post, by a bot or by a paper trader. Of the reader nothing is stored.
+    """A reader's report of a bot's or paper trader's post. Nothing about the reader is stored.
 
-    `about`: a word of accounts.conduct.ABOUT; `dismissed_at`: when the operator set it aside.
+    `about`: a word of accounts.conduct.ABOUT; `dismissed_at`: when the operator dismissed it.
     """
 
     id = AutoField()
@@ -116,17 +117,16 @@ class Report(Base):
 
     @property
     def reported(self) -> Post | PaperPost:
-        """The post that it is about."""
         found: Post | PaperPost | None = self.post or self.paper_post
         assert found is not None
         return found
 
 
 class Ban(Base):
-    """An owner or a wallet that the operator keeps out; lifting the ban deletes the row.
+    """A banned owner or wallet. Lifting the ban deletes the row.
 
-    `kind`: owner | wallet; `target`: the owner's public id, or the wallet's address; `reason`: as
-    it was typed, for the operator and for who is banned.
+    `kind`: owner | wallet; `target`: the owner's public id or the wallet's address; `reason`: as
+    typed, shown to the operator and the banned owner.
     """
 
     id = AutoField()

@@ -1,8 +1,8 @@
-"""Paper traders: every write of an owner or the operator, from pages and the command line alike.
+"""Paper traders: every change by an owner or the operator, from the site or the command line.
 
-Each function is one short transaction and raises Problem when it refuses; then nothing was stored.
-`now` is UTC milliseconds. Every change of the account or the phase raises the trader's version: a
-tick of the job that is under way notices, and starts over.
+Each function is one short transaction that raises Problem and rolls back if it refuses. `now` is
+UTC milliseconds. Every change of the account or phase increments the trader's version, so a job
+tick in progress notices and starts over.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,25 +16,27 @@ from accounts.fields import check_line
 from accounts.names import check_name, find_free_handle
 from accounts.problem import Problem, invalid, refuse_full
 from config import Config
-from models import Owner
+from models import Bot, Owner
 from paper.account import STARTING_CASH
 from paper.faults import OwnFault
 from paper.guard import Phase
 from paper.own import NAME, OwnFiles
 from paper.store import show_phase
-from paper.strategies import FAMILIES, BadSetting, Strategy, parse_settings
+from paper.strategies import ALL_FAMILIES, COPY, BadSetting, Strategy, parse_settings
 from paper.tables import DiaryEntry, PaperOrder, Period, Position, Review, Trader
 from paper.twins import TWINS
 from storage import new_uid, writing
 from voice import builtin as speech
 
+# {public name: whole number, or id of a bot}
+Settings = Mapping[str, int | str]
 START_MODES, ADAPTIVE = ("guarded", "standard"), ("off", "observe", "on")
 MAX_REASON = 500
 
 
 @dataclass(frozen=True)
 class NewTrader:
-    """A new trader; `recovery_code` is None where its owner existed before."""
+    """A new trader. `recovery_code` is None if the owner already existed."""
 
     trader: Trader
     owner: Owner
@@ -49,16 +51,16 @@ def create_trader(
     owner: Owner | None = None,
     voice: Mapping[str, Any] | None = None,
     bio: str = "",
-    settings: dict[str, int] | None = None,
+    settings: Settings | None = None,
     adaptive: str = "observe",
     config: Config | None = None,
     own: OwnFiles | None = None,
 ) -> NewTrader:
     """Create a trader with its first account period and, without `owner`, a new owner.
 
-    `voice`: any of the names of influencers.VOICE; `settings`: {public name: whole number} of the
-    family. `config` has the owner's quotas; None: the operator creates it. `own`: files that it may
-    follow, as `own:NAME`; nobody but the operator chooses one.
+    `voice`: any of the names in influencers.VOICE; `settings`: {public name: value} of the
+    family. `config` has the owner's quotas; None if the operator creates it. `own`: strategy files
+    it may use, as `own:NAME`; only the operator can choose one.
     """
     columns = {
         "name": check_name(name),
@@ -98,21 +100,24 @@ def _insert_trader(
     return NewTrader(trader, owner, code)
 
 
-def check_settings(family: str, given: dict[str, int], own: OwnFiles | None = None) -> str:
-    """Return a family's settings as stored JSON; Problem names the setting and what is allowed."""
+def check_settings(family: str, given: Settings, own: OwnFiles | None = None) -> str:
+    """Return a family's settings as JSON. Raises Problem naming the setting and what is allowed."""
     try:
         find_strategy(family, given, own)
     except BadSetting as error:
         raise invalid(error.field, str(error)) from None
+    if family == COPY and not Bot.select().where(Bot.uid == given["bot"]).exists():
+        raise invalid("bot", "there is no such bot")
     return orjson.dumps(given).decode()
 
 
-def find_strategy(family: str, given: Mapping[str, int], own: OwnFiles | None) -> Strategy:
-    """Return the strategy of a family, or of one of the operator's own files where `own` has them.
-    BadSetting names the setting, Problem the family.
+def find_strategy(family: str, given: Settings, own: OwnFiles | None) -> Strategy:
+    """Return a family's strategy, or one of the operator's own files if `own` is given.
+
+    Raises BadSetting naming the setting, or Problem naming the family.
     """
     if own is None or not NAME.fullmatch(family):
-        check_choice("family", family, tuple(FAMILIES))
+        check_choice("family", family, tuple(ALL_FAMILIES))
         return parse_settings(family, given)
     try:
         return own.read_strategy(family, given)
@@ -121,14 +126,14 @@ def find_strategy(family: str, given: Mapping[str, int], own: OwnFiles | None) -
 
 
 def check_choice(field: str, value: str, allowed: Sequence[str]) -> str:
-    """Return `value` if it is one of `allowed`; Problem that names `field` otherwise."""
+    """Return `value` if it is allowed. Raises Problem naming `field`."""
     if value not in allowed:
         raise invalid(field, f"must be one of: {', '.join(allowed)}")
     return value
 
 
 def find_trader(uid: str) -> Trader:
-    """Return the trader of this public id; Problem `not_found` otherwise."""
+    """Return the trader with this id. Raises Problem `not_found`."""
     found = Trader.get_or_none(Trader.uid == uid)
     if found is None:
         raise Problem("not_found", "there is no such trader")
@@ -136,7 +141,6 @@ def find_trader(uid: str) -> Trader:
 
 
 def list_traders() -> list[Trader]:
-    """List all traders with their owners, the oldest first."""
     return list(Trader.select(Trader, Owner).join(Owner).order_by(Trader.id))
 
 
@@ -147,9 +151,9 @@ def set_profile(
     voice: Mapping[str, Any] | None = None,
     adaptive: str | None = None,
 ) -> None:
-    """Change what is given; existing posts keep their words."""
+    """Change the given fields. Existing posts stay as they are."""
     with writing():
-        # Read again: somebody else may have changed it meanwhile.
+        # Read again: another request may have changed the trader.
         trader = Trader.get_by_id(trader.id)
         owners.check_present(trader.owner_id)
         if name is not None:
@@ -167,17 +171,16 @@ def set_profile(
 
 
 def reset_trader(trader: Trader, reason: str, now: int) -> Period:
-    """Close the account period and open the next one; return that.
+    """Close the account period, open the next one and return it.
 
-    Nothing is deleted or left open: the operator decides reviews first, and the trader closes its
-    positions.
+    Nothing is deleted or left open: open reviews must be decided and positions closed first.
     """
     reason = check_line("reason", reason, MAX_REASON)
     with writing():
         period = find_period(trader)
         if _is(find_review(period), "under_review"):
             raise Problem(
-                "under_review", "the account is under review: clear or uphold the review first"
+                "under_review", "the account is under review; clear or uphold the review first"
             )
         _cancel_orders(period)
         open_ones = (Period.trader == trader) & Period.closed_at.is_null()
@@ -192,7 +195,7 @@ def _cancel_orders(period: Period) -> None:
     if Position.select().where(Position.period == period, Position.closed_at.is_null()).exists():
         raise Problem(
             "positions_open",
-            "positions are still open: close them first, so that their outcome is recorded",
+            "positions are still open; close them first so that their outcome is recorded",
         )
     PaperOrder.update(state="cancelled").where(
         PaperOrder.period == period, PaperOrder.state == "open"
@@ -200,7 +203,7 @@ def _cancel_orders(period: Period) -> None:
 
 
 def _open_periods(trader: Trader, number: int, now: int) -> Period:
-    """Open an account of a trader and one for each of its twins; return the trader's own."""
+    """Open an account period for a trader and each of its twins. Return the trader's."""
     opened = [_open_period(trader, number, twin, now) for twin in range(TWINS + 1)]
     return opened[0]
 
@@ -224,19 +227,20 @@ def _open_period(trader: Trader, number: int, twin: int, now: int) -> Period:
 
 
 def find_period(trader: Trader) -> Period:
-    """Return the account period of a trader that is open now."""
+    """Return the trader's open account period."""
     return Period.get(Period.trader == trader, Period.twin == 0, Period.closed_at.is_null())
 
 
 # ---- reviews -------------------------------------------------------------------------------------
 def open_review(trader: Trader, reason: str, now: int) -> None:
-    """Question a trader's record, as the operator; its headline is withheld from now on."""
+    """Put a trader under review, as the operator. Its headline is hidden from now on."""
     reason = check_line("reason", reason, MAX_REASON)
     with writing():
         period = find_period(trader)
         if _is(find_review(period), "under_review", "upheld"):
             raise Problem(
-                "under_review", "the account is already under review, or a review of it was upheld"
+                "under_review",
+                "the account is already under review, or an earlier review was upheld",
             )
         reasons = [
             {
@@ -260,12 +264,12 @@ def open_review(trader: Trader, reason: str, now: int) -> None:
 
 
 def clear_review(trader: Trader, reason: str, now: int) -> None:
-    """Decide that nothing was wrong with the record; its headline comes back."""
+    """Clear the trader: the record counts, and its headline is shown again."""
     _decide(trader, "cleared", reason, now)
 
 
 def uphold_review(trader: Trader, reason: str, now: int) -> None:
-    """Decide that the record does not count, though it stays; the trader starts guarded again."""
+    """Uphold the review: the record stays but doesn't count, and the trader restarts guarded."""
     _decide(trader, "upheld", reason, now)
 
 
@@ -286,7 +290,7 @@ def _decide(trader: Trader, state: str, reason: str, now: int) -> None:
 
 
 def find_review(period: Period) -> Review | None:
-    """The last review of an account period, or None."""
+    """Return a period's latest review, or None."""
     reviews = Review.select().where(Review.period == period)
     last: Review | None = reviews.order_by(Review.id.desc()).first()
     return last
@@ -310,5 +314,5 @@ def _has_handle(handle: str) -> bool:
 
 
 def list_own(config: Config) -> OwnFiles:
-    """Return the strategy files that the operator may choose; `close` ends their processes."""
+    """Return the strategy files that the operator may choose. `close` ends their processes."""
     return OwnFiles(config.data_dir, config.own_strategies)

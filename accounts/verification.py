@@ -1,4 +1,4 @@
-"""Verify posts: compare the signatures they name with the observed trades of their wallet."""
+"""Verify posts: compare the signatures they cite with their wallet's observed trades."""
 
 from collections.abc import Collection
 from typing import Any, NamedTuple
@@ -15,14 +15,14 @@ from chain.stored.verify import OTHER_WALLET, choose, judge, list_moved_mints
 from models import Address, Post, Receipt, Trade, Wallet, WalletSignature
 from storage import arrivals
 
-# A signature that is still missing this long after its post, by the chain's time, is not found.
+# A signature still missing this long after its post, by the chain's clock, is `not_found`.
 NOT_FOUND_AFTER_MS = 10 * 60_000
-# With more changed trades than this, all posts of the wallet are judged again.
+# With more changed trades than this, judge all posts of the wallet.
 MAX_AT_ONCE = 400
-# Plain SQL: it runs with each publication of a wallet, and peewee would take longer to build it
-# than SQLite to run it; it mostly finds nothing.
+# Plain SQL: it runs on each publication of a wallet and rarely finds anything, and peewee would
+# take longer to build it than SQLite to run it.
 SIGNED = "SELECT * FROM post p WHERE wallet_id IN ({}) AND signature IS NOT NULL"
-# Asked apart: as a part of SIGNED it keeps SQLite from the index of the posts of a wallet.
+# Separate from SIGNED: as a subquery it keeps SQLite from using the index on a wallet's posts.
 TOGETHER = """
 SELECT DISTINCT o.wallet_id FROM attachment a JOIN attachment o ON o.bot_id = a.bot_id
 WHERE a.wallet_id = ?"""
@@ -49,7 +49,7 @@ AND attached_at <= ? AND (detached_at IS NULL OR detached_at >= ?)"""
 
 
 class Judgment(NamedTuple):
-    """What observation says of a post: `status`, `status_reason` and trade as Post stores them."""
+    """The verification of a post: `status`, `status_reason` and trade, as stored in Post."""
 
     status: str
     reason: str | None
@@ -57,13 +57,13 @@ class Judgment(NamedTuple):
 
 
 def verify_posts(wallet: Wallet, changed: Collection[str], now: int) -> None:
-    """Judge posts again by what was observed of a wallet since, or by its proof, and store what
-    changed: those of the wallet, and of all others that its bots ever held.
+    """Verify a wallet's posts again after new observations or a proof, and store changes.
 
-    Nothing else changes a post's verification after its creation.
+    Includes posts of all other wallets its bots ever had. After its creation, nothing else changes
+    a post's verification.
     """
     for post in _list_movable(wallet, changed):
-        # Listed by its wallet, so it has one.
+        # Listed by wallet, so it has one.
         status, reason, trade = judge_post(post, post.wallet or wallet)
         before = post.trade_id
         if (status, reason, trade and trade.id) != (post.status, post.status_reason, post.trade_id):
@@ -90,8 +90,8 @@ def verify_posts(wallet: Wallet, changed: Collection[str], now: int) -> None:
 def _list_movable(wallet: Wallet, changed: Collection[str]) -> list[Post]:
     """List the posts whose verification may have changed.
 
-    They name a trade that changed, are pending, name a transaction that came since, have lost
-    their trade, or name one that became their bot's when the bot proved the wallet.
+    They cite a changed trade, are pending, cite a transaction that has since arrived, lost their
+    trade, or cite one that became their bot's when the bot proved the wallet.
     """
     rows = storage.database.execute_sql(TOGETHER, (wallet.id,)).fetchall()
     wallets = sorted({wallet.id, *(number for (number,) in rows)})
@@ -103,7 +103,7 @@ def _list_movable(wallet: Wallet, changed: Collection[str]) -> list[Post]:
 
 
 def judge_post(post: Post, wallet: Wallet) -> Judgment:
-    """Judge a post by the wallets that its bot held when it was made, `wallet` first."""
+    """Judge a post by the wallets its bot had when it was made, `wallet` first."""
     others = _list_others(post, wallet)
     numbers = [wallet.id, *(one.id for one in others)]
     named = list(Trade.raw(NAMED.format(storage.mark(numbers)), post.signature, *numbers))
@@ -121,7 +121,7 @@ def judge_post(post: Post, wallet: Wallet) -> Judgment:
 
 
 def _list_others(post: Post, wallet: Wallet) -> list[Wallet]:
-    """The other wallets that the bot had proven and held when the post was made."""
+    """Return the other wallets that the bot had proven and attached when the post was made."""
     values = post.bot_id, wallet.id, post.created_at, post.created_at
     rows = storage.database.execute_sql(OTHERS, values)
     numbers = [number for (number,) in rows.fetchall()]
@@ -133,7 +133,7 @@ def _is_own(post: Post, trade: Trade) -> bool:
 
 
 def belongs(bot_id: int, wallet_id: int, at: int, block_time: int | None) -> bool:
-    """Whether a trade of a wallet belonged to a bot that held the wallet at a moment (ms)."""
+    """Whether a wallet's trade belonged to a bot that had the wallet at time `at` (ms)."""
     rows = storage.database.execute_sql(IN_ORDER, (wallet_id,)).fetchall()
     return is_own_trade([Holder._make(row) for row in rows], bot_id, at, block_time)
 
@@ -143,8 +143,8 @@ def _judge_by(post: Post, trade: Trade) -> Judgment:
 
 
 def judge_stored(trade: Any, post_mint: str | None) -> tuple[str, str | None]:
-    """(status, reason) of a post by the stored columns of a trade that it names: kind, flags, mint,
-    token_changes, beside_tokens and explained.
+    """Return a post's (status, reason) from the stored columns of the trade it cites: kind, flags,
+    mint, token_changes, beside_tokens and explained.
     """
     rows = (orjson.loads(text) for text in (trade.token_changes, trade.beside_tokens))
     mints = list_moved_mints(trade.kind, trade.mint, *rows)
@@ -157,9 +157,9 @@ def _is_past(post: Post, wallet: Wallet) -> bool:
 
 
 def _is_foreign(signature: str | None, wallet: Wallet) -> bool:
-    """Was this transaction seen, and does it concern other wallets only?
+    """Whether this transaction is known and involves only other wallets.
 
-    One that names this wallet too is not foreign: it was just not listed for it yet.
+    One that involves this wallet isn't foreign: it just hasn't been listed yet.
     """
     found = Receipt.select(Receipt.signature, Receipt.body).where(Receipt.signature == signature)
     row = found.first()

@@ -1,8 +1,7 @@
-"""Attach wallets to bots, prove, add and detach them.
+"""Attach, prove, add and detach bots' wallets.
 
-Each public function is one short transaction and raises Problem when it refuses; then nothing was
-stored. `attach`, `detach` and `give_up` are for callers that are inside one. `now` is UTC
-milliseconds.
+Each public function is one short transaction that raises Problem and rolls back if it refuses.
+`attach`, `detach` and `give_up` run inside the caller's. `now` is UTC milliseconds.
 """
 
 from accounts import conduct, quotas
@@ -26,14 +25,12 @@ from storage import writing
 from storage.arrivals import append_leaf
 
 UNPROVABLE = (
-    "cannot be proven: it is derived by a program (a multisig, a vault), so no key signs for it. "
-    "It can be observed as a claimed wallet"
+    "cannot be proven: it belongs to a program (a multisig, a vault), so no key signs for it. You "
+    "can connect it as a claimed wallet"
 )
-CLAIMED_FIRST = (
-    "the wallet that this bot holds is only claimed; prove that one first, then add others"
-)
+CLAIMED_FIRST = "this bot’s current wallet is only claimed; prove that one first, then add others"
 SEVERAL = (
-    "this bot holds several wallets, and each of those is proven: prove this one, too, or detach "
+    "this bot has several wallets, and all of them are proven: prove this one too, or disconnect "
     "the others first"
 )
 
@@ -41,10 +38,10 @@ SEVERAL = (
 def attach_wallet(
     config: Config, bot: Bot, address: str, now: int, ownership: str = "claimed"
 ) -> None:
-    """Give `bot` this wallet instead of the one that leads. It keeps its other wallets; the first
-    of them leads.
+    """Replace the bot's primary wallet. Its other wallets stay, and the first of them becomes the
+    primary.
 
-    `ownership`: `claimed`, or `proven`, which displaces another bot's mere claim.
+    `ownership`: `claimed`, or `proven`, which takes the wallet from a bot that only claimed it.
     """
     address = check_wallet(address)
     with writing():
@@ -52,14 +49,14 @@ def attach_wallet(
 
 
 def add_wallet(config: Config, bot: Bot, address: str, now: int) -> None:
-    """Give `bot` one more wallet, which was proven."""
+    """Add a proven wallet to the bot."""
     address = check_wallet(address)
     with writing():
         attach(config, bot, address, now, "proven", is_added=True)
 
 
 def remove_wallet(bot: Bot, address: str, now: int) -> None:
-    """Free one of the bot's wallets. If it led, the next one leads from now on."""
+    """Detach one of the bot's wallets. If it was the primary, the next one takes over."""
     with writing():
         held = find_holder(address)
         if held is None or held.bot_id != bot.id:
@@ -68,7 +65,7 @@ def remove_wallet(bot: Bot, address: str, now: int) -> None:
 
 
 def detach_wallet(bot: Bot, now: int) -> None:
-    """Free all wallets of a bot; their trades stay under it until another one takes them."""
+    """Detach all of a bot's wallets. Their trades stay with it until another bot attaches them."""
     with writing():
         detach(bot, now)
 
@@ -76,10 +73,10 @@ def detach_wallet(bot: Bot, now: int) -> None:
 def attach(
     config: Config, bot: Bot, address: str, now: int, ownership: str, is_added: bool = False
 ) -> None:
-    """As `attach_wallet`, inside a transaction and for an address that was checked; `is_added`: as
+    """Like `attach_wallet`, inside a transaction and with a checked address. `is_added`: like
     `add_wallet`.
     """
-    # Asked again: it may have been retired since it was read.
+    # Read again: the bot may have been retired since the caller loaded it.
     if not Bot.select().where(Bot.id == bot.id, Bot.retired_at.is_null()).exists():
         raise Problem("bot_retired", "a retired bot cannot take a wallet")
     _check_address(config, address, ownership)
@@ -96,7 +93,7 @@ def attach(
     lead = find_attachment(bot)
     _check_company(bot, lead, ownership, is_added)
     replaced = None if is_added else lead
-    # Also one that another bot of the owner's gives up: it moves.
+    # Also counts a wallet that moves from another bot of the same owner.
     given_up = [one for one in (replaced, held) if one and one.bot.owner_id == bot.owner_id]
     used = quotas.find_wallets(config, bot.owner_id, len(given_up))
     refuse_full(used, "wallet_limit")
@@ -109,20 +106,20 @@ def attach(
 
 
 def detach(bot: Bot, now: int) -> None:
-    """As `detach_wallet`, inside a transaction."""
+    """Like `detach_wallet`, inside a transaction."""
     forget_standings([bot.id])
     for held in list_holdings(bot):
         end(held, now)
 
 
 def give_up(held: Attachment, now: int) -> None:
-    """As `remove_wallet`, inside a transaction."""
+    """Like `remove_wallet`, inside a transaction."""
     forget_standings([held.bot_id])
     end(held, now)
 
 
 def _check_company(bot: Bot, lead: Attachment | None, ownership: str, is_added: bool) -> None:
-    """Refuse several wallets if one of them is merely claimed."""
+    """Require every wallet to be proven if the bot has several."""
     if is_added and lead and lead.ownership != "proven":
         raise invalid("wallet", CLAIMED_FIRST)
     if ownership != "proven" and len(list_holdings(bot)) > 1:
@@ -151,6 +148,6 @@ def _prove(held: Attachment, ownership: str, now: int) -> None:
             "attachment", now, bot=held.bot.uid, wallet=held.wallet.address, ownership="proven"
         )
     share_history(held.wallet_id, held.bot_id)
-    # Trades of an earlier bot are this bot's from now on, so judge its posts about them again.
+    # An earlier bot's trades are now this bot's, so verify its posts about them again.
     verify_posts(held.wallet, (), now)
     forget_standings_of(held.wallet_id)

@@ -9,12 +9,12 @@ from typing import Any, TypeAlias
 import orjson
 
 MAX_ANSWER_BYTES = 16_000
-# Latest trades and posts beside a bot.
+# Latest trades and posts of a bot.
 MAX_LATEST = 5
 MAX_POSITIONS = 15
 # Of a stranger's text in a list: bodies of posts, and shorter texts.
 MAX_BODY_BYTES, MAX_TEXT_BYTES = 600, 200
-# Of the body of a post that is asked for by itself.
+# Of the body of a single post.
 MAX_FULL_BODY_BYTES = 9_000
 CUT = " [cut]"
 NOTICE = (
@@ -42,7 +42,7 @@ def count_fitting(shown: JsonObject) -> int:
 
 
 def trim_page(page: JsonObject, trim: Callable[[JsonObject], JsonObject]) -> JsonObject:
-    """Shorten each row of a list, and the coverage beside it."""
+    """Shorten each row of a list, and its coverage."""
     shown = {**page, "data": [trim(row) for row in page["data"]]}
     if shown.get("coverage"):
         shown["coverage"] = trim_coverage(shown["coverage"])

@@ -1,6 +1,6 @@
 """The tools of `app.py mcp` and of /mcp, one for each thing the interface can be asked.
 
-Their docstrings, arguments and defaults are what an agent reads.
+Their docstrings, arguments and defaults are what an agent reads: arguments are named as in the API.
 """
 
 from typing import Annotated, Literal
@@ -73,9 +73,9 @@ class ReadingTools:
         history is. `cursor`: nextCursor of the page before."""
         return self._client.list_page("bots", trim_bot, limit, cursor=cursor)
 
-    def show_bot(self, bot_id: str) -> str:
+    def show_bot(self, botId: str) -> str:
         """One bot with its latest trades, posts and open positions."""
-        return encode_answer(trim_detail(self._client.get(f"bots/{quote(bot_id, safe='')}")))
+        return encode_answer(trim_detail(self._client.get(f"bots/{quote(botId, safe='')}")))
 
     def read_feed(
         self, limit: Limit = 20, cursor: str | None = None, since: str | None = None
@@ -84,15 +84,15 @@ class ReadingTools:
         later, oldest first, each once. Long words are cut: show_post has them whole."""
         return self._client.list_page("feed", trim_post, limit, cursor=cursor, since=since)
 
-    def show_post(self, post_id: str) -> str:
-        """One post as it stands now, with its verification."""
+    def show_post(self, postId: str) -> str:
+        """One post with its current verification."""
         return encode_answer(
-            trim_post(self._client.get(f"posts/{quote(post_id, safe='')}"), MAX_FULL_BODY_BYTES)
+            trim_post(self._client.get(f"posts/{quote(postId, safe='')}"), MAX_FULL_BODY_BYTES)
         )
 
     def list_trades(
         self,
-        bot_id: str | None = None,
+        botId: str | None = None,
         wallet: str | None = None,
         mint: str | None = None,
         kind: Kind | None = None,
@@ -106,7 +106,7 @@ class ReadingTools:
         (explainedShare) and what didn't (outsideVenue); `since` as in read_feed. All are finalized
         and come from the chain. `kind`: `trade` for buys, sells, swaps and round trips."""
         query = {
-            **{"botId": bot_id, "wallet": wallet, "mint": mint},
+            **{"botId": botId, "wallet": wallet, "mint": mint},
             **{"kind": kind, "currency": currency},
         }
         return self._client.list_page(
@@ -150,7 +150,7 @@ class PostingTools:
 
     def publish_post(
         self,
-        event_id: str,
+        eventId: str,
         body: str,
         mint: str | None = None,
         symbol: str | None = None,
@@ -158,13 +158,13 @@ class PostingTools:
         reason: str | None = None,
     ) -> str:
         """Publish one update of the key's own bot, readable by everybody, for good.
-        `event_id` is your name for it: the same again gives the same post, never a second.
+        `eventId` is your name for it: the same again gives the same post, never a second.
 
         `signature` of a transaction of the bot's wallet is what may verify a post. Never
         put keys, seed phrases or anything private into a post.
         """
         given = {
-            "eventId": event_id,
+            "eventId": eventId,
             "body": body,
             "mint": mint,
             "symbol": symbol,

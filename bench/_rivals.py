@@ -19,17 +19,14 @@ FROM post p JOIN bot b ON b.id = p.bot_id LEFT JOIN "key" k ON k.id = p.key_id
 LEFT JOIN wallet w ON w.id = p.wallet_id LEFT JOIN trade t ON t.id = p.trade_id
 LEFT JOIN token s ON s.mint = p.mint ORDER BY p.id DESC LIMIT 100"""
 INSERT = (
-    "INSERT INTO post (uid, bot_id, source, channel, event_id, body, sanitized, status, event_at,"
-    " created_at) VALUES (?, 1, 'bot', 'api', ?, ?, 0, 'none', ?, ?)"
+    "INSERT INTO post (uid, bot_id, source, channel, event_id, body, sanitized, claim, status,"
+    " event_at, created_at) VALUES (?, 1, 'bot', 'api', ?, ?, 0, 0, 'none', ?, ?)"
 )
 
 
 def flask_ok():
-    """With TOGETHER its threads are kept on one processor, as ours are (web/server/worker.py)."""
     from flask import Flask
 
-    if os.environ.get("TOGETHER"):
-        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     app = Flask(__name__)
 
     @app.get("/ok")

@@ -1,9 +1,4 @@
-"""The tests that answer for a room of the money path, quick ones without servers: what
-`python -m bench coverage` measures, and what must notice the mutants of
-`python -m bench mutants --rooms`.
-
-Both need `pip install mutmut==3.8.1`, which brings coverage.py; Candor itself needs neither.
-"""
+"""The tests of each room that must notice its mutants, quick ones without servers."""
 
 from pathlib import Path
 

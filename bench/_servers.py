@@ -14,11 +14,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench._ports import find_port
-from bench.streams import SETTINGS
 
 ROOT = Path(__file__).resolve().parent.parent
-NODE = ROOT / "tests" / "replay" / "replay.py"
 HISTORY = ROOT / "tests" / "data" / "history.json.gz"
+VENUE = "Memo1UhkJRfHyvLMcVucJwxXeuD728EqVDDwQDxFMNo"
+SETTINGS = {
+    "ALLOWANCE": "100000000/minute",
+    "POSTS_PER_MINUTE": "1000000",
+    "IP_LIMIT_PER_MINUTE": "100000000",
+    "FAILED_AUTH_PER_MINUTE": "100000000",
+    "OBSERVER_INTERVAL_SECONDS": "0",
+    "SCOUT_INTERVAL_SECONDS": "0",
+    "PAPER_INTERVAL_SECONDS": "0",
+}
 GUNICORN = "import sys; from gunicorn.app.wsgiapp import run; sys.exit(run())"
 
 
@@ -139,17 +147,8 @@ def bare(app, path, threads, **settings):
     """
     return serving(
         [
-            sys.executable,
-            "-c",
-            GUNICORN,
-            "--bind",
-            "127.0.0.1:PORT",
-            "--worker-class",
-            "gthread",
-            "--threads",
-            str(threads),
-            "--keep-alive",
-            "30",
+            *(sys.executable, "-c", GUNICORN, "--bind", "127.0.0.1:PORT"),
+            *("--worker-class", "gthread", "--threads", str(threads), "--keep-alive", "30"),
             f"bench._rivals:{app}()",
         ],
         path,
@@ -161,20 +160,9 @@ def bare(app, path, threads, **settings):
 def fastapi(rivals, database):
     return serving(
         [
-            str(rivals / "bin" / "python"),
-            "-m",
-            "uvicorn",
-            "--factory",
-            "bench._rivals:fastapi_feed",
-            "--port",
-            "PORT",
-            "--loop",
-            "uvloop",
-            "--http",
-            "httptools",
-            "--no-access-log",
-            "--log-level",
-            "error",
+            *(str(rivals / "bin" / "python"), "-m", "uvicorn", "--factory"),
+            *("bench._rivals:fastapi_feed", "--port", "PORT", "--loop", "uvloop"),
+            *("--http", "httptools", "--no-access-log", "--log-level", "error"),
         ],
         "/feed",
         DATABASE=str(database),
@@ -184,17 +172,8 @@ def fastapi(rivals, database):
 def datasette(rivals, database):
     return serving(
         [
-            str(rivals / "bin" / "datasette"),
-            "serve",
-            str(database),
-            "--port",
-            "PORT",
-            "--setting",
-            "num_sql_threads",
-            "2",
-            "--setting",
-            "cache_size_kb",
-            "65536",
+            *(str(rivals / "bin" / "datasette"), "serve", str(database), "--port", "PORT"),
+            *("--setting", "num_sql_threads", "2", "--setting", "cache_size_kb", "65536"),
         ],
         "/-/versions.json",
     )
@@ -203,31 +182,3 @@ def datasette(rivals, database):
 def list_history_wallets():
     """The addresses of the recorded history."""
     return json.loads(gzip.decompress(HISTORY.read_bytes()))["wallets"]
-
-
-@contextlib.contextmanager
-def replay_node(folder, *options):
-    """The address of tests/replay/replay.py with the recorded history."""
-    ready = Path(folder) / "node.addr"
-    process = subprocess.Popen(
-        [
-            sys.executable,
-            str(NODE),
-            "--history",
-            str(HISTORY),
-            "--port",
-            "0",
-            "--ready-file",
-            str(ready),
-            *options,
-        ],
-        stdout=subprocess.DEVNULL,
-    )
-    try:
-        while not (ready.exists() and ready.read_text().strip()):
-            time.sleep(0.05)
-        yield ready.read_text().strip()
-    finally:
-        process.terminate()
-        process.wait()
-        ready.unlink()

@@ -4,7 +4,9 @@ and what does it cost? Over a real Solana runtime whose notices pass a front tha
     python -m bench bell --tools FOLDER [--count 1000] [--people 20] [--rate 8] [--seed 5]
         [--faults none|off|drop|double|stall|cut|reorder|lie|all] [--interval 15]
 
-What it needs, and FOLDER: as for `bench live`. The front is 31 slots behind the runtime, as
+Needs ../shared/node/live, which no plain clone has: it starts Surfpool (a Solana node in one
+process) and sends it transactions. FOLDER has what its README.md asks for: node_modules and a
+virtual environment `venv` with solders. The front is 31 slots behind the runtime, as
 mainnet's finality is; it holds each notice back until the RPC front shows its slot. `off`: no bell;
 `drop`: every notice is lost; the others befall one notice in five. Exit 1 where a receipt is
 missing, extra or doubled.
@@ -28,9 +30,10 @@ import config
 import storage
 from accounts import api_keys, influencers
 from bench._ports import find_port
-from bench.live import LIVE, ROOT, VENUE, Runtime
+from bench._servers import ROOT, VENUE, Server
 from models import Address, Trade, Wallet
 
+LIVE = ROOT.parent / "shared" / "node" / "live"
 SHARE, LATE_SECONDS = 0.2, 3.0
 FAULTS = ("double", "stall", "cut", "reorder", "lie")
 
@@ -49,8 +52,13 @@ def main(arguments):
         return measure(Path(folder), stage, given)
 
 
-class Stage(Runtime):
+class Stage:
     """Surfpool, the front of its answers, the front of its notices, and who sends transactions."""
+
+    def __init__(self, folder, given):
+        if not LIVE.is_dir():
+            raise SystemExit(f"{LIVE} is not here")
+        self.folder, self.given, self.started = folder, given, []
 
     def __enter__(self):
         given, folder = self.given, self.folder
@@ -77,7 +85,32 @@ class Stage(Runtime):
 
     def __exit__(self, *exc):
         self.front.stop()
-        super().__exit__(*exc)
+        for process in reversed(self.started):
+            process.terminate()
+            process.wait(10)
+
+    def _start(self, argv, ready, stdout=subprocess.DEVNULL):
+        process = subprocess.Popen(
+            argv,
+            env={**os.environ, "NODE_PATH": str(self.given.tools / "node_modules")},
+            stdout=stdout,
+        )
+        self.started.append(process)
+        end = time.monotonic() + 120
+        while not ready.exists() or not ready.read_text().strip():
+            if process.poll() is not None or time.monotonic() > end:
+                raise SystemExit(f"{argv[1]} did not start")
+            time.sleep(0.05)
+        return process
+
+    def ask(self, path, body=None):
+        how = "POST" if body else "GET"
+        return requests.request(how, self.url + path, json=body, timeout=20).json()
+
+    def call(self, method, *params):
+        return self.ask("/", {"jsonrpc": "2.0", "id": 1, "method": method, "params": list(params)})[
+            "result"
+        ]
 
     def find_newest_slot(self):
         """The newest slot of the runtime, final or not."""
@@ -238,12 +271,8 @@ class Service:
 
     def memory(self):
         """Resident megabytes of all its processes."""
-        pids = [self.process.pid]
-        for pid in pids:
-            children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-            pids += map(int, children)
-        pages = sum(int(Path(f"/proc/{pid}/statm").read_text().split()[1]) for pid in pids)
-        return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+        server = Server(0, self.process.pid, 0)
+        return sum(size for _, size in server.read_memory()) / 1e6
 
     def stop(self):
         self.process.terminate()
@@ -274,23 +303,12 @@ def measure(folder, stage, given):
         time.sleep(5)
         after = stage.ask("/stats")["calls"]
         time.sleep(2 * given.interval + 5)
-        wait_for_rows(stage, service, given)
         memory, bell = service.memory(), service.health()["bell"]
     finally:
         service.stop()
     print(f"faults {given.faults}: {len(said['sent'])} transactions of {given.people} wallets sent")
     calls = {name: after.get(name, 0) - before.get(name, 0) for name in after}
     return judge(stage, said, service, calls, memory, bell)
-
-
-def wait_for_rows(stage, service, given):
-    """Polls come late on a busy machine: wait for what is missing, and say so."""
-    begun, wrong = time.monotonic(), find_wrong(stage, service)
-    if not wrong["missing"]:
-        return
-    while find_wrong(stage, service)["missing"] and time.monotonic() < begun + 8 * given.interval:
-        time.sleep(5)
-    print(f"{dict(wrong)} two polls after the end; waited {time.monotonic() - begun:.0f} s more")
 
 
 def is_settled(service, given):

@@ -3,10 +3,10 @@ migration, backups, restoring and copying is recorded write by write, then cut a
 with chance leftovers of what was not synced. Is all there that somebody was told, and does it go
 on?
 
-    python -m bench cuts [--cuts 10000] [--seed N] [--only NAME,NAME] [--number N] [--keep FOLDER]
+    python -m bench cuts [--cuts 10000] [--seed N] [--only NAME,NAME] [--number N]
 
-A seed gives the same cuts again; `--only NAME --number N` tries one of them alone, and `--keep`
-puts what it left into a folder. Exit 1 where a cut lost something.
+A seed gives the same cuts again; `--only NAME --number N` tries one of them alone. Exit 1 if a cut
+lost something.
 """
 
 import argparse
@@ -29,21 +29,18 @@ def main(arguments):
     parser.add_argument("--seed", type=int, default=random.randrange(10**6))
     parser.add_argument("--only", default=",".join(cuts.SCENARIOS))
     parser.add_argument("--number", type=int, help="this cut alone")
-    parser.add_argument("--keep", type=Path, help="write what --number left here")
     given = parser.parse_args(arguments)
     names = given.only.split(",")
     print(f"seed {given.seed}", flush=True)
     if given.number is not None:
-        return try_one(cuts.Trial(names[0], given.seed), given.number, given.keep)
+        return try_one(cuts.Trial(names[0], given.seed), given.number)
     wrong = sum(try_many(name, given.seed, given.cuts // len(names)) for name in names)
     print(f"{given.cuts // len(names) * len(names)} cuts, {wrong} lost something")
     return int(bool(wrong))
 
 
-def try_one(trial, number, keep):
+def try_one(trial, number):
     cut = trial.draw(number)
-    if keep:
-        trial.left(cut).write_to(keep)
     told = trial.judge(cut)
     print(cut, *told or ["as it should be"], sep="\n  ")
     return int(bool(told))

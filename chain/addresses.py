@@ -1,4 +1,4 @@
-"""Which addresses can be a wallet, and which of those somebody can hold a key of. Pure."""
+"""Which addresses can be wallets, and which of them can have a private key. Pure."""
 
 from chain.base58 import is_base58
 from chain.reading.instructions import WRAPPED_SOL
@@ -47,18 +47,17 @@ SYSVARS = frozenset(
     SysvarStakeHistory1111111111111111111111111
 """.split()
 )
-# Of Curve25519 in Edwards form (RFC 8032, 5.1): the prime of its field, and d.
+# Curve25519 in Edwards form (RFC 8032, 5.1): the field's prime, and d.
 PRIME = 2**255 - 19
 D = -121665 * pow(121666, -1, PRIME) % PRIME
 
 
 def is_address(text: object) -> bool:
-    """Is this the base58 form of 32 bytes?"""
     return is_base58(text, 32)
 
 
 def is_nobodys(address: str, programs: Programs | None = None) -> bool:
-    """Is this a program, a sysvar or wrapped SOL? `programs`: this instance's table."""
+    """Whether this is a program, a sysvar or wrapped SOL. `programs`: this instance's table."""
     return (
         address in NATIVE
         or address in SYSVARS
@@ -68,8 +67,10 @@ def is_nobodys(address: str, programs: Programs | None = None) -> bool:
 
 
 def is_on_curve(raw: bytes) -> bool:
-    """Is this (32 bytes) a point of the curve? Programs choose derived addresses off the curve. A
-    point fulfils -x² + y² = 1 + d x² y²: x² = (y² - 1) / (d y² + 1) must be a square (Euler).
+    """Whether these 32 bytes are a point on the curve. Program-derived addresses aren't.
+
+    A point satisfies -x² + y² = 1 + d x² y², so x² = (y² - 1) / (d y² + 1) must be a square
+    (Euler).
     """
     y = int.from_bytes(raw, "little") & (2**255 - 1)
     numerator, denominator = y * y - 1, D * y * y + 1

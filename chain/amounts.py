@@ -1,4 +1,4 @@
-"""Exact decimal text of integer amounts. No float, no rounding."""
+"""Exact decimal text for integer amounts. No floats, no rounding."""
 
 
 def exact(raw: int, decimals: int) -> str:
@@ -13,7 +13,7 @@ def sol(lamports: int) -> str:
 
 
 def show_lamports(lamports: int | None) -> str | None:
-    """As text, which no JSON parser rounds."""
+    """Return lamports as text, which JSON parsers don't round."""
     return None if lamports is None else str(lamports)
 
 

@@ -1,20 +1,20 @@
-"""Text as a reader sees it: without invisible characters, with letters that look alike as one."""
+"""Text as readers see it: without invisible characters, and with look-alike letters unified."""
 
 import re
 import unicodedata
 from string import ascii_lowercase
 
-# Unicode's Default_Ignorable_Code_Point, the bidi controls and the interlinear marks: readers do
-# not see them, machines read them.
+# Unicode's Default_Ignorable_Code_Point, bidi controls and interlinear marks: invisible to readers,
+# but not to programs.
 INVISIBLE = re.compile(
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
     "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb"
     "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
 ZERO_WIDTH_JOINER, EMOJI_STYLE, KEYCAPS = "\u200d", "\ufe0f", "0123456789#*"
-# What looks like a letter or a digit, from Unicode's confusables.txt
-# (unicode.org/Public/security/latest). A table of our own, because the packages that have one are
-# not kept up (confusable-homoglyphs: January 2024, 17 MB of memory) or need all of ICU (65 MB).
+# Look-alikes of letters and digits, from Unicode's confusables.txt
+# (unicode.org/Public/security/latest). Our own table, because packages with one are unmaintained
+# (confusable-homoglyphs: January 2024, 17 MB of memory) or need all of ICU (65 MB).
 LOOK_ALIKES = {
     "0": "🄍",
     "1": "➀",
@@ -53,20 +53,20 @@ LOOK_ALIKES = {
     "y": "ΥУγуʏɣᶌỿꭚүⲨҮᎩᎽꓬ¥ƴɎɏҰұყ𐊲𑢤𑣜𖽃",
     "z": "Ζᴢꮓ𐋵ᏃꓜƵƶȤȥʐᙆᵶ𑢩𑣄𑣥",
 }
-# White letters in black circles and squares, and those that flags are made of.
+# White letters in black circles and squares, and the letters that flags are made of.
 ENCLOSED = (0x1F150, 0x1F170, 0x1F1E6)
 LIKE = {one: letter for letter, alike in LOOK_ALIKES.items() for one in alike} | {
     chr(first + place): letter for first in ENCLOSED for place, letter in enumerate(ascii_lowercase)
 }
-# The small form of a capital that looks like a Latin one is a spelling of it.
+# The lowercase form of a look-alike capital counts as the same letter.
 LIKE_SMALL = {one.casefold(): letter for one, letter in LIKE.items()} | LIKE
 DIGIT_LIKE = str.maketrans("01i|", "olll")
-# Digits and signs written for letters.
+# Digits and symbols used in place of letters.
 LEET = str.maketrans("3457892@$€", "eastbgzase")
 
 
 def clean_text(text: str) -> str:
-    """Remove invisible format characters, except joiners and styles in an emoji."""
+    """Remove invisible format characters, except joiners and variation selectors in emoji."""
     return INVISIBLE.sub(_keep_in_emoji, text)
 
 
@@ -85,18 +85,18 @@ def _keep_in_emoji(found: re.Match[str]) -> str:
 
 
 def _is_symbol(character: str) -> bool:
-    """Is this an emoji or a skin tone?"""
+    """Whether this is an emoji or a skin tone."""
     return character != "" and unicodedata.category(character) in ("So", "Sk")
 
 
 def write_line(text: str) -> str:
-    """Return strangers' text on one line, without invisible characters."""
+    """Return untrusted text on one line, without invisible characters."""
     shown = "".join(one if one.isprintable() else " " for one in clean_text(text))
     return " ".join(shown.split())
 
 
 def fold(text: str) -> str:
-    """Write letters that look like Latin ones as those, small and without marks."""
+    """Replace look-alikes with Latin letters, in lowercase without accents."""
     # Lists fold a symbol per row, and nearly all symbols are ASCII.
     if text.isascii():
         return text.casefold()
@@ -106,7 +106,9 @@ def fold(text: str) -> str:
 
 
 def _drop_marks(text: str) -> str:
-    """Drop the marks of Latin letters. In other scripts they are vowels, or other letters."""
+    """Remove combining marks from Latin letters. In other scripts they are vowels or change the
+    letter.
+    """
     kept, is_latin = [], False
     for one in text:
         is_mark = unicodedata.category(one)[0] == "M"
@@ -117,19 +119,19 @@ def _drop_marks(text: str) -> str:
 
 
 def find_skeleton(text: str) -> str:
-    """A name without punctuation, all look-alikes as one (Unicode's UTS 39)."""
+    """Return a name without punctuation, with all look-alikes unified (Unicode's UTS 39)."""
     folded = fold(text).translate(DIGIT_LIKE)
     return join_pairs("".join(filter(_is_told_apart, folded)) or folded)
 
 
 def _is_told_apart(one: str) -> bool:
-    """Is this a letter, a mark, a digit or a picture?"""
+    """Whether this is a letter, a mark, a digit or a pictogram."""
     category = unicodedata.category(one)
     return category[0] in "LMN" or category == "So"
 
 
 def find_bare(text: str) -> str:
-    """Reduce a text to letters, with digits and signs read as the letters they replace."""
+    """Reduce text to letters, reading digits and symbols as the letters they replace."""
     letters = fold(text).translate(LEET).translate(DIGIT_LIKE)
     return join_pairs("".join(filter(str.isalnum, letters)))
 

@@ -3,9 +3,9 @@
 Layouts: SPL Token `state::Mint` (82 bytes) and Token-2022 `extension` (type-length-value entries
 from byte 166). Extensions have the names and shape of the node's jsonParsed encoding.
 
-A check says `fail` if the mint keeps a holder from selling or lets somebody take the tokens, `warn`
-if somebody has a power that could be used or a fee is taken, `pass` if the account rules it out,
-`unknown` if it could not be read. It is no verdict.
+A check is `fail` if the mint can stop holders from selling or lets someone take their tokens,
+`warn` if someone has a power they could use or there is a fee, `pass` if the account rules it out,
+and `unknown` if it couldn't be read. It isn't a verdict on the token.
 """
 
 import base64
@@ -20,9 +20,9 @@ from chain.amounts import exact
 from chain.reading.instructions import TOKEN, TOKEN_2022
 
 MINT_BYTES, INITIALIZED_AT, TYPE_AT, EXTENSIONS_AT, IS_MINT = 82, 45, 165, 166, 1
-# basis points: from here on a transfer fee is a fail, not a warning
+# Basis points. From here on, a transfer fee is a `fail`, not a `warn`.
 HIGH_FEE = 1000
-# beyond, a 64-bit supply leaves fewer than 18.5 million whole tokens
+# With more decimals, a 64-bit supply has fewer than 18.5 million whole tokens.
 MAX_DECIMALS = 12
 
 
@@ -35,8 +35,8 @@ class NotAMint(ValueError):
 
 @dataclass(frozen=True)
 class Mint:
-    """`supply` is in raw units. `extensions` maps jsonParsed names to their state, {} if it doesn't
-    matter here; None if they could not be read to the end.
+    """A mint account. `supply` is in raw units. `extensions`: {jsonParsed name: state}, {} if
+    irrelevant, or None if they couldn't be fully read.
     """
 
     supply: int
@@ -47,13 +47,13 @@ class Mint:
 
     @property
     def metadata(self) -> tuple[str | None, str | None]:
-        """(symbol, name) of the token-metadata extension: hostile text, or None."""
+        """(symbol, name) from the token-metadata extension; untrusted text or None."""
         state = (self.extensions or {}).get("tokenMetadata") or {}
         return state.get("symbol"), state.get("name")
 
     @property
     def transfer_fee_bps(self) -> int | None:
-        """The higher of two fees, in basis points; None if extensions could not be read."""
+        """The higher of the two fees, in basis points; None if extensions couldn't be read."""
         if self.extensions is None:
             return None
         state = self.extensions.get("transferFeeConfig") or {}
@@ -62,7 +62,7 @@ class Mint:
 
 
 def parse_mint(account: Any) -> Mint:
-    """Parse a node's account value ({"data", "owner"}). NotAMint explains why there is none."""
+    """Parse a node's account value ({"data", "owner"}). Raises NotAMint with the reason."""
     if not account:
         raise NotAMint("the node has no account at this address")
     if account.get("owner") not in (TOKEN, TOKEN_2022):
@@ -102,7 +102,7 @@ def _parse_bytes(raw: bytes, owner: str) -> Mint:
 
 
 def _option(raw: bytes, at: int) -> str | None:
-    """A COption<Pubkey>: four bytes of flag, then the key."""
+    """Read a COption<Pubkey>: a four-byte flag, then the key."""
     return base58.b58encode(raw[at + 4 : at + 36]) if any(raw[at : at + 4]) else None
 
 
@@ -120,7 +120,7 @@ def _parse_extensions(raw: bytes) -> dict[str, Any] | None:
             name, parse = EXTENSIONS.get(kind, (f"type{kind}", _no_state))
             found[name] = parse(state)
             at += 4 + length
-    # an entry shorter than its layout
+    # An entry shorter than its layout.
     except struct.error:
         return None
     return found
@@ -131,7 +131,7 @@ def _no_state(state: bytes) -> dict[str, Any]:
 
 
 def _key(state: bytes, at: int = 0) -> str | None:
-    """A key where all zeros stand for none."""
+    """Read a key; all zeros mean None."""
     (key,) = struct.unpack_from("32s", state, at)
     return base58.b58encode(key) if any(key) else None
 
@@ -168,7 +168,7 @@ def _scaled(state: bytes) -> dict[str, Any]:
 
 
 def _metadata(state: bytes) -> dict[str, Any]:
-    # after the update authority and the mint
+    # Skip the update authority and the mint.
     at, texts = 64, []
     for _ in ("name", "symbol"):
         (length,) = struct.unpack_from("<I", state, at)
@@ -178,7 +178,7 @@ def _metadata(state: bytes) -> dict[str, Any]:
     return {"name": texts[0], "symbol": texts[1]}
 
 
-# By number in the program's ExtensionType; those of token accounts cannot stand in a mint.
+# By number in the program's ExtensionType. Token account extensions can't occur in a mint.
 EXTENSIONS = {
     1: ("transferFeeConfig", _transfer_fee),
     3: ("mintCloseAuthority", lambda state: {"closeAuthority": _key(state)}),
@@ -202,7 +202,9 @@ EXTENSIONS = {
 
 
 def check_mint(account: Any, now_ms: int) -> list[dict[str, Any]]:
-    """In the order of CHECKS. `account`: a node's value or None, read at `now_ms`."""
+    """Return all checks, in the order of CHECKS. `account`: a node's value or None, read at
+    `now_ms`.
+    """
     try:
         mint, why = parse_mint(account), ""
     except NotAMint as error:
@@ -247,7 +249,7 @@ def check_decimals(mint: Mint) -> tuple[str, str]:
 
 
 def _of_extension(name: str, absent: str) -> Callable[[Callable[[Any], tuple[str, str]]], Check]:
-    """`pass` without the extension, otherwise the wrapped function's answer."""
+    """Decorate a check: it returns `pass` if the mint doesn't have the extension."""
 
     def wrap(judge: Callable[[Any], tuple[str, str]]) -> Check:
         def check(mint: Mint) -> tuple[str, str]:
@@ -255,7 +257,7 @@ def _of_extension(name: str, absent: str) -> Callable[[Callable[[Any], tuple[str
                 return "unknown", "the mint's extensions could not be read"
             try:
                 return judge(mint.extensions[name]) if name in mint.extensions else ("pass", absent)
-            # a node's JSON that is not as documented
+            # JSON from a node that differs from the documentation.
             except (KeyError, TypeError, AttributeError):
                 return "unknown", "the state of the extension could not be read"
 
@@ -266,7 +268,7 @@ def _of_extension(name: str, absent: str) -> Callable[[Callable[[Any], tuple[str
 
 @_of_extension("transferFeeConfig", "the token charges no transfer fee")
 def check_transfer_fee(state: Any) -> tuple[str, str]:
-    """Judge the higher of two fees: it is at most two epochs away."""
+    """Judge the higher of the two fees: the change is at most two epochs away."""
     names = ("olderTransferFee", "newerTransferFee")
     older, newer = (state[name]["transferFeeBasisPoints"] for name in names)
     authority = state.get("transferFeeConfigAuthority")

@@ -1,4 +1,4 @@
-"""What a node sends over a WebSocket: from JSON to plain values, or ValueError. Pure."""
+"""Parse WebSocket messages from a node. Raises ValueError if malformed. Pure."""
 
 from typing import Any, NamedTuple
 
@@ -8,20 +8,20 @@ NOTICES = "logsNotification", "accountNotification"
 
 
 class Reply(NamedTuple):
-    """The answer to a request. `subscription`: None if the node refused it."""
+    """The response to a request. `subscription`: None if the node refused it."""
 
     ident: int
     subscription: int | None
 
 
 class Notice(NamedTuple):
-    """Something happened that was subscribed to; what, isn't read."""
+    """An event for a subscription. Its content isn't read."""
 
     subscription: int
 
 
 def read_message(message: Any) -> Reply | Notice | None:
-    """None for an irrelevant message. ValueError if it is malformed."""
+    """Parse a message; None if it is irrelevant. Raises ValueError if it is malformed."""
     if not isinstance(message, dict):
         raise ValueError("a message that is not an object")
     if "method" not in message:

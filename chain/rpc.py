@@ -1,6 +1,8 @@
-"""Client of Solana nodes: JSON-RPC over one keep-alive connection per endpoint, paced, with
-deadlines. Endpoints are tried in their order of preference. Their URLs may carry tokens, so they
-are called `endpoint 1`, `endpoint 2`... everywhere.
+"""Client for Solana nodes: JSON-RPC over one keep-alive connection per endpoint, rate-limited, with
+deadlines.
+
+Endpoints are tried in order of preference. Their URLs may contain tokens, so logs and errors call
+them `endpoint 1`, `endpoint 2`...
 """
 
 import contextlib
@@ -21,36 +23,36 @@ from urllib3 import HTTPConnectionPool, HTTPSConnectionPool, Timeout
 from urllib3.exceptions import HTTPError
 from urllib3.util import make_headers, parse_url
 
-# Seconds for a whole answer: a read time-out alone does not stop a slow drip.
+# Seconds for a whole response: a read timeout alone doesn't stop a slow drip.
 DEADLINE_SECONDS = 15.0
-# Seconds after which a call begins no further try: two nodes that hang cost no more than one.
+# Seconds after which a call starts no new try, so two hanging nodes cost no more than one.
 CALL_SECONDS = 20.0
 TIMEOUT = Timeout(connect=5, read=DEADLINE_SECONDS)
 MAX_ANSWER_BYTES = 16 * 2**20
-# Of one call, over all endpoints.
+# Tries per call, over all endpoints.
 MAX_TRIES = 4
-# A call waits no longer for endpoints that rest.
+# Maximum wait of a call for paused endpoints.
 MAX_WAIT_SECONDS = 3.0
-# How long an endpoint rests after a 429 without Retry-After, and after a 403.
+# How long to pause an endpoint after a 429 without Retry-After, and after a 403.
 THROTTLED_SECONDS = 10.0
 FORBIDDEN_SECONDS = 600.0
 MAX_REST_SECONDS = 300.0
-# In a row.
+# Consecutive failures.
 FAILURES_TO_REST = 3
 THROTTLE_CODES = {429, -32005, -32029}
 OUR_FAULT_CODES = {-32600, -32602, -32015}
-# Some providers lack some methods: another endpoint may have it.
+# Some providers lack some methods, so try another endpoint.
 UNKNOWN_METHOD = -32601
-# A block cleaned up, ahead, skipped or not yet here; an unknown `before`.
+# A block that is pruned, skipped or not available yet; an unknown `before`.
 NOT_FOUND_CODES = {-32001, -32004, -32007, -32009, -32014, -32020}
 
 
 class RpcError(Exception):
-    """The message is fit for health and logs: no URL, no token."""
+    """An RPC error. Its message is safe for health and logs: no URL, no token."""
 
 
 class Unavailable(RpcError):
-    """No endpoint could answer now; `retry_in` seconds is when one may."""
+    """No endpoint could respond. `retry_in`: seconds until one may."""
 
     def __init__(self, message: str, retry_in: float = 0.0) -> None:
         super().__init__(message)
@@ -58,21 +60,23 @@ class Unavailable(RpcError):
 
 
 class Resting(Unavailable):
-    """Every endpoint rests: nobody was asked."""
+    """Every endpoint is paused; none was queried."""
 
 
 class Refused(RpcError):
-    """The node says that the request is wrong: retrying is useless."""
+    """The node says the request is invalid; retrying is useless."""
 
 
 class BadAnswer(RpcError):
-    """The last answer did not pass the caller's check, or the node lacks what was requested."""
+    """The last response failed the caller's check, or the node doesn't have the requested data."""
 
 
 class _Failure(Exception):
-    """One failed try. `rest`: seconds to leave the whole endpoint alone; 0: only after several
-    failures in a row. `ends_as`: what the call raises if this was its last try. `elsewhere`: may
-    another endpoint answer better?
+    """A failed try.
+
+    `rest`: seconds to pause the whole endpoint; 0: only after several consecutive failures.
+    `ends_as`: what the call raises if this was its last try. `elsewhere`: whether to try another
+    endpoint.
     """
 
     def __init__(
@@ -87,7 +91,7 @@ class _Failure(Exception):
 
 
 class Rpc:
-    """All endpoints. Calls take turns: one request is under way at a time."""
+    """All endpoints. Only one request runs at a time."""
 
     def __init__(
         self,
@@ -103,12 +107,12 @@ class Rpc:
         self._clock, self._sleep, self._ids = clock, sleep, itertools.count(1)
         self._asked: deque[float] = deque()
         self._asking_since: float | None = None
-        # How often a node said anything: whoever sees it grow knows that nodes can be reached.
+        # Responses from nodes so far; if it grows, nodes are reachable.
         self.answers = 0
         self._lock = threading.Lock()
 
     def is_reachable(self) -> bool:
-        """Does any endpoint answer a cheap question?"""
+        """Whether any endpoint answers a cheap request."""
         before = self.answers
         with contextlib.suppress(RpcError), self._lock:
             self._call("getSlot", [], lambda result: result, None, len(self.endpoints))
@@ -121,9 +125,10 @@ class Rpc:
         check: Callable[[Any], Any] = lambda result: result,
         avoid: str | None = None,
     ) -> tuple[Any, str]:
-        """Ask until an answer passes `check`; return (what `check` returns, the endpoint's label).
-        ValueError from `check` leads to another try. `avoid`: label of an endpoint not to ask, if
-        there is another. Raises Unavailable, Refused or BadAnswer.
+        """Call until a result passes `check`. Return (what `check` returns, the endpoint's label).
+
+        If `check` raises ValueError, try again. `avoid`: label of an endpoint to skip if there is
+        another. Raises Unavailable, Refused or BadAnswer.
         """
         with self._lock:
             return self._call(method, params, check, avoid, MAX_TRIES)
@@ -161,7 +166,7 @@ class Rpc:
             endpoint.note_failure(0)
             raise _Failure(str(error), ends_as=BadAnswer) from error
         except _Failure as failure:
-            # Any other end says that the endpoint is well.
+            # With any other outcome the endpoint itself works.
             if failure.ends_as is Unavailable:
                 endpoint.note_failure(failure.rest)
             else:
@@ -172,15 +177,15 @@ class Rpc:
         return answer
 
     def _choose(self, method: str, tried: Container[str | None]) -> "Endpoint":
-        """Wait for the most preferred untried endpoint; a resting one only if all rest."""
+        """Wait for the preferred untried endpoint. Uses a paused one only if all are paused."""
         now = self._clock()
         endpoint = min(
             self.endpoints,
             key=lambda e: (e.rest(now) > MAX_WAIT_SECONDS, e.label in tried, e.rest(now)),
         )
         if endpoint.rest(now) > MAX_WAIT_SECONDS:
-            raise Resting(f"{method}: every endpoint rests", endpoint.rest(now))
-        # Even a sleep of nothing gives the processor away.
+            raise Resting(f"{method}: every endpoint is paused", endpoint.rest(now))
+        # Even sleep(0) yields the CPU.
         if (seconds := endpoint.wait(method, now)) > 0:
             self._sleep(seconds)
         endpoint.take_turn(method)
@@ -190,7 +195,7 @@ class Rpc:
         self.answers, self._asking_since = self.answers + 1, None
 
     def silent_for(self) -> float:
-        """Seconds since a node was first asked without any answer since; 0.0 after an answer."""
+        """Seconds since the first request without any response since; 0.0 after a response."""
         since = self._asking_since
         return 0.0 if since is None else self._clock() - since
 
@@ -202,7 +207,7 @@ class Rpc:
             self._asked.popleft()
 
     def report(self) -> dict[str, Any]:
-        """Requests in the last minute, and seconds for which endpoints rest."""
+        """Requests in the last minute, and remaining pauses of endpoints in seconds."""
         now = self._clock()
         resting = {
             e.label: round(e.rests_until - now, 1) for e in self.endpoints if e.rests_until > now
@@ -215,15 +220,15 @@ class Rpc:
 
 
 def _check(check: Callable[[Any], Any], result: Any) -> Any:
-    """Apply a check. If the check itself fails, the answer is malformed in an unforeseen way."""
+    """Run a check. If it fails with another error, the result is malformed in an unforeseen way."""
     try:
         return check(result)
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError) as error:
-        raise ValueError(f"a malformed answer ({type(error).__name__})") from error
+        raise ValueError(f"a malformed response ({type(error).__name__})") from error
 
 
 class Endpoint:
-    """One node: a connection, a pace for each method, rests after throttling and failures."""
+    """One node: a connection, a rate limit per method, and pauses after throttling and failures."""
 
     def __init__(
         self, url: str, label: str, requests_per_second: float, clock: Callable[[], float]
@@ -239,21 +244,21 @@ class Endpoint:
         return max(0.0, self.rests_until - now)
 
     def wait(self, method: str, now: float) -> float:
-        """Seconds until it may be asked for the method."""
+        """Seconds until the method may be called."""
         return max(self.rest(now), self._free_at.get(method, 0.0) - now)
 
     def take_turn(self, method: str) -> None:
         self._free_at[method] = self._clock() + self._interval
 
     def note_failure(self, rest: float) -> None:
-        """Rest after several failures; the rest doubles with each further one."""
+        """Pause after several failures. The pause doubles with each further one."""
         self.failures += 1
         if not rest and self.failures >= FAILURES_TO_REST:
             rest = min(MAX_REST_SECONDS, 2.0 ** (self.failures - FAILURES_TO_REST))
         self.rests_until = max(self.rests_until, self._clock() + rest)
 
     def ask(self, method: str, params: list[Any], ident: int) -> Any:
-        """Raises _Failure."""
+        """Send one request. Raises _Failure."""
         status, headers, body = self._post(
             {"jsonrpc": "2.0", "id": ident, "method": method, "params": params}
         )
@@ -261,12 +266,12 @@ class Endpoint:
         if "error" in answer:
             _raise_error(answer["error"], headers)
         if answer.get("id") != ident or "result" not in answer:
-            raise _Failure("an answer to another request")
+            raise _Failure("a response to another request")
         return answer["result"]
 
     def _post(self, payload: dict[str, Any]) -> tuple[int, Any, bytes]:
         try:
-            # No proxy, no netrc, no cookies: nothing but the settings steers a request.
+            # No proxy, netrc or cookies: only the settings affect requests.
             response = self._pool.urlopen(
                 *("POST", self._target, orjson.dumps(payload), self._headers),
                 timeout=TIMEOUT,
@@ -277,7 +282,7 @@ class Endpoint:
             )
             with contextlib.closing(response):
                 return response.status, response.headers, _read(response)
-        # The text of the error names the URL.
+        # The error's message contains the URL.
         except (HTTPError, OSError) as error:
             raise _Failure(type(error).__name__) from None
 
@@ -287,7 +292,7 @@ def _read(raw: Any) -> bytes:
     while chunk := raw.read(65536, decode_content=True):
         body += chunk
         if len(body) > MAX_ANSWER_BYTES:
-            raise _Failure("an answer of more than 16 MB", ends_as=BadAnswer)
+            raise _Failure("a response of more than 16 MB", ends_as=BadAnswer)
     return bytes(body)
 
 
@@ -301,9 +306,9 @@ def _parse(status: int, headers: Any, body: bytes) -> dict[str, Any]:
     try:
         answer = orjson.loads(body)
     except ValueError:
-        raise _Failure("an answer that is not JSON") from None
+        raise _Failure("the response is not JSON") from None
     if not isinstance(answer, dict):
-        raise _Failure("an answer that is not an object")
+        raise _Failure("the response is not an object")
     return answer
 
 
@@ -324,13 +329,13 @@ def _raise_error(error: Any, headers: Any) -> NoReturn:
 
 def _retry_after(headers: Any) -> float:
     value = headers.get("Retry-After") or ""
-    # Python reads no number of thousands of digits.
+    # Limit the digits: Python refuses to parse huge numbers.
     seconds = int(value[:9]) if value.isdecimal() else THROTTLED_SECONDS
     return float(min(seconds, MAX_REST_SECONDS))
 
 
 class _TimedReader(io.RawIOBase):
-    """Reads a socket until DEADLINE_SECONDS from now."""
+    """Reads from a socket for up to DEADLINE_SECONDS."""
 
     def __init__(self, sock: socket.socket) -> None:
         self._socket, self._file = sock, sock.makefile("rb", buffering=0)
@@ -352,7 +357,7 @@ class _TimedReader(io.RawIOBase):
 
 
 class _TimedResponse(HTTPResponse):
-    """An answer that is read until the deadline."""
+    """A response with a deadline for reading."""
 
     def __init__(self, sock: socket.socket, *args: Any, **options: Any) -> None:
         super().__init__(sock, *args, **options)
@@ -368,7 +373,7 @@ def _read_target(url: str) -> tuple[str, dict[str, str]]:
 
 
 def _open_pool(url: str) -> HTTPConnectionPool:
-    """A pool of one connection whose answers end at the deadline."""
+    """Return a pool with one connection whose responses have the deadline."""
     parsed = parse_url(url)
     pool: HTTPConnectionPool
     if parsed.scheme == "https":

@@ -1,6 +1,6 @@
-"""Token-2022's scaled amounts: a mint may show a multiple of the raw units. Pure.
+"""Token-2022 scaled amounts: a mint may display a multiple of the raw units. Pure.
 
-Only what is displayed and estimated is multiplied: raw units, lots and results never are.
+Only displayed and estimated amounts are scaled, never raw units, lots or results.
 """
 
 from decimal import Decimal, InvalidOperation
@@ -12,12 +12,12 @@ import orjson
 from chain.amounts import exact
 
 ONE = Fraction(1)
-# Powers of ten that a multiplier may have; beyond them, the state is nonsense.
+# Range of a multiplier in powers of ten; anything else is nonsense.
 MIN_EXPONENT, MAX_EXPONENT = -30, 30
 
 
 class Scale(NamedTuple):
-    """Decimal text of the multiplier until `changes_at` (Unix seconds) and from then on; None if it
+    """The multiplier as decimal text, before and after `changes_at` (Unix seconds); None if it
     can't be read.
     """
 
@@ -26,7 +26,7 @@ class Scale(NamedTuple):
     after: str | None
 
     def find(self, at: int) -> Fraction | None:
-        """The multiplier at a time, Unix seconds."""
+        """Return the multiplier at a time (Unix seconds)."""
         text = self.after if at >= self.changes_at else self.before
         return None if text is None else Fraction(text)
 
@@ -38,7 +38,7 @@ UNKNOWN = Scale(None, 0, None)
 
 
 def load_scale(text: str) -> Scale:
-    """UNKNOWN if the stored text is damaged."""
+    """Parse a stored scale; UNKNOWN if it is damaged."""
     try:
         before, changes_at, after = orjson.loads(text)
         return Scale(before and _read(before), int(changes_at), after and _read(after))
@@ -47,7 +47,7 @@ def load_scale(text: str) -> Scale:
 
 
 def read_scale(extensions: dict[str, Any] | None) -> Scale | None:
-    """From a mint's extensions (chain.mints); None if it shows raw units as they are."""
+    """Read a scale from a mint's extensions (chain.mints); None if raw units aren't scaled."""
     if extensions is None:
         return UNKNOWN
     state = extensions.get("scaledUiAmountConfig")
@@ -61,7 +61,7 @@ def read_scale(extensions: dict[str, Any] | None) -> Scale | None:
 
 
 def _read(told: Any) -> str | None:
-    """The chain has a float of 64 bits; its shortest decimal text is what wallets show."""
+    """The chain stores a 64-bit float; wallets display its shortest decimal text."""
     try:
         number = Decimal(str(told))
     except InvalidOperation:
@@ -72,7 +72,7 @@ def _read(told: Any) -> str | None:
 
 
 def show_amount(raw: int, decimals: int, multiplier: Fraction | None) -> str | None:
-    """Exact text of what is displayed, cut off after `decimals` places; None if unknown."""
+    """Return the displayed amount, truncated to `decimals` places; None if unknown."""
     if multiplier is None:
         return None
     scaled = abs(raw) * multiplier.numerator // multiplier.denominator

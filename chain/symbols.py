@@ -1,9 +1,9 @@
-"""How tokens are shown: only the well-known mints listed here own their symbols. Pure."""
+"""Token symbols: only the well-known mints listed here own theirs. Pure."""
 
 from chain.letters import find_bare, write_line
 from chain.reading.quotes import QUOTES
 
-# {mint: symbol}. Other currencies, then tokens that many know.
+# {mint: symbol}. Other currencies first, then well-known tokens.
 SYMBOLS = {quote.mint: quote.symbol for quote in QUOTES} | {
     "So11111111111111111111111111111111111111112": "SOL",
     "USD1ttGY1N17NEEHLmELoaybftRBUSErhqYiQzvEmuB": "USD1",
@@ -33,7 +33,7 @@ SYMBOLS = {quote.mint: quote.symbol for quote in QUOTES} | {
     "2zMMhcVQEXDtdE6vsFS7S7D5oUodfJHE8vd1gnBouauv": "PENGU",
     "9BB6NFEcjBCtnNLFko2FqVQBq8HHM13kCyYcdQbgpump": "FARTCOIN",
 }
-# What they are called, too.
+# Other names for them.
 OTHER_NAMES = {
     "WSOL": "SOL",
     "Solana": "SOL",
@@ -49,12 +49,12 @@ OWNED = {find_bare(name): symbol for name, symbol in OTHER_NAMES.items()} | {
 
 
 def show_symbol(mint: str | None, told: str | None) -> str | None:
-    """A well-known token's own symbol, otherwise its maker's, marked if it imitates."""
+    """Return a well-known token's symbol, or the issuer's text, marked if it imitates one."""
     return SYMBOLS.get(mint or "") or mark_name(mint, told)
 
 
 def mark_name(mint: str | None, told: str | None) -> str | None:
-    """The maker's text on one line, marked with the mint if it imitates a known symbol."""
+    """Return the issuer's text on one line, marked with the mint if it imitates a known symbol."""
     text = write_line(told or "").removesuffix(_suffix(mint))
     if find_imitated(mint, text) is None:
         return text or None
@@ -62,7 +62,7 @@ def mark_name(mint: str | None, told: str | None) -> str | None:
 
 
 def find_imitated(mint: str | None, shown: str | None) -> str | None:
-    """The well-known symbol that a token looks like without being it."""
+    """Return the well-known symbol that another token imitates, or None."""
     if mint in SYMBOLS:
         return None
     told = (shown or "").removesuffix(_suffix(mint))

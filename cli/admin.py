@@ -13,9 +13,9 @@ MAX_NUMBER = 2**63 - 1
 
 def add_commands(commands: Commands) -> None:
     """Add the commands of `admin`."""
-    admin = add_group(commands, "admin", "log in to the operator's pages at /admin")
+    admin = add_group(commands, "admin", "sign in to the operator's pages at /admin")
     add_command(
-        admin, "login", run_admin_login, "print a link that logs one browser in, for ten minutes"
+        admin, "login", run_admin_login, "print a link that signs in one browser, for ten minutes"
     )
     logout = add_command(admin, "logout", run_admin_logout, "end operator sessions")
     which = logout.add_mutually_exclusive_group(required=True)
@@ -41,7 +41,7 @@ def run_admin_login(config: Config, args: Namespace) -> None:
     print_result(
         args,
         {"link": link, "code": code, "endsAt": ends},
-        f"{link}\nIt works once, until {ends}. Whoever opens it can do all that /admin can.",
+        f"{link}\nIt works once, until {ends}. Anyone with this link has full admin access.",
     )
 
 

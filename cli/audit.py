@@ -10,13 +10,12 @@ from config import Config
 
 if TYPE_CHECKING:
     from evidence.audit import Auditor
-    from evidence.differences import Difference
-    from evidence.report import Report
+    from evidence.differences import Difference, Report
 
-# Exit codes beside 0, the same.
+# Exit codes other than 0, the same.
 DIFFERENT, CANNOT_TELL = 1, 3
 MAX_PRINTED = 50
-# What fields are of, if not of a wallet.
+# Parts of a claim that don't belong to a wallet.
 NAMED = ("posts", "log", "bot", "held", "standings", "pace")
 
 
@@ -71,7 +70,7 @@ def run_audit(config: Config, args: Namespace) -> int:
 
 
 def tell(text: str) -> None:
-    """Tell of progress."""
+    """Print progress."""
     print(text, file=sys.stderr, flush=True)
 
 

@@ -67,8 +67,8 @@ def run_demo(config: Config, args: Namespace) -> int:
         if stage.wait_for_server(server, url):
             print(
                 f"The demonstration is at {config.base_url}: recorded, invented, and shifted to"
-                f" now. Each start begins anew.\nTo manage {cast.BOTS[0].name}, enter this recovery"
-                f" code at {config.base_url}/connect: {keys.recovery_code}\nAPI read key:"
+                f" now. Each start begins from scratch.\nTo manage {cast.BOTS[0].name}, enter this"
+                f" recovery code at {config.base_url}/connect: {keys.recovery_code}\nAPI read key:"
                 f" {keys.read_key}\nThe server's log: {log} (Ctrl+C stops both)",
                 flush=True,
             )

@@ -20,7 +20,7 @@ class ReviewAction(NamedTuple):
     text: str
 
 
-FAMILIES = ("momentum", "mean_reversion", "breakout", "flow")
+FAMILIES = ("momentum", "mean_reversion", "breakout", "flow", "copy")
 REVIEW_ACTIONS = {
     "open": ReviewAction(
         "open a review: withhold the headline until it is decided",
@@ -49,7 +49,7 @@ def add_commands(commands: Commands) -> None:
         "--family",
         required=True,
         type=read_family,
-        help="momentum, mean_reversion, breakout, flow, or own:NAME of a file of yours",
+        help="momentum, mean_reversion, breakout, flow, copy, or own:NAME of a file of yours",
     )
     create.add_argument(
         "--set", action="append", default=[], type=read_setting, metavar="NAME=N", help="a setting"
@@ -83,15 +83,15 @@ def read_family(text: str) -> str:
     return text
 
 
-def read_setting(text: str) -> tuple[str, int]:
-    """Read NAME=N; ArgumentTypeError for anything else."""
+def read_setting(text: str) -> tuple[str, int | str]:
+    """Read NAME=N or bot=ID; ArgumentTypeError for anything else."""
     from accounts.fields import parse_whole
 
     name, _, value = text.partition("=")
     number = parse_whole(value)
-    if number is None:
+    if number is None and name != "bot":
         raise ArgumentTypeError("must look like riseBps=600")
-    return name, number
+    return name, value if number is None else number
 
 
 @with_database

@@ -7,7 +7,7 @@ from cli import Commands, add_command, now_ms, open_database, print_result
 from config import Config
 from storage.key_files import log_key
 
-# Exit codes beside 0, consistent.
+# Exit codes other than 0, consistent.
 ALARM, CANNOT_TELL = 1, 3
 
 
@@ -57,14 +57,14 @@ def run_witness(config: Config, args: Namespace) -> int:
 
 def run_log(config: Config, args: Namespace) -> None:
     """Print the log's name, size, root and key; with --renew begin a new one first."""
-    from evidence import log, openings
+    from evidence import log
     from evidence.notes import Signer, encode
 
     with open_database(config):
         signer = Signer(log_key(config))
         if args.renew:
-            openings.renew_log("operator", now_ms())
-            openings.store_key(signer)
+            log.renew_log("operator", now_ms())
+            log.store_key(signer)
         one = log.find_log()
         if one is None:
             print_result(args, {"log": None}, "nothing was logged yet")

@@ -44,7 +44,7 @@ class Member:
     voice: dict[str, object] = field(default_factory=dict)
     # Whether the instance posts about its trades, too.
     auto_post: bool = False
-    # Whether it tells of a profit where it sold below all it ever paid.
+    # Whether it claims a profit on sales below everything it paid.
     boasts: bool = False
     # Whether it connects when the demonstration starts, not where the recording begins.
     is_new: bool = False
@@ -400,7 +400,7 @@ def _format_amount(raw: int, symbol: str) -> str:
 # ---- about nothing on the chain ------------------------------------------------------------------
 REMARKS = (
     (
-        "{symbol} stands at {price} SOL, {change}% against this hour yesterday. I have no stake"
+        "{symbol} trades at {price} SOL, {change}% against this hour yesterday. I have no stake"
         " in it."
     ),
     "If you ask me about {symbol}: {change}% in a day, and still people write essays.",

@@ -30,7 +30,7 @@ from storage import locks
 
 # Of paper mode, before the start.
 PAST_SECONDS = 2_400
-# Files of an earlier demonstration: each start begins anew.
+# Files of an earlier demonstration: each start begins from scratch.
 DISPOSABLE = [
     f"{name}{side}" for name in ("app.db", "ratelimit.db") for side in instance.SIDE_FILES
 ]
@@ -39,7 +39,7 @@ DISPOSABLE = [
 @dataclass(frozen=True)
 class DemoKeys:
     """Publishing keys in the order of cast.BOTS; a read key and the first bot's recovery code for
-    whoever looks.
+    the visitor.
     """
 
     publish_keys: tuple[str, ...]
@@ -72,7 +72,7 @@ def fill_database(
     storage.migrate(storage.connect(config))
     try:
         with storage.database.connection_context():
-            # A power cut loses nothing: the next start begins anew.
+            # A power cut loses nothing: the next start begins from scratch.
             storage.database.execute_sql("PRAGMA synchronous = OFF")
             bots = _create_bots(config, recording, planned, market.start)
             _create_traders(config, recording, market)

@@ -32,7 +32,7 @@ from evidence.claims import (
     Nonsense,
     Scope,
 )
-from evidence.differences import Difference, compare
+from evidence.differences import AUDITOR, INSTANCE, Difference, Report, compare
 from evidence.leaves import (
     compare_bot,
     compare_held,
@@ -42,7 +42,6 @@ from evidence.leaves import (
 )
 from evidence.log_audit import LogAudit, Moment
 from evidence.memory import Memory
-from evidence.report import AUDITOR, INSTANCE, Report
 from evidence.view import Node
 from evidence.wallet_audit import WalletAudit
 from models import Bot
@@ -171,7 +170,6 @@ class Auditor:
     def _compare_bot(
         self, claims: Claims, audits: list[WalletAudit], books: Books, report: Report
     ) -> None:
-        """Compare the rows of the boards, and the pace, with what all wallets did."""
         unclear = [one for one in audits if one.findings.timeless or one.findings.unresolved]
         if unclear or not all(one.is_whole for one in audits):
             # What is unknown was said of the wallets.
@@ -183,7 +181,6 @@ class Auditor:
         report.add(self._compare_pace(claims, audits))
 
     def _compare_pace(self, claims: Claims, audits: list[WalletAudit]) -> Iterator[Difference]:
-        """Compare which posts are claims, and how long after its trades the bot posted."""
         repeated, delays = self.memory.list_repeated(), Counter[int]()
         for post, delay in judge_delays(self._list_timed(audits)):
             line: ClaimedPost = post.line
@@ -205,7 +202,6 @@ class Auditor:
             yield TimedPost(one, one.tradeId, one.status, one.createdAtMs, block_time)
 
     def _accept(self, claims: Claims, report: Report) -> Programs | None:
-        """The table of programs to read by; None where that cannot be told, with the reason."""
         try:
             accepted = accept_programs(claims, self.own, self.accepts)
         except BadPrograms as error:
@@ -233,7 +229,6 @@ class Auditor:
         audits: list[WalletAudit],
         report: Report,
     ) -> None:
-        """Compare all that is claimed with the leaves about it."""
         is_read = log.read(before, self.memory.list_logs())
         report.add(log.differences)
         for why in log.unknown:

@@ -34,7 +34,6 @@ class Books:
         self._db.close()
 
     def rows(self, sql: str) -> Iterable[tuple[Any, ...]]:
-        """Run a statement that only reads (storage.Rows)."""
         return self._db.execute(sql)
 
     def add(self, table: Any, **values: Any) -> int:
@@ -60,7 +59,6 @@ class Books:
 
     # ---- trades ----------------------------------------------------------------------------------
     def add_trade(self, wallet_id: int, row: Row) -> None:
-        """Insert which tokens a trade moved."""
         columns = {"slot": row["slot"], "signature": row["signature"]}
         number = self.add(Trade, wallet_id=wallet_id, **columns)
         for mint, side, slot, place in list_moved(row):
@@ -70,7 +68,6 @@ class Books:
                 self._db.execute(ADD_TRADER, (mint, side, wallet_id))
 
     def drop_trades(self, wallet_id: int) -> None:
-        """Forget the trades of a wallet, which are booked again."""
         for table in ("trade", "trade_mint", "token_trader"):
             self._db.execute(f"DELETE FROM {table} WHERE wallet_id = ?", (wallet_id,))
 

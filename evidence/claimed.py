@@ -7,7 +7,7 @@ named here.
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
 
@@ -18,20 +18,24 @@ from chain.stored.derived import DERIVED, Derived
 from chain.stored.standings import BOARDS, Board, StandingRow, work_out
 from chain.stored.store import list_summary
 from chain.stored.tables import DelayTotal
-from evidence.receipts import name_member, show_json
+from evidence.lines import Json, name_member, show_json
 from storage import Rows
 
-Json = dict[str, Any]
 # What follows from a wallet's ledger.
 SUMS = (*list_summary(), "last_trade_at")
 WALLET = f"""
 SELECT {", ".join(f"w.{name}" for name in SUMS)}, b.uid, e.uid, w.bot_since
 FROM wallet w LEFT JOIN bot b ON b.id = w.bot_id LEFT JOIN bot e ON e.id = w.earlier_bot_id
 WHERE w.id = {{wallet}}"""
+SPAN = {
+    "botId": "b.uid",
+    "ownership": "a.ownership",
+    "attachedAtMs": "a.attached_at",
+    "detachedAtMs": "a.detached_at",
+}
+HELD = (*(f"a.{name}" for name in Holdings._fields), *(f"t.{name}" for name in Sums._fields))
 SPANS = f"""
-SELECT a.id, b.uid, a.ownership, a.attached_at, a.detached_at,
-       {", ".join(f"a.{name}" for name in Holdings._fields)},
-       {", ".join(f"t.{name}" for name in Sums._fields)}
+SELECT a.id, {", ".join((*SPAN.values(), *HELD))}
 FROM attachment a JOIN bot b ON b.id = a.bot_id
 LEFT JOIN running_total t ON {write_last("t", "a.id")}
 WHERE a.wallet_id = {{wallet}} ORDER BY a.id"""
@@ -52,17 +56,6 @@ WHERE bot_id = {{bot}}"""
 PROFILE = "SELECT standing_at FROM bot WHERE id = {bot}"
 
 
-class SpanRow(NamedTuple):
-    """A stretch in which a bot held a wallet; times in ms."""
-
-    id: int
-    bot: str
-    ownership: str
-    attached_at: int
-    detached_at: int | None
-    derived: tuple[int | None, ...]
-
-
 # ---- a wallet ------------------------------------------------------------------------------------
 def show_derived(rows: Rows, wallet_id: int) -> Json:
     """Make what is derived of a wallet: its sums, whose its past is, and its spans."""
@@ -75,27 +68,19 @@ def show_derived(rows: Rows, wallet_id: int) -> Json:
             **digest_lists(rows, wallet_id),
         },
         "past": {"botId": bot, "earlierBotId": earlier, "sinceMs": since},
-        "spans": [_show_span(rows, wallet_id, one) for one in list_spans(rows, wallet_id)],
+        "spans": [
+            _show_span(rows, wallet_id, *one) for one in list(rows(SPANS.format(wallet=wallet_id)))
+        ],
     }
 
 
-def list_spans(rows: Rows, wallet_id: int) -> list[SpanRow]:
-    """List when bots held a wallet, as the attachments began."""
-    width = len(SpanRow._fields) - 1
-    found = rows(SPANS.format(wallet=wallet_id))
-    return [SpanRow._make((*row[:width], tuple(row[width:]))) for row in found]
-
-
-def _show_span(rows: Rows, wallet_id: int, row: SpanRow) -> Json:
-    held, sums = row.derived[: len(Holdings._fields)], row.derived[len(Holdings._fields) :]
+def _show_span(rows: Rows, wallet_id: int, number: int, *values: Any) -> Json:
+    width = len(SPAN) + len(Holdings._fields)
     return {
-        "botId": row.bot,
-        "ownership": row.ownership,
-        "attachedAtMs": row.attached_at,
-        "detachedAtMs": row.detached_at,
-        **_show_columns(Holdings._fields, held),
-        "totals": _show_columns(Sums._fields, sums),
-        **digest_view(rows, wallet_id, row.id),
+        **dict(zip(SPAN, values, strict=False)),
+        **_show_columns(Holdings._fields, values[len(SPAN) : width]),
+        "totals": _show_columns(Sums._fields, values[width:]),
+        **digest_view(rows, wallet_id, number),
     }
 
 
@@ -120,7 +105,6 @@ def digest_rows(rows: Iterable[Sequence[Any]]) -> str:
 
 
 def digest_view(rows: Rows, wallet_id: int, view: int) -> dict[str, str]:
-    """Digest the rows of a wallet's view, by table."""
     return {
         name_member(one.name): digest_rows(rows(_select(one, wallet_id, view))) for one in DERIVED
     }
@@ -134,7 +118,6 @@ def _select(derived: Derived, wallet_id: int, view: int) -> str:
 
 
 def digest_lists(rows: Rows, wallet_id: int) -> dict[str, str]:
-    """Digest the rows of LISTED, by table."""
     return {
         name_member(name): digest_rows(rows(sql.format(wallet=wallet_id)))
         for name, sql in LISTED.items()
@@ -169,7 +152,6 @@ def name_board(board: Board) -> str:
 
 
 def show_standing(row: StandingRow) -> Json:
-    """Make the row of a board, all its columns but those that name it."""
     told = row._asdict()
     return {
         name_member(name): str(value)
@@ -179,13 +161,11 @@ def show_standing(row: StandingRow) -> Json:
 
 
 def show_pace(rows: Rows, bot_id: int) -> Json | None:
-    """Make how long after its trades a bot posted; None where it posted about none."""
     found = list(rows(DELAYS.format(bot=bot_id)))
     return show_delays(dict(zip(PACE, found[0], strict=True))) if found else None
 
 
 def show_delays(row: Mapping[str, Any]) -> Json | None:
-    """Make the pace of the columns of DelayTotal."""
     if not row["posted"]:
         return None
     return _show_columns(PACE, (row[name] for name in PACE))

@@ -9,8 +9,8 @@ from urllib.parse import urlencode
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from evidence.document import FORMAT, Json, digest_claims
-from evidence.pages import PAGE_SIZE
+from evidence.document import FORMAT, digest_claims
+from evidence.lines import PAGE_SIZE, Json
 from market.failures import FetchError
 from market.fetch import Limits, fetch, open_session
 
@@ -42,8 +42,6 @@ class Changed(Exception):
 
 
 class ClaimedUntouched(BaseModel):
-    """What an account is said to hold that no known transaction touched."""
-
     # The digest is over all that is claimed.
     model_config = ConfigDict(extra="allow")
 
@@ -67,8 +65,6 @@ class ClaimedSpan(BaseModel):
 
 
 class ClaimedWallet(BaseModel):
-    """What is claimed of a wallet as a whole."""
-
     model_config = ConfigDict(extra="allow")
 
     address: ADDRESS
@@ -83,8 +79,6 @@ class ClaimedWallet(BaseModel):
 
 
 class ClaimedProfile(BaseModel):
-    """What a bot says of itself, and whose it is."""
-
     owner: DIGEST
     createdAtMs: SLOT
     retiredAtMs: SLOT | None
@@ -93,8 +87,6 @@ class ClaimedProfile(BaseModel):
 
 
 class ClaimedBot(ClaimedProfile):
-    """What is claimed of a bot."""
-
     # The hour, counted from 1970, that windows end in.
     hour: Annotated[int, Field(ge=0, lt=10**7, strict=True)]
     standings: dict[str, Any]
@@ -102,15 +94,11 @@ class ClaimedBot(ClaimedProfile):
 
 
 class NamedPage(BaseModel):
-    """A full page, by its digest."""
-
     page: Annotated[int, Field(ge=1, le=MAX_PAGES, strict=True)]
     digest: DIGEST
 
 
 class AddedProgram(BaseModel):
-    """A venue that the operator added."""
-
     id: ADDRESS
     name: Annotated[str, Field(max_length=100)]
     family: Annotated[str, Field(max_length=20)]
@@ -118,15 +106,11 @@ class AddedProgram(BaseModel):
 
 
 class Pending(BaseModel):
-    """A signature whose transaction the instance has not fetched yet."""
-
     signature: SIGNATURE
     slot: SLOT
 
 
 class Claims(BaseModel):
-    """The document of a bot and one of its wallets."""
-
     format: str
     version: Annotated[str, Field(max_length=40)]
     reading: int
@@ -154,8 +138,6 @@ class ClaimedReceipt(BaseModel):
 
 
 class ClaimedWords(BaseModel):
-    """The words of a post that is shown, and the salt of their hash in the log."""
-
     salt: Annotated[str, Field(max_length=80)] | None
     eventId: TEXT
     body: TEXT
@@ -164,8 +146,6 @@ class ClaimedWords(BaseModel):
 
 
 class ClaimedPost(BaseModel):
-    """The line of a post."""
-
     id: ID
     wallet: ADDRESS | None
     signature: SIGNATURE | None
@@ -187,14 +167,10 @@ class ClaimedPost(BaseModel):
 
 
 class ListedBot(BaseModel):
-    """A bot of the index."""
-
     botId: ID
 
 
 class BotList(BaseModel):
-    """A page of the index."""
-
     bots: Annotated[list[ListedBot], Field(max_length=PAGE_SIZE)]
     next: ID | None
 
@@ -209,7 +185,8 @@ class Scope(NamedTuple):
 class Instance:
     """An instance at an address, asked without a key.
 
-    `ask(path)` returns the body of an answer; it raises FetchError.
+    `ask(path)` returns the body of an answer; it raises FetchError. Methods raise Nonsense, those
+    that read pages also Changed.
     """
 
     def __init__(
@@ -226,7 +203,6 @@ class Instance:
         return fetch(self._session, "GET", f"{self.url}{path}", LIMITS)
 
     def list_bots(self) -> Iterator[str]:
-        """Yield the ids of all bots. Raises Nonsense."""
         after, count = "", 0
         while True:
             page = self._read(BotList, f"/evidence.json?{urlencode({'after': after})}")
@@ -239,7 +215,6 @@ class Instance:
             after = page.next
 
     def read_claims(self, scope: Scope) -> Claims:
-        """Read the document of a bot. Raises Nonsense."""
         claims: Claims = self._read(Claims, self._address(scope))
         if claims.format != FORMAT:
             raise Nonsense(f"its evidence is of another format than {FORMAT}")
@@ -248,7 +223,6 @@ class Instance:
         return claims
 
     def read_receipts(self, scope: Scope, claims: Claims) -> Iterator[list[Json]]:
-        """Yield the lines of all receipts, page by page. Raises Nonsense or Changed."""
         tail = orjson.dumps({"page": len(claims.receiptPages) + 1, "receipts": claims.receipts})
         digests = [one.digest for one in claims.receiptPages]
         digests.append(hashlib.sha256(tail).hexdigest())
@@ -260,13 +234,11 @@ class Instance:
         yield _check_lines(ClaimedReceipt, claims.receipts)
 
     def read_posts(self, scope: Scope, claims: Claims) -> Iterator[list[ClaimedPost]]:
-        """Yield the lines of all posts, page by page. Raises Nonsense or Changed."""
         for lines in self._read_pages(scope, claims.postPages, "posts", "posts"):
             yield [check_shape(ClaimedPost, one) for one in lines]
         yield [check_shape(ClaimedPost, one) for one in claims.posts]
 
     def read_log(self, path: str) -> bytes:
-        """Return what stands at an address below `/log/`. Raises Nonsense."""
         return self._get(f"/log/{path}")
 
     def _read_pages(

@@ -15,8 +15,7 @@ from chain.stored.trades import make_trade_row, trade_uid
 from chain.stored.verify import OTHER_WALLET, judge, list_moved_mints
 from evidence.claims import ClaimedPost
 from evidence.differences import NOTHING_SAID, Difference, compare, cut, is_same
-from evidence.pages import Line
-from evidence.receipts import make_line
+from evidence.lines import Line, make_line
 
 # What follows from the transaction alone; the rest follows from all that were before it.
 OWN_FIELDS = frozenset(
@@ -35,8 +34,6 @@ UNTOLD = {
 
 
 class LineFinding(NamedTuple):
-    """The fields of one line that differ, and whether nodes told different things of it."""
-
     differences: list[Difference]
     is_timeless: bool
     is_unresolved: bool
@@ -73,7 +70,6 @@ def make_own_line(wallet: str, entry: Entry, digest: str) -> Line:
 def compare_line(
     theirs: Mapping[str, Any], ours: Line, fields: Collection[str] | None = None
 ) -> LineFinding:
-    """Compare a line field by field; `fields`: these only."""
     found, timeless = [], False
     for name, value in ours.items():
         if name == "seenAtMs" or (fields is not None and name not in fields):
@@ -197,7 +193,6 @@ def judge_unseen(post: ClaimedPost, is_foreign: bool | None) -> Iterator[Differe
 
 
 def judge_unsigned(post: ClaimedPost) -> Iterator[Difference]:
-    """A post without a signature, or without a wallet, has no verification."""
     for name, value in (("status", "none"), ("reason", None), ("tradeId", None)):
         if getattr(post, name) != value:
             yield Difference(post.signature, f"posts.{post.id}.{name}", getattr(post, name), value)

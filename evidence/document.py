@@ -6,62 +6,40 @@ name; what is not full yet stands in the document. docs/check.md describes the m
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import orjson
 
 from accounts.influencers import SAID
 from chain.reading.entries import READING
 from chain.reading.programs import Programs, table
+from chain.stored.attachments import LEAD
 from chain.stored.store import UNTOUCHED, name_rules
 from config import VERSION
 from evidence import claimed
-from evidence.pages import name_pages
-from evidence.posts import POSTS
-from evidence.receipts import RECEIPTS, show_json
+from evidence.lines import POSTS, RECEIPTS, Json, name_pages, show_json
 from storage import Rows, database, snapshot
 from storage.arrivals import mark_owner
 
 FORMAT = "candor-evidence/1"
 # Signatures without their transaction that are named; the count tells of all.
-MAX_PENDING = 1_000
+MAX_PENDING = MAX_BOTS = 1_000
 # Of a coverage, what moves with every poll, though nothing happened.
 POLLED = ("observedTo", "checkedAt")
-Json = dict[str, Any]
 
 
-class WalletRow(NamedTuple):
-    """A wallet; `coverage` is JSON."""
-
-    id: int
-    address: str
-    backfilled: bool
-    rules: str
-    coverage: str | None
-
-
-class BotRow(NamedTuple):
-    """A bot, as its profile shows it; times in ms."""
-
-    uid: str
-    owner: str
-    created_at: int
-    retired_at: int | None
-    salt: str
-    said: tuple[str | None, ...]
-
-
-WALLET = f"SELECT {', '.join(WalletRow._fields)} FROM wallet WHERE id = ?"
+WALLET = "SELECT address, rules, backfilled, coverage FROM wallet WHERE id = {wallet}"
+UNTOUCHED_MEMBERS = ("address", "mint", "amountRaw", "decimals")
 BOT = f"""
 SELECT b.uid, o.uid, b.created_at, b.retired_at, b.salt, {", ".join(f"b.{name}" for name in SAID)}
 FROM bot b JOIN owner o ON o.id = b.owner_id WHERE b.id = {{bot}}"""
-COUNT_PENDING = "SELECT COUNT(*) FROM sighting WHERE wallet_id = ? AND state = 'pending'"
+COUNT_PENDING = "SELECT COUNT(*) FROM sighting WHERE wallet_id = {wallet} AND state = 'pending'"
 # Each half comes from an index in the order of slots: during a long backfill sorting all that is
 # pending would take longer than the rest of the document.
 OLDEST = f"""
 SELECT * FROM (
     SELECT signature, slot FROM sighting
-    WHERE wallet_id = ? AND state = 'pending' AND head = {{head}}
+    WHERE wallet_id = {{{{wallet}}}} AND state = 'pending' AND head = {{head}}
     ORDER BY slot, signature LIMIT {MAX_PENDING}) {{head}}_half"""
 PENDING = f"""
 SELECT signature, slot FROM (
@@ -69,7 +47,7 @@ SELECT signature, slot FROM (
 ORDER BY slot, signature LIMIT {MAX_PENDING}"""
 WALLETS = """
 SELECT w.address FROM attachment a JOIN wallet w ON w.id = a.wallet_id
-WHERE a.bot_id = ? ORDER BY a.attached_at, a.id"""
+WHERE a.bot_id = {bot} ORDER BY a.attached_at, a.id"""
 
 
 def _rows(sql: str) -> Iterable[tuple[Any, ...]]:
@@ -78,100 +56,65 @@ def _rows(sql: str) -> Iterable[tuple[Any, ...]]:
 
 
 # ---- a wallet ------------------------------------------------------------------------------------
-def read_wallet(wallet_id: int) -> WalletRow:
-    """Read the row of a wallet."""
-    return WalletRow(*database.execute_sql(WALLET, (wallet_id,)).fetchone())
-
-
-def show_wallet(row: WalletRow) -> Json:
-    """Make what is claimed of a wallet as a whole."""
-    untouched = database.execute_sql(
-        f"{UNTOUCHED} ORDER BY address".format(wallet="?"), (row.id,)
-    ).fetchall()
-    addresses = database.execute_sql(
-        "SELECT address FROM address WHERE wallet_id = ? ORDER BY address", (row.id,)
-    )
-    return {
-        "address": row.address,
-        "rules": row.rules,
-        "backfilled": bool(row.backfilled),
-        "addresses": [address for (address,) in addresses.fetchall()],
-        "untouched": [_show_untouched(*one) for one in untouched],
-        "coverage": show_json(row.coverage),
-        **claimed.show_derived(_rows, row.id),
-    }
-
-
-def _show_untouched(address: str, mint: str, amount: str, decimals: int) -> Json:
+def show_wallet(wallet_id: int) -> Json:
+    ((address, rules, backfilled, coverage),) = _rows(WALLET.format(wallet=wallet_id))
+    untouched = _rows(f"{UNTOUCHED} ORDER BY address".format(wallet=wallet_id))
+    addresses = _rows(f"SELECT address FROM address WHERE wallet_id = {wallet_id} ORDER BY address")
     return {
         "address": address,
-        "mint": mint,
-        "amountRaw": amount,
-        "decimals": decimals,
+        "rules": rules,
+        "backfilled": bool(backfilled),
+        "addresses": [address for (address,) in addresses],
+        "untouched": [dict(zip(UNTOUCHED_MEMBERS, one, strict=True)) for one in untouched],
+        "coverage": show_json(coverage),
+        **claimed.show_derived(_rows, wallet_id),
     }
-
-
-def digest(value: object) -> str:
-    """SHA-256, in hex, of a value as JSON with its members sorted."""
-    return hashlib.sha256(orjson.dumps(value, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
 def digest_wallet(wallet_id: int) -> str:
-    """Digest of all that is claimed of a wallet; the same as long as nothing of it changed. It is
-    of one moment.
-    """
+    """Digest all that is claimed of a wallet, from one snapshot of the database."""
     with snapshot():
-        wallet = show_wallet(read_wallet(wallet_id))
-        pages = name_pages(RECEIPTS, wallet_id)
-    return digest_claims(wallet, pages.digests)
+        return digest_claims(show_wallet(wallet_id), name_pages(RECEIPTS, wallet_id).digests)
 
 
 def digest_claims(wallet: Mapping[str, Any], pages: Iterable[str]) -> str:
-    """Digest of what show_wallet says, times of polls left out, and of the pages of receipts."""
-    return digest([FORMAT, drop_polls(wallet), list(pages)])
-
-
-def drop_polls(told: Mapping[str, Any]) -> Json:
-    """Return what is claimed without the times of polls in its `coverage`."""
-    coverage = told.get("coverage")
+    """Digest (SHA-256, hex) what show_wallet makes, without the times of polls, and the pages of
+    receipts.
+    """
+    coverage = wallet.get("coverage")
     if isinstance(coverage, dict):
         coverage = {name: value for name, value in coverage.items() if name not in POLLED}
-    return {**told, "coverage": coverage}
+    told = [FORMAT, {**wallet, "coverage": coverage}, list(pages)]
+    return hashlib.sha256(orjson.dumps(told, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
 # ---- the document --------------------------------------------------------------------------------
 def make_document(bot_id: int, wallet_id: int | None, programs: Programs, hour: int) -> Json:
     """Make the document of a bot and one of its wallets, None for a bot that never had any.
-    `hour`: the present one, counted from 1970.
-
-    It is of one moment, and locks nothing: the wallet may be published meanwhile.
+    `hour`: the present one, counted from 1970. It is of one snapshot, and locks nothing.
     """
     with snapshot():
-        row = None if wallet_id is None else read_wallet(wallet_id)
-        return _read_document(bot_id, row, programs, hour)
+        wallets = _rows(WALLETS.format(bot=bot_id))
+        posts = name_pages(POSTS, bot_id)
+        return {
+            "format": FORMAT,
+            **show_rules(programs),
+            "bot": show_bot(bot_id, hour),
+            "wallets": list(dict.fromkeys(address for (address,) in wallets)),
+            **_show_history(wallet_id),
+            "postPages": posts.pages,
+            "posts": posts.tail.lines,
+        }
 
 
-def _read_document(bot_id: int, row: WalletRow | None, programs: Programs, hour: int) -> Json:
-    wallets = database.execute_sql(WALLETS, (bot_id,))
-    posts = name_pages(POSTS, bot_id)
-    told = {
-        "format": FORMAT,
-        **show_rules(programs),
-        "bot": show_bot(bot_id, hour),
-        "wallets": list(dict.fromkeys(address for (address,) in wallets.fetchall())),
-        "wallet": None,
-        "postPages": posts.pages,
-        "posts": posts.tail.lines,
-    }
-    if row is None:
+def _show_history(wallet_id: int | None) -> Json:
+    if wallet_id is None:
         nothing: Json = {"pending": [], "pendingCount": 0, "receiptPages": [], "receipts": []}
-        return {**told, **nothing, "digest": None}
-    wallet = show_wallet(row)
-    receipts = name_pages(RECEIPTS, row.id)
+        return {"wallet": None, **nothing, "digest": None}
+    wallet, receipts = show_wallet(wallet_id), name_pages(RECEIPTS, wallet_id)
     return {
-        **told,
         "wallet": wallet,
-        **_show_pending(row.id),
+        **_show_pending(wallet_id),
         "receiptPages": receipts.pages,
         "receipts": receipts.tail.lines,
         "digest": digest_claims(wallet, receipts.digests),
@@ -196,16 +139,15 @@ def show_rules(programs: Programs) -> Json:
 
 def _show_pending(wallet_id: int) -> Json:
     """Signatures that are listed and whose transactions are not here yet, the oldest first."""
-    count = database.execute_sql(COUNT_PENDING, (wallet_id,)).fetchone()
-    rows = database.execute_sql(PENDING, (wallet_id, wallet_id))
+    ((count,),) = _rows(COUNT_PENDING.format(wallet=wallet_id))
+    rows = _rows(PENDING.format(wallet=wallet_id))
     return {
-        "pending": [{"signature": signature, "slot": slot} for signature, slot in rows.fetchall()],
-        "pendingCount": count[0],
+        "pending": [{"signature": signature, "slot": slot} for signature, slot in rows],
+        "pendingCount": count,
     }
 
 
 def show_bot(bot_id: int, hour: int) -> Json:
-    """Make what is claimed of a bot: what its profile says, whose it is, its rows on the boards."""
     return {
         **show_profile(_rows, bot_id),
         "hour": hour,
@@ -215,14 +157,49 @@ def show_bot(bot_id: int, hour: int) -> Json:
 
 
 def show_profile(rows: Rows, bot_id: int) -> Json:
-    """Make what a bot says of itself, and whose it is."""
-    width = len(BotRow._fields) - 1
-    (found,) = rows(BOT.format(bot=bot_id))
-    row = BotRow._make((*found[:width], tuple(found[width:])))
+    """Make what a bot says of itself, and whose it is; times in ms."""
+    ((uid, owner, created_at, retired_at, salt, *said),) = rows(BOT.format(bot=bot_id))
     return {
-        "owner": mark_owner(row.uid, row.owner),
-        "createdAtMs": row.created_at,
-        "retiredAtMs": row.retired_at,
-        "salt": row.salt,
-        "said": dict(zip(SAID, row.said, strict=True)),
+        "owner": mark_owner(uid, owner),
+        "createdAtMs": created_at,
+        "retiredAtMs": retired_at,
+        "salt": salt,
+        "said": dict(zip(SAID, said, strict=True)),
     }
+
+
+# ---- which documents there are -------------------------------------------------------------------
+BOTS = f"""
+SELECT b.uid, (SELECT w.address FROM attachment a JOIN wallet w ON w.id = a.wallet_id
+               WHERE a.id = {LEAD})
+FROM bot b WHERE b.id > COALESCE((SELECT id FROM bot WHERE uid = ?), 0)
+ORDER BY b.id LIMIT {MAX_BOTS}"""
+# The wallet that leads now, else the last that did.
+LEADING = """
+SELECT a.wallet_id FROM attachment a JOIN wallet w ON w.id = a.wallet_id
+WHERE a.bot_id = ? AND (? = '' OR w.address = ?)
+ORDER BY a.detached_at IS NULL DESC, CASE WHEN a.detached_at IS NULL THEN a.attached_at END,
+    a.attached_at DESC, CASE WHEN a.detached_at IS NULL THEN a.id ELSE -a.id END LIMIT 1"""
+
+
+def list_bots(after: str) -> Json:
+    """List bots, the oldest first, from beyond the bot of the public id `after` ("": all), with the
+    wallet that each holds now.
+    """
+    rows = database.execute_sql(BOTS, (after,)).fetchall()
+    return {
+        "bots": [{"botId": uid, "wallet": wallet} for uid, wallet in rows],
+        "next": rows[-1][0] if len(rows) == MAX_BOTS else None,
+    }
+
+
+def find_bot(uid: str) -> int | None:
+    row = database.execute_sql("SELECT id FROM bot WHERE uid = ?", (uid,)).fetchone()
+    return row and int(row[0])
+
+
+def find_wallet(bot_id: int, address: str | None) -> int | None:
+    """The number of the bot's wallet: of this address, else the present or last one, or None."""
+    given = address or ""
+    row = database.execute_sql(LEADING, (bot_id, given, given)).fetchone()
+    return row and int(row[0])

@@ -130,7 +130,6 @@ HeldWallets = dict[str, list[Held]]
 
 
 def list_held(bot: str, wallets: Iterable[ClaimedWallet]) -> HeldWallets:
-    """When the bot held these wallets, by their evidence."""
     return {
         wallet.address: [
             Held(span.ownership, span.attachedAtMs, span.detachedAtMs)
@@ -142,7 +141,6 @@ def list_held(bot: str, wallets: Iterable[ClaimedWallet]) -> HeldWallets:
 
 
 def compare_held(held: HeldWallets, said: list[Said], before: int) -> Iterator[Difference]:
-    """Yield the wallets whose spans differ from the log."""
     said = _list(said, "attachment", "detachment")
     ends = [before, *(one.place + 1 for one in said if one.place >= before)]
     moments = [fold_leaves(one for one in said if one.place < end) for end in ends]

@@ -1,12 +1,17 @@
-"""Read the log: its checkpoints, tiles and proofs, as the database holds them.
+"""Read logs, as the database holds them, and open them: the first one, and those that follow a
+restore, a lost key or the operator's word. Each names the one before it in its first leaf.
 
-`db` is the database of this process but where a restore looks into another one.
+`db` is the database of this process, except where a restore looks into another one.
 """
 
 from typing import Any, NamedTuple
 
-from evidence.notes import Checkpoint, Signer, encode
-from storage import database, tree
+from config import BadSetting, Config
+from evidence.notes import COSIGNATURE, Checkpoint, Signer, encode
+from evidence.tables import Witnessed
+from storage import database, tree, writing
+from storage.arrivals import open_log
+from storage.stored import make_object, make_shape, read_stored
 
 LOGS = """
 SELECT uid, first_leaf,
@@ -33,8 +38,6 @@ def name_origin(uid: str) -> str:
 
 
 class LogRow(NamedTuple):
-    """A log and how many leaves it has now."""
-
     uid: str
     first_leaf: int
     size: int
@@ -46,7 +49,6 @@ class LogRow(NamedTuple):
 
     @property
     def origin(self) -> str:
-        """The name that its checkpoints begin with."""
         return name_origin(self.uid)
 
 
@@ -65,7 +67,6 @@ class LoggedPost(NamedTuple):
 
     @property
     def origin(self) -> str:
-        """The name of its log in checkpoints."""
         return name_origin(self.log)
 
 
@@ -74,7 +75,6 @@ class Damaged(Exception):
 
 
 def list_logs() -> list[LogRow]:
-    """List all logs, the oldest first; the last one grows."""
     return [LogRow(*row) for row in database.execute_sql(f"{LOGS} ORDER BY id").fetchall()]
 
 
@@ -131,7 +131,6 @@ def make_reader(log: LogRow, size: int, db: Any = database) -> tree.ReadHash:
 
 # ---- checkpoints and proofs ----------------------------------------------------------------------
 def make_checkpoint(log: LogRow, db: Any = database) -> Checkpoint:
-    """Work out the checkpoint of all that a log holds."""
     root = tree.find_root(make_reader(log, log.size, db), log.size)
     return Checkpoint(log.origin, log.size, root)
 
@@ -146,7 +145,6 @@ class Proof(NamedTuple):
 
 
 def prove(log: LogRow, index: int, signer: Signer) -> Proof:
-    """Prove that the log holds the leaf of this index now."""
     read = make_reader(log, log.size)
     checkpoint = Checkpoint(log.origin, log.size, tree.find_root(read, log.size))
     path = tree.prove_inclusion(read, index, log.size)
@@ -157,3 +155,96 @@ def prove(log: LogRow, index: int, signer: Signer) -> Proof:
 def write_promise(origin: str, leaf: str) -> bytes:
     """Return what a promise signs: that this leaf stands in the log of this origin."""
     return f"candor-log-promise/v1\n{origin}\n{leaf}\n".encode()
+
+
+# ---- opening -------------------------------------------------------------------------------------
+
+OPENING = make_object(log=str, size=int, root=str, why=str)
+FIRST_LEAF = make_shape(make_object(previous=OPENING | None))
+
+
+def ensure_log(config: Config, signer: Signer, now: int) -> None:
+    """Open the first log if there is none, and bind the log to its key; `now` in ms.
+
+    BadSetting if another key than the log's is set.
+    """
+    with writing():
+        if find_log() is None:
+            open_log(now)
+    bind_key(config, signer, now)
+
+
+def bind_key(config: Config, signer: Signer, now: int) -> None:
+    """Note which key the log is signed with. One that changed opens a new log; BadSetting where it
+    was set, or where other machines may have the right one.
+    """
+    one = find_log()
+    if one is None or one.key == str(signer.verifier(one.origin)):
+        return
+    if one.key is not None:
+        if config.log_key or config.database_url:
+            raise BadSetting(
+                "LOG_KEY, or the file log_key in DATA_DIR, is not the key that the log was opened"
+                " with: set the same one on all machines, or begin a new log with"
+                " `app.py log --renew`"
+            )
+        renew_log("key", now)
+    store_key(signer)
+
+
+def store_key(signer: Signer) -> None:
+    one = find_log()
+    if one is not None:
+        key = str(signer.verifier(one.origin))
+        with writing():
+            database.execute_sql("UPDATE log SET key = ? WHERE id = ?", (key, one.id))
+
+
+def renew_log(why: str, now: int, last: dict[str, Any] | None = None, db: Any = database) -> str:
+    """Open a new log that names the last checkpoint of the old one; return its uid.
+
+    `why`: key | restore | operator. `last`: that checkpoint, where another database knows it.
+    """
+    with db.atomic():
+        previous = describe_last(db)
+        if previous is not None:
+            previous = {**previous, **(last or {}), "kept": previous["size"], "why": why}
+        return open_log(now, previous, db)
+
+
+def describe_last(db: Any = database) -> dict[str, Any] | None:
+    """Return the checkpoint of the log that grows, as the next log's first leaf names it; None
+    without one.
+    """
+    one = find_log(db=db)
+    if one is None:
+        return None
+    return {"log": one.uid, "size": one.size, "root": encode(make_checkpoint(one, db).root)}
+
+
+def read_opening(one: LogRow) -> dict[str, Any] | None:
+    """Return what a log's first leaf says of the log before it: `log`, `size`, `root`, `kept` and
+    `why`; None for the first log, and where that leaf is damaged, which `doctor` names.
+    """
+    leaf: dict[str, Any] | None = read_stored(read_leaves(one, 0, 1)[0], FIRST_LEAF)
+    return leaf["previous"] if leaf else None
+
+
+def list_openings() -> list[dict[str, Any]]:
+    """List what each log says of the one before it, the newest first."""
+    told = (read_opening(one) for one in reversed(list_logs()))
+    return [previous for previous in told if previous]
+
+
+# ---- other logs ----------------------------------------------------------------------------------
+
+
+def list_witnessed() -> list[Witnessed]:
+    """List the instances that are watched, by their addresses."""
+    return list(Witnessed.select().order_by(Witnessed.url))
+
+
+def write_witnessed(signer: Signer) -> str:
+    """Return our cosigner key and each cosigned checkpoint, with an empty line between them."""
+    key = signer.verifier(signer.witness_name, COSIGNATURE)
+    return "\n".join([f"{key}\n", *(row.note for row in list_witnessed())])

@@ -48,7 +48,6 @@ class LogAudit:
     _before: int = 0
 
     def measure(self) -> Moment:
-        """How many leaves there are before the evidence is read."""
         seen = self.memory.find_seen()
         try:
             shown = parse_checkpoint(parse_note(self._get("checkpoint")).text)
@@ -108,7 +107,6 @@ class LogAudit:
         return found
 
     def list_said(self, about: str) -> list[Said]:
-        """What the leaves say of a post, a bot or a wallet."""
         return self.memory.list_said(about)
 
     def find_place(self, post: ClaimedPost) -> int | None:
@@ -160,7 +158,6 @@ class LogAudit:
         return seen.checkpoint
 
     def _read_kept(self, previous: witness.Previous) -> Checkpoint:
-        """Read what was kept of the log before."""
         prefix = f"{previous.log}/"
         one = Checkpoint(previous.origin, previous.kept, previous.root)
         if previous.kept == previous.size:

@@ -49,24 +49,19 @@ class Part(NamedTuple):
 
 
 class LogMemory:
-    """The tables of the logs in the auditor's file."""
-
     def __init__(self, kept: sqlite3.Connection) -> None:
         self._kept = kept
         kept.executescript(TABLES)
 
     def find_seen(self) -> Seen | None:
-        """The checkpoint that was seen last; None at the first audit."""
         row = self._kept.execute("SELECT key, note FROM log_seen").fetchone()
         return Seen(*row) if row else None
 
     def keep_seen(self, seen: Seen) -> None:
-        """Keep a checkpoint instead of the one before."""
         self._kept.execute("INSERT OR REPLACE INTO log_seen VALUES (1, ?, ?)", seen)
 
     # ---- keeping leaves --------------------------------------------------------------------------
     def list_bundles(self, origin: str, count: int) -> list[bytes]:
-        """The hashes of up to `count` full bundles of leaves, from the first."""
         rows = self._kept.execute(
             "SELECT hash FROM log_part WHERE origin = ? ORDER BY number LIMIT ?", (origin, count)
         )
@@ -87,14 +82,12 @@ class LogMemory:
         self._kept.execute("COMMIT")
 
     def add_leaves(self, origin: str, begin: int, leaves: list[bytes]) -> None:
-        """Add the leaves from the place `begin` on."""
         rows = [_make_row(origin, place, leaf) for place, leaf in enumerate(leaves, begin)]
         self._kept.executemany(
             "INSERT INTO log_leaf VALUES (?, ?, ?, ?, ?, ?)", [row for row in rows if row]
         )
 
     def forget(self, origin: str) -> None:
-        """Forget the leaves of a log: they are not those of its checkpoint."""
         for table in ("log_part", "log_leaf"):
             self._kept.execute(f"DELETE FROM {table} WHERE origin = ?", (origin,))
 
@@ -113,16 +106,13 @@ class LogMemory:
         return [Said(place, orjson.loads(leaf)) for place, leaf in rows]
 
     def list_said(self, about: str) -> list[Said]:
-        """What the leaves say of a post, a bot or a wallet, in their order."""
         return self._list("l.about = ?", about)
 
     def list_posts(self, bot: str, before: int) -> list[str]:
-        """The ids of a bot's posts with a leaf at a place below `before`."""
         said = self._list("l.bot = ? AND l.kind = 'post'", bot)
         return [one.leaf["post"] for one in said if one.place < before]
 
     def list_bots(self) -> list[str]:
-        """The ids of all bots that leaves are about."""
         rows = self._kept.execute(
             "SELECT DISTINCT bot FROM log_leaf WHERE bot IS NOT NULL AND origin IN"
             " (SELECT origin FROM part) ORDER BY bot"

@@ -19,14 +19,16 @@ from chain.reading.receipts import Receipt
 from evidence.claims import ClaimedPost
 from evidence.log_memory import LogMemory
 
-# Transactions written at once; what is lost in a power cut is fetched again.
-COMMIT_EVERY = 50
-TABLES = """
-CREATE TABLE entry (signature TEXT PRIMARY KEY, slot INTEGER, tx_index INTEGER, entry BLOB,
-                    digest TEXT, inner_told INTEGER) WITHOUT ROWID;
-CREATE INDEX entry_slot ON entry (slot, tx_index);
-CREATE TABLE listed (signature TEXT PRIMARY KEY, slot INTEGER, tx_index INTEGER) WITHOUT ROWID;
-CREATE TABLE claim (signature TEXT PRIMARY KEY, slot INTEGER, line BLOB) WITHOUT ROWID;
+RECEIPTS = (
+    "CREATE TABLE IF NOT EXISTS receipt (signature TEXT PRIMARY KEY, body BLOB) WITHOUT ROWID"
+)
+# Transactions of the wallet at hand that the node lists, or that are claimed (`line`, JSON) or
+# taken into what is rebuilt (`taken`). `entry`: what the node told of it.
+TRANSACTIONS = """
+CREATE TABLE tx (signature TEXT PRIMARY KEY, slot INTEGER, tx_index INTEGER,
+    listed INTEGER DEFAULT 0, taken INTEGER DEFAULT 0, line BLOB,
+    entry BLOB, digest TEXT, inner_told INTEGER) WITHOUT ROWID;
+CREATE INDEX tx_slot ON tx (slot, tx_index);
 """
 POSTS = """
 CREATE TABLE post (place INTEGER PRIMARY KEY, id TEXT UNIQUE, wallet TEXT, signature TEXT,
@@ -34,6 +36,21 @@ CREATE TABLE post (place INTEGER PRIMARY KEY, id TEXT UNIQUE, wallet TEXT, signa
 CREATE INDEX post_wallet ON post (wallet);
 CREATE INDEX post_signature ON post (signature);
 """
+ADD_LISTED = """
+INSERT INTO tx (signature, slot, tx_index, listed) VALUES (?, ?, ?, 1)
+ON CONFLICT DO UPDATE SET listed = 1, tx_index = COALESCE(tx_index, excluded.tx_index)
+WHERE listed = 0"""
+ADD_CLAIM = """
+INSERT INTO tx (signature, slot, line, taken) VALUES (?, ?, ?, 1)
+ON CONFLICT DO UPDATE SET line = excluded.line, taken = 1 WHERE line IS NULL"""
+STORE_ENTRY = """
+INSERT INTO tx (signature, slot, tx_index, entry, digest, inner_told) VALUES (?, ?, ?, ?, ?, ?)
+ON CONFLICT DO UPDATE SET slot = excluded.slot, tx_index = excluded.tx_index,
+    entry = excluded.entry, digest = excluded.digest, inner_told = excluded.inner_told"""
+UNPLACED = """
+SELECT slot, signature FROM tx WHERE entry IS NOT NULL AND slot IN (
+    SELECT slot FROM tx WHERE entry IS NOT NULL GROUP BY slot
+    HAVING COUNT(*) > 1 AND COUNT(tx_index) < COUNT(*))"""
 
 
 class KeptEntry(NamedTuple):
@@ -51,13 +68,10 @@ class Memory:
     def __init__(self, path: Path | None) -> None:
         self.path = path
         self._kept = sqlite3.connect(path or ":memory:", timeout=30, isolation_level=None)
+        # What is lost in a power cut is fetched again.
         self._kept.execute("PRAGMA synchronous = OFF")
-        self._kept.execute(
-            "CREATE TABLE IF NOT EXISTS receipt (signature TEXT PRIMARY KEY, body BLOB)"
-            " WITHOUT ROWID"
-        )
+        self._kept.execute(RECEIPTS)
         self.log = LogMemory(self._kept)
-        self._unwritten: dict[str, bytes] = {}
         # An empty name makes a temporary file that nobody sees.
         self._posts = sqlite3.connect("", isolation_level=None)
         self._posts.executescript(POSTS)
@@ -65,136 +79,113 @@ class Memory:
 
     def begin(self) -> None:
         """Forget the wallet at hand."""
+        # How many transactions are listed: counting rows would read all of them.
+        self.listed = 0
         self._work = sqlite3.connect("", isolation_level=None)
-        self._work.executescript(f"PRAGMA synchronous = OFF; PRAGMA journal_mode = OFF; {TABLES}")
+        self._work.executescript(
+            f"PRAGMA synchronous = OFF; PRAGMA journal_mode = OFF; {TRANSACTIONS}"
+        )
 
     def open_beside(self) -> "Memory":
         """Return a memory of another wallet that shares all but the tables of the one at hand."""
-        self.flush()
         beside = copy.copy(self)
         beside.begin()
         return beside
 
     def close(self) -> None:
-        self.flush()
         for one in (self._kept, self._work, self._posts):
             one.close()
 
     # ---- transactions ----------------------------------------------------------------------------
     def find_receipt(self, signature: str) -> Receipt | None:
-        """The kept transaction; one that cannot be read is as if it were not there."""
-        body = self._unwritten.get(signature)
-        if body is None:
-            found = self._kept.execute("SELECT body FROM receipt WHERE signature = ?", (signature,))
-            row = found.fetchone()
-            if row is None:
-                return None
-            body = row[0]
-        return read_stored(body, signature)
+        """The kept transaction; one that can't be read is as if it were not there."""
+        found = self._kept.execute("SELECT body FROM receipt WHERE signature = ?", (signature,))
+        row = found.fetchone()
+        return row and read_stored(row[0], signature)
 
     def keep_receipt(self, signature: str, raw: Mapping[str, Any]) -> None:
-        """Keep a node's answer, instead of an earlier one."""
-        self._unwritten[signature] = pack(raw)
-        if len(self._unwritten) >= COMMIT_EVERY:
-            self.flush()
+        row = (signature, pack(raw))
+        self._kept.execute("INSERT OR REPLACE INTO receipt VALUES (?, ?)", row)
 
-    def flush(self) -> None:
-        """Write what was kept to the file."""
-        rows, self._unwritten = list(self._unwritten.items()), {}
-        self._kept.execute("BEGIN IMMEDIATE")
-        self._kept.executemany("INSERT OR REPLACE INTO receipt VALUES (?, ?)", rows)
-        self._kept.execute("COMMIT")
+    # ---- the wallet at hand ----------------------------------------------------------------------
+    def add_listed(self, rows: list[Any]) -> None:
+        """Add (signature, slot, place or None) rows."""
+        self.listed += self._add(ADD_LISTED, rows)
 
-    # ---- what the wallet's addresses list --------------------------------------------------------
-    def add_listed(self, rows: list[Any]) -> int:
-        """Add (signature, slot, place or None) rows; return how many were unknown."""
+    def _add(self, sql: str, rows: list[Any]) -> int:
+        """Return how many rows were new."""
         before = self._work.total_changes
-        self._work.executemany("INSERT OR IGNORE INTO listed VALUES (?, ?, ?)", rows)
+        self._work.executemany(sql, rows)
         return self._work.total_changes - before
-
-    def count_listed(self) -> int:
-        return int(self._work.execute("SELECT COUNT(*) FROM listed").fetchone()[0])
 
     def list_unread(self) -> list[tuple[str, int, int | None]]:
         """Signatures that are listed or claimed and have no entry yet, with slot and place."""
-        rows = self._work.execute(
-            "SELECT signature, slot, tx_index FROM listed"
-            " WHERE signature NOT IN (SELECT signature FROM entry) UNION"
-            " SELECT signature, slot, NULL FROM claim WHERE signature NOT IN"
-            " (SELECT signature FROM entry UNION SELECT signature FROM listed) ORDER BY 2"
-        )
-        return rows.fetchall()
+        return self._work.execute(
+            "SELECT signature, slot, tx_index FROM tx WHERE entry IS NULL AND (listed = 1 OR"
+            " line IS NOT NULL) ORDER BY slot"
+        ).fetchall()
 
-    # ---- entries and claims ----------------------------------------------------------------------
     def store_entry(self, entry: Entry, digest: str, inner_told: bool) -> None:
         """Store what a transaction means for the wallet at hand."""
-        self._work.execute(
-            "INSERT OR REPLACE INTO entry VALUES (?, ?, ?, ?, ?, ?)",
-            (entry.signature, entry.slot, entry.tx_index, entry.dump(), digest, inner_told),
-        )
+        row = (entry.signature, entry.slot, entry.tx_index, entry.dump(), digest, inner_told)
+        self._work.execute(STORE_ENTRY, row)
 
     def store_places(self, places: Mapping[str, int]) -> None:
         """Store the places of transactions inside their slot."""
-        self._work.executemany(
-            "UPDATE entry SET tx_index = ? WHERE signature = ?",
-            [(place, signature) for signature, place in places.items()],
-        )
+        rows = [(place, signature) for signature, place in places.items()]
+        self._work.executemany("UPDATE tx SET tx_index = ? WHERE signature = ?", rows)
 
     def add_claims(self, lines: list[dict[str, Any]]) -> int:
         """Add claimed lines; return how many name a signature that an earlier one named."""
-        before = self._work.total_changes
-        self._work.executemany(
-            "INSERT OR IGNORE INTO claim VALUES (?, ?, ?)",
-            [(line["signature"], line["slot"], orjson.dumps(line)) for line in lines],
-        )
-        return len(lines) - (self._work.total_changes - before)
+        rows = [(line["signature"], line["slot"], orjson.dumps(line)) for line in lines]
+        return len(lines) - self._add(ADD_CLAIM, rows)
 
     def add_left_out(self, signatures: list[str]) -> None:
         """Take transactions that nobody claims into what is rebuilt."""
-        self._work.executemany(
-            "INSERT OR IGNORE INTO claim SELECT signature, slot, NULL FROM entry"
-            " WHERE signature = ?",
-            [(signature,) for signature in signatures],
-        )
+        rows = [(signature,) for signature in signatures]
+        self._work.executemany("UPDATE tx SET taken = 1 WHERE signature = ?", rows)
 
     def drop_claim(self, signature: str) -> None:
         """Leave a claimed line out of what is rebuilt."""
-        self._work.execute("DELETE FROM claim WHERE signature = ?", (signature,))
+        sql = "UPDATE tx SET taken = 0, line = NULL WHERE signature = ?"
+        self._work.execute(sql, (signature,))
 
     def find_entry(self, signature: str) -> KeptEntry | None:
-        """What is known of one transaction."""
-        return next(self._list(self._SELECT + " WHERE e.signature = ?", (signature,)), None)
+        return next(self._list("signature = ?", signature), None)
 
     def list_claimed(self) -> Iterator[KeptEntry]:
         """Yield what is claimed, or taken in, and known, by slot."""
-        return self._list(
-            self._SELECT + " WHERE c.signature IS NOT NULL ORDER BY e.slot, e.tx_index"
-        )
+        return self._list("taken = 1")
 
     def list_unclaimed(self) -> Iterator[KeptEntry]:
         """Yield what is known and that nobody claims, by slot."""
-        return self._list(self._SELECT + " WHERE c.signature IS NULL ORDER BY e.slot")
+        return self._list("taken = 0")
 
     def list_all(self) -> Iterator[KeptEntry]:
-        """Yield all that is known, by slot."""
-        return self._list(self._SELECT + " ORDER BY e.slot, e.tx_index")
+        return self._list("TRUE")
+
+    def _list(self, where: str, *values: Any) -> Iterator[KeptEntry]:
+        sql = (
+            "SELECT signature, slot, tx_index, entry, digest, inner_told, line FROM tx"
+            f" WHERE entry IS NOT NULL AND {where} ORDER BY slot, tx_index"
+        )
+        for row in self._work.execute(sql, values):
+            signature, slot, tx_index, stored, digest, inner_told, body = row
+            line = None if body is None else orjson.loads(body)
+            told = line and line.get("seenAtMs")
+            seen_at = told if isinstance(told, int) else None
+            entry = Entry.load(signature, slot, tx_index, stored, seen_at)
+            yield KeptEntry(entry, digest, bool(inner_told), line)
 
     def list_missing(self) -> list[dict[str, Any]]:
         """The claimed lines whose transaction is not known, by slot."""
-        rows = self._work.execute(
-            "SELECT line FROM claim WHERE line IS NOT NULL AND signature NOT IN"
-            " (SELECT signature FROM entry) ORDER BY slot"
-        )
-        return [orjson.loads(line) for (line,) in rows]
+        sql = "SELECT line FROM tx WHERE line IS NOT NULL AND entry IS NULL ORDER BY slot"
+        return [orjson.loads(line) for (line,) in self._work.execute(sql)]
 
     def list_unplaced(self) -> dict[int, list[str]]:
         """Signatures without a place, of slots that hold several, by slot."""
         found: dict[int, list[str]] = {}
-        rows = self._work.execute(
-            "SELECT slot, signature FROM entry WHERE slot IN (SELECT slot FROM entry GROUP BY slot"
-            " HAVING COUNT(*) > 1 AND COUNT(tx_index) < COUNT(*))"
-        )
-        for slot, signature in rows:
+        for slot, signature in self._work.execute(UNPLACED):
             found.setdefault(slot, []).append(signature)
         return found
 
@@ -240,34 +231,16 @@ class Memory:
         return (ClaimedPost.model_validate_json(line) for (line,) in rows)
 
     def list_logs(self) -> set[str]:
-        """The ids of the logs that posts name."""
         rows = self._posts.execute("SELECT DISTINCT log FROM post WHERE log IS NOT NULL")
         return {uid for (uid,) in rows}
 
     def has_post(self, uid: str) -> bool:
-        """Is a post with this id among them?"""
         found = self._posts.execute("SELECT 1 FROM post WHERE id = ?", (uid,))
         return found.fetchone() is not None
 
     def list_post_wallets(self) -> set[str]:
-        """The wallets that posts are judged against."""
         rows = self._posts.execute("SELECT DISTINCT wallet FROM post WHERE wallet IS NOT NULL")
         return {address for (address,) in rows}
-
-    _SELECT = (
-        "SELECT e.signature, e.slot, e.tx_index, e.entry, e.digest, e.inner_told, c.line"
-        " FROM entry e"
-        " LEFT JOIN claim c ON c.signature = e.signature"
-    )
-
-    def _list(self, sql: str, values: tuple[Any, ...] = ()) -> Iterator[KeptEntry]:
-        for row in self._work.execute(sql, values):
-            signature, slot, tx_index, stored, digest, inner_told, body = row
-            line = None if body is None else orjson.loads(body)
-            told = line and line.get("seenAtMs")
-            seen_at = told if isinstance(told, int) else None
-            entry = Entry.load(signature, slot, tx_index, stored, seen_at)
-            yield KeptEntry(entry, digest, bool(inner_told), line)
 
 
 def find_path(url: str, node_urls: str) -> Path:

@@ -25,7 +25,6 @@ class BadNote(ValueError):
 
 
 def encode(raw: bytes) -> str:
-    """Return bytes in base64."""
     return base64.b64encode(raw).decode()
 
 
@@ -42,7 +41,6 @@ def decode(text: str) -> bytes:
 
 # ---- keys ----------------------------------------------------------------------------------------
 def find_id(name: str, kind: int, public: bytes) -> bytes:
-    """Return the four bytes by which a signature names its key."""
     return hashlib.sha256(name.encode() + b"\n" + bytes([kind]) + public).digest()[:4]
 
 
@@ -75,7 +73,6 @@ class Verifier:
         return f"{self.name}+{self.id.hex()}+{encode(bytes([self.kind]) + self.public)}"
 
     def check(self, message: bytes, signature: bytes) -> None:
-        """BadNote unless this key signed the message."""
         try:
             VerifyKey(self.public).verify(message, signature)
         except (BadSignatureError, ValueError):
@@ -97,20 +94,16 @@ class Signer:
         return {SIGNATURE: SigningKey(self.seed), COSIGNATURE: SigningKey(told)}
 
     def verifier(self, name: str, kind: int = SIGNATURE) -> Verifier:
-        """Return the public part under a name."""
         return Verifier(name, kind, bytes(self._keys[kind].verify_key))
 
     @property
     def witness_name(self) -> str:
-        """The name of our cosignatures."""
         return f"candor/witness_{bytes(self._keys[COSIGNATURE].verify_key).hex()[:16]}"
 
     def sign(self, message: bytes) -> bytes:
-        """Sign a message as the log."""
         return self._keys[SIGNATURE].sign(message).signature
 
     def sign_note(self, name: str, text: str) -> str:
-        """Return the text with the log's signature."""
         signature = self.verifier(name).id + self.sign(text.encode())
         return f"{text}\n{BEGIN}{name} {encode(signature)}\n"
 
@@ -122,7 +115,6 @@ class Signer:
 
 
 def write_cosigned(text: str, seconds: int) -> bytes:
-    """Return what a cosignature signs."""
     return f"cosignature/v1\ntime {seconds}\n{text}".encode()
 
 
@@ -142,7 +134,6 @@ class Note(NamedTuple):
     lines: list[Line]
 
     def find(self, verifier: Verifier) -> bytes | None:
-        """Return the signature of this key, or None."""
         for line in self.lines:
             if (line.name, line.id) == (verifier.name, verifier.id):
                 return line.signature
@@ -178,7 +169,6 @@ def _parse_line(line: str) -> Line:
 
 
 def check_note(note: Note, verifier: Verifier) -> None:
-    """BadNote unless this key signed the note."""
     signature = note.find(verifier)
     if signature is None:
         raise BadNote(f"{verifier.name} did not sign it with the known key")
@@ -187,14 +177,11 @@ def check_note(note: Note, verifier: Verifier) -> None:
 
 # ---- checkpoints ---------------------------------------------------------------------------------
 class Checkpoint(NamedTuple):
-    """The state of a log: how many leaves, and their root."""
-
     origin: str
     size: int
     root: bytes
 
     def write(self) -> str:
-        """Return the text that is signed."""
         return f"{self.origin}\n{self.size}\n{encode(self.root)}\n"
 
 

@@ -42,8 +42,6 @@ class NodeTrouble(Exception):
 
 
 class Node:
-    """The auditor's node, asked with patience."""
-
     def __init__(self, rpc: Rpc, sleep: Callable[[float], object] = time.sleep) -> None:
         self.rpc, self._sleep = rpc, sleep
 
@@ -102,15 +100,14 @@ class View:
         for number in range(1, MAX_ROUNDS + 1):
             # An address that was found since may be theirs.
             self.foreign.clear()
-            known, before = len(self.addresses), self.memory.count_listed()
+            known, before = len(self.addresses), self.memory.listed
             for count, address in enumerate(sorted(self.addresses), 1):
                 self._tell(f"listing, round {number}: {count} of {len(self.addresses)} addresses")
                 self._list(address, limit)
             self._fetch_unread()
-            if number > 1 and (known, before) == (len(self.addresses), self.memory.count_listed()):
+            if number > 1 and (known, before) == (len(self.addresses), self.memory.listed):
                 break
         self._place()
-        self.memory.flush()
 
     def _find_accounts(self) -> None:
         for program in TOKEN_PROGRAMS:
@@ -134,7 +131,7 @@ class View:
         """List an address to its end; a page without anything that this scan has not seen is it."""
         before: str | None = None
         seen: set[str] = set()
-        while self.memory.count_listed() <= limit:
+        while self.memory.listed <= limit:
             options = {**FINALIZED, "limit": PAGE, **({"before": before} if before else {})}
             try:
                 page: list[ListedSignature] = self.node.ask(

@@ -27,10 +27,9 @@ from evidence import claimed, comparing
 from evidence.books import Books
 from evidence.claims import ClaimedPost, ClaimedWallet, Claims, Nonsense, Scope
 from evidence.comparing import OWN_FIELDS, Findings
-from evidence.differences import Difference, compare
+from evidence.differences import INSTANCE, NODE, Difference, Report, compare
+from evidence.lines import make_line
 from evidence.memory import KeptEntry, Memory
-from evidence.receipts import make_line
-from evidence.report import INSTANCE, NODE, Report
 from evidence.view import View
 from models import Attachment, Wallet
 
@@ -57,8 +56,6 @@ class Rebuilt:
 
 @dataclass
 class WalletAudit:
-    """The audit of one wallet of a bot."""
-
     auditor: "Auditor"
     report: Report
     programs: Programs
@@ -74,7 +71,6 @@ class WalletAudit:
     _siblings: "list[tuple[WalletAudit, Sibling]]" = field(default_factory=list)
 
     def read_claims(self) -> bool:
-        """Read what is claimed; return whether it can be compared."""
         if self.wallet.rules.partition("@")[0] != self.claims.rules:
             self._cannot_tell(INSTANCE, "its transactions are being read again by new rules")
             return False
@@ -95,7 +91,6 @@ class WalletAudit:
         self._name_left_out()
 
     def compare(self, audits: "Sequence[WalletAudit]") -> None:
-        """Compare the claims with what the node told. `audits`: of all wallets of the bot."""
         self._siblings = [
             (other, span)
             for other in audits
@@ -108,13 +103,11 @@ class WalletAudit:
             self._compare_own()
 
     def finish(self, audits: "Sequence[WalletAudit]") -> None:
-        """Compare the posts, and report what differs. `audits`: of all wallets of the bot."""
         for post in self.auditor.memory.list_posts(self.wallet.address):
             self.findings.differences += self._check_post(post, audits)
         self.report.add(self.findings.differences)
 
     def find_time(self, signature: str) -> int | None:
-        """The block time of a transaction that is claimed, or None."""
         kept = self.memory.find_entry(signature)
         return kept.entry.block_time if kept else None
 
@@ -257,7 +250,6 @@ class WalletAudit:
 
     # ---- comparing -------------------------------------------------------------------------------
     def _compare_own(self) -> None:
-        """Compare what follows from each transaction alone."""
         for kept in self.memory.list_claimed():
             if kept.line is not None:
                 found = self._compare_line(kept)
@@ -334,7 +326,6 @@ class WalletAudit:
     def _book(
         self, number: int, compared: Findings, rebuilt: Rebuilt, booked: Iterable[BookedEntry]
     ) -> Rebuilt:
-        """Compare each trade row; note which tokens it moved."""
         holder = SimpleNamespace(id=number, address=self.wallet.address)
         self.books.drop_trades(number)
         for one in booked:

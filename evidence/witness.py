@@ -61,7 +61,6 @@ class Seen(NamedTuple):
 
     @property
     def checkpoint(self) -> Checkpoint:
-        """The checkpoint of the note."""
         return parse_checkpoint(parse_note(self.note.encode()).text)
 
 
@@ -127,7 +126,6 @@ def _check_signature(note: Note, checkpoint: Checkpoint, key: Verifier) -> None:
 
 
 def _read_tiles(get: Fetch, prefix: str, size: int) -> tree.ReadHash:
-    """Return a reader of the hashes of a log of this size, which fetches each tile once."""
     tiles: dict[tuple[int, int], list[bytes]] = {}
 
     def read(level: int, index: int) -> bytes:
@@ -142,7 +140,6 @@ def _read_tiles(get: Fetch, prefix: str, size: int) -> tree.ReadHash:
 
 
 def _check_root(get: Fetch, prefix: str, checkpoint: Checkpoint) -> None:
-    """Alarm unless the tiles lead to the root."""
     if _find_root(get, prefix, checkpoint.size) != checkpoint.root:
         raise Alarm("its tiles do not lead to the root that it signed")
 

@@ -336,7 +336,7 @@ class Budget:
             self.held_back, self.held_back_at = 0, None
 
     def show(self, now_ms: int) -> dict[str, int | None]:
-        """Make the health of the budget as it stands on the day of `now_ms`."""
+        """Return the health of the budget on the day of `now_ms`."""
         self._turn(now_ms)
         return {
             "day": self.day,

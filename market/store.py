@@ -394,7 +394,7 @@ def prune(now_ms: int) -> None:
         expired = list_expired(now_ms)
         if not expired:
             break
-        # The condition is repeated: one may have been pinned meanwhile.
+        # The condition is repeated because a snapshot may have been pinned since.
         named = f"DELETE FROM snapshot WHERE id IN ({storage.mark(expired)}) AND expires_at < ?"
         write([Statement(named, (*expired, now_ms))])
         time.sleep(PRUNE_PAUSE_SECONDS)

@@ -1,8 +1,8 @@
-"""What the operator is told by APPRISE_URLS, over whatever Apprise speaks: a child process for each
-address, begun with its first message and ended when it is no longer needed.
+"""Messages to APPRISE_URLS. Each address has a child process, which starts with its first message
+and ends when it is no longer needed.
 
-An address holds passwords and tokens. It is given to its child alone, by standard input; the
-database knows it by a keyed digest.
+An address contains passwords and tokens. Only its child gets it, on standard input; the database
+has a keyed digest.
 """
 
 import hashlib

@@ -107,15 +107,15 @@ def _send(message: Message, private: bool) -> tuple[int, str | None]:
         try:
             return _exchange(raw, parts, message)
         finally:
-            # Whatever came of it: headers that never end look like an answer once they are cut.
+            # Even after an answer: headers that never end look complete once they are cut.
             if expired.is_set():
                 raise TimeoutError from None
 
 
 @contextlib.contextmanager
 def _deadline(raw: socket.socket) -> Iterator[threading.Event]:
-    """Break a connection off after ANSWER_SECONDS in all: a timeout of the socket's own begins anew
-    at each byte of a trickle.
+    """Close a connection after ANSWER_SECONDS in all. The socket's own timeout starts over with
+    each byte.
     """
     expired = threading.Event()
     # Another descriptor of the same connection: TLS takes the first one over.
@@ -160,10 +160,9 @@ def tls_context() -> ssl.SSLContext:
 
 
 def find_address(host: str, port: int, private: bool) -> str:
-    """Resolve a host to the address to connect to. Raises OSError where it has none.
+    """Resolve a host to the address to connect to. Raises OSError if it has none.
 
-    One address that is not public refuses the whole name: whoever runs it means no good, or is
-    mistaken.
+    One address that isn't public refuses the whole name.
     """
     resolved = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     found = [str(where[0]) for _, _, _, _, where in resolved]

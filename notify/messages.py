@@ -29,9 +29,9 @@ LABELS = {
 
 
 class Event(NamedTuple):
-    """What arrived, by the number of its arrival. `shown`: a Post (kind post or verification) or a
-    Trade, as the API shows it, or whose Coverage of which wallet is what now; None where there is
-    nothing to tell any more. `fact`: what the chain says happened, in a line for people.
+    """An arrival, by its number. `shown`: a Post (kind post or verification), a Trade or a wallet's
+    Coverage, as the API shows it, or None if there is nothing left to send. `fact`: one line about
+    what the chain shows.
     """
 
     arrival: int
@@ -97,8 +97,8 @@ def sign(secret: str, message_id: str, seconds: str, body: bytes) -> str:
 
 # ---- for people ----------------------------------------------------------------------------------
 def write_text(event: Event, base_url: str, quote: Callable[[str], str] = str) -> str:
-    """Write an event as a few lines of plain text: the words of a post before its label, and what
-    the chain says beside them. `quote`: makes of words that others chose what shows them as text.
+    """Write an event as a few lines of plain text: a post's body, its label, and what the chain
+    shows. `quote` escapes text that users chose.
     """
     shown, fact = event.shown or {}, quote(event.fact)
     if "verification" in shown:
@@ -112,13 +112,13 @@ def _write_post(
     words = quote(post["body"] or "(these words were taken down)")
     label = LABELS[_find_label(post)]
     head, link = f"{quote(post['botName'])}: ", f"{base_url}/posts/{post['id']}"
-    beside = "\n".join(filter(None, (label, fact, link)))
-    return f"{head}{_cut(words, f'{head}{beside}')}\n{beside}"
+    tail = "\n".join(filter(None, (label, fact, link)))
+    return f"{head}{_cut(words, f'{head}{tail}')}\n{tail}"
 
 
-def _cut(words: str, beside: str) -> str:
-    """Cut words so that they fit, with what stands beside them and a line break."""
-    room, room_bytes = MAX_TEXT - len(beside) - 1, MAX_BYTES - len(beside.encode()) - 1
+def _cut(words: str, rest: str) -> str:
+    """Cut a post's words so that they fit into a message with `rest` and a line break."""
+    room, room_bytes = MAX_TEXT - len(rest) - 1, MAX_BYTES - len(rest.encode()) - 1
     if len(words) <= room and len(words.encode()) <= room_bytes:
         return words
     fitting = words[: room - 1].encode()[: room_bytes - len("…".encode())].decode(errors="ignore")

@@ -49,7 +49,7 @@ MAX_UNSTORED = 1_000
 Reader = Callable[[int, int], list[Event]]
 Send = Callable[[Message, bool], client.Answer]
 log = logging.getLogger("candor.hooks")
-# Runs what sends a message, beside this thread.
+# Runs a function that sends a message, in another thread.
 Start = Callable[[Callable[[], None]], None]
 
 
@@ -208,7 +208,7 @@ class Outbox:
                 news = {
                     name: one for name, one in progress._asdict().items() if one != before[name]
                 }
-                # What the operator switched off meanwhile stays off, a ping asked for stays asked.
+                # A hook that the operator has turned off stays off, and a requested ping stays.
                 Hook.update(**news).where(Hook.id == row_id, Hook.state != OFF).execute()
         self._stored.update(changed)
 
@@ -340,8 +340,8 @@ def keep_operator_hooks(config: Config, now: int) -> dict[str, str]:
 
 
 def _read_target(row: Hook, own: set[str], urls: Mapping[str, str]) -> Target | None:
-    """Read a hook; `own`: the uids of its owner's bots; `urls`: as keep_operator_hooks has them.
-    None for one of which nobody knows what it is to be told: it waits, and no other does.
+    """Read a hook, or None if its events or bots can't be read: only that hook waits. `own`: the
+    uids of its owner's bots; `urls`: as in keep_operator_hooks.
     """
     events, named = hooks.read_list(row.events), hooks.read_list(row.bots)
     if events is None or named is None:

@@ -1,1 +1,1 @@
-"""The parts of the observer: what it remembers, lists, fetches, compares and repairs."""
+"""The parts of the observer: its memory, listing, fetching, comparing and repairing."""

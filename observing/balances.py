@@ -1,4 +1,4 @@
-"""The balances of a wallet's accounts on the nodes, against those of its ledger."""
+"""Compare the balances that nodes report for a wallet's accounts with those in its ledger."""
 
 import functools
 import math
@@ -17,15 +17,16 @@ from observing.state import FINALIZED, MAX_SLEEP_SECONDS, State
 from observing.trouble import Attempts
 from storage import in_parts
 
-# Between two questions for the block time of a slot.
+# Between two requests for a slot's block time.
 TIME_SECONDS = 60.0
 ACCOUNTS_A_CALL = 100
-# One call asks for the balances of this many wallets: up to that number no poll has to pause.
+# One call covers the balances of this many wallets; up to that number, none is polled less often.
 MAX_AWAKE = 100
-# A wallet is due again after this part of an interval, so that no pass on schedule is too early.
+# A wallet is due again after this part of an interval, so that no scheduled pass comes too early.
 DUE_PART = 0.9
 HOUR_SECONDS, DAY_SECONDS = 3_600, 86_400
-# Wait before asking again for the decimals of a mint that no node knows; doubled each time.
+# Initial delay before asking again for the decimals of a mint that no node knows; doubles each
+# time.
 MIN_DECIMALS_WAIT_SECONDS, MAX_DECIMALS_WAIT_SECONDS = 60.0, 86_400.0
 # Plain SQL: it runs for each wallet in each poll, and peewee would take longer to build it than
 # SQLite to run it.
@@ -37,31 +38,32 @@ WAITING = "SELECT 1 FROM post WHERE wallet_id = ? AND status = 'pending' LIMIT 1
 
 
 class Asked(NamedTuple):
-    """An account whose balance is asked for."""
+    """An account whose balance is requested."""
 
     wallet: Wallet
     address: str
 
 
 class Balances:
-    """Compares balances on the nodes with the ledger, a hundred accounts a call."""
+    """Compares node balances with the ledger, a hundred accounts per call."""
 
     def __init__(self, state: State, attempts: Attempts) -> None:
         self._state, self._attempts = state, attempts
 
     # ---- how often -------------------------------------------------------------------------------
     def is_head_due(self, wallet: Wallet) -> bool:
-        """Whether to list the wallet's own head; after a rest if nothing moves or nodes send
-        notices.
+        """Whether to list the wallet's own signatures now; less often if nothing changes or nodes
+        send notices.
         """
         state = self._state
         listed_at = state.watches[wallet.id].listed_at.get(wallet.address, -math.inf)
         return state.begun_at - listed_at >= self._find_rest(wallet, state.now)
 
     def _find_rest(self, wallet: Wallet, now: int) -> float:
-        """Seconds for which the wallet's own head need not be listed: 0 if it trades or a post
-        waits, some polls if nothing moved for an hour, more after a day; twice as many polls if it
-        is covered by a subscription.
+        """Return the seconds until the wallet's own signatures must be listed again.
+
+        0 if it trades or a post is pending; some polls if nothing changed for an hour, more after a
+        day; twice as many if a subscription covers it.
         """
         state = self._state
         interval = state.config.observer_interval_seconds
@@ -80,8 +82,8 @@ class Balances:
         return min(rest, max(MAX_SLEEP_SECONDS, interval))
 
     def find_due(self, wallet: Wallet, now: int) -> int:
-        """When to poll the wallet again (ms): at the next scheduled pass, or later if there are
-        more wallets than fit in one call.
+        """Return when to poll the wallet next (ms): at the next scheduled pass, or later if one
+        call can't cover all wallets.
         """
         seconds = DUE_PART * self._state.config.observer_interval_seconds
         if self._state.watched_count > MAX_AWAKE:
@@ -89,7 +91,7 @@ class Balances:
         return now + int(1000 * seconds)
 
     def is_open(self, wallet: Wallet) -> bool:
-        """Whether the ledger got ahead of the last comparison, and another one would close it."""
+        """Whether the ledger is ahead of the last comparison, so that another one could match."""
         pending = WalletSignature.select().where(
             WalletSignature.wallet == wallet.id, WalletSignature.state == "pending"
         )
@@ -102,9 +104,9 @@ class Balances:
 
     # ---- comparing -------------------------------------------------------------------------------
     def compare(self, wallets: Sequence[Wallet], until: float) -> None:
-        """Ask for the balances of all addresses, a hundred a call: they show which moved.
+        """Request the balances of all addresses, a hundred per call, to find which changed.
 
-        Wallets with many addresses come last and, once the time is over, go on in the next poll.
+        Wallets with many addresses come last and, when time is up, continue in the next poll.
         """
         small: list[Asked] = []
         large: list[Asked] = []
@@ -122,8 +124,8 @@ class Balances:
         return self._state.watches[asked.wallet.id].asked_at.get(asked.address, -math.inf)
 
     def _compare_part(self, part: Sequence[Asked]) -> None:
-        """Ask for accounts of several wallets in one call; where that fails, for each wallet's in
-        its own.
+        """Request accounts of several wallets in one call. If it fails, retry with one call per
+        wallet.
         """
         wallets = {asked.wallet.id: asked.wallet for asked in part}
         try:
@@ -135,7 +137,7 @@ class Balances:
         except RpcError as error:
             if self._attempts.is_common(error):
                 raise
-            # One of them has the trouble: asked alone it shows which.
+            # One of them causes the failure; separate calls show which.
         for _, group in groupby(part, key=lambda asked: asked.wallet.id):
             own = list(group)
             self._attempts.attempt(self._compare_own, own[0].wallet, own)
@@ -160,9 +162,7 @@ class Balances:
 
     # ---- what was observed when ------------------------------------------------------------------
     def store_polls(self, wallets: Sequence[Wallet], now: int) -> None:
-        """Store when a node last answered about these wallets, before the possibly long work that
-        follows.
-        """
+        """Store when a node last answered about these wallets, before work that may take long."""
         polled = {wallet.id: wallet.polled_at for wallet in wallets if self.note_poll(wallet, now)}
         for part in in_parts(polled):
             polled_at = max(at or 0 for at in polled.values())
@@ -170,15 +170,15 @@ class Balances:
             storage.database.execute_sql(sql, (polled_at, *part))
 
     def note_poll(self, wallet: Wallet, now: int) -> bool:
-        """Set when a node last answered about the wallet; return whether one did in this poll."""
+        """Update the time of the last answer about the wallet. Return whether this poll got one."""
         state, answered_at = self._state, self._state.watches[wallet.id].answered_at
         if answered_at >= state.begun_at:
             wallet.polled_at = now + int(1000 * (answered_at - state.begun_at))
         return answered_at >= state.begun_at
 
     def read_time(self, wallets: Sequence[Wallet]) -> None:
-        """Find the block time up to which these wallets were observed, once a minute: posts whose
-        signature never shows wait for it.
+        """Read, once a minute, the block time up to which these wallets were observed. Posts whose
+        signature never appears wait for it.
         """
         state = self._state
         slots = {
@@ -195,7 +195,7 @@ class Balances:
             seconds = self._ask_time(min(slots.values()))
         except Resting:
             raise
-        # The trouble of no wallet; asked for again in a minute.
+        # Not any wallet's trouble; retried in a minute.
         except RpcError:
             return
         for wallet in wallets:
@@ -203,8 +203,8 @@ class Balances:
                 wallet.observed_to = max(seconds, wallet.observed_to or 0)
 
     def is_after(self, wallet: Wallet, moment: int) -> bool:
-        """Whether the last comparison shows all accounts as they were after a moment (ms), by the
-        chain's clock.
+        """Whether the last comparison reflects all accounts after a time (ms), by the chain's
+        clock.
         """
         slots = [held.slot for held in self._state.watches[wallet.id].holdings.values()]
         seconds = self._ask_time(min(slots)) if slots else None
@@ -216,9 +216,7 @@ class Balances:
 
     # ---- what no transaction explains ------------------------------------------------------------
     def count_unexplained(self, wallet: Wallet) -> None:
-        """Count for each address asked in this poll how often in a row its balance was
-        unexplained.
-        """
+        """Count, for each address requested in this poll, its consecutive unexplained balances."""
         watch = self._state.watches[wallet.id]
         polls = watch.unexplained_polls
         for address, explained in self._state.check_balances(wallet).items():
@@ -227,10 +225,10 @@ class Balances:
                 polls[address] = 0 if explained else missed
 
     def store_untouched(self, wallet: Wallet) -> None:
-        """Store what accounts hold that no known transaction touched: it was there from the
-        beginning.
+        """Store balances of accounts that no known transaction involves: they predate the history.
 
-        It stays in the ledger until a transaction touches the account or a node reports otherwise.
+        They stay in the ledger until a transaction involves the account or a node reports a
+        different balance.
         """
         seen = self._state.apply_entries(wallet).chain.seen
         stored = read_untouched(storage.read_rows, wallet.id)
@@ -256,8 +254,8 @@ class Balances:
         self._state.forget_wallet(wallet.id)
 
     def _find_decimals(self, wallet: Wallet, mints: Collection[str]) -> dict[str, int]:
-        """Decimals by mint, from the ledger, else from a node. Mints that no node knows are left
-        out and retried with backoff.
+        """Return decimals by mint, from the ledger or else a node. Mints that no node knows are
+        left out and retried with backoff.
         """
         if not mints:
             return {}

@@ -16,27 +16,28 @@ MAX_CLOSING_MS = 86_400_000
 
 
 def is_held() -> Any:
-    """Condition: a bot holds the wallet."""
+    """SQL condition: a bot has the wallet."""
     return Wallet.id.in_(SQL(HELD))
 
 
 def is_closing(now: int) -> Any:
-    """Condition: the wallet was disconnected and is due for its last poll; `now` in ms."""
+    """SQL condition: the wallet was disconnected and its last poll is due. `now` in ms."""
     # A time further ahead was written while the clock was wrong.
     lately = Wallet.closing_at.between(now - MAX_CLOSING_MS, now + MAX_CLOSING_MS)
-    # A wallet that no pass finished is polled once however long this service was down, so that its
-    # coverage says how far observing got.
+    # Poll a wallet that no pass finished once, however long the service was down, so that its
+    # coverage shows how far observation got.
     return lately | (Wallet.closing_at.is_null(False) & (Wallet.due_at <= IN_WORK))
 
 
 class Closing:
-    """Stops polling a disconnected wallet once everything before its end was observed."""
+    """Stops polling a disconnected wallet once its activity up to that time was observed."""
 
     def __init__(self, state: State, balances: Balances) -> None:
         self._state, self._balances = state, balances
 
     def close(self, wallet: Wallet, progress: Progress) -> bool:
-        """Stop polling a disconnected wallet if possible; return whether it was. Raises RpcError.
+        """Stop polling a disconnected wallet if possible. Return whether it stopped. Raises
+        RpcError.
 
         Node balances from a later block time must match its ledger, its own signatures must have
         been listed after that, and every listed transaction must be stored.

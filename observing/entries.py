@@ -1,4 +1,4 @@
-"""Entries of a wallet, read again from the stored transactions."""
+"""Reread a wallet's entries from its stored transactions."""
 
 import contextlib
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -14,23 +14,23 @@ from chain.reading.programs import Programs
 from models import Address, Receipt, Wallet, WalletSignature
 from storage import in_parts
 
-# Transactions read again in one step: held in memory, and written in one transaction.
+# Transactions reread per step, held in memory and written in one transaction.
 REREAD_BATCH = 500
-# In `Wallet.rules`, between the digest of the rules and the id up to which entries were read again.
+# In `Wallet.rules`, separates the rules digest from the last id reread.
 DONE_UP_TO = "@"
 # Plain SQL: it runs with each slice of transactions, and in each poll.
 ADDRESSES = "SELECT address FROM address WHERE wallet_id = ?"
 
 
 class Reread(NamedTuple):
-    """How many entries changed, and how many transactions have to be fetched again."""
+    """How many entries changed, and how many transactions must be fetched again."""
 
     changed: int
     lost: int
 
 
 def list_addresses(wallet_id: int) -> set[str]:
-    """The watched addresses of a wallet: itself and every token account it was ever seen to own."""
+    """List a wallet's watched addresses: itself and every token account it was ever seen to own."""
     rows = storage.database.execute_sql(ADDRESSES, (wallet_id,))
     return {address for (address,) in rows}
 
@@ -38,7 +38,7 @@ def list_addresses(wallet_id: int) -> set[str]:
 def store_holding(
     wallet: Wallet, address: str, holding: Holding | None, decimals: int | None
 ) -> None:
-    """Store what a node says an untouched account holds; None: forget it."""
+    """Store a node's balance of an account that no transaction involves; None deletes it."""
     Address.update(
         held_mint=holding and holding.mint,
         held_amount=holding and str(holding.amount),
@@ -50,9 +50,9 @@ def store_holding(
 def reread_entries(
     wallet: Wallet, programs: Programs, signatures: Collection[str] | None = None
 ) -> Reread:
-    """Read a wallet's entries again from the stored transactions, all or these.
+    """Reread a wallet's entries, all or those of `signatures`.
 
-    A transaction that is gone, damaged, or refused by now is fetched again.
+    Transactions that are missing, damaged or no longer accepted are fetched again.
     """
     known, changed, lost = list_addresses(wallet.id), 0, 0
     for rows in _list_batches(wallet, signatures):
@@ -66,7 +66,7 @@ def reread_entries(
 def reread_by_new_rules(
     wallet: Wallet, programs: Programs, rules: str, tell: Callable[[int], None]
 ) -> None:
-    """Read all entries of a wallet again because the rules changed.
+    """Reread all of a wallet's entries because the rules changed.
 
     Each batch stores its progress (`Wallet.rules`), so that an interrupted run resumes there.
     `tell` is called with the number of entries done in this run.
@@ -91,8 +91,8 @@ def _store_rules(wallet: Wallet, rules: str) -> None:
 def _list_batches(
     wallet: Wallet, signatures: Collection[str] | None, after: int = 0
 ) -> Iterator[list[Any]]:
-    """Yield batches of (id, signature, entry, body), body None where it is gone: of these
-    signatures, or of all by id from beyond `after`.
+    """Yield batches of (id, signature, entry, body), with body None if it is missing: for these
+    signatures, or for all by id, starting after `after`.
     """
     query = WalletSignature.select(
         WalletSignature.id, WalletSignature.signature, WalletSignature.entry, Receipt.body
@@ -109,7 +109,7 @@ def _list_batches(
 
 
 def _store_again(wallet: Wallet, rows: Sequence[Any], again: Sequence[Entry | None]) -> Reread:
-    """Store the entries that were read again; None: its transaction is fetched again."""
+    """Store reread entries. None: fetch the transaction again."""
     changed = [
         (row.id, entry)
         for row, entry in zip(rows, again, strict=True)
@@ -125,7 +125,9 @@ def _store_again(wallet: Wallet, rows: Sequence[Any], again: Sequence[Entry | No
 
 
 def _show_stored(row: Any) -> str | None:
-    """What is stored, as JSON: the same may be packed in other bytes. None where it is damaged."""
+    """Return a stored entry as JSON for comparison, because equal entries may be packed
+    differently; None if it is damaged.
+    """
     with contextlib.suppress(ValueError):
         return row.entry and unpack_text(row.entry)
     return None
@@ -142,7 +144,7 @@ def _read_again(row: Any, wallet: Wallet, programs: Programs, known: set[str]) -
 
 
 def _refetch(wallet: Wallet, signatures: Collection[str]) -> None:
-    """Have these transactions fetched again; the wallet stays due until a pass finishes it.
+    """Have these transactions fetched again; the wallet stays due until a pass finishes.
 
     Entries of other wallets stay: a wallet that is no longer polled would never fetch them.
     """
@@ -156,7 +158,7 @@ def _refetch(wallet: Wallet, signatures: Collection[str]) -> None:
 
 
 def drop_receipts(signatures: Sequence[str]) -> None:
-    """Delete transactions that the disk damaged; the wallets that need them fetch them again."""
+    """Delete transactions damaged on disk; the wallets that need them fetch them again."""
     Receipt.delete().where(Receipt.signature.in_(signatures)).execute()
 
 

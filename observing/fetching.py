@@ -1,4 +1,4 @@
-"""Transactions that are listed and not stored yet, and their places inside a slot."""
+"""Fetch transactions that are listed but not stored yet, and find their positions within a slot."""
 
 import contextlib
 import functools
@@ -26,7 +26,7 @@ MAX_RETRY_WAIT_MS = 3_600_000
 
 
 class Pending(NamedTuple):
-    """A signature of a wallet that is listed and not stored yet."""
+    """A listed signature whose transaction isn't stored yet."""
 
     id: int
     signature: str
@@ -40,17 +40,17 @@ class Pending(NamedTuple):
 # to run them.
 COLUMNS = ", ".join(f"s.{name}" for name in Pending._fields)
 LISTED = f"SELECT {COLUMNS} FROM sighting s WHERE s.wallet_id = ?"
-# By an index, however many others wait. What is due later than any pause was put off by a clock
-# that ran wrong.
+# Uses an index, however many others are pending. A due time beyond the longest delay was set while
+# the clock was wrong.
 DUE = f"""
 AND s.state = 'pending' AND (s.due_at <= ? OR s.due_at > ?)
 ORDER BY s.slot, s.tx_index NULLS FIRST, s.id LIMIT {SLICE}"""
-# What posts wait for: one may be named by several.
+# Signatures that posts wait for; several posts may cite one.
 OF_POSTS = f"""
 SELECT {COLUMNS} FROM post p CROSS JOIN sighting s
 WHERE p.wallet_id = ? AND p.status IN ('pending', 'not_found')
 AND s.signature = p.signature AND s.wallet_id = p.wallet_id {DUE}"""
-# What arrived at a head, or what full scans listed.
+# Signatures that arrived at the head, or that full scans listed.
 OF_HEAD_OR_SCANS = f"{LISTED} AND s.head = ? {DUE}"
 STORE_ENTRY = """
 UPDATE sighting SET state = 'stored', entry = ?, idle = ?, tx_index = ?, slot = ?, problem = NULL
@@ -59,7 +59,7 @@ RETRY = "UPDATE sighting SET tries = ?, due_at = ?, problem = ? WHERE id = ?"
 
 
 class Answer(NamedTuple):
-    """A transaction as a node returned it, and the endpoint's label; both None if the node doesn't
+    """A transaction as returned by a node, and the endpoint's label; both None if the node doesn't
     have it yet.
     """
 
@@ -69,7 +69,7 @@ class Answer(NamedTuple):
 
 
 class Taken(NamedTuple):
-    """A transaction of a wallet whose entry is to be stored."""
+    """A transaction of a wallet whose entry will be stored."""
 
     row: Pending
     receipt: ParsedReceipt
@@ -77,14 +77,15 @@ class Taken(NamedTuple):
 
     @property
     def place(self) -> int | None:
-        """Its place in the slot, from the transaction or else from the list."""
+        """Its position in the slot, from the transaction or else the signature list."""
         return self.row.tx_index if self.receipt.tx_index is None else self.receipt.tx_index
 
 
 @dataclass
 class Slice:
-    """Transactions of a wallet that are fetched one by one and stored together, to sync the disk
-    once. `known`: its accounts; `bodies`: bodies already stored, by signature; `receipts`: rows of
+    """A wallet's transactions, fetched one by one but stored together, to sync the disk once.
+
+    `known`: its accounts; `bodies`: bodies already stored, by signature; `receipts`: rows of
     fetched transactions.
     """
 
@@ -96,21 +97,21 @@ class Slice:
 
 
 class Fetching:
-    """Fetches transactions in slices; one that no node returns is retried with backoff."""
+    """Fetches transactions in slices. Those that no node returns are retried with backoff."""
 
     def __init__(self, state: State, listing: Listing) -> None:
         self._state, self._listing = state, listing
 
     def fetch_urgent(self, wallet: Wallet, now: int) -> int:
-        """Fetch a slice of what posts wait for, else of what arrived at the head; return how many
-        were requested.
+        """Fetch a slice of transactions that posts wait for, else of new ones at the head. Return
+        the number requested.
         """
         return self._fetch_slice(wallet, now, OF_POSTS) or self._fetch_slice(
             wallet, now, OF_HEAD_OR_SCANS, True
         )
 
     def fetch_backlog(self, wallet: Wallet, now: int) -> int:
-        """Fetch a slice of what full scans listed, oldest first; return how many were requested."""
+        """Fetch a slice of what full scans listed, oldest first. Return the number requested."""
         return self._fetch_slice(wallet, now, OF_HEAD_OR_SCANS, False)
 
     def _fetch_slice(self, wallet: Wallet, now: int, which: str, *head: bool) -> int:
@@ -132,7 +133,7 @@ class Fetching:
         return count
 
     def _fetch_safely(self, part: Slice, row: Pending, now: int) -> None:
-        """Fetch a transaction; one that our own code stumbles over does not stop the others."""
+        """Fetch a transaction. If our own code fails on it, the others continue."""
         try:
             self._fetch(part, row, now)
         except (RpcError, PeeweeException):
@@ -143,8 +144,8 @@ class Fetching:
             _retry_later(row, now, f"internal error: {type(error).__name__}")
 
     def _fetch(self, part: Slice, row: Pending, now: int) -> None:
-        """Fetch the transaction of a signature, to be stored; ask again later where the node does
-        not give it or what it gives is refused.
+        """Fetch a signature's transaction for storing. Retry later if the node doesn't return it or
+        it isn't accepted.
         """
         body = part.bodies.get(row.signature)
         receipt = None if body is None else _read_or_drop(body, row.signature)
@@ -162,7 +163,7 @@ class Fetching:
         return None
 
     def _store(self, part: Slice) -> None:
-        """Store the transactions of a slice and their entries, all or nothing."""
+        """Store a slice's transactions and entries, all or nothing."""
         if part.receipts or part.taken:
             with storage.writing():
                 storage.insert_rows(Receipt, part.receipts)
@@ -180,8 +181,8 @@ class Fetching:
         self._listing.add_addresses(wallet, named, named=True)
 
     def _fetch_receipt(self, part: Slice, signature: str, now: int) -> ParsedReceipt | None:
-        """Ask a node for a transaction, and another if it doesn't have it yet; None if neither
-        has.
+        """Request a transaction, from a second node if the first doesn't have it yet; None if
+        neither does.
         """
         answer = self.ask(signature)
         if answer.receipt is None and len(self._state.rpc.endpoints) > 1:
@@ -191,7 +192,7 @@ class Fetching:
         return answer.receipt
 
     def ask(self, signature: str, avoid: str | None = None) -> Answer:
-        """Ask for a transaction. `avoid`: label of an endpoint not to ask, if there is another."""
+        """Request a transaction. `avoid`: label of an endpoint to skip if there is another."""
         options = {**FINALIZED, "encoding": "jsonParsed", "maxSupportedTransactionVersion": 1}
         check = functools.partial(check_receipt, signature=signature)
         (raw, receipt), label = self._state.rpc.call(
@@ -208,7 +209,7 @@ class Fetching:
                 watch.ambiguous_slots.add(slot)
 
     def _read_unindexed(self, wallet: Wallet) -> dict[int, set[str]]:
-        """By slot, the stored signatures whose place in it is unknown; read once."""
+        """Return stored signatures with an unknown position, by slot. Read once."""
         watch = self._state.watches[wallet.id]
         if watch.unindexed is None:
             watch.unindexed = defaultdict(set)
@@ -222,11 +223,11 @@ class Fetching:
         return watch.unindexed
 
     def index_slots(self, wallet: Wallet) -> None:
-        """Ask for the block where several transactions of a slot lack their place in it."""
+        """Fetch the block of a slot if several of its transactions have no known position."""
         unindexed, watch = self._read_unindexed(wallet), self._state.watches[wallet.id]
         for slot in sorted(watch.ambiguous_slots):
-            # If no node has the block, the chain of balances has to show the order. If no endpoint
-            # is available (raised), the slot stays and is requested again.
+            # If no node has the block, the chain of balances must show the order. If no endpoint is
+            # available (raised), the slot stays and is requested again.
             with contextlib.suppress(BadAnswer, Refused):
                 self._index_slot(wallet, slot, sorted(unindexed[slot]))
             watch.ambiguous_slots.discard(slot)
@@ -248,8 +249,9 @@ class Fetching:
 
 
 def end_with_slot(rows: list[Pending]) -> list[Pending]:
-    """Leave the last slot of a full slice to the next slice, which then has all of it: a ledger to
-    which half of a slot was applied is rebuilt for the other half.
+    """Leave the last slot of a full slice to the next slice, which then has all of it.
+
+    A ledger with only half of a slot applied would be rebuilt for the other half.
     """
     last = rows[-1].slot
     if len(rows) < SLICE or rows[0].slot == last:
@@ -258,7 +260,6 @@ def end_with_slot(rows: list[Pending]) -> list[Pending]:
 
 
 def _write_entries(taken: Sequence[Taken]) -> None:
-    """Write entries, in the caller's transaction."""
     for one in taken:
         values = one.entry.dump(), one.entry.is_idle, one.place, one.receipt.slot, one.row.id
         storage.database.execute_sql(STORE_ENTRY, values)
@@ -283,7 +284,9 @@ def _find_bodies(rows: Sequence[Pending]) -> dict[str, bytes]:
 
 
 def _read_or_drop(body: bytes, signature: str) -> ParsedReceipt | None:
-    """The stored transaction; one that the disk damaged is dropped, to be fetched again."""
+    """Return the stored transaction. If it was damaged on disk, delete it, so that it is fetched
+    again.
+    """
     receipt = read_stored(body, signature)
     if receipt is None:
         with storage.writing():
@@ -292,6 +295,6 @@ def _read_or_drop(body: bytes, signature: str) -> ParsedReceipt | None:
 
 
 def _retry_later(row: Pending, now: int, problem: str | None) -> None:
-    """Ask for it again after a pause that grows to an hour; `problem`: why it was refused."""
+    """Schedule a retry with a delay that grows to an hour. `problem`: why it wasn't accepted."""
     pause_ms = min(MAX_RETRY_WAIT_MS, 1000 * 2 ** min(row.tries, 12))
     storage.database.execute_sql(RETRY, (row.tries + 1, now + pause_ms, problem, row.id))

@@ -1,7 +1,7 @@
-"""One WebSocket to one endpoint: it subscribes to the wanted wallets and passes on that a notice
-arrived. It stores nothing, and gives up silently if an endpoint doesn't serve this.
+"""A WebSocket to one endpoint: subscribes to wallets and reports when a notice arrives.
 
-Its URL may carry a token: it is in no message, and the library's own log is off.
+It stores nothing, and gives up silently if the endpoint doesn't support subscriptions. The URL may
+contain a token, so messages omit it and the library's own log is off.
 """
 
 import logging
@@ -20,21 +20,21 @@ from chain.notices import Notice, Reply, read_message
 from observing.notices import Notices, Subscription
 from observing.state import FINALIZED
 
-# Two pings without an answer end a silent connection.
+# Two unanswered pings end a silent connection.
 PING_SECONDS = 20.0
 OPEN_SECONDS = 10.0
-# Of one endpoint this many frames of at most this many bytes wait in memory.
+# Frames buffered per endpoint, and their maximum size in bytes.
 MAX_MESSAGE_BYTES, MAX_FRAMES = 128 * 1024, 16
-# Notices read in a second; more wait in the network.
+# Notices read per second; the rest wait in the network.
 MAX_NOTICES = 500
-# Requests that wait for their reply, and how long they may.
+# Requests awaiting replies, and for how long.
 MAX_REQUESTS, REPLY_SECONDS = 50, 30.0
-# Seconds between two checks of what is wanted.
+# Seconds between checks for changed subscriptions.
 STEP_SECONDS = 0.5
 MIN_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 1.0, 600.0
 # Retry soon after a connection that lasted this long.
 STEADY_SECONDS = 60.0
-# How long an endpoint that sends false notices is muted.
+# How long to mute an endpoint that sends false notices.
 MISTRUST_SECONDS = 600.0
 SILENT = logging.getLogger("candor.websocket")
 log = logging.getLogger("candor.subscriptions")
@@ -42,28 +42,28 @@ SILENT.disabled = True
 
 
 class Refusal(Exception):
-    """The endpoint serves no subscription, or is muted."""
+    """The endpoint doesn't support subscriptions, or it is muted."""
 
 
 @dataclass
 class Line:
-    """A connection and what was asked of it. `limit`: subscriptions that the endpoint allows."""
+    """A connection and its requests. `limit`: subscriptions that the endpoint allows."""
 
     connection: ClientConnection
     limit: int
-    # By number: what a reply is to, and what a notice is about.
+    # Requests by id, and subscriptions by number.
     asked: dict[int, Subscription] = field(default_factory=dict)
     numbers: dict[int, Subscription] = field(default_factory=dict)
     last_id: int = 0
     asked_at: float = 0.0
-    # What was wanted when all of it, up to the limit, had been subscribed to.
+    # The wanted subscriptions when all of them, up to the limit, were last requested.
     done: tuple[Subscription, ...] | None = None
-    # Notices in the second that began then.
+    # Start of the current second, and notices read in it.
     counted_from: float = 0.0
     count: int = 0
 
     def send(self, method: str, params: list[Any]) -> int:
-        """Send a request; return its number."""
+        """Send a request and return its id."""
         self.last_id += 1
         request = {"jsonrpc": "2.0", "id": self.last_id, "method": method, "params": params}
         self.connection.send(orjson.dumps(request).decode())
@@ -71,7 +71,7 @@ class Line:
 
 
 class Listener:
-    """Listens to one endpoint in a thread of its own until it is stopped."""
+    """Listens to one endpoint in its own thread until stopped."""
 
     def __init__(
         self,
@@ -83,8 +83,8 @@ class Listener:
     ) -> None:
         self.label, self._url, self._notices, self._clock = label, url, notices, clock
         self._max_subscriptions = max_subscriptions
-        # For health: connecting | listening | resting, subscriptions, how many were refused, and
-        # when the last notice arrived (ms).
+        # For health: state (connecting | listening | resting), subscriptions, how many were
+        # refused, and when the last notice arrived (ms).
         self.state, self.subscriptions, self.refused = "connecting", 0, 0
         self.noticed_at: int | None = None
         self._ending = threading.Event()
@@ -96,7 +96,7 @@ class Listener:
         self._thread.start()
 
     def stop(self) -> None:
-        """End within some seconds; the thread keeps no process alive."""
+        """Stop within a few seconds. The thread doesn't keep the process alive."""
         self._ending.set()
 
     def join(self, seconds: float) -> None:
@@ -111,11 +111,12 @@ class Listener:
                 self._listen()
             except Refusal:
                 least = MISTRUST_SECONDS
-            # ValueError: what the handshake answered is no HTTP.
+            # ValueError: the handshake response isn't HTTP.
             except (OSError, WebSocketException, EOFError, ValueError):
                 pass
             except Exception as error:
-                # A bug in Candor; the thread goes on. Its text and stack may contain the URL.
+                # A bug in Candor; the thread continues. Don't log the text and stack, which may
+                # contain the URL.
                 log.error("listening to %s failed: %s", self.label, type(error).__name__)
             self._note_end()
             tries = 0 if self._clock() - begun_at >= STEADY_SECONDS else tries + 1
@@ -145,7 +146,7 @@ class Listener:
                 self._step(line)
 
     def _step(self, line: Line) -> None:
-        """Subscribe to what is wanted, then read messages for a while."""
+        """Update the subscriptions, then read messages for a while."""
         self._subscribe(line)
         if self._notices.is_false(self.label):
             raise Refusal
@@ -207,7 +208,7 @@ class Listener:
 
     # ---- messages --------------------------------------------------------------------------------
     def _take(self, line: Line, raw: bytes) -> None:
-        """Ignore a message that makes no sense."""
+        """Handle a message; ignore a malformed one."""
         try:
             message = read_message(orjson.loads(raw))
         except ValueError:
@@ -227,7 +228,7 @@ class Listener:
             line.numbers[reply.subscription] = one
             return
         self.refused += 1
-        # The endpoint allows no more than this, so it may refuse other requests too.
+        # The endpoint is at its limit, so it may refuse other requests too.
         line.limit = min(line.limit, len(line.numbers))
         if not line.limit and not line.asked:
             raise Refusal

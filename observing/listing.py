@@ -1,4 +1,4 @@
-"""Which signatures an address lists, and which token accounts a wallet owns."""
+"""List an address's signatures and a wallet's token accounts."""
 
 import math
 from collections import defaultdict
@@ -22,13 +22,13 @@ from storage import in_parts
 from storage.stored import make_object, make_shape, read_stored
 
 HEAD_PAGE, FULL_PAGE = 100, 1000
-# Of one wallet: itself and its token accounts.
+# Per wallet: its own address and its token accounts.
 MAX_ADDRESSES = 2_000
-# Transactions that change nothing don't count, but no more than this many times the limit are
-# listed in search of some that do.
+# Transactions that change nothing don't count toward the limit, but list at most this many times
+# the limit in search of some that do.
 MAX_LISTED_LIMITS = 4
-# Where something new was, slots below the covered head are listed again: a lagging node may have
-# left something out.
+# If there was anything new, list slots below the covered head again: a lagging node may have
+# omitted something.
 OVERLAP_SLOTS = 512
 # Plain SQL: it runs in each step, and peewee would take longer to build it than SQLite to run it.
 LISTED = "SELECT COUNT(*), MIN(slot) FROM sighting WHERE wallet_id = ?"
@@ -44,7 +44,7 @@ SELECT id, address, head_slot FROM address
 WHERE wallet_id = ? AND full_scans > 0 AND address IN ({marks})"""
 UNSCANNED = "SELECT 1 FROM address WHERE wallet_id = ? AND full_scans = 0 LIMIT 1"
 IS_DUE = "full_scans < 2 OR scan_new > 0 OR scanned_at IS NULL OR NOT scanned_at BETWEEN ? AND ?"
-# The wallet itself has the lowest id: how far back there is room for shows there.
+# The wallet's own address has the lowest id; its scan shows how far back there is room.
 DUE_SCAN = f"""
 SELECT * FROM address WHERE wallet_id = ? AND ({IS_DUE})
 ORDER BY CASE WHEN full_scans < 2 THEN full_scans ELSE 2 END, id LIMIT 1"""
@@ -57,8 +57,8 @@ WHERE id = ?"""
 
 
 class Listed(NamedTuple):
-    """Transactions listed for a wallet: those that may change something of it, all, and the slot
-    of the oldest.
+    """Counts of a wallet's listed transactions: those that may change it, and all; and the oldest
+    one's slot.
     """
 
     counted: int
@@ -73,7 +73,7 @@ def count_listed(wallet: Wallet) -> Listed:
 
 
 class HeadRow(NamedTuple):
-    """An address whose head is listed, and the slot up to which it was."""
+    """An address to list new signatures of, and the slot covered so far."""
 
     id: int
     address: str
@@ -82,17 +82,17 @@ class HeadRow(NamedTuple):
 
 @dataclass
 class ScanCursor:
-    """How far a full scan has come; stored as JSON, so that a restart resumes it."""
+    """Progress of a full scan, stored as JSON so that it resumes after a restart."""
 
     # The last signature listed.
     before: str | None = None
-    # Signatures that were unknown though they lie below the covered head.
+    # Signatures that were unknown although they are below the covered head.
     new: int = 0
-    # The newest slot, the number of signatures, and empty pages in a row.
+    # The newest slot, the number of signatures, and consecutive empty pages.
     top: int = 0
     listed: int = 0
     empty: int = 0
-    # Whether all that follows is too old to be loaded.
+    # Whether everything further back is too old to load.
     beyond: bool = False
 
     def add(self, page: Sequence[ListedSignature], new: int) -> None:
@@ -104,7 +104,7 @@ class ScanCursor:
             self.before = page[-1].signature
 
     def is_finished(self) -> bool:
-        """Whether the end is reached; where nothing is listed at all, two empty pages say so."""
+        """Whether the scan reached the end; if nothing was listed at all, after two empty pages."""
         return self.beyond or self.empty >= (1 if self.listed else 2)
 
 
@@ -113,7 +113,7 @@ SCAN_CURSOR = make_shape(STORED_CURSOR)
 
 
 class Listing:
-    """Lists the newest signatures, scans whole histories and adds accounts to watch."""
+    """Lists new signatures, scans whole histories and adds addresses to watch."""
 
     def __init__(self, state: State) -> None:
         self._state = state
@@ -121,13 +121,15 @@ class Listing:
     def _fetch_page(
         self, address: str, before: str | None, limit: int
     ) -> tuple[list[ListedSignature], str]:
-        """Fetch a page of signatures, newest first; return it and the endpoint's label."""
+        """Fetch a page of signatures, newest first. Return it and the endpoint's label."""
         options = {**FINALIZED, "limit": limit, **({"before": before} if before else {})}
         return self._state.rpc.call("getSignaturesForAddress", [address, options], check_page)
 
     # ---- heads -----------------------------------------------------------------------------------
     def list_heads(self, wallet: Wallet, addresses: Collection[str], now: int) -> None:
-        """List the heads of some of these, longest unlisted first; the others in the next poll."""
+        """List new signatures of some of these addresses, longest unlisted first; the rest follow
+        in the next poll.
+        """
         listed_at = self._state.watches[wallet.id].listed_at
         waiting = [a for a in addresses if listed_at.get(a, -math.inf) < self._state.begun_at]
         chosen = sorted(waiting, key=lambda a: (listed_at.get(a, -math.inf), a))[:SLICE]
@@ -154,7 +156,7 @@ class Listing:
             if new and row.head_slot:
                 self._state.notices.note_found(wallet.id, self._state.clock())
             top = max([top, *(one.slot for one in page)])
-            # After a notice one page is enough if it has something known.
+            # After a notice, one page is enough if it contains a known signature.
             if not page or (self._state.notices.is_noticed(wallet.id) and len(new) < len(page)):
                 break
             covered = len(page) < HEAD_PAGE or page[-1].slot <= head - OVERLAP_SLOTS
@@ -167,8 +169,9 @@ class Listing:
     def store_new(
         self, wallet: Wallet, page: Sequence[ListedSignature], now: int, head: bool
     ) -> list[ListedSignature]:
-        """Insert the unknown signatures of a page; return them. The limit of a wallet only leaves
-        out what is older than all that is listed.
+        """Insert a page's unknown signatures and return them.
+
+        The wallet's limit only excludes signatures older than everything listed.
         """
         known = _find_known(wallet, [row.signature for row in page])
         new = [row for row in page if row.signature not in known]
@@ -179,14 +182,14 @@ class Listing:
                 self._limit_history(wallet, new)
             new = [row for row in new if row.slot >= (wallet.history_from or 0)]
             common = {"wallet": wallet.id, "head": head, "seen_at": now}
-            # Oldest first, as they are fetched: rows that grow in their order leave pages full.
+            # Oldest first, in fetching order: inserting in key order fills database pages.
             rows = [row._asdict() | common for row in reversed(new)]
             storage.insert_rows(WalletSignature, rows)
         self._state.watches[wallet.id].quiet = False
         return new
 
     def _limit_history(self, wallet: Wallet, new: Sequence[ListedSignature]) -> None:
-        """Find the first slot to load if these, newest first, don't all fit."""
+        """Return the first slot to load if these, newest first, don't all fit."""
         counted, _, oldest = count_listed(wallet)
         older = [row.slot for row in new if oldest is None or row.slot < oldest]
         room = self._state.config.max_receipts_per_wallet - counted - (len(new) - len(older))
@@ -200,8 +203,8 @@ class Listing:
         Wallet.update(history_from=first).where(Wallet.id == wallet.id).execute()
 
     def load_deeper(self, wallet: Wallet, now: int) -> bool:
-        """Scan again if many of the listed transactions turned out to change nothing, so that
-        there is room for older ones. Return whether it was begun.
+        """Start another scan if many listed transactions turned out to change nothing, which leaves
+        room for older ones. Return whether it started.
         """
         if wallet.history_from == 0 and not self._is_scanning(wallet):
             self._store_limit(wallet, None)
@@ -225,7 +228,7 @@ class Listing:
 
     # ---- full scans ------------------------------------------------------------------------------
     def scan_page(self, wallet: Wallet, now: int) -> bool:
-        """List one page of the full scan that is due; return whether one is."""
+        """List one page of the full scan that is due. Return whether there was one."""
         row = self._find_due_scan(wallet, now)
         if row is None:
             return False
@@ -235,7 +238,7 @@ class Listing:
         try:
             page, label = self._fetch_page(row.address, cursor.before, FULL_PAGE)
         except (BadAnswer, Refused):
-            # The node may not know the place any more: begin again.
+            # The node may no longer know the cursor; start over.
             Address.update(scan_cursor=None).where(Address.id == row.id).execute()
             raise
         new = self.store_new(wallet, page, now, head=False)
@@ -245,7 +248,7 @@ class Listing:
         return True
 
     def _find_due_scan(self, wallet: Wallet, now: int) -> Address | None:
-        """The address to scan next: first scans before second ones before the nightly round."""
+        """Return the address to scan next: first scans, second scans, then the nightly round."""
         values = wallet.id, now - FULL_SCAN_INTERVAL_MS, now
         return next(iter(Address.raw(DUE_SCAN, *values)), None)
 
@@ -258,8 +261,8 @@ class Listing:
 
     # ---- accounts --------------------------------------------------------------------------------
     def list_token_accounts(self, wallet: Wallet, now: int) -> bool:
-        """Once a day, find the accounts that hold something now, even if no transaction ever named
-        the wallet itself. Return whether it was done.
+        """Once a day, find accounts with a balance, even if no transaction ever named the wallet
+        itself. Return whether it ran.
         """
         listed_at = wallet.accounts_at
         if listed_at is not None and abs(now - listed_at) < FULL_SCAN_INTERVAL_MS:
@@ -297,7 +300,7 @@ class Listing:
             self._reread_ownerless(wallet, fresh)
 
     def _rank_accounts(self, wallet: Wallet, addresses: Iterable[str]) -> list[str]:
-        """Sort token accounts by how much they matter, the least first."""
+        """Sort token accounts by importance, least important first."""
         ledger = self._state.apply_entries(wallet)
         seen = ledger.chain.seen
         traded = {mint for (mint,) in storage.database.execute_sql(TRADED, (wallet.id,))}
@@ -323,8 +326,8 @@ class Listing:
         ).execute()
 
     def _reread_ownerless(self, wallet: Wallet, fresh: Iterable[str]) -> None:
-        """Read transactions again that name these accounts without an owner, now that the owner is
-        known: transactions of 2021 contain no owners.
+        """Reread transactions that name these accounts without an owner, now that the owner is
+        known: transactions from 2021 don't contain owners.
         """
         watch = self._state.watches[wallet.id]
         if watch.ownerless is None:
@@ -337,7 +340,7 @@ class Listing:
             self._state.forget_wallet(wallet.id)
 
     def note_ownerless(self, wallet: Wallet, entry: Entry) -> None:
-        """Remember which accounts of an entry have no known owner."""
+        """Remember an entry's accounts without a known owner."""
         ownerless = self._state.watches[wallet.id].ownerless
         if ownerless is not None:
             for address in entry.unowned:
@@ -345,7 +348,7 @@ class Listing:
 
 
 def _find_known(wallet: Wallet, signatures: Iterable[str]) -> set[str]:
-    """Find which of these are listed for the wallet."""
+    """Return which of these signatures are listed for the wallet."""
     known: set[str] = set()
     for part in in_parts(signatures):
         sql = f"{KNOWN} AND signature IN ({storage.mark(part)})"

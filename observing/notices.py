@@ -1,7 +1,7 @@
-"""Which wallets to poll now because a node sent a notice about them, and which are covered.
+"""Which wallets to poll now because a node sent a notice, and which are covered by subscriptions.
 
-A notice makes a wallet due now and nothing else: what it says is not read. Shared by listeners and
-the observer, so under a lock. Times are seconds of the observer's clock.
+A notice only makes a wallet due; its content isn't read. Shared by listeners and the observer, so
+protected by a lock. Times are seconds of the observer's clock.
 """
 
 import math
@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-# Between two polls of a wallet because of notices; how long the first one waits for others about
-# the same transaction.
+# Minimum time between polls of a wallet because of notices, and how long the first one waits for
+# other notices about the same transaction.
 MIN_PAUSE_SECONDS, SETTLE_SECONDS = 1.0, 0.2
-# Polls because of a notice until something new is found: the polled node may be behind.
+# Polls per notice until something new is found: the polled node may lag.
 MAX_TRIES = 3
-# A notice about what a poll found this long before was on its way.
+# A notice that arrives this soon after a find may be about that find.
 LATE_SECONDS = 1.0
 # Mute an endpoint after this many consecutive false notices.
 MAX_FALSE = 50
@@ -33,36 +33,35 @@ class Subscription(NamedTuple):
 
 @dataclass
 class Call:
-    """Notices about a wallet that no poll answered yet."""
+    """Notices about a wallet that haven't led to a poll yet."""
 
     begun_at: float
     endpoints: set[str] = field(default_factory=set)
     tries: int = 0
-    # A pass began without the wallet, which perhaps was not due yet in the database.
+    # A pass started without the wallet, perhaps because it wasn't due in the database yet.
     is_missed: bool = False
 
 
 class Notices:
     def __init__(self) -> None:
         self._news = threading.Condition()
-        # By wallet: waiting, taken for the next pass, and of the pass that runs.
+        # By wallet: waiting, taken for the next pass, and in the running pass.
         self._waiting: dict[int, Call] = {}
         self._taken: dict[int, Call] = {}
         self._polled: dict[int, Call] = {}
-        # Times by wallet: the last poll because of notices, the last notice, the last poll that
-        # found something, and the last find without a notice.
+        # Times by wallet: last poll because of notices, last notice, last poll that found
+        # something, last find without a notice.
         self._asked_at: dict[int, float] = {}
         self._told_at: dict[int, float] = {}
         self._found_at: dict[int, float] = {}
         self._missed_at: dict[int, float] = {}
         self._covered: dict[str, set[int]] = {}
         self._false: dict[str, int] = {}
-        # The same for every endpoint, the most wanted first.
+        # Wanted subscriptions, most important first; the same for every endpoint.
         self.wanted: tuple[Subscription, ...] = ()
 
     # ---- for listeners ---------------------------------------------------------------------------
     def add(self, wallet_id: int, endpoint: str, now: float) -> None:
-        """Make a wallet due."""
         with self._news:
             self._told_at[wallet_id] = now
             if now - self._missed_at.get(wallet_id, -math.inf) < GRACE_SECONDS:
@@ -71,12 +70,12 @@ class Notices:
             self._news.notify_all()
 
     def note_false(self, endpoint: str) -> None:
-        """Count a notice of nothing, or a malformed one."""
+        """Count a false or malformed notice."""
         with self._news:
             self._false[endpoint] = self._false.get(endpoint, 0) + 1
 
     def is_false(self, endpoint: str) -> bool:
-        """Whether to mute an endpoint; its notices and their count are forgotten then."""
+        """Whether to mute an endpoint. If so, drop its notices and their count."""
         with self._news:
             if self._false.get(endpoint, 0) < MAX_FALSE:
                 return False
@@ -87,16 +86,16 @@ class Notices:
             return True
 
     def cover(self, endpoint: str, wallet_ids: set[int]) -> None:
-        """Note the wallets that an endpoint confirmed all subscriptions of."""
+        """Record the wallets for which an endpoint confirmed all subscriptions."""
         with self._news:
             self._covered[endpoint] = wallet_ids
 
     # ---- for the job that subscribes -------------------------------------------------------------
     def want(self, wanted: tuple[Subscription, ...]) -> None:
-        """Subscribe to these from now on, and forget all other wallets."""
+        """Set the wanted subscriptions and forget all other wallets."""
         ids = {one.wallet_id for one in wanted}
         with self._news:
-            # The same tuple if nothing changed: listeners compare by identity.
+            # Keep the same tuple if nothing changed: listeners compare by identity.
             self.wanted = self.wanted if self.wanted == wanted else wanted
             times = (self._asked_at, self._told_at, self._found_at, self._missed_at)
             for known in (self._waiting, *times):
@@ -104,7 +103,7 @@ class Notices:
                     del known[wallet_id]
 
     def take(self, clock: Callable[[], float], seconds: float = 0.0) -> list[int]:
-        """Take the wallets to poll in the next pass, once one is due; wait up to `seconds`."""
+        """Return the wallets to poll in the next pass, once one is due. Waits up to `seconds`."""
         end = clock() + seconds
         with self._news:
             while True:
@@ -128,7 +127,7 @@ class Notices:
         return self._asked_at.get(wallet_id, -math.inf) + MIN_PAUSE_SECONDS
 
     def _drop_answered(self) -> None:
-        """Forget notices that arrived before a pass found something new."""
+        """Drop notices that arrived before a pass found something new."""
         for wallet_id, call in list(self._waiting.items()):
             if not call.tries and self._found_at.get(wallet_id, -math.inf) > call.begun_at:
                 self._false |= dict.fromkeys(call.endpoints, 0)
@@ -140,7 +139,6 @@ class Notices:
 
     # ---- for the observer ------------------------------------------------------------------------
     def begin_pass(self, wallet_ids: Iterable[int]) -> None:
-        """Begin to poll these wallets."""
         with self._news:
             self._polled = {one: self._taken.pop(one) for one in wallet_ids if one in self._taken}
             self._taken = {key: one for key, one in self._taken.items() if not one.is_missed}
@@ -148,7 +146,7 @@ class Notices:
                 call.is_missed = True
 
     def is_urgent(self) -> bool:
-        """Whether wallets wait for the next pass, so that the running one should end."""
+        """Whether wallets wait for the next pass, so the running one should end."""
         return bool(self._taken)
 
     def is_noticed(self, wallet_id: int) -> bool:
@@ -156,8 +154,9 @@ class Notices:
         return wallet_id in self._polled
 
     def note_found(self, wallet_id: int, now: float) -> None:
-        """Note that a poll listed something new of a wallet. If no notice arrives for it within
-        some seconds, the wallet isn't covered for a while.
+        """Record that a poll found something new for a wallet.
+
+        If no notice arrives within a few seconds, the wallet isn't covered for a while.
         """
         with self._news:
             self._found_at[wallet_id] = now
@@ -166,7 +165,9 @@ class Notices:
                 self._missed_at[wallet_id] = now
 
     def end_poll(self, wallet_id: int, is_pending: bool, now: float) -> None:
-        """Note that a wallet was polled. `is_pending`: what was listed could not be fetched yet."""
+        """Record that a wallet was polled. `is_pending`: listed transactions couldn't be fetched
+        yet.
+        """
         with self._news:
             call = self._polled.pop(wallet_id, None)
             if call is None:
@@ -184,7 +185,7 @@ class Notices:
                     self._false[endpoint] = self._false.get(endpoint, 0) + 1
 
     def covers(self, wallet_id: int, now: float) -> bool:
-        """Whether an endpoint has full subscriptions of a wallet and missed no recent notice."""
+        """Whether an endpoint has all subscriptions of a wallet and missed no recent notice."""
         with self._news:
             missed_seconds = now - self._missed_at.get(wallet_id, -math.inf)
             if GRACE_SECONDS <= missed_seconds < DISTRUST_SECONDS:

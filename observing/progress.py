@@ -1,4 +1,4 @@
-"""How far observing a wallet has come, and whether anything is left to do for it."""
+"""How complete a wallet's observation is, and whether there is anything left to do."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -12,14 +12,14 @@ from models import Wallet
 from observing.listing import IS_DUE, MAX_ADDRESSES, count_listed
 from observing.state import FULL_SCAN_INTERVAL_MS, IN_WORK, State, log
 
-# Refused transactions that coverage names.
+# Refused transactions listed in coverage.
 MAX_NAMED = 50
-# Tries after which a pending transaction no longer holds up the state of a wallet.
+# Tries after which a pending transaction no longer delays a wallet's state.
 STUCK_AFTER_TRIES = 5
 
 
 class Scanned(NamedTuple):
-    """How far an address was scanned: see models.Address."""
+    """An address's scan progress; see models.Address."""
 
     address: str
     full_scans: int
@@ -36,7 +36,7 @@ REFUSED = f"""
 SELECT slot, problem FROM sighting
 WHERE wallet_id = ? AND state = 'pending' AND problem IS NOT NULL ORDER BY slot LIMIT {MAX_NAMED}"""
 
-# What waits of some wallets.
+# Pending signatures of some wallets.
 WAITING = (
     "SELECT wallet_id FROM sighting WHERE wallet_id IN ({marks}) AND state <> 'stored'",
     f"""SELECT wallet_id FROM post p
@@ -62,7 +62,7 @@ def wake(state: State, wallets: Sequence[Wallet], now: int) -> None:
 
 
 def count_stored(wallets: Iterable[Wallet]) -> dict[int, int]:
-    """Transactions by wallet that are stored, perhaps by another process."""
+    """Count stored transactions by wallet, including those stored by another process."""
     return dict(_ask(STORED, wallets))
 
 
@@ -87,12 +87,14 @@ def _is_due(state: State, wallet: Wallet, now: int) -> bool:
 
 
 def list_awake(state: State, wallets: Iterable[Wallet]) -> list[Wallet]:
-    """The wallets whose last poll left something to do."""
+    """Return the wallets whose last poll left something to do."""
     return [wallet for wallet in wallets if not state.watches[wallet.id].quiet]
 
 
 def is_quiet(state: State, wallet: Wallet, progress: Progress) -> bool:
-    """Whether a poll left nothing to do: until something happens, the next ones only ask nodes."""
+    """Whether a poll left nothing to do, so that the next ones only query nodes until something
+    changes.
+    """
     watch = state.watches[wallet.id]
     whole = wallet.backfilled and progress.confirmed and progress.closed
     undone = progress.pending or progress.unexplained or watch.ambiguous_slots or watch.postponed
@@ -101,7 +103,7 @@ def is_quiet(state: State, wallet: Wallet, progress: Progress) -> bool:
 
 
 def read_progress(state: State, wallet: Wallet) -> Progress:
-    """The Progress of a wallet, from which its coverage follows."""
+    """Return a wallet's Progress, which determines its coverage."""
     addresses = [Scanned(*row) for row in _read(SCANNED, wallet)]
     ledger, checked = state.apply_entries(wallet), state.check_balances(wallet)
     pending = _count(PENDING, wallet)
@@ -128,7 +130,9 @@ def read_progress(state: State, wallet: Wallet) -> Progress:
 
 
 def _find_filled(state: State, wallet: Wallet, most: int, accounts: int) -> int:
-    """Percent used of the nearer limit. `most`: its transactions, with those that don't count."""
+    """Return the percentage used of the tighter limit. `most`: its transactions, including those
+    that don't count.
+    """
     limit = state.config.max_receipts_per_wallet
     used = 100 * most // limit
     if used >= NEAR_LIMIT_PERCENT:
@@ -147,8 +151,8 @@ def _count(sql: str, wallet: Wallet) -> int:
 
 
 def _list_unexplained(state: State, wallet: Wallet) -> tuple[tuple[str, int, int], ...]:
-    """List each unexplained balance: address, the last slot that the ledger knows of it, and the
-    slot of the node's answer.
+    """List each unexplained balance: the address, the last slot in the ledger, and the slot of the
+    node's answer.
     """
     addresses = state.list_unexplained(wallet)
     if not addresses:

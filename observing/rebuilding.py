@@ -1,4 +1,4 @@
-"""Derive everything of wallets again from the stored transactions, and report what changed."""
+"""Derive wallets' data again from stored transactions, and report what changed."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
@@ -18,7 +18,7 @@ SUMS = (Wallet.results, Wallet.positions, Wallet.last_trade_at, Wallet.coverage)
 
 
 class RebuiltWallet(NamedTuple):
-    """What deriving a wallet again changed: numbers of rows, and whether its sums did."""
+    """What a rebuild of a wallet changed: numbers of rows, and whether its sums did."""
 
     address: str
     entries_changed: int
@@ -32,19 +32,21 @@ class RebuiltWallet(NamedTuple):
 
 
 class _Derived(NamedTuple):
-    """What is stored of a wallet: digests of its trades by signature, and its sums."""
+    """A wallet's stored data: digests of its trades by signature, and its sums."""
 
     digests: dict[str, str]
     sums: Any
 
 
 def rebuild(state: State, wallets: Iterable[Wallet], now: int) -> list[RebuiltWallet]:
-    """Derive everything of these wallets again from the stored transactions; `now` in ms."""
+    """Derive all data of these wallets again from stored transactions. `now` in ms."""
     return [one for kin in _list_together(wallets) for one in _rebuild_kin(state, kin, now)]
 
 
 def _list_together(wallets: Iterable[Wallet]) -> Iterator[list[Wallet]]:
-    """Yield wallets of one bot together: the entries of one may mark those of the others."""
+    """Yield the wallets of one bot together, because the entries of one may mark those of the
+    others.
+    """
     left = {wallet.id: wallet for wallet in wallets}
     while left:
         todo, kin = {next(iter(left))}, set[int]()
@@ -64,11 +66,12 @@ def _rebuild_kin(state: State, kin: list[Wallet], now: int) -> list[RebuiltWalle
         before[wallet.id] = _read_derived(wallet)
         state.ledger_store.forget(wallet.id)
     if any(one.changed or one.lost for one in entries.values()):
-        # A running observer has other entries in memory, or siblings marked by them: read again.
+        # A running observer has older entries in memory, or siblings marked by them: make it
+        # reread.
         Wallet.update(rules="").where(Wallet.id.in_([wallet.id for wallet in kin])).execute()
     for wallet in kin:
         state.ledger_store.apply(wallet)
-        # Only a poll knows what nodes reported last, so a readable coverage is left as it is.
+        # Only a poll knows the latest node reports, so leave a readable coverage unchanged.
         is_damaged = read_coverage(wallet.coverage) is UNREADABLE
         progress = read_progress(state, wallet) if is_damaged else None
         state.ledger_store.publish(wallet, progress, now)

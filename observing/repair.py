@@ -1,4 +1,4 @@
-"""Where the chain of balances breaks: scan again, and ask another node about what it says."""
+"""Repair breaks in the chain of balances: scan again, and get a second node's answer."""
 
 from chain.reading.digests import digest_receipt
 from chain.reading.packing import pack, read_stored
@@ -10,17 +10,16 @@ from observing.state import MAX_REPAIR_WAIT_MS, MIN_REPAIR_WAIT_MS, SLICE, State
 
 
 class Repair:
-    """Looks for what is missing or forged around a gap, ever more rarely while that does not
-    help.
+    """Searches around a gap for missing or forged transactions, less and less often while it finds
+    none.
     """
 
     def __init__(self, state: State, fetching: Fetching) -> None:
         self._state, self._fetching = state, fetching
 
     def repair(self, wallet: Wallet, now: int) -> bool:
-        """Where something is wrong, scan everything again and recheck the transactions around it.
-
-        Returns whether it was begun.
+        """If something is wrong, scan everything again and recheck the transactions around it.
+        Return whether it started.
         """
         watch, ledger = self._state.watches[wallet.id], self._state.apply_entries(wallet)
         unexplained = self._state.list_unexplained(wallet)
@@ -28,7 +27,7 @@ class Repair:
         if not wrong:
             watch.repair_wait_ms = MIN_REPAIR_WAIT_MS // 2
             return False
-        # What is due later than any wait was set by a clock that ran wrong.
+        # A due time beyond the longest delay was set while the clock was wrong.
         if now < wallet.repair_at <= now + MAX_REPAIR_WAIT_MS:
             return False
         self._state.report(f"{wallet.address}: scanning again, {wrong} gaps")
@@ -44,7 +43,7 @@ class Repair:
 
     def _recheck(self, wallet: Wallet, slots: tuple[int, int], now: int) -> None:
         """Request the transactions of two slots from another node, and keep its answer if the
-        ledger then balances better: the first node's may have been wrong.
+        ledger then balances better: the first node may have been wrong.
         """
         rows = (
             Receipt.select()
@@ -55,7 +54,7 @@ class Repair:
             try:
                 answer = self._fetching.ask(row.signature, avoid=row.endpoint)
             except (BadAnswer, Refused):
-                # The gap stays, and is rechecked.
+                # The gap remains and will be rechecked.
                 continue
             if answer.receipt and answer.receipt != read_stored(row.body, row.signature):
                 before, new = self._count_wrong(wallet), digest_receipt(answer.receipt)
@@ -64,7 +63,7 @@ class Repair:
                     self._replace_receipt(wallet, row, row.body, row.endpoint, row.digest, now)
 
     def _count_wrong(self, wallet: Wallet) -> int:
-        """Count gaps, and balances that the ledger did not explain at the last comparison."""
+        """Count gaps, and balances unexplained at the last comparison."""
         gaps = self._state.apply_entries(wallet).chain.gaps
         checked = self._state.check_balances(wallet).values()
         return len(gaps) + sum(explained is False for explained in checked)
@@ -82,5 +81,5 @@ class Repair:
             WalletSignature.state == "stored",
             WalletSignature.wallet != wallet.id,
         )
-        # The observer reads their entries again.
+        # The observer rereads their entries.
         Wallet.update(rules="").where(Wallet.id.in_(others)).execute()

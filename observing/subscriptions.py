@@ -1,6 +1,5 @@
-"""The job that subscribes to wallets at nodes and has them polled when a notice arrives.
-
-Polls on schedule go on as they would without it.
+"""The job that subscribes to wallets at nodes and has them polled when a notice arrives. Scheduled
+polls continue regardless.
 """
 
 import logging
@@ -20,14 +19,14 @@ from observing.notices import Subscription
 from observing.state import State
 from storage import database
 
-# More endpoints would say the same.
+# More endpoints would send the same notices.
 MAX_LISTENERS = 4
-# Of each endpoint; one that allows fewer says so, and gets fewer.
+# Per endpoint. If one allows fewer, it says so and gets fewer.
 MAX_SUBSCRIPTIONS = 1_000
-# Between two checks of which wallets there are, and between two notes for health.
+# Between checks for new wallets, and between updates for health.
 REFRESH_SECONDS, NOTE_SECONDS = 3.0, 15.0
 STEP_SECONDS = 0.5
-# Wait this long after a bug, or while the database is busy.
+# Delay after a bug, or while the database is busy.
 FAULT_SECONDS, BUSY_SECONDS = 5.0, 1.0
 BUSY_MS = 7 * 86_400_000
 # One query for all wallets: a query per wallet was most of an idle server's load.
@@ -42,7 +41,7 @@ WHERE place <= ? ORDER BY wallet_id, place"""
 # it.
 WALLETS = f"""
 SELECT id, address FROM wallet WHERE id IN {HELD} AND (trouble IS NULL OR trouble <> ?)"""
-# A post may name a trade of any wallet of its bot.
+# A post may cite a trade of any wallet of its bot.
 AWAITED = """
 SELECT wallet_id FROM post WHERE status = 'pending' AND wallet_id IS NOT NULL
 UNION SELECT c.wallet_id FROM post p JOIN attachment c ON c.bot_id = p.bot_id
@@ -55,8 +54,10 @@ Session = Callable[[], AbstractContextManager[Any]]
 
 
 class Subscriptions:
-    """Runs in a thread of its own. `wake` starts a pass of the observer, `session` gives a database
-    connection, `note` stores what health shows, `now` is the time in ms.
+    """Runs in its own thread.
+
+    `wake` starts a pass of the observer, `session` opens a database connection, `note` records the
+    status for health, `now` returns the time in ms.
     """
 
     def __init__(
@@ -76,7 +77,7 @@ class Subscriptions:
             for number, url in enumerate(urls[:MAX_LISTENERS], 1)
         ]
         self._refreshed_at = self._noted_at = float("-inf")
-        # The database when its wallets were last read.
+        # The database version when its wallets were last read.
         self._version: object = None
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._run, name="subscriptions", daemon=True)
@@ -85,7 +86,7 @@ class Subscriptions:
         self._thread.start()
 
     def stop(self, seconds: float) -> None:
-        """End; wait up to this long for a running step."""
+        """Stop. Waits up to this long for a running step."""
         self._ending.set()
         for listener in self._listeners:
             listener.stop()
@@ -103,16 +104,16 @@ class Subscriptions:
                 begun = True
                 self._poll_noticed()
             except OperationalError as error:
-                # The lock is lost, or the database is busy or away.
-                log.info("subscriptions wait: %s", type(error).__name__)
+                # The lock is lost, or the database is busy or unreachable.
+                log.info("subscriptions paused: %s", type(error).__name__)
                 self._ending.wait(BUSY_SECONDS)
             except Exception as error:
-                # A bug in Candor: this thread goes on, like that of the jobs.
-                log.error("subscriptions failed, and begin again", exc_info=error)
+                # A bug in Candor; the thread continues, like that of the jobs.
+                log.error("subscriptions failed; restarting", exc_info=error)
                 self._ending.wait(FAULT_SECONDS)
 
     def _keep_up(self) -> None:
-        """Read which wallets there are, and store for health what is covered."""
+        """Update the wanted subscriptions, and record for health what is covered."""
         now = self._clock()
         if self._listeners and now - self._refreshed_at >= REFRESH_SECONDS:
             self._refresh(database.data_version())
@@ -135,8 +136,8 @@ class Subscriptions:
             self._wake()
 
     def report(self) -> dict[str, Any]:
-        """What health shows: the state of each endpoint, how many wallets are covered, and when a
-        notice last arrived (ms).
+        """Return the status for health: each endpoint's state, the number of covered wallets, and
+        when a notice last arrived (ms).
         """
         noticed = [one.noticed_at for one in self._listeners if one.noticed_at is not None]
         return {
@@ -149,19 +150,23 @@ class Subscriptions:
 
 
 def make_due(wallet_ids: Collection[int]) -> None:
-    """Have the next pass poll these wallets in full."""
+    """Make the next pass poll these wallets fully."""
     Wallet.update(due_at=0).where(Wallet.id.in_(wallet_ids)).execute()
 
 
 def list_websockets(config: Config) -> tuple[str, ...]:
-    """The configured WebSocket URLs, or those of the RPC endpoints; none if that is off."""
+    """Return the configured WebSocket URLs, or those derived from the RPC endpoints; none if turned
+    off.
+    """
     if "off" in config.solana_ws_urls:
         return ()
     return config.solana_ws_urls or tuple(map(_derive_websocket, config.solana_rpc_urls))
 
 
 def _derive_websocket(url: str) -> str:
-    """The same URL, or the next port if it names one, as the validator and its tools have it."""
+    """Return the same URL or, if it has a port, with the next port, as the validator and its tools
+    do.
+    """
     parts = urlsplit(url)
     credentials, at, place = parts.netloc.rpartition("@")
     if parts.port:
@@ -171,8 +176,8 @@ def _derive_websocket(url: str) -> str:
 
 
 def list_subscriptions(now: int) -> tuple[Subscription, ...]:
-    """Every wallet before any token account: those first that a post waits for, then those that
-    trade most; `now` in ms.
+    """List subscriptions: wallets before token accounts, those with pending posts first, then those
+    that trade most. `now` in ms.
     """
     ranks, accounts_of = _rank(now), _list_accounts()
     wallets: list[tuple[int, str]] = database.execute_sql(WALLETS, (IS_PROGRAM,)).fetchall()
@@ -193,8 +198,8 @@ def _rank(now: int) -> dict[int, tuple[bool, int]]:
 
 
 def _list_accounts() -> dict[int, list[str]]:
-    """By wallet, its token accounts, those that moved last first; of one that has more than can be
-    subscribed to, enough to see that.
+    """Return token accounts by wallet, most recently active first. If a wallet has too many to
+    subscribe to, return just enough to show that.
     """
     found: dict[int, list[str]] = {}
     for wallet_id, address in database.execute_sql(ACCOUNTS, (MAX_SUBSCRIPTIONS,)).fetchall():

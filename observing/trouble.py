@@ -1,4 +1,4 @@
-"""Whose trouble a failed step is: one wallet's, which is postponed alone, or everybody's."""
+"""Attribute a failed step to one wallet, which is postponed, or to all, which stops the pass."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,21 +14,21 @@ from chain.stored.summary import read_coverage
 from models import IS_PROGRAM, Wallet
 from observing.state import MAX_SLEEP_SECONDS, State, log
 
-# How long a step that failed is postponed; doubled with each failure in a row.
+# Initial delay after a failed step; doubles with each consecutive failure.
 MIN_POSTPONE_SECONDS, MAX_POSTPONE_SECONDS = 1.0, 3600.0
 
 
 class Attempts:
-    """Attempts steps; a wallet whose step fails is postponed for longer and longer."""
+    """Runs steps, and postpones wallets whose steps fail, with backoff."""
 
     def __init__(self, state: State) -> None:
         self._state = state
 
     def attempt(self, step: Callable[..., Any], wallet: Wallet, *args: Any) -> Any:
-        """Do one step for a wallet and return its result, or False where it failed.
+        """Do one step for a wallet and return its result, or False if it failed.
 
-        A step that a node refuses is postponed and the others go on; a bug in Candor postpones the
-        whole wallet. Only errors that concern all wallets are raised: no node answers, or the
+        A step that a node refuses is postponed and the others continue; a bug in Candor postpones
+        the whole wallet. Raises only errors that concern all wallets: no node answers, or the
         database fails.
         """
         self._state.show_life()
@@ -51,17 +51,17 @@ class Attempts:
         return done
 
     def note_done(self, wallet: Wallet, name: str) -> None:
-        """Forget that this step of the wallet failed: it, or what does the same, was done."""
+        """Clear the failure of this step, because it or an equivalent step succeeded."""
         self._state.watches[wallet.id].postponed.pop(name, None)
 
     def is_postponed(self, wallet: Wallet, name: str) -> bool:
-        """Whether this step of the wallet failed and is not to be tried yet."""
+        """Whether this step failed and its retry isn't due yet."""
         step = self._state.watches[wallet.id].postponed.get(name)
         return step is not None and self._state.clock() < step.until
 
     def is_common(self, error: RpcError) -> bool:
-        """Whether a failed call is due to the nodes, not the wallet: they are backing off or don't
-        answer at all.
+        """Whether a call failed because of the nodes, not the wallet: they are backing off or not
+        responding.
         """
         return isinstance(error, Resting) or (
             isinstance(error, Unavailable) and not self._state.rpc.is_reachable()
@@ -76,7 +76,7 @@ class Attempts:
         return False
 
     def _postpone_wallet(self, wallet: Wallet, error: Exception) -> bool:
-        """Do nothing more for this wallet in this pass, and the next poll later and later."""
+        """Skip this wallet for the rest of the pass, and delay its next polls with backoff."""
         reason = f"internal error: {type(error).__name__}"
         if wallet.trouble != reason:
             log.error("wallet %s failed", wallet.address, exc_info=error)
@@ -99,7 +99,7 @@ class Attempts:
         _update_trouble(wallet, coverage=orjson.dumps(coverage).decode())
 
     def refuse_program(self, wallet: Wallet) -> None:
-        """Never ask about this wallet again: its address is that of a program."""
+        """Stop observing this wallet: its address is a program."""
         self._state.skipped.add(wallet.id)
         self._state.note_trouble(wallet.id)
         wallet.trouble, wallet.trouble_at, wallet.trouble_tries = IS_PROGRAM, self._state.now, 1
@@ -107,9 +107,7 @@ class Attempts:
         _update_trouble(wallet, coverage=orjson.dumps(coverage).decode())
 
     def clear(self, wallet: Wallet) -> None:
-        """Forget the trouble of a wallet of which no step failed in this pass and none is
-        postponed.
-        """
+        """Clear a wallet's trouble if no step failed in this pass and none is postponed."""
         postponed = self._state.watches[wallet.id].postponed
         if wallet.trouble is None or wallet.id in self._state.troubled or postponed:
             return

@@ -20,7 +20,7 @@ from peewee import OperationalError, PeeweeException, ProgrammingError
 import config as settings
 import storage
 from config import Config
-from evidence import log, openings
+from evidence import log
 from evidence.notes import Signer
 from operate import foreign_schema, instance
 from operate.instance import SIDE_FILES, Refused
@@ -210,7 +210,6 @@ def check_database(path: Path, foreign_ok: bool = True) -> Holding:
 
 
 def list_flaws(db: apsw.Connection, most: int = 5) -> list[str]:
-    """List what is broken inside a database, in sentences, at most `most` of a kind."""
     found = [text for (text,) in db.execute(f"PRAGMA integrity_check({most})") if text != "ok"]
     orphans = [
         f"a row of {table} names a missing row of {parent}"
@@ -399,7 +398,7 @@ def migrate(config: Config) -> Migrated:
             migrated = _migrate_file(config, database)
         with database.connection_context():
             signer = Signer(key_files.log_key(config))
-            openings.ensure_log(config, signer, time.time_ns() // 1_000_000)
+            log.ensure_log(config, signer, time.time_ns() // 1_000_000)
         return migrated
 
 
@@ -454,14 +453,14 @@ def open_after_restore(restored: Path, replaced: Path, now: int) -> str:
     """
     last = _read_last(replaced) if replaced.exists() else None
     with _open_database(restored) as database:
-        return openings.renew_log("restore", now, last, database)
+        return log.renew_log("restore", now, last, database)
 
 
 def _read_last(replaced: Path) -> dict[str, Any] | None:
     """The last checkpoint of a database that may be damaged: perhaps the reason for restoring."""
     try:
         with _open_database(replaced) as database:
-            return openings.describe_last(database)
+            return log.describe_last(database)
     except (apsw.Error, PeeweeException, log.Damaged, UnicodeDecodeError):
         return None
 

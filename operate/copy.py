@@ -124,7 +124,6 @@ def _copy(source: apsw.Connection, target: Any, table: Any) -> None:
 
 # ---- verifying -----------------------------------------------------------------------------------
 def _compare(source: apsw.Connection, target: Any, table: Any) -> CopiedTable:
-    """Compare a table on both sides; Refused at the first row that differs."""
     name, count, digest = table._meta.table_name, 0, hashlib.sha256()
     copied = target.stream(_select(table), ROWS_AT_ONCE)
     for given, found in zip_longest(_list_rows(source, table), copied):

@@ -1,10 +1,15 @@
-"""A Difference: one sentence about stored data that is not as it should be."""
+"""The comparison of stored rows with rebuilt ones."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+# What reading damaged rows raises.
 UNREADABLE = (ValueError, TypeError, KeyError, IndexError, AttributeError)
+# So much of a value is shown, and so many differences of a table are kept.
+MAX_SHOWN, MAX_FOUND = 80, 1_000
+Key = tuple[Any, ...]
+Keyed = tuple[Key, Sequence[Any]]
 
 
 @dataclass(frozen=True)
@@ -25,28 +30,59 @@ class Difference:
         return f"{self.table}: {where + ': ' if where else ''}{self.what}"
 
 
-# So much of a value is shown.
-MAX_SHOWN = 80
+class Comparison:
+    """Compares rows of a table with rebuilt ones, which `add` takes. Both arrive in the order of
+    their keys. `stored`: (key, values of `columns`); `signed`: a key ends in a signature.
+    """
+
+    def __init__(
+        self,
+        table: str,
+        columns: Sequence[str],
+        stored: Iterable[Keyed],
+        wallet: str | None = None,
+        signed: bool = False,
+    ) -> None:
+        self.found: list[Difference] = []
+        self._table, self._columns, self._wallet, self._signed = table, columns, wallet, signed
+        self._stored = iter(stored)
+        self._next = next(self._stored, None)
+
+    def add(self, key: Key, values: Sequence[Any]) -> None:
+        while self._next and self._next[0] < key:
+            self._note(self._next[0], "a fresh rebuild has no such row")
+            self._next = next(self._stored, None)
+        if self._next is None or self._next[0] != key:
+            self._note(key, "the row is missing")
+            return
+        for name, one, other in zip(self._columns, self._next[1], values, strict=True):
+            if one != other:
+                shown = f"is {one!r:.{MAX_SHOWN}}, a fresh rebuild says {other!r:.{MAX_SHOWN}}"
+                self._note(key, shown, name)
+        self._next = next(self._stored, None)
+
+    def end(self) -> list[Difference]:
+        """Return what differs, once all rebuilt rows were added."""
+        for key, _ in ([self._next] if self._next else []) + list(self._stored):
+            self._note(key, "a fresh rebuild has no such row")
+        return self.found
+
+    def _note(self, key: Key, what: str, name: str = "") -> None:
+        signature = key[-1] if self._signed else None
+        field = " ".join([*([] if self._signed else map(str, key)), name]).strip() or None
+        if len(self.found) < MAX_FOUND:
+            self.found.append(Difference(self._table, what, self._wallet, signature, field))
 
 
 def compare_rows(
     table: str,
-    wallet: str | None,
     columns: Sequence[str],
-    stored: Mapping[Any, Sequence[Any]],
-    right: Mapping[Any, Sequence[Any]],
+    stored: Mapping[Key, Sequence[Any]],
+    right: Mapping[Key, Sequence[Any]],
+    wallet: str | None = None,
 ) -> Iterator[Difference]:
-    """Compare stored rows of a table with those that a fresh rebuild makes: each {key: values of
-    `columns`}. A single row of the wallet itself has the key ().
-    """
-    for key in sorted(stored.keys() | right.keys()):
-        where = " ".join(map(str, key))
-        if key not in right:
-            yield Difference(table, "a fresh rebuild has no such row", wallet, field=where)
-        elif key not in stored:
-            yield Difference(table, "the row is missing", wallet, field=where)
-        else:
-            for name, one, other in zip(columns, stored[key], right[key], strict=True):
-                if one != other:
-                    what = f"is {one!r:.{MAX_SHOWN}}, a fresh rebuild says {other!r:.{MAX_SHOWN}}"
-                    yield Difference(table, what, wallet, field=f"{where} {name}".strip())
+    """Compare rows by key. A single row has the key ()."""
+    made = Comparison(table, columns, sorted(stored.items()), wallet)
+    for key, values in sorted(right.items()):
+        made.add(key, values)
+    yield from made.end()

@@ -20,8 +20,13 @@ from config import LOCAL_HOSTS, Config
 from market.failures import FetchError
 from market.fetch import fetch_json, open_session
 from operate import backups
-from operate.content_checks import check_jobs, check_witnessed
-from operate.database_checks import check_database, check_deep, check_schema
+from operate.database_checks import (
+    check_database,
+    check_deep,
+    check_jobs,
+    check_schema,
+    check_witnessed,
+)
 from operate.filesystems import check_filesystem
 from operate.findings import CLOCK_MS, SET_CLOCK, Finding, fine, look, show_span, show_time, wrong
 from operate.instance import SIDE_FILES
@@ -108,7 +113,6 @@ def examine_lightly(
 
 
 def check_settings(config: Config) -> Iterator[Finding]:
-    """Check what settings can be wrong together, or unsafe on a public address."""
     yield fine("the settings can be read")
     url = urlsplit(config.base_url)
     if url.scheme == "http" and url.hostname not in LOCAL_HOSTS:
@@ -140,7 +144,6 @@ def check_settings(config: Config) -> Iterator[Finding]:
 
 
 def check_programs(config: Config) -> Iterator[Finding]:
-    """What the operator adds to the table of programs, and what marks trades."""
     try:
         programs = table(config.extra_swap_programs, config.added_programs)
     except BadPrograms as refusal:
@@ -157,7 +160,6 @@ def check_programs(config: Config) -> Iterator[Finding]:
 
 
 def check_disk(config: Config) -> Iterator[Finding]:
-    """Is there room for a backup beside the database?"""
     free, size = (
         shutil.disk_usage(config.data_dir).free,
         sum(path.stat().st_size for path in config.data_dir.glob("app.db*")),
@@ -176,7 +178,6 @@ def check_disk(config: Config) -> Iterator[Finding]:
 
 
 def check_files(config: Config) -> Iterator[Finding]:
-    """Check what lies in DATA_DIR: files that others can read, leftovers, missing counterparts."""
     files = sorted(path for path in config.data_dir.iterdir() if path.is_file())
     opened = [path.name for path in files if is_open(path)]
     if opened and is_open(config.data_dir):
@@ -241,7 +242,6 @@ MAINNET = "5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d"
 
 
 def check_endpoints(config: Config, now: int) -> Iterator[Finding]:
-    """Ask each Solana node for its newest slot, its time and its network."""
     for number, url in enumerate(config.solana_rpc_urls, 1):
         rpc = Rpc((url,), config.rpc_requests_per_second)
         try:
@@ -266,7 +266,6 @@ def check_endpoints(config: Config, now: int) -> Iterator[Finding]:
 
 
 def compare_clock(number: int, block_ms: int, now: int) -> Finding:
-    """Tell by how much the clock differs from the newest final block of a node."""
     told = (
         f"the newest final block of endpoint {number} is of {show_time(block_ms)}; the clock here"
         f" says {show_time(now)}, {show_span(abs(now - block_ms))}"
@@ -296,7 +295,6 @@ def check_finality(rpc: Rpc, number: int) -> Finding:
 
 
 def check_redis(config: Config, now: int) -> Iterator[Finding]:
-    """Count once in Redis; `now` in ms."""
     store = counters.open_store(config)
     problem = counters.find_problem(store, now / 1000)
     store.close()
@@ -311,7 +309,6 @@ def check_redis(config: Config, now: int) -> Iterator[Finding]:
 
 
 def check_providers(config: Config) -> Iterator[Finding]:
-    """Ask each price service for one page."""
     gecko = config.geckoterminal_url.removesuffix("/api/v2") + "/api/v2/networks/solana/new_pools"
     for name, url in (
         ("DexScreener", config.dexscreener_url + "/token-profiles/latest/v1"),
@@ -388,7 +385,6 @@ def _is_readable(path: Path) -> bool:
 
 
 def _can_use(path: Path, is_written: bool, user: int) -> bool:
-    """Whether a user can read, and write if `is_written`, as far as this process can tell."""
     needed, known = os.R_OK | (os.W_OK if is_written else 0), path.stat()
     # Root can do what no mode allows, and nobody can write where the disk is read-only.
     if known.st_uid == user:
@@ -418,7 +414,6 @@ def advise_owner(folder: Path, owner: int) -> str:
 
 
 def name_user(number: int) -> str:
-    """Return a user's name, and its number where it has none."""
     try:
         return f"user {pwd.getpwuid(number).pw_name}"
     except KeyError:
@@ -426,5 +421,4 @@ def name_user(number: int) -> str:
 
 
 def is_open(path: Path) -> bool:
-    """Whether users other than its owner may read or write a file or folder."""
     return bool(stat.S_IMODE(path.stat().st_mode) & 0o077)

@@ -10,8 +10,6 @@ SET_CLOCK = "set it on the machine itself (as root: timedatectl set-ntp true)"
 
 @dataclass(frozen=True)
 class Finding:
-    """A sentence about the instance, and what to do about it."""
-
     # fine | look (the operator should know) | wrong (something needs doing)
     level: str
     text: str
@@ -19,17 +17,14 @@ class Finding:
 
 
 def fine(text: str) -> Finding:
-    """Make a finding that is as it should be."""
     return Finding("fine", text)
 
 
 def look(text: str, advice: str = "") -> Finding:
-    """Make a finding that someone should look at; the instance works."""
     return Finding("look", text, advice)
 
 
 def wrong(text: str, advice: str) -> Finding:
-    """Make a finding that has to be mended, and say how."""
     return Finding("wrong", text, advice)
 
 

@@ -45,29 +45,19 @@ def list_foreign(db: apsw.Connection) -> list[str]:
     if applied != known:
         return []
     due = {_name_object(row): row for row in storage.read_fresh_schema()}
-    found = {}
-    for row in map(SchemaObject._make, db.execute(SCHEMA_OBJECTS)):
-        if (row.type, row.name, _plain(row.sql)) not in KNOWN:
-            found[_name_object(row)] = row
-    return [
-        *(f"{name} is none of Candor's" for name in sorted(set(found) - set(due))),
-        *(f"{name} is missing" for name in sorted(set(due) - set(found))),
-        *(
-            f"{name} is defined in another way"
-            for name in sorted(set(due) & set(found))
-            if not _is_same(due[name], found[name])
-        ),
-        *_list_foreign_header(db),
-    ]
-
-
-def _list_foreign_header(db: apsw.Connection) -> list[str]:
-    own = (0, int.from_bytes(settings.DEMONSTRATION_ID))
-    return (
-        []
-        if db.pragma("application_id") in own
-        else ["its header names another program (application_id)"]
-    )
+    rows = map(SchemaObject._make, db.execute(SCHEMA_OBJECTS))
+    found = {
+        _name_object(row): row for row in rows if (row.type, row.name, _plain(row.sql)) not in KNOWN
+    }
+    told = [f"{name} is none of Candor's" for name in sorted(found.keys() - due.keys())]
+    told += [f"{name} is missing" for name in sorted(due.keys() - found.keys())]
+    for name in sorted(due.keys() & found.keys()):
+        one, other = due[name], found[name]
+        if (one.table, _sort_columns(one.sql)) != (other.table, _sort_columns(other.sql)):
+            told.append(f"{name} is defined in another way")
+    if db.pragma("application_id") not in (0, int.from_bytes(settings.DEMONSTRATION_ID)):
+        told.append("its header names another program (application_id)")
+    return told
 
 
 def _name_object(row: SchemaObject) -> str:
@@ -78,10 +68,6 @@ def _name_object(row: SchemaObject) -> str:
         if row.type in ("table", "view")
         else f"the {row.type} {shown} on {row.table[:60]!a}"
     )
-
-
-def _is_same(due: SchemaObject, found: SchemaObject) -> bool:
-    return due.table == found.table and _sort_columns(due.sql) == _sort_columns(found.sql)
 
 
 def _sort_columns(sql: str | None) -> list[str]:

@@ -17,21 +17,11 @@ from chain.reading.packing import parse_stored, unpack_text
 from chain.reading.programs import table
 from chain.stored import store
 from config import Config
-from operate.delay_checks import check_delays
-from operate.derived import (
-    NamedTrade,
-    check_rows,
-    check_summary,
-    check_trades,
-    count_unpublished,
-    rebuild,
-)
 from operate.differences import UNREADABLE, Difference
 from operate.forms import check_forms
-from operate.judged import check_claims, check_posts
+from operate.ledgers import check_delays, check_ledger, check_posts, check_standings
 from operate.log_checks import check_log
 from operate.readers import Reader, open_reader
-from operate.standing_checks import check_standings
 
 # Of a wallet that is being observed meanwhile: transactions are stored a moment before its ledger.
 TRIES, PAUSE_SECONDS = 5, 1.0
@@ -53,8 +43,6 @@ WALLET = (
 
 
 class ListedReceipt(NamedTuple):
-    """A signature that a wallet lists as stored, beside the receipt of that signature, if any."""
-
     signature: str
     slot: int
     tx_index: int | None
@@ -86,7 +74,6 @@ def inspect(
             yield from check_forms(reader, now)
             yield from check_lists(reader)
             yield from check_delays(reader)
-            yield from check_claims(reader)
             yield from check_log(reader)
             yield from check_standings(reader, now)
             wallets = [number for (number,) in reader.rows("SELECT id FROM wallet ORDER BY id")]
@@ -115,7 +102,6 @@ def _try_wallet(reader: Reader, number: int, programs: Any) -> list[Difference]:
 
 
 def check_lists(reader: Reader) -> Iterator[Difference]:
-    """Receipts and the signatures listed for wallets, in both directions."""
     unlisted = (
         "SELECT r.signature FROM receipt r WHERE NOT EXISTS (SELECT 1 FROM sighting s WHERE"
         " s.signature = r.signature)"
@@ -138,23 +124,8 @@ def check_wallet(reader: Reader, number: int, programs: Any) -> Iterator[Differe
     wallet = SimpleNamespace(id=number, **dict(zip(WALLET, row, strict=True)))
     reread: dict[str, Entry] = {}
     yield from _check_receipts(reader, wallet, programs, reread)
-    signed = {
-        signature
-        for (signature,) in reader.rows(
-            f"SELECT signature FROM post WHERE wallet_id = {number} AND signature IS NOT NULL"
-        )
-    }
-    rebuilt = rebuild(reader, wallet, reread)
-    waiting = count_unpublished(wallet, rebuilt.pending.ledger.chain.count)
-    if waiting:
-        what = f"{waiting} stored receipts are not in its ledger yet: the next poll applies them"
-        yield Difference("wallet", what, wallet.address, level="look")
-        return
-    trades: dict[str, NamedTrade] = {}
-    yield from check_trades(reader, wallet, rebuilt, reread, signed, trades)
-    yield from check_rows(reader, wallet, rebuilt)
-    yield from check_summary(wallet, rebuilt)
-    yield from check_posts(reader, wallet, trades)
+    yield from check_ledger(reader, wallet, reread)
+    yield from check_posts(reader, wallet)
 
 
 def _check_receipts(

@@ -54,7 +54,6 @@ def alone(data_dir: Path) -> Iterator[None]:
 
 
 def is_in_use(data_dir: Path) -> bool:
-    """Is a server or a command at work there?"""
     try:
         with open(data_dir / locks.DATA_DIR_LOCK) as file:
             return not lock_descriptor(file.fileno(), blocking=False)

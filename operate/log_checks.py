@@ -12,8 +12,8 @@ import orjson
 from evidence.claims import ClaimedPost, ClaimedProfile, Nonsense, check_shape
 from evidence.document import show_profile
 from evidence.leaves import Held, HeldWallets, compare_bot, compare_held, compare_post
+from evidence.lines import POST_LINES, show_post
 from evidence.log_memory import LogMemory, Part
-from evidence.posts import LINES, PostRow, show_post
 from operate.differences import UNREADABLE, Difference
 from operate.readers import Reader
 from storage.tree import TILE_WIDTH, hash_leaf, hash_tile
@@ -56,7 +56,6 @@ def check_log(reader: Reader) -> Iterator[Difference]:
 
 # ---- bots and posts ------------------------------------------------------------------------------
 def _check_bot(reader: Reader, memory: LogMemory, number: int, uid: str) -> Iterator[Difference]:
-    """Compare what a bot says of itself, whose it is, and which wallets it held when."""
     said, held = memory.list_said(uid), HeldWallets()
     try:
         profile = check_shape(ClaimedProfile, show_profile(reader.rows, number))
@@ -76,17 +75,18 @@ def _check_bot(reader: Reader, memory: LogMemory, number: int, uid: str) -> Iter
 def _check_posts(
     reader: Reader, memory: LogMemory, firsts: dict[str, int], number: int, uid: str
 ) -> Iterator[Difference]:
-    """Compare each post of a bot with its leaf, and with what was logged of it since."""
     known = set()
-    for _, *values in reader.rows(LINES.format(owner=number, after=0, most=MANY)):
-        row = PostRow._make(values)
-        known.add(row.uid)
+    for _, *values in reader.rows(POST_LINES.format(owner=number, after=0, most=MANY)):
+        line = show_post(values)
+        known.add(line["id"])
         try:
-            post = check_shape(ClaimedPost, show_post(row))
+            post = check_shape(ClaimedPost, line)
         except Nonsense:
-            yield Difference("post", f"{row.uid} cannot be read")
+            yield Difference("post", f"{line['id']} cannot be read")
             continue
-        place = None if row.log is None or row.place is None else firsts[row.log] + row.place
+        place = None
+        if post.log is not None and post.logIndex is not None:
+            place = firsts[post.log] + post.logIndex
         for one in compare_post(post, uid, place, memory.list_said(post.id), MANY):
             field = one.field.split(".")[-1]
             yield Difference("post", f"{post.id} is not as the log has it", field=field)

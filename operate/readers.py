@@ -14,58 +14,44 @@ ROWS_AT_ONCE = 200
 
 
 class Reader(Protocol):
-    """A connection of its own to either engine."""
+    """A connection of its own to either engine. Inside `snapshot` it sees one moment."""
 
-    def rows(self, sql: str) -> Iterator[tuple[Any, ...]]:
-        """Yield the rows of a query."""
+    def rows(self, sql: str) -> Iterator[tuple[Any, ...]]: ...
 
-    def snapshot(self) -> contextlib.AbstractContextManager[None]:
-        """Show one state of the database to all queries inside."""
+    def snapshot(self) -> contextlib.AbstractContextManager[None]: ...
 
-    def close(self) -> None:
-        """Close the connection."""
+    def close(self) -> None: ...
 
 
 def open_reader(config: Config) -> Reader:
-    """Open a Reader of the instance's database."""
     return ServerReader(config) if config.database_url else FileReader(config)
 
 
 class FileReader:
-    """A Reader of a SQLite file; inside `snapshot` it sees one moment."""
+    """A Reader of a SQLite file."""
 
     def __init__(self, config: Config) -> None:
         self._db = backups.open_reading(config.database_path)
+        self.close = self._db.close
 
     def rows(self, sql: str) -> Iterator[tuple[Any, ...]]:
-        """Yield the rows of a query."""
         return iter(self._db.execute(sql))
 
     def snapshot(self) -> contextlib.AbstractContextManager[None]:
-        """Show one state of the database to all queries inside."""
         return snapshots.hold(self._db.execute, snapshots.BEGIN_SQLITE)
-
-    def close(self) -> None:
-        """Close the file."""
-        self._db.close()
 
 
 class ServerReader:
-    """A Reader of a PostgreSQL server, whose rows come a few at a time."""
+    """A Reader of a PostgreSQL server."""
 
     def __init__(self, config: Config) -> None:
         self._connection, self._names = storage.make_database(config).open(), itertools.count()
+        self.close = self._connection.close
 
     def rows(self, sql: str) -> Iterator[tuple[Any, ...]]:
-        """Yield the rows of a query, fetched ROWS_AT_ONCE at a time."""
         with self._connection.cursor(name=f"rows{next(self._names)}") as cursor:
             cursor.itersize = ROWS_AT_ONCE
             yield from cursor.execute(sql)
 
     def snapshot(self) -> contextlib.AbstractContextManager[None]:
-        """Show one state of the database to all queries inside."""
         return snapshots.hold(self._connection.execute, snapshots.BEGIN_POSTGRESQL)
-
-    def close(self) -> None:
-        """Close the connection."""
-        self._connection.close()

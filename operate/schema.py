@@ -26,7 +26,6 @@ STATEMENTS = (search.STATEMENTS, accounts_tables.STATEMENTS)
 
 
 def create(db: Any) -> None:
-    """Create the newest schema in an empty database."""
     for model in TABLES:
         SchemaManager(model, db).create_all(safe=False)
     for statements in STATEMENTS:

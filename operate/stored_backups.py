@@ -25,15 +25,12 @@ MAX_LISTED = 20
 
 
 class StoredBackup(NamedTuple):
-    """A backup in DATA_DIR/backups; `made_at` in ms."""
-
     name: str
     bytes: int
     made_at: int
 
 
 def list_backups(config: Config) -> list[StoredBackup]:
-    """List the MAX_LISTED newest backups, the newest first."""
     paths = sorted(find_folder(config).glob("candor-*.db"), reverse=True)[:MAX_LISTED]
     found = []
     for path in paths:
@@ -44,12 +41,10 @@ def list_backups(config: Config) -> list[StoredBackup]:
 
 
 def find_folder(config: Config) -> Path:
-    """Return the folder of the backups; it need not exist."""
     return config.data_dir / FOLDER
 
 
 def is_at_work(config: Config) -> bool:
-    """Is a backup being made by any process?"""
     try:
         with open(find_folder(config) / LOCK) as file:
             return not lock_descriptor(file.fileno(), blocking=False)

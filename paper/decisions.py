@@ -22,7 +22,7 @@ from paper.market import CheckedSnapshot, Snapshot, Token, View
 from paper.orders import NO_FEES, end_order
 from paper.pools import carry, find_pool
 from paper.recent import Market
-from paper.strategies import STOPS, Decision, Enter, Exit, Refusal, Strategy, decide
+from paper.strategies import STOPS, Copy, Decision, Enter, Exit, Refusal, Strategy, decide
 from paper.trader import Trader, refuse
 
 # Lamports that no entry may use, since leaving costs fees, too.
@@ -171,6 +171,19 @@ def enter(
                 faults.mint = view.token.mint
                 if faults.mint not in trader.put_off:
                     consider(trader, market, view, found, at)
+            if isinstance(trader.strategy, Copy) and views:
+                refuse_uncached(trader, trader.strategy, market, views[0].last, at)
+
+
+def refuse_uncached(
+    trader: Trader, strategy: Copy, market: Market, last: Snapshot, at: int
+) -> None:
+    """Note that the bot bought what the market cache doesn't have. `last`: of this round."""
+    for mint, flows in market.flows.items():
+        seen = [one for one in flows if one.first_snapshot <= last.id]
+        if mint not in market.tokens and strategy.is_fresh(seen, at):
+            missing = Refusal("not_cached", "the bot bought it, but no prices of it are collected")
+            refuse(trader, Token(mint, mint[:6]), missing, at)
 
 
 class Signal(NamedTuple):

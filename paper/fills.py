@@ -211,9 +211,21 @@ def quote(
     fee_bps = pools.venue_of(snapshot).fee_bps(snapshot.market_cap)
     if pool is None and memory.blind == snapshot.id:
         return None
-    trade = _buy if side == "buy" else _sell
     shifted = pool and pools.shift(pool, _felt(side, flow), side)
-    return trade(amount, snapshot, order, shifted, fee_bps)
+    return quote_pool(side, amount, snapshot, order, shifted, fee_bps)
+
+
+def quote_pool(
+    side: str,
+    amount: int,
+    snapshot: Snapshot,
+    order: "Order | Terms",
+    pool: Pool | None,
+    fee_bps: int,
+) -> Amounts | None:
+    """The same for a pool whose sides are known. `snapshot`: for its price."""
+    trade = _buy if side == "buy" else _sell
+    return trade(amount, snapshot, order, pool, fee_bps)
 
 
 class Terms(NamedTuple):

@@ -135,6 +135,10 @@ class Flow:
     at: int
     # Id of the snapshot with which it could be seen first.
     first_snapshot: int = 0
+    # Public id of its bot.
+    bot: str = ""
+    # Of a sale: how much of what the wallet held was sold, in basis points.
+    share_bps: int = 10_000
 
 
 class KnownSum(NamedTuple):

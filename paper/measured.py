@@ -1,17 +1,19 @@
 """What the fill model says against what real swaps got, and what they paid the network. Pure.
 
 The model's error is what a swap got less than the model says of the reserves in the swap's own
-transaction, in basis points of that: negative if it got more. Drift is the same against the market
-snapshot before, so it includes what the price moved in between; it says how old snapshots are and
-disqualifies no venue.
+transaction (chain.reading.pools), in basis points of that: negative if it got more. Drift is the
+same against the market snapshot before, so it includes what the price moved in between; it says how
+old snapshots are and disqualifies no venue.
 """
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from paper.fills import NetworkCosts, Terms, quote
-from paper.market import Snapshot
-from paper.pools import NEVER_TRADED
+from chain.reading.pools import PoolReading
+from paper.fills import NetworkCosts, Terms, quote, quote_pool
+from paper.market import Snapshot, price_of
+from paper.pools import NEVER_TRADED, Pool
+from paper.venues import find_venue
 
 # The provider's id of a venue, by the name our table of programs gives it.
 VENUE_IDS = {
@@ -38,7 +40,7 @@ class RealSwap(NamedTuple):
     uid: str
     # UTC ms.
     at: int
-    # Of VENUE_IDS.
+    # The provider's id.
     venue: str
     side: str
     mint: str
@@ -46,15 +48,6 @@ class RealSwap(NamedTuple):
     transfer_bps: int
     raw: int
     lamports: int
-
-
-class PoolReading(NamedTuple):
-    """Both sides of a pool before a transaction, read from it: lamports and raw units."""
-
-    venue: str
-    sol: int
-    raw: int
-    fee_bps: int
 
 
 class Measured(NamedTuple):
@@ -102,25 +95,44 @@ RECORDED = (
 )
 
 
-def measure(swap: RealSwap, pool: PoolReading | None, snapshot: Snapshot | None) -> Measured:
-    """Return how far a swap was from what the model says of its own reserves and of the snapshot
-    before it.
+def measure(swap: RealSwap, pool: PoolReading | str, snapshot: Snapshot | None) -> Measured:
+    """`pool`: read from the swap's own transaction, or the reason why it can't be. `snapshot`: the
+    one before the swap.
     """
     amount, real = (swap.lamports, swap.raw) if swap.side == "buy" else (swap.raw, swap.lamports)
-    told = predict(swap.side, amount, pool) if pool and pool.venue == swap.venue else 0
     seen = quote_snapshot(swap, amount, snapshot) if snapshot else 0
-    return Measured(find_error(told, real), find_error(seen, real))
+    drift = find_error(seen, real)
+    # Otherwise a venue that changed its rules would keep the errors of before.
+    if pool == "not_reproduced":
+        return Measured(WORST_BPS, drift)
+    if isinstance(pool, str) or not _is_alone(swap, pool):
+        return Measured(None, drift)
+    is_same = snapshot is not None and snapshot.venue == swap.venue
+    told = predict(swap, amount, pool, snapshot.market_cap if snapshot and is_same else None)
+    return Measured(find_error(told, real), drift)
 
 
-def predict(side: str, amount: int, pool: PoolReading) -> int:
-    """Return what the model pays for lamports or raw units from these reserves, the venue's fee
-    included.
+def _is_alone(swap: RealSwap, pool: PoolReading) -> bool:
+    """Did nothing else in the transaction trade with the pool?"""
+    change = pool.before.raw - pool.after.raw
+    return VENUE_IDS.get(pool.venue) == swap.venue and change == (
+        swap.raw if swap.side == "buy" else -swap.raw
+    )
+
+
+def predict(swap: RealSwap, amount: int, pool: PoolReading, market_cap: int | None) -> int:
+    """What the model pays for lamports or raw units from the reserves before, at the fee it charges
+    there; 0 if that depends on an unknown market capitalization (lamports).
     """
-    if side == "buy":
-        net = amount - -(-amount * pool.fee_bps // ONE)
-        return pool.raw * net // (pool.sol + net)
-    gross = pool.sol * amount // (pool.raw + amount)
-    return gross - -(-gross * pool.fee_bps // ONE)
+    venue = find_venue(swap.venue)
+    if market_cap is None and len(venue.steps) > 1:
+        return 0
+    price = price_of(pool.before.sol, max(1, pool.before.raw), swap.decimals)
+    at = Snapshot(0, swap.mint, swap.at, price)
+    terms = Terms(swap.decimals, swap.transfer_bps)
+    fee = venue.fee_bps(market_cap)
+    found = quote_pool(swap.side, amount, at, terms, Pool(*pool.before), fee)
+    return found.brings(swap.side) if found else 0
 
 
 def quote_snapshot(swap: RealSwap, amount: int, snapshot: Snapshot) -> int:
@@ -140,7 +152,9 @@ def find_error(predicted: int, real: int) -> int | None:
     """
     if predicted <= 0:
         return None
-    return max(-WORST_BPS, min(WORST_BPS, (predicted - real) * ONE // predicted))
+    missed = predicted - real
+    bps = min(WORST_BPS, abs(missed) * ONE // predicted)
+    return bps if missed > 0 else -bps
 
 
 def find_quantile(sorted_values: Sequence[int], percent: int) -> int:

@@ -3,9 +3,10 @@
 from collections import defaultdict
 from typing import NamedTuple
 
-import orjson
-
 import storage
+from chain.reading.entries import Entry
+from chain.reading.pools import unpack_pool
+from chain.stored.siblings import UNREADABLE
 from paper import measured
 from paper.fills import MODEL, RECORDED_COSTS, NetworkCosts
 from paper.guard import DAY_MS, HOUR_MS
@@ -23,28 +24,28 @@ KEPT_MS = 30 * DAY_MS
 
 
 class SwapRow(NamedTuple):
-    """A purchase or sale of an observed wallet; `block_time` in seconds, JSON as models.Trade."""
+    """A purchase or sale of an observed wallet with its stored entry; `block_time` in seconds."""
 
     uid: str
     block_time: int
     venue: str
     kind: str
     mint: str
-    token_changes: str
-    beside_tokens: str
-    sol_change: int
-    beside_sol: int
-    fee: int
-    tip: int
     transfer_fee_bps: int | None
+    signature: str
+    slot: int
+    tx_index: int | None
+    entry: bytes
 
 
 # The newest first: those that cannot be measured are asked for again until they are too old.
 SWAPS = """
-SELECT t.uid, t.block_time, t.venue, t.kind, t.mint, t.token_changes, t.beside_tokens, t.sol_change,
-       t.beside_sol, t.fee, t.tip, k.transfer_fee_bps
-FROM trade t JOIN token k ON k.mint = t.mint
+SELECT t.uid, t.block_time, t.venue, t.kind, t.mint, k.transfer_fee_bps, t.signature, t.slot,
+       t.tx_index, s.entry
+FROM trade t JOIN sighting s ON s.signature = t.signature AND s.wallet_id = t.wallet_id
+LEFT JOIN token k ON k.mint = t.mint
 WHERE t.kind IN ('buy', 'sell') AND t.block_time >= ? AND t.venue IN (?, ?, ?, ?)
+AND s.state = 'stored'
 AND NOT EXISTS (SELECT 1 FROM real_fill r WHERE r.uid = t.uid) ORDER BY t.id DESC LIMIT ?"""
 # The snapshot nearest before a moment, not older than another.
 SNAPSHOT_BEFORE = f"""{NAMED_SNAPSHOT}
@@ -99,35 +100,33 @@ COSTS = f"{ALL_COSTS} DESC LIMIT 1"
 
 
 def measure_swaps(now: int) -> int:
-    """Store what the model says of the swaps of the last hours that have a snapshot before them;
-    return how many there were. `now`: ms.
+    """Store what the model says of the swaps of the last hours; return how many could be measured,
+    by their own reserves or by a snapshot before them. `now`: ms.
     """
     values = ((now - LATE_MS) // 1000, *measured.VENUE_IDS, MAX_SWAPS)
-    rows = [found for row in select(SwapRow, SWAPS, values) if (found := show_measured(row))]
+    rows = [found for row in select(SwapRow, SWAPS, values) if (found := _measure(row))]
     if rows:
         with storage.writing():
             RealFill.insert_many(rows).on_conflict_ignore().execute()
     return len(rows)
 
 
-def show_measured(row: SwapRow) -> Columns | None:
-    """Return the row of a swap that could be measured."""
-    swap = read_swap(row)
+def _measure(row: SwapRow) -> Columns | None:
+    """The row of a swap that could be measured."""
+    try:
+        entry = Entry.load(row.signature, row.slot, row.tx_index, row.entry)
+        swap, pool = _read_swap(row, entry), unpack_pool(entry.pool)
+    except UNREADABLE:
+        # `doctor` names the damaged row.
+        return None
     if swap is None:
         return None
     span = swap.mint, swap.at, swap.at - measured.MAX_AGE_MS
     before = select(NamedSnapshotRow, SNAPSHOT_BEFORE, span)
-    if not before:
+    snapshot = read_snapshot(before[0], swap.mint) if before else None
+    found = measured.measure(swap, pool, snapshot)
+    if found == (None, None):
         return None
-    snapshot = read_snapshot(before[0], swap.mint)
-    # Entries don't carry the reserves of their pools yet, so own receipts show drift alone.
-    found = measured.measure(swap, None, snapshot)
-    if found.drift_bps is None:
-        return None
-    return _columns(swap, found, snapshot.id, swap.at - snapshot.at)
-
-
-def _columns(swap: RealSwap, found: Measured, snapshot: int, age_ms: int) -> Columns:
     return {
         "uid": swap.uid,
         "at": swap.at,
@@ -138,27 +137,23 @@ def _columns(swap: RealSwap, found: Measured, snapshot: int, age_ms: int) -> Col
         "raw": str(swap.raw),
         "bps": found.bps,
         "drift_bps": found.drift_bps,
-        "snapshot": snapshot,
-        "age_ms": age_ms,
+        "snapshot": snapshot and snapshot.id,
+        "age_ms": snapshot and swap.at - snapshot.at,
         "model": MODEL,
     }
 
 
-def read_swap(row: SwapRow) -> RealSwap | None:
-    """Return what passed through the venue in a trade; None where more than one token did."""
-    changes = {mint: (int(raw), places) for mint, raw, places in orjson.loads(row.token_changes)}
-    beside = {mint: int(raw) for mint, raw, _ in orjson.loads(row.beside_tokens)}
-    if set(changes) != {row.mint} or set(beside) - {row.mint}:
+def _read_swap(row: SwapRow, entry: Entry) -> RealSwap | None:
+    """What passed through the venue in a trade; None if more than one token did."""
+    changes = entry.venue_tokens
+    if [mint for mint, _, _ in changes] != [row.mint]:
         return None
-    change, decimals = changes[row.mint]
-    raw = abs(change - beside.get(row.mint, 0))
+    ((_, change, decimals),) = changes
     # Fee and tip went elsewhere.
-    lamports = abs(row.sol_change - row.beside_sol + row.fee + row.tip)
-    venue = measured.VENUE_IDS[row.venue]
-    terms = decimals, row.transfer_fee_bps or 0
-    return RealSwap(
-        row.uid, row.block_time * 1000, venue, row.kind, row.mint, *terms, raw, lamports
-    )
+    lamports = abs(entry.venue_sol + entry.fee + entry.tip)
+    venue, at = measured.VENUE_IDS[row.venue], row.block_time * 1000
+    fee = row.transfer_fee_bps or 0
+    return RealSwap(row.uid, at, venue, row.kind, row.mint, decimals, fee, abs(change), lamports)
 
 
 def list_errors(now: int) -> list[VenueError]:

@@ -90,8 +90,14 @@ def describe_rates(eligible: Sequence[Close]) -> dict[str, Any]:
         "meanReturnPct": find_mean(list_returns(eligible)),
         "meanReturnInterval": _show(find_ratio(groups, find_return), 100, 2),
         "winRate": _round(Decimal(wins) / len(eligible), 4) if eligible else None,
-        "winRateInterval": _show_rate(find_ratio(groups, find_win, pseudo=True)),
+        "winRateInterval": find_win_interval(groups),
     }
+
+
+def find_win_interval(groups: Sequence[Sequence[Close]]) -> list[float] | None:
+    """The interval of the win rate over clusters, 0 to 1; None for too few."""
+    ratio = find_ratio(groups, find_win, pseudo=True)
+    return ratio and [round(min(1.0, max(0.0, bound)), 4) for bound in ratio.interval()]
 
 
 def explain_missing(clusters: int, days: int) -> str | None:
@@ -248,10 +254,6 @@ def find_mean(returns: Sequence[Decimal]) -> float | None:
 
 def _show(ratio: Ratio | None, times: float, digits: int) -> list[float] | None:
     return ratio and [round(bound * times, digits) for bound in ratio.interval()]
-
-
-def _show_rate(ratio: Ratio | None) -> list[float] | None:
-    return ratio and [round(min(1.0, max(0.0, bound)), 4) for bound in ratio.interval()]
 
 
 def compare_costs(eligible: Sequence[Close]) -> list[dict[str, Any]]:

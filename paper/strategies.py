@@ -1,17 +1,19 @@
-"""The four strategy families. A strategy is a frozen set of settings with two methods: when to
+"""The strategy families. A strategy is a frozen set of settings with two methods: when to
 enter, when to leave. Pure.
 
 Returns are basis points (1% = 100). Spans count snapshots, so that nothing depends on how punctual
-the scout was. All arithmetic is on integers. The order of FAMILIES is fixed and ranks nothing.
+the scout was. All arithmetic is on integers. The order of FAMILIES is fixed and ranks nothing; COPY
+is listed apart from them.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields
 from typing import Any, ClassVar, NamedTuple
 
 from chain.amounts import exact
 from paper.account import Position
-from paper.market import Check, KnownSum, Snapshot, Token, View, WindowSums
+from paper.market import Check, Flow, KnownSum, Snapshot, Token, View, WindowSums
 
 # Basis points in a whole.
 ONE = 10_000
@@ -19,6 +21,10 @@ ONE = 10_000
 STOPS = ("stop", "trailing_stop")
 # Its authority could freeze purchased tokens.
 FREEZABLE = Check("freeze_authority", "warn")
+# A bot's public id.
+BOT_ID = re.compile(r"bot_[0-9A-Za-z]{1,40}")
+# Rounding aside, a smaller share of a position isn't sold.
+LEAST_SHARE_BPS = 100
 # The proceeds of a sale can't be estimated.
 FEE_UNKNOWN = Check("transfer_fee", "unknown")
 
@@ -35,7 +41,7 @@ class Enter:
 class Exit:
     """A reason to sell a position, or a share of it in basis points."""
 
-    # trailing_stop | stop | time_stop | mean_reached | take_profit | they_sell
+    # trailing_stop | stop | time_stop | mean_reached | take_profit | they_sell | bot_sold
     reason: str
     # Of the position, in basis points.
     share: int = ONE
@@ -345,9 +351,63 @@ class FlowFollower(Strategy):
         return stop or self.leave_late(view, position)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Copy(Strategy):
+    """Buy what one observed bot buys, after the latency; sell the same share when it sells."""
+
+    # Its public id.
+    bot: str = field(default="", metadata={"form": BOT_ID})
+    # From the snapshot on which the bot's purchase is seen to the earliest fill.
+    latency_ms: int = setting(6_000, 0, 60_000)
+    # A purchase older than this isn't copied; a shorter time than the cool-down, or a stop would be
+    # followed by the same purchase again.
+    fresh_seconds: int = setting(180, 10, 300)
+    cooldown_seconds: int = setting(300, 300, 86_400)
+    # Trades of a day are known.
+    time_stop: int = setting(60, 2, 1_000)
+
+    family: ClassVar[str] = "copy"
+
+    def list_flows(self, flows: Sequence[Flow], side: str, since: int, until: int) -> list[Flow]:
+        """The bot's purchases or sales of this time (ms), both ends included."""
+        return [
+            one
+            for one in flows
+            if one.bot == self.bot and one.side == side and since <= one.at <= until
+        ]
+
+    def is_fresh(self, flows: Sequence[Flow], at: int) -> bool:
+        """Did the bot buy a moment before, without having sold since?"""
+        bought = self.list_flows(flows, "buy", at - self.fresh_seconds * 1000, at)
+        return bool(bought) and not self.list_flows(flows, "sell", bought[-1].at, at)
+
+    def enter(self, view: View) -> Enter | None:
+        if not self.is_fresh(view.flows, view.last.at):
+            return None
+        return Enter("copy", "bought by the bot it copies")
+
+    def leave(self, view: View, position: Position) -> Exit | None:
+        """Sell until as large a share is left of the position as the bot's sales left it."""
+        stop = self.stop(view, position)
+        if stop:
+            return stop
+        bought = self.list_flows(view.flows, "buy", 0, position.opened_at)
+        since = bought[-1].at if bought else position.opened_at
+        left = ONE
+        for one in self.list_flows(view.flows, "sell", since, view.last.at):
+            left = left * (ONE - one.share_bps) // ONE
+        more = position.raw * ONE - position.bought_raw * left
+        share = -(-more // position.raw)
+        if share >= LEAST_SHARE_BPS:
+            return Exit("bot_sold", share)
+        return self.leave_late(view, position)
+
+
 FAMILIES = {
     strategy.family: strategy for strategy in (Momentum, MeanReversion, Breakout, FlowFollower)
 }
+COPY = Copy.family
+ALL_FAMILIES: dict[str, type[Strategy]] = {**FAMILIES, COPY: Copy}
 
 
 def decide(view: View, position: Position | None, strategy: Strategy, now: int) -> Decision:
@@ -364,15 +424,15 @@ def parse_settings(family: str, given: Mapping[str, Any]) -> Strategy:
     """Make a strategy from its family and the settings given by their public names. Raises
     BadSetting, naming the field and what is allowed.
     """
-    if family not in FAMILIES:
-        raise BadSetting("family", f"must be one of: {', '.join(FAMILIES)}")
-    known = {public_name(one.name): one for one in fields(FAMILIES[family])}
-    return FAMILIES[family](
-        **{
-            _known(known, name).name: _bounded(known[name], name, value)
-            for name, value in given.items()
-        }
-    )
+    if family not in ALL_FAMILIES:
+        raise BadSetting("family", f"must be one of: {', '.join(ALL_FAMILIES)}")
+    known = {public_name(one.name): one for one in fields(ALL_FAMILIES[family])}
+    if family == COPY and "bot" not in given:
+        raise BadSetting("bot", "is required: the id of the bot to copy, such as bot_4f1c")
+    chosen: dict[str, Any] = {
+        _known(known, name).name: _check(known[name], name, value) for name, value in given.items()
+    }
+    return ALL_FAMILIES[family](**chosen)
 
 
 def _known(known: Mapping[str, Field[Any]], name: str) -> Field[Any]:
@@ -381,16 +441,21 @@ def _known(known: Mapping[str, Field[Any]], name: str) -> Field[Any]:
     return known[name]
 
 
-def _bounded(one: Field[Any], name: str, value: Any) -> int:
+def _check(one: Field[Any], name: str, value: Any) -> int | str:
+    form = one.metadata.get("form")
+    if form:
+        if not isinstance(value, str) or not form.fullmatch(value):
+            raise BadSetting(name, "must be the id of a bot, such as bot_4f1c")
+        return value
     low, high = one.metadata["low"], one.metadata["high"]
     if type(value) is not int or not low <= value <= high:
         raise BadSetting(name, f"must be a whole number from {low} to {high}")
-    return value
+    return int(value)
 
 
-def show_settings(strategy: Strategy) -> dict[str, int]:
+def show_settings(strategy: Strategy) -> dict[str, int | str]:
     """Return {public name: value} of a strategy's settings."""
-    settings = [one.name for one in fields(strategy) if "low" in one.metadata]
+    settings = [one.name for one in fields(strategy) if one.metadata]
     return {public_name(name): getattr(strategy, name) for name in settings}
 
 

@@ -5,12 +5,13 @@ from peewee import (
     AutoField,
     BigIntegerField,
     BooleanField,
+    CompositeKey,
     ForeignKeyField,
     IntegerField,
     TextField,
 )
 
-from models import Base, Owner
+from models import Base, Bot, Owner, Trade
 
 
 class Trader(Base):
@@ -31,9 +32,9 @@ class Trader(Base):
     bio = TextField(default="")
     # JSON, as Bot's.
     voice = TextField()
-    # momentum | mean_reversion | breakout | flow
+    # momentum | mean_reversion | breakout | flow | copy
     family = TextField()
-    # JSON {public name of a setting: whole number}, where it differs from the default.
+    # JSON {public name of a setting: whole number or id of a bot}, where it isn't the default.
     settings = TextField(default="{}")
     # guarded | standard
     start_mode = TextField(default="guarded")
@@ -312,6 +313,10 @@ class SeenFlow(Base):
     owner = BigIntegerField()
     # Its address.
     wallet = TextField()
+    # Uid of the bot that held it then.
+    bot = TextField(default="")
+    # Of a sale: how much of what the wallet held was sold, in basis points.
+    share_bps = IntegerField(default=10_000)
     at = BigIntegerField(index=True)
     first_snapshot = BigIntegerField()
 
@@ -365,9 +370,9 @@ class RealFill(Base):
     # snapshot before it; null if that isn't known.
     bps = IntegerField(null=True)
     drift_bps = IntegerField(null=True)
-    # Id of the snapshot before it, and how old that was.
-    snapshot = BigIntegerField()
-    age_ms = BigIntegerField()
+    # Id of the snapshot before it, and how old that was; null without one.
+    snapshot = BigIntegerField(null=True)
+    age_ms = BigIntegerField(null=True)
     model = TextField()
 
     class Meta:
@@ -390,7 +395,47 @@ class NetworkCost(Base):
     since = BigIntegerField()
 
 
+class CopyTotal(Base):
+    """What a follower with `size` lamports per purchase would have got right behind a bot
+    (paper.copying). `mark`: what it was worked out from, at `at` (ms). `excluded`: JSON [[reason,
+    slices]...]. Returns in basis points, shares in percent.
+    """
+
+    bot = ForeignKeyField(Bot, index=False, on_delete="CASCADE")
+    size = BigIntegerField()
+    mark = TextField()
+    at = BigIntegerField()
+    return_bps = BigIntegerField(null=True)
+    worst_bps = BigIntegerField(null=True)
+    bot_bps = BigIntegerField(null=True)
+    kept = BigIntegerField(null=True)
+    spent = BigIntegerField()
+    received = BigIntegerField()
+    sales = IntegerField()
+    used = IntegerField()
+    covered = IntegerField()
+    tokens = IntegerField()
+    top_token = IntegerField(null=True)
+    reason = TextField(null=True)
+    excluded = TextField()
+
+    class Meta:
+        primary_key = CompositeKey("bot", "size")
+
+
+class CopiedTrade(Base):
+    """What a follower with 1 SOL per purchase would have received for a bot's sale in the best
+    case, in lamports, or the reason why a purchase or sale can't be followed.
+    """
+
+    trade = ForeignKeyField(Trade, primary_key=True, on_delete="CASCADE")
+    lamports = BigIntegerField(null=True)
+    reason = TextField(null=True)
+
+
 TABLES = (
+    CopyTotal,
+    CopiedTrade,
     Trader,
     Period,
     PaperOrder,

@@ -1,6 +1,6 @@
-"""The database of this process: bound once by `connect`, written and read by every room.
+"""This process's database, bound once by `connect`.
 
-`storage.sqlite` and `storage.postgresql` hold what differs between the engines.
+`storage.sqlite` and `storage.postgresql` contain the engine-specific code.
 """
 
 import contextlib
@@ -22,10 +22,10 @@ from storage.sqlite import SQLite
 
 MIGRATIONS = Path(__file__).resolve().parent.parent / "migrations"
 ROWS_A_STATEMENT = 200
-# SQL that is remembered: one for each number of rows that is written at once.
+# Cached SQL statements: one per number of rows in an insert.
 MAX_STATEMENTS = 100
 Names = tuple[str, ...]
-# Runs a statement that only reads, and returns its rows.
+# Runs a read-only statement and returns its rows.
 Rows = Callable[[str], Iterable[tuple[Any, ...]]]
 Key = TypeVar("Key")
 Row = TypeVar("Row")
@@ -34,10 +34,9 @@ database = DatabaseProxy()
 
 
 def connect(config: Config) -> Any:
-    """Bind the models to the database of these settings and return it.
+    """Bind the models to the configured database and return it.
 
-    Connections open on first use, one for each thread. BadSetting where DATABASE_URL cannot be
-    used.
+    Connections open on first use, one per thread. Raises BadSetting if DATABASE_URL is unusable.
     """
     made = make_database(config)
     make_folder(config.data_dir)
@@ -49,7 +48,7 @@ def connect(config: Config) -> Any:
 
 
 def make_database(config: Config) -> Any:
-    """Return the database of these settings without binding the models to it."""
+    """Return the configured database without binding the models to it."""
     return (
         open_postgresql(config.database_url)
         if config.database_url
@@ -58,7 +57,7 @@ def make_database(config: Config) -> Any:
 
 
 def open_postgresql(url: str) -> Any:
-    """Return the database of a URL; its driver is imported only here."""
+    """Return the database at a URL. The driver is imported only if needed."""
     try:
         from storage.postgresql import PostgreSQL
     except ModuleNotFoundError as missing:
@@ -72,12 +71,12 @@ def open_postgresql(url: str) -> Any:
 
 
 def list_migrations() -> list[str]:
-    """List the names of this version's migrations, in order."""
+    """List this version's migrations, in order."""
     return sorted(path.stem for path in MIGRATIONS.glob("[0-9]*.py"))
 
 
 def list_applied(db: Any) -> list[str]:
-    """List the names of the migrations applied to this open database, in order."""
+    """List the migrations applied to this open database, in order."""
     return (
         sorted(name for (name,) in db.execute_sql("SELECT name FROM schema_migration"))
         if db.table_exists("schema_migration")
@@ -86,10 +85,10 @@ def list_applied(db: Any) -> list[str]:
 
 
 def migrate(db: Any = None) -> list[str]:
-    """Apply the missing migrations, in order, all or nothing; return their names.
+    """Apply the missing migrations, in order, all or nothing. Return their names.
 
-    The first one creates the newest schema in an empty database, so later ones have nothing to do
-    there. A second process that migrates at the same time waits, then finds nothing to do.
+    The first one creates the current schema in an empty database, where later ones are skipped. A
+    second process that migrates at the same time waits, then finds nothing to do.
     """
     db = db or database.obj
     with db.connection_context(), db.atomic():
@@ -104,7 +103,7 @@ def migrate(db: Any = None) -> list[str]:
 
 
 class SchemaObject(NamedTuple):
-    """A row of SQLite's own table of tables, indexes, triggers and views."""
+    """A row of sqlite_schema: a table, index, trigger or view."""
 
     type: str
     name: str
@@ -117,7 +116,7 @@ SCHEMA_OBJECTS = "SELECT type, name, tbl_name, sql FROM sqlite_schema"
 
 @functools.cache
 def read_fresh_schema() -> list[SchemaObject]:
-    """Return the schema that this version makes in an empty SQLite database."""
+    """Return the schema that this version creates in an empty SQLite database."""
     fresh = SQLite(":memory:")
     try:
         migrate(fresh)
@@ -127,61 +126,64 @@ def read_fresh_schema() -> list[SchemaObject]:
 
 
 def read_rows(sql: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
-    """Run a statement of this database."""
     found: list[tuple[Any, ...]] = database.execute_sql(sql, values).fetchall()
     return found
 
 
 @contextlib.contextmanager
 def writing() -> Iterator[None]:
-    """One short transaction, as the only writer. Nothing slow inside: no network, no rendering."""
+    """One short write transaction, exclusive of other writers. Don't do anything slow inside: no
+    network, no rendering.
+    """
     with database.atomic():
         yield
 
 
 @contextlib.contextmanager
 def snapshot() -> Iterator[None]:
-    """One state of the database for all queries inside; others write meanwhile, nobody inside."""
-    # A writer sees one state anyway: nobody else writes.
+    """A consistent snapshot for all queries inside. Others may write in the meantime; the caller
+    may not.
+    """
+    # A writer already sees a consistent state: it is the only writer.
     with contextlib.nullcontext() if database.in_transaction() else database.snapshot():
         yield
 
 
 @contextlib.contextmanager
 def erasing() -> Iterator[None]:
-    """As `writing`, for content that must not stay in the database's files."""
+    """Like `writing`, for content that must not remain in the database files."""
     with database.erasing(), writing():
         yield
 
 
 def is_busy(error: object) -> bool:
-    """Could the database not be reached or written just now?
+    """Whether the database is temporarily unreachable or not writable.
 
-    Then nothing was stored, and the caller may retry.
+    If so, nothing was stored, and the caller may retry.
     """
     return bool(database.is_busy(error))
 
 
 def new_uid(prefix: str) -> str:
-    """Make an opaque public id such as `bot_4f1c...`: 96 random bits, never a database id."""
+    """Return an opaque public id such as `bot_4f1c...`: 96 random bits, never a database id."""
     return f"{prefix}_{secrets.token_hex(12)}"
 
 
 def in_parts(values: Iterable[Any], size: int = ROWS_A_STATEMENT) -> Iterator[list[Any]]:
-    """Split the values into lists, by default ones that one statement can bind."""
+    """Split values into lists, by default small enough for one statement's parameters."""
     rest = iter(values)
     while part := list(itertools.islice(rest, size)):
         yield part
 
 
 def mark(values: Sized) -> str:
-    """Return the question marks that stand for these values in a statement, with commas between."""
+    """Return comma-separated `?` placeholders for these values."""
     return ", ".join("?" * len(values))
 
 
 def leave_changes(made: dict[Key, Row | None], stored: Iterable[tuple[Key, Row]]) -> None:
-    """Reduce the rows that were made to those to be written, by key: what differs from the stored
-    ones, and None for what is stored and was not made. `stored` is read one by one.
+    """Reduce `made` to the rows to write, by key: rows that differ from the stored ones, and None
+    for stored rows that weren't made. Reads `stored` one row at a time.
     """
     for key, row in stored:
         if made.get(key) == row:
@@ -191,18 +193,18 @@ def leave_changes(made: dict[Key, Row | None], stored: Iterable[tuple[Key, Row]]
 
 
 class InOrder(Generic[Keyed]):
-    """Rows in the order of their first column, an integer, which are taken up to ever greater
-    values of it. With SQLite a long table is never held in memory; PostgreSQL sends all its rows at
-    once.
+    """Rows sorted by their first column, an integer, consumed in increasing ranges.
+
+    On SQLite a long table is never in memory as a whole; PostgreSQL sends all its rows at once.
     """
 
     def __init__(self, rows: Iterable[Keyed]) -> None:
         self._rows = iter(rows)
-        # read, but beyond what was asked for
+        # read ahead, beyond the requested range
         self._next: Keyed | None = None
 
     def take(self, last: float = math.inf) -> Iterator[Keyed]:
-        """Yield the rows up to this value that were not taken yet."""
+        """Yield the remaining rows up to this value."""
         while row := self._next or next(self._rows, None):
             if row[0] > last:
                 self._next = row
@@ -212,18 +214,18 @@ class InOrder(Generic[Keyed]):
 
 
 def insert_rows(model: Any, rows: Iterable[Mapping[str, Any]]) -> None:
-    """Insert the rows that are not there yet. See write_rows."""
+    """Insert rows, skipping existing ones. See write_rows."""
     write_rows(model, rows)
 
 
 def write_rows(
     model: Any, rows: Iterable[Mapping[str, Any]], key: Names = (), returned: Names = ()
 ) -> list[Any]:
-    """Insert rows, each {field: plain value}, all with the same fields; return these columns of
-    what was written.
+    """Insert rows, each {field: plain value}, all with the same fields. Return the `returned`
+    columns of the written rows.
 
-    Where a row with the same `key` is there, its other fields are written; without a `key`, what is
-    there stays. The SQL is cached, as that of store_row.
+    With a `key`, a conflicting row is updated; without one, it stays. The SQL is cached, as in
+    store_row.
     """
     defaults = model._meta.get_default_dict()
     written: list[Any] = []
@@ -254,7 +256,7 @@ def store_row(model: Any, columns: dict[str, Any]) -> int:
 def _write_insertion(
     model: Any, names: Names, count: int = 1, key: Names | None = None, returned: Names = ()
 ) -> str:
-    """The SQL that inserts `count` rows. `key`: as write_rows has it; None: there is none yet."""
+    """Return the SQL that inserts `count` rows. `key`: see write_rows; None: plain insert."""
     columns = {name: f'"{model._meta.fields[name].column_name}"' for name in names}
     marks = f"({mark(names)})"
     sql = f'INSERT INTO "{model._meta.table_name}" ({", ".join(columns.values())}) VALUES '

@@ -1,7 +1,4 @@
-"""What a write carries with it: its arrival for followers, and its leaf of the append-only log.
-
-Both are written in the transaction that makes it true.
-"""
+"""Side effects of a write, in its transaction: an arrival for followers and a log leaf."""
 
 import hashlib
 import secrets
@@ -13,9 +10,9 @@ import orjson
 from storage import database, in_parts, new_uid
 from storage.tree import TILE_WIDTH, hash_leaf, hash_tile
 
-# Of the JSON of leaves.
+# Version of the leaf JSON format.
 LEAF_VERSION = 1
-# Adds nothing where there is no log yet.
+# Inserts nothing if there is no log yet.
 APPEND = """
 INSERT INTO log_leaf (id, data)
 SELECT COALESCE((SELECT MAX(id) + 1 FROM log_leaf), 0), ? FROM log
@@ -34,9 +31,9 @@ TILE_NODES = (
 
 # ---- for followers -------------------------------------------------------------------------------
 def store_arrival(kind: str, **what: Any) -> None:
-    """Insert the arrival of a `post`, `trade`, `verification` or `coverage`.
+    """Insert an arrival of kind `post`, `trade`, `verification` or `coverage`.
 
-    `what` names the row it is about, `post=`, `trade=` or `wallet=`, as a model or an id.
+    `what`: the row it refers to, `post=`, `trade=` or `wallet=`, as a model or an id.
     """
     columns = ["kind", *(f"{name}_id" for name in what)]
     values = [kind, *(getattr(row, "id", row) for row in what.values())]
@@ -45,7 +42,7 @@ def store_arrival(kind: str, **what: Any) -> None:
 
 
 def store_trade_arrivals(ids: Iterable[int]) -> None:
-    """Insert the arrivals of new trades, in the order of these ids."""
+    """Insert arrivals for new trades, in the given order."""
     for part in in_parts(ids):
         marks = ", ".join(["('trade', ?)"] * len(part))
         database.execute_sql(f"INSERT INTO arrival (kind, trade_id) VALUES {marks}", part)
@@ -53,7 +50,7 @@ def store_trade_arrivals(ids: Iterable[int]) -> None:
 
 # ---- the log -------------------------------------------------------------------------------------
 class Appended(NamedTuple):
-    """A new leaf: its id, its index in its log, and what it says."""
+    """A new leaf: its row id, its index in its log, and its JSON."""
 
     id: int
     place: int
@@ -61,17 +58,17 @@ class Appended(NamedTuple):
 
 
 def append_leaf(kind: str, now: int, **fields: Any) -> Appended:
-    """Append what became true to the log, which is opened by its first leaf; `now` in ms.
+    """Append a leaf to the log, opening one if needed. `now`: UTC milliseconds.
 
-    Call it inside the transaction. There is one writer at a time, so indices have no gap.
+    Call it inside the transaction. Only one writer runs at a time, so indexes have no gaps.
     """
     return _append(database, kind, now, fields)
 
 
 def open_log(now: int, previous: dict[str, Any] | None = None, db: Any = database) -> str:
-    """Open a new log, inside a transaction; return its uid. What is appended goes there from then.
+    """Open a new log, inside a transaction, and return its uid. Later leaves go there.
 
-    `previous`: the last checkpoint of the log before, as its first leaf names it.
+    `previous`: the previous log's last checkpoint, for the first leaf.
     """
     uid = new_uid("log")
     db.execute_sql(OPEN, (uid, now))
@@ -94,7 +91,7 @@ def _append(db: Any, kind: str, now: int, fields: dict[str, Any]) -> Appended:
 
 
 def _store_node(db: Any, first: int, place: int) -> None:
-    """Insert the hash above the level-0 tile `place`, and those above it that it completes."""
+    """Insert the hash of level-0 tile `place`, and of every higher tile that it completes."""
     ((log,),) = db.execute_sql("SELECT MAX(id) FROM log").fetchall()
     begin = first + place * TILE_WIDTH
     leaves = db.execute_sql(TILE_LEAVES, (begin, begin + TILE_WIDTH)).fetchall()
@@ -109,19 +106,20 @@ def _store_node(db: Any, first: int, place: int) -> None:
 
 
 def mark_owner(bot: str, owner: str) -> str:
-    """Return the mark of a bot's owner in leaves: a hash of both ids. It changes with the owner,
-    and doesn't show which bots have the same one.
+    """Return the owner mark used in a bot's leaves: a hash of both ids. It changes with the owner,
+    but doesn't reveal which bots share one.
     """
     return hashlib.sha256(orjson.dumps([bot, owner])).hexdigest()
 
 
 def new_salt() -> str:
-    """Make the salt of words: 128 random bits in hex."""
+    """Return a 128-bit random salt in hex."""
     return secrets.token_hex(16)
 
 
 def hash_words(salt: str, *texts: str | None) -> str:
-    """Return the salted SHA-256, in hex, by which a leaf holds free text: of a post its event id,
-    body, symbol and reason, of a bot its name, handle, bio, voice and avatar.
+    """Return the salted SHA-256, in hex, that stands for free text in a leaf.
+
+    For a post: event id, body, symbol and reason; for a bot: name, handle, bio, voice and avatar.
     """
     return hashlib.sha256(orjson.dumps([salt, *texts])).hexdigest()

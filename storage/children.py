@@ -1,5 +1,5 @@
-"""Start Python in a process of its own: with limits, with nothing of this process but what it is
-given, and ended by the system when this process ends.
+"""Start Python in a child process with limits. It inherits only what it is given, and it ends when
+this process does.
 """
 
 import contextlib
@@ -14,8 +14,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO, NamedTuple
 
-# What a child begins with, before it imports anything of ours. Linux ends it with the thread that
-# started it; elsewhere it ends when it finds its standard input closed.
+# Bootstrap code, run before any import of ours. On Linux the kernel kills the child when the thread
+# that started it ends; elsewhere the child exits when its standard input closes.
 BOOT = """
 import importlib, json, os, resource, signal, sys
 told = json.loads(sys.argv.pop(1))
@@ -35,8 +35,8 @@ sys.exit(importlib.import_module(told["module"]).main(sys.argv[1:]))
 
 
 class Limits(NamedTuple):
-    """What a child may use: address space, processor time of its whole life (None: any, its work
-    is timed by who asks it), and how far it gives way to others.
+    """A child's limits: address space, total CPU seconds (None: unlimited, the caller enforces a
+    timeout), and niceness.
     """
 
     memory_bytes: int
@@ -45,25 +45,25 @@ class Limits(NamedTuple):
 
 
 class Child(subprocess.Popen[bytes]):
-    """A child process, first of a session of its own."""
+    """A child process that leads its own session."""
 
     def kill(self) -> None:
-        """Kill it with its session: what it started would hold its pipes open."""
-        # Nobody else gets its number before it is waited for.
+        """Kill the whole session: its descendants would keep the pipes open."""
+        # Its pid can't be reused until we wait for it.
         if self.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.pid, signal.SIGKILL)
 
     def end(self) -> None:
-        """Kill it with its session, close its pipes and wait for it."""
+        """Kill the session, close the pipes and wait."""
         self.kill()
-        # Text left in its standard input has no reader.
+        # Closing may flush buffered input to a dead process.
         with contextlib.suppress(OSError), self:
             pass
 
 
 _lock = threading.Lock()
-# By process id: a fork has no threads of its parent.
+# By process id: a fork doesn't have its parent's threads.
 _starters: dict[int, ThreadPoolExecutor] = {}
 
 
@@ -76,8 +76,10 @@ def start_python(
     output: int | IO[bytes] = subprocess.PIPE,
     errors: int = subprocess.DEVNULL,
 ) -> Child:
-    """Start `main(arguments)` of a module, which is found as this process finds it, with a pipe to
-    its standard input. It inherits no other descriptor, and of the environment what is given.
+    """Start `main(arguments)` of a module with a pipe to its standard input.
+
+    The module is found on this process's path. The child gets no other file descriptors and only
+    the given environment.
     """
     told = {
         "module": module,
@@ -104,8 +106,9 @@ def start_python(
 
 
 def _find_starter() -> ThreadPoolExecutor:
-    """Return the thread that starts all children of this process and lives as long as it does: a
-    child ends with the thread that started it, not with the process alone.
+    """Return the thread that starts all children and lives as long as the process.
+
+    A child is killed when the thread that started it ends, not just when the process does.
     """
     with _lock:
         return _starters.setdefault(os.getpid(), ThreadPoolExecutor(1, "children"))

@@ -1,12 +1,12 @@
-"""Where requests are counted: a file of this machine or, for several machines, Redis. Both answer
-one question: count in all of these counters, or in none.
+"""Rate-limit counters, in a local file or, for several machines, in Redis. Both implement one
+operation: increment all of these counters, or none.
 
 A counter is (subject, name, ends, most): how often `subject` was counted under `name` in the window
-that ends at the Unix second `ends`, and how often it may be. Deciding and counting are one SQL
-statement there and one script here, so nobody comes between. Windows are the asker's, by its own
-clock; a counter outlives its window by a grace, because requests overtake each other. When keys
-were last used is kept beside them, for the database would be changed by it. What is kept is
-disposable: where it is damaged or lost the counters start again.
+that ends at the Unix second `ends`, and its limit. Checking and counting are a single SQL statement
+or Redis script, so there are no races. Callers define windows by their own clock; a counter
+outlives its window by a grace period, because requests can arrive out of order. Key use times are
+stored here too, to spare the database a write per request. All of this is disposable: if it is
+damaged or lost, counting starts over.
 """
 
 import contextlib
@@ -25,15 +25,15 @@ from storage.files import Identity, identify
 from storage.trouble import name_trouble
 
 SWEEP_SECONDS, GRACE_SECONDS = 600, 60
-# How long a store that failed is left alone.
+# How long to skip a store after a failure.
 REST_SECONDS = 2
 PROBES = 2**53
 log = logging.getLogger("candor")
 
 
 class Counter(NamedTuple):
-    """How often `subject` may be counted under `name` in the window that ends at the Unix second
-    `ends`: at most `most` times.
+    """Allow `subject` up to `most` counts under `name` in the window that ends at the Unix second
+    `ends`.
     """
 
     subject: str
@@ -43,14 +43,14 @@ class Counter(NamedTuple):
 
 
 class Count(NamedTuple):
-    """The answer to one asking: was it counted, and how often each counter was by now."""
+    """The result: whether it was counted, and the current value of each counter."""
 
     counted: bool
     used: list[int]
 
 
 class Store(Protocol):
-    """Where requests are counted: a File or Redis."""
+    """A File or Redis."""
 
     name: str
     unusable: tuple[type[Exception], ...]
@@ -65,12 +65,12 @@ class Store(Protocol):
         """See `File.find_uses`."""
 
     def close(self) -> None:
-        """Close what is open; the next use opens it again."""
+        """Close the store; the next use reopens it."""
 
 
 def open_store(config: Config) -> Store:
-    """The File in DATA_DIR, or the Redis of RATELIMIT_STORAGE_URL. Raises BadSetting where the
-    package for it is missing.
+    """Return the File in DATA_DIR, or the Redis at RATELIMIT_STORAGE_URL. Raises BadSetting if its
+    package is missing.
     """
     return (
         Redis(config.ratelimit_storage_url)
@@ -80,8 +80,8 @@ def open_store(config: Config) -> Store:
 
 
 def find_problem(store: Store, now: float) -> str | None:
-    """Why nothing can be counted, in a word that holds no secret; None where it can. Counts, for a
-    full disk can be read.
+    """Return why counting fails, without secrets, or None. Writes a counter, since a full disk is
+    still readable.
     """
     try:
         store.count([Counter("health", "", 0, PROBES)], 1, now)
@@ -91,28 +91,30 @@ def find_problem(store: Store, now: float) -> str | None:
 
 
 class Rest:
-    """A store that failed rests: requests fail at once, and one of them, now and then, tries it
-    again. Otherwise all of them would wait for it, pages too.
+    """A circuit breaker: after a failure requests fail immediately, and one of them retries every
+    REST_SECONDS.
+
+    Otherwise every request, and so every page, would wait for the store.
     """
 
     def __init__(self, failure: type[Exception]) -> None:
         self._failure = failure
-        # The kind of the last failure, None after a success.
+        # Type of the last failure; None after a success.
         self._failed: type[Exception] | None = None
-        # By time.monotonic().
+        # On the time.monotonic() clock.
         self.until = 0.0
 
     def check(self) -> None:
-        """Raise the kind of the last failure while the store rests."""
+        """Raise the last failure's type while the store is paused."""
         if self._failed is not None and time.monotonic() < self.until:
-            raise self._failed(f"it failed less than {REST_SECONDS} s ago")
+            raise self._failed(f"failed less than {REST_SECONDS} s ago")
 
     @contextlib.contextmanager
     def trying(self) -> Iterator[None]:
-        """Use the store inside, unless it rests; after a failure it does."""
+        """Use the store inside, unless it is paused. A failure pauses it."""
         self.check()
         if self._failed is not None:
-            # This request tries for all others.
+            # This request retries on behalf of all others.
             self.until = time.monotonic() + REST_SECONDS
         try:
             yield
@@ -144,14 +146,14 @@ LOOK = (
 NOTE_USE = (
     "INSERT INTO used VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET at = MAX(at, excluded.at)"
 )
-# A count takes less than a millisecond, so that a lock that lasts belongs to another program.
+# Counting takes under a millisecond, so a lock this long belongs to another program.
 BUSY_SECONDS = 0.4
 BROKEN = (apsw.CorruptError, apsw.NotADBError, apsw.CantOpenError, apsw.IOError, apsw.ReadOnlyError)
 
 
 class File:
-    """Counters in SQLite, shared by the threads of a process (one connection under a lock) and by
-    processes (SQLite's own lock).
+    """Counters in SQLite, shared by a process's threads (one connection and a lock) and by
+    processes (SQLite's lock).
     """
 
     name = "file"
@@ -159,7 +161,7 @@ class File:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        # The other failures keep nobody waiting.
+        # Other failures are immediate, so they need no pause.
         self.rest = Rest(apsw.BusyError)
         self._lock = threading.Lock()
         self._connection: apsw.Connection | None = None
@@ -167,10 +169,10 @@ class File:
         self._swept_at = 0.0
 
     def count(self, counters: Sequence[Counter], amount: int, now: float) -> Count:
-        """Add `amount` to all counters, or to none where one has its most; 0 only looks. `now`:
+        """Add `amount` to all counters, or to none if one is at its limit. 0 only reads. `now`:
         Unix seconds.
 
-        Raises one of `unusable`; a damaged file is replaced first.
+        Raises one of `unusable`. A damaged file is replaced first.
         """
         with self._trying():
             try:
@@ -178,31 +180,31 @@ class File:
             except BROKEN as error:
                 if name_trouble(error, self.path.parent) in ("disk_full", "gone"):
                     raise
-                log.error("allowance file made anew", exc_info=error)
+                log.error("replaced the damaged rate-limit file", exc_info=error)
                 self._remove(error)
                 return _count(self._enter(now), counters, amount)
 
     def note_use(self, key: str, at: int) -> None:
-        """Keep that this key was used `at`, in ms, unless a later use is known. Raises one of
-        `unusable`.
-        """
+        """Record a key's use at `at` (ms) unless a later one is known. Raises one of `unusable`."""
         with self._trying():
             self._enter(at / 1000)(NOTE_USE, (key, at))
 
     def find_uses(self) -> dict[str, int]:
-        """{key: when it was last used, ms}. Raises one of `unusable`."""
+        """Return each key's last use, {key: ms}. Raises one of `unusable`."""
         with self._trying():
             return dict(self._connect().execute("SELECT key, at FROM used"))
 
     def close(self) -> None:
-        """Close the file; the next use opens it again."""
+        """Close the file; the next use reopens it."""
         with self._lock:
             self._forget()
 
     @contextlib.contextmanager
     def _trying(self) -> Iterator[None]:
-        """Have the connection alone. A thread that waits for SQLite holds up others once, for
-        BUSY_SECONDS: those that wait for it meet a store that rests, later ones do not wait.
+        """Lock the connection.
+
+        A thread that waits for SQLite delays others only once, for BUSY_SECONDS: those behind it
+        find the store paused, and later ones don't wait.
         """
         self.rest.check()
         with self._lock, self.rest.trying():
@@ -216,14 +218,16 @@ class File:
         return execute
 
     def _connect(self) -> apsw.Connection:
-        """Return a connection to the file of this path now, which may be another than before."""
+        """Return a connection to the current file, which may have been replaced."""
         if self._connection is not None and identify(self.path) != self._opened:
             self._forget()
         return self._connection or self._open()
 
     def _open(self) -> apsw.Connection:
-        """No power cut is worth an fsync here, hence `synchronous=OFF`. While another process makes
-        a new file a WAL, SQLite waits for nobody: that is asked again.
+        """Open the file with `synchronous=OFF`: a power cut may lose counters.
+
+        While another process converts a new file to WAL, SQLite doesn't call the busy handler, so
+        retry here.
         """
         connection, end = apsw.Connection(str(self.path)), time.monotonic() + BUSY_SECONDS
         connection.set_busy_handler(BusyHandler(lambda: BUSY_SECONDS))
@@ -251,7 +255,7 @@ class File:
             for suffix in ("", "-wal", "-shm"):
                 self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
         except OSError:
-            # The folder is read-only.
+            # The directory is read-only.
             raise damage from None
 
 
@@ -267,7 +271,7 @@ def _count(execute: Callable[..., Any], counters: Sequence[Counter], amount: int
 
 
 # ---- Redis ---------------------------------------------------------------------------------------
-# KEYS: the counters. ARGV: the amount, then for each counter its most and the seconds it is kept.
+# KEYS: the counters. ARGV: the amount, then each counter's limit and its TTL in seconds.
 SCRIPT = """
 local used, counted = redis.call('MGET', unpack(KEYS)), ARGV[1] ~= '0'
 for n = 1, #KEYS do
@@ -286,12 +290,12 @@ TIMEOUT_SECONDS = 1
 
 
 class Redis:
-    """Counters in Redis, shared by all instances that name the same one."""
+    """Counters in Redis, shared by all instances that use the same one."""
 
     name = "redis"
 
     def __init__(self, url: str) -> None:
-        """Asks nobody yet. `url`: redis[s]://[[user]:password@]host[:port][/database]."""
+        """Doesn't connect yet. `url`: redis[s]://[[user]:password@]host[:port][/database]."""
         try:
             import redis
             from redis.backoff import NoBackoff
@@ -303,7 +307,7 @@ class Redis:
             ) from None
         self.unusable: tuple[type[Exception], ...] = (redis.RedisError,)
         self.rest = Rest(redis.RedisError)
-        # what was sent twice might be counted twice
+        # A retry could count twice.
         self._client: Any = redis.Redis.from_url(
             url,
             protocol=2,
@@ -314,7 +318,7 @@ class Redis:
         self._script = self._client.register_script(SCRIPT)
 
     def count(self, counters: Sequence[Counter], amount: int, now: float) -> Count:
-        """As File's."""
+        """See `File.count`."""
         keys = [f"{PREFIX}:{subject}:{name}:{ends}" for subject, name, ends, _ in counters]
         kept = [
             value
@@ -326,15 +330,14 @@ class Redis:
         return Count(bool(counted), used)
 
     def note_use(self, key: str, at: int) -> None:
-        """As File's. (Of two machines that note the same minute either may be the last.)"""
+        """See `File.note_use`. If two machines record the same minute, either may win."""
         with self.rest.trying():
             self._client.hset(USES, key, at)
 
     def find_uses(self) -> dict[str, int]:
-        """As File's."""
+        """See `File.find_uses`."""
         with self.rest.trying():
             return {key.decode(): int(at) for key, at in self._client.hgetall(USES).items()}
 
     def close(self) -> None:
-        """Close the connections."""
         self._client.close()

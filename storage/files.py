@@ -1,4 +1,4 @@
-"""Files and folders that a power cut must not take."""
+"""Files and folders that survive a power cut."""
 
 import contextlib
 import os
@@ -10,7 +10,7 @@ Identity = tuple[int, int]
 
 
 def sync(path: Path) -> None:
-    """Bring to the disk what a file holds, or the names that a folder holds."""
+    """fsync a file's content, or a folder's entries."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -19,7 +19,7 @@ def sync(path: Path) -> None:
 
 
 def identify(path: Path | str) -> Identity | None:
-    """Return what tells a file from another one that takes its place, None where there is none."""
+    """Return what distinguishes a file from its replacement; None if it is missing."""
     try:
         found = os.stat(path)
     except OSError:
@@ -28,19 +28,19 @@ def identify(path: Path | str) -> Identity | None:
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder for this user alone (mode 0700) where there is none, with those above it.
+    """Create a folder (mode 0700) and missing parents.
 
-    Without a sync of what is above it, a power cut takes the folder with all that is in it.
+    Sync each parent, or a power cut could lose the folder with its contents.
     """
     missing = [one for one in (path, *path.parents) if not one.exists()]
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     for one in missing:
-        # Who may add to a folder may not always read it.
+        # A user may be able to add entries to a folder without being able to read it.
         with contextlib.suppress(PermissionError):
             sync(one.parent)
 
 
-# What commands make in DATA_DIR; what else lies there is the operator's own.
+# Files that commands create in DATA_DIR. Others belong to the operator.
 MADE = (
     *("app.db*", "*.lock", "ratelimit.db*", "secret_key", "log_key"),
     *("backups", "backups/*"),
@@ -48,14 +48,15 @@ MADE = (
 
 
 def give_to_owner(folder: Path) -> None:
-    """As root, give what root made in a DATA_DIR of another user to that user: the server could not
-    use it. SQLite does so with the files beside a database.
+    """As root, hand files that root created in another user's DATA_DIR to that user, because the
+    server couldn't use them. SQLite does this for its journal files.
     """
     if os.geteuid() != 0 or not folder.is_dir() or folder.stat().st_uid == 0:
         return
     owner = folder.stat()
     for path in (path for pattern in MADE for path in folder.glob(pattern)):
-        # One may go meanwhile. A file of two names may be anybody's, and a link leads anywhere.
+        # A file may vanish in the meantime. Skip hard links and symlinks, which may lead to files
+        # outside.
         with contextlib.suppress(FileNotFoundError):
             found = path.lstat()
             is_plain = stat.S_ISREG(found.st_mode) and found.st_nlink == 1

@@ -1,12 +1,12 @@
-"""Memory of the C library that this program has freed."""
+"""Return freed memory from the C library to the system."""
 
 import contextlib
 import ctypes
 
 
 def give_back() -> None:
-    """Return free pages between pages in use to the system (malloc_trim(3)). glibc does so only
-    when it is asked; other C libraries lack the call.
+    """Call malloc_trim(3). glibc returns free pages between used ones only on request; other C
+    libraries don't have the call.
     """
     with contextlib.suppress(AttributeError):
         ctypes.CDLL(None).malloc_trim(0)

@@ -1,4 +1,4 @@
-"""The instance's secrets: settings, or files in DATA_DIR that are made on first use."""
+"""The instance's secrets: settings, or files in DATA_DIR created on first use."""
 
 import logging
 import os
@@ -9,35 +9,35 @@ from filelock import lock_descriptor
 
 from config import BadSetting, Config
 
-# Characters of the file secret_key. We write 64.
+# Minimum length of the file secret_key. We write 64.
 MIN_SECRET = 32
 log = logging.getLogger("candor")
 
 
 def secret_key(config: Config) -> str:
-    """Return the instance's signing secret: the setting, or the file in DATA_DIR.
+    """Return the signing secret: the setting, or the file in DATA_DIR.
 
-    The file is made on first use (mode 0600), and again where it is empty, as a power cut may have
-    left it. BadSetting where it holds too little.
+    The file (mode 0600) is created on first use, and again if it is empty, for example after a
+    power cut. Raises BadSetting if it is too short.
     """
     return config.secret_key or _keep_secret(
-        config.data_dir / "secret_key", MIN_SECRET, "signs everybody out"
+        config.data_dir / "secret_key", MIN_SECRET, "signs everyone out"
     )
 
 
 def log_key(config: Config) -> bytes:
-    """Return the 32 secret bytes of the log's keys: the setting, or the file in DATA_DIR, which is
-    made as `secret_key`'s is.
+    """Return the 32 secret bytes for the log's keys: the setting, or the file in DATA_DIR, created
+    like `secret_key`.
     """
     path = config.data_dir / "log_key"
-    kept = config.log_key or _keep_secret(path, 64, "begins a new log")
+    kept = config.log_key or _keep_secret(path, 64, "starts a new log")
     if not is_log_key(kept):
-        raise BadSetting(f"{path} must hold 64 hexadecimal digits: put the kept one back")
+        raise BadSetting(f"{path} must contain 64 hexadecimal digits; restore the saved file")
     return bytes.fromhex(kept)
 
 
 def is_log_key(text: str) -> bool:
-    """Whether this is 32 bytes in hexadecimal digits."""
+    """Whether this is 32 bytes in lowercase hex."""
     return re.fullmatch("[0-9a-f]{64}", text) is not None
 
 
@@ -45,14 +45,14 @@ def _keep_secret(path: Path, least: int, effect: str) -> str:
     secret = read_secret(path) or _make_secret(path)
     if len(secret) < least:
         raise BadSetting(
-            f"{path} must hold at least {least} characters: delete it and the next start makes a"
-            f" new one, which {effect}"
+            f"{path} must contain at least {least} characters; delete it and the next start"
+            f" creates a new one, which {effect}"
         )
     return secret
 
 
 def read_secret(path: Path) -> str:
-    """Return what the file holds; "" where there is none, or only blanks and NUL bytes."""
+    """Return the file's content, or "" if it is missing, blank or only NUL bytes."""
     try:
         return path.read_text(errors="replace").strip("\0 \r\n\t")
     except FileNotFoundError:
@@ -60,23 +60,23 @@ def read_secret(path: Path) -> str:
 
 
 def _make_secret(path: Path) -> str:
-    """Write a secret unless another process just did; return the one that is there."""
+    """Create the secret unless another process just did. Return the stored one."""
     folder = os.open(path.parent, os.O_RDONLY)
     try:
         lock_descriptor(folder)
         if not read_secret(path):
             if path.exists():
-                log.warning("%s was empty, so it is made anew", path.name)
+                log.warning("%s was empty; creating a new one", path.name)
             _write_whole(path, os.urandom(32).hex())
             os.fsync(folder)
         return read_secret(path)
     finally:
-        # Frees the lock, too.
+        # This also releases the lock.
         os.close(folder)
 
 
 def _write_whole(path: Path, secret: str) -> None:
-    """Write the file whole or not at all, readable by its owner alone."""
+    """Write the file atomically, readable only by its owner."""
     draft = path.with_name(f"{path.name}.partial")
     with open(os.open(draft, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "w") as file:
         file.write(secret)

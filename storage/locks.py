@@ -8,21 +8,21 @@ from filelock import Timeout, UnixFileLock
 
 from storage.trouble import Unusable
 
-# Locked, shared, by every process that may open the database of a DATA_DIR.
+# Every process that opens a database in DATA_DIR holds a shared lock on it.
 DATA_DIR_LOCK = "open.lock"
 _held: int | None = None
 
 
 class FileLock:
-    """A lock between processes; the kernel frees it when its process dies."""
+    """A lock between processes. The kernel releases it when the process dies."""
 
     def __init__(self, path: Path) -> None:
-        # One thread may take it and another release it.
+        # Another thread may release it.
         self._path, self._lock = path, UnixFileLock(path, thread_local=False)
 
     def take(self, wait: bool = False) -> bool:
-        """Take the lock; return whether it is held now. Unusable if its folder is gone, which the
-        library would create again.
+        """Acquire the lock; return whether it is held now. Raises Unusable if its folder is gone,
+        which the library would otherwise create.
         """
         if not self._path.parent.is_dir():
             raise Unusable("gone")
@@ -33,17 +33,17 @@ class FileLock:
         return True
 
     def check(self) -> None:
-        """Nothing to check: it cannot be lost."""
+        """Do nothing: a file lock can't be lost."""
 
     def release(self) -> None:
-        """Let another process take the lock; it may be taken again."""
+        """Release the lock; it can be acquired again."""
         self._lock.release(force=True)
 
 
 def lock_data_dir(data_dir: Path) -> None:
-    """Hold the lock of DATA_DIR, shared, until this process ends or connects elsewhere.
+    """Hold a shared lock on DATA_DIR until this process ends or connects elsewhere.
 
-    Waits while `restore` or `copy` holds it alone.
+    Waits while `restore` or `copy` holds it exclusively.
     """
     global _held
     taken = os.open(data_dir / DATA_DIR_LOCK, os.O_RDWR | os.O_CREAT, 0o600)
@@ -53,7 +53,7 @@ def lock_data_dir(data_dir: Path) -> None:
 
 
 def unlock_data_dir() -> None:
-    """Free the lock of DATA_DIR; the database must be closed."""
+    """Release the lock on DATA_DIR. The database must be closed."""
     global _held
     if _held is not None:
         os.close(_held)

@@ -1,8 +1,8 @@
-"""PostgreSQL, with the same verbs as `storage.sqlite`. Needs the extra `postgres`.
+"""PostgreSQL, with the same interface as `storage.sqlite`. Needs the extra `postgres`.
 
-There is one writer at a time here too: each transaction first waits for the one advisory lock of
-the database's writers. So what a transaction reads stays true until it ends, and the ids of
-`arrival` become visible in the order in which they were given. Readers wait for nobody.
+Here too, only one transaction writes at a time: each first waits for the writers' advisory lock. So
+whatever a transaction reads stays true until it ends, and `arrival` ids become visible in order.
+Readers don't wait.
 """
 
 import contextlib
@@ -37,17 +37,17 @@ from config import BadSetting
 from storage import deadline, snapshots
 from storage.trouble import Writes, name_trouble
 
-# Numbers of advisory locks, which belong to the database.
+# Advisory lock numbers. They are scoped to the database.
 LOCKS = {
     "writing": 1,
     "jobs": 2,
     "work": 3,
 }
-# A client that is silent this long inside a transaction is taken for dead: other writers wait.
+# The server ends transactions idle this long (ms): the client hangs, and other writers wait.
 HUNG_MS = 10_000
-# Only the server knows whether a write would succeed now: a failure is reported for this long.
+# Only a write reveals whether the server accepts writes, so report a failure for this long.
 TROUBLE_SECONDS = 15
-# Joins are written in the order that is meant; planning others took 3/4 of a short read.
+# Queries list joins in the intended order; planning alternatives took 3/4 of a short read.
 PLANNING = "SET join_collapse_limit = 1; SET jit = off"
 BEGIN = (
     "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = {ms};"
@@ -62,7 +62,7 @@ ALIVE = {
     "tcp_user_timeout": "10000",
     "application_name": "candor",
 }
-# A lock's connection: a dead server is noticed within three seconds.
+# For a lock's connection: notice a dead server within three seconds.
 WAKEFUL = {
     "connect_timeout": "3",
     "keepalives_idle": "1",
@@ -70,7 +70,7 @@ WAKEFUL = {
     "keepalives_count": "2",
     "tcp_user_timeout": "3000",
 }
-# The same for the server, which notices a dead client.
+# And make the server notice a dead client.
 WATCHED = (
     "SET tcp_keepalives_idle = 1; SET tcp_keepalives_interval = 1; SET tcp_keepalives_count = 2;"
     " SET tcp_user_timeout = 3000"
@@ -78,17 +78,17 @@ WATCHED = (
 
 
 class Cursor(psycopg.Cursor):
-    """A cursor that takes `?` for a value, as Candor's SQL has it, and `%s`, as peewee's has it.
+    """A cursor that accepts `?` placeholders, as in our SQL, and `%s`, as in peewee's.
 
-    In SQL without values `%` is an ordinary character.
+    In SQL without parameters, `%` is an ordinary character.
     """
 
     def execute(self, query: Any, params: Any = None, **more: Any) -> Any:
-        """Execute a statement whose parameters are marked with `?`."""
+        """Execute a statement with `?` placeholders."""
         return super().execute(_mark(query), params or None, **more)
 
     def executemany(self, query: Any, rows: Any, **more: Any) -> Any:  # type: ignore[override]
-        """Execute a statement for each row; parameters are marked with `?`."""
+        """Execute a statement with `?` placeholders for each row."""
         return super().executemany(_mark(query), rows, **more)
 
 
@@ -97,23 +97,23 @@ def _mark(sql: str) -> str:
 
 
 class Text(StrDumperUnknown):
-    """Write U+FFFD for NUL, which PostgreSQL cannot store and strangers may send."""
+    """Text for PostgreSQL, which can't store the NUL characters that clients may send."""
 
     def dump(self, text: str) -> Any:
-        """Replace NUL, which PostgreSQL cannot store."""
+        """Replace NUL with U+FFFD."""
         return super().dump(text.replace("\0", "\N{REPLACEMENT CHARACTER}"))
 
 
 def read_url(url: str) -> dict[str, Any]:
-    """Parse a URL to the arguments of psycopg.connect.
+    """Parse a URL into arguments for psycopg.connect.
 
-    BadSetting, which repeats nothing of it, where it is no URL or names no database.
+    Raises BadSetting, without quoting the URL, if it is malformed or names no database.
     """
     try:
         given = conninfo_to_dict(url)
     except psycopg.ProgrammingError:
         raise BadSetting(
-            "DATABASE_URL cannot be read: special characters of a password are written as %XX"
+            "DATABASE_URL is malformed; write special characters in the password as %XX"
         ) from None
     if not given.get("dbname"):
         raise BadSetting(
@@ -123,10 +123,9 @@ def read_url(url: str) -> dict[str, Any]:
 
 
 class Driver(Psycopg3Adapter):
-    """Connects for peewee's pool, with the timeouts that a transaction needs."""
+    """Connects for peewee's pool, with the timeouts a transaction needs."""
 
     def connect(self, db: Any, **_: Any) -> Any:
-        """Open a connection with the time limits and settings of ours."""
         connection = db.open()
         connection.execute(
             f"SET lock_timeout = {db.busy_ms}; SET idle_in_transaction_session_timeout = {HUNG_MS};"
@@ -136,10 +135,10 @@ class Driver(Psycopg3Adapter):
 
 
 class PostgreSQL(PooledDatabase, PostgresqlDatabase):
-    """A pooled PostgreSQL database that behaves as SQLite does for the rooms above.
+    """A pooled PostgreSQL database that behaves like our SQLite.
 
-    Integers have 64 bits, texts compare by their bytes, sums of integers are integers. BadSetting
-    for a URL that cannot be used.
+    Integers have 64 bits, text sorts by bytes, and sums of integers are integers. Raises BadSetting
+    for an unusable URL.
     """
 
     engine = "postgresql"
@@ -169,7 +168,7 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):
 
     # ---- connections -----------------------------------------------------------------------------
     def open(self, **changes: Any) -> psycopg.Connection[Any]:
-        """Open a connection outside the pool, without a timeout for locks."""
+        """Open a connection outside the pool, without a lock timeout."""
         connection = psycopg.connect(
             **{**self._given, **changes}, autocommit=True, cursor_factory=Cursor
         )
@@ -178,11 +177,10 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):
         return connection
 
     def check_sessions(self) -> None:
-        """Raise OperationalError where something in between lends a session to several
-        connections, as PgBouncer does with `pool_mode = transaction`.
+        """Raise OperationalError if a pooler shares a session among connections, as PgBouncer does
+        with `pool_mode = transaction`.
 
-        Then another connection is in the same session, or a connection is in another one than
-        before.
+        Signs: two connections share a session, or one connection changes sessions.
         """
         with (
             __exception_wrapper__,
@@ -194,45 +192,45 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):
             )
         if beside == begun or after != begun:
             raise OperationalError(
-                "PgBouncer, or what else stands before it, pools transactions; locks belong to"
-                " sessions, so set pool_mode = session there"
+                "PgBouncer or another pooler pools by transaction, but locks belong to"
+                " sessions; set pool_mode = session there"
             )
 
     def _is_closed(self, conn: Any) -> bool:
-        """Was the connection ended? Asks nobody: then there is something to read."""
+        """Whether the server closed the connection. No round trip: a closed socket is readable."""
         if not conn.closed:
             poll = select.poll()
             poll.register(conn.fileno(), select.POLLIN)
             if poll.poll(0):
-                # The pool drops it.
+                # The pool discards closed connections.
                 conn.close()
         return bool(conn.closed)
 
     def stream(self, sql: str, rows_at_once: int) -> Iterator[Any]:
-        """Yield the rows of a query, a few at a time; needs a transaction."""
+        """Yield a query's rows in batches. Needs a transaction."""
         with __exception_wrapper__, self.connection().cursor(name="stream") as cursor:
             cursor.itersize = rows_at_once
             yield from cursor.execute(sql)
 
     @contextlib.contextmanager
     def filling(self, sql: str) -> Iterator[Callable[..., None]]:
-        """Yield `write(row)` of a COPY ... FROM STDIN that is done when the block ends."""
+        """Yield `write(row)` for a COPY ... FROM STDIN that completes when the block ends."""
         with __exception_wrapper__, self.cursor().copy(sql) as copy:
             yield copy.write_row
 
     # ---- writing ---------------------------------------------------------------------------------
     def begin(self, isolation_level: str | None = None) -> None:
-        """Begin a transaction that is the only writer."""
+        """Begin a transaction as the only writer."""
         with __exception_wrapper__:
             cursor = self.cursor()
             try:
-                # 0 would be no limit.
+                # 0 would mean no limit.
                 ms = max(1, int(1000 * deadline.left(self.busy_ms / 1000)))
                 cursor.execute(BEGIN.format(ms=ms), prepare=False)
                 for check in self._checks:
                     check()
             except BaseException as error:
-                # Leave no transaction open.
+                # Don't leave a transaction open.
                 if isinstance(error, psycopg.OperationalError):
                     self._note(name_trouble(error, Path()))
                 with contextlib.suppress(psycopg.Error):
@@ -240,30 +238,30 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):
                 raise
 
     def _note(self, trouble: str) -> None:
-        # For a caller that does not wait, a lock is no trouble.
+        # For a caller that doesn't wait, a lock isn't a failure.
         if trouble != "locked" or deadline.is_patient():
             self.writes.fail(trouble)
 
     def commit(self) -> None:
-        """Commit, and note that writing works."""
+        """Commit, and record that writing works."""
         super().commit()
         self.writes.succeed()
 
     def find_trouble(self) -> str | None:
-        """Why the last write failed, a key of trouble.TROUBLES; None after TROUBLE_SECONDS."""
+        """Return why the last write failed (a key of TROUBLES); None after TROUBLE_SECONDS."""
         recent = time.monotonic() - self.writes.failed_at < TROUBLE_SECONDS
         return self.writes.trouble if recent else None
 
     def fetch_at_once(
         self, sql: str, columns: Sequence[str], values: Sequence[Any]
     ) -> list[tuple[Any, ...]]:
-        """Return the rows of a query: they come at once anyway."""
+        """Return a query's rows; psycopg always fetches them at once."""
         rows: list[tuple[Any, ...]] = self.execute_sql(sql, values).fetchall()
         return rows
 
     def execute_sql(self, sql: str, params: Any = None) -> Any:
-        """Run a statement; one that writes outside of a transaction gets one of its own."""
-        # peewee writes STRICT for both engines; PostgreSQL's tables are so anyway.
+        """Run a statement. A write outside a transaction gets its own."""
+        # peewee adds STRICT for both engines; PostgreSQL is always strict.
         sql = sql.removesuffix(" STRICT")
         if (
             WRITES.match(sql)
@@ -279,9 +277,10 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):
 
     @contextlib.contextmanager
     def guarding(self, check: Any) -> Iterator[None]:
-        """Inside, each transaction of this thread first calls `check()`, which raises to stop it.
+        """Inside, each transaction of this thread first calls `check()`, which can raise to stop
+        it.
 
-        It is called while nobody else writes. None adds no check.
+        It runs while no one else writes. None adds no check.
         """
         before = self._checks
         self._mine.checks = (*before, check) if check else before
@@ -291,28 +290,28 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):
             self._mine.checks = before
 
     def check_idle(self, what: str) -> None:
-        """As SQLite.check_idle, for transactions alone: psycopg reads queries to their end."""
+        """Like SQLite.check_idle, but only for transactions: psycopg always fetches all rows."""
         if self.watchful and self.in_transaction():
             raise RuntimeError(f"{what} inside a transaction")
 
     def snapshot(self) -> contextlib.AbstractContextManager[None]:
-        """Show one state of the database to this thread's queries inside."""
+        """Keep a snapshot for this thread's queries inside."""
         return snapshots.hold(self.execute_sql, snapshots.BEGIN_POSTGRESQL)
 
     def erasing(self) -> contextlib.AbstractContextManager[None]:
-        """Nothing to add: overwritten rows stay in PostgreSQL's files until its vacuum."""
+        """Do nothing: PostgreSQL keeps overwritten rows in its files until vacuum."""
         return contextlib.nullcontext()
 
     def lock(self, name: str) -> "SessionLock":
-        """Return the lock of this name, shared by all processes on this database."""
+        """Return the lock with this name, shared by all processes on this database."""
         return SessionLock(self, LOCKS[name])
 
     @staticmethod
     def is_busy(error: object) -> bool:
-        """Could the database not serve us just now?
+        """Whether the database is temporarily unavailable.
 
-        Not reachable, shutting down, full, locked too long, ended because we hung, or read-only
-        because another server leads now.
+        It is unreachable, shutting down, full, locked for too long, it ended our idle transaction,
+        or it is read-only because another server is now the primary.
         """
         return isinstance(error, OperationalError) or isinstance(
             getattr(error, "orig", None), (IdleInTransactionSessionTimeout, ReadOnlySqlTransaction)
@@ -320,15 +319,15 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):
 
     @staticmethod
     def is_forbidden(error: object) -> bool:
-        """Was it refused because the user of DATABASE_URL lacks a privilege?"""
+        """Whether the DATABASE_URL user lacks a privilege."""
         return isinstance(getattr(error, "orig", None), InsufficientPrivilege)
 
     # ---- telling ---------------------------------------------------------------------------------
     def data_version(self) -> Hashable:
-        """Return a value that changes with every commit of anybody; ask before reading the data.
+        """Return a value that changes with every commit by anyone. Call it before reading the data.
 
-        A snapshot's text says which transactions had ended. The server's start belongs to it: a
-        promoted standby may give the numbers of lost transactions to others.
+        A snapshot's text identifies the transactions that had ended. The server's start time is
+        part of it because a promoted standby may reuse the ids of lost transactions.
         """
         row: Hashable = self.execute_sql(
             "SELECT pg_current_snapshot()::text, pg_postmaster_start_time()::text"
@@ -336,29 +335,28 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):
         return row
 
     def clock(self) -> int:
-        """Now, in ms, by the server's clock, which all machines share."""
+        """Return the server's time in ms. All machines share this clock."""
         sql = "SELECT (EXTRACT(EPOCH FROM clock_timestamp()) * 1000)::bigint"
         return int(self.execute_sql(sql).fetchone()[0])
 
     def version(self) -> str | None:
-        """The server's version, as `15.18`; None before the first connection."""
+        """Return the server's version, such as `15.18`; None before the first connection."""
         number = self.server_version
         return number and f"{number // 10_000}.{number % 10_000}"
 
     def journal(self) -> str:
-        """The journal's kind: always a write-ahead log."""
         return "wal"
 
     def list_sizes(self) -> list[tuple[str, int]]:
-        """[(what, bytes), ...] of what the database takes on its disk."""
+        """Return the database's size on disk: [(name, bytes)]."""
         ((size,),) = self.execute_sql("SELECT pg_database_size(current_database())").fetchall()
         return [("postgresql", size)]
 
 
 class SessionLock:
-    """An advisory lock of the whole database, held by a connection of its own.
+    """A database-wide advisory lock with its own connection.
 
-    It is lost when the process dies or is not heard of for three seconds.
+    It is lost if the process dies or is unreachable for three seconds.
     """
 
     def __init__(self, database: Any, number: int) -> None:
@@ -366,9 +364,9 @@ class SessionLock:
         self._session: psycopg.Connection[Any] | None = None
 
     def take(self, wait: bool = False) -> bool:
-        """Take the lock; return whether it is held now.
+        """Acquire the lock; return whether it is held now.
 
-        What its last holder had begun has ended by then. Raises OperationalError.
+        By then the previous holder's transaction has ended. Raises OperationalError.
         """
         ask = f"pg_{'' if wait else 'try_'}advisory_lock"
         with __exception_wrapper__:
@@ -382,12 +380,12 @@ class SessionLock:
                 self._session.execute(f"SELECT pg_advisory_xact_lock({LOCKS['writing']})")
                 return True
             except BaseException:
-                # Release a lock that was only half taken.
+                # Release a lock that was only partly acquired.
                 self.release()
                 raise
 
     def check(self) -> None:
-        """Raise OperationalError where the lock was lost."""
+        """Raise OperationalError if the lock was lost."""
         session = self._session
         if session is None:
             raise OperationalError("the lock is not held")
@@ -395,7 +393,7 @@ class SessionLock:
             session.execute("SELECT 1")
 
     def release(self) -> None:
-        """Let another process take the lock, by ending the session that holds it."""
+        """Release the lock by closing its session."""
         session, self._session = self._session, None
         if session is not None:
             session.close()

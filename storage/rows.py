@@ -1,5 +1,5 @@
-"""Rows as named tuples: a statement is executed once, and no model instance is made. The only place
-where stored JSON is decoded for readers.
+"""Rows as named tuples, without model instances. The only place where stored JSON is decoded for
+readers.
 """
 
 import functools
@@ -15,7 +15,7 @@ log = logging.getLogger("candor")
 
 
 class Place(NamedTuple):
-    """Where a row type has JSON. `key`: where it has the number or name that a log shows."""
+    """A JSON field of a row type. `key`: index of the id or name to show in logs."""
 
     at: int
     key: int
@@ -24,39 +24,38 @@ class Place(NamedTuple):
 
 
 def select(row: Callable[..., Row], sql: str, values: Sequence[Any] = ()) -> list[Row]:
-    """Return all rows of a statement as `row`: a NamedTuple of its columns in order. Fields that
-    are marked as a Column are decoded.
+    """Return a statement's rows as `row`, a NamedTuple of its columns in order. Fields marked as a
+    Column are decoded.
     """
     return make_rows(row, database.execute_sql(sql, values).fetchall())
 
 
 def select_many(row: Any, sql: str, values: Sequence[Any] = ()) -> list[Any]:
-    """As `select`, for a query that gives hundreds of rows of integers, text and nulls: they come
-    in one step, which a job that computes beside it does not slow down. `row`: a NamedTuple.
+    """Like `select`, for hundreds of rows of integers, text and NULLs: fetched in one step, so a
+    CPU-bound job in another thread doesn't slow it down. `row`: a NamedTuple.
     """
     return make_rows(row, database.fetch_at_once(sql, row._fields, values))
 
 
 def select_one(row: Callable[..., Row], sql: str, values: Sequence[Any] = ()) -> Row | None:
-    """Return the first row of a statement, or None."""
     found = database.execute_sql(sql, values).fetchone()
     return None if found is None else next(iter(make_rows(row, [found])), None)
 
 
 def select_value(sql: str, values: Sequence[Any] = ()) -> Any:
-    """Return the only column of the first row, None without a row."""
+    """Return the only column of the first row, or None if there is no row."""
     found = database.execute_sql(sql, values).fetchone()
     return None if found is None else found[0]
 
 
 def write_marks(values: Sequence[Any]) -> str:
-    """Write the parameters of `IN (...)`: a `?` for each value, NULL for none."""
+    """Return placeholders for `IN (...)`: a `?` per value, or NULL if there are none."""
     return ", ".join("?" * len(values)) or "NULL"
 
 
 # ---- JSON ----------------------------------------------------------------------------------------
 def make_rows(row: Callable[..., Row], found: Iterable[Sequence[Any]]) -> list[Row]:
-    """Make rows, without those that have a damaged Column, which are logged."""
+    """Make rows. Rows with a damaged Column are logged and skipped."""
     places = find_places(row)
     if not places:
         return [row(*values) for values in found]
@@ -65,20 +64,20 @@ def make_rows(row: Callable[..., Row], found: Iterable[Sequence[Any]]) -> list[R
 
 
 def is_damaged(row: tuple[Any, ...]) -> bool:
-    """Tell whether a Part of a row is damaged: lists that are cut into pages leave it out then."""
-    # A list, which is quicker than a generator: each row of a page is asked.
+    """Whether a Part of the row is damaged. Paginated lists skip such rows."""
+    # A list is faster than a generator, and this runs for each row of a page.
     return any([isinstance(row[place.at], Damaged) for place in find_places(type(row))])
 
 
 @functools.cache
 def find_places(row: Callable[..., Any]) -> list[Place]:
-    """List where a row type has JSON."""
+    """List the JSON fields of a row type."""
     hints = get_type_hints(row, include_extras=True) if hasattr(row, "_fields") else {}
     key = [*hints].index("id") if "id" in hints else 0
     return [
         Place(at, key, name, mark)
         for at, (name, hint) in enumerate(hints.items())
-        # X or None is a union whose first member is marked.
+        # `X | None` is a union whose first member is marked.
         for one in (hint, *get_args(hint))
         for mark in getattr(one, "__metadata__", ())
         if isinstance(mark, Column)
@@ -92,7 +91,7 @@ def _decode(
         try:
             values[at] = decode(values[at], column.shape)
         except Damaged as damaged:
-            # At each reading until it is repaired: web.server.logs writes a repeated line once.
+            # Logged on every read until repaired; web.server.logs drops repeated lines.
             log.warning("%s of %s %s can't be read", name, row.__name__, values[key])
             if not isinstance(column, Part):
                 return None

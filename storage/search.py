@@ -1,6 +1,6 @@
-"""Full-text search over the words of posts: FTS5 on SQLite, a GIN index on PostgreSQL.
+"""Full-text search of posts: FTS5 on SQLite, a GIN index on PostgreSQL.
 
-Both change in the transaction that changes a post, so hidden words leave the index with the post.
+Both change in the transaction that changes a post, so hidden text leaves the index with the post.
 """
 
 import contextlib
@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 
 from storage import database
 
-# Words of a query; further ones are left out. Eight that a million posts share take 0.1 s.
+# Words used of a query. Eight words shared by a million posts take 0.1 s.
 MAX_WORDS = 8
-# PostgreSQL may choose a bad plan; SQLite needs no limit.
+# PostgreSQL may choose a bad plan; SQLite doesn't need a limit.
 MAX_MS = 1_500
 SQLITE = """
 SELECT rowid FROM post_words WHERE post_words MATCH ? AND rowid < ? ORDER BY rowid DESC LIMIT ?"""
@@ -28,7 +28,7 @@ REMOVE = (
     "INSERT INTO post_words (post_words, rowid, body, symbol, reason)"
     " VALUES ('delete', old.id, old.body, old.symbol, old.reason);"
 )
-# What makes the index. `secure-delete` takes the words of a hidden post out of its pages.
+# DDL for the index. `secure-delete` removes a hidden post's words from its pages.
 STATEMENTS = {
     "sqlite": [
         "CREATE VIRTUAL TABLE post_words USING fts5(body, symbol, reason, content='post',"
@@ -44,9 +44,9 @@ STATEMENTS = {
 
 
 def find_post_ids(words: Sequence[str], below: int, limit: int) -> list[int]:
-    """Return the ids of posts that hold all of these words, newest first, below the id `below`.
+    """Return the ids of posts below the id `below` that contain all these words, newest first.
 
-    `words`: of letters and digits only. OperationalError where the database gave up.
+    `words`: letters and digits only. Raises OperationalError if the database timed out.
     """
     if not words:
         return []

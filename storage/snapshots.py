@@ -1,4 +1,4 @@
-"""One state of a database for several queries, by whatever connection they are asked."""
+"""A consistent state of the database for several queries, on any connection."""
 
 import contextlib
 from collections.abc import Callable, Iterator
@@ -10,7 +10,7 @@ BEGIN_POSTGRESQL = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
 @contextlib.contextmanager
 def hold(execute: Callable[[str], Any], begin: str) -> Iterator[None]:
-    """Hold one state of the database inside, for the queries of the connection of `execute`."""
+    """Keep a snapshot open for the queries of `execute`'s connection."""
     execute(begin)
     try:
         yield

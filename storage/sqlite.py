@@ -1,4 +1,4 @@
-"""SQLite: one file, one writer at a time, and nothing acknowledged lost to a power cut."""
+"""SQLite: one file, one writer at a time, and no acknowledged write lost to a power cut."""
 
 import contextlib
 import datetime
@@ -34,27 +34,28 @@ from storage.trouble import (
 )
 
 log = logging.getLogger("candor")
-# To undo one statement SQLite keeps the pages it changes as they were: in memory up to this size
-# (its default is 64 KB), then in a file in /var/tmp. Storing a post changes some twenty pages.
-# Below storage.heaps.LARGE_BYTES, or the memory would be mapped anew each time.
+# SQLite keeps old pages to undo a single statement: in memory up to this size (default 64 KB), then
+# in a file in /var/tmp. Storing a post changes about twenty pages. Keep it below glibc's mmap
+# threshold (128 KB), or each use maps the memory again.
 STATEMENT_JOURNAL_BYTES = 120_000
-# Statements that a connection keeps prepared, of some 8 KB each; a route asks fifty at most.
+# Prepared statements per connection, about 8 KB each; a route uses at most fifty.
 MAX_PREPARED = 64
-# A WAL that is in use when words were erased is tried again so often: each try syncs the database.
+# If the WAL was in use when erasing, retry this often; each try syncs the database.
 EMPTY_AGAIN_SECONDS = 5
 UNEMPTIED = (
-    "words that were erased may stand in the file app.db-wal for a while: another program reads an"
-    " older state of the database; a later write of this process empties it"
+    "erased text may remain in app.db-wal for a while because another program is reading an older"
+    " state of the database; a later write by this process will clear it"
 )
-# app.db and its WAL, as `identify` tells them.
+# app.db and its WAL, by `identify`.
 Files = tuple[Identity | None, Identity | None]
 IN_MEMORY: Files = (None, None)
 WRITES = re.compile(r"\s*(INSERT|UPDATE|DELETE|REPLACE)\b", re.IGNORECASE)
 
 
 def _configure_library() -> None:
-    """Set what SQLite accepts only before its first connection. In a process that has one already
-    nothing changes: slower, not wrong.
+    """Set options that SQLite accepts only before the first connection.
+
+    If there already is one, nothing changes: slower, but correct.
     """
     with contextlib.suppress(apsw.MisuseError):
         apsw.shutdown()
@@ -66,39 +67,39 @@ _configure_library()
 
 
 def _distrust_schema(connection: apsw.Connection) -> None:
-    """Refuse functions with side effects that a file's views, triggers and checks call.
+    """Ignore functions with side effects in a file's views, triggers and checks.
 
-    Whoever wrote the file may have put them there.
+    The file's author may be malicious.
     """
     connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
 
 
 def _keep_plans(connection: apsw.Connection) -> None:
-    """Plan a statement once, whatever is bound.
+    """Plan a statement once, regardless of its parameters.
 
-    By itself SQLite plans each run anew where a bound value might show that a partial index serves:
-    85 of the 95 us of reading one post. A statement that needs such an index has its values written
-    into its text.
+    By default SQLite replans each run if a parameter might make a partial index usable, which took
+    85 of the 95 µs of reading one post. A statement that needs such an index has its values
+    inlined.
     """
     connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
 
 
-# Every connection of this process, whoever opens it.
+# For every connection of this process, including those of libraries.
 apsw.connection_hooks += [_distrust_schema, _keep_plans]
 
 
 class SQLite(PooledDatabase, APSWDatabase):
     """A pooled SQLite database with one writer at a time, whose commits survive a power cut.
 
-    The journal is a WAL with synchronous=FULL; BEGIN IMMEDIATE takes the write lock. apsw brings
-    its own SQLite: versions before 3.51.3 can lose committed writes when two connections
-    checkpoint a WAL. STRICT tables know few types, so those of other databases are mapped.
+    Uses a WAL with synchronous=FULL; BEGIN IMMEDIATE takes the write lock. apsw bundles its own
+    SQLite: versions before 3.51.3 can lose committed writes when two connections checkpoint a WAL.
+    STRICT tables allow few types, so other databases' types are mapped.
     """
 
     engine = "sqlite"
-    # The debug mode, for tests: a write beside a query that was not read to its end is refused.
-    # In WAL mode such a query holds an old snapshot, and the next commit by anybody else makes the
-    # write fail at once, however long busy_timeout is.
+    # Debug mode, for tests: reject a write while a query's rows are still unread. In WAL mode such
+    # a query holds an old snapshot, and after anyone else's commit the write fails immediately,
+    # whatever busy_timeout is.
     watchful = sys.flags.dev_mode
     field_types: ClassVar[dict[str, str]] = {
         **APSWDatabase.field_types,
@@ -114,18 +115,18 @@ class SQLite(PooledDatabase, APSWDatabase):
         self._watch: apsw.Connection | None = None
         self._turn, self._mine = threading.Lock(), threading.local()
         self.writes = Writes()
-        # The files that the connections have open; None before the first connection.
+        # The files that connections have open; None before the first connection.
         self._opened: Files | None = None
         self._locked_since: float | None = None
-        # When to try again to empty the WAL, by time.monotonic(); None: it holds nothing erased.
+        # When to retry clearing the WAL (time.monotonic()); None: it has no erased content.
         self._empty_at: float | None = None
         pragmas = {
             "journal_mode": "wal",
             "synchronous": "full",
             "foreign_keys": 1,
-            # 400 KB: a dozen threads have each a connection of their own.
+            # 400 KB per connection; a dozen threads have one each.
             "cache_size": -400,
-            # Pages that a merge of the search index frees may hold words that are hidden later.
+            # Pages freed by a search index merge may contain text that is hidden later.
             "secure_delete": 1,
         }
         super().__init__(
@@ -140,7 +141,7 @@ class SQLite(PooledDatabase, APSWDatabase):
     def _add_conn_hooks(self, conn: Any) -> None:
         conn.set_busy_handler(self._make_busy_handler())
         super()._add_conn_hooks(conn)
-        # The migration history has the only datetimes.
+        # Only the migration history uses datetimes.
         conn.convert_binding = _bind
         self._note_files(conn)
 
@@ -149,12 +150,12 @@ class SQLite(PooledDatabase, APSWDatabase):
 
     # ---- the files -------------------------------------------------------------------------------
     def _note_files(self, conn: apsw.Connection) -> None:
-        """Remember the files of the first connection; Unusable for a later connection to others."""
+        """Remember the first connection's files. Raises Unusable if a later one has others."""
         if self._opened is None:
             # The first read creates the WAL.
             conn.execute("SELECT COUNT(*) FROM sqlite_schema").fetchall()
             self._opened = self._identify_files()
-            # Where DATA_DIR was replaced, no connection creates an empty database there.
+            # If DATA_DIR is replaced, later connections must not create an empty database there.
             self.connect_params["flags"] = apsw.SQLITE_OPEN_READWRITE
         elif self._identify_files() != self._opened:
             raise Unusable("gone")
@@ -163,8 +164,9 @@ class SQLite(PooledDatabase, APSWDatabase):
         return identify(self.database), identify(f"{self.database}-wal")
 
     def _find_file_trouble(self) -> str | None:
-        """Return why a commit would not be kept in DATA_DIR: `gone`, `read_only`, or None. SQLite
-        itself goes on writing to files that were removed.
+        """Return why a commit would be lost: `gone`, `read_only`, or None.
+
+        SQLite itself keeps writing to deleted files.
         """
         if self._opened in (None, IN_MEMORY):
             return None
@@ -190,14 +192,14 @@ class SQLite(PooledDatabase, APSWDatabase):
             return True
 
     def begin(self, lock_type: str | None = None) -> None:
-        """Begin a transaction as the one writer.
+        """Begin a transaction as the only writer.
 
-        Writers of this process wait for each other here: SQLite itself would sleep and try again,
-        with the disk idle meanwhile.
+        This process's writers queue here, because SQLite would sleep and poll while the disk is
+        idle.
         """
         self.check_queries("a transaction")
         self._check_files()
-        # Waiting for this process's writers and for other processes share one limit.
+        # One timeout covers both this process's writers and other processes.
         with deadline.within(self.busy_ms / 1000):
             if not self._turn.acquire(timeout=deadline.left(math.inf)):
                 self._note("locked")
@@ -207,7 +209,7 @@ class SQLite(PooledDatabase, APSWDatabase):
                 with self._noting():
                     super().begin(lock_type)
             except BaseException:
-                # Give up the turn, or the next writer would wait forever.
+                # Release the turn, or the next writer would wait forever.
                 self._pass_on()
                 raise
 
@@ -221,12 +223,14 @@ class SQLite(PooledDatabase, APSWDatabase):
             raise
 
     def _note(self, trouble: str) -> None:
-        # For a caller that does not wait, a lock is no trouble.
+        # For a caller that doesn't wait, a lock isn't a failure.
         if trouble != "locked" or deadline.is_patient():
             self.writes.fail(trouble)
 
     def commit(self) -> None:
-        """Commit. Unusable if the database file has been removed, since the data would be lost."""
+        """Commit. Raises Unusable if the database file has been deleted, since the data would be
+        lost.
+        """
         with self._noting():
             super().commit()
         self._check_files()
@@ -235,7 +239,6 @@ class SQLite(PooledDatabase, APSWDatabase):
         self._empty_again()
 
     def rollback(self) -> None:
-        """Undo the transaction."""
         try:
             super().rollback()
         finally:
@@ -247,14 +250,14 @@ class SQLite(PooledDatabase, APSWDatabase):
             self._turn.release()
 
     def cursor(self, named_cursor: Any = None) -> Any:
-        """Return a cursor, which is watched for rows left unread where `watchful` is set."""
+        """Return a cursor. If `watchful` is set, check it for unread rows."""
         cursor = super().cursor(named_cursor)
         if self.watchful:
             self._list_cursors().add(cursor)
         return cursor
 
     def execute_sql(self, sql: str, params: Any = None) -> Any:
-        """Execute a statement; a failure is noted for health."""
+        """Execute a statement and record failures for health checks."""
         if WRITES.match(sql):
             self.check_queries(sql)
             if not self.connection().in_transaction:
@@ -265,11 +268,11 @@ class SQLite(PooledDatabase, APSWDatabase):
     def fetch_at_once(
         self, sql: str, columns: Sequence[str], values: Sequence[Any]
     ) -> list[list[Any]]:
-        """Return the rows of a query in one step, as lists. Their columns, whose names are given,
-        hold integers, text or nothing.
+        """Return a query's rows in one step, as lists. `columns`, its column names, contain
+        integers, text or NULL.
 
-        Python hands its lock over at each step to whoever waits: beside a job that computes, a
-        thousand rows are a thousand waits.
+        Python may release the GIL between rows: next to a CPU-bound job, a thousand rows mean a
+        thousand waits.
         """
         row = f"json_array({', '.join(columns)})"
         found = self.execute_sql(f"SELECT json_group_array({row}) FROM ({sql})", values)
@@ -278,9 +281,9 @@ class SQLite(PooledDatabase, APSWDatabase):
         return rows
 
     def find_trouble(self) -> str | None:
-        """Return why nothing can be written just now, a key of TROUBLES, or None.
+        """Return why the database isn't writable now, a key of TROUBLES, or None.
 
-        Writes nothing: the write lock is tried and freed.
+        Writes nothing: it acquires and releases the write lock.
         """
         if trouble := self._find_file_trouble():
             return trouble
@@ -316,7 +319,7 @@ class SQLite(PooledDatabase, APSWDatabase):
         return None
 
     def check_queries(self, what: str) -> None:
-        """In debug mode, raise OpenQuery where this thread has a query open before `what`."""
+        """In debug mode, raise OpenQuery if this thread has a query open before `what`."""
         for cursor in self._list_cursors() if self.watchful else ():
             with contextlib.suppress(
                 apsw.ExecutionCompleteError, apsw.CursorClosedError, apsw.ConnectionClosedError
@@ -325,7 +328,7 @@ class SQLite(PooledDatabase, APSWDatabase):
                 raise OpenQuery(f"{what[:80]} while a query is open: {cursor.sql}")
 
     def check_idle(self, what: str) -> None:
-        """In debug mode, raise OpenQuery where this thread has a query or transaction open."""
+        """In debug mode, raise OpenQuery if this thread has a query or transaction open."""
         self.check_queries(what)
         if self.watchful and self.in_transaction():
             raise OpenQuery(f"{what} inside a transaction")
@@ -337,28 +340,28 @@ class SQLite(PooledDatabase, APSWDatabase):
         return cursors
 
     def data_version(self) -> Hashable:
-        """Return a value that changes with every commit of anybody.
+        """Return a value that changes with every commit by anyone.
 
-        `PRAGMA data_version` leaves out a connection's own commits, so one that never writes asks.
+        `PRAGMA data_version` ignores a connection's own commits, so use one that never writes.
         """
         with self._watch_lock, __exception_wrapper__:
             if self._watch is None:
                 self._watch = apsw.Connection(self.database, apsw.SQLITE_OPEN_READWRITE)
                 self._watch.set_busy_handler(self._make_busy_handler())
-            # With the connection, because another one counts anew.
+            # Include the connection, because a new one starts its own count.
             return self._watch, self._watch.execute("PRAGMA data_version").get
 
     def close_idle(self) -> None:
-        """Close the connections that nobody uses."""
+        """Close unused connections."""
         super().close_idle()
         if not self._in_use:
             self._opened = None
             self.connect_params.pop("flags", None)
 
     def close_all(self) -> None:
-        """Close the connections of all threads."""
+        """Close every thread's connection."""
         super().close_all()
-        # No connection is in use any more.
+        # No connection is in use now.
         self.close_idle()
         with self._watch_lock:
             if self._watch is not None:
@@ -366,23 +369,23 @@ class SQLite(PooledDatabase, APSWDatabase):
                 self._watch = None
 
     def snapshot(self) -> contextlib.AbstractContextManager[None]:
-        """Show one state of the database to this thread's queries inside."""
+        """Keep a snapshot for this thread's queries inside."""
         return snapshots.hold(self.execute_sql, snapshots.BEGIN_SQLITE)
 
     @contextlib.contextmanager
     def erasing(self) -> Iterator[None]:
-        """Empty the WAL afterwards; deleted content is overwritten with zeros always.
+        """Clear the WAL afterward; deleted content is always overwritten with zeros.
 
-        Emptying waits for readers of an older state, as a backup is; where they take longer than
-        the busy timeout, the log says so, and a later commit of this process empties it. SQLite
-        does not sync an emptied WAL: a power cut would bring back what it held.
+        Clearing waits for readers of an older state, such as a backup. If they outlast the busy
+        timeout, it logs a warning and a later commit clears the WAL. SQLite doesn't sync a cleared
+        WAL, so sync it here: a power cut would restore its old content.
         """
         yield
         if not self._empty_wal():
             log.warning(UNEMPTIED)
 
     def _empty_wal(self) -> bool:
-        """Empty the WAL; return False, and try again after later commits, where it is in use."""
+        """Clear the WAL. If it is in use, return False and retry after later commits."""
         ((is_busy, _, _),) = self.execute_sql("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         self._empty_at = time.monotonic() + EMPTY_AGAIN_SECONDS if is_busy else None
         if not is_busy:
@@ -391,45 +394,45 @@ class SQLite(PooledDatabase, APSWDatabase):
         return not is_busy
 
     def _empty_again(self) -> None:
-        """Empty a WAL that was in use when it was to be emptied. Waits for nobody."""
+        """Retry clearing a WAL that was in use. Doesn't wait."""
         if self._empty_at is not None and time.monotonic() >= self._empty_at:
-            # The commit before it stands, whatever happens here.
+            # The previous commit is durable whatever happens here.
             with contextlib.suppress(OperationalError), deadline.impatient():
                 self._empty_wal()
 
     @contextlib.contextmanager
     def guarding(self, check: Any) -> Iterator[None]:
-        """Nothing to check: a FileLock cannot be lost while its process lives."""
+        """Do nothing: a FileLock can't be lost while its process lives."""
         yield
 
     def lock(self, name: str) -> FileLock:
-        """The lock of this name, `jobs` or `work`, of all processes on this database."""
+        """Return the lock `jobs` or `work`, shared by all processes on this database."""
         return FileLock(Path(self.database).with_name(f"{name}.lock"))
 
     @staticmethod
     def is_busy(error: object) -> bool:
-        """Did the database stay locked, or is the disk full?"""
+        """Whether the database stayed locked or the disk is full."""
         return isinstance(error, OperationalError) and not isinstance(
             error.__context__, apsw.SQLError
         )
 
     @staticmethod
     def version() -> str:
-        """Return the version of SQLite, as in `3.54.0`."""
+        """Return SQLite's version, such as `3.54.0`."""
         return apsw.sqlite_lib_version()
 
     def journal(self) -> str:
-        """Return the journal mode: `wal`, unless the file system refuses it."""
+        """Return the journal mode: `wal`, unless the file system doesn't support it."""
         return str(self.execute_sql("PRAGMA journal_mode").fetchone()[0])
 
     def list_sizes(self) -> list[tuple[str, int]]:
-        """[(what, bytes), ...] of what the database takes on its disk."""
+        """Return the database's size on disk: [(file, bytes)]."""
         paths = [Path(self.database).with_name(name) for name in ("app.db", "app.db-wal")]
         return [(path.name, path.stat().st_size) for path in paths if path.exists()]
 
 
 class OpenQuery(RuntimeError):
-    """A programming error: a query was left open before something slow or a write."""
+    """A bug: a query was left open before a write or a slow operation."""
 
 
 def _bind(cursor: Any, number: int, value: Any) -> str:

@@ -1,7 +1,7 @@
-"""The Merkle tree of the log, by RFC 6962: hashes, proofs, and the tiles of C2SP tlog-tiles.
+"""The log's Merkle tree by RFC 6962: hashes, proofs, and tiles (C2SP tlog-tiles).
 
 Pure. A tree is given as `read(level, index)`, which returns the hash of the complete subtree of
-256^level leaves that begins at leaf `index * 256^level`: level 0 are the leaves.
+256^level leaves starting at leaf `index * 256^level`. Level 0 is the leaves.
 """
 
 import hashlib
@@ -10,24 +10,22 @@ from collections.abc import Callable, Iterable, Sequence
 
 TILE_WIDTH = 256
 HASH_BYTES = 32
-# Root of the tree without leaves.
+# Root of the empty tree.
 EMPTY_ROOT = hashlib.sha256().digest()
-# Beyond any log: 256^6 leaves.
+# Larger than any log: 256^6 leaves.
 MAX_LEVEL = 5
 ReadHash = Callable[[int, int], bytes]
 
 
 class BadProof(ValueError):
-    """A proof, tile or bundle that does not show what it should."""
+    """An invalid proof, tile or bundle."""
 
 
 def hash_leaf(data: bytes) -> bytes:
-    """Return the hash of a leaf."""
     return hashlib.sha256(b"\0" + data).digest()
 
 
 def hash_children(left: bytes, right: bytes) -> bytes:
-    """Return the hash of the node above two."""
     return hashlib.sha256(b"\1" + left + right).digest()
 
 
@@ -37,8 +35,9 @@ def _split(size: int) -> int:
 
 # ---- roots ---------------------------------------------------------------------------------------
 def hash_range(read: ReadHash, start: int, end: int) -> bytes:
-    """Return the hash over the leaves from `start` to before `end`, of which there is one at least;
-    `start` is a multiple of the smallest power of two that holds so many.
+    """Return the hash over leaves `start` to `end` (exclusive), at least one.
+
+    `start` is a multiple of the smallest power of two that is at least the number of leaves.
     """
     size = end - start
     height = size.bit_length() - 1
@@ -54,7 +53,7 @@ def find_root(read: ReadHash, size: int) -> bytes:
 
 
 def hash_tile(hashes: Sequence[bytes]) -> bytes:
-    """Return the hash above a full tile."""
+    """Return the hash of a full tile's root."""
     while len(hashes) > 1:
         hashes = [hash_children(*hashes[n : n + 2]) for n in range(0, len(hashes), 2)]
     return hashes[0]
@@ -62,7 +61,7 @@ def hash_tile(hashes: Sequence[bytes]) -> bytes:
 
 # ---- proofs --------------------------------------------------------------------------------------
 def prove_inclusion(read: ReadHash, index: int, size: int) -> list[bytes]:
-    """Return the hashes that lead from leaf `index` to the root of `size` leaves, from below."""
+    """Return the inclusion proof of leaf `index` in a tree of `size` leaves, bottom up."""
     start, end, path = 0, size, []
     while end - start > 1:
         middle = start + _split(end - start)
@@ -76,9 +75,9 @@ def prove_inclusion(read: ReadHash, index: int, size: int) -> list[bytes]:
 
 
 def prove_consistency(read: ReadHash, old: int, size: int) -> list[bytes]:
-    """Return the hashes that show that the tree of `size` leaves begins with that of `old`."""
+    """Return the proof that the tree of `size` leaves extends that of `old` leaves."""
     start, end, path = 0, size, []
-    # Whether the old tree is a node of the new one, which its verifier knows.
+    # Whether the old tree is a node of the new one, which the verifier already has.
     known = True
     while 0 < old - start < end - start:
         middle = start + _split(end - start)
@@ -94,8 +93,8 @@ def prove_consistency(read: ReadHash, old: int, size: int) -> list[bytes]:
 
 
 def follow_inclusion(leaf: bytes, index: int, size: int, path: Iterable[bytes]) -> bytes:
-    """Return the root to which a path leads from a leaf's hash; BadProof for a path of another
-    length. RFC 9162, section 2.1.3.2.
+    """Return the root that an inclusion proof computes from a leaf's hash. Raises BadProof for a
+    wrong length. RFC 9162, section 2.1.3.2.
     """
     if not 0 <= index < size:
         raise BadProof("the leaf is outside of the tree")
@@ -118,8 +117,8 @@ def follow_inclusion(leaf: bytes, index: int, size: int, path: Iterable[bytes]) 
 def check_consistency(
     old: int, old_root: bytes, size: int, root: bytes, path: Sequence[bytes]
 ) -> None:
-    """BadProof unless the path shows that the tree `root` of `size` leaves begins with the tree
-    `old_root` of `old` leaves. RFC 9162, section 2.1.4.2.
+    """Raise BadProof unless the proof shows that `root` of `size` leaves extends `old_root` of
+    `old` leaves. RFC 9162, section 2.1.4.2.
     """
     if old > size:
         raise BadProof("the tree became smaller")
@@ -127,7 +126,7 @@ def check_consistency(
         if path or old_root != (root if old == size else EMPTY_ROOT):
             raise BadProof("the roots differ")
         return
-    # A complete old tree is its own first hash.
+    # A complete old tree is the proof's first hash itself.
     path = [old_root, *path] if old & (old - 1) == 0 else list(path)
     place, last = old - 1, size - 1
     while place & 1:
@@ -155,7 +154,7 @@ def check_consistency(
 
 # ---- tiles ---------------------------------------------------------------------------------------
 def write_index(number: int) -> str:
-    """Return a tile's number as in its address: 1234067 is `x001/x234/067`."""
+    """Return a tile's index as in its path: 1234067 is `x001/x234/067`."""
     parts = [f"{number % 1000:03}"]
     while number := number // 1000:
         parts.append(f"x{number % 1000:03}")
@@ -163,7 +162,7 @@ def write_index(number: int) -> str:
 
 
 def read_index(text: str) -> int | None:
-    """Return the number of an address; None where it is not written as `write_index` does."""
+    """Parse the index in a path; None if it isn't in the format of `write_index`."""
     if not re.fullmatch(r"(x\d{3}/){0,4}\d{3}", text, re.ASCII):
         return None
     number = int(text.replace("x", "").replace("/", ""))
@@ -171,30 +170,30 @@ def read_index(text: str) -> int | None:
 
 
 def find_width(size: int, level: int, number: int) -> int:
-    """Return how many hashes the tile has in a tree of `size` leaves: 0 to 256."""
+    """Return how many hashes, 0 to 256, the tile has in a tree of `size` leaves."""
     return max(0, min(TILE_WIDTH, (size >> (8 * level)) - number * TILE_WIDTH))
 
 
 def write_path(level: int | str, number: int, width: int) -> str:
-    """Return the address of a tile below that of its log; level `entries`: the leaves."""
+    """Return a tile's path, relative to the log's URL. Level `entries` means the leaves."""
     partial = "" if width == TILE_WIDTH else f".p/{width}"
     return f"tile/{level}/{write_index(number)}{partial}"
 
 
 def cut_tile(tile: bytes, width: int) -> list[bytes]:
-    """Return the hashes of a tile; BadProof where there are not `width`."""
+    """Split a tile into hashes. Raises BadProof if there aren't `width`."""
     if len(tile) != width * HASH_BYTES:
         raise BadProof(f"a tile of {width} hashes has {len(tile)} bytes")
     return [tile[at : at + HASH_BYTES] for at in range(0, len(tile), HASH_BYTES)]
 
 
 def write_bundle(leaves: Iterable[bytes]) -> bytes:
-    """Return leaves as a bundle: before each its length, in two bytes."""
+    """Return leaves as a bundle, each prefixed with its length in two bytes."""
     return b"".join(len(leaf).to_bytes(2, "big") + leaf for leaf in leaves)
 
 
 def cut_bundle(bundle: bytes, width: int) -> list[bytes]:
-    """Return the leaves of a bundle; BadProof where there are not `width`."""
+    """Split a bundle into leaves. Raises BadProof if there aren't `width`."""
     leaves: list[bytes] = []
     at = 0
     while at < len(bundle) and len(leaves) < width:

@@ -1,10 +1,10 @@
-"""SQL of triggers, by engine: {"sqlite": [statement, ...], "postgresql": [...]}."""
+"""Trigger SQL by engine: {"sqlite": [statement, ...], "postgresql": [...]}."""
 
 Statements = dict[str, list[str]]
 
 
 def refuse_changes(table: str, why: str) -> Statements:
-    """Return the triggers that refuse to change or delete a row of `table`."""
+    """Return triggers that forbid updating or deleting rows of `table`."""
     return {
         "sqlite": [
             f"CREATE TRIGGER {table}_{name} BEFORE {event} ON {table}"

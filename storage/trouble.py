@@ -1,4 +1,4 @@
-"""Why the database cannot be read or written just now, in words for people."""
+"""Why the database isn't readable or writable, in plain words."""
 
 import errno
 import shutil
@@ -8,19 +8,18 @@ from pathlib import Path
 import apsw
 from peewee import OperationalError
 
-# What people are told instead of a library's error.
+# Messages shown instead of a library's error.
 TROUBLES = {
     "disk_full": "the disk of this instance is full",
     "read_only": "the database or its disk is read-only",
-    "disk_error": "the disk of this instance fails",
+    "disk_error": "the disk of this instance is failing",
     "gone": "the data folder of this instance was removed or replaced",
     "locked": "another program keeps the database locked",
-    "unreachable": "what this instance keeps its data in cannot be reached",
+    "unreachable": "the database of this instance cannot be reached",
 }
-# Bytes: with less free no write is expected to succeed; with this many free, a full disk is tried
-# again.
+# Bytes: with less free space, assume writes fail; with this much, retry after a full disk.
 DISK_FLOOR, DISK_ROOM = 128 * 1024, 4 * 1024 * 1024
-# A lock that is met again and again for up to this long may be an ordinary write.
+# A lock seen repeatedly for up to this long may be an ordinary write.
 LOCKED_SECONDS = 2
 CAUSES = (
     (apsw.FullError, "disk_full"),
@@ -31,7 +30,7 @@ CAUSES = (
 
 
 class Unusable(OperationalError):
-    """The database can't be used now, which `trouble` explains: a key of TROUBLES."""
+    """The database isn't usable now. `trouble`: a key of TROUBLES."""
 
     def __init__(self, trouble: str) -> None:
         super().__init__(TROUBLES[trouble])
@@ -39,7 +38,7 @@ class Unusable(OperationalError):
 
 
 def name_trouble(error: BaseException, folder: Path) -> str:
-    """Return the key of TROUBLES for an error of reading or writing."""
+    """Return the key of TROUBLES for a read or write error."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, Unusable):
@@ -56,8 +55,8 @@ def name_trouble(error: BaseException, folder: Path) -> str:
 
 
 def _look_at_disk(folder: Path) -> str:
-    """Name what looks like a failing disk: a full one where a file beside the database cannot grow,
-    or none.
+    """Distinguish a failing disk from a full one, where files next to the database can't grow, and
+    from a missing folder.
     """
     free = find_free(folder)
     if free is None:
@@ -66,9 +65,7 @@ def _look_at_disk(folder: Path) -> str:
 
 
 def find_free(folder: Path) -> int | None:
-    """Return the bytes that this process may still write on the disk of `folder`; None where the
-    folder is gone.
-    """
+    """Return the free bytes on `folder`'s disk; None if the folder is gone."""
     try:
         return shutil.disk_usage(folder).free
     except FileNotFoundError:
@@ -86,9 +83,9 @@ class Writes:
         self.failed_at = self.done_at = float("-inf")
 
     def fail(self, trouble: str) -> None:
-        """Note why nothing can be written just now."""
+        """Record why writing fails."""
         self.trouble, self.failed_at = trouble, time.monotonic()
 
     def succeed(self) -> None:
-        """Note that something was written."""
+        """Record a successful write."""
         self.trouble, self.done_at = None, time.monotonic()

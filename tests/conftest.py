@@ -34,6 +34,10 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("suite")
 
 
+def pytest_addoption(parser):
+    parser.addoption("--full", action="store_true", help="everything that is sampled otherwise")
+
+
 def pytest_xdist_auto_num_workers():
     """Half as many again as there are processors: a quarter of a run is waiting."""
     return max(2, (os.cpu_count() or 1) * 3 // 2)
@@ -111,6 +115,12 @@ def pytest_collection_finish():
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
+
+
+@pytest.fixture(scope="session")
+def full(request):
+    """Whether tests that sample something try all of it."""
+    return request.config.getoption("full")
 
 
 @pytest.fixture(autouse=True)

@@ -14,14 +14,14 @@ from urllib.parse import urlencode
 from accounts import admin, api_keys
 from accounts.keys import hash_secret
 from chain.reading.quotes import QUOTES
-from evidence import index
+from evidence import document
 from models import Bot, Session
 from storage import database
 from web.api import leaderboard, legacy, paging, quotes, timeline
 from web.api.leaderboard import RECORDS
 from web.site.admin import queries as lists
 
-# Words that most posts have in common, and two of which no post has both (bench/seed.py).
+# Words that most posts have in common, and two of which no post has both (bench/_seed.py).
 COMMON = "the a took bought for looks here sold"
 # Streams go on for ever; what the operator's Prometheus asks for is counted whole.
 LEFT_OUT = {"static", "v1.open_stream", "live.open_stream", "metrics.show_metrics"}
@@ -299,7 +299,7 @@ def list_evidence(reader):
         "SELECT id FROM bot WHERE uid = ?", (reader.ids["bot"],)
     ).fetchone()
     found = {"posts": f"post WHERE bot_id = {bot}"}
-    found["page"] = f"trade WHERE wallet_id = {index.find_wallet(bot, None)}"
+    found["page"] = f"trade WHERE wallet_id = {document.find_wallet(bot, None)}"
     pages = []
     for name, rows in found.items():
         (lines,) = database.execute_sql(f"SELECT COUNT(*) FROM {rows}").fetchone()

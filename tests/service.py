@@ -109,6 +109,34 @@ class Service:
         **more,
     ):
         """A trade row as the ledger store writes it; `more` overrides columns."""
+        with storage.writing():
+            trade, wallet = self._store_trade(
+                wallet, name, slot, place, kind, mint, raw, sol, decimals, **more
+            )
+            sum_hours(wallet)
+        return trade
+
+    def observe_trades(self, wallet, names, **columns):
+        """Trades as with observe_trade, a slot each; a column may be a function of the number."""
+        with storage.writing():
+            for number, name in enumerate(names):
+                drawn = {k: v(number) if callable(v) else v for k, v in columns.items()}
+                _, row = self._store_trade(wallet, name, **{"slot": number, **drawn})
+            sum_hours(row)
+
+    def _store_trade(
+        self,
+        wallet,
+        name,
+        slot,
+        place=0,
+        kind="buy",
+        mint=None,
+        raw=1_000,
+        sol=-5_000,
+        decimals=3,
+        **more,
+    ):
         wallet = Wallet.get(Wallet.address == wallet)
         mint = mint or address("mint")
         columns = {
@@ -142,8 +170,7 @@ class Service:
         TradeMint.create(trade=trade, wallet=wallet, mint=moved, side=side, slot=slot, place=place)
         if side:
             TokenTrader.insert(mint=mint, side=side, wallet=wallet).on_conflict_ignore().execute()
-        sum_hours(wallet)
-        return trade
+        return trade, wallet
 
     def observe_results(self, wallet, realized, matched=3, gaps=(), **more):
         """Results and coverage of a wallet as the ledger store writes them."""

@@ -50,7 +50,7 @@ def list_done():
 def test_a_link_works_once_and_looking_at_it_uses_nothing_up(service):
     browser, code = Browser(service), admin.make_login(now_ms())
     for _ in range(3):
-        assert "Log in as the operator" in browser.get(f"/admin/login?code={code}").text
+        assert "Sign in as the operator" in browser.get(f"/admin/login?code={code}").text
     assert browser.get("/admin").status_code == 403
     assert browser.send("/admin/login", page="/admin/login", code=code).status_code == 302
     assert browser.get("/admin").status_code == 200
@@ -197,7 +197,7 @@ def fill(service, count=1, name="Ada", body="words"):
 def test_every_page_is_whole_when_empty_and_when_full(service, operator):
     for path in PATHS:
         text = text_of(operator.get(f"/admin{path}"))
-        empty = "They are stored in" if path == "/backups" else "logged in" if not path else "None."
+        empty = "They are stored in" if path == "/backups" else "signed in" if not path else "None."
         assert path == "/acts" or empty in text, path
     made = fill(service, 2)
     for path in PATHS:
@@ -206,7 +206,7 @@ def test_every_page_is_whole_when_empty_and_when_full(service, operator):
     assert "Hooks 1 5 MAX_HOOKS_PER_OWNER" in page and "Wallets 1 5 MAX_WALLETS" in page
     assert "https://x.example/…" in page
     overview = text_of(operator.get("/admin"))
-    assert "Leaves" in overview and "Free disk space" in overview and "logged in" in overview
+    assert "Leaves" in overview and "Free disk space" in overview and "signed in" in overview
 
 
 def test_no_page_shows_a_secret(service, operator):
@@ -347,7 +347,7 @@ def test_a_reason_that_looks_like_a_secret_is_refused_and_not_shown_again(servic
 
 def test_nobody_can_change_the_list(service, operator):
     for change in (AdminAct.update(reason="x"), AdminAct.delete()):
-        with pytest.raises(Exception, match="kept as it was written"), service.database.atomic():
+        with pytest.raises(Exception, match="audit log is append-only"), service.database.atomic():
             change.execute()
     assert AdminAct.select().count() == 2
 

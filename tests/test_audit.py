@@ -15,7 +15,6 @@ from service import Service, address, signature
 from story import ADA, Story
 
 from accounts import wallets
-from bench import audit as bench_audit
 from chain.reading.programs import table
 from chain.stored.summary import show_time
 from evidence import claims, view
@@ -537,9 +536,9 @@ def test_a_list_of_bots_without_end_is_refused():
 
 
 def test_a_page_that_changed_is_read_again(watched, chain, monkeypatch):
-    from evidence import pages
+    from evidence import lines
 
-    monkeypatch.setattr(pages, "PAGE_SIZE", 10)
+    monkeypatch.setattr(lines, "PAGE_SIZE", 10)
     ask, changed = ask_service(watched), []
 
     def restless(path):
@@ -599,13 +598,3 @@ def test_the_command_tells_verdicts_by_its_exit_code(watched, chain, monkeypatch
     assert app.main(words[:-1]) == 1
     assert "feeLamports" in capsys.readouterr().out
     assert not (tmp_path / "nowhere").exists()
-
-
-# ---- a node that misbehaves on the wire ----------------------------------------------------------
-def test_faults_of_a_node_accuse_nobody(tmp_path):
-    """`python -m bench audit` tries all 33, one at a time."""
-    names = ["null_tx", "wrong_tx", "missing_meta", "hole", "lag", "empty", "short_page"]
-    with bench_audit.Trial(tmp_path) as trial:
-        verdict, _, differences = trial.audit(names, 0.2, seed=7)
-        assert verdict in ("same", "cannot_tell") and not differences
-        assert sum(trial.node.stats()["faults"].values()) > 20

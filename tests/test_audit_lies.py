@@ -14,7 +14,7 @@ from service import Service
 from story import ADA, address, market
 
 from accounts import posts
-from evidence import openings
+from evidence import log
 from evidence.digests import DigestLog
 from models import Attachment, Bot, Post, Trade, Wallet
 from storage import database, writing
@@ -216,7 +216,7 @@ def test_a_lie_is_named_by_its_field(told, story, statements, field):
 
 
 def test_words_edited_after_a_renewal_are_named(told, story):
-    openings.renew_log("operator", Post.get().created_at + 1)
+    log.renew_log("operator", Post.get().created_at + 1)
     lie("UPDATE post SET body = 'Never sold'")
     assert f"posts.{Post.get().uid}.logged.words" in list_fields(told, story)
 

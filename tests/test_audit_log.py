@@ -15,7 +15,7 @@ from service import Service
 from story import ADA
 
 from accounts import departures, influencers, posts
-from evidence import log_audit, openings
+from evidence import log, log_audit
 from evidence.log_memory import Part
 from evidence.memory import Memory
 from evidence.notes import Checkpoint
@@ -305,7 +305,7 @@ def test_words_that_are_edited_after_a_renewal_are_named(told):
     """The post is in the log before, and in the one before that."""
     uid = find_uid("e20")
     for _ in range(2):
-        openings.renew_log("operator", NOW)
+        log.renew_log("operator", NOW)
         assert (run(told).verdict, run(told).unknown) == ("same", [])
     change("UPDATE post SET body = 'another' WHERE uid = ?", uid)
     assert fields(run(told)) == {f"posts.{uid}.logged.words"}
@@ -315,13 +315,13 @@ def test_a_leaf_that_is_edited_before_a_renewal_is_told_by_who_saw_the_log(told)
     memory = Memory(None)
     assert run(told, memory).verdict == "same"
     edit_leaf("e269")
-    openings.renew_log("operator", NOW)
+    log.renew_log("operator", NOW)
     ((one),) = run(told, memory).differences
     assert one.field == "log" and one.theirs.startswith("FORK")
 
 
 def test_a_leaf_that_is_edited_after_a_renewal_leads_to_another_root(told):
-    openings.renew_log("operator", NOW)
+    log.renew_log("operator", NOW)
     edit_leaf("e269")
     assert fields(run(told)) == {"log"}
 

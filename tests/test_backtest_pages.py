@@ -67,7 +67,7 @@ def test_what_cannot_be_played_is_said_beside_its_field(service):
     browser = Browser(service)
     browser.create("Nell")
     refused = browser.send("/backtests", family="momentum")
-    assert refused.status_code == 422 and "is recorded yet" in refused.text
+    assert refused.status_code == 422 and "are recorded yet" in refused.text
     with database.connection_context():
         record(service.config)
     for typed, said in (
@@ -115,7 +115,7 @@ def test_one_is_played_at_a_time(settings, owner, no_process):
     assert shown.state == "running"
     # Another host played it, and nobody knows that host's lock.
     late = backtest_runs.find_backtest(settings, owner, run.uid, 10**12 + 2 * 600_000 + 1)
-    assert late.state == "failed" and "interrupted" in late.error
+    assert late.state == "failed" and "Interrupted" in late.error
 
 
 def test_a_page_that_looks_at_a_backtest_keeps_none_from_beginning(settings, owner, no_process):

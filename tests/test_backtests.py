@@ -330,7 +330,7 @@ def test_combinations_are_candidates_and_bad_ones_are_refused(db):
         assert refused.value.errors[0]["field"] == "set"
     with pytest.raises(Problem):
         asked.find_candidates("momentum", ["riseBps=100,200,300,400,500", "timeStop=5,6,7,8,9"])
-    with pytest.raises(Problem, match="nothing is recorded"):
+    with pytest.raises(Problem, match="no prices are recorded"):
         asked.check_request("momentum", [])
 
 
@@ -496,7 +496,7 @@ def test_a_table_of_closes_is_csv_and_harmless(symbol):
 def test_the_command_plays_what_is_recorded(cli, settings, monkeypatch):  # noqa: F811
     monkeypatch.setattr("time.time_ns", lambda: (START + 60 * MINUTE) * 10**6)
     code, _, err = cli("trader", "backtest", "--family", "momentum")
-    assert code == 1 and "nothing is recorded" in err
+    assert code == 1 and "no prices are recorded" in err
     stage = Stage(settings).list_token()
     for price in RISE:
         stage.snapshot(price=price)

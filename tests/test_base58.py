@@ -46,7 +46,7 @@ def test_a_text_comes_back_from_its_bytes(text):
 
 @pytest.mark.parametrize("text", ["0", "O", "I", "l", "1\n", " 1", "1 ", "é", "1\0", "+", "１"])
 def test_what_is_not_of_the_alphabet_is_refused(text):
-    with pytest.raises(ValueError, match="^a character that base58 does not have$"):
+    with pytest.raises(ValueError, match="^not a base58 character$"):
         b58decode(text)
 
 

@@ -3,12 +3,12 @@ test.
 """
 
 import math
+import random
 from dataclasses import replace
 
 import pytest
 from tape import START
 
-from bench import fair_coin
 from paper import brain, diary, guard, results
 from paper.account import Close
 from paper.guard import DAY_MS, HOUR_MS, Pause, Phase
@@ -117,19 +117,53 @@ def test_rules_look_once_in_six_hours():
     assert rules_of([*bad, close(11, -1, mint="X", at=later)], at=later) == ["cool_down"]
 
 
+COIN_DAYS, COIN_TOKENS, COIN_SPENT = 30, 5, 10**9
+
+
+def measure_fair_coin(accounts, a_day, losing=0.5, seed=1):
+    """{rule: share of invented accounts in which it fired}"""
+    found = [
+        find_fired(flip(random.Random(f"{seed}|{number}|{a_day}|{losing}"), a_day, losing))
+        for number in range(accounts)
+    ]
+    return {
+        rule.name: sum(rule.name in fired for fired in found) / accounts for rule in guard.RULES
+    }
+
+
+def flip(chance, a_day, losing):
+    """Closes of an account, oldest first, entered an hour before they were closed."""
+    closes = []
+    for at in sorted(chance.randrange(COIN_DAYS * guard.DAY_MS) for _ in range(COIN_DAYS * a_day)):
+        lost, mint = chance.random() < losing, f"token {chance.randrange(COIN_TOKENS)}"
+        net = COIN_SPENT // 10 * (-1 if lost else 1)
+        reason = "stop" if lost else "trailing_stop"
+        closes.append(Close("", mint, mint, at - guard.HOUR_MS, at, reason, net, net, COIN_SPENT))
+    return closes
+
+
+def find_fired(closes):
+    """The rules that fired, at each close as in an account at work."""
+    fired, pauses = set(), []
+    for number, close in enumerate(closes):
+        begin = close.closed_at - 2 * guard.LOOK_BACK_MS
+        known = [one for one in closes[: number + 1] if one.closed_at > begin]
+        found = guard.find_pauses(known, pauses, close.closed_at, applied=False, ident=str)
+        pauses = [one for one in (*pauses, *found) if one.until > close.closed_at]
+        fired |= {pause.rule for pause in found}
+    return fired
+
+
 def test_a_fair_coin_sets_a_rule_off_in_at_most_one_account_of_five():
     """Twenty-four invented accounts of 30 days. Of a true rate of one in five, 12 of 24 or more
     come once in a thousand times: the sum of C(24, i) 0.2**i 0.8**(24 - i) from 12 on.
     """
     tail = sum(math.comb(24, i) * 0.2**i * 0.8 ** (24 - i) for i in range(12, 25))
     assert tail < 0.0012
-    now = fair_coin.measure(fair_coin.find_fired, 24, 12)
-    assert all(share < 12 / 24 for share in now.values()), now
-    # As the rules were, three of them fired in each.
-    before = fair_coin.measure(fair_coin.find_fired_before, 2, 12)
-    assert [before[rule] for rule in ("cool_down", "stop_cluster", "drawdown")] == [1, 1, 1]
-    # Whoever loses 17 of 20 is still noticed.
-    losing = fair_coin.measure(fair_coin.find_fired, 2, 12, 0.85)
+    fired = measure_fair_coin(24, 12)
+    assert all(share < 12 / 24 for share in fired.values()), fired
+    # An account that loses 17 of 20 closes is still noticed.
+    losing = measure_fair_coin(2, 12, 0.85)
     assert set(losing.values()) == {1}
 
 
@@ -367,9 +401,9 @@ def test_nothing_is_learned_that_random_entries_show_too():
     assert not told["all"].is_pattern
     assert told["all"].evidence["randomEntry"]["meanReturnPct"] < -1
     assert "one entered at random -1" in told["all"].text
-    for random in (good, [], bad[:9]):
-        assert all(one.is_pattern for one in brain.find_lessons(good, START, random))
-        assert all("random" not in one.text for one in brain.find_lessons(good, START, random))
+    for control in (good, [], bad[:9]):
+        assert all(one.is_pattern for one in brain.find_lessons(good, START, control))
+        assert all("random" not in one.text for one in brain.find_lessons(good, START, control))
 
 
 def week(net):

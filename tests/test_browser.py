@@ -500,7 +500,7 @@ def visit_operator(page):
         bot = models.Bot.select().order_by(models.Bot.id).get().uid
     assert page.goto(f"/admin/login?code={code}").status == 200
     yield "operator's link"
-    press(page, "button", "Log in as the operator")
+    press(page, "button", "Sign in as the operator")
     yield "/admin"
     for path in (
         *("owners", "bots", "wallets", "keys", "hooks", "posts", "backups", "acts"),

@@ -168,7 +168,7 @@ def test_an_empty_secret_key_is_made_anew_and_said(tmp_path, caplog, left):
 @pytest.mark.parametrize("left", [b"ab12", b"x" * 31, b"\xff" * 20])
 def test_a_short_secret_key_is_refused_in_a_sentence(tmp_path, left):
     (tmp_path / "secret_key").write_bytes(left)
-    with pytest.raises(config.BadSetting, match="secret_key must hold at least 32 characters"):
+    with pytest.raises(config.BadSetting, match="secret_key must contain at least 32 characters"):
         key_files.secret_key(load(DATA_DIR=str(tmp_path)))
     assert (tmp_path / "secret_key").read_bytes() == left
 

@@ -27,8 +27,7 @@ import config
 import models
 import storage
 from accounts import posts
-from bench._ports import find_port
-from bench.backups import wait_for
+from bench._ports import find_port, wait_for
 from chain.rpc import Refused
 from demo import cast, stage
 from demo.market import BY_SYMBOL, TOKENS, Market, price

@@ -38,10 +38,10 @@ def test_every_route_is_named(service):
     assert named - routes == {"/metrics"}
 
 
-def test_the_readme_tells_what_the_recorded_wallet_did_as_the_oracle_does():
-    readme = (ROOT / "README.md").read_text()
-    (wallet,) = re.findall(r"--wallet (\w{43,44})", readme)
-    told = re.search(r"(\d+) transactions, (\d+) trades, ([\d.]+) SOL realized", readme)
+def test_the_results_of_the_replayed_wallet_match_the_oracle():
+    text = (ROOT / "docs" / "observing.md").read_text()
+    (wallet,) = re.findall(r"--wallet (\w{43,44})", text)
+    told = re.search(r"(\d+) transactions, (\d+) trades, ([\d.]+) SOL realized", text)
     want = read_expected()[wallet]
     trades = sum(want["kinds"].get(kind, 0) for kind in TRADES)
     earned = exact(int(want["results"]["realizedLamports"]), 9)

@@ -16,8 +16,8 @@ from test_worker import ROOT
 import storage
 from accounts import posts, wallets
 from chain.reading.programs import table
-from evidence import claims, document, index, log, pages
-from evidence.logged import append_digest
+from evidence import claims, document, lines, log
+from evidence.digests import append_digest
 from models import Bot, Receipt, Trade, Wallet, WalletSignature
 from storage import writing
 from storage.arrivals import append_leaf
@@ -63,7 +63,7 @@ def test_evidence_of_a_demonstration_says_so_and_can_be_checked(tmp_path, chain,
     """The document says it as a whole: digests are over lines and pages as they stand."""
     service = Service(tmp_path / "data", demonstration=True)
     Lookout.begin(service.config, FakeNode(chain), wallets=[ADA]).settle()
-    monkeypatch.setattr(pages, "PAGE_SIZE", 10)
+    monkeypatch.setattr(lines, "PAGE_SIZE", 10)
     told = read(service).json
     assert told["demonstration"] is True and told["receiptPages"]
     assert service.get("/evidence.json").json["demonstration"] is True
@@ -72,26 +72,26 @@ def test_evidence_of_a_demonstration_says_so_and_can_be_checked(tmp_path, chain,
     assert hashlib.sha256(body).hexdigest() == page["digest"]
     reader = claims.Instance("", ask=lambda path: service.get(path).data)
     scope = claims.Scope(Bot.get().uid, None)
-    lines = [one for some in reader.read_receipts(scope, reader.read_claims(scope)) for one in some]
-    assert len(lines) == Trade.select().count()
+    pages = reader.read_receipts(scope, reader.read_claims(scope))
+    assert sum(map(len, pages)) == Trade.select().count()
     assert list(reader.list_bots()) == [scope.bot]
     service.close()
 
 
 def test_full_pages_are_named_by_their_digests_and_never_change(watched, monkeypatch):
     whole = read(watched).json["receipts"]
-    monkeypatch.setattr(pages, "PAGE_SIZE", 10)
+    monkeypatch.setattr(lines, "PAGE_SIZE", 10)
     told = read(watched).json
     assert [one["page"] for one in told["receiptPages"]] == list(range(1, len(whole) // 10 + 1))
-    lines = []
+    paged = []
     for one in told["receiptPages"]:
         answer = read(watched, f"?page={one['page']}&digest={one['digest']}")
         assert "immutable" in answer.headers["Cache-Control"]
         assert hashlib.sha256(answer.data).hexdigest() == one["digest"]
-        lines += answer.json["receipts"]
-    assert lines + told["receipts"] == whole
+        paged += answer.json["receipts"]
+    assert paged + told["receipts"] == whole
     # A line that moves has another name.
-    Trade.update(fee=Trade.fee + 1).where(Trade.signature == lines[0]["signature"]).execute()
+    Trade.update(fee=Trade.fee + 1).where(Trade.signature == paged[0]["signature"]).execute()
     first = told["receiptPages"][0]
     uid = Bot.get().uid
     old = watched.get(f"/bots/{uid}/evidence.json?page=1&digest={first['digest']}")
@@ -101,7 +101,7 @@ def test_full_pages_are_named_by_their_digests_and_never_change(watched, monkeyp
 
 
 def test_a_stranger_works_the_digest_out_from_the_documentation(watched, monkeypatch):
-    monkeypatch.setattr(pages, "PAGE_SIZE", 10)
+    monkeypatch.setattr(lines, "PAGE_SIZE", 10)
     told = read(watched).json
     full = [
         read(watched, f"?page={one['page']}&digest={one['digest']}").data
@@ -202,7 +202,7 @@ def test_posts_stand_with_the_trade_that_verifies_them(service):
 
 def test_no_cache_keeps_the_words_of_a_post_and_a_hidden_one_shows_none(service, monkeypatch):
     # The page of one post is full, and has a name.
-    monkeypatch.setattr(pages, "PAGE_SIZE", 1)
+    monkeypatch.setattr(lines, "PAGE_SIZE", 1)
     bot = service.make_bot("Ada")
     posted = service.post({"eventId": "a", "body": "Sold"}, bot.publish_key.text).json
     path = f"/bots/{bot.bot.uid}/evidence.json"
@@ -242,8 +242,8 @@ def test_a_former_wallet_keeps_its_evidence(service):
 
 def test_all_bots_are_listed_page_by_page(service, monkeypatch):
     made = [service.make_bot(f"Bot {n}").bot.uid for n in range(5)]
-    monkeypatch.setattr(index, "MAX_BOTS", 2)
-    monkeypatch.setattr(index, "BOTS", index.BOTS.replace("LIMIT 1000", "LIMIT 2"))
+    monkeypatch.setattr(document, "MAX_BOTS", 2)
+    monkeypatch.setattr(document, "BOTS", document.BOTS.replace("LIMIT 1000", "LIMIT 2"))
     found, after = [], ""
     while after is not None:
         page = service.get(f"/evidence.json?after={after}").json
@@ -263,7 +263,7 @@ def test_an_address_has_a_limit_of_its_own(tmp_path):
 @pytest.mark.usefixtures("standing_clock")
 def test_a_document_counts_as_the_pages_it_is_made_of(watched, monkeypatch):
     """60 per minute. The answer that goes over the limit is still sent."""
-    monkeypatch.setattr(pages, "PAGE_SIZE", 2)
+    monkeypatch.setattr(lines, "PAGE_SIZE", 2)
     told = read(watched).json
     count = len(told["receiptPages"]) + len(told["postPages"])
     assert 10 < count < 40

@@ -146,8 +146,8 @@ def test_a_problem_that_heals_is_told_without_calling_the_job_failing(crew, monk
     problem = {}
     crew({"job": (0.02, lambda now: (problem.get("text"), "{}"))})
     until(lambda: row("job") and row("job").state == "ok")
-    problem["text"] = "every endpoint rests"
-    until(lambda: row("job").last_error == "every endpoint rests")
+    problem["text"] = "every endpoint is paused"
+    until(lambda: row("job").last_error == "every endpoint is paused")
     told = row("job")
     assert told.state == "ok" and told.last_success_at < told.heartbeat_at
     monkeypatch.setattr(jobs, "SILENT_SECONDS", 0.0)

@@ -576,13 +576,13 @@ def test_the_doctor_says_what_is_wrong_and_what_to_do(service):
     os.chmod(folder, 0o755)
     service.make_bot()
     models.Owner.update(created_at=NOW - 7_200_000).execute()
-    jobs.note_job("observer", "failing", NOW, "every endpoint rests")
+    jobs.note_job("observer", "failing", NOW, "every endpoint is paused")
     jobs.note_job("scout", "ok", NOW - 600_000)
     told = complain(service.config)
     for words in (
         "secret_key is cut short",
         "notes.txt",
-        "observer is failing (every endpoint rests)",
+        "observer is failing (every endpoint is paused)",
         "the job scout has shown no sign",
         "chmod 600",
     ):
@@ -608,7 +608,7 @@ def test_a_job_may_fail_for_an_hour(service):
     service.make_bot()
     for success_at, level in ((NOW - 3_000_000, "look"), (NOW - 4_000_000, "wrong")):
         jobs.note_job("observer", "ok", success_at)
-        jobs.note_job("observer", "failing", NOW, "every endpoint rests")
+        jobs.note_job("observer", "failing", NOW, "every endpoint is paused")
         assert [
             one.level
             for one in doctor.examine(service.config, NOW)
@@ -709,8 +709,7 @@ def test_the_doctor_needs_no_instance(tmp_path):
 
 # ---- with a real server --------------------------------------------------------------------------
 def test_a_running_server_is_backed_up_and_not_restored_into(tmp_path):
-    from bench._ports import find_port
-    from bench.backups import wait_for
+    from bench._ports import find_port, wait_for
 
     port = find_port()
     env = {

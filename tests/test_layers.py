@@ -44,6 +44,7 @@ MAY_IMPORT = {
     "paper.store": {"storage", "market", "orjson"},
     "paper.tables": {"models", "peewee"},
     "paper.measured_store": {"storage", "orjson"},
+    "paper.copying_store": {"storage", "orjson"},
     "paper.proof": {"storage"},
     "market": {"market", "chain"},
     "market.fetch": {"config", "requests", "urllib3"},
@@ -74,7 +75,7 @@ MAY_IMPORT = {
     "scout": {"chain", "market", *BELOW, "orjson", "peewee"},
     "papertrade": {"accounts", "chain", "market", "paper", "voice", *BELOW, "orjson", "peewee"},
     "jobs": {
-        *("evidence", "notify", "observer", "observing", "papertrade", "scout", *BELOW),
+        *("evidence", "notify", "observer", "observing", "paper", "papertrade", "scout", *BELOW),
         *("apscheduler", "peewee"),
     },
     "operate": {

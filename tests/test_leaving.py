@@ -27,8 +27,8 @@ from accounts.problem import Problem
 from accounts.tables import Hook
 from models import Attachment, Bot, Key, Owner, Post, Session
 from operate import readers
-from operate.delay_checks import check_delays
 from operate.forms import check_forms
+from operate.ledgers import check_delays
 from operate.log_checks import check_log
 from paper.tables import DiaryEntry, PaperPost, Period, Trader
 from papertrade import Author, PaperJob

@@ -294,6 +294,7 @@ def test_the_families_stand_in_their_order_and_are_not_ranked(service, trader):
         == list(FAMILIES)
         == ["momentum", "mean_reversion", "breakout", "flow"]
     )
+    assert (shown["copy"]["family"], shown["copy"]["traders"]) == ("copy", 0)
     assert (
         [row["traders"] for row in shown["families"]] == [1, 0, 0, 1]
         and shown["windowDays"] == 30

@@ -11,7 +11,7 @@ import ground
 import pytest
 
 from accounts import influencers, posts, wallets
-from evidence import log, notes, openings
+from evidence import log, notes
 from models import Post
 from storage import arrivals, database, tree, writing
 
@@ -381,7 +381,7 @@ def test_the_logs_page_and_status_show_the_key(grown):
 def test_the_logs_page_names_the_logs_before(grown):
     service, _ = grown
     old = log.find_log().uid
-    openings.renew_log("restore", NOW)
+    log.renew_log("restore", NOW)
     page = service.get("/log/").text
     assert f'href="/log/{old}/checkpoint"' in page and "A backup was restored." in page
 

@@ -6,7 +6,7 @@ import pytest
 
 from accounts import influencers, posts, wallets
 from evidence import log
-from evidence.logged import append_digest
+from evidence.digests import append_digest
 from models import Post, Wallet
 from operate import log_checks, readers
 from storage import arrivals, database, writing

@@ -8,7 +8,7 @@ from story import Story
 from test_attachments import A, B, C, D, E
 
 from accounts import influencers, wallets
-from evidence import openings
+from evidence import log
 from evidence.memory import Memory
 from models import Attachment, Bot, Wallet
 
@@ -55,7 +55,7 @@ def test_a_stay_that_is_kept_quiet_is_named_also_where_the_log_is_first_said_to_
 
 def test_what_an_earlier_log_has_is_compared(told):
     """All its times with a wallet began before the new log; then one begins."""
-    openings.renew_log("operator", NOW + 8)
+    log.renew_log("operator", NOW + 8)
     wallets.add_wallet(told.config, Bot.get(), E, NOW + 9)
     wallets.remove_wallet(Bot.get(), B, NOW + 10)
     assert audit(told).differences == []

@@ -86,8 +86,8 @@ def test_arrivals_of_a_kind_fill_a_page(service, key, bot, path):
     """Five sales among 250 purchases: each page looks on until it is full."""
     since = service.get(f"/api/v1/trades?kind=sell{path}", key).json["newestCursor"]
     sold = [3, 120, 121, 240, 249]
-    for n in range(250):
-        service.observe_trade(W, f"a{n}", slot=n, mint=M, kind="sell" if n in sold else "buy")
+    names_of_all = [f"a{n}" for n in range(250)]
+    service.observe_trades(W, names_of_all, mint=M, kind=lambda n: "sell" if n in sold else "buy")
     pages = []
     for _ in range(4):
         page = service.get(f"/api/v1/trades?kind=sell&limit=2{path}&since={since}", key).json

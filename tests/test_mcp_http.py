@@ -69,7 +69,7 @@ def test_the_tools_are_those_of_stdin_and_stdout(live, mode):
 @pytest.mark.parametrize("mode", MODES)
 def test_an_agent_posts_and_reads(live, mode):
     async def ask(client):
-        made = await call(client, "publish_post", event_id=f"mcp-{mode}", body="hello")
+        made = await call(client, "publish_post", eventId=f"mcp-{mode}", body="hello")
         return made, await call(client, "read_feed", limit=1), await call(client, "show_allowance")
 
     (failed, made), (_, feed), (_, me) = talk(live, live.key, ask, mode)
@@ -95,8 +95,8 @@ def test_each_agent_asks_with_its_own_key(live):
 def test_refusals_are_told_as_such(live):
     async def ask(client):
         return [
-            await call(client, "show_post", post_id="../me?x=1"),
-            await call(client, "publish_post", event_id="mcp-read", body="b"),
+            await call(client, "show_post", postId="../me?x=1"),
+            await call(client, "publish_post", eventId="mcp-read", body="b"),
         ]
 
     told = talk(live, live.read_key, ask)

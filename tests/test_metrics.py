@@ -70,7 +70,7 @@ def test_the_metrics_count_what_is_stored(watched):
 
 def test_a_job_that_fails_is_seen(watched):
     jobs.note_job("observer", "ok", NOW - 60_000)
-    jobs.note_job("observer", "failing", NOW, "every endpoint rests")
+    jobs.note_job("observer", "failing", NOW, "every endpoint is paused")
     jobs.note_job("scout", "off", NOW)
     told = read(watched)
     assert (told["job_state", "failing", "observer"], told["job_state", "ok", "observer"]) == (1, 0)
@@ -86,8 +86,8 @@ def test_the_problem_of_a_single_pass_degrades_an_instance(watched):
             return check_health(watched.config, NOW)["status"]
 
     for state, problem, status in (
-        ("ok", "every endpoint rests", "degraded"),
-        ("failing", "every endpoint rests", "degraded"),
+        ("ok", "every endpoint is paused", "degraded"),
+        ("failing", "every endpoint is paused", "degraded"),
         ("ok", None, "ok"),
     ):
         jobs.note_job("observer", state, NOW, problem)

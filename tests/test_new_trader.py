@@ -5,7 +5,7 @@ import re
 import pytest
 from test_studio import Browser, errors_of
 
-from models import Owner, Session
+from models import Bot, Owner, Session
 from paper.tables import Period, Trader
 
 PAGE = "/traders/new"
@@ -54,6 +54,19 @@ def test_refusals_stand_beside_their_fields_and_lose_nothing(browser):
         and "Kept." in page.text
     )
     assert Trader.select().count() == 0 and Owner.select().count() == 0
+
+
+def test_a_trader_that_copies_needs_a_bot(browser):
+    form = {"name": "Wren", "family": "copy", "start": "standard"}
+    for bot in ("", "Ada", "bot_0"):
+        page = browser.send(PAGE, PAGE, **form, bot=bot)
+        assert page.status_code == 422 and set(errors_of(page)) == {"bot"}
+    browser.create("Nell")
+    made = browser.send(PAGE, PAGE, **form, bot=f" {Bot.get().uid} ")
+    assert made.status_code == 302
+    assert Trader.get().settings == f'{{"bot":"{Bot.get().uid}"}}'
+    page = browser.get("/strategies")
+    assert "1 paper trader copies an observed bot" in page.text
 
 
 def test_a_closed_instance_says_so(browser, service):

@@ -7,7 +7,7 @@ import pytest
 
 from accounts import influencers, posts
 from config import BadSetting
-from evidence import log, openings
+from evidence import log
 from evidence.notes import Signer, encode
 from models import Post
 from operate import backups
@@ -37,24 +37,24 @@ def bot(settings, db):
 
 def test_a_log_is_opened_once(settings, db):
     assert log.find_log() is None
-    openings.ensure_log(settings, SIGNER, NOW + 9)
+    log.ensure_log(settings, SIGNER, NOW + 9)
     before = log.find_log()
     assert [(leaf["kind"], leaf["at"], leaf["previous"]) for leaf in leaves()] == [
         ("opening", NOW + 9, None)
     ]
-    openings.ensure_log(settings, SIGNER, NOW + 10)
+    log.ensure_log(settings, SIGNER, NOW + 10)
     assert log.find_log() == before and before.key == str(SIGNER.verifier(before.origin))
 
 
 # ---- the key -------------------------------------------------------------------------------------
 def test_a_lost_key_file_begins_a_new_log_that_names_the_old(settings, bot):
     settings = ground.change(settings, database_url="")
-    openings.ensure_log(settings, SIGNER, NOW)
+    log.ensure_log(settings, SIGNER, NOW)
     old = log.find_log()
     root = encode(log.make_checkpoint(old).root)
-    openings.ensure_log(settings, Signer(bytes(31) + b"1"), NOW + 1)
+    log.ensure_log(settings, Signer(bytes(31) + b"1"), NOW + 1)
     new = log.find_log()
-    assert new.uid != old.uid and openings.read_opening(new) == {
+    assert new.uid != old.uid and log.read_opening(new) == {
         "log": old.uid,
         "size": old.size,
         "root": root,
@@ -64,19 +64,17 @@ def test_a_lost_key_file_begins_a_new_log_that_names_the_old(settings, bot):
 
 
 def test_another_log_key_that_was_set_is_refused(settings, bot):
-    openings.ensure_log(settings, SIGNER, NOW)
+    log.ensure_log(settings, SIGNER, NOW)
     with pytest.raises(BadSetting, match="LOG_KEY"):
-        openings.ensure_log(
-            ground.change(settings, log_key="00" * 32), Signer(bytes(31) + b"1"), NOW
-        )
+        log.ensure_log(ground.change(settings, log_key="00" * 32), Signer(bytes(31) + b"1"), NOW)
 
 
 def test_where_other_machines_may_have_the_right_key_another_is_refused(settings, bot):
     """With a database that several machines share a file that is new here says nothing."""
-    openings.ensure_log(settings, SIGNER, NOW)
+    log.ensure_log(settings, SIGNER, NOW)
     before, shared = log.find_log().uid, ground.change(settings, database_url="postgresql://x/y")
     with pytest.raises(BadSetting, match="the file log_key in DATA_DIR"):
-        openings.ensure_log(shared, Signer(bytes(31) + b"1"), NOW)
+        log.ensure_log(shared, Signer(bytes(31) + b"1"), NOW)
     assert log.find_log().uid == before
 
 
@@ -106,7 +104,7 @@ def test_a_restore_opens_a_log_that_names_what_was_lost(settings, tmp_path):
     with database.connection_context():
         old, new = log.list_logs()
         assert (old.size, new.size) == (5, 1) and old.uid == last.origin.removeprefix("candor/")
-        assert openings.read_opening(new) == {
+        assert log.read_opening(new) == {
             "log": old.uid,
             "size": 6,
             "root": encode(last.root),
@@ -124,7 +122,7 @@ def test_a_restore_elsewhere_names_the_backups_own_checkpoint(settings, tmp_path
     backups.migrate(elsewhere)
     with database.connection_context():
         old, new = log.list_logs()
-        told = openings.read_opening(new)
+        told = log.read_opening(new)
         assert (told["log"], told["size"], told["kept"]) == (old.uid, 5, 5)
         assert new.key == str(
             Signer(bytes.fromhex((elsewhere.data_dir / "log_key").read_text())).verifier(new.origin)
@@ -138,13 +136,13 @@ def test_a_damaged_database_does_not_stop_its_restore(settings, tmp_path):
     backups.restore_backup(settings, tmp_path / "backup", True, NOW + 5)
     backups.migrate(settings)
     with database.connection_context():
-        assert openings.read_opening(log.find_log())["size"] == 5
+        assert log.read_opening(log.find_log())["size"] == 5
 
 
 def test_the_old_log_stays_as_it_was(settings, bot):
-    openings.ensure_log(settings, SIGNER, NOW)
+    log.ensure_log(settings, SIGNER, NOW)
     before = log.make_checkpoint(log.find_log())
-    openings.renew_log("operator", NOW)
+    log.renew_log("operator", NOW)
     publish(bot, "later")
     old, new = log.list_logs()
     assert log.make_checkpoint(old) == before and new.size == 2

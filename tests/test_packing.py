@@ -91,11 +91,12 @@ def test_an_entry_is_stored_as_all_that_its_row_does_not_say():
     entry = Entry(
         *("one", 7, 4, 60, "order_fill", "V", "M", ("f",), ("R",), -5, 5, 1, 2),
         *((("M", -9, 6),), (balance,), (("E", "M", 9, 0),), ("U",), 3, -1, (("N", 8, 2),), 96),
-        *(("C", "D"), (("M", -9),), (("E", "M", 7),), 1_234),
+        *(("C", "D"), (("M", -9),), (("E", "M", 7),), ("route",), ("N",), 1_234),
     )
     text = (
         '[60,"order_fill","V","M",["f"],["R"],-5,5,1,2,[["M",-9,6]],[["A","M",6,9,0,2,3]],'
-        '[["E","M",9,0]],["U"],3,-1,[["N",8,2]],96,["C","D"],[["M",-9]],[["E","M",7]]]'
+        '[["E","M",9,0]],["U"],3,-1,[["N",8,2]],96,["C","D"],[["M",-9]],[["E","M",7]],'
+        '["route"],["N"]]'
     )
     assert entry.show() == text and unpack_text(entry.dump()) == text
     assert Entry.load("one", 7, 4, entry.dump(), 1_234) == entry

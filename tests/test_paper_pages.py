@@ -5,9 +5,11 @@ import re
 import pytest
 from service import NOW
 from test_legacy import SOL, closed, make_trader, said
+from test_pages import text_of
 
 from accounts import traders as accounts
 from market.tables import Snapshot
+from paper.guard import DAY_MS
 from web.api import timeline
 from web.site.figures import told
 from web.site.paper_pages import NO_PRICES, NO_SCOUT, SORTS
@@ -38,12 +40,28 @@ def test_the_table_sorts_by_each_column_and_says_so(service, four):
     # Returns of 5, 0 and -5 percent of 10 SOL; what is under review has no place of its own.
     assert order(service, "?sort=return") == ["High", "None", "Low", "Odd"]
     assert order(service, "?sort=closes")[0] == "High"
-    assert order(service, "?sort=wins")[:2] == ["High", "Low"]
     for sort in SORTS:
         page = service.get(f"/traders?sort={sort}").text
         heading = re.search(r'<th [^>]*aria-sort="descending"><a href="([^"]+)"', page)
         assert heading[1] == f"/traders?sort={sort}" and page.count("aria-sort") == 1
     assert service.get("/traders?sort=name").status_code == 400
+
+
+def test_win_rates_sort_by_what_they_are_at_least(service, four):
+    """Three wins of three are no interval; of the two traders with twelve closes on six days the
+    one that won more comes first, however good the others look.
+    """
+    made = {name: make_trader(service, name) for name in ("Even", "Often")}
+    for name, won in (("Even", 6), ("Often", 9)):
+        for number in range(12):
+            at = NOW - (number % 6 + 1) * DAY_MS
+            net = SOL // 4 if number < won else -SOL // 4
+            closed(made[name], number, net, mint=f"M{number}", opened_at=at, closed_at=at + 60_000)
+    closed(four["High"], 3, SOL // 4)
+    assert order(service, "?sort=wins") == ["Often", "Even", "Low", "High", "None", "Odd"]
+    page = text_of(service.get("/traders?sort=wins"))
+    assert page.count("at least") == 2 and page.count("not ranked") == 4
+    assert "not ranked" not in service.get("/traders").text
 
 
 def test_every_form_of_a_post_warns_of_a_record_under_review(service, four):

@@ -16,13 +16,13 @@ import papertrade
 import storage
 from accounts import conduct, departures, traders
 from accounts.problem import Problem
-from bench import record_market, replay_market
+from chain.reading.effects import Balance
+from chain.reading.entries import Entry
 from chain.stored.tables import TradeMint
 from chain.stored.trades import number_mints
 from market.tables import Snapshot, Token
 from paper import adaptive, engine, flows, load, orders, rows, store
 from paper.account import STARTING_CASH, Account
-from paper.diary import format_line
 from paper.faults import Faults
 from paper.market import Check, percent
 from paper.market import Token as Seen
@@ -891,33 +891,6 @@ def test_a_write_off_needs_no_snapshot_that_was_forgotten(stage):
     assert position.closed_at and papertrade.rebuild_trader(trader, stage.now) == []
 
 
-# ---- a recording ---------------------------------------------------------------------------------
-def test_a_recorded_market_replays_to_the_same_history(stage, monkeypatch, tmp_path, capsys):
-    stage.trader("The momentum trader")
-    stage.play(RISE)
-    stored = [
-        [row.at, format_line(row.kind, orjson.loads(row.facts))]
-        for row in DiaryEntry.select().order_by(DiaryEntry.id)
-    ]
-    ground.enter(monkeypatch, stage.config.data_dir)
-    record_market.main([str(tmp_path / "market.json")])
-
-    def replayed(*more):
-        capsys.readouterr()
-        replay_market.main([str(tmp_path / "market.json"), "--json", *more])
-        return orjson.loads(capsys.readouterr().out)
-
-    first = replayed()
-    assert (
-        first["families"]["momentum"]["diary"] == stored and first["families"]["momentum"]["posts"]
-    )
-    assert (
-        replayed() == first
-        and replayed("--set", "momentum.riseBps=20000")["digest"] != first["digest"]
-    )
-    assert replayed("--set", "momentum.riseBps=20000")["families"]["momentum"]["closes"] == []
-
-
 # ---- flow ----------------------------------------------------------------------------------------
 def test_flow_reads_what_this_instance_observed(stage, service_trades):
     stage.trader(family="flow")
@@ -939,6 +912,43 @@ def test_what_was_seen_is_stored_once(stage, service_trades, monkeypatch):
     assert [(flow.wallet, flow.first_snapshot) for flow in seen["MintA"]] == [("one", 7)]
     monkeypatch.setattr("storage.writing", None)
     assert flows.see_flows(stage.now - MINUTE, 8) == seen
+
+
+def test_a_copy_follows_its_bot_and_names_what_it_cannot(stage, service_trades):
+    """The copied bot buys MintA, which is collected, and MintB, which isn't; another bot buys."""
+    service_trades("bot_one", "owner 1", stage.now - 60 * MINUTE, mint="MintC")
+    stage.trader(family="copy", settings={"bot": "bot_one"})
+    stage.play(["0.001"])
+    service_trades("bot_two", "owner 2", stage.now)
+    stage.round += 1
+    stage.play(["0.001"])
+    assert not PaperOrder.select().exists()
+    service_trades("bot_one", "owner 1", stage.now)
+    service_trades("bot_one", "owner 1", stage.now, mint="MintB")
+    stage.round += 1
+    stage.play(["0.001"] * 2)
+    assert PaperOrder.get().reason == "copy" and PaperFill.select().count() == 1
+    assert [one["reason"] for one in facts("refusal")] == ["not_cached"]
+    seen = flows.list_flows(0)["MintA"]
+    assert [(one.bot, one.share_bps) for one in seen] == [("bot_two", 10_000), ("bot_one", 10_000)]
+
+
+def test_the_share_that_was_sold_is_read_from_the_transaction():
+    """3 of 10 units in two accounts; the wallet keeps 7. A third of 3 is rounded up."""
+
+    def sold(*balances, side="sell", mint="MintA"):
+        entry = Entry(
+            *("s", 1, None, 0, side, "V", "MintA", (), (), 0, 0, 0, 0, ()),
+            tuple(Balance(str(place), *one, 0, 0) for place, one in enumerate(balances)),
+        )
+        row = flows.TradedRow("t", mint, 1, "w", "b", side, 0, entry.dump())
+        return flows.find_sold_bps(row)
+
+    assert sold(("MintA", 6, 4, 1), ("MintA", 6, 6, 6), (None, 0, 0, 0)) == 3_000
+    assert sold(("MintA", 6, 3, 2)) == 3_334
+    assert sold(("MintA", 6, 3, 0)) == sold(("MintB", 6, 3, 2)) == 10_000
+    assert flows.find_sold_bps(flows.TradedRow("t", "A", 1, "w", "b", "sell", 0, b"x")) == 10_000
+    assert flows.find_sold_bps(flows.TradedRow("t", "A", 1, "w", "b", "sell", 0, None)) == 10_000
 
 
 def test_a_decision_by_flow_is_made_again_from_what_is_stored(stage, service_trades):
@@ -972,20 +982,24 @@ def test_a_decision_by_flow_is_made_again_from_what_is_stored(stage, service_tra
 def service_trades(db):
     """Observed buys, as the ledger store writes them."""
 
-    def buy(name, owner, at):
+    def buy(name, owner, at, mint="MintA"):
         owner, _ = models.Owner.get_or_create(uid=owner, defaults={"created_at": 0})
-        bot = models.Bot.create(
-            uid=name, owner=owner, handle=name, name=name, voice="{}", created_at=0
-        )
-        wallet = models.Wallet.create(address=name, bot=bot, created_at=0)
-        trade = models.Trade.create(
+        bot, _ = models.Bot.get_or_create(
             uid=name,
+            defaults=dict(owner=owner, handle=name, name=name, voice="{}", created_at=0),
+        )
+        wallet, _ = models.Wallet.get_or_create(
+            address=name, defaults={"bot": bot, "created_at": 0}
+        )
+        uid = name if mint == "MintA" else f"{name} {mint}"
+        trade = models.Trade.create(
+            uid=uid,
             wallet=wallet,
-            signature=name,
+            signature=uid,
             slot=1,
             block_time=at // 1000,
             kind="buy",
-            mint="MintA",
+            mint=mint,
             token_changes="[]",
             sol_change=-1,
             fee=1,
@@ -996,9 +1010,9 @@ def service_trades(db):
             unmatched_raw="0",
             lots="[]",
             flags="[]",
-            digest=name,
+            digest=uid,
         )
-        moved = number_mints({"MintA"})["MintA"]
+        moved = number_mints({mint})[mint]
         TradeMint.create(trade=trade, wallet=wallet, mint=moved, side="buy", slot=1)
 
     return buy

@@ -31,8 +31,7 @@ def test_an_address_has_two_places_and_everybody_together_six() -> None:
 def service(tmp_path):
     made = Service(tmp_path / "data")
     made.make_bot("Ada", address("w"))
-    for number in range(205):
-        made.observe_trade(address("w"), f"t{number}", number + 1)
+    made.observe_trades(address("w"), [f"t{number}" for number in range(205)])
     yield made
     made.close()
 

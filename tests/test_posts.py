@@ -283,7 +283,7 @@ def test_a_refusal_says_what_is_allowed_in_our_words(service, bot):
         "body": "must be text",
         "symbol": "must have 1 to 32 characters",
         "reason": "must have at most 4,000 characters",
-        "colour": "is not one of eventId, body, mint, symbol, signature, reason, botId",
+        "colour": "must be one of eventId, body, mint, symbol, signature, reason, botId",
     }
     missing = service.post({"eventId": "a"}, bot.publish_key.text).json
     assert missing["detail"] == "body: is required"

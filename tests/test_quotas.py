@@ -12,7 +12,7 @@ import storage
 from accounts import holdings, influencers, posts, quotas, traders, wallets
 from accounts.problem import Problem
 from models import Attachment, Bot, Owner, Post
-from operate import content_checks
+from operate import database_checks
 from paper.tables import Trader
 
 DAY_MS = 86_400_000
@@ -258,7 +258,7 @@ def test_doctor_and_health_show_use_and_name_nobody(tight):
         "ownersAtLimit": 1,
     }
     assert by_name["wallets"]["mostUsed"] == 1 and by_name["wallets"]["ownersAtLimit"] == 0
-    found = list(content_checks.check_use(storage.database.execute_sql, tight.config, NOW))
+    found = list(database_checks.check_use(storage.database.execute_sql, tight.config, NOW))
     assert [one.level for one in found] == ["look", "fine"]
     assert "1 of the accounts are at their quota MAX_POSTS_KEPT_MB (1)" in found[0].text
     assert bot.owner.uid not in str(shown) + str(found)

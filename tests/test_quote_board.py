@@ -19,8 +19,8 @@ from chain.stored.attachments import OF_RESULTS
 from chain.stored.standings import WINDOWS, refresh_standings
 from chain.stored.tables import RunningTotal, StandingTotal
 from models import Attachment, Bot
+from operate.ledgers import check_standings
 from operate.readers import open_reader
-from operate.standing_checks import check_standings
 from web.api import history, leaderboard, post_statements
 
 W, OTHER, THIRD = address("w"), address("other"), address("third")

@@ -108,7 +108,11 @@ def read_everything(show):  # noqa: F811
     for path in (
         *("/", "/leaderboard?window=7d", "/docs", f"/tokens/{mint}", "/market", "/status"),
         "/traders",
-        *(f"/bots/{bot['id']}{tab}" for bot in bots for tab in ("", "?tab=trades", "?tab=record")),
+        *(
+            f"/bots/{bot['id']}{tab}"
+            for bot in bots
+            for tab in ("", "?tab=trades", "?tab=record", "?tab=copying")
+        ),
         *(f"/traders/{trader['id']}" for trader in traders),
         *(
             f"/traders/{one['id']}/closes/{close['id']}"

@@ -237,10 +237,10 @@ def test_in_the_end_the_caller_is_told_without_the_address(node, clock, answer, 
     "answer, why",
     [
         ("503", "HTTP 503"),
-        ("page", "an answer that is not JSON"),
-        ("list", "an answer that is not an object"),
-        ("wrong id", "an answer to another request"),
-        ("no result", "an answer to another request"),
+        ("page", "the response is not JSON"),
+        ("list", "the response is not an object"),
+        ("wrong id", "a response to another request"),
+        ("no result", "a response to another request"),
         ("error text", "error unknown"),
         ("-32016", "error -32016"),
     ],
@@ -305,7 +305,7 @@ def test_a_bomb_is_measured_unpacked(node, clock):
     url, _ = node(
         say(gzip.compress(b'{"result":"' + b"A" * 30_000_000 + b'"}'), Content_Encoding="gzip")
     )
-    with pytest.raises(BadAnswer, match="endpoint 1: an answer of more than 16 MB$"):
+    with pytest.raises(BadAnswer, match="endpoint 1: a response of more than 16 MB$"):
         line_to(clock, url).call("getSlot", [])
 
 
@@ -416,7 +416,7 @@ def test_a_throttled_endpoint_rests_as_a_whole(node, clock, answer, rest):
     """Not the one request, nor the one method. Then it is tried again."""
     url, asked = node(answer, good)
     line = line_to(clock, url)
-    with pytest.raises(Unavailable, match="^getSlot: every endpoint rests$") as told:
+    with pytest.raises(Unavailable, match="^getSlot: every endpoint is paused$") as told:
         line.call("getSlot", [])
     assert told.value.retry_in == rest and line.report()["resting"] == {"endpoint 1": rest}
     with pytest.raises(Unavailable):
@@ -496,7 +496,7 @@ def test_a_call_begins_no_further_try_once_it_took_long(clock):
 def test_a_check_that_breaks_found_a_malformed_answer(clock):
     line = rpc.Rpc(["http://127.0.0.1:9"], 1e9, clock=clock, sleep=clock.sleep)
     line.endpoints[0].ask = lambda *_: []
-    with pytest.raises(BadAnswer, match=r"endpoint 1: a malformed answer \(TypeError\)$"):
+    with pytest.raises(BadAnswer, match=r"endpoint 1: a malformed response \(TypeError\)$"):
         line.call("getSlot", [], check=lambda result: result["value"])
 
 

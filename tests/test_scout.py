@@ -31,7 +31,7 @@ from market.rules import (
 )
 from market.tables import Snapshot, Token
 from models import Job, Trade
-from operate.content_checks import check_budgets
+from operate.database_checks import check_budgets
 from scout import Scout, fetch_accounts
 from tests.fakemarket import BOOSTS, POOLS, PRICES, PROFILES, SOL, FakeMarket, FakeNode, address
 from tests.test_mints import KEY, fees, mint_account
@@ -329,7 +329,7 @@ def test_an_account_that_is_not_in_base64_as_asked_is_no_answer(data):
 
 
 def test_before_the_first_reading_everything_is_unknown(world):
-    world.node.fail = Unavailable("getMultipleAccounts: every endpoint rests")
+    world.node.fail = Unavailable("getMultipleAccounts: every endpoint is paused")
     discover(world, ONE)
     world.tick()
     assert set(statuses(world).values()) == {"unknown"} and {
@@ -337,7 +337,7 @@ def test_before_the_first_reading_everything_is_unknown(world):
     } == {None}
     assert (
         health(world)["safety"]["state"] == "failing"
-        and "every endpoint rests" in health(world)["safety"]["lastError"]
+        and "every endpoint is paused" in health(world)["safety"]["lastError"]
     )
     # The one does not answer for the other.
     assert health(world)["discovery"]["state"] == "ok"

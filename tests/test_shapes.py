@@ -13,6 +13,7 @@ from service import address, signature
 from test_demo import chain, recording, show, staged  # noqa: F401  the demonstration, filled
 
 import models
+from accounts import traders as accounts
 from chain.reading.quotes import find_quote
 from paper import results
 from paper import tables as paper_tables
@@ -185,7 +186,20 @@ def add_rare_things(show, now):  # noqa: F811
             problem="it is no receipt",
         )
         add_quote(wallet)
+        add_follower(wallet)
+        settings = {"bot": models.Bot.get().uid}
+        accounts.create_trader("Copycat", "copy", now, settings=settings)
         add_paper(paper_tables.Period.get(paper_tables.Period.closed_at.is_null()), now)
+
+
+def add_follower(wallet):
+    """A bot whose followers were worked out."""
+    paper_tables.CopyTotal.delete().execute()
+    shares = {"spent": 5, "received": 6, "sales": 12, "used": 10, "covered": 83, "tokens": 3}
+    returns = {"return_bps": 1_410, "worst_bps": 800, "bot_bps": 1_560, "kept": 90}
+    paper_tables.CopyTotal.create(
+        bot=wallet.bot_id, size=10**9, mark="", at=0, excluded='[["route", 2]]', **shares, **returns
+    )
 
 
 def add_quote(wallet):

@@ -21,6 +21,7 @@ from paper.strategies import (
     FAMILIES,
     BadSetting,
     Breakout,
+    Copy,
     Enter,
     Exit,
     FlowFollower,
@@ -368,6 +369,66 @@ def test_flow_leaves_when_they_sell():
     assert holding(*bought(1, side="sell")) == Exit("they_sell")
     assert holding(*bought(1, side="sell", at=START - 11 * MINUTE)) is None
     assert holding(*bought(1, side="sell", at=START + 1)) is None
+
+
+# ---- copy ----------------------------------------------------------------------------------------
+COPIES = Copy(bot="bot_a")
+
+
+def traded(side, seconds, share=10_000, bot="bot_a"):
+    """A trade of a bot so many seconds before START."""
+    return Flow(1, "w", side, START - seconds * 1000, 0, bot, share)
+
+
+def test_copy_enters_what_its_bot_just_bought_and_still_holds():
+    def asked(*flows):
+        return ask(COPIES, view([1000], flows=flows))
+
+    assert asked(traded("buy", 180)) == Enter("copy", "bought by the bot it copies")
+    assert asked(traded("buy", 181)) is None
+    assert asked(traded("buy", 60, bot="bot_b")) is None
+    assert asked(traded("buy", -1)) is None
+    assert asked(traded("buy", 60), traded("sell", 30, 100)) is None
+    assert asked(traded("sell", 90), traded("buy", 60)).reason == "copy"
+    assert ask(COPIES, view([1000], liquidity=1, flows=(traded("buy", 60),))).reason == (
+        "low_liquidity"
+    )
+
+
+def test_copy_sells_the_share_that_its_bot_sold():
+    """It bought 1,000 units 10 minutes ago, a minute after the bot."""
+
+    def left(raw, *flows, **about):
+        held = Held(**about)
+        held.raw, held.bought_raw = raw, 1_000
+        return ask(COPIES, view([1000], flows=(traded("buy", 660), *flows)), held)
+
+    assert left(1_000) is None
+    assert left(1_000, traded("sell", 60)) == Exit("bot_sold", 10_000)
+    # Half, and then half of the rest: a quarter is left.
+    assert left(1_000, traded("sell", 60, 5_000)) == Exit("bot_sold", 5_000)
+    assert left(500, traded("sell", 60, 5_000)) is None
+    twice = traded("sell", 60, 5_000), traded("sell", 30, 5_000)
+    assert left(1_000, *twice) == Exit("bot_sold", 7_500)
+    assert left(500, *twice) == Exit("bot_sold", 5_000)
+    # A unit more than there should be is rounding, and no reason to sell all of it.
+    assert left(501, traded("sell", 60, 5_000)) is None
+    # Before the copy was filled, but after the purchase that it copies.
+    assert left(1_000, traded("sell", 630)) == Exit("bot_sold", 10_000)
+    assert left(1_000, traded("sell", 700)) is None
+    assert left(1_000, traded("sell", 60), entry=1_200) == Exit("stop")
+    assert left(1_000, held=60) == Exit("time_stop")
+
+
+def test_copy_needs_the_id_of_a_bot():
+    for given in ({}, {"bot": "Ada"}, {"bot": 7}, {"bot": "bot_"}):
+        with pytest.raises(BadSetting) as refused:
+            parse_settings("copy", given)
+        assert refused.value.field == "bot" and "bot_4f1c" in str(refused.value)
+    made = parse_settings("copy", {"bot": "bot_4f1c", "latencyMs": 60_000})
+    assert (made.bot, made.latency_ms) == ("bot_4f1c", 60_000)
+    assert show_settings(made)["bot"] == "bot_4f1c"
+    assert parse_settings("copy", {"bot": "bot_4f1c", "latencyMs": 0}).latency_ms == 0
 
 
 # ---- what can be believed ------------------------------------------------------------------------

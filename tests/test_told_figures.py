@@ -16,7 +16,7 @@ from accounts import (
 )
 from agents import answers
 from cli import demo
-from evidence import pages as evidence_pages
+from evidence import lines as evidence_lines
 from evidence import witness
 from notify import client, plan
 from web.api import stream, token_results
@@ -29,7 +29,7 @@ MB, GB, KB = 1_000_000, 1_000_000_000, 1024
 TOLD = {
     "results.md": (f"lists the {NUMBERS[token_results.MAX_LISTED]} that moved them most;",),
     "check.md": (
-        f"A page has {evidence_pages.PAGE_SIZE:,} lines.",
+        f"A page has {evidence_lines.PAGE_SIZE:,} lines.",
         f"up to {witness.LIMITS.max_bytes // MB} MB; a run takes {witness.MAX_REQUESTS} requests",
     ),
     "follow.md": (
@@ -51,7 +51,7 @@ TOLD = {
         f"once and within {NUMBERS[admin.LOGIN_MS // 60_000]} minutes",
         f"The session lasts {NUMBERS[admin.SESSION_MS // 3_600_000]} hours",
         f"{NUMBERS[gate.REPORTS_PER_MINUTE]} times a minute from one address",
-        f"it takes {', '.join(f'`{name}`' for name in demo.KEPT_SETTINGS[:-1])} and"
+        f"it reads {', '.join(f'`{name}`' for name in demo.KEPT_SETTINGS[:-1])} and"
         f" `{demo.KEPT_SETTINGS[-1]}` from the environment, and no other setting".replace(
             "`PORT`", f"`PORT` ({demo.PORT})"
         ),
@@ -61,8 +61,8 @@ TOLD = {
     "paper.md": (
         f"{backtests.MAX_CANDIDATES} combinations at most",
         f"{NUMBERS[backtest_runs.MAX_AN_HOUR]} an hour for an"
-        f" account at most, the last {NUMBERS[backtest_runs.MAX_KEPT]} are kept",
-        f"within {NUMBERS[backtest_runs.MAX_SECONDS // 60]} minutes and 1 GB",
+        f" owner at most, the last {NUMBERS[backtest_runs.MAX_KEPT]} are kept",
+        f"each within {NUMBERS[backtest_runs.MAX_SECONDS // 60]} minutes and 1 GB",
     ),
     "programs.md": (f"At most {config.MAX_PROGRAMS_BYTES:,} bytes",),
     "settings.md": (f"their words and {posts.POST_OVERHEAD_BYTES} bytes each",),

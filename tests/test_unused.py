@@ -69,6 +69,7 @@ def test_each_template_is_rendered():
     # The tabs of a profile are included by the name of their tab.
     names = ("overview", "trades", "holdings", "posts", "record")
     tabs = {f"{kind}_{tab}.html" for kind in ("bot", "trader") for tab in names}
+    tabs.add("bot_copying.html")
     assert '"bot_" ~' in TEMPLATES["bot.html"] and '"trader_" ~' in TEMPLATES["trader.html"]
     assert not [name for name in TEMPLATES if name not in told and name not in tabs]
 

@@ -360,6 +360,8 @@ def test_a_trade_is_shown_to_the_unit(service, bot, key):
         },
         "flags": ["basis_carried"],
         "coverage": "none",
+        "copied": None,
+        "copiedReason": None,
         "explorerUrl": f"https://solscan.io/tx/{signature('sale')}",
     }
 

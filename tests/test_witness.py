@@ -8,7 +8,7 @@ import threading
 import pytest
 from test_notes import check_cosignature
 
-from evidence import log, notes, openings, witness, witnessed, witnessing
+from evidence import log, notes, witness, witnessing
 from evidence.notes import COSIGNATURE, Signer, Verifier
 from evidence.tables import Witnessed
 from market.failures import FetchError
@@ -82,7 +82,7 @@ def test_a_log_that_grows_is_cosigned_each_time(grown):
         told = look(grown)
         assert told.verdict == "consistent" and told.text.startswith(f"{size} leaves")
     assert look(grown).verdict == "consistent"
-    key, text, lines = witnessed.write_witnessed(SIGNER).split("\n\n")
+    key, text, lines = log.write_witnessed(SIGNER).split("\n\n")
     assert text.split("\n")[1] == "700"
     note = notes.parse_note(f"{text}\n\n{lines}".encode())
     witness_key = Verifier.parse(key)
@@ -99,7 +99,7 @@ def test_what_was_seen_is_served(grown):
 
 def test_a_new_log_that_names_all_that_was_seen_is_followed(grown):
     look(grown)
-    openings.renew_log("restore", NOW)
+    log.renew_log("restore", NOW)
     told = look(grown)
     assert (told.verdict, told.text) == (
         "consistent",
@@ -110,15 +110,15 @@ def test_a_new_log_that_names_all_that_was_seen_is_followed(grown):
 
 def test_a_log_that_was_renewed_twice_between_two_looks_is_followed(grown):
     look(grown)
-    openings.renew_log("operator", NOW)
-    openings.renew_log("key", NOW)
+    log.renew_log("operator", NOW)
+    log.renew_log("key", NOW)
     told = look(grown)
     assert told.verdict == "consistent" and told.text.startswith("a NEW LOG (operator, key)")
 
 
 def test_words_edited_before_a_renewal_are_told_though_the_new_log_names_the_old(grown):
     look(grown)
-    openings.renew_log("operator", NOW)
+    log.renew_log("operator", NOW)
     edit_old(17)
     told = look(grown)
     assert told.verdict == "alarm" and "FORK" in told.text
@@ -126,9 +126,9 @@ def test_words_edited_before_a_renewal_are_told_though_the_new_log_names_the_old
 
 def test_an_edited_leaf_of_a_log_in_between_is_told(grown):
     look(grown)
-    openings.renew_log("operator", NOW)
+    log.renew_log("operator", NOW)
     grow(5)
-    openings.renew_log("operator", NOW)
+    log.renew_log("operator", NOW)
     with writing():
         database.execute_sql("UPDATE log_leaf SET data = '{}' WHERE id = 302")
     told = look(grown)
@@ -181,9 +181,9 @@ def test_another_key_is_told(grown):
 
 def test_a_restore_that_lost_leaves_is_told_and_then_followed(grown):
     look(grown)
-    old = openings.describe_last()
+    old = log.describe_last()
     edit("DELETE FROM log_leaf WHERE id > 290")
-    openings.renew_log("restore", NOW, old)
+    log.renew_log("restore", NOW, old)
     told = look(grown)
     assert told.verdict == "alarm" and "of the 300 leaves that were seen" in told.text
     assert "it kept 291" in told.text
@@ -202,7 +202,7 @@ def test_a_new_log_that_names_nothing_is_told(grown):
 def test_a_new_log_over_a_forged_past_is_told(grown):
     look(grown)
     edit("UPDATE log_leaf SET data = '{}' WHERE id = 17")
-    openings.renew_log("restore", NOW)
+    log.renew_log("restore", NOW)
     told = look(grown)
     assert told.verdict == "alarm" and "FORK" in told.text
 
@@ -231,7 +231,7 @@ def test_what_a_hostile_log_says_of_the_one_before_stops_no_other_look(
     look(grown)
     other = "https://other.example"
     with writing():
-        previous = {**openings.describe_last(), "kept": 300, "why": "restore", **hostile}
+        previous = {**log.describe_last(), "kept": 300, "why": "restore", **hostile}
         arrivals.open_log(NOW, previous)
     monkeypatch.setattr(witness, "make_fetch", lambda url: fetching(grown))
     told = witnessing.run_tick([URL, other], SIGNER, NOW)
@@ -243,7 +243,7 @@ def test_what_a_hostile_log_says_of_the_one_before_stops_no_other_look(
 def test_tiles_of_the_log_before_that_are_cut_wrong_are_told(grown):
     look(grown)
     prefix = log.find_log().uid
-    openings.renew_log("restore", NOW)
+    log.renew_log("restore", NOW)
     told = look(grown, **{f"{prefix}/tile": b"short"})
     assert told.verdict == "alarm" and "do not fit" in told.text
 

@@ -98,7 +98,7 @@ def test_a_time_is_said_relative_while_it_is_young(at, said):
             "No wallet is connected, so nothing here can be checked against the chain.",
         ),
         (
-            {"state": "none", "note": "this wallet has not been looked at yet"},
+            {"state": "none", "note": "this wallet hasn't been checked yet"},
             "This wallet was just connected. Its history will be loaded next.",
         ),
     ],

@@ -21,7 +21,6 @@ from service import GENEROUS, NOW
 import storage
 from accounts import api_keys, influencers
 from bench._ports import find_port
-from bench.malformed import spoil
 
 ROOT = Path(__file__).resolve().parent.parent
 SETTINGS = {
@@ -172,6 +171,24 @@ def test_what_is_no_request_is_refused_in_our_own_words(server, raw, status):
 )
 def test_what_is_too_long_for_a_request_is_named(server, raw, said):
     assert json.loads(server.send(raw).partition(b"\r\n\r\n")[2])["detail"] == said
+
+
+WHOLE = (
+    b"POST /api/v1/posts HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer"
+    b' cnd_pub_x\r\nContent-Type: application/json\r\nContent-Length: 33\r\n\r\n{"eventId": "e",'
+    b' "body": "b b b"}'
+)
+
+
+def spoil(dice):
+    """WHOLE with some of its bytes exchanged, left out or doubled, sometimes cut."""
+    raw = bytearray(WHOLE)
+    for _ in range(dice.randint(1, 8)):
+        at = dice.randrange(len(raw))
+        raw[at : at + dice.randint(0, 3)] = bytes(
+            dice.randrange(256) for _ in range(dice.randint(0, 4))
+        )
+    return bytes(raw[: dice.randrange(1, len(raw))] if dice.random() < 0.2 else raw)
 
 
 def test_malformed_requests_crash_nothing(server):

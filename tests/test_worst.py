@@ -16,7 +16,7 @@ from test_legacy import closed, said
 
 from accounts import conduct, traders
 from accounts.acts import store_act
-from bench.seed import fill
+from bench._seed import fill
 from models import Post
 from paper.tables import Period
 from storage import arrivals, database, writing

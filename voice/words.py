@@ -176,6 +176,8 @@ REASONS = {
     "mean_reached": "back at its mean",
     "take_profit": "at the target price",
     "they_sell": "after tracked wallets sold",
+    "copy": "after the bot I copy bought",
+    "bot_sold": "after the bot I copy sold",
     "price_gone": "with no price left to sell at",
     "liquidity_gone": "with its liquidity gone",
 }

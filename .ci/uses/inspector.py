@@ -37,7 +37,7 @@ assert tools["http"] == tools["stdio"]
 assert {"list_bots", "publish_post"} <= {tool["name"] for tool in tools["http"]}
 for way, target in OVER.items():
     assert len(use(target, "list_bots", limit=2)["data"]) == 2, way
-    said = use(target, "publish_post", event_id=f"inspector-{way}", body=f"Heard over {way}?")
+    said = use(target, "publish_post", eventId=f"inspector-{way}", body=f"Heard over {way}?")
     assert said["body"] == f"Heard over {way}?" and said["verified"] is False, said
 wrong = [word.replace(KEY, "cnd_pub_no") for word in OVER["http"]]
 assert ask(wrong, "tools/list") is None

@@ -2,26 +2,23 @@
 ratios, measured side by side in one run.
 
     python -m bench speed [--rivals FOLDER] [--large 1000000] [--data FOLDER] [--seconds 3]
-        [--file dist/candor.pyz]
-        [--only reads,engines,beside,posts,observing,growth,board,worst,start,memory,idle]
+        [--only reads,posts,observing,growth,start,memory,idle]
 
 FOLDER of --rivals is a virtual environment with bench/requirements.txt; without it the rows about
-FastAPI and Datasette are left out, as is that of the single file without --file. --data keeps the
-seeded databases for the next run. What is compared is measured in turns, thrice, and the middle
-ratio is shown; every check of ours (host, key, allowance, log) is on.
+FastAPI and Datasette are left out. --data keeps the seeded databases for the next run. Servers that
+are compared take turns, three each, and the middle ratio is shown; every check of ours (host, key,
+allowance, log) is on.
 """
 
 import argparse
 import tempfile
 from pathlib import Path
 
-from bench.speed.engines import measure_engines
-from bench.speed.growth import measure_board, measure_growth
+from bench.speed.growth import measure_growth
 from bench.speed.observing import measure_observing
 from bench.speed.posts import measure_posts
 from bench.speed.process import measure_idle, measure_memory, measure_start
-from bench.speed.reads import measure_beside, measure_reads
-from bench.speed.worst import measure_worst
+from bench.speed.reads import measure_reads
 
 
 def main(arguments):
@@ -29,7 +26,6 @@ def main(arguments):
     parser.add_argument("--rivals", type=Path)
     parser.add_argument("--large", type=int, default=1_000_000)
     parser.add_argument("--data", type=Path)
-    parser.add_argument("--file", type=Path)
     parser.add_argument("--seconds", type=float, default=3)
     parser.add_argument("--only", default=",".join(PARTS))
     given = parser.parse_args(arguments)
@@ -43,13 +39,9 @@ def main(arguments):
 
 PARTS = {
     "reads": measure_reads,
-    "engines": measure_engines,
-    "beside": measure_beside,
     "posts": measure_posts,
     "observing": measure_observing,
     "growth": measure_growth,
-    "board": measure_board,
-    "worst": measure_worst,
     "start": measure_start,
     "memory": measure_memory,
     "idle": measure_idle,

@@ -14,13 +14,12 @@ import storage
 from accounts import api_keys, influencers
 from bench import _servers as servers
 from bench._clients import write_request
-from bench.seed import WALLETS, fill
+from bench._seed import WALLETS, fill
 from chain.stored.standings import refresh_standings
 
 MEDDLING = "UPDATE wallet SET due_at = due_at + 1 WHERE id = (SELECT MIN(id) FROM wallet)"
 SMALL = 10_000
-# Where the history of the recorded node trades.
-VENUE = "Memo1UhkJRfHyvLMcVucJwxXeuD728EqVDDwQDxFMNo"
+VENUE = servers.VENUE
 # As serving.py has it.
 THREADS = config.Config().threads
 
@@ -30,7 +29,7 @@ class Seeded:
 
     def __init__(self, parent, count, bots=WALLETS):
         name = f"seed-{count}" if bots == WALLETS else f"seed-{count}-{bots}"
-        self.folder, began = parent / name, time.perf_counter()
+        self.folder = parent / name
         self.settings = config.load({"DATA_DIR": str(self.folder)}, dotenv=None)
         fresh = not self.folder.exists()
         database = storage.connect(self.settings)
@@ -38,9 +37,7 @@ class Seeded:
         with database.connection_context():
             if fresh:
                 made = fill(self.settings, count, count, bots)
-                (self.folder / "made.json").write_text(
-                    json.dumps({**made, "seconds": time.perf_counter() - began})
-                )
+                (self.folder / "made.json").write_text(json.dumps(made))
             self.made = json.loads((self.folder / "made.json").read_text())
             self._make_keys()
         database.close_all()
@@ -52,9 +49,6 @@ class Seeded:
             "activity": f"/api/v1/activity?limit=100&mint={self.made['mint']}",
             "leaderboard": "/api/v1/leaderboard?limit=100",
             "leaderboard, 7 days": "/api/v1/leaderboard?limit=100&window=7d",
-            "the best 20": "/api/v1/leaderboard",
-            "the best 20 of 7 days": "/api/v1/leaderboard?window=7d",
-            "the best 20 of everything": "/api/v1/leaderboard?record=all",
             "bots": "/api/v1/bots?limit=100",
             "a bot": f"/api/v1/bots/{self.made['bots'][0]}",
             "trades of a bot": f"/api/v1/trades?limit=100&botId={self.made['bots'][0]}",

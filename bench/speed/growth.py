@@ -1,6 +1,5 @@
 """Lists and pages of small and large instances, and a rebuild."""
 
-import itertools
 import statistics
 import time
 
@@ -8,26 +7,10 @@ import models
 import storage
 from bench import _servers as servers
 from bench._clients import ask
-from bench.seed import WALLETS
 from bench.speed.ground import SMALL, Meddler, Seeded, clock
 from bench.speed.table import ROUNDS, tell
 from chain.stored.store import LedgerStore
 from chain.stored.trades import mark_differing_trades
-
-# Trades behind the leaderboard, of WALLETS bots and of CROWD.
-BOARD, CROWD = 100_000, 5_000
-BOARDS = (
-    *("the best 20", "the best 20 of 7 days"),
-    *("the page of the leaderboard", "its page for 7 days"),
-)
-
-# Pages, and what the API answers of the same.
-PAGES = {
-    "the page of the feed": "feed",
-    "the page of a bot": "a bot",
-    "the page of a token": "activity",
-    "the page of the leaderboard": "leaderboard",
-}
 
 
 def measure_growth(given):
@@ -37,17 +20,7 @@ def measure_growth(given):
     small, large = Seeded(given.data, SMALL), Seeded(given.data, given.large)
     what = f"{given.large:,} against {SMALL:,}, p50"
     missed = compare_sizes(given, small, large, [*small.paths, *small.pages], what, 1.3)
-    missed += compare_pages(given, large)
     measure_rebuild(large)
-    for seeded, count in ((small, SMALL), (large, given.large)):
-        tell(
-            f"bytes a trade with its sighting and a post, {count:,} each",
-            f"{seeded.file.stat().st_size / count:,.0f}",
-        )
-        tell(
-            "filled",
-            f"{seeded.made['seconds']:.1f} s, {2 * count / seeded.made['seconds']:,.0f} rows/s",
-        )
     return missed
 
 
@@ -66,43 +39,14 @@ def compare_sizes(given, small, large, names, what, most):
     return missed
 
 
-def compare_pages(given, seeded):
-    """What was missed of pages beside the API: each is sent at once, so its first byte is there
-    when it is.
-    """
-    missed = []
-    with servers.candor(seeded.folder) as server:
-        for (page, listing), is_warm in itertools.product(PAGES.items(), (True, False)):
-            rounds = [
-                [measure_path(given, seeded, server, name, is_warm) for name in (page, listing)]
-                for _ in range(ROUNDS)
-            ]
-            ratio = statistics.median(one / other for one, other in rounds)
-            shown = " / ".join(
-                f"{statistics.median(one):.2f} ms" for one in zip(*rounds, strict=True)
-            )
-            state = "warm" if is_warm else "nothing kept"
-            what = f"first byte of {page} / of {listing} by the API, {state}, p50"
-            missed += tell(what, shown, ratio, most=1.3)
-    return missed
-
-
-def measure_path(given, seeded, server, name, is_warm=False):
-    """Median ms of an answer; unless `is_warm`, with somebody else's commit before each."""
+def measure_path(given, seeded, server, name):
+    """Median ms of an answer with somebody else's commit before each."""
     seeded.refresh()
     request = seeded.request({**seeded.paths, **seeded.pages}[name])
-    requests = itertools.repeat(request) if is_warm else Meddler(seeded.file).before(request)
-    heard = ask(server.port, lambda: requests, 1, given.seconds / 3)
+    requests = Meddler(seeded.file).before(request)
+    heard = ask(server.port, lambda: requests, 1, max(1, given.seconds / 3))
     assert not heard.wrong, name
     return heard.percentile(50)
-
-
-def measure_board(given):
-    """The leaderboard, of the record and of everything, with ever more bots."""
-    few, many = Seeded(given.data, BOARD), Seeded(given.data, BOARD, CROWD)
-    what = f"{CROWD:,} bots against {WALLETS}, p50"
-    missed = compare_sizes(given, few, many, BOARDS, what, 3)
-    return missed + compare_sizes(given, few, many, ["the best 20 of everything"], what, None)
 
 
 def measure_rebuild(seeded):

@@ -2,6 +2,7 @@
 
 import sqlite3
 import statistics
+import sys
 import tempfile
 import time
 from http.client import HTTPConnection
@@ -19,14 +20,17 @@ from bench import _servers as servers
 from bench.speed.ground import VENUE, attach_wallets, clock
 from bench.speed.table import ROUNDS, tell
 
+sys.path.append(str(servers.ROOT / "tests"))
+
+from node import ReplayNode
+
 # As the observer asks for a transaction.
 GIVEN = {"encoding": "jsonParsed", "commitment": "finalized", "maxSupportedTransactionVersion": 1}
 
 
 class Observed(NamedTuple):
     """A turn of measure_observing: receipts, seconds and processor seconds of ours and of the plain
-    script, seconds of the floor, calls of getTransaction and all calls, bytes of the database, and
-    of an empty one.
+    script, bytes of the database, and of an empty one.
     """
 
     count: int
@@ -34,19 +38,16 @@ class Observed(NamedTuple):
     ours_cpu: float
     plain: float
     plain_cpu: float
-    floor: float
-    asked: int
-    all_calls: int
     size: int
     empty: int
 
 
 def measure_observing(given):
     """All wallets of the history: observed from nothing, against the same receipts fetched, parsed
-    and inserted one by one, and against parsing and inserting alone.
+    and inserted one by one.
     """
-    with tempfile.TemporaryDirectory() as folder, servers.replay_node(folder) as url:
-        turns = [observe_history(url, Path(folder) / str(turn)) for turn in range(ROUNDS)]
+    with tempfile.TemporaryDirectory() as folder, ReplayNode(folder) as node:
+        turns = [observe_history(node.url, Path(folder) / str(turn)) for turn in range(ROUNDS)]
 
     def find_middle(read):
         return statistics.median(map(read, turns))
@@ -56,19 +57,9 @@ def measure_observing(given):
         f"{find_middle(lambda one: one.count / one.plain):,.0f}/s",
     )
     tell(
-        "receipts parsed and inserted, the floor",
-        f"{find_middle(lambda one: one.count / one.floor):,.0f}/s",
-        find_middle(lambda one: one.floor / one.ours),
-    )
-    tell(
         "bytes of the database a receipt, with all that is derived; beyond an empty database's",
         f"{find_middle(lambda one: one.size / one.count):,.0f};"
         f" {find_middle(lambda one: (one.size - one.empty) / one.count):,.0f}",
-    )
-    tell(
-        "calls of getTransaction a receipt; all calls a receipt",
-        f"{find_middle(lambda one: one.asked / one.count):.3f};"
-        f" {find_middle(lambda one: one.all_calls / one.count):.2f}",
     )
     tell(
         "the same in time of the processor alone",
@@ -109,13 +100,8 @@ def observe_history(url, folder):
         signatures = list(found.scalars())
         size = measure_size(database, settings)
     database.close_all()
-    calls = requests.get(url + "/stats", timeout=5).json()["calls"]
-    bodies, plain, plain_cpu = clock(lambda: fetch_all(url, signatures, folder / "plain.db"))
-    _, floor, _ = clock(lambda: insert_all(bodies, folder / "floor.db"))
-    return Observed(
-        *(len(signatures), ours, ours_cpu, plain, plain_cpu, floor),
-        *(calls["getTransaction"], sum(calls.values()), size, empty),
-    )
+    _, plain, plain_cpu = clock(lambda: fetch_all(url, signatures, folder / "plain.db"))
+    return Observed(len(signatures), ours, ours_cpu, plain, plain_cpu, size, empty)
 
 
 def measure_size(database, settings):
@@ -125,10 +111,8 @@ def measure_size(database, settings):
 
 
 def fetch_all(url, signatures, file):
-    """The answers' bytes, each fetched, parsed and stored by itself: as plain as a script can be,
-    with the quickest reader of JSON, over one connection that is kept.
-    """
-    line, store, bodies = HTTPConnection(urlsplit(url).netloc), open_store(file), []
+    """Fetch, parse and store each by itself, over one connection."""
+    line, store = HTTPConnection(urlsplit(url).netloc), open_store(file)
     for number, signature in enumerate(signatures):
         asked = {
             "jsonrpc": "2.0",
@@ -137,15 +121,7 @@ def fetch_all(url, signatures, file):
             "params": [signature, GIVEN],
         }
         line.request("POST", "/", orjson.dumps(asked), {"Content-Type": "application/json"})
-        bodies.append(line.getresponse().read())
-        insert(store, bodies[-1])
-    return bodies
-
-
-def insert_all(bodies, file):
-    store = open_store(file)
-    for body in bodies:
-        insert(store, body)
+        insert(store, line.getresponse().read())
 
 
 def open_store(file):

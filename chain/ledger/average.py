@@ -1,4 +1,4 @@
-"""Results of sales by average cost, to compare with tools that count so. Pure."""
+"""Results by average cost, for comparison with tools that use it. Pure."""
 
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Portion(NamedTuple):
-    """Raw units of known cost, what they cost in lamports, and raw units of unknown cost."""
+    """Raw units with a known cost, their cost in lamports, and raw units with an unknown cost."""
 
     known: int
     cost: int
@@ -15,7 +15,7 @@ class Portion(NamedTuple):
 
 @dataclass(slots=True)
 class Pool:
-    """All that is held of a mint: what has a known cost shares one average."""
+    """All holdings of a mint. Units with a known cost share one average."""
 
     known: int = 0
     cost: int = 0
@@ -27,7 +27,7 @@ class Pool:
         self.unknown += portion.unknown
 
     def take(self, amount: int) -> Portion:
-        """Take from both parts in proportion; what exceeds the pool has an unknown cost."""
+        """Take from both parts in proportion. Units beyond the pool have an unknown cost."""
         held = self.known + self.unknown
         here = min(amount, held)
         unknown = here * self.unknown // held if held else 0
@@ -41,14 +41,14 @@ class Pool:
 
 @dataclass
 class AverageCost:
-    """`realized` in lamports; `matched`: sales whose cost is known but for dust."""
+    """`realized` in lamports; `matched`: sales with a known cost, ignoring dust."""
 
     realized: int = 0
     matched: int = 0
     pools: defaultdict[str, Pool] = field(default_factory=lambda: defaultdict(Pool))
 
     def add(self, mint: str, amount: int, cost: int | None) -> None:
-        """Take in raw units at a cost, or at an unknown one (None)."""
+        """Add raw units at a cost, or at an unknown one (None)."""
         pool = self.pools[mint]
         if cost is None:
             pool.unknown += amount
@@ -60,18 +60,18 @@ class AverageCost:
         return self.pools[mint].take(amount)
 
     def sell(self, sold: Portion, proceeds: int) -> None:
-        """Count a sale; proceeds in lamports are shared by quantity."""
+        """Book a sale. Its proceeds (lamports) are split by quantity."""
         if sold.known:
             self.realized += proceeds * sold.known // (sold.known + sold.unknown) - sold.cost
             self.matched += is_dust(sold.unknown, sold.known + sold.unknown)
 
     def count(self, result: int) -> None:
-        """Count a sale whose result in lamports needs no pool."""
+        """Book a sale whose result (lamports) needs no pool."""
         self.realized += result
         self.matched += 1
 
     def carry(self, given: Portion, mint: str, amount: int, spent: int) -> None:
-        """Exchange a portion for another mint, which takes over its cost and known spending."""
+        """Exchange a portion for another mint, which inherits its cost and known spending."""
         whole = given.known + given.unknown
         unknown = amount * given.unknown // whole
         cost = given.cost + spent * given.known // whole
@@ -79,5 +79,7 @@ class AverageCost:
 
 
 def is_dust(unknown: int, amount: int) -> bool:
-    """Dust that a stranger sent (below a thousandth of a sale) must not cost the word "matched"."""
+    """Whether unknown units are dust (below a thousandth of a sale), which doesn't make the sale
+    unmatched.
+    """
     return unknown * 1000 < amount

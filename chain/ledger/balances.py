@@ -1,4 +1,4 @@
-"""The chain of balances: an account must begin with what it had before, or a gap is known."""
+"""The chain of balances: each account must start with its previous balance, or there is a gap."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from chain.reading.quotes import MINTS
 
 @dataclass(frozen=True)
 class Gap:
-    """Slots around a break in the chain of balances (closed interval), and why."""
+    """Slots around a break in the chain of balances (closed interval), and the reason."""
 
     from_slot: int
     to_slot: int
@@ -21,7 +21,7 @@ class Gap:
 
 
 class Seen(NamedTuple):
-    """The last that a transaction said of an own account."""
+    """The latest known state of an own account."""
 
     slot: int
     mint: str | None
@@ -33,7 +33,9 @@ class Seen(NamedTuple):
         return bool(self.amount or self.lamports)
 
     def joins(self, mint: str | None, amount: int, lamports: int) -> bool:
-        """Is this what the account still held? Closed, it may be opened for any mint."""
+        """Whether this matches the account's last balance. A closed account may be reopened for any
+        mint.
+        """
         is_same = self.mint == mint or not self.is_open
         return is_same and (self.amount, self.lamports) == (amount, lamports)
 
@@ -51,26 +53,26 @@ class BalanceChain:
     untouched: dict[str, Opening] = field(default_factory=dict)
     expected: dict[str, Opening] = field(default_factory=dict)
     gap_starts: dict[str | None, int] = field(default_factory=dict)
-    # the same two, as these entries tell
+    # the same two, as these entries show them
     found: dict[str, Opening] = field(default_factory=dict)
     found_gap_starts: dict[str | None, int] = field(default_factory=dict)
     seen: dict[str, Seen] = field(default_factory=dict)
     gaps: list[Gap] = field(default_factory=list)
-    # mints with inventory older than what was observed
+    # mints with holdings older than the observed history
     openings: set[str] = field(default_factory=set)
-    # some own account held something before its first transaction
+    # an own account had a balance before its first transaction
     opened: bool = False
     count: int = 0
     first_slot: int | None = None
     last_slot: int | None = None
-    # mints whose history has an open gap; None: the whole wallet's
+    # mints whose history has an open gap; None: the whole wallet
     broken: set[str | None] = field(default_factory=set)
-    # mints of which something was booked, and those of which lots left, with the last slot
+    # mints booked so far, and mints that lots left, with the last slot
     moved: set[str] = field(default_factory=set)
     taken: dict[str, int] = field(default_factory=dict)
     # before the first transaction every own balance was 0
     _born: bool = False
-    # something was found that what is booked already lacks
+    # a discovery that changes what is already booked
     _late: bool = False
     # of the last transaction in its slot
     _place: int = 0
@@ -81,13 +83,15 @@ class BalanceChain:
         self.openings |= {opening.mint for opening in self.untouched.values()}
 
     def restart(self) -> "BalanceChain":
-        """An empty chain for the same entries that knows their beginning."""
+        """Return an empty chain for the same entries that knows their start."""
         still = {a: opening for a, opening in self.untouched.items() if a not in self.seen}
         return BalanceChain(still, dict(self.found), dict(self.found_gap_starts))
 
     @property
     def stale(self) -> bool:
-        """Was anything booked with another beginning, or other gaps, than the entries show?"""
+        """Whether anything was booked with a different start or different gaps than the entries
+        show.
+        """
         laid = self.untouched | self.expected
         return (
             self._late
@@ -98,7 +102,7 @@ class BalanceChain:
         )
 
     def is_broken(self, mint: str | None, money: str) -> bool:
-        """Does the history of a mint, or of the money it is paid in, have a gap?"""
+        """Whether the history of a mint, or of its currency, has a gap."""
         broken = self.broken
         return bool(broken) and (None in broken or mint in broken or money in broken)
 
@@ -114,7 +118,7 @@ class BalanceChain:
                 self.broken.add(mint)
 
     def follow(self, entry: Entry, balance: Balance) -> Seen | None:
-        """Note what an account holds now; return what was known of it before."""
+        """Record an account's new balance. Return its previous state."""
         last = self.seen.get(balance.address)
         self.seen[balance.address] = Seen(
             entry.slot, balance.mint, balance.after, balance.lamports_after
@@ -122,14 +126,15 @@ class BalanceChain:
         return last
 
     def open_account(self, entry: Entry, balance: Balance) -> Opening | None:
-        """Note an account's first sight; return the opening inventory to lay. What is booked stays
-        right only if nothing of its mint was booked yet.
+        """Record an account's first appearance. Return its opening inventory.
+
+        Earlier bookings stay correct only if nothing of its mint was booked yet.
         """
         self.found.pop(balance.address, None)
         if not balance.before and not balance.lamports_before:
             return None
         self.opened = True
-        # the wallet's beginning was seen, this account's was not
+        # the wallet's start was observed, but not this account's
         if self._born:
             first = entry.slot if self.first_slot is None else self.first_slot
             self._break(Gap(first, entry.slot, "opening_balance"), balance.mint)
@@ -145,9 +150,9 @@ class BalanceChain:
         return opening
 
     def break_chain(self, entry: Entry, last: Seen, balance: Balance) -> Mapping[str, int]:
-        """Note a break; return by how many raw units of which mints the account changed there."""
+        """Record a break. Return the account's unexplained change in raw units by mint."""
         gap = Gap(last.slot, entry.slot, "balance_break")
-        # Opened for another mint unobserved, both histories lack what happened between.
+        # Reopened for another mint without being observed: both histories have a gap.
         more: dict[str | None, int] = {last.mint: -last.amount} if last.is_open else {}
         if balance.before or balance.lamports_before:
             more[balance.mint] = more.get(balance.mint, 0) + balance.before
@@ -156,8 +161,10 @@ class BalanceChain:
         return {mint: units for mint, units in more.items() if units and mint and has_lots(mint)}
 
     def _break(self, gap: Gap, mint: str | None) -> None:
-        """No sale after a gap's beginning has a result, even if the gap shows only later, on
-        another account of the mint. A gap in a stablecoin is one in all that is paid in it.
+        """Open a gap. No sale after its start has a result, even if the gap is found later on
+        another account of the mint.
+
+        A gap in a stablecoin affects everything paid in it.
         """
         mint = mint if has_lots(mint) else None
         if gap not in self.gaps:

@@ -10,20 +10,21 @@ from chain.reading.answers import Holding
 from chain.reading.effects import Balance
 from chain.reading.entries import Entry
 
-# The most receipts of one slot whose order is searched for; that of more stays unresolved.
+# Maximum receipts per slot whose order is searched for; more stay unresolved.
 MAX_TO_ORDER = 7
 UNRESOLVED = "order_unresolved"
-# States of a coverage, the worst first.
+# Coverage states, worst first.
 STATES = ("none", "backfilling", "partial", "complete")
 
 
 def order_entries(entries: Iterable[Entry], seen: Mapping[str, Seen] | None = None) -> list[Entry]:
-    """Entries by slot, then transactionIndex; without one, in the only order in which balances
-    join. An unresolved order is by signature, flagged `order_unresolved`. `seen`: what was booked
-    before.
+    """Sort entries by slot, then transactionIndex; without one, in the only order in which balances
+    match.
+
+    An unresolved order is by signature, flagged `order_unresolved`. `seen`: what was booked before.
     """
     listed = list(entries)
-    # The usual case of a rebuild, which would copy all accounts for each transaction.
+    # Usual case of a rebuild: avoids copying all accounts for each transaction.
     if len(listed) < 2:
         return listed
     by_place = sorted(listed, key=lambda e: (e.slot, e.tx_index or 0, e.signature))
@@ -44,7 +45,7 @@ def _after(entry: Entry) -> dict[str, Seen]:
 
 
 def _begun(entry: Entry) -> Iterable[Balance]:
-    """The first balance of each account, which may be closed and opened again."""
+    """Return each account's first balance; it may be closed and reopened."""
     return {balance.address: balance for balance in reversed(entry.balances)}.values()
 
 
@@ -54,7 +55,7 @@ def _is_joined(balance: Balance, held: Mapping[str, Seen]) -> bool:
 
 
 def find_overtaken(entries: Iterable[Entry], seen: Mapping[str, Seen]) -> set[str]:
-    """Accounts that don't begin with what the last transaction left: one is missing between."""
+    """Return accounts that don't start with the previous transaction's balance: one is missing."""
     held, overtaken = dict(seen), set()
     for entry in order_entries(entries, seen):
         overtaken |= {b.address for b in _begun(entry) if not _is_joined(b, held)}
@@ -63,7 +64,7 @@ def find_overtaken(entries: Iterable[Entry], seen: Mapping[str, Seen]) -> set[st
 
 
 def _order_by_balances(group: list[Entry], held: Mapping[str, Seen]) -> list[Entry]:
-    """After a gap no order joins what was held before; then only balances inside the slot count."""
+    """After a gap no order matches earlier balances; then only balances within the slot count."""
     if len(group) <= MAX_TO_ORDER:
         orders = _search(group, held) or _search(group, {})
         if len(orders) == 1:
@@ -74,7 +75,7 @@ def _order_by_balances(group: list[Entry], held: Mapping[str, Seen]) -> list[Ent
 def _search(
     rest: list[Entry], held: Mapping[str, Seen], path: tuple[Entry, ...] = ()
 ) -> list[list[Entry]]:
-    """List at most two orders of `rest` in which every balance joins: two are ambiguous."""
+    """Return at most two orders of `rest` in which all balances match. Two means ambiguous."""
     if not rest:
         return [list(path)]
     orders: list[list[Entry]] = []
@@ -86,12 +87,12 @@ def _search(
 
 
 def is_explained(seen: Seen | None, held: Holding) -> bool | None:
-    """Does a node's balance match the ledger? None: the node is behind the ledger."""
+    """Whether a node's balance matches the ledger; None if the node is behind the ledger."""
     if seen is None:
         return (held.amount, held.lamports) == (0, 0)
     if held.slot < seen.slot:
         return None
-    # A node's answer names the mint only where there is something of it.
+    # A node's answer names the mint only if the balance isn't zero.
     return seen.joins(held.mint or seen.mint, held.amount, held.lamports)
 
 
@@ -120,14 +121,14 @@ class Progress:
     # NEAR_LIMIT_PERCENT
     filled: int = 0
     program: bool = False
-    # It was disconnected before everything it did was observed.
+    # Disconnected before all its activity was observed.
     given_up: bool = False
-    # Why observing fails now, as a sentence; it is tried again.
+    # Why observing currently fails, as a sentence; it will be retried.
     trouble: str | None = None
 
 
 def decide_state(chain: BalanceChain, progress: Progress) -> tuple[str, list[Gap], str | None]:
-    """(state, gaps, note). `complete` only if the chain of balances holds end to end."""
+    """Return (state, gaps, note). `complete` requires an unbroken chain of balances."""
     state, gaps, note = _decide_state(chain, progress)
     if progress.given_up:
         note = _join_notes(note, GIVEN_UP)
@@ -148,14 +149,13 @@ def add_trouble(note: str | None, trouble: str | None) -> str | None:
 
 
 IS_PROGRAM = "This address is a program, not a wallet: it is not observed."
-NOT_POLLED = "This wallet has not been looked at yet."
+NOT_POLLED = "This wallet hasn't been checked yet."
 FETCHING = (
-    "Activity of this wallet is still being fetched; until all of it is here, results may be"
-    " missing."
+    "This wallet's activity is still being fetched. Results may be incomplete until it is done."
 )
 # From this percentage on, the note says that a wallet is close to a limit.
 NEAR_LIMIT_PERCENT = 80
-# In all notes about limits.
+# Part of all notes about limits.
 OF_LIMITS = "this service's limit"
 NEAR_LIMIT = f"This wallet is at {{}}% of {OF_LIMITS} for one wallet."
 CAPPED = f"This wallet has more transactions than {OF_LIMITS} for one; the oldest aren't loaded."
@@ -167,20 +167,17 @@ HAS_GAPS = (
     "Some of this wallet's activity could not be found. Sales after that point show no result"
     " until it is found."
 )
-STUCK = (
-    "Some receipts are known to exist but could not be fetched yet; they are asked for again and"
-    " again."
-)
+STUCK = "Some transactions exist but couldn't be fetched yet. They will be retried."
 GIVEN_UP = (
-    "This wallet was given up, and what it did just before has not all been seen; it is looked at"
-    " for a day after that at most."
+    "This wallet was disconnected before all its earlier activity was seen. It is checked for up"
+    " to a day after that."
 )
 UNCONFIRMED = (
-    "Everything found so far has been fetched; a second look over the whole history is still to"
-    " confirm that nothing is missing."
+    "Everything found so far has been fetched. A second scan of the whole history will confirm"
+    " that nothing is missing."
 )
 OLDER = (
-    "This wallet is older than the history that can still be fetched: what it held before that has"
+    "This wallet is older than the history that can still be fetched. Tokens it already held have"
     " an unknown cost."
 )
 
@@ -209,7 +206,7 @@ def _decide_state(chain: BalanceChain, progress: Progress) -> tuple[str, list[Ga
 
 
 def _list_gaps(chain: BalanceChain, progress: Progress) -> list[Gap]:
-    """Breaks in the chain, balances it does not lead to, and refused receipts."""
+    """List breaks in the chain, unexplained balances, and refused receipts."""
     gaps = {*chain.gaps}
     gaps |= {Gap(first, last, "closing_balance") for _, first, last in progress.unexplained}
     gaps |= {Gap(slot, slot, f"receipt_refused: {why}") for slot, why in progress.refused}

@@ -1,4 +1,4 @@
-"""What a wallet left at venues and got back, and which fills of orders have a price. Pure."""
+"""What a wallet deposited at venues and got back, and which order fills have a price. Pure."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -14,17 +14,17 @@ from chain.reading.quotes import MONEY
 
 @dataclass
 class Deposits:
-    """Raw units by (venue's account, mint), lamports under wrapped SOL: of any mint at order books,
-    of money in orders and at lenders.
+    """Raw units by (venue's account, mint), lamports under wrapped SOL: any mint at order books,
+    SOL and stablecoins in orders and at lenders.
     """
 
     held: dict[tuple[str, str], int] = field(default_factory=dict)
-    # By mint, the sum of what is above 0.
+    # By mint, the sum of positive amounts.
     parked: Counter[str] = field(default_factory=Counter)
 
     def follow(self, entry: Entry) -> Entry:
-        """Count an entry in. Return it without a price if it is a trade at an order book that holds
-        more of the wallet's than came back: the venue may have paid that out.
+        """Book an entry. Return it without a price if it is a trade at an order book that still has
+        some of the wallet's deposits: the venue may have paid those out.
         """
         is_priced = entry.kind in TRADES and UNEXPLAINED not in entry.flags
         if is_priced and any([self.held.get(row[:2], 0) > 0 for row in entry.others]):
@@ -43,7 +43,7 @@ class Deposits:
                 self._change((address, mint), after - before)
 
     def _change(self, key: tuple[str, str], amount: int, borrowed: bool = False) -> None:
-        """`borrowed`: the amount may fall below 0, since a loan is paid back later."""
+        """`borrowed`: the amount may fall below 0, since a loan is repaid later."""
         held = self.held.get(key, 0)
         left = held + amount
         self.parked[key[1]] += max(0, left) - max(0, held)
@@ -53,7 +53,9 @@ class Deposits:
             self.held.pop(key, None)
 
     def read_fill(self, entry: Entry, escrows: Mapping[str, Escrow]) -> Fill | None:
-        """None if someone may have paid out of pocket, or the order's opening wasn't observed."""
+        """Return a fill's price; None if a third party may have paid, or the order's opening wasn't
+        observed.
+        """
         if entry.kind != "order_fill" or UNEXPLAINED in entry.flags:
             return None
         returned: Counter[str] = Counter()
@@ -72,7 +74,7 @@ class Deposits:
 def _price_fill(
     gains: Mapping[str, int], returned: Counter[str], market: Mapping[str, int]
 ) -> Fill | None:
-    """Did swaps pay all that was gained, and take nothing but what left the order?"""
+    """Whether swaps paid everything that was gained, and used only what left the order."""
     tokens = [mint for mint in gains if mint != WRAPPED_SOL]
     given = [mint for mint in returned if mint != WRAPPED_SOL]
     is_paid = all(gain <= max(0, market.get(mint, 0)) for mint, gain in gains.items())

@@ -1,4 +1,4 @@
-"""What a wallet holds, with its cost in one money: lots by mint, and escrows. Pure."""
+"""A wallet's holdings with their cost in one currency: lots by mint, and escrows. Pure."""
 
 from bisect import insort
 from collections.abc import Iterable, Mapping
@@ -8,12 +8,12 @@ from typing import NamedTuple
 from chain.ledger.average import AverageCost, Pool, Portion
 from chain.ledger.lots import UNDATED, Lot, Opening, Slice, group_slices, share
 
-# The money of an inventory that counts in lamports; any other is the mint of a stablecoin.
+# The currency of an inventory in lamports; any other is a stablecoin's mint.
 SOL = ""
 
 
 class Position(NamedTuple):
-    """Raw units held of a mint; `cost` of the known part, None if there is none."""
+    """Raw units held of a mint; `cost`: of the part with a known cost, or None."""
 
     mint: str
     amount: int
@@ -23,7 +23,7 @@ class Position(NamedTuple):
 
 
 class Cut(NamedTuple):
-    """What was taken out: slices of the oldest lots, and the same by the average cost."""
+    """What was taken out: slices of the oldest lots, and the same by average cost."""
 
     slices: list[Slice]
     portion: Portion
@@ -38,7 +38,7 @@ class Released(NamedTuple):
 
 
 class Carried(NamedTuple):
-    """Slices that were given away and became one lot, and their share of the money spent."""
+    """Slices that were exchanged into one lot, and their share of the money spent."""
 
     slices: list[Slice]
     spent: int
@@ -46,7 +46,7 @@ class Carried(NamedTuple):
 
 @dataclass
 class Escrow:
-    """What an order holds back of a mint, oldest first; it keeps its cost."""
+    """What an order locks of a mint, oldest first, with its cost."""
 
     mint: str
     slices: list[Slice] = field(default_factory=list)
@@ -62,7 +62,7 @@ NOTHING = Cut([], Portion(0, 0, 0))
 
 @dataclass(slots=True)
 class Held:
-    """Units of known cost that are held of a mint, escrows included, and that cost."""
+    """Units of a mint with a known cost, including escrows, and that cost."""
 
     units: int = 0
     cost: int = 0
@@ -70,11 +70,10 @@ class Held:
 
 @dataclass(slots=True)
 class KnownCost:
-    """What is held at a cost that began at `begins` (UTC ms) or later, escrows included, and in
-    `cost` all of that cost.
+    """Holdings whose cost dates from `begins` (UTC ms) or later, including escrows, and their total
+    `cost`.
 
-    Of the latest entry, `arrived` has the cost of new lots by mint, and `touched` all mints that
-    moved.
+    For the latest entry, `arrived`: the cost of new lots by mint; `touched`: all mints that moved.
     """
 
     begins: int = UNDATED
@@ -84,7 +83,7 @@ class KnownCost:
     touched: set[str] = field(default_factory=set)
 
     def begin(self) -> None:
-        """Forget what the latest entry moved."""
+        """Clear the latest entry's data."""
         if self.touched:
             self.arrived, self.touched = {}, set()
 
@@ -94,7 +93,7 @@ class KnownCost:
             self.arrived[mint] = self.arrived.get(mint, 0) + cost
 
     def take(self, mint: str, slices: Iterable[Slice], sign: int = -1) -> None:
-        """Count slices out, or with sign 1 back in."""
+        """Count slices out or, with sign 1, back in."""
         for one in slices:
             if one.cost is not None and one.since >= self.begins:
                 self._change(mint, sign * one.amount, sign * one.cost)
@@ -111,22 +110,23 @@ class KnownCost:
 
 @dataclass
 class Inventory:
-    """What is held, with its cost in `money`, of which itself there are no lots. All inventories of
-    a wallet hold the same units in the same order; only what they cost differs.
+    """Holdings with their cost in `money`, which itself has no lots.
+
+    All inventories of a wallet have the same units in the same order; only their costs differ.
     """
 
     money: str = SOL
-    # mint -> lots with something left, oldest first
+    # mint -> lots that aren't empty, oldest first
     lots: dict[str, list[Lot]] = field(default_factory=dict)
     # by token account
     escrows: dict[str, Escrow] = field(default_factory=dict)
     average: AverageCost = field(default_factory=AverageCost)
-    # of all history, and of the attachment that is watched
+    # for all history, and for the current attachment
     known_costs: list[KnownCost] = field(default_factory=lambda: [KnownCost()])
     _count: int = 0
 
     def convert(self, money: str) -> "Inventory":
-        """The same lots at unknown cost: nothing was paid in this money so far."""
+        """Return the same lots at unknown cost: nothing was paid in this currency so far."""
         other = Inventory(money, _count=self._count)
         other.known_costs = [KnownCost(one.begins) for one in self.known_costs]
         for mint, pool in self.average.pools.items():
@@ -143,7 +143,7 @@ class Inventory:
         return other
 
     def lay(self, opening: Opening) -> None:
-        """Put opening inventory before all that was booked."""
+        """Insert opening inventory before everything booked."""
         if opening.mint == self.money:
             return
         lot = Lot(opening.rank, None, opening.amount, None, opening.amount, None)
@@ -158,7 +158,7 @@ class Inventory:
         cost: int | None = None,
         since: int = UNDATED,
     ) -> None:
-        """Add a lot, of known or unknown (None) cost. `since`: UTC ms."""
+        """Add a lot with a known or unknown (None) cost. `since`: UTC ms."""
         if mint != self.money:
             self._append(mint, origin, amount, cost, since)
             self.average.add(mint, amount, cost)
@@ -174,7 +174,7 @@ class Inventory:
                 known.arrive(mint, amount, cost, since)
 
     def watch(self, begins: int | None) -> None:
-        """Count what is held at a cost from `begins` (UTC ms) on, apart from all history."""
+        """Track holdings with a cost from `begins` (UTC ms) on, separately from all history."""
         del self.known_costs[1:]
         if begins is not None:
             self.known_costs.append(self.count_held(begins))
@@ -194,7 +194,9 @@ class Inventory:
             known.take(mint, slices, sign)
 
     def cut(self, mint: str, amount: int) -> Cut:
-        """Take the oldest lots. Only in a broken chain, more than there is: of unknown origin."""
+        """Take the oldest lots. If a broken chain asks for more than there is, the rest is of
+        unknown origin.
+        """
         if mint == self.money:
             return NOTHING
         lots, slices, missing = self.lots.get(mint, []), [], amount
@@ -219,8 +221,10 @@ class Inventory:
         when: int,
         spent: int,
     ) -> list[Carried]:
-        """Add lots of `mint` that take over the cost of the slices given for them, and their share
-        of the money spent. One slice of unknown cost makes a lot's cost unknown. `when`: UTC ms.
+        """Add lots of `mint` that inherit the cost of the slices exchanged for them, and their
+        share of the money spent.
+
+        One slice of unknown cost makes a lot's cost unknown. `when`: UTC ms.
         """
         groups = group_slices(cut.slices, amount)
         sizes = [sum(one.amount for one in group) for group in groups]
@@ -242,8 +246,10 @@ class Inventory:
         self._follow(mint, cut.slices, 1)
 
     def release(self, address: str, mint: str, quantity: int) -> Released:
-        """Take slices out of an escrow, oldest first. Units that the books lack come last, at an
-        unknown cost: anyone can send tokens to an escrow.
+        """Take slices out of an escrow, oldest first.
+
+        Units that the books lack come last, at an unknown cost: anyone can send tokens to an
+        escrow.
         """
         escrow, missing = self.escrows[address], max(0, quantity)
         out: list[Slice] = []
@@ -263,8 +269,8 @@ class Inventory:
         return Released(mint, out, escrow.pool.take(sum(one.amount for one in out)))
 
     def put_back(self, released: Released, room: int) -> list[Slice]:
-        """Put at most `room` raw units back at their cost and place in the queue; return the rest
-        with its cost (a withheld transfer fee does not come back).
+        """Put up to `room` raw units back with their cost and place in the queue. Return the rest
+        with its cost (withheld transfer fees don't come back).
         """
         lost, left = [], room
         for one in released.slices:
@@ -286,7 +292,7 @@ class Inventory:
         return lost
 
     def list_positions(self, decimals: Mapping[str, int], begins: int = UNDATED) -> list[Position]:
-        """Positions by mint, without escrows. `decimals` by mint; `begins` as in KnownCost."""
+        """List positions by mint, without escrows. `decimals` by mint; `begins` as in KnownCost."""
         return [
             _make_position(mint, lots, decimals[mint], begins)
             for mint, lots in sorted(self.lots.items())

@@ -41,12 +41,12 @@ from chain.reading.quotes import MINTS
 
 WHOLE: Key = (SOL, ALL_HISTORY)
 
-# Raw changes by mint, all above 0.
+# Raw changes by mint, all positive.
 Amounts = dict[str, int]
 
 
 def split_changes(tokens: Iterable[tuple[str, int, int]]) -> tuple[Amounts, Amounts]:
-    """Part ((mint, raw change, decimals), ...) into (what rose, what fell)."""
+    """Split ((mint, raw change, decimals), ...) into (increases, decreases)."""
     rose: Amounts = {}
     fell: Amounts = {}
     for mint, change, _ in tokens:
@@ -58,14 +58,14 @@ def split_changes(tokens: Iterable[tuple[str, int, int]]) -> tuple[Amounts, Amou
 
 
 def find_traded(entry: Entry, amounts: Amounts) -> str:
-    """The mint of one side of a trade, residues aside."""
+    """Return the mint of one side of a trade, ignoring residues."""
     if entry.mint in amounts:
         return entry.mint
     return next(mint for mint in amounts if mint not in entry.residues)
 
 
 def find_escrow(entry: Entry, mint: str) -> tuple[int, str]:
-    """(raw units, address) of the account that received most of a mint, or (0, "")."""
+    """Return (raw units, address) of the account that received most of a mint, or (0, "")."""
     gains = [
         (after - before, address)
         for address, of, before, after in entry.others
@@ -83,18 +83,18 @@ class Ledger:
     backfilled: bool = True
     spans: Spans = field(default_factory=Spans)
     chain: BalanceChain = field(default_factory=BalanceChain)
-    # by money, in the order in which they were first held
+    # by currency, in the order in which they were first held
     inventories: dict[str, Inventory] = field(default_factory=lambda: {SOL: Inventory()})
     accounts: dict[Key, Account] = field(
         default_factory=lambda: defaultdict(Account, {WHOLE: Account()})
     )
     decimals: dict[str, int] = field(default_factory=dict)
     deposits: Deposits = field(default_factory=Deposits)
-    # of the latest block time so far, counted from 1970
+    # hour of the latest block time so far, counted from 1970
     hour: int = 0
-    # by money, what was parked when the open attachment began
+    # by currency, deposits when the open attachment began
     _parked_before: dict[str, int] = field(default_factory=dict)
-    # by money, mints whose cost a swap carried over from one with a gap
+    # by currency, mints whose cost a swap carried over from a mint with a gap
     _doubted: dict[str, set[str]] = field(default_factory=lambda: {SOL: set()})
 
     def __post_init__(self) -> None:
@@ -121,17 +121,17 @@ class Ledger:
         return totals.reconcile(self.inventories[money].known_costs[0].cost)
 
     def find_imbalances(self) -> dict[str, int]:
-        """Raw units by mint that the books in stablecoins leave over: a bug."""
+        """Return raw units by mint that don't add up in the stablecoin books, which is a bug."""
         found = {money: self.reconcile(money).imbalance for money in self.inventories if money}
         return {money: raw for money, raw in sorted(found.items()) if raw}
 
     def find_holdings(self) -> dict[int, Holdings]:
-        """By number of the attachment."""
+        """Return holdings by attachment id."""
         held = self.spans.count_held(self._count_positions)
         return {number: Holdings(n, self._find_realized(number)) for number, n in held.items()}
 
     def find_forward_realized(self) -> int | None:
-        """Lamports realized in all attachments; None for a wallet that was never attached."""
+        """Return lamports realized in all attachments; None if the wallet was never attached."""
         spans = self.spans.spans
         return sum(self._find_realized(span.number) for span in spans) if spans else None
 
@@ -144,7 +144,7 @@ class Ledger:
         return sum(one.cost is not None for one in positions)
 
     def apply(self, entry: Entry) -> dict[Key, Booked]:
-        """Book one entry, in chain order; return what it made, by money and view."""
+        """Book one entry, in chain order. Return its results by currency and view."""
         self._turn(entry)
         if entry.block_time is not None:
             self.hour = max(self.hour, entry.block_time // HOUR_SECONDS)
@@ -169,9 +169,10 @@ class Ledger:
         return made
 
     def _sum_unsold(self, key: Key, known: KnownCost) -> int:
-        """What the worst case takes as lost, in raw units of a money: all known cost of what is
-        held, and the money that is parked at venues and in orders; of an attachment, only what was
-        parked since it began.
+        """Return what the worst case counts as lost, in raw units of a currency.
+
+        All known cost of holdings, and deposits at venues and in orders; for an attachment, only
+        deposits since it began.
         """
         money, view = key
         parked = self.deposits.parked[money or WRAPPED_SOL]
@@ -180,7 +181,7 @@ class Ledger:
         return known.cost + parked
 
     def _turn(self, entry: Entry) -> None:
-        """Close and begin attachments; count what is held at a cost since the open one."""
+        """Close and open attachments. Count holdings with a cost since the open one began."""
         before = self.spans.open
         self.spans.turn(entry, self._count_positions)
         span = self.spans.open
@@ -192,7 +193,7 @@ class Ledger:
                 known.begin()
 
     def list_known_costs(self) -> Iterator[tuple[Key, KnownCost]]:
-        """What is held by money and view, of all history and of the open attachment."""
+        """Return holdings by currency and view, for all history and for the open attachment."""
         span = self.spans.open
         views = (ALL_HISTORY, span.number) if span else (ALL_HISTORY,)
         for money, inventory in self.inventories.items():
@@ -231,7 +232,7 @@ class Ledger:
         )
 
     def _spread_doubt(self, moved: Moved) -> None:
-        """Doubt what was received: after a gap, the carried cost may be another lot's."""
+        """Mark received mints as doubtful: after a gap, the carried cost may be another lot's."""
         if moved.got is None:
             return
         for money, doubted in self._doubted.items():
@@ -239,7 +240,9 @@ class Ledger:
                 doubted.add(moved.got)
 
     def _adopt(self, entry: Entry) -> None:
-        """Begin to count in stablecoins that this entry is the first to hold, at unknown cost."""
+        """Start an inventory for each stablecoin that this entry is the first to hold, at unknown
+        cost.
+        """
         for balance in entry.balances:
             money = balance.mint
             if money not in MINTS or money in self.inventories:
@@ -254,7 +257,7 @@ class Ledger:
                 totals.opening = totals.closing = held
 
     def _move(self, entry: Entry, inventory: Inventory, moved: Moved, fill: Fill | None) -> None:
-        """Move the trade, and what passed beside its venue: arrivals first, departures last."""
+        """Move the trade, and everything outside its venue: arrivals first, departures last."""
         arrived, left = split_changes(entry.beside_tokens)
         self._put_unknown(entry, inventory, arrived)
         if entry.kind.startswith("order_"):
@@ -276,14 +279,15 @@ class Ledger:
             mint = find_traded(entry, rose)
             paid = -entry.venue_sol if inventory.money == SOL else None
             self._put(entry, inventory, mint, rose.pop(mint), paid)
-        # Without a price: what fell took its cost along, what rose has an unknown one.
+        # Without a price, outgoing units take their cost along and incoming ones have an unknown
+        # cost.
         self._drop(inventory, moved, fell)
         self._put_unknown(entry, inventory, rose)
 
     def _exchange(
         self, entry: Entry, inventory: Inventory, moved: Moved, rose: Amounts, fell: Amounts
     ) -> None:
-        """One mint for another: in the money of an inventory, a purchase or a sale."""
+        """Exchange one mint for another; in the inventory's own currency, a purchase or a sale."""
         given, got = find_traded(entry, fell), find_traded(entry, rose)
         amount = fell.pop(given)
         if inventory.money == given:
@@ -349,7 +353,7 @@ class Ledger:
                 self._put(entry, inventory, got, amount, paid if is_known else None)
 
     def _fill_escrows(self, entry: Entry, inventory: Inventory, fell: Amounts) -> Amounts:
-        """Move into the escrow of each mint what reached it; return the rest of what fell."""
+        """Move what reached an escrow into it, by mint. Return the remaining decreases."""
         rest = dict(fell)
         for mint, amount in fell.items():
             reached, address = find_escrow(entry, mint)
@@ -379,12 +383,12 @@ class Ledger:
         return inventory.cut(mint, amount)
 
     def _drop(self, inventory: Inventory, moved: Moved, fell: Amounts) -> None:
-        """Take lots out without a sale."""
+        """Remove lots without a sale."""
         for mint, amount in fell.items():
             moved.left.append((mint, self._cut(inventory, mint, amount).slices))
 
     def _check_chain(self, entry: Entry, balance: Balance, moved: dict[str, Moved]) -> None:
-        """What an account held before this entry must be what the last one left it with."""
+        """Check that each account starts this entry with its previous balance."""
         last = self.chain.follow(entry, balance)
         joins = last is not None and last.joins(
             balance.mint, balance.before, balance.lamports_before
@@ -409,7 +413,7 @@ class Ledger:
                     self._drop(inventory, moved[money], {mint: -more})
 
     def _count_money(self, money: str, last: Seen | None, balance: Balance, joins: bool) -> None:
-        """Follow how much money the own accounts hold, and what of it no transaction explains."""
+        """Track SOL and stablecoins in own accounts, and what no transaction explains."""
         totals = self.accounts[money, ALL_HISTORY].totals
         known = count_money(money, last.mint, last.amount, last.lamports) if last else 0
         after = count_money(money, balance.mint, balance.after, balance.lamports_after)
@@ -423,8 +427,9 @@ class Ledger:
 
 
 def _release(entry: Entry, inventory: Inventory) -> list[Released]:
-    """What left the wallet's escrows. Units that the books lack leave only in a fill: what else
-    comes back is an arrival.
+    """Return what left the wallet's escrows.
+
+    Units that the books lack leave only in a fill: anything else that comes back is an arrival.
     """
     out = []
     for address, mint, before, after in entry.others:

@@ -1,12 +1,12 @@
-"""Lots and slices of them: what was bought when, at which cost, and what of it is left. Pure."""
+"""Lots and slices: what was bought when, at which cost, and what is left. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-# The `since` of a cost that nobody can date: earlier than every attachment.
+# The `since` of an undated cost: earlier than every attachment.
 UNDATED = -1
-# above every slot: the rank of an account that was never seen
+# Above every slot: the rank of an account that never appeared in a transaction.
 UNSEEN_SLOT = 2**63
 
 
@@ -32,7 +32,10 @@ class Lot:
         return self.number < other.number
 
     def cut(self, quantity: int) -> "Slice":
-        """Cost is `cost * slice // amount` of the lot as it came; the last slice gets the rest."""
+        """Cut a slice. Its cost is `cost * slice
+
+        amount` of the original lot; the last slice gets the rest.
+        """
         self.left -= quantity
         if self.cost is None or self.left_cost is None:
             return Slice(self, quantity, None, UNDATED)
@@ -41,12 +44,14 @@ class Lot:
         return Slice(self, quantity, cost, self.since)
 
     def see_cost(self, begins: int) -> int | None:
-        """The cost of what is left, unless it is unknown or began before `begins` (UTC ms)."""
+        """Return the cost of what is left, or None if it is unknown or older than `begins` (UTC
+        ms).
+        """
         return self.left_cost if self.since >= begins else None
 
 
 class Slice(NamedTuple):
-    """Units taken from a lot: raw units, their cost (None: unknown), and since when it is known."""
+    """Raw units taken from a lot, their cost (None: unknown), and since when it is known."""
 
     lot: Lot
     amount: int
@@ -59,9 +64,10 @@ class Slice(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """What an account held when first seen, at an unknown cost.
+    """An account's balance when first seen, at an unknown cost.
 
-    `rank`: (0, slot, place of the transaction in it, address); untouched accounts come last.
+    `rank`: (0, slot, place of the transaction in it, address); accounts never seen in a transaction
+    come last.
     """
 
     rank: tuple[int | str, ...]
@@ -75,7 +81,9 @@ class Opening:
 
 
 def share(total: int, parts: Sequence[int]) -> list[int]:
-    """`total` over `parts` by size, rounded down (also below zero); the last gets what is left."""
+    """Split `total` in proportion to `parts`, rounding down (also below zero); the last part gets
+    the rest.
+    """
     if len(parts) == 1:
         return [total]
     whole = sum(parts)
@@ -84,7 +92,7 @@ def share(total: int, parts: Sequence[int]) -> list[int]:
 
 
 def group_slices(slices: Sequence[Slice], amount: int) -> list[list[Slice]]:
-    """Slices that become one lot each; one too small for a single unit joins a neighbor."""
+    """Group slices, one lot per group. A slice too small for a single unit joins a neighbor."""
     whole, groups = sum(one.amount for one in slices), [[slices[0]]]
 
     def is_enough(group: list[Slice]) -> bool:
@@ -101,7 +109,7 @@ def group_slices(slices: Sequence[Slice], amount: int) -> list[list[Slice]]:
 
 
 def find_lower_median(counted: Sequence[tuple[int, int]]) -> int | None:
-    """The middle of sorted (value, count) pairs; of an even number the lower one."""
+    """Return the median of sorted (value, count) pairs; of an even number the lower one."""
     half, passed = (sum(count for _, count in counted) + 1) // 2, 0
     for value, count in counted:
         passed += count

@@ -1,6 +1,7 @@
-"""What several wallets of one bot did in the same transaction. Pure. What they exchange is never
-priced: a bot could sell to itself at any price. Wallets that only buy together, or only sell, keep
-theirs.
+"""What several wallets of one bot did in the same transaction. Pure.
+
+Exchanges between them are never priced: a bot could sell to itself at any price. Wallets that only
+buy, or only sell, in parallel keep their prices.
 """
 
 from collections.abc import Iterable
@@ -9,12 +10,13 @@ from chain.ledger.sales import UNEXPLAINED
 from chain.reading.entries import Entry
 from chain.reading.kinds import DUST, TRADES
 
-# A trade against another wallet of the same bot. It always has UNEXPLAINED too, so it has no price.
+# A trade against another wallet of the same bot. Always set together with UNEXPLAINED, so it has no
+# price.
 OWN_WALLETS = "own_wallets"
 OWN_TRANSFER = "own_transfer"
 OWN_FLAGS = frozenset((OWN_WALLETS, OWN_TRANSFER))
 
-# (mint, or "" for SOL; whether it rose)
+# (mint, or "" for SOL; whether it increased)
 Direction = tuple[str, bool]
 
 
@@ -28,7 +30,7 @@ def mark_own(entry: Entry, others: Iterable[Entry | None]) -> Entry:
 
 
 def _is_trade(entry: Entry) -> bool:
-    """Could it have a price, or verify a post?"""
+    """Whether it could have a price or verify a post."""
     return entry.kind in TRADES or entry.kind == "order_fill" or "ambiguous" in entry.flags
 
 
@@ -37,7 +39,9 @@ def _exchange(mine: set[Direction], theirs: set[Direction]) -> bool:
 
 
 def _list_directions(entry: Entry) -> set[Direction]:
-    """What rose and what fell, of a trade in its venue. Fees and tips are no exchange."""
+    """Return what increased and what decreased in a trade at its venue. Fees and tips aren't
+    exchanges.
+    """
     if entry.kind == "failed":
         return set()
     is_trade = _is_trade(entry)
@@ -47,6 +51,6 @@ def _list_directions(entry: Entry) -> set[Direction]:
     if abs(sol) >= DUST:
         found.add(("", sol > 0))
     if entry.kind == "round_trip" and entry.mint:
-        # Bought and sold back: it rose and fell.
+        # Bought and sold back: it increased and decreased.
         found |= {(entry.mint, True), (entry.mint, False)}
     return found

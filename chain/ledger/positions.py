@@ -1,7 +1,7 @@
-"""Positions in tokens: from the purchase that begins one until it is gone. Pure.
+"""Positions in tokens, from the first purchase until they are closed. Pure.
 
-Only units of known cost belong to a position: tokens that strangers send neither begin one, nor
-keep one open, nor raise its peak.
+Only units with a known cost belong to a position: tokens from strangers don't open it, keep it
+open, or raise its peak.
 """
 
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from chain.ledger.inventory import KnownCost
 from chain.ledger.risk import round_down
 from chain.ledger.sales import INCOMPLETE, Booked
 
-# A position ends when less than this share of the most it ever held is left.
+# A position is closed when less than this share of its peak is left.
 MIN_LEFT_PERCENT = 1
 
 
@@ -50,13 +50,13 @@ class Positions:
     holdings: dict[int, int] = field(default_factory=dict)
     # by mint
     open: dict[str, OpenPosition] = field(default_factory=dict)
-    # the results of ended ones at both ends
+    # best and worst results of closed positions
     _ends: tuple[int, ...] = ()
-    # Is there something that is not written yet?
+    # Whether there are unwritten changes.
     is_changed: bool = False
 
     def follow(self, booked: Booked | None, known: KnownCost, time: int | None) -> None:
-        """Take in an entry after its lots moved. `booked`: None if it doesn't count in this view;
+        """Apply an entry after its lots moved. `booked`: None if it doesn't count in this view;
         `time`: Unix seconds.
         """
         if booked and booked.side.kind == "round_trip" and booked.result is not None:
@@ -76,12 +76,12 @@ class Positions:
     def _follow_mint(
         self, mint: str, known: KnownCost, time: int | None, sale: Booked | None
     ) -> None:
-        """Count a purchase or a sale in one mint."""
+        """Apply a purchase or sale of one mint."""
         position, arrived = self.open.get(mint), known.arrived.get(mint)
         if position is None:
             if arrived is None:
                 return
-            # What little the last position left belongs to this one.
+            # The previous position's remainder belongs to this one.
             held = known.held.get(mint)
             position = OpenPosition(time, max(arrived, held.cost if held else 0))
             self.open[mint] = position
@@ -95,7 +95,7 @@ class Positions:
         self._count(position, 1)
 
     def _settle(self, mint: str, known: KnownCost, time: int | None) -> None:
-        """End the position in a mint if nearly nothing is left of it."""
+        """Close the position in a mint if nearly nothing is left of it."""
         position = self.open.get(mint)
         if position is None:
             return
@@ -125,6 +125,6 @@ class Positions:
             self.holdings[seconds] = self.holdings.get(seconds, 0) + 1
 
     def find_ends(self) -> tuple[int, int] | None:
-        """The best and the worst result so far of positions with a sale; None without any."""
+        """Return the best and worst result so far of positions with a sale, or None."""
         results = [*self._ends, *(one.result for one in self.open.values() if one.is_sold)]
         return (max(results), min(results)) if results else None

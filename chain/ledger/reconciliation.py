@@ -1,4 +1,4 @@
-"""Books that close to the lamport: each item is summed by its own rule. Pure."""
+"""Books that balance to the lamport: each item is summed by its own rule. Pure."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -7,7 +7,7 @@ from chain.ledger.inventory import SOL
 from chain.ledger.sales import AGAINST, INCOMPLETE, PAID_ELSEWHERE, Booked
 from chain.reading.kinds import TRADES
 
-# Kinds whose SOL was received or sent; what moves in any other kind that is no trade is `other`.
+# Kinds that receive or send SOL. Any other kind that isn't a trade counts as `other`.
 TRANSFERS = frozenset(
     (
         *("native_transfer", "transfer_in", "transfer_out", "transfer_self"),
@@ -17,11 +17,11 @@ TRANSFERS = frozenset(
 
 
 class Reconciliation(NamedTuple):
-    """What became of a wallet's money, in lamports, but for `cost_left_receipts`, a count.
+    """What became of a wallet's SOL, in lamports, except `cost_left_receipts`, a count.
 
     `opening`, `closing`: own accounts before their first and after the last transaction;
     `open_cost`, `cost_left`: known cost of lots held, and of lots that left without a sale;
-    `other`: moved by no trade or transfer, or at unknown cost; `gaps`: moved by missing
+    `other`: not moved by a trade or transfer, or at unknown cost; `gaps`: moved by missing
     transactions.
     """
 
@@ -41,7 +41,7 @@ class Reconciliation(NamedTuple):
 
     @property
     def difference(self) -> int:
-        """What the items leave unexplained; 0 where no transaction is missing."""
+        """The amount the items don't explain; 0 if no transaction is missing."""
         explained = (
             *(self.realized, self.unmatched_proceeds, -self.open_cost, -self.cost_left),
             *(self.received, -self.sent, -self.overhead, -self.failed_cost, self.other),
@@ -50,7 +50,7 @@ class Reconciliation(NamedTuple):
 
     @property
     def imbalance(self) -> int:
-        """The difference less what gaps moved: anything but 0 is a bug."""
+        """The difference minus what gaps moved. Anything but 0 is a bug."""
         return self.difference - self.gaps
 
 
@@ -87,7 +87,7 @@ class Totals:
     gaps: int = 0
 
     def add(self, booked: Booked, money: str = SOL) -> None:
-        """Count in what was booked in this money."""
+        """Add what was booked in this currency."""
         side = booked.side
         self.received += side.sponsored
         self._transfer(side.beside)
@@ -129,7 +129,7 @@ class Totals:
         self.unmatched_proceeds += booked.unmatched_proceeds
 
     def _add_other(self, booked: Booked, money: str) -> None:
-        """Fees and tips of all that is no trade are overhead; the rest is by kind."""
+        """Add a non-trade entry: its fees and tips are overhead; the rest goes by kind."""
         side = booked.side
         costs = side.fee + side.tip
         self.overhead += costs
@@ -147,6 +147,6 @@ class Totals:
             self.sent -= lamports
 
     def reconcile(self, open_cost: int) -> Reconciliation:
-        """`open_cost`: known cost of the lots that are left."""
+        """Reconcile. `open_cost`: known cost of the remaining lots."""
         kept = {name: getattr(self, name) for name in Reconciliation._fields if name != "open_cost"}
         return Reconciliation(open_cost=open_cost, **kept)

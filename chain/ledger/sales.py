@@ -1,7 +1,7 @@
 """Price what a transaction did: a sale consumes lots, first in, first out. Pure.
 
-Units move once for each money. Each view then prices them: a cost from before the view is unknown
-in it.
+Units move once per currency. Each view then prices them; costs from before the view are unknown in
+it.
 """
 
 from collections import Counter
@@ -17,18 +17,18 @@ from chain.reading.instructions import WRAPPED_SOL
 from chain.reading.kinds import TRADES
 from chain.reading.quotes import MINTS
 
-# The flag of a trade of which nobody can say that its value came from the venue: it has no price.
+# Flag of a trade whose value may not come from the venue: it has no price.
 UNEXPLAINED = "value_unexplained"
-# The flag of a sale for a stablecoin of units that were paid for in another money.
+# Flag of a sale for a stablecoin of units paid for in another currency.
 PAID_ELSEWHERE = "paid_elsewhere"
-# The flag of a sale after a gap in what is known: it has no result.
+# Flag of a sale after a gap in the history: it has no result.
 INCOMPLETE = "incomplete_history"
 AGAINST = frozenset(("buy", "sell"))
 
 
 class Fill(NamedTuple):
-    """What a market paid for an order. `kind`: buy or sell for SOL, or order_fill where one token
-    went for another. `returned`: raw units by mint that left the order, rent included.
+    """What a market paid for an order. `kind`: buy or sell for SOL, or order_fill if one token was
+    exchanged for another. `returned`: raw units by mint that left the order, including rent.
     """
 
     kind: str
@@ -36,9 +36,9 @@ class Fill(NamedTuple):
 
 
 class Side(NamedTuple):
-    """What an entry is where this money is the money. Signed raw units of it: `through` the venue,
-    `beside` it, and what of it were fees, tips and sponsored rent (SOL only). `returned`: of a fill
-    that has a price, what left the order.
+    """An entry from the point of view of one currency, in its signed raw units: the part `through`
+    the venue, the part outside it (`beside`), and the fees, tips and sponsored rent in it (SOL
+    only). `returned`: for a priced fill, what left the order.
     """
 
     kind: str
@@ -51,7 +51,9 @@ class Side(NamedTuple):
 
 
 def see_side(entry: Entry, money: str, fill: Fill | None = None) -> Side:
-    """An exchange for a stablecoin is a purchase or a sale in it; a trade for SOL is neither."""
+    """Return an entry's Side. An exchange for a stablecoin is a purchase or a sale in it; a trade
+    for SOL is neither.
+    """
     returned = fill.returned[money or WRAPPED_SOL] if fill else 0
     kind = fill.kind if fill else entry.kind
     if money == SOL:
@@ -60,7 +62,7 @@ def see_side(entry: Entry, money: str, fill: Fill | None = None) -> Side:
     whole = sum([change for mint, change, _ in entry.tokens if mint == money])
     beside = sum([change for mint, change, _ in entry.beside_tokens if mint == money])
     if money in entry.residues:
-        # It passed through and left this behind: part of no price.
+        # A remainder of what passed through; not part of a price.
         beside = whole
     through = whole - beside - returned
     if kind == "swap" or (fill and kind == "order_fill"):
@@ -72,7 +74,7 @@ def see_side(entry: Entry, money: str, fill: Fill | None = None) -> Side:
 
 
 def is_between_moneys(entry: Entry, fill: Fill | None) -> bool:
-    """One stablecoin for another has a result in neither."""
+    """Whether it exchanges one stablecoin for another, which has a result in neither."""
     moved = [mint for mint, _, _ in entry.venue_tokens if mint not in entry.residues]
     moved += [mint for mint in fill.returned if mint != WRAPPED_SOL] if fill else []
     return all([mint in MINTS for mint in moved])
@@ -80,9 +82,11 @@ def is_between_moneys(entry: Entry, fill: Fill | None) -> bool:
 
 @dataclass(slots=True)
 class Moved:
-    """What an entry moved in one inventory, before costs are applied. `left`: what left
-    without a sale, by mint; `given`: the mint that went for money, or for another mint, `got`, and
-    then the lots that took over its cost; `sources`: all mints that went for it.
+    """What an entry moved in one inventory, before costs are applied.
+
+    `left`: what left without a sale, by mint; `given`: the mint exchanged for the currency, or for
+    another mint, `got`, followed by the lots that inherited its cost; `sources`: all mints that
+    were exchanged for it.
     """
 
     left: list[tuple[str, list[Slice]]] = field(default_factory=list)
@@ -95,12 +99,13 @@ class Moved:
 
 
 class Booked(NamedTuple):
-    """What a ledger made of one entry in a money: raw units of it or of a token, None if unknown.
+    """The ledger's result for one entry in a currency: raw units of it or of a token, None if
+    unknown.
 
     `status`: matched | partial | unmatched | not_applicable. `lots`: ((origin signature or None,
     raw amount, cost or None), ...) of a sale. `unmatched_proceeds`: for lots of unknown cost.
-    `cost_left`: known cost of lots that left without a sale, by mint in `left`. `other`: money in
-    no cost, proceeds or result. `carried`: lots that took over a cost. `sold`: mint of a sale or
+    `cost_left`: known cost of lots that left without a sale, by mint in `left`. `other`: currency
+    in no cost, proceeds or result. `carried`: lots that inherited a cost. `sold`: mint of a sale or
     round trip.
     """
 
@@ -123,15 +128,17 @@ class Booked(NamedTuple):
 
     @property
     def counts(self) -> bool:
-        """Is it in totals and counts? A trade whose value is unexplained is in none."""
+        """Whether it counts in totals. A trade with an unexplained value doesn't."""
         return UNEXPLAINED not in self.flags
 
 
 def book(entry: Entry, side: Side, moved: Moved, money: str, begins: int, doubt: bool) -> Booked:
-    """What an entry made in a view from `begins` (UTC ms). `doubt`: is a history incomplete?"""
+    """Return an entry's result in a view from `begins` (UTC ms). `doubt`: whether a history is
+    incomplete.
+    """
     flags = entry.flags
     if money != SOL and entry.kind in TRADES and entry.kind != "swap":
-        # A trade for SOL moves no money here, so it needs no explanation either.
+        # A trade for SOL doesn't move this currency, so it needs no explanation either.
         flags = tuple([flag for flag in flags if flag != UNEXPLAINED])
     booked = Booked(entry, side, flags)
     left = [(mint, _sum_cost(slices, begins)) for mint, slices in moved.left]
@@ -147,7 +154,7 @@ def book(entry: Entry, side: Side, moved: Moved, money: str, begins: int, doubt:
     elif moved.given is not None:
         left.append((moved.given, _sum_cost(moved.cut.slices, begins)))
     if money != SOL and side.kind == "swap":
-        # One stablecoin for another, or nothing of this one.
+        # One stablecoin for another, or none of this one.
         booked = booked._replace(other=side.through)
     if side.returned:
         # It was `other` when the order was opened.
@@ -166,7 +173,9 @@ def _leave(booked: Booked, left: Iterable[tuple[str, int]]) -> Booked:
 
 
 def _book_carried(booked: Booked, moved: Moved, begins: int) -> tuple[Booked, tuple[str, int]]:
-    """An exchange realizes nothing. Return the (mint, cost) lost in lots of unknown cost, too."""
+    """Book an exchange, which realizes nothing. Return the (mint, cost) lost in lots of unknown
+    cost.
+    """
     assert moved.given is not None
     carried = spent = lost = 0
     for slices, part in moved.carried:
@@ -202,7 +211,7 @@ def _book_sale(booked: Booked, moved: Moved, begins: int, doubt: bool) -> Booked
 
 
 class Price(NamedTuple):
-    """What a sale earned, as a Booked has it."""
+    """A sale's result, as in Booked."""
 
     status: str
     result: int | None
@@ -216,7 +225,7 @@ class Price(NamedTuple):
 def price_sale(
     amounts: Sequence[int], costs: Sequence[int | None], amount: int, proceeds: int
 ) -> Price:
-    """Proceeds are shared by quantity; only slices of known cost have a result."""
+    """Split proceeds by quantity. Only slices with a known cost have a result."""
     matched = gross = cost = 0
     shares = share(proceeds, amounts)
     for quantity, spent, part in zip(amounts, costs, shares, strict=True):
@@ -231,8 +240,10 @@ def price_sale(
 def mark_paid_elsewhere(
     booked: Booked, moved: Moved, others: Iterable[Moved], begins: int
 ) -> Booked:
-    """Flag a sale for a stablecoin if units of unknown cost in it have one in another money. All
-    inventories hold the same units in one order.
+    """Flag a sale for a stablecoin if units of unknown cost in it have a known cost in another
+    currency.
+
+    All inventories have the same units in the same order.
     """
     if booked.status not in ("partial", "unmatched") or INCOMPLETE in booked.flags:
         return booked
@@ -244,7 +255,7 @@ def mark_paid_elsewhere(
 
 
 def _list_units(moved: Moved, begins: int, known: bool) -> list[tuple[int, int]]:
-    """(first, end) of the units sold with, or without, a known cost, from 0 on."""
+    """Return (first, end) of the units sold with, or without, a known cost, counted from 0."""
     found, at = [], 0
     for one in moved.cut.slices:
         if (one.see_cost(begins) is not None) == known:

@@ -1,10 +1,10 @@
-"""Running totals that can be subtracted: a window is the difference of two of them. Pure."""
+"""Running totals that can be subtracted: a window is the difference between two. Pure."""
 
 from collections.abc import Iterable
 from operator import sub
 from typing import NamedTuple
 
-# A result that is mostly of one token: more than four fifths of it.
+# A result comes mostly from one token if this exceeds four fifths of it.
 ONE_TOKEN, FLAT_ROUND_TRIPS = "one_token", "flat_round_trips"
 MIN_FLAT_PAIRS = 10
 
@@ -46,12 +46,12 @@ class Sums(NamedTuple):
     held_won: int = 0
 
     def minus(self, before: "Sums") -> "Sums":
-        """What changed since; positions that are open now count in every window."""
+        """Return the change since `before`; currently open positions count in every window."""
         changed = Sums._make(map(sub, self, before))
         return changed._replace(held=self.held, held_sold=self.held_sold, held_won=self.held_won)
 
     def give_up(self) -> "Sums":
-        """The same after a disconnect: everything still held counts as left without a sale."""
+        """Return the sums after a disconnect: everything still held counts as moved out unsold."""
         return self._replace(
             cost_left=self.cost_left + self.open_cost,
             open_cost=0,
@@ -73,19 +73,19 @@ class Sums(NamedTuple):
 
     @property
     def worst_case(self) -> int:
-        """The result if unsold tokens are worthless. In a window only a rise of the cost held
-        counts.
+        """Return the result if unsold tokens are worthless. In a window, only an increase in the
+        cost of holdings counts.
         """
         return self.realized - self.cost_left - max(0, self.open_cost)
 
     @property
     def return_points(self) -> int | None:
-        """Return on the cost of what was sold, in hundredths of a percent; None without a cost."""
+        """Return on cost of sold units, in hundredths of a percent; None without a cost."""
         return divide(10_000 * (self.proceeds - self.cost), self.cost) if self.cost > 0 else None
 
     @property
     def win_points(self) -> int | None:
-        """Win rate in ten-thousandths; None without a position that was sold from."""
+        """Win rate in hundredths of a percent; None without a position that had a sale."""
         return divide(10_000 * self.positions_won, self.positions) if self.positions else None
 
 
@@ -98,14 +98,14 @@ def add_up(parts: Iterable[Sums]) -> Sums:
 
 
 def divide(number: int, by: int) -> int:
-    """Rounded to the nearest, halves away from zero. `by` is above 0."""
+    """Divide, rounding to nearest and halves away from zero. `by` is positive."""
     quotient = (2 * abs(number) + by) // (2 * by)
     return quotient if number >= 0 else -quotient
 
 
 def list_signs(sums: Sums, best_token: int) -> list[str]:
-    """Signs to consider along with a result; they don't affect the rank. `best_token`: the result
-    of the best token.
+    """Return warning signs about a result; they don't affect the rank. `best_token`: the best
+    token's result.
     """
     signs = []
     if sums.realized > 0 and best_token * 5 > sums.realized * 4:

@@ -1,6 +1,6 @@
-"""A view of a ledger: in a money, over all history or of an attachment. Pure.
+"""A view of a ledger: one currency, over all history or one attachment. Pure.
 
-In an attachment's view older costs are unknown, and only what happened while it lasted counts.
+In an attachment's view, older costs are unknown and only its own period counts.
 """
 
 from collections import defaultdict
@@ -18,15 +18,15 @@ from chain.ledger.sums import Sums
 from chain.reading.entries import Entry
 
 ALL_HISTORY = 0
-# (money, view)
+# (currency, view)
 Key = tuple[str, int]
 HOUR_SECONDS, HOUR_MS = 3_600, 3_600_000
-# A purchase and a sale within this time are a pair.
+# A purchase and a sale within this time form a pair.
 PAIR_SECONDS = 60
 
 
 class Span(NamedTuple):
-    """An attachment: its number, and when it began and ended (None: not yet) in UTC ms."""
+    """An attachment: its id, start and end (None: open) in UTC ms."""
 
     number: int
     begins_ms: int
@@ -34,7 +34,7 @@ class Span(NamedTuple):
 
 
 class Holdings(NamedTuple):
-    """Of a span: tokens that it acquired at a known cost and still holds, and lamports realized."""
+    """A span's tokens acquired at a known cost and still held, and lamports realized."""
 
     open_positions: int = 0
     forward_realized: int = 0
@@ -42,7 +42,7 @@ class Holdings(NamedTuple):
 
 @dataclass(slots=True)
 class TokenResult:
-    """What the sales of a token earned: raw units of the money, and counts."""
+    """A token's sales result in raw units of the currency, and counts."""
 
     realized: int = 0
     sales: int = 0
@@ -50,7 +50,7 @@ class TokenResult:
 
 
 class Flow(NamedTuple):
-    """Purchases and sales of a mint since `began` (Unix seconds): what they netted, and fees."""
+    """Purchases and sales of a mint since `began` (Unix seconds): their net amount, and fees."""
 
     began: int
     net: int
@@ -59,8 +59,9 @@ class Flow(NamedTuple):
 
 @dataclass(slots=True)
 class Churn:
-    """Pairs of a purchase and a sale of one mint within a minute that net no more than their fees.
-    Purchases and sales in several parts make one pair.
+    """Purchases and sales of one mint within a minute that net no more than their fees.
+
+    Purchases and sales in several parts count as one pair.
     """
 
     pairs: int = 0
@@ -84,8 +85,8 @@ class Churn:
 
 @dataclass
 class Account:
-    """What was done in a money, in one view. `token_rows` has results that are not written yet;
-    `open_cost`: what the worst case takes as lost of what is held.
+    """Totals in one currency and view. `token_rows`: unwritten results; `open_cost`: what the worst
+    case counts as lost of current holdings.
     """
 
     totals: Totals = field(default_factory=Totals)
@@ -98,7 +99,7 @@ class Account:
     _last_day: int | None = None
 
     def add(self, booked: Booked, money: str, hour: int) -> None:
-        """Count a booked transaction in. `hour`, counted from 1970, never falls."""
+        """Add a booked transaction. `hour`, counted from 1970, never decreases."""
         trades = self.totals.trades
         self.totals.add(booked, money)
         if booked.sold and booked.result is not None:
@@ -130,23 +131,23 @@ _POSITIONS = Sums._fields[Sums._fields.index("ended") :]
 _read_totals, _read_positions = attrgetter(*_TOTALS), attrgetter(*_POSITIONS)
 
 
-# Counts the tokens held at a known cost; costs from before a moment (UTC ms) count as unknown.
+# Counts the tokens held at a known cost; older costs than the given time (UTC ms) count as unknown.
 Count = Callable[[int], int]
 
 
 @dataclass
 class Spans:
-    """Attachments in order. They follow the latest time: older entries count for none."""
+    """Attachments in order. They follow the latest time; older entries count for none."""
 
     spans: tuple[Span, ...] = ()
     now_ms: int = 0
     open: Span | None = None
-    # by number, tokens held at the end of those that are over
+    # by id, tokens held at the end of closed spans
     _held: dict[int, int] = field(default_factory=dict)
     _begun: int = 0
 
     def turn(self, entry: Entry, count: Count) -> None:
-        """Close and begin spans up to the latest time. `count`: before this entry."""
+        """Close and open spans up to the latest time. `count`: before this entry."""
         happened_at = entry.happened_at
         if happened_at is None or happened_at <= self.now_ms:
             return
@@ -167,14 +168,14 @@ class Spans:
             self.open = None
 
     def list_views(self, entry: Entry) -> list[tuple[int, int]]:
-        """(view, its beginning in UTC ms) of each view that an entry counts in."""
+        """Return (view, its start in UTC ms) of each view that an entry counts in."""
         span, happened_at = self.open, entry.happened_at
         if span and happened_at is not None and happened_at >= span.begins_ms:
             return [(ALL_HISTORY, UNDATED), (span.number, span.begins_ms)]
         return [(ALL_HISTORY, UNDATED)]
 
     def count_held(self, count: Count) -> dict[int, int]:
-        """Tokens held by number of the span. `count`: of the ledger now."""
+        """Return tokens held by span id. `count`: of the current ledger."""
         held = {span.number: self._held.get(span.number, 0) for span in self.spans}
         if self.open:
             held[self.open.number] = count(self.open.begins_ms)

@@ -1,5 +1,7 @@
-"""Checks of a node's answers: from JSON to plain values, or ValueError. Pure; a node may answer
-anything. Numbers are bounded to signed 64-bit columns.
+"""Validate a node's answers: from JSON to plain values, or ValueError. Pure; a node may return
+anything.
+
+Numbers are limited to signed 64-bit columns.
 """
 
 import base64
@@ -12,12 +14,14 @@ from chain.base58 import b58encode
 from chain.reading.instructions import TOKEN_PROGRAMS
 from chain.reading.receipts import LATEST_TIME, SIGNATURE, Receipt, parse_receipt
 
-# Above every number that a signed 64-bit column holds.
+# Exceeds every signed 64-bit integer.
 MAX_BIGINT = 2**63
 
 
 class ListedSignature(NamedTuple):
-    """A finalized transaction that names an address. `tx_index`: its place in the slot, if told."""
+    """A finalized transaction that names an address. `tx_index`: its position in the slot, if
+    given.
+    """
 
     signature: str
     slot: int
@@ -26,20 +30,22 @@ class ListedSignature(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """The balance of a wallet's account at a slot: raw token amount and lamports, zeros where the
-    account is closed or another's. `mint`: None where the amount is 0.
+    """The balance of a wallet's account at a slot: raw token amount and lamports, zeros if the
+    account is closed or someone else's. `mint`: None if the amount is 0.
     """
 
     slot: int
     amount: int
     lamports: int
     mint: str | None = None
-    # Only of a wallet itself: whether the address is a program.
+    # Only for a wallet's own address: whether it is a program.
     executable: bool = False
 
 
 def check_page(result: Any) -> list[ListedSignature]:
-    """getSignaturesForAddress: newest first, each once, whatever order they came in."""
+    """Check getSignaturesForAddress. Return unique signatures, newest first, whatever order they
+    came in.
+    """
     if not isinstance(result, list):
         raise ValueError("no list of signatures")
     rows = {row.signature: row for row in map(_check_listed, result)}
@@ -61,17 +67,19 @@ def _check_listed(one: Any) -> ListedSignature:
 
 
 def is_number(value: Any, limit: int = MAX_BIGINT) -> TypeGuard[int]:
-    """Is this a whole number from 0 to below the limit, and not a bool?"""
+    """Whether this is an integer from 0 to below the limit, and not a bool."""
     return type(value) is int and 0 <= value < limit
 
 
 def check_receipt(result: Any, signature: str) -> tuple[Any, Receipt | None]:
-    """getTransaction: (raw JSON, Receipt), or (None, None) for one that the node lacks."""
+    """Check getTransaction. Return (raw JSON, Receipt), or (None, None) if the node doesn't have
+    it.
+    """
     return (None, None) if result is None else (result, parse_receipt(result, signature))
 
 
 def check_accounts(result: Any) -> list[str]:
-    """getTokenAccountsByOwner: the addresses."""
+    """Check getTokenAccountsByOwner. Return the addresses."""
     try:
         addresses = [row["pubkey"] for row in result["value"]]
     except (TypeError, KeyError) as error:
@@ -82,7 +90,7 @@ def check_accounts(result: Any) -> list[str]:
 
 
 def check_holdings(result: Any, owned: Sequence[tuple[str, str]]) -> tuple[int, list[Holding]]:
-    """getMultipleAccounts, base64, 72 bytes of each. `owned`: (wallet, address) in order."""
+    """Check getMultipleAccounts in base64, 72 bytes each. `owned`: (wallet, address) in order."""
     try:
         slot, accounts = result["context"]["slot"], result["value"]
         if not is_number(slot) or len(accounts) != len(owned):
@@ -96,7 +104,7 @@ def check_holdings(result: Any, owned: Sequence[tuple[str, str]]) -> tuple[int, 
 
 
 def _read_holding(account: Any, wallet: str, address: str, slot: int) -> Holding:
-    """The first 72 bytes of a token account are mint, owner and amount."""
+    """Read a token account, which starts with mint, owner and amount (72 bytes)."""
     if account is None:
         return Holding(slot, 0, 0)
     if not is_number(account["lamports"], 2**64):
@@ -112,7 +120,9 @@ def _read_holding(account: Any, wallet: str, address: str, slot: int) -> Holding
 
 
 def check_decimals(result: Any, mints: list[str]) -> dict[str, int]:
-    """getMultipleAccounts of `mints`, byte 44 of each: {mint: decimals} of what is a mint."""
+    """Check getMultipleAccounts of `mints`, byte 44 of each. Return {mint: decimals} for valid
+    mints.
+    """
     try:
         if len(result["value"]) != len(mints):
             raise ValueError("not one answer for each account")
@@ -132,7 +142,7 @@ def _read_decimals(account: Any) -> int | None:
 
 
 def check_block(result: Any) -> dict[str, int]:
-    """getBlock with transactionDetails `signatures`: {signature: place}."""
+    """Check getBlock with transactionDetails `signatures`. Return {signature: position}."""
     try:
         return {signature: place for place, signature in enumerate(result["signatures"])}
     except (TypeError, KeyError) as error:
@@ -140,7 +150,7 @@ def check_block(result: Any) -> dict[str, int]:
 
 
 def check_time(result: Any) -> int | None:
-    """getBlockTime: Unix seconds, or None."""
+    """Check getBlockTime. Return Unix seconds, or None."""
     if result is None or is_number(result, LATEST_TIME):
         return result
     raise ValueError("no block time")

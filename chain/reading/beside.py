@@ -1,11 +1,11 @@
-"""Which token changes of a transaction passed through its venue. Pure; docs/verified.md."""
+"""Which of a transaction's token changes passed through its venue. Pure; docs/verified.md."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 
 class Change(NamedTuple):
-    """What moved of a token: signed raw units."""
+    """A token's balance change in signed raw units."""
 
     mint: str
     raw: int
@@ -15,9 +15,10 @@ class Change(NamedTuple):
 def list_venue_changes(
     whole: Iterable[Sequence[Any]], beside: Iterable[Sequence[Any]]
 ) -> list[Change]:
-    """Changes of a whole transaction less those beside its venue, without zeros. Rows: (mint, raw
-    change as a number or text, decimals). What was bought and sent on is only in `beside`, yet it
-    passed through the venue.
+    """Return a transaction's changes minus those outside its venue, without zeros.
+
+    Rows: (mint, raw change as a number or text, decimals). A token that was bought and sent on is
+    only in `beside`, but it did pass through the venue.
     """
     raws: dict[str, int] = {}
     places: dict[str, int] = {}

@@ -1,10 +1,10 @@
-"""Names of instructions that decide what a call was: order steps, positions. Pure."""
+"""Instruction names that determine what a call did: order steps, positions. Pure."""
 
 from hashlib import sha256
 
 
 def discriminators(*names: str) -> frozenset[bytes]:
-    """Anchor's names of instructions: the first 8 bytes of sha256("global:<name>")."""
+    """Return Anchor's instruction discriminators: the first 8 bytes of sha256("global:<name>")."""
     return frozenset(sha256(f"global:{name}".encode()).digest()[:8] for name in names)
 
 
@@ -100,7 +100,7 @@ RAYDIUM_CLMM = discriminators(
     "open_position_with_token22_nft",
     "settle_limit_order",
 )
-# By program: instructions that change a position or an order kept in it. Most mint nothing.
+# By program: instructions that change a position or an order in it. Most mint nothing.
 POSITION_CALLS = {
     "LBUZKhRxPF3XUpBCjp4YzTKgLccjZhTSDM9YuVaPwxo": DLMM,
     "cpamdpZCGKUy5JxQXB4dcpGPiikHawvSWAd6mEn1sGG": DAMM_V2,
@@ -135,8 +135,8 @@ ORDER_CALLS = {
         "transfer",
     ),
 }
-# Kamino's limit-order program lends these to any swap: they stand around it and write down what the
-# wallet holds.
+# Kamino's limit-order program lends these to any swap: they enclose it and record what the wallet
+# holds.
 RECORD_CALLS = discriminators(
     "log_user_swap_balances",
     "log_user_swap_balances_start",

@@ -1,4 +1,4 @@
-"""What a wallet leaves at venues and gets back: in orders, at order books and at lenders. Pure."""
+"""What a wallet deposits at venues and gets back: orders, order books and lenders. Pure."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -50,7 +50,7 @@ def read_deposits(receipt: Receipt, effect: Effect, programs: Programs, kind: st
 
 
 def find_calls(receipt: Receipt, wanted: Callable[[Instruction], bool]) -> Iterator[Instruction]:
-    """The outermost calls that are wanted; without call heights, whole top-level instructions."""
+    """Return the outermost wanted calls; without call heights, whole top-level instructions."""
 
     def walk(one: Instruction) -> Iterator[Instruction]:
         if wanted(one):
@@ -65,13 +65,15 @@ def find_calls(receipt: Receipt, wanted: Callable[[Instruction], bool]) -> Itera
 
 
 def _is_given(flows: Flows, move: Move) -> bool:
-    """A move counts too if another owner's account lets the wallet spend from it."""
+    """Whether a move counts as the wallet's; it also does if another owner's account lets the
+    wallet spend from it.
+    """
     is_own = move.source in flows.own or move.authority == flows.effect.wallet
     return is_own and move.target is not None and move.target not in flows.own
 
 
 def _list_one_way(flows: Flows) -> dict[int, list[Move]]:
-    """Deposits or returns by call. A call that exchanges something leaves no deposit."""
+    """Return deposits or withdrawals by call. A call that exchanges something isn't a deposit."""
     by_call: dict[int, list[Move]] = defaultdict(list)
     for move in flows.moves:
         if move.call is not None:
@@ -86,7 +88,7 @@ def _list_one_way(flows: Flows) -> dict[int, list[Move]]:
 
 
 def _find_settled(flows: Flows, by_call: Mapping[int, list[Move]]) -> set[int]:
-    """Calls that place orders or settle them, at the same market."""
+    """Return calls that place orders or settle them, at the same market."""
     settled: set[int] = set()
     for place, moves in by_call.items():
         body = flows.calls[place].body
@@ -115,7 +117,7 @@ def _sum_by_account(flows: Flows, moves: Iterable[Move]) -> Iterator[tuple[str, 
 
 
 def _list_unshown(flows: Flows) -> Iterator[tuple[str, str, int]]:
-    """Lamports that accounts of the calls paid the wallet without an instruction that shows it."""
+    """Return lamports that the calls' accounts paid to the wallet without a visible instruction."""
     named = {account for call in flows.calls for account in call.body.named}
     rest = flows.unshown_in
     for address in sorted(named & flows.unshown.keys() - flows.own):
@@ -126,8 +128,8 @@ def _list_unshown(flows: Flows) -> Iterator[tuple[str, str, int]]:
 
 
 def _list_tokens(flows: Flows) -> Iterator[Row]:
-    """Foreign token accounts that lost something, or that the wallet sent tokens to in calls of
-    order programs.
+    """Return foreign token accounts that lost something, or that the wallet sent tokens to in calls
+    of order programs.
     """
     receipt = flows.receipt
     ordered = {m.target for m in flows.moves if m.call is not None and m.source in flows.own}
@@ -141,8 +143,8 @@ def _list_tokens(flows: Flows) -> Iterator[Row]:
 
 
 def _list_lamports(flows: Flows) -> Iterator[Row]:
-    """Lamports, rent and wrapped SOL, that the wallet paid into foreign accounts in calls of order
-    programs, or that accounts named there lost, those of signers (keepers) left out.
+    """Return lamports, rent and wrapped SOL that the wallet paid into foreign accounts in calls of
+    order programs, or that accounts named there lost. Excludes signers (keepers).
     """
     receipt = flows.receipt
     paid: Counter[str] = Counter()

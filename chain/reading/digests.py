@@ -1,4 +1,4 @@
-"""A digest of a transaction that is the same from every honest node, whatever it adds. Pure."""
+"""A transaction digest that is equal for all honest nodes, whatever they add. Pure."""
 
 import hashlib
 
@@ -8,7 +8,7 @@ from chain.reading.receipts import Receipt, TokenBalance
 
 
 def digest_receipt(receipt: Receipt) -> str:
-    """SHA-256, in hex, of what decides every number, as docs/check.md shows it."""
+    """Return the SHA-256, in hex, of everything that affects a number (docs/check.md)."""
     told = {
         "signature": receipt.signature,
         "slot": receipt.slot,

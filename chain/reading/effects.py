@@ -1,4 +1,4 @@
-"""What one receipt did to one wallet. Pure; amounts in lamports and raw token units."""
+"""The effect of a receipt on a wallet. Pure; amounts in lamports and raw token units."""
 
 import hashlib
 from collections import defaultdict
@@ -16,11 +16,11 @@ T = TypeVar("T")
 
 
 class Balance(NamedTuple):
-    """One own account in one receipt: raw token amounts (wrapped SOL included) and lamports; 0
-    where the side is not the wallet's.
+    """An own account in a receipt: raw token amounts (including wrapped SOL) and lamports, before
+    and after; 0 for a side on which it isn't the wallet's.
 
-    For the wallet itself `mint` is None and the amounts are 0. An account that was closed and
-    opened again for another mint has two, which follow each other: down to 0, and up from 0.
+    For the wallet itself `mint` is None and the amounts are 0. An account closed and reopened for
+    another mint has two consecutive ones: down to 0, and up from 0.
     """
 
     address: str
@@ -63,7 +63,7 @@ class Effect:
 
 @lru_cache(4096)
 def associated_address(wallet: str, mint: str, program: str = TOKEN) -> str:
-    """The derived address with the highest bump off the curve."""
+    """Return the program-derived address with the highest bump off the curve."""
     seeds = b58decode(wallet) + b58decode(program) + b58decode(mint)
     end = b58decode(ASSOCIATED) + b"ProgramDerivedAddress"
     derived = (hashlib.sha256(seeds + bytes([bump]) + end).digest() for bump in range(255, -1, -1))
@@ -71,7 +71,7 @@ def associated_address(wallet: str, mint: str, program: str = TOKEN) -> str:
 
 
 def _named_as_own(receipt: Receipt, wallet: str) -> Iterator[str | None]:
-    """Accounts that an instruction ties to the wallet; for receipts without owners."""
+    """Return accounts that an instruction ties to the wallet, for receipts without owners."""
     for one in receipt.operations:
         if one.authority != wallet:
             continue
@@ -84,7 +84,9 @@ def _named_as_own(receipt: Receipt, wallet: str) -> Iterator[str | None]:
 def own_accounts(
     receipt: Receipt, wallet: str, known: Set[str] = frozenset()
 ) -> tuple[dict[str, tuple[bool, bool]], tuple[str, ...]]:
-    """({address: (is the wallet's before, after)}, unowned). Missing owners are inferred."""
+    """Return ({address: (whether it is the wallet's before, after)}, unowned). Missing owners are
+    inferred.
+    """
     own: dict[str, tuple[bool, bool]] = {}
     unowned: set[str] = set()
     named: set[str | None] | None = None
@@ -121,7 +123,7 @@ def read_effect(
     tip_accounts: Container[str | None],
     known: Set[str] = frozenset(),
 ) -> Effect:
-    """`known`: own token accounts seen in other receipts."""
+    """Return a receipt's Effect. `known`: own token accounts seen in other receipts."""
     own, unowned = own_accounts(receipt, wallet, known)
     balances = list[Balance]()
     for address, mine in sorted(own.items()):
@@ -179,7 +181,7 @@ def _pairs(sides: tuple[T, T], mine: tuple[bool, bool]) -> Iterator[tuple[T, boo
 
 
 def _changes(balances: list[Balance]) -> tuple[tuple[str, int, int], ...]:
-    """Raw changes by mint over the own accounts; wrapped SOL is SOL, not a token."""
+    """Return raw changes by mint over own accounts; wrapped SOL counts as SOL, not as a token."""
     changes: dict[str, int] = defaultdict(int)
     decimals = {}
     for one in balances:
@@ -194,8 +196,10 @@ def _changes(balances: list[Balance]) -> tuple[tuple[str, int, int], ...]:
 def _sponsors(
     receipt: Receipt, wallet: str, own: Container[str | None], balances: list[Balance]
 ) -> dict[str | None, int]:
-    """{who: lamports} of rent that others put into own accounts opened here, less what the wallet
-    paid them back in the same receipt. Lamports that were at the address before are under None.
+    """Return {who: lamports} of rent that others paid for own accounts opened here, minus what the
+    wallet repaid them in the same receipt.
+
+    Lamports already at the address are under None.
     """
     paid_back: dict[str | None, int] = defaultdict(int)
     for one in receipt.operations:
@@ -218,7 +222,9 @@ def _sponsors(
 def _funders(
     receipt: Receipt, wallet: str, own: Container[str | None], address: str
 ) -> dict[str | None, int]:
-    """{who: lamports} that others sent to an account; None: was there before, first."""
+    """Return {who: lamports} that others sent to an account; None, listed first: what was already
+    there.
+    """
     funded: dict[str | None, int] = defaultdict(int, {None: receipt.lamports(address)[0]})
     for one in receipt.operations:
         if one.name not in ("transfer", "create") or one.target != address:
@@ -231,8 +237,10 @@ def _funders(
 def find_main_mint(
     receipt: Receipt, own: Set[str], changes: Iterable[tuple[str, int, int]]
 ) -> str | None:
-    """The one mint that moved; of a two-way move the one that rose. Shares and position NFTs minted
-    or burned for `own` accounts are left out. `changes`: ((mint, raw change, decimals), ...).
+    """Return the only mint that changed or, in an exchange, the one that increased.
+
+    Shares and position NFTs minted or burned for `own` accounts don't count. `changes`: ((mint, raw
+    change, decimals), ...).
     """
     shares = {
         _mint_of(receipt, o)

@@ -1,4 +1,4 @@
-"""One receipt as it concerns one wallet: a line of its ledger, stored as packed JSON. Pure."""
+"""A receipt from the point of view of one wallet: a ledger line, stored as packed JSON. Pure."""
 
 import json
 from collections.abc import Set
@@ -8,14 +8,15 @@ from typing import Any, NamedTuple
 from chain.reading.beside import list_venue_changes
 from chain.reading.deposits import read_deposits
 from chain.reading.effects import Balance, read_effect
-from chain.reading.kinds import decide_kind
+from chain.reading.kinds import Kind, decide_kind
 from chain.reading.packing import pack_text, unpack_text
+from chain.reading.pools import read_pool
 from chain.reading.programs import TIP_ACCOUNTS, Programs
 from chain.reading.receipts import Receipt
 from chain.reading.value import Split
 
-# Raised whenever receipts are read differently: stored entries are then read again.
-READING = 6
+# Increment whenever receipts are read differently; stored entries are then reread.
+READING = 7
 
 
 class Entry(NamedTuple):
@@ -32,6 +33,8 @@ class Entry(NamedTuple):
     is read again. `sponsored`: rent that others put into own accounts. `beside_sol`,
     `beside_tokens`: the part of `sol` and `tokens` outside the venue. `explained_percent`: 0 to
     100, how much of the trade left or entered `counterparties`; None if nothing is priced.
+    `pool`: of a buy or sale, the packed pools.PoolReading or the reason why there is none.
+    `created`: mints that this transaction made, if the wallet signed it.
     `seen_at`: when the signature was first listed here, UTC ms.
     """
 
@@ -59,12 +62,16 @@ class Entry(NamedTuple):
     counterparties: tuple[str, ...] = ()
     market: tuple[tuple[str, int], ...] = ()
     parked: tuple[tuple[str, str, int], ...] = ()
-    # Given apart, as it is no part of the transaction.
+    pool: tuple[str | int, ...] = ()
+    created: tuple[str, ...] = ()
+    # Separate, because it isn't part of the transaction.
     seen_at: int | None = None
 
     @property
     def happened_at(self) -> int | None:
-        """Block time in UTC ms, but not after it was seen here: the chain's clock may run ahead."""
+        """Return the block time in UTC ms, but no later than when it was seen here: the chain's
+        clock may be ahead.
+        """
         if self.block_time is None:
             return None
         block_ms = self.block_time * 1000
@@ -72,26 +79,26 @@ class Entry(NamedTuple):
 
     @property
     def venue_sol(self) -> int:
-        """Signed lamports that passed through the venue."""
+        """Return the signed lamports that passed through the venue."""
         return self.sol - self.beside_sol
 
     @property
     def venue_tokens(self) -> tuple[tuple[str, int, int], ...]:
-        """((mint, raw change, decimals), ...) that passed through the venue, zeros left out."""
+        """Return ((mint, raw change, decimals), ...) through the venue, without zeros."""
         if not self.beside_tokens:
             return self.tokens
         return tuple(sorted(list_venue_changes(self.tokens, self.beside_tokens)))
 
     @property
     def is_idle(self) -> bool:
-        """Did it change nothing of the wallet?"""
+        """Whether it didn't change the wallet at all."""
         return not self.sol and all(
             one.before == one.after and one.lamports_before == one.lamports_after
             for one in self.balances
         )
 
     def show(self) -> str:
-        """Make its JSON, without what is in other columns of its row."""
+        """Return its JSON, without data in other columns of the row."""
         return json.dumps(self[len(OF_THE_ROW) : -1], separators=(",", ":"))
 
     def dump(self) -> bytes:
@@ -101,16 +108,18 @@ class Entry(NamedTuple):
     def load(
         signature: str, slot: int, tx_index: int | None, body: bytes, seen_at: int | None = None
     ) -> "Entry":
-        """Read a stored entry. `tx_index`: of its row, since a block may provide it later than the
-        receipt. ValueError, TypeError or LookupError if `body` is damaged.
+        """Parse a stored entry. `tx_index`: the row's, since a block may provide it later than the
+        receipt.
+
+        Raises ValueError, TypeError or LookupError if `body` is damaged.
         """
         values: list[Any] = _read_json(unpack_text(body))[0]
-        # Set by position: by name takes eight times as long.
+        # Positional arguments: keywords take eight times as long.
         for place in OF_WORDS:
             values[place] = tuple(values[place])
         for place in OF_ROWS:
             values[place] = tuple(map(tuple, values[place]))
-        # One string for a mint, however many entries name it: ledgers keep it.
+        # Intern mints, since ledgers keep them in memory.
         values[MINT] = values[MINT] and intern(values[MINT])
         values[TOKENS] = tuple([(intern(mint), *rest) for mint, *rest in values[TOKENS]])
         values[BALANCES] = tuple(
@@ -119,12 +128,15 @@ class Entry(NamedTuple):
         return Entry._make((signature, slot, tx_index, *values, seen_at))
 
 
-# The fields that are columns of an entry's row, and those that are stored as its JSON.
+# Fields with their own column, and fields stored as JSON.
 OF_THE_ROW, STORED = Entry._fields[:3], Entry._fields[3:-1]
 BALANCES, MINT, TOKENS = map(STORED.index, ("balances", "mint", "tokens"))
-OF_WORDS = [STORED.index(name) for name in ("flags", "residues", "unowned", "counterparties")]
+OF_WORDS = [
+    STORED.index(name)
+    for name in ("flags", "residues", "unowned", "counterparties", "pool", "created")
+]
 OF_ROWS = [STORED.index(name) for name in ("others", "beside_tokens", "market", "parked")]
-# Exact for integers of any size, unlike faster parsers; raw_decode looks for no white space.
+# Exact for integers of any size, unlike faster parsers; raw_decode doesn't skip whitespace.
 _read_json = json.JSONDecoder().raw_decode
 
 
@@ -134,7 +146,7 @@ def read_entry(
     programs: Programs,
     known: Set[str] = frozenset(),
 ) -> Entry:
-    """`known`: as in reading.effects.read_effect."""
+    """Read a receipt as a wallet's Entry. `known`: as in reading.effects.read_effect."""
     effect = read_effect(receipt, wallet, TIP_ACCOUNTS, known)
     kind = decide_kind(receipt, effect, programs)
     split = kind.split or Split()
@@ -169,4 +181,23 @@ def read_entry(
         counterparties=split.counterparties,
         market=split.market,
         parked=deposits.parked,
+        pool=_read_pool(kind),
+        created=_list_created(receipt, wallet),
     )
+
+
+def _read_pool(kind: Kind) -> tuple[str | int, ...]:
+    if kind.kind not in ("buy", "sell") or kind.flows is None or kind.mint is None:
+        return ()
+    found = read_pool(kind.flows, kind.mint)
+    return (found,) if isinstance(found, str) else found.pack()
+
+
+def _list_created(receipt: Receipt, wallet: str) -> tuple[str, ...]:
+    if wallet not in receipt.signers:
+        return ()
+    opened = {one.target for one in receipt.operations if one.name in ("create", "allocate")}
+    if not opened:
+        return ()
+    held = {side.mint for sides in receipt.tokens.values() for side in sides if side}
+    return tuple(sorted(held & opened))

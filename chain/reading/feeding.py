@@ -10,7 +10,8 @@ from chain.reading.moves import Move, is_read
 from chain.reading.programs import TIP_ACCOUNTS
 from chain.reading.receipts import Instruction
 
-# An account that receives a smaller share of what moves inside collects a fee; it isn't a pool.
+# An account that receives less than this share of the amounts inside collects a fee; it isn't a
+# pool.
 MIN_POOL_PERCENT = 5
 
 Key = tuple[str, str]
@@ -52,7 +53,7 @@ class Feeding:
         own = self.flows.own
         if move.target and move.target not in own:
             if move.source in own or (move.source is None and self._opens(move.target)):
-                # a launch mints its supply
+                # a token launch mints its supply
                 self.from_wallet[move.mint, move.target] += move.amount
             else:
                 self.outside.append(move)
@@ -60,12 +61,10 @@ class Feeding:
             self.from_wallet[move.mint, move.source] -= move.amount
 
     def shares_fed(self) -> Iterator[tuple[int, int]]:
-        """(what those who gave something to the wallet are poorer by, what they gave), of each
-        mint that others may have fed.
-        """
+        """Yield (the givers' loss, what they gave) for each mint that others may have fed."""
         fed: Counter[str] = Counter()
         for (mint, account), gave in self.gave.items():
-            # Makers and takers sign: they pay out of their own pockets.
+            # Makers and takers sign: they pay with their own funds.
             if gave > 0 and account in self._filled and not self._signs(account):
                 fed[mint] += max(0, gave - self._lost(mint, account))
         if self.flows.unshown_in > 0:
@@ -77,13 +76,15 @@ class Feeding:
 
     @cached_property
     def _filled(self) -> set[str | None]:
-        """Accounts that something flowed into, or to the wallet, outside the trade."""
+        """Return accounts that received something, or that the wallet received from, outside the
+        trade.
+        """
         filled = {move.target for move in self.outside}
         filled |= {account for (_, account), amount in self.from_wallet.items() if amount < 0}
         return filled | {account for account, amount in self.flows.unshown.items() if amount > 0}
 
     def _paid(self, mint: str) -> int:
-        """What the wallet gained of this, or got; what went from pool to pool."""
+        """Return the wallet's gain, else what it received, else the flows from pool to pool."""
         got, given = self.flows.got(mint), self.flows.given(mint)
         if mint == WRAPPED_SOL:
             got += max(0, self.flows.unshown_in)
@@ -97,12 +98,12 @@ class Feeding:
 
     @cached_property
     def opened_for(self) -> dict[str | None, str | None]:
-        """Owners by token account, of those opened here; some are in no token balance."""
+        """Return owners of token accounts opened here; some are in no token balance."""
         names = ("initialize", "associate")
         return {o.target: o.authority for o in self.flows.receipt.operations if o.name in names}
 
     def _lost(self, mint: str, account: str) -> int:
-        """What an account is poorer by, not counting what the wallet paid in."""
+        """Return what an account lost, not counting what the wallet paid in."""
         receipt = self.flows.receipt
         if mint == WRAPPED_SOL:
             before, after = receipt.lamports(account)
@@ -112,7 +113,7 @@ class Feeding:
         return before - after + self.from_wallet.get((mint, account), 0)
 
     def _unshown_fed(self) -> int:
-        """Of lamports that programs moved to the wallet, those that made no pool poorer."""
+        """Return the lamports that programs moved to the wallet without costing a pool anything."""
         needed = self.flows.unshown_explained() - self.flows.unshown_returned()
         paid = 0
         for account in self._payers():
@@ -122,7 +123,7 @@ class Feeding:
         return max(0, needed - paid)
 
     def _payers(self) -> list[str]:
-        """Accounts that may have paid the wallet unshown."""
+        """Return accounts that may have paid the wallet without a visible instruction."""
         called = (self.flows.calls[place].body.named for place in self.flows.trading)
         named = self.flows.partners.union(*called)
         return [
@@ -137,7 +138,7 @@ class Feeding:
 
     @cached_property
     def _foreign_held(self) -> set[str]:
-        """Accounts that an unknown program could change outside the trade."""
+        """Return accounts that an unknown program could change outside the trade."""
         flows = self.flows
         return {
             account
@@ -149,8 +150,8 @@ class Feeding:
         }
 
     def _share_taken(self, account: str) -> float:
-        """The largest share of anything inside that went to this account or to its token accounts,
-        or to other accounts of its owner.
+        """Return the largest share of anything inside that went to this account, its token
+        accounts, or other accounts of its owner.
         """
         people = {account, *self.flows.owners(account)}
         mine: Counter[str] = Counter()
@@ -169,7 +170,7 @@ class Feeding:
         return totals
 
     def paid_along(self, mint: str) -> int:
-        """What others paid of what the wallet gave: into its calls, or into its pools."""
+        """Return how much others paid of what the wallet gave, into its calls or its pools."""
         given, got = self.flows.given(mint), self.flows.got(mint)
         if given <= got:
             return 0
@@ -177,8 +178,8 @@ class Feeding:
         return (self._given_along(mint) if lost else 0) + self._poured(mint)
 
     def _given_along(self, mint: str) -> int:
-        """What signers, accounts that let the wallet spend, and accounts that got nothing in
-        return gave inside. Rent isn't part of a price.
+        """Return what was given inside by signers, by accounts that let the wallet spend, and by
+        accounts that got nothing in return. Rent isn't part of a price.
         """
         paid: Counter[str] = Counter()
         for move in self.flows.moves:
@@ -200,7 +201,7 @@ class Feeding:
         )
 
     def _rent(self, move: Move) -> int:
-        """How much of lamports paid into an account opened here are its rent."""
+        """Return how many of the lamports paid into an account opened here are its rent."""
         if move.mint != WRAPPED_SOL or not (move.opens or self._opens(move.target)):
             return 0
         side = self.flows.receipt.tokens.get(move.target or "", (None, None))[1]
@@ -213,7 +214,7 @@ class Feeding:
         return sides is not None and sides[0] is None
 
     def _poured(self, mint: str) -> int:
-        """Plain transfers into the accounts that received what the wallet gave, and lamports put
+        """Return plain transfers to accounts that received what the wallet gave, and lamports put
         there by an unknown program.
         """
         poured = [
@@ -239,7 +240,7 @@ class Feeding:
 
 
 def _count_traded(flows: Flows) -> Counter[tuple[str | None, str | None, int]]:
-    """Transfers that known calls made."""
+    """Return transfers made by known calls."""
     found: Counter[tuple[str | None, str | None, int]] = Counter()
 
     def walk(one: Instruction, known: bool) -> None:

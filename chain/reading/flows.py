@@ -1,5 +1,5 @@
-"""Sort what a receipt moved for one wallet by acting call: an outermost known swap instruction that
-concerns the wallet, with everything it called (docs/verified.md). Pure.
+"""Group a receipt's movements for one wallet by acting call: an outermost known swap instruction
+that concerns the wallet, with everything it called (docs/verified.md). Pure.
 """
 
 from collections import Counter, defaultdict
@@ -12,20 +12,22 @@ from chain.reading.moves import Move, is_read, list_moves, place_calls
 from chain.reading.programs import BUILT_IN, TIP_ACCOUNTS, Programs
 from chain.reading.receipts import Instruction, Receipt
 
-# One instruction places an order there, another one settles it.
+# One instruction places an order there, another settles it.
 ORDER_BOOKS = frozenset(
     one.id
     for one in BUILT_IN
     if one.family == "swap" and one.name.startswith(("Serum v", "OpenBook", "Phoenix", "Manifest"))
 )
-# Lamports (under wrapped SOL) and raw units by mint.
+# Lamports (as wrapped SOL) and raw units by mint.
 Amounts = Counter[str]
 
 
 class Call:
-    """What one acting call moved across the border of the wallet's own accounts, without rent for
-    others and tips. `paid`: receivers. `topped_up`: lamports to accounts `opened` by it, or, if it
-    moved no tokens, anywhere.
+    """What an acting call moved into and out of the wallet's own accounts, without rent for others
+    and tips.
+
+    `paid`: receivers. `topped_up`: lamports to accounts `opened` by it or, if it moved no tokens,
+    anywhere.
     """
 
     def __init__(self, body: Instruction) -> None:
@@ -51,10 +53,10 @@ class Call:
 
 
 class Flows:
-    """All that a receipt moved for one wallet, sorted by acting call.
+    """A receipt's movements for one wallet, grouped by acting call.
 
-    `whole`: one call, the whole transaction. `trading`: places in `calls` that make up the trade.
-    `own`: the wallet, its token accounts and those opened and closed inside. `unshown`: lamports by
+    `whole`: one call, the whole transaction. `trading`: indexes in `calls` that make up the trade.
+    `own`: the wallet, its token accounts and those opened and closed here. `unshown`: lamports by
     account that no instruction shows; `unshown_in`: their sum over own accounts.
     """
 
@@ -74,14 +76,14 @@ class Flows:
         self.own = effect.own | _opened_inside(receipt, effect.wallet)
         self.unshown = _unshown(receipt, self.moves)
         self.unshown_in = sum(self.unshown.get(account, 0) for account in self.own)
-        # lamports and tokens that came or went outside of all calls: (mint, who) -> amount
+        # lamports and tokens that arrived or left outside all calls: (mint, who) -> amount
         self.came: dict[tuple[str, str | None], int] = defaultdict(int)
         self.went: dict[tuple[str, str | None], int] = defaultdict(int)
         self.trading: frozenset[int] = frozenset()
         self._find_opened()
         self._sort_moves()
         self._add_handed_over()
-        # An account that the wallet opened and closed inside may have been paid for before.
+        # An account that the wallet opened and closed here may have been paid for earlier.
         for account in self.own - effect.own:
             self.came[WRAPPED_SOL, account] += receipt.lamports(account)[0]
 
@@ -112,7 +114,7 @@ class Flows:
                 self.came[move.mint, move.source] += move.amount - rent
 
     def _opens(self, move: Move) -> bool:
-        """May these lamports be rent that somebody else puts into an own account opened here?"""
+        """Whether these lamports may be someone else's rent for an own account opened here."""
         sides = self.receipt.tokens.get(move.target or "")
         return move.mint == WRAPPED_SOL and sides is not None and sides[0] is None
 
@@ -128,12 +130,12 @@ class Flows:
         call.paid.add(move.target)
 
     def _add_handed_over(self) -> None:
-        """An account that became the wallet's arrived with all that it held."""
+        """Count an account that became the wallet's as arriving with its whole balance."""
         already = dict(self.effect.sponsors).get(None, 0)
         begun: set[str] = set()
         for balance in self.effect.balances:
             sides = self.receipt.tokens.get(balance.address)
-            # Of one that was opened again, the first tells what was the wallet's before.
+            # If it was reopened, the first balance shows what the wallet had before.
             if balance.mint is None or sides is None or balance.address in begun:
                 continue
             begun.add(balance.address)
@@ -145,7 +147,9 @@ class Flows:
                 self.came[sides[0].mint, balance.address] += sides[0].amount - balance.before
 
     def choose_trading(self) -> bool:
-        """Keep the calls that the wallet gave into and got out of; False if there are none."""
+        """Keep the calls that the wallet paid into and received from. Return False if there are
+        none.
+        """
         trading = set()
         for place, call in enumerate(self.calls):
             if not call.gave:
@@ -160,7 +164,7 @@ class Flows:
         self.trading = frozenset(range(len(self.calls)))
 
     def choose_fill(self) -> None:
-        """Take all calls but gifts beside an order program's delivery."""
+        """Keep all calls except gifts next to an order program's delivery."""
         family = self.programs.family
         orders = {p for p, one in enumerate(self.calls) if family(one.body.program) == "order"}
         gifts = {p for p, one in enumerate(self.calls) if one.delivered and not one.gave} - orders
@@ -172,11 +176,11 @@ class Flows:
         return self.unshown_in > 0 and call.body.program not in ORDER_BOOKS
 
     def _passed(self, call: Call) -> bool:
-        """Did a token come and go? Then the wallet may be left with less of everything."""
+        """Whether a token came and went. The wallet may then end up with less of everything."""
         return any(call.got[mint] for mint in call.given.keys() - {WRAPPED_SOL})
 
     def _settled(self, place: int) -> set[int]:
-        """This call and the earlier ones whose orders it settles in the same order book."""
+        """Return this call and earlier calls whose orders it settles in the same order book."""
         body = self.calls[place].body
         if body.program not in ORDER_BOOKS:
             return set()
@@ -191,8 +195,8 @@ class Flows:
     def crossed_calls(
         self,
     ) -> tuple[Counter[tuple[str, str | None]], Counter[tuple[str, str | None]]]:
-        """({(mint, who): amount} that own accounts got inside the calls, that they paid there
-        without rent).
+        """Return what own accounts got inside the calls, and what they paid there without rent, as
+        {(mint, who): amount} each.
         """
         got: Counter[tuple[str, str | None]] = Counter()
         paid: Counter[tuple[str, str | None]] = Counter()
@@ -228,8 +232,8 @@ class Flows:
 
     @cached_property
     def beside(self) -> Amounts:
-        """What did not pass through the trade: arrivals beyond what was paid back to the same
-        account, and (negative) what was given into calls that delivered to somebody else.
+        """Return what bypassed the trade: arrivals beyond what was paid back to the same account,
+        and (negative) payments into calls that delivered to someone else.
         """
         total: Amounts = Counter()
         for place, call in enumerate(self.calls):
@@ -237,7 +241,7 @@ class Flows:
                 continue
             for mint, change in call.net.items():
                 total[mint] += change
-            # rent for what it opened, not a price
+            # Rent for what it opened, not a price.
             total[WRAPPED_SOL] += call.topped_up
         for (mint, who), amount in self.came.items():
             arrived = self._after_fee(mint, amount) if mint != WRAPPED_SOL else amount
@@ -245,7 +249,7 @@ class Flows:
         return total
 
     def _after_fee(self, mint: str, amount: int) -> int:
-        """What arrives of an amount sent: Token-2022 withholds a share of every transfer."""
+        """Return the amount left after the token's transfer fee."""
         sent = sum(n for (of, _), n in self.came.items() if of == mint)
         sent += sum(call.got[mint] for call in self.calls)
         left = sum(n for (of, _), n in self.went.items() if of == mint)
@@ -255,9 +259,11 @@ class Flows:
         return amount * arrived // sent if 0 <= arrived < sent else amount
 
     def unshown_explained(self) -> int:
-        """Of the lamports that came unshown, those from the venue: all if nothing else could have
-        moved them; otherwise at most what parties to the calls lost, less what strangers gained.
-        Order books pay in tokens only: from them it is the rent of accounts.
+        """Return how many of the lamports without a visible source came from the venue.
+
+        All of them, if nothing else could have moved them. Otherwise at most what the calls'
+        parties lost, minus third parties' gains. Order books pay in tokens only, so lamports from
+        them are account rent.
         """
         if self.unshown_in <= 0 or self.whole:
             return self.unshown_in
@@ -273,7 +279,9 @@ class Flows:
         return min(self.unshown_in, max(0, pool - strangers) + self.unshown_returned())
 
     def unshown_returned(self) -> int:
-        """Of the lamports that came unshown, those paid back to accounts outside the trade."""
+        """Return how many of the lamports without a visible source were paid back to accounts
+        outside the trade.
+        """
         foreign = self.unshown.keys() - self.partners - self.own
         return sum(
             min(-self.unshown[account], self._paid_back(account))
@@ -282,12 +290,12 @@ class Flows:
         )
 
     def _paid_back(self, account: str) -> int:
-        """Lamports paid to an account beyond what came from there."""
+        """Return lamports paid to an account beyond what it paid."""
         went, came = (of.get((WRAPPED_SOL, account), 0) for of in (self.went, self.came))
         return max(0, went - came)
 
     def _bought_elsewhere(self) -> set[str | None]:
-        """Accounts that strangers gave tokens outside of the trade, perhaps for lamports."""
+        """Return accounts that third parties gave tokens to outside the trade, maybe for SOL."""
         targets = {
             move.target
             for move in self.moves
@@ -298,11 +306,13 @@ class Flows:
         return targets | {owner for target in targets for owner in self.owners(target)}
 
     def unshown_foreign(self) -> bool:
-        """Could a program that nobody knows have moved lamports into own accounts unshown?"""
+        """Whether an unknown program could have moved lamports into own accounts without a visible
+        instruction.
+        """
         return any(not self.programs.family(one.program) for one in self._others_held())
 
     def _others_held(self) -> list[Instruction]:
-        """Instructions outside of the trade that could move lamports into own accounts."""
+        """Return instructions outside the trade that could move lamports into own accounts."""
         own = self.own & self.receipt.writable
         return [
             one.instruction
@@ -314,7 +324,9 @@ class Flows:
 
     @cached_property
     def partners(self) -> set[str]:
-        """Foreign accounts in transfers inside the trade: sources, targets, owners, authorities."""
+        """Return foreign accounts of transfers inside the trade: sources, targets, owners,
+        authorities.
+        """
         told = ((move.source, move.target, move.authority) for move in self._inside())
         accounts = {account for three in told for account in three if account}
         accounts |= {owner for account in accounts for owner in self.owners(account)}
@@ -328,7 +340,9 @@ class Flows:
         return (move for move in self.moves if move.call in self.trading)
 
     def paid_by_others(self, mint: str) -> int:
-        """What other signers or approving owners paid into the trade of what the wallet gave."""
+        """Return how much other signers or approving owners paid into the trade of what the wallet
+        gave.
+        """
         if self.whole:
             return 0
         signers = self.receipt.signers - {self.effect.wallet}
@@ -348,7 +362,7 @@ class Flows:
         return sum(move.amount for move in paid if move.target not in opened)
 
     def counterparties(self, mints: Iterable[str]) -> tuple[str, ...]:
-        """Accounts that lost, in the trade, what the wallet got; the largest loss first."""
+        """Return accounts that lost, in the trade, what the wallet gained; largest loss first."""
         lost: dict[str, int] = defaultdict(int)
         wanted = frozenset(mints)
         for move in self._inside():
@@ -365,7 +379,9 @@ class Flows:
 
 
 def _opened_inside(receipt: Receipt, wallet: str) -> set[str]:
-    """Token accounts opened and closed inside, in no token balance; none handed over."""
+    """Return token accounts opened and closed here that are in no token balance; none that was
+    handed over.
+    """
     operations = receipt.operations
     handed = {one.source for one in operations if one.name == "assign"}
     return {
@@ -380,7 +396,7 @@ def _opened_inside(receipt: Receipt, wallet: str) -> set[str]:
 
 
 def _unshown(receipt: Receipt, moves: Iterable[Move]) -> dict[str, int]:
-    """{account: lamports} by which balances changed beyond instructions, the fee and rent."""
+    """Return {account: lamports} not explained by instructions, the fee and rent."""
     shown: dict[str | None, int] = defaultdict(int)
     for move in moves:
         if move.mint == WRAPPED_SOL:

@@ -1,4 +1,4 @@
-"""What instructions of native and token programs move, decoded or from bytes. Pure."""
+"""What instructions of native and token programs move, decoded by the node or from bytes. Pure."""
 
 import re
 from collections.abc import Iterator
@@ -51,7 +51,7 @@ PARSED_TOKEN = {
     "approve": "approve",
     "approveChecked": "approve",
 }
-# (program, type) -> (name, field of the source, field of the target)
+# (program, type) -> (name, source field, target field)
 PARSED_LAMPORTS = {
     (SYSTEM, "transfer"): ("transfer", "source", "destination"),
     (SYSTEM, "transferWithSeed"): ("transfer", "source", "destination"),
@@ -62,7 +62,7 @@ PARSED_LAMPORTS = {
     (STAKE, "withdraw"): ("withdraw", "stakeAccount", "destination"),
     (VOTE, "withdraw"): ("withdraw", "voteAccount", "destination"),
 }
-# Their amounts are not told, or stand in instructions that the node leaves bundled.
+# Their amounts aren't given, or are in instructions that the node leaves bundled.
 UNREAD = ("withdrawExcessLamports", "unwrapLamports", "batch")
 UNREAD_KINDS = (38, 45)
 AUTHORITIES = (
@@ -76,12 +76,12 @@ AUTHORITIES = (
 
 
 def read_parsed(program: str, parsed: Any) -> Operation | None:
-    """KeyError or TypeError if the node's decoding lacks a field."""
+    """Read a node-decoded instruction. Raises KeyError or TypeError if a field is missing."""
     kind, info = parsed.get("type"), parsed.get("info") or {}
     if (program, kind) in PARSED_LAMPORTS:
         name, source, target = PARSED_LAMPORTS[program, kind]
         if name == "create" and not info.get(source):
-            # an account that was paid for before is opened without a payer
+            # Opening an account that is already paid for has no payer.
             return None
         return Operation(name, info[source], info[target], amount=_read_amount(info["lamports"]))
     if program == SYSTEM and kind in ("allocate", "allocateWithSeed"):
@@ -110,7 +110,9 @@ def _read_parsed_token(name: str, info: Any) -> Operation:
 
 
 def _read_amount(told: Any) -> int:
-    """TypeError for all but integers and digits: a float is never rounded."""
+    """Read an amount. Raises TypeError unless it is an integer or digits, so a float is never
+    rounded.
+    """
     if type(told) is int:
         return told
     if isinstance(told, str) and re.fullmatch("[0-9]{1,20}", told):
@@ -119,7 +121,9 @@ def _read_amount(told: Any) -> int:
 
 
 def read_data(program: str, a: tuple[str, ...], data: bytes) -> Operation | None:
-    """Layouts: the instruction enums of the System, Stake, Vote and SPL Token programs."""
+    """Read instruction bytes. Layouts: the instruction enums of the System, Stake, Vote and SPL
+    Token programs.
+    """
     try:
         if program == SYSTEM:
             return _read_system(a, data)
@@ -131,7 +135,7 @@ def read_data(program: str, a: tuple[str, ...], data: bytes) -> Operation | None
             payer, account, wallet, mint, *_ = a
             return Operation("associate", payer, account, wallet, mint=mint)
     except (IndexError, ValueError):
-        # too short for what it claims: nothing can be read from it
+        # Shorter than its layout: nothing can be read.
         pass
     return None
 
@@ -139,7 +143,7 @@ def read_data(program: str, a: tuple[str, ...], data: bytes) -> Operation | None
 def read_batch(
     program: str, a: tuple[str, ...], data: bytes
 ) -> Iterator[tuple[tuple[str, ...], bytes]]:
-    """(accounts, data) of each instruction that one of the Token program (kind 255) bundles."""
+    """Return (accounts, data) of each instruction in a Token program batch (kind 255)."""
     if program not in TOKEN_PROGRAMS or data[:1] != b"\xff":
         return
     place, at = 0, 1
@@ -157,14 +161,14 @@ def _read_system(a: tuple[str, ...], data: bytes) -> Operation | None:
     kind = int.from_bytes(data[:4], "little") if len(data) >= 12 else None
     if kind == 2:
         return Operation("transfer", a[0], a[1], amount=_u64(data, 4))
-    # with a seed: the base account stands between
+    # With a seed, the base account comes in between.
     if kind == 11:
         return Operation("transfer", a[0], a[2], amount=_u64(data, 4))
     if kind == 0:
         return Operation("create", a[0], a[1], amount=_u64(data, 4))
     if kind == 3:
         return Operation("create", a[0], a[1], amount=_u64(data, 44 + _u64(data, 36)))
-    # on an account that may hold lamports already: the new account first; without a payer, nothing
+    # For an account that may already have lamports: the new account first; nothing without a payer.
     if kind == 13:
         return Operation("create", a[1], a[0], amount=_u64(data, 4))
     if kind == 5:
@@ -186,7 +190,7 @@ def _read_token(a: tuple[str, ...], data: bytes) -> Operation | None:
     if kind == 3:
         source, target, authority, *_ = a
         return Operation("send", source, target, authority, _u64(data, 1))
-    # Token-2022 has a transfer with a stated fee: a second byte, then the same amount
+    # Token-2022 has a transfer with an explicit fee: a second byte, then the same amount.
     if kind == 12 or (kind == 26 and data[1] == 1):
         source, mint, target, authority, *_ = a
         amount = _u64(data, 1 if kind == 12 else 2)

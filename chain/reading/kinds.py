@@ -1,4 +1,6 @@
-"""Decide what a receipt was for a wallet. The first rule decides (docs/results.md). Pure."""
+"""Classify what a receipt was for a wallet. The first matching rule decides (docs/results.md).
+Pure.
+"""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Set
@@ -23,22 +25,23 @@ from chain.reading.value import (
     venue_tokens,
 )
 
-# lamports: below 0.0001 SOL a SOL leg is no leg
+# Lamports: an SOL leg below 0.0001 SOL doesn't count.
 DUST = 100_000
-# a mint that left less than one part in this of what passed through is a residue
+# A mint with less than one part in this of the amount that passed through left is a residue.
 RESIDUE_SHARE = 100
 # Operations that move value.
 MOVES = ("transfer", "create", "send", "mint", "burn")
-# Lenders ask for less than this of a loan that is repaid at once.
+# Lenders charge less than this for a loan repaid immediately.
 MAX_LOAN_FEE_PERCENT = 5
 TRADES = frozenset(("buy", "sell", "swap", "round_trip"))
 
 
 @dataclass(frozen=True)
 class Kind:
-    """What a receipt was for a wallet. `mint`: the main one, where there is a single one.
-    `residues`: mints whose change is left over from passing through. `split`: what of a priced
-    kind, of a fill or of an `ambiguous` swap was beside the venue.
+    """A receipt's classification. `mint`: the main one, if there is only one. `residues`: mints
+    with a remainder of what passed through. `split`: the part of a priced kind, a fill or an
+    `ambiguous` swap that was outside the venue. `flows`: of a trade, with its calls
+    chosen.
     """
 
     kind: str
@@ -47,6 +50,7 @@ class Kind:
     flags: tuple[str, ...] = ()
     residues: tuple[str, ...] = ()
     split: Split | None = None
+    flows: Flows | None = None
 
 
 def decide_kind(receipt: Receipt, effect: Effect, programs: Programs) -> Kind:
@@ -77,7 +81,7 @@ def _ambiguous(receipt: Receipt, effect: Effect, venue: str | None, mint: str | 
 
 
 def _acting(receipt: Receipt, effect: Effect, programs: Programs) -> list[Instruction]:
-    """List the outermost known calls that concern the wallet; unknown wrappers are skipped."""
+    """List the outermost known calls that concern the wallet. Skips unknown wrappers."""
     return [
         one
         for top in receipt.instructions
@@ -87,7 +91,7 @@ def _acting(receipt: Receipt, effect: Effect, programs: Programs) -> list[Instru
 
 
 def _outermost(instruction: Instruction, programs: Programs) -> Iterator[Instruction]:
-    """Known calls that no other known call made. Calls of a transfer hook are nobody's."""
+    """Return known calls not made by another known call. Calls by a transfer hook don't count."""
     if programs.family(instruction.program):
         yield instruction
         return
@@ -98,7 +102,9 @@ def _outermost(instruction: Instruction, programs: Programs) -> Iterator[Instruc
 
 
 def _concerns(instruction: Instruction, own: Set[str]) -> bool:
-    """Calls without accounts (markers) concern the whole transaction; balance recorders none."""
+    """Calls without accounts (markers) concern the whole transaction; balance recorders concern no
+    one.
+    """
     if instruction.data[:8] in RECORD_CALLS:
         return False
     named = instruction.named
@@ -108,7 +114,7 @@ def _concerns(instruction: Instruction, own: Set[str]) -> bool:
 def _deciding_families(
     receipt: Receipt, acting: list[Instruction], effect: Effect, programs: Programs
 ) -> set[str]:
-    """Of several families, only those that move value; an order's may move anybody's."""
+    """Of several families, keep those that move value; an order's may move anyone's."""
     by_family: dict[str | None, list[Instruction]] = defaultdict(list)
     pools = {
         one.program
@@ -128,18 +134,18 @@ def _deciding_families(
     ):
         moving.remove("lending")
     orders = by_family.get("order", [])
-    # a fill may take from the order's escrow alone; a call that does nothing hides nothing else
+    # A fill may only take from the order's escrow; a call that does nothing hides nothing else.
     if orders and (not moving or any(_moves_anything(receipt, one) for one in orders)):
         moving.add("order")
-    # a swap call that moved nothing acts for nobody, if anything else acts
+    # A swap call that moved nothing doesn't count if anything else does.
     return {family or "" for family in moving or by_family.keys() - {"swap"} or by_family}
 
 
 def _is_repaid(
     receipt: Receipt, effect: Effect, lending: list[Instruction], programs: Programs
 ) -> bool:
-    """Did these calls only lend, and did each lending account get its loan back? A fee may be on
-    top. Shares or collateral that moved are no loan.
+    """Whether these calls only lent, and every lending account was repaid, possibly with a fee.
+    Moved shares or collateral aren't a loan.
     """
     flows = Flows(receipt, effect, lending, programs)
     taken, paid = flows.crossed_calls()
@@ -163,7 +169,7 @@ def _by_mint(amounts: Counter[tuple[str, str | None]]) -> Counter[str]:
 
 
 def _moves_shares(instruction: Instruction, own: Set[str]) -> bool:
-    """Are pool shares or a position NFT minted into own accounts, or burned from them?"""
+    """Whether pool shares or a position NFT are minted into own accounts or burned from them."""
     return any(
         (o.name == "mint" and o.target in own) or (o.name == "burn" and o.source in own)
         for o in instruction.operations
@@ -171,7 +177,7 @@ def _moves_shares(instruction: Instruction, own: Set[str]) -> bool:
 
 
 def _moves_position(instruction: Instruction) -> bool:
-    """Does it change a position? If the position exists already, nothing is minted or burned."""
+    """Whether it changes a position. An existing position needs no mint or burn."""
     return any(one.data[:8] in POSITION_CALLS.get(one.program, ()) for one in instruction.tree())
 
 
@@ -188,7 +194,9 @@ def _moves_anything(receipt: Receipt, instruction: Instruction) -> bool:
 
 
 def _venue(acting: list[Instruction], programs: Programs) -> str | None:
-    """`A > B, C; D`: A calls the known B and C; D runs beside it. None without a known program."""
+    """Return the venue. `A > B, C; D`: A calls the known B and C; D runs next to it. None without a
+    known program.
+    """
     parts = []
     for one in acting:
         called = dict.fromkeys(
@@ -225,8 +233,8 @@ def _order_kind(
 
 
 def _list_side(receipt: Receipt, effect: Effect, programs: Programs) -> frozenset[str]:
-    """The wallet's accounts, those that order programs' calls name, and those of signers: keepers
-    pass on what a pool paid.
+    """Return the wallet's accounts, those named by order programs' calls, and those of signers:
+    keepers pass on what a pool paid.
     """
     calls = find_calls(receipt, lambda one: programs.family(one.program) == "order")
     named = {account for call in calls for account in call.named}
@@ -242,7 +250,7 @@ def _list_side(receipt: Receipt, effect: Effect, programs: Programs) -> frozense
 def _order_step(
     receipt: Receipt, effect: Effect, acting: list[Instruction], programs: Programs
 ) -> str:
-    """Decide by the instruction's name; without its data, by who signed and what moved."""
+    """Decide by the instruction's name or, without its data, by who signed and what moved."""
     for one in acting:
         if programs.family(one.program) == "order":
             for kind, calls in ORDER_CALLS.items():
@@ -278,7 +286,7 @@ def _swap_kind(
     programs: Programs,
     venue: str | None,
 ) -> Kind | None:
-    """A trade if the wallet gave into a swap call and got out of it; else None."""
+    """Return a trade if the wallet paid into a swap call and received from it, else None."""
     flows = _read_flows(receipt, effect, acting, programs)
     if flows.whole or not receipt.inner_told:
         flows.choose_all()
@@ -288,7 +296,7 @@ def _swap_kind(
     x = _paid(receipt, effect, effect.sol - flows.beside[WRAPPED_SOL] - _known_rest(flows))
     kind = _trade(flows, changes, x)
     if kind:
-        return replace(kind, venue=venue)
+        return replace(kind, venue=venue, flows=flows)
     if effect.tokens or _paid(receipt, effect, effect.sol):
         kind = _ambiguous(receipt, effect, venue, find_main_mint(receipt, effect.own, changes))
         return replace(kind, split=split_unpriced(flows))
@@ -300,7 +308,7 @@ def _swap_kind(
 def _read_flows(
     receipt: Receipt, effect: Effect, acting: list[Instruction], programs: Programs
 ) -> Flows:
-    """By swap call; with a marker, by the whole transaction."""
+    """Return flows by swap call or, with a marker, for the whole transaction."""
     if any(one.program in programs.markers for one in receipt.instructions):
         everything = Instruction("", (), None, b"", receipt.instructions)
         whole = replace(receipt, instructions=(everything,))
@@ -318,14 +326,14 @@ def _bodies(receipt: Receipt, calls: Set[int]) -> Iterator[Instruction]:
 
 
 def _known_rest(flows: Flows) -> int:
-    """Lamports that a known call beside the trade moved unshown."""
+    """Return lamports that a known call outside the trade moved without a visible instruction."""
     if flows.unshown_in <= 0 or flows.unshown_foreign():
         return 0
     return flows.unshown_in - flows.unshown_explained()
 
 
 def _trade(flows: Flows, changes: tuple[tuple[str, int, int], ...], x: int) -> Kind | None:
-    """The priced kind of these changes, without residues if that gives one."""
+    """Return the priced kind of these changes, ignoring residues if that makes one."""
     up = [mint for mint, change, _ in changes if change > 0]
     down = [mint for mint, change, _ in changes if change < 0]
     residues = _residues(flows, changes)
@@ -360,7 +368,7 @@ def _residues(flows: Flows, changes: tuple[tuple[str, int, int], ...]) -> list[s
 
 
 def _no_trade(flows: Flows, kind: Kind) -> Kind | None:
-    """`other` if only lamports were paid for what it opened; None if what moved decides."""
+    """Return `other` if it only paid lamports for what it opened; None if the movements decide."""
     effect = flows.effect
     kept = effect.tokens or effect.rent or any(call.gave for call in flows.calls)
     if not kept and effect.sol + effect.fee + effect.tip < 0:
@@ -372,7 +380,9 @@ def _no_trade(flows: Flows, kind: Kind) -> Kind | None:
 
 
 def _rent_for_others(receipt: Receipt, effect: Effect) -> int:
-    """Lamports the wallet put into accounts created here that aren't its own: rent, not price."""
+    """Return lamports the wallet put into accounts created here that aren't its own: rent, not
+    price.
+    """
     created = {o.target for o in receipt.operations if o.name in ("create", "allocate")}
     created |= {address for address, sides in receipt.tokens.items() if sides[0] is None}
     return sum(_rent_of(receipt, effect, one) for one in created - effect.own if one)
@@ -392,7 +402,9 @@ def _rent_of(receipt: Receipt, effect: Effect, address: str) -> int:
 
 
 def _paid(receipt: Receipt, effect: Effect, sol: int) -> int:
-    """Change of SOL that decides the kind: without fee, tip, collected rent and rent for others."""
+    """Return the SOL change that decides the kind: without fee, tip, collected rent and rent for
+    others.
+    """
     collected = _collected(receipt, effect.own)
     return sol + effect.fee + effect.tip + collected + _rent_for_others(receipt, effect)
 
@@ -402,7 +414,7 @@ def _collected(receipt: Receipt, accounts: Set[str]) -> int:
 
 
 def _passed_on(receipt: Receipt, effect: Effect) -> dict[str, int]:
-    """Raw amounts by mint that instructions sent out of own accounts."""
+    """Return raw amounts by mint that instructions sent out of own accounts."""
     passed: dict[str, int] = defaultdict(int)
     told = ((address, side) for address, sides in receipt.tokens.items() for side in sides[::-1])
     mints = {address: side.mint for address, side in told if side}
@@ -437,7 +449,7 @@ def _plain_kind(receipt: Receipt, effect: Effect, mint: str | None, programs: Pr
         o.name in ("transfer", "send") and o.source in effect.own and o.target in effect.own
         for o in receipt.operations
     )
-    # Lamports that are sent to a standing account of wrapped SOL and not synced count as rent.
+    # Lamports sent to an existing wrapped SOL account and not synced count as rent.
     if rent_for_others or (rent and not (within and _keeps_accounts(effect))):
         return Kind("account_open" if rent > 0 or rent_for_others else "account_close")
     if within:
@@ -446,7 +458,7 @@ def _plain_kind(receipt: Receipt, effect: Effect, mint: str | None, programs: Pr
 
 
 def _keeps_accounts(effect: Effect) -> bool:
-    """Was no own token account opened or closed?"""
+    """Whether no own token account was opened or closed."""
     return all(one.lamports_before and one.lamports_after for one in effect.balances if one.mint)
 
 

@@ -1,4 +1,4 @@
-"""List what a receipt's instructions show moving, in order, and by which call it moved. Pure."""
+"""List a receipt's movements in order, and the call that made each. Pure."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +15,7 @@ from chain.reading.instructions import (
 )
 from chain.reading.receipts import Instruction, Receipt
 
-# Programs of which every move of lamports is read; all others may change balances unshown.
+# Programs whose lamport movements are all read; others may change balances invisibly.
 READ_PROGRAMS = frozenset(
     (
         SYSTEM,
@@ -33,7 +33,7 @@ TOKEN_MOVES = frozenset(("send", "mint", "burn"))
 
 
 class Placed(NamedTuple):
-    """`call`: its place in the list of calls, None outside of them."""
+    """`call`: its index in the list of calls, None outside all calls."""
 
     instruction: Instruction
     call: int | None
@@ -54,7 +54,9 @@ class Move(NamedTuple):
 
 
 def place_calls(receipt: Receipt, calls: Sequence[Instruction]) -> list[Placed]:
-    """In order. Transfer hooks are outside of every call: the token's maker chose them."""
+    """Return instructions in order. Transfer hooks are outside every call: the token's issuer chose
+    them.
+    """
     places = {id(one): place for place, one in enumerate(calls)}
 
     def walk(one: Instruction, call: int | None, hook: bool) -> Iterator[Placed]:
@@ -69,13 +71,13 @@ def place_calls(receipt: Receipt, calls: Sequence[Instruction]) -> list[Placed]:
 
 
 def is_read(instruction: Instruction) -> bool:
-    """Do the decoded native operations show all that this instruction can have moved?"""
+    """Whether the decoded native operations show everything this instruction can have moved."""
     operation = instruction.operation
     return instruction.program in READ_PROGRAMS and not (operation and operation.name == "unread")
 
 
 def list_moves(receipt: Receipt, placed: Sequence[Placed]) -> list[Move]:
-    """What moved, in order. Closing an account moves all the lamports that it then holds."""
+    """Return movements in order. Closing an account moves all lamports it has at that point."""
     mints = _mints(receipt)
     held: dict[str | None, int] = defaultdict(int)
     for address, (before, _) in receipt.balances.items():
@@ -112,12 +114,12 @@ def _move(
 
 
 def _mints(receipt: Receipt) -> dict[str, str]:
-    """Mints by token account, including accounts that are in no token balance."""
+    """Return mints by token account, including accounts in no token balance."""
     mints = {
         one.target: one.mint
         for one in receipt.operations
         if one.name in ("initialize", "associate") and one.target and one.mint
     }
-    # An account that held another mint before counts as one of that mint.
+    # An account that had another mint before counts as one of that mint.
     told = ((address, side) for address, sides in receipt.tokens.items() for side in sides[::-1])
     return mints | {address: side.mint for address, side in told if side}

@@ -1,5 +1,5 @@
-"""Transactions and entries as stored: JSON, compressed with a dictionary trained on transactions
-(`python -m bench dictionary`). Training another one makes stored rows unreadable.
+"""Compress stored transactions and entries: JSON with a dictionary trained on transactions (`python
+-m bench dictionary`). Retraining it makes stored rows unreadable.
 """
 
 import functools
@@ -17,14 +17,14 @@ DICTIONARY = Path(__file__).resolve().parent / "zstd.dictionary"
 # A tenth smaller than at 3, for 30 us a transaction; higher ones take many times that for a
 # fiftieth.
 LEVEL = 9
-# Letters kept of a signature, enough to recognize that of the row: saves 60 bytes.
+# Characters kept of a signature, enough to match it with its row: saves 60 bytes.
 KEPT = 8
-# No transaction is larger; what claims to be is damaged.
+# No transaction is larger; anything beyond is damaged.
 MAX_BYTES = 64 * 2**20
 
 
 class Tools(threading.local):
-    """The compressor and decompressor of a thread; no two threads may use one at once."""
+    """A thread's compressor and decompressor; two threads must not share one."""
 
     def __init__(self) -> None:
         words = read_dictionary()
@@ -43,7 +43,7 @@ _tools = Tools()
 
 
 def pack(raw: Mapping[str, Any]) -> bytes:
-    """Compress the JSON of a transaction, with only the beginning of its signature."""
+    """Compress a transaction's JSON, truncating its signature."""
     transaction = raw["transaction"]
     signature, *others = transaction["signatures"]
     named = {**transaction, "signatures": [signature[:KEPT], *others]}
@@ -55,7 +55,7 @@ def pack_text(text: str) -> bytes:
 
 
 def unpack_text(body: bytes) -> str:
-    """ValueError if `body` is damaged."""
+    """Decompress a row. Raises ValueError if `body` is damaged."""
     try:
         return _decompress(body).decode()
     except zstandard.ZstdError as error:
@@ -63,7 +63,7 @@ def unpack_text(body: bytes) -> str:
 
 
 def unpack(body: bytes, signature: str) -> Any:
-    """ValueError if `body` is damaged or of another signature."""
+    """Parse a row. Raises ValueError if `body` is damaged or has another signature."""
     try:
         raw = orjson.loads(_decompress(body))
         signatures = raw["transaction"]["signatures"]
@@ -77,12 +77,12 @@ def unpack(body: bytes, signature: str) -> Any:
 
 
 def parse_stored(body: bytes, signature: str) -> Receipt:
-    """ValueError as in unpack."""
+    """Parse a stored receipt. Raises ValueError as in unpack."""
     return parse_receipt(unpack(body, signature), signature)
 
 
 def read_stored(body: bytes, signature: str) -> Receipt | None:
-    """None if `body` is damaged."""
+    """Parse a stored receipt; None if `body` is damaged."""
     try:
         return parse_stored(body, signature)
     except ValueError:

@@ -1,6 +1,8 @@
-"""The programs that decide what a receipt is, and the accounts that take tips. Pure: `programs.csv`
-and `tip_accounts.csv` are read once, at import. docs/programs.md explains how rows are added. A
-missing program makes a receipt `other` with the flag `unrecognised_program`, never a guess.
+"""Known programs, which determine what a receipt is, and accounts that receive tips. Pure:
+`programs.csv` and `tip_accounts.csv` are read once, at import.
+
+docs/programs.md explains how to add rows. A missing program makes a receipt `other` with the flag
+`unrecognised_program`, never a guess.
 """
 
 import csv
@@ -21,13 +23,15 @@ MARKER_NAME, MARKER_SOURCE = "(configured swap program)", "EXTRA_SWAP_PROGRAMS"
 
 
 class BadPrograms(ValueError):
-    """DATA_DIR/programs.csv cannot be used; the message names line, field and what is allowed."""
+    """DATA_DIR/programs.csv is invalid. The message names line, field and allowed values."""
 
 
 class Program(NamedTuple):
-    """A known program. `family` "": named only, what it calls decides. `date`: when its source was
-    read, "" for the operator's own rows. `pool`: it serves swaps and liquidity under one id, and
-    mints or burns shares, so that the effect decides.
+    """A known program.
+
+    `family` "": name only, its calls decide. `date`: when its source was read, "" for the
+    operator's own rows. `pool`: it serves swaps and liquidity under one id, and mints or burns
+    shares, so the effect decides.
     """
 
     id: str
@@ -40,9 +44,10 @@ class Program(NamedTuple):
 
 @dataclass(frozen=True)
 class Programs:
-    """The table: built in, added by the operator, and markers, which make a whole transaction a
-    trade (EXTRA_SWAP_PROGRAMS). Its repr is the same in every process and names the rules by which
-    stored entries were read.
+    """The table of programs: built in, added by the operator, and markers, which make a whole
+    transaction a trade (EXTRA_SWAP_PROGRAMS).
+
+    Its repr is the same in every process; it identifies the rules that entries were read with.
     """
 
     rows: tuple[Program, ...]
@@ -64,11 +69,13 @@ class Programs:
 
 
 def table(extra_swap_programs: Iterable[str] = (), added: str = "") -> Programs:
-    """`added`: text of DATA_DIR/programs.csv. BadPrograms if a row can't be used."""
+    """Return the table. `added`: text of DATA_DIR/programs.csv. Raises BadPrograms if a row is
+    invalid.
+    """
     return _make_table(frozenset(extra_swap_programs), added)
 
 
-# A process has one table; only tests ask for several.
+# A process has one table; only tests use several.
 @lru_cache(maxsize=8)
 def _make_table(markers: frozenset[str], added: str) -> Programs:
     built_in = {one.id: one for one in BUILT_IN}

@@ -1,4 +1,4 @@
-"""The stablecoins that bots trade against, each a money of its own beside SOL. Pure."""
+"""The stablecoins that bots trade against, each a currency next to SOL. Pure."""
 
 from typing import NamedTuple
 
@@ -6,7 +6,7 @@ from chain.reading.instructions import WRAPPED_SOL
 
 
 class Quote(NamedTuple):
-    """A money that bots trade against. `source`: where its issuer names the mint."""
+    """A quote currency. `source`: where its issuer names the mint."""
 
     mint: str
     symbol: str
@@ -27,7 +27,7 @@ QUOTES = (
         6,
         "https://tether.to/en/supported-protocols/",
     ),
-    # Of Token-2022.
+    # Token-2022 mints.
     Quote(
         "2b1kV6DkPAnxd5ixfnxCpjxmKwqjjaYmCZfHsFu24GXo",
         "PYUSD",
@@ -43,10 +43,10 @@ QUOTES = (
 )
 MINTS = frozenset(quote.mint for quote in QUOTES)
 MONEY = MINTS | {WRAPPED_SOL}
-# By the ledger's word for a money: SOL has none.
+# By the ledger's key for a currency; SOL's is empty.
 MONEYS = {"": Quote(WRAPPED_SOL, "SOL", 9, ""), **{quote.mint: quote for quote in QUOTES}}
 
 
 def find_quote(text: str) -> Quote | None:
-    """By symbol or mint."""
+    """Find a quote currency by symbol or mint."""
     return next((one for one in QUOTES if text in (one.symbol, one.mint)), None)

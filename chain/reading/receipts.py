@@ -1,5 +1,5 @@
 """Parse the JSON of `getTransaction`: both encodings, legacy, v0 with lookup tables, v1, and
-receipts of 2021 without owners. Pure; amounts are lamports or raw token units.
+receipts from 2021 without owners. Pure; amounts are lamports or raw token units.
 """
 
 import re
@@ -14,29 +14,29 @@ from chain.reading.instructions import WRAPPED_SOL, Operation, read_batch, read_
 
 U64 = 2**64
 
-# Beyond these no real receipt goes; what a lying node makes up must not get further than here.
+# Limits that no real receipt exceeds, to stop what a lying node makes up.
 SIGNATURE = re.compile(r"[1-9A-HJ-NP-Za-km-z]{64,88}")
 ADDRESS = re.compile(r"[1-9A-HJ-NP-Za-km-z]{32,44}")
-# some four times all there are, and sums of it still fit a signed 64-bit column
+# about four times the total supply; sums still fit a signed 64-bit column
 MAX_LAMPORTS = 2**61
-# a byte on the chain
+# one byte on the chain
 MAX_DECIMALS = 255
 # the year 10000, in seconds
 LATEST_TIME = 253_402_300_800
-# base58 of 10 KiB, the most that one program may hand to another
+# base58 of 10 KiB, the most that a program may pass to another
 MAX_DATA = 14_100
 DEEPEST_CALL = 64
 LAMPORT_MOVES = ("transfer", "create", "withdraw")
 
 
 class BadReceipt(ValueError):
-    """A receipt nothing may be derived from; the message says what is wrong with it."""
+    """An unusable receipt. The message says what is wrong with it."""
 
 
 @dataclass(frozen=True)
 class Instruction:
-    """A call of a program with the calls that it made. `nested`: False if the node didn't record
-    which call made which; then all inner ones are direct calls.
+    """A program call and the calls it made. `nested`: False if the node didn't record which call
+    made which; then all inner ones are direct calls.
     """
 
     program: str
@@ -47,19 +47,19 @@ class Instruction:
     nested: bool = True
 
     def tree(self) -> "Iterator[Instruction]":
-        """This instruction and all it calls, outermost first."""
+        """Return this instruction and everything it calls, outermost first."""
         yield self
         for one in self.inner:
             yield from one.tree()
 
     @property
     def named(self) -> set[str]:
-        """All accounts that it or an inner call names."""
+        """Return all accounts named by it or an inner call."""
         return {account for one in self.tree() for account in one.accounts}
 
     @property
     def operations(self) -> Iterator[Operation]:
-        """What native programs did in it, in order."""
+        """Return the operations of native programs in it, in order."""
         return (one.operation for one in self.tree() if one.operation)
 
 
@@ -71,15 +71,17 @@ class TokenBalance:
     decimals: int
 
 
-# A token account before and after; None where it was none.
+# A token account before and after; None if it wasn't one.
 Sides = tuple[TokenBalance | None, TokenBalance | None]
 
 
 @dataclass(frozen=True)
 class Receipt:
-    """A finalized transaction. `keys`: its accounts, in the order of `before` and `after`
-    (lamports). `tokens`: by address. `writable`: accounts that it may change. `inner_told`: did the
-    node record inner calls? `rents`: {address: lamports} that the runtime collected as rent.
+    """A finalized transaction.
+
+    `keys`: its accounts, in the order of `before` and `after` (lamports). `tokens`: by address.
+    `writable`: accounts that it may change. `inner_told`: whether the node recorded inner calls.
+    `rents`: {address: lamports} that the runtime collected as rent.
     """
 
     signature: str
@@ -99,28 +101,30 @@ class Receipt:
     rents: Mapping[str, int] = field(default_factory=dict)
 
     def lamports(self, address: str) -> tuple[int, int]:
-        """(before, after) of any account of the receipt."""
+        """Return (before, after) of any account in the receipt."""
         return self.balances.get(address, (0, 0))
 
     @cached_property
     def balances(self) -> dict[str, tuple[int, int]]:
-        """{address: lamports (before, after)}."""
+        """Return {address: lamports (before, after)}."""
         rows = zip(self.keys, self.before, self.after, strict=True)
         return {address: (before, after) for address, before, after in rows}
 
     @cached_property
     def programs(self) -> set[str]:
-        """All that ran, inner ones too."""
+        """Return all programs that ran, including inner ones."""
         return {one.program for top in self.instructions for one in top.tree()}
 
     @cached_property
     def operations(self) -> tuple[Operation, ...]:
-        """What native programs did, in order."""
+        """Return the operations of native programs, in order."""
         return tuple(one for top in self.instructions for one in top.operations)
 
 
 def parse_receipt(raw: Any, signature: str | None = None) -> Receipt:
-    """BadReceipt if it is incomplete, creates lamports, or has another `signature`."""
+    """Parse a receipt. Raises BadReceipt if it is incomplete, creates lamports, or has another
+    `signature`.
+    """
     try:
         return _parse(raw, signature)
     except BadReceipt:
@@ -166,14 +170,14 @@ def _parse(raw: Any, signature: str | None) -> Receipt:
 
 
 def _check_conservation(lost: int, rent: int, failed: bool) -> None:
-    """`lost`: lamports beyond the fee that its accounts have less than before."""
+    """Check that lamports are conserved. `lost`: lamports missing beyond the fee."""
     # The runtime lists the rent of a failed transaction, but stores only some of its accounts.
     if lost != rent and not (failed and 0 <= lost < rent):
         raise BadReceipt("lamports are not conserved")
 
 
 def _rents(meta: Any, keys: tuple[str, ...]) -> dict[str, int]:
-    """Rent that older runtimes collected from accounts below the minimum: rewards below zero."""
+    """Return rent that older runtimes collected from low balances: negative rewards."""
     rents: dict[str, int] = defaultdict(int)
     for row in meta.get("rewards") or ():
         if row.get("rewardType") == "Rent":
@@ -182,12 +186,12 @@ def _rents(meta: Any, keys: tuple[str, ...]) -> dict[str, int]:
 
 
 def _check_amounts(receipt: Receipt) -> None:
-    """Refuse what conservation of lamports doesn't catch."""
+    """Check what conservation of lamports doesn't catch."""
     for address, sides in receipt.tokens.items():
         for side, lamports in zip(sides, receipt.lamports(address), strict=False):
             if side and side.mint == WRAPPED_SOL and side.amount > lamports:
                 raise BadReceipt("an account holds more wrapped SOL than lamports")
-    # a failed one may have tried to send any amount
+    # A failed transaction may have tried to send any amount.
     if not receipt.failed:
         _within(
             sum(o.amount for o in receipt.operations if o.name in LAMPORT_MOVES),
@@ -220,7 +224,7 @@ def _address(value: Any) -> str:
 
 
 def _keys(message: Any, meta: Any) -> tuple[tuple[str, ...], frozenset[str]]:
-    """(addresses in the order of the balances, loaded ones last; signers)."""
+    """Return (addresses in the order of the balances, loaded ones last; signers)."""
     keys = message["accountKeys"]
     if not keys:
         raise BadReceipt("a receipt of nobody")
@@ -234,7 +238,7 @@ def _keys(message: Any, meta: Any) -> tuple[tuple[str, ...], frozenset[str]]:
 
 
 def _writable(message: Any, meta: Any, keys: tuple[str, ...]) -> frozenset[str]:
-    """Accounts that the message lets instructions change."""
+    """Return accounts that instructions may change."""
     rows = message["accountKeys"]
     if isinstance(rows[0], dict):
         return frozenset(row["pubkey"] for row in rows if row.get("writable", True))
@@ -272,7 +276,7 @@ def _instructions(message: Any, meta: Any, keys: tuple[str, ...]) -> tuple[Instr
 
 
 def _nest(rows: list[Any], keys: tuple[str, ...]) -> Instruction:
-    """A top-level row and its inner rows as a tree; without stackHeight (before 2022), flat."""
+    """Return a row and its inner rows as a tree; flat without stackHeight (before 2022)."""
     stack: list[tuple[int, Any, list[Instruction]]] = [(1, rows[0], [])]
     nested = all(row.get("stackHeight") for row in rows[1:])
 

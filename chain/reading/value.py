@@ -9,15 +9,15 @@ from chain.reading.feeding import Feeding
 from chain.reading.flows import Amounts, Flows
 from chain.reading.instructions import WRAPPED_SOL
 
-# Of what was got and of what was given, this much has to be explained.
+# Minimum explained share of what was received and of what was given.
 MIN_EXPLAINED_PERCENT = 95
 
 
 @dataclass(frozen=True)
 class Split:
-    """What of a trade passed through its venue, and what did not: `beside_sol`, `beside_tokens`,
-    signed. `signed`: an account of `counterparties` is a signer's. `fed`: others paid into the
-    trade or into its pools; the rest as in an Entry.
+    """The part of a trade outside its venue: `beside_sol`, `beside_tokens`, signed. `signed`: an
+    account in `counterparties` is a signer's. `fed`: others paid into the trade or its pools. The
+    rest as in an Entry.
     """
 
     beside_sol: int = 0
@@ -40,7 +40,9 @@ def split_trade(
     residues: Iterable[str] = (),
     explain_feeding: bool = True,
 ) -> Split:
-    """`changes`: without what is beside. `sol`: "got" | "both" | "" (it only went)."""
+    """Split a trade. `changes`: without those outside the venue. `sol`: "got" | "both" | "" (only
+    sent).
+    """
     legs = [(mint, change) for mint, change, _ in changes if mint not in set(residues)]
     beside = flows.beside.copy()
     shares = [_explain_token(flows, mint, change) for mint, change in legs]
@@ -64,7 +66,7 @@ def split_trade(
 
 
 def split_fill(flows: Flows) -> Split:
-    """Split of an order's fill: everything received must come from known calls."""
+    """Return the split of an order's fill: everything received must come from known calls."""
     risen = [row for row in venue_tokens(flows) if row[1] > 0]
     if risen:
         return split_trade(flows, risen, "", explain_feeding=False)
@@ -86,26 +88,26 @@ def add_market(split: Split, flows: Flows) -> Split:
         net.update(call.net)
     net[WRAPPED_SOL] += flows.unshown_explained()
     percent, fed = _explain_feeding(flows, net)
-    # Its own side pours nothing into a pool either.
+    # Its own side doesn't pay into a pool either.
     if fed or any(who in flows.partners for (_, who), paid in flows.went.items() if paid):
         return replace(split, explained_percent=percent, fed=True)
     return replace(split, market=tuple(sorted((m, n) for m, n in net.items() if n)))
 
 
 def split_unpriced(flows: Flows) -> Split:
-    """Split of a trade with several readings: nothing of it is explained."""
+    """Return the split of a trade with several readings: nothing of it is explained."""
     beside = flows.beside
     return Split(beside[WRAPPED_SOL], token_rows(flows, beside))
 
 
 def venue_tokens(flows: Flows) -> tuple[tuple[str, int, int], ...]:
-    """((mint, raw change, decimals), ...) of the receipt without what is beside."""
+    """Return ((mint, raw change, decimals), ...) without changes outside the venue."""
     beside = token_rows(flows, flows.beside)
     return tuple(sorted(list_venue_changes(flows.effect.tokens, beside)))
 
 
 def token_rows(flows: Flows, amounts: Amounts) -> tuple[tuple[str, int, int], ...]:
-    """Rows sorted by mint, zeros and SOL left out."""
+    """Return rows sorted by mint, without zeros and SOL."""
     told = flows.receipt.tokens.values()
     decimals = {side.mint: side.decimals for sides in told for side in sides if side}
     return tuple(
@@ -116,13 +118,13 @@ def token_rows(flows: Flows, amounts: Amounts) -> tuple[tuple[str, int, int], ..
 
 
 def _explain_token(flows: Flows, mint: str, change: int) -> tuple[int, int]:
-    """(raw units that moved inside the trade, raw units that balances changed by)."""
+    """Return (raw units that moved inside the trade, raw units by which balances changed)."""
     moved = flows.got(mint) - flows.given(mint)
     return (moved, change) if change > 0 else (-moved, -change)
 
 
 def _explain_sol(flows: Flows, sol: str) -> tuple[int, int]:
-    """(lamports got from the venue, lamports got)."""
+    """Return (lamports received from the venue, lamports received)."""
     shown = flows.got(WRAPPED_SOL) - (flows.given(WRAPPED_SOL) if sol == "got" else 0)
     explained = flows.unshown_explained()
     unshown = flows.unshown_in if flows.unshown_foreign() else explained
@@ -130,14 +132,15 @@ def _explain_sol(flows: Flows, sol: str) -> tuple[int, int]:
 
 
 def _explain_payers(flows: Flows, mint: str) -> tuple[int, int]:
-    """(what the wallet gave, what all gave): others' purchases have no price."""
+    """Return (what the wallet gave, what everyone gave): others' purchases have no price."""
     given = flows.given(mint)
     return (given, given + flows.paid_by_others(mint)) if given else (1, 1)
 
 
 def _explain_feeding(flows: Flows, legs: Iterable[str]) -> tuple[int, bool]:
-    """(percent that no third party paid, did a third party pay?). Any gift of a token that the
-    wallet gives counts; pools may gain a little from others.
+    """Return (percent not paid by third parties, whether a third party paid).
+
+    Any gift of a token that the wallet gives counts; pools may gain a little from others.
     """
     if flows.whole:
         return 100, False
@@ -159,7 +162,7 @@ def _any_signed(flows: Flows, accounts: Iterable[str]) -> bool:
 
 
 def is_fee_income(flows: Flows) -> bool:
-    """Did a trade pay a fee to a wallet that neither signed nor gave, and more to others?"""
+    """Whether the trade paid a fee to a wallet that neither signed nor gave, and more to others."""
     effect = flows.effect
     gains = {mint: change for mint, change, _ in effect.tokens}
     gains[WRAPPED_SOL] = effect.sol + effect.fee

@@ -1,4 +1,4 @@
-"""Attachments: which wallets bots hold now, spans, what is held in them, and their totals."""
+"""Attachments: which wallets bots have now, past attachments, and their holdings and totals."""
 
 from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
@@ -9,18 +9,18 @@ from chain.ledger.sums import NOTHING, Sums, add_up
 from chain.ledger.views import ALL_HISTORY, HOUR_MS, Holdings, Span
 from storage import Rows
 
-# The numbers of the wallets that bots hold now, each once.
+# Ids of the wallets attached now, each once.
 HELD = "(SELECT wallet_id FROM attachment WHERE detached_at IS NULL)"
-# Their count, from the index of open rows alone.
+# Their count, from the index of open rows only.
 COUNT_HELD = "(SELECT COUNT(*) FROM attachment WHERE detached_at IS NULL)"
-# Whether a bot holds wallet `w`, for a query of few wallets.
+# Whether wallet `w` is attached, for a query over few wallets.
 IS_HELD = """EXISTS (
 SELECT 1 FROM attachment a WHERE a.wallet_id = w.id AND a.detached_at IS NULL)"""
-# The attachment of bot `b` that leads: of those it holds, the first.
+# The primary attachment of bot `b`: the first open one.
 LEAD = """(
 SELECT l.id FROM attachment l WHERE l.bot_id = b.id AND l.detached_at IS NULL
 ORDER BY l.attached_at, l.id LIMIT 1)"""
-# The same, where the attachments of a retired bot are those that ended with it.
+# The same, but for a retired bot, use the attachments that ended with it.
 LAST_LEAD = """(
 SELECT l.id FROM attachment l
 WHERE l.bot_id = b.id AND (l.detached_at IS NULL OR l.detached_at = b.retired_at)
@@ -33,13 +33,15 @@ UPDATE attachment SET {", ".join(f"{name} = ?" for name in Holdings._fields)} WH
 
 
 def read_spans(rows: Rows, wallet_id: int) -> tuple[Span, ...]:
-    """The attachments of a wallet in the order in which they began, then were made."""
+    """Return a wallet's attachments in order of start, then of creation."""
     spans = (Span(*row) for row in rows(SPANS.format(wallet=wallet_id)))
     return tuple(sorted(spans, key=lambda span: (span.begins_ms, span.number)))
 
 
 def replace_holdings(wallet_id: int, right: dict[int, Holdings]) -> bool:
-    """Write what spans hold, in the caller's transaction; return whether anything moved."""
+    """Update the holdings of attachments in the caller's transaction. Return whether anything
+    changed.
+    """
     if not right:
         return False
     stored = {
@@ -54,7 +56,7 @@ def replace_holdings(wallet_id: int, right: dict[int, Holdings]) -> bool:
 
 # ---- whose the past is ---------------------------------------------------------------------------
 class Holder(NamedTuple):
-    """A bot that held a wallet, its kind of ownership, and since when (ms)."""
+    """A bot that had a wallet, its kind of ownership, and since when (ms)."""
 
     bot: int | str
     ownership: str
@@ -65,7 +67,7 @@ HOLDERS = "SELECT bot_id, ownership, attached_at FROM attachment WHERE wallet_id
 
 
 class Past(NamedTuple):
-    """The bot that a wallet's trades belong to until `until` (ms)."""
+    """The bot that owns a wallet's trades before `until` (ms)."""
 
     bot: int | str
     until: int
@@ -90,8 +92,9 @@ def find_past(holders: Sequence[Holder], bot: int | str) -> Past | None:
 def is_own_trade(
     holders: Sequence[Holder], bot: int | str, at: int, block_time: int | None
 ) -> bool:
-    """Whether a trade of a wallet belonged to a bot at a moment when the bot held it. `holders`:
-    of the wallet, in their order; `at` in ms, `block_time` in seconds.
+    """Whether a wallet's trade belonged to a bot while the bot had the wallet.
+
+    `holders`: the wallet's, in order; `at` in ms, `block_time` in seconds.
     """
     mine = [place for place, one in enumerate(holders) if one.bot == bot and one.attached_at <= at]
     past = find_past(holders[: mine[-1] + 1], bot) if mine else None
@@ -99,20 +102,22 @@ def is_own_trade(
 
 
 class Source(NamedTuple):
-    """Which sums of an attachment are read. `view`, `which`: SQL over `attachment a`."""
+    """The sums to read for an attachment. `view`, `which`: SQL over `attachment a`."""
 
     view: str
     which: str
 
 
-# All history of the wallets that bots hold now, or only what happened while bots held them.
+# All history of currently attached wallets, or only what happened while they were attached.
 OF_RESULTS = Source(str(ALL_HISTORY), "a.detached_at IS NULL")
 OF_RECORD = Source("a.id", "a.forward_realized IS NOT NULL")
 
 
 def write_last(name: str, view: str, money: str = f"'{SOL}'", until: int | None = None) -> str:
-    """SQL condition that joins the last row of an attachment `a` in `running_total` as `name`.
-    `view`, `money`: SQL; `until`: the hour that it is before.
+    """Return the SQL condition that joins attachment `a` with its last row in `running_total`, as
+    `name`.
+
+    `view`, `money`: SQL; `until`: exclusive hour.
     """
     before = "" if until is None else f" AND l.hour < {until}"
     return f"""{name}.wallet_id = a.wallet_id AND {name}.money = {money}
@@ -121,7 +126,7 @@ def write_last(name: str, view: str, money: str = f"'{SOL}'", until: int | None 
         AND l.money = {money} AND l.view = {view}{before})"""
 
 
-# {last}: of write_last.
+# {last}: from write_last.
 TOTALS = f"""
 WITH moneys (money) AS (VALUES {{moneys}})
 SELECT a.bot_id, k.money, a.detached_at, t.drawdown,
@@ -131,7 +136,7 @@ WHERE {{which}} AND a.bot_id IN ({{bots}})"""
 
 
 class Total(NamedTuple):
-    """The sums of an attachment in a money. `drawdown`: None if it has none there."""
+    """An attachment's sums in a currency. `drawdown`: None if it has none in it."""
 
     bot: int
     money: str
@@ -146,8 +151,10 @@ def list_totals(
     moneys: Collection[str],
     until: int | None = None,
 ) -> Iterator[Total]:
-    """Yield the sums of each attachment of these bots in each of the moneys, in total or before
-    an hour (from 1970). What a disconnected wallet still held counts as left without a sale.
+    """Yield the sums of each attachment of these bots in each of the currencies, in total or before
+    an hour (from 1970).
+
+    What a disconnected wallet still held counts as moved out unsold.
     """
     if not bots:
         return

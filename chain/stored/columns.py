@@ -1,4 +1,4 @@
-"""The shapes of JSON columns of wallets and trades."""
+"""Schemas of JSON columns of wallets and trades."""
 
 from typing import Annotated, Any, Literal
 
@@ -73,13 +73,14 @@ WALLET_PARTS = {
     "by_quote": Part(dict[str, QUOTE_BOOKS]),
     "quote_imbalance": Part(dict[str, int]),
 }
-# [mint, raw units, decimals] that a trade moved; [trade, raw units, cost] that a sale took.
+# [mint, raw units, decimals] of each token a trade moved; [trade, raw units, cost] of each lot a
+# sale used.
 CHANGES = Part(list[tuple[str, Whole, int]])
 LOTS = Part(list[tuple[str | None, int | str, int | str | None]])
 NAMES = Part(list[str])
 Changes = Annotated[list[list[Any]], CHANGES]
 Lots = Annotated[list[list[Any]], LOTS]
 Names = Annotated[list[str], NAMES]
-# How many positions were held how long, [seconds, count] each.
+# How long positions were held: [seconds, count] each.
 HOLDINGS = make_shape(list[tuple[int, int]])
 OBJECT = make_shape(dict[str, Any])

@@ -1,4 +1,4 @@
-"""Rows that follow from a wallet's ledger, read, compared and written in the same way."""
+"""Rows derived from a wallet's ledger, all read, compared and written the same way."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
@@ -14,12 +14,12 @@ from chain.stored.tables import RiskTotal, RunningTotal, TokenTotal
 
 RowKey = tuple[Any, ...]
 Values = tuple[Any, ...]
-# Values by key; None for a stored row that is to be dropped.
+# Values by key; None for a stored row to delete.
 Changes = dict[RowKey, Values | None]
 
 
 class Derived(NamedTuple):
-    """A table whose rows belong to a wallet. `key`: its primary key without the wallet."""
+    """A table with rows per wallet. `key`: its primary key without the wallet."""
 
     table: Any
     key: tuple[str, ...]
@@ -31,12 +31,12 @@ class Derived(NamedTuple):
 
     @property
     def select(self) -> str:
-        """SQL of the rows of `{wallet}`."""
+        """Return the SQL that selects the rows of `{wallet}`."""
         names = ", ".join((*self.key, *self.columns))
         return f"SELECT {names} FROM {self.name} WHERE wallet_id = {{wallet}}"
 
     def read(self, rows: Iterable[tuple[Any, ...]]) -> Iterator[tuple[RowKey, Values]]:
-        """Part rows of `select` into keys and values."""
+        """Split rows from `select` into keys and values."""
         width = len(self.key)
         for row in rows:
             yield tuple(row[:width]), tuple(row[width:])
@@ -54,7 +54,7 @@ DERIVED = (TOTALS, RISK, TOKENS)
 
 
 class Pending:
-    """What a ledger changed and is not written yet, by table."""
+    """Ledger changes that aren't written yet, by table."""
 
     def __init__(self) -> None:
         self.rows: dict[Derived, Changes] = {one: {} for one in DERIVED}
@@ -72,7 +72,7 @@ class Pending:
                 totals[(*key, ledger.hour)] = (*sums, *fall)
 
     def take(self, ledger: Ledger) -> dict[Derived, Changes]:
-        """All unwritten rows; they count as written then."""
+        """Return all unwritten rows and mark them as written."""
         taken, self.rows = self.rows, {one: {} for one in DERIVED}
         for key, account in ledger.accounts.items():
             if account.positions.is_changed:
@@ -84,7 +84,7 @@ class Pending:
         return taken
 
     def settle(self, wallet_id: int, ledger: Ledger) -> None:
-        """After a rebuild, keep only what differs from the stored rows."""
+        """After a rebuild, keep only rows that differ from the stored ones."""
         for one, rows in self.take(ledger).items():
             stored = storage.database.execute_sql(one.select.format(wallet=wallet_id))
             storage.leave_changes(rows, one.read(stored))
@@ -96,7 +96,7 @@ def _read(derived: Derived, values: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def replace_rows(wallet_id: int, rows: Mapping[Derived, Changes]) -> bool:
-    """Write in the caller's transaction; return whether totals moved."""
+    """Write rows in the caller's transaction. Return whether totals changed."""
     for derived, changes in rows.items():
         names = (*derived.key, *derived.columns)
         kept = [

@@ -1,4 +1,4 @@
-"""Results and holding times of a wallet's positions, as they are stored."""
+"""Stored results and holding times of a wallet's positions."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -12,7 +12,7 @@ from storage.stored import read_stored
 
 
 class StoredRisk(NamedTuple):
-    """The best and worst result of a position, and how long the middle one was held (seconds)."""
+    """The best and worst result of a position, and the median holding time (seconds)."""
 
     best: int | None = None
     worst: int | None = None
@@ -31,11 +31,11 @@ def dump_positions(positions: Positions) -> dict[str, Any]:
 
 
 def load_risk(parts: Sequence[Mapping[str, Any]]) -> StoredRisk | None:
-    """Join stored columns of several wallets; None if they are damaged."""
+    """Combine the stored columns of several wallets; None if they are damaged."""
     if not parts:
         return StoredRisk()
     if len(parts) == 1:
-        # The usual case: the median is stored, so thousands of positions need not be counted.
+        # Usual case: the median is stored, so thousands of positions needn't be counted.
         (part,) = parts
         return StoredRisk(part["best"], part["worst"], part["median_holding"])
     holdings: dict[int, int] = {}

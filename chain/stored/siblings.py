@@ -1,4 +1,6 @@
-"""Entries shared by wallets of one bot, marked if they exchanged something (ledger.own)."""
+"""Transactions shared by wallets of one bot. Entries are marked if the wallets exchanged anything
+(ledger.own).
+"""
 
 import contextlib
 import math
@@ -16,19 +18,19 @@ from storage import Rows
 
 
 class Sibling(NamedTuple):
-    """Another wallet of a bot, and when the bot held both (ms; None: until now)."""
+    """Another wallet of the bot, and when the bot had both (ms; None: until now)."""
 
     wallet: int
     begins_ms: int
     ends_ms: int | None
 
     def is_held_at(self, seconds: int | None) -> bool:
-        """Were both held at this block time? If it isn't known yet, assume so."""
+        """Whether the bot had both at this block time. Assume so if the time isn't known yet."""
         end_ms = math.inf if self.ends_ms is None else self.ends_ms
         return seconds is None or self.begins_ms <= seconds * 1000 < end_ms
 
 
-# What Entry.load raises.
+# Exceptions of Entry.load.
 UNREADABLE = (ValueError, TypeError, LookupError)
 Shared = Mapping[str, Sequence[tuple[int, Entry | None]]]
 
@@ -56,14 +58,14 @@ def read_siblings(rows: Rows, wallet_id: int) -> tuple[Sibling, ...]:
 
 
 def read_shared(rows: Rows, wallet_id: int, siblings: Collection[Sibling]) -> Shared:
-    """What siblings have of the transactions of a wallet."""
+    """Return the siblings' entries for the wallet's transactions."""
     if not siblings:
         return {}
     return _by_signature(rows(OF_WALLET.format(wallets=_list(siblings), wallet=wallet_id)))
 
 
 def mark_new(new: Sequence[Entry], siblings: Collection[Sibling]) -> list[Entry]:
-    """Mark entries of a wallet by what siblings have stored in this database."""
+    """Mark a wallet's entries based on its siblings' stored entries."""
     if not siblings:
         return list(new)
     found: list[tuple[Any, ...]] = []
@@ -74,7 +76,7 @@ def mark_new(new: Sequence[Entry], siblings: Collection[Sibling]) -> list[Entry]
 
 
 def has_other_marks(wallet_id: int, signatures: Iterable[str]) -> bool:
-    """Is one of these trades stored with other marks than its entry has now?"""
+    """Whether one of these trades is stored with different marks than its entry has now."""
     siblings = read_siblings(storage.read_rows, wallet_id)
     for part in storage.in_parts(signatures):
         sql = f"{BOOKED} ({storage.mark(part)})"
@@ -106,7 +108,7 @@ def _by_signature(rows: Iterable[tuple[Any, ...]]) -> Shared:
         try:
             found[stored[0]].append((number, Entry.load(*stored)))
         except UNREADABLE:
-            # It stops only the sibling, but nobody knows what it exchanged.
+            # Only the sibling stops, but we can't tell what it exchanged.
             found[stored[0]].append((number, None))
     return found
 

@@ -1,4 +1,4 @@
-"""Signs that a result needs a second look: shown next to it, without effect on the rank."""
+"""Warning signs shown next to a result. They don't affect the rank."""
 
 from collections import Counter
 from collections.abc import Collection
@@ -13,7 +13,7 @@ BEST = """
 SELECT a.bot_id, (SELECT MAX(t.realized) FROM token_total t WHERE t.wallet_id = a.wallet_id
                   AND t.money = '{money}' AND t.view = {view})
 FROM attachment a WHERE {which} AND a.bot_id IN ({bots})"""
-# The same of several wallets together.
+# The same, over several wallets.
 TOGETHER = """
 SELECT bot_id, CAST(MAX(realized) AS BIGINT) FROM (
     SELECT a.bot_id, SUM(t.realized) AS realized FROM attachment a JOIN token_total t
@@ -25,7 +25,7 @@ GROUP BY bot_id"""
 def find_signs(
     rows: Rows, source: Source, bots: Collection[int], money: str = SOL
 ) -> dict[int, list[str]]:
-    """Signs by bot, over all its results."""
+    """Return warning signs by bot, over all its results."""
     found = read_totals(rows, source, bots, [money])
     totals = {bot: found.get((bot, money), NOTHING) for bot in bots}
     gained = [bot for bot, sums in totals.items() if sums.realized > 0]

@@ -1,5 +1,7 @@
-"""What each bot did, of all time and in windows, ready to be ranked by an index. Changes forget a
-standing. The observer recomputes it at the end of each pass; until then every reader does.
+"""Each bot's totals, for all time and for windows, indexed for ranking.
+
+Changes invalidate a standing. The observer recomputes it at the end of each pass; until then every
+reader does.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -18,28 +20,28 @@ from chain.stored.tables import StandingTotal
 from models import Bot
 from storage import Rows
 
-# The records: since its wallets were connected, or all that is known of the wallets it holds.
+# The records: since wallets were connected, or everything known of currently connected wallets.
 FORWARD, ALL = "forward", "all"
-# Seconds; 0 is all time. A window begins at a full hour.
+# Seconds; 0 is all time. Windows start on the hour.
 WINDOWS = {"24h": 86_400, "7d": 604_800, "30d": 2_592_000, "90d": 7_776_000, "all": 0}
-# below this, a realized result is luck
+# A realized result below this is luck.
 MIN_SELLS = 3
-# The cost basis from which on a return is ranked, in raw units: 1 SOL, or 100 of a stablecoin.
+# The minimum cost basis for ranking a return, in raw units: 1 SOL, or 100 of a stablecoin.
 MIN_COST = {SOL: 10**9, **{quote.mint: 100 * 10**quote.decimals for quote in QUOTES}}
-# Below every return and win rate: none is known.
+# Below every return and win rate: unknown.
 UNKNOWN = -(2**31)
-# What bots are ranked by: results and win rates; returns; volume and trades.
+# Ranking criteria: results and win rates; returns; volume and trades.
 RESULT, RETURN, COUNT = "result", "return", "count"
 # Parts of a list, in order. Unseen: nothing was observed.
 PROVEN_RANKED, CLAIMED_RANKED, PROVEN, PROVEN_UNSEEN, CLAIMED, CLAIMED_UNSEEN = range(6)
 UNATTACHED, UNATTACHED_UNSEEN = 6, 7
 ARE_PROVEN = {PROVEN_RANKED, PROVEN, PROVEN_UNSEEN}
 ARE_UNSEEN = {PROVEN_UNSEEN, CLAIMED_UNSEEN, UNATTACHED_UNSEEN}
-# The tier that is in no list: a retired bot that did nothing in the window.
+# The tier of no list: a retired bot without activity in the window.
 HIDDEN = 8
-# The `ends` of a standing that no passing hour changes: a Unix second.
+# The `ends` of a standing that doesn't expire: a Unix second.
 NEVER = 2**40
-# This many are worked out in one transaction, for which other writers wait.
+# Bots recomputed per transaction, because other writers wait for it.
 MAX_AT_ONCE = 200
 
 
@@ -60,7 +62,7 @@ BOARDS = tuple(
 
 
 class StandingRow(NamedTuple):
-    """A row of `standing_total`, except that the number of the bot is called `bot`."""
+    """A row of `standing_total`, with the bot's id as `bot`."""
 
     bot: int
     record: str
@@ -100,7 +102,7 @@ SHOWN = tuple(name for name in StandingRow._fields if name in Sums._fields)
 
 
 class Ranked(NamedTuple):
-    """What decides the tiers of a bot. `sums`: None if nothing was observed."""
+    """What determines a bot's tiers. `sums`: None if nothing was observed."""
 
     sums: Sums | None
     has_wallet: bool
@@ -137,8 +139,9 @@ def find_reason(
     money: str = SOL,
     is_loading: bool = False,
 ) -> str | None:
-    """Why a bot has no rank, or None. `by`: what it is ranked by; only counts allow gaps and a
-    history that is still loading.
+    """Return why a bot has no rank, or None.
+
+    `by`: the ranking criterion; only counts allow gaps and an incomplete history.
     """
     if not has_wallet:
         return "no_wallet"
@@ -156,7 +159,7 @@ def find_reason(
 
 
 def find_tier(reason: str | None, is_seen: bool, is_proven: bool) -> int:
-    """The part of the list. `is_seen`: was anything observed?"""
+    """Return the part of the list. `is_seen`: whether anything was observed."""
     if reason == "no_wallet":
         return UNATTACHED if is_seen else UNATTACHED_UNSEEN
     if reason is None:
@@ -218,12 +221,12 @@ FROM attachment a JOIN bot b ON b.id = a.bot_id WHERE a.bot_id IN ({bots}) AND {
 
 
 class _Reader:
-    """Reads the running totals of attachments, by their numbers, for a board."""
+    """Reads attachments' running totals, by id, for a board."""
 
     def __init__(self, rows: Rows, board: Board, now: int, bots: Iterable[int]) -> None:
         self.board, self._rows, self._source = board, rows, SOURCES[board.record]
         self._bots = ", ".join(map(str, bots))
-        # The hour that the window begins with; 0 is all time.
+        # The window's first hour; 0 is all time.
         self.since = (now - board.seconds) // HOUR_SECONDS if board.seconds else 0
         self.last = self.read()
         is_cut = self.since and self.last
@@ -231,23 +234,24 @@ class _Reader:
         self.firsts = self._read_firsts() if is_cut else {}
 
     def read(self, until: int | None = None, which: str = "") -> dict[int, Sums]:
-        """The last sums of each attachment, or those before an hour."""
+        """Read the last sums of each attachment, or those before an hour."""
         money = f"'{self.board.money}'"
         last = write_last("t", self._source.view, money, until)
         sql = SUMS.format(last=last, bots=self._bots, which=which or self._source.which)
         return {number: Sums._make(sums) for number, *sums in self._rows(sql)}
 
     def _read_firsts(self) -> dict[int, int]:
-        """The first hour in the window of each attachment that has one."""
+        """Read each attachment's first hour in the window, if it has one."""
         sql = FIRST.format(
             **self.board._asdict(), **self._source._asdict(), since=self.since, bots=self._bots
         )
         return {number: hour for number, hour in self._rows(sql) if hour is not None}
 
     def find_sums(self, one: Holding) -> Sums:
-        """What an attachment did in the window. For a retired bot whose proven wallet another one
-        claims now: before the hour it was retired in. What a wallet held that was disconnected left
-        in that hour.
+        """Return what an attachment did in the window.
+
+        For a retired bot whose proven wallet another bot claims now: before the hour it was retired
+        in. Holdings of a disconnected wallet count as moved out in that hour.
         """
         assert one.id is not None
         last, before = (sums.get(one.id, NOTHING) for sums in (self.last, self.before))
@@ -261,7 +265,7 @@ class _Reader:
 
 
 def work_out(rows: Rows, board: Board, now: int, bots: Collection[int]) -> list[StandingRow]:
-    """`now`: Unix seconds. In a stablecoin, only bots that did anything in it."""
+    """Compute standings. `now`: Unix seconds. In a stablecoin, only for bots that traded in it."""
     standings = []
     for part in storage.in_parts(sorted(bots)):
         reader = _Reader(rows, board, now, part)
@@ -301,7 +305,7 @@ def _work_out_one(reader: _Reader, bot: int, holdings: Sequence[Holding]) -> Sta
 
 
 def _list_given_up(reader: _Reader, counted: Iterable[Holding]) -> Iterable[int]:
-    """The hours in the window in which wallets were disconnected with something left in them."""
+    """List the hours in the window in which wallets were disconnected with unsold holdings."""
     for one in counted:
         last = reader.last.get(one.id or 0, NOTHING)
         is_over = one.detached_at is not None and one.detached_hour >= reader.since
@@ -314,14 +318,14 @@ def _are_proven(present: Sequence[Holding]) -> bool:
 
 
 def _is_claimed(reader: _Reader, holdings: Sequence[Holding]) -> bool:
-    """Did the bot ever trade with a wallet that it never proved?"""
+    """Whether the bot ever traded with a wallet that it never proved."""
     proven = {one.wallet for one in holdings if one.ownership == "proven"}
     traded = {one.wallet for one in holdings if reader.last.get(one.id or 0, NOTHING).trades}
     return bool(traded - proven)
 
 
 def forget_standings(bots: Iterable[int]) -> None:
-    """In the caller's transaction."""
+    """Invalidate standings, in the caller's transaction."""
     Bot.update(standing_at=None).where(Bot.id.in_(list(bots))).execute()
 
 
@@ -331,7 +335,7 @@ AND id IN (SELECT bot_id FROM attachment WHERE wallet_id = ?)"""
 
 
 def forget_standings_of(wallet_id: int) -> None:
-    """Forget the standings of the bots that hold or held this wallet."""
+    """Invalidate the standings of bots that have or had this wallet."""
     storage.database.execute_sql(FORGET, (wallet_id,))
 
 
@@ -344,7 +348,7 @@ WHERE record = ? AND money = ? AND seconds = ? AND bot_id IN ({marks})"""
 
 
 def list_forgotten(rows: Rows, board: Board, now: int) -> set[int]:
-    """The bots whose standing must be worked out again; `now` in Unix seconds."""
+    """List bots with an invalidated or expired standing. `now`: Unix seconds."""
     return {bot for (bot,) in rows(f"{FORGOTTEN} UNION {_list_ended(board, now)}")}
 
 
@@ -356,7 +360,7 @@ ENDED_ANYWHERE = """SELECT bot_id, record, money, seconds FROM standing_total WH
 
 
 def refresh_standings(now_ms: int) -> int:
-    """Work out and store forgotten standings; return of how many bots."""
+    """Recompute and store invalidated standings. Return for how many bots."""
     count = 0
     while done := _refresh_some(now_ms):
         count += done
@@ -364,7 +368,7 @@ def refresh_standings(now_ms: int) -> int:
 
 
 def _refresh_some(now_ms: int) -> int:
-    """What is read before the transaction only says which bots: most passes find none."""
+    """Read candidates before the transaction, because most passes find none."""
     now = now_ms // 1000
     limit = f"LIMIT {MAX_AT_ONCE}"
     forgotten = [bot for (bot,) in storage.read_rows(f"{FORGOTTEN} {limit}")]

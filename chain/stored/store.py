@@ -1,5 +1,6 @@
-"""From stored entries to trades, results, positions, coverage. No network here. A rebuild writes
-only rows that differ, in one transaction: the order of arrival leaves no trace.
+"""Derive trades, results, positions and coverage from stored entries. No network.
+
+A rebuild only writes rows that differ, in one transaction: the order of arrival has no effect.
 """
 
 import functools
@@ -55,7 +56,7 @@ from models import Wallet
 from storage import Rows
 from storage.arrivals import store_arrival
 
-# A rebuild reads, books and compares this many slots at once, for the processor's cache.
+# Slots that a rebuild reads, books and compares at once, to fit the CPU cache.
 SLOTS_AT_ONCE = 32
 
 FollowUp = Callable[[Wallet, set[str], int], None]
@@ -63,21 +64,21 @@ FollowUp = Callable[[Wallet, set[str], int], None]
 
 @dataclass
 class PendingLedger:
-    """A ledger and what is not written yet."""
+    """A ledger and its unwritten changes."""
 
     ledger: Ledger
     siblings: tuple[Sibling, ...] = ()
-    # signature -> trade row, or None for a stored one that the book no longer has
+    # signature -> trade row, or None for a stored one that no longer exists
     rows: dict[str, Row | None] = field(default_factory=dict)
     derived: Pending = field(default_factory=Pending)
-    # Shared with siblings, whose marks may be those of other entries than there are now.
+    # Shared with siblings, whose marks may predate current entries.
     unchecked: set[str] = field(default_factory=set)
     first_time: int | None = None
     last_time: int | None = None
     place: tuple[int | None, int] = (None, 0)
 
     def book(self, entry: Entry) -> tuple[int, Mapping[Key, Booked]]:
-        """(place in its slot, what the ledger made of it)."""
+        """Book an entry. Return (place in its slot, the ledger's result)."""
         slot, count = self.place
         self.place = (entry.slot, count + 1 if slot == entry.slot else 0)
         if entry.block_time is not None:
@@ -88,14 +89,14 @@ class PendingLedger:
         return self.place[1] if entry.tx_index is None else entry.tx_index, made
 
     def book_all(self, entries: Iterable[Entry]) -> Iterator["BookedEntry"]:
-        """Book entries that arrive by slot, in the order inside each slot that balances show."""
+        """Book entries sorted by slot; within a slot, in the order that the balances show."""
         for _, slot in groupby(entries, key=attrgetter("slot")):
             for entry in order_entries(slot, self.ledger.chain.seen):
                 yield BookedEntry(entry, *self.book(entry))
 
 
 class BookedEntry(NamedTuple):
-    """An entry, its place in the slot, and what the ledger made of it."""
+    """An entry, its place in the slot, and the ledger's result."""
 
     entry: Entry
     place: int
@@ -106,10 +107,10 @@ class BookedEntry(NamedTuple):
 
 
 class LedgerStore:
-    """The ledgers of all wallets, and of their rows only those to be written."""
+    """The ledgers of all wallets, with only their unwritten rows."""
 
     def __init__(self, follow_up: FollowUp | None = None) -> None:
-        """`follow_up(wallet, changed signatures, now)` runs in the transaction of each publish."""
+        """`follow_up(wallet, changed signatures, now)` runs in each publication's transaction."""
         self._pending: dict[int, PendingLedger] = {}
         self._follow_up = follow_up
 
@@ -117,7 +118,9 @@ class LedgerStore:
         self._pending.pop(wallet_id, None)
 
     def apply(self, wallet: Wallet, new: Sequence[Entry] = ()) -> Ledger:
-        """The Ledger with these new entries; rebuilt if one isn't newer than all before."""
+        """Return the Ledger after these new entries. Rebuilds it if one isn't newer than all
+        earlier ones.
+        """
         pending, spans = self._pending.get(wallet.id), read_spans(storage.read_rows, wallet.id)
         siblings = read_siblings(storage.read_rows, wallet.id)
         if (
@@ -140,16 +143,16 @@ class LedgerStore:
         return pending.ledger
 
     def find(self, wallet_id: int) -> Ledger:
-        """The Ledger of a wallet as last applied."""
+        """Return a wallet's Ledger as last applied."""
         return self._pending[wallet_id].ledger
 
     def last_time(self, wallet_id: int) -> int | None:
-        """Block time of the newest receipt in the ledger of a wallet, or None."""
+        """Return the block time of the newest receipt in a wallet's ledger, or None."""
         pending = self._pending.get(wallet_id)
         return None if pending is None else pending.last_time
 
     def publish(self, wallet: Wallet, progress: Progress | None, now: int) -> None:
-        """Write all that follows in one transaction. `progress`: None keeps the coverage."""
+        """Write all derived data in one transaction. `progress`: None keeps the coverage."""
         pending = self._pending[wallet.id]
         try:
             with storage.writing():
@@ -165,7 +168,7 @@ class LedgerStore:
                 pending.rows, pending.unchecked = {}, set()
                 self._rebuild_marked(wallet, pending, booked, now)
         except BaseException:
-            # Nothing was written: only a rebuild finds what is missing, siblings' rows too.
+            # The write failed: only a rebuild finds what is missing, including siblings' rows.
             for number in (wallet.id, *(one.wallet for one in pending.siblings)):
                 self.forget(number)
             raise
@@ -173,7 +176,7 @@ class LedgerStore:
     def _rebuild_marked(
         self, wallet: Wallet, pending: PendingLedger, booked: Iterable[str], now: int
     ) -> None:
-        """Rebuild the bot's wallets whose trades these transactions mark otherwise."""
+        """Rebuild the bot's wallets whose trades these transactions mark differently."""
         kin = {wallet.id, *(one.wallet for one in pending.siblings)} if pending.siblings else ()
         for number in sorted(kin):
             if has_other_marks(number, booked):
@@ -198,7 +201,7 @@ def _extends(ledger: Ledger, new: Iterable[Entry]) -> bool:
 
 
 def _rebuild(wallet: Wallet, pending: PendingLedger) -> None:
-    """Apply and compare some slots at once: a long past is not held in memory."""
+    """Apply and compare some slots at a time, so a long history isn't held in memory."""
     digests = read_digests(wallet.id)
     shared = read_shared(storage.read_rows, wallet.id, pending.siblings)
     pending.unchecked = set(shared)
@@ -218,20 +221,20 @@ def _rebuild(wallet: Wallet, pending: PendingLedger) -> None:
 
 
 def _drop(signatures: Iterable[str], pending: PendingLedger) -> None:
-    """If only the stored slot is wrong, a row was made already, or will be."""
+    """Mark stored trades for deletion unless they have, or will get, a row for the right slot."""
     for signature in signatures:
         pending.rows.setdefault(signature, None)
 
 
-# Plain SQL: it runs with each rebuild of a ledger, and in each poll to compare what nodes hold.
-# `{wallet}`: its number, or the mark of a value.
+# Plain SQL: it runs with each rebuild of a ledger, and in each poll to compare balances.
+# `{wallet}`: its id, or a placeholder.
 UNTOUCHED = """
 SELECT address, held_mint, held_amount, held_decimals FROM address
 WHERE wallet_id = {wallet} AND held_amount IS NOT NULL"""
 
 
 def read_untouched(rows: Rows, wallet_id: int) -> dict[str, Opening]:
-    """{address: Opening} of accounts that hold something and that no known receipt touched."""
+    """Return {address: Opening} of accounts with a balance that no known receipt involves."""
     return {
         address: Opening.untouched(address, mint, int(amount), decimals)
         for address, mint, amount, decimals in rows(UNTOUCHED.format(wallet=wallet_id))
@@ -244,7 +247,7 @@ WHERE wallet_id = ? AND state = 'stored' ORDER BY slot"""
 
 
 def list_entries(wallet_id: int) -> Iterator[Entry]:
-    """By slot. Raises one of siblings.UNREADABLE if an entry is damaged."""
+    """List entries by slot. Raises one of siblings.UNREADABLE if an entry is damaged."""
     rows = storage.database.execute_sql(ENTRIES, (wallet_id,))
     try:
         for row in rows:
@@ -254,7 +257,7 @@ def list_entries(wallet_id: int) -> Iterator[Entry]:
 
 
 def name_rules(programs: object) -> str:
-    """Name the rules by which entries are read: if they change, entries are read again."""
+    """Return a name for the rules by which entries are read. If it changes, entries are reread."""
     return hashlib.sha256(f"{READING} {programs!r}".encode()).hexdigest()[:16]
 
 
@@ -266,8 +269,8 @@ TOLD = "SELECT results, coverage FROM wallet WHERE id = ?"
 
 
 def _replace_summary(wallet: Wallet, pending: PendingLedger, progress: Progress | None) -> bool:
-    """Return whether there were no results before, or the state of the history or whether it has
-    gaps changed: standings depend on both.
+    """Write the summary. Return whether there were no results before, or the state of the history
+    or the existence of gaps changed: standings depend on both.
     """
     execute = storage.database.execute_sql
     last = execute(LAST_TRADE, (wallet.id,)).fetchone()
@@ -293,7 +296,7 @@ def _replace_summary(wallet: Wallet, pending: PendingLedger, progress: Progress 
 
 
 def show_summary(ledger: Ledger) -> Row:
-    """The columns of a wallet that follow from its ledger alone."""
+    """Return the wallet columns derived from its ledger only."""
     told = show_reconciliation(ledger)
     return {
         "results": to_json(show_results(ledger)),
@@ -309,12 +312,12 @@ def show_summary(ledger: Ledger) -> Row:
 
 @functools.cache
 def list_summary() -> tuple[str, ...]:
-    """The names of the columns that show_summary makes."""
+    """Return the names of show_summary's columns."""
     return tuple(show_summary(Ledger(True, Spans(()), BalanceChain({}))))
 
 
 def show_coverage(wallet: Wallet, pending: PendingLedger, progress: Progress) -> dict[str, Any]:
-    """The coverage object of a Bot."""
+    """Return a Bot's coverage object."""
     ledger = pending.ledger
     state, gaps, note = decide_state(ledger.chain, progress)
     observed_to = max(
@@ -332,7 +335,7 @@ def show_coverage(wallet: Wallet, pending: PendingLedger, progress: Progress) ->
 
 
 def show_extent(pending: PendingLedger) -> dict[str, Any]:
-    """The members of the coverage that follow from the ledger alone."""
+    """Return the coverage members derived from the ledger only."""
     chain = pending.ledger.chain
     return {
         "receipts": chain.count,
@@ -351,7 +354,7 @@ def rebuild_ledger(
     entries: Callable[[], Iterable[Entry]],
     make: Callable[[PendingLedger, Iterable[BookedEntry]], T],
 ) -> T:
-    """Book entries that arrive by slot; `make` starts over if they have to be booked again."""
+    """Book entries sorted by slot. Starts over with `make` if they must be booked again."""
     pending = PendingLedger(ledger)
     made = make(pending, pending.book_all(entries()))
     if not ledger.stale:

@@ -1,4 +1,4 @@
-"""What readers see of a ledger as a whole: results, positions, where the money went. Pure."""
+"""A ledger's summary for readers: results, positions, reconciliation. Pure."""
 
 import datetime
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ from storage.stored import read_stored
 
 
 def show_results(ledger: Ledger) -> dict[str, Any]:
-    """The results object of a Bot: lamports as text, beside exact SOL."""
+    """Return a Bot's results object: lamports as text, next to exact SOL."""
     t = ledger.accounts[WHOLE].sums
     return {
         "realizedLamports": str(t.realized),
@@ -41,7 +41,9 @@ def show_results(ledger: Ledger) -> dict[str, Any]:
 
 
 def show_rates(t: Sums) -> dict[str, Any]:
-    """Return and win rate as decimal text, null without a sale, and what the win rate counts."""
+    """Return return on cost and win rate as decimal text (null without a sale), and the win rate's
+    counts.
+    """
     return {
         "returnPct": show_fixed(t.return_points, 2),
         "winRate": show_fixed(t.win_points, 4),
@@ -66,8 +68,9 @@ def show_positions(ledger: Ledger, money: str = SOL) -> list[dict[str, Any]]:
 
 
 def show_reconciliation(ledger: Ledger, money: str = SOL) -> dict[str, Any] | None:
-    """Lamports as text, but for the count of receipts; None until the whole history was listed.
-    `gapLamports`: the part of the difference that gaps moved.
+    """Return lamports as text, and the count of receipts; None until the whole history was listed.
+
+    `gapLamports`: the part of the difference due to gaps.
     """
     if not ledger.backfilled:
         return None
@@ -91,7 +94,7 @@ def show_reconciliation(ledger: Ledger, money: str = SOL) -> dict[str, Any] | No
 
 
 def show_quotes(ledger: Ledger) -> dict[str, Any]:
-    """{mint: as in SOL, with `Raw` for `Lamports` and only positions of known cost}."""
+    """Return {mint: as for SOL, with `Raw` for `Lamports` and only positions with a known cost}."""
     return {money: _show_quote(ledger, money) for money in sorted(ledger.inventories) if money}
 
 
@@ -115,10 +118,10 @@ def show_average(ledger: Ledger, money: str = SOL) -> dict[str, Any]:
 
 
 def show_time(seconds: int | None) -> str | None:
-    """RFC 3339 of Unix seconds."""
+    """Format Unix seconds as RFC 3339."""
     if seconds is None:
         return None
-    # Documents hold thousands of timestamps, and isoformat takes twice as long.
+    # Documents contain thousands of timestamps, and isoformat takes twice as long.
     moment = datetime.datetime.fromtimestamp(seconds, datetime.UTC)
     return orjson.dumps(moment, option=orjson.OPT_UTC_Z)[1:-1].decode()
 
@@ -127,7 +130,7 @@ NOT_POLLED: dict[str, Any] = {
     "state": "none",
     **dict.fromkeys(("observedFrom", "observedTo", "firstSlot", "lastSlot", "checkedAt")),
     **{"receipts": 0, "pending": 0, "gaps": [], "openingInventoryUnknown": []},
-    "note": "this wallet has not been looked at yet",
+    "note": "this wallet hasn't been checked yet",
 }
 UNREADABLE: dict[str, Any] = {
     **NOT_POLLED,
@@ -136,7 +139,9 @@ UNREADABLE: dict[str, Any] = {
 
 
 def read_coverage(text: str | None) -> dict[str, Any]:
-    """NOT_POLLED without a text. It is derived, so a damaged one must stop nothing."""
+    """Parse a coverage; NOT_POLLED if it is missing. A damaged one must not stop anything, because
+    it is derived.
+    """
     if text is None:
         return NOT_POLLED
     told: dict[str, Any] | None = read_stored(text, COVERAGE)

@@ -1,4 +1,4 @@
-"""Tables that are derived from trades: which tokens they moved, and running totals."""
+"""Tables derived from trades: the tokens they moved, and running totals."""
 
 from peewee import (
     SQL,
@@ -13,20 +13,20 @@ from peewee import (
 from chain.ledger.coverage import NEAR_LIMIT_PERCENT
 from models import Attachment, Base, Bot, Trade, Wallet, WalletSignature
 
-# The number of a mint, as SQL; `{}`: its address.
+# SQL for the id of a mint; `{}`: its address.
 NUMBER_OF_MINT = "(SELECT id FROM mint WHERE address = {})"
 
 
 class Mint(Base):
-    """The number of a token that any trade moved. `address`: of its mint. Rows stay for ever."""
+    """The id of a token that any trade moved. `address`: of its mint. Rows are never deleted."""
 
     id = AutoField()
     address = TextField(unique=True)
 
 
 class TradeMint(Base):
-    """A token that a trade moved, for the filter by mint and the activity of a token. `side`: buy
-    or sell, null if it was no trade.
+    """A token that a trade moved, for filters by mint and a token's activity. `side`: buy or sell,
+    null if it wasn't a trade.
     """
 
     id = AutoField()
@@ -47,7 +47,7 @@ class TradeMint(Base):
 
 
 class TokenTrader(Base):
-    """A wallet that bought a token, or sold it: the sides of TradeMint, each once. Derived."""
+    """A wallet that bought or sold a token: the distinct sides of TradeMint. Derived."""
 
     mint = TextField()
     side = TextField()
@@ -60,8 +60,8 @@ class TokenTrader(Base):
 class RunningTotal(Base):
     """A wallet's ledger.sums.Sums at the end of each hour that changed them. Derived.
 
-    `money`: the mint of a stablecoin, empty for SOL; `view`: the number of an attachment, 0 for all
-    history; `hour`: of the latest block time so far, counted from 1970, so that it never falls.
+    `money`: the mint of a stablecoin, empty for SOL; `view`: the id of an attachment, 0 for all
+    history; `hour`: of the latest block time so far, counted from 1970, so it never decreases.
     """
 
     wallet = ForeignKeyField(Wallet, index=False)
@@ -93,7 +93,7 @@ class RunningTotal(Base):
     held = IntegerField(default=0)
     held_sold = IntegerField(default=0)
     held_won = IntegerField(default=0)
-    # Of `realized` by the hour so far: the highest, from 0 on, and the deepest fall from there.
+    # Of `realized` by hour so far: the peak (at least 0), and the largest drop from a peak.
     high = BigIntegerField(default=0)
     drawdown = BigIntegerField(default=0)
 
@@ -102,9 +102,10 @@ class RunningTotal(Base):
 
 
 class RiskTotal(Base):
-    """The best and the worst result of a wallet's positions, and their holding times. Derived.
-    `money`, `view`: as in RunningTotal. `holdings`: JSON [[seconds, positions]...] in order;
-    `median_holding` follows from it.
+    """The best and worst result of a wallet's positions, and their holding times. Derived.
+
+    `money`, `view`: as in RunningTotal. `holdings`: sorted JSON [[seconds, positions]...];
+    `median_holding` is derived from it.
     """
 
     wallet = ForeignKeyField(Wallet, index=False)
@@ -120,7 +121,7 @@ class RiskTotal(Base):
 
 
 class TokenTotal(Base):
-    """What a wallet's sales of a token earned; `money`, `view` as in RunningTotal. Derived."""
+    """A wallet's profit from sales of a token; `money`, `view` as in RunningTotal. Derived."""
 
     wallet = ForeignKeyField(Wallet, index=False)
     money = TextField()
@@ -137,7 +138,9 @@ class TokenTotal(Base):
 
 class DelayTotal(Base):
     """How long after its trades a bot posted (accounts.delays): trades, those within a minute, the
-    median in seconds. `delays`: JSON [[seconds, trades]...], in two significant digits. Derived.
+    median in seconds. Derived.
+
+    `delays`: JSON [[seconds, trades]...], rounded to two significant digits.
     """
 
     bot = ForeignKeyField(Bot, primary_key=True)
@@ -148,13 +151,12 @@ class DelayTotal(Base):
 
 
 class StandingTotal(Base):
-    """What a bot did in a window of `seconds` (0: all time), as it is ranked. Derived; right until
-    `ends` (Unix seconds), when the window's first hour leaves it, unless it is to be worked out
-    (Bot.standing_at).
+    """A bot's activity in a window of `seconds` (0: all time), as used for ranking. Derived.
 
-    The tiers are parts of a list (stored.standings): by results, by return, and by volume or
-    trades. `return_points`, `win_points`: as in Sums, below all others if unknown. Other columns as
-    in RunningTotal.
+    Valid until `ends` (Unix seconds), when the window's first hour drops out, unless invalidated
+    (Bot.standing_at). The tiers are parts of a list (stored.standings): by results, by return, and
+    by volume or trades. `return_points`, `win_points`: as in Sums, below all others if unknown.
+    Other columns as in RunningTotal.
     """
 
     bot = ForeignKeyField(Bot, index=False)
@@ -212,7 +214,7 @@ for tier, column in (
     )
 
 IS_NEAR_LIMIT = f"filled >= {NEAR_LIMIT_PERCENT}"
-# Rare rows, which health counts.
+# Rare rows that health counts.
 for name, model, columns, rare in (
     ("wallet_in_trouble", Wallet, (Wallet.trouble_at, Wallet.id), "trouble IS NOT NULL"),
     (

@@ -1,4 +1,4 @@
-"""The rows of trades: made from what was booked, compared by digest, written if they differ."""
+"""Trade rows: derived from booked entries, compared by digest, and written if they differ."""
 
 import hashlib
 from collections import defaultdict
@@ -19,14 +19,14 @@ from chain.stored.tables import NUMBER_OF_MINT, Mint, TokenTrader, TradeMint
 from models import Trade
 from storage import arrivals, in_parts
 
-# Kinds in which something was bought, sold or both.
+# Kinds that buy, sell or both.
 SIDED = frozenset(("buy", "sell", "swap"))
 # A row of the trade table, by column.
 Row = dict[str, Any]
 
 DIGESTED = sorted(Trade._meta.fields.keys() - {"id", "uid", "wallet", "digest"})
-# A trade `t` and its listed signature `s`, as SQL. Trades have no index of signatures, which are
-# long: they are found through this, or as trade_uid names them.
+# SQL for a trade `t` and its listed signature `s`. Trades have no index on signatures, which are
+# long: find them with this, or by trade_uid.
 LISTED_TRADE = """sighting s JOIN trade t
 ON t.wallet_id = s.wallet_id AND t.slot = s.slot AND t.signature = s.signature"""
 # Plain SQL: it runs with each publication.
@@ -43,14 +43,14 @@ class StoredTrade(NamedTuple):
 
 
 class Traded(NamedTuple):
-    """A token that a wallet bought, or sold."""
+    """A token that a wallet bought or sold."""
 
     mint: str
     side: str
 
 
 def trade_uid(address: str, signature: str) -> str:
-    """From wallet and signature, so that it survives every rebuild."""
+    """Derive the uid from wallet and signature, so that it survives every rebuild."""
     return "trade_" + hashlib.sha256(f"{address} {signature}".encode()).hexdigest()[:24]
 
 
@@ -60,7 +60,9 @@ def make_trade_row(wallet: Any, place: int, made: Mapping[Key, Booked]) -> Row:
 
 
 def derive_columns(address: str, place: int, made: Mapping[Key, Booked]) -> Row:
-    """`address`: the wallet's; `place`: inside a slot; `made`: by the ledger of the entry."""
+    """Return a trade's columns. `address`: the wallet's; `place`: within the slot; `made`: the
+    ledger's result.
+    """
     booked = made[WHOLE]
     entry = booked.entry
     currency, priced = find_currency(made)
@@ -70,7 +72,7 @@ def derive_columns(address: str, place: int, made: Mapping[Key, Booked]) -> Row:
         "tx_index": entry.tx_index,
         "place": place,
         "block_time": entry.block_time,
-        # A filled order stays one, though a market's price makes it count as a sale or purchase.
+        # A filled order keeps its kind even if a market price makes it count as a sale or purchase.
         "kind": "order_fill" if entry.kind == "order_fill" else priced.side.kind,
         "venue": entry.venue,
         "mint": find_traded_mint(entry, currency),
@@ -98,7 +100,7 @@ def derive_columns(address: str, place: int, made: Mapping[Key, Booked]) -> Row:
 
 
 def find_currency(made: Mapping[Key, Booked]) -> tuple[str, Booked]:
-    """(money, what was made in it) of the stablecoin it was paid in, else of SOL."""
+    """Return (currency, result in it): the stablecoin it was paid in, or SOL."""
     for (money, view), booked in made.items():
         if money != SOL and view == ALL_HISTORY and booked.side.kind in AGAINST:
             return money, booked
@@ -106,11 +108,11 @@ def find_currency(made: Mapping[Key, Booked]) -> tuple[str, Booked]:
 
 
 def find_traded_mint(entry: Entry, currency: str) -> str | None:
-    """The mint a trade is about: of a sale for a stablecoin the token that was sold."""
+    """Return the mint a trade is about; for a sale for a stablecoin, the token sold."""
     if currency == SOL or entry.mint != currency:
         return entry.mint
     sold = (m for m, change, _ in entry.venue_tokens if change < 0 and m not in entry.residues)
-    # The tokens that paid for an order's fill left when it was opened.
+    # The tokens that paid for an order's fill left when the order was opened.
     return next(sold, entry.mint)
 
 
@@ -126,7 +128,7 @@ def show_lot(address: str, origin: str | None, amount: int, cost: int | None) ->
 
 
 def digest_trade(row: Row) -> str:
-    """Text that the disk turned into bytes changes the digest, too."""
+    """Digest a row; text that a disk fault turned into bytes changes it, too."""
     return digest_columns({name: row[name] for name in DIGESTED})
 
 
@@ -140,7 +142,7 @@ def to_json(value: object) -> str:
 
 
 def replace_trades(wallet_id: int, rows: dict[str, Row | None]) -> set[str]:
-    """Write rows that differ, delete those that are None; return the changed signatures."""
+    """Write rows that differ and delete those that are None. Return the changed signatures."""
     changed = {signature for signature, row in rows.items() if row is None}
     for part in in_parts(row for row in rows.values() if row is not None):
         stored = _read_trades([row["uid"] for row in part])
@@ -165,7 +167,7 @@ def replace_trades(wallet_id: int, rows: dict[str, Row | None]) -> set[str]:
 
 
 def find_trades(wallet_id: int, signatures: Iterable[str]) -> dict[str, StoredTrade]:
-    """Stored trades of a wallet by signature."""
+    """Return a wallet's stored trades by signature."""
     ((address,),) = storage.database.execute_sql(ADDRESS, (wallet_id,)).fetchall()
     found: dict[str, StoredTrade] = {}
     for part in in_parts(trade_uid(address, signature) for signature in signatures):
@@ -174,7 +176,7 @@ def find_trades(wallet_id: int, signatures: Iterable[str]) -> dict[str, StoredTr
 
 
 def _read_trades(uids: Sequence[str]) -> dict[str, StoredTrade]:
-    """By public ids, no more than one statement can bind."""
+    """Read trades by public id, no more than one statement can bind."""
     rows = storage.database.execute_sql(f"{FOUND} ({storage.mark(uids)})", uids).fetchall()
     return {row.signature: row for row in map(StoredTrade._make, rows)}
 
@@ -192,7 +194,7 @@ RETURNING (SELECT address FROM mint WHERE id = mint_id), side"""
 
 
 def _delete_mints(trades: Sequence[int]) -> set[Traded]:
-    """Forget which tokens trades moved, by id; return what they had bought and sold."""
+    """Delete the tokens that trades (by id) moved. Return what they had bought and sold."""
     if not trades:
         return set()
     moved = storage.database.execute_sql(DELETED.format(storage.mark(trades)), trades).fetchall()
@@ -200,7 +202,7 @@ def _delete_mints(trades: Sequence[int]) -> set[Traded]:
 
 
 def _write_mints(wallet_id: int, numbered: list[tuple[int, Row]]) -> set[Traded]:
-    """Write the tokens [(id, row), ...] moved; return what was bought and sold."""
+    """Write the tokens of [(id, row), ...]. Return what was bought and sold."""
     moved = [(number, *one) for number, row in numbered for one in list_moved(row)]
     numbers = number_mints({mint for _, mint, *_ in moved})
     rows: list[Row] = [
@@ -223,7 +225,7 @@ def _write_mints(wallet_id: int, numbered: list[tuple[int, Row]]) -> set[Traded]
 
 
 def number_mints(addresses: set[str]) -> dict[str, int]:
-    """The numbers of mints, by address; new ones get one."""
+    """Return the ids of mints by address, adding new ones."""
     found = _read_numbers(addresses)
     fresh = sorted(addresses - found.keys())
     if fresh:
@@ -247,7 +249,7 @@ DELETE FROM token_trader WHERE wallet_id = ? AND mint = ? AND side = ? AND NOT E
 
 
 def _forget_traders(wallet_id: int, lost: Iterable[Traded]) -> None:
-    """Delete what no other trade of the wallet bought or sold."""
+    """Delete tokens that no other trade of the wallet bought or sold."""
     for traded in lost:
         storage.database.execute_sql(TRADES_NO_MORE, (wallet_id, *traded))
 
@@ -260,7 +262,7 @@ FROM trade_mint m JOIN mint n ON n.id = m.mint_id WHERE m.wallet_id = ? AND m.si
 
 
 def renew_traders(wallet_id: int) -> None:
-    """Rewrite what a wallet bought and sold, from what its trades moved."""
+    """Recompute the tokens a wallet bought and sold from what its trades moved."""
     with storage.writing():
         for sql in (FORGET_TRADED, RENEW_TRADED):
             storage.database.execute_sql(sql, (wallet_id,))
@@ -278,13 +280,13 @@ def list_moved(row: Row) -> list[tuple[str, str | None, int, int]]:
         sides.setdefault(own, None)
     if row["kind"] in SIDED and UNEXPLAINED not in orjson.loads(row["flags"]):
         for mint, change, _ in list_venue_changes(whole, beside):
-            # What rises in a trade beside its own mint is a residue: it has no price.
+            # A token other than the trade's own mint that increases is a residue: it has no price.
             side = "sell" if change < 0 else "buy" if mint == own else None
             sides[mint] = side if mint != row["currency"] else None
     return [(mint, side, slot, place) for mint, side in sides.items()]
 
 
-# Plain SQL, for thousands of rows: a model's columns are converted one by one.
+# Plain SQL, for thousands of rows: a model converts each column separately.
 STORED = f"SELECT id, digest, {', '.join(DIGESTED)} FROM trade WHERE wallet_id = ?"
 STORED_MINTS = """
 SELECT m.trade_id, n.address, m.side, m.slot, m.place FROM trade_mint m
@@ -293,7 +295,7 @@ WHERE t.wallet_id = ? ORDER BY m.id"""
 
 
 def mark_differing_trades(wallet_id: int) -> int:
-    """Mark rows that don't match their digest, to be rewritten; return how many."""
+    """Mark rows that don't match their digest for rewriting. Return how many."""
     mints = defaultdict(list)
     for number, *moved in storage.database.execute_sql(STORED_MINTS, (wallet_id,)):
         mints[number].append(tuple(moved))
@@ -309,7 +311,7 @@ def mark_differing_trades(wallet_id: int) -> int:
 
 
 def write_trades(rows: Sequence[Row], known: Collection[str] = ()) -> dict[str, int]:
-    """Insert or update trades: {signature: id}. Those not in `known` signatures arrive."""
+    """Insert or update trades: {signature: id}. Those not in `known` get arrivals."""
     written = storage.write_rows(Trade, rows, ("uid",), ("signature", "id"))
     ids: dict[str, int] = dict(written)
     fresh = [row["signature"] for row in rows if row["signature"] not in known]

@@ -5,10 +5,10 @@ from typing import Any, TypeVar
 
 from chain.reading.beside import list_venue_changes
 
-# (status, reason) of a post about a transaction of a wallet that wasn't its bot's then.
+# (status, reason) for a transaction of a wallet that wasn't the bot's at the time.
 OTHER_WALLET = ("mismatch", "other_wallet")
-# (status, reason, ...) of a post by one of the trades that it may name.
-Judged = TypeVar("Judged", bound=tuple[Any, ...])
+# (status, reason, ...) of a post by one of the trades it may cite.
+Judgment = TypeVar("Judgment", bound=tuple[Any, ...])
 VERIFIED_KINDS = frozenset(("buy", "sell", "swap", "round_trip", "order_fill"))
 
 
@@ -37,9 +37,10 @@ def judge(
     return "verified", None
 
 
-def choose(judged: Sequence[Judged]) -> Judged | None:
-    """Return the judgment that decides about a post: the first that verifies it, else the first.
-    Several of a bot's wallets may have taken part in one transaction.
+def choose(judged: Sequence[Judgment]) -> Judgment | None:
+    """Return the judgment that decides about a post: the first that verifies it, or else the first.
+
+    Several of a bot's wallets may take part in one transaction.
     """
     return next((one for one in judged if one[0] == "verified"), judged[0] if judged else None)
 
@@ -50,8 +51,9 @@ def list_moved_mints(
     token_changes: Iterable[Sequence[Any]],
     beside_tokens: Iterable[Sequence[Any]],
 ) -> set[str]:
-    """Tokens that passed through the venue. Rows are (mint, raw change, decimals). An order that
-    sells for money gave its token when it was opened.
+    """Return tokens that passed through the venue. Rows are (mint, raw change, decimals).
+
+    An order that sells for SOL or a stablecoin gave up its token when it was opened.
     """
     whole, beside = list(token_changes), list(beside_tokens)
     mints = {change.mint for change in list_venue_changes(whole, beside)}

@@ -3,8 +3,7 @@ import createClient from "openapi-fetch";
 import type { paths } from "./candor";
 
 const { CANDOR_URL, CANDOR_KEY } = process.env;
-// JSON, of answers and of refusals: the list of trades could also come as a table.
-const client = createClient<paths, `application/${string}`>({
+const client = createClient<paths>({
   baseUrl: CANDOR_URL,
   headers: { Authorization: `Bearer ${CANDOR_KEY}` },
 });

@@ -16,6 +16,7 @@ from chain.stored.signs import find_signs
 from storage import read_rows
 from storage.rows import select, write_marks
 from web.api import history, market, queries, token_results
+from web.api.copying import CopySize, find_sizes
 from web.api.estimates import add_estimates
 from web.api.posts import Post, show_posts
 from web.api.results import Results, Sign, Told, find_results, show_results
@@ -146,6 +147,10 @@ class Bot(TypedDict):
             " still held when it was disconnected is cost left"
         ),
     ]
+    copying: Annotated[
+        CopySize | None,
+        described("a follower with 1 SOL per purchase (getCopying); null if not worked out"),
+    ]
     coverage: Coverage
     createdAt: Time
     lastTradeAt: Time | None
@@ -237,6 +242,7 @@ def show_bots(rows: Sequence[BotRow]) -> list[Bot]:
         return []
     held = list_held(ids)
     results, records = find_results(OF_RESULTS, ids), find_results(OF_RECORD, ids)
+    copying = find_sizes(ids)
     connected = {
         row.bot_id: row for row in select(RecordRow, RECORDS.format(write_marks(ids)), ids)
     }
@@ -246,6 +252,7 @@ def show_bots(rows: Sequence[BotRow]) -> list[Bot]:
             held.get(row.id, []),
             results.get(row.id, NOTHING),
             _show_record(connected.get(row.id), records.get(row.id, NOTHING), held.get(row.id, [])),
+            copying.get(row.id),
             base_url,
         )
         for row in rows
@@ -270,6 +277,7 @@ def _show_bot(
     held: list[HeldWallet],
     told: Told,
     record: Results | None,
+    copying: CopySize | None,
     base_url: str,
 ) -> Bot:
     coverage = _find_coverage(held) if held else show_coverage(row.address, row.coverage)
@@ -289,6 +297,7 @@ def _show_bot(
         "results": results,
         "resultsReason": reason,
         "record": record,
+        "copying": copying if results else None,
         "coverage": coverage,
         "createdAt": show_time(row.created_at),
         "lastTradeAt": show_time(_find_last_trade(row)),

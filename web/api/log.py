@@ -7,7 +7,7 @@ from flask import Blueprint, Response
 
 from accounts.fields import parse_whole
 from accounts.problem import Problem
-from evidence import log, witnessed
+from evidence import log
 from evidence.log import LogRow
 from storage import tree
 from web.server.application import find_app
@@ -53,7 +53,7 @@ def show_key(uid: str | None) -> Response:
 @blueprint.get("/witness")
 def show_witnessed() -> Response:
     """Answer our cosigner key and the checkpoints of other logs that we found consistent."""
-    return respond_text(witnessed.write_witnessed(find_app().log_signer))
+    return respond_text(log.write_witnessed(find_app().log_signer))
 
 
 @blueprint.get("/tile/<level>/<path:place>", defaults={"uid": None})

@@ -5,7 +5,7 @@ from typing import Any
 
 from accounts.posts import PostBody
 from chain.stored.standings import WINDOWS
-from web.api import bots, health, leaderboard, market, me, posts, search, trades
+from web.api import bots, copying, health, leaderboard, market, me, posts, search, trades
 from web.api import paper_shapes as paper
 from web.api.leaderboard import CURRENCIES, OWNERSHIPS, RECORDS, SORTS
 from web.api.look_back import EVERY_TRADE, MAX_LOOK_BACK, TRADE_KINDS
@@ -181,6 +181,18 @@ OPERATIONS = [
         bots.DayPage,
         (identifier("bot"), CURRENCY, LIMIT, CURSOR),
         ("not_found", *PAGED),
+    ),
+    Operation(
+        "get",
+        "/api/v1/bots/{id}/copying",
+        "getCopying",
+        "Influencers",
+        "What a follower right behind a bot would have got",
+        "From the reserves of pools in the bot's transactions, for three sizes of a purchase. "
+        "Simulated, with no delay and nobody in between; worked out after new sales.",
+        copying.Copying,
+        (identifier("bot"),),
+        ("not_found", "invalid_parameter"),
     ),
     Operation(
         "get",

@@ -5,16 +5,25 @@ performance is null; cash and records stay.
 """
 
 from collections import Counter, defaultdict
+from collections.abc import Iterable
 from dataclasses import asdict
+from itertools import chain
 from typing import Any, NamedTuple
 
 from accounts.influencers import read_voice
 from paper import brain, guard, measured, measured_store, results
-from paper.account import PIPELINE, STARTING_CASH, Close, public_id
+from paper.account import PIPELINE, STARTING_CASH, Close, cluster, public_id
 from paper.fills import MODEL, RECORDED_COSTS, RENT
 from paper.measured import VenueError
 from paper.rows import SUSPECT
-from paper.strategies import FAMILIES, BadSetting, parse_settings, show_settings
+from paper.strategies import (
+    ALL_FAMILIES,
+    COPY,
+    FAMILIES,
+    BadSetting,
+    parse_settings,
+    show_settings,
+)
 from paper.twins import TWINS
 from paper.venues import VENUES
 from storage import database
@@ -218,7 +227,7 @@ def show_trader(row: TraderRow, totals: PeriodTotalsRow | None, held_value: int)
         "voice": read_voice(row.voice),
         "strategy": {
             "family": row.family,
-            "own": row.family not in FAMILIES,
+            "own": row.family not in ALL_FAMILIES,
             "startMode": row.start_mode,
             "phase": show_phase(row.phase or {}),
             "adaptive": row.adaptive,
@@ -292,7 +301,7 @@ def _read_settings(family: str, given: Json) -> Json:
     """Return a strategy's settings, those with defaults included; as they are stored where they are
     no settings of the family.
     """
-    if family not in FAMILIES:
+    if family not in ALL_FAMILIES:
         # A file tells its settings to the job alone.
         return {}
     try:
@@ -356,7 +365,7 @@ def show_post(row: PaperPostRow) -> Json:
         "kind": row.kind,
         "closeId": find_close_id(row.handle, row.closed),
         "family": row.family,
-        "ownStrategy": row.family not in FAMILIES,
+        "ownStrategy": row.family not in ALL_FAMILIES,
         "source": "paper",
         "simulated": True,
         "verified": False,
@@ -381,13 +390,30 @@ def show_post(row: PaperPostRow) -> Json:
 
 
 # ---- the comparison ------------------------------------------------------------------------------
-_compared: tuple[Any, Json] = (None, {})
+class Compared(NamedTuple):
+    """The comparison of the last 30 days, and {id of a trader: lower bound of its win rate}."""
+
+    families: Json
+    win_rates: dict[str, float]
+
+
+_compared: tuple[Any, Compared] = (None, Compared({}, {}))
 
 
 def compare_families(now: int) -> Json:
-    """Describe each family's closes of the last 30 days. The order is fixed and ranks nothing.
-    Counted anew after each tick, decision or minute.
+    """Describe each family's closes of the last 30 days. The order is fixed and ranks nothing."""
+    return _find_compared(now).families
+
+
+def find_win_rates(now: int) -> dict[str, float]:
+    """{id: lower bound of the 95% interval of its win rate, 0 to 1} by eligible closes of the last
+    30 days, of traders with enough of them for an interval. `now`: ms.
     """
+    return _find_compared(now).win_rates
+
+
+def _find_compared(now: int) -> Compared:
+    """Counted again after each tick, decision or minute."""
     global _compared
     key = (database.obj, *select(PaperGeneration, GENERATION)[0], now // 60_000)
     if _compared[0] != key:
@@ -395,7 +421,7 @@ def compare_families(now: int) -> Json:
     return _compared[1]
 
 
-def _compare(now: int) -> Json:
+def _compare(now: int) -> Compared:
     closes: dict[str, list[Close]] = defaultdict(list)
     since = now - results.COMPARED_DAYS * guard.DAY_MS
     random: dict[str, list[Close]] = defaultdict(list)
@@ -406,7 +432,7 @@ def _compare(now: int) -> Json:
     number = Counter(row.family for row in traders)
     reviewed = Counter(row.family for row in traders if row.state == "under_review")
     measured = show_measured(now)
-    families = [
+    *families, copy = (
         {
             "family": family,
             "traders": number[family],
@@ -415,19 +441,34 @@ def _compare(now: int) -> Json:
             "controls": show_family_controls(random[family]),
             "simulated": True,
         }
-        for family in FAMILIES
-    ]
-    return {
+        for family in (*FAMILIES, COPY)
+    )
+    shown = {
         "windowDays": results.COMPARED_DAYS,
         "pipeline": PIPELINE,
         "families": families,
-        "ownTraders": sum(family not in FAMILIES for family in number.elements()),
+        "copy": copy,
+        "ownTraders": sum(family not in ALL_FAMILIES for family in number.elements()),
         "fills": measured,
         "fillErrors": list_fill_errors(measured["venues"]),
         "note": brain.NOTE,
         "suggestedStartMode": "guarded",
         "simulated": True,
     }
+    return Compared(shown, _find_win_rates(traders, chain.from_iterable(closes.values())))
+
+
+def _find_win_rates(traders: list[TraderRow], closes: Iterable[Close]) -> dict[str, float]:
+    by_trader: dict[str, list[Close]] = defaultdict(list)
+    for close in closes:
+        if close.excluded is None:
+            by_trader[close.id].append(close)
+    found = {
+        row.uid: results.find_win_interval(cluster(by_trader[str(row.id)]))
+        for row in traders
+        if row.state not in SUSPECT
+    }
+    return {uid: interval[0] for uid, interval in found.items() if interval}
 
 
 def show_compared(closes: list[Close]) -> Json:

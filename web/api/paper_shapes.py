@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
 from pydantic import Field
 
-from paper.strategies import FAMILIES, public_name
+from paper.strategies import ALL_FAMILIES, public_name
 from web.api.bots import Voice
 from web.api.market import MarketEntry, MarketHealth
 from web.api.paper_evidence_shapes import (
@@ -32,7 +32,7 @@ from web.api.shapes import (
     described,
 )
 
-FamilyName = Literal["momentum", "mean_reversion", "breakout", "flow"]
+FamilyName = Literal["momentum", "mean_reversion", "breakout", "flow", "copy"]
 # A file of the operator.
 OwnFamily = Annotated[str, Field(pattern=r"^own:[a-z][a-z0-9_]{0,39}$")]
 
@@ -66,8 +66,9 @@ class StrategyBase(TypedDict):
 def list_settings() -> dict[str, Any]:
     """Return {name: type} of all families; each trader has the settings of its own."""
     setting = NotRequired[Annotated[int, described("a setting of the family")]]
-    names = dict.fromkeys(one.name for family in FAMILIES.values() for one in fields(family))
-    return {public_name(name): setting for name in names}
+    names = dict.fromkeys(one.name for family in ALL_FAMILIES.values() for one in fields(family))
+    bot = NotRequired[Annotated[str, described("id of the bot that it copies")]]
+    return {**{public_name(name): setting for name in names}, "bot": bot}
 
 
 if TYPE_CHECKING:
@@ -488,6 +489,7 @@ class Strategies(Simulated):
     windowDays: int
     pipeline: str
     families: list[Family]
+    copy: Annotated[Family, described("of traders that copy an observed bot; apart from the four")]
     ownTraders: Annotated[
         int,
         described(

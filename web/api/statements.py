@@ -57,6 +57,8 @@ class TradeRow(NamedTuple):
     beside_tokens: Changes
     explained: int | None
     counterparties: Names
+    copied: int | None
+    copied_reason: Any
 
     @property
     def position(self) -> TradePosition:
@@ -68,13 +70,17 @@ TRADE_COLUMNS = """
 SELECT t.slot, t.place, t.id, t.uid, b.uid AS bot, w.address AS wallet, t.signature, t.tx_index,
        t.block_time, t.kind, t.venue, t.mint, t.token_changes, t.sol_change, t.fee, t.tip, t.rent,
        t.currency, t.realized, t.result, t.proceeds, t.cost, t.matched_raw, t.unmatched_raw, t.lots,
-       t.paid_elsewhere, t.flags, t.beside_sol, t.beside_tokens, t.explained, t.counterparties
+       t.paid_elsewhere, t.flags, t.beside_sol, t.beside_tokens, t.explained, t.counterparties,
+       c.lamports AS copied, c.reason AS copied_reason
 """
 ITS_BOT = f"JOIN wallet w ON w.id = t.wallet_id JOIN bot b ON b.id = {BOT_OF_TRADE}"
-TRADE = f"{TRADE_COLUMNS}FROM trade t {ITS_BOT}"
+COPIED = "LEFT JOIN copied_trade c ON c.trade_id = t.id"
+TRADE = f"{TRADE_COLUMNS}FROM trade t {ITS_BOT} {COPIED}"
 # What moved a mint, of a table of such rows.
 OF_MINT = f"{{}}.mint_id = {NUMBER_OF_MINT.format('?')}"
-TRADE_OF_MINT = f"{TRADE_COLUMNS}FROM trade_mint m JOIN trade t ON t.id = m.trade_id {ITS_BOT}"
+TRADE_OF_MINT = (
+    f"{TRADE_COLUMNS}FROM trade_mint m JOIN trade t ON t.id = m.trade_id {ITS_BOT} {COPIED}"
+)
 
 
 class WalletSpan(NamedTuple):

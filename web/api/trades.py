@@ -11,6 +11,7 @@ from chain.scales import show_amount
 from chain.stored.summary import read_coverage
 from storage.rows import is_damaged, select, write_marks
 from web.api import market
+from web.api.copying import Excluded
 from web.api.scaled import Scales, find_multiplier, read_scales, write_multiplier
 from web.api.serialize import show_percentage, show_seconds, show_share, show_sol
 from web.api.shapes import (
@@ -144,6 +145,16 @@ class Trade(TypedDict):
         ),
     ]
     coverage: Annotated[CoverageState, described("of the history of its wallet")]
+    copied: Annotated[
+        Whole | None,
+        described(
+            "of a sale: the lamports a follower with 1 SOL per purchase would have received at"
+            " most, after network costs"
+        ),
+    ]
+    copiedReason: Annotated[
+        Excluded | None, described("why a buy or sell can't be followed; null if not worked out")
+    ]
     explorerUrl: Annotated[str | None, described("null in a demonstration")]
 
 
@@ -244,6 +255,8 @@ def show_trade(
         "outsideVenue": _show_outside(row, symbols, scales),
         "flags": [*row.flags, PAID_ELSEWHERE] if row.paid_elsewhere else row.flags,
         "coverage": state,
+        "copied": show_lamports(row.copied),
+        "copiedReason": row.copied_reason,
         "explorerUrl": explorer_url(row.signature),
     }
 

@@ -17,6 +17,7 @@ from ratelimit import list_limits, show_windows
 from web.api import bots, leaderboard, market, paging, queries, token_results
 from web.api.answers import Body, answer, keep_fields, read_fields
 from web.api.arguments import Args, read_address, read_bot, read_choice, refuse
+from web.api.copying import Copying, find_copying
 from web.api.look_back import (
     EVERY_TRADE,
     TRADE_KINDS,
@@ -168,6 +169,12 @@ def show_one_bot(args: Args, uid: str) -> bots.BotDetail:
     """Make one bot with its latest trades, posts and open positions."""
     trades, feed = (read_flag(args, name) for name in ("trades", "feed"))
     return bots.make_detail(uid, start_of_minute(g.now), trades=trades, feed=feed)
+
+
+@cached_object("/bots/<uid>/copying", Copying)
+def show_copying(args: Args, uid: str) -> Copying:
+    """Make what a follower right behind a bot would have got."""
+    return find_copying(bots.find_row(uid).id)
 
 
 class MintPosition(NamedTuple):

@@ -1,4 +1,4 @@
-"""Flask as this program uses it: one application class, and JSON answers that cost little."""
+"""The Flask application class, fast JSON responses, and the path prefix."""
 
 from __future__ import annotations
 
@@ -25,40 +25,40 @@ NO_STORE = {"Cache-Control": "no-store"}
 
 
 class Application(Flask):
-    """The Flask application, with what its requests share."""
+    """The Flask application with its shared state."""
 
     allowance: Allowance
-    # Lists as bytes, feeds with the time of their last change.
+    # Lists as bytes, and feeds with their time of last change.
     list_cache: ListCache[Any]
     caller_cache: ListCache[ApiCaller | None]
     stream_hub: StreamHub
-    # Signs checkpoints and promises of the log.
+    # Signs the log's checkpoints and promises.
     log_signer: Signer
-    # Of answers that take long.
+    # Slots for slow responses.
     places: Places
-    # Answers `busy` of this process, by what was in the way.
+    # This process's `busy` responses, by cause.
     busy_answers: Counter[str]
-    # Connections this process closed because an address, or the instance, had too many.
+    # Connections closed because their address, or the instance, had too many.
     crowded_out = 0
 
     @property
     def settings(self) -> Config:
-        """The settings it was made with."""
+        """The settings this application was created with."""
         return cast("Config", self.config["CANDOR"])
 
     @property
     def secret(self) -> str:
-        """The key that cursors and cookies are signed with."""
+        """The key that signs cursors and cookies."""
         return cast("str", self.config["SECRET_KEY"])
 
 
 def find_app() -> Application:
-    """Return the application that answers the present request."""
+    """Return the application that handles the current request."""
     return cast("Application", app_ctx.app)
 
 
 class JsonResponse(Response):
-    """JSON bytes that are complete; no cache may store them."""
+    """A complete JSON response that must not be cached."""
 
     def __init__(
         self, body: bytes, status: int = 200, headers: dict[str, str] | None = None
@@ -67,8 +67,8 @@ class JsonResponse(Response):
         super().__init__(body, status, given, content_type="application/json")
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-        """Answer without copying and checking all headers again, as Werkzeug does for a Location
-        and for the length of an answer to HEAD.
+        """Respond without copying and checking all headers again. Werkzeug does that for Location
+        and for the Content-Length of HEAD responses.
         """
         if environ["REQUEST_METHOD"] == "HEAD":
             return super().__call__(environ, start_response)
@@ -77,18 +77,18 @@ class JsonResponse(Response):
 
 
 class Prefix:
-    """WSGI middleware that tells the application where it stands.
+    """WSGI middleware that tells the application its path prefix.
 
-    BASE_URL decides, and no header: a proxy may pass the path on or strip it, with the same result.
-    Proxies pass on X-Forwarded-Prefix unless they are told not to, and a stranger could put any
-    link on our pages by it.
+    BASE_URL decides, not a header: a proxy may pass the prefix on or strip it, with the same
+    result. Proxies forward X-Forwarded-Prefix unless told otherwise, so a client could use it to
+    put any link on our pages.
     """
 
     def __init__(self, app: WSGIApplication, path: str) -> None:
         self.app, self.path = app, path
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-        """Move the path from PATH_INFO to SCRIPT_NAME, whether or not a proxy passed it on."""
+        """Move the prefix from PATH_INFO to SCRIPT_NAME, whether or not a proxy passed it on."""
         path = environ["PATH_INFO"]
         if path == self.path or path.startswith(self.path + "/"):
             environ["PATH_INFO"] = path[len(self.path) :] or "/"

@@ -1,4 +1,4 @@
-"""Authentication by API key: `Authorization: Bearer` alone is read, and one statement decides."""
+"""API key authentication: reads only `Authorization: Bearer` and runs one statement."""
 
 import hmac
 from collections.abc import Callable
@@ -20,10 +20,10 @@ INVALID_TOKEN = {"WWW-Authenticate": 'Bearer realm="candor", error="invalid_toke
 
 
 class ApiCaller(NamedTuple):
-    """The owner of a key that is not revoked. `key_expires_at` in ms, None for never; `bot_*` is
-    None for a read key.
+    """The owner of an unrevoked key. `key_expires_at` in ms, or None; `bot_*` is None for a read
+    key.
 
-    `key_hash` is of the key's text, which is stored nowhere.
+    `key_hash` is of the key's text, which isn't stored.
     """
 
     key_hash: str
@@ -43,10 +43,10 @@ FindKey = Callable[[str, str], ApiCaller | None]
 
 
 def authenticate(header: str, now: int, find: FindKey) -> ApiCaller:
-    """Return whose key the header `Authorization` holds; Problem 401 where it holds no working one,
-    403 where its owner is banned.
+    """Return the caller whose key is in the Authorization header.
 
-    `now` in ms. `find`: find_key, or a cache of what it gives.
+    Raises Problem 401 without a valid key and 403 if the owner is banned. `now`: UTC milliseconds.
+    `find`: find_key, or a cache of it.
     """
     scheme, _, text = header.partition(" ")
     if scheme.lower() != "bearer" or not text.strip():
@@ -64,7 +64,7 @@ def authenticate(header: str, now: int, find: FindKey) -> ApiCaller:
 
 
 def find_caller(text: str, now: int, find: FindKey) -> ApiCaller | None:
-    """Return the owner of a working key, or None."""
+    """Return the owner of a valid key, or None."""
     digest = hash_secret(text)
     caller = find(text, digest)
     if not caller or not hmac.compare_digest(caller.key_hash, digest):
@@ -75,9 +75,9 @@ def find_caller(text: str, now: int, find: FindKey) -> ApiCaller | None:
 
 
 def find_key(text: str, digest: str) -> ApiCaller | None:
-    """Return the owner of a key that is not revoked, expired or not; None for an unknown one.
+    """Return the owner of an unrevoked key, even if it has expired; None for an unknown key.
 
-    `digest`: hash_secret(text). A text that cannot be a key costs no query.
+    `digest`: hash_secret(text). Malformed text costs no query.
     """
     if not is_well_formed(text):
         return None

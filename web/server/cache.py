@@ -10,15 +10,15 @@ from typing import Generic, TypeVar
 
 from cachetools import LRUCache
 
-# More names than this share the locks, so a thread may wait for the reading of another name.
+# Names share these locks, so a thread may wait for the read of another name.
 LOCKS = 64
 Value = TypeVar("Value")
 
 
 @dataclass(frozen=True)
 class CacheEntry(Generic[Value]):
-    """A value and the version of the database it was read from. `turn` orders it among the readings
-    and requests of the whole cache.
+    """A value and the database version it was read from. `turn` orders reads and requests of the
+    whole cache.
     """
 
     version: object
@@ -27,9 +27,9 @@ class CacheEntry(Generic[Value]):
 
 
 class ListCache(Generic[Value]):
-    """At most `max_entries` values. The least recently used one is dropped first.
+    """An LRU cache with at most `max_entries` values.
 
-    No writer has to invalidate anything: a commit by any process changes the version.
+    Writers don't need to invalidate anything: a commit by any process changes the version.
     """
 
     def __init__(self, max_entries: int) -> None:
@@ -40,10 +40,10 @@ class ListCache(Generic[Value]):
     def find(self, name: Hashable, version: object, read: Callable[[], Value]) -> Value:
         """Return the value cached under `name`. Call `read()` if there is none or it is stale.
 
-        Get `version` from the database before reading anything. A thread that had to wait takes any
-        reading that began after its own request, so a burst of requests, each after another commit,
-        causes two readings. If `read` raises, nothing is cached: callers could otherwise fill the
-        cache with invalid names. `read` must not use this cache.
+        Get `version` from the database before reading anything. A thread that had to wait accepts
+        any read that started after its own request, so a burst of requests, each after another
+        commit, causes two reads. If `read` raises, nothing is cached: callers could otherwise fill
+        the cache with invalid names. `read` must not use this cache.
         """
         arrived = next(self._turns)
         with self._reading[hash(name) % LOCKS]:

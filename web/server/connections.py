@@ -1,5 +1,5 @@
-"""Connections of clients, without threads: a connection collects bytes until gunicorn's parser
-finds a complete request in them, and keeps the part of an answer that its client hasn't read yet.
+"""Client connections without threads. A connection collects bytes until gunicorn's parser finds a
+complete request in them, and buffers what its client hasn't read yet of a response.
 """
 
 import contextlib
@@ -17,13 +17,13 @@ from gunicorn.workers.gthread import TConn
 from ratelimit import network_of
 from storage.deadline import REQUEST_SECONDS
 
-# A client must read something within this time, and this many bytes a second on average.
+# A client must read something within STALL_SECONDS, and this many bytes per second on average.
 STALL_SECONDS, MIN_BYTES_PER_SECOND = 15.0, 4096
 MAX_HEAD_BYTES, MAX_REQUEST_BYTES = 32 * 1024, 128 * 1024
-# Processor time for parsing a request, again with each piece that arrives; a chunk costs as much as
-# a kilobyte of a body with a length.
+# CPU time for parsing one request; each piece that arrives parses it again. A chunk costs as much
+# as a kilobyte of a body with Content-Length.
 MAX_PARSE_SECONDS, MAX_CHUNKED_LINES = 0.05, 512
-# Open connections of an address, in each worker process. Behind a proxy all come from the proxy.
+# Open connections per address and worker process. Behind a proxy all share the proxy's address.
 MAX_OF_ADDRESS = 256
 TURN_BYTES = 256 * 1024
 
@@ -33,19 +33,20 @@ class Incomplete(Exception):
 
 
 class BodyTooLarge(errors.ParseException):
-    """The body has more bytes than any may have."""
+    """The request body exceeds the limit."""
 
 
 def read_once(data: bytes | bytearray) -> Iterator[bytes]:
-    """Yield what has arrived, for gunicorn's parser. Incomplete once it asks for more."""
+    """Yield what has arrived, for gunicorn's parser. Raises Incomplete when it asks for more."""
     yield bytes(data)
     raise Incomplete
 
 
 class Connection:
-    """A client's connection. It belongs to the poller or to one thread, so nothing is locked.
+    """A client's connection. Only the poller or one thread uses it at a time, so it needs no lock.
 
-    `waits_since`, `timeout`: by time.monotonic(), while it waits for its client. `work`: for Queue.
+    `waits_since`, `timeout`: time.monotonic() values while it waits for its client. `work`: for
+    Queue.
     """
 
     waits_since, timeout, arrived, began = 0.0, 0.0, 0.0, 0.0
@@ -62,9 +63,9 @@ class Connection:
         self.received, self.unread = bytearray(), bytearray()
 
     def find_request(self, max_body_bytes: int) -> bool:
-        """Tell whether a request has arrived completely, and take it.
+        """Return whether a complete request has arrived, and take it.
 
-        ParseException if it is malformed, too long, or takes too long to parse.
+        Raises ParseException if it is malformed, too long, or takes too long to parse.
         """
         received, request, began = IterUnreader(read_once(self.received)), None, time.thread_time()
         try:
@@ -99,7 +100,7 @@ class Connection:
                 self.send_unread()
 
     def begin_answer(self, app: WSGIApplication) -> None:
-        """Let the application begin its answer to the request."""
+        """Call the application with the request."""
         request, self.request, self.response = self.request, None, None
         self.began, self.sent = time.monotonic(), 0
         response, environ = wsgi.create(request, self, self.client, self.server, self.cfg)
@@ -109,7 +110,9 @@ class Connection:
         self.is_stream = "text/event-stream" in dict(response.headers).get("Content-Type", "")
 
     def continue_answer(self) -> bool:
-        """Send all of a stream, or TURN_BYTES more of another answer. Return whether it is done."""
+        """Send a whole stream, or TURN_BYTES more of another response. Return whether it is
+        complete.
+        """
         self.sock.settimeout(STALL_SECONDS if self.is_stream else 0)
         for part in self._rest:
             self.response.write(part)
@@ -124,13 +127,13 @@ class Connection:
         return True
 
     def end_answer(self) -> None:
-        """Let the application close what it opened for the answer."""
+        """Let the application release what it opened for the response."""
         parts, self.parts = self.parts, ()
         if close := getattr(parts, "close", None):
             close()
 
     def sendall(self, data: bytes) -> None:
-        """Take data to be sent: gunicorn writes answers to a connection as to a socket."""
+        """Buffer data to send. gunicorn writes responses to a connection as if it were a socket."""
         self.unread += data
 
     def send_unread(self) -> None:

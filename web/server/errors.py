@@ -1,6 +1,4 @@
-"""Refusals and faults as the interface promises them: problem+json on JSON routes, a page
-elsewhere, a request id on both.
-"""
+"""Error responses: problem+json on JSON routes, a page elsewhere, a request id on both."""
 
 import logging
 import secrets
@@ -22,7 +20,7 @@ from web.server.application import Application, find_app
 from web.server.connections import BodyTooLarge
 from web.server.headers import SECURITY_HEADERS
 
-# What Flask refuses by itself, by status.
+# Errors that Flask raises itself, by status.
 FLASK_CODES = {
     CODES[code][0]: code
     for code in (
@@ -36,10 +34,10 @@ FLASK_CODES = {
 }
 DETAILS = {
     "not_found": "there is nothing here",
-    "method_not_allowed": "this path takes other methods; see the Allow header",
+    "method_not_allowed": "this path doesn't support the method; see the Allow header",
     "body_too_large": "a request body may have at most 64 KiB",
 }
-# What the server refuses before the application sees it, by gunicorn's word for it.
+# Errors that gunicorn finds before the application sees the request.
 MALFORMED = {
     http.LimitRequestLine: (414, "bad_request", "the URL is too long"),
     http.LimitRequestHeaders: (
@@ -56,7 +54,7 @@ log = logging.getLogger("candor")
 
 
 def init_app(app: Application) -> None:
-    """Register a handler for everything that can be raised."""
+    """Register a handler for every exception."""
     app.busy_answers = Counter()
     app.register_error_handler(Problem, answer)
     app.register_error_handler(HTTPException, answer_http)
@@ -67,15 +65,13 @@ def init_app(app: Application) -> None:
 
 
 def wants_json() -> bool:
-    """Tell whether a JSON route is asked for: one under /api, one that ends in .json, or
-    one that programs alone ask for.
-    """
+    """Whether the path is a JSON route: under /api, ending in .json, or used only by programs."""
     path = request.path
     return path in ("/api", "/mcp") or path.startswith("/api/") or path.endswith(".json")
 
 
 def answer(problem: Problem) -> Response:
-    """Answer a Problem in the form its route promises."""
+    """Return a Problem as JSON or as a page, depending on the route."""
     status, title = CODES[problem.code]
     shown = {
         "type": f"{find_app().settings.base_url}/docs/errors#{problem.code}",
@@ -97,8 +93,9 @@ def answer(problem: Problem) -> Response:
 
 
 def answer_http(error: HTTPException) -> AnyResponse:
-    """Answer what Flask refuses by itself: unknown paths and methods, bodies that are too large or
-    cut short. A redirect stays one, without the host and port that a client sent.
+    """Convert Flask's own errors: unknown paths and methods, oversized or truncated bodies.
+
+    Redirects stay redirects, but without the host and port that the client sent.
     """
     if error.code is None or error.code < 400:
         response = error.get_response()
@@ -118,15 +115,15 @@ def answer_http(error: HTTPException) -> AnyResponse:
 
 
 def answer_database(error: PeeweeException) -> Response:
-    """Answer `busy` where the database is locked or full: the transaction was rolled back, so the
-    caller may send the same again.
+    """Return `busy` if the database is locked or full: the transaction was rolled back, so the
+    client may retry.
     """
     return answer_busy(error) if storage.is_busy(error) else answer_unexpected(error)
 
 
 def answer_busy(error: Exception) -> Response:
-    """Answer `busy`, and log one short line that web.server.logs does not repeat: on a full disk
-    every word of it counts.
+    """Return `busy` and log one short line, which web.server.logs doesn't repeat: on a full disk
+    every byte counts.
     """
     word = trouble.name_trouble(error, find_app().settings.data_dir)
     find_app().busy_answers[word] += 1
@@ -142,19 +139,19 @@ def answer_busy(error: Exception) -> Response:
 
 
 def answer_unexpected(error: Exception) -> Response:
-    """Answer 500 for a fault of this program, and log it with the request's id."""
+    """Return 500 for a bug, and log it with the request id."""
     log.error("unexpected", exc_info=error, extra={"shown": {"requestId": g.context.request_id}})
     return answer(
         Problem(
             "internal_error",
-            "something went wrong on our side; the log names this request ID",
+            "something went wrong on our side; the log has this request ID",
         )
     )
 
 
 # ---- without the application ---------------------------------------------------------------------
 def write_refusal(error: Exception, base_url: str) -> bytes:
-    """Write the complete HTTP answer to what never became a request, or never reached Flask."""
+    """Return the complete HTTP response to a request that is malformed or never reached Flask."""
     status, code, detail = 500, "internal_error", "something went wrong on our side"
     if isinstance(error, http.ParseException | http.NoMoreData):
         not_http = (400, "bad_request", "this is not an HTTP request we understand")
@@ -162,7 +159,7 @@ def write_refusal(error: Exception, base_url: str) -> bytes:
         shown = {"problem": type(error).__name__, "status": status}
         log.warning("malformed request", extra={"shown": shown})
     else:
-        log.error("failed outside of the application", exc_info=error)
+        log.error("request failed outside the application", exc_info=error)
     phrase, request_id = HTTPStatus(status).phrase, f"req_{secrets.token_hex(12)}"
     usual, title = CODES[code]
     problem = {

@@ -1,5 +1,5 @@
-"""The gate that every request passes: host, address, key, allowance, in this order; and what every
-answer says of its request.
+"""The checks of every request, in order: host, address, key, rate limit; and the headers of every
+response.
 """
 
 import functools
@@ -25,24 +25,24 @@ from storage import counters, database, deadline
 from web.server import auth
 from web.server.application import Application, find_app
 
-# The blueprints whose routes ask for a key.
+# Blueprints whose routes require a key.
 KEYED = ("v1", "inbox", "mcp")
 KEYED_PATHS = "/api/v1/"
-# Routes of them that cost nothing of the allowance; what an agent asks by a tool does.
+# Routes among them that don't count toward the rate limit; tool calls by an agent do.
 FREE = ("v1.show_me", "mcp.answer_agent")
-# Files of the pages' own looks, of which a page asks for several, and what monitors ask for: they
-# are not counted, so they never wait for the counters.
+# Static files, of which a page requests several, and health checks: not counted, so they never wait
+# for the counters.
 UNCOUNTED = ("static", "health.show_health")
 # Nobody reads faster.
 REPORTS_PER_MINUTE = 5
-# Archives of accounts, by address: each reads all that an owner has.
+# Account exports per address: each reads everything an owner has.
 EXPORTS_PER_MINUTE = 3
-# Tables, by address, in pages of 1,000 trades after their first.
+# Tables per address, in pages of 1,000 trades after the first page.
 TABLE_PAGES_PER_MINUTE = 60
-# What the interface calls the window of an address.
+# The API's name for an address's window.
 ADDRESS = "address"
 access_log = logging.getLogger("candor.access")
-# What a window counts, for a sentence.
+# What each window counts, for messages.
 PERIODS = {
     "minute": "requests a minute",
     "hour": "requests an hour",
@@ -54,18 +54,18 @@ PERIODS = {
 
 
 def settings() -> Config:
-    """Return the settings of the application that answers."""
+    """Return the settings of the current application."""
     return find_app().settings
 
 
 # ---- limits of addresses: flask-limiter, counting where the allowance does -----------------------
 def find_network() -> str:
-    """Return what the present request's address is counted as."""
+    """Return the network that the current request is counted under."""
     return ratelimit.network_of(request.remote_addr or "")
 
 
 def limited(window: ratelimit.Window, whose: str) -> Problem:
-    """Return Problem 429 of a window that is used up."""
+    """Return Problem 429 for a window that is used up."""
     most = f"{window.most} {PERIODS.get(window.name, 'a minute')}"
     return Problem(
         "rate_limited",
@@ -79,26 +79,26 @@ limiter = Limiter(find_network, headers_enabled=False, strategy="fixed-window")
 
 
 def count_address() -> None:
-    """Count a request of this address; Problem 429 once there are too many."""
+    """Count a request by this address. Raises Problem 429 over the limit."""
     find_context().is_counted = True
     count_in("address", find_app().settings.ip_limit_per_minute, "requests")
 
 
 def note_failure() -> None:
-    """Count a failed authentication of this address; Problem 429 instead of the caller's own
-    refusal once there are too many.
+    """Count a failed authentication by this address. Over the limit, raises Problem 429 instead of
+    the caller's error.
     """
     count_in("failed", find_app().settings.failed_auth_per_minute, "failed attempts")
 
 
 def count_evidence() -> None:
-    """Count a document or page of evidence for an address; Problem 429 once there are too many."""
+    """Count an evidence document or page for an address. Raises Problem 429 over the limit."""
     count_in("evidence", find_app().settings.evidence_per_minute, "evidence")
 
 
 def count_more_evidence(pages: int) -> None:
-    """Count this many more pages of evidence for this address. The present request is answered;
-    what the address asks for next has to wait.
+    """Count `pages` more of evidence for this address. The current request still succeeds; the next
+    one has to wait.
     """
     key = RateLimitItemPerMinute(find_app().settings.evidence_per_minute).key_for(
         find_network(), "evidence"
@@ -107,8 +107,8 @@ def count_more_evidence(pages: int) -> None:
 
 
 def meter_table() -> Callable[[], None]:
-    """Return what counts a page of a table for this address, outside of its request, too. Problem
-    429 if the address had its pages of this minute.
+    """Return a function that counts a table page for this address; it also works outside the
+    request. Raises Problem 429 if the address used up its pages for this minute.
     """
     allowance, network = find_app().allowance, find_network()
     limit = Limit(f"tables:{network}", "", 60, TABLE_PAGES_PER_MINUTE)
@@ -119,21 +119,21 @@ def meter_table() -> Callable[[], None]:
 
 
 def count_report() -> None:
-    """Count a report of a post by this address; Problem 429 once there are too many."""
+    """Count a report by this address. Raises Problem 429 over the limit."""
     count_in("reports", REPORTS_PER_MINUTE, "reports")
 
 
 def count_export() -> None:
-    """Count an archive of an account for this address; Problem 429 once there are too many."""
+    """Count an account export for this address. Raises Problem 429 over the limit."""
     count_in("exports", EXPORTS_PER_MINUTE, "archives")
 
 
 def count_in(name: str, most: int, what: str) -> None:
-    """Count a request of this address under `name`; Problem 429 where there were `most` of them
-    this minute. A refused one is not counted.
+    """Count a request by this address under `name`. Raises Problem 429 after `most` per minute; a
+    refused request isn't counted.
 
-    Asked for by name: flask-limiter's decorators look for all limits of a route at each of them,
-    which takes longer than all else that a kept page needs.
+    Called explicitly because flask-limiter's decorators look up all limits of a route each time,
+    which takes longer than everything else a cached page needs.
     """
     item, network = RateLimitItemPerMinute(most), find_network()
     if limiter.limiter.hit(item, network, name):
@@ -145,8 +145,8 @@ def count_in(name: str, most: int, what: str) -> None:
 
 
 def refuse_address(window: ratelimit.Window, what: str) -> Problem:
-    """Return Problem 429 of an address's window. With a working key the headers are of this window,
-    too: the owner's allowance is not what refused.
+    """Return Problem 429 for an address's window. With a valid key the headers also describe this
+    window: the owner's rate limit isn't what was exceeded.
     """
     context = find_context()
     if context.caller is not None:
@@ -156,15 +156,15 @@ def refuse_address(window: ratelimit.Window, what: str) -> Problem:
 
 # ---- what every request passes -------------------------------------------------------------------
 def init_app(app: Application, config: Config) -> None:
-    """Install the gate. Its hooks run for paths that do not exist, too."""
+    """Install the hooks. They also run for unknown paths."""
     app.allowance = ratelimit.Allowance(counters.open_store(config))
     app.config.update(
         RATELIMIT_STORAGE_URI="allowance:",
         RATELIMIT_STORAGE_OPTIONS={"store": app.allowance.store, "clock": lambda: g.now / 1000},
     )
     app.before_request(functools.partial(enter, config))
-    # flask-limiter's own hooks look for limits at every request; ours are asked for by name. It
-    # installs none where it finds itself installed.
+    # flask-limiter's own hooks look up limits on every request; we call ours explicitly. It doesn't
+    # install them if it appears to be installed already.
     app.extensions["limiter"] = {limiter}
     limiter.init_app(app)
     app.after_request(functools.partial(finish, config))
@@ -173,32 +173,32 @@ def init_app(app: Application, config: Config) -> None:
 
 @dataclass(slots=True)
 class RequestContext:
-    """One request: its id, when it came (`now` in ms, `began` by perf_counter), and what the gate
-    found out. `g.context` is the present one.
+    """The current request (`g.context`): its id, when it arrived (`now` in ms, `began` by
+    perf_counter), and the results of the checks.
     """
 
     method: str = ""
-    # Of the rule that matched, never the path, which may hold whatever somebody pasted.
+    # The matched rule, never the path, which may contain anything a user pasted.
     route: str | None = None
-    # Unique, not secret: the system's randomness would cost a system call.
+    # Unique, not secret: the system's random source would cost a system call.
     request_id: str = field(default_factory=lambda: f"req_{random.getrandbits(96):024x}")
     now: int = field(default_factory=lambda: time.time_ns() // 1_000_000)
     began: float = field(default_factory=time.perf_counter)
-    # Of the database.
+    # The database version.
     version: object = None
     caller: auth.ApiCaller | None = None
-    # Of the owner's allowance.
+    # The owner's rate limit.
     rate_limit: ratelimit.RateLimitState | None = None
-    # Does it count for its address?
+    # Whether it counts for its address.
     is_counted: bool = False
 
 
 def enter(config: Config) -> None:
-    """Begin a request: its context, its host, and for routes without a key its address."""
-    # The object behind Flask's proxy, looked up once: each look costs as much as the attribute.
+    """Start a request: its context, its host and, for routes without a key, its address."""
+    # The object behind Flask's proxy, looked up once: each lookup costs as much as the attribute.
     this = request_ctx.request
     begin(this.method, this.url_rule.rule if this.url_rule else None)
-    # Set by the server when the request arrived: waiting for a thread counts.
+    # Set by the server when the request arrived, so waiting for a thread counts.
     deadline.begin(this.environ.get("candor.deadline"))
     hosts = list_hosts(this.environ)
     if not hosts and this.environ["SERVER_PROTOCOL"] != "HTTP/1.0":
@@ -206,27 +206,27 @@ def enter(config: Config) -> None:
     if not all(is_served(config, host) for host in hosts):
         raise Problem(
             "misdirected_request",
-            "this instance does not serve that host; its operator can add it to ALLOWED_HOSTS",
+            "this instance doesn't serve that host; its operator can add it to ALLOWED_HOSTS",
         )
     if (
         this.url_rule is None
         and this.path.startswith(KEYED_PATHS)
         and "Authorization" in this.headers
     ):
-        # No route matched: it counts for the key all the same.
+        # No route matched, but the request still counts for the key.
         check_key()
     elif this.blueprint not in KEYED and this.endpoint not in UNCOUNTED:
         count_address()
 
 
 def begin(method: str = "", route: str | None = None) -> None:
-    """Give the present request its context."""
+    """Create the current request's context."""
     g.context = context = RequestContext(method, route)
     g.now = context.now
 
 
 def list_hosts(environ: WSGIEnvironment) -> list[str]:
-    """Return the hosts a request names: its header's and, of an absolute URI, that URI's."""
+    """Return the hosts in a request: the Host header's and, for an absolute URI, the URI's."""
     hosts, uri = [], environ.get("RAW_URI", "")
     if "HTTP_HOST" in environ:
         hosts.append(environ["HTTP_HOST"])
@@ -236,8 +236,8 @@ def list_hosts(environ: WSGIEnvironment) -> list[str]:
 
 
 def is_served(config: Config, host: str) -> bool:
-    """Tell whether the header `Host` names this instance. A page of another site that made its name
-    point here (DNS rebinding) still sends its own.
+    """Whether the Host header names this instance. Under DNS rebinding, another site's page sends
+    its own name.
     """
     host = host.lower()
     name = host[: host.find("]") + 1] if host.startswith("[") else host.partition(":")[0]
@@ -245,19 +245,19 @@ def is_served(config: Config, host: str) -> bool:
 
 
 def check_key() -> None:
-    """Admit a request to /api/v1: a working key with allowance left. /me costs nothing."""
+    """Admit a request to /api/v1: it needs a valid key within its rate limit. /me isn't counted."""
     admit(request_ctx.request.headers.get("Authorization", ""), "read", "publish")
 
 
 def admit(header: str, *scopes: str) -> None:
-    """Admit a request with a working key of one of these scopes, and count it. `header`: as the
-    header `Authorization` says it.
+    """Admit and count a request with a valid key of one of these scopes. `header`: the value of the
+    Authorization header.
     """
     app, context, this = find_app(), find_context(), request_ctx.request
     try:
         caller = identify(app, context, header)
         if caller.scope not in scopes:
-            raise Problem("insufficient_scope", "a key of this kind cannot do this")
+            raise Problem("insufficient_scope", "this kind of key can't do this")
     except Problem:
         count_address()
         note_failure()
@@ -268,7 +268,7 @@ def admit(header: str, *scopes: str) -> None:
         context.rate_limit = app.allowance.peek(limits, context.now / 1000)
         return
     by_address = ratelimit.find_address_limit(app.settings, find_network())
-    # One transaction counts for the address and the owner, in all windows or in none.
+    # One transaction counts for the address and the owner, in all windows or none.
     state = app.allowance.charge([by_address, *limits], context.now / 1000)
     address, *windows = state.windows
     context.rate_limit = ratelimit.RateLimitState(state.admitted, tuple(windows))
@@ -279,19 +279,21 @@ def admit(header: str, *scopes: str) -> None:
 
 
 def find_context() -> RequestContext:
-    """Return what is known of the present request."""
+    """Return the current request's context."""
     context: RequestContext = g.context
     return context
 
 
 def find_caller() -> auth.ApiCaller:
-    """Return the caller of the present request, once check_key has admitted it."""
+    """Return the current request's caller, after check_key admitted it."""
     return cast(auth.ApiCaller, find_context().caller)
 
 
 def identify(app: Application, context: RequestContext, header: str) -> auth.ApiCaller:
-    """Return the caller of the header `Authorization`, and note it; Problem 401 without a working
-    key. A key is read once for every version of the database.
+    """Authenticate the Authorization header and record the key's use. Raises Problem 401 without a
+    valid key.
+
+    A key is looked up once per database version.
     """
     context.version = version = database.data_version()
     context.caller = caller = auth.authenticate(
@@ -306,8 +308,8 @@ def identify(app: Application, context: RequestContext, header: str) -> auth.Api
 
 
 def check_creation(owner_id: int | None = None) -> None:
-    """Count the creation of a bot for this address (and this owner, if there is one);
-    Problem where there are too many, or where registration is closed.
+    """Count a new bot for this address (and owner, if any). Raises Problem over the limit, or if
+    registration is closed.
     """
     settings = find_app().settings
     if settings.registration == "closed":
@@ -323,8 +325,8 @@ def check_creation(owner_id: int | None = None) -> None:
 
 
 def check_posting(owner_id: int) -> None:
-    """Count a post that this owner sends by a form; Problem 429 where there are too many. The
-    minute's posts are shared with the owner's keys.
+    """Count a post sent with a form. Raises Problem 429 over the limit, which is shared with the
+    owner's keys.
     """
     limits = ratelimit.list_limits(find_app().settings, owner_id, posting=True)
     posts = [limit for limit in limits if limit.name == "posts_minute"]
@@ -334,9 +336,9 @@ def check_posting(owner_id: int) -> None:
 
 
 def finish(config: Config, response: Response) -> Response:
-    """Add the gate's headers to an answer, and log the request."""
+    """Add our headers to a response, and log the request."""
     context = find_context()
-    # As pairs: Werkzeug looks into each value of a dict.
+    # As pairs: Werkzeug inspects each value of a dict.
     response.headers.extend(list(list_headers(config, context).items()))
     if response.status_code == 503 and context.rate_limit is not None:
         wait_for_reset(response, context.rate_limit)
@@ -345,16 +347,16 @@ def finish(config: Config, response: Response) -> Response:
 
 
 def wait_for_reset(response: Response, state: ratelimit.RateLimitState) -> None:
-    """Let Retry-After name no moment before RateLimit-Reset: clients that read both would not know
-    which one to believe.
+    """Make Retry-After no earlier than RateLimit-Reset: a client that reads both couldn't know
+    which one to trust.
     """
     wait = max(int(response.headers.get("Retry-After", 0)), state.tightest.reset)
     response.headers["Retry-After"] = str(wait)
 
 
 def list_headers(config: Config, context: RequestContext) -> dict[str, str]:
-    """Return the request's id as headers and the limits it counts in: with a key the owner's, and
-    what is left of them, else that of its address.
+    """Return the request id and the rate limit headers: the owner's limits and remaining requests
+    with a key, the address's policy without one.
     """
     shown = {"X-Request-Id": context.request_id}
     if context.rate_limit is not None:
@@ -366,12 +368,11 @@ def list_headers(config: Config, context: RequestContext) -> dict[str, str]:
 
 
 def is_posting(context: RequestContext) -> bool:
-    """Does a request count as a post? One to an unknown path does not."""
+    """Whether a request counts as a post. One to an unknown path doesn't."""
     return context.method == "POST" and context.route is not None
 
 
 def log_request(context: RequestContext, status: int) -> None:
-    """Log one line for a request."""
     shown = {
         "requestId": context.request_id,
         "method": context.method,

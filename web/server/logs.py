@@ -1,5 +1,5 @@
-"""Logs on stderr, as JSON lines or, for a person at a terminal, as plain ones; with the request's
-id where there is a request. Secrets are never handed to a logger.
+"""Logs on stderr: JSON lines or, on a terminal, plain text, with the request id if there is one.
+Secrets are never passed to a logger.
 """
 
 import json
@@ -15,19 +15,19 @@ from gunicorn.glogging import Logger
 from pythonjsonlogger.core import LogData
 from pythonjsonlogger.json import JsonFormatter
 
-# No line shows where it was logged from, by which thread or process (Logging HOWTO,
-# "Optimization"): finding that out takes as long as writing the line.
+# Don't record the caller, thread or process (Logging HOWTO, "Optimization"): finding them takes as
+# long as writing the line.
 logging._srcfile = None
 logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
 escape_all = json.JSONEncoder(default=str).encode
 
 
 class JsonLines(JsonFormatter):
-    """Writes {"at", "level", "logger", "message"}, then what the record carries as `shown`,
-    "repeated" if `Repeats` counted, and "trace" for an exception.
+    """Writes {"at", "level", "logger", "message"}, then the record's `shown`, "repeated" if
+    `Repeats` counted any, and "trace" for an exception.
 
-    A line is ASCII, so that text from a request can't pretend to be another line. Other attributes
-    of a record are left out: a library may put a secret there.
+    Lines are ASCII, so text from a request can't fake another line. Other attributes of a record
+    are dropped: a library may put a secret there.
     """
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class JsonLines(JsonFormatter):
     def add_fields(
         self, log_data: LogData, record: logging.LogRecord, message_dict: dict[str, Any]
     ) -> None:
-        """Fill `log_data`; `message_dict` has the trace of an exception as `exc_info`."""
+        """Fill `log_data`. `message_dict` has an exception's trace as `exc_info`."""
         at = datetime.fromtimestamp(record.created, UTC)
         log_data["at"] = at.isoformat(timespec="milliseconds")
         log_data["level"] = record.levelname.lower()
@@ -51,12 +51,12 @@ class JsonLines(JsonFormatter):
 
 
 class PlainLines(JsonLines):
-    """Writes `14:03:09 warning: message name=value ...`, for a person at a terminal, and the trace
-    of an exception below it.
+    """Writes `14:03:09 warning: message name=value ...` for a terminal, with an exception's trace
+    below.
     """
 
     def jsonify_log_record(self, log_data: LogData) -> str:
-        """Write the fields as text; the library calls this to write JSON."""
+        """Write the fields as text. The library calls this to write JSON."""
         at, level, _, message, trace = (
             log_data.pop(name, "") for name in ("at", "level", "logger", "message", "trace")
         )
@@ -67,8 +67,8 @@ class PlainLines(JsonLines):
 
 
 class Repetition(NamedTuple):
-    """A message that came before: when it is written again (by the clock), how long the pause until
-    then is, and how many were left out meanwhile.
+    """A repeated message: when it is due again (by the clock), the pause until then, and how many
+    were dropped since the last one.
     """
 
     due: float = 0.0
@@ -77,11 +77,11 @@ class Repetition(NamedTuple):
 
 
 class Repeats(logging.Filter):
-    """A filter that counts errors that come again and again, such as those of a full disk.
+    """A filter that throttles recurring errors, such as those of a full disk.
 
-    The first is written at once, the next after a minute with how many there were (`repeated`),
-    then after two, four and at most sixty minutes. What carries a request's id is written each
-    time, for somebody may look for it.
+    The first is written at once, the next after a minute with the number dropped (`repeated`), then
+    after two, four and so on up to sixty minutes. Records with a request id are always written,
+    because someone may look for them.
     """
 
     FIRST_SECONDS, LAST_SECONDS, MAX_KINDS = 60, 3_600, 200
@@ -92,7 +92,7 @@ class Repeats(logging.Filter):
         self._kinds: dict[Hashable, Repetition] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Tell whether this record is written."""
+        """Return whether to write this record."""
         shown = getattr(record, "shown", {})
         named = "requestId" in shown
         if record.levelno < logging.WARNING or (named and not getattr(record, "often", False)):
@@ -100,7 +100,7 @@ class Repeats(logging.Filter):
         error_type = record.exc_info and record.exc_info[0]
         kind = record.name, record.getMessage(), shown.get("problem"), error_type
         with self._lock:
-            # Taken out and put back: the longest silent kinds come first and are forgotten first.
+            # Remove and reinsert, so the least recent kinds come first and are dropped first.
             before = self._kinds.pop(kind, Repetition())
             after = self._count(before, self.clock())
             self._kinds[kind] = after
@@ -112,7 +112,7 @@ class Repeats(logging.Filter):
         return True
 
     def _count(self, before: Repetition, now: float) -> Repetition:
-        """Return what is known after one more; `missed` is 0 where it is to be written."""
+        """Return the state after one more; `missed` is 0 if it should be written."""
         if before.pause_seconds and now < before.due:
             return before._replace(missed=before.missed + 1)
         silent = not before.pause_seconds or now > before.due + self.LAST_SECONDS
@@ -140,7 +140,7 @@ CONFIG: dict[str, Any] = {
 
 
 def make_config(log_format: str, is_terminal: bool) -> dict[str, Any]:
-    """Return the configuration for logging.config. `log_format`: json, plain or "" for plain at a
+    """Return the configuration for logging.config. `log_format`: json, plain, or "" for plain on a
     terminal and JSON elsewhere.
     """
     chosen = log_format or ("plain" if is_terminal else "json")
@@ -149,7 +149,7 @@ def make_config(log_format: str, is_terminal: bool) -> dict[str, Any]:
 
 
 class ServerLog(Logger):
-    """gunicorn's messages, as the root logger writes them. Its access log stays off: the gate logs
+    """gunicorn's messages through the root logger. Its access log stays off: the gate logs
     requests, without paths.
     """
 

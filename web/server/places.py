@@ -1,4 +1,4 @@
-"""Places for answers that take long, tables and evidence: there are few, for everybody's sake."""
+"""Slots for slow responses (tables and evidence), so that they can't starve other requests."""
 
 import threading
 from collections import Counter
@@ -6,20 +6,20 @@ from collections.abc import Callable
 
 from accounts.problem import Problem
 
-# Of one process.
+# Per process.
 MAX_PLACES, MAX_OF_ADDRESS = 6, 2
 RETRY_SECONDS = 5
 
 
 class Places:
-    """Who holds a place, by address."""
+    """The slots in use, by address."""
 
     def __init__(self) -> None:
         self._lock, self._held = threading.Lock(), dict[object, str]()
 
     def take(self, network: str) -> Callable[[], None]:
-        """Take a place for an address, and return what gives it back, however often it is called.
-        Problem `busy` if none is free.
+        """Take a slot for an address. Return a function that releases it and can be called
+        repeatedly. Raises Problem `busy` if none is free.
         """
         place = object()
         with self._lock:
@@ -27,7 +27,7 @@ class Places:
             if taken[network] >= MAX_OF_ADDRESS or len(self._held) >= MAX_PLACES:
                 raise Problem(
                     "busy",
-                    f"at most {MAX_OF_ADDRESS} large downloads run at once for an address, and"
+                    f"at most {MAX_OF_ADDRESS} large downloads can run at once per address, and"
                     f" {MAX_PLACES} in all; try again when one is done",
                     headers={"Retry-After": str(RETRY_SECONDS)},
                 )

@@ -1,8 +1,8 @@
-"""Sessions of owners' browsers, without a password: a random id in a signed cookie, its hash in a
+"""Browser sessions of owners, without a password: a random id in a signed cookie, its hash in a
 table.
 
-The row decides: deleting it ends the session, and its `seen_at` tells when it has expired. The
-cookie says nothing about time, so clocks that differ between servers end no session.
+The row decides: deleting it ends the session, and its `seen_at` determines expiry. The cookie
+contains no time, so servers with different clocks don't end sessions.
 """
 
 import contextlib
@@ -22,29 +22,29 @@ from models import Owner, Session
 from storage import deadline
 from web.server.application import Application, find_app
 
-# Without a request.
+# Expiry without any request.
 LIFETIME_MS = 180 * 86_400_000
-# How exact `seen_at` is.
+# Precision of `seen_at`.
 SEEN_EVERY_MS = 3_600_000
-# Browsers keep a cookie for as long as they like to (Chrome: 400 days), whatever our clock says.
+# Browsers limit cookie lifetimes anyway (Chrome: 400 days), regardless of our clock.
 NEVER = datetime.datetime(9999, 12, 31, tzinfo=datetime.UTC)
-# A browser takes a cookie of the second name over https from this host alone, for all its paths.
+# Browsers accept a cookie with the second name only over https, from this host, and for all paths.
 PLAIN_NAME, HOST_NAME = "session", "__Host-session"
-# Below a path of its own (BASE_URL), for a cookie of the name above is one for all paths, and
-# others may live beside us.
+# Used with a path in BASE_URL: a __Host- cookie would apply to all paths, and other applications
+# may share the host.
 SECURE_NAME = "__Secure-session"
-# A form's token has some 90 characters.
+# A form token has about 90 characters.
 MAX_TOKEN_TEXT = 200
 csrf = CSRFProtect()
 
 
 class Cookies(SecureCookieSessionInterface):
-    """Flask's own sessions, but for lifetime and name. For clients that send no cookie, as bots do,
-    no signer is made.
+    """Flask's sessions with our own lifetime and name. Skips creating a signer for clients without
+    cookies, such as bots.
     """
 
     def open_session(self, app: Flask, request: Request) -> SecureCookieSession:
-        """Read the cookie of a request; an empty session without a valid one."""
+        """Read the request's cookie. Without a valid one, return an empty session."""
         if "Cookie" not in request.headers:
             return self.session_class()
         value = request.cookies.get(self.get_cookie_name(app), "")
@@ -52,21 +52,22 @@ class Cookies(SecureCookieSessionInterface):
         if signer is None:
             return self.session_class()
         try:
-            # Without max_age the second in the signature is not checked.
+            # Without max_age, the signature's timestamp isn't checked.
             return self.session_class(signer.loads(value))
         except BadSignature:
             return self.session_class()
 
     def get_expiration_time(self, app: Flask, session: SessionMixin) -> datetime.datetime | None:
-        """Return when the browser may drop the cookie."""
+        """Return when the browser may delete the cookie."""
         return NEVER if session.permanent else None
 
     def save_session(self, app: Flask, session: SessionMixin, response: Response) -> None:
-        """Set the cookie where the session changed, and anew with each page of its owner, since
-        browsers drop one after a while. It signs in whoever has it, so it never goes with an
-        answer that a cache may give to others.
+        """Set the cookie when the session changes, and again on each page, because browsers delete
+        old cookies.
+
+        Never on a response that a cache may share: anyone with the cookie is signed in.
         """
-        # Where nobody read it and nothing is in it, no attribute of a cookie is worked out.
+        # Skip computing cookie attributes for an unused, empty session.
         if not (session.accessed or session.modified or session):
             return
         if session and _is_shareable(response):
@@ -82,8 +83,8 @@ def _is_shareable(response: Response) -> bool:
 
 
 def init_app(app: Application) -> None:
-    """Set up cookies and form tokens. Tokens are checked where forms are taken (`check_sender`),
-    not on the keyed interface.
+    """Set up cookies and CSRF tokens. Only form handlers check tokens (`check_sender`), not the
+    API.
     """
     config = app.settings
     https = config.base_url.startswith("https:")
@@ -101,7 +102,7 @@ def init_app(app: Application) -> None:
 
 
 def check_sender() -> None:
-    """Refuse a form that was not sent from a page of this site, with that page's token."""
+    """Require that a form was sent from a page of this site, with its token."""
     if request.method != "POST":
         return
     site = request.headers.get("Sec-Fetch-Site", "same-origin")
@@ -117,7 +118,7 @@ def check_sender() -> None:
 
 
 def is_own_origin(origin: str | None) -> bool:
-    """Tell whether a header `Origin` names this site; a program sends none."""
+    """Whether an Origin header names this site. Programs send none."""
     own = _origin(request.host_url), _origin(find_app().settings.base_url)
     return origin is None or origin in own
 
@@ -129,7 +130,7 @@ def _origin(url: str) -> str:
 
 # ---- the browser's session -----------------------------------------------------------------------
 def find_session() -> Session | None:
-    """Return the Session of this browser with its owner, or None. It is read once a request."""
+    """Return this browser's Session with its owner, or None. Read once per request."""
     if "creator_session" not in g:
         g.creator_session = _load(session["creator"], g.now) if "creator" in session else None
     found: Session | None = g.creator_session
@@ -137,7 +138,7 @@ def find_session() -> Session | None:
 
 
 def require_session() -> Session:
-    """Return the Session of a browser that is signed in; Problem for another one."""
+    """Return this browser's Session. Raises Problem if it isn't signed in."""
     found = find_session()
     if found is None:
         raise Problem("not_creator", "this browser is not signed in")
@@ -145,15 +146,13 @@ def require_session() -> Session:
 
 
 def find_owner() -> Owner | None:
-    """Return the owner whose browser this is, or None."""
+    """Return the owner signed in on this browser, or None."""
     found = find_session()
     return found.owner if found else None
 
 
 def begin_session(owner: Owner, now: int) -> None:
-    """Sign this browser in as `owner`. Everything the cookie held before is dropped, the form token
-    too.
-    """
+    """Sign this browser in as `owner`. Clears the old cookie content, including the form token."""
     name = secrets.token_urlsafe(32)
     g.creator_session = Session.create(
         owner=owner, hash=hash_secret(name), created_at=now, seen_at=now
@@ -164,7 +163,6 @@ def begin_session(owner: Owner, now: int) -> None:
 
 
 def end_session() -> None:
-    """Sign this browser out."""
     found = find_session()
     if found:
         found.delete_instance()
@@ -173,7 +171,7 @@ def end_session() -> None:
 
 
 def end_sessions_of(owner: Owner) -> None:
-    """Sign every browser of the owner out."""
+    """Sign out all of the owner's browsers."""
     Session.delete().where(Session.owner == owner).execute()
 
 
@@ -190,6 +188,6 @@ def _load(name: str, now: int) -> Session | None:
 
 
 def _note_seen(found: Session, now: int) -> None:
-    # Where nothing can be written just now, reading goes on.
+    # Pages must work even when nothing can be written.
     with contextlib.suppress(OperationalError), deadline.impatient():
         Session.update(seen_at=now).where(Session.id == found.id).execute()

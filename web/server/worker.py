@@ -1,5 +1,5 @@
-"""The gunicorn worker. One thread, the poller, receives requests and sends what clients have not
-read yet; the others only make answers. Only streams of events wait for their clients.
+"""The gunicorn worker. One thread, the poller, receives requests and sends buffered output; the
+others only compute responses. Only event streams block on their clients.
 """
 
 import contextlib
@@ -22,12 +22,12 @@ from web.server.errors import write_refusal
 
 
 class Queue:
-    """Connections that need a thread, in lines: one for each address and kind of work."""
+    """Connections waiting for a thread, in one queue per address and kind of work."""
 
     def __init__(self, threads: int, is_proxied: bool) -> None:
         self.most = {"read": threads, "write": threads // 2, "rest": max(1, threads // 8)}
         self.most_of_address = threads if is_proxied else threads * 3 // 4
-        # The first line has waited longest for its turn.
+        # Ordered by how long they have waited; the longest first.
         self._lines: dict[tuple[str, str], deque[Connection]] = {}
         self._of_address, self._of_work = Counter[str](), Counter[str]()
 
@@ -37,7 +37,7 @@ class Queue:
         self._lines.setdefault((conn.address, conn.work), deque()).append(conn)
 
     def take(self) -> Connection | None:
-        """Take the connection whose turn it is, or None until another one is given back."""
+        """Take the next connection, or None until another one is given back."""
         if self._of_work.total() >= self.most["read"]:
             return None
         for (address, work), line in self._lines.items():
@@ -58,23 +58,23 @@ class Queue:
         self._of_address += Counter()
 
 
-# From the first byte of a request to its last; from the last answer until the client hangs up.
+# From a request's first byte to its last; from the last response until the client hangs up.
 ARRIVAL_SECONDS, LINGER_SECONDS = 15.0, 2.0
-# In a burst that is faster than this, older connections had no time to send anything yet.
+# In a faster burst, older connections haven't had time to send anything yet.
 MIN_WAIT_SECONDS = 0.5
 log = logging.getLogger("candor")
 Step = Callable[[Connection], None]
 
 
 class Worker(ThreadWorker):
-    """gunicorn's threaded worker, with all of its connections in the poller."""
+    """gunicorn's threaded worker, with all connections in the poller."""
 
     def init_process(self) -> None:
         is_proxied = settings.load().trusted_proxies > 0
         self.queue = Queue(self.cfg.threads, is_proxied)
         self.most_of_address = inf if is_proxied else MAX_OF_ADDRESS
         self.of_address = Counter[str]()
-        # Connections in the poller: the keys are in the order in which they began to wait.
+        # Connections in the poller, in the order in which they started to wait.
         self.waiting: dict[Connection, None] = {}
         self.next_sweep = 0.0
         super().init_process()
@@ -87,7 +87,7 @@ class Worker(ThreadWorker):
             self.worker_connections = max(1, self.nr_conns)
 
     def enqueue_req(self, conn: TConn) -> None:
-        """Begin with a connection that gunicorn accepted."""
+        """Start reading from a connection that gunicorn accepted."""
         conn = Connection(conn)
         self.of_address[conn.address] += 1
         self.read_next(conn)
@@ -95,13 +95,13 @@ class Worker(ThreadWorker):
             self.crowd_out([one for one in self.waiting if one.address == conn.address])
 
     def crowd_out(self, waiting: list[Connection]) -> None:
-        """Close the one that has waited longest for its client, in a burst the newest."""
+        """Close the connection that waited longest for its client or, in a burst, the newest."""
         self.wsgi.crowded_out += 1
         has_waited = time.monotonic() - waiting[0].waits_since >= MIN_WAIT_SECONDS
         self.close(waiting[0 if has_waited else -1])
 
     def wait(self, conn: Connection, events: int, step: Step, seconds: float) -> None:
-        """Take this step each time the client sends (or reads), for so many seconds at most."""
+        """Run `step` each time the client sends (or reads), for up to `seconds`."""
 
         def take_step(_: object) -> None:
             try:
@@ -128,13 +128,15 @@ class Worker(ThreadWorker):
         conn.end_answer()
 
     def murder_keepalived(self, force: bool = False) -> None:
-        """Close what has waited too long for its client. gunicorn calls this after each event."""
+        """Close connections that waited too long for their clients. gunicorn calls this after each
+        event.
+        """
         now = time.monotonic()
         if now >= self.next_sweep or force:
             self.next_sweep = now + 1
             for conn in [one for one in self.waiting if force or one.timeout < now]:
                 self.close(conn)
-        # gunicorn stops accepting at its limit: make room for the next one.
+        # gunicorn stops accepting at its limit, so make room for the next connection.
         if self.nr_conns >= self.worker_connections and self.waiting:
             self.crowd_out(list(self.waiting))
 
@@ -144,7 +146,7 @@ class Worker(ThreadWorker):
             conn.timeout = min(conn.timeout, deadline)
 
     def read_next(self, conn: Connection) -> None:
-        """Wait for a request, which may have arrived together with the one before."""
+        """Wait for a request, which may have arrived together with the previous one."""
         seconds = ARRIVAL_SECONDS if conn.received else self.cfg.keepalive
         self.wait(conn, selectors.EVENT_READ, self.receive, seconds)
         if conn.received:
@@ -163,17 +165,17 @@ class Worker(ThreadWorker):
             self.close(conn)
 
     def find_request(self, conn: Connection) -> None:
-        """Queue the request that has arrived, if it is complete."""
+        """Queue the request if it is complete."""
         try:
             if conn.find_request(self.wsgi.config["MAX_CONTENT_LENGTH"]):
                 self.stop_waiting(conn)
                 self.queue_turn(conn)
         except Exception as error:
-            # Not only ParseException: no request may end the poller, which serves everybody.
+            # Not only ParseException: no request may stop the poller, which serves all connections.
             self.refuse(conn, error)
 
     def refuse(self, conn: Connection, error: Exception) -> None:
-        """Answer without the application, and end the connection."""
+        """Respond without the application, and close the connection."""
         conn.unread += write_refusal(error, self.wsgi.settings.base_url)
         self.go_on(conn, self.linger)
 
@@ -186,7 +188,7 @@ class Worker(ThreadWorker):
             self.tpool.submit(self.answer, conn, self.end_turn)
 
     def answer(self, conn: Connection, then: Callable[[Connection, Step], None]) -> None:
-        """Make an answer, or the next part of one, in a thread. Tell `then` the next step."""
+        """Compute a response, or its next part, in a thread. Pass the next step to `then`."""
         next_step = self.close
         try:
             if conn.request is not None:
@@ -196,13 +198,13 @@ class Worker(ThreadWorker):
             else:
                 next_step = self.end_answer if conn.continue_answer() else self.queue_turn
         except OSError:
-            log.debug("a client went away")
+            log.debug("client disconnected")
         except Exception as error:
-            # Any uncaught error ends here: without a next step, the turn would never be given back.
+            # Catch everything: without a next step, the turn would never be given back.
             if conn.response is None or not conn.response.headers_sent:
                 next_step = functools.partial(self.refuse, error=error)
             else:
-                log.error("an answer failed halfway", exc_info=error)
+                log.error("a response failed after it had started", exc_info=error)
         self.method_queue.defer(then, conn, next_step)
 
     def end_turn(self, conn: Connection, next_step: Step) -> None:
@@ -211,11 +213,11 @@ class Worker(ThreadWorker):
         self.start_turns()
 
     def start_stream(self, conn: Connection) -> None:
-        """Give a stream, which waits for events and for its client, a thread of its own."""
+        """Give a stream its own thread, because it waits for events and its client."""
         threading.Thread(target=self.answer, args=(conn, self.go_on), daemon=True).start()
 
     def go_on(self, conn: Connection, next_step: Step) -> None:
-        """Take the next step once the client has read all that was sent."""
+        """Take the next step once the client has read everything."""
         self.stop_waiting(conn)
         if conn.unread and next_step != self.close:
             step = functools.partial(self.send, next_step=next_step)
@@ -235,8 +237,8 @@ class Worker(ThreadWorker):
             self.linger(conn)
 
     def linger(self, conn: Connection) -> None:
-        """Say that no more comes and wait until the client hangs up: what it is still sending would
-        otherwise cost it the end of the answer (RFC 9112 9.6).
+        """Close our side and wait for the client to hang up. Otherwise data it is still sending
+        would reset the connection and cost it the end of the response (RFC 9112 9.6).
         """
         with contextlib.suppress(OSError):
             conn.sock.shutdown(socket.SHUT_WR)

@@ -12,6 +12,7 @@ from flask.typing import ResponseReturnValue
 from markupsafe import Markup, escape
 
 from accounts.problem import CODES, OF_ALL, OF_KEYS, Problem
+from web.api.operations import PAGED
 from web.server.gate import settings
 from web.site import reference, words
 from web.site.lists import add_etag
@@ -72,7 +73,11 @@ def _find_contents(template: str, values: dict[str, str]) -> dict[str, Any]:
     config = settings()
     if template == "docs.html":
         routes = reference.list_routes(config.base_url)
-        refusals = {"all": name_codes(OF_ALL), "keyed": name_codes(OF_KEYS)}
+        refusals = {
+            "all": name_codes(OF_ALL),
+            "keyed": name_codes(OF_KEYS),
+            "paged": name_codes(PAGED),
+        }
         return {"settings": config, "routes": routes, "refusals": refusals, "trust": words.TRUST}
     if template == "request.html":
         return {"route": find_route(values["name"])}

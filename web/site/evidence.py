@@ -9,11 +9,9 @@ from werkzeug.http import generate_etag
 
 from accounts.problem import Problem
 from chain.reading.programs import Programs, table
-from evidence import document, index
-from evidence.logged import show_logged
-from evidence.pages import Page, read_page
-from evidence.posts import POSTS
-from evidence.receipts import RECEIPTS
+from evidence import document
+from evidence.digests import show_logged
+from evidence.lines import POSTS, RECEIPTS, Page, read_page
 from web.api.arguments import read_whole
 from web.server.application import find_app
 from web.server.gate import count_evidence, count_more_evidence, find_network, settings
@@ -29,17 +27,17 @@ blueprint.before_request(count_evidence)
 @blueprint.get("/evidence.json")
 def show_index() -> ResponseReturnValue:
     """Serve the list of all bots, a page at a time: what an audit of all begins with."""
-    made = index.list_bots(request.args.get("after", ""))
+    made = document.list_bots(request.args.get("after", ""))
     return respond(orjson.dumps(made))
 
 
 @blueprint.get("/bots/<uid>/evidence.json")
 def show_evidence(uid: str) -> ResponseReturnValue:
     """Serve the document of a bot, of one of its wallets, or a full page of either."""
-    bot = index.find_bot(uid)
+    bot = document.find_bot(uid)
     if bot is None:
         raise Problem("not_found", "there is no such bot")
-    wallet_id = index.find_wallet(bot, request.args.get("wallet"))
+    wallet_id = document.find_wallet(bot, request.args.get("wallet"))
     if wallet_id is None and "wallet" in request.args:
         raise Problem("not_found", "this bot never had that wallet")
     if "posts" in request.args:

@@ -6,7 +6,7 @@ import orjson
 from flask import Blueprint, render_template
 from flask.typing import ResponseReturnValue
 
-from evidence import log, openings, witnessed
+from evidence import log
 from web.server.application import find_app
 from web.site.lists import add_etag
 
@@ -23,8 +23,8 @@ def show_log() -> ResponseReturnValue:
         checkpoint=checkpoint,
         note=checkpoint and signer.sign_note(checkpoint.origin, checkpoint.write()),
         key=checkpoint and signer.verifier(checkpoint.origin),
-        openings=openings.list_openings(),
-        watched=witnessed.list_witnessed(),
+        openings=log.list_openings(),
+        watched=log.list_witnessed(),
     )
 
 

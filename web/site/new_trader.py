@@ -7,6 +7,7 @@ from accounts import influencers, traders
 from accounts.names import check_name
 from accounts.problem import Problem
 from models import Owner
+from paper.strategies import COPY
 from storage import writing
 from web.server import gate, sessions
 from web.server.gate import settings
@@ -30,6 +31,7 @@ FAMILIES = {
     "breakout": "buys new highs on heavy volume, and heavily traded new tokens",
     "flow": "follows what several observed wallets buy",
 }
+COPY_TEXT = "buys what one observed bot buys, 6 seconds after it is seen"
 STARTS = {
     "guarded": (
         "guarded (suggested): a quarter of the size and at most two positions, until 14 days and 20"
@@ -55,7 +57,7 @@ def render_new_trader(
         "new_trader.html",
         typed=without_secrets(typed),
         errors=errors or {},
-        families=FAMILIES,
+        families={**FAMILIES, COPY: COPY_TEXT},
         starts=STARTS,
         tones=TONES,
         closed=settings().registration == "closed",
@@ -66,7 +68,10 @@ def render_new_trader(
 
 @blueprint.post("/traders/new")
 def create_trader() -> ResponseReturnValue:
-    texts, owner = read_texts("name", "bio", "family", "start", "tone"), sessions.find_owner()
+    texts, owner = (
+        read_texts("name", "bio", "family", "bot", "start", "tone"),
+        sessions.find_owner(),
+    )
     errors = _find_errors(texts)
     if errors:
         return render_new_trader(texts, errors, 422)
@@ -89,10 +94,20 @@ def _find_errors(texts: Texts) -> Texts:
     return find_errors(
         lambda: check_name(texts["name"]),
         lambda: influencers.check_bio(texts["bio"]),
-        lambda: traders.check_choice("family", texts["family"], tuple(FAMILIES)),
+        lambda: traders.check_choice("family", texts["family"], (*FAMILIES, COPY)),
+        lambda: _check_bot(texts),
         lambda: traders.check_choice("start", _start_of(texts), tuple(STARTS)),
         lambda: influencers.check_voice(_voice_of(texts)),
     )
+
+
+def _check_bot(texts: Texts) -> None:
+    if texts["family"] == COPY:
+        traders.check_settings(COPY, _settings_of(texts))
+
+
+def _settings_of(texts: Texts) -> dict[str, int | str]:
+    return {"bot": texts["bot"].strip()} if texts["family"] == COPY else {}
 
 
 def _start_of(texts: Texts) -> str:
@@ -115,6 +130,7 @@ def _create(texts: Texts, owner: Owner | None) -> traders.NewTrader:
             owner,
             _voice_of(texts),
             texts["bio"],
+            settings=_settings_of(texts),
             config=settings(),
         )
         if made.recovery_code:

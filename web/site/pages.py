@@ -40,6 +40,8 @@ def init_app(app: Flask) -> None:
         UNRANKED=words.UNRANKED,
         COVERAGE=words.COVERAGE,
         NO_BOOKS=money.NO_BOOKS,
+        UNCOPIED=profile_words.UNCOPIED,
+        EXCLUDED=profile_words.EXCLUDED,
         INSTANCE_STATES=words.INSTANCE_STATES,
         JOB_STATES=words.JOB_STATES,
     )

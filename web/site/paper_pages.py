@@ -1,7 +1,8 @@
 """The pages of paper mode: all traders as a table, one of them, the strategies side by side."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
+from typing import Any
 
 from flask import Blueprint, g, render_template, request
 from flask.typing import ResponseReturnValue
@@ -20,8 +21,10 @@ blueprint = Blueprint("paper", __name__)
 blueprint.after_request(add_etag)
 SHOWN_POSTS = 10
 TABS = ("", "trades", "holdings", "posts", "record")
-# The columns that sort: what of a trader's performance each of them shows.
-SORTS = {"return": "returnPct", "closes": "closes", "wins": "winRate", "equity": "equitySol"}
+# The columns that sort: what of a trader's performance each of them shows. Win rates sort by what
+# they are at least, so that 3 of 3 isn't the best.
+WINS = "wins"
+SORTS = {"return": "returnPct", "closes": "closes", WINS: "winRate", "equity": "equitySol"}
 NO_SCOUT = (
     "This instance fetches no prices, so paper traders cannot trade. Whoever runs it can set"
     " SCOUT_INTERVAL_SECONDS to 60 and start it again."
@@ -39,10 +42,12 @@ FAILING = (
 @blueprint.get("/traders")
 def show_traders() -> ResponseReturnValue:
     sort, traders = read_choice(request.args, "sort", ("", *SORTS), ""), paper.list_traders()
+    rates = paper.find_win_rates(g.now) if sort == WINS else {}
     return render_template(
         "traders.html",
-        traders=sort_traders(traders, sort) if sort else traders,
+        traders=sort_traders(traders, sort, rates) if sort else traders,
         sort=sort,
+        least_rates=rates,
         sparks={
             uid: charts.draw_spark(tuple(sums)) for uid, sums in paper.list_sums(g.now).items()
         },
@@ -50,12 +55,18 @@ def show_traders() -> ResponseReturnValue:
     )
 
 
-def sort_traders(traders: Sequence[Json], sort: str) -> list[Json]:
+def sort_traders(
+    traders: Sequence[Json], sort: str, least_rates: Mapping[str, float]
+) -> list[Json]:
     """Return traders with the largest figure first, those without one last."""
-    figures = {one["id"]: find_figure(one, SORTS[sort]) for one in traders}
+    figures: Mapping[str, Any] = (
+        least_rates
+        if sort == WINS
+        else {one["id"]: find_figure(one, SORTS[sort]) for one in traders}
+    )
     return sorted(
         traders,
-        key=lambda one: (figures[one["id"]] is None, -(figures[one["id"]] or Decimal(0))),
+        key=lambda one: (figures.get(one["id"]) is None, -(figures.get(one["id"]) or 0)),
     )
 
 

@@ -4,6 +4,8 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from chain.amounts import exact
+from paper.copying import SHOWN_SIZE
 from web.api.serialize import Json
 from web.site import figures, money, words
 
@@ -205,6 +207,59 @@ def describe_pace(pace: Json) -> str:
     )
 
 
+# Why no return of a follower is shown.
+UNCOPIED = {
+    "too_few_sales": "fewer than 10 sales can be followed",
+    "too_few_tokens": "the sales that can be followed are of fewer than 3 tokens",
+    "not_representative": "less than half of the cost of its sales can be followed",
+    "not_worked_out": "not worked out yet",
+}
+# Why parts of sales were left out.
+EXCLUDED = {
+    "no_call": "the trading call isn't shown",
+    "no_pool": "no pool is shown",
+    "no_event": "the venue recorded no event",
+    "vault_not_told": "the pool's reserves aren't shown",
+    "quote_not_sol": "the pool isn't priced in SOL",
+    "route": "a route of several pools",
+    "venue_unreadable": "a venue whose price doesn't follow from two reserves",
+    "not_reproduced": "the formula doesn't reproduce the bot's own fill",
+    "transfer_fee": "the token keeps a part of each transfer",
+    "own_token": "the bot's wallet created the token",
+    "own_pool": "the bot's wallet funded a pool of the token",
+    "nothing_left_to_buy": "the pool had too little left to buy",
+    "unknown_cost": "the cost is unknown",
+    "not_a_purchase": "it wasn't bought for SOL",
+}
+
+
+def write_bps(bps: int) -> str:
+    """1410 is `+14.1%`."""
+    return figures.write_change(exact(bps, 2))
+
+
+def describe_copying(copying: Json) -> str:
+    """Say what a follower with 1 SOL per purchase would have made."""
+    size = next(one for one in copying["sizes"] if one["sizeLamports"] == str(SHOWN_SIZE))
+    if size["reason"]:
+        return f"There is no answer: {UNCOPIED[size['reason']]}."
+    return (
+        "Right behind this bot, with 1 SOL per purchase, you'd have made at most"
+        f" {write_bps(size['returnBps'])}, where the bot made"
+        f" {write_bps(size['evenBotReturnBps'])} (each purchase counted the same). From pool"
+        f" reserves in {size['salesUsed']:,} of {copying['sales']:,} sales, {size['coveredPct']}%"
+        " of their cost. No delay, nobody in between. If others take your SOL out first:"
+        f" {write_bps(size['worstReturnBps'])}. It can't tell who else traded, and owners can move"
+        " their own pools."
+    )
+
+
+def describe_kept(size: Json) -> str:
+    """Say what the bot made and how much of it a follower kept, under the tile."""
+    kept = "" if size["keptPct"] is None else f", kept at most {size['keptPct']}%"
+    return f"bot {write_bps(size['evenBotReturnBps'])}{kept}"
+
+
 def describe_owner(owner: Json) -> str:
     """Tell what the owner of a bot made, tried and gave up."""
     bots, tried = owner["influencers"], owner["walletsTried"]
@@ -231,6 +286,9 @@ FILTERS: dict[str, Callable[..., Any]] = {
         list_tokens,
         list_window_lines,
         describe_pace,
+        write_bps,
+        describe_copying,
+        describe_kept,
         describe_owner,
     )
 }

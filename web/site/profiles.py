@@ -1,4 +1,4 @@
-"""The page of a bot: an overview, and tabs with its trades, holdings, posts and record."""
+"""The page of a bot: an overview, and tabs with its trades, holdings, posts, record and copying."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -11,6 +11,7 @@ from accounts.fields import holds_secret
 from chain.stored.attachments import OF_RECORD
 from web.api import bots, paging, queries, risk
 from web.api.arguments import read_choice
+from web.api.copying import find_copying
 from web.api.estimates import add_estimates
 from web.api.look_back import (
     MAX_LOOK_BACK,
@@ -166,6 +167,11 @@ def read_record(bot: Json) -> dict[str, Any]:
     }
 
 
+def read_copying(bot: Json) -> dict[str, Any]:
+    """Read the tab of copying."""
+    return {"copying": find_copying(bots.find_row(bot["id"]).id)}
+
+
 # What each tab reads; the overview has no name.
 CONTENTS: dict[str, Callable[[Json], dict[str, Any]]] = {
     "": read_overview,
@@ -173,6 +179,7 @@ CONTENTS: dict[str, Callable[[Json], dict[str, Any]]] = {
     "holdings": read_holdings,
     "posts": read_posts,
     "record": read_record,
+    "copying": read_copying,
 }
 
 

@@ -16,12 +16,13 @@ from markupsafe import escape
 from accounts.problem import OF_ALL, OF_KEYS
 from chain.reading.instructions import WRAPPED_SOL
 from web.api import queries
+from web.api.operations import PAGED
 from web.api.serialize import Json
 
 SCHEMA_PREFIX = "#/components/schemas/"
 # The pages of fields, each with the shapes of these modules of web.api.
 GROUPS = {
-    "bots": ("bots", "results", "risk", "token_results"),
+    "bots": ("bots", "results", "risk", "token_results", "copying"),
     "wallets": ("wallets",),
     "posts": ("posts",),
     "trades": ("trades", "leaderboard"),
@@ -215,7 +216,7 @@ def list_refusals(operation: Json) -> dict[str, list[str]]:
     for status, answer in operation["responses"].items():
         if status.isdigit() and status >= "400":
             for code in answer["description"].split(", "):
-                if code not in (*OF_ALL, *OF_KEYS):
+                if code not in (*OF_ALL, *OF_KEYS, *PAGED):
                     refused[status].append(code)
     return dict(refused)
 

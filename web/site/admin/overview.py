@@ -8,7 +8,7 @@ from flask.typing import ResponseReturnValue
 import storage
 from accounts import admin, conduct
 from accounts.acts import ACTS
-from evidence import log, witnessed
+from evidence import log
 from operate import stored_backups
 from storage import database
 from storage.trouble import find_free
@@ -53,5 +53,5 @@ def show_log() -> dict[str, Any]:
     return {
         "checkpoint": log.make_checkpoint(one) if one else None,
         "key": one and str(find_app().log_signer.verifier(one.origin)),
-        "watched": witnessed.list_witnessed(),
+        "watched": log.list_witnessed(),
     }

@@ -1,0 +1,422 @@
+"""The pool a wallet bought from or sold to: both of its sides before and after a transaction, from
+the transaction itself. Pure; lamports and raw units.
+
+A pool is read only if its formula reproduces the wallet's own fill from the state before, within
+MAX_ERROR_BPS. That check catches wrong accounts, hidden reserves, concentrated liquidity and venues
+that changed their rules.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from hashlib import sha256
+from typing import NamedTuple
+
+from chain.base58 import b58decode, b58encode
+from chain.reading.flows import Flows
+from chain.reading.instructions import WRAPPED_SOL
+from chain.reading.programs import Programs
+from chain.reading.receipts import Instruction, Receipt
+
+ONE = 10_000
+MAX_ERROR_BPS = 20
+PUMP = "6EF8rrecthR5Dkzon8Nwu78hRvfCKubJ14M5uBEwF6P"
+PUMPSWAP = "pAMMBay6oceH9fJKBRHGP5D4bD4sWpmSwMn52FMfXEA"
+LAUNCHLAB = "LanMV9sAd7wArD4vJFi2qDdfnVhFxYSUg6eADduJ3uj"
+# Fees in basis points of what goes into a pool that is priced by its two vaults. CPMM's tier is in
+# an account that no transaction shows: the one that reproduces the fill best is used.
+PRODUCT_FEES = {
+    "Raydium v4": (25,),
+    "Raydium CPMM": (25, 100, 200, 400),
+    "Orca v1": (30,),
+    "Orca v2": (30,),
+    "SPL Token Swap": (30,),
+    "Saros": (30,),
+}
+# Of pump.fun's events without fee fields.
+OLD_CURVE_FEE_BPS = 100
+# The first 8 bytes of a self-call that records an event; 8 bytes of the event's name follow.
+EVENT = bytes.fromhex("e445a52e51cb9a1d")
+
+
+def name_event(name: str) -> bytes:
+    return EVENT + sha256(f"event:{name}".encode()).digest()[:8]
+
+
+TRADE_EVENT, BUY_EVENT, SELL_EVENT = map(name_event, ("TradeEvent", "BuyEvent", "SellEvent"))
+
+
+class State(NamedTuple):
+    """Both sides as they price the next trade, and the most that the pool can pay and give."""
+
+    sol: int
+    raw: int
+    payable: int
+    buyable: int
+
+
+class PoolReading(NamedTuple):
+    """A pool before and after a whole transaction.
+
+    `fee_kind`: what the fee is a part of. on_top: paid in addition to what reaches the pool, and
+    out of a sale's proceeds (pump.fun, PumpSwap); gross: of the SOL a buyer pays, and out of a
+    sale's proceeds (LaunchLab); input: of whatever goes in. `is_curve`: a buyer pays one lamport
+    more than the formula says.
+    """
+
+    venue: str
+    pool: str
+    fee_bps: int
+    fee_kind: str
+    is_curve: bool
+    before: State
+    after: State
+
+    def pack(self) -> tuple[str | int, ...]:
+        """As an Entry stores it."""
+        return (*self[:4], int(self.is_curve), *self.before, *self.after)
+
+
+def unpack_pool(stored: Sequence[str | int]) -> PoolReading | str:
+    """Return the reading of an Entry's `pool`, or the reason why there is none."""
+    if len(stored) < 2:
+        return str(stored[0]) if stored else "no_pool"
+    venue, pool, fee_bps, fee_kind, is_curve, *sides = stored
+    numbers = list(map(int, sides))
+    before, after = State(*numbers[:4]), State(*numbers[4:])
+    return PoolReading(
+        str(venue), str(pool), int(fee_bps), str(fee_kind), bool(is_curve), before, after
+    )
+
+
+def find_fee(amount: int, bps: int) -> int:
+    return -(-amount * bps // ONE)
+
+
+class _Hop(NamedTuple):
+    """One call of a pool's program: what it sent around, and the events it recorded."""
+
+    program: str
+    sends: tuple[tuple[str, str, int], ...]
+    events: tuple[bytes, ...]
+
+    def find_event(self, *names: bytes) -> bytes:
+        """The last event of these names, empty if there is none."""
+        return next((one for one in self.events[::-1] if one[:16] in names), b"")
+
+
+class _Fill(NamedTuple):
+    """What one call did to a pool. `lamports`, `raw`: exchanged by its formula, without fees."""
+
+    reading: PoolReading
+    is_buy: bool
+    lamports: int
+    raw: int
+    creator: bytes = b""
+
+    @property
+    def error_bps(self) -> int:
+        """By how much the formula misses the fill, either way; one unit is rounding."""
+        sol, raw = self.reading.before[:2]
+        if self.is_buy:
+            expected, real = self.lamports * raw // (sol + self.lamports), self.raw
+        else:
+            expected, real = self.raw * sol // (raw + self.raw), self.lamports
+        missed = abs(expected - real)
+        return missed * ONE // max(1, real) if missed > 1 else 0
+
+
+def read_pool(flows: Flows, mint: str) -> PoolReading | str:
+    """Read the one pool the wallet traded `mint` with, or return the reason why it can't be read.
+    `flows`: with the calls of the trade chosen.
+    """
+    receipt, programs = flows.receipt, flows.programs
+    if not flows.trading:
+        return "no_call"
+    bodies = [flows.calls[place].body for place in sorted(flows.trading)]
+    hops = [hop for body in bodies for hop in _list_hops(body, programs)]
+    keys = {_find_key(hop) for hop in hops}
+    if not hops:
+        return "no_pool"
+    if None in keys:
+        return "venue_unreadable"
+    if len(keys) > 1:
+        return "route"
+    if _withholds(receipt, mint):
+        return "transfer_fee"
+    if _ran_elsewhere(flows, hops[0].program):
+        every = (hop for top in receipt.instructions for hop in _list_hops(top, programs))
+        hops = [hop for hop in every if _find_key(hop) in keys]
+    fills = _read_fills(receipt, mint, hops, programs)
+    return fills if isinstance(fills, str) else _join(fills, _read_address(flows.effect.wallet))
+
+
+def _ran_elsewhere(flows: Flows, program: str) -> bool:
+    return any(
+        one.instruction.program == program and one.call not in flows.trading for one in flows.placed
+    )
+
+
+def _join(fills: Sequence[_Fill], wallet: bytes) -> PoolReading | str:
+    if any(one.creator == wallet for one in fills):
+        return "own_token"
+    if any(one.error_bps > MAX_ERROR_BPS for one in fills):
+        return "not_reproduced"
+    # A transaction succeeds or fails as a whole: a follower trades with what its last call left.
+    return fills[-1].reading._replace(before=fills[0].reading.before)
+
+
+def _withholds(receipt: Receipt, mint: str) -> bool:
+    """Did transfers keep a part of this token?"""
+    change = sum(
+        sign * side.amount
+        for sides in receipt.tokens.values()
+        for sign, side in zip((-1, 1), sides, strict=True)
+        if side and side.mint == mint
+    )
+    signs = {"mint": 1, "burn": -1}
+    made = sum(o.amount * signs.get(o.name, 0) for o in receipt.operations if o.mint == mint)
+    return change < made
+
+
+# ---- calls of pools ------------------------------------------------------------------------------
+def _list_hops(body: Instruction, programs: Programs) -> Iterator[_Hop]:
+    """The innermost calls of known swap programs that sent something. Without call heights, a send
+    belongs to the last known program before it.
+    """
+    if not body.nested:
+        yield from _list_flat(body, programs)
+        return
+    below = [hop for one in body.inner if one.inner for hop in _list_hops(one, programs)]
+    if below:
+        yield from below
+    elif programs.family(body.program) == "swap":
+        yield from _make_hop(list(body.tree()))
+
+
+def _list_flat(body: Instruction, programs: Programs) -> Iterator[_Hop]:
+    part: list[Instruction] = []
+    for one in body.tree():
+        if programs.family(one.program) == "swap" and one.data[:8] != EVENT:
+            yield from _make_hop(part)
+            part = [one]
+        elif part:
+            part.append(one)
+    yield from _make_hop(part)
+
+
+def _make_hop(inside: Sequence[Instruction]) -> Iterator[_Hop]:
+    sends = tuple(
+        (o.source, o.target, o.amount)
+        for one in inside
+        if (o := one.operation) and o.name == "send" and o.amount and o.source and o.target
+    )
+    if sends:
+        program = inside[0].program
+        events = (one.data for one in inside if one.program == program)
+        yield _Hop(program, sends, tuple(data for data in events if data[:8] == EVENT))
+
+
+def _find_key(hop: _Hop) -> str | bytes | None:
+    """What tells pools apart: the address of the curve's mint, of the pool, or of both vaults."""
+    if hop.program in (PUMP, LAUNCHLAB):
+        return hop.find_event(TRADE_EVENT)[16:48]
+    if hop.program == PUMPSWAP:
+        return hop.find_event(BUY_EVENT, SELL_EVENT)[128:160]
+    if len(hop.sends) < 2:
+        return None
+    # Both directions give the same key.
+    return "/".join(sorted((hop.sends[0][1], _find_answer(hop)[0])))
+
+
+def _find_answer(hop: _Hop) -> tuple[str, str, int]:
+    """The first send after the one that paid in and from neither of its accounts."""
+    first = hop.sends[0]
+    return next((one for one in hop.sends[1:] if one[0] not in first[:2]), hop.sends[-1])
+
+
+def _read_fills(
+    receipt: Receipt, mint: str, hops: Iterable[_Hop], programs: Programs
+) -> list[_Fill] | str:
+    """What each call did to the pool, in order, or the reason why one can't be read."""
+    fills, moved = list[_Fill](), defaultdict[str, int](int)
+    for hop in hops:
+        venue = programs.name(hop.program)
+        if hop.program == PUMP:
+            found = _read_curve(hop, mint, venue)
+        elif hop.program == PUMPSWAP:
+            found = _read_pumpswap(receipt, hop, mint, venue)
+        elif hop.program == LAUNCHLAB:
+            found = _read_launchlab(receipt, hop, mint, venue)
+        elif venue in PRODUCT_FEES:
+            found = _read_product(receipt, hop, mint, venue, moved)
+        else:
+            return "venue_unreadable"
+        if isinstance(found, str):
+            return found
+        fills.append(found)
+    return fills or "venue_unreadable"
+
+
+# ---- venues --------------------------------------------------------------------------------------
+def _u64(data: bytes, at: int) -> int:
+    return int.from_bytes(data[at : at + 8], "little")
+
+
+# Of the wallets and mints of recent trades.
+_read_address = lru_cache(4096)(b58decode)
+
+
+def _read_curve(hop: _Hop, mint: str, venue: str) -> _Fill | str:
+    """pump.fun records virtual and real reserves after each trade."""
+    data = hop.find_event(TRADE_EVENT)[16:]
+    if len(data) < 121 or data[:32] != _read_address(mint):
+        return "no_event"
+    lamports, raw, is_buy = _u64(data, 32), _u64(data, 40), bool(data[48])
+    after = State(*(_u64(data, at) for at in (89, 97, 105, 113)))
+    if not (lamports and raw and after.sol and after.raw):
+        return "quote_not_sol"
+    paid, got = (lamports, -raw) if is_buy else (-lamports, raw)
+    before = State(after.sol - paid, after.raw - got, after.payable - paid, after.buyable - got)
+    reading = PoolReading(venue, mint, _find_curve_fee(data), "on_top", True, before, after)
+    # A buyer names the tokens and pays a lamport more than the product.
+    return _Fill(reading, is_buy, lamports - is_buy, raw, data[169:201])
+
+
+def _find_curve_fee(data: bytes) -> int:
+    """The protocol's, creator's, cashback's and holders' basis points of a TradeEvent. Fields were
+    appended over the years.
+    """
+    if len(data) < 217:
+        return OLD_CURVE_FEE_BPS
+    total = _u64(data, 153) + _u64(data, 201)
+    if len(data) < 254:
+        return total
+    at = 254 + int.from_bytes(data[250:254], "little") + 1
+    if len(data) >= at + 32:
+        total += _u64(data, at)
+        at += 32
+        at += 4 + int.from_bytes(data[at : at + 4], "little") * 34 + 32 + 24
+        total += _u64(data, at) if len(data) >= at + 16 else 0
+    return total
+
+
+class _Ends(NamedTuple):
+    """The appended fields of a PumpSwap event: cashback and holders' fees, virtual reserves."""
+
+    fees: int
+    virtual: int
+
+
+def _read_ends(data: bytes, is_buy: bool) -> _Ends:
+    at = 352
+    if is_buy and len(data) > at:
+        at += 33
+        at += 8 if len(data) > at else 0
+        at += 4 + int.from_bytes(data[at : at + 4], "little") if len(data) > at else 0
+    cashback = _u64(data, at) if len(data) >= at + 32 else 0
+    at += 32
+    virtual = int.from_bytes(data[at : at + 16], "little", signed=True) if len(data) > at else 0
+    holders = _u64(data, at + 25) if len(data) >= at + 41 else 0
+    return _Ends(cashback + holders, virtual)
+
+
+def _read_pumpswap(receipt: Receipt, hop: _Hop, mint: str, venue: str) -> _Fill | str:
+    """PumpSwap records both vaults before the trade and what is priced in addition to them
+    (signed). Vaults alone are wrong: fees may wait in them, and boosted pools price more.
+    """
+    event = hop.find_event(BUY_EVENT, SELL_EVENT)
+    is_buy, data = event[:16] == BUY_EVENT, event[16:]
+    if len(data) < 304:
+        return "no_event"
+    pool = b58encode(data[112:144])
+    raw, base, vault, quote, fee_lp, lp, fee = (
+        _u64(data, at) for at in (8, 40, 48, 56, 64, 72, 80)
+    )
+    if not _is_priced_in_sol(receipt, pool, mint, vault):
+        return "quote_not_sol"
+    ends = _read_ends(data, is_buy)
+    fees = fee_lp + fee + _u64(data, 336) + ends.fees
+    before = State(vault + ends.virtual, base, vault, base)
+    paid, got = (quote + lp, -raw) if is_buy else (lp - quote, raw)
+    after = State(before.sol + paid, base + got, vault + paid, base + got)
+    reading = PoolReading(venue, pool, fees, "on_top", False, before, after)
+    return _Fill(reading, is_buy, quote, raw, data[304:336])
+
+
+def _is_priced_in_sol(receipt: Receipt, pool: str, mint: str, vault: int) -> bool:
+    """Is wrapped SOL the side of the pool that the event calls its quote?"""
+    begun = [sides[0] for sides in receipt.tokens.values() if sides[0]]
+    held = [one for one in begun if one.owner == pool]
+    quotes = [one for one in held if one.mint == WRAPPED_SOL and one.amount == vault]
+    return bool(quotes) and {one.mint for one in held} == {mint, WRAPPED_SOL}
+
+
+def _read_launchlab(receipt: Receipt, hop: _Hop, mint: str, venue: str) -> _Fill | str:
+    """LaunchLab records virtual reserves, and real ones before and after."""
+    data = hop.find_event(TRADE_EVENT)[16:]
+    if len(data) < 137:
+        return "no_event"
+    accounts = {account for send in hop.sends for account in send[:2]}
+    sides = (receipt.tokens.get(account, (None, None))[1] for account in accounts)
+    if {side.mint for side in sides if side} != {mint, WRAPPED_SOL}:
+        return "quote_not_sol"
+    total, base, quote, sold, paid, sold_after, paid_after, given, got = (
+        _u64(data, 32 + 8 * place) for place in range(9)
+    )
+    fees = sum(_u64(data, 104 + 8 * place) for place in range(4))
+    is_buy = data[136] == 0
+    whole = given if is_buy else got + fees
+    bps = (fees * ONE + whole // 2) // max(1, whole)
+    before = State(quote + paid, base - sold, paid, total - sold)
+    after = State(quote + paid_after, base - sold_after, paid_after, total - sold_after)
+    reading = PoolReading(venue, mint, bps, "gross", False, before, after)
+    lamports, raw = (given - fees, got) if is_buy else (whole, given)
+    return _Fill(reading, is_buy, lamports, raw)
+
+
+class _Vault(NamedTuple):
+    """A vault before and after one call, and after the whole transaction."""
+
+    before: int
+    after: int
+    end: int
+
+
+def _read_product(
+    receipt: Receipt, hop: _Hop, mint: str, venue: str, moved: defaultdict[str, int]
+) -> _Fill | str:
+    """`moved`: what earlier calls of this transaction did to vaults."""
+    vaults = _read_vaults(receipt, hop, moved)
+    if vaults is None:
+        return "vault_not_told"
+    if vaults.keys() != {mint, WRAPPED_SOL}:
+        return "quote_not_sol"
+    sol, raw = vaults[WRAPPED_SOL], vaults[mint]
+    before = State(sol.before, raw.before, sol.before, raw.before)
+    after = State(sol.end, raw.end, sol.end, raw.end)
+    is_buy = sol.after > sol.before
+    lamports, units = abs(sol.after - sol.before), abs(raw.after - raw.before)
+    fills, pool = [], str(_find_key(hop))
+    for bps in PRODUCT_FEES[venue]:
+        reading = PoolReading(venue, pool, bps, "input", False, before, after)
+        paid = lamports - find_fee(lamports, bps) if is_buy else lamports
+        given = units if is_buy else units - find_fee(units, bps)
+        fills.append(_Fill(reading, is_buy, paid, given))
+    return min(fills, key=lambda fill: fill.error_bps)
+
+
+def _read_vaults(
+    receipt: Receipt, hop: _Hop, moved: defaultdict[str, int]
+) -> Mapping[str, _Vault] | None:
+    """{mint: _Vault}: the target of the first send and the source of the answer."""
+    vaults = {}
+    first, answer = hop.sends[0], _find_answer(hop)
+    for account, change in ((first[1], first[2]), (answer[0], -answer[2])):
+        before, end = receipt.tokens.get(account, (None, None))
+        if not before or not end:
+            return None
+        begun = before.amount + moved[account]
+        vaults[before.mint] = _Vault(begun, begun + change, end.amount)
+        moved[account] += change
+    return vaults

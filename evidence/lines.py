@@ -1,0 +1,237 @@
+"""Lines of evidence: what is claimed of each receipt of a wallet and each post of a bot, in order
+of arrival, in pages of 1,000 that their digests name (SHA-256 of the bytes of a page, in hex).
+"""
+
+import hashlib
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import orjson
+
+from chain.amounts import show_lamports
+from chain.stored.trades import DIGESTED
+from storage import read_rows
+
+PAGE_SIZE = 1_000
+Line = dict[str, Any]
+Json = dict[str, Any]
+
+
+# ---- pages ---------------------------------------------------------------------------------------
+class Paged(NamedTuple):
+    """A table whose rows are shown as lines, in the order of their ids.
+
+    `lines`: SQL of an `owner`'s rows above the id `after`: the id, then what `show` makes a line
+    of.
+    """
+
+    kind: str
+    table: str
+    owner_column: str
+    lines: str
+    show: Callable[[list[Any]], Line]
+
+
+class Page(NamedTuple):
+    """`last`: the id of its last line."""
+
+    kind: str
+    number: int
+    lines: list[Line]
+    last: int
+
+    @property
+    def body(self) -> bytes:
+        return orjson.dumps({"page": self.number, self.kind: self.lines})
+
+    @property
+    def digest(self) -> str:
+        return hashlib.sha256(self.body).hexdigest()
+
+    @property
+    def is_full(self) -> bool:
+        return len(self.lines) == PAGE_SIZE
+
+
+class Named(NamedTuple):
+    pages: list[Json]
+    tail: Page
+
+    @property
+    def digests(self) -> list[str]:
+        return [*(one["digest"] for one in self.pages), self.tail.digest]
+
+
+def _read_after(paged: Paged, owner: int, number: int, after: int) -> Page:
+    last, lines = after, []
+    for line_id, *values in read_rows(paged.lines.format(owner=owner, after=after, most=PAGE_SIZE)):
+        last = line_id
+        lines.append(paged.show(values))
+    return Page(paged.kind, number, lines, last)
+
+
+def read_page(paged: Paged, owner: int, number: int) -> Page:
+    """Read page `number` (from 1); one beyond the last is empty."""
+    if number == 1:
+        return _read_after(paged, owner, 1, 0)
+    sql = (
+        f"SELECT id FROM {paged.table} WHERE {paged.owner_column} = {owner}"
+        f" ORDER BY id LIMIT 1 OFFSET {(number - 1) * PAGE_SIZE - 1}"
+    )
+    for (last,) in read_rows(sql):
+        return _read_after(paged, owner, number, last)
+    return Page(paged.kind, number, [], 0)
+
+
+def name_pages(paged: Paged, owner: int) -> Named:
+    """Name the full pages. They are read one at a time."""
+    named: list[Json] = []
+    page = _read_after(paged, owner, 1, 0)
+    while page.is_full:
+        named.append({"page": page.number, "digest": page.digest})
+        page = _read_after(paged, owner, page.number + 1, page.last)
+    return Named(named, page)
+
+
+# ---- receipts ------------------------------------------------------------------------------------
+# Members of a line, and the column of the trade: texts and numbers, amounts (as text), and JSON.
+PLAIN = {
+    "tradeId": "uid",
+    "signature": "signature",
+    "slot": "slot",
+    "transactionIndex": "tx_index",
+    "blockTime": "block_time",
+    "kind": "kind",
+    "venue": "venue",
+    "mint": "mint",
+    "currency": "currency",
+    "status": "realized",
+    "matchedRaw": "matched_raw",
+    "unmatchedRaw": "unmatched_raw",
+    "explainedPercent": "explained",
+}
+AMOUNTS = {
+    "solChangeLamports": "sol_change",
+    "feeLamports": "fee",
+    "tipLamports": "tip",
+    "rentLamports": "rent",
+    "besideLamports": "beside_sol",
+    "result": "result",
+    "proceeds": "proceeds",
+    "cost": "cost",
+    "costLeftLamports": "cost_left",
+}
+NESTED = {
+    "tokenChanges": "token_changes",
+    "besideTokens": "beside_tokens",
+    "counterparties": "counterparties",
+    "flags": "flags",
+    "lots": "lots",
+}
+
+
+def name_member(column: str) -> str:
+    first, *rest = column.split("_")
+    return first + "".join(one.capitalize() for one in rest)
+
+
+# A column that is added to trades is claimed under its own name.
+PLAIN |= {
+    name_member(name): name
+    for name in DIGESTED
+    if name not in {*PLAIN.values(), *AMOUNTS.values(), *NESTED.values()}
+}
+COLUMNS = (*PLAIN.values(), *AMOUNTS.values(), *NESTED.values())
+AMOUNTS_FROM, NESTED_FROM = len(PLAIN), len(PLAIN) + len(AMOUNTS)
+# A signature that was listed before its block time counts from then (Entry.happened_at).
+RECEIPT_LINES = f"""
+SELECT t.id, {", ".join(f"t.{name}" for name in COLUMNS)},
+       r.digest, CASE WHEN s.seen_at < t.block_time * 1000 THEN s.seen_at END
+FROM trade t LEFT JOIN receipt r ON r.signature = t.signature
+LEFT JOIN sighting s ON s.wallet_id = t.wallet_id AND s.signature = t.signature
+WHERE t.wallet_id = {{owner}} AND t.id > {{after}} ORDER BY t.id LIMIT {{most}}"""
+
+
+def make_line(columns: Mapping[str, Any], digest: str | None, seen_at: int | None) -> Line:
+    """Make the line of a receipt from the columns of its trade. `seen_at`: when it was listed (ms),
+    if that was before its block time.
+    """
+    return _make_line([columns[name] for name in COLUMNS], digest, seen_at)
+
+
+def _make_line(told: list[Any], digest: str | None, seen_at: int | None) -> Line:
+    """As make_line; `told`: the values of COLUMNS. Thousands of lines may be made at once."""
+    line: Line = dict(zip(PLAIN, told[:AMOUNTS_FROM], strict=True))
+    line["receipt"], line["seenAtMs"] = digest, seen_at
+    amounts, nested = told[AMOUNTS_FROM:NESTED_FROM], told[NESTED_FROM:]
+    line.update(zip(AMOUNTS, map(show_lamports, amounts), strict=True))
+    line.update(zip(NESTED, map(show_json, nested), strict=True))
+    return line
+
+
+def show_json(text: str | None) -> Any:
+    """Return the value of a JSON column, or its text if that is damaged: evidence shows what is
+    stored.
+    """
+    try:
+        return orjson.loads(text or "null")
+    except ValueError:
+        return text
+
+
+RECEIPTS = Paged(
+    "receipts",
+    "trade",
+    "wallet_id",
+    RECEIPT_LINES,
+    lambda values: _make_line(values[:-2], values[-2], values[-1]),
+)
+
+
+# ---- posts ---------------------------------------------------------------------------------------
+# Members of a line, and the SQL of each.
+POST = {
+    "id": "p.uid",
+    "createdAtMs": "p.created_at",
+    "eventAtMs": "p.event_at",
+    "checkedAtMs": "p.checked_at",
+    "wallet": "w.address",
+    "signature": "p.signature",
+    "mint": "p.mint",
+    "status": "p.status",
+    "reason": "p.status_reason",
+    "tradeId": "t.uid",
+    "isClaim": "p.claim",
+    "delaySeconds": "p.delay",
+    "hiddenAtMs": "p.hidden_at",
+    "source": "p.source",
+    "channel": "p.channel",
+    "log": "l.uid",
+    "logIndex": "p.leaf_id - l.first_leaf",
+}
+# What the hash of words in a post's leaf is over.
+WORDS = {
+    "salt": "p.salt",
+    "eventId": "p.event_id",
+    "body": "p.body",
+    "symbol": "p.symbol",
+    "reason": "p.reason",
+}
+POST_LINES = f"""
+SELECT p.id, {", ".join((*POST.values(), *WORDS.values()))}
+FROM post p LEFT JOIN wallet w ON w.id = p.wallet_id LEFT JOIN trade t ON t.id = p.trade_id
+LEFT JOIN log_leaf f ON f.id = p.leaf_id
+LEFT JOIN log l ON l.id = (SELECT MAX(id) FROM log WHERE first_leaf <= f.id)
+WHERE p.bot_id = {{owner}} AND p.id > {{after}} ORDER BY p.id LIMIT {{most}}"""
+
+
+def show_post(values: list[Any]) -> Line:
+    """Make the line of a post; its words are null once it is hidden."""
+    line: Line = dict(zip(POST, values, strict=False))
+    words = dict(zip(WORDS, values[len(POST) :], strict=True))
+    line["isClaim"] = bool(line["isClaim"])
+    line["words"] = words if line["hiddenAtMs"] is None else None
+    return line
+
+
+POSTS = Paged("posts", "post", "bot_id", POST_LINES, show_post)

@@ -1,0 +1,282 @@
+"""Would copying have worked? What a follower right behind a bot would have got from the pools.
+Pure; integers.
+
+The follower buys for the same amount after each of the bot's purchases and sells its share after
+each of the bot's sales, without delay and with nobody in between. What happens to its SOL in the
+pool decides the result, so there are two cases. Best: the SOL stays until the follower sells.
+Worst: others took it out first, and the pool is as observed.
+"""
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from chain.ledger.lots import share
+from chain.reading.pools import ONE, PoolReading, State, find_fee
+from paper.pools import Pool, shift
+
+MODEL = "copy/1"
+# lamports per purchase
+SIZES = (10**8, 10**9, 10**10)
+SHOWN_SIZE = 10**9
+# Lamports, if somebody else paid the fee: the middle of recorded swaps (paper.fills).
+NETWORK_COST = 25_000
+# Below these, no return is shown.
+MIN_SALES, MIN_TOKENS, MIN_COVERED_PERCENT = 10, 3, 50
+
+
+# ---- one fill ------------------------------------------------------------------------------------
+class Bought(NamedTuple):
+    """`net`: lamports that reached the pool."""
+
+    raw: int
+    net: int
+
+
+class Sold(NamedTuple):
+    """Lamports that the follower received, and that left the pool."""
+
+    received: int
+    left: int
+
+
+def buy(pool: PoolReading, state: State, lamports: int) -> Bought | None:
+    """None if the pool hasn't that much left to buy."""
+    if pool.fee_kind == "on_top":
+        net = lamports * ONE // (ONE + pool.fee_bps)
+    else:
+        net = lamports - find_fee(lamports, pool.fee_bps)
+    paid = net - pool.is_curve
+    raw = paid * state.raw // (state.sol + paid) if paid > 0 else 0
+    return Bought(raw, net) if 0 < raw <= state.buyable else None
+
+
+def sell(pool: PoolReading, state: State, raw: int) -> Sold:
+    if pool.fee_kind == "input":
+        raw -= find_fee(raw, pool.fee_bps)
+    gross = min(state.payable, raw * state.sol // (state.raw + raw)) if raw > 0 else 0
+    fee = 0 if pool.fee_kind == "input" else find_fee(gross, pool.fee_bps)
+    return Sold(gross - fee, gross)
+
+
+def add_sol(state: State, more: int, side: str) -> State:
+    """The same pool with so many more lamports in it, along its own curve."""
+    moved = shift(Pool(state.sol, state.raw, state.payable, state.buyable), more, side)
+    return State(*moved[:4])
+
+
+def add_raw(state: State, more: int) -> State:
+    """The same pool after so many raw units came in, negative if they went out."""
+    raw = state.raw + more
+    if raw <= 0:
+        return State(0, 0, 0, 0)
+    sol = state.sol * state.raw // raw
+    payable = max(0, state.payable - state.sol + sol)
+    return State(sol, raw, payable, max(0, state.buyable + more))
+
+
+# ---- a bot's trades ------------------------------------------------------------------------------
+class CopiedTrade(NamedTuple):
+    """A bot's purchase or sale for SOL. `raw`: units bought; `proceeds`: lamports of a sale;
+    `network`: its fee and tip. `pool`: or the reason why it can't be read. `slices`: ((id of the
+    purchase or None, raw units, cost or None), ...) of a sale, first in, first out.
+    """
+
+    id: str
+    mint: str
+    is_buy: bool
+    raw: int
+    proceeds: int
+    network: int
+    pool: PoolReading | str
+    slices: tuple[tuple[str | None, int, int | None], ...] = ()
+
+
+@dataclass(slots=True)
+class _Lot:
+    """What the follower holds of one purchase. `bot`: raw units that the bot has left of it."""
+
+    bot: int
+    raw: int
+    spent: int
+    pool: str
+
+    def take(self, amount: int) -> tuple[int, int]:
+        """(raw units, lamports spent) for so many of the bot's units; the last gets the rest."""
+        raw, spent = self.raw, self.spent
+        if amount < self.bot:
+            raw, spent = raw * amount // self.bot, spent * amount // self.bot
+        self.bot, self.raw, self.spent = (
+            max(0, self.bot - amount),
+            self.raw - raw,
+            self.spent - spent,
+        )
+        return raw, spent
+
+
+@dataclass
+class _Part:
+    """What the follower sells in one sale. `at_bot`: what `spent` returned at the bot's prices;
+    `cost`: the bot's, of the same slices.
+    """
+
+    raw: int = 0
+    spent: int = 0
+    at_bot: int = 0
+    cost: int = 0
+    # (raw units, the pool they were bought in)
+    gone: list[tuple[int, str]] = field(default_factory=list)
+
+
+class Outcome(NamedTuple):
+    """What the follower got for a sale of the bot, or why that is unknown."""
+
+    lamports: int | None
+    reason: str | None
+
+
+class Follower:
+    """A follower with `size` lamports per purchase. `stays`: its SOL stays in the pool until it
+    sells (the best case).
+    """
+
+    def __init__(self, size: int, stays: bool) -> None:
+        self.size, self.stays = size, stays
+        self.spent = self.received = self.at_bot = self.cost = self.all_cost = 0
+        self.sales = self.used = 0
+        self.gains: Counter[str] = Counter()
+        self.excluded: Counter[str] = Counter()
+        self._lots: dict[str, _Lot] = {}
+        self._unread: dict[str, str] = {}
+        # By pool: lamports more than were observed, and units that the follower holds.
+        self._more: defaultdict[str, int] = defaultdict(int)
+        self._held: defaultdict[str, int] = defaultdict(int)
+
+    def follow(self, trade: CopiedTrade) -> Outcome:
+        return self._buy(trade) if trade.is_buy else self._sell(trade)
+
+    def _buy(self, trade: CopiedTrade) -> Outcome:
+        pool = trade.pool
+        if isinstance(pool, str):
+            return self._miss(trade, pool)
+        state = add_sol(pool.after, self._more[pool.pool], "buy") if self.stays else pool.after
+        got = buy(pool, state, self.size)
+        if got is None:
+            return self._miss(trade, "nothing_left_to_buy")
+        self._lots[trade.id] = _Lot(trade.raw, got.raw, self.size + trade.network, pool.pool)
+        self._more[pool.pool] += got.net
+        self._held[pool.pool] += got.raw
+        return Outcome(None, None)
+
+    def _miss(self, trade: CopiedTrade, reason: str) -> Outcome:
+        self._unread[trade.id] = reason
+        return Outcome(None, reason)
+
+    def _sell(self, trade: CopiedTrade) -> Outcome:
+        self.sales += 1
+        pool, reasons = trade.pool, Counter[str]()
+        part = self._cut(trade, reasons)
+        self.excluded += reasons
+        state = None if isinstance(pool, str) else self._see_sale(pool)
+        for raw, bought_in in part.gone:
+            self._let_go(raw, bought_in)
+        if isinstance(pool, str) or state is None or not part.raw:
+            return Outcome(None, next(iter(reasons), "not_a_purchase"))
+        sold = sell(pool, state, part.raw)
+        if self._held[pool.pool]:
+            self._more[pool.pool] = state.sol - sold.left - pool.after.sol
+        received = sold.received - trade.network
+        self.used += 1
+        self.spent += part.spent
+        self.received += received
+        self.at_bot += part.at_bot
+        self.cost += part.cost
+        self.gains[trade.mint] += received - part.spent
+        return Outcome(received, None)
+
+    def _cut(self, trade: CopiedTrade, reasons: Counter[str]) -> _Part:
+        """Take the follower's share of each slice out of its lots."""
+        part = _Part()
+        proceeds = share(trade.proceeds, [amount for _, amount, _ in trade.slices])
+        for (origin, amount, cost), got in zip(trade.slices, proceeds, strict=True):
+            if cost is None:
+                reasons["unknown_cost"] += 1
+                continue
+            self.all_cost += cost
+            lot = self._lots.get(origin or "")
+            if lot is None:
+                reasons[self._unread.get(origin or "", "not_a_purchase")] += 1
+                continue
+            raw, spent = lot.take(amount)
+            part.gone.append((raw, lot.pool))
+            if not lot.bot:
+                del self._lots[origin or ""]
+            if isinstance(trade.pool, str):
+                reasons[trade.pool] += 1
+                continue
+            part.raw, part.spent, part.cost = part.raw + raw, part.spent + spent, part.cost + cost
+            part.at_bot += spent * got // cost if cost else spent
+        return part
+
+    def _see_sale(self, pool: PoolReading) -> State:
+        """The pool after the bot's sale: the bot sells first, into the follower's SOL."""
+        more = self._more[pool.pool]
+        if not self.stays or not more:
+            return pool.after
+        return add_raw(add_sol(pool.before, more, "sell"), pool.after.raw - pool.before.raw)
+
+    def _let_go(self, raw: int, pool: str) -> None:
+        self._held[pool] -= raw
+        if not self._held[pool]:
+            self._more[pool] = 0
+
+    # ---- results ---------------------------------------------------------------------------------
+    @property
+    def return_bps(self) -> int | None:
+        return (self.received - self.spent) * ONE // self.spent if self.spent else None
+
+    @property
+    def bot_bps(self) -> int | None:
+        """The bot's return with each purchase counted as the same size."""
+        return (self.at_bot - self.spent) * ONE // self.spent if self.spent else None
+
+    @property
+    def kept_percent(self) -> int | None:
+        """The follower's share of the bot's gain, None if the bot gained nothing."""
+        gain = self.at_bot - self.spent
+        return (self.received - self.spent) * 100 // gain if gain > 0 else None
+
+    @property
+    def covered_percent(self) -> int:
+        """How much of the known cost of the bot's sales is in it."""
+        return self.cost * 100 // self.all_cost if self.all_cost else 0
+
+    @property
+    def top_token_percent(self) -> int | None:
+        """The largest gain of a token among the gains of those that gained."""
+        gains = [gain for gain in self.gains.values() if gain > 0]
+        return max(gains) * 100 // sum(gains) if gains else None
+
+    @property
+    def missing(self) -> str | None:
+        """Why no return is shown."""
+        if self.used < MIN_SALES:
+            return "too_few_sales"
+        if len(self.gains) < MIN_TOKENS:
+            return "too_few_tokens"
+        return "not_representative" if self.covered_percent < MIN_COVERED_PERCENT else None
+
+
+class Followers:
+    """Followers of all sizes, each in both cases, who see a bot's trades once, in order."""
+
+    def __init__(self) -> None:
+        self.best = {size: Follower(size, stays=True) for size in SIZES}
+        self.worst = {size: Follower(size, stays=False) for size in SIZES}
+
+    def follow(self, trade: CopiedTrade) -> Outcome:
+        """The outcome of SHOWN_SIZE in the best case."""
+        for one in self.worst.values():
+            one.follow(trade)
+        outcomes = {size: one.follow(trade) for size, one in self.best.items()}
+        return outcomes[SHOWN_SIZE]

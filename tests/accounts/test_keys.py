@@ -1,0 +1,286 @@
+"""Key texts, what a key opens and for how long, and that only twenty work at a time."""
+
+import re
+import threading
+import time
+import zlib
+from functools import partial
+
+import ground
+import pytest
+from service import NOW, Service, address
+
+from accounts import api_keys, influencers, keys
+from accounts.problem import Problem
+from cli import people
+from models import Bot, Key, Owner
+from storage import database
+from web.server import auth
+
+HOUR = 3_600_000
+
+
+@pytest.mark.parametrize("scope, prefix", [("read", "cnd_read_"), ("publish", "cnd_pub_")])
+def test_a_key_says_its_scope_and_carries_its_own_check(scope, prefix):
+    key = keys.make_key(scope)
+    assert re.fullmatch(prefix + "[0-9A-Za-z]{49}", key)
+    value = 0
+    for letter in key[-6:]:
+        value = value * 62 + "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz".index(
+            letter
+        )
+    assert value == zlib.crc32(key[:-6].encode())
+    assert keys.is_well_formed(key)
+
+
+def test_no_two_keys_are_alike():
+    assert len({keys.make_key("read") for _ in range(1000)}) == 1000
+
+
+def test_a_key_holds_32_random_bytes_and_no_more(monkeypatch):
+    """Its 43 letters, read as a number of base 62, are those bytes."""
+    drawn = bytes(range(1, 33))
+    monkeypatch.setattr(keys.secrets, "token_bytes", lambda count: bytes(range(1, count + 1)))
+    value = 0
+    for letter in keys.make_key("read").removeprefix("cnd_read_")[:43]:
+        value = value * 62 + keys.ALPHABET.index(letter)
+    assert value.to_bytes(32, "big") == drawn
+
+
+def test_a_typo_needs_no_look_up():
+    key = keys.make_key("read")
+    wrong = [key[:at] + ("x" if key[at] != "x" else "y") + key[at + 1 :] for at in range(len(key))]
+    wrong += [key[:-1], key + "x", key.replace("read", "pub"), "", "cnd_read_", key[:-1] + "é"]
+    assert not [text for text in wrong if keys.is_well_formed(text)]
+
+
+def test_only_the_hash_is_stored(service):
+    text = service.make_bot().publish_key.text
+    row = Key.select().dicts().get()
+    assert (
+        row["prefix"] == "cnd_pub_"
+        and row["last4"] == text[-4:]
+        and row["hash"] == keys.hash_secret(text)
+    )
+    assert text not in str(row)
+
+
+def find(text, now=NOW):
+    return auth.find_caller(text, now, auth.find_key)
+
+
+def test_a_publishing_key_names_its_influencer_and_a_read_key_none(service):
+    made = service.make_bot()
+    caller = find(made.publish_key.text)
+    assert (caller.scope, caller.bot_uid, caller.owner_uid) == (
+        "publish",
+        made.bot.uid,
+        made.owner.uid,
+    )
+    caller = find(service.make_read_key(made.owner))
+    assert (caller.scope, caller.bot_id, caller.bot_uid, caller.owner_uid) == (
+        "read",
+        None,
+        None,
+        made.owner.uid,
+    )
+
+
+def test_a_revoked_key_opens_nothing(service):
+    made = service.make_bot()
+    api_keys.revoke_key(made.publish_key.key.uid, NOW)
+    assert find(made.publish_key.text) is None
+
+
+def test_a_key_ends_when_it_expires(service):
+    made = api_keys.create_key(service.make_bot().owner, "read", NOW, expires_at=NOW + HOUR)
+    assert find(made.text, NOW + HOUR - 1)
+    assert find(made.text, NOW + HOUR) is None
+
+
+def test_rotation_at_once_and_with_an_overlap(service):
+    old = service.make_bot().publish_key
+    second = api_keys.rotate_key(old.key, NOW)
+    assert find(old.text) is None and find(second.text).bot_id == old.key.bot_id is not None
+    # It was ended, and did not expire.
+    ended = Key.get(Key.id == old.key.id)
+    assert (ended.revoked_at, ended.expires_at) == (NOW, None)
+    third = api_keys.rotate_key(second.key, NOW, overlap_ms=HOUR)
+    assert find(second.text, NOW + HOUR - 1) and find(third.text, NOW + HOUR - 1)
+    assert find(second.text, NOW + HOUR) is None and find(third.text, NOW + HOUR)
+
+
+def test_a_replacement_ends_when_the_key_it_replaces_was_to_end(service):
+    owner = service.make_bot().owner
+    old = api_keys.create_key(owner, "read", NOW, expires_at=NOW + HOUR)
+    new = api_keys.rotate_key(old.key, NOW)
+    assert find(new.text, NOW + HOUR - 1) and find(new.text, NOW + HOUR) is None
+
+
+def test_an_overlap_lengthens_no_life(service):
+    owner = service.make_bot().owner
+    old = api_keys.create_key(owner, "read", NOW, expires_at=NOW + HOUR)
+    new = api_keys.rotate_key(old.key, NOW, overlap_ms=24 * HOUR)
+    assert find(old.text, NOW + HOUR - 1) and find(old.text, NOW + HOUR) is None
+    assert find(new.text, NOW + HOUR - 1) and find(new.text, NOW + HOUR) is None
+
+
+def test_an_ended_key_is_not_rotated(service):
+    owner = service.make_bot().owner
+    expired = api_keys.create_key(owner, "read", NOW, expires_at=NOW + HOUR)
+    revoked = api_keys.create_key(owner, "read", NOW)
+    api_keys.revoke_key(revoked.key.uid, NOW)
+    before = Key.select().count()
+    for key in (expired, revoked):
+        for overlap in (0, HOUR):
+            refused = refuse(
+                partial(api_keys.rotate_key, key.key, NOW + HOUR, overlap), "key_ended"
+            )
+            assert str(refused) == "this key was revoked or has expired; create a new one"
+        assert find(key.text, NOW + HOUR) is None
+    assert Key.select().count() == before
+
+
+def test_last_used_is_noted_once_a_minute(service):
+    uid, allowance = service.make_bot().publish_key.key.uid, service.app.allowance
+    for after, known in ((0, 0), (59_999, 0), (60_000, 60_000), (20_000, 60_000)):
+        allowance.note_use(uid, NOW + after)
+        assert allowance.find_uses() == {uid: NOW + known}
+
+
+def test_last_used_is_shown_and_survives_a_restart(service):
+    made = service.make_bot()
+    assert service.get("/api/v1/me", made.publish_key.text).status_code == 200
+    service.app.allowance.store.close()
+    (shown,) = api_keys.list_keys(made.owner, service.app.allowance.find_uses())
+    assert abs(shown.last_used_at - time.time_ns() // 1_000_000) < 600_000
+    assert people.show_key(shown)["lastUsedAt"].endswith("Z")
+
+
+def test_a_key_whose_last_use_is_not_known_has_none(service):
+    (shown,) = api_keys.list_keys(service.make_bot().owner, service.app.allowance.find_uses())
+    assert people.show_key(shown)["lastUsedAt"] is None
+
+
+def read_main_database():
+    """Everything that a use of a key could change in the main database, and on SQLite also that no
+    transaction was committed. (PostgreSQL counts those of the whole cluster, so also of the tests
+    beside this one.)
+    """
+    rows = [list(model.select().order_by(model.id).tuples()) for model in (Key, Owner)]
+    return rows, None if ground.SERVER else database.data_version()
+
+
+def test_keys_that_are_used_change_nothing_in_the_main_database(service):
+    texts = [
+        api_keys.create_key(service.make_bot(f"Bot {n}").owner, "read", NOW).text
+        for n in range(100)
+    ]
+    before = read_main_database()
+    for text in texts:
+        assert service.get("/api/v1/feed", text).status_code == 200
+    assert read_main_database() == before
+    assert len(service.app.allowance.find_uses()) == 100
+
+
+def test_where_nothing_can_be_counted_a_key_still_works(service, monkeypatch):
+    def fail(*_):
+        raise service.app.allowance.store.unusable[0]
+
+    monkeypatch.setattr(service.app.allowance.store, "note_use", fail)
+    monkeypatch.setattr(service.app.allowance.store, "find_uses", fail)
+    made = service.make_bot()
+    assert service.get("/api/v1/me", made.publish_key.text).status_code == 200
+    assert service.app.allowance.find_uses() == {}
+
+
+def test_twenty_active_keys_and_no_more(service):
+    # Its publishing key is the first.
+    owner = service.make_bot().owner
+    made = [api_keys.create_key(owner, "read", NOW) for _ in range(18)]
+    expiring = api_keys.create_key(owner, "read", NOW, expires_at=NOW + HOUR)
+    refused = refuse(lambda: api_keys.create_key(owner, "read", NOW), "key_limit")
+    assert str(refused) == "an account can have at most 20 active keys; revoke one first"
+    api_keys.revoke_key(made[0].key.uid, NOW)
+    api_keys.create_key(owner, "read", NOW)
+    refuse(lambda: api_keys.create_key(owner, "read", NOW), "key_limit")
+    # What expired left its place.
+    assert api_keys.create_key(owner, "read", NOW + HOUR).key.uid != expiring.key.uid
+
+
+def refuse(act, code):
+    with pytest.raises(Problem) as caught:
+        act()
+    assert caught.value.code == code
+    return caught.value
+
+
+def test_a_bot_beyond_the_twentieth_key_is_not_made_either(service):
+    owner = service.make_bot().owner
+    for _ in range(19):
+        api_keys.create_key(owner, "read", NOW)
+    refuse(lambda: service.make_bot("Late", wallet=address("late"), owner=owner), "key_limit")
+    assert len(influencers.list_bots()) == 1
+
+
+def test_a_race_for_the_last_place_has_one_winner(service):
+    owner = service.make_bot().owner
+    for _ in range(18):
+        api_keys.create_key(owner, "read", NOW)
+    outcomes, gate = [], threading.Barrier(8)
+
+    def create():
+        with database.connection_context():
+            gate.wait()
+            try:
+                api_keys.create_key(Owner.get(), "read", NOW)
+                outcomes.append("made")
+            except Problem as problem:
+                outcomes.append(problem.code)
+
+    crew = [threading.Thread(target=create) for _ in range(8)]
+    [thread.start() for thread in crew], [thread.join() for thread in crew]
+    assert sorted(outcomes) == ["key_limit"] * 7 + ["made"]
+
+
+def test_revoked_in_one_process_is_refused_in_another(tmp_path):
+    first = Service(tmp_path / "data")
+    key = first.make_bot().publish_key
+    assert first.get("/api/v1/me", key.text).status_code == 200
+    # As the command line or another worker would.
+    api_keys.revoke_key(key.key.uid, NOW)
+    answer = first.get("/api/v1/me", key.text)
+    assert (answer.status_code, answer.json["code"]) == (401, "invalid_key")
+    first.close()
+
+
+def test_keys_that_end_later_count_until_they_do(service):
+    """Nineteen of an hour beside the one of the bot are all there may be."""
+    owner = service.make_bot().owner
+    for _ in range(19):
+        api_keys.create_key(owner, "read", NOW, expires_at=NOW + HOUR)
+    with pytest.raises(Problem) as caught:
+        api_keys.create_key(owner, "read", NOW + HOUR - 1)
+    assert caught.value.code == "key_limit"
+    # Others have twenty of their own.
+    api_keys.create_key(service.make_bot("Bob").owner, "read", NOW)
+    assert api_keys.create_key(owner, "read", NOW + HOUR).key.expires_at is None
+
+
+def test_a_key_has_a_name_of_60_characters_at_most(service):
+    owner = service.make_bot().owner
+    assert api_keys.create_key(owner, "read", NOW, "n" * 60).key.name == "n" * 60
+    with pytest.raises(Problem) as caught:
+        api_keys.create_key(owner, "read", NOW, "n" * 61)
+    assert [one["field"] for one in caught.value.errors] == ["name"]
+
+
+def test_a_retired_bot_gets_no_key_and_the_refusal_says_so(service):
+    made = service.make_bot()
+    influencers.retire_bot(made.bot, NOW)
+    # As another request read it before, and as it is.
+    for bot in (made.bot, Bot.get()):
+        refused = refuse(
+            lambda bot=bot: api_keys.create_key(made.owner, "publish", NOW, bot=bot), "bot_retired"
+        )
+        assert str(refused) == "a retired bot cannot get a new key"

@@ -1,0 +1,210 @@
+"""Pools as transactions show them: all purchases and sales of the corpus, and two PumpSwap events
+of October 2026.
+"""
+
+import base64
+import json
+from dataclasses import replace
+
+import pytest
+from corpus import DATA, read_truth
+from story import address
+
+from chain.base58 import b58encode
+from chain.reading.entries import Entry, read_entry
+from chain.reading.instructions import TOKEN, WRAPPED_SOL, Operation
+from chain.reading.pools import EVENT, PUMPSWAP, PoolReading, unpack_pool
+from chain.reading.programs import table
+from chain.reading.receipts import Instruction, Receipt, TokenBalance, parse_receipt
+
+PROGRAMS = table()
+# By the first six letters of the signature. Two pools in one transaction are a route; RFQ, order
+# books and concentrated liquidity have no formula.
+UNREAD = {
+    "3j1Z9H": "venue_unreadable",
+    "4pjZqY": "route",
+    "3P8JT1": "route",
+    "5vBFfT": "venue_unreadable",
+    "5acNq9": "route",
+    "62osuR": "route",
+    # It created the token and bought it in one transaction.
+    "2RoRJx": "own_token",
+}
+# A curve begins with 30 SOL and 1,073,000,000 tokens, and keeps this many of each.
+CURVE, CURVE_SOL, CURVE_RAW = 30 * 10**9 * 1_073 * 10**12, 30 * 10**9, 279_900_000 * 10**6
+
+
+def read_corpus(receipts):
+    """(signature, raw receipt, entry) of each purchase and sale."""
+    for row in read_truth(receipts):
+        raw = json.loads((receipts / "json" / f"{row['signature']}.json").read_text())
+        entry = read_entry(parse_receipt(raw), row["wallet"], PROGRAMS)
+        if entry.kind in ("buy", "sell"):
+            yield row["signature"][:6], raw, entry
+
+
+def list_amounts(raw, side):
+    return {int(one["uiTokenAmount"]["amount"]) for one in raw["meta"][f"{side}TokenBalances"]}
+
+
+def test_every_purchase_and_sale_of_the_corpus_is_read_or_has_its_reason(receipts):
+    found = [(sign, unpack_pool(entry.pool)) for sign, _, entry in read_corpus(receipts)]
+    assert {sign: one for sign, one in found if isinstance(one, str)} == UNREAD
+    assert sum(isinstance(one, PoolReading) for _, one in found) == 21
+
+
+def test_vaults_are_as_the_transaction_shows_them(receipts):
+    checked = 0
+    for _, raw, entry in read_corpus(receipts):
+        pool = unpack_pool(entry.pool)
+        if isinstance(pool, PoolReading) and pool.fee_kind == "input":
+            checked += 1
+            assert {pool.before.sol, pool.before.raw} <= list_amounts(raw, "pre")
+            assert {pool.after.sol, pool.after.raw} <= list_amounts(raw, "post")
+            assert pool.before.sol * pool.before.raw <= pool.after.sol * pool.after.raw
+    assert checked == 11
+
+
+def test_curves_are_on_the_curve_that_all_tokens_share(receipts):
+    """In 3S2vFs five wallets buy: each sees the pool before and after the whole transaction."""
+    checked = 0
+    for sign, _, entry in read_corpus(receipts):
+        pool = unpack_pool(entry.pool)
+        if isinstance(pool, PoolReading) and pool.venue == "pump.fun":
+            checked += 1
+            for state in (pool.before, pool.after):
+                assert state.sol * state.raw == pytest.approx(CURVE, rel=1e-6)
+                assert state.sol - state.payable == CURVE_SOL
+                assert state.raw - state.buyable == CURVE_RAW
+            change = next(raw for mint, raw, _ in entry.tokens if mint == entry.mint)
+            assert sign == "3S2vFs" or pool.before.raw - pool.after.raw == change
+    assert checked == 9
+
+
+def test_readings_are_stored_with_the_entry(receipts):
+    for _, _, entry in read_corpus(receipts):
+        assert Entry.load(entry.signature, entry.slot, entry.tx_index, entry.dump()) == entry
+        pool = unpack_pool(entry.pool)
+        assert (pool.pack() if isinstance(pool, PoolReading) else (pool,)) == entry.pool
+
+
+def test_a_pool_that_does_not_reproduce_the_fill_is_not_read(receipts):
+    """One vault held five times as much as its pool prices: the formula promises another fill."""
+    for row in read_truth(receipts):
+        if row["signature"].startswith("ofdtgS"):
+            raw = json.loads((receipts / "json" / f"{row['signature']}.json").read_text())
+            receipt = parse_receipt(raw)
+            pool = unpack_pool(read_entry(receipt, row["wallet"], PROGRAMS).pool)
+            tokens = {
+                account: tuple(
+                    side and replace(side, amount=side.amount + 4 * pool.before.sol)
+                    for side in sides
+                )
+                if sides[0] and sides[0].amount == pool.before.sol
+                else sides
+                for account, sides in receipt.tokens.items()
+            }
+            changed = read_entry(replace(receipt, tokens=tokens), row["wallet"], PROGRAMS)
+            assert changed.pool == ("not_reproduced",)
+            return
+    raise AssertionError
+
+
+# ---- PumpSwap ------------------------------------------------------------------------------------
+def u64(data, at):
+    return int.from_bytes(data[at : at + 8], "little")
+
+
+def swap(sample, withheld=0, creator=None):
+    """The transaction around an event: the user trades with the two vaults and nothing else."""
+    data = base64.b64decode(sample["event"])
+    if creator:
+        data = data[:312] + creator + data[344:]
+    pool, user = b58encode(data[120:152]), b58encode(data[152:184])
+    is_buy = sample["label"].startswith("buy")
+    raw, quote = u64(data, 16), u64(data, 64)
+    moved = (-quote, raw) if is_buy else (quote, -raw)
+    mint, names = address("token"), [address(one) for one in ("us", "ut", "vs", "vt")]
+    sol, units = sample["vault_before"]
+    held = ((WRAPPED_SOL, user, 10**15, moved[0]), (mint, user, 10**15, moved[1] - withheld))
+    held += ((WRAPPED_SOL, pool, sol, -moved[0]), (mint, pool, units, -moved[1]))
+    tokens = {
+        name: (TokenBalance(of, who, was, 9), TokenBalance(of, who, was + change, 9))
+        for name, (of, who, was, change) in zip(names, held, strict=True)
+    }
+
+    def send(source, target, amount, authority):
+        operation = Operation("send", names[source], names[target], authority, amount)
+        return Instruction(TOKEN, (names[source], names[target], authority), operation, b"")
+
+    sends = (
+        (send(0, 2, quote, user), send(3, 1, raw, pool))
+        if is_buy
+        else (send(1, 3, raw, user), send(2, 0, quote, pool))
+    )
+    event = Instruction(PUMPSWAP, (), None, EVENT + data)
+    call = Instruction(PUMPSWAP, (pool, user, *names), None, b"12345678", (*sends, event))
+    keys = (user, pool, *names)
+    lamports = (
+        10**9,
+        10**6,
+        *(2_039_280 + (t[0].amount if t[0].mint == WRAPPED_SOL else 0) for t in tokens.values()),
+    )
+    after = (
+        10**9 - 5_000,
+        10**6,
+        *(2_039_280 + (t[1].amount if t[1].mint == WRAPPED_SOL else 0) for t in tokens.values()),
+    )
+    receipt = Receipt(
+        "s",
+        sample["slot"],
+        0,
+        None,
+        False,
+        5_000,
+        keys,
+        frozenset((user,)),
+        lamports,
+        after,
+        tokens,
+        (call,),
+        frozenset(keys),
+    )
+    return read_entry(receipt, user, PROGRAMS)
+
+
+@pytest.fixture(scope="module")
+def october():
+    return json.loads((DATA / "october.json").read_text())
+
+
+def test_pumpswap_is_priced_on_its_virtual_reserves(october):
+    """In both events the vault holds less SOL than the pool prices; without the difference the
+    formula would miss the fill by more than 100 basis points.
+    """
+    for sample in october:
+        entry = swap(sample)
+        pool = unpack_pool(entry.pool)
+        assert isinstance(pool, PoolReading)
+        is_buy = entry.kind == "buy"
+        assert (pool.before.payable, pool.before.raw) == tuple(sample["vault_before"])
+        assert pool.before.sol > pool.before.payable
+        assert (pool.after.sol > pool.before.sol) == is_buy
+        # The vaults end where the event says, but for fees that wait in them.
+        assert pool.after.raw == sample["vault_after"][1]
+        assert abs(pool.after.payable - sample["vault_after"][0]) * 10_000 < pool.after.payable
+        sol, raw = sample["vault_before"]
+        given, got = abs(pool.after.sol - pool.before.sol), abs(pool.after.raw - raw)
+        naive = given * raw // (sol + given) if is_buy else got * sol // (raw + got)
+        assert abs(naive - (got if is_buy else given)) * 100 > (got if is_buy else given)
+
+
+def test_a_token_whose_transfers_keep_a_part_is_not_read(october):
+    sample = next(one for one in october if one["label"].startswith("buy"))
+    assert swap(sample, withheld=1).pool == ("transfer_fee",)
+
+
+def test_a_token_that_the_wallet_created_is_not_read(october):
+    sample = october[0]
+    user = base64.b64decode(sample["event"])[152:184]
+    assert swap(sample, creator=user).pool == ("own_token",)

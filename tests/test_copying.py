@@ -1,0 +1,224 @@
+"""What a follower right behind a bot would have got: fills against exact fractions, a curve worked
+out by hand, and replays of made-up histories.
+"""
+
+from fractions import Fraction
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from chain.reading.pools import PoolReading, State
+from paper.copying import CopiedTrade, Follower, Outcome, add_raw, add_sol, buy, sell
+
+SOL = 10**9
+KINDS = (("on_top", True), ("on_top", False), ("gross", False), ("input", False))
+
+
+def read(before, after, fee_bps=100, fee_kind="input", is_curve=False, pool="P"):
+    return PoolReading("V", pool, fee_bps, fee_kind, is_curve, before, after)
+
+
+def whole(sol, raw):
+    return State(sol, raw, sol, raw)
+
+
+@st.composite
+def pools(draw):
+    state = whole(draw(st.integers(10**6, 10**15)), draw(st.integers(10**6, 10**18)))
+    kind, is_curve = draw(st.sampled_from(KINDS))
+    return read(state, state, draw(st.integers(0, 400)), kind, is_curve)
+
+
+LAMPORTS = st.integers(10**4, 10**12)
+
+
+# ---- one fill ------------------------------------------------------------------------------------
+def test_a_purchase_on_a_curve_worked_out_by_hand():
+    """After a real purchase (461m5W) the curve had these reserves. Of 1 SOL, 1 % is on top:
+    990,099,009 lamports reach the curve, one less is priced.
+    """
+    state = State(32_041_649_591, 1_004_629_924_232_400, 2_041_649_591, 724_729_924_232_400)
+    got = buy(read(state, state, 100, "on_top", True), state, SOL)
+    assert got == (30_112_940_839_581, 990_099_009)
+
+
+def test_a_sale_pays_its_fee_where_the_venue_takes_it():
+    """1,000 into 9,000: a tenth of 5,000 SOL units is 500. 1 % of that is 5; 1 % of the input is
+    10, and 990 of 9,990 is 495.49.
+    """
+    state = whole(5_000, 9_000)
+    assert sell(read(state, state, 100, "on_top"), state, 1_000) == (495, 500)
+    assert sell(read(state, state, 100, "gross"), state, 1_000) == (495, 500)
+    assert sell(read(state, state, 100, "input"), state, 1_000) == (495, 495)
+
+
+def test_nothing_is_bought_beyond_what_is_left_or_sold_beyond_what_can_be_paid():
+    state = State(30 * SOL, 10**15, SOL, 10**12)
+    pool = read(state, state, 0)
+    assert buy(pool, state, SOL) is None
+    assert sell(pool, state, 10**15) == (SOL, SOL)
+
+
+@given(pools(), LAMPORTS)
+def test_the_product_never_falls_and_a_round_trip_gains_nothing(pool, lamports):
+    before = pool.after
+    got = buy(pool, before, lamports)
+    assume(got)
+    between = whole(before.sol + got.net, before.raw - got.raw)
+    assert between.sol * between.raw >= before.sol * before.raw
+    sold = sell(pool, between, got.raw)
+    after = whole(between.sol - sold.left, between.raw + got.raw)
+    assert after.sol * after.raw >= between.sol * between.raw
+    assert sold.received <= lamports
+
+
+@given(pools(), LAMPORTS, st.integers(1, 99))
+def test_splitting_a_purchase_gains_nothing(pool, lamports, percent):
+    state, first = pool.after, lamports * percent // 100
+    one, two = buy(pool, state, lamports), buy(pool, state, first)
+    assume(one and two)
+    rest = buy(pool, whole(state.sol + two.net, state.raw - two.raw), lamports - first)
+    assume(rest)
+    # Each fee may be rounded down once; a unit of SOL buys so many units.
+    slack = 2 * (state.raw // state.sol + 2)
+    assert two.raw + rest.raw <= one.raw + slack
+
+
+@given(pools(), st.integers(1, 10**17))
+def test_no_sale_pays_more_than_the_exact_formula(pool, raw):
+    state = pool.after
+    fee = Fraction(10_000 - pool.fee_bps, 10_000)
+    given_in = raw * fee if pool.fee_kind == "input" else Fraction(raw)
+    exact = given_in * state.sol / (state.raw + given_in)
+    exact = exact if pool.fee_kind == "input" else exact * fee
+    assert sell(pool, state, raw).received <= exact
+
+
+# ---- a replay ------------------------------------------------------------------------------------
+def bought(number, before, after, raw, network=5_000, mint="M", **more):
+    return CopiedTrade(f"b{number}", mint, True, raw, 0, network, read(before, after, 0, **more))
+
+
+def sold(number, before, after, slices, proceeds, network=5_000, mint="M", **more):
+    pool = read(before, after, 0, **more)
+    return CopiedTrade(f"s{number}", mint, False, 0, proceeds, network, pool, slices)
+
+
+def test_a_follower_worked_out_by_hand():
+    """A pool of 100 SOL and 1,000 units (times 10^9), no fee. The bot pays 25 SOL for 200 units.
+    The follower pays 25 more: 800 * 25 / 150 = 133.33 units. The bot sells its 200 into 150 SOL and
+    666.67 units: 34.6 SOL leave, 115.38 and 866.67 are left. The follower sells 133.33 there for
+    15.38. If its SOL was taken out, the pool is at 100 SOL and 1,000 units, and pays 11.76.
+    """
+    start, then = whole(100 * SOL, 1_000 * SOL), whole(125 * SOL, 800 * SOL)
+    trades = [
+        bought(1, start, then, 200 * SOL, network=0),
+        sold(1, then, start, (("b1", 200 * SOL, 25 * SOL),), 25 * SOL, network=0),
+    ]
+    best, worst = Follower(25 * SOL, stays=True), Follower(25 * SOL, stays=False)
+    for trade in trades:
+        ends = best.follow(trade), worst.follow(trade)
+    assert ends[0].lamports == pytest.approx(15.3846 * SOL, rel=1e-5)
+    assert ends[1].lamports == pytest.approx(11.7647 * SOL, rel=1e-5)
+    assert (best.spent, best.at_bot) == (25 * SOL, 25 * SOL)
+    # The bot sold for what it had paid: it gained nothing, so nothing was kept of that.
+    assert (best.bot_bps, best.kept_percent) == (0, None)
+    assert best.return_bps == -3_847
+    assert worst.return_bps == -5_295
+
+
+def test_a_sale_takes_its_part_of_the_purchase_and_the_last_takes_the_rest():
+    state = whole(100 * SOL, 1_000)
+    follower = Follower(SOL, stays=False)
+    follower.follow(bought(1, state, state, 3))
+    # 9 units for 1 SOL: 3 for a third of the bot's units, then the other 6.
+    for number, amount, left in ((1, 1, 2 * SOL // 3), (2, 2, 0)):
+        trade = sold(number, state, state, (("b1", amount, SOL),), SOL)
+        assert follower.follow(trade).reason is None
+        assert SOL + 5_000 - follower.spent == pytest.approx(left, abs=5_000)
+    assert follower.spent == SOL + 5_000
+
+
+def test_what_cannot_be_followed_is_excluded_with_its_reason():
+    state = whole(100 * SOL, 1_000 * SOL)
+    follower = Follower(SOL, stays=True)
+    unread = CopiedTrade("b1", "M", True, 5, 0, 0, "route")
+    assert follower.follow(unread) == Outcome(None, "route")
+    assert follower.follow(bought(2, state, state, 5)) == Outcome(None, None)
+    slices = ((None, 5, None), ("gone", 5, 7), ("b1", 5, 7))
+    assert follower.follow(sold(1, state, state, slices, 90)) == Outcome(None, "unknown_cost")
+    hidden = CopiedTrade("s2", "M", False, 0, 90, 0, "venue_unreadable", (("b2", 5, 7),))
+    assert follower.follow(hidden) == Outcome(None, "venue_unreadable")
+    assert follower.excluded == {
+        "unknown_cost": 1,
+        "not_a_purchase": 1,
+        "route": 1,
+        "venue_unreadable": 1,
+    }
+    assert (follower.sales, follower.used, follower.covered_percent) == (2, 0, 0)
+    assert follower.missing == "too_few_sales"
+
+
+def test_nothing_is_said_of_few_sales_few_tokens_or_a_small_part():
+    state = whole(100 * SOL, 1_000 * SOL)
+
+    def follow(tokens, sales, dear=0):
+        follower = Follower(SOL, stays=False)
+        for number in range(sales):
+            mint = f"M{number % tokens}"
+            follower.follow(bought(number, state, state, 5, mint=mint))
+            slices = ((f"b{number}", 5, 7),)
+            follower.follow(sold(number, state, state, slices, 9, mint=mint))
+        follower.follow(CopiedTrade("s", "M", False, 0, 9, 0, "route", (("other", 5, dear),)))
+        return follower
+
+    assert follow(3, 9).missing == "too_few_sales"
+    assert follow(2, 10).missing == "too_few_tokens"
+    assert follow(3, 10, dear=71).missing == "not_representative"
+    assert follow(3, 10, dear=70).missing is None
+
+
+# ---- the bracket ---------------------------------------------------------------------------------
+TRADES = st.lists(
+    st.tuples(
+        st.sampled_from(("bot", "others")), st.booleans(), st.integers(1, 30), st.integers(0, 100)
+    ),
+    min_size=1,
+    max_size=8,
+)
+
+
+def trade_in(state, percent, is_buy):
+    """Move a pool without a fee by a share of its SOL, exactly along its curve."""
+    flow = state.sol * percent // 100
+    return add_sol(state, flow if is_buy else -flow, "sell")
+
+
+@given(TRADES, st.integers(1, 20), st.integers(0, 100))
+def test_what_happens_to_the_followers_sol_ends_between_best_and_worst(moves, size, share_left):
+    """A bot buys and sells once, others trade between, and any share of the follower's SOL is
+    taken out before the bot sells.
+    """
+    start = whole(1_000 * SOL, 10**6 * SOL)
+    seen = trade_in(start, 10, True)
+    raw = start.raw - seen.raw
+    lamports = size * SOL
+    best, worst = Follower(lamports, stays=True), Follower(lamports, stays=False)
+    purchase = bought(1, start, seen, raw, network=0)
+    for one in (best, worst):
+        one.follow(purchase)
+    got = buy(purchase.pool, seen, lamports)
+    real = whole(seen.sol + got.net, seen.raw - got.raw)
+    for who, is_buy, percent, _ in moves:
+        if who == "others":
+            moved = trade_in(seen, percent, is_buy)
+            real = add_sol(real, moved.sol - seen.sol, "sell")
+            seen = moved
+    assume(real.sol > 2 * lamports and seen.sol > 2 * lamports)
+    real = add_sol(real, -(got.net * share_left // 100), "sell")
+    after = add_raw(seen, raw)
+    trade = sold(1, seen, after, (("b1", raw, 10 * SOL),), seen.sol - after.sol, network=0)
+    ends = [one.follow(trade).lamports for one in (worst, best)]
+    truth = sell(trade.pool, add_raw(real, raw), got.raw).received
+    assert ends[0] - 10 <= truth <= ends[1] + 10

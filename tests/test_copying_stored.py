@@ -1,0 +1,162 @@
+"""Followers as the job stores them and as readers see them. The chain is made up: its entries get
+the pools that their purchases and sales would have left.
+"""
+
+import pytest
+from service import address
+from story import ADA, Story
+from test_pages import text_of
+
+from chain.reading.entries import Entry
+from chain.reading.pools import PoolReading, State
+from models import Bot, Trade, WalletSignature
+from paper import copying_store
+from paper.copying import SHOWN_SIZE
+from paper.tables import CopiedTrade, CopyTotal
+from web.api.copying import find_copying, find_sizes
+
+SOL, NOW = 10**9, 1_800_000_000_000
+START = State(100 * SOL, 1_000_000, 100 * SOL, 1_000_000)
+# After 25 SOL more, along x * y = k.
+THEN = State(125 * SOL, 800_000, 125 * SOL, 800_000)
+
+
+def play(look, tokens=3, rounds=4):
+    """Buy 200,000 units for 25 SOL and sell them for 25 SOL, in a pool that has no fee."""
+    story = Story()
+    story.fund("ada", 100 * SOL)
+    for _ in range(rounds):
+        for token in range(tokens):
+            story.buy("ada", f"T{token}", 200_000, 25 * SOL)
+            story.sell("ada", f"T{token}", 200_000, 25 * SOL)
+    look(story.chain(), wallets=[ADA]).settle()
+
+
+def set_pools(change=lambda entry, pool: pool.pack()):
+    for row in list(WalletSignature.select()):
+        entry = Entry.load(row.signature, row.slot, row.tx_index, row.entry)
+        if entry.kind not in ("buy", "sell"):
+            continue
+        sides = (START, THEN) if entry.kind == "buy" else (THEN, START)
+        pool = PoolReading("V", entry.mint, 0, "input", False, *sides)
+        row.entry = entry._replace(pool=change(entry, pool)).dump()
+        row.save()
+
+
+def show():
+    return find_copying(Bot.get().id)
+
+
+def shown_size():
+    return next(one for one in show()["sizes"] if one["sizeLamports"] == str(SHOWN_SIZE))
+
+
+def test_a_bot_is_followed_after_its_sales(look):
+    """1 SOL behind 25 gets 800,000 / 126 = 6,349 units. The bot sells its 200,000 into 126 SOL and
+    793,651 units: 100.63 SOL and 993,651 are left, and the follower gets 0.639 SOL. If its SOL was
+    taken out, 100 SOL and 1,000,000 units pay 0.631. Each transaction costs 5,000 lamports.
+    """
+    play(look)
+    assert shown_size()["reason"] == "not_worked_out"
+    set_pools()
+    assert copying_store.run_tick(NOW) == (None, '{"bots":1}')
+    told, size = show(), shown_size()
+    assert (told["sales"], told["tokens"], told["topTokenPct"], told["excluded"]) == (
+        12,
+        3,
+        None,
+        [],
+    )
+    assert (size["salesUsed"], size["coveredPct"], size["reason"]) == (12, 100, None)
+    assert size["spentLamports"] == str(12 * (SOL + 5_000))
+    assert size["returnBps"] == pytest.approx(-3_609, abs=2)
+    assert size["worstReturnBps"] == pytest.approx(-3_691, abs=2)
+    assert size["keptPct"] is None
+    assert find_sizes([Bot.get().id]) == {Bot.get().id: size}
+    sales = [one.id for one in Trade.select().where(Trade.kind == "sell")]
+    copied = {one.trade_id: one for one in CopiedTrade.select()}
+    assert sorted(copied) == sorted(sales)
+    assert {one.lamports for one in copied.values()} == {copied[sales[0]].lamports}
+    assert copied[sales[0]].lamports == pytest.approx(0.639 * SOL, rel=2e-3)
+
+
+def test_nothing_is_worked_out_again_without_new_sales(look):
+    play(look)
+    set_pools()
+    copying_store.run_tick(NOW)
+    assert copying_store.run_tick(NOW + 10**9) == (None, '{"bots":0}')
+    assert {one.at for one in CopyTotal.select()} == {NOW}
+    CopyTotal.update(mark="of fewer sales").execute()
+    assert copying_store.run_tick(NOW + copying_store.REST_MS - 1) == (None, '{"bots":0}')
+    assert copying_store.run_tick(NOW + copying_store.REST_MS) == (None, '{"bots":1}')
+
+
+def test_what_cannot_be_read_is_told_with_its_reason(look):
+    play(look)
+    set_pools(lambda entry, pool: ("route",) if entry.kind == "buy" else pool.pack())
+    copying_store.run_tick(NOW)
+    assert show()["excluded"] == [{"reason": "route", "count": 12}]
+    assert shown_size()["reason"] == "too_few_sales"
+    assert shown_size()["returnBps"] is None
+    assert {one.reason for one in CopiedTrade.select()} == {"route"}
+    # Once it can be read, its reason goes.
+    set_pools()
+    CopyTotal.update(mark="old").execute()
+    copying_store.run_tick(NOW + copying_store.REST_MS)
+    assert {one.reason for one in CopiedTrade.select()} == {None}
+
+
+def test_tokens_that_the_wallet_created_are_left_out(look):
+    play(look)
+    set_pools()
+    row = WalletSignature.select().order_by(WalletSignature.slot).first()
+    entry = Entry.load(row.signature, row.slot, row.tx_index, row.entry)
+    mint = Trade.select().where(Trade.kind == "buy").order_by(Trade.slot).first().mint
+    row.entry = entry._replace(created=(mint,)).dump()
+    row.save()
+    copying_store.run_tick(NOW)
+    assert show()["excluded"] == [{"reason": "own_token", "count": 4}]
+    assert show()["tokens"] == 2
+
+
+def test_damaged_entries_leave_the_last_results(look):
+    play(look)
+    set_pools()
+    copying_store.run_tick(NOW)
+    told = show()
+    CopyTotal.update(mark="old").execute()
+    WalletSignature.update(entry=b"no").execute()
+    assert copying_store.run_tick(NOW + 10**9)[0] is None
+    assert show() == told
+
+
+# ---- pages ---------------------------------------------------------------------------------------
+def test_a_profile_says_what_a_follower_would_have_made(service):
+    """+14.1 % of +15.6 % is 90 %, rounded down."""
+    bot = service.make_bot("Ada", address("w"))
+    service.observe_results(address("w"), 5)
+    shares = {"spent": 5, "received": 6, "used": 41, "sales": 58, "covered": 83, "tokens": 12}
+    returns = {"return_bps": 1_410, "worst_bps": 800, "bot_bps": 1_560, "kept": 90}
+    row = {"bot": bot.bot, "mark": "", "at": 0, "top_token": 31, **shares}
+    CopyTotal.create(**row, **returns, size=SHOWN_SIZE, excluded='[["route", 11]]')
+    CopyTotal.create(**row, reason="too_few_sales", size=10**10, excluded="[]")
+    path = f"/bots/{bot.bot.uid}"
+    overview = text_of(service.get(path))
+    assert "Copied right behind, 1 SOL per purchase" in overview
+    assert "at most +14.1%" in overview
+    assert "bot +15.6%, kept at most 90%" in overview
+    tab = text_of(service.get(f"{path}?tab=copying"))
+    assert "you'd have made at most +14.1%, where the bot made +15.6%" in tab
+    assert "in 41 of 58 sales, 83% of their cost" in tab
+    assert "If others take your SOL out first: +8.0%." in tab
+    assert "fewer than 10 sales can be followed" in tab
+    assert "31% of all gains are from one token, of 12" in tab
+    assert "a route of several pools 11" in tab
+
+
+def test_a_profile_without_followers_has_no_tile(service):
+    bot = service.make_bot("Ada", address("w"))
+    service.observe_results(address("w"), 5)
+    assert "Copied right behind" not in service.get(f"/bots/{bot.bot.uid}").text
+    tab = text_of(service.get(f"/bots/{bot.bot.uid}?tab=copying"))
+    assert "There is no answer: not worked out yet." in tab

@@ -1,0 +1,66 @@
+"""docs/samples.md has an answer to every request, as /openapi.json describes it: tests/samples.py
+writes the page again.
+"""
+
+import json
+import re
+
+import pytest
+from jsonschema import Draft202012Validator
+from samples import PAGE
+
+from web.api import openapi
+
+DOCUMENT = openapi.build_document("http://127.0.0.1:8000", demonstration=True)
+PARTS = re.findall(r"^## `(\w+) (\S+)`\n(.*?)(?=\n## |\Z)", PAGE.read_text(), re.M | re.S)
+SAMPLES = {
+    (method.lower(), path): json.loads(sample[1])
+    for method, path, text in PARTS
+    if (sample := re.search(r"```json\n(.*?)```", text, re.S))
+}
+
+
+def list_operations(kind):
+    """The requests that answer with this media type, each with the schema of its answer."""
+    return {
+        (method, path): content[kind]["schema"]
+        for path, item in DOCUMENT["paths"].items()
+        for method, operation in item.items()
+        if kind in (content := operation["responses"]["200"]["content"])
+    }
+
+
+def close(schema):
+    """The same schema, which refuses fields that it doesn't name."""
+    if isinstance(schema, list):
+        return [close(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    closed = {name: close(one) for name, one in schema.items()}
+    if isinstance(schema.get("properties"), dict) and "additionalProperties" not in schema:
+        closed["additionalProperties"] = False
+    return closed
+
+
+OPERATIONS = list_operations("application/json")
+COMPONENTS = close(DOCUMENT["components"])
+
+
+def test_every_request_has_a_sample():
+    streams = list_operations("text/event-stream")
+    assert {(method.lower(), path) for method, path, _ in PARTS} == {*OPERATIONS, *streams}
+    assert SAMPLES.keys() == OPERATIONS.keys()
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=" ".join)
+def test_a_sample_is_what_the_document_describes(operation):
+    schema = {**OPERATIONS[operation], "components": COMPONENTS}
+    found = Draft202012Validator(schema).iter_errors(SAMPLES[operation])
+    assert [f"{error.json_path}: {error.message}" for error in found] == []
+
+
+def test_a_field_that_was_renamed_would_be_seen():
+    sample = dict(SAMPLES["get", "/api/v1/me"])
+    sample["keyName"] = sample.pop("keyId")
+    schema = {**OPERATIONS["get", "/api/v1/me"], "components": COMPONENTS}
+    assert len([*Draft202012Validator(schema).iter_errors(sample)]) == 2

@@ -1,0 +1,152 @@
+"""What a follower right behind a bot would have got: its shapes, and how rows become them."""
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal, NamedTuple
+
+from paper.copying import MODEL, SHOWN_SIZE, SIZES
+from storage.rows import select, write_marks
+from storage.stored import Damaged, Part
+from web.api.shapes import TypedDict, Whole, described
+
+Excluded = Literal[
+    "no_call",
+    "no_pool",
+    "no_event",
+    "vault_not_told",
+    "quote_not_sol",
+    "route",
+    "venue_unreadable",
+    "not_reproduced",
+    "transfer_fee",
+    "own_token",
+    "own_pool",
+    "nothing_left_to_buy",
+    "unknown_cost",
+    "not_a_purchase",
+]
+
+
+class CopySize(TypedDict):
+    """A follower that spends the same on each of the bot's purchases, right behind it."""
+
+    sizeLamports: Annotated[Whole, described("spent on each purchase")]
+    returnBps: Annotated[
+        int | None,
+        described("the most it can be: its SOL stays in the pool until it sells; rounded down"),
+    ]
+    worstReturnBps: Annotated[
+        int | None, described("if others take its SOL out of the pool before it sells")
+    ]
+    evenBotReturnBps: Annotated[
+        int | None, described("the bot's, each purchase counted as the same size")
+    ]
+    keptPct: Annotated[
+        int | None, described("the most of the bot's gain; null also if the bot gained nothing")
+    ]
+    spentLamports: Annotated[Whole, described("for what was sold again, network costs included")]
+    receivedLamports: Whole
+    salesUsed: int
+    coveredPct: Annotated[int, described("of the known cost of the bot's sales")]
+    reason: Annotated[
+        Literal["too_few_sales", "too_few_tokens", "not_representative", "not_worked_out"] | None,
+        described(
+            "why there is no return: fewer than 10 sales or 3 tokens used, less than half of the"
+            " cost covered, or the job hasn't worked it out yet"
+        ),
+    ]
+
+
+class ExcludedCount(TypedDict):
+    """How many parts of sales were left out for a reason."""
+
+    reason: Excluded
+    count: int
+
+
+class Copying(TypedDict):
+    """What a follower right behind a bot would have got from the pools, from their reserves in the
+    bot's transactions: with no delay and nobody in between. Simulated; nothing is ranked by it.
+    """
+
+    model: str
+    sizes: list[CopySize]
+    sales: Annotated[int, described("of the bot, for SOL, with a known cost")]
+    tokens: Annotated[int, described("of the sales used; this and what follows: with 1 SOL")]
+    topTokenPct: Annotated[
+        int | None, described("the largest gain of a token among all gains; null without one")
+    ]
+    excluded: list[ExcludedCount]
+
+
+class TotalRow(NamedTuple):
+    """A row of paper.tables.CopyTotal, except that the number of the bot is called `bot`."""
+
+    bot: int
+    size: int
+    return_bps: int | None
+    worst_bps: int | None
+    bot_bps: int | None
+    kept: int | None
+    spent: int
+    received: int
+    sales: int
+    used: int
+    covered: int
+    tokens: int
+    top_token: int | None
+    reason: Any
+    excluded: Annotated[list[list[Any]], Part(list[tuple[str, int]])]
+
+
+TOTALS = f"SELECT bot_id AS bot, {', '.join(TotalRow._fields[1:])} FROM copy_total WHERE "
+
+
+def find_sizes(bot_ids: Sequence[int]) -> dict[int, CopySize]:
+    """{number of a bot: its CopySize with 1 SOL}."""
+    sql = f"{TOTALS}size = ? AND bot_id IN ({write_marks(bot_ids)})"
+    rows = select(TotalRow, sql, (SHOWN_SIZE, *bot_ids))
+    return {row.bot: _show_size(row) for row in rows}
+
+
+def find_copying(bot_id: int) -> Copying:
+    rows = {row.size: row for row in select(TotalRow, f"{TOTALS}bot_id = ?", (bot_id,))}
+    shown = rows.get(SHOWN_SIZE)
+    excluded = shown.excluded if shown and not isinstance(shown.excluded, Damaged) else []
+    return {
+        "model": MODEL,
+        "sizes": [_show_size(rows[one]) if one in rows else _show_missing(one) for one in SIZES],
+        "sales": shown.sales if shown else 0,
+        "tokens": shown.tokens if shown else 0,
+        "topTokenPct": shown.top_token if shown else None,
+        "excluded": [{"reason": reason, "count": count} for reason, count in excluded],
+    }
+
+
+def _show_size(row: TotalRow) -> CopySize:
+    return {
+        "sizeLamports": str(row.size),
+        "returnBps": row.return_bps,
+        "worstReturnBps": row.worst_bps,
+        "evenBotReturnBps": row.bot_bps,
+        "keptPct": row.kept,
+        "spentLamports": str(row.spent),
+        "receivedLamports": str(row.received),
+        "salesUsed": row.used,
+        "coveredPct": row.covered,
+        "reason": row.reason,
+    }
+
+
+def _show_missing(size: int) -> CopySize:
+    return {
+        "sizeLamports": str(size),
+        "returnBps": None,
+        "worstReturnBps": None,
+        "evenBotReturnBps": None,
+        "keptPct": None,
+        "spentLamports": "0",
+        "receivedLamports": "0",
+        "salesUsed": 0,
+        "coveredPct": 0,
+        "reason": "not_worked_out",
+    }
