@@ -28,12 +28,12 @@ def create_app(config: settings.Config | None = None) -> Application:
     import storage
     from evidence.notes import Signer
     from storage import key_files
-    from web.api import health
     from web.server import application
+    from web.site import pages
 
     config = config or settings.load()
     # Fail on an invalid row now, not when the first wallet is looked up.
-    health.show_programs(config)
+    pages.read_programs(config)
     database = storage.connect(config)
     app = application.Application(__name__)
     app.config.update(

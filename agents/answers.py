@@ -68,7 +68,7 @@ def trim_post(post: JsonObject, max_bytes: int = MAX_BODY_BYTES) -> JsonObject:
         "reason": clip(post["reason"], max(MAX_TEXT_BYTES, max_bytes // 3)),
     }
     kept = omit(post, "provenance", "simulated", "sanitized", "tokenAddresses", "url")
-    receipt = post["receipt"] and omit(post["receipt"], "tokenChanges", "slot", "status", "wallet")
+    receipt = post["receipt"] and omit(post["receipt"], "moved", "slot", "status", "wallet")
     trust = post["provenance"]["contentTrust"]
     return {**kept, **words, "receipt": receipt, "contentTrust": trust}
 

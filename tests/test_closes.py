@@ -8,7 +8,7 @@ from decimal import Decimal
 import orjson
 import pytest
 from service import NOW
-from test_legacy import SOL, closed, make_trader
+from test_legacy import SOL, closed, make_trader, said
 
 from accounts import traders as accounts
 from market.tables import Snapshot, Token
@@ -106,6 +106,32 @@ def close(service):
     return trader, shown
 
 
+def test_a_full_detail_is_small_and_the_lists_have_the_rest(service):
+    """Twenty closes of two fills each, with as many posts; mints of 44 characters."""
+    trader = make_trader(service, "Ada Paper")
+    mint = "7" * 44
+    token = Token.create(mint=mint, symbol="LONGNAME", decimals=6)
+    tick = price(token, OPENED, "0.01")
+    costs = {"pool_fee": 2_500_000, "network_fee": 500_000, "rent": 0, "slippage": 20_000_000}
+    for n in range(1, 21):
+        position = closed(trader, n, -146_000_000, mint=mint, symbol="LONGNAME", closed_at=CLOSED)
+        for m, side in enumerate(("buy", "sell")):
+            order_of(position, 2 * n + m, side, tick, tick, CLOSED, mid=SOL, **costs)
+        said(
+            trader, n, "Sold all LONGNAME at its stop, 0.146 SOL (14.31%) down after nine minutes."
+        )
+    answer = service.get(f"/api/traders/{trader.uid}", headers={"Accept-Encoding": "identity"})
+    shown = answer.json
+    assert [len(shown[name]) for name in ("closes", "diary", "posts")] == [20, 20, 20]
+    assert [len(one["fills"]) for one in shown["closes"]] == [2] * 20
+    assert len(answer.data) < 33_000
+    for name in ("closes", "diary", "posts"):
+        listed = service.get(f"/api/traders/{trader.uid}/{name}").json["data"]
+        for short, whole in zip(shown[name], listed, strict=True):
+            assert short.keys() < whole.keys()
+            assert all(whole[one] == short[one] for one in short if one != "fills")
+
+
 def test_a_close_has_a_page_with_its_decision_fills_and_costs(service, close):
     trader, shown = close
     ident = shown["closes"][0]["id"]
@@ -135,12 +161,9 @@ def test_what_the_model_assumes_is_told_in_sol(service, close):
 def test_costs_are_shown_once_twice_and_three_times(service, close):
     trader, shown = close
     row = shown["closes"][0]
-    # Costs of 0.046 SOL: -0.1 - 0.046, -0.1 - 0.092, -0.1 - 0.138; of 1.02 SOL, cut toward zero.
-    assert row["atCosts"] == [
-        {"costs": 1, "netLamports": "-146000000", "returnPct": -14.31},
-        {"costs": 2, "netLamports": "-192000000", "returnPct": -18.82},
-        {"costs": 3, "netLamports": "-238000000", "returnPct": -23.33},
-    ]
+    # Costs of 0.046 SOL: -0.1 - 0.046, -0.1 - 0.092, -0.1 - 0.138; the first is 14.31% of 1.02
+    # SOL, cut toward zero.
+    assert (row["netLamports"], row["returnPct"]) == ("-146000000", -14.31)
     assert [one["hash"] for one in shown["models"]] == [MODEL_HASH]
     page = text_of(service.get(f"/traders/{trader.uid}/closes/{row['id']}"))
     assert f"Slippage {MINUS}0.0400 {MINUS}0.0800 {MINUS}0.1200 Fees" in page

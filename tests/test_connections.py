@@ -254,8 +254,6 @@ def test_an_address_with_too_many_loses_some_and_others_lose_nothing(server: Ser
     crowd = [server.connect("127.0.0.2") for _ in range(266)]
     closed = wait_for_end(crowd, 10)
     assert len(closed) == 10
-    health = json.loads(ask_from(server, "127.0.0.3").partition(b"\r\n\r\n")[2])
-    assert health["connections"] == {"maxPerAddress": 256, "closed": 10}
     assert b"candor_connections_closed 10.0" in ask_from(server, "127.0.0.3", "/metrics")
     # What is idle makes room for who has something to say, of the same address, too.
     time.sleep(worker.MIN_WAIT_SECONDS)

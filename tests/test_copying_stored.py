@@ -65,7 +65,7 @@ def test_a_bot_is_followed_after_its_sales(look):
         12,
         3,
         None,
-        [],
+        {},
     )
     assert (size["salesUsed"], size["coveredPct"], size["reason"]) == (12, 100, None)
     assert size["spentLamports"] == str(12 * (SOL + 5_000))
@@ -95,7 +95,7 @@ def test_what_cannot_be_read_is_told_with_its_reason(look):
     play(look)
     set_pools(lambda entry, pool: ("route",) if entry.kind == "buy" else pool.pack())
     copying_store.run_tick(NOW)
-    assert show()["excluded"] == [{"reason": "route", "count": 12}]
+    assert show()["excluded"] == {"route": 12}
     assert shown_size()["reason"] == "too_few_sales"
     assert shown_size()["returnBps"] is None
     assert {one.reason for one in CopiedTrade.select()} == {"route"}
@@ -115,7 +115,7 @@ def test_tokens_that_the_wallet_created_are_left_out(look):
     row.entry = entry._replace(created=(mint,)).dump()
     row.save()
     copying_store.run_tick(NOW)
-    assert show()["excluded"] == [{"reason": "own_token", "count": 4}]
+    assert show()["excluded"] == {"own_token": 4}
     assert show()["tokens"] == 2
 
 

@@ -268,9 +268,10 @@ def test_every_answer_is_what_openapi_says(service, callers):
 
 
 def check_documented(document, method, path, answer):
-    content = document["paths"][path][method.lower()]["responses"][str(answer.status_code)][
-        "content"
-    ]
+    responses = document["paths"][path][method.lower()]["responses"]
+    response = responses.get(str(answer.status_code), responses["default"])
+    name = response.get("$ref", "").rpartition("/")[2]
+    content = (document["components"]["responses"][name] if name else response)["content"]
     schema = content[answer.content_type]["schema"]
     errors = list(
         Draft202012Validator({**schema, "components": document["components"]}).iter_errors(

@@ -45,7 +45,7 @@ def test_a_locked_ratelimit_file_is_waited_for_once(service):
             assert (answer.status_code, answer.json["code"]) == (503, "busy")
             assert answer.headers["Retry-After"] == "2"
         health = service.get("/api/health")
-        assert (health.status_code, health.json["allowance"]["ok"]) == (200, False)
+        assert (health.status_code, health.json["allowanceOk"]) == (200, False)
         # Twenty-seven times two seconds before.
         assert time.monotonic() - began < 12
     service.app.allowance.store.rest.until = 0.0

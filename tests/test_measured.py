@@ -377,7 +377,7 @@ def test_ten_own_receipts_decide_whether_a_venue_counts(db):
     errors = {one.venue: one for one in measured_store.list_errors(AT + DAY_MS)}
     assert (errors["raydium"].receipts, errors["raydium"].median_bps) == (10, 500)
     assert measured.list_eligible(errors.values()) == {"pumpfun"}
-    shown = {one["venue"]: one for one in paper.show_measured(AT)["venues"]}
+    shown = {one["venue"]: one for one in paper.list_venues(AT)}
     assert (shown["raydium"]["source"], shown["raydium"]["p90ErrorBps"]) == ("own", 500)
     assert not shown["raydium"]["eligible"] and shown["pumpfun"]["eligible"]
     assert (shown["pumpswap"]["receipts"], shown["pumpswap"]["medianErrorBps"]) == (0, None)

@@ -80,6 +80,13 @@ def test_answers_stay_inside_the_document(api, service, operation):
     check()
 
 
+def test_the_document_is_small(service):
+    """At most 110 KB and 80 schemas: generated clients and their readers have all of it."""
+    served = service.get("/openapi.json")
+    assert len(served.data) <= 110_000
+    assert len(served.get_json()["components"]["schemas"]) <= 80
+
+
 def test_success_is_json_so_that_clients_know_what_they_get(service):
     """Generators take the first media type. What else there is is answered only on request."""
     paths = service.get("/openapi.json").get_json()["paths"]

@@ -186,22 +186,19 @@ def test_only_what_decides_a_kind_changes_the_name_of_the_rules():
 
 
 # ---- what is told of them ------------------------------------------------------------------------
-def test_health_and_the_status_page_tell_what_the_operator_set(tmp_path):
+def test_the_status_page_tells_what_the_operator_set(tmp_path):
     rows = f"{HEADER}{NEW},A,swap,x\n{address('another')},B,nft,x\n"
     service = Service(tmp_path / "data", extra_swap_programs=(RAYDIUM,), added_programs=rows)
     try:
-        health = service.get("/api/health").json
         page = service.get("/status").text
     finally:
         service.close()
-    assert health["programs"] == {"markers": [RAYDIUM], "added": 2}
     assert "EXTRA_SWAP_PROGRAMS is set" in page and RAYDIUM in page
     assert "The operator added 2 programs" in page
 
 
 def test_without_any_nothing_is_said(service):
     page = service.get("/status").text
-    assert service.get("/api/health").json["programs"] == {"markers": [], "added": 0}
     assert "EXTRA_SWAP_PROGRAMS" not in page and "The operator added" not in page
 
 

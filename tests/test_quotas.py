@@ -244,24 +244,17 @@ def test_the_command_line_has_no_quotas(cli, monkeypatch):  # noqa: F811
         shown(cli, "trader", "create", "--name", name, "--family", "momentum", "--owner", owner)
 
 
-def test_doctor_and_health_show_use_and_name_nobody(tight):
+def test_doctor_shows_use_and_names_nobody(tight):
     bot = tight.make_bot("Ada", address("a"))
     fill(tight, bot)
-    shown = tight.get("/api/health").json["use"]
-    by_name = {use["quota"]: use for use in shown["quotas"]}
-    assert shown["databaseBytes"] > 0
-    assert by_name["posts_kept_mb"] == {
-        "quota": "posts_kept_mb",
-        "setting": "MAX_POSTS_KEPT_MB",
-        "limit": 1,
-        "mostUsed": 1,
-        "ownersAtLimit": 1,
-    }
-    assert by_name["wallets"]["mostUsed"] == 1 and by_name["wallets"]["ownersAtLimit"] == 0
+    uses = quotas.list_use(storage.database.execute_sql, tight.config, NOW)
+    by_name = {use.quota: use for use in uses}
+    assert by_name["posts_kept_mb"] == ("posts_kept_mb", 1, 1, 1)
+    assert (by_name["wallets"].used, by_name["wallets"].owners_at_limit) == (1, 0)
     found = list(database_checks.check_use(storage.database.execute_sql, tight.config, NOW))
     assert [one.level for one in found] == ["look", "fine"]
     assert "1 of the accounts are at their quota MAX_POSTS_KEPT_MB (1)" in found[0].text
-    assert bot.owner.uid not in str(shown) + str(found)
+    assert bot.owner.uid not in str(uses) + str(found)
 
 
 def test_the_most_of_wallets_is_that_of_one_owner(tight):

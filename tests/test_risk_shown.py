@@ -15,6 +15,7 @@ from models import Attachment, Wallet
 from storage import database
 from web.api import risk, token_results
 from web.api.serialize import show_time
+from web.api.standings import show_connected
 from web.api.wallets import show_coverage
 
 W, OTHER, THIRD = address("w"), address("other"), address("third")
@@ -242,8 +243,7 @@ def test_the_board_tells_the_fall_within_its_window(service, bot):
 
 def test_beside_the_board_stand_all_wallets_that_were_ever_connected(service, bot):
     """Three observed wallets realized -50, 10 and 90, one was never observed; two are given up."""
-    key = bot
-    assert board(service, key)["instance"] == {
+    assert show_connected() == {
         "walletsEver": 1,
         "walletsHeld": 1,
         "walletsObserved": 0,
@@ -254,7 +254,7 @@ def test_beside_the_board_stand_all_wallets_that_were_ever_connected(service, bo
         move(service, bot, wallet)
         if realized is not None:
             observe(service, wallet, realized)
-    assert board(service, key)["instance"] == {
+    assert show_connected() == {
         "walletsEver": 4,
         "walletsHeld": 1,
         "walletsObserved": 3,

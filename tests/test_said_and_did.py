@@ -106,7 +106,7 @@ def test_a_post_has_the_receipt_of_its_transaction(service, key):
         # 879,500 raw units of a token with 3 decimals
         "amount": "879.5",
         "currency": "SOL",
-        "tokenChanges": [{"mint": M, "change": "-879.5"}],
+        "moved": {M: "-879.5"},
         "solChange": "0.3381",
         "realized": "matched",
         "result": "-0.0146",
@@ -127,7 +127,7 @@ def test_a_receipt_of_what_failed_has_no_amounts(service, key):
     )
     shown = receipt_of(service, key, post)
     assert (shown["status"], shown["kind"], shown["side"]) == ("failed", "failed", None)
-    assert (shown["amount"], shown["solChange"], shown["tokenChanges"]) == (None, None, [])
+    assert (shown["amount"], shown["solChange"], shown["moved"]) == (None, None, {})
     page = service.get(f"/posts/{post}")
     assert page.status_code == 200 and "failed" in page.text
 
@@ -150,7 +150,7 @@ def test_an_ambiguous_transaction_shows_no_amounts(service, key):
         "ambiguous",
     )
     receipt = shown["receipt"]
-    assert (receipt["amount"], receipt["solChange"], receipt["tokenChanges"]) == (None, None, [])
+    assert (receipt["amount"], receipt["solChange"], receipt["moved"]) == (None, None, {})
     page = service.get(f"/posts/{post}").text
     assert "The transaction can be read in more than one way." in page and "30.0" not in page
     assert "not verified" in page and "does not match" not in page
@@ -187,7 +187,7 @@ def test_a_sale_of_what_arrived_in_the_same_transaction_has_its_amount(service, 
     observe(service, token_changes="[]", beside_tokens=beside)
     shown = service.get(f"/api/v1/posts/{post}", key).json
     assert shown["receipt"]["amount"] == "879.5"
-    assert shown["receipt"]["tokenChanges"] == [{"mint": M, "change": "-879.5"}]
+    assert shown["receipt"]["moved"] == {M: "-879.5"}
     assert shown["tokenAddresses"] == [M]
     (told,) = re.findall(
         r'property="og:description" content="([^"]*)', service.get(f"/posts/{post}").text
@@ -365,7 +365,7 @@ def test_only_an_observed_transaction_is_called_a_receipt(service, key):
 @pytest.mark.parametrize("kind", sorted(facts.DEEDS))
 def test_every_kind_of_transaction_is_a_sentence(kind):
     receipt = {
-        **{"kind": kind, "mint": M, "symbol": None, "amount": None, "tokenChanges": []},
+        **{"kind": kind, "mint": M, "symbol": None, "amount": None, "moved": {}},
         **{"solChange": "-1", "result": None, "resultPct": None, "realized": "not_applicable"},
         **{"explainedShare": None, "eventAt": None, "currency": "SOL", "beforeConnecting": False},
     }

@@ -66,7 +66,7 @@ def test_a_full_disk_is_told_in_its_own_words(small_disk, caplog):
     key = service.make_bot("Ada", address("w")).publish_key.text
     assert post_words(service, key, 0).status_code == 201
     status, shown = look(service)
-    assert (status, shown["status"], shown["database"]["writable"], shown["allowance"]["ok"]) == (
+    assert (status, shown["status"], shown["database"]["writable"], shown["allowanceOk"]) == (
         200,
         "ok",
         True,
@@ -92,7 +92,7 @@ def test_a_full_disk_is_told_in_its_own_words(small_disk, caplog):
     (small_disk / "filler").unlink()
     assert post_words(service, key, 50).status_code == 201
     status, shown = look(service)
-    assert (status, shown["status"], shown["database"]["writable"], shown["allowance"]["ok"]) == (
+    assert (status, shown["status"], shown["database"]["writable"], shown["allowanceOk"]) == (
         200,
         "ok",
         True,
@@ -116,7 +116,7 @@ def test_where_the_counters_cannot_be_written_health_says_so(small_disk, tmp_pat
     assert (answers[-1].status_code, answers[-1].json["code"]) == (503, "busy")
     assert "the disk of this instance" in answers[-1].json["detail"]
     status, shown = look(service)
-    assert (status, shown["status"], shown["allowance"]["ok"]) == (200, "degraded", False)
+    assert (status, shown["status"], shown["allowanceOk"]) == (200, "degraded", False)
     service.close()
 
 

@@ -1,12 +1,14 @@
 """JSON answers of /api/v1 as bytes: their ETags, compressed on request, and cut to `fields`."""
 
 import hashlib
+import re
 import zlib
 from collections.abc import Collection, Mapping
 from typing import Any
 
 import orjson
 from flask import Response, request
+from werkzeug.wrappers import Response as AnyResponse
 
 from web.api.arguments import refuse
 from web.server.application import JsonResponse, find_app
@@ -107,3 +109,30 @@ def keep_fields(shown: Mapping[str, Any], fields: Collection[str] | None) -> Map
 
 def _keep(shown: Mapping[str, Any], fields: Collection[str]) -> Json:
     return {name: shown[name] for name in fields if name in shown}
+
+
+# ---- answers of the routes without a key ---------------------------------------------------------
+# Fields that move with the clock alone, with their values. A quote inside a text is escaped, so no
+# text can look like one.
+PASSING = re.compile(
+    rb'"(?:asOf|markAgeSeconds|ageSeconds|lagSeconds|heartbeatAt)":(?:"[^"]*"|[^",{}\[\]]+)'
+)
+
+
+def respond(shown: dict[str, Any], status: int = 200) -> AnyResponse:
+    """Answer JSON, or 304. The ETag is over what does not merely grow older; it is weak, for `asOf`
+    differs behind an equal one.
+    """
+    body = orjson.dumps(shown)
+    return finish(body, hashlib.blake2b(PASSING.sub(b"", body), digest_size=16), status)
+
+
+def finish(body: bytes, digest: hashlib.blake2b, status: int = 200) -> AnyResponse:
+    response = Response(
+        body,
+        status,
+        content_type="application/json",
+        headers={"Cache-Control": "public, no-cache"},
+    )
+    response.set_etag(digest.hexdigest(), weak=True)
+    return response.make_conditional(request)

@@ -33,7 +33,6 @@ from web.api.shapes import (
     Currency,
     Exact,
     NotRequired,
-    Page,
     Share,
     Time,
     TypedDict,
@@ -47,7 +46,6 @@ from web.api.trades import Trade, show_trades
 from web.api.wallets import (
     AverageCost,
     Coverage,
-    HeldWallet,
     Position,
     Reconciliation,
     Wallet,
@@ -128,7 +126,7 @@ class Bot(TypedDict):
     avatarUrl: str | None
     profileUrl: str
     wallet: Annotated[Wallet | None, described("the first one")]
-    wallets: list[HeldWallet]
+    wallets: list[Wallet]
     performance: Annotated[
         Literal["observed", "unverified"], described("unverified: no wallet is connected")
     ]
@@ -191,30 +189,6 @@ class BotDetail(Bot):
     ]
 
 
-class BotPage(Page):
-    """Bots, newest first."""
-
-    data: list[Bot]
-
-
-class PositionPage(Page):
-    """What a bot holds, by mint."""
-
-    data: list[Position]
-
-
-class TokenPage(Page):
-    """What a bot's sales of each token earned, the best first."""
-
-    data: list[TokenResult]
-
-
-class DayPage(Page):
-    """What a bot did by the day, newest first."""
-
-    data: list[DayResult]
-
-
 # ---- bots ----------------------------------------------------------------------------------------
 class RecordRow(NamedTuple):
     """The attachments of a bot together: when the first began (ms), how many were derived, and the
@@ -259,7 +233,7 @@ def show_bots(rows: Sequence[BotRow]) -> list[Bot]:
     ]
 
 
-def _show_record(row: RecordRow | None, told: Told, held: Sequence[HeldWallet]) -> Results | None:
+def _show_record(row: RecordRow | None, told: Told, held: Sequence[Wallet]) -> Results | None:
     if row is None or not row.derived:
         return None
     provisional = is_provisional(_find_coverage(held)) if held else False
@@ -268,13 +242,13 @@ def _show_record(row: RecordRow | None, told: Told, held: Sequence[HeldWallet]) 
     )
 
 
-def _find_coverage(held: Sequence[HeldWallet]) -> Coverage:
+def _find_coverage(held: Sequence[Wallet]) -> Coverage:
     return find_least(one["coverage"] for one in held)
 
 
 def _show_bot(
     row: BotRow,
-    held: list[HeldWallet],
+    held: list[Wallet],
     told: Told,
     record: Results | None,
     copying: CopySize | None,

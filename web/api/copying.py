@@ -56,13 +56,6 @@ class CopySize(TypedDict):
     ]
 
 
-class ExcludedCount(TypedDict):
-    """How many parts of sales were left out for a reason."""
-
-    reason: Excluded
-    count: int
-
-
 class Copying(TypedDict):
     """What a follower right behind a bot would have got from the pools, from their reserves in the
     bot's transactions: with no delay and nobody in between. Simulated; nothing is ranked by it.
@@ -75,7 +68,9 @@ class Copying(TypedDict):
     topTokenPct: Annotated[
         int | None, described("the largest gain of a token among all gains; null without one")
     ]
-    excluded: list[ExcludedCount]
+    excluded: Annotated[
+        dict[Excluded, int], described("how many parts of sales were left out, by reason")
+    ]
 
 
 class TotalRow(NamedTuple):
@@ -118,7 +113,7 @@ def find_copying(bot_id: int) -> Copying:
         "sales": shown.sales if shown else 0,
         "tokens": shown.tokens if shown else 0,
         "topTokenPct": shown.top_token if shown else None,
-        "excluded": [{"reason": reason, "count": count} for reason, count in excluded],
+        "excluded": {reason: count for reason, count in excluded},
     }
 
 

@@ -9,10 +9,8 @@ from flask import Blueprint
 from peewee import PeeweeException
 from werkzeug.wrappers import Response
 
-from accounts import quotas
 from chain.amounts import exact
 from chain.ledger.coverage import NEAR_LIMIT_PERCENT
-from chain.reading.programs import table
 from chain.reading.quotes import MONEYS
 from chain.stored.attachments import COUNT_HELD, IS_HELD
 from chain.stored.columns import WALLET_PARTS
@@ -22,18 +20,11 @@ from models import IS_PROGRAM
 from storage import counters, database
 from storage.rows import select, select_value
 from storage.trouble import TROUBLES, name_trouble
-from web.api.legacy import respond
-from web.api.market import (
-    DiscoveryHealth,
-    FeedHealth,
-    ProviderBudget,
-    read_details,
-    show_market_health,
-)
+from web.api.answers import respond
+from web.api.market import FeedHealth, ProviderBudget, read_details, show_market_health
 from web.api.serialize import count_seconds, show_time
 from web.api.shapes import (
     Address,
-    Currency,
     Exact,
     NotRequired,
     Signature,
@@ -43,7 +34,6 @@ from web.api.shapes import (
     described,
 )
 from web.server.application import find_app
-from web.server.connections import MAX_OF_ADDRESS
 
 blueprint = Blueprint("health", __name__)
 # Troubles that end only when the operator acts.
@@ -67,66 +57,24 @@ class JobHealth(TypedDict):
     lastError: str | None
 
 
-class EngineHealth(TypedDict):
-    """The heartbeat of the paper engine."""
-
-    heartbeatAt: Time | None
-    ageSeconds: int | None
-    state: JobState
-
-
-class WalletLag(TypedDict):
-    """How far behind one wallet is."""
+class WalletNote(TypedDict):
+    """Something about one wallet; which members it has is said at each list."""
 
     wallet: Address
-    lagSeconds: Annotated[int | None, described("since it was polled; null while it never was")]
-    pending: int
-
-
-class TroubledWallet(TypedDict):
-    """A wallet that the observer can't update right now. Other wallets are not affected."""
-
-    wallet: Address
-    reason: str
-    since: Time
-    tries: Annotated[int, described("consecutive failures; the observer retries with backoff")]
-
-
-class RefusedReceipt(TypedDict):
-    """A receipt nothing could be derived from."""
-
-    wallet: Address
-    signature: Signature
-    slot: int
-    reason: str
-
-
-class CurrencyDifference(TypedDict):
-    """What books in a stablecoin leave over."""
-
-    currency: Currency
-    mint: Address
-    differenceRaw: Whole
-    difference: Exact
-
-
-class WalletDifference(TypedDict):
-    """A wallet whose books do not close, though no transaction is missing: to the lamport, or to
-    the raw unit of a stablecoin.
-    """
-
-    wallet: Address
-    differenceLamports: Whole
-    byCurrency: list[CurrencyDifference]
-
-
-class WalletNearLimit(TypedDict):
-    """A wallet that used 80% or more of the limit on transactions or on token accounts. At 100%
-    the oldest transactions, or accounts of tokens it never traded, may be left out.
-    """
-
-    wallet: Address
-    percent: int
+    lagSeconds: NotRequired[
+        Annotated[int | None, described("since it was polled; null while it never was")]
+    ]
+    pending: NotRequired[Annotated[int, described("transactions not read yet")]]
+    signature: NotRequired[Signature]
+    slot: NotRequired[int]
+    reason: NotRequired[str]
+    since: NotRequired[Time]
+    tries: NotRequired[
+        Annotated[int, described("consecutive failures; the observer retries with backoff")]
+    ]
+    percent: NotRequired[int]
+    differenceLamports: NotRequired[Whole]
+    byCurrency: NotRequired[Annotated[dict[str, Exact], described("the same in stablecoins")]]
 
 
 class BellHealth(TypedDict):
@@ -148,18 +96,37 @@ class ObserverHealth(JobHealth):
     wallets: int
     lagSeconds: Annotated[int | None, described("of the wallet polled longest ago")]
     pending: int
-    byWallet: Annotated[list[WalletLag], described("the ones polled longest ago")]
+    byWallet: Annotated[
+        list[WalletNote], described("the ones polled longest ago: lagSeconds, pending")
+    ]
     damagedCoverage: Annotated[
         list[Address],
         described("wallets in byWallet with unreadable coverage; the next poll rebuilds it"),
     ]
-    refused: list[RefusedReceipt]
-    nearLimit: Annotated[list[WalletNearLimit], described("wallets near MAX_RECEIPTS_PER_WALLET")]
+    refused: Annotated[
+        list[WalletNote],
+        described("transactions nothing could be derived from: signature, slot, reason"),
+    ]
+    nearLimit: Annotated[
+        list[WalletNote],
+        described(
+            "wallets that used 80% or more of MAX_RECEIPTS_PER_WALLET or of the limit on token"
+            " accounts: percent. At 100% the oldest transactions, or accounts of tokens it never"
+            " traded, may be left out"
+        ),
+    ]
     troubled: Annotated[
-        list[TroubledWallet], described("wallets that the observer can't update right now")
+        list[WalletNote],
+        described("wallets that the observer can't update right now: reason, since, tries"),
     ]
     troubledWallets: int
-    differences: Annotated[list[WalletDifference], described("a bug: please report it")]
+    differences: Annotated[
+        list[WalletNote],
+        described(
+            "wallets whose books don't close though no transaction is missing: differenceLamports,"
+            " byCurrency. A bug: please report it"
+        ),
+    ]
     walletsWithDifference: int
     requestsLastMinute: Annotated[
         int | None, described("that nodes were asked; null before the first pass")
@@ -175,8 +142,8 @@ class ObserverHealth(JobHealth):
 class ScoutHealth(JobHealth):
     """The job that looks at the market."""
 
-    discovery: DiscoveryHealth
-    safety: FeedHealth
+    discovery: Annotated[FeedHealth, described("finding and pricing tokens")]
+    safety: Annotated[FeedHealth, described("reading their mint accounts")]
     budgets: Annotated[
         dict[str, ProviderBudget], described("by provider; empty before the first pass")
     ]
@@ -199,66 +166,23 @@ class DatabaseHealth(TypedDict):
     problem: Annotated[str | None, described("why it is not writable, in a sentence")]
 
 
-class AllowanceHealth(TypedDict):
-    """The counters of the allowance: without them no keyed request is served."""
-
-    ok: bool
-    store: Literal["file", "redis"]
-
-
-class QuotaUse(TypedDict):
-    """A quota of owners, none of whom is named."""
-
-    quota: str
-    setting: Annotated[str, described("the operator's setting of it")]
-    limit: int
-    mostUsed: Annotated[int, described("by the owner who uses most of it")]
-    ownersAtLimit: int
-
-
-class UseHealth(TypedDict):
-    """How much of the instance is used."""
-
-    databaseBytes: int
-    quotas: list[QuotaUse]
-
-
-class ConnectionsHealth(TypedDict):
-    """Connections of clients, in all workers."""
-
-    maxPerAddress: Annotated[
-        int | None, described("open at once from one address, in each worker; null behind a proxy")
-    ]
-    closed: Annotated[int, described("closed since the start, for an address that had too many")]
-
-
-class ProgramsHealth(TypedDict):
-    """What the operator added to the built-in table of programs."""
-
-    markers: Annotated[
-        list[Address],
-        described("EXTRA_SWAP_PROGRAMS: any transaction that calls one of them counts as a trade"),
-    ]
-    added: Annotated[int, described("programs that DATA_DIR/programs.csv adds to the table")]
-
-
 class Health(TypedDict):
     """Whether this instance serves, and how its jobs are. Jobs are left out while it is down."""
 
     status: Literal["ok", "degraded", "down"]
     mode: Annotated[Literal["simulated"], described("of the engine: it never trades")]
     simulated: Annotated[bool, described("always true: nothing here was traded")]
-    engine: NotRequired[Annotated[EngineHealth, described("the engine's heartbeat")]]
+    engine: NotRequired[Annotated[JobHealth, described("the engine's heartbeat")]]
     strategyEngine: NotRequired[Annotated[JobHealth, described("the job that plays paper mode")]]
     walletObserver: NotRequired[
         Annotated[ObserverHealth, described("the job that observes wallets")]
     ]
     scout: NotRequired[Annotated[ScoutHealth, described("the job that looks at the market")]]
     database: DatabaseHealth
-    allowance: AllowanceHealth
-    connections: ConnectionsHealth
-    programs: ProgramsHealth
-    use: NotRequired[Annotated[UseHealth, described("how much of the instance is used")]]
+    allowanceOk: Annotated[
+        bool, described("requests can be counted; if not, no keyed request is served")
+    ]
+    allowanceStore: Literal["file", "redis"]
     version: str
 
 
@@ -369,29 +293,25 @@ def read_health(now: int) -> tuple[dict[str, Any], int]:
         shown = check_instance(now)
     except PeeweeException as error:
         trouble = name_trouble(error, config.data_dir)
-        shown = {**show_unreachable(trouble), "allowance": show_allowance(now)}
+        shown = {**show_unreachable(trouble), **show_allowance(now)}
     status = 503 if shown["status"] == "down" else 200
-    return {
-        **shown,
-        "connections": show_connections(config),
-        "programs": show_programs(config),
-        "simulated": True,
-    }, status
+    return {**shown, "simulated": True}, status
 
 
 def check_instance(now: int) -> dict[str, Any]:
-    """Make the health object with its `allowance`: what pages and programs are told alike."""
+    """Make the health object, for pages and programs."""
     shown, allowance = check_health(find_app().settings, now), show_allowance(now)
     # Pages are served then, but the keyed interface answers 503.
-    if not allowance["ok"] and shown["status"] == "ok":
+    if not allowance["allowanceOk"] and shown["status"] == "ok":
         shown["status"] = "degraded"
-    return {**shown, "allowance": allowance}
+    return {**shown, **allowance}
 
 
 def show_allowance(now: int) -> dict[str, Any]:
     """Show whether requests can be counted, and where."""
     store = find_app().allowance.store
-    return {"ok": counters.find_problem(store, now / 1000) is None, "store": store.name}
+    is_ok = counters.find_problem(store, now / 1000) is None
+    return {"allowanceOk": is_ok, "allowanceStore": store.name}
 
 
 def show_unreachable(trouble: str) -> dict[str, Any]:
@@ -403,18 +323,6 @@ def show_unreachable(trouble: str) -> dict[str, Any]:
         **show_writing(trouble),
     }
     return {"status": "down", "mode": "simulated", "database": known, "version": VERSION}
-
-
-def show_connections(config: Config) -> dict[str, Any]:
-    """Show how many connections an address may have in each worker, and how many were closed."""
-    most = None if config.trusted_proxies else MAX_OF_ADDRESS
-    return {"maxPerAddress": most, "closed": find_app().crowded_out}
-
-
-def show_programs(config: Config) -> dict[str, Any]:
-    """Which programs mark trades here, and how many the operator added to the table."""
-    programs = table(config.extra_swap_programs, config.added_programs)
-    return {"markers": sorted(programs.markers), "added": len(programs.added)}
 
 
 def show_writing(trouble: str | None) -> dict[str, Any]:
@@ -435,7 +343,7 @@ def check_health(config: Config, now: int) -> dict[str, Any]:
     return {
         "status": "down" if trouble in DOWN else status,
         "mode": "simulated",
-        "engine": {name: engine[name] for name in ("heartbeatAt", "ageSeconds", "state")},
+        "engine": engine,
         "strategyEngine": engine,
         "walletObserver": {
             **observer,
@@ -452,29 +360,15 @@ def check_health(config: Config, now: int) -> dict[str, Any]:
             "journal": database.journal(),
             **show_writing(trouble),
         },
-        "use": show_use(config, now),
         "version": VERSION,
     }
 
 
-def show_use(config: Config, now: int) -> dict[str, Any]:
-    """Show the bytes of the database, and of each quota the most that one owner uses. No owner is
-    named.
-    """
-    uses = quotas.list_use(database.execute_sql, config, now)
-    return {
-        "databaseBytes": sum(size for _, size in database.list_sizes()),
-        "quotas": [
-            {
-                "quota": use.quota,
-                "setting": use.setting,
-                "limit": use.limit,
-                "mostUsed": use.used,
-                "ownersAtLimit": use.owners_at_limit,
-            }
-            for use in uses
-        ],
-    }
+def show_scout(now: int) -> dict[str, Any]:
+    """Make the ScoutHealth."""
+    jobs = {row.name: row for row in select(JobRow, JOBS)}
+    seconds = find_app().settings.scout_interval_seconds
+    return {**_show_job(jobs.get("scout"), seconds, now), **show_market_health(now)}
 
 
 def _show_job(row: JobRow | None, interval_seconds: float, now: int) -> dict[str, Any]:
@@ -569,16 +463,11 @@ def _show_differences() -> dict[str, Any]:
             {
                 "wallet": row.address,
                 "differenceLamports": str(row.imbalance),
-                "byCurrency": [
-                    {
-                        "currency": MONEYS[money].symbol,
-                        "mint": money,
-                        "differenceRaw": str(raw),
-                        "difference": exact(raw, MONEYS[money].decimals),
-                    }
+                "byCurrency": {
+                    MONEYS[money].symbol: exact(raw, MONEYS[money].decimals)
                     for money, raw in (row.quote_imbalance or {}).items()
                     if money in MONEYS
-                ],
+                },
             }
             for row in select(DifferenceRow, DIFFERENCES, (MAX_WALLETS,))
         ],

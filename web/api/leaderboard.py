@@ -115,17 +115,6 @@ class LeaderboardEntry(TypedDict):
     maxDrawdownRaw: NotRequired[Annotated[Whole | None, InCurrency]]
 
 
-class Connected(TypedDict):
-    """All wallets that were ever connected to this instance, disconnected ones included."""
-
-    walletsEver: int
-    walletsHeld: Annotated[int, described("those that a bot holds now")]
-    walletsObserved: Annotated[int, described("those with a forward record")]
-    medianRealizedLamports: Annotated[
-        Whole | None, described("of what each of those realized while bots held it")
-    ]
-
-
 class Leaderboard(Page):
     """Proven wallets with a rank, then claimed ones; then those without a rank, likewise."""
 
@@ -135,7 +124,6 @@ class Leaderboard(Page):
     sort: Sort
     window: Window
     currency: Currency
-    instance: Connected
 
 
 class Board(NamedTuple):

@@ -3,47 +3,22 @@ asks nobody.
 """
 
 import hashlib
-import re
 import time
 from collections.abc import Callable
 from typing import Any
 
 import orjson
 from flask import Blueprint, request
-from flask import Response as FlaskResponse
 from werkzeug.wrappers import Response
 
 from accounts.problem import Problem
-from web.api import market, paging, paper, paper_records
+from web.api import health, market, paging, paper, paper_records
+from web.api.answers import PASSING, finish, respond
 from web.api.serialize import show_time
 from web.server.application import find_app
 
 blueprint = Blueprint("legacy", __name__, url_prefix="/api")
 SCOPE = ("paper feed",)
-# Fields that move with the clock alone, with their values. A quote inside a text is escaped, so no
-# text can look like one.
-PASSING = re.compile(
-    rb'"(?:asOf|markAgeSeconds|ageSeconds|lagSeconds|heartbeatAt)":(?:"[^"]*"|[^",{}\[\]]+)'
-)
-
-
-def respond(shown: dict[str, Any], status: int = 200) -> Response:
-    """Answer JSON, or 304. The ETag is over what does not merely grow older; it is weak, for `asOf`
-    differs behind an equal one.
-    """
-    body = orjson.dumps(shown)
-    return _finish(body, hashlib.blake2b(PASSING.sub(b"", body), digest_size=16), status)
-
-
-def _finish(body: bytes, digest: hashlib.blake2b, status: int = 200) -> Response:
-    response = FlaskResponse(
-        body,
-        status,
-        content_type="application/json",
-        headers={"Cache-Control": "public, no-cache"},
-    )
-    response.set_etag(digest.hexdigest(), weak=True)
-    return response.make_conditional(request)
 
 
 def _now() -> int:
@@ -53,47 +28,78 @@ def _now() -> int:
 @blueprint.get("/traders")
 def list_traders() -> Response:
     """Answer all paper traders that play."""
-    return respond({"data": paper.list_traders(), "asOf": show_time(_now()), "simulated": True})
+    traders = paper.list_traders()
+    return respond(show_page(traders, len(traders), None))
+
+
+def show_page(rows: Any, limit: int, next_cursor: str | None) -> dict[str, Any]:
+    """Make a Page of simulated rows."""
+    return {
+        "data": rows,
+        "nextCursor": next_cursor,
+        "limit": limit,
+        "asOf": show_time(_now()),
+        "simulated": True,
+    }
 
 
 @blueprint.get("/traders/<uid>")
 def show_one_trader(uid: str) -> Response:
-    """Answer one paper trader with everything it noted and did."""
+    """Answer one paper trader with the latest of what it noted and did, in short."""
     now = _now()
     trader = paper.find_trader(uid, now)
     if trader is None:
         raise Problem("not_found", "there is no such trader")
-    return respond({**trader, "asOf": show_time(now)})
+    return respond({**shorten(trader), "asOf": show_time(now)})
 
 
-# By the name in the address: what reads a page, and what its answer holds beside.
-LISTS: dict[str, tuple[Callable[..., list[paper.Placed]], Callable[[], dict[str, Any]]]] = {
-    "closes": (paper.list_closes, lambda: {"models": paper_records.show_models()}),
-    "diary": (paper.list_diary, dict),
-    "posts": (paper.list_own_posts, dict),
+# Of the rows of a detail what its lists alone have.
+LISTED_ONLY = {
+    "closes": ("decimals", "period", "pipeline", "reviewOpenedAt"),
+    "fills": (
+        *("amountRaw", "solLamports", "slippageLamports", "feesLamports", "rentLamports"),
+        *("failed", "model", "simulated"),
+    ),
+    "diary": ("mint", "symbol", "facts", "period"),
+    "posts": (
+        *("botId", "botName", "eventId", "signature", "reason", "family", "ownStrategy", "source"),
+        *("verified", "verification", "eventAt", "tokenAddresses", "provenance", "receipt"),
+    ),
+}
+
+
+def shorten(shown: dict[str, Any]) -> dict[str, Any]:
+    """Return a trader, or a row of its lists, without what only the lists have."""
+    return {name: _cut(value, LISTED_ONLY.get(name)) for name, value in shown.items()}
+
+
+def _cut(value: Any, left_out: tuple[str, ...] | None) -> Any:
+    if left_out is None:
+        return value
+    return [shorten({n: one for n, one in row.items() if n not in left_out}) for row in value]
+
+
+# By the name in the address.
+LISTS: dict[str, Callable[..., list[paper.Placed]]] = {
+    "closes": paper.list_closes,
+    "diary": paper.list_diary,
+    "posts": paper.list_own_posts,
 }
 
 
 @blueprint.get("/traders/<uid>/<any(closes, diary, posts):name>")
 def list_of_trader(uid: str, name: str) -> Response:
     """Answer a page of a trader's closes, diary or posts, newest first."""
-    row, (read, beside) = paper.find_row(uid), LISTS[name]
+    row = paper.find_row(uid)
     if row is None:
         raise Problem("not_found", "there is no such trader")
     limit, cursor = paging.read_limit(request.args), request.args.get("cursor")
     secret, scope = find_app().secret, (f"trader {name}", uid)
     before = None if cursor is None else paging.read_position(secret, scope, cursor, paper.Place)
-    found, more = paging.cut_page(read(row, limit + 1, before), limit)
-    return respond(
-        {
-            "data": [one.shown for one in found],
-            **beside(),
-            "nextCursor": paging.write_cursor(secret, scope, found[-1].place) if more else None,
-            "limit": limit,
-            "asOf": show_time(_now()),
-            "simulated": True,
-        }
-    )
+    found, more = paging.cut_page(LISTS[name](row, limit + 1, before), limit)
+    following = paging.write_cursor(secret, scope, found[-1].place) if more else None
+    page = show_page([one.shown for one in found], limit, following)
+    return respond({**page, "models": paper_records.show_models()} if name == "closes" else page)
 
 
 @blueprint.get("/feed")
@@ -104,15 +110,7 @@ def list_feed() -> Response:
     before = None if cursor is None else paging.read_cursor(secret, SCOPE, cursor)[0]
     posts, more = paging.cut_page(paper.list_posts(limit + 1, before), limit)
     following = paging.write_cursor(secret, SCOPE, (posts[-1].number,)) if more else None
-    return respond(
-        {
-            "data": [post.shown for post in posts],
-            "nextCursor": following,
-            "limit": limit,
-            "asOf": show_time(_now()),
-            "simulated": True,
-        }
-    )
+    return respond(show_page([post.shown for post in posts], limit, following))
 
 
 @blueprint.get("/market")
@@ -123,18 +121,12 @@ def list_market() -> Response:
     # Two megabytes of a thousand tokens: written once, and all of it lasts, so nothing looks
     # through it for what merely grows older.
     data = orjson.dumps([{**entry, "simulated": True} for entry in entries])
-    health = orjson.dumps(market.show_market_health(now))
-    body = orjson.dumps(
-        {
-            "data": orjson.Fragment(data),
-            "health": orjson.Fragment(health),
-            "asOf": show_time(now),
-            "simulated": True,
-        }
-    )
+    scout = orjson.dumps(health.show_scout(now))
+    page = show_page(orjson.Fragment(data), len(entries), None)
+    body = orjson.dumps({**page, "health": orjson.Fragment(scout)})
     digest = hashlib.blake2b(data, digest_size=16)
-    digest.update(PASSING.sub(b"", health))
-    return _finish(body, digest)
+    digest.update(PASSING.sub(b"", scout))
+    return finish(body, digest)
 
 
 @blueprint.get("/strategies")

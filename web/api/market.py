@@ -9,7 +9,7 @@ from chain.symbols import mark_name, show_symbol
 from storage.rows import select, select_many, select_one, select_value, write_marks
 from storage.stored import make_object, make_shape, read_stored
 from web.api.serialize import count_seconds, show_time
-from web.api.shapes import Address, Exact, NotRequired, Page, Time, TypedDict, described
+from web.api.shapes import Address, Exact, NotRequired, Time, TypedDict, described
 
 NOT_CHECKED = [
     "holder_concentration",
@@ -64,13 +64,7 @@ class MarketEntry(TypedDict):
     notChecked: Annotated[list[str], described("risks that the checks don't cover")]
     asOf: Annotated[Time, described("when the prices were taken")]
     stale: Annotated[bool, described("the prices are older than they should be")]
-
-
-class Market(Page):
-    """Tokens the scout discovered, newest first."""
-
-    data: list[MarketEntry]
-    note: NotRequired[Annotated[str, described("why there is none")]]
+    simulated: NotRequired[Annotated[bool, described("always true in paper mode, else left out")]]
 
 
 class FeedHealth(TypedDict):
@@ -82,12 +76,9 @@ class FeedHealth(TypedDict):
     lastAttemptAt: Time | None
     lastError: str | None
     droppedRows: Annotated[int, described("unreadable rows of the last answers, left out")]
-
-
-class DiscoveryHealth(FeedHealth):
-    """Finding and pricing tokens."""
-
-    feeds: Annotated[dict[str, FeedHealth], described("by question and provider")]
+    feeds: NotRequired[
+        Annotated[dict[str, "FeedHealth"], described("of discovery: by question and provider")]
+    ]
 
 
 class ProviderBudget(TypedDict):
@@ -100,16 +91,6 @@ class ProviderBudget(TypedDict):
         described("how often its limits, or a Retry-After, postponed requests to a later pass"),
     ]
     heldBackAt: Annotated[Time | None, described("when that last happened today")]
-
-
-class MarketHealth(TypedDict):
-    """How the scout's work goes."""
-
-    discovery: DiscoveryHealth
-    safety: FeedHealth
-    budgets: Annotated[
-        dict[str, ProviderBudget], described("by provider; empty before the first pass")
-    ]
 
 
 class MarketPosition(NamedTuple):

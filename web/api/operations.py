@@ -10,6 +10,9 @@ from web.api import paper_shapes as paper
 from web.api.leaderboard import CURRENCIES, OWNERSHIPS, RECORDS, SORTS
 from web.api.look_back import EVERY_TRADE, MAX_LOOK_BACK, TRADE_KINDS
 from web.api.queries import POST_STATUSES
+from web.api.shapes import Page
+from web.api.token_results import TokenResult
+from web.api.wallets import Position
 
 # A part of the OpenAPI document.
 Json = dict[str, Any]
@@ -47,8 +50,9 @@ LAST_EVENT_ID = {
 class Operation:
     """One route of the interface.
 
-    `answer` is its shape (None: a stream of events), `refusals` are the codes it may answer beside
-    those every route may. `name` is the method that generated clients have for it.
+    `answer` is its shape (None: a stream of events), of a Page with the shape of its `rows`;
+    `refusals` are the codes it may answer beside those every route may. `name` is the method that
+    generated clients have for it.
     """
 
     method: str
@@ -62,17 +66,13 @@ class Operation:
     refusals: tuple[str, ...] = ()
     body: type[PostBody] | None = None
     keyed: bool = True
+    rows: Any = None
 
 
 def query(name: str, schema: Json, description: str, required: bool = False) -> Json:
     """Describe a parameter of the query."""
-    return {
-        "name": name,
-        "in": "query",
-        "schema": schema,
-        "description": description,
-        "required": required,
-    }
+    told = {"name": name, "in": "query", "schema": schema, "description": description}
+    return {**told, "required": True} if required else told
 
 
 def identifier(noun: str) -> Json:
@@ -118,6 +118,8 @@ IDEMPOTENCY_KEY = {
     "schema": {"type": "string", "minLength": 1, "maxLength": 128},
     "description": "instead of eventId in the body",
 }
+# Those that several operations take.
+SHARED = {one["name"]: one for one in (LIMIT, CURSOR, SINCE, MINT, BOT, CURRENCY)}
 FOLLOWING = (
     "To follow, begin with the newestCursor of any answer and pass each answer's "
     "newestCursor as `since` to the next request: each item comes once."
@@ -130,9 +132,10 @@ OPERATIONS = [
         "Influencers",
         "All bots, newest first",
         "Profile, observed results and how complete the observed history of each is.",
-        bots.BotPage,
+        Page,
         (LIMIT, CURSOR),
         PAGED,
+        rows=bots.Bot,
     ),
     Operation(
         "get",
@@ -156,9 +159,10 @@ OPERATIONS = [
         "Influencers",
         "What a bot holds, by mint",
         "Tokens held by observed trades, with their known cost and an estimate.",
-        bots.PositionPage,
+        Page,
         (identifier("bot"), LIMIT, CURSOR),
         ("not_found", *PAGED),
+        rows=Position,
     ),
     Operation(
         "get",
@@ -167,9 +171,10 @@ OPERATIONS = [
         "Influencers",
         "What a bot's sales of each token earned, the best first",
         "All tokens with a result in SOL.",
-        bots.TokenPage,
+        Page,
         (identifier("bot"), LIMIT, CURSOR),
         ("not_found", *PAGED),
+        rows=TokenResult,
     ),
     Operation(
         "get",
@@ -178,9 +183,10 @@ OPERATIONS = [
         "Influencers",
         "What a bot did by the day, newest first",
         "UTC days with trades in one currency, SOL by default.",
-        bots.DayPage,
+        Page,
         (identifier("bot"), CURRENCY, LIMIT, CURSOR),
         ("not_found", *PAGED),
+        rows=bots.DayResult,
     ),
     Operation(
         "get",
@@ -201,7 +207,7 @@ OPERATIONS = [
         "Posts",
         "Latest posts, newest first",
         FOLLOWING,
-        posts.Feed,
+        Page,
         (
             BOT,
             MINT,
@@ -211,6 +217,7 @@ OPERATIONS = [
             SINCE,
         ),
         PAGED,
+        rows=posts.Post,
     ),
     Operation(
         "get",
@@ -244,7 +251,7 @@ OPERATIONS = [
         "Publish a post; an identical retry answers 200 and the same post",
         "Needs a publishing key. The event id identifies this update for good: after a timeout, "
         "send the same request again. Nothing in the request can make a post verified.",
-        posts.PublishedPost,
+        posts.Post,
         (IDEMPOTENCY_KEY,),
         (
             "invalid_json",
@@ -317,9 +324,10 @@ OPERATIONS = [
         "Market",
         "Tokens the scout discovered, with structural checks",
         "From the scout's cache, newest discovery first; asking causes no request elsewhere.",
-        market.Market,
+        Page,
         (LIMIT, CURSOR),
         PAGED,
+        rows=market.MarketEntry,
     ),
     Operation(
         "get",
@@ -329,13 +337,14 @@ OPERATIONS = [
         "Bots, paper traders, tokens, trades and posts that a query names",
         "Bots by name, handle or wallet address; tokens by ticker, name or address; trades by "
         "signature; posts by whole words, all of which they hold. Posts come last, newest first.",
-        search.SearchPage,
+        Page,
         (
             query("q", {"type": "string", "minLength": 1, "maxLength": 200}, "the query", True),
             LIMIT,
             CURSOR,
         ),
         PAGED,
+        rows=search.SearchHit,
     ),
     Operation(
         "get",
@@ -353,8 +362,9 @@ OPERATIONS = [
         "Paper mode",
         "All paper traders (simulated)",
         "Settings, voice and simulated performance; what is under review is withheld.",
-        paper.TraderList,
+        Page,
         keyed=False,
+        rows=paper.Trader,
     ),
     Operation(
         "get",
@@ -376,15 +386,16 @@ OPERATIONS = [
             "Paper mode",
             f"All {what}, newest first (simulated)",
             "The detail has the latest 20 of them.",
-            shape,
+            Page,
             (identifier("trader"), LIMIT, CURSOR),
             ("not_found", *PAGED),
             keyed=False,
+            rows=rows,
         )
-        for name, operation, what, shape in (
-            ("closes", "listTraderCloses", "closes of a trader", paper.ClosePage),
-            ("diary", "listTraderDiary", "lines of a trader's diary", paper.DiaryPage),
-            ("posts", "listTraderPosts", "posts of a trader", paper.PaperFeed),
+        for name, operation, what, rows in (
+            ("closes", "listTraderCloses", "closes of a trader", paper.PaperClose),
+            ("diary", "listTraderDiary", "lines of a trader's diary", paper.DiaryLine),
+            ("posts", "listTraderPosts", "posts of a trader", paper.PaperPost),
         )
     ),
     Operation(
@@ -394,10 +405,11 @@ OPERATIONS = [
         "Paper mode",
         "Posts of paper mode, newest first (simulated)",
         "Of paper traders only; /api/v1/feed has the posts of bots.",
-        paper.PaperFeed,
+        Page,
         (LIMIT, CURSOR),
         PAGED,
         keyed=False,
+        rows=paper.PaperPost,
     ),
     Operation(
         "get",

@@ -30,10 +30,6 @@ from storage import database
 from storage.rows import select, select_many, select_one
 from web.api.paper_brain import (
     find_close_id,
-    list_fill_errors,
-    name_interval,
-    show_account_figures,
-    show_at_cost,
     show_brain,
     show_line,
 )
@@ -135,10 +131,9 @@ def find_trader(uid: str, now: int) -> Json | None:
     closes = select(CloseRow, CLOSES, (row.id, LAST, LAST, LAST, MAX_CLOSES))
     counted = select_one(TotalsRow, TOTALS, (row.id,)) or TotalsRow(0, 0, 0)
     totals = _read_totals(row.id).get(row.period_id)
-    shown, figures = show_trader(row, totals, sum(map(find_value, held))), show_metrics(row)
+    is_withheld = row.state in SUSPECT
     return {
-        **shown,
-        "performance": {**shown["performance"], **show_account_figures(figures)},
+        **show_trader(row, totals, sum(map(find_value, held))),
         "periods": list(map(show_period, select(PeriodRow, PERIODS, (row.id,)))),
         "positions": [show_position(row.handle, one, now) for one in held],
         "orders": list(map(show_order, select(OrderRow, ORDERS, (row.id,)))),
@@ -149,9 +144,10 @@ def find_trader(uid: str, now: int) -> Json | None:
         "diaryTotal": counted.diary,
         "posts": [one.shown for one in list_own_posts(row, LATEST)],
         "postsTotal": counted.posts,
-        "metrics": figures,
-        "evidence": show_evidence(row),
-        "controls": show_controls(row, figures),
+        "metrics": None if is_withheld else show_metrics(row),
+        "evidence": None if is_withheld else show_evidence(row),
+        "randomEntry": None if is_withheld else show_random_entry(row),
+        **show_rules(row),
         "brain": show_brain(
             row.id,
             [
@@ -192,22 +188,18 @@ def list_own_posts(row: TraderRow, limit: int, before: Place | None = None) -> l
 
 
 def show_metrics(row: TraderRow) -> Json | None:
-    """Make the PaperMetrics of a trader's open account; None while its headline is withheld."""
-    history = None if row.state in SUSPECT else read_history(row.uid)
+    """Make the PaperMetrics of a trader's open account."""
+    history = read_history(row.uid)
     return history and history.show_metrics()
 
 
-def show_evidence(row: TraderRow) -> Json | None:
-    """Make the Evidence of a trader's open account period: what its eligible closes add up to, each
-    figure with its interval. None while its headline is withheld.
-    """
-    if row.state in SUSPECT:
-        return None
+def show_evidence(row: TraderRow) -> Json:
+    """Make the Rates of a trader's open account period."""
     closes = [
         read_close(str(row.id), close)
         for close in select(ComparedRow, PERIOD_CLOSES, (row.period_id,))
     ]
-    return name_interval({**results.describe(closes, row.starting_cash), "simulated": True})
+    return {**results.describe(closes, row.starting_cash), "simulated": True}
 
 
 def _read_totals(trader_id: int | None) -> dict[int, PeriodTotalsRow]:
@@ -431,14 +423,13 @@ def _compare(now: int) -> Compared:
     traders = select(TraderRow, TRADERS + " WHERE t.retired_at IS NULL")
     number = Counter(row.family for row in traders)
     reviewed = Counter(row.family for row in traders if row.state == "under_review")
-    measured = show_measured(now)
     *families, copy = (
         {
             "family": family,
             "traders": number[family],
             "tradersUnderReview": reviewed[family],
             **show_compared(closes[family]),
-            "controls": show_family_controls(random[family]),
+            "randomEntry": describe_random(random[family]),
             "simulated": True,
         }
         for family in (*FAMILIES, COPY)
@@ -449,8 +440,9 @@ def _compare(now: int) -> Compared:
         "families": families,
         "copy": copy,
         "ownTraders": sum(family not in ALL_FAMILIES for family in number.elements()),
-        "fills": measured,
-        "fillErrors": list_fill_errors(measured["venues"]),
+        "model": MODEL,
+        "venues": list_venues(now),
+        "networkCosts": show_costs(),
         "note": brain.NOTE,
         "suggestedStartMode": "guarded",
         "simulated": True,
@@ -473,39 +465,20 @@ def _find_win_rates(traders: list[TraderRow], closes: Iterable[Close]) -> dict[s
 
 def show_compared(closes: list[Close]) -> Json:
     """Make what a Family has of its own closes."""
-    compared = results.compare(closes, _count_accounts(closes) * STARTING_CASH)
-    return {**name_interval(compared), "atCost": show_at_cost(compared["atCosts"])}
+    return results.compare(closes, _count_accounts(closes) * STARTING_CASH)
 
 
 def _count_accounts(closes: list[Close]) -> int:
     return len({close.id for close in closes})
 
 
-NOTE = (
-    "Model error: what swaps got less than the model says of the reserves in their own"
-    " transactions. Closes count only at venues with at least 10 such receipts, nine in ten of"
-    " which are within 3%. Drift: the same against the market snapshot before; it includes what"
-    " the price moved since, and disqualifies no venue."
-)
 # When the recorded transactions were read.
 RECORDED_AT = "2026-11-22T00:00:00.000Z"
 
 
-def show_measured(now: int) -> Json:
-    """Make the MeasuredFills. `now`: ms."""
-    return {
-        "model": MODEL,
-        "venues": show_venues(measured_store.list_errors(now)),
-        "networkCosts": show_costs(),
-        "minReceipts": measured.MIN_RECEIPTS,
-        "maxErrorBps": measured.MAX_ERROR_BPS,
-        "note": NOTE,
-    }
-
-
-def show_venues(found: list[VenueError]) -> list[Json]:
-    """Make the VenueErrors: of each venue the model fits, and of others with receipts."""
-    known = {one.venue: one for one in found}
+def list_venues(now: int) -> list[Json]:
+    """Make the VenueErrors of each venue the model fits, and of others with receipts. `now`: ms."""
+    known = {one.venue: one for one in measured_store.list_errors(now)}
     return [show_venue(venue, known.get(venue)) for venue in sorted({*VENUES, *known})]
 
 
@@ -539,12 +512,6 @@ def show_costs() -> Json:
     }
 
 
-CONTROLS_NOTE = (
-    "What random entries of the same sizes, exits and costs earned, and what holding SOL did."
-    " Results no better than these show no skill."
-)
-
-
 class TwinRow(NamedTuple):
     """The account of a twin. `worth`: lamports that its pools would pay for what it holds."""
 
@@ -571,20 +538,6 @@ SELECT p.twin, d.facts FROM diary_entry d JOIN period p ON p.id = d.period_id
 WHERE p.trader_id = ? AND p.number = ? AND d.kind = 'pause' ORDER BY d.id"""
 
 
-def show_controls(row: TraderRow, figures: Json | None) -> Json:
-    """Make the Controls of a trader's open account. figures: its metrics, None while its headline
-    is withheld, and so is what it would be compared with.
-    """
-    moved = figures and figures["solUsdChangePct"]
-    return {
-        "holdSol": {"returnPct": None if figures is None else 0.0, "usdChangePct": moved},
-        "randomEntry": None if figures is None else show_random_entry(row),
-        "rules": show_rules(row),
-        "note": CONTROLS_NOTE,
-        "simulated": True,
-    }
-
-
 def show_random_entry(row: TraderRow) -> Json | None:
     """Make the RandomEntry: what the accounts of a trader's twins came to, together."""
     accounts = select(TwinRow, TWIN_ACCOUNTS, (row.id, row.period))
@@ -597,25 +550,22 @@ def show_random_entry(row: TraderRow) -> Json | None:
         "accounts": len(accounts),
         "returnPct": find_percentage(gain, start),
         "closes": len(closes),
-        **name_interval(results.describe(closes, start)),
+        **results.describe(closes, start),
         "simulated": True,
     }
 
 
-def show_rules(row: TraderRow) -> list[Json]:
+def show_rules(row: TraderRow) -> Json:
     """Return how often each adaptive rule fired, for the trader and for a twin on average."""
-    fired = {whose: Counter[str]() for whose in ("trader", "twins")}
+    own, random = Counter[str](), Counter[str]()
     for one in select(FiredRow, FIRED, (row.id, row.period)):
-        whose = fired["twins" if one.twin else "trader"]
-        whose[one.facts.get("rule", "")] += one.facts.get("what") in ("begun", "observed")
-    return [
-        {
-            "rule": rule.name,
-            "fired": fired["trader"][rule.name],
-            "firedOnTwin": round(fired["twins"][rule.name] / TWINS, 2),
-        }
-        for rule in guard.RULES
-    ]
+        fired = one.facts.get("what") in ("begun", "observed")
+        (random if one.twin else own)[one.facts.get("rule", "")] += fired
+    names = [rule.name for rule in guard.RULES]
+    return {
+        "rulesFired": {name: own[name] for name in names},
+        "rulesFiredAtRandom": {name: round(random[name] / TWINS, 2) for name in names},
+    }
 
 
 def list_random(trader_id: int, period: int) -> list[Close]:
@@ -624,13 +574,7 @@ def list_random(trader_id: int, period: int) -> list[Close]:
     return [read_close(str(trader_id), row) for row in rows]
 
 
-def show_family_controls(closes: list[Close]) -> Json:
-    """Make the FamilyControls: what the twins of a family's traders closed."""
+def describe_random(closes: list[Close]) -> Json:
+    """Make the Rates of what the twins of a family's traders closed."""
     start = _count_accounts(closes) * TWINS * STARTING_CASH
-    return {
-        "holdSol": {"returnPct": 0.0},
-        "randomEntry": {
-            **name_interval(results.describe(closes, start)),
-            "simulated": True,
-        },
-    }
+    return {**results.describe(closes, start), "simulated": True}

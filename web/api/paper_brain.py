@@ -1,13 +1,13 @@
 """The diary of a paper trader and what its closes have taught it, as JSON. All simulated."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from paper import brain, diary, guard
 from paper.account import Close, public_id
 from storage.rows import select
 from web.api.paper_statements import PAUSES_AND_LESSONS, DiaryRow
-from web.api.serialize import show_sol, show_time
+from web.api.serialize import show_time
 
 Json = dict[str, Any]
 TIMES = ("until", "expiresAt")
@@ -61,7 +61,6 @@ def show_brain(trader_id: int, closes: list[Close], control: list[Close], now: i
             one.text,
             one.n,
             one.window_ms,
-            one.close_ids,
             one.created_at,
             one.expires_at,
             one.evidence,
@@ -88,22 +87,21 @@ def _list_notes(trader_id: int, now: int) -> tuple[list[DiaryRow], list[DiaryRow
 
 def _show_noted_lesson(note: DiaryRow) -> Json:
     facts = note.facts
-    return _show_lesson(
+    shown = _show_lesson(
         facts["text"],
         facts["n"],
         facts["windowMs"],
-        facts["closeIds"],
         note.at,
         facts["expiresAt"],
         facts.get("evidence"),
     )
+    return {**shown, "closeIds": facts["closeIds"]}
 
 
 def _show_lesson(
     text: str,
     n: int,
     window_ms: int,
-    close_ids: Any,
     created_at: int,
     expires_at: int,
     evidence: Mapping[str, Any] | None,
@@ -112,10 +110,9 @@ def _show_lesson(
         "text": text,
         "n": n,
         "window": f"{window_ms // guard.DAY_MS}d",
-        "closeIds": list(close_ids),
         "createdAt": show_time(created_at),
         "expiresAt": show_time(expires_at),
-        "evidence": evidence and name_interval(evidence),
+        "evidence": evidence,
         "simulated": True,
     }
 
@@ -133,60 +130,4 @@ def _show_pause(note: DiaryRow) -> Json:
         "createdAt": show_time(note.at),
         "expiresAt": show_time(facts["until"]),
         "simulated": True,
-    }
-
-
-# What every interval is.
-INTERVAL = {"method": "Student t over days", "level": 95}
-# Of a performance, in this order.
-ACCOUNT_FIGURES = (
-    *("maxDrawdownPct", "sharpeDaily", "sortinoDaily", "expectancySol", "profitFactor"),
-    *("exposurePct", "feeShare"),
-)
-
-
-def name_interval(figures: Mapping[str, Any]) -> Json:
-    """Return figures with what their intervals are; those of what is beside them, too. Stored ones
-    say it in words.
-    """
-    shown = {**figures, "interval": INTERVAL}
-    beside = figures.get("randomEntry")
-    return {**shown, "randomEntry": name_interval(beside)} if beside else shown
-
-
-def show_at_cost(at_costs: Sequence[Json]) -> Json:
-    """Make the AtCost: {"1x": what closes came to at their costs, "2x": at twice these, ...}."""
-    return {
-        f"{one['costs']}x": {name: value for name, value in one.items() if name != "costs"}
-        for one in at_costs
-    }
-
-
-def list_fill_errors(venues: Sequence[Json]) -> list[Json]:
-    """Make the FillErrors of VenueErrors."""
-    return [
-        {
-            "venue": one["venue"],
-            "medianBps": one["medianErrorBps"],
-            "p90Bps": one["p90ErrorBps"],
-            "receipts": one["receipts"],
-            "eligible": one["eligible"],
-        }
-        for one in venues
-    ]
-
-
-def show_account_figures(metrics: Json | None) -> Json:
-    """Make the figures of an account from its PaperMetrics; nulls without them."""
-    if metrics is None:
-        return dict.fromkeys(ACCOUNT_FIGURES)
-    expectancy, exposure = metrics["expectancyLamports"], metrics["exposure"]
-    return {
-        "maxDrawdownPct": metrics["maxDrawdownPct"],
-        "sharpeDaily": metrics["sharpePerDay"],
-        "sortinoDaily": metrics["sortinoPerDay"],
-        "expectancySol": None if expectancy is None else show_sol(int(expectancy)),
-        "profitFactor": metrics["profitFactor"],
-        "exposurePct": None if exposure is None else round(100 * exposure, 2),
-        "feeShare": metrics["feeShare"],
     }

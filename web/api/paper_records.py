@@ -6,11 +6,10 @@ from typing import Any
 
 from chain.amounts import exact
 from paper import account, guard
-from paper.account import Close, find_exclusion, public_id
+from paper.account import Close, public_id
 from paper.fill_model import ASSUMPTIONS, MODEL_HASH
 from paper.fills import MODEL
 from paper.market import ALL_SOL, SCALE, percent, value_of
-from paper.results import COST_FACTORS
 from paper.rows import SUSPECT
 from storage.rows import select
 from web.api.paper_statements import (
@@ -135,11 +134,11 @@ def show_closes(trader_id: int, handle: str, rows: list[CloseRow]) -> list[Json]
 
 def show_close(handle: str, row: CloseRow, fills: list[Json]) -> Json:
     """Make the PaperClose."""
-    marks = row.marks or []
-    excluded = find_exclusion(row.pipeline, marks, row.reason, reviewed=row.state in SUSPECT)
+    ident, marks = public_id(handle, "close", row.number), row.marks or []
+    excluded = read_close(ident, row).excluded
     model = fills[-1]["model"] if fills else find_model(row.pipeline)
     return {
-        "id": public_id(handle, "close", row.number),
+        "id": ident,
         "mint": row.mint,
         "symbol": row.symbol,
         "decimals": row.decimals,
@@ -153,7 +152,6 @@ def show_close(handle: str, row: CloseRow, fills: list[Json]) -> Json:
         "rentLamports": str(row.rent),
         "netLamports": str(row.net),
         "returnPct": find_percentage(row.net, row.spent),
-        "atCosts": show_at_costs(row),
         "latencyMs": row.latency_ms,
         "model": model,
         "pipeline": row.pipeline,
@@ -164,20 +162,6 @@ def show_close(handle: str, row: CloseRow, fills: list[Json]) -> Json:
         "reviewOpenedAt": show_time(row.reviewed_at) if row.state in SUSPECT else None,
         "simulated": True,
     }
-
-
-def show_at_costs(row: CloseRow) -> list[Json]:
-    """Make the results a close had come to at multiples of its costs; prices move as they did."""
-    costs = row.gross - row.net
-    nets = {times: row.gross - times * costs for times in COST_FACTORS}
-    return [
-        {
-            "costs": times,
-            "netLamports": str(net),
-            "returnPct": find_percentage(net, row.spent),
-        }
-        for times, net in nets.items()
-    ]
 
 
 def find_percentage(part: int, whole: int) -> float | None:
@@ -210,7 +194,7 @@ def show_fill(row: FillRow) -> Json:
 
 def show_snapshot_id(number: int) -> str:
     """Return the public id of a snapshot."""
-    return f"snap_{hashlib.sha256(b'snapshot %d' % number).hexdigest()[:24]}"
+    return f"snap_{hashlib.sha256(b'snapshot %d' % number).hexdigest()[:12]}"
 
 
 def read_close(ident: str, row: CloseRow | ComparedRow) -> Close:

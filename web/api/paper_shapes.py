@@ -7,24 +7,15 @@ from pydantic import Field
 
 from paper.strategies import ALL_FAMILIES, public_name
 from web.api.bots import Voice
-from web.api.market import MarketEntry, MarketHealth
-from web.api.paper_evidence_shapes import (
-    AtCost,
-    Controls,
-    Described,
-    Evidence,
-    FamilyControls,
-    FillError,
-    LessonRates,
-    MeasuredFills,
-    Simulated,
-    Simulation,
-)
+from web.api.health import ScoutHealth
+from web.api.market import MarketEntry
 from web.api.posts import Provenance, Verification
 from web.api.shapes import (
     Address,
     Exact,
+    FillModel,
     NotRequired,
+    Page,
     Signature,
     Time,
     TypedDict,
@@ -32,9 +23,65 @@ from web.api.shapes import (
     described,
 )
 
+# Not a Literal: client generators break on non-string constants.
+Simulation = Annotated[bool, described("always true: nothing of this was traded")]
 FamilyName = Literal["momentum", "mean_reversion", "breakout", "flow", "copy"]
 # A file of the operator.
 OwnFamily = Annotated[str, Field(pattern=r"^own:[a-z][a-z0-9_]{0,39}$")]
+
+
+class Simulated(TypedDict):
+    """Of paper mode: nothing was traded."""
+
+    simulated: Simulation
+
+
+class AtCosts(TypedDict):
+    """Results had every cost been so many times what it was."""
+
+    costs: Annotated[int, described("how many times")]
+    meanReturnPct: float | None
+    winRate: float | None
+
+
+class Rates(TypedDict):
+    """Win rate and mean return of closes that count, each with its interval: 95%, Student t over
+    days. Null of nothing. `maxDrawdownPct` and `atCosts` are left out of lessons.
+    """
+
+    eligibleCloses: int
+    clusters: Annotated[int, described("closes of one token, entered within an hour, are one")]
+    days: Annotated[int, described("UTC days on which they began")]
+    sample: Annotated[Literal["none", "thin", "some", "enough"], described("named by its clusters")]
+    intervalReason: Annotated[
+        str | None, described("why the intervals are null; null where they are not")
+    ]
+    meanReturnPct: float | None
+    meanReturnInterval: Annotated[list[float] | None, described("low, high")]
+    winRate: float | None
+    winRateInterval: Annotated[list[float] | None, described("low, high")]
+    maxDrawdownPct: NotRequired[
+        Annotated[
+            float | None,
+            described("largest fall of what they add up to, from its highest; of realized results"),
+        ]
+    ]
+    atCosts: NotRequired[
+        Annotated[list[AtCosts], described("the same closes, had every cost been 1, 2 and 3 times")]
+    ]
+    randomEntry: NotRequired[
+        Annotated[
+            "Rates",
+            described(
+                "of a lesson or family: positions of the same size and holding time that were"
+                " entered at random"
+            ),
+        ]
+    ]
+    accounts: NotRequired[Annotated[int, described("hidden accounts of random entries")]]
+    returnPct: NotRequired[Annotated[float | None, described("of these accounts")]]
+    closes: NotRequired[Annotated[int, described("of these, ones that don't count included")]]
+    simulated: NotRequired[Annotated[bool, described("always true; left out of lessons")]]
 
 
 class Phase(TypedDict):
@@ -50,7 +97,7 @@ class Phase(TypedDict):
 
 
 class StrategyBase(TypedDict):
-    """What a trader plays by. Each family has some settings of its own."""
+    """What a trader plays by. The other whole numbers are settings of its family."""
 
     family: FamilyName | OwnFamily
     own: Annotated[
@@ -65,10 +112,9 @@ class StrategyBase(TypedDict):
 
 def list_settings() -> dict[str, Any]:
     """Return {name: type} of all families; each trader has the settings of its own."""
-    setting = NotRequired[Annotated[int, described("a setting of the family")]]
     names = dict.fromkeys(one.name for family in ALL_FAMILIES.values() for one in fields(family))
     bot = NotRequired[Annotated[str, described("id of the bot that it copies")]]
-    return {**{public_name(name): setting for name in names}, "bot": bot}
+    return {**{public_name(name): NotRequired[int] for name in names}, "bot": bot}
 
 
 if TYPE_CHECKING:
@@ -94,22 +140,6 @@ class PaperPerformance(TypedDict):
     startingCashSol: Exact
     period: Annotated[int, described("number of the account period; a reset begins another")]
     since: Annotated[Time, described("when the period began")]
-
-
-class AccountPerformance(PaperPerformance):
-    """Performance with the figures of the open account; null where there is too little to say, or
-    while they are withheld.
-    """
-
-    maxDrawdownPct: float | None
-    sharpeDaily: Annotated[float | None, described("of daily returns; null under 20 days")]
-    sortinoDaily: Annotated[float | None, described("of daily returns; null under 20 days")]
-    expectancySol: Annotated[Exact | None, described("mean net result of a close")]
-    profitFactor: Annotated[float | None, described("gains over losses; null without a loss")]
-    exposurePct: Annotated[
-        float | None, described("mean share of the equity in positions, in percent")
-    ]
-    feeShare: Annotated[float | None, described("all costs of closes over what was spent on them")]
 
 
 class ReviewReason(TypedDict):
@@ -150,40 +180,47 @@ class Trader(Simulated):
     retiredAt: Time | None
 
 
-class PaperFill(Simulated):
-    """An attempt to fill an order."""
+class WholeFill(TypedDict, total=False):
+    """What a trader's detail leaves out of a fill."""
 
-    side: Literal["buy", "sell"]
-    decidedAt: Time
-    filledAt: Time
-    decidedSnapshotId: str
-    filledSnapshotId: str
     amountRaw: Whole
     solLamports: Annotated[Whole, described("into or out of the pool, before its fee")]
     slippageLamports: Whole
     feesLamports: Whole
     rentLamports: Whole
     failed: bool
-    reason: str
     model: Annotated[str, described("the fill model, such as amm-cp/3")]
+    simulated: Simulation
 
 
-class CloseAtCosts(TypedDict):
-    """What a close had earned had every cost been so many times what it was."""
+class PaperFill(WholeFill):
+    """An attempt to fill an order. A trader's detail leaves out the optional members."""
 
-    costs: Annotated[int, described("how many times")]
-    netLamports: Whole
-    returnPct: float | None
+    side: Literal["buy", "sell"]
+    decidedAt: Time
+    filledAt: Time
+    decidedSnapshotId: str
+    filledSnapshotId: str
+    reason: str
 
 
-class PaperClose(Simulated):
-    """A position that was closed, with everything it cost."""
+class WholeClose(TypedDict, total=False):
+    """What a trader's detail leaves out of a close."""
+
+    decimals: int
+    period: int
+    pipeline: str
+    reviewOpenedAt: Time | None
+
+
+class PaperClose(WholeClose, Simulated):
+    """A position that was closed, with everything it cost. A trader's detail leaves out the
+    optional members.
+    """
 
     id: str
     mint: Address
     symbol: Annotated[str | None, described("untrusted")]
-    decimals: int
-    period: int
     openedAt: Time
     closedAt: Time
     reason: str
@@ -195,17 +232,14 @@ class PaperClose(Simulated):
     returnPct: Annotated[
         float | None, described("a percentage, no money; null where nothing was spent")
     ]
-    atCosts: list[CloseAtCosts]
     latencyMs: int
     model: str
-    pipeline: str
     assumptions: Annotated[
         list[str], described("the model, whose assumptions `models` lists, and marks")
     ]
     fills: list[PaperFill]
     eligible: Annotated[bool, described("it counts in comparisons")]
     excludedReason: Annotated[str | None, described("why not; `under_review` while its account is")]
-    reviewOpenedAt: Time | None
 
 
 class PaperPosition(Simulated):
@@ -263,19 +297,24 @@ class AccountPeriod(Simulated):
     warning: Annotated[str | None, described("why its cash and records do not count")]
 
 
-class DiaryLine(Simulated):
-    """What a trader noted."""
+class WholeLine(TypedDict, total=False):
+    """What a trader's detail leaves out of a line."""
 
-    id: str
-    at: Time
-    kind: Annotated[str, described("decision, fill, refusal, pause, lesson, review or phase")]
     mint: Address | None
     symbol: Annotated[str | None, described("untrusted")]
-    text: str
     facts: Annotated[
         dict[str, object], described("the figures the line is made from; they differ by kind")
     ]
     period: int
+
+
+class DiaryLine(WholeLine, Simulated):
+    """What a trader noted. Its detail leaves out the optional members."""
+
+    id: str
+    at: Time
+    kind: Annotated[str, described("decision, fill, refusal, pause, lesson, review or phase")]
+    text: str
     closeId: Annotated[str | None, described("the closed position it is about")]
 
 
@@ -295,10 +334,10 @@ class Lesson(Simulated):
     text: str
     n: Annotated[int, described("closes it rests on")]
     window: str
-    closeIds: list[str]
+    closeIds: NotRequired[Annotated[list[str], described("of a lesson, not of a pattern")]]
     createdAt: Time
     expiresAt: Time
-    evidence: LessonRates
+    evidence: Rates
 
 
 class Pause(Simulated):
@@ -325,26 +364,14 @@ class Brain(Simulated):
     lessons: list[Lesson]
 
 
-class PaperProvenance(Provenance):
-    """Where a post of paper mode comes from."""
+class WholePost(TypedDict, total=False):
+    """What a trader's detail leaves out of a post."""
 
-    writer: Annotated[str, described("who wrote the words")]
-
-
-class PaperPost(Simulated):
-    """A post of a paper trader, about simulated trades."""
-
-    id: str
     botId: str
     botName: str
     eventId: str
-    body: Annotated[str | None, described("null once its words were taken down")]
-    mint: Address | None
-    symbol: Annotated[str | None, described("untrusted")]
     signature: Annotated[Signature | None, described("always null: there is no transaction")]
     reason: Annotated[str | None, described("always null")]
-    kind: Annotated[str, described("what it is about")]
-    closeId: Annotated[str | None, described("the closed position it is about")]
     family: Annotated[FamilyName | OwnFamily, described("what its trader plays by")]
     ownStrategy: Annotated[
         bool, described("by code of the operator of this instance, no family of its own")
@@ -353,11 +380,24 @@ class PaperPost(Simulated):
     verified: Annotated[bool, described("always false: no chain has seen any of it")]
     verification: Verification
     eventAt: Time
+    tokenAddresses: list[Address]
+    provenance: Provenance
+    receipt: Annotated[str | None, described("always null: no chain has seen any of it")]
+
+
+class PaperPost(WholePost, Simulated):
+    """A post of a paper trader, about simulated trades. A trader's detail leaves out the optional
+    members.
+    """
+
+    id: str
+    body: Annotated[str | None, described("null once its words were taken down")]
+    mint: Address | None
+    symbol: Annotated[str | None, described("untrusted")]
+    kind: Annotated[str, described("what it is about")]
+    closeId: Annotated[str | None, described("the closed position it is about")]
     createdAt: Time
     hiddenAt: Time | None
-    tokenAddresses: list[Address]
-    provenance: PaperProvenance
-    receipt: Annotated[str | None, described("always null: no chain has seen any of it")]
     headlineSuppressed: bool
     warning: str | None
 
@@ -387,19 +427,10 @@ class PaperMetrics(Simulated):
     medianLoserSeconds: int | None
 
 
-class FillModel(TypedDict):
-    """A fill model and what it assumes."""
-
-    model: str
-    hash: Annotated[str, described("digest of its constants")]
-    assumptions: list[str]
-
-
 class TraderDetail(Trader):
     """A paper trader with the latest of what it noted and did."""
 
     asOf: Time
-    performance: AccountPerformance  # type: ignore[misc]
     periods: list[AccountPeriod]
     models: list[FillModel]
     diary: Annotated[list[DiaryLine], described("the latest 20; /api/traders/{id}/diary has all")]
@@ -414,69 +445,75 @@ class TraderDetail(Trader):
     postsTotal: int
     brain: Brain
     metrics: Annotated[PaperMetrics | None, described("null while the headline is withheld")]
-    evidence: Annotated[Evidence | None, described("null while the headline is withheld")]
-    controls: Controls
-
-
-class TraderList(Simulated):
-    """All paper traders that play, oldest first."""
-
-    data: list[Trader]
-    asOf: Time
-
-
-class PaperPage(Simulated):
-    """A page of a list."""
-
-    nextCursor: Annotated[
-        str | None, described("pass it back as cursor for the next page; null at the end")
+    evidence: Annotated[
+        Rates | None, described("of its eligible closes; null while the headline is withheld")
     ]
-    limit: Annotated[int, described("rows of a page, as it was taken")]
-    asOf: Time
+    randomEntry: Annotated[
+        Rates | None,
+        described(
+            "what hidden accounts earned that enter at random, with the same sizes, exits and"
+            " costs: results no better than these show no skill. Null before their first round or"
+            " while withheld"
+        ),
+    ]
+    rulesFired: Annotated[
+        dict[str, int], described("how often each adaptive rule found reason for a pause")
+    ]
+    rulesFiredAtRandom: Annotated[
+        dict[str, float], described("the same of a hidden account, on average")
+    ]
 
 
-class DiaryPage(PaperPage):
-    """Lines of a trader's diary, newest first."""
-
-    data: list[DiaryLine]
-
-
-class ClosePage(PaperPage):
-    """Closes of a trader, newest first."""
-
-    data: list[PaperClose]
-    models: list[FillModel]
-
-
-class PaperFeed(PaperPage):
-    """Posts of paper traders, newest first."""
-
-    data: list[PaperPost]
-
-
-class PaperMarketEntry(MarketEntry):
-    """A token as paper mode sees it."""
-
-    simulated: Simulation
-
-
-class PaperMarket(Simulated):
+class PaperMarket(Page):
     """All tracked tokens, and how current they are."""
 
-    data: list[PaperMarketEntry]
-    health: MarketHealth
-    asOf: Time
+    data: list[MarketEntry]
+    health: ScoutHealth
 
 
-class Family(Described, Simulated):
+class VenueError(TypedDict):
+    """How far the fill model is off at a venue, by real swaps; null where none is known."""
+
+    venue: Annotated[str, described("the provider's id of the exchange")]
+    receipts: int
+    medianErrorBps: Annotated[
+        int | None,
+        described(
+            "of the model, by the reserves in the transactions: basis points, whatever the sign"
+        ),
+    ]
+    p90ErrorBps: int | None
+    p90DriftBps: Annotated[
+        int | None, described("of market snapshots, which disqualifies no venue")
+    ]
+    source: Annotated[
+        Literal["own", "recorded"] | None,
+        described("this instance's own receipts of 30 days, or those the model was built on"),
+    ]
+    since: Time | None
+    eligible: Annotated[bool, described("closes there may be compared")]
+
+
+class NetworkCosts(TypedDict):
+    """What swaps paid in network fee and tip, which fills are drawn from."""
+
+    p50Lamports: Whole
+    p75Lamports: Whole
+    p90Lamports: Whole
+    rentLamports: Annotated[Whole, described("the middle of what new token accounts held")]
+    receipts: int
+    source: Literal["own", "recorded"]
+    measuredAt: Time
+    since: Annotated[Time | None, described("when the oldest of its own receipts happened")]
+
+
+class Family(Rates):
     """The closes of one strategy family, described; null where there are none."""
 
     family: FamilyName
     excluded: Annotated[dict[str, int], described("how many, by reason")]
     traders: int
     tradersUnderReview: int
-    controls: FamilyControls
-    atCost: Annotated[dict[str, AtCost], described("`atCosts` by name: 1x, 2x, 3x")]
     daysCovered: int
     medianReturnPct: float | None
     worstCloseReturnPct: float | None
@@ -496,8 +533,9 @@ class Strategies(Simulated):
             "traders that follow strategies of this instance's operator, which count in no family"
         ),
     ]
-    fills: MeasuredFills
-    fillErrors: Annotated[list[FillError], described("of `fills`, in short")]
+    model: Annotated[str, described("the fill model that `venues` compares with real swaps")]
+    venues: list[VenueError]
+    networkCosts: NetworkCosts
     note: str
     suggestedStartMode: Literal["guarded"]
     asOf: Time

@@ -18,7 +18,7 @@ from web.api import paging, queries, v1
 from web.api.arguments import Args
 from web.api.post_statements import PostRow
 from web.api.serialize import show_time
-from web.api.shapes import Page, Time, TypedDict, described
+from web.api.shapes import Time, TypedDict, described
 from web.api.statements import TradeRow
 from web.server.application import find_app
 
@@ -62,13 +62,6 @@ class SearchHit(TypedDict):
     status: Annotated[str | None, described("of a post, as in Verification")]
     url: Annotated[str, described("its page")]
     createdAt: Time | None
-
-
-class SearchPage(Page):
-    """What a query found: everything else first, then posts, newest first."""
-
-    data: list[SearchHit]
-    q: Annotated[str, described("the query as it was taken")]
 
 
 class NamedRow(NamedTuple):
@@ -200,7 +193,6 @@ def search_everything(args: Args) -> Json:
         [*others, *map(show_post_hit, posts)],
         limit,
         v1.write_cursor(scope, place) if more or len(found) > place.others else None,
-        q=query,
     )
 
 

@@ -19,12 +19,14 @@ __all__ = ["NotRequired", "TypedDict"]
 
 # Patterns need no words beside them: the document's introduction says what they stand for.
 Whole = Annotated[str, Field(pattern=r"^-?[0-9]+$")]
-Exact = Annotated[str, Field(pattern=r"^-?[0-9]+(\.[0-9]+)?$")]
+# An exact decimal number.
+Exact = str
 Share = Annotated[str, Field(pattern=r"^(0\.[0-9]{2}|1\.00)$", description="rounded down")]
 # The format says it all: a pattern breaks clients that parse times before they check.
 Time = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
-Address = Annotated[str, Field(pattern=r"^[1-9A-HJ-NP-Za-km-z]{32,44}$")]
-Signature = Annotated[str, Field(pattern=r"^[1-9A-HJ-NP-Za-km-z]{64,88}$")]
+# Base58 of 32 and 64 bytes, in words of the introduction.
+Address = str
+Signature = str
 Untrusted = Annotated[str, Field(description="untrusted")]
 Currency = Annotated[str, Field(description="SOL, or the symbol of a stablecoin")]
 TradeKind = Literal[
@@ -62,9 +64,23 @@ def described(description: str) -> Any:
     return Field(description=description)
 
 
+class FillModel(TypedDict):
+    """A fill model and what it assumes."""
+
+    model: str
+    hash: Annotated[str, described("digest of its constants")]
+    assumptions: list[str]
+
+
 class Page(TypedDict):
-    """A page of a list."""
+    """A page of a list, with its rows in `data`."""
 
     nextCursor: Annotated[str | None, described("cursor of the next page; null at the end")]
     limit: int
     asOf: Time
+    newestCursor: NotRequired[
+        Annotated[str, described("in the feed and trades: since, for what arrives later")]
+    ]
+    note: NotRequired[Annotated[str, described("why the market is empty")]]
+    models: NotRequired[Annotated[list[FillModel], described("in the closes of a trader")]]
+    simulated: NotRequired[Annotated[bool, described("always true in paper mode, else left out")]]

@@ -21,7 +21,7 @@ from storage import read_rows
 from storage.rows import select, select_value, write_marks
 from web.api.serialize import Json
 from web.api.shapes import Sort
-from web.api.wallets import Coverage, HeldWallet, find_least, list_held, show_coverage
+from web.api.wallets import Coverage, Wallet, find_least, list_held, show_coverage
 
 
 class CompetitorRow(NamedTuple):
@@ -96,7 +96,7 @@ def find_competitors(bots: Sequence[int]) -> dict[int, CompetitorRow]:
     return {row.id: _add_coverages(row, held) for row in select(CompetitorRow, sql, bots)}
 
 
-def _add_coverages(row: CompetitorRow, held: Mapping[int, Sequence[HeldWallet]]) -> CompetitorRow:
+def _add_coverages(row: CompetitorRow, held: Mapping[int, Sequence[Wallet]]) -> CompetitorRow:
     coverages = [one["coverage"] for one in held.get(row.id, ())]
     return row._replace(coverages=coverages or [show_coverage(row.address, row.coverages)])
 

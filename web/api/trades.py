@@ -162,7 +162,6 @@ class TradePage(Page):
     """Trades: newest first; with `since` those that arrived later, in order of arrival."""
 
     data: list[Trade]
-    newestCursor: Annotated[str, described("pass it back as since for what arrives later")]
     coverage: Annotated[Coverage | None, described("of the wallet, if the filters name one")]
 
 

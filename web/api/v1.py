@@ -30,7 +30,6 @@ from web.api.market import MarketEntry
 from web.api.me import Me
 from web.api.posts import LogPromise, Post, show_posts
 from web.api.serialize import show_time
-from web.api.standings import show_connected
 from web.api.statements import TradePosition
 from web.api.trades import PAYABLE_KINDS, TokenTrade, Trade, show_activities, show_trades
 from web.api.wallets import Position, show_coverage
@@ -428,7 +427,7 @@ def show_leaderboard(args: Args) -> Json:
     limit, board, now = paging.read_limit(args), read_board(args), start_of_minute(g.now)
     entries = leaderboard.list_entries(board, now, limit)[:limit]
     rows = leaderboard.show_entries(entries, board, now)
-    return show_list(rows, limit, **board._asdict(), instance=show_connected())
+    return show_list(rows, limit, **board._asdict())
 
 
 def read_board(args: Mapping[str, str]) -> leaderboard.Board:

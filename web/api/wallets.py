@@ -19,6 +19,7 @@ from web.api.shapes import (
     Address,
     Currency,
     Exact,
+    NotRequired,
     Ownership,
     Time,
     TypedDict,
@@ -70,12 +71,7 @@ class Wallet(TypedDict):
     address: Address
     attachedAt: Time
     ownership: Ownership
-
-
-class HeldWallet(Wallet):
-    """A wallet that a bot holds, and how much of its history was observed."""
-
-    coverage: Coverage
+    coverage: NotRequired[Annotated[Coverage, described("in `wallets`")]]
 
 
 class CurrencyReconciliation(TypedDict):
@@ -186,9 +182,9 @@ WHERE a.detached_at IS NULL AND a.bot_id IN ({}) ORDER BY a.attached_at, a.id
 """
 
 
-def list_held(bot_ids: Sequence[int]) -> dict[int, list[HeldWallet]]:
+def list_held(bot_ids: Sequence[int]) -> dict[int, list[Wallet]]:
     """Return {bot id: the wallets it holds}, the one that leads first."""
-    found: defaultdict[int, list[HeldWallet]] = defaultdict(list)
+    found: defaultdict[int, list[Wallet]] = defaultdict(list)
     rows = select(HeldRow, HELD.format(write_marks(bot_ids)), bot_ids) if bot_ids else []
     for row in rows:
         found[row.bot_id].append(

@@ -9,6 +9,7 @@ from flask import Blueprint, render_template
 from flask.typing import ResponseReturnValue
 
 from accounts.problem import Problem
+from paper.results import COST_FACTORS
 from paper.venues import find_venue
 from web.api import paper_closes
 from web.api.paper_closes import CloseStory, QuotedFill, QuoteRow
@@ -193,10 +194,13 @@ def draw_story(story: CloseStory) -> PricePath | None:
 
 def list_cost_lines(close: Json) -> list[CostLine]:
     """List what a close cost, from what prices moved down to its net result."""
-    times = [one["costs"] for one in close["atCosts"]]
-    moved = CostLine("Price move", [close["grossLamports"]] * len(times), True)
-    costs = [CostLine(label, [str(-n * int(close[name])) for n in times]) for name, label in COSTS]
-    return [moved, *costs, CostLine("Net", [one["netLamports"] for one in close["atCosts"]], True)]
+    gross, net = int(close["grossLamports"]), int(close["netLamports"])
+    costs = {label: int(close[name]) for name, label in COSTS}
+    return [
+        CostLine("Price move", [str(gross)] * len(COST_FACTORS), True),
+        *(CostLine(label, [str(-n * cost) for n in COST_FACTORS]) for label, cost in costs.items()),
+        CostLine("Net", [str(gross - n * (gross - net)) for n in COST_FACTORS], True),
+    ]
 
 
 def find_venue_fact(fills: Sequence[QuotedFill]) -> VenueFact | None:

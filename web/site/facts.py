@@ -141,7 +141,7 @@ def _show_receipt(trade: Json) -> Json:
     return {
         **trade,
         "amount": own and own.lstrip("-"),
-        "tokenChanges": [{"mint": mint, "change": change} for mint, change in moved.items()],
+        "moved": moved,
         "solChange": venue_sol(trade),
         "realized": realized["status"],
         "result": realized["result"],
@@ -205,8 +205,7 @@ def _find_paid(receipt: Json) -> str | None:
     if quote is None:
         paid: str | None = receipt["solChange"]
     else:
-        changes = {one["mint"]: one["change"] for one in receipt["tokenChanges"]}
-        paid = changes.get(quote.mint)
+        paid = receipt["moved"].get(quote.mint)
     return None if paid is None else paid.lstrip("-")
 
 
@@ -256,12 +255,12 @@ def _tell_sides(receipt: Json, symbols: Mapping[str, str], style: Style) -> dict
     """Return what a swap gave and what it got: the largest of each is enough for a line."""
     known = {receipt["mint"]: receipt["symbol"]} if receipt["symbol"] else {}
     sides = {"gave": "", "got": ""}
-    for one in receipt["tokenChanges"]:
-        if one["change"] is None:
+    for mint, change in receipt["moved"].items():
+        if change is None:
             continue
-        side = "gave" if one["change"].startswith("-") else "got"
-        name = _find_name(one["mint"], known.get(one["mint"]), symbols)
-        sides[side] = sides[side] or _tell_tokens(one["change"].lstrip("-"), name, style)
+        side = "gave" if change.startswith("-") else "got"
+        name = _find_name(mint, known.get(mint), symbols)
+        sides[side] = sides[side] or _tell_tokens(change.lstrip("-"), name, style)
     return sides
 
 

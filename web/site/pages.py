@@ -9,10 +9,11 @@ from flask import Blueprint, Flask, g, render_template, session
 from flask.typing import ResponseReturnValue
 
 from accounts.problem import Problem
+from chain.reading.programs import Programs, table
+from config import Config
 from web.api import health, market, timeline
 from web.api.serialize import Json
 from web.api.trades import explorer_url
-from web.server.application import find_app
 from web.server.gate import settings
 from web.site import candor, figures, money, pieces, profile_words, words
 from web.site.lists import add_etag, link_to_older
@@ -106,5 +107,10 @@ def show_status() -> ResponseReturnValue:
         log_key=find_key(),
         health=health.check_instance(g.now),
         market=market.show_market_health(g.now),
-        programs=health.show_programs(find_app().settings),
+        programs=read_programs(settings()),
     )
+
+
+def read_programs(config: Config) -> Programs:
+    """Return the table of programs with what the operator added; BadPrograms for a bad row."""
+    return table(config.extra_swap_programs, config.added_programs)

@@ -1,7 +1,7 @@
-"""The reference on /docs: every request, field and refusal, read from the OpenAPI document, so that
-the two cannot differ.
+"""The reference on /docs: every request and refusal, read from the operations that the OpenAPI
+document is made of, and every field, read from the document.
 
-The examples are made from the same document; with a key in CANDOR_KEY each works as it stands.
+The examples are made from the operations, too; with a key in CANDOR_KEY each works as it stands.
 """
 
 import functools
@@ -9,15 +9,17 @@ import importlib
 import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from markupsafe import escape
 
-from accounts.problem import OF_ALL, OF_KEYS
+from accounts.problem import CODES
 from chain.reading.instructions import WRAPPED_SOL
 from web.api import queries
-from web.api.operations import PAGED
 from web.api.serialize import Json
+
+if TYPE_CHECKING:
+    from web.api.operations import Operation
 
 SCHEMA_PREFIX = "#/components/schemas/"
 # The pages of fields, each with the shapes of these modules of web.api.
@@ -30,7 +32,7 @@ GROUPS = {
     "search": ("search",),
     "health": ("health", "me"),
     "paper": ("paper_shapes",),
-    "paper-evidence": ("paper_evidence_shapes",),
+    "lists": ("shapes",),
     "problems": ("problems",),
 }
 # JSON schema types in words.
@@ -77,8 +79,8 @@ class Shape(NamedTuple):
 class Route(NamedTuple):
     """A request and its examples.
 
-    `takes`, `gives`: the names of the shapes of body and answer (`gives` None: a stream of events);
-    `refusals`: {status: [code...]}, of this request only.
+    `takes`, `gives`: the names of the shapes of body and answer (`gives` None: a stream of events),
+    `rows`: that of the rows of a Page; `refusals`: {status: [code...]}, of this request only.
     """
 
     name: str
@@ -89,6 +91,7 @@ class Route(NamedTuple):
     fields: list[Field]
     takes: str | None
     gives: str | None
+    rows: str | None
     refusals: dict[str, list[str]]
     curl: str
     python: str
@@ -104,12 +107,10 @@ def build_document(base_url: str) -> Mapping[str, Any]:
 
 def list_routes(base_url: str) -> list[Route]:
     """Return all requests in the document's order; their examples hold NAMES instead of ids."""
-    document = build_document(base_url)
-    return [
-        read_route(Example(base_url, method, path, operation))
-        for path, item in document["paths"].items()
-        for method, operation in item.items()
-    ]
+    # Loaded when it is first asked for, as in web.api.document.
+    from web.api.operations import OPERATIONS
+
+    return [read_route(Example(base_url, operation)) for operation in OPERATIONS]
 
 
 # Takes longer than a page should.
@@ -118,13 +119,8 @@ def list_shapes(base_url: str) -> dict[str, list[Shape]]:
     """Return {group: its shapes, sorted by name} of the document, with all groups in order."""
     document = build_document(base_url)
     groups: dict[str, list[Shape]] = {group: [] for group in GROUPS}
-    for name, shape in sorted(document["components"]["schemas"].items()):
-        required = shape.get("required", ())
-        fields = [
-            read_field(field, schema, field in required)
-            for field, schema in shape.get("properties", {}).items()
-        ]
-        groups[find_group(name)].append(Shape(name, shape.get("description", ""), fields))
+    for name, schema in sorted(document["components"]["schemas"].items()):
+        groups[find_group(name)].append(read_shape(name, schema))
     return groups
 
 
@@ -153,36 +149,19 @@ def fill_ids(page: str) -> str:
 
 # ---- reading the document ------------------------------------------------------------------------
 class Example(NamedTuple):
-    """An operation of the document as the examples call it."""
+    """An operation as the examples call it."""
 
     base_url: str
-    method: str
-    path: str
-    operation: Json
-
-    @property
-    def keyed(self) -> bool:
-        """Does it need a key?"""
-        return bool(self.operation["security"])
-
-    @property
-    def answer(self) -> Json:
-        """The schema of its JSON answer, empty for a stream of events."""
-        return _find_schema(self.operation["responses"]["200"])
+    operation: "Operation"
 
     @property
     def url(self) -> str:
         """The address with an id in its place, and with the parameters that it must have."""
-        parameters = self.operation["parameters"]
+        parameters = self.operation.parameters
         needed = [one for one in parameters if one["in"] == "query" and one.get("required")]
         query = "&".join(f"{one['name']}={NAMES[one['name']]}" for one in needed)
-        path = self.path.replace("{id}", NAMES.get(_find_noun(parameters), ""))
+        path = self.operation.path.replace("{id}", NAMES.get(_find_noun(parameters), ""))
         return f"{self.base_url}{path}{f'?{query}' if query else ''}"
-
-
-def _find_schema(part: Json) -> Json:
-    schema: Json = part["content"].get("application/json", {"schema": {}})["schema"]
-    return schema
 
 
 def _find_noun(parameters: Sequence[Json]) -> str:
@@ -191,18 +170,18 @@ def _find_noun(parameters: Sequence[Json]) -> str:
 
 
 def read_route(example: Example) -> Route:
-    """Return an operation of the OpenAPI document as the page shows it."""
+    """Return an operation as the page shows it."""
     operation = example.operation
-    body = operation.get("requestBody", {"content": {}})
     return Route(
-        operation["operationId"],
-        example.method.upper(),
-        example.path,
-        operation["summary"],
-        example.keyed,
-        [read_parameter(one) for one in operation["parameters"]],
-        find_shape(_find_schema(body)),
-        find_shape(example.answer),
+        operation.name,
+        operation.method.upper(),
+        operation.path,
+        operation.summary,
+        operation.keyed,
+        [read_parameter(one) for one in operation.parameters],
+        operation.body.__name__ if operation.body else None,
+        operation.answer.__name__ if operation.answer else None,
+        operation.rows.__name__ if operation.rows else None,
         list_refusals(operation),
         write_curl(example),
         write_python(example),
@@ -210,15 +189,27 @@ def read_route(example: Example) -> Route:
     )
 
 
-def list_refusals(operation: Json) -> dict[str, list[str]]:
+def list_refusals(operation: "Operation") -> dict[str, list[str]]:
     """Return {status: [code...]}, without those of all requests, which the page lists once."""
+    from web.api.operations import PAGED
+
     refused: defaultdict[str, list[str]] = defaultdict(list)
-    for status, answer in operation["responses"].items():
-        if status.isdigit() and status >= "400":
-            for code in answer["description"].split(", "):
-                if code not in (*OF_ALL, *OF_KEYS, *PAGED):
-                    refused[status].append(code)
-    return dict(refused)
+    for code in operation.refusals:
+        if code not in PAGED:
+            refused[str(CODES[code][0])].append(code)
+    return dict(sorted(refused.items()))
+
+
+def read_shape(name: str, schema: Json) -> Shape:
+    """Return a schema as a shape; of one that extends others, the members that it adds."""
+    *extended, own = schema.get("allOf", (schema,))
+    names = " and ".join(map(_name_of, extended))
+    text = schema.get("description", "")
+    required = own.get("required", ())
+    fields = [
+        read_field(field, part, field in required) for field, part in own["properties"].items()
+    ]
+    return Shape(name, f"{text} It has all fields of {names}, and:" if names else text, fields)
 
 
 def read_parameter(parameter: Json) -> Field:
@@ -260,10 +251,14 @@ def describe_type(schema: Json) -> str:
         return _name_of(schema)
     if "enum" in schema:
         return " | ".join(map(json.dumps, schema["enum"]))
-    if schema.get("format") == "date-time":
-        return "time"
+    if isinstance(schema.get("type"), list):
+        return " or ".join(describe_type({**schema, "type": one}) for one in schema["type"])
+    if schema.get("type") == "null":
+        return "null"
     if schema.get("type") == "array":
         return f"list of {describe_type(schema['items'])}" if schema.get("items") else "list"
+    if schema.get("format") == "date-time":
+        return "time"
     return TYPES.get(schema.get("type", ""), "anything") + _describe_bounds(schema)
 
 
@@ -276,26 +271,26 @@ def _describe_bounds(schema: Json) -> str:
 # ---- examples ------------------------------------------------------------------------------------
 def write_curl(example: Example) -> str:
     """Write the request as a curl command for a shell."""
-    options = ['-H "Authorization: Bearer $CANDOR_KEY"'] if example.keyed else []
-    if example.method == "post":
+    options = ['-H "Authorization: Bearer $CANDOR_KEY"'] if example.operation.keyed else []
+    if example.operation.method == "post":
         options += ['-H "Content-Type: application/json"', f"-d '{json.dumps(EXAMPLE_POST)}'"]
     # -N: show events as they arrive.
-    flags = "" if example.answer else "-N "
+    flags = "" if example.operation.answer else "-N "
     return " \\\n  ".join([f'curl {flags}"{example.url}"', *options])
 
 
 def write_python(example: Example) -> str:
     """Write the request in Python with nothing but the standard library."""
     arguments, headers, modules = [f'"{example.url}"'], [], ["urllib.request"]
-    if example.keyed:
+    if example.operation.keyed:
         headers.append('"Authorization": "Bearer " + os.environ["CANDOR_KEY"]')
         modules.append("os")
-    if example.method == "post":
+    if example.operation.method == "post":
         headers.append('"Content-Type": "application/json"')
         arguments.append(f"data=json.dumps({json.dumps(EXAMPLE_POST)}).encode()")
     if headers:
         arguments.append(f"headers={{{', '.join(headers)}}}")
-    if example.answer:
+    if example.operation.answer:
         modules.append("json")
         shown = "    print(json.load(answer))"
     else:
@@ -312,9 +307,9 @@ def write_python(example: Example) -> str:
 
 def write_typescript(example: Example) -> str:
     """Write the request in TypeScript, for Node 18 or newer, Deno, Bun or a browser."""
-    headers = ["Authorization: `Bearer ${process.env.CANDOR_KEY}`"] if example.keyed else []
-    options = []
-    if example.method == "post":
+    keyed, options = example.operation.keyed, []
+    headers = ["Authorization: `Bearer ${process.env.CANDOR_KEY}`"] if keyed else []
+    if example.operation.method == "post":
         headers.append('"Content-Type": "application/json"')
         options += ['method: "POST"', f"body: JSON.stringify({json.dumps(EXAMPLE_POST)})"]
     if headers:
@@ -322,7 +317,7 @@ def write_typescript(example: Example) -> str:
     more = f", {{\n  {f',{chr(10)}  '.join(options)},\n}}" if options else ""
     shown = (
         "console.log(await answer.json());"
-        if example.answer
+        if example.operation.answer
         else "for await (const part of answer.body!.pipeThrough(new TextDecoderStream()))\n"
         "  console.log(part);"
     )

@@ -6,7 +6,7 @@ from flask import g, render_template
 from flask.typing import ResponseReturnValue
 
 import storage
-from accounts import admin, conduct
+from accounts import admin, conduct, quotas
 from accounts.acts import ACTS
 from evidence import log
 from operate import stored_backups
@@ -35,6 +35,7 @@ def show_overview() -> ResponseReturnValue:
         reports=conduct.count_open(),
         findings=sorted(findings, key=lambda finding: LEVELS.index(finding.level)),
         health=health.check_instance(g.now),
+        uses=quotas.list_use(database.execute_sql, config, g.now),
         sizes=database.list_sizes(),
         free=find_free(config.data_dir),
         log=show_log(),
