@@ -638,6 +638,12 @@ def test_a_page_is_light_and_does_not_shift(site, full, open_page):
         "window.shift = 0; new PerformanceObserver(list => list.getEntries().forEach(e => shift +="
         " e.value)).observe({type: 'layout-shift', buffered: true})"
     )
+
+    def answer_slowly(route):
+        time.sleep(0.1)
+        route.continue_()
+
+    page.route("**/candor.js*", answer_slowly)
     for path in full:
         page.goto(path, wait_until="networkidle")
         assert page.evaluate("shift") == 0, path
