@@ -24,6 +24,8 @@ from accounts import admin, traders
 from accounts.names import MAX_NAME
 from observer import Observer
 from storage import arrivals
+from web.site.paper_pages import TABS
+from web.site.profiles import CONTENTS
 
 CHROMIUM = Path("/usr/bin/chromium")
 ARGUMENTS = ["--no-sandbox", "--disable-gpu"]
@@ -454,11 +456,13 @@ def full(site):
         "/",
         "/leaderboard",
         f"/bots/{made.bot.uid}",
+        *(f"/bots/{made.bot.uid}?tab={tab}" for tab in CONTENTS if tab),
         f"/posts/{post.uid}",
         f"/tokens/{CAT}",
         "/market",
         "/traders",
         f"/traders/{trader.uid}",
+        *(f"/traders/{trader.uid}?tab={tab}" for tab in TABS if tab),
         "/strategies",
         "/create",
         "/connect",
