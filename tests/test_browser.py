@@ -566,16 +566,19 @@ FIND_WIDE = """() => {
 }"""
 
 
-def test_no_name_is_broken_inside_a_word(site, full, open_page):
-    """A line of a name has one box for each of its words at most."""
+def test_no_word_is_broken_and_no_avatar_squeezed(site, full, open_page):
+    """A line of a name or a remark has one box for each of its words at most."""
     page = open_page(viewport={"width": 360, "height": 740})
     for path in full:
         page.goto(path)
         broken = page.evaluate(FIND_BROKEN)
         assert broken == [], path
+        boxes = page.evaluate("""[...document.querySelectorAll('.avatar')].map(one =>
+            one.getBoundingClientRect()).map(({width, height}) => [width, height])""")
+        assert all(abs(width - height) < 1 for width, height in boxes), path
 
 
-FIND_BROKEN = """() => [...document.querySelectorAll('bdi')].filter(one => {
+FIND_BROKEN = """() => [...document.querySelectorAll('bdi, .board small')].filter(one => {
     const text = one.firstChild;
     if (!text || text.nodeType !== 3 || !one.checkVisibility()) return false;
     return [...text.data.matchAll(/\\S+/g)].some(({0: word, index}) => {
